@@ -1,0 +1,80 @@
+/**
+ * The event log: topics of partitions of records, appended and never changed.
+ *
+ * Promises that every adapter keeps (test/contract/event-log.features.ts holds them to it):
+ * - records of one key are in one partition, `murmur2(key) mod partitions`, and are read in the order
+ *   in which one `append` call gave them, and calls that follow one another;
+ * - `append` resolves when every record of it is durable (flushed to disk, or acked by the quorum); a
+ *   batch is ordered per key but is NOT atomic: after a crash any prefix per partition may be there;
+ * - offsets grow within a partition, they are not contiguous, and no record holds one;
+ * - a reader sees a prefix: never a later record of a partition without the earlier ones;
+ * - delivery to a subscriber is at least once; repeats are dropped by readers, by id.
+ */
+import type { Topic } from '@instar/events/flow'
+
+/** `schema` names the record version (`TurnCaptured.v1`); the payload is its Avro binary. Timestamp: ms. */
+export type Append = {
+  topic: Topic
+  key: string
+  schema: string
+  payload: Uint8Array
+  timestamp: number
+}
+
+export type LogRecord = Append & { partition: number; offset: number }
+
+export type Position = { topic: Topic; partition: number; offset: number }
+
+/** The next offset to read for each partition of a topic; a partition that is absent starts at 0. */
+export type Offsets = Partial<Record<Topic, Readonly<Record<number, number>>>>
+
+export type Subscription = {
+  /** Commits for the group: `offset` is the next one to read. Durable when it resolves. */
+  commit(positions: readonly Position[]): Promise<void>
+  /** Resolves when all that was on the log when it is called has been handled. */
+  caughtUp(): Promise<void>
+  /** Resolves when the last running handler has returned; nothing is delivered afterwards. */
+  stop(): Promise<void>
+  /** Rejects when a handler threw: the subscription has stopped at that record, its caller decides. Never resolves otherwise until `stop`. */
+  readonly done: Promise<void>
+}
+
+export type SubscribeOptions = {
+  topics: readonly Topic[]
+  /** The group whose commits `from: 'committed'` continues. */
+  group: string
+  from: 'start' | 'committed' | Offsets
+  /**
+   * Called with records of one partition at a time, in order; the next batch of that partition waits for
+   * it. A slow handler slows the reading (nothing is buffered without bound), never a writer.
+   */
+  handle(records: readonly LogRecord[]): Promise<void> | void
+  maxBatch?: number
+}
+
+export type ReadOptions = {
+  /** Default: the start. */
+  from?: Offsets | { time: number }
+  /** Exclusive; default: the end as of the call. */
+  to?: Offsets | { time: number }
+  /** Restrict to the partition of this key, and to its records. */
+  key?: string
+  maxBatch?: number
+}
+
+export interface EventLog {
+  /**
+   * Positions in the order of the records. Rejects with `log_full` (retryable) when the bounded queue in
+   * front has no room: nothing of the batch was written. Rejects with `log_unavailable` when it is not
+   * known whether the records were written; ids make a second try harmless.
+   */
+  append(records: readonly Append[]): Promise<Position[]>
+  subscribe(options: SubscribeOptions): Promise<Subscription>
+  read(topic: Topic, options?: ReadOptions): AsyncIterable<LogRecord[]>
+  /** One record by its position; undefined if there is none. */
+  at(position: Position): Promise<LogRecord | undefined>
+  /** The next offset of each partition: what an append that resolved before this call lies below. */
+  ends(topics: readonly Topic[]): Promise<Offsets>
+  partitions(topic: Topic): number
+  close(): Promise<void>
+}
