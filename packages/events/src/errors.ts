@@ -6,6 +6,7 @@ export type ErrorEntry = { status: number; retryable: boolean; meaning: string; 
 
 export const ERRORS = {
   bad_request: { status: 400, retryable: false, meaning: 'The request is malformed or a field has a wrong type.', todo: 'Correct the field that the message names.' },
+  bad_checkpoint: { status: 422, retryable: false, meaning: 'A model or adapter file is damaged, or of a kind that Instar cannot load.', todo: 'Fetch the file again or give another one; the message names the file and the tensor or field.' },
   internal: { status: 500, retryable: true, meaning: 'A defect of ours.', todo: 'Report it with the request id; nothing that was answered is lost.' },
 } as const satisfies Record<string, ErrorEntry>
 
