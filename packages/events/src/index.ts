@@ -1,2 +1,5 @@
+export * from './codec.ts'
 export * from './errors.ts'
 export * from './flow.ts'
+export * from './ids.ts'
+export * from './records.ts'

@@ -1,0 +1,81 @@
+/**
+ * Avro codecs of every record version. The payload is the same on every log; only what stands before it
+ * differs (an id in the embedded log, the registry's five bytes in Kafka).
+ */
+import { readFileSync } from 'node:fs'
+import avro from 'avsc'
+import { InstarError } from './errors.ts'
+import { FLOW, TOPICS, type RecordName, type Topic } from './flow.ts'
+import { recordId } from './ids.ts'
+import type { Event, Logged } from './records.ts'
+
+type Codec = { schema: string; topic: Topic; name: RecordName; avro: avro.Type; text: string }
+
+const folder = new URL('../../../schemas/', import.meta.url)
+
+const codecs = new Map<string, Codec>()
+for (const topic of TOPICS) {
+  for (const name of FLOW[topic].records) {
+    const schema = `${name}.v1`
+    const text = readFileSync(new URL(`${topic}/${schema}.avsc`, folder), 'utf8')
+    const type = avro.Type.forSchema(JSON.parse(text) as avro.Schema, { wrapUnions: false })
+    codecs.set(schema, { schema, topic, name, avro: type, text })
+  }
+}
+
+/** Schema name → Avro JSON: what `openEmbeddedLog` stores and the registry registers. */
+export const schemaTexts = (): Record<string, string> => Object.fromEntries([...codecs.values()].map((c) => [c.schema, c.text]))
+
+/** The key of an event on its topic: session, policy or sha256 (flow.ts). */
+export const keyOf = (event: Event): string =>
+  event.type === 'BlobChunk' ? event.sha256
+    : event.type === 'TurnCaptured' || event.type === 'TurnAborted' || event.type === 'FeedbackGiven' || event.type === 'SessionClosed' ? event.session
+      : event.policy
+
+export const topicOf = (event: Event): Topic => codecOf(event.type).topic
+
+const codecOf = (type: string): Codec => {
+  const codec = codecs.get(`${type}.v1`)
+  if (!codec) throw new InstarError('internal', `there is no record type ${type}`)
+  return codec
+}
+
+export type Encoded = { topic: Topic; key: string; schema: string; payload: Uint8Array; timestamp: number }
+
+/** The record that says `event`, and the id that it will have. Throws `bad_record` when a field breaks the schema. */
+export const encodeEvent = (event: Event): Encoded & { id: string } => {
+  const codec = codecOf(event.type)
+  let payload: Uint8Array
+  try {
+    payload = codec.avro.toBuffer(event)
+  } catch (cause) {
+    throw new InstarError('bad_record', `${event.type} does not fit its schema: ${(cause as Error).message}`, { type: event.type }, { cause })
+  }
+  const record = { topic: codec.topic, key: keyOf(event), schema: codec.schema, payload, timestamp: event.at }
+  return { ...record, id: recordId(record) }
+}
+
+type Stored = { topic: Topic; key: string; schema: string; payload: Uint8Array; timestamp: number; partition: number; offset: number }
+
+/**
+ * Throws `unknown_record` for a schema that this build does not know (on a chain the reader must stop) and
+ * `bad_record` for bytes that no build can read.
+ */
+export const decodeRecord = (record: Stored): Logged => {
+  const codec = codecs.get(record.schema)
+  if (!codec || codec.topic !== record.topic) throw new InstarError('unknown_record', `${record.topic} holds a record of the type ${record.schema}, which this build does not know`, { topic: record.topic, offset: record.offset, schema: record.schema })
+  const payload = Buffer.from(record.payload.buffer, record.payload.byteOffset, record.payload.byteLength)
+  let event: Event
+  try {
+    event = Object.assign(codec.avro.fromBuffer(payload) as object, { type: codec.name }) as Event
+  } catch (cause) {
+    throw new InstarError('bad_record', `${record.topic} ${record.partition}@${record.offset} is not a ${record.schema}: ${(cause as Error).message}`, { topic: record.topic, offset: record.offset }, { cause })
+  }
+  return { id: recordId(record), topic: record.topic, key: record.key, partition: record.partition, offset: record.offset, timestamp: record.timestamp, event }
+}
+
+const utf8 = new TextDecoder()
+const toUtf8 = new TextEncoder()
+/** A person's words as a record field, and back. Encryption, once keys exist, happens here. */
+export const written = (text: string): { keyId: null; bytes: Uint8Array } => ({ keyId: null, bytes: Buffer.from(toUtf8.encode(text)) })
+export const readWritten = (field: { bytes: Uint8Array }): string => utf8.decode(field.bytes)

@@ -1,0 +1,26 @@
+/** Ids are hashes of their inputs; the only random ones come in from the shell. */
+import { createHash } from 'node:crypto'
+
+const sha256 = (...parts: (string | Uint8Array)[]): string => {
+  const hash = createHash('sha256')
+  for (const part of parts) hash.update(part)
+  return hash.digest('hex')
+}
+
+/** sha256 of bytes: the name of blobs, adapters, optimizer states. */
+export const contentSha = (bytes: Uint8Array): string => sha256(bytes)
+
+/**
+ * The id of a record: the hash of all that a copy of the log keeps. Timestamps and positions are not in it
+ * (the record's own times are in its payload).
+ */
+export const recordId = (record: { topic: string; key: string; schema: string; payload: Uint8Array }): string =>
+  sha256(`${record.topic}\n${record.key}\n${record.schema}\n`, record.payload)
+
+/** An id from named inputs; `kind` keeps two kinds of id apart that share inputs. Inputs may not hold newlines. */
+export const derivedId = (kind: string, ...inputs: (string | number)[]): string => sha256([kind, ...inputs].join('\n'))
+
+/** A turn's id: its session, a dot, 128 random bits in hex. Session ids hold no dot. */
+export const turnId = (session: string, random: string): string => `${session}.${random}`
+
+export const sessionOfTurn = (turn: string): string => turn.slice(0, turn.lastIndexOf('.'))

@@ -1,0 +1,210 @@
+/**
+ * What is on the log. Each type is one record version; its Avro schema is `schemas/<topic>/<Name>.v1.avsc`.
+ * Times are milliseconds since the epoch; ids are lower-case hex sha256 unless said otherwise.
+ * Nothing here names an offset.
+ */
+
+/** Whatever a person wrote. `keyId` names the key that encrypts it; null: not encrypted. */
+export type Written = { keyId: string | null; bytes: Uint8Array }
+
+/**
+ * A request body as sent, less what it repeats of an earlier turn of its session: the first `prefix` and
+ * the last `suffix` bytes are those of the body of `from`. `sha256` is of the whole body.
+ * A `middle` above 512 KiB is in `blobs` under `blob`, and `written` is empty.
+ */
+export type StoredBody = { from: string | null; prefix: number; suffix: number; written: Written; blob: string | null; length: number; sha256: string }
+
+/** Prompt ids: the first `prefix` are those of `from`'s prompt followed by its completion. */
+export type StoredIds = { from: string | null; prefix: number; ids: number[]; length: number }
+
+/** Two hashes of an assistant answer (answer-key.ts): `strict` keeps outer blanks, `loose` trims them. */
+export type AnswerKey = { strict: string; loose: string }
+
+export type Dialect = 'chat' | 'responses' | 'messages'
+export type TurnKind = 'main' | 'side'
+/** How the session was found, strongest first. */
+export type LabelSource = 'header' | 'agent' | 'minted' | 'answer' | 'fingerprint'
+
+export type RecordedSampling = { temperature: number; topP: number; topK: number; seed: number; maxTokens: number; stop: string[] }
+
+/** What captured and aborted turns share. `turn` = session id + '.' + 32 hex digits, minted at admission. */
+export type TurnFacts = {
+  turn: string
+  session: string
+  policy: string
+  version: number
+  /** sha256 of the adapter that answered; null: the base. */
+  adapter: string | null
+  /** One request; its candidates (`n`) share it. */
+  group: string
+  candidate: number
+  candidates: number
+  dialect: Dialect
+  kind: TurnKind
+  labelSource: LabelSource
+  /** Whose words these are: a hash of the request's `user`, else of the key, else the session. */
+  subject: string
+  /** API key's public id, null without keys. */
+  key: string | null
+  /** sha256 of the canonical request, so that attempts at one thing are seen as such. */
+  digest: string
+  body: StoredBody
+  /** Key of the last assistant answer inside the request, null if there is none. */
+  after: AnswerKey | null
+  /** Index of the first message behind that answer: what the world said to it. */
+  stateFrom: number
+  prompt: StoredIds
+  sampling: RecordedSampling
+  /** `exact`: ids and log-probs are those that were sampled. `none`: not used for ratios. */
+  tokens: 'exact' | 'none'
+  ids: number[]
+  logprobs: number[]
+  /** Raw text of the answer, control tokens out, tool-call markup in. */
+  text: Written
+  toolCallIds: string[]
+  answer: AnswerKey
+  trainable: boolean
+  /** Why not trainable; null if it is. */
+  reason: string | null
+  /** The prompt does not extend the tokens of the turn that it follows. */
+  offPrefix: boolean
+  engine: string
+  /** Admission, first token out, last token out. */
+  at: number
+  firstTokenAt: number
+  finishedAt: number
+}
+
+export type TurnCaptured = { type: 'TurnCaptured'; finish: 'stop' | 'length' | 'tool_calls' } & TurnFacts
+/** The answer was cut: `ids` and `text` are exactly what was flushed to the client. */
+export type TurnAborted = { type: 'TurnAborted'; why: 'client_gone' | 'engine_failed' | 'shutdown' } & TurnFacts
+
+/** `turn` null: the last turn before this record in the session. `value` −1…1. */
+export type FeedbackGiven = { type: 'FeedbackGiven'; id: string; session: string; turn: string | null; value: number; comment: Written | null; subject: string; key: string | null; at: number }
+/** Closes exactly the turns it lists; each one still without a next state gets none, for good. */
+export type SessionClosed = { type: 'SessionClosed'; session: string; open: string[]; why: 'idle' | 'client'; at: number }
+
+/** What one judge said. `value` null: it abstained or failed, `note` says why. */
+export type Verdict = { judge: string; value: number | null; note: string }
+/** Explicit feedback outranks; of two, the later (`at`, then `id`). Null: a judge, rank 0. */
+export type Rank = { at: number; id: string }
+
+type ScoreFacts = {
+  turn: string
+  session: string
+  policy: string
+  /** Version that spoke. */
+  version: number
+  subject: string
+  verdicts: Verdict[]
+  /** The turn, feedback or closing that gave rise to it. */
+  cause: string
+  rank: Rank | null
+  at: number
+}
+export type TurnScored = { type: 'TurnScored'; reward: number; judge: string; hint: Written | null; hintJudge: string | null } & ScoreFacts
+export type TurnSkipped = { type: 'TurnSkipped'; reason: string } & ScoreFacts
+export type ScoreRevised = { type: 'ScoreRevised'; reward: number; judge: string; hint: Written | null; hintJudge: string | null } & ScoreFacts
+
+export type BatchItem = {
+  turn: string
+  session: string
+  /** Record id of the score that is used. */
+  score: string
+  subject: string
+  version: number
+  reward: number
+  baseline: number
+  advantage: number
+  hint: Written | null
+}
+export type BaselineState = { subject: string; value: number; count: number }
+/** Number-valued settings of the update and of the trainer, by name (packages/policy StepSettings). */
+export type Settings = Record<string, number>
+export type BatchSealed = {
+  type: 'BatchSealed'
+  prev: string
+  policy: string
+  number: number
+  parent: { version: number; adapter: string | null; state: string | null }
+  items: BatchItem[]
+  dropped: { turn: string; reason: string }[]
+  /** Baselines after this batch, of the subjects in it. */
+  baselines: BaselineState[]
+  seed: number
+  loss: string
+  settings: Settings
+  at: number
+}
+export type RecordedFingerprint = { engine: string; build: string; isa: string; threads: number; base: string }
+export type UpdateComputed = {
+  type: 'UpdateComputed'
+  prev: string
+  policy: string
+  /** Record id of its BatchSealed. */
+  batch: string
+  number: number
+  adapter: string
+  adapterBytes: number
+  state: string
+  stateBytes: number
+  /** When the blobs were appended: where to look for them. */
+  blobsAt: number
+  fingerprint: RecordedFingerprint
+  figures: Record<string, number>
+  startedAt: number
+  at: number
+}
+export type UpdateFailed = { type: 'UpdateFailed'; prev: string; policy: string; batch: string; number: number; reason: string; at: number }
+
+export type LineStarted = {
+  type: 'LineStarted'
+  prev: string
+  policy: string
+  mode: 'live' | 'replay'
+  base: { name: string; sha256: string }
+  /** Where a branch leaves its trunk; null: the base model. */
+  parent: { policy: string; version: number; adapter: string | null; state: string | null } | null
+  settings: Settings
+  at: number
+}
+export type VersionPublished = {
+  type: 'VersionPublished'
+  prev: string
+  policy: string
+  number: number
+  /** Record id of the UpdateComputed; for a promotion that of the branch's. */
+  update: string
+  adapter: string
+  adapterBytes: number
+  state: string
+  blobsAt: number
+  parent: number
+  why: 'update' | 'promotion'
+  source: { policy: string; version: number } | null
+  figures: Record<string, number>
+  at: number
+}
+export type VersionRejected = { type: 'VersionRejected'; prev: string; policy: string; update: string; adapter: string; parent: number; reason: string; figures: Record<string, number>; evidence: string[]; at: number }
+/** A rollback (or a move forward to a version already accepted). `freeze`: learning stops in the same record. */
+export type HeadMoved = { type: 'HeadMoved'; prev: string; policy: string; from: number; to: number; who: string; why: string; request: string; freeze: boolean; at: number }
+export type LearningFrozen = { type: 'LearningFrozen'; prev: string; policy: string; on: boolean; who: string; why: string; request: string; at: number }
+
+export type BlobChunk = { type: 'BlobChunk'; sha256: string; index: number; count: number; bytes: Uint8Array; at: number }
+
+export type TurnsEvent = TurnCaptured | TurnAborted | FeedbackGiven | SessionClosed
+export type ScoresEvent = TurnScored | TurnSkipped | ScoreRevised
+export type UpdatesEvent = BatchSealed | UpdateComputed | UpdateFailed
+export type WeightsEvent = LineStarted | VersionPublished | VersionRejected | HeadMoved | LearningFrozen
+export type Event = TurnsEvent | ScoresEvent | UpdatesEvent | WeightsEvent | BlobChunk
+
+/** A decoded record. `id` is the hash of the whole record (ids.ts), position is this log's own affair. */
+export type Logged<E extends Event = Event> = {
+  id: string
+  topic: import('./flow.ts').Topic
+  key: string
+  partition: number
+  offset: number
+  timestamp: number
+  event: E
+}
