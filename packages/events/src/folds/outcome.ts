@@ -1,0 +1,23 @@
+/**
+ * Whether a record counts is a function of the earlier records of its own topic and key, nothing else, and
+ * it is final. One that does not count changes nothing but a metric and a row in `ignored`.
+ */
+export type Why =
+  /** The same fact again. */
+  | 'repeat'
+  /** `prev` is not the tip: a writer that had not read the latest record. */
+  | 'stale'
+  /** It names a turn that is not on its session's log before it. */
+  | 'unknown_turn'
+  /** The turn has a score of the same or a higher rank. */
+  | 'outranked'
+  /** None of the turns that it closes is still open. */
+  | 'not_open'
+  /** The line has not been started, or has been already. */
+  | 'no_line'
+  | 'line_exists'
+
+export type Outcome = { counted: true } | { counted: false; why: Why }
+
+export const COUNTED: Outcome = { counted: true }
+export const ignored = (why: Why): Outcome => ({ counted: false, why })

@@ -1,0 +1,153 @@
+/**
+ * The fold of `turns`, per session: which turns there are, what the world said to each (the join), what is
+ * closed. The join is anchored on our own answer: a main turn whose request's last assistant answer has
+ * the key of turn T's answer is T's next state; the first such turn wins and the next state is final.
+ * States are owned by the fold and change in place.
+ */
+import type { AnswerKey, FeedbackGiven, Logged, TurnAborted, TurnCaptured, TurnsEvent } from '../records.ts'
+import { COUNTED, ignored, type Outcome } from './outcome.ts'
+
+export type TurnState = {
+  turn: string
+  session: string
+  policy: string
+  version: number
+  status: 'complete' | 'aborted'
+  kind: 'main' | 'side'
+  group: string
+  candidate: number
+  subject: string
+  trainable: boolean
+  reason: string | null
+  /** 1 for the first request with this digest in the session, 2 for the next… */
+  attempt: number
+  answer: AnswerKey
+  /** The turn that it continues, as the join found it. */
+  follows: string | null
+  /** The turn whose request holds the next state. */
+  next: string | null
+  /** True once a SessionClosed listed it: it will have no next state. */
+  closed: boolean
+  closedBy: string | null
+  /** Feedback that counted, in log order. */
+  feedback: { id: string; record: string; value: number; at: number }[]
+  at: number
+  finishedAt: number
+  partition: number
+  offset: number
+}
+
+export type SessionState = {
+  session: string
+  turns: TurnState[]
+  byStrict: Map<string, TurnState[]>
+  byLoose: Map<string, TurnState[]>
+  /** digest → groups that asked it. */
+  digests: Map<string, Set<string>>
+  lastAt: number
+}
+
+export type TurnsState = {
+  sessions: Map<string, SessionState>
+  turns: Map<string, TurnState>
+  feedback: Set<string>
+  /** Turns without a next state that are not closed: what a timer looks at. */
+  open: Set<string>
+}
+
+export const initialTurns = (): TurnsState => ({ sessions: new Map(), turns: new Map(), feedback: new Set(), open: new Set() })
+
+export const foldTurns = (state: TurnsState, logged: Logged<TurnsEvent>): Outcome => {
+  const { event } = logged
+  switch (event.type) {
+    case 'TurnCaptured':
+    case 'TurnAborted':
+      return foldTurn(state, logged as Logged<TurnCaptured | TurnAborted>)
+    case 'FeedbackGiven':
+      return foldFeedback(state, logged.id, event)
+    case 'SessionClosed': {
+      let closed = 0
+      for (const id of event.open) {
+        const turn = state.turns.get(id)
+        if (!turn || turn.session !== event.session || turn.next !== null || turn.closed) continue
+        turn.closed = true
+        turn.closedBy = logged.id
+        state.open.delete(id)
+        closed += 1
+      }
+      return closed > 0 ? COUNTED : ignored('not_open')
+    }
+  }
+}
+
+const foldTurn = (state: TurnsState, logged: Logged<TurnCaptured | TurnAborted>): Outcome => {
+  const { event } = logged
+  if (state.turns.has(event.turn)) return ignored('repeat')
+  const session = sessionOf(state, event.session)
+  const turn: TurnState = {
+    turn: event.turn, session: event.session, policy: event.policy, version: event.version,
+    status: event.type === 'TurnCaptured' ? 'complete' : 'aborted', kind: event.kind,
+    group: event.group, candidate: event.candidate, subject: event.subject,
+    trainable: event.trainable, reason: event.reason, attempt: attemptOf(session, event.digest, event.group),
+    answer: event.answer, follows: null, next: null, closed: false, closedBy: null, feedback: [],
+    at: event.at, finishedAt: event.finishedAt, partition: logged.partition, offset: logged.offset,
+  }
+  if (event.kind === 'main' && event.after) {
+    const followed = findAnswer(session, event.after)
+    if (followed) {
+      turn.follows = followed.turn
+      if (followed.next === null && !followed.closed) {
+        followed.next = turn.turn
+        state.open.delete(followed.turn)
+      }
+    }
+  }
+  session.turns.push(turn)
+  pushTo(session.byStrict, event.answer.strict, turn)
+  pushTo(session.byLoose, event.answer.loose, turn)
+  session.lastAt = Math.max(session.lastAt, event.finishedAt)
+  state.turns.set(turn.turn, turn)
+  state.open.add(turn.turn)
+  return COUNTED
+}
+
+const foldFeedback = (state: TurnsState, record: string, event: FeedbackGiven): Outcome => {
+  if (state.feedback.has(event.id)) return ignored('repeat')
+  const session = state.sessions.get(event.session)
+  const turn = event.turn === null ? session?.turns.at(-1) : state.turns.get(event.turn)
+  if (!turn || turn.session !== event.session) return ignored('unknown_turn')
+  state.feedback.add(event.id)
+  turn.feedback.push({ id: event.id, record, value: event.value, at: event.at })
+  return COUNTED
+}
+
+/**
+ * The turn of this session that gave the answer: by the strict key, else by the loose one; of several the
+ * latest request's, and of its candidates the first.
+ */
+export const findAnswer = (session: SessionState, key: AnswerKey): TurnState | undefined => {
+  const found = session.byStrict.get(key.strict) ?? session.byLoose.get(key.loose)
+  const last = found?.at(-1)
+  return last && found?.find((turn) => turn.group === last.group)
+}
+
+const sessionOf = (state: TurnsState, id: string): SessionState => {
+  let session = state.sessions.get(id)
+  if (!session) {
+    session = { session: id, turns: [], byStrict: new Map(), byLoose: new Map(), digests: new Map(), lastAt: 0 }
+    state.sessions.set(id, session)
+  }
+  return session
+}
+
+const attemptOf = (session: SessionState, digest: string, group: string): number => {
+  const groups = session.digests.get(digest) ?? new Set<string>()
+  session.digests.set(digest, groups.add(group))
+  return groups.size
+}
+
+const pushTo = <K, V>(map: Map<K, V[]>, key: K, value: V): void => {
+  const list = map.get(key)
+  if (list) list.push(value)
+  else map.set(key, [value])
+}
