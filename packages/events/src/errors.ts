@@ -12,6 +12,17 @@ export const ERRORS = {
   log_gap: { status: 500, retryable: false, meaning: 'A record of a chain names a predecessor that this reader has never read.', todo: 'The log, or the snapshot that was started from, misses a record: delete the snapshot; if it stays, restore the log from its copy.' },
   log_full: { status: 503, retryable: true, meaning: 'The bounded queue in front of the log is full.', todo: 'Try again after the time in Retry-After.' },
   log_unavailable: { status: 503, retryable: true, meaning: 'The log could not be written to; it is not known whether the records are on it.', todo: 'Try again: ids make a second try harmless.' },
+  data_in_use: { status: 409, retryable: false, meaning: 'Another process writes to this data folder.', todo: 'Stop that process (the message names it), or give this one a folder of its own with INSTAR_DATA.' },
+  data_unreadable: { status: 500, retryable: false, meaning: 'The data folder holds no log, or one that this build cannot read.', todo: 'Check INSTAR_DATA; start the build that wrote it, or a newer one.' },
+  partition_count_changed: { status: 409, retryable: false, meaning: 'The configured number of partitions of a topic differs from that of the log.', todo: 'Configure the stored number; it is changed only by copying the log into a new one.' },
+  schema_changed: { status: 409, retryable: false, meaning: 'The log stores another Avro schema under the name of this record version.', todo: 'Schemas are never edited: add a new version of the record.' },
+  position_unknown: { status: 409, retryable: false, meaning: 'A position lies beyond the end of the log, or in no partition of it: it was taken from another log.', todo: 'Rebuild what stored the position from the start of this log.' },
+  log_read_only: { status: 409, retryable: false, meaning: 'The log was opened for reading only.', todo: 'Send the command to the process that writes (the gateway\'s HTTP API).' },
+  no_postgres: { status: 500, retryable: false, meaning: 'There are no PostgreSQL programs that run on this machine.', todo: 'Install the optional dependencies, or set INSTAR_PG_BIN or DATABASE_URL.' },
+  postgres_failed: { status: 503, retryable: true, meaning: 'The embedded PostgreSQL did not start.', todo: 'Read the end of its log, which the message quotes. Its folder can be deleted: it is filled again from the log.' },
+  bad_sql: { status: 400, retryable: false, meaning: 'A query was refused by PostgreSQL, or is more than one statement.', todo: 'Correct the query; send one statement at a time, and only ones that read.' },
+  unknown_turn: { status: 404, retryable: false, meaning: 'There is no such turn (or session) on the log.', todo: 'Send the id from the `x-instar-turn-id` or `x-instar-session-id` header of an answer.' },
+  missing_blob: { status: 500, retryable: false, meaning: 'A record names bytes by sha256 that the log does not hold.', todo: 'Restore the log from its copy; until then the version that needs them cannot be loaded.' },
   internal: { status: 500, retryable: true, meaning: 'A defect of ours.', todo: 'Report it with the request id; nothing that was answered is lost.' },
 } as const satisfies Record<string, ErrorEntry>
 

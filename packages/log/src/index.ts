@@ -1,1 +1,3 @@
 export * from './port.ts'
+export * from './blobs.ts'
+export * from './turn-reader.ts'

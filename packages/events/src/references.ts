@@ -1,0 +1,71 @@
+/**
+ * A conversation is sent again with every request. What a turn repeats of an earlier turn of its session is
+ * stored as a reference to it, so that the log grows with what is new. At most MAX_DEPTH references in a
+ * row, then a full copy, so that reading one turn reads at most MAX_DEPTH others.
+ */
+import { contentSha } from './ids.ts'
+import type { StoredBody, StoredIds } from './records.ts'
+
+export const MAX_DEPTH = 8
+/** Bodies whose own part is longer go to `blobs`. */
+export const MAX_INLINE_BYTES = 512 * 1024
+/** Less than this repeated is not worth a reference. */
+const MIN_REPEAT = 64
+
+/** What a new turn can lean on: an earlier turn of the session, its whole content, its depth. */
+export type Earlier<T> = { turn: string; content: T; depth: number }
+
+/** `depth` of the result: 0 for a full copy. `middle` is what has to be stored, inline or as a blob. */
+export const storeBody = (body: Uint8Array, earlier: Earlier<Uint8Array> | null): { stored: StoredBody; depth: number; middle: Uint8Array } => {
+  const sha256 = contentSha(body)
+  const usable = earlier && earlier.depth < MAX_DEPTH ? earlier : null
+  const prefix = usable ? commonPrefix(body, usable.content) : 0
+  const suffix = usable ? commonSuffix(body, usable.content, prefix) : 0
+  const from = usable && prefix + suffix >= MIN_REPEAT ? usable : null
+  const middle = from ? body.slice(prefix, body.length - suffix) : body
+  const blob = middle.length > MAX_INLINE_BYTES ? contentSha(middle) : null
+  const stored: StoredBody = {
+    from: from?.turn ?? null, prefix: from ? prefix : 0, suffix: from ? suffix : 0,
+    written: { keyId: null, bytes: blob ? new Uint8Array(0) : middle }, blob, length: body.length, sha256,
+  }
+  return { stored, depth: from ? from.depth + 1 : 0, middle }
+}
+
+/** `middle`: the inline bytes, or the blob's. `earlier` is the whole body of `stored.from`. */
+export const expandBody = (stored: StoredBody, middle: Uint8Array, earlier: Uint8Array | null): Uint8Array => {
+  if (stored.from === null || !earlier) return middle
+  const body = new Uint8Array(stored.prefix + middle.length + stored.suffix)
+  body.set(earlier.subarray(0, stored.prefix), 0)
+  body.set(middle, stored.prefix)
+  if (stored.suffix > 0) body.set(earlier.subarray(earlier.length - stored.suffix), stored.prefix + middle.length)
+  return body
+}
+
+/** `earlier.content`: the prompt ids of the earlier turn followed by its completion's. */
+export const storeIds = (ids: readonly number[], earlier: Earlier<readonly number[]> | null): { stored: StoredIds; depth: number } => {
+  const usable = earlier && earlier.depth < MAX_DEPTH ? earlier : null
+  let prefix = 0
+  if (usable) while (prefix < ids.length && prefix < usable.content.length && ids[prefix] === usable.content[prefix]) prefix += 1
+  const from = usable && prefix >= MIN_REPEAT / 4 ? usable : null
+  return {
+    stored: { from: from?.turn ?? null, prefix: from ? prefix : 0, ids: ids.slice(from ? prefix : 0), length: ids.length },
+    depth: from ? from.depth + 1 : 0,
+  }
+}
+
+export const expandIds = (stored: StoredIds, earlier: readonly number[] | null): number[] =>
+  stored.from === null || !earlier ? stored.ids : [...earlier.slice(0, stored.prefix), ...stored.ids]
+
+const commonPrefix = (a: Uint8Array, b: Uint8Array): number => {
+  const end = Math.min(a.length, b.length)
+  let n = 0
+  while (n < end && a[n] === b[n]) n += 1
+  return n
+}
+
+const commonSuffix = (a: Uint8Array, b: Uint8Array, prefix: number): number => {
+  const end = Math.min(a.length, b.length) - prefix
+  let n = 0
+  while (n < end && a[a.length - 1 - n] === b[b.length - 1 - n]) n += 1
+  return n
+}

@@ -1,0 +1,57 @@
+/**
+ * Bytes on the log: chunks of at most 512 KiB under the key of their sha256, appended before the record
+ * that names them. A blob is looked for by that name and by the time that the naming record gives.
+ */
+import { contentSha, decodeRecord, encodeEvent, InstarError } from '@instar/events'
+import type { EventLog } from './port.ts'
+
+export const CHUNK_BYTES = 512 * 1024
+/** Clocks of two machines may differ by this much. */
+const CLOCK_SKEW_MS = 10 * 60_000
+
+/** Durable when it resolves; returns the sha256. Appending the same bytes twice is harmless. */
+export const putBlob = async (log: EventLog, bytes: Uint8Array, at: number): Promise<string> => {
+  const sha256 = contentSha(bytes)
+  const count = Math.max(1, Math.ceil(bytes.length / CHUNK_BYTES))
+  for (let index = 0; index < count; index += 1) {
+    const chunk = bytes.slice(index * CHUNK_BYTES, (index + 1) * CHUNK_BYTES)
+    await log.append([encodeEvent({ type: 'BlobChunk', sha256, index, count, bytes: chunk, at })])
+  }
+  return sha256
+}
+
+/**
+ * Assembles the blob from any chunks that hash to its name; a bad chunk never hides a good one. Throws
+ * `missing_blob` when the log, read to its end as of this call, does not hold it.
+ */
+export const getBlob = async (log: EventLog, sha256: string, at: number): Promise<Uint8Array> => {
+  const chunks = new Map<string, Uint8Array[]>()
+  for await (const records of log.read('blobs', { key: sha256, from: { time: Math.max(0, at - CLOCK_SKEW_MS) } })) {
+    for (const record of records) {
+      const { event } = decodeRecord(record)
+      if (event.type !== 'BlobChunk' || event.sha256 !== sha256 || event.index >= event.count) continue
+      const slot = `${event.count}/${event.index}`
+      const seen = chunks.get(slot) ?? []
+      if (!seen.some((bytes) => Buffer.compare(bytes, event.bytes) === 0)) seen.push(event.bytes)
+      chunks.set(slot, seen)
+      const whole = assemble(chunks, event.count, sha256)
+      if (whole) return whole
+    }
+  }
+  throw new InstarError('missing_blob', `the log does not hold the blob ${sha256}`, { sha256 })
+}
+
+/** Tries the combinations of what each slot holds; more than one per slot is rare (a corrupt copy). */
+const assemble = (chunks: ReadonlyMap<string, Uint8Array[]>, count: number, sha256: string): Uint8Array | null => {
+  let candidates: Uint8Array[][] = [[]]
+  for (let index = 0; index < count; index += 1) {
+    const options = chunks.get(`${count}/${index}`)
+    if (!options || candidates.length * options.length > 64) return null
+    candidates = candidates.flatMap((before) => options.map((bytes) => [...before, bytes]))
+  }
+  for (const parts of candidates) {
+    const whole = Buffer.concat(parts)
+    if (contentSha(whole) === sha256) return whole
+  }
+  return null
+}

@@ -1,0 +1,69 @@
+/**
+ * Reads turns back whole: the record by its position, body and prompt ids with their references followed.
+ * A small cache serves the sessions that are being talked in; everything can be read again.
+ */
+import { contentSha, decodeRecord, expandBody, expandIds, InstarError, type TurnAborted, type TurnCaptured } from '@instar/events'
+import { getBlob } from './blobs.ts'
+import type { EventLog } from './port.ts'
+
+export type TurnRecord = TurnCaptured | TurnAborted
+export type PositionOf = (turn: string) => { partition: number; offset: number } | undefined
+
+export type TurnReader = {
+  record(turn: string): Promise<TurnRecord>
+  /** The request body as the client sent it. */
+  body(turn: string): Promise<Uint8Array>
+  promptIds(turn: string): Promise<number[]>
+  /** How many references in a row lead from the turn to full copies (body, ids). */
+  depths(turn: string): Promise<{ body: number; ids: number }>
+}
+
+export const createTurnReader = (log: EventLog, positionOf: PositionOf, cacheSize = 256): TurnReader => {
+  const cache = new Map<string, TurnRecord>()
+
+  const record = async (turn: string): Promise<TurnRecord> => {
+    const cached = cache.get(turn)
+    if (cached) {
+      cache.delete(turn)
+      cache.set(turn, cached)
+      return cached
+    }
+    const position = positionOf(turn)
+    const stored = position && (await log.at({ topic: 'turns', ...position }))
+    const event = stored && decodeRecord(stored).event
+    if (!event || (event.type !== 'TurnCaptured' && event.type !== 'TurnAborted')) {
+      throw new InstarError('unknown_turn', `turn ${turn} is not on the log`, { turn })
+    }
+    cache.set(turn, event)
+    if (cache.size > cacheSize) cache.delete(cache.keys().next().value as string)
+    return event
+  }
+
+  const body = async (turn: string): Promise<Uint8Array> => {
+    const event = await record(turn)
+    const stored = event.body
+    const middle = stored.blob === null ? stored.written.bytes : await getBlob(log, stored.blob, event.at)
+    const whole = expandBody(stored, middle, stored.from === null ? null : await body(stored.from))
+    if (contentSha(whole) !== stored.sha256) throw new InstarError('bad_record', `the body of turn ${turn} does not have the digest that its record names`, { turn, expected: stored.sha256 })
+    return whole
+  }
+
+  const promptIds = async (turn: string): Promise<number[]> => {
+    const { prompt } = await record(turn)
+    const ids = expandIds(prompt, prompt.from === null ? null : await spokenIds(prompt.from))
+    if (ids.length !== prompt.length) throw new InstarError('bad_record', `the prompt of turn ${turn} has ${ids.length} ids, its record says ${prompt.length}`, { turn })
+    return ids
+  }
+
+  const spokenIds = async (turn: string): Promise<number[]> => [...(await promptIds(turn)), ...(await record(turn)).ids]
+
+  const depths = async (turn: string): Promise<{ body: number; ids: number }> => {
+    const event = await record(turn)
+    return {
+      body: event.body.from === null ? 0 : 1 + (await depths(event.body.from)).body,
+      ids: event.prompt.from === null ? 0 : 1 + (await depths(event.prompt.from)).ids,
+    }
+  }
+
+  return { record, body, promptIds, depths }
+}
