@@ -1,0 +1,55 @@
+/** Chat messages in the one form that chat templates take: string content, one system message, and that first. */
+import { InstarError } from '@instar/events/errors'
+import type { ChatMessage } from '../port.ts'
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** A string as it is, null as '', a list of text parts joined. Other parts are a `bad_request`. */
+export function textOf(content: unknown, where: string): string {
+  if (typeof content === 'string') return content
+  if (content === null || content === undefined) return ''
+  if (!Array.isArray(content)) throw new InstarError('bad_request', `${where}.content is neither text nor a list of parts.`, { field: `${where}.content` })
+  return content.map((part: unknown, i) => {
+    if (isRecord(part) && typeof part['text'] === 'string') return part['text']
+    const type = isRecord(part) && typeof part['type'] === 'string' ? part['type'] : 'of no type'
+    throw new InstarError('bad_request', `${where}.content[${i}] is ${type}; this model takes text only.`, { field: `${where}.content[${i}]` })
+  }).join('')
+}
+
+/** Templates write arguments with tojson, so a JSON text has to become the value first. What is not JSON stays text. */
+function parsedArguments(value: unknown): unknown {
+  if (typeof value !== 'string') return value
+  try {
+    const parsed: unknown = JSON.parse(value)
+    return isRecord(parsed) ? parsed : value
+  } catch (error) {
+    if (error instanceof SyntaxError) return value
+    throw error
+  }
+}
+
+function toolCalls(value: unknown): unknown {
+  if (!Array.isArray(value)) return value
+  return value.map((call: unknown) => {
+    if (!isRecord(call) || !isRecord(call['function'])) return call
+    return { ...call, function: { ...call['function'], arguments: parsedArguments(call['function']['arguments']) } }
+  })
+}
+
+/** System and developer texts, in order and with a blank line between, lead as one system message. */
+export function normalise(messages: readonly ChatMessage[]): ChatMessage[] {
+  const system: string[] = []
+  const rest: ChatMessage[] = []
+  for (const [i, message] of messages.entries()) {
+    const content = textOf(message.content, `messages[${i}]`)
+    if (message.role === 'system' || message.role === 'developer') {
+      if (content !== '') system.push(content)
+      continue
+    }
+    const calls = message['tool_calls']
+    rest.push({ ...message, content, ...(calls === undefined || calls === null ? {} : { tool_calls: toolCalls(calls) }) })
+  }
+  return system.length === 0 ? rest : [{ role: 'system', content: system.join('\n\n') }, ...rest]
+}

@@ -1,0 +1,202 @@
+/**
+ * A model on disk, either a folder as Hugging Face lays it out (config.json, tokenizer.json,
+ * tokenizer_config.json or chat_template.jinja, generation_config.json, model.safetensors or its shards with
+ * an index) or one GGUF file. Only headers and small files are read here; tensors are read one at a time.
+ */
+import { closeSync, openSync, readFileSync, readSync, statSync } from 'node:fs'
+import path from 'node:path'
+import { InstarError } from '@instar/events/errors'
+import { weightShapes, type ModelConfig, type WeightTensor, type Weights } from '../weights.ts'
+import { checkConfig, configFromJson, isJson, type Json } from './config.ts'
+import { dequantise, parseGguf, type Gguf } from './gguf.ts'
+import { ggufConfig, ggufTensors, isPermuted, unpermute } from './gguf-model.ts'
+import { ggufTokenizer, type TokenizerFiles } from './gguf-tokenizer.ts'
+import { decodeTensor, headerLength, parseHeader, type TensorEntry } from './safetensors.ts'
+
+/** `files`: everything that decides what the model says, in the order in which it is hashed. */
+export type Checkpoint = {
+  name: string
+  files: string[]
+  config: ModelConfig
+  tokenizer: TokenizerFiles
+  generation: Json
+  weights: Weights
+}
+
+const MAX_SMALL_FILE = 64 * 1024 * 1024
+const MAX_GGUF_HEADER = 64 * 1024 * 1024
+
+function bad(file: string, problem: string, cause?: unknown): InstarError {
+  return new InstarError('bad_checkpoint', `${file}: ${problem}`, { file }, cause === undefined ? {} : { cause })
+}
+
+function sizeOf(file: string): number | null {
+  return statSync(file, { throwIfNoEntry: false })?.size ?? null
+}
+
+/** `length` bytes from `begin` on; short only at the end of the file. */
+function readRange(file: string, begin: number, length: number): Uint8Array {
+  const bytes = new Uint8Array(length)
+  const handle = openSync(file, 'r')
+  try {
+    let done = 0
+    while (done < length) {
+      const read = readSync(handle, bytes, done, Math.min(length - done, 1 << 30), begin + done)
+      if (read === 0) return bytes.subarray(0, done)
+      done += read
+    }
+    return bytes
+  } finally {
+    closeSync(handle)
+  }
+}
+
+function readText(file: string): string | null {
+  const size = sizeOf(file)
+  if (size === null) return null
+  if (size > MAX_SMALL_FILE) throw bad(file, `${size} bytes, more than the ${MAX_SMALL_FILE} allowed`)
+  return readFileSync(file, 'utf8')
+}
+
+function readJson(file: string): Json | null {
+  const text = readText(file)
+  if (text === null) return null
+  try {
+    const value: unknown = JSON.parse(text)
+    if (isJson(value)) return value
+  } catch (error) {
+    throw bad(file, 'is not JSON', error)
+  }
+  throw bad(file, 'is not a JSON object')
+}
+
+/** Refuses missing tensors and wrong shapes before anything is computed with them. */
+function checkShapes(config: ModelConfig, shapeOf: (name: string) => readonly number[] | undefined, file: string): void {
+  for (const [name, shape] of weightShapes(config)) {
+    const found = shapeOf(name)
+    if (!found) throw bad(file, `tensor ${JSON.stringify(name)} is missing`)
+    if (found.length !== shape.length || found.some((n, i) => n !== shape[i])) throw bad(file, `tensor ${JSON.stringify(name)} is [${found.join(', ')}], config says [${shape.join(', ')}]`)
+  }
+}
+
+/** A Weights that reads, and forgets, one tensor at a time. */
+function lazyWeights(names: readonly string[], read: (name: string) => WeightTensor | null): Weights {
+  return {
+    names: () => names,
+    get(name) {
+      const tensor = read(name)
+      if (!tensor) throw new InstarError('bad_checkpoint', `tensor ${JSON.stringify(name)} is missing`, { tensor: name })
+      return tensor
+    },
+  }
+}
+
+function readHeader(file: string): Map<string, TensorEntry> {
+  const size = sizeOf(file)
+  if (size === null) throw bad(file, 'is missing')
+  const length = headerLength(readRange(file, 0, 8), size, file)
+  return parseHeader(readRange(file, 8, length), size, file).tensors
+}
+
+/** The safetensors files of a folder: the single one, or those that the index names. */
+function weightFiles(folder: string): string[] {
+  const single = path.join(folder, 'model.safetensors')
+  if (sizeOf(single) !== null) return [single]
+  const indexFile = path.join(folder, 'model.safetensors.index.json')
+  const index = readJson(indexFile)
+  if (!index) throw bad(folder, 'holds neither model.safetensors nor its index')
+  const map = index['weight_map']
+  if (!isJson(map)) throw bad(indexFile, 'weight_map is missing')
+  const names = [...new Set(Object.values(map))].sort()
+  return names.map((name) => {
+    if (typeof name !== 'string' || path.basename(name) !== name || !name.endsWith('.safetensors')) throw bad(indexFile, 'weight_map names something that is no safetensors file of this folder')
+    return path.join(folder, name)
+  })
+}
+
+/** A string, or the object that Hugging Face writes for an added token. */
+function templateOf(config: Json): string | null {
+  const template = config['chat_template']
+  if (typeof template === 'string') return template
+  if (!Array.isArray(template)) return null
+  const named = template.filter(isJson).find((entry) => entry['name'] === 'default')?.['template']
+  return typeof named === 'string' ? named : null
+}
+
+export function openFolder(folder: string): Checkpoint {
+  const at = (name: string) => path.join(folder, name)
+  const configJson = readJson(at('config.json'))
+  if (!configJson) throw bad(folder, 'holds no config.json')
+  const tokenizer = readJson(at('tokenizer.json'))
+  if (!tokenizer) throw bad(folder, 'holds no tokenizer.json')
+  const tokenizerConfig = readJson(at('tokenizer_config.json')) ?? {}
+  const shards = weightFiles(folder)
+  const entries = new Map<string, TensorEntry & { file: string }>()
+  for (const file of shards) {
+    for (const [name, entry] of readHeader(file)) {
+      if (entries.has(name)) throw bad(file, `tensor ${JSON.stringify(name)} is in another shard as well`)
+      entries.set(name, { ...entry, file })
+    }
+  }
+  const config = configFromJson(configJson, at('config.json'), !entries.has('lm_head.weight'))
+  checkShapes(config, (name) => entries.get(name)?.shape, folder)
+  const weights = lazyWeights(weightShapes(config).map(([name]) => name), (name) => {
+    const entry = entries.get(name)
+    if (!entry) return null
+    const { data } = decodeTensor(entry, readRange(entry.file, entry.begin, entry.end - entry.begin))
+    if (!(data instanceof Float32Array)) throw bad(entry.file, `tensor ${JSON.stringify(name)} is ${entry.dtype}, not a float of 16 or 32 bits`)
+    return { shape: entry.shape, data }
+  })
+  const small = ['chat_template.jinja', 'config.json', 'generation_config.json', 'tokenizer.json', 'tokenizer_config.json'].map(at).filter((file) => sizeOf(file) !== null)
+  return {
+    name: path.basename(path.resolve(folder)),
+    files: [...small, ...shards],
+    config,
+    tokenizer: { tokenizer, config: tokenizerConfig, template: readText(at('chat_template.jinja')) ?? templateOf(tokenizerConfig) },
+    generation: { ...configJson, ...readJson(at('generation_config.json')) },
+    weights,
+  }
+}
+
+/** The header's length is not written anywhere: ever longer prefixes are tried. */
+function readGgufHeader(file: string, size: number): Gguf {
+  for (let prefix = Math.min(size, 4 << 20); ; prefix = Math.min(size, prefix * 4, MAX_GGUF_HEADER)) {
+    try {
+      return parseGguf(readRange(file, 0, prefix), size, file)
+    } catch (error) {
+      const short = error instanceof InstarError && error.details['truncated'] === true
+      if (!short || prefix === size || prefix === MAX_GGUF_HEADER) throw error
+    }
+  }
+}
+
+export function openGguf(file: string): Checkpoint {
+  const size = sizeOf(file)
+  if (size === null) throw bad(file, 'is missing')
+  const gguf = readGgufHeader(file, size)
+  const config = checkConfig(ggufConfig(gguf, file), file)
+  const tensors = ggufTensors(gguf, file)
+  checkShapes(config, (name) => tensors.get(name)?.shape, file)
+  const weights = lazyWeights(weightShapes(config).map(([name]) => name), (name) => {
+    const entry = tensors.get(name)
+    if (!entry) return null
+    const tensor = { shape: entry.shape, data: dequantise(entry.type, readRange(file, entry.begin, entry.end - entry.begin)) }
+    return isPermuted(gguf, name) ? unpermute(tensor, config.headDim) : tensor
+  })
+  const eos = gguf.metadata.get('tokenizer.ggml.eos_token_id')
+  return {
+    name: path.basename(file).replace(/\.gguf$/i, ''),
+    files: [file],
+    config,
+    tokenizer: ggufTokenizer(gguf, file),
+    generation: typeof eos === 'number' ? { eos_token_id: eos } : {},
+    weights,
+  }
+}
+
+/** A folder, or a .gguf file. */
+export function openCheckpoint(target: string): Checkpoint {
+  const stat = statSync(target, { throwIfNoEntry: false })
+  if (!stat) throw bad(target, 'there is no such file or folder')
+  return stat.isDirectory() ? openFolder(target) : openGguf(target)
+}

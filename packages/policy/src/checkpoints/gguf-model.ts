@@ -1,0 +1,100 @@
+/**
+ * A GGUF file as a decoder: metadata → ModelConfig, ggml tensor names → Hugging Face names, and the rows of
+ * q and k put back into half-rotate order for `llama` (its converter stores them for interleaved RoPE).
+ */
+import { InstarError } from '@instar/events/errors'
+import type { ModelConfig, WeightTensor } from '../weights.ts'
+import type { Gguf, GgufTensor, GgufValue } from './gguf.ts'
+
+const ARCHITECTURES = ['llama', 'qwen2', 'qwen3']
+
+function bad(file: string, problem: string): InstarError {
+  return new InstarError('bad_checkpoint', `${file}: ${problem}`, { file })
+}
+
+/** A metadata entry as a finite number; `fallback` undefined means that it must be there. */
+function number(gguf: Gguf, file: string, key: string, fallback?: number): number {
+  const value: GgufValue | undefined = gguf.metadata.get(key)
+  if (value === undefined && fallback !== undefined) return fallback
+  const result = typeof value === 'bigint' ? Number(value) : value
+  if (typeof result !== 'number' || !Number.isFinite(result)) throw bad(file, `metadata ${key} is ${value === undefined ? 'missing' : 'not a number'}`)
+  return result
+}
+
+export function ggufConfig(gguf: Gguf, file: string): ModelConfig {
+  const arch = gguf.metadata.get('general.architecture')
+  if (typeof arch !== 'string' || !ARCHITECTURES.includes(arch)) throw bad(file, `architecture ${typeof arch === 'string' ? JSON.stringify(arch.slice(0, 100)) : 'missing'}; supported are ${ARCHITECTURES.join(', ')}`)
+  const field = (name: string, fallback?: number) => number(gguf, file, `${arch}.${name}`, fallback)
+  const scaling = gguf.metadata.get(`${arch}.rope.scaling.type`)
+  if ((scaling !== undefined && scaling !== 'none') || gguf.tensors.has('rope_freqs.weight')) throw bad(file, 'RoPE scaling is not supported')
+  const hiddenSize = field('embedding_length')
+  const heads = field('attention.head_count')
+  const embedding = gguf.tensors.get('token_embd.weight')
+  if (!embedding) throw bad(file, 'tensor "token_embd.weight" is missing')
+  return {
+    hiddenSize,
+    intermediateSize: field('feed_forward_length'),
+    layers: field('block_count'),
+    heads,
+    kvHeads: field('attention.head_count_kv', heads),
+    headDim: field('attention.key_length', hiddenSize / heads),
+    vocabulary: embedding.shape[0] ?? 0,
+    contextLength: field('context_length'),
+    ropeTheta: field('rope.freq_base', 10000),
+    rmsEps: field('attention.layer_norm_rms_epsilon'),
+    qkNorm: gguf.tensors.has('blk.0.attn_q_norm.weight'),
+    attentionBias: gguf.tensors.has('blk.0.attn_q.bias'),
+    tiedHead: !gguf.tensors.has('output.weight'),
+  }
+}
+
+const OUTER: Record<string, string> = { token_embd: 'model.embed_tokens', output_norm: 'model.norm', output: 'lm_head' }
+const INNER: Record<string, string> = {
+  attn_norm: 'input_layernorm', ffn_norm: 'post_attention_layernorm',
+  attn_q: 'self_attn.q_proj', attn_k: 'self_attn.k_proj', attn_v: 'self_attn.v_proj', attn_output: 'self_attn.o_proj',
+  attn_q_norm: 'self_attn.q_norm', attn_k_norm: 'self_attn.k_norm',
+  ffn_gate: 'mlp.gate_proj', ffn_up: 'mlp.up_proj', ffn_down: 'mlp.down_proj',
+}
+
+/** `blk.3.attn_q.weight` → `model.layers.3.self_attn.q_proj.weight`; null for a tensor of no known part. */
+export function huggingFaceName(name: string): string | null {
+  const parts = /^(?:blk\.(\d+)\.)?(\w+)\.(weight|bias)$/.exec(name)
+  if (!parts) return null
+  const [, layer, part, kind] = parts as unknown as [string, string | undefined, string, string]
+  const names = layer === undefined ? OUTER : INNER
+  if (!Object.hasOwn(names, part)) return null
+  return `${layer === undefined ? '' : `model.layers.${layer}.`}${names[part]}.${kind}`
+}
+
+/** Tensors of the file by their Hugging Face names. A tensor that the decoder would not use is a fault. */
+export function ggufTensors(gguf: Gguf, file: string): Map<string, GgufTensor> {
+  const out = new Map<string, GgufTensor>()
+  for (const [name, tensor] of gguf.tensors) {
+    const mapped = huggingFaceName(name)
+    if (mapped === null) throw bad(file, `tensor ${JSON.stringify(name.slice(0, 200))} belongs to no part of the decoder`)
+    out.set(mapped, tensor)
+  }
+  return out
+}
+
+/** Row h·d + j·d/2 + i of the result is row h·d + 2i + j of the file (i < d/2, j < 2). */
+export function unpermute(tensor: WeightTensor, headDim: number): WeightTensor {
+  const rows = tensor.shape[0] ?? 0
+  const width = tensor.data.length / rows
+  const half = headDim / 2
+  const data = new Float32Array(tensor.data.length)
+  for (let head = 0; head < rows; head += headDim) {
+    for (let j = 0; j < 2; j++) {
+      for (let i = 0; i < half; i++) {
+        const from = (head + 2 * i + j) * width
+        data.set(tensor.data.subarray(from, from + width), (head + j * half + i) * width)
+      }
+    }
+  }
+  return { shape: tensor.shape, data }
+}
+
+/** Whether a projection's rows (and bias) are stored permuted. */
+export function isPermuted(gguf: Gguf, name: string): boolean {
+  return gguf.metadata.get('general.architecture') === 'llama' && /\.self_attn\.[qk]_proj\.(weight|bias)$/.test(name)
+}

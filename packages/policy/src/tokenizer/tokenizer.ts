@@ -1,0 +1,157 @@
+/**
+ * Text ↔ token ids over @huggingface/tokenizers. The library splits and merges; which stretches of text may
+ * become control tokens, and which bytes an id stands for, is decided here, so that what a person writes
+ * is never read as a control token and decoding works byte by byte.
+ */
+import { Tokenizer as Library } from '@huggingface/tokenizers'
+import { InstarError } from '@instar/events/errors'
+import { tokenBytes, type ByteForm } from './bytes.ts'
+
+/** A token outside the merges. `special` ones are hidden when decoding. `lstrip` and `rstrip` eat the white space beside it. */
+export type AddedToken = { id: number; content: string; special: boolean; lstrip: boolean; rstrip: boolean }
+
+type Json = Record<string, unknown>
+
+function isJson(value: unknown): value is Json {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function readAdded(json: Json, file: string): AddedToken[] {
+  const list = json['added_tokens'] ?? []
+  if (!Array.isArray(list)) throw new InstarError('bad_checkpoint', `${file}: added_tokens is not a list`, { file })
+  return list.map((entry: unknown) => {
+    if (!isJson(entry) || typeof entry['content'] !== 'string' || entry['content'] === '' || !Number.isSafeInteger(entry['id'])) {
+      throw new InstarError('bad_checkpoint', `${file}: an entry of added_tokens has no id or content`, { file })
+    }
+    return { id: Number(entry['id']), content: entry['content'], special: entry['special'] === true, lstrip: entry['lstrip'] === true, rstrip: entry['rstrip'] === true }
+  })
+}
+
+function escaped(text: string): string {
+  return text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&')
+}
+
+export class TextTokenizer {
+  readonly added: readonly AddedToken[]
+  /** Ids that decoding hides. */
+  readonly specialIds: ReadonlySet<number>
+  private readonly library: Library
+  private readonly byContent: ReadonlyMap<string, AddedToken>
+  private readonly byId: ReadonlyMap<number, AddedToken>
+  private readonly form: ByteForm
+  private readonly bytes = new Map<number, Uint8Array>()
+
+  /** `json` is tokenizer.json, `config` tokenizer_config.json (or {}). Throws `bad_checkpoint`. */
+  constructor(json: unknown, config: unknown, file = 'tokenizer.json') {
+    if (!isJson(json)) throw new InstarError('bad_checkpoint', `${file}: is not an object`, { file })
+    this.added = readAdded(json, file)
+    this.specialIds = new Set(this.added.filter((token) => token.special).map((token) => token.id))
+    this.byContent = new Map(this.added.map((token) => [token.content, token]))
+    this.byId = new Map(this.added.map((token) => [token.id, token]))
+    this.form = byteForm(json['decoder'], file)
+    try {
+      this.library = new Library({ ...json, added_tokens: [] }, isJson(config) ? config : {})
+    } catch (error) {
+      throw new InstarError('bad_checkpoint', `${file}: ${error instanceof Error ? error.message : 'cannot be read'}`, { file }, { cause: error })
+    }
+  }
+
+  /** Ids of plain text: no stretch of it becomes a control token, whatever it spells. */
+  encode(text: string): number[] {
+    if (text === '') return []
+    const { ids } = this.library.encode(text, { add_special_tokens: false })
+    const out: number[] = []
+    for (const id of ids) {
+      if (!Number.isInteger(id)) throw new InstarError('bad_request', 'The text has a character that the tokenizer of this model lacks.')
+      const control = this.byId.get(id)
+      if (!control) out.push(id)
+      else {
+        // The merges spelled a control token: take it apart at its first character.
+        const first = String.fromCodePoint(control.content.codePointAt(0) ?? 0)
+        if (first === control.content) throw new InstarError('bad_request', `The text ${JSON.stringify(first)} has no token of its own in this model.`)
+        out.push(...this.encode(first), ...this.encode(control.content.slice(first.length)))
+      }
+    }
+    return out
+  }
+
+  /** A pattern of the added tokens' texts, longest first; null where there is none. */
+  private pattern(tokens: readonly AddedToken[]): string | null {
+    if (tokens.length === 0) return null
+    return tokens.map((token) => token.content).sort((a, b) => b.length - a.length).map(escaped).join('|')
+  }
+
+  /** Puts `mark` before each stretch of `text` that spells an added token (a special one, with `specialOnly`). */
+  guard(text: string, mark: string, specialOnly: boolean): string {
+    const pattern = this.pattern(specialOnly ? this.added.filter((token) => token.special) : this.added)
+    return pattern === null ? text : text.replace(new RegExp(`(?=${pattern})`, 'gu'), mark)
+  }
+
+  /**
+   * Ids of rendered text in which added tokens are recognised, except where `mark` stands right before one.
+   * Marks leave no trace. `splice` + number + `splice` stands for the ids given under that number.
+   */
+  encodeMarked(text: string, mark: string, splice: string, spliced: ReadonlyMap<number, readonly number[]>): number[] {
+    const tokens = this.pattern(this.added)
+    const border = new RegExp(`${splice}(\\d+)${splice}${tokens === null ? '' : `|(?<!${mark})(?:${tokens})`}`, 'gu')
+    const out: number[] = []
+    let from = 0
+    let trimStart = false
+    const plain = (segment: string, trimEnd: boolean) => {
+      let rest = segment.replaceAll(mark, '')
+      if (trimStart) rest = rest.trimStart()
+      if (trimEnd) rest = rest.trimEnd()
+      out.push(...this.encode(rest))
+    }
+    for (const match of text.matchAll(border)) {
+      const token = match[1] === undefined ? this.byContent.get(match[0]) : undefined
+      plain(text.slice(from, match.index), token?.lstrip ?? false)
+      if (token) out.push(token.id)
+      else for (const id of spliced.get(Number(match[1])) ?? []) out.push(id)
+      trimStart = token?.rstrip ?? false
+      from = match.index + match[0].length
+    }
+    plain(text.slice(from), false)
+    return out
+  }
+
+  /** Id of an added or ordinary token by its text in the vocabulary. */
+  id(content: string): number | undefined {
+    return this.byContent.get(content)?.id ?? this.library.token_to_id(content)
+  }
+
+  /** UTF-8 bytes that `id` stands for: none for special tokens and for ids outside the vocabulary. May be a part of a character. */
+  bytesOf(id: number): Uint8Array {
+    let bytes = this.bytes.get(id)
+    if (!bytes) {
+      const added = this.byId.get(id)
+      bytes = added ? new TextEncoder().encode(added.special ? '' : added.content) : tokenBytes(this.library.id_to_token(id) ?? '', this.form)
+      this.bytes.set(id, bytes)
+    }
+    return bytes
+  }
+
+  decode(ids: readonly number[]): string {
+    const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
+    let text = ''
+    for (const id of ids) text += decoder.decode(this.bytesOf(id), { stream: true })
+    text += decoder.decode()
+    return this.form.stripLeadingSpace && text.startsWith(' ') ? text.slice(1) : text
+  }
+}
+
+/** Which decoders of tokenizer.json are understood: ByteLevel, or a sequence of Replace, ByteFallback, Fuse and Strip. */
+function byteForm(decoder: unknown, file: string): ByteForm {
+  const form: ByteForm = { byteLevel: false, byteFallback: false, replace: [], stripLeadingSpace: false }
+  const steps = isJson(decoder) && decoder['type'] === 'Sequence' && Array.isArray(decoder['decoders']) ? decoder['decoders'] : [decoder]
+  for (const step of steps) {
+    if (!isJson(step)) throw new InstarError('bad_checkpoint', `${file}: has no decoder`, { file })
+    const pattern = step['pattern']
+    if (step['type'] === 'ByteLevel') form.byteLevel = true
+    else if (step['type'] === 'ByteFallback') form.byteFallback = true
+    else if (step['type'] === 'Replace' && isJson(pattern) && typeof pattern['String'] === 'string' && typeof step['content'] === 'string') form.replace.push([pattern['String'], step['content']])
+    else if (step['type'] === 'Strip' && step['content'] === ' ' && step['start'] === 1 && step['stop'] === 0) form.stripLeadingSpace = true
+    else if (step['type'] !== 'Fuse') throw new InstarError('bad_checkpoint', `${file}: decoder ${JSON.stringify(String(step['type']).slice(0, 60))} is not supported`, { file })
+  }
+  return form
+}
