@@ -1,3 +1,5 @@
 export * from './port.ts'
-export * from './blobs.ts'
-export * from './turn-reader.ts'
+export * from './partition.ts'
+export * from './follow.ts'
+export { openEmbeddedLog, type EmbeddedLog, type EmbeddedOptions } from './embedded/log.ts'
+export { openMemoryLog, type MemoryLog, type MemoryOptions } from './memory/log.ts'

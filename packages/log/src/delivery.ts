@@ -1,0 +1,128 @@
+/** One subscription over a `Store`: pages in, batches of one partition out, one handler call at a time. */
+import { InstarError } from '@instar/events/errors'
+import type { Topic } from '@instar/events/flow'
+import type { LogRecord, Position, SubscribeOptions, Subscription } from './port.ts'
+import { cursorOf, PAGE_BYTES, PAGE_RECORDS, startsOf } from './reading.ts'
+import { Signal } from './signal.ts'
+import type { Store } from './store.ts'
+
+type Reading = {
+  topic: Topic
+  /** Per partition: what lies below was handled before this subscription. */
+  starts: readonly number[]
+  /** Everything of the topic below it has been handled. */
+  cursor: number
+}
+
+type Waiter = { ends: ReadonlyMap<Topic, number>; resolve(): void; reject(cause: unknown): void }
+
+export type DeliveryParts = {
+  store: Store
+  /** Lets the event loop turn between two pages. */
+  breathe(): Promise<void>
+  commit(group: string, positions: readonly Position[]): Promise<void>
+}
+
+export class Delivery implements Subscription {
+  readonly done: Promise<void>
+  /** Raised by the adapter when records were committed. */
+  readonly changed = new Signal()
+  readonly #parts: DeliveryParts
+  readonly #options: SubscribeOptions
+  readonly #readings: Reading[]
+  readonly #maxBatch: number
+  #waiters: Waiter[] = []
+  #stopping = false
+  #failed: { cause: unknown } | undefined
+  readonly #idle: Promise<void>
+
+  constructor(parts: DeliveryParts, options: SubscribeOptions) {
+    const { store } = parts
+    this.#parts = parts
+    this.#options = options
+    this.#maxBatch = options.maxBatch ?? PAGE_RECORDS
+    this.#readings = options.topics.map((topic) => {
+      const ends = store.ends(topic)
+      const end = Math.max(0, ...ends)
+      const starts = options.from === 'committed' ? store.committed(options.group, topic)
+        : startsOf(store, topic, options.from === 'start' ? {} : options.from, ends)
+      return { topic, starts, cursor: cursorOf(store, topic, starts, end) }
+    })
+    const ended = Promise.withResolvers<void>()
+    this.done = ended.promise
+    this.#idle = this.#run().then(ended.resolve, (cause: unknown) => {
+      this.#failed = { cause }
+      ended.reject(cause)
+    }).then(() => this.#leave())
+  }
+
+  commit(positions: readonly Position[]): Promise<void> {
+    return this.#parts.commit(this.#options.group, positions)
+  }
+
+  caughtUp(): Promise<void> {
+    if (this.#failed) return Promise.reject(this.#failed.cause)
+    if (this.#stopping) return Promise.reject(stopped())
+    const ends = new Map(this.#readings.map(({ topic }) => [topic, this.#parts.store.end(topic)]))
+    return new Promise((resolve, reject) => {
+      this.#waiters.push({ ends, resolve, reject })
+      this.changed.raise()
+    })
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping = true
+    this.changed.raise()
+    await this.#idle
+  }
+
+  async #run(): Promise<void> {
+    await this.#parts.breathe()
+    while (!this.#stopping) {
+      let more = false
+      for (const reading of this.#readings) more = (await this.#page(reading)) || more
+      this.#settle()
+      await (more ? this.#parts.breathe() : this.changed.wait())
+    }
+  }
+
+  /** False when the topic had nothing left. */
+  async #page(reading: Reading): Promise<boolean> {
+    const { topic, starts } = reading
+    const end = this.#parts.store.end(topic)
+    if (reading.cursor >= end || this.#stopping) return false
+    const page = this.#parts.store.scan(topic, { from: reading.cursor, to: end, maxRecords: Math.max(this.#maxBatch, PAGE_RECORDS), maxBytes: PAGE_BYTES })
+    const partitions = new Map<number, LogRecord[]>()
+    for (const record of page.records) {
+      if (record.offset < starts[record.partition]!) continue
+      const batch = partitions.get(record.partition)
+      if (batch) batch.push(record)
+      else partitions.set(record.partition, [record])
+    }
+    for (const records of partitions.values()) {
+      for (let i = 0; i < records.length; i += this.#maxBatch) {
+        if (this.#stopping) return false
+        await this.#options.handle(records.slice(i, i + this.#maxBatch))
+      }
+    }
+    reading.cursor = page.next
+    return true
+  }
+
+  #settle(): void {
+    const handled = new Map(this.#readings.map(({ topic, cursor }) => [topic, cursor]))
+    this.#waiters = this.#waiters.filter(({ ends, resolve }) => {
+      const waits = [...ends].some(([topic, end]) => handled.get(topic)! < end)
+      if (!waits) resolve()
+      return waits
+    })
+  }
+
+  #leave(): void {
+    this.#stopping = true
+    const cause = this.#failed ? this.#failed.cause : stopped()
+    for (const waiter of this.#waiters.splice(0)) waiter.reject(cause)
+  }
+}
+
+const stopped = (): InstarError => new InstarError('log_unavailable', 'the subscription was stopped')

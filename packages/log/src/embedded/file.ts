@@ -1,0 +1,140 @@
+/**
+ * The file `log.db`: one table per topic, whose rowid is the offset, so that a topic is appended at one
+ * place, read in one sweep, and its offsets grow within every partition.
+ */
+import { InstarError } from '@instar/events/errors'
+import { TOPICS, type Topic } from '@instar/events/flow'
+import { DatabaseSync } from 'node:sqlite'
+import { join } from 'node:path'
+import type { PartitionCounts } from '../partition.ts'
+
+const FORMAT = '1'
+
+export const logFile = (folder: string): string => join(folder, 'log.db')
+export const lockFile = (folder: string): string => join(folder, 'log.lock')
+
+/** What the writing connection sets; the benchmark's raw SQLite sets the same. */
+export const WRITE_PRAGMAS = `
+  PRAGMA page_size = 8192;
+  PRAGMA journal_mode = WAL;
+  PRAGMA synchronous = FULL;
+  PRAGMA wal_autocheckpoint = 2000;
+  PRAGMA journal_size_limit = 67108864;
+`
+
+/**
+ * `reached` is the greatest timestamp of the partition up to and with the row: it never falls, so the first
+ * record since a time is found by bisection, without an index on timestamps.
+ */
+const topicTable = (topic: Topic): string => `
+  CREATE TABLE IF NOT EXISTS "${topic}" (
+    offset INTEGER PRIMARY KEY, partition INTEGER NOT NULL, timestamp INTEGER NOT NULL, reached INTEGER NOT NULL,
+    schema INTEGER NOT NULL, key TEXT NOT NULL, payload BLOB NOT NULL) STRICT;
+  CREATE INDEX IF NOT EXISTS "${topic}_partition" ON "${topic}" (partition);
+`
+
+const TABLES = `
+  CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS partitions (topic TEXT PRIMARY KEY, count INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS schemas (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, avro TEXT NOT NULL) STRICT;
+  CREATE TABLE IF NOT EXISTS commits (
+    "group" TEXT NOT NULL, topic TEXT NOT NULL, partition INTEGER NOT NULL, next INTEGER NOT NULL,
+    PRIMARY KEY ("group", topic, partition)) STRICT, WITHOUT ROWID;
+  ${TOPICS.map(topicTable).join('')}
+`
+
+/**
+ * Holds the folder for this process: a lock of the operating system, which ends with the process however it
+ * ends. Throws `data_in_use` when another one has it.
+ */
+export const lockFolder = (folder: string): DatabaseSync => {
+  const lock = new DatabaseSync(lockFile(folder), { timeout: 0 })
+  try {
+    lock.exec('BEGIN EXCLUSIVE')
+    return lock
+  } catch (cause) {
+    lock.close()
+    throw new InstarError('data_in_use', `another process${writerOf(folder)} writes to ${folder}`, { folder }, { cause })
+  }
+}
+
+const writerOf = (folder: string): string => {
+  try {
+    using db = openReading(folder)
+    const row = db.prepare('SELECT value FROM meta WHERE name = ?').get('writer') as { value: string } | undefined
+    return row ? ` (pid ${row.value})` : ''
+  } catch {
+    return ''
+  }
+}
+
+/** Makes the file where there is none. Throws `partition_count_changed`, `schema_changed` or `data_unreadable`. */
+export const openWriting = (folder: string, counts: PartitionCounts, schemas: Readonly<Record<string, string>>): DatabaseSync => {
+  const db = new DatabaseSync(logFile(folder), { timeout: 5000 })
+  try {
+    db.exec(WRITE_PRAGMAS)
+    db.exec('BEGIN IMMEDIATE')
+    db.exec(TABLES)
+    const meta = db.prepare('INSERT INTO meta VALUES (?, ?) ON CONFLICT DO NOTHING')
+    meta.run('format', FORMAT)
+    checkFormat(db, folder)
+    db.prepare('INSERT INTO meta VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value').run('writer', String(process.pid))
+    const addCount = db.prepare('INSERT INTO partitions VALUES (?, ?) ON CONFLICT DO NOTHING')
+    for (const topic of TOPICS) addCount.run(topic, counts[topic])
+    checkCounts(storedCounts(db), counts)
+    addSchemas(db, schemas)
+    db.exec('COMMIT')
+    return db
+  } catch (cause) {
+    db.close()
+    throw cause instanceof InstarError ? cause : unreadable(folder, cause)
+  }
+}
+
+/** Throws `data_unreadable` when the folder holds no log of this format. */
+export const openReading = (folder: string): DatabaseSync => {
+  let db: DatabaseSync | undefined
+  try {
+    db = new DatabaseSync(logFile(folder), { readOnly: true, timeout: 5000 })
+    checkFormat(db, folder)
+    return db
+  } catch (cause) {
+    db?.close()
+    throw cause instanceof InstarError ? cause : unreadable(folder, cause)
+  }
+}
+
+const unreadable = (folder: string, cause: unknown): InstarError =>
+  new InstarError('data_unreadable', `${logFile(folder)} cannot be read as a log: ${cause instanceof Error ? cause.message : String(cause)}`, { folder }, { cause })
+
+const checkFormat = (db: DatabaseSync, folder: string): void => {
+  const row = db.prepare('SELECT value FROM meta WHERE name = ?').get('format') as { value: string } | undefined
+  if (row?.value !== FORMAT) throw unreadable(folder, `its format is ${row?.value ?? 'not named'}, this build reads ${FORMAT}`)
+}
+
+export const storedCounts = (db: DatabaseSync): PartitionCounts => {
+  const rows = db.prepare('SELECT topic, count FROM partitions').all() as { topic: Topic; count: number }[]
+  return Object.fromEntries(rows.map(({ topic, count }) => [topic, count])) as PartitionCounts
+}
+
+export const checkCounts = (stored: PartitionCounts, configured: PartitionCounts): void => {
+  for (const topic of TOPICS) {
+    if (stored[topic] === configured[topic]) continue
+    throw new InstarError('partition_count_changed', `${topic} has ${stored[topic]} partitions on this log, ${configured[topic]} are configured`, { topic, stored: stored[topic], configured: configured[topic] })
+  }
+}
+
+const addSchemas = (db: DatabaseSync, schemas: Readonly<Record<string, string>>): void => {
+  const add = db.prepare('INSERT INTO schemas (name, avro) VALUES (?, ?) ON CONFLICT DO NOTHING')
+  const stored = db.prepare('SELECT avro FROM schemas WHERE name = ?')
+  for (const [name, text] of Object.entries(schemas)) {
+    const avro = JSON.stringify(JSON.parse(text))
+    add.run(name, avro)
+    if ((stored.get(name) as { avro: string }).avro !== avro) throw new InstarError('schema_changed', `the log stores another schema as ${name}`, { schema: name })
+  }
+}
+
+export type StoredSchema = { id: number; name: string; avro: string }
+
+export const storedSchemas = (db: DatabaseSync): StoredSchema[] =>
+  db.prepare('SELECT id, name, avro FROM schemas ORDER BY id').all() as StoredSchema[]

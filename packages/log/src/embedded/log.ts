@@ -1,0 +1,165 @@
+/**
+ * The event log in one SQLite file. The process that opens it for writing holds the folder; any number of
+ * processes read it meanwhile, and follow it within `POLL_MS`.
+ */
+import { InstarError } from '@instar/events/errors'
+import type { Topic } from '@instar/events/flow'
+import { mkdir } from 'node:fs/promises'
+import { setImmediate } from 'node:timers/promises'
+import { Delivery } from '../delivery.ts'
+import { partitionCounts, type PartitionCounts } from '../partition.ts'
+import type { Append, EventLog, LogRecord, Offsets, Position, ReadOptions, SubscribeOptions, Subscription } from '../port.ts'
+import { readStore } from '../reading.ts'
+import { checkCounts, openReading, storedCounts, storedSchemas } from './file.ts'
+import { Queue, type QueueLimits } from './queue.ts'
+import { Rows } from './rows.ts'
+import type { DatabaseSync } from 'node:sqlite'
+
+export type EmbeddedOptions = {
+  /** Made when it does not exist; holds `log.db`. */
+  folder: string
+  /** Where they differ from the flow table's. The first opening decides for ever. */
+  partitions?: Partial<Record<Topic, number>>
+  /** Schema name → Avro JSON: what may be appended. Kept in the file for whoever reads it. */
+  schemas?: Readonly<Record<string, string>>
+  /** Read while another process writes; `append` and `commit` are refused with `log_read_only`. */
+  readOnly?: boolean
+  /** How much may wait to be written before `log_full`. Default: 16,384 records, 64 MiB. */
+  queue?: Partial<QueueLimits>
+}
+
+export type EmbeddedLog = EventLog & {
+  /** Every schema on the log: name → Avro JSON. */
+  schemas(): Record<string, string>
+}
+
+/** How often a process that only reads looks for new records while it follows. */
+const POLL_MS = 25
+
+/** Throws `data_in_use`, `data_unreadable`, `partition_count_changed` or `schema_changed`. */
+export const openEmbeddedLog = async (options: EmbeddedOptions): Promise<EmbeddedLog> => {
+  const { folder, partitions, schemas = {}, readOnly = false, queue: limits } = options
+  if (readOnly) {
+    const db = openReading(folder)
+    try {
+      const counts = storedCounts(db)
+      checkCounts(counts, partitionCounts({ ...counts, ...partitions }))
+      return new SqliteLog(db, counts)
+    } catch (cause) {
+      db.close()
+      throw cause
+    }
+  }
+  await mkdir(folder, { recursive: true })
+  const counts = partitionCounts(partitions)
+  let log: SqliteLog | undefined
+  const queue = await Queue.open({ folder, counts, schemas }, { records: limits?.records ?? 16_384, bytes: limits?.bytes ?? 64 << 20 }, () => log?.changed())
+  const db = openReading(folder)
+  queue.knowSchemas(new Map(storedSchemas(db).map(({ name, id }) => [name, id])))
+  log = new SqliteLog(db, counts, queue)
+  return log
+}
+
+class SqliteLog implements EmbeddedLog {
+  readonly #db: DatabaseSync
+  readonly #counts: PartitionCounts
+  readonly #rows: Rows
+  readonly #queue: Queue | undefined
+  readonly #deliveries = new Set<Delivery>()
+  #poll: NodeJS.Timeout | undefined
+  #version = 0
+  #closed = false
+
+  constructor(db: DatabaseSync, counts: PartitionCounts, queue?: Queue) {
+    this.#db = db
+    this.#counts = counts
+    this.#rows = new Rows(db, counts)
+    this.#queue = queue
+  }
+
+  async append(records: readonly Append[]): Promise<Position[]> {
+    return this.#writing().append(records)
+  }
+
+  async subscribe(options: SubscribeOptions): Promise<Subscription> {
+    this.#check()
+    const delivery = new Delivery({ store: this.#rows, breathe: setImmediate, commit: async (group, positions) => this.#writing().commit(group, positions) }, options)
+    this.#deliveries.add(delivery)
+    this.#watch()
+    const leave = (): void => {
+      this.#deliveries.delete(delivery)
+      this.#watch()
+    }
+    delivery.done.then(leave, leave)
+    return delivery
+  }
+
+  read(topic: Topic, options: ReadOptions = {}): AsyncIterable<LogRecord[]> {
+    this.#check()
+    return readStore(this.#rows, topic, options, async () => {
+      await setImmediate()
+      this.#check()
+    })
+  }
+
+  async at({ topic, partition, offset }: Position): Promise<LogRecord | undefined> {
+    this.#check()
+    return this.#rows.at(topic, partition, offset)
+  }
+
+  async ends(topics: readonly Topic[]): Promise<Offsets> {
+    this.#check()
+    return Object.fromEntries(topics.map((topic) => [topic, { ...this.#rows.ends(topic) }]))
+  }
+
+  partitions(topic: Topic): number {
+    return this.#counts[topic]
+  }
+
+  schemas(): Record<string, string> {
+    this.#check()
+    return Object.fromEntries(storedSchemas(this.#db).map(({ name, avro }) => [name, avro]))
+  }
+
+  /** Records may be new. */
+  changed(): void {
+    for (const delivery of this.#deliveries) delivery.changed.raise()
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return
+    this.#closed = true
+    await Promise.all([...this.#deliveries].map((delivery) => delivery.stop()))
+    clearInterval(this.#poll)
+    this.#db.close()
+    await this.#queue?.close()
+  }
+
+  /** Only a process that does not write has to look; nobody looks while nobody follows. */
+  #watch(): void {
+    if (this.#queue) return
+    if (this.#deliveries.size === 0) {
+      clearInterval(this.#poll)
+      this.#poll = undefined
+    } else {
+      this.#poll ??= setInterval(() => this.#look(), POLL_MS)
+    }
+  }
+
+  #look(): void {
+    const version = this.#rows.version()
+    if (version === this.#version) return
+    this.#version = version
+    this.changed()
+  }
+
+  #writing(): Queue {
+    this.#check()
+    if (!this.#queue) throw new InstarError('log_read_only', 'the log was opened for reading')
+    return this.#queue
+  }
+
+  #check(): void {
+    if (this.#closed) throw new InstarError('log_unavailable', 'the log is closed')
+  }
+}

@@ -1,0 +1,63 @@
+/**
+ * How a service reads topics: every record of a topic decoded and handed on in order, with the event loop
+ * let go every so many records, whatever the adapter's batches are.
+ */
+import { setImmediate } from 'node:timers/promises'
+import type { Topic } from '@instar/events/flow'
+import type { EventLog, LogRecord, Offsets, Position, SubscribeOptions } from './port.ts'
+
+export type FollowOptions<E> = {
+  /** The group whose commits `from: 'committed'` continues. */
+  name: string
+  topics: readonly Topic[]
+  from: SubscribeOptions['from']
+  /** What it throws stops the following. */
+  decode(record: LogRecord): E
+  /** In order per partition; the next event waits for what it returns. What it throws stops the following. */
+  onEvent(event: E, record: LogRecord): Promise<void> | void
+  /** At most so many events between two turns of the event loop. Default 64. */
+  burst?: number
+}
+
+export type Follower = {
+  /** Resolves when all that was on the log when it is called has been handled. Rejects once stopped. */
+  caughtUp(): Promise<void>
+  /** The next offset to handle of each partition from which something was handled. */
+  positions(): Offsets
+  /** Commits `positions()` for the group; durable when it resolves. */
+  commit(): Promise<void>
+  /** Resolves when the last running handler has returned. */
+  stop(): Promise<void>
+  /** Rejects with what `decode` or `onEvent` threw. Resolves after `stop`. */
+  readonly done: Promise<void>
+}
+
+export const follow = async <E>(log: EventLog, options: FollowOptions<E>): Promise<Follower> => {
+  const { name, topics, from, decode, onEvent, burst = 64 } = options
+  const next = new Map<Topic, Map<number, number>>(topics.map((topic) => [topic, new Map()]))
+  let inARow = 0
+  const subscription = await log.subscribe({
+    topics,
+    group: name,
+    from,
+    async handle(records) {
+      for (const record of records) {
+        if (inARow++ >= burst) {
+          await setImmediate()
+          inARow = 1
+        }
+        const pending = onEvent(decode(record), record)
+        if (pending) await pending
+        next.get(record.topic)!.set(record.partition, record.offset + 1)
+      }
+    },
+  })
+  const positions = (): Position[] => [...next].flatMap(([topic, partitions]) => [...partitions].map(([partition, offset]) => ({ topic, partition, offset })))
+  return {
+    caughtUp: () => subscription.caughtUp(),
+    positions: () => Object.fromEntries([...next].map(([topic, partitions]) => [topic, Object.fromEntries(partitions)])),
+    commit: () => subscription.commit(positions()),
+    stop: () => subscription.stop(),
+    done: subscription.done,
+  }
+}

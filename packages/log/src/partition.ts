@@ -1,0 +1,41 @@
+/**
+ * Which partition a key is in: Kafka's default for keyed records, so that a log can be copied either way
+ * and every adapter agrees on what stands in one order.
+ */
+import { FLOW, TOPICS, type Topic } from '@instar/events/flow'
+import { InstarError } from '@instar/events/errors'
+
+export type PartitionCounts = Readonly<Record<Topic, number>>
+
+/** 32-bit MurmurHash 2 as in org.apache.kafka.common.utils.Utils.murmur2, seed included; signed. */
+export const murmur2 = (data: Uint8Array): number => {
+  const m = 0x5bd1e995
+  const whole = data.length & ~3
+  let h = 0x9747b28c ^ data.length
+  for (let i = 0; i < whole; i += 4) {
+    let k = data[i]! | (data[i + 1]! << 8) | (data[i + 2]! << 16) | (data[i + 3]! << 24)
+    k = Math.imul(k, m)
+    k ^= k >>> 24
+    h = Math.imul(h, m) ^ Math.imul(k, m)
+  }
+  const rest = data.length & 3
+  if (rest > 2) h ^= data[whole + 2]! << 16
+  if (rest > 1) h ^= data[whole + 1]! << 8
+  if (rest > 0) h = Math.imul(h ^ data[whole]!, m)
+  h ^= h >>> 13
+  h = Math.imul(h, m)
+  return h ^ (h >>> 15)
+}
+
+/** 0 ≤ partition < count, from the key's UTF-8 bytes. */
+export const partitionOf = (key: string, count: number): number => (murmur2(Buffer.from(key, 'utf8')) & 0x7fffffff) % count
+
+/** The flow table's counts with those that a caller configures otherwise. */
+export const partitionCounts = (configured: Partial<Record<Topic, number>> = {}): PartitionCounts => {
+  const counts = Object.fromEntries(TOPICS.map((topic) => [topic, configured[topic] ?? FLOW[topic].partitions])) as Record<Topic, number>
+  for (const topic of TOPICS) {
+    const count = counts[topic]
+    if (!Number.isInteger(count) || count < 1 || count > 0xffff) throw new InstarError('bad_request', `${topic} cannot have ${count} partitions`, { topic, count })
+  }
+  return counts
+}

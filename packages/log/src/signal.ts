@@ -1,0 +1,17 @@
+/** Wakes one waiter at a time about "something may be new"; a wake-up between two waits is not lost. */
+export class Signal {
+  #raised = false
+  #wake: (() => void) | undefined
+
+  raise(): void {
+    this.#raised = true
+    this.#wake?.()
+    this.#wake = undefined
+  }
+
+  /** Resolves at the next `raise`, or at once if there was one since the last wait. */
+  async wait(): Promise<void> {
+    if (!this.#raised) await new Promise<void>((resolve) => { this.#wake = resolve })
+    this.#raised = false
+  }
+}
