@@ -108,6 +108,8 @@ export type ScoreRevised = { type: 'ScoreRevised'; reward: number; judge: string
 
 export type BatchItem = {
   turn: string
+  /** Record id of the turn: a later change of one byte of it is seen. */
+  record: string
   session: string
   /** Record id of the score that is used. */
   score: string

@@ -9,6 +9,8 @@ import { COUNTED, ignored, type Outcome } from './outcome.ts'
 
 export type TurnState = {
   turn: string
+  /** Id of its record. */
+  record: string
   session: string
   policy: string
   version: number
@@ -85,7 +87,7 @@ const foldTurn = (state: TurnsState, logged: Logged<TurnCaptured | TurnAborted>)
   if (state.turns.has(event.turn)) return ignored('repeat')
   const session = sessionOf(state, event.session)
   const turn: TurnState = {
-    turn: event.turn, session: event.session, policy: event.policy, version: event.version,
+    turn: event.turn, record: logged.id, session: event.session, policy: event.policy, version: event.version,
     status: event.type === 'TurnCaptured' ? 'complete' : 'aborted', kind: event.kind,
     group: event.group, candidate: event.candidate, subject: event.subject,
     trainable: event.trainable, reason: event.reason, attempt: attemptOf(session, event.digest, event.group),
