@@ -1,0 +1,81 @@
+/**
+ * The gate's decisions. Accepting is one record that also moves the head; rejecting is one record; both
+ * carry the figures. Only what was decided on the chain's latest record counts, so a verdict that was
+ * overtaken is decided again, with the same figures while the head is the same.
+ */
+import { nextVersion, updateLine, weightLine, type BatchState, type LineStarted, type Settings, type UpdateComputed, type VersionPublished, type VersionRejected, type WeightLine } from '@instar/events'
+import { rule, type Figures, type Thresholds } from './gate.ts'
+import type { PublisherState } from './state.ts'
+
+/** What was measured of one update against one head. `evidence`: held-out turns used. */
+export type Measured = { update: string; head: number; figures: Figures; evidence: string[] }
+
+export type Decision =
+  | { do: 'append'; event: VersionPublished | VersionRejected }
+  /** Nothing is on the line yet: measure the base, then append `lineStarted`. */
+  | { do: 'start' }
+  | { do: 'evaluate'; update: string; computed: UpdateComputed; sealed: BatchState['sealed'] }
+  | { do: 'wait'; why: 'updates' | 'frozen' | 'not_live' }
+
+export const decide = (state: PublisherState, measured: Measured | null, limits: Thresholds, now: number): Decision => {
+  const line = weightLine(state.weights, state.policy)
+  if (!line.started) return { do: 'start' }
+  if (line.started.mode !== 'live') return { do: 'wait', why: 'not_live' }
+  const batch = updateLine(state.updates, state.policy).batches.find((b) => b.status === 'computed' && b.update !== null && !line.verdicts.has(b.update.id))
+  if (!batch?.update) return { do: 'wait', why: 'updates' }
+  const { id, event } = batch.update
+  const parent = batch.sealed.parent.version
+  if (parent !== line.head) return { do: 'append', event: rejected(line, state.policy, id, event, parent, 'stale_parent', {}, [], now) }
+  if (line.frozen) return { do: 'wait', why: 'frozen' }
+  if (!measured || measured.update !== id || measured.head !== line.head) return { do: 'evaluate', update: id, computed: event, sealed: batch.sealed }
+  const ruling = rule(measured.figures, bestContent(line), limits)
+  if (!ruling.accepted) return { do: 'append', event: rejected(line, state.policy, id, event, parent, ruling.reason, measured.figures, measured.evidence, now) }
+  return {
+    do: 'append',
+    event: {
+      type: 'VersionPublished', prev: line.chain.tip, policy: state.policy, number: nextVersion(line), update: id,
+      adapter: event.adapter, adapterBytes: event.adapterBytes, state: event.state, blobsAt: event.blobsAt, parent,
+      why: 'update', source: null, figures: { ...measured.figures }, at: now,
+    },
+  }
+}
+
+/** The first record of a live line; `content` of the base goes into its settings. */
+export const lineStarted = (policy: string, base: LineStarted['base'], settings: Settings, now: number): LineStarted => ({
+  type: 'LineStarted', prev: '', policy, mode: 'live', base, parent: null, settings, at: now,
+})
+
+/** A branch's last version through the same gate. Null figures: it must be measured first. */
+export const decidePromotion = (state: PublisherState, branch: string, measured: Measured | null, limits: Thresholds, now: number): Decision | { do: 'refuse'; why: 'unknown_branch' | 'empty_branch' } => {
+  const line = weightLine(state.weights, state.policy)
+  const from = weightLine(state.weights, branch)
+  const version = from.versions.get(Math.max(0, ...from.versions.keys()))
+  if (!from.started) return { do: 'refuse', why: 'unknown_branch' }
+  if (!version?.published) return { do: 'refuse', why: 'empty_branch' }
+  const { published } = version
+  const source = updateLine(state.updates, branch).batches.find((b) => b.update?.id === published.update)
+  if (!source?.update) return { do: 'refuse', why: 'empty_branch' }
+  if (!measured || measured.update !== published.update || measured.head !== line.head) {
+    return { do: 'evaluate', update: published.update, computed: source.update.event, sealed: source.sealed }
+  }
+  const ruling = rule(measured.figures, bestContent(line), limits)
+  if (!ruling.accepted) return { do: 'append', event: rejected(line, state.policy, published.update, source.update.event, line.head, ruling.reason, measured.figures, measured.evidence, now) }
+  return {
+    do: 'append',
+    event: {
+      type: 'VersionPublished', prev: line.chain.tip, policy: state.policy, number: nextVersion(line), update: published.update,
+      adapter: published.adapter, adapterBytes: published.adapterBytes, state: published.state, blobsAt: published.blobsAt, parent: line.head,
+      why: 'promotion', source: { policy: branch, version: version.version }, figures: { ...measured.figures }, at: now,
+    },
+  }
+}
+
+/** Highest content figure of the base and of every accepted version. */
+export const bestContent = (line: WeightLine): number | null => {
+  const all = [line.started?.settings.content, ...[...line.versions.values()].map((v) => v.published?.figures.content)].filter((c) => c !== undefined)
+  return all.length > 0 ? Math.max(...all) : null
+}
+
+const rejected = (line: WeightLine, policy: string, update: string, computed: UpdateComputed, parent: number, reason: string, figures: Partial<Figures>, evidence: string[], now: number): VersionRejected => ({
+  type: 'VersionRejected', prev: line.chain.tip, policy, update, adapter: computed.adapter, parent, reason, figures: { ...figures }, evidence, at: now,
+})

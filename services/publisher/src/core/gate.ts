@@ -1,0 +1,49 @@
+/**
+ * The gate: a candidate against the version that serves. Thresholds and what each one catches: docs/learning.md.
+ * A single bad step shows in the KL to its parent; slow poisoning shows nowhere but in the content probe,
+ * which is therefore compared with the best version ever accepted, not with the parent.
+ */
+export type Thresholds = {
+  klParent: number
+  klBase: number
+  /** Content probe: at most this far below the best accepted version. */
+  contentDrop: number
+  /** Mean length of sampled answers in tokens, as a multiple of the parent's, and at most this many more. */
+  lengthFactor: number
+  lengthSlack: number
+  /** Share of repeated 4-grams in sampled answers. */
+  repetition: number
+  /** Held-out positively scored turns: mean log-prob per token may fall by this many nats. */
+  positiveDrop: number
+}
+
+export const THRESHOLDS: Thresholds = { klParent: 0.03, klBase: 0.25, contentDrop: 0.04, lengthFactor: 2, lengthSlack: 16, repetition: 0.5, positiveDrop: 0.5 }
+
+/** Figures of one evaluation. Absent ones were not measurable (no probes, no positive turns yet). */
+export type Figures = {
+  finite: number
+  kl_parent: number
+  kl_base: number
+  entropy: number
+  length: number
+  length_parent: number
+  repetition: number
+  content?: number
+  positive_logprob?: number
+  positive_logprob_parent?: number
+}
+
+export type Ruling = { accepted: true } | { accepted: false; reason: string }
+
+/** `best`: the highest content figure of an accepted version or the base; null without probes. */
+export const rule = (figures: Figures, best: number | null, limits: Thresholds): Ruling => {
+  const no = (reason: string): Ruling => ({ accepted: false, reason })
+  if (figures.finite !== 1 || !Object.values(figures).every((value) => Number.isFinite(value))) return no('not_finite')
+  if (figures.kl_parent > limits.klParent) return no('kl_parent')
+  if (figures.kl_base > limits.klBase) return no('kl_base')
+  if (figures.content !== undefined && best !== null && figures.content < best - limits.contentDrop) return no('content')
+  if (figures.length > limits.lengthFactor * figures.length_parent + limits.lengthSlack) return no('length')
+  if (figures.repetition > limits.repetition) return no('repetition')
+  if (figures.positive_logprob !== undefined && figures.positive_logprob_parent !== undefined && figures.positive_logprob < figures.positive_logprob_parent - limits.positiveDrop) return no('positive_turns')
+  return { accepted: true }
+}

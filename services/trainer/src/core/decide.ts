@@ -1,0 +1,44 @@
+/**
+ * One batch at a time: the next is sealed when the last is settled (failed, or its verdict read) and learning
+ * is not frozen. Wrong is waste, never disagreement: the chain decides what counts.
+ */
+import { updateLine, weightLine, type BatchSealed, type UpdateComputed, type UpdateFailed } from '@instar/events'
+import { hasSignal, sealBatch, type BatchSettings } from './batch.ts'
+import type { TrainerState } from './state.ts'
+
+export type Decision =
+  | { do: 'append'; event: BatchSealed | UpdateFailed }
+  /** The arithmetic of the sealed batch with this record id; its result comes back through `computed`. */
+  | { do: 'compute'; batch: string; sealed: BatchSealed }
+  | { do: 'wait'; why: 'no_line' | 'not_live' | 'verdict' | 'frozen' | 'turns' }
+
+export const decide = (state: TrainerState, options: BatchSettings, now: number): Decision => {
+  const weights = weightLine(state.weights, state.policy)
+  const updates = updateLine(state.updates, state.policy)
+  if (!weights.started) return { do: 'wait', why: 'no_line' }
+  if (weights.started.mode !== 'live') return { do: 'wait', why: 'not_live' }
+  const last = updates.batches.at(-1)
+  if (last?.status === 'sealed') {
+    if (!hasSignal(last.sealed)) return { do: 'append', event: failed(state, last.id, 'no_signal', now) }
+    return { do: 'compute', batch: last.id, sealed: last.sealed }
+  }
+  if (last?.status === 'computed' && !weights.verdicts.has(last.update?.id ?? '')) return { do: 'wait', why: 'verdict' }
+  if (weights.frozen) return { do: 'wait', why: 'frozen' }
+  const sealed = sealBatch(state, options, now)
+  return sealed ? { do: 'append', event: sealed } : { do: 'wait', why: 'turns' }
+}
+
+export type Computed = Pick<UpdateComputed, 'adapter' | 'adapterBytes' | 'state' | 'stateBytes' | 'blobsAt' | 'fingerprint' | 'figures' | 'startedAt'>
+
+/** The record of a finished computation, or null when the batch is no longer the one to compute: adopt the log. */
+export const computed = (state: TrainerState, batch: string, result: Computed, now: number): UpdateComputed | null => {
+  const line = updateLine(state.updates, state.policy)
+  const last = line.batches.at(-1)
+  if (last?.id !== batch || last.status !== 'sealed') return null
+  return { type: 'UpdateComputed', prev: line.chain.tip, policy: state.policy, batch, number: last.sealed.number, ...result, at: now }
+}
+
+export const failed = (state: TrainerState, batch: string, reason: string, now: number): UpdateFailed => {
+  const line = updateLine(state.updates, state.policy)
+  return { type: 'UpdateFailed', prev: line.chain.tip, policy: state.policy, batch, number: line.byId.get(batch)?.sealed.number ?? 0, reason, at: now }
+}
