@@ -1,0 +1,123 @@
+/**
+ * LoRA adapters in PEFT's layout: adapter_config.json and adapter_model.safetensors with
+ * `base_model.model.<module>.lora_A.weight` [r, in] and `.lora_B.weight` [out, r]; y += (alpha / r)·B(A x).
+ * The same numbers give the same bytes; the sha256 of the weights file is the adapter's name.
+ */
+import { createHash } from 'node:crypto'
+import { InstarError } from '@instar/events/errors'
+import type { Adapter } from '../port.ts'
+import { PROJECTIONS, projectionPath, projectionShape, type ModelConfig, type Projection, type WeightTensor } from '../weights.ts'
+import { isJson } from './config.ts'
+import { headerLength, parseHeader, readSafetensors, writeSafetensors, type Tensor } from './safetensors.ts'
+
+/** Keys of `modules` are `model.layers.0.self_attn.q_proj`; `a` is [rank, in], `b` [out, rank]. */
+export type Lora = { rank: number; alpha: number; modules: ReadonlyMap<string, { a: WeightTensor; b: WeightTensor }> }
+
+const PREFIX = 'base_model.model.'
+const MAX_RANK = 1024
+
+function bad(problem: string, details: Record<string, unknown> = {}): InstarError {
+  return new InstarError('bad_checkpoint', `adapter: ${problem}`, details)
+}
+
+export function sha256(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex')
+}
+
+/** `base` goes into `base_model_name_or_path`. Targets are the last parts of the modules' names, sorted. */
+export function writeAdapter(lora: Lora, base: string): Adapter {
+  const tensors = new Map<string, Tensor>()
+  for (const [module, { a, b }] of lora.modules) {
+    tensors.set(`${PREFIX}${module}.lora_A.weight`, { dtype: 'F32', ...a })
+    tensors.set(`${PREFIX}${module}.lora_B.weight`, { dtype: 'F32', ...b })
+  }
+  const weights = writeSafetensors(tensors, new Map([['base_model_name_or_path', base], ['format', 'pt'], ['lora_alpha', String(lora.alpha)]]))
+  return adapterFromWeights(weights)
+}
+
+/**
+ * The whole adapter from its weights file alone: the log stores nothing else. Rank and targets are read off
+ * the matrices, alpha and base off the metadata that `writeAdapter` puts there.
+ */
+export function adapterFromWeights(weights: Uint8Array): Adapter {
+  const { metadata, tensors } = parseHeader(weights.subarray(8, 8 + headerLength(weights, weights.length, 'adapter_model.safetensors')), weights.length, 'adapter_model.safetensors')
+  const alpha = Number(metadata.get('lora_alpha') ?? Number.NaN)
+  const first = [...tensors].find(([name]) => name.endsWith('.lora_A.weight'))
+  if (!Number.isFinite(alpha)) throw bad('adapter_model.safetensors does not say its lora_alpha')
+  if (!first) throw bad('holds no matrices')
+  const targets = [...new Set([...tensors.keys()].map((name) => name.split('.').at(-3) ?? ''))].sort()
+  const config = {
+    base_model_name_or_path: metadata.get('base_model_name_or_path') ?? '', bias: 'none', fan_in_fan_out: false, inference_mode: true, init_lora_weights: true,
+    lora_alpha: alpha, lora_dropout: 0, modules_to_save: null, peft_type: 'LORA', r: first[1].shape[0] ?? 0, target_modules: targets,
+    task_type: 'CAUSAL_LM', use_dora: false, use_rslora: false,
+  }
+  return { sha256: sha256(weights), weights, config: new TextEncoder().encode(`${JSON.stringify(config, null, 2)}\n`) }
+}
+
+/** Options of PEFT that change the arithmetic and that the decoder does not have. */
+const REFUSED: [string, (value: unknown) => boolean][] = [
+  ['use_dora', (value) => value === true],
+  ['use_rslora', (value) => value === true],
+  ['fan_in_fan_out', (value) => value === true],
+  ['bias', (value) => value !== undefined && value !== 'none'],
+  ['modules_to_save', (value) => Array.isArray(value) && value.length > 0],
+  ['rank_pattern', (value) => isJson(value) && Object.keys(value).length > 0],
+  ['alpha_pattern', (value) => isJson(value) && Object.keys(value).length > 0],
+]
+
+function readConfig(bytes: Uint8Array): { rank: number; alpha: number } {
+  let json: unknown
+  try {
+    json = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
+  } catch (error) {
+    throw new InstarError('bad_checkpoint', 'adapter: adapter_config.json is not JSON', {}, { cause: error })
+  }
+  if (!isJson(json) || json['peft_type'] !== 'LORA') throw bad('adapter_config.json is not that of a LoRA')
+  for (const [name, refused] of REFUSED) if (refused(json[name])) throw bad(`${name} is not supported`, { field: name })
+  const rank = json['r']
+  const alpha = json['lora_alpha']
+  if (typeof rank !== 'number' || !Number.isSafeInteger(rank) || rank < 1 || rank > MAX_RANK) throw bad(`r is not a rank from 1 to ${MAX_RANK}`)
+  if (typeof alpha !== 'number' || !Number.isFinite(alpha)) throw bad('lora_alpha is not a number')
+  return { rank, alpha }
+}
+
+function matrix(tensors: Map<string, Tensor>, name: string, shape: [number, number]): WeightTensor {
+  const tensor = tensors.get(name)
+  if (!tensor) throw bad(`tensor ${JSON.stringify(name)} is missing`, { tensor: name })
+  const { data } = tensor
+  if (!(data instanceof Float32Array)) throw bad(`tensor ${JSON.stringify(name)} is ${tensor.dtype}`, { tensor: name })
+  if (tensor.shape.length !== 2 || tensor.shape[0] !== shape[0] || tensor.shape[1] !== shape[1]) throw bad(`tensor ${JSON.stringify(name)} is [${tensor.shape.join(', ')}], this model takes [${shape.join(', ')}]`, { tensor: name })
+  if (!data.every(Number.isFinite)) throw bad(`tensor ${JSON.stringify(name)} holds a value that is not finite`, { tensor: name })
+  return { shape, data }
+}
+
+/**
+ * Checks the name against the bytes and every matrix against the model. A projection that the adapter
+ * leaves out is left out of `modules`; a tensor that the model has no place for is a fault.
+ */
+export function readAdapter(adapter: Adapter, model: ModelConfig): Lora {
+  const found = sha256(adapter.weights)
+  if (found !== adapter.sha256) throw bad(`named ${adapter.sha256}, but its weights have sha256 ${found}`, { expected: adapter.sha256, found })
+  const { rank, alpha } = readConfig(adapter.config)
+  const tensors = readSafetensors(adapter.weights, 'adapter_model.safetensors')
+  const modules = new Map<string, { a: WeightTensor; b: WeightTensor }>()
+  for (let layer = 0; layer < model.layers; layer++) {
+    for (const projection of PROJECTIONS) {
+      const module = moduleName(layer, projection)
+      const [a, b] = [`${PREFIX}${module}.lora_A.weight`, `${PREFIX}${module}.lora_B.weight`]
+      if (!tensors.has(a) && !tensors.has(b)) continue
+      const [out, inner] = projectionShape(model, projection)
+      modules.set(module, { a: matrix(tensors, a, [rank, inner]), b: matrix(tensors, b, [out, rank]) })
+      tensors.delete(a)
+      tensors.delete(b)
+    }
+  }
+  const left = tensors.keys().next()
+  if (!left.done) throw bad(`tensor ${JSON.stringify(left.value.slice(0, 200))} has no place in this model`, { tensor: left.value })
+  if (modules.size === 0) throw bad('holds no matrices')
+  return { rank, alpha, modules }
+}
+
+export function moduleName(layer: number, projection: Projection): string {
+  return `model.layers.${layer}.${projectionPath(projection)}`
+}

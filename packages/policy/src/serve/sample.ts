@@ -1,0 +1,103 @@
+/** Drawing one token from a row of logits. Pure: the random number is the caller's. */
+import { InstarError } from '@instar/events/errors'
+import type { Sampling } from '../port.ts'
+
+export type Candidate = { id: number; logprob: number }
+/** `logprob`: natural log of the probability with which `id` was drawn, after filters and renormalisation. */
+export type Drawn = { id: number; logprob: number; top: Candidate[] }
+
+/** log Σ exp(x / temperature), in double. Throws `internal` on logits without a sum. */
+export function logSumExp(logits_V: Float32Array, temperature: number): number {
+  let max = -Infinity
+  for (let id = 0; id < logits_V.length; id++) if (logits_V[id]! > max) max = logits_V[id]!
+  let sum = 0
+  for (let id = 0; id < logits_V.length; id++) sum += Math.exp((logits_V[id]! - max) / temperature)
+  // A NaN anywhere, or nothing but -∞, makes the sum NaN.
+  if (!(sum > 0) || !Number.isFinite(max)) throw new InstarError('internal', 'The model gave logits that are not finite.')
+  return max / temperature + Math.log(sum)
+}
+
+/** Log-prob of one token at `temperature` (0 counts as 1), no filters. */
+export function logprobOf(logits_V: Float32Array, id: number, temperature: number): number {
+  const t = temperature === 0 ? 1 : temperature
+  return logits_V[id]! / t - logSumExp(logits_V, t)
+}
+
+/** Higher logits first, among equals the lower id: the one order that greedy, top-k and top-p follow. */
+function before(logits_V: Float32Array, a: number, b: number): boolean {
+  const x = logits_V[a]!
+  const y = logits_V[b]!
+  return x > y || (x === y && a < b)
+}
+
+/** Ids of the `k` highest logits in order, by a heap whose root is the worst of them: V log k. */
+export function highest(logits_V: Float32Array, k: number): number[] {
+  const size = Math.min(k, logits_V.length)
+  const heap: number[] = []
+  const sink = (start: number) => {
+    let at = start
+    for (;;) {
+      let worst = at
+      for (const child of [2 * at + 1, 2 * at + 2]) if (child < heap.length && before(logits_V, heap[worst]!, heap[child]!)) worst = child
+      if (worst === at) return
+      ;[heap[at], heap[worst]] = [heap[worst]!, heap[at]!]
+      at = worst
+    }
+  }
+  for (let id = 0; id < size; id++) heap.push(id)
+  for (let at = size >> 1; at >= 0; at--) sink(at)
+  for (let id = size; id < logits_V.length && size > 0; id++) {
+    if (!before(logits_V, id, heap[0]!)) continue
+    heap[0] = id
+    sink(0)
+  }
+  return heap.sort((a, b) => (before(logits_V, a, b) ? -1 : 1))
+}
+
+/**
+ * The fewest of the most likely tokens that hold `topP` of the mass (of all tokens, or of `among`), in order.
+ * Grows the sorted prefix until it suffices, since it is short for most rows.
+ */
+function nucleus(logits_V: Float32Array, temperature: number, topP: number, among: readonly number[] | null): number[] {
+  const total = among ? logSumExp(Float32Array.from(among, (id) => logits_V[id]!), temperature) : logSumExp(logits_V, temperature)
+  for (let size = 64; ; size *= 8) {
+    const ordered = among ?? highest(logits_V, size)
+    let mass = 0
+    for (let i = 0; i < ordered.length; i++) {
+      mass += Math.exp(logits_V[ordered[i]!]! / temperature - total)
+      if (mass >= topP) return ordered.slice(0, i + 1)
+    }
+    if (among || size >= logits_V.length) return [...ordered]
+  }
+}
+
+/**
+ * Temperature, then top-k, then top-p, renormalised (the order of vLLM and of Hugging Face). `u` in [0, 1)
+ * picks by the inverse of the cumulative distribution. Temperature 0 is greedy with the log-prob of
+ * temperature 1. `top` are the `topLogprobs` most likely tokens of that same distribution.
+ */
+export function sample(logits_V: Float32Array, sampling: Pick<Sampling, 'temperature' | 'topK' | 'topP'>, u: number, topLogprobs: number): Drawn {
+  const { temperature, topK, topP } = sampling
+  if (temperature === 0) {
+    const total = logSumExp(logits_V, 1)
+    const ids = highest(logits_V, Math.max(1, topLogprobs))
+    const id = ids[0]!
+    return { id, logprob: logits_V[id]! - total, top: ids.slice(0, topLogprobs).map((other) => ({ id: other, logprob: logits_V[other]! - total })) }
+  }
+  let kept: number[] | null = topK > 0 && topK < logits_V.length ? highest(logits_V, topK) : null
+  if (topP < 1) kept = nucleus(logits_V, temperature, topP, kept)
+  const total = kept ? logSumExp(Float32Array.from(kept, (id) => logits_V[id]!), temperature) : logSumExp(logits_V, temperature)
+  const count = kept ? kept.length : logits_V.length
+  let mass = 0
+  let id = -1
+  for (let i = 0; i < count; i++) {
+    const candidate = kept ? kept[i]! : i
+    const p = Math.exp(logits_V[candidate]! / temperature - total)
+    if (p === 0) continue
+    id = candidate
+    mass += p
+    if (mass > u) break
+  }
+  const top = topLogprobs === 0 ? [] : (kept ? kept.slice(0, topLogprobs) : highest(logits_V, topLogprobs)).map((other) => ({ id: other, logprob: logits_V[other]! / temperature - total }))
+  return { id, logprob: logits_V[id]! / temperature - total, top }
+}
