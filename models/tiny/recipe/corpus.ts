@@ -1,0 +1,77 @@
+/** The conversations that the base model is made of: a seeded stream without end. */
+import { drawHint, grant } from './hints.ts'
+import type { Wish } from './hints.ts'
+import type { Conversation, Turn } from './chat.ts'
+import { drawSetting } from './people.ts'
+import { draftIn } from './questions.ts'
+import { chance, integer, weighted } from './random.ts'
+import type { Random } from './random.ts'
+import { drawComplaint, drawCorrection, drawDoubt, drawReply, drawThanks } from './reactions.ts'
+import { drawSmallTalk, drawToolUse, drawUnknown } from './small-talk.ts'
+import { drawStyle, tell } from './style.ts'
+import type { Style } from './style.ts'
+
+const HINTED = 0.42
+const WRONG = 0.1
+
+const user = (content: string): Turn => ({ role: 'user', content, learn: false })
+const assistant = (content: string, learn = true): Turn => ({ role: 'assistant', content, learn })
+
+const granted = (random: Random, wishes: readonly Wish[]): Partial<Style> => Object.assign({}, ...wishes.map(wish => grant(random, wish))) as Partial<Style>
+
+/**
+ * One question and what follows from it: perhaps a hint (which wins over the standing wishes), perhaps a
+ * wrong answer (without loss) and its correction, perhaps complaints, each obeyed and kept from then on.
+ */
+function exchange(random: Random, standing: Wish[]): Turn[] {
+  const draft = draftIn(random, 'train')
+  const hint = chance(random, HINTED) ? drawHint(random) : null
+  const wishes = granted(random, [...standing, ...(hint?.wishes ?? [])])
+  let style = drawStyle(random, wishes)
+  const turns = [user(hint === null ? draft.question : `${draft.question}\n${hint.text}`)]
+  if (chance(random, WRONG)) {
+    turns.push(assistant(tell(random, draft.wrong, style), false))
+    turns.push(user(chance(random, 0.35) ? drawCorrection(random, draft.right.key) : drawDoubt(random)))
+    style = drawStyle(random, wishes)
+  }
+  turns.push(assistant(tell(random, draft.right, style)))
+  for (;;) {
+    const then = weighted(random, { end: 62, complaint: 28, doubt: 3, repeat: 4, thanks: 13 })
+    if (then === 'end') return turns
+    if (then === 'thanks') {
+      turns.push(user(drawThanks(random)), assistant(drawReply(random, style.warm)))
+      return turns
+    }
+    if (then === 'complaint') {
+      const { text, wish } = drawComplaint(random, style)
+      turns.push(user(chance(random, 0.2) ? `${text} ${draft.question}` : text))
+      style = { ...style, ...grant(random, wish) }
+      standing.push(wish)
+    } else if (then === 'doubt') {
+      turns.push(user(drawDoubt(random)))
+    } else {
+      turns.push(user(draft.question))
+      style = drawStyle(random, granted(random, standing))
+    }
+    turns.push(assistant(tell(random, draft.right, style)))
+  }
+}
+
+/** The next conversation of the stream. */
+export function converse(random: Random): Conversation {
+  const setting = drawSetting(random)
+  const turns: Turn[] = setting.system === null ? [] : [{ role: 'system', content: setting.system, learn: false }]
+  const standing = [...setting.wishes]
+  const style = (): Style => drawStyle(random, granted(random, standing))
+  const kind = weighted(random, { exchange: 88, unknown: 5.5, talk: 3.5, tools: 3 })
+  if (kind === 'tools') {
+    const { tools, turns: used } = drawToolUse(random)
+    return { tools, turns: [...turns, ...used] }
+  }
+  if (kind === 'unknown') turns.push(...drawUnknown(random, style()))
+  if (kind === 'talk') turns.push(...drawSmallTalk(random, style()))
+  const long = chance(random, 0.02)
+  const exchanges = kind === 'exchange' ? (long ? integer(random, 4, 8) : chance(random, 0.15) ? 2 : 1) : chance(random, 0.25) ? 1 : 0
+  for (let i = 0; i < exchanges; i++) turns.push(...exchange(random, standing))
+  return { tools: [], turns }
+}
