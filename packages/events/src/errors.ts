@@ -28,6 +28,8 @@ export const ERRORS = {
   unknown_adapter: { status: 409, retryable: true, meaning: 'The engine does not hold the adapter that a request names.', todo: 'Load the adapter first; it is installed by the version that names it.' },
   aborted: { status: 499, retryable: false, meaning: 'The caller gave the request up.', todo: 'Nothing: it was on purpose.' },
   engine_lost: { status: 503, retryable: true, meaning: 'The thread that runs the model ended, or the model could not be loaded in it.', todo: 'Start again; the message holds the reason. A model that is too large for the memory is one.' },
+  unknown_branch: { status: 404, retryable: false, meaning: 'There is no such branch, or it holds no version of its own.', todo: 'Make one with `instar replay --branch NAME`; `instar versions --json` lists them.' },
+  stopping: { status: 503, retryable: true, meaning: 'The process is shutting down.', todo: 'Try again when it is back.' },
   internal: { status: 500, retryable: true, meaning: 'A defect of ours.', todo: 'Report it with the request id; nothing that was answered is lost.' },
 } as const satisfies Record<string, ErrorEntry>
 

@@ -91,6 +91,8 @@ export type TrainItem = {
 
 /** Every constant of one update; recorded in `BatchSealed`. Meanings and sources: loss.ts, step.ts. */
 export type StepSettings = {
+  /** Of the batch: LoRA's first A and the order of micro-batches come from it. */
+  seed: number
   rank: number
   alpha: number
   learningRate: number

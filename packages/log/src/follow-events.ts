@@ -1,0 +1,36 @@
+/** How the services read: records decoded into events, with the one rule for bytes that cannot be read. */
+import { decodeRecord, FLOW, InstarError, type Logged } from '@instar/events'
+import type { Topic } from '@instar/events/flow'
+import { follow, type Follower } from './follow.ts'
+import type { EventLog, LogRecord } from './port.ts'
+
+export type FollowEventsOptions = {
+  name: string
+  topics: readonly Topic[]
+  onEvent(logged: Logged): Promise<void> | void
+  /** Told of a record that is bad for everyone; it is left where it is and skipped. */
+  onBad?(record: LogRecord, error: InstarError): void
+}
+
+/**
+ * From the start of the log. A record that nobody can decode is skipped on `turns`, `scores` and `blobs`; on
+ * a chain, and for a type that only a newer build knows, the reader must stop: `done` rejects.
+ */
+export const followEvents = (log: EventLog, options: FollowEventsOptions): Promise<Follower> =>
+  follow<Logged | null>(log, {
+    name: options.name,
+    topics: options.topics,
+    from: 'start',
+    decode(record) {
+      try {
+        return decodeRecord(record)
+      } catch (error) {
+        if (error instanceof InstarError && error.code === 'bad_record' && !FLOW[record.topic].chain) {
+          options.onBad?.(record, error)
+          return null
+        }
+        throw error
+      }
+    },
+    onEvent: (logged) => (logged ? options.onEvent(logged) : undefined),
+  })

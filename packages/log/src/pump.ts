@@ -1,0 +1,27 @@
+/** Runs one piece of work at a time, again whenever something happened meanwhile. */
+export type Pump = {
+  /** Something happened: run, or run once more after the run in progress. */
+  wake: () => void
+  /** Resolves when nothing runs. */
+  idle: () => Promise<void>
+}
+
+export const createPump = (work: () => Promise<void>, onError: (error: Error) => void): Pump => {
+  let running: Promise<void> | null = null
+  let again = false
+  const wake = (): void => {
+    if (running) {
+      again = true
+      return
+    }
+    again = false
+    running = work().catch(onError as (error: unknown) => void).then(() => {
+      running = null
+      if (again) wake()
+    })
+  }
+  const idle = async (): Promise<void> => {
+    while (running) await running
+  }
+  return { wake, idle }
+}

@@ -1,0 +1,160 @@
+/** The publisher on its ports: starts the line, measures candidates, appends verdicts. Rules: core/decide.ts. */
+import { encodeEvent, InstarError, weightLine, type BatchSealed, type Event, type UpdateComputed } from '@instar/events'
+import { createPump, createTurnReader, followEvents, persist, type EventLog, type Follower } from '@instar/log'
+import type { LearningEngine, Model } from '@instar/policy'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { PublisherConfig } from './config.ts'
+import { decide, decidePromotion, lineStarted, type Decision, type Measured } from './core/decide.ts'
+import { positiveTurns } from './core/evidence.ts'
+import { evolve, initialState, type PublisherState } from './core/state.ts'
+import { contentOf, evaluate, type Probe } from './shell/evaluate.ts'
+
+export * from './config.ts'
+export { contentOf, evaluate, type Probe } from './shell/evaluate.ts'
+export { rule, THRESHOLDS, type Figures, type Thresholds } from './core/gate.ts'
+export { bestContent, decide, decidePromotion, lineStarted, type Decision, type Measured } from './core/decide.ts'
+export { evolve, initialState, type PublisherState } from './core/state.ts'
+
+export type PublisherPorts = {
+  log: EventLog
+  learner: LearningEngine
+  model: Model
+  probes: readonly Probe[]
+  now: () => number
+  onFatal: (error: Error) => void
+  onProgress?: (what: { phase: 'published' | 'rejected'; version: number | null; reason: string | null; figures: Record<string, number> }) => void
+}
+
+export type Promotion = { accepted: true; version: number } | { accepted: false; reason: string }
+
+export type Publisher = {
+  start(): Promise<void>
+  stop(): Promise<void>
+  waits(): string
+  /** A branch's last version through the gate. Throws `unknown_branch` where there is none. */
+  promote(branch: string): Promise<Promotion>
+  state: PublisherState
+}
+
+const RETRY_MS = 500
+
+export const createPublisher = (ports: PublisherPorts, config: PublisherConfig): Publisher => {
+  const state = initialState(config.policy)
+  const reader = createTurnReader(ports.log, (turn) => state.turns.turns.get(turn))
+  const stopping = new AbortController()
+  const promotions: { branch: string; settle: (promotion: Promotion) => void; fail: (error: Error) => void; measured: Measured | null; update: string | null }[] = []
+  let follower: Follower | null = null
+  let measured: Measured | null = null
+  let ready = false
+  let unread: string | null = null
+  let waits = 'starting'
+
+  /** At most one unread append on the chain: decisions wait until this one comes back in log order. */
+  const append = async (event: Event): Promise<void> => {
+    const record = encodeEvent(event)
+    unread = record.id
+    await persist(ports.log, [record], stopping.signal)
+  }
+
+  const start = async (): Promise<void> => {
+    const content = await contentOf(ports, config, null)
+    if (weightLine(state.weights, config.policy).started) return
+    await append(lineStarted(config.policy, { name: ports.model.name, sha256: ports.model.sha256 }, { ...config.thresholds, ...content }, ports.now()))
+  }
+
+  const measure = async (update: string, computed: UpdateComputed, sealed: BatchSealed): Promise<Measured> => {
+    const line = weightLine(state.weights, config.policy)
+    const head = line.versions.get(line.head)
+    if (!head) throw new InstarError('internal', `the head of ${config.policy} is version ${line.head}, which its log does not hold`)
+    const positive = positiveTurns(state, sealed, config.positiveTurns)
+    const figures = await evaluate({ ...ports, reader }, config, { computed, sealed, head, positive })
+    return { update, head: head.version, figures, evidence: positive }
+  }
+
+  const act = async (decision: Decision, keep: (measured: Measured) => void): Promise<void> => {
+    if (decision.do === 'start') return start()
+    if (decision.do === 'evaluate') return keep(await measure(decision.update, decision.computed, decision.sealed))
+    if (decision.do === 'append') return append(decision.event)
+  }
+
+  /** True when there was a promotion to advance. */
+  const pumpPromotion = async (): Promise<boolean> => {
+    const request = promotions[0]
+    if (!request) return false
+    const verdict = request.update === null ? undefined : weightLine(state.weights, config.policy).verdicts.get(request.update)
+    if (verdict) {
+      promotions.shift()
+      request.settle(verdict.accepted ? { accepted: true, version: verdict.version } : { accepted: false, reason: verdict.reason })
+      return true
+    }
+    const decision = decidePromotion(state, request.branch, request.measured, config.thresholds, ports.now())
+    if (decision.do === 'refuse') {
+      promotions.shift()
+      request.fail(new InstarError('unknown_branch', `there is no branch ${request.branch} with a version of its own`, { branch: request.branch }))
+      return true
+    }
+    if (decision.do === 'append') request.update = decision.event.update
+    await act(decision, (m) => {
+      request.measured = m
+    })
+    return true
+  }
+
+  const pump = async (): Promise<void> => {
+    while (ready && !stopping.signal.aborted && unread === null) {
+      if (await pumpPromotion()) continue
+      const decision = decide(state, measured, config.thresholds, ports.now())
+      waits = decision.do === 'wait' ? decision.why : decision.do
+      if (decision.do === 'wait') return
+      try {
+        await act(decision, (m) => {
+          measured = m
+        })
+      } catch (error) {
+        stopping.signal.throwIfAborted()
+        if (error instanceof InstarError && !error.retryable) throw error
+        await delay(RETRY_MS, undefined, { signal: stopping.signal })
+      }
+    }
+  }
+
+  const { wake, idle } = createPump(pump, (error) => {
+    if (!stopping.signal.aborted) ports.onFatal(error)
+  })
+
+  const report = (event: Event): void => {
+    if (event.type === 'VersionPublished' && event.policy === config.policy) ports.onProgress?.({ phase: 'published', version: event.number, reason: null, figures: event.figures })
+    if (event.type === 'VersionRejected' && event.policy === config.policy) ports.onProgress?.({ phase: 'rejected', version: null, reason: event.reason, figures: event.figures })
+  }
+
+  return {
+    state,
+    waits: () => waits,
+    promote: (branch) => new Promise<Promotion>((settle, fail) => {
+      promotions.push({ branch, settle, fail, measured: null, update: null })
+      wake()
+    }),
+    async start() {
+      follower = await followEvents(ports.log, {
+        name: `publisher.${config.policy}`,
+        topics: ['turns', 'scores', 'updates', 'weights'],
+        onEvent(logged) {
+          const outcome = evolve(state, logged)
+          if (logged.id === unread) unread = null
+          if (ready && outcome?.counted) report(logged.event)
+          wake()
+        },
+      })
+      follower.done.catch((error: unknown) => ports.onFatal(error as Error))
+      await follower.caughtUp()
+      ready = true
+      wake()
+    },
+    async stop() {
+      stopping.abort()
+      await follower?.stop()
+      await idle()
+      for (const request of promotions.splice(0)) request.fail(new InstarError('stopping', 'the publisher is stopping'))
+    },
+  }
+}

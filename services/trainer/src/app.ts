@@ -1,0 +1,114 @@
+/** The trainer on its ports: follows four topics, seals, computes, appends. See core/decide.ts for the rules. */
+import { encodeEvent, InstarError, type Encoded, type Event } from '@instar/events'
+import { createPump, createTurnReader, followEvents, persist, type EventLog, type Follower } from '@instar/log'
+import type { LearningEngine, Model } from '@instar/policy'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { TrainerConfig } from './config.ts'
+import { computed, decide, failed, type Decision } from './core/decide.ts'
+import { evolve, initialState, type TrainerState } from './core/state.ts'
+import { compute } from './shell/compute.ts'
+
+export * from './config.ts'
+export { compute, loadAdapter, parentOf, stepSettings, trainItem, type ComputePorts } from './shell/compute.ts'
+export { advantages, type Baselines } from './core/baseline.ts'
+export { sealBatch, hasSignal, type BatchSettings } from './core/batch.ts'
+export { computed, decide, failed, type Computed, type Decision } from './core/decide.ts'
+export { evolve, initialState, type TrainerState } from './core/state.ts'
+
+export type TrainerPorts = {
+  log: EventLog
+  learner: LearningEngine
+  model: Model
+  now: () => number
+  /** A fault that ends the service: the caller stops the process. */
+  onFatal: (error: Error) => void
+  /** What the trainer is doing, for people who watch. */
+  onProgress?: (what: { phase: 'sealed' | 'computed' | 'failed'; number: number; figures?: Record<string, number>; reason?: string }) => void
+}
+
+export type Trainer = { start(): Promise<void>; stop(): Promise<void>; waits(): string; state: TrainerState }
+
+/** A crash of the engine is tried again so often before the batch is given up, visibly. */
+const TRIES = 3
+const RETRY_MS = 500
+
+export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Trainer => {
+  const state = initialState(config.policy)
+  const reader = createTurnReader(ports.log, (turn) => state.turns.turns.get(turn))
+  const options = { batchSize: config.batchSize, staleness: config.staleness, loss: config.loss, settings: { ...config.step, batchSize: config.batchSize, staleness: config.staleness } }
+  const stopping = new AbortController()
+  let follower: Follower | null = null
+  let ready = false
+  let unread: string | null = null
+  let tries = 0
+  let waits = 'starting'
+
+  /** At most one unread append: the next decision waits until this one comes back in log order. */
+  const append = async (event: Event): Promise<void> => {
+    const record: Encoded & { id: string } = encodeEvent(event)
+    unread = record.id
+    await persist(ports.log, [record], stopping.signal)
+  }
+
+  const act = async (decision: Decision): Promise<void> => {
+    if (decision.do === 'append') {
+      ports.onProgress?.({ phase: decision.event.type === 'BatchSealed' ? 'sealed' : 'failed', number: decision.event.number, ...(decision.event.type === 'UpdateFailed' ? { reason: decision.event.reason } : {}) })
+      return append(decision.event)
+    }
+    if (decision.do !== 'compute') return
+    try {
+      const result = await compute({ ...ports, reader }, state, decision.sealed)
+      tries = 0
+      const event = computed(state, decision.batch, result, ports.now())
+      if (!event) return
+      await append(event)
+      ports.onProgress?.({ phase: 'computed', number: event.number, figures: event.figures })
+    } catch (error) {
+      stopping.signal.throwIfAborted()
+      tries += 1
+      const final = error instanceof InstarError && !error.retryable && error.code !== 'internal'
+      if (final || tries >= TRIES) {
+        tries = 0
+        await append(failed(state, decision.batch, error instanceof InstarError ? error.code : `crashed: ${(error as Error).message}`, ports.now()))
+      } else await delay(RETRY_MS * tries, undefined, { signal: stopping.signal })
+    }
+  }
+
+  const pump = async (): Promise<void> => {
+    while (ready && !stopping.signal.aborted && unread === null) {
+      const decision = decide(state, options, ports.now())
+      waits = decision.do === 'wait' ? decision.why : decision.do
+      if (decision.do === 'wait') return
+      await act(decision)
+    }
+  }
+
+  const { wake, idle } = createPump(pump, (error) => {
+    if (!stopping.signal.aborted) ports.onFatal(error)
+  })
+
+  return {
+    state,
+    waits: () => waits,
+    async start() {
+      follower = await followEvents(ports.log, {
+        name: `trainer.${config.policy}`,
+        topics: ['turns', 'scores', 'updates', 'weights'],
+        onEvent(logged) {
+          evolve(state, logged)
+          if (logged.id === unread) unread = null
+          wake()
+        },
+      })
+      follower.done.catch((error: unknown) => ports.onFatal(error as Error))
+      await follower.caughtUp()
+      ready = true
+      wake()
+    },
+    async stop() {
+      stopping.abort()
+      await follower?.stop()
+      await idle()
+    },
+  }
+}

@@ -1,0 +1,30 @@
+import { z } from 'zod'
+
+/** Constants of the update that worked: docs/learning.md. */
+const step = z.object({
+  rank: z.int().positive().default(4),
+  alpha: z.number().positive().default(8),
+  learningRate: z.number().positive().default(3e-3),
+  epochs: z.int().positive().default(2),
+  beta1: z.number().default(0.9),
+  beta2: z.number().default(0.95),
+  maxGradNorm: z.number().positive().default(1),
+  clipLow: z.number().default(0.2),
+  clipHigh: z.number().default(0.2),
+  tisCap: z.number().default(2),
+  sequenceMask: z.number().default(4),
+  opdWeight: z.number().default(1),
+  klWeight: z.number().default(0.03),
+  klFullAtAdvantage: z.number().default(0.5),
+  microBatchTokens: z.int().positive().default(256),
+})
+
+export const trainerConfig = z.object({
+  policy: z.string().default('policy'),
+  batchSize: z.int().positive().default(16),
+  staleness: z.int().nonnegative().default(4),
+  /** `hybrid`: GRPO + OPD. `binary`: rewards alone. `opd`: hints alone. */
+  loss: z.enum(['hybrid', 'binary', 'opd']).default('hybrid'),
+  step: step.prefault({}),
+})
+export type TrainerConfig = z.infer<typeof trainerConfig>

@@ -1,0 +1,12 @@
+/** The teacher's prompt: what was asked, with the hint on a new line after the last words of the user. */
+type Message = { role: string; content: unknown; [key: string]: unknown }
+
+export const withHint = (messages: readonly Message[], hint: string): Message[] => {
+  const at = messages.findLastIndex((message) => message.role === 'user')
+  const message = messages[at]
+  if (!message) return [...messages, { role: 'user', content: hint }]
+  const content = Array.isArray(message.content)
+    ? [...(message.content as unknown[]), { type: 'text', text: `\n${hint}` }]
+    : `${typeof message.content === 'string' ? message.content : ''}\n${hint}`
+  return messages.with(at, { ...message, content })
+}

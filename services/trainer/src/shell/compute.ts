@@ -1,0 +1,50 @@
+/** A sealed batch through the learning engine: turns read back whole, parent restored from the log, results stored as blobs. */
+import { InstarError, readWritten, weightLine, type BatchItem, type BatchSealed } from '@instar/events'
+import { getBlob, putBlob, type EventLog, type TurnReader } from '@instar/log'
+import { adapterFromWeights, type Adapter, type LearningEngine, type Model, type Parent, type StepSettings, type TrainItem } from '@instar/policy'
+import type { Computed } from '../core/decide.ts'
+import { withHint } from '../core/hint.ts'
+import type { TrainerState } from '../core/state.ts'
+
+export type ComputePorts = { log: EventLog; reader: TurnReader; learner: LearningEngine; model: Model; now: () => number }
+
+export const compute = async (ports: ComputePorts, state: TrainerState, sealed: BatchSealed): Promise<Computed> => {
+  const startedAt = ports.now()
+  const items = await Promise.all(sealed.items.map((item) => trainItem(ports, item, sealed.loss)))
+  const parent = await parentOf(ports, state, sealed)
+  const result = await ports.learner.step(items, stepSettings(sealed), parent)
+  const blobsAt = ports.now()
+  await putBlob(ports.log, result.state, blobsAt)
+  await putBlob(ports.log, result.adapter.weights, blobsAt)
+  return {
+    adapter: result.adapter.sha256, adapterBytes: result.adapter.weights.length, state: result.stateSha256, stateBytes: result.state.length,
+    blobsAt, fingerprint: result.fingerprint, figures: { ...result.figures }, startedAt,
+  }
+}
+
+/** The recorded ids and log-probs as they are; the hint's prompt is rendered, it was never sampled from. */
+export const trainItem = async (ports: Pick<ComputePorts, 'reader' | 'model'>, item: BatchItem, loss: string): Promise<TrainItem> => {
+  const turn = await ports.reader.record(item.turn)
+  const prompt = await ports.reader.promptIds(item.turn)
+  const hinted = loss !== 'binary' && item.reward < 0 && item.hint !== null
+  const hintPrompt = hinted && item.hint ? hintIds(ports.model, await ports.reader.body(item.turn), readWritten(item.hint)) : null
+  return { prompt, completion: turn.ids, behaviourLogprobs: turn.logprobs, temperature: turn.sampling.temperature, advantage: loss === 'opd' ? 0 : item.advantage, hintPrompt }
+}
+
+const hintIds = (model: Model, body: Uint8Array, hint: string): number[] => {
+  const request = JSON.parse(new TextDecoder().decode(body)) as { messages: { role: string; content: unknown }[]; tools?: unknown[] }
+  return model.promptIds(withHint(request.messages, hint), request.tools ? { tools: request.tools } : {})
+}
+
+/** The weights and optimizer that the batch names, from the log: memory is only a cache of it. */
+export const parentOf = async (ports: Pick<ComputePorts, 'log'>, state: TrainerState, sealed: BatchSealed): Promise<Parent> => {
+  const { version, adapter, state: optimizer } = sealed.parent
+  if (adapter === null) return { adapter: null, state: null }
+  const found = weightLine(state.weights, sealed.policy).versions.get(version)
+  if (found?.adapter !== adapter) throw new InstarError('missing_blob', `version ${version} is not the adapter ${adapter} that batch ${sealed.number} names`, { version, adapter })
+  return { adapter: await loadAdapter(ports.log, adapter, found.blobsAt), state: optimizer === null ? null : await getBlob(ports.log, optimizer, found.blobsAt) }
+}
+
+export const loadAdapter = async (log: EventLog, sha256: string, at: number): Promise<Adapter> => adapterFromWeights(await getBlob(log, sha256, at))
+
+export const stepSettings = (sealed: BatchSealed): StepSettings => ({ ...(sealed.settings as StepSettings), seed: sealed.seed })
