@@ -1,0 +1,85 @@
+/**
+ * Muon for matrices and Adam for everything else, as part of the training graph: one run of the session
+ * yields the next weights and moments. Muon: momentum, then the nearest (semi-)orthogonal matrix by five
+ * Newton–Schulz steps of the quintic with Jordan's coefficients; its gain is √max(1, rows/columns).
+ */
+import * as tf from '@tensorflow/tfjs'
+import type { TracedUpdate } from './pretraining.ts'
+import type { InputSpec } from './runtime/backend.ts'
+import { weightShapes } from './weights.ts'
+import type { ModelConfig, WeightTensor } from './weights.ts'
+
+const [A, B, C] = [3.4445, -4.775, 2.0315]
+
+function orthogonalize(matrix: tf.Tensor2D): tf.Tensor2D {
+  const tall = matrix.shape[0] > matrix.shape[1]
+  let x: tf.Tensor2D = tf.div(matrix, tf.add(tf.sqrt(tf.sum(tf.square(matrix))), tf.scalar(1e-7)))
+  for (let step = 0; step < 5; step++) {
+    const gram = tall ? tf.matMul(x, x, true, false) : tf.matMul(x, x, false, true)
+    const poly: tf.Tensor2D = tf.add(tf.mul(gram, tf.scalar(B)), tf.mul(tf.matMul(gram, gram), tf.scalar(C)))
+    x = tf.add(tf.mul(x, tf.scalar(A)), tall ? tf.matMul(x, poly) : tf.matMul(poly, x))
+  }
+  return x
+}
+
+export type MuonSettings = { momentum: number; beta1: number; beta2: number; eps: number }
+
+/** The hidden matrices: Muon's. The embedding, the head, norms and biases are Adam's. */
+export function isMuon(name: string, shape: readonly number[]): boolean {
+  return shape.length === 2 && name !== 'model.embed_tokens.weight' && name !== 'lm_head.weight'
+}
+
+/**
+ * Inputs besides the weights: `muon.rate`, `adam.rate` (scalars; Adam's with its bias correction folded in by
+ * `adamRate`), and one or two moments for each weight (`first:<name>`, `second:<name>`), zeros at the start.
+ * Outputs: `weight:<name>`, `first:<name>`, `second:<name>`.
+ */
+export function muonAdam(config: ModelConfig, settings: MuonSettings): TracedUpdate {
+  const shapes = weightShapes(config)
+  const inputs: InputSpec[] = [{ name: 'muon.rate', dtype: 'float32', shape: [] }, { name: 'adam.rate', dtype: 'float32', shape: [] }]
+  for (const [name, shape] of shapes) {
+    inputs.push({ name: `first:${name}`, dtype: 'float32', shape })
+    if (!isMuon(name, shape)) inputs.push({ name: `second:${name}`, dtype: 'float32', shape })
+  }
+  return {
+    inputs,
+    build(input, weights, gradients) {
+      const out: Record<string, tf.Tensor> = {}
+      for (const [name, shape] of shapes) {
+        const weight = weights.get(name) as tf.Tensor
+        const gradient = gradients.get(name) as tf.Tensor
+        const first = input(`first:${name}`)
+        if (isMuon(name, shape)) {
+          const momentum = tf.add(tf.mul(first, tf.scalar(settings.momentum)), gradient)
+          const nesterov = tf.add(gradient, tf.mul(momentum, tf.scalar(settings.momentum))) as tf.Tensor2D
+          const gain = Math.sqrt(Math.max(1, (shape[0] ?? 1) / (shape[1] ?? 1)))
+          out[`weight:${name}`] = tf.sub(weight, tf.mul(tf.mul(orthogonalize(nesterov), tf.scalar(gain)), input('muon.rate')))
+          out[`first:${name}`] = momentum
+        } else {
+          const mean = tf.add(tf.mul(first, tf.scalar(settings.beta1)), tf.mul(gradient, tf.scalar(1 - settings.beta1)))
+          const square = tf.add(tf.mul(input(`second:${name}`), tf.scalar(settings.beta2)), tf.mul(tf.square(gradient), tf.scalar(1 - settings.beta2)))
+          out[`weight:${name}`] = tf.sub(weight, tf.mul(tf.div(mean, tf.add(tf.sqrt(square), tf.scalar(settings.eps))), input('adam.rate')))
+          out[`first:${name}`] = mean
+          out[`second:${name}`] = square
+        }
+      }
+      return out
+    },
+  }
+}
+
+/** Adam's rate at step 1, 2, …: the correction of both moments for having started at zero. */
+export function adamRate(rate: number, step: number, settings: MuonSettings): number {
+  return (rate * Math.sqrt(1 - settings.beta2 ** step)) / (1 - settings.beta1 ** step)
+}
+
+/** Moments before the first step. */
+export function zeroMoments(config: ModelConfig): Map<string, WeightTensor> {
+  const moments = new Map<string, WeightTensor>()
+  for (const [name, shape] of weightShapes(config)) {
+    const size = shape.reduce((product, dimension) => product * dimension, 1)
+    moments.set(`first:${name}`, { shape, data: new Float32Array(size) })
+    if (!isMuon(name, shape)) moments.set(`second:${name}`, { shape, data: new Float32Array(size) })
+  }
+  return moments
+}

@@ -1,0 +1,222 @@
+/**
+ * Three ways of handing weights to the decoder: frozen (fused constants, with or without adapters) and
+ * trained (every tensor an input). Names of graph inputs are made here and nowhere else.
+ */
+import * as tf from '@tensorflow/tfjs'
+import { GROUPS } from './model.ts'
+import type { Group, Parameters } from './model.ts'
+import { projectionPath, projectionShape } from './weights.ts'
+import type { ModelConfig, Projection, Weights } from './weights.ts'
+import type { InputSpec, TensorData } from './runtime/backend.ts'
+
+export const GROUP_NAMES = Object.keys(GROUPS) as Group[]
+
+/** Output sizes of a group's projections. */
+export function groupSizes(config: ModelConfig, group: Group): number[] {
+  return GROUPS[group].map((projection) => projectionShape(config, projection)[0])
+}
+
+function concatRows(parts: readonly TensorData[]): TensorData {
+  const [first] = parts
+  if (!first) throw new Error('nothing to concatenate')
+  if (parts.length === 1) return first
+  const rows = parts.reduce((sum, part) => sum + (part.shape[0] ?? 0), 0)
+  const data = new Float32Array(parts.reduce((sum, part) => sum + part.data.length, 0))
+  let at = 0
+  for (const part of parts) {
+    data.set(part.data, at)
+    at += part.data.length
+  }
+  return { shape: [rows, ...first.shape.slice(1)], data }
+}
+
+const weightKey = (layer: number, projection: Projection): string => `model.layers.${layer}.${projectionPath(projection)}.weight`
+const biasKey = (layer: number, projection: Projection): string => `model.layers.${layer}.${projectionPath(projection)}.bias`
+const fusedKey = (layer: number, group: Group, kind: 'weight' | 'bias'): string => `model.layers.${layer}.${group}.${kind}`
+const hasBias = (config: ModelConfig, group: Group): boolean => config.attentionBias && group === 'qkv'
+
+/** Frozen weights as a program's constants: projections of one group stacked along their outputs, the rest by name. */
+export function frozenConstants(config: ModelConfig, weights: Weights): Map<string, TensorData> {
+  const constants = new Map<string, TensorData>()
+  const keep = (name: string): void => { constants.set(name, weights.get(name)) }
+  keep('model.embed_tokens.weight')
+  for (let layer = 0; layer < config.layers; layer++) {
+    const at = `model.layers.${layer}.`
+    keep(`${at}input_layernorm.weight`)
+    keep(`${at}post_attention_layernorm.weight`)
+    if (config.qkNorm) {
+      keep(`${at}self_attn.q_norm.weight`)
+      keep(`${at}self_attn.k_norm.weight`)
+    }
+    for (const group of GROUP_NAMES) {
+      constants.set(fusedKey(layer, group, 'weight'), concatRows(GROUPS[group].map((projection) => weights.get(weightKey(layer, projection)))))
+      if (hasBias(config, group)) constants.set(fusedKey(layer, group, 'bias'), concatRows(GROUPS[group].map((projection) => weights.get(biasKey(layer, projection)))))
+    }
+  }
+  keep('model.norm.weight')
+  if (!config.tiedHead) keep('lm_head.weight')
+  return constants
+}
+
+type Lookup = (name: string) => tf.Tensor
+/** What an adapter adds to a group's stacked output [N, ΣO], or to each projection; null adds nothing. */
+export type Delta = { stacked(layer: number, group: Group, x_NI: tf.Tensor2D): tf.Tensor2D | null; each(layer: number, group: Group, x_NI: tf.Tensor2D): tf.Tensor2D[] | null }
+
+export function frozenParameters(config: ModelConfig, constant: Lookup, delta: Partial<Delta> = {}): Parameters {
+  return {
+    weight: constant,
+    project(layer, group, x_NI) {
+      let y_NO: tf.Tensor2D = tf.matMul(x_NI, constant(fusedKey(layer, group, 'weight')) as tf.Tensor2D, false, true)
+      if (hasBias(config, group)) y_NO = tf.add(y_NO, constant(fusedKey(layer, group, 'bias')))
+      const stacked = delta.stacked?.(layer, group, x_NI)
+      if (stacked) y_NO = tf.add(y_NO, stacked)
+      const sizes = groupSizes(config, group)
+      const parts: tf.Tensor2D[] = sizes.length === 1 ? [y_NO] : tf.split<tf.Tensor2D>(y_NO, sizes, 1)
+      const each = delta.each?.(layer, group, x_NI)
+      return each ? parts.map((part, at): tf.Tensor2D => tf.add(part, each[at] as tf.Tensor2D)) : parts
+    },
+  }
+}
+
+/** Every weight an input, gradients wanted for each. */
+export function trainedParameters(config: ModelConfig, input: Lookup): Parameters {
+  return {
+    weight: input,
+    project(layer, group, x_NI) {
+      const projections = GROUPS[group]
+      const rows = projections.map((projection) => input(weightKey(layer, projection)) as tf.Tensor2D)
+      let y_NO: tf.Tensor2D = tf.matMul(x_NI, (rows.length === 1 ? rows[0] : tf.concat(rows, 0)) as tf.Tensor2D, false, true)
+      if (hasBias(config, group)) y_NO = tf.add(y_NO, tf.concat(projections.map((projection) => input(biasKey(layer, projection)) as tf.Tensor1D), 0))
+      return rows.length === 1 ? [y_NO] : tf.split<tf.Tensor2D>(y_NO, groupSizes(config, group), 1)
+    },
+  }
+}
+
+const packedKey = (layer: number, group: Group, side: 'a' | 'b'): string => `lora.${layer}.${group}.${side}`
+const maskKey = (group: Group): string => `lora.mask${GROUPS[group].length}`
+const rankName = (group: Group): string => `R${GROUPS[group].length}`
+
+/**
+ * Inputs of several adapters side by side. A group of P projections and slots of ranks r_s has one row per
+ * (projection, slot, rank): A [P·Σr, in], B [P·Σr, ΣO] (zero outside its projection's columns). `mask` [B, P·Σr]
+ * holds alpha/r in the columns of the row's own slot and 0 elsewhere; all zero is the base model.
+ */
+export function packedInputs(config: ModelConfig): InputSpec[] {
+  const specs: InputSpec[] = [1, 2, 3].map((count) => ({ name: `lora.mask${count}`, dtype: 'float32', shape: ['B', `R${count}`] }))
+  for (let layer = 0; layer < config.layers; layer++) {
+    for (const group of GROUP_NAMES) {
+      const [projection] = GROUPS[group]
+      specs.push({ name: packedKey(layer, group, 'a'), dtype: 'float32', shape: [rankName(group), projectionShape(config, projection)[1]] })
+      specs.push({ name: packedKey(layer, group, 'b'), dtype: 'float32', shape: [rankName(group), groupSizes(config, group).reduce((sum, size) => sum + size, 0)] })
+    }
+  }
+  return specs
+}
+
+export function packedDelta(input: Lookup, B: number, T: number): Partial<Delta> {
+  return {
+    stacked(layer, group, x_NI) {
+      const low_NR = tf.matMul(x_NI, input(packedKey(layer, group, 'a')) as tf.Tensor2D, false, true)
+      const mask = input(maskKey(group))
+      const R = mask.shape[1] ?? 1
+      const own_NR = tf.reshape(tf.mul(tf.reshape(low_NR, [B, T, R]), tf.reshape(mask, [B, 1, R])), [B * T, R]) as tf.Tensor2D
+      return tf.matMul(own_NR, input(packedKey(layer, group, 'b')) as tf.Tensor2D)
+    },
+  }
+}
+
+/** PEFT tensors of an adapter by path: A [rank, in], B [out, rank]. */
+export type AdapterTensors = { rank: number; alpha: number; tensors: ReadonlyMap<string, { shape: readonly number[]; data: Float32Array }> }
+
+export const loraKey = (layer: number, projection: Projection, side: 'A' | 'B'): string => `base_model.model.model.layers.${layer}.${projectionPath(projection)}.lora_${side}.weight`
+
+/** Feeds for `packedInputs` but the masks: adapters of the slots side by side, in slot order (null slots take no room). */
+export function packAdapters(config: ModelConfig, slots: readonly (AdapterTensors | null)[]): Record<string, TensorData> {
+  const taken = slots.filter((slot): slot is AdapterTensors => slot !== null)
+  const total = Math.max(1, taken.reduce((sum, slot) => sum + slot.rank, 0))
+  const feeds: Record<string, TensorData> = {}
+  for (let layer = 0; layer < config.layers; layer++) {
+    for (const group of GROUP_NAMES) {
+      const projections = GROUPS[group]
+      const columns = groupSizes(config, group).reduce((sum, size) => sum + size, 0)
+      const inSize = projectionShape(config, projections[0])[1]
+      const rows = projections.length * total
+      const a = new Float32Array(rows * inSize)
+      const b = new Float32Array(rows * columns)
+      let row = 0
+      let column = 0
+      for (const projection of projections) {
+        const out = projectionShape(config, projection)[0]
+        row = projections.indexOf(projection as never) * total
+        for (const slot of taken) {
+          const down = slot.tensors.get(loraKey(layer, projection, 'A'))
+          const up = slot.tensors.get(loraKey(layer, projection, 'B'))
+          if (down && up) {
+            a.set(down.data, row * inSize)
+            for (let j = 0; j < slot.rank; j++) {
+              for (let o = 0; o < out; o++) b[(row + j) * columns + column + o] = up.data[o * slot.rank + j] ?? 0
+            }
+          }
+          row += slot.rank
+        }
+        column += out
+      }
+      feeds[packedKey(layer, group, 'a')] = { shape: [rows, inSize], data: a }
+      feeds[packedKey(layer, group, 'b')] = { shape: [rows, columns], data: b }
+    }
+  }
+  return feeds
+}
+
+/** The three masks for rows on the given slots (null: base model). */
+export function packedMasks(slots: readonly (AdapterTensors | null)[], rowSlots: readonly (number | null)[]): Record<string, TensorData> {
+  const total = Math.max(1, slots.reduce((sum, slot) => sum + (slot?.rank ?? 0), 0))
+  const starts: number[] = []
+  let next = 0
+  for (const slot of slots) {
+    starts.push(next)
+    next += slot?.rank ?? 0
+  }
+  const feeds: Record<string, TensorData> = {}
+  for (const count of [1, 2, 3]) {
+    const data = new Float32Array(rowSlots.length * count * total)
+    rowSlots.forEach((index, row) => {
+      const slot = index === null ? null : slots[index]
+      if (index !== null && !slot) throw new Error(`slot ${index} holds no adapter`)
+      if (!slot || index === null) return
+      for (let part = 0; part < count; part++) {
+        const from = row * count * total + part * total + (starts[index] ?? 0)
+        data.fill(slot.alpha / slot.rank, from, from + slot.rank)
+      }
+    })
+    feeds[`lora.mask${count}`] = { shape: [rowSlots.length, count * total], data }
+  }
+  return feeds
+}
+
+/** One adapter to be trained: its PEFT tensors are inputs as they are. */
+export function trainedInputs(config: ModelConfig, rank: number): InputSpec[] {
+  const specs: InputSpec[] = []
+  for (let layer = 0; layer < config.layers; layer++) {
+    for (const group of GROUP_NAMES) {
+      for (const projection of GROUPS[group]) {
+        const [out, inSize] = projectionShape(config, projection)
+        specs.push({ name: loraKey(layer, projection, 'A'), dtype: 'float32', shape: [rank, inSize] })
+        specs.push({ name: loraKey(layer, projection, 'B'), dtype: 'float32', shape: [out, rank] })
+      }
+    }
+  }
+  return specs
+}
+
+export function trainedDelta(input: Lookup, rank: number, alpha: number): Partial<Delta> {
+  return {
+    each(layer, group, x_NI) {
+      const projections = GROUPS[group]
+      const downs = projections.map((projection) => input(loraKey(layer, projection, 'A')) as tf.Tensor2D)
+      const low = tf.mul(tf.matMul(x_NI, (downs.length === 1 ? downs[0] : tf.concat(downs, 0)) as tf.Tensor2D, false, true), tf.scalar(alpha / rank)) as tf.Tensor2D
+      const lows = downs.length === 1 ? [low] : tf.split(low, downs.length, 1)
+      return projections.map((projection, at) => tf.matMul<tf.Tensor2D>(lows[at] as tf.Tensor2D, input(loraKey(layer, projection, 'B')) as tf.Tensor2D, false, true))
+    },
+  }
+}

@@ -1,0 +1,39 @@
+/**
+ * What the model needs of something that computes: a program of TensorFlow.js operations, compiled once
+ * and run many times on plain arrays. `onnx.ts` traces it into a graph, `wasm.ts` runs it as it stands.
+ */
+import type * as tf from '@tensorflow/tfjs'
+
+export type TensorData = { shape: readonly number[]; data: Float32Array | Int32Array }
+
+/** A name in `shape` is a dimension that may differ from run to run; equal names are equal sizes within one run. */
+export type InputSpec = { name: string; dtype: 'float32' | 'int32'; shape: readonly (number | string)[] }
+
+/**
+ * `build` is written in TensorFlow.js alone and may use its gradients. It may not read tensors back, and no
+ * number in it may depend on a named dimension except as a shape: a traced program is built once.
+ * `constants` are frozen: uploaded once and shared by all programs of a backend that hold the same array.
+ */
+export type Program = {
+  name: string
+  inputs: readonly InputSpec[]
+  constants: ReadonlyMap<string, TensorData>
+  build(inputs: (name: string) => tf.Tensor, constants: (name: string) => tf.Tensor): Record<string, tf.Tensor>
+}
+
+export type Feeds = Record<string, TensorData>
+
+export interface Compiled {
+  /** Outputs by name; their arrays are the caller's. Inputs are not changed and may be reused at once after it resolves. */
+  run(feeds: Feeds): Promise<Record<string, { shape: number[]; data: Float32Array }>>
+  dispose(): Promise<void>
+}
+
+export interface Backend {
+  readonly name: 'onnx' | 'wasm'
+  /** Versions of what does the arithmetic. */
+  readonly build: string
+  readonly threads: number
+  compile(program: Program): Promise<Compiled>
+  dispose(): Promise<void>
+}

@@ -1,0 +1,140 @@
+/** Programs traced once into an ONNX graph and run by onnxruntime-node on the CPU. */
+import { createRequire } from 'node:module'
+import { closeSync, mkdtempSync, openSync, rmSync, writeFileSync, writeSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type * as Ort from 'onnxruntime-node'
+import type { Backend, Compiled, Feeds, Program } from './backend.ts'
+import { OUTPUT, trace } from './trace.ts'
+import { writeOnnx } from './onnx-writer.ts'
+import type { OnnxGraph, OnnxInitializer } from './onnx-writer.ts'
+
+/** Constants above this many bytes in all go to a file beside the model: a protobuf ends at 2 GB and is copied when read. */
+const EXTERNAL_BYTES = 64 * 1024 * 1024
+/** Smaller constants stay inside the model even then. */
+const EXTERNAL_EACH = 4096
+
+/** A file of frozen weights that all sessions of one backend map: each array is written once. */
+class WeightFile {
+  readonly folder: string
+  private readonly file: number
+  private readonly offsets = new Map<ArrayBufferLike, Map<number, number>>()
+  private end = 0
+  readonly name = 'weights.bin'
+
+  constructor() {
+    this.folder = mkdtempSync(join(tmpdir(), 'instar-onnx-'))
+    this.file = openSync(join(this.folder, this.name), 'w')
+  }
+
+  place(item: OnnxInitializer): OnnxInitializer {
+    let views = this.offsets.get(item.bytes.buffer)
+    if (!views) this.offsets.set(item.bytes.buffer, (views = new Map<number, number>()))
+    let offset = views.get(item.bytes.byteOffset)
+    if (offset === undefined) {
+      offset = Math.ceil(this.end / 4096) * 4096
+      for (let at = 0; at < item.bytes.length; ) at += writeSync(this.file, item.bytes, at, Math.min(item.bytes.length - at, 1 << 28), offset + at)
+      this.end = offset + item.bytes.length
+      views.set(item.bytes.byteOffset, offset)
+    }
+    return { ...item, external: { file: this.name, offset } }
+  }
+
+  remove(): void {
+    closeSync(this.file)
+    rmSync(this.folder, { recursive: true, force: true })
+  }
+}
+
+/** `prepack: false` keeps one copy of the weights in memory instead of two, at some cost in speed. */
+export type OnnxOptions = { threads: number; prepack?: boolean }
+
+class OnnxBackend implements Backend {
+  readonly name = 'onnx' as const
+  readonly build: string
+  readonly threads: number
+  private readonly ort: typeof Ort
+  private readonly prepack: boolean
+  private weights: WeightFile | null = null
+  private readonly open = new Set<Compiled>()
+
+  constructor(ort: typeof Ort, options: OnnxOptions) {
+    this.ort = ort
+    this.threads = options.threads
+    this.prepack = options.prepack ?? true
+    const version = (name: string): string => String((createRequire(import.meta.url)(`${name}/package.json`) as { version: unknown }).version)
+    this.build = `onnxruntime-node ${version('onnxruntime-node')}, tfjs ${version('@tensorflow/tfjs')}`
+  }
+
+  async compile(program: Program): Promise<Compiled> {
+    const graph = await trace(program)
+    const session = await this.session(graph)
+    const outputs = graph.outputs.map((output) => output.name)
+    const specs = new Map(program.inputs.map((input) => [input.name, input]))
+    const ort = this.ort
+    // Tensor objects are kept while the caller keeps passing the same array: adapters and caches do not change identity.
+    const tensors = new Map<string, { data: unknown; key: string; tensor: Ort.Tensor }>()
+    const compiled: Compiled = {
+      async run(feeds: Feeds) {
+        const given: Record<string, Ort.Tensor> = {}
+        for (const [name, spec] of specs) {
+          const value = feeds[name]
+          if (!value) throw new Error(`${program.name}: no input ${name}`)
+          const key = value.shape.join()
+          let held = tensors.get(name)
+          if (!held || held.data !== value.data || held.key !== key) {
+            const tensor = spec.dtype === 'float32' ? new ort.Tensor('float32', value.data as Float32Array, value.shape) : new ort.Tensor('int32', value.data as Int32Array, value.shape)
+            held = { data: value.data, key, tensor }
+            tensors.set(name, held)
+          }
+          given[name] = held.tensor
+        }
+        const results = await session.run(given)
+        const out: Record<string, { shape: number[]; data: Float32Array }> = {}
+        for (const name of outputs) {
+          const tensor = results[name]
+          if (!tensor) throw new Error(`${program.name}: no output ${name}`)
+          out[name.slice(OUTPUT.length)] = { shape: [...tensor.dims], data: tensor.data as Float32Array }
+        }
+        return out
+      },
+      dispose: async () => {
+        if (!this.open.delete(compiled)) return
+        tensors.clear()
+        await session.release()
+      },
+    }
+    this.open.add(compiled)
+    return compiled
+  }
+
+  private async session(graph: OnnxGraph): Promise<Ort.InferenceSession> {
+    const options: Ort.InferenceSession.SessionOptions = {
+      executionProviders: ['cpu'],
+      intraOpNumThreads: this.threads,
+      interOpNumThreads: 1,
+      executionMode: 'sequential',
+      graphOptimizationLevel: 'all',
+      logSeverityLevel: 3,
+      extra: { session: { intra_op: { allow_spinning: '0' }, inter_op: { allow_spinning: '0' }, disable_prepacking: this.prepack ? '0' : '1' } },
+    }
+    const bytes = graph.initializers.reduce((sum, item) => sum + item.bytes.length, 0)
+    if (bytes < EXTERNAL_BYTES) return this.ort.InferenceSession.create(writeOnnx(graph), options)
+    const file = (this.weights ??= new WeightFile())
+    const initializers = graph.initializers.map((item) => (item.bytes.length > EXTERNAL_EACH ? file.place(item) : item))
+    const path = join(file.folder, `${graph.name}.onnx`)
+    writeFileSync(path, writeOnnx({ ...graph, initializers }))
+    return this.ort.InferenceSession.create(path, options)
+  }
+
+  async dispose(): Promise<void> {
+    for (const compiled of [...this.open]) await compiled.dispose()
+    this.weights?.remove()
+    this.weights = null
+  }
+}
+
+/** Throws where onnxruntime-node is not installed or its binary does not load here. */
+export async function createOnnxBackend(options: OnnxOptions): Promise<Backend> {
+  return new OnnxBackend(await import('onnxruntime-node'), options)
+}

@@ -1,0 +1,265 @@
+/** The kernels of the tracing backend: each appends ONNX nodes (opset 18) and says what shape comes out. */
+import * as tf from '@tensorflow/tfjs'
+import { tracer } from './tracer.ts'
+import type { Attribute } from './onnx-writer.ts'
+
+type Inputs = tf.NamedTensorInfoMap
+type Attrs = Record<string, unknown>
+const { broadcast_util, backend_util, util } = tf
+
+function input(inputs: Inputs, name: string): tf.TensorInfo {
+  const value = inputs[name]
+  if (!value) throw new Error(`kernel without its input ${name}`)
+  return value
+}
+
+function named(name: string, shape: readonly number[], dtype: tf.DataType): tf.TensorInfo {
+  return { dataId: tracer().define({ name, constant: null }), shape: [...shape], dtype }
+}
+
+/** The same value under another tensor. */
+function alias(of: tf.TensorInfo, shape: readonly number[] = of.shape): tf.TensorInfo {
+  return { dataId: tracer().define(tracer().traced(of.dataId)), shape: [...shape], dtype: of.dtype }
+}
+
+function filled(value: number, shape: readonly number[], dtype: tf.DataType): tf.TensorInfo {
+  const data = dtype === 'float32' ? Float32Array.of(value) : Int32Array.of(value)
+  return { dataId: tracer().define({ name: null, constant: { data, uniform: value } }), shape: [...shape], dtype }
+}
+
+function uniform(of: tf.TensorInfo): number | null {
+  return tracer().traced(of.dataId).constant?.uniform ?? null
+}
+
+function sameShape(a: readonly number[], b: readonly number[]): boolean {
+  return a.length === b.length && a.every((size, axis) => size === b[axis])
+}
+
+function emit(op: string, inputs: readonly tf.TensorInfo[], shape: readonly number[], dtype: tf.DataType, attributes: Record<string, Attribute> = {}): tf.TensorInfo {
+  const graph = tracer()
+  return named(graph.emit(op, inputs.map((item) => graph.nameOf(item)), attributes), shape, dtype)
+}
+
+function unary(op: string): (params: { inputs: Inputs }) => tf.TensorInfo {
+  return ({ inputs }) => {
+    const x = input(inputs, 'x')
+    return emit(op, [x], x.shape, x.dtype)
+  }
+}
+
+/** `neutral`: the constant that leaves the other operand as it is, on the right or, where `commutes`, on either side. */
+function binary(op: string, result: 'same' | 'bool', neutral: number | null = null, commutes = false): (params: { inputs: Inputs }) => tf.TensorInfo {
+  const absorbed = (kept: tf.TensorInfo, shape: readonly number[]): tf.TensorInfo => {
+    if (sameShape(kept.shape, shape)) return alias(kept)
+    const graph = tracer()
+    return named(graph.emit('Expand', [graph.nameOf(kept), graph.shapeTensor(shape)], {}), shape, kept.dtype)
+  }
+  return ({ inputs }) => {
+    const a = input(inputs, 'a')
+    const b = input(inputs, 'b')
+    const shape = broadcast_util.assertAndGetBroadcastShape(a.shape, b.shape)
+    if (neutral !== null && uniform(b) === neutral) return absorbed(a, shape)
+    if (neutral !== null && commutes && uniform(a) === neutral) return absorbed(b, shape)
+    return emit(op, [a, b], shape, result === 'bool' ? 'bool' : a.dtype)
+  }
+}
+
+function reduction(op: string): (params: { inputs: Inputs; attrs?: Attrs }) => tf.TensorInfo {
+  return ({ inputs, attrs }) => {
+    const x = input(inputs, 'x')
+    const given = attrs?.['axis'] ?? attrs?.['reductionIndices']
+    const axes = util.parseAxisParam(given as number | number[], x.shape)
+    const keepDims = attrs?.['keepDims'] === true
+    const [kept, reduced] = backend_util.computeOutAndReduceShapes(x.shape, axes)
+    if (reduced.length === 0) return alias(x)
+    const shape = keepDims ? backend_util.expandShapeToKeepDim(kept, axes) : kept
+    const graph = tracer()
+    const output = op === 'ReduceMax' || op === 'ReduceMin' || op === 'ReduceMean' || op === 'ReduceSum'
+      ? graph.emit(op, [graph.nameOf(x), graph.int64(axes)], { keepdims: keepDims ? 1 : 0 })
+      : ''
+    return named(output, shape, x.dtype)
+  }
+}
+
+function matMul({ inputs, attrs }: { inputs: Inputs; attrs?: Attrs }): tf.TensorInfo {
+  const a = input(inputs, 'a')
+  const b = input(inputs, 'b')
+  const transA = attrs?.['transposeA'] === true
+  const transB = attrs?.['transposeB'] === true
+  const rows = a.shape[a.shape.length - (transA ? 1 : 2)] ?? 1
+  const columns = b.shape[b.shape.length - (transB ? 2 : 1)] ?? 1
+  const batch = broadcast_util.assertAndGetBroadcastShape(a.shape.slice(0, -2), b.shape.slice(0, -2))
+  const shape = [...batch, rows, columns]
+  if (a.shape.length === 2 && b.shape.length === 2) return emit('Gemm', [a, b], shape, 'float32', { transA: transA ? 1 : 0, transB: transB ? 1 : 0 })
+  if (!transA && !transB) return emit('MatMul', [a, b], shape, 'float32')
+  const graph = tracer()
+  const output = graph.emit('FusedMatMul', [graph.nameOf(a), graph.nameOf(b)], { transA: transA ? 1 : 0, transB: transB ? 1 : 0 }, 'com.microsoft')
+  return named(output, shape, 'float32')
+}
+
+function reshape({ inputs, attrs }: { inputs: Inputs; attrs?: Attrs }): tf.TensorInfo {
+  const x = input(inputs, 'x')
+  const shape = util.inferFromImplicitShape(attrs?.['shape'] as number[], util.sizeFromShape(x.shape))
+  if (sameShape(shape, x.shape)) return alias(x)
+  if (uniform(x) !== null) return filled(uniform(x) ?? 0, shape, x.dtype)
+  const graph = tracer()
+  return named(graph.emit('Reshape', [graph.nameOf(x), graph.reshapeTarget(shape)], {}), shape, x.dtype)
+}
+
+function transpose({ inputs, attrs }: { inputs: Inputs; attrs?: Attrs }): tf.TensorInfo {
+  const x = input(inputs, 'x')
+  const perm = attrs?.['perm'] as number[]
+  const shape = perm.map((axis) => x.shape[axis] ?? 1)
+  if (perm.every((axis, at) => axis === at)) return alias(x)
+  return emit('Transpose', [x], shape, x.dtype, { perm })
+}
+
+function concat({ inputs, attrs }: { inputs: Inputs; attrs?: Attrs }): tf.TensorInfo {
+  const parts = Object.values(inputs).filter((item): item is tf.TensorInfo => item !== undefined)
+  const first = parts[0]
+  if (!first) throw new Error('concat of nothing')
+  const axis = util.parseAxisParam(attrs?.['axis'] as number, first.shape)[0] ?? 0
+  const shape = backend_util.computeOutShape(parts.map((item) => item.shape), axis)
+  return parts.length === 1 ? alias(first) : emit('Concat', parts, shape, first.dtype, { axis })
+}
+
+function split({ inputs, attrs }: { inputs: Inputs; attrs?: Attrs }): tf.TensorInfo[] {
+  const x = input(inputs, 'x')
+  const axis = util.parseAxisParam(attrs?.['axis'] as number, x.shape)[0] ?? 0
+  const sizes = backend_util.prepareSplitSize({ ...x, shape: x.shape } as tf.Tensor, attrs?.['numOrSizeSplits'] as number | number[], axis)
+  const graph = tracer()
+  const outputs = graph.emitMany('Split', [graph.nameOf(x), graph.shapeTensor(sizes)], sizes.length, { axis })
+  return outputs.map((name, at) => named(name, x.shape.map((size, dim) => (dim === axis ? (sizes[at] ?? 0) : size)), x.dtype))
+}
+
+function slice({ inputs, attrs }: { inputs: Inputs; attrs?: Attrs }): tf.TensorInfo {
+  const x = input(inputs, 'x')
+  const [begin = [], size = []] = tf.slice_util.parseSliceParams({ ...x } as tf.Tensor, attrs?.['begin'] as number[], attrs?.['size'] as number[])
+  const axes = x.shape.map((_, axis) => axis).filter((axis) => size[axis] !== x.shape[axis])
+  if (axes.length === 0) return alias(x)
+  const graph = tracer()
+  const starts = axes.map((axis) => begin[axis] ?? 0)
+  const ends = axes.map((axis) => (begin[axis] ?? 0) + (size[axis] ?? 0))
+  const output = graph.emit('Slice', [graph.nameOf(x), graph.shapeTensor(starts), graph.shapeTensor(ends), graph.int64(axes)], {})
+  return named(output, size, x.dtype)
+}
+
+function gather({ inputs, attrs }: { inputs: Inputs; attrs?: Attrs }): tf.TensorInfo {
+  const x = input(inputs, 'x')
+  const indices = input(inputs, 'indices')
+  const axis = util.parseAxisParam(attrs?.['axis'] as number, x.shape)[0] ?? 0
+  const batchDims = Number(attrs?.['batchDims'] ?? 0)
+  if (batchDims === 0) return emit('Gather', [x, indices], [...x.shape.slice(0, axis), ...indices.shape, ...x.shape.slice(axis + 1)], x.dtype, { axis })
+  if (batchDims === 1 && axis === 1 && x.shape.length === 2 && indices.shape.length === 2) return emit('GatherElements', [x, indices], indices.shape, x.dtype, { axis: 1 })
+  throw new Error('this form of gather is not traced')
+}
+
+function oneHot({ inputs, attrs }: { inputs: Inputs; attrs?: Attrs }): tf.TensorInfo {
+  const indices = input(inputs, 'indices')
+  const depth = Number(attrs?.['depth'])
+  const dtype = (attrs?.['dtype'] as tf.DataType | undefined) ?? 'int32'
+  const values = filled2(Number(attrs?.['offValue'] ?? 0), Number(attrs?.['onValue'] ?? 1))
+  const hot = emit('OneHot', [indices, filled(depth, [], 'int32'), values], [...indices.shape, depth], 'float32', { axis: -1 })
+  return dtype === 'float32' ? hot : castTo(hot, dtype)
+}
+
+function filled2(off: number, on: number): tf.TensorInfo {
+  return { dataId: tracer().define({ name: null, constant: { data: Float32Array.of(off, on), uniform: null } }), shape: [2], dtype: 'float32' }
+}
+
+function castTo(x: tf.TensorInfo, dtype: tf.DataType): tf.TensorInfo {
+  if (x.dtype === dtype) return alias(x)
+  const code = { float32: 1, int32: 6, bool: 9 }[dtype as string]
+  if (code === undefined) throw new Error(`cast to ${dtype} is not traced`)
+  const value = uniform(x)
+  return value !== null ? filled(value, x.shape, dtype) : emit('Cast', [x], x.shape, dtype, { to: code })
+}
+
+/** out[segment] = Σ rows with that segment: the gradient of a gather. Sequential in onnxruntime, hence the same on every run. */
+function segmentSum({ inputs, attrs }: { inputs: Inputs; attrs?: Attrs }): tf.TensorInfo {
+  const x = input(inputs, 'x')
+  const ids = input(inputs, 'segmentIds')
+  if (x.shape.length !== 2) throw new Error('segment sums are traced for matrices only')
+  const shape = [Number(attrs?.['numSegments']), ...x.shape.slice(1)]
+  const graph = tracer()
+  const column = graph.emit('Reshape', [graph.nameOf(ids), graph.int64([-1, 1])], {})
+  const indices = graph.emit('Expand', [column, graph.shapeTensor(x.shape)], {})
+  const output = graph.emit('ScatterElements', [graph.nameOf(filled(0, shape, 'float32')), indices, graph.nameOf(x)], { axis: 0, reduction: 'add' })
+  return named(output, shape, x.dtype)
+}
+
+function select({ inputs }: { inputs: Inputs }): tf.TensorInfo {
+  const t = input(inputs, 't')
+  return emit('Where', [input(inputs, 'condition'), t, input(inputs, 'e')], t.shape, t.dtype)
+}
+
+function softmax({ inputs }: { inputs: Inputs }): tf.TensorInfo {
+  const x = input(inputs, 'logits')
+  return emit('Softmax', [x], x.shape, x.dtype, { axis: -1 })
+}
+
+function clip({ inputs, attrs }: { inputs: Inputs; attrs?: Attrs }): tf.TensorInfo {
+  const x = input(inputs, 'x')
+  return emit('Clip', [x, filled(Number(attrs?.['clipValueMin']), [], 'float32'), filled(Number(attrs?.['clipValueMax']), [], 'float32')], x.shape, x.dtype)
+}
+
+export const TRACE_KERNELS: Record<string, tf.KernelFunc> = {
+  Add: binary('Add', 'same', 0, true),
+  Sub: binary('Sub', 'same', 0),
+  Multiply: binary('Mul', 'same', 1, true),
+  RealDiv: binary('Div', 'same', 1),
+  Pow: binary('Pow', 'same', 1),
+  Maximum: binary('Max', 'same'),
+  Minimum: binary('Min', 'same'),
+  Equal: binary('Equal', 'bool'),
+  Less: binary('Less', 'bool'),
+  LessEqual: binary('LessOrEqual', 'bool'),
+  Greater: binary('Greater', 'bool'),
+  GreaterEqual: binary('GreaterOrEqual', 'bool'),
+  LogicalAnd: binary('And', 'bool'),
+  LogicalNot: unary('Not'),
+  Neg: unary('Neg'),
+  Exp: unary('Exp'),
+  Log: unary('Log'),
+  Sqrt: unary('Sqrt'),
+  Abs: unary('Abs'),
+  Sign: unary('Sign'),
+  Sigmoid: unary('Sigmoid'),
+  Tanh: unary('Tanh'),
+  Square: ({ inputs }) => {
+    const x = input(inputs, 'x')
+    return emit('Mul', [x, x], x.shape, x.dtype)
+  },
+  Rsqrt: ({ inputs }) => {
+    const x = input(inputs, 'x')
+    return emit('Reciprocal', [emit('Sqrt', [x], x.shape, x.dtype)], x.shape, x.dtype)
+  },
+  Sum: reduction('ReduceSum'),
+  Mean: reduction('ReduceMean'),
+  Max: reduction('ReduceMax'),
+  Min: reduction('ReduceMin'),
+  BatchMatMul: matMul,
+  Reshape: reshape,
+  ExpandDims: ({ inputs, attrs }) => {
+    const x = input(inputs, 'input')
+    const dim = Number(attrs?.['dim'])
+    const shape = [...x.shape]
+    shape.splice(dim < 0 ? dim + x.shape.length + 1 : dim, 0, 1)
+    return reshape({ inputs: { x }, attrs: { shape } })
+  },
+  Transpose: transpose,
+  Concat: concat,
+  SplitV: split,
+  Slice: slice,
+  GatherV2: gather,
+  OneHot: oneHot,
+  UnsortedSegmentSum: segmentSum,
+  Select: select,
+  Softmax: softmax,
+  ClipByValue: clip,
+  Cast: ({ inputs, attrs }) => castTo(input(inputs, 'x'), attrs?.['dtype'] as tf.DataType),
+  Identity: ({ inputs }) => alias(input(inputs, 'x')),
+  ZerosLike: ({ inputs }) => filled(0, input(inputs, 'x').shape, input(inputs, 'x').dtype),
+  OnesLike: ({ inputs }) => filled(1, input(inputs, 'x').shape, input(inputs, 'x').dtype),
+  Fill: ({ attrs }) => filled(Number(attrs?.['value']), attrs?.['shape'] as number[], (attrs?.['dtype'] as tf.DataType | undefined) ?? 'float32'),
+}
