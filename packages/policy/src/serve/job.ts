@@ -1,0 +1,71 @@
+/** One request while it is in the batch, and what is said about it. */
+import type { AdapterSha, FinishReason, GenerateRequest, GeneratedToken } from '../port.ts'
+import type { ErrorCode } from '@instar/events/errors'
+import { Detokenizer } from '../tokenizer/detokenizer.ts'
+import type { TextTokenizer } from '../tokenizer/tokenizer.ts'
+import { uniform } from './random.ts'
+import { logprobOf, sample } from './sample.ts'
+import { StopStrings } from './stop.ts'
+
+export type ScoreRequest = { prompt: readonly number[]; completion: readonly number[]; adapter: AdapterSha; temperature: number }
+export type JobRequest = ({ kind: 'generate' } & GenerateRequest) | ({ kind: 'score' } & ScoreRequest)
+
+/** `key` is the caller's name for the request. `score` and `error` are last, as is a piece with an `end`. */
+export type BatchEvent =
+  | { key: number; type: 'pieces'; tokens: GeneratedToken[]; end: { reason: FinishReason; text: string } | null }
+  | { key: number; type: 'score'; logprobs: Float32Array }
+  | { key: number; type: 'error'; code: ErrorCode; message: string; details: Record<string, unknown> }
+
+export type Ending = { reason: FinishReason; text: string }
+
+/** Turns rows of logits into the tokens of one answer. */
+export class Generation {
+  readonly request: GenerateRequest
+  private readonly detokenizer: Detokenizer
+  private readonly stops: StopStrings
+  private readonly endOfTurn: ReadonlySet<number>
+  private count = 0
+
+  constructor(request: GenerateRequest, tokenizer: Pick<TextTokenizer, 'bytesOf'>, endOfTurn: ReadonlySet<number>) {
+    this.request = request
+    this.detokenizer = new Detokenizer(tokenizer)
+    this.stops = new StopStrings(request.sampling.stop)
+    this.endOfTurn = endOfTurn
+  }
+
+  /** `room`: how many more ids the context takes, this one included. */
+  next(logits_V: Float32Array, room: number): { token: GeneratedToken; end: Ending | null } {
+    const { sampling, topLogprobs } = this.request
+    const { id, logprob, top } = sample(logits_V, sampling, uniform(sampling.seed, this.count), topLogprobs)
+    this.count++
+    if (this.endOfTurn.has(id)) return { token: { id, logprob, text: '', top }, end: this.end('stop') }
+    const { text, stopped } = this.stops.push(this.detokenizer.push(id))
+    const full = this.count >= sampling.maxTokens || room <= 1
+    return { token: { id, logprob, text, top }, end: stopped ? { reason: 'stop', text: '' } : full ? this.end('length') : null }
+  }
+
+  private end(reason: FinishReason): Ending {
+    const { text, stopped } = this.stops.push(this.detokenizer.end())
+    return stopped ? { reason: 'stop', text } : { reason, text: text + this.stops.end() }
+  }
+}
+
+/** Log-probs of a completion, filled in as the positions are computed. */
+export class Scoring {
+  readonly logprobs: Float32Array
+  private readonly request: ScoreRequest
+
+  constructor(request: ScoreRequest) {
+    this.request = request
+    this.logprobs = new Float32Array(request.completion.length)
+  }
+
+  /** `logits` [n, V] are those of positions `from`, `from` + 1, … of prompt + completion. */
+  add(logits: Float32Array, from: number, vocabulary: number): void {
+    const { prompt, completion, temperature } = this.request
+    for (let i = 0; i * vocabulary < logits.length; i++) {
+      const at = from + i - (prompt.length - 1)
+      this.logprobs[at] = logprobOf(logits.subarray(i * vocabulary, (i + 1) * vocabulary), completion[at]!, temperature)
+    }
+  }
+}
