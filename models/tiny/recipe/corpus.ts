@@ -15,7 +15,7 @@ const HINTED = 0.42
 const WRONG = 0.1
 
 const user = (content: string): Turn => ({ role: 'user', content, learn: false })
-const assistant = (content: string, learn = true): Turn => ({ role: 'assistant', content, learn })
+const assistant = (content: string, learn = true, key?: string): Turn => ({ role: 'assistant', content, learn, ...(key === undefined ? {} : { key }) })
 
 const granted = (random: Random, wishes: readonly Wish[]): Partial<Style> => Object.assign({}, ...wishes.map(wish => grant(random, wish))) as Partial<Style>
 
@@ -28,13 +28,15 @@ function exchange(random: Random, standing: Wish[]): Turn[] {
   const hint = chance(random, HINTED) ? drawHint(random) : null
   const wishes = granted(random, [...standing, ...(hint?.wishes ?? [])])
   let style = drawStyle(random, wishes)
+  // Which things a list names is free; nothing of it is more right than the rest.
+  const key = draft.expect.kind === 'members' ? undefined : draft.right.key
   const turns = [user(hint === null ? draft.question : `${draft.question}\n${hint.text}`)]
   if (chance(random, WRONG)) {
     turns.push(assistant(tell(random, draft.wrong, style), false))
     turns.push(user(chance(random, 0.35) ? drawCorrection(random, draft.right.key) : drawDoubt(random)))
     style = drawStyle(random, wishes)
   }
-  turns.push(assistant(tell(random, draft.right, style)))
+  turns.push(assistant(tell(random, draft.right, style), true, key))
   for (;;) {
     const then = weighted(random, { end: 62, complaint: 28, doubt: 3, repeat: 4, thanks: 13 })
     if (then === 'end') return turns
@@ -53,7 +55,7 @@ function exchange(random: Random, standing: Wish[]): Turn[] {
       turns.push(user(draft.question))
       style = drawStyle(random, granted(random, standing))
     }
-    turns.push(assistant(tell(random, draft.right, style)))
+    turns.push(assistant(tell(random, draft.right, style), true, key))
   }
 }
 
