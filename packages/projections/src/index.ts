@@ -1,1 +1,5 @@
-export * from './postgres/start.ts'
+export { startPostgres, runningPostgres, READER, READER_TIMEOUT, type Connection, type Postgres, type StartOptions } from './postgres/start.ts'
+export { startProjections, type Projections, type ProjectionsOptions } from './run.ts'
+export { readOnlyQuery, type Row } from './query.ts'
+export { initialProjection, project, PROJECTED, type Projection } from './project.ts'
+export { noRows, type Rows } from './rows.ts'

@@ -183,12 +183,12 @@ const launch = (binaries: Binaries, place: Place): Launched => {
     child.once('error', () => resolve(1))
   })
   // The pipe may break when the server ends by itself; `exited` tells of that.
-  child.stdin.on('error', () => undefined)
+  child.stdin?.on('error', () => undefined)
   return {
     exited,
     pid: firstLine(child).then(Number),
     async stop() {
-      child.stdin.end()
+      child.stdin?.end()
       await exited
     },
   }

@@ -1,0 +1,53 @@
+/** What `instar sql` runs: one statement that can only read. */
+import { Client, types, type CustomTypesConfig } from 'pg'
+import { InstarError } from '@instar/events/errors'
+import { READER_TIMEOUT, type Connection } from './postgres/start.ts'
+
+export type Row = Record<string, unknown>
+
+const numberWhenExact = (text: string): number | string => {
+  const value = Number(text)
+  return Number.isInteger(value) && !Number.isSafeInteger(value) ? text : value
+}
+
+/** int8 and numeric as numbers where a number holds them, times as ISO text, bytes as hex. */
+const PARSERS = new Map<number, (text: string) => unknown>([
+  [types.builtins.INT8, numberWhenExact],
+  [types.builtins.NUMERIC, numberWhenExact],
+  [types.builtins.TIMESTAMPTZ, (text) => new Date(text).toISOString()],
+  [types.builtins.TIMESTAMP, (text) => text],
+  [types.builtins.DATE, (text) => text],
+  [types.builtins.INTERVAL, (text) => text],
+  [types.builtins.BYTEA, (text) => text.replace(/^\\x/, '')],
+])
+
+const parsers: CustomTypesConfig = {
+  getTypeParser: ((oid: number, format?: 'text' | 'binary') => (format === 'binary' ? undefined : PARSERS.get(oid)) ?? types.getTypeParser(oid, format as 'text')) as CustomTypesConfig['getTypeParser'],
+}
+
+/**
+ * The rows of one statement in a READ ONLY transaction that is rolled back. Throws `bad_sql` with
+ * PostgreSQL's own words for what it refuses, several statements and writing among them.
+ */
+export const readOnlyQuery = async (connection: Connection, sql: string, options: { timeoutMs?: number } = {}): Promise<Row[]> => {
+  const client = new Client({ ...connection, types: parsers, application_name: 'instar sql' })
+  client.on('error', () => undefined)
+  await client.connect()
+  try {
+    await client.query('begin transaction read only')
+    await client.query(`set local statement_timeout = ${Math.trunc(options.timeoutMs ?? READER_TIMEOUT)}`)
+    // After a first query the transaction can no longer be made a writing one.
+    await client.query('select 1')
+    // The extended protocol takes one statement.
+    const { rows } = await client.query<Row>({ text: sql, values: [] , queryMode: 'extended' } as { text: string; values: unknown[] })
+    await client.query('rollback')
+    return rows
+  } catch (error) {
+    const { code, message } = error as { code?: string; message: string }
+    if (!code || !/^[0-9A-Z]{5}$/.test(code) || code.startsWith('08') || code.startsWith('57P')) throw error
+    const several = message.includes('multiple commands')
+    throw new InstarError('bad_sql', several ? 'This is more than one statement; send them one at a time.' : message, { sqlstate: code }, { cause: error })
+  } finally {
+    await client.end()
+  }
+}

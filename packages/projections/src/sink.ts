@@ -1,0 +1,128 @@
+/**
+ * The PostgreSQL side of the projection: rows and the marks they lead to, in one transaction.
+ * A mark is compared and swapped, so that of two projections that run at once each row is written once.
+ */
+import { getTableColumns } from 'drizzle-orm'
+import { Client } from 'pg'
+import { recordId } from '@instar/events/ids'
+import { FLOW, type Topic } from '@instar/events/flow'
+import type { EventLog } from '@instar/log/port'
+import { migrate } from './postgres/migrate.ts'
+import type { Connection } from './postgres/start.ts'
+import { PROJECTED, RULES } from './project.ts'
+import type { Rows } from './rows.ts'
+import { TABLES, type TableName } from './schema.ts'
+
+/** Where a partition stands: the next offset to project and the id of the record before it ('' at the start). */
+export type Mark = { next: number; last: string }
+export type Partition = { topic: Topic; partition: number }
+
+export const partitionKey = ({ topic, partition }: Partition): string => `${topic} ${partition}`
+
+export type Advance = Partition & { from: Mark; to: Mark }
+
+export type Sink = {
+  /** What the database holds of this very log; tables filled from another log, or by other rules, are emptied first. */
+  marks(log: EventLog): Promise<Map<string, Mark>>
+  /** False, with nothing written, when a mark is no longer what `from` says. */
+  write(rows: Rows, advances: readonly Advance[]): Promise<boolean>
+  close(): Promise<void>
+}
+
+const names = Object.keys(TABLES) as TableName[]
+
+const INSERTS = new Map(names.map((name) => {
+  const columns = Object.keys(getTableColumns(TABLES[name])).map((column) => `"${column}"`).join(', ')
+  return [name, `insert into "${name}" (${columns}) select ${columns} from jsonb_populate_recordset(null::"${name}", $1::jsonb) on conflict do nothing`]
+}))
+
+const NEXT_STATES = `
+update turns t set next_state = r.next_state, next_turn_id = r.next_turn_id
+from jsonb_populate_recordset(null::turns, $1::jsonb) r where t.turn_id = r.turn_id and t.next_state = 'open'`
+
+const ADVANCE = `
+update offsets o set next_offset = r.next_offset, last_record_id = r.last_record_id
+from jsonb_to_recordset($1::jsonb) r(topic text, partition int, from_offset bigint, from_id text, next_offset bigint, last_record_id text)
+where o.topic = r.topic and o.partition = r.partition and o.next_offset = r.from_offset and o.last_record_id = r.from_id and o.rules = ${RULES}`
+
+export const openSink = async (connection: Connection): Promise<Sink> => {
+  const client = new Client({ ...connection, application_name: 'instar projections' })
+  // A connection that breaks between two queries makes the next query fail; that is where it is dealt with.
+  client.on('error', () => undefined)
+  await client.connect()
+  try {
+    await migrate(client)
+    await client.query('set synchronous_commit = off')
+  } catch (error) {
+    await client.end()
+    throw error
+  }
+  const inTransaction = async <T>(work: () => Promise<T>): Promise<T> => {
+    await client.query('begin')
+    try {
+      const result = await work()
+      await client.query('commit')
+      return result
+    } catch (error) {
+      await client.query('rollback').catch(() => undefined)
+      throw error
+    }
+  }
+  return {
+    marks: (log) => inTransaction(() => currentMarks(client, log)),
+    async write(rows, advances) {
+      let swapped = true
+      const work = async (): Promise<void> => {
+        const { rowCount } = await client.query(ADVANCE, [jsonOf(advances.map(({ topic, partition, from, to }) => ({ topic, partition, from_offset: from.next, from_id: from.last, next_offset: to.next, last_record_id: to.last })))])
+        swapped = rowCount === advances.length
+        if (!swapped) throw new Swapped()
+        for (const [name, insert] of INSERTS) {
+          if (rows[name].length > 0) await client.query({ name, text: insert, values: [jsonOf(rows[name])] })
+        }
+        if (rows.next_states.length > 0) await client.query({ name: 'next_states', text: NEXT_STATES, values: [jsonOf(rows.next_states)] })
+      }
+      await inTransaction(work).catch((error: unknown) => {
+        if (!(error instanceof Swapped)) throw error
+      })
+      return swapped
+    },
+    close: () => client.end(),
+  }
+}
+
+/** Rolls a transaction back whose marks had moved. */
+class Swapped extends Error {}
+
+const currentMarks = async (client: Client, log: EventLog): Promise<Map<string, Mark>> => {
+  const partitions = PROJECTED.flatMap((topic) => Array.from({ length: log.partitions(topic) }, (_, partition) => ({ topic, partition })))
+  await client.query('insert into offsets (topic, partition, next_offset, last_record_id, rules) select topic, partition, 0, \'\', $2 from jsonb_populate_recordset(null::offsets, $1::jsonb) on conflict do nothing', [jsonOf(partitions), RULES])
+  const { rows } = await client.query<{ topic: string; partition: number; next_offset: string; last_record_id: string; rules: number }>('select * from offsets for update')
+  const marks = new Map<string, Mark>()
+  let ours = true
+  for (const row of rows) {
+    const { topic, partition, rules } = row
+    const mark = { next: Number(row.next_offset), last: row.last_record_id }
+    ours &&= rules === RULES && isTopic(topic) && await isOnLog(log, { topic, partition }, mark)
+    if (isTopic(topic)) marks.set(partitionKey({ topic, partition }), mark)
+  }
+  if (ours) return marks
+  await client.query(`truncate ${names.map((name) => `"${name}"`).join(', ')}`)
+  await client.query('delete from offsets')
+  return currentMarks(client, log)
+}
+
+const isTopic = (topic: string): topic is Topic => Object.hasOwn(FLOW, topic)
+
+const isOnLog = async (log: EventLog, { topic, partition }: Partition, { next, last }: Mark): Promise<boolean> => {
+  if (next === 0) return true
+  if (partition >= log.partitions(topic)) return false
+  const record = await log.at({ topic, partition, offset: next - 1 })
+  return record !== undefined && recordId(record) === last
+}
+
+/** jsonb takes neither NUL nor half a surrogate pair. */
+const jsonOf = (rows: readonly object[]): string => {
+  const text = JSON.stringify(rows)
+  if (!/\\u(?:0000|d[89a-f])/.test(text)) return text
+  return JSON.stringify(rows, (_, value: unknown) => (typeof value === 'string' ? value.toWellFormed().replaceAll('\0', '\ufffd') : value))
+}
