@@ -1,0 +1,99 @@
+/** `instar verify`: from the log alone, is every version what its records say? */
+import { decodeRecord, InstarError, updateLine, weightLine, type BatchState } from '@instar/events'
+import { createTurnReader, getBlob, type EventLog } from '@instar/log'
+import { adapterFromWeights, type LearningEngine, type Model, type Parent } from '@instar/policy'
+import { auditBatches, evolveAudit, initialAudit, type AuditState, type Difference } from '../core/audit.ts'
+import { stepSettings, trainItem } from './compute.ts'
+
+export type VerifyPorts = { log: EventLog; learner: LearningEngine | null; model: Model; onProgress?: (done: number, total: number) => void }
+
+/**
+ * `recompute`: batch, advantages and weights derived again, bit-equal. `digests`: the engine's fingerprint
+ * differs (or none was given), so the stored bytes were held against their records.
+ */
+export type BatchReport = { batch: number; version: number | null; mode: 'recompute' | 'digests' | 'no_update'; ok: boolean; adapter: string | null; found: string | null; difference: Difference | null }
+export type VerifyReport = { ok: boolean; policy: string; batches: BatchReport[]; first: Difference | null }
+
+export const readAudit = async (log: EventLog, policy: string): Promise<{ state: AuditState; broken: Difference | null }> => {
+  const state = initialAudit(policy)
+  for (const topic of ['turns', 'scores', 'weights', 'updates'] as const) {
+    for await (const records of log.read(topic)) {
+      for (const record of records) {
+        try {
+          evolveAudit(state, decodeRecord(record))
+        } catch (error) {
+          if (!(error instanceof InstarError)) throw error
+          return { state, broken: { topic, key: record.key, record: String(error.details.prev ?? error.details.record ?? `${record.partition}@${record.offset}`), type: record.schema, what: error.message } }
+        }
+      }
+    }
+  }
+  return { state, broken: null }
+}
+
+/** `version` null: all batches of the policy, rejected ones too. */
+export const verify = async (ports: VerifyPorts, policy: string, version: number | null): Promise<VerifyReport> => {
+  const { state, broken } = await readAudit(ports.log, policy)
+  const line = weightLine(state.weights, policy)
+  if (!broken && version !== null && !line.versions.has(version)) throw new InstarError('unknown_version', `${policy} has no version ${version}`, { version })
+  const audits = new Map(auditBatches(state).map((audit) => [audit.id, audit.difference]))
+  const chosen = updateLine(state.updates, policy).batches.filter((batch) => version === null || line.versions.get(version)?.update === batch.update?.id)
+  const batches: BatchReport[] = []
+  for (const batch of chosen) {
+    batches.push(await verifyBatch(ports, state, batch, audits.get(batch.id) ?? null))
+    ports.onProgress?.(batches.length, chosen.length)
+  }
+  const orphan = broken ?? orphanOf(state)
+  const first = orphan ?? batches.find((report) => !report.ok)?.difference ?? null
+  return { ok: first === null && batches.every((report) => report.ok), policy, batches, first }
+}
+
+/** A published version whose update is not on the chain of updates, or says another adapter. */
+const orphanOf = (state: AuditState): Difference | null => {
+  for (const { published, record } of weightLine(state.weights, state.policy).versions.values()) {
+    if (!published || published.why === 'promotion') continue
+    const batch = updateLine(state.updates, state.policy).batches.find((b) => b.update?.id === published.update)
+    if (batch?.update?.event.adapter !== published.adapter) return { topic: 'weights', key: state.policy, record, type: 'VersionPublished', what: `version ${published.number} names an update that the log does not hold` }
+  }
+  return null
+}
+
+const verifyBatch = async (ports: VerifyPorts, state: AuditState, batch: BatchState, difference: Difference | null): Promise<BatchReport> => {
+  const verdict = weightLine(state.weights, state.policy).verdicts.get(batch.update?.id ?? '')
+  const report: BatchReport = { batch: batch.sealed.number, version: verdict?.accepted ? verdict.version : null, mode: 'no_update', ok: difference === null, adapter: batch.update?.event.adapter ?? null, found: null, difference }
+  if (!batch.update || difference) return report
+  const { event, id } = batch.update
+  const differs = (what: string): BatchReport => ({ ...report, ok: false, difference: { topic: 'updates', key: state.policy, record: id, type: 'UpdateComputed', what } })
+  try {
+    await getBlob(ports.log, event.adapter, event.blobsAt)
+    await getBlob(ports.log, event.state, event.blobsAt)
+  } catch (error) {
+    return { ...differs((error as Error).message), mode: 'digests' }
+  }
+  const fingerprint = ports.learner?.fingerprint()
+  if (!ports.learner || JSON.stringify(fingerprint) !== JSON.stringify(orderedLike(event.fingerprint, fingerprint))) return { ...report, mode: 'digests', found: event.adapter }
+  const result = await recompute({ ...ports, learner: ports.learner }, state, batch, null)
+  const found = { ...report, mode: 'recompute' as const, found: result.adapter.sha256 }
+  return result.adapter.sha256 === event.adapter && result.stateSha256 === event.state ? found : { ...differs(`recomputed adapter ${result.adapter.sha256}`), mode: 'recompute', found: result.adapter.sha256 }
+}
+
+const orderedLike = (recorded: object, like: object | undefined): object => Object.fromEntries(Object.keys(like ?? {}).map((key) => [key, recorded[key as keyof typeof recorded]]))
+
+/** The recorded batch's arithmetic again; `parent` null: the one that the batch names, from the log. */
+export const recompute = async (ports: { log: EventLog; learner: LearningEngine; model: Model }, state: AuditState, batch: BatchState, parent: Parent | null): ReturnType<LearningEngine['step']> => {
+  const reader = createTurnReader(ports.log, (turn) => state.turns.turns.get(turn))
+  const { sealed } = batch
+  const items = await Promise.all(sealed.items.map((item) => trainItem({ reader, model: ports.model }, item, sealed.loss)))
+  return ports.learner.step(items, stepSettings(sealed), parent ?? (await recordedParent(ports.log, state, sealed.policy, sealed.parent.version)))
+}
+
+/** Adapter and optimizer of a version, as the log holds them. */
+export const recordedParent = async (log: EventLog, state: Pick<AuditState, 'weights'>, policy: string, version: number): Promise<Parent> => {
+  const found = weightLine(state.weights, policy).versions.get(version)
+  if (!found) throw new InstarError('unknown_version', `${policy} has no version ${version}`, { version })
+  if (found.adapter === null) return { adapter: null, state: null }
+  return {
+    adapter: adapterFromWeights(await getBlob(log, found.adapter, found.blobsAt)),
+    state: found.state === null ? null : await getBlob(log, found.state, found.blobsAt),
+  }
+}
