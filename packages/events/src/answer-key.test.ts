@@ -1,0 +1,32 @@
+import assert from 'node:assert/strict'
+import { it } from 'node:test'
+import { answerKey, canonicalJson, lastAnswer } from './answer-key.ts'
+
+it('re-serialised tool arguments have the same key, another value does not', () => {
+  const sampled = answerKey('', [{ name: 'read', arguments: '{ "path": "a\\u00e9",  "n": 1 }' }])
+  assert.deepEqual(answerKey('', [{ name: 'read', arguments: '{"n":1,"path":"aé"}' }]), sampled)
+  assert.notEqual(answerKey('', [{ name: 'read', arguments: '{"n":2,"path":"aé"}' }]).strict, sampled.strict)
+})
+
+it('outer blanks are in the strict key alone; CRLF inside is kept', () => {
+  assert.equal(answerKey(' hi\n', []).loose, answerKey('hi', []).loose)
+  assert.notEqual(answerKey(' hi\n', []).strict, answerKey('hi', []).strict)
+  assert.notEqual(answerKey('a\r\nb', []).loose, answerKey('a\nb', []).loose)
+})
+
+it('a string, one text part and null content beside calls are the same answer', () => {
+  const call = [{ id: 'x', type: 'function', function: { name: 'f', arguments: '{}' } }]
+  const of = (content: unknown, calls?: unknown) => lastAnswer([{ role: 'user', content: 'q' }, { role: 'assistant', content, tool_calls: calls }, { role: 'user', content: 'n' }])
+  assert.deepEqual(of('yes'), of([{ type: 'text', text: 'yes', annotations: [] }]))
+  assert.deepEqual(of(null, call), of('', call))
+  assert.equal(of('yes').stateFrom, 2)
+})
+
+it('nothing behind the answer is no next state', () => {
+  assert.deepEqual(lastAnswer([{ role: 'user', content: 'q' }, { role: 'assistant', content: 'a' }]), { after: null, stateFrom: 2 })
+  assert.deepEqual(lastAnswer([{ role: 'user', content: 'q' }]), { after: null, stateFrom: 0 })
+})
+
+it('canonical JSON sorts keys at every depth', () => {
+  assert.equal(canonicalJson({ b: [{ d: 1, c: null }], a: 'x' }), '{"a":"x","b":[{"c":null,"d":1}]}')
+})
