@@ -30,7 +30,6 @@ export const ERRORS = {
   engine_lost: { status: 503, retryable: true, meaning: 'The thread that runs the model ended, or the model could not be loaded in it.', todo: 'Start again; the message holds the reason. A model that is too large for the memory is one.' },
   unknown_branch: { status: 404, retryable: false, meaning: 'There is no such branch, or it holds no version of its own.', todo: 'Make one with `instar replay --branch NAME`; `instar versions --json` lists them.' },
   stopping: { status: 503, retryable: true, meaning: 'The process is shutting down.', todo: 'Try again when it is back.' },
-  unknown_version: { status: 404, retryable: false, meaning: 'The policy has no such version.', todo: '`instar versions` lists them.' },
   branch_exists: { status: 409, retryable: false, meaning: 'The log holds a branch of this name already; nothing is overwritten.', todo: 'Choose another name.' },
   context_length_exceeded: { status: 400, retryable: false, meaning: 'The prompt leaves no room for an answer in the context of the model.', todo: 'Shorten or compact the conversation; the message gives both lengths.' },
   body_too_large: { status: 413, retryable: false, meaning: 'The request body is larger than the gateway takes.', todo: 'Shorten the conversation, or raise the limit that the message names.' },
