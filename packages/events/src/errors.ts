@@ -44,6 +44,7 @@ export const ERRORS = {
   lost_race: { status: 409, retryable: true, meaning: 'Others moved the line each time before this command could count.', todo: 'Look at `instar versions` and repeat the command if it is still wanted.' },
   not_served: { status: 503, retryable: true, meaning: 'A command counts and is on the log, but this gateway does not serve its result yet.', todo: 'See `GET /admin/status` for what it waits for; the command need not be repeated.' },
   not_available: { status: 501, retryable: false, meaning: 'This process runs no service that could do it.', todo: 'Send it to the process that runs the publisher or the replay.' },
+  not_running: { status: 503, retryable: true, meaning: 'No pipeline answers at the address that the command was given.', todo: 'Start it with `npm start`, or set INSTAR_HOST and INSTAR_PORT to where it listens.' },
   internal: { status: 500, retryable: true, meaning: 'A defect of ours.', todo: 'Report it with the request id; nothing that was answered is lost.' },
 } as const satisfies Record<string, ErrorEntry>
 
