@@ -8,6 +8,7 @@ import type { Group, Parameters } from './model.ts'
 import { projectionPath, projectionShape } from './weights.ts'
 import type { ModelConfig, Projection, Weights } from './weights.ts'
 import type { InputSpec, TensorData } from './runtime/backend.ts'
+import type { Lora } from './checkpoints/peft.ts'
 
 export const GROUP_NAMES = Object.keys(GROUPS) as Group[]
 
@@ -125,14 +126,13 @@ export function packedDelta(input: Lookup, B: number, T: number): Partial<Delta>
   }
 }
 
-/** PEFT tensors of an adapter by path: A [rank, in], B [out, rank]. */
-export type AdapterTensors = { rank: number; alpha: number; tensors: ReadonlyMap<string, { shape: readonly number[]; data: Float32Array }> }
-
-export const loraKey = (layer: number, projection: Projection, side: 'A' | 'B'): string => `base_model.model.model.layers.${layer}.${projectionPath(projection)}.lora_${side}.weight`
+const moduleName = (layer: number, projection: Projection): string => `model.layers.${layer}.${projectionPath(projection)}`
+/** Name of an adapter's matrix, as input of a training program. */
+export const loraKey = (layer: number, projection: Projection, side: 'A' | 'B'): string => `${moduleName(layer, projection)}.lora_${side}`
 
 /** Feeds for `packedInputs` but the masks: adapters of the slots side by side, in slot order (null slots take no room). */
-export function packAdapters(config: ModelConfig, slots: readonly (AdapterTensors | null)[]): Record<string, TensorData> {
-  const taken = slots.filter((slot): slot is AdapterTensors => slot !== null)
+export function packAdapters(config: ModelConfig, slots: readonly (Lora | null)[]): Record<string, TensorData> {
+  const taken = slots.filter((slot): slot is Lora => slot !== null)
   const total = Math.max(1, taken.reduce((sum, slot) => sum + slot.rank, 0))
   const feeds: Record<string, TensorData> = {}
   for (let layer = 0; layer < config.layers; layer++) {
@@ -143,18 +143,16 @@ export function packAdapters(config: ModelConfig, slots: readonly (AdapterTensor
       const rows = projections.length * total
       const a = new Float32Array(rows * inSize)
       const b = new Float32Array(rows * columns)
-      let row = 0
       let column = 0
-      for (const projection of projections) {
+      for (const [part, projection] of projections.entries()) {
         const out = projectionShape(config, projection)[0]
-        row = projections.indexOf(projection as never) * total
+        let row = part * total
         for (const slot of taken) {
-          const down = slot.tensors.get(loraKey(layer, projection, 'A'))
-          const up = slot.tensors.get(loraKey(layer, projection, 'B'))
-          if (down && up) {
-            a.set(down.data, row * inSize)
+          const module = slot.modules.get(moduleName(layer, projection))
+          if (module) {
+            a.set(module.a.data, row * inSize)
             for (let j = 0; j < slot.rank; j++) {
-              for (let o = 0; o < out; o++) b[(row + j) * columns + column + o] = up.data[o * slot.rank + j] ?? 0
+              for (let o = 0; o < out; o++) b[(row + j) * columns + column + o] = module.b.data[o * slot.rank + j] as number
             }
           }
           row += slot.rank
@@ -169,7 +167,7 @@ export function packAdapters(config: ModelConfig, slots: readonly (AdapterTensor
 }
 
 /** The three masks for rows on the given slots (null: base model). */
-export function packedMasks(slots: readonly (AdapterTensors | null)[], rowSlots: readonly (number | null)[]): Record<string, TensorData> {
+export function packedMasks(slots: readonly (Lora | null)[], rowSlots: readonly (number | null)[]): Record<string, TensorData> {
   const total = Math.max(1, slots.reduce((sum, slot) => sum + (slot?.rank ?? 0), 0))
   const starts: number[] = []
   let next = 0

@@ -1,0 +1,162 @@
+/**
+ * Keys and values of what rows have already read, in plain arrays that a runtime reads in place. Rows join
+ * and leave between steps; each row has its own length, and what lies beyond it is masked, so a row may
+ * also be cut back to an earlier length (`rewind`) to continue from a shared prefix.
+ */
+import type { ModelConfig } from '../weights.ts'
+
+const BLOCK = 64
+const blocks = (positions: number): number => Math.max(1, Math.ceil(positions / BLOCK)) * BLOCK
+
+/** Shapes per layer: keys [rows, G, d, C], values [rows, G, C, d]; G key heads, d head size, C capacity. */
+export class KvCache {
+  readonly config: ModelConfig
+  /** Filled positions of each row; its length is the number of rows. */
+  readonly lengths: number[] = []
+  capacity: number
+  private room: number
+  private keys: Float32Array[]
+  private values: Float32Array[]
+  private views: { keys: Float32Array[]; values: Float32Array[] } | null = null
+
+  /** `rows` empty rows; `positions` is how many they will probably need. */
+  constructor(config: ModelConfig, rows = 0, positions = 0) {
+    this.config = config
+    this.capacity = blocks(positions)
+    this.room = Math.max(1, rows)
+    for (let row = 0; row < rows; row++) this.lengths.push(0)
+    this.keys = this.allocate(this.room, this.capacity)
+    this.values = this.allocate(this.room, this.capacity)
+  }
+
+  get rows(): number { return this.lengths.length }
+
+  /** Bytes held. */
+  get bytes(): number { return this.config.layers * 2 * this.room * this.rowSize(this.capacity) * 4 }
+
+  private rowSize(capacity: number): number { return this.config.kvHeads * this.config.headDim * capacity }
+
+  private allocate(rows: number, capacity: number): Float32Array[] {
+    return Array.from({ length: this.config.layers }, () => new Float32Array(rows * this.rowSize(capacity)))
+  }
+
+  /** The arrays of one layer, cut to the rows there are. Equal arrays until rows, capacity or room change. */
+  layer(layer: number): { keys: Float32Array; values: Float32Array } {
+    if (!this.views) {
+      const size = this.rows * this.rowSize(this.capacity)
+      this.views = { keys: this.keys.map((data) => data.subarray(0, size)), values: this.values.map((data) => data.subarray(0, size)) }
+    }
+    return { keys: this.views.keys[layer] as Float32Array, values: this.views.values[layer] as Float32Array }
+  }
+
+  /** Copies one row, whatever the two capacities. */
+  private static copyRow(from: KvCache, row: number, keys: Float32Array[], values: Float32Array[], to: number, capacity: number): void {
+    const { layers, kvHeads: G, headDim: d } = from.config
+    const length = from.lengths[row] ?? 0
+    for (let layer = 0; layer < layers; layer++) {
+      const sourceK = from.keys[layer] as Float32Array
+      const sourceV = from.values[layer] as Float32Array
+      const targetK = keys[layer] as Float32Array
+      const targetV = values[layer] as Float32Array
+      for (let g = 0; g < G; g++) {
+        const a = (row * G + g) * d * from.capacity
+        const b = (to * G + g) * d * capacity
+        for (let i = 0; i < d; i++) targetK.set(sourceK.subarray(a + i * from.capacity, a + i * from.capacity + length), b + i * capacity)
+        targetV.set(sourceV.subarray(a, a + length * d), b)
+      }
+    }
+  }
+
+  private rebuild(source: readonly { cache: KvCache; row: number }[], room: number, capacity: number): void {
+    const keys = this.allocate(room, capacity)
+    const values = this.allocate(room, capacity)
+    const lengths = source.map(({ cache, row }) => cache.lengths[row] ?? 0)
+    source.forEach(({ cache, row }, to) => KvCache.copyRow(cache, row, keys, values, to, capacity))
+    this.keys = keys
+    this.values = values
+    this.lengths.splice(0, this.lengths.length, ...lengths)
+    this.room = room
+    this.capacity = capacity
+    this.views = null
+  }
+
+  private all(): { cache: KvCache; row: number }[] { return this.lengths.map((_, row) => ({ cache: this, row })) }
+
+  /** Room for `positions` in every row. */
+  reserve(positions: number): void {
+    if (positions > this.capacity) this.rebuild(this.all(), this.room, blocks(positions))
+  }
+
+  /** The rows of `other` follow this cache's own; `other` is left as it is. */
+  append(other: KvCache): void {
+    const total = this.rows + other.rows
+    const capacity = Math.max(this.capacity, blocks(Math.max(0, ...other.lengths)))
+    if (total > this.room || capacity > this.capacity) {
+      const room = total > this.room ? Math.max(total, Math.min(this.room * 2, total + 4)) : this.room
+      this.rebuild([...this.all(), ...other.lengths.map((_, row) => ({ cache: other, row }))], room, capacity)
+      return
+    }
+    for (let row = 0; row < other.rows; row++) {
+      KvCache.copyRow(other, row, this.keys, this.values, this.rows, this.capacity)
+      this.lengths.push(other.lengths[row] ?? 0)
+    }
+    this.views = null
+  }
+
+  /**
+   * Keeps these rows, in this order; a row may be given once. Cheap where rows only move to the front (drop row 2
+   * of 5: `[0, 1, 4, 3]`, or `[0, 1, 3, 4]` to keep the order).
+   */
+  keep(rows: readonly number[]): void {
+    const longest = Math.max(0, ...rows.map((row) => this.lengths[row] ?? 0))
+    const shrunk = blocks(longest) * 2 <= this.capacity ? blocks(longest) : this.capacity
+    if (shrunk < this.capacity || rows.some((row, at) => row < at)) {
+      this.rebuild(rows.map((row) => ({ cache: this, row })), Math.max(1, shrunk < this.capacity ? rows.length : this.room), shrunk)
+      return
+    }
+    const size = this.rowSize(this.capacity)
+    rows.forEach((row, at) => {
+      if (row === at) return
+      for (const data of [...this.keys, ...this.values]) data.copyWithin(at * size, row * size, (row + 1) * size)
+      this.lengths[at] = this.lengths[row] ?? 0
+    })
+    this.lengths.length = rows.length
+    this.views = null
+  }
+
+  /** A new cache of these rows; a row may be given more than once. */
+  copy(rows: readonly number[]): KvCache {
+    const out = new KvCache(this.config, 0, 0)
+    out.rebuild(rows.map((row) => ({ cache: this, row })), Math.max(1, rows.length), blocks(Math.max(0, ...rows.map((row) => this.lengths[row] ?? 0))))
+    return out
+  }
+
+  /** Forgets everything after the first `length` positions of a row. */
+  rewind(row: number, length: number): void {
+    if (length < 0 || length > (this.lengths[row] ?? 0)) throw new RangeError(`row ${row} holds ${this.lengths[row] ?? 0} positions, not ${length}`)
+    this.lengths[row] = length
+  }
+
+  /** Appends the first `counts[row]` of T new positions of each row; k, v are [rows, G, T, d] of one layer. */
+  write(layer: number, k: Float32Array, v: Float32Array, T: number, counts: readonly number[]): void {
+    const { kvHeads: G, headDim: d } = this.config
+    const C = this.capacity
+    const keys = this.keys[layer] as Float32Array
+    const values = this.values[layer] as Float32Array
+    for (let row = 0; row < this.rows; row++) {
+      const start = this.lengths[row] ?? 0
+      const count = counts[row] ?? T
+      for (let g = 0; g < G; g++) {
+        const source = (row * G + g) * T * d
+        const target = (row * G + g) * C * d
+        for (let t = 0; t < count; t++) for (let i = 0; i < d; i++) keys[target + i * C + start + t] = k[source + t * d + i] as number
+        values.set(v.subarray(source, source + count * d), target + start * d)
+      }
+    }
+  }
+
+  /** Counts the positions that `write` has appended in every layer. */
+  advance(T: number, counts: readonly number[]): void {
+    for (let row = 0; row < this.rows; row++) this.lengths[row] = (this.lengths[row] ?? 0) + (counts[row] ?? T)
+  }
+}

@@ -1,0 +1,206 @@
+/**
+ * Kernels of the WebAssembly backend, replaced or added. Its matrix product is fast only for one matrix
+ * that is not transposed (XNNPACK), and gradients are made of the other forms; cutting a tensor copies the
+ * whole of it for every part; sums over segments, which the gradient of a gather needs, are missing.
+ */
+import * as tf from '@tensorflow/tfjs'
+import type { BackendWasm } from '@tensorflow/tfjs-backend-wasm'
+
+type Params = { inputs: tf.NamedTensorInfoMap; backend: unknown; attrs?: tf.NamedAttrMap }
+const { backend_util, util, slice_util } = tf
+
+function input(params: Params, name: string): tf.TensorInfo {
+  const value = params.inputs[name]
+  if (!value) throw new Error(`kernel without its input ${name}`)
+  return value
+}
+
+const heap = (backend: BackendWasm, info: tf.TensorInfo): Float32Array | Int32Array => backend.typedArrayFromHeap(info) as Float32Array | Int32Array
+
+/** [rows, columns] → [columns, rows], in blocks that stay in the cache. */
+function transposeInto(from: Float32Array | Int32Array, start: number, rows: number, columns: number, to: Float32Array | Int32Array, at: number): void {
+  const block = 32
+  for (let r0 = 0; r0 < rows; r0 += block) {
+    const r1 = Math.min(rows, r0 + block)
+    for (let c0 = 0; c0 < columns; c0 += block) {
+      const c1 = Math.min(columns, c0 + block)
+      for (let c = c0; c < c1; c++) {
+        let target = at + c * rows + r0
+        for (let r = r0; r < r1; r++) to[target++] = from[start + r * columns + c] as number
+      }
+    }
+  }
+}
+
+/** The last two axes exchanged; `shape` is the result's. */
+function transposed(backend: BackendWasm, x: tf.TensorInfo, batch: number, rows: number, columns: number, shape: number[]): tf.TensorInfo {
+  const out = backend.makeOutput(shape, x.dtype)
+  const from = heap(backend, x)
+  const to = heap(backend, out)
+  for (let b = 0; b < batch; b++) transposeInto(from, b * rows * columns, rows, columns, to, b * rows * columns)
+  return out
+}
+
+type Stock = tf.KernelFunc
+
+/** Transposes what the product would have to, then multiplies matrix by matrix on views of the operands. */
+function matMul(stock: Stock): tf.KernelFunc {
+  return (params) => {
+    const backend = params.backend as BackendWasm
+    const a = input(params, 'a')
+    const b = input(params, 'b')
+    const transA = params.attrs?.['transposeA'] === true
+    const transB = params.attrs?.['transposeB'] === true
+    const rank = a.shape.length
+    const batchShape = a.shape.slice(0, -2)
+    const batch = util.sizeFromShape(batchShape)
+    const same = b.shape.length === rank && b.shape.slice(0, -2).every((size, axis) => size === batchShape[axis])
+    if (!same) return stock(params)
+    const dims = (x: tf.TensorInfo): [number, number] => [x.shape[rank - 2] ?? 1, x.shape[rank - 1] ?? 1]
+    const [ar, ac] = dims(a)
+    const [br, bc] = dims(b)
+    const [M, K] = transA ? [ac, ar] : [ar, ac]
+    const N = transB ? br : bc
+    const left = transA ? transposed(backend, a, batch, ar, ac, [batch, M, K]) : a
+    const right = transB ? transposed(backend, b, batch, br, bc, [batch, K, N]) : b
+    const out = backend.makeOutput([...batchShape, M, N], 'float32')
+    const view = (x: tf.TensorInfo, at: number, rows: number, columns: number): tf.TensorInfo => {
+      const offset = backend.getMemoryOffset(x.dataId) + at * rows * columns * 4
+      return { dataId: makeView(backend, offset, rows * columns), shape: [1, rows, columns], dtype: 'float32' }
+    }
+    for (let at = 0; at < batch; at++) {
+      const parts = [view(left, at, M, K), view(right, at, K, N)] as const
+      const product = stock({ inputs: { a: parts[0], b: parts[1] }, backend, attrs: { transposeA: false, transposeB: false } }) as tf.TensorInfo
+      heap(backend, out).set(heap(backend, product), at * M * N)
+      backend.disposeData(product.dataId)
+      for (const part of parts) dropView(backend, part.dataId)
+    }
+    if (left !== a) backend.disposeData(left.dataId)
+    if (right !== b) backend.disposeData(right.dataId)
+    return out
+  }
+}
+
+/** A tensor over memory that another tensor owns. */
+function makeView(backend: BackendWasm, offset: number, size: number): object {
+  return backend.makeOutput([size], 'float32', offset).dataId
+}
+
+/** Forgets a view without freeing the memory under it. */
+function dropView(backend: BackendWasm, dataId: object): void {
+  const { id } = backend.dataIdMap.get(dataId)
+  backend.wasm.tfjs.disposeData(id)
+  backend.dataIdMap.delete(dataId)
+}
+
+function sliceOut(backend: BackendWasm, x: tf.TensorInfo, begin: readonly number[], size: readonly number[]): tf.TensorInfo {
+  const out = backend.makeOutput([...size], x.dtype)
+  const from = heap(backend, x)
+  const to = heap(backend, out)
+  const strides = [...util.computeStrides(x.shape), 1]
+  const rank = x.shape.length
+  // Whole trailing axes are copied in one piece.
+  let inner = rank - 1
+  while (inner > 0 && size[inner] === x.shape[inner]) inner--
+  const run = util.sizeFromShape(size.slice(Math.max(inner, 0)))
+  const start = begin.reduce((sum, at, axis) => sum + at * (strides[axis] ?? 1), 0)
+  let at = 0
+  const walk = (axis: number, offset: number): void => {
+    if (axis >= inner) {
+      to.set(from.subarray(offset, offset + run), at)
+      at += run
+      return
+    }
+    for (let i = 0; i < (size[axis] ?? 1); i++) walk(axis + 1, offset + i * (strides[axis] ?? 1))
+  }
+  if (util.sizeFromShape([...size]) > 0) walk(0, start)
+  return out
+}
+
+function slice(stock: Stock): tf.KernelFunc {
+  return (params) => {
+    const x = input(params, 'x')
+    if (x.dtype !== 'float32' && x.dtype !== 'int32') return stock(params)
+    const [begin = [], size = []] = slice_util.parseSliceParams({ ...x } as tf.Tensor, params.attrs?.['begin'] as number[], params.attrs?.['size'] as number[])
+    return sliceOut(params.backend as BackendWasm, x, begin, size)
+  }
+}
+
+function split(stock: Stock): tf.KernelFunc {
+  return (params) => {
+    const x = input(params, 'x')
+    if (x.dtype !== 'float32' && x.dtype !== 'int32') return stock(params)
+    const axis = util.parseAxisParam(params.attrs?.['axis'] as number, x.shape)[0] ?? 0
+    const sizes = backend_util.prepareSplitSize({ ...x } as tf.Tensor, params.attrs?.['numOrSizeSplits'] as number | number[], axis)
+    let start = 0
+    return sizes.map((part) => {
+      const begin = x.shape.map((_, dim) => (dim === axis ? start : 0))
+      start += part
+      return sliceOut(params.backend as BackendWasm, x, begin, x.shape.map((size, dim) => (dim === axis ? part : size)))
+    })
+  }
+}
+
+function transpose(stock: Stock): tf.KernelFunc {
+  return (params) => {
+    const x = input(params, 'x')
+    const perm = params.attrs?.['perm'] as number[]
+    const rank = perm.length
+    const lastTwo = rank >= 2 && perm.every((axis, at) => axis === (at === rank - 1 ? rank - 2 : at === rank - 2 ? rank - 1 : at))
+    if (!lastTwo || (x.dtype !== 'float32' && x.dtype !== 'int32')) return stock(params)
+    const shape = perm.map((axis) => x.shape[axis] ?? 1)
+    const [rows, columns] = [x.shape[rank - 2] ?? 1, x.shape[rank - 1] ?? 1]
+    return transposed(params.backend as BackendWasm, x, util.sizeFromShape(x.shape.slice(0, -2)), rows, columns, shape)
+  }
+}
+
+function segmentSum(params: Params): tf.TensorInfo {
+  const backend = params.backend as BackendWasm
+  const x = input(params, 'x')
+  const ids = input(params, 'segmentIds')
+  const segments = Number(params.attrs?.['numSegments'])
+  const width = util.sizeFromShape(x.shape.slice(1))
+  const out = backend.makeOutput([segments, ...x.shape.slice(1)], 'float32')
+  const [from, to, rows] = [heap(backend, x), heap(backend, out), heap(backend, ids)]
+  to.fill(0)
+  rows.forEach((segment, row) => {
+    for (let i = 0; i < width; i++) to[segment * width + i] = (to[segment * width + i] as number) + (from[row * width + i] as number)
+  })
+  return out
+}
+
+/** gather with one index list for each row: out[n, k] = x[n, indices[n, k]]. */
+function gather(stock: Stock): tf.KernelFunc {
+  return (params) => {
+    if (Number(params.attrs?.['batchDims'] ?? 0) !== 1) return stock(params)
+    const backend = params.backend as BackendWasm
+    const x = input(params, 'x')
+    const indices = input(params, 'indices')
+    if (x.shape.length !== 2 || indices.shape.length !== 2) return stock(params)
+    const [rows = 0, picks = 0] = indices.shape
+    const columns = x.shape[1] ?? 0
+    const out = backend.makeOutput([rows, picks], x.dtype)
+    const [from, to, at] = [heap(backend, x), heap(backend, out), heap(backend, indices)]
+    for (let i = 0; i < rows * picks; i++) to[i] = from[Math.floor(i / picks) * columns + (at[i] as number)] as number
+    return out
+  }
+}
+
+let done = false
+
+/** Once, after the WebAssembly backend has started. */
+export function overrideKernels(): void {
+  if (done) return
+  done = true
+  const replace = (kernelName: string, make: (stock: Stock) => tf.KernelFunc): void => {
+    const stock = tf.getKernel(kernelName, 'wasm')
+    tf.unregisterKernel(kernelName, 'wasm')
+    tf.registerKernel({ ...stock, kernelFunc: make(stock.kernelFunc) })
+  }
+  replace('BatchMatMul', matMul)
+  replace('Slice', slice)
+  replace('SplitV', split)
+  replace('Transpose', transpose)
+  replace('GatherV2', gather)
+  tf.registerKernel({ kernelName: 'UnsortedSegmentSum', backendName: 'wasm', kernelFunc: segmentSum })
+}
