@@ -4,7 +4,10 @@ import type { PartitionCounts } from '../partition.ts'
 
 export type WriterData = { folder: string; counts: PartitionCounts; schemas: Readonly<Record<string, string>> }
 
-/** Records of one or several calls, in columns; `bytes` holds the payloads end to end and is transferred. */
+/**
+ * Records of one or several calls, in columns; `bytes` holds the payloads end to end. It is transferred, and
+ * comes back with the answer: no thread leaves the other's memory to its own collector.
+ */
 export type AppendMessage = {
   kind: 'append'
   id: number
@@ -16,6 +19,7 @@ export type AppendMessage = {
   keys: string[]
   sizes: Uint32Array
   bytes: Uint8Array<ArrayBuffer>
+  payloadBytes: number
 }
 
 export type CommitMessage = { kind: 'commit'; id: number; group: string; positions: { topic: string; partition: number; offset: number }[] }
@@ -26,6 +30,6 @@ export type FromWriter =
   | { kind: 'ready' }
   | { kind: 'refused'; code: ErrorCode; message: string; details: Record<string, unknown> }
   /** Durable: the messages of one transaction, each with the offsets of its records. */
-  | { kind: 'written'; results: { id: number; offsets?: Float64Array }[] }
+  | { kind: 'written'; results: { id: number; offsets?: Float64Array }[]; bytes: Uint8Array<ArrayBuffer>[] }
   /** Rolled back. After `broken` the file is not written again until it is opened anew. */
   | { kind: 'failed'; ids: number[]; message: string; broken: boolean }

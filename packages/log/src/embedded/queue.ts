@@ -12,6 +12,10 @@ import type { AppendMessage, FromWriter, ToWriter, WriterData } from './messages
 
 export type QueueLimits = { records: number; bytes: number }
 
+/** Buffers up to this size are used again, at most so many of them. */
+const POOLED_BYTES = 64 << 10
+const POOLED = 64
+
 type Call = { records: readonly Append[]; bytes: number; resolve(positions: Position[]): void; reject(cause: unknown): void }
 type Sent = { partitions?: Uint16Array; calls: Call[]; commit?: { resolve(): void; reject(cause: unknown): void } }
 
@@ -25,6 +29,7 @@ export class Queue {
   #schemas: ReadonlyMap<string, number> = new Map()
   #waiting: Call[] = []
   readonly #sent = new Map<number, Sent>()
+  readonly #pool: Uint8Array<ArrayBuffer>[] = []
   #nextId = 0
   #records = 0
   #bytes = 0
@@ -113,7 +118,7 @@ export class Queue {
     if (calls.length === 0) return
     this.#waiting = []
     const records = calls.length === 1 ? calls[0]!.records : calls.flatMap((call) => call.records)
-    const message = pack(this.#nextId++, records, this.#counts, this.#schemas)
+    const message = pack(this.#nextId++, records, this.#buffer(calls.reduce((sum, call) => sum + call.bytes, 0)), this.#counts, this.#schemas)
     this.#sent.set(message.id, { calls, partitions: message.partitions })
     this.#post(message, [message.bytes.buffer])
   }
@@ -130,9 +135,14 @@ export class Queue {
           for (const { records, resolve } of calls) resolve(records.map(({ topic }) => ({ topic, partition: partitions![i]!, offset: offsets![i++]! })))
         })
       }
+      for (const bytes of message.bytes) if (bytes.length === POOLED_BYTES && this.#pool.length < POOLED) this.#pool.push(bytes)
       this.#written()
     }
     if (this.#sent.size === 0) this.#drained?.()
+  }
+
+  #buffer(bytes: number): Uint8Array<ArrayBuffer> {
+    return bytes > POOLED_BYTES ? new Uint8Array(bytes) : this.#pool.pop() ?? new Uint8Array(POOLED_BYTES)
   }
 
   #take(id: number, settle: (sent: Sent) => void): void {
@@ -161,7 +171,7 @@ const reject = ({ calls, commit }: Sent, cause: InstarError): void => {
 
 const unavailable = (reason: string): InstarError => new InstarError('log_unavailable', `the log cannot be written: ${reason}`)
 
-const pack = (id: number, records: readonly Append[], counts: PartitionCounts, schemaIds: ReadonlyMap<string, number>): AppendMessage => {
+const pack = (id: number, records: readonly Append[], bytes: Uint8Array<ArrayBuffer>, counts: PartitionCounts, schemaIds: ReadonlyMap<string, number>): AppendMessage => {
   const n = records.length
   const message: AppendMessage = {
     kind: 'append',
@@ -172,7 +182,8 @@ const pack = (id: number, records: readonly Append[], counts: PartitionCounts, s
     timestamps: new Float64Array(n),
     keys: new Array<string>(n),
     sizes: new Uint32Array(n),
-    bytes: new Uint8Array(records.reduce((sum, { payload }) => sum + payload.length, 0)),
+    bytes,
+    payloadBytes: 0,
   }
   let at = 0
   for (let i = 0; i < n; i++) {
@@ -183,8 +194,9 @@ const pack = (id: number, records: readonly Append[], counts: PartitionCounts, s
     message.timestamps[i] = timestamp
     message.keys[i] = key
     message.sizes[i] = payload.length
-    message.bytes.set(payload, at)
+    bytes.set(payload, at)
     at += payload.length
   }
+  message.payloadBytes = at
   return message
 }

@@ -17,7 +17,7 @@ const TRANSACTION_RECORDS = 4096
 const TRANSIENT = new Set([5, 13])
 
 const port = parentPort!
-const say = (message: FromWriter): void => port.postMessage(message)
+const say = (message: FromWriter, transfer: ArrayBuffer[] = []): void => port.postMessage(message, transfer)
 
 type Partition = { reached: number }
 type Table = { insert: StatementSync; next: number; partitions: Partition[] }
@@ -67,7 +67,8 @@ const run = (db: DatabaseSync, lock: DatabaseSync, tables: Table[]): void => {
       begin.run()
       const results = messages.map(write)
       end.run()
-      say({ kind: 'written', results })
+      const bytes = messages.flatMap((message) => (message.kind === 'append' ? [message.bytes] : []))
+      say({ kind: 'written', results, bytes }, bytes.map(({ buffer }) => buffer))
     } catch (cause) {
       const { errcode, message } = cause as Error & { errcode?: number }
       broken ||= errcode === undefined || !TRANSIENT.has(errcode & 0xff)
@@ -89,7 +90,7 @@ const run = (db: DatabaseSync, lock: DatabaseSync, tables: Table[]): void => {
       while (next && next.kind !== 'close' && bytes < TRANSACTION_BYTES && records < TRANSACTION_RECORDS) {
         messages.push(next)
         if (next.kind === 'append') {
-          bytes += next.bytes.length
+          bytes += next.payloadBytes
           records += next.keys.length
         }
         next = receiveMessageOnPort(port)?.message as ToWriter | undefined

@@ -17,7 +17,7 @@ export class MemoryStore implements Store {
     const records = this.#topics[record.topic]
     const { topic, key, schema, payload, timestamp } = record
     const offset = records.length
-    records.push({ topic, key, schema, payload: payload.slice(), timestamp, partition, offset })
+    records.push({ topic, key, schema, payload: new Uint8Array(payload), timestamp, partition, offset })
     return { topic, partition, offset }
   }
 

@@ -1,0 +1,30 @@
+import { FLOW, TOPICS } from '@instar/events/flow'
+import assert from 'node:assert/strict'
+import test from 'node:test'
+import { murmur2, partitionCounts, partitionOf } from './partition.ts'
+
+test('murmur2 gives the figures of the Java client', () => {
+  // org.apache.kafka.common.utils.UtilsTest.testMurmur2
+  const figures: [string, number][] = [
+    ['21', -973932308],
+    ['foobar', -790332482],
+    ['a-little-bit-long-string', -985981536],
+    ['a-little-bit-longer-string', -1486304829],
+    ['lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8', -58897971],
+    ['abc', 479470107],
+  ]
+  for (const [text, hash] of figures) assert.equal(murmur2(Buffer.from(text)), hash, text)
+})
+
+test('a partition is the hash without its sign, modulo the count', () => {
+  assert.equal(partitionOf('21', 100), (-973932308 & 0x7fffffff) % 100)
+  assert.equal(partitionOf('abc', 8), 479470107 % 8)
+  const used = new Set(Array.from({ length: 1000 }, (_, i) => partitionOf(`session-${i}`, 8)))
+  assert.deepEqual([...used].sort(), [0, 1, 2, 3, 4, 5, 6, 7])
+})
+
+test('counts come from the flow table unless they are configured', () => {
+  assert.deepEqual(partitionCounts(), Object.fromEntries(TOPICS.map((topic) => [topic, FLOW[topic].partitions])))
+  assert.equal(partitionCounts({ turns: 3 }).turns, 3)
+  for (const count of [0, -1, 1.5, NaN, 70_000]) assert.throws(() => partitionCounts({ turns: count }), /cannot have/)
+})

@@ -1,0 +1,136 @@
+import { InstarError, type ErrorCode } from '@instar/events/errors'
+import { openEmbeddedLog } from '@instar/log'
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { describe, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { openEmbedded } from './embedded.open.ts'
+import { eventLogFeatures } from './event-log.features.ts'
+import { all, NOTE, note, range, SCHEMAS, textOf, type Opened } from './event-log.harness.ts'
+
+eventLogFeatures('embedded', openEmbedded)
+
+const refused = (code: ErrorCode) => (error: unknown): boolean => error instanceof InstarError && error.code === code
+
+const run = (script: string, ...rest: string[]) => [fileURLToPath(new URL(`processes/${script}.ts`, import.meta.url)), ...rest]
+
+describe('embedded log: one folder', () => {
+  const feature = (title: string, body: (opened: Opened, folder: string) => Promise<void>): void => {
+    test(title, { timeout: 30_000 }, async () => {
+      const opened = await openEmbedded()
+      try {
+        await body(opened, opened.elsewhere!.place)
+      } finally {
+        await opened.remove()
+      }
+    })
+  }
+
+  feature('is written by one opening at a time', async ({ log }, folder) => {
+    await assert.rejects(openEmbeddedLog({ folder }), (error) => refused('data_in_use')(error) && (error as Error).message.includes(`pid ${process.pid}`))
+    await log.append([note('k', 'still writing')])
+    await log.close()
+    const again = await openEmbeddedLog({ folder, schemas: SCHEMAS })
+    await again.append([note('k', 'writing again')])
+    await again.close()
+  })
+
+  feature('is refused to another process that wants to write', async (_, folder) => {
+    const child = spawn(process.execPath, run('writer', new URL('embedded.open.ts', import.meta.url).href, folder, '0'), { stdio: ['ignore', 'ignore', 'pipe'] })
+    const [errors, [code]] = await Promise.all([text(child.stderr), once(child, 'exit')])
+    assert.equal(code, 1)
+    assert.match(errors, /code: 'data_in_use'/)
+  })
+
+  feature('can be read, and nothing else, beside its writer', async ({ log }, folder) => {
+    await log.append([note('k', 'one')])
+    const reader = await openEmbeddedLog({ folder, readOnly: true })
+    assert.deepEqual((await all(reader.read('turns'))).map(textOf), ['one'])
+    await assert.rejects(reader.append([note('k', 'two')]), refused('log_read_only'))
+    const subscription = await reader.subscribe({ topics: ['turns'], group: 'g', from: 'start', handle: () => {} })
+    await assert.rejects(subscription.commit([{ topic: 'turns', partition: 0, offset: 0 }]), refused('log_read_only'))
+    await log.append([note('k', 'two')])
+    await subscription.caughtUp()
+    assert.deepEqual((await all(reader.read('turns'))).map(textOf), ['one', 'two'])
+    await reader.close()
+  })
+
+  feature('can be read when nobody writes', async ({ log }, folder) => {
+    await log.append([note('k', 'one')])
+    await log.close()
+    const reader = await openEmbeddedLog({ folder, readOnly: true })
+    assert.deepEqual((await all(reader.read('turns'))).map(textOf), ['one'])
+    assert.equal(reader.partitions('turns'), 8)
+    await reader.close()
+  })
+
+  feature('holds its schemas, which are added to and never edited', async ({ log }, folder) => {
+    await assert.rejects(log.append([{ ...note('k', 'x'), schema: 'Other.v1' }]), refused('bad_record'))
+    const reader = await openEmbeddedLog({ folder, readOnly: true })
+    await log.close()
+    await assert.rejects(openEmbeddedLog({ folder, schemas: { [NOTE]: '"string"' } }), refused('schema_changed'))
+    const more = await openEmbeddedLog({ folder, schemas: { [NOTE]: ' "bytes" ', 'Other.v1': '{"type": "array", "items": "long"}' } })
+    await more.append([{ ...note('k', 'x'), schema: 'Other.v1' }])
+    assert.deepEqual((await all(reader.read('turns'))).map(({ schema }) => schema), ['Other.v1'])
+    assert.deepEqual(reader.schemas(), { [NOTE]: '"bytes"', 'Other.v1': '{"type":"array","items":"long"}' })
+    await reader.close()
+    await more.close()
+  })
+
+  feature('keeps its write-ahead file small while readers follow', async ({ log }, folder) => {
+    const reader = await openEmbeddedLog({ folder, readOnly: true })
+    let handled = 0
+    const count = (records: readonly unknown[]): void => { handled += records.length }
+    const here = await log.subscribe({ topics: ['turns'], group: 'here', from: 'start', handle: count })
+    const there = await reader.subscribe({ topics: ['turns'], group: 'there', from: 'start', handle: count })
+    const filler = 'x'.repeat(64 << 10)
+    let largest = 0
+    await Promise.all(range(4).map(async (caller) => {
+      for (const _ of range(200)) {
+        await log.append([note(`k${caller}`, filler)])
+        largest = Math.max(largest, (await stat(join(folder, 'log.db-wal'))).size)
+      }
+    }))
+    await Promise.all([here.caughtUp(), there.caughtUp()])
+    assert.equal(handled, 2 * 800)
+    assert.ok(largest < 32 << 20, `50 MiB were appended, the write-ahead file grew to ${largest} bytes`)
+    await reader.close()
+  })
+})
+
+test('a folder without a log, or with another file, is refused to a reader', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'instar-log-'))
+  try {
+    await assert.rejects(openEmbeddedLog({ folder, readOnly: true }), refused('data_unreadable'))
+    await writeFile(join(folder, 'log.db'), 'this is not a database, whatever its name says '.repeat(100))
+    await assert.rejects(openEmbeddedLog({ folder, readOnly: true }), refused('data_unreadable'))
+    await assert.rejects(openEmbeddedLog({ folder }), refused('data_unreadable'))
+  } finally {
+    await rm(folder, { recursive: true })
+  }
+})
+
+test('when the file cannot grow, callers are told, and what was acknowledged is there', { timeout: 30_000, skip: process.platform === 'win32' }, async () => {
+  const opened = await openEmbedded()
+  try {
+    const { module, place } = opened.elsewhere!
+    await opened.log.close()
+    const child = spawn('bash', ['-c', 'trap "" XFSZ; ulimit -f 1500; exec "$0" "$@"', process.execPath, ...run('filler', module, place)], { stdio: ['ignore', 'pipe', 'inherit'] })
+    const [output] = await Promise.all([text(child.stdout), once(child, 'exit')])
+    const { acknowledged, codes } = JSON.parse(output) as { acknowledged: number; codes: string[] }
+    assert.deepEqual(codes, ['log_unavailable', 'log_unavailable'])
+    assert.ok(acknowledged > 5, `${acknowledged} were acknowledged`)
+    const log = await opened.reopen()
+    const texts = (await all(log.read('turns'))).map((record) => Number(textOf(record).split('|')[0]))
+    assert.deepEqual(texts, range(texts.length))
+    assert.ok(texts.length >= acknowledged)
+    await log.append([note('k', 'works again')])
+  } finally {
+    await opened.remove()
+  }
+})

@@ -1,0 +1,50 @@
+/** What the event log's contract suite needs of an adapter, and the records that its features write. */
+import type { Topic } from '@instar/events/flow'
+import type { Append, EventLog, LogRecord } from '@instar/log'
+
+export type OpenOptions = {
+  partitions?: Partial<Record<Topic, number>>
+  queue?: { records?: number; bytes?: number }
+}
+
+export type Opened = {
+  log: EventLog
+  /** Opens the same data again, after `log` was closed or its process killed. */
+  reopen(options?: OpenOptions): Promise<EventLog>
+  /** Closes whatever is open and removes the data. */
+  remove(): Promise<void>
+  /** How another process opens the same data; absent where none can. */
+  elsewhere?: Elsewhere
+}
+
+/** `module` exports `openElsewhere(place, readOnly): Promise<EventLog>`. */
+export type Elsewhere = { module: string; place: string }
+
+/** The one schema of the suite's records; the adapter is opened with it. */
+export const NOTE = 'Note.v1'
+export const SCHEMAS = { [NOTE]: '"bytes"' }
+
+const START = 1_700_000_000_000
+
+export const note = (key: string, text: string, { topic = 'turns', timestamp = START }: { topic?: Topic; timestamp?: number } = {}): Append =>
+  ({ topic, key, schema: NOTE, payload: Buffer.from(text), timestamp })
+
+export const textOf = ({ payload }: LogRecord): string => Buffer.from(payload.buffer, payload.byteOffset, payload.length).toString()
+
+export const all = async (batches: AsyncIterable<LogRecord[]>): Promise<LogRecord[]> => {
+  const records: LogRecord[] = []
+  for await (const batch of batches) records.push(...batch)
+  return records
+}
+
+export const byKey = (records: readonly LogRecord[]): Map<string, string[]> => {
+  const keys = new Map<string, string[]>()
+  for (const record of records) {
+    const texts = keys.get(record.key)
+    if (texts) texts.push(textOf(record))
+    else keys.set(record.key, [textOf(record)])
+  }
+  return keys
+}
+
+export const range = (n: number): number[] => Array.from({ length: n }, (_, i) => i)
