@@ -37,7 +37,7 @@ function batch(rows: readonly Row[], T: number): PretrainingBatch {
 }
 
 /** Endless, and a function of its arguments alone. `tokens`: at most so many positions in a batch, padding included. */
-export function* batches(encode: (text: string) => number[], seed: number, tokens: number): Generator<PretrainingBatch> {
+export function* batches(encode: (text: string) => number[], seed: number, tokens: number): Generator<PretrainingBatch, never> {
   const random = seeded(seed)
   for (;;) {
     const rows: Row[] = []

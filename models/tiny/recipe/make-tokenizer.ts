@@ -19,7 +19,9 @@ function* texts(): Generator<string> {
   for (let i = 0; i < CONVERSATIONS; i++) for (const piece of pieces(converse(random))) yield piece.text.replace(/<\|im_(?:start|end)\|>|<\/?tool(?:_call|s)>/g, '')
 }
 
-export const trainedBpe = (): Bpe => trainBpe(texts(), SIZE, MINIMUM)
+let trained: Bpe | null = null
+/** The same on every machine; made once (about two seconds). */
+export const trainedBpe = (): Bpe => (trained ??= trainBpe(texts(), SIZE, MINIMUM))
 
 /** ChatML; tools in the system message; tool calls as JSON between marks. */
 export const TEMPLATE = `{%- if tools %}

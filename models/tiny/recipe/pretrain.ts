@@ -22,11 +22,11 @@ import { encoder } from './bpe.ts'
 import { folderFiles, trainedBpe } from './make-tokenizer.ts'
 import { SHAPE } from './shape.ts'
 
+/** Positions of a batch, padding included. */
 const TOKENS = 3_000
 const CONSTANT = 0.2
 const RATE = { muon: 0.02, adam: 3e-3 } as const
 const SETTINGS = { momentum: 0.95, beta1: 0.9, beta2: 0.95, eps: 1e-8 } as const
-const CHECKPOINT_EVERY = 50
 
 export const config = (vocabulary: number): ModelConfig => ({
   hiddenSize: SHAPE.width, intermediateSize: SHAPE.feedForward, layers: SHAPE.layers, heads: SHAPE.heads, kvHeads: SHAPE.heads, headDim: SHAPE.headWidth, vocabulary,
@@ -62,15 +62,14 @@ function readProgress(file: string, run: string): Progress | null {
 
 /** The weights in 16 bits, which is what ships. */
 export function modelBytes(weights: Named): Uint8Array {
-  return writeSafetensors(new Map([...weights].map(([name, { shape, data }]): [string, Tensor] => [name, { dtype: 'F16', shape, data: encodeHalf(data) }])), new Map([['format', 'pt']]))
+  return writeSafetensors(new Map([...weights].map(([name, { shape, data }]): [string, Tensor] => [name, { dtype: 'F16', shape, data: encodeF16(data) }])), new Map([['format', 'pt']]))
 }
-const encodeHalf = (data: Float32Array): Uint16Array => encodeF16(data)
 
-export type Options = { steps: number; threads: number; seed: number; out: string; fresh: boolean; report: (step: number, loss: number, seconds: number) => void }
+export type Options = { steps: number; threads: number; seed: number; out: string; fresh: boolean; checkpointEvery: number; tokens: number; report: (step: number, loss: number, seconds: number) => void }
 
 /** Trains, writes the folder, and gives the sha256 of `model.safetensors`. */
 export async function pretrain(options: Options): Promise<string> {
-  const { steps, threads, seed, out } = options
+  const { steps, threads, seed, out, tokens } = options
   const bpe = trainedBpe()
   const files = folderFiles(bpe)
   const shape = config(bpe.vocabulary.length)
@@ -80,19 +79,17 @@ export async function pretrain(options: Options): Promise<string> {
   const checkpoint = path.join(work, 'checkpoint.safetensors')
   const backend = await createOnnxBackend({ threads })
   const digest = createHash('sha256').update(files['tokenizer.json']!).digest('hex').slice(0, 16)
-  const run = JSON.stringify({ steps, threads, seed, build: backend.build, tokenizer: digest })
+  const run = JSON.stringify({ steps, threads, seed, tokens, build: backend.build, tokenizer: digest })
   const training = await compilePretraining(backend, shape, muonAdam(shape, SETTINGS))
   let state: Progress = (options.fresh ? null : readProgress(checkpoint, run)) ?? { step: 0, weights: initialWeights(shape, seed), moments: zeroMoments(shape) }
-  const stream = batches(encoder(bpe), seed, TOKENS)
+  const stream = batches(encoder(bpe), seed, tokens)
   for (let skipped = 0; skipped < state.step; skipped++) stream.next()
   const began = performance.now()
   while (state.step < steps) {
     const step = state.step + 1
     const share = schedule(step, steps)
     const rate = (value: number): { shape: number[]; data: Float32Array } => ({ shape: [], data: Float32Array.of(value) })
-    const next = stream.next()
-    if (next.done === true) throw new Error('the corpus ended')
-    const { loss, outputs } = await training.step(state.weights, next.value, {
+    const { loss, outputs } = await training.step(state.weights, stream.next().value, {
       'muon.rate': rate(RATE.muon * share), 'adam.rate': rate(adamRate(RATE.adam * share, step, SETTINGS)), ...Object.fromEntries(state.moments),
     })
     if (!Number.isFinite(loss)) throw new Error(`the loss of step ${step} is ${loss}`)
@@ -103,8 +100,8 @@ export async function pretrain(options: Options): Promise<string> {
       else moments.set(name, tensor)
     }
     state = { step, weights, moments }
+    if (step % options.checkpointEvery === 0) saveProgress(checkpoint, run, state)
     options.report(step, loss, (performance.now() - began) / 1000)
-    if (step % CHECKPOINT_EVERY === 0) saveProgress(checkpoint, run, state)
   }
   await training.dispose()
   await backend.dispose()
@@ -135,7 +132,7 @@ if (import.meta.main) {
   const steps = Number(values.steps ?? 2_600)
   const cpu = process.cpuUsage()
   const sha256 = await pretrain({
-    steps, threads: Number(values.threads ?? 2), seed: Number(values.seed ?? 1), fresh: values.fresh ?? false,
+    steps, threads: Number(values.threads ?? 2), seed: Number(values.seed ?? 1), fresh: values.fresh ?? false, checkpointEvery: 50, tokens: TOKENS,
     out: values.out ?? fileURLToPath(new URL('../', import.meta.url)), report: progress(steps),
   })
   const { user, system } = process.cpuUsage(cpu)
