@@ -43,6 +43,29 @@ function transposed(backend: BackendWasm, x: tf.TensorInfo, batch: number, rows:
 
 type Stock = tf.KernelFunc
 
+/** Frozen tensors, and their transposes where a product has wanted one; both stay in XNNPACK's own packing too. */
+const frozen = new Map<object, tf.TensorInfo | null>()
+
+/** Promises that a tensor keeps its values until `thaw`. */
+export function freeze(tensor: tf.Tensor): void { frozen.set(tensor.dataId, null) }
+
+export function thaw(tensor: tf.Tensor): void {
+  const turned = frozen.get(tensor.dataId)
+  frozen.delete(tensor.dataId)
+  const backend: unknown = tf.backend()
+  if (turned) (backend as BackendWasm).disposeData(turned.dataId)
+}
+
+/** The transpose of a matrix: kept for a frozen one, else the caller's to dispose. */
+function turn(backend: BackendWasm, x: tf.TensorInfo, batch: number, rows: number, columns: number): { info: tf.TensorInfo; own: boolean } {
+  const shape = [batch, columns, rows]
+  const kept = frozen.get(x.dataId)
+  if (kept) return { info: { ...kept, shape }, own: false }
+  const info = transposed(backend, x, batch, rows, columns, shape)
+  if (kept === null) frozen.set(x.dataId, info)
+  return { info, own: kept !== null }
+}
+
 /** Transposes what the product would have to, then multiplies matrix by matrix on views of the operands. */
 function matMul(stock: Stock): tf.KernelFunc {
   return (params) => {
@@ -61,29 +84,34 @@ function matMul(stock: Stock): tf.KernelFunc {
     const [br, bc] = dims(b)
     const [M, K] = transA ? [ac, ar] : [ar, ac]
     const N = transB ? br : bc
-    const left = transA ? transposed(backend, a, batch, ar, ac, [batch, M, K]) : a
-    const right = transB ? transposed(backend, b, batch, br, bc, [batch, K, N]) : b
-    const out = backend.makeOutput([...batchShape, M, N], 'float32')
-    const view = (x: tf.TensorInfo, at: number, rows: number, columns: number): tf.TensorInfo => {
-      const offset = backend.getMemoryOffset(x.dataId) + at * rows * columns * 4
-      return { dataId: makeView(backend, offset, rows * columns), shape: [1, rows, columns], dtype: 'float32' }
+    const left = transA ? turn(backend, a, batch, ar, ac) : { info: a, own: false }
+    const right = transB ? turn(backend, b, batch, br, bc) : { info: b, own: false }
+    const multiply = (x: tf.TensorInfo, y: tf.TensorInfo): tf.TensorInfo =>
+      stock({ inputs: { a: { ...x, shape: [1, M, K] }, b: { ...y, shape: [1, K, N] } }, backend, attrs: { transposeA: false, transposeB: false } }) as tf.TensorInfo
+    const shape = [...batchShape, M, N]
+    let out: tf.TensorInfo
+    if (batch === 1) out = { ...multiply(left.info, right.info), shape }
+    else {
+      out = backend.makeOutput(shape, 'float32')
+      for (let at = 0; at < batch; at++) {
+        const x = makeView(backend, left.info, at * M * K, M * K)
+        const y = makeView(backend, right.info, at * K * N, K * N)
+        const product = multiply(x, y)
+        heap(backend, out).set(heap(backend, product), at * M * N)
+        backend.disposeData(product.dataId)
+        dropView(backend, x.dataId)
+        dropView(backend, y.dataId)
+      }
     }
-    for (let at = 0; at < batch; at++) {
-      const parts = [view(left, at, M, K), view(right, at, K, N)] as const
-      const product = stock({ inputs: { a: parts[0], b: parts[1] }, backend, attrs: { transposeA: false, transposeB: false } }) as tf.TensorInfo
-      heap(backend, out).set(heap(backend, product), at * M * N)
-      backend.disposeData(product.dataId)
-      for (const part of parts) dropView(backend, part.dataId)
-    }
-    if (left !== a) backend.disposeData(left.dataId)
-    if (right !== b) backend.disposeData(right.dataId)
+    if (left.own) backend.disposeData(left.info.dataId)
+    if (right.own) backend.disposeData(right.info.dataId)
     return out
   }
 }
 
-/** A tensor over memory that another tensor owns. */
-function makeView(backend: BackendWasm, offset: number, size: number): object {
-  return backend.makeOutput([size], 'float32', offset).dataId
+/** A tensor over `size` elements of another's memory, from element `start` on. */
+function makeView(backend: BackendWasm, of: tf.TensorInfo, start: number, size: number): tf.TensorInfo {
+  return backend.makeOutput([size], 'float32', backend.getMemoryOffset(of.dataId) + start * 4)
 }
 
 /** Forgets a view without freeing the memory under it. */

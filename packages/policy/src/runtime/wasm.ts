@@ -3,7 +3,7 @@ import { createRequire } from 'node:module'
 import * as tf from '@tensorflow/tfjs'
 import { setThreadsCount } from '@tensorflow/tfjs-backend-wasm'
 import type { Backend, Compiled, Feeds, Program, TensorData } from './backend.ts'
-import { overrideKernels } from './wasm-kernels.ts'
+import { freeze, overrideKernels, thaw } from './wasm-kernels.ts'
 
 let ready: Promise<void> | null = null
 
@@ -39,6 +39,7 @@ class WasmBackend implements Backend {
       if (!tensor) {
         tensor = tf.keep(upload(value))
         this.frozen.set(value.data, tensor)
+        freeze(tensor)
       }
       return tensor
     }
@@ -69,7 +70,11 @@ class WasmBackend implements Backend {
   }
 
   async dispose(): Promise<void> {
-    for (const tensor of this.frozen.values()) tensor.dispose()
+    if (this.frozen.size > 0 && tf.getBackend() !== 'wasm') await tf.setBackend('wasm')
+    for (const tensor of this.frozen.values()) {
+      thaw(tensor)
+      tensor.dispose()
+    }
     this.frozen.clear()
   }
 }
