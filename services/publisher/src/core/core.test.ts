@@ -1,0 +1,122 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { decodeRecord, encodeEvent, updateLine, weightLine, type Event, type Logged } from '@instar/events'
+import { bestContent, decide, decidePromotion, lineStarted, type Measured } from './decide.ts'
+import { rule, THRESHOLDS, type Figures } from './gate.ts'
+import { evolve, initialState, type PublisherState } from './state.ts'
+
+const GOOD: Figures = { finite: 1, kl_parent: 0.006, kl_base: 0.1, entropy: 0.1, length: 20, length_parent: 18, repetition: 0.02, content: 0.98, positive_logprob: -0.4, positive_logprob_parent: -0.3 }
+
+describe('the gate', () => {
+  const reason = (changes: Partial<Figures>, best: number | null = 0.99): string | null => {
+    const ruling = rule({ ...GOOD, ...changes }, best, THRESHOLDS)
+    return ruling.accepted ? null : ruling.reason
+  }
+  it('passes a good update', () => assert.equal(reason({}), null))
+  it('rejects each kind of spoiled one by its own figure', () => {
+    assert.equal(reason({ kl_parent: 0.071 }), 'kl_parent')
+    assert.equal(reason({ kl_base: 0.3 }), 'kl_base')
+    assert.equal(reason({ content: 0.944 }), 'content')
+    assert.equal(reason({ length: 60 }), 'length')
+    assert.equal(reason({ repetition: 0.6 }), 'repetition')
+    assert.equal(reason({ positive_logprob: -0.9 }), 'positive_turns')
+    assert.equal(reason({ finite: 0 }), 'not_finite')
+    assert.equal(reason({ kl_parent: Number.NaN }), 'not_finite')
+  })
+  it('a slow decline is seen against the best, not against the parent', () => {
+    assert.equal(reason({ content: 0.96 }, 0.97), null)
+    assert.equal(reason({ content: 0.95 }, 0.995), 'content')
+    assert.equal(reason({ content: 0.5 }, null), null)
+  })
+})
+
+class History {
+  readonly state: PublisherState = initialState('policy')
+  private n = 0
+  add(event: Event): Logged {
+    const logged = decodeRecord({ ...encodeEvent(event), partition: 0, offset: this.n++ })
+    evolve(this.state, logged)
+    return logged
+  }
+  tip(policy = 'policy'): string {
+    return weightLine(this.state.weights, policy).chain.tip
+  }
+  start(content = 0.99): void {
+    this.add(lineStarted('policy', { name: 'm', sha256: 'x' }, { content }, 1))
+  }
+  update(number: number, parent: number, policy = 'policy'): string {
+    const tip = (): string => updateLine(this.state.updates, policy).chain.tip
+    const batch = this.add({ type: 'BatchSealed', prev: tip(), policy, number, parent: { version: parent, adapter: null, state: null }, items: [], dropped: [], baselines: [], seed: 1, loss: 'hybrid', settings: {}, at: number }).id
+    return this.add({ type: 'UpdateComputed', prev: tip(), policy, batch, number, adapter: `a${number}`, adapterBytes: 1, state: `s${number}`, stateBytes: 1, blobsAt: number, fingerprint: { engine: 'e', build: 'b', isa: 'i', threads: 1, base: 'm' }, figures: {}, startedAt: 1, at: number }).id
+  }
+  decide(measured: Measured | null = null): ReturnType<typeof decide> {
+    const decision = decide(this.state, measured, THRESHOLDS, 9)
+    if (decision.do === 'append') this.add(decision.event)
+    return decision
+  }
+}
+
+describe('decide', () => {
+  it('starts the line, measures, publishes: the record moves the head', () => {
+    const h = new History()
+    assert.deepEqual(h.decide(), { do: 'start' })
+    h.start()
+    assert.deepEqual(h.decide(), { do: 'wait', why: 'updates' })
+    const update = h.update(1, 0)
+    assert.equal(h.decide().do, 'evaluate')
+    h.decide({ update, head: 0, figures: GOOD, evidence: [] })
+    const line = weightLine(h.state.weights, 'policy')
+    assert.equal(line.head, 1)
+    assert.equal(line.versions.get(1)?.adapter, 'a1')
+    assert.deepEqual(line.verdicts.get(update), { accepted: true, version: 1 })
+    assert.equal(bestContent(line), 0.99)
+    assert.deepEqual(h.decide(), { do: 'wait', why: 'updates' })
+  })
+  it('a candidate whose parent is no longer the head is rejected, also while frozen; a frozen line waits otherwise', () => {
+    const h = new History()
+    h.start()
+    h.decide({ update: h.update(1, 0), head: 0, figures: GOOD, evidence: [] })
+    const update = h.update(2, 1)
+    h.add({ type: 'LearningFrozen', prev: h.tip(), policy: 'policy', on: true, who: 'w', why: '', request: 'r', at: 3 })
+    assert.deepEqual(h.decide({ update, head: 1, figures: GOOD, evidence: [] }), { do: 'wait', why: 'frozen' })
+    h.add({ type: 'HeadMoved', prev: h.tip(), policy: 'policy', from: 1, to: 0, who: 'w', why: '', request: 'q', freeze: true, at: 4 })
+    h.decide()
+    assert.deepEqual(weightLine(h.state.weights, 'policy').verdicts.get(update), { accepted: false, reason: 'stale_parent' })
+  })
+  it('figures measured against another head are measured again', () => {
+    const h = new History()
+    h.start()
+    const update = h.update(1, 0)
+    assert.equal(h.decide({ update, head: 7, figures: GOOD, evidence: [] }).do, 'evaluate')
+  })
+  it('numbers go on after a rollback', () => {
+    const h = new History()
+    h.start()
+    h.decide({ update: h.update(1, 0), head: 0, figures: GOOD, evidence: [] })
+    h.decide({ update: h.update(2, 1), head: 1, figures: GOOD, evidence: [] })
+    h.add({ type: 'HeadMoved', prev: h.tip(), policy: 'policy', from: 2, to: 1, who: 'w', why: '', request: 'q', freeze: false, at: 4 })
+    h.decide({ update: h.update(3, 1), head: 1, figures: GOOD, evidence: [] })
+    const published = weightLine(h.state.weights, 'policy').versions.get(3)
+    assert.equal(published?.parent, 1)
+  })
+})
+
+describe('promotion', () => {
+  it('takes a branch\'s last version through the gate; the branch itself never moves the head', () => {
+    const h = new History()
+    h.start()
+    assert.deepEqual(decidePromotion(h.state, 'policy~b', null, THRESHOLDS, 9), { do: 'refuse', why: 'unknown_branch' })
+    h.add({ type: 'LineStarted', prev: '', policy: 'policy~b', mode: 'replay', base: { name: 'm', sha256: 'x' }, parent: null, settings: {}, at: 1 })
+    assert.deepEqual(decidePromotion(h.state, 'policy~b', null, THRESHOLDS, 9), { do: 'refuse', why: 'empty_branch' })
+    const update = h.update(1, 0, 'policy~b')
+    h.add({ type: 'VersionPublished', prev: h.tip('policy~b'), policy: 'policy~b', number: 1, update, adapter: 'a1', adapterBytes: 1, state: 's1', blobsAt: 1, parent: 0, why: 'update', source: null, figures: {}, at: 2 })
+    assert.equal(weightLine(h.state.weights, 'policy').head, 0)
+    assert.equal(decidePromotion(h.state, 'policy~b', null, THRESHOLDS, 9).do, 'evaluate')
+    const spoiled = decidePromotion(h.state, 'policy~b', { update, head: 0, figures: { ...GOOD, kl_base: 1 }, evidence: [] }, THRESHOLDS, 9)
+    assert.ok(spoiled.do === 'append' && spoiled.event.type === 'VersionRejected' && spoiled.event.reason === 'kl_base')
+    const good = decidePromotion(h.state, 'policy~b', { update, head: 0, figures: GOOD, evidence: [] }, THRESHOLDS, 9)
+    assert.ok(good.do === 'append' && good.event.type === 'VersionPublished')
+    h.add(good.event)
+    assert.equal(weightLine(h.state.weights, 'policy').versions.get(1)?.published?.source?.policy, 'policy~b')
+  })
+})

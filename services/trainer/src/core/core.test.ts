@@ -1,0 +1,191 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { answerKey, decodeRecord, encodeEvent, updateLine, weightLine, written, type Event, type Logged, type TurnCaptured, type TurnScored } from '@instar/events'
+import { auditBatches, evolveAudit, initialAudit } from './audit.ts'
+import { advantages, EVERYONE } from './baseline.ts'
+import type { BatchSettings } from './batch.ts'
+import { computed, decide } from './decide.ts'
+import { withHint } from './hint.ts'
+import { changedSettings } from './replay.ts'
+import { evolve, initialState, type TrainerState } from './state.ts'
+
+const OPTIONS: BatchSettings = { batchSize: 2, staleness: 1, loss: 'hybrid', settings: { learningRate: 0.003, batchSize: 2 } }
+
+class History {
+  readonly records: Logged[] = []
+  readonly state: TrainerState = initialState('policy')
+  add(event: Event): Logged {
+    const logged = decodeRecord({ ...encodeEvent(event), partition: 0, offset: this.records.length })
+    this.records.push(logged)
+    evolve(this.state, logged)
+    return logged
+  }
+  tip(topic: 'updates' | 'weights'): string {
+    return topic === 'updates' ? updateLine(this.state.updates, 'policy').chain.tip : weightLine(this.state.weights, 'policy').chain.tip
+  }
+  line(): void {
+    this.add({ type: 'LineStarted', prev: '', policy: 'policy', mode: 'live', base: { name: 'm', sha256: 'x' }, parent: null, settings: {}, at: 1 })
+  }
+  publish(number: number, parent: number): void {
+    this.add({ type: 'VersionPublished', prev: this.tip('weights'), policy: 'policy', number, update: `u${number}`, adapter: `a${number}`, adapterBytes: 1, state: `s${number}`, blobsAt: 5, parent, why: 'update', source: null, figures: {}, at: 5 })
+  }
+  scored(id: string, reward: number, changes: Partial<TurnCaptured> = {}, score: Partial<TurnScored> = {}): void {
+    this.add(turn(id, changes))
+    this.add({ type: 'TurnScored', turn: `s.${id}`, session: 's', policy: 'policy', version: 0, subject: 'u', verdicts: [], cause: 'c', rank: null, at: 2, reward, judge: 'j', hint: null, hintJudge: null, ...score })
+  }
+  act(): ReturnType<typeof decide> {
+    const decision = decide(this.state, OPTIONS, 9)
+    if (decision.do === 'append') this.add(decision.event)
+    return decision
+  }
+}
+
+const turn = (id: string, changes: Partial<TurnCaptured>): TurnCaptured => ({
+  type: 'TurnCaptured', finish: 'stop', turn: `s.${id}`, session: 's', policy: 'policy', version: 0, adapter: null, group: id, candidate: 0, candidates: 1,
+  dialect: 'chat', kind: 'main', labelSource: 'header', subject: 'u', key: null, digest: id,
+  body: { from: null, prefix: 0, suffix: 0, written: written('{}'), blob: null, length: 2, sha256: '' }, after: null, stateFrom: 0,
+  prompt: { from: null, prefix: 0, ids: [1], length: 1 }, sampling: { temperature: 1, topP: 1, topK: 0, seed: 1, maxTokens: 5, stop: [] }, tokens: 'exact',
+  ids: [2], logprobs: [-0.5], text: written(id), toolCallIds: [], answer: answerKey(id, []), trainable: true, reason: null, offPrefix: false, engine: 'e',
+  at: 1, firstTokenAt: 2, finishedAt: 3, ...changes,
+})
+
+describe('advantages', () => {
+  it('a new subject starts at its mean, shrunk towards everyone by two turns', () => {
+    const { items, after } = advantages([{ subject: 'a', group: '1', reward: 1 }, { subject: 'a', group: '2', reward: 1 }, { subject: 'b', group: '3', reward: -1 }], new Map())
+    assert.deepEqual(items.map((i) => i.baseline), [0.5, 0.5, -1 / 3])
+    assert.deepEqual(items.map((i) => i.advantage), [0.5, 0.5, -1 + 1 / 3])
+    const a = after.find((b) => b.subject === 'a')
+    assert.ok(Math.abs((a?.value ?? 0) - (0.9 * (0.9 * 0.5 + 0.1) + 0.1)) < 1e-15)
+    assert.equal(after.find((b) => b.subject === EVERYONE)?.count, 3)
+  })
+  it('a known subject keeps its own baseline; candidates of one request have their group mean', () => {
+    const before = new Map([['a', { value: 0.25, count: 9 }]])
+    assert.deepEqual(advantages([{ subject: 'a', group: '1', reward: 1 }], before).items, [{ baseline: 0.25, advantage: 0.75 }])
+    assert.deepEqual(advantages([{ subject: 'a', group: 'g', reward: 1 }, { subject: 'a', group: 'g', reward: 0 }], before).items.map((i) => i.advantage), [0.5, -0.5])
+  })
+})
+
+describe('decide', () => {
+  it('waits for a line, for turns, then seals in log order with the values that arithmetic needs', () => {
+    const h = new History()
+    assert.deepEqual(h.act(), { do: 'wait', why: 'no_line' })
+    h.line()
+    h.scored('a', 1)
+    assert.deepEqual(h.act(), { do: 'wait', why: 'turns' })
+    h.scored('b', -1, {}, { hint: written('Be brief.') })
+    h.scored('c', 1)
+    const decision = h.act()
+    assert.equal(decision.do, 'append')
+    const batch = updateLine(h.state.updates, 'policy').batches[0]
+    assert.deepEqual(batch?.sealed.items.map((i) => [i.turn, i.reward, i.hint ? 'hint' : null]), [['s.a', 1, null], ['s.b', -1, 'hint']])
+    assert.deepEqual(structuredClone(batch?.sealed.parent), { version: 0, adapter: null, state: null })
+    assert.equal(batch?.sealed.items[0]?.record, h.records.find((r) => r.event.type === 'TurnCaptured')?.id)
+    assert.deepEqual([...h.state.pending], ['s.c'])
+    assert.equal(h.act().do, 'compute')
+  })
+
+  it('one batch at a time: the next waits for the verdict, a failed one is settled', () => {
+    const h = new History()
+    h.line()
+    for (const id of ['a', 'b', 'c', 'd']) h.scored(id, id < 'c' ? 1 : -1)
+    h.act()
+    const batch = updateLine(h.state.updates, 'policy').batches[0]
+    const result = { adapter: 'x', adapterBytes: 1, state: 'y', stateBytes: 1, blobsAt: 1, fingerprint: { engine: 'e', build: 'b', isa: 'i', threads: 1, base: 'm' }, figures: {}, startedAt: 1 }
+    const update = computed(h.state, batch?.id ?? '', result, 5)
+    assert.ok(update)
+    const { id } = h.add(update)
+    assert.equal(computed(h.state, batch?.id ?? '', result, 5), null)
+    assert.deepEqual(h.act(), { do: 'wait', why: 'verdict' })
+    h.add({ type: 'VersionRejected', prev: h.tip('weights'), policy: 'policy', update: id, adapter: 'x', parent: 0, reason: 'content', figures: {}, evidence: [], at: 6 })
+    assert.equal(h.act().do, 'append')
+    assert.equal(updateLine(h.state.updates, 'policy').batches.length, 2)
+  })
+
+  it('a frozen line seals nothing; a batch without signal fails and says so', () => {
+    const h = new History()
+    h.line()
+    h.scored('a', 0)
+    h.scored('b', 0)
+    h.add({ type: 'LearningFrozen', prev: h.tip('weights'), policy: 'policy', on: true, who: 'w', why: '', request: 'r', at: 3 })
+    assert.deepEqual(h.act(), { do: 'wait', why: 'frozen' })
+    h.add({ type: 'LearningFrozen', prev: h.tip('weights'), policy: 'policy', on: false, who: 'w', why: '', request: 'q', at: 4 })
+    h.act()
+    h.act()
+    assert.equal(updateLine(h.state.updates, 'policy').batches[0]?.reason, 'no_signal')
+  })
+
+  it('turns of versions off the lineage or too far back are dropped, visibly, with the batch', () => {
+    const h = new History()
+    h.line()
+    h.publish(1, 0)
+    h.publish(2, 1)
+    h.scored('old', 1, { version: 0 })
+    h.scored('side', 1, { trainable: false, reason: 'side' })
+    h.scored('a', 1, { version: 2 })
+    h.scored('b', -1, { version: 1 })
+    h.act()
+    const sealed = updateLine(h.state.updates, 'policy').batches[0]?.sealed
+    assert.deepEqual(structuredClone(sealed?.dropped), [{ turn: 's.old', reason: 'stale' }, { turn: 's.side', reason: 'side' }])
+    assert.deepEqual(sealed?.items.map((i) => i.turn), ['s.a', 's.b'])
+    assert.equal(sealed?.parent.adapter, 'a2')
+    assert.equal(h.state.pending.size, 0)
+  })
+
+  it('pending does not depend on the order in which topics are read', () => {
+    const h = new History()
+    h.line()
+    for (const id of ['a', 'b', 'c']) h.scored(id, 1)
+    h.act()
+    h.add({ type: 'ScoreRevised', turn: 's.a', session: 's', policy: 'policy', version: 0, subject: 'u', verdicts: [], cause: 'f', rank: { at: 7, id: 'f' }, at: 7, reward: -1, judge: 'feedback', hint: null, hintJudge: null })
+    const again = initialState('policy')
+    for (const topic of ['updates', 'weights', 'turns', 'scores']) for (const record of h.records) if (record.topic === topic) evolve(again, record)
+    assert.deepEqual([...again.pending], [...h.state.pending])
+    assert.deepEqual([...again.pending], ['s.c'])
+  })
+})
+
+describe('audit', () => {
+  const history = (): History => {
+    const h = new History()
+    h.line()
+    for (const id of ['a', 'b', 'c', 'd']) h.scored(id, id === 'b' ? -1 : 1)
+    h.act()
+    return h
+  }
+  const audit = (records: readonly Logged[]): (string | null)[] => {
+    const state = initialAudit('policy')
+    for (const record of records) evolveAudit(state, record)
+    return auditBatches(state).map((a) => a.difference && `${a.difference.topic}: ${a.difference.what}`)
+  }
+  it('a batch that follows from its records passes', () => assert.deepEqual(audit(history().records), [null]))
+  it('names the turn whose record changed, and the score that is missing', () => {
+    const { records } = history()
+    const changed = records.map((r) => (r.event.type === 'TurnCaptured' && r.event.turn === 's.b' ? { ...r, id: 'other' } : r))
+    assert.deepEqual(audit(changed), ['turns: turn s.b is now record other'])
+    assert.deepEqual(audit(records.filter((r) => !(r.event.type === 'TurnScored' && r.event.turn === 's.a'))), ['scores: the score of turn s.a that batch 1 names is not on the log'])
+  })
+  it('a wrong advantage and a wrong reward are found', () => {
+    const { records } = history()
+    const tampered = (change: (item: { reward: number; advantage: number }) => void): Logged[] => records.map((r) => {
+      if (r.event.type !== 'BatchSealed') return r
+      const event = structuredClone(r.event)
+      change(event.items[1] as { reward: number; advantage: number })
+      return { ...r, event }
+    })
+    assert.deepEqual(audit(tampered((item) => { item.advantage += 1e-9 })), ['updates: advantage of turn s.b'])
+    assert.deepEqual(audit(tampered((item) => { item.reward = 1 })), ['updates: reward of turn s.b'])
+  })
+})
+
+it('the hint stands on a new line behind the last words of the user', () => {
+  const messages = [{ role: 'system', content: 's' }, { role: 'user', content: 'q' }, { role: 'assistant', content: 'a' }, { role: 'user', content: [{ type: 'text', text: 'r' }] }, { role: 'tool', content: 't' }]
+  assert.deepEqual(withHint(messages, 'h')[3]?.content, [{ type: 'text', text: 'r' }, { type: 'text', text: '\nh' }])
+  assert.equal(withHint(messages.slice(0, 2), 'h')[1]?.content, 'q\nh')
+  assert.equal(messages[1]?.content, 'q')
+})
+
+it('--set changes named settings only', () => {
+  assert.deepEqual(changedSettings({ learningRate: 1, rank: 4 }, { lr: '0.5', loss: 'binary' }), { settings: { learningRate: 0.5, rank: 4 }, loss: 'binary' })
+  assert.throws(() => changedSettings({ learningRate: 1 }, { speed: '1' }), { code: 'bad_request' })
+  assert.throws(() => changedSettings({ learningRate: 1 }, { lr: 'fast' }), { code: 'bad_request' })
+})
