@@ -73,6 +73,11 @@ function modelOf(checkpoint: Checkpoint, sha256: string): Model {
   }
 }
 
+/** `Model.sha256` without the rest of the model. */
+export function hashCheckpoint(target: string): Promise<string> {
+  return hashFiles(openCheckpoint(target).files)
+}
+
 /** The light part: no tensor is kept. Reads the whole of the weights once, streaming, for `sha256`. */
 export async function openModel(target: string): Promise<Model> {
   const checkpoint = openCheckpoint(target)

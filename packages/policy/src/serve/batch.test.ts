@@ -63,7 +63,6 @@ class FakeDecoder implements Decoder {
     })
   }
 
-  async dispose(): Promise<void> { this.caches.length = 0 }
 }
 
 const request = (prompt: number[], seed: number, more: Partial<GenerateRequest> = {}, maxTokens = 12): GenerateRequest =>

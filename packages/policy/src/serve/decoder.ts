@@ -17,5 +17,4 @@ export interface Decoder {
   setAdapter(slot: number, lora: Lora | null): Promise<void>
   /** Rows are distinct; each may bring another number of ids. Returns [logits · vocabulary] for each. */
   step(rows: readonly DecodeRow[]): Promise<Float32Array[]>
-  dispose(): Promise<void>
 }

@@ -1,0 +1,43 @@
+/** Messages between the main thread and the thread that runs the model. Everything in them is plain data. */
+import type { ErrorCode } from '@instar/events/errors'
+import { InstarError } from '@instar/events/errors'
+import type { Adapter, Capabilities } from '../port.ts'
+import type { BatchEvent, JobRequest } from './job.ts'
+
+export type WorkerOptions = {
+  /** Folder or .gguf file. */
+  model: string
+  engine: 'auto' | 'onnx' | 'wasm'
+  threads: number
+  rows: number
+  slots: number
+  prefillBusy: number
+  prefillIdle: number
+}
+
+export type ToWorker =
+  | { type: 'submit'; key: number; request: JobRequest }
+  | { type: 'abort'; key: number }
+  | { type: 'load'; call: number; adapter: Adapter }
+  | { type: 'unload'; sha256: string }
+  | { type: 'close' }
+
+export type PlainError = { code: ErrorCode; message: string; details: Record<string, unknown> }
+
+/** `events`: all that one step had to say. */
+export type FromWorker =
+  | { type: 'ready'; capabilities: Capabilities }
+  | { type: 'events'; events: BatchEvent[] }
+  | { type: 'loaded'; call: number; error: PlainError | null }
+  | { type: 'failed'; error: PlainError }
+
+/** Details that a message cannot carry (functions, sockets) are left behind. */
+export function plainError(error: unknown): PlainError {
+  if (!(error instanceof InstarError)) return { code: 'internal', message: error instanceof Error ? error.message : String(error), details: {} }
+  const details = Object.fromEntries(Object.entries(error.details).filter(([, value]) => ['string', 'number', 'boolean'].includes(typeof value)))
+  return { code: error.code, message: error.message, details }
+}
+
+export function fromPlain(error: PlainError): InstarError {
+  return new InstarError(error.code, error.message, error.details)
+}

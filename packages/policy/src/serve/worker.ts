@@ -1,0 +1,69 @@
+/** The thread that runs the model: messages in, one message out for each step of the batch. */
+import { parentPort, workerData } from 'node:worker_threads'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { hashCheckpoint, loadTokenizer, loadWeights } from '../checkpoints/open.ts'
+import { readAdapter } from '../checkpoints/peft.ts'
+import { createRuntime } from '../runtime/runtime.ts'
+import { Batcher } from './batch.ts'
+import { plainError, type FromWorker, type ToWorker, type WorkerOptions } from './protocol.ts'
+import { RowCaches } from './row-caches.ts'
+
+const port = parentPort
+if (!port) throw new Error('worker.ts runs in a worker thread')
+const say = (message: FromWorker) => port.postMessage(message)
+
+async function main(options: WorkerOptions): Promise<void> {
+  const { config, weights } = loadWeights(options.model)
+  const { tokenizer, endOfTurn } = loadTokenizer(options.model)
+  const runtime = await createRuntime({ config, weights, base: await hashCheckpoint(options.model), engine: options.engine, threads: options.threads })
+  const decoder = new RowCaches(runtime, options)
+  // Compiles the program, so that the first request does not wait for it and a model that cannot run is known now.
+  await decoder.step([{ row: 0, keep: 0, ids: [0], slot: null, logits: 1 }])
+  const batcher = new Batcher(decoder, tokenizer, endOfTurn, options)
+  let running = false
+  let closing = false
+
+  /** Between two steps the thread's event loop turns once, so that new requests and aborts are heard. */
+  const run = async () => {
+    if (running) return
+    running = true
+    while (!closing && !batcher.idle()) {
+      const events = await batcher.step()
+      if (events.length > 0) say({ type: 'events', events })
+      await nextTurn()
+    }
+    running = false
+    if (closing) {
+      await runtime.close()
+      port?.close()
+    }
+  }
+
+  port?.on('message', (message: ToWorker) => {
+    switch (message.type) {
+      case 'submit': batcher.submit(message.key, message.request); break
+      case 'abort': batcher.abort(message.key); break
+      case 'unload': batcher.adapters.unload(message.sha256); break
+      case 'close': closing = true; break
+      case 'load':
+        try {
+          batcher.adapters.load(message.adapter.sha256, readAdapter(message.adapter, config))
+          say({ type: 'loaded', call: message.call, error: null })
+        } catch (error) {
+          say({ type: 'loaded', call: message.call, error: plainError(error) })
+        }
+    }
+    run().catch((error: unknown) => say({ type: 'failed', error: plainError(error) }))
+  })
+
+  const { engine, build, isa, threads } = runtime.fingerprint()
+  say({
+    type: 'ready',
+    capabilities: {
+      engine, fingerprint: `${engine}; ${build}; ${isa}; ${threads} threads`, contextLength: config.contextLength, vocabulary: config.vocabulary,
+      tokenExact: true, logprobs: true, maxBatch: options.rows,
+    },
+  })
+}
+
+main(workerData as WorkerOptions).catch((error: unknown) => say({ type: 'failed', error: plainError(error) }))
