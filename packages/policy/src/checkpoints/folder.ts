@@ -107,11 +107,12 @@ function weightFiles(folder: string): string[] {
   if (!index) throw bad(folder, 'holds neither model.safetensors nor its index')
   const map = index['weight_map']
   if (!isJson(map)) throw bad(indexFile, 'weight_map is missing')
-  const names = [...new Set(Object.values(map))].sort()
-  return names.map((name) => {
+  const names = new Set<string>()
+  for (const name of Object.values(map)) {
     if (typeof name !== 'string' || path.basename(name) !== name || !name.endsWith('.safetensors')) throw bad(indexFile, 'weight_map names something that is no safetensors file of this folder')
-    return path.join(folder, name)
-  })
+    names.add(name)
+  }
+  return [...names].sort((a, b) => (a < b ? -1 : 1)).map((name) => path.join(folder, name))
 }
 
 /** A string, or the object that Hugging Face writes for an added token. */

@@ -1,5 +1,5 @@
 /** A queue that one reader drains as an async iterator. */
-import { InstarError } from '@instar/events/errors'
+import type { InstarError } from '@instar/events/errors'
 import type { GeneratedPiece } from '../port.ts'
 
 export class PieceQueue implements AsyncIterableIterator<GeneratedPiece> {
