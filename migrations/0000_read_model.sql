@@ -48,7 +48,7 @@ CREATE TABLE "all_head_moves" (
 	"to_version" integer NOT NULL,
 	"why" text NOT NULL,
 	"who" text NOT NULL,
-	"freeze" boolean NOT NULL,
+	"froze" boolean NOT NULL,
 	"request" text,
 	"at" timestamp(3) with time zone NOT NULL,
 	"record_id" text NOT NULL,
@@ -282,7 +282,7 @@ left join reigned r on r.policy = v.policy and r.version = v.version
 left join all_outcomes o on o.update_id = v.update_id
 left join all_batches b on b.batch_id = o.batch_id);--> statement-breakpoint
 CREATE VIEW "public"."head_moves" AS (
-select policy, seq, from_version, to_version, why, who, freeze, request, at, lead(at) over (partition by policy order by seq) as until, record_id
+select policy, seq, from_version, to_version, why, who, froze, request, at, lead(at) over (partition by policy order by seq) as until, record_id
 from all_head_moves where strpos(policy, '~') = 0);--> statement-breakpoint
 CREATE VIEW "public"."scores" AS (
 select turn_id, revision, reward, judge, hint, reason, hint_judge, policy, session_id, version, subject, explicit, verdicts, cause, at, record_id

@@ -164,17 +164,17 @@ const weightsRows = (state: WeightsState, logged: Logged<WeightsEvent>, rows: Ro
         policy, version: 0, parent: null, sha256: event.parent?.adapter ?? event.base.sha256, state: event.parent?.state ?? null, update_id: null, why: 'base',
         source_policy: event.parent?.policy ?? null, source_version: event.parent?.version ?? null, figures: {}, published_at: at, record_id: id,
       })
-      rows.all_head_moves.push({ policy, seq: 0, from_version: null, to_version: 0, why: 'base', who: 'publisher', freeze: false, request: null, at, record_id: id })
+      rows.all_head_moves.push({ policy, seq: 0, from_version: null, to_version: 0, why: 'base', who: 'publisher', froze: false, request: null, at, record_id: id })
       break
     case 'VersionPublished':
       rows.all_versions.push(versionRow(event, id))
-      rows.all_head_moves.push({ policy, seq, from_version: move?.from ?? null, to_version: event.number, why: event.why, who: 'publisher', freeze: false, request: null, at, record_id: id })
+      rows.all_head_moves.push({ policy, seq, from_version: move?.from ?? null, to_version: event.number, why: event.why, who: 'publisher', froze: false, request: null, at, record_id: id })
       break
     case 'VersionRejected':
       rows.all_rejections.push({ record_id: id, policy, update_id: event.update, adapter: event.adapter, parent: event.parent, reason: event.reason, figures: event.figures, evidence: event.evidence, at })
       break
     case 'HeadMoved':
-      rows.all_head_moves.push({ policy, seq, from_version: move?.from ?? null, to_version: event.to, why: event.why, who: event.who, freeze: event.freeze, request: event.request, at, record_id: id })
+      rows.all_head_moves.push({ policy, seq, from_version: move?.from ?? null, to_version: event.to, why: event.why, who: event.who, froze: event.freeze, request: event.request, at, record_id: id })
       break
     case 'LearningFrozen':
       rows.all_freezes.push({ record_id: id, policy, frozen: event.on, why: event.why, who: event.who, request: event.request, at })

@@ -10,11 +10,13 @@ const numberWhenExact = (text: string): number | string => {
   return Number.isInteger(value) && !Number.isSafeInteger(value) ? text : value
 }
 
+const isoWhenFinite = (text: string): string => (text.includes('infinity') ? text : new Date(text).toISOString())
+
 /** int8 and numeric as numbers where a number holds them, times as ISO text, bytes as hex. */
 const PARSERS = new Map<number, (text: string) => unknown>([
   [types.builtins.INT8, numberWhenExact],
   [types.builtins.NUMERIC, numberWhenExact],
-  [types.builtins.TIMESTAMPTZ, (text) => new Date(text).toISOString()],
+  [types.builtins.TIMESTAMPTZ, isoWhenFinite],
   [types.builtins.TIMESTAMP, (text) => text],
   [types.builtins.DATE, (text) => text],
   [types.builtins.INTERVAL, (text) => text],
@@ -39,7 +41,7 @@ export const readOnlyQuery = async (connection: Connection, sql: string, options
     // After a first query the transaction can no longer be made a writing one.
     await client.query('select 1')
     // The extended protocol takes one statement.
-    const { rows } = await client.query<Row>({ text: sql, values: [] , queryMode: 'extended' } as { text: string; values: unknown[] })
+    const { rows } = await client.query<Row>({ text: sql, values: [], queryMode: 'extended' } as { text: string; values: unknown[] })
     await client.query('rollback')
     return rows
   } catch (error) {

@@ -39,6 +39,9 @@ export type Projections = {
 class Restart extends Error {}
 class Stopped extends Error {}
 
+/** drizzle wraps what PostgreSQL said. */
+const rootOf = (error: unknown): Error => ((error as Error).cause instanceof Error ? rootOf((error as Error).cause) : error as Error)
+
 const LONGEST_WAIT = 30_000
 
 export const startProjections = (options: ProjectionsOptions): Projections => {
@@ -123,7 +126,7 @@ const createLink = (connection: Connection, signal: AbortSignal, say: (line: str
           return result
         } catch (error) {
           if (error instanceof Restart || error instanceof Stopped) throw error
-          if (!silent) say(`projections: cannot write to PostgreSQL, trying again until it works: ${(error as Error).message}`)
+          if (!silent) say(`projections: cannot write to PostgreSQL, trying again until it works: ${rootOf(error).message}`)
           silent = true
           await drop()
           await pause(wait, undefined, { signal }).catch(() => undefined)

@@ -232,7 +232,7 @@ export const allHeadMoves = pgTable('all_head_moves', {
   to_version: integer().notNull(),
   why: text().notNull(),
   who: text().notNull(),
-  freeze: boolean().notNull(),
+  froze: boolean().notNull(),
   request: text(),
   at: time().notNull(),
   record_id: text().notNull(),

@@ -46,9 +46,9 @@ where strpos(v.policy, '~') = 0`)
 
 /** Changes of the head, with the end of each reign (`until` null: it still serves). */
 export const headMoves = pgView('head_moves', {
-  policy: text(), seq: integer(), from_version: integer(), to_version: integer(), why: text(), who: text(), freeze: boolean(), request: text(), at: time(), until: time(), record_id: text(),
+  policy: text(), seq: integer(), from_version: integer(), to_version: integer(), why: text(), who: text(), froze: boolean(), request: text(), at: time(), until: time(), record_id: text(),
 }).as(sql`
-select policy, seq, from_version, to_version, why, who, freeze, request, at, lead(at) over (partition by policy order by seq) as until, record_id
+select policy, seq, from_version, to_version, why, who, froze, request, at, lead(at) over (partition by policy order by seq) as until, record_id
 from all_head_moves where strpos(policy, '~') = 0`)
 
 /**

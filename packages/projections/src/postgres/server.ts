@@ -8,6 +8,7 @@
  */
 import { execFile, spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { chownSync, closeSync, existsSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { Socket } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { promisify } from 'node:util'
@@ -184,10 +185,15 @@ const launch = (binaries: Binaries, place: Place): Launched => {
   })
   // The pipe may break when the server ends by itself; `exited` tells of that.
   child.stdin?.on('error', () => undefined)
+  const pid = firstLine(child).then(Number)
+  // An owner with nothing else to do may end; the guard then ends the server.
+  child.unref()
+  if (child.stdin instanceof Socket) child.stdin.unref()
   return {
     exited,
-    pid: firstLine(child).then(Number),
+    pid,
     async stop() {
+      child.ref()
       child.stdin?.end()
       await exited
     },

@@ -1,0 +1,148 @@
+import assert from 'node:assert/strict'
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { openMemoryLog } from '@instar/log'
+import { readOnlyQuery, startPostgres, startProjections, type Connection } from '@instar/projections'
+import { digests, temporaryFolder, withClient } from './database.ts'
+import { idOf, longHistory, lineStarted, records, sha, smallHistory, T0, turn } from './history.ts'
+
+const project = async (log: ReturnType<typeof openMemoryLog>, connection: Connection, batch?: number): Promise<void> => {
+  const projections = startProjections({ log, connection, batch })
+  await projections.caughtUp()
+  await projections.stop()
+}
+
+test('the rows of a small history', { timeout: 60_000 }, async (t) => {
+  using folder = temporaryFolder()
+  const postgres = await startPostgres({ folder: folder.path })
+  t.after(() => postgres.stop())
+  const { a1, a2, b1, b2, s1, s2, update1, update3, events } = smallHistory()
+  const log = openMemoryLog()
+  await log.append(records(events))
+  await project(log, postgres.owner)
+  const rows = (sql: string) => readOnlyQuery(postgres.reader, sql)
+
+  await t.test('turns, with the next state of each', async () => {
+    assert.deepEqual(await rows('select turn_id, session_id, version, dialect, kind, label_source, status, trainable, reason, next_turn_id, prompt_tokens, completion_tokens, started_at, finished_at from turns order by started_at'), [
+      { turn_id: a1.turn, session_id: 'sa', version: 0, dialect: 'chat', kind: 'main', label_source: 'header', status: 'complete', trainable: true, reason: null, next_turn_id: a2.turn, prompt_tokens: 3, completion_tokens: 2, started_at: '2026-01-01T00:00:00.000Z', finished_at: '2026-01-01T00:00:00.120Z' },
+      { turn_id: a2.turn, session_id: 'sa', version: 0, dialect: 'chat', kind: 'main', label_source: 'header', status: 'complete', trainable: true, reason: null, next_turn_id: null, prompt_tokens: 3, completion_tokens: 2, started_at: '2026-01-01T00:00:05.000Z', finished_at: '2026-01-01T00:00:05.120Z' },
+      { turn_id: b1.turn, session_id: 'sb', version: 1, dialect: 'chat', kind: 'main', label_source: 'header', status: 'complete', trainable: true, reason: null, next_turn_id: null, prompt_tokens: 3, completion_tokens: 2, started_at: '2026-01-01T00:00:06.000Z', finished_at: '2026-01-01T00:00:06.240Z' },
+      { turn_id: b2.turn, session_id: 'sb', version: 1, dialect: 'chat', kind: 'side', label_source: 'header', status: 'aborted', trainable: false, reason: 'side turn', next_turn_id: null, prompt_tokens: 3, completion_tokens: 2, started_at: '2026-01-01T00:00:07.000Z', finished_at: '2026-01-01T00:00:07.120Z' },
+    ])
+    assert.deepEqual(await rows('select turn_id, next_state, follows_turn_id, ttft_ms, finish from turns order by started_at'), [
+      { turn_id: a1.turn, next_state: 'turn', follows_turn_id: null, ttft_ms: 20, finish: 'stop' },
+      { turn_id: a2.turn, next_state: 'open', follows_turn_id: a1.turn, ttft_ms: 20, finish: 'stop' },
+      { turn_id: b1.turn, next_state: 'none', follows_turn_id: null, ttft_ms: 40, finish: 'stop' },
+      { turn_id: b2.turn, next_state: 'open', follows_turn_id: null, ttft_ms: 20, finish: 'client_gone' },
+    ])
+  })
+  await t.test('sessions and feedback', async () => {
+    assert.deepEqual(await rows('select session_id, subject, first_turn_id from sessions order by 1'), [
+      { session_id: 'sa', subject: 'subject-sa', first_turn_id: a1.turn }, { session_id: 'sb', subject: 'subject-sb', first_turn_id: b1.turn },
+    ])
+    assert.deepEqual(await rows('select feedback_id, turn_id, value from feedback'), [{ feedback_id: 'f1', turn_id: a2.turn, value: 1 }])
+    assert.deepEqual(await rows('select session_id, turns, side_turns, scored, reward from session_metrics order by 1'), [
+      { session_id: 'sa', turns: 2, side_turns: 0, scored: 2, reward: 0 }, { session_id: 'sb', turns: 1, side_turns: 1, scored: 0, reward: null },
+    ])
+  })
+  await t.test('one row per turn and revision; a branch has its own', async () => {
+    assert.deepEqual(await rows('select turn_id, revision, reward, judge, hint, reason from scores order by at, revision'), [
+      { turn_id: a1.turn, revision: 0, reward: -1, judge: 'signals', hint: 'Answer in one plain paragraph.\ufffd', reason: null },
+      { turn_id: a2.turn, revision: 0, reward: 0.5, judge: 'signals', hint: null, reason: null },
+      { turn_id: a2.turn, revision: 1, reward: 1, judge: 'feedback', hint: null, reason: null },
+      { turn_id: b1.turn, revision: 0, reward: null, judge: null, hint: null, reason: 'judge abstained' },
+    ])
+    assert.deepEqual(await rows('select turn_id, revision, reward from all_scores where policy = \'policy~again\''), [{ turn_id: a1.turn, revision: 0, reward: 0.25 }])
+  })
+  await t.test('updates and what came of them', async () => {
+    assert.deepEqual(await rows('select number, status, version, items, dropped, mean_reward, reason from updates order by number'), [
+      { number: 1, status: 'accepted', version: 1, items: 2, dropped: 1, mean_reward: -0.25, reason: null },
+      { number: 2, status: 'failed', version: null, items: 0, dropped: 0, mean_reward: null, reason: 'no signal' },
+      { number: 3, status: 'accepted', version: 2, items: 0, dropped: 0, mean_reward: null, reason: null },
+    ])
+    assert.deepEqual(await rows('select turn_id, reason from all_batch_turns where not used'), [{ turn_id: b2.turn, reason: 'side turn' }])
+  })
+  await t.test('versions, the turns behind them, the head', async () => {
+    assert.deepEqual(await rows('select version, parent, sha256, status from versions order by version'), [
+      { version: 0, parent: null, sha256: sha('base'), status: 'superseded' },
+      { version: 1, parent: 0, sha256: update1.adapter, status: 'serving' },
+      { version: 2, parent: 1, sha256: update3.adapter, status: 'rolled_back' },
+    ])
+    assert.deepEqual(await rows('select policy, version, status from all_lineage where policy <> \'policy\''), [{ policy: 'policy~again', version: 0, status: 'replayed' }])
+    assert.deepEqual(await rows('select version, turn_id, score_id from version_turns order by reward'), [{ version: 1, turn_id: a1.turn, score_id: idOf(s1) }, { version: 1, turn_id: a2.turn, score_id: idOf(s2) }])
+    assert.deepEqual(await rows('select seq, from_version, to_version, froze, until from head_moves order by seq'), [
+      { seq: 0, from_version: null, to_version: 0, froze: false, until: '2026-01-01T00:00:10.501Z' },
+      { seq: 1, from_version: 0, to_version: 1, froze: false, until: '2026-01-01T00:00:20.000Z' },
+      { seq: 2, from_version: 1, to_version: 2, froze: false, until: '2026-01-01T00:00:30.000Z' },
+      { seq: 3, from_version: 2, to_version: 1, froze: true, until: null },
+    ])
+    assert.deepEqual(await rows('select frozen, request from all_freezes'), [{ frozen: false, request: 'thaw-1' }])
+  })
+  await t.test('version_metrics', async () => {
+    const [base, first, second] = await rows('select * from version_metrics order by version')
+    assert.partialDeepStrictEqual(base, { version: 0, turns: 2, sessions: 1, scored: 2, skipped: 0, feedback: 1, reward: 0, latency_p50_ms: 120, ttft_p99_ms: 20, head_seconds: 10.501, trained_turns: null })
+    // Two scores, -1 and 1: s = √2, half the interval is 1.96·√2/√2.
+    assert.ok(Math.abs((base?.['reward_high'] as number) - 1.96) < 1e-12 && Math.abs((base?.['reward_low'] as number) + 1.96) < 1e-12)
+    assert.partialDeepStrictEqual(first, { version: 1, parent: 0, status: 'serving', turns: 1, side_turns: 1, aborted: 1, scored: 0, skipped: 1, reward: null, reward_low: null, trained_turns: 2, trained_reward: -0.25, kl_parent: 0.01, kl_base: 0.02, loss: 0.5, policy_loss: 0.25, kl_loss: 0.125, grad_norm: 1, head_to: null })
+    assert.partialDeepStrictEqual(second, { version: 2, turns: 0, reward: null, head_from: '2026-01-01T00:00:20.000Z', head_to: '2026-01-01T00:00:30.000Z', head_seconds: 10 })
+  })
+  await t.test('what does not count is in `ignored`, and nowhere else', async () => {
+    assert.deepEqual(await rows('select topic, key, type, why from ignored order by topic, type, why'), [
+      { topic: 'scores', key: 'policy', type: 'TurnScored', why: 'outranked' },
+      { topic: 'turns', key: 'sa', type: 'FeedbackGiven', why: 'unknown_turn' },
+      { topic: 'turns', key: 'sb', type: 'SessionClosed', why: 'not_open' },
+      { topic: 'turns', key: 'sa', type: 'TurnCaptured', why: 'repeat' },
+      { topic: 'weights', key: 'policy', type: 'VersionPublished', why: 'stale' },
+    ])
+  })
+  await t.test('no words of a person', async () => {
+    await withClient(postgres.owner, async (client) => {
+      const { rows: tables } = await client.query<{ table_name: string }>('select table_name from information_schema.tables where table_schema = \'public\' and table_type = \'BASE TABLE\'')
+      for (const { table_name } of tables) {
+        const { rows: found } = await client.query(`select 1 from "${table_name}" t where t::text like '%private words%' or t::text like '%Hello.%'`)
+        assert.equal(found.length, 0, table_name)
+      }
+    })
+  })
+})
+
+test('a deleted folder comes back with identical rows, in any batches, resumed anywhere', { timeout: 120_000 }, async () => {
+  using first = temporaryFolder()
+  const log = openMemoryLog()
+  const all = records([...longHistory(400), ...smallHistory().events.slice(0, 9)])
+  const folder = join(first.path, 'postgres')
+  let postgres = await startPostgres({ folder })
+  // In four starts, each of which finds what the last one left, with the smallest batches.
+  for (let i = 0; i < 4; i++) {
+    await log.append(all.slice(i * 400, i === 3 ? undefined : (i + 1) * 400))
+    await project(log, postgres.owner, [1, 7, 64, 500][i])
+  }
+  const grown = await digests(postgres.owner)
+  assert.match(grown['turns'] ?? '', /^404 rows /)
+  await postgres.stop()
+  rmSync(folder, { recursive: true })
+  postgres = await startPostgres({ folder })
+  await project(log, postgres.owner)
+  const rebuilt = await digests(postgres.owner)
+  await postgres.stop()
+  assert.deepEqual(rebuilt, grown)
+})
+
+test('another id at an offset means another log: everything is filled anew', { timeout: 60_000 }, async (t) => {
+  using folder = temporaryFolder()
+  const postgres = await startPostgres({ folder: folder.path })
+  t.after(() => postgres.stop())
+  const one = openMemoryLog()
+  await one.append(records([lineStarted(), ...['x', 'y', 'z'].map((name) => turn({ session: 'same', name, says: name }))]))
+  await project(one, postgres.owner)
+  const other = openMemoryLog()
+  await other.append(records([lineStarted(), ...['p', 'q', 'r', 's'].map((name) => turn({ session: 'same', name, says: name, at: T0 + 1 }))]))
+  await project(other, postgres.owner)
+  assert.deepEqual((await readOnlyQuery(postgres.reader, 'select turn_id from turns order by 1')).length, 4)
+  assert.deepEqual(await readOnlyQuery(postgres.reader, `select turn_id from turns where started_at = '2026-01-01 00:00:00Z'`), [])
+  const shorter = openMemoryLog()
+  await shorter.append(records([lineStarted()]))
+  await project(shorter, postgres.owner)
+  assert.deepEqual(await readOnlyQuery(postgres.reader, 'select count(*) as n from turns'), [{ n: 0 }])
+})
