@@ -1,0 +1,139 @@
+/** The gateway on its ports: HTTP in front, the log and the engine behind. */
+import { InstarError, initialWeights, weightLine } from '@instar/events'
+import { createTurnReader, type EventLog } from '@instar/log'
+import { adapterFromWeights, type Adapter, type Model, type ServingEngine } from '@instar/policy'
+import { parseAnswer } from '@instar/policy/chat/answer'
+import type { FastifyInstance } from 'fastify'
+import type { AddressInfo } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { GatewayConfig } from './config.ts'
+import { versionOf } from './core/chat-request.ts'
+import { checkBind } from './core/guard.ts'
+import { modelCard, modelList, statusOf } from './core/report.ts'
+import { initialIndex } from './core/session-index.ts'
+import { Capture } from './shell/capture.ts'
+import { Cut } from './shell/candidate.ts'
+import { answerChat, type ChatPorts } from './shell/chat.ts'
+import { runCommand } from './shell/commands.ts'
+import { giveFeedback } from './shell/feedback.ts'
+import { createServer } from './shell/http.ts'
+import { Pool } from './shell/pool.ts'
+import { Running } from './shell/running.ts'
+import { startTail, type Tail } from './shell/tail.ts'
+
+export * from './config.ts'
+
+export type GatewayPorts = {
+  log: EventLog
+  engine: ServingEngine
+  model: Model
+  now: () => number
+  random: (bytes: number) => Uint8Array
+  /** A branch's last version through the publisher's gate. */
+  promote?: (branch: string) => Promise<unknown>
+  replay?: (options: Readonly<Record<string, unknown>>) => Promise<unknown>
+  /** The adapter of the bytes on the log. Default: packages/policy's. */
+  toAdapter?: (weights: Uint8Array) => Adapter
+}
+
+export type Gateway = { start(): Promise<{ url: string }>; stop(): Promise<void> }
+
+/** What stands between the tags of a call, as the checkpoint's parser reads it. */
+const parseCalls = (block: string) => {
+  const { toolCalls } = parseAnswer(`<tool_call>${block}</tool_call>`)
+  return toolCalls.length > 0 ? toolCalls : null
+}
+
+export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gateway => {
+  const { log, engine, model, now, random } = ports
+  const { policy, tailWaitMs } = config
+  const index = initialIndex({ sessions: config.sessions, turns: config.turns })
+  const weights = initialWeights()
+  const ignoredWeights = new Map<string, number>()
+  const line = () => weightLine(weights, policy)
+  const pool = new Pool({ log, engine, line, now, toAdapter: ports.toAdapter ?? adapterFromWeights, keep: config.keepVersions })
+  const capture = new Capture({ log, now }, config.appendPatienceMs)
+  const reader = createTurnReader(log, (turn) => index.fold.turns.get(turn))
+  const running = new Running()
+  let tail: Tail | null = null
+  let server: FastifyInstance | null = null
+  let stopping = false
+
+  const followed = (): Tail => {
+    if (!tail) throw new InstarError('internal', 'the gateway was not started')
+    return tail
+  }
+
+  const chatPorts = (): ChatPorts => ({
+    index, tail: followed(), reader, model, engine, random, tailWaitMs, policy, capture, pool, now, parseCalls,
+    maxWaiting: config.maxWaiting, learning: config.learning, pingMs: config.pingMs, running,
+  })
+
+  const unready = (): { status: string; problem: unknown } | null => {
+    const ended = tail?.stopped()
+    if (stopping) return { status: 'stopping', problem: null }
+    if (ended) return { status: 'not following', problem: { topic: ended.topic, message: ended.error.message } }
+    return pool.serving() ? null : { status: 'starting', problem: pool.problem() }
+  }
+
+  const report = () => ({ config, model, engine, line: line(), pool, capture, index, ignoredWeights, running: running.size, bad: tail?.bad() ?? 0, unready: unready() })
+
+  const listen = async (): Promise<string> => {
+    server = createServer(config, {
+      chat: async (call) => {
+        if (stopping) throw new InstarError('stopping', 'The gateway is shutting down.')
+        return answerChat(chatPorts(), call)
+      },
+      feedback: (call) => giveFeedback({ index, tail: followed(), capture, now, random, tailWaitMs }, call),
+      models: () => modelList(report()),
+      model(id) {
+        const version = versionOf(id, policy)
+        const known = version === undefined ? null : modelCard(report(), version)
+        if (!known) throw new InstarError('model_not_found', `There is no model ${JSON.stringify(id.slice(0, 100))} here.`, { field: 'model' })
+        return known
+      },
+      unready,
+      ready: () => ({ status: pool.problem() ? 'degraded' : 'ready', version: pool.serving()?.version ?? null, head: line().head, problem: pool.problem() }),
+      status: () => statusOf(report()),
+      command: (name, call) => runCommand({ log, tail: followed(), pool, line, policy, now, random, adminWaitMs: config.adminWaitMs, promote: ports.promote, replay: ports.replay }, name, call),
+    }, random)
+    try {
+      await server.listen({ host: config.host, port: config.port })
+    } catch (cause) {
+      throw new InstarError('address_in_use', `The gateway cannot listen on ${config.host}:${config.port} (${(cause as NodeJS.ErrnoException).code ?? (cause as Error).message}).`, { port: config.port }, { cause })
+    }
+    const { address, port } = server.server.address() as AddressInfo
+    return `http://${address.includes(':') ? `[${address}]` : address}:${port}`
+  }
+
+  /** Running answers may end by themselves for a while, then they are cut and recorded as such. */
+  const drain = async (): Promise<void> => {
+    const grace = new AbortController()
+    await Promise.race([running.idle(), delay(config.stopGraceMs, undefined, { signal: grace.signal }).catch(() => undefined)])
+    grace.abort()
+    running.cut(new Cut('shutdown'))
+    await running.idle()
+  }
+
+  return {
+    async start() {
+      checkBind(config.host, config.keys.length, config.open)
+      tail = await startTail({ log, name: policy, index, weights, ignored: ignoredWeights, onWeights: () => pool.wake() })
+      try {
+        await tail.caughtUp()
+        await pool.ready()
+        return { url: await listen() }
+      } catch (error) {
+        await tail.stop()
+        throw error
+      }
+    },
+    async stop() {
+      stopping = true
+      await drain()
+      await server?.close()
+      await pool.stop()
+      await tail?.stop()
+    },
+  }
+}

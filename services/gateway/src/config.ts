@@ -1,0 +1,47 @@
+/** The gateway's settings, checked and frozen. Who reads the environment is main.ts or the CLI. */
+import { z } from 'zod'
+
+const key = z.object({
+  /** Public: it is on the log and in session ids. */
+  id: z.string().regex(/^[A-Za-z0-9-]{1,32}$/),
+  /** sha256 (hex) of the secret that the client sends. */
+  sha256: z.string().regex(/^[0-9a-f]{64}$/),
+  admin: z.boolean().default(false),
+})
+
+const schema = z.object({
+  host: z.string().default('127.0.0.1'),
+  port: z.int().min(0).max(65535).default(30000),
+  /** Listen beyond loopback without keys. */
+  open: z.boolean().default(false),
+  keys: z.array(key).default([]),
+  /** Names by which the gateway may be called besides loopback ones. */
+  allowedHosts: z.array(z.string().toLowerCase()).default([]),
+  policy: z.string().regex(/^[A-Za-z0-9._-]+$/).default('policy'),
+  bodyLimit: z.int().positive().default(32 * 1024 * 1024),
+  /** False: turns are captured, none is trained on. */
+  learning: z.boolean().default(true),
+  /** Adapters that stay loaded besides those in use. */
+  keepVersions: z.int().positive().default(4),
+  /** How long a request waits for the log's tail to bring the answer that it continues. */
+  tailWaitMs: z.number().nonnegative().default(1000),
+  /** How long an answer waits for the log before it is given up. */
+  appendPatienceMs: z.number().nonnegative().default(3000),
+  /** Sessions and turns that are remembered. */
+  sessions: z.int().positive().default(20_000),
+  turns: z.int().positive().default(200_000),
+  /** Requests that may wait for the engine. */
+  maxWaiting: z.int().nonnegative().default(256),
+  /** Silence in a stream after which a comment keeps the connection open. */
+  pingMs: z.number().positive().default(10_000),
+  /** How long running answers may go on when the gateway stops. */
+  stopGraceMs: z.number().nonnegative().default(3000),
+  /** How long an admin command waits until its result is served here. */
+  adminWaitMs: z.number().positive().default(15_000),
+  logLevel: z.enum(['silent', 'fatal', 'error', 'warn']).default('silent'),
+})
+
+export type GatewayConfig = Readonly<z.infer<typeof schema>>
+export type GatewaySettings = z.input<typeof schema>
+
+export const gatewayConfig = (settings: GatewaySettings = {}): GatewayConfig => Object.freeze(schema.parse(settings))

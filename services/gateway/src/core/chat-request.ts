@@ -1,0 +1,119 @@
+/** What a Chat Completions request asks for. Fields that mean nothing here are accepted and ignored. */
+import { InstarError } from '@instar/events'
+import { fieldsOf, flag, integer, isFields, number, text, wrong, type Fields } from './fields.ts'
+
+export type Message = { role: string; content: unknown; [key: string]: unknown }
+
+export type ChatRequest = {
+  model: string | null
+  messages: Message[]
+  tools: readonly unknown[]
+  /** False with `tool_choice: "none"`: markup of calls stays text. */
+  mayCall: boolean
+  stream: boolean
+  includeUsage: boolean
+  n: number
+  /** Null: the model's default. */
+  temperature: number | null
+  topP: number | null
+  topK: number | null
+  seed: number | null
+  maxTokens: number | null
+  stop: string[]
+  logprobs: boolean
+  topLogprobs: number
+  user: string | null
+  body: Fields
+}
+
+const ROLES = new Set(['system', 'developer', 'user', 'assistant', 'tool', 'function'])
+const MAX_CANDIDATES = 16
+const MAX_STOPS = 16
+const MAX_TOP_LOGPROBS = 20
+
+/** JSON of a body. Throws `bad_request`; the parser's message is not repeated, it quotes the body. */
+export const parseJson = (body: Uint8Array): Fields => {
+  let value: unknown
+  try {
+    value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body))
+  } catch (cause) {
+    throw new InstarError('bad_request', body.length === 0 ? 'The request has no body; send JSON.' : 'The request body is not valid JSON in UTF-8.', {}, { cause })
+  }
+  return fieldsOf(value, 'The request body')
+}
+
+export const chatRequest = (body: Fields): ChatRequest => ({
+  model: text(body, 'model'),
+  messages: messagesOf(body['messages']),
+  tools: toolsOf(body['tools']),
+  mayCall: body['tool_choice'] !== 'none',
+  stream: flag(body, 'stream'),
+  includeUsage: body['stream_options'] !== undefined && body['stream_options'] !== null && flag(fieldsOf(body['stream_options'], 'stream_options'), 'include_usage'),
+  n: integer(body, 'n', 1, MAX_CANDIDATES) ?? 1,
+  temperature: number(body, 'temperature', 0, 2),
+  topP: topP(body),
+  topK: integer(body, 'top_k', -1, Number.MAX_SAFE_INTEGER),
+  seed: integer(body, 'seed', Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER),
+  maxTokens: integer(body, 'max_completion_tokens', 1, Number.MAX_SAFE_INTEGER) ?? integer(body, 'max_tokens', 1, Number.MAX_SAFE_INTEGER),
+  stop: stopOf(body['stop']),
+  logprobs: flag(body, 'logprobs'),
+  topLogprobs: integer(body, 'top_logprobs', 0, MAX_TOP_LOGPROBS) ?? 0,
+  user: text(body, 'user'),
+  body,
+})
+
+const topP = (body: Fields): number | null => {
+  const value = number(body, 'top_p', 0, 1)
+  if (value === 0) throw wrong('top_p', 'above 0 and at most 1')
+  return value
+}
+
+const messagesOf = (value: unknown): Message[] => {
+  if (!Array.isArray(value)) throw wrong('messages', 'a list of messages')
+  if (value.length === 0) throw wrong('messages', 'a list of at least one message')
+  return value.map((message: unknown, i) => {
+    const where = `messages[${i}]`
+    const fields = fieldsOf(message, where)
+    const { role, content } = fields
+    if (typeof role !== 'string' || !ROLES.has(role)) throw wrong(`${where}.role`, `one of ${[...ROLES].join(', ')}`)
+    checkContent(content, `${where}.content`)
+    const calls = fields['tool_calls'] ?? null
+    if (calls !== null && (!Array.isArray(calls) || !calls.every(isFields))) throw wrong(`${where}.tool_calls`, 'a list of calls')
+    if (role === 'user' && (content === undefined || content === null)) throw wrong(`${where}.content`, 'a text or a list of parts')
+    // The ids of an answer come from the log alone.
+    const { token_ids: _, ...rest } = fields
+    return { ...rest, role: role === 'function' ? 'tool' : role, content: content ?? null }
+  })
+}
+
+const checkContent = (content: unknown, where: string): void => {
+  if (content === undefined || content === null || typeof content === 'string') return
+  if (!Array.isArray(content)) throw wrong(where, 'a text or a list of parts')
+  for (const [i, part] of content.entries()) {
+    if (!isFields(part)) throw wrong(`${where}[${i}]`, 'an object')
+    if (typeof part['text'] === 'string') continue
+    if (part['type'] === 'refusal') continue
+    throw new InstarError('bad_request', `${where}[${i}] is ${typeof part['type'] === 'string' ? `of type ${part['type'].slice(0, 40)}` : 'of no type'}; this model takes text only.`, { field: `${where}[${i}]` })
+  }
+}
+
+const toolsOf = (value: unknown): readonly unknown[] => {
+  if (value === undefined || value === null) return []
+  if (!Array.isArray(value) || !value.every(isFields)) throw wrong('tools', 'a list of objects')
+  return value
+}
+
+const stopOf = (value: unknown): string[] => {
+  if (value === undefined || value === null) return []
+  const list: unknown[] = Array.isArray(value) ? value : [value]
+  if (list.length > MAX_STOPS || !list.every((stop): stop is string => typeof stop === 'string' && stop !== '')) throw wrong('stop', `a text or a list of up to ${MAX_STOPS} texts, none of them empty`)
+  return list
+}
+
+/** `policy` → the head (null), `policy@17` → 17; undefined for another name. */
+export const versionOf = (model: string | null, policy: string): number | null | undefined => {
+  if (model === null || model === policy) return null
+  if (!model.startsWith(`${policy}@`)) return undefined
+  const digits = model.slice(policy.length + 1)
+  return /^\d{1,9}$/.test(digits) ? Number(digits) : undefined
+}

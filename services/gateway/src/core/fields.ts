@@ -1,0 +1,39 @@
+/** Typed reading of fields that a client sent. Null counts as absent; a wrong type is a `bad_request` naming the field. */
+import { InstarError } from '@instar/events'
+
+export type Fields = Readonly<Record<string, unknown>>
+
+export const isFields = (value: unknown): value is Fields => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+export const wrong = (field: string, should: string): InstarError => new InstarError('bad_request', `${field} must be ${should}.`, { field })
+
+export const fieldsOf = (value: unknown, where: string): Fields => {
+  if (!isFields(value)) throw wrong(where, 'an object')
+  return value
+}
+
+export const text = (fields: Fields, name: string): string | null => {
+  const value = fields[name] ?? null
+  if (value !== null && typeof value !== 'string') throw wrong(name, 'a string')
+  return value
+}
+
+export const flag = (fields: Fields, name: string): boolean => {
+  const value = fields[name] ?? false
+  if (typeof value !== 'boolean') throw wrong(name, 'true or false')
+  return value
+}
+
+export const number = (fields: Fields, name: string, min: number, max: number): number | null => {
+  const value = fields[name] ?? null
+  if (value === null) return null
+  if (typeof value !== 'number' || !(value >= min && value <= max)) throw wrong(name, `a number from ${min} to ${max}`)
+  return value
+}
+
+export const integer = (fields: Fields, name: string, min: number, max: number): number | null => {
+  const value = fields[name] ?? null
+  if (value === null) return null
+  if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < min || value > max) throw wrong(name, `a whole number${max === Number.MAX_SAFE_INTEGER ? ` of at least ${min}` : ` from ${min} to ${max}`}`)
+  return value
+}

@@ -1,0 +1,75 @@
+/** Which session a request says that it belongs to, and the names that sessions get. */
+import { contentText, derivedId, type LabelSource } from '@instar/events'
+import { isFields, type Fields } from './fields.ts'
+
+export type Headers = Readonly<Record<string, string | string[] | undefined>>
+
+/** One value of a header, trimmed; null if absent or empty. */
+export const header = (headers: Headers, name: string): string | null => {
+  const value = headers[name]
+  const first = (Array.isArray(value) ? value[0] : value)?.trim()
+  return first ? first : null
+}
+
+/** Headers by which agents name their session, the most specific first: a thread before the session it shares. */
+const AGENT_HEADERS = ['thread-id', 'session-id', 'session_id', 'x-session-affinity', 'x-litellm-session-id', 'helicone-session-id', 'x-conversation-id'] as const
+
+/** A cache key may be one per app: it names a session only where it looks like an id. */
+const LOOKS_LIKE_AN_ID = /[0-9a-f]{8}-[0-9a-f]{4}-|^(ses|sess|thread|conv|session)[_-]\w{6,}/i
+
+export type Label = { source: Extract<LabelSource, 'header' | 'agent'>; value: string }
+
+/** `segment`: the session of a URL that begins with /s/<session>. */
+export const labelOf = (headers: Headers, body: Fields, segment: string | null): Label | null => {
+  const ours = header(headers, 'x-session-id') ?? segment ?? header(headers, 'x-instar-session-id')
+  if (ours !== null) return { source: 'header', value: ours }
+  const claude = header(headers, 'x-claude-code-session-id')
+  if (claude !== null) {
+    const agent = header(headers, 'x-claude-code-agent-id')
+    return { source: 'agent', value: agent === null ? claude : `${claude}-${agent}` }
+  }
+  for (const name of AGENT_HEADERS) {
+    const value = header(headers, name)
+    if (value !== null) return { source: 'agent', value }
+  }
+  const metadata = isFields(body['metadata']) ? body['metadata'] : {}
+  for (const value of [body['session_id'], metadata['session_id'], idLike(body['prompt_cache_key'])]) {
+    if (typeof value === 'string' && value.trim() !== '') return { source: 'agent', value: value.trim() }
+  }
+  return null
+}
+
+const idLike = (value: unknown): unknown => (typeof value === 'string' && LOOKS_LIKE_AN_ID.test(value) ? value : null)
+
+/**
+ * The session of a label. Within a key's scope, so that one key cannot name another's session; an id that we
+ * gave out ourselves names itself. Key ids hold no underscore.
+ */
+export const sessionOfLabel = (key: string | null, value: string): string => {
+  const clean = /^[A-Za-z0-9_-]{1,96}$/.test(value) ? value : derivedId('label', Buffer.from(value).toString('base64')).slice(0, 32)
+  if (key === null) return clean
+  return clean.startsWith(`${key}_`) ? clean : `${key}_${clean}`
+}
+
+/** `random`: 32 hex digits. */
+export const newSession = (key: string | null, random: string): string => (key === null ? random : `${key}_${random}`)
+
+type Message = { role: string; content?: unknown }
+
+/**
+ * For a conversation whose answers nobody here gave: its beginning (system texts, the first words of the user
+ * and the first answer) names it, so that every gateway chooses the same name.
+ */
+export const fingerprintSession = (key: string | null, messages: readonly Message[]): string => {
+  const begins = [
+    messages.filter(({ role }) => role === 'system' || role === 'developer').map(({ content }) => contentText(content).trim()),
+    ...['user', 'assistant'].map((role) => contentText(messages.find((message) => message.role === role)?.content).trim()),
+  ]
+  return newSession(key, derivedId('fingerprint', key ?? '', JSON.stringify(begins)).slice(0, 32))
+}
+
+/** Whose words these are. */
+export const subjectOf = (user: string | null, key: string | null, session: string): string =>
+  user !== null && user !== '' ? derivedId('subject', 'user', key ?? '', Buffer.from(user).toString('base64'))
+    : key !== null ? derivedId('subject', 'key', key)
+      : derivedId('subject', 'session', session)

@@ -1,0 +1,69 @@
+/** What the gateway says of itself: the models it serves, its state. */
+import type { WeightLine } from '@instar/events'
+import { servedVersion, type Served } from './pool-plan.ts'
+
+/** Only what is read; the shell's parts fit it. */
+export type Known = {
+  config: { policy: string; keepVersions: number }
+  model: { name: string; sha256: string; contextLength: number }
+  engine: { capabilities(): { engine: string; fingerprint: string; maxBatch: number }; pending(): { running: number; waiting: number } }
+  line: WeightLine
+  pool: { serving(): Served | null; problem(): { version: number; message: string } | null; loadedAdapters(): string[] }
+  capture: { queue(): { pending: number; failed: number } }
+  index: { fold: { sessions: ReadonlyMap<string, unknown>; turns: ReadonlyMap<string, unknown> }; forgotten: ReadonlyMap<string, unknown>; ignored: ReadonlyMap<string, number> }
+  ignoredWeights: ReadonlyMap<string, number>
+  running: number
+  bad: number
+  unready: { status: string; problem: unknown } | null
+}
+
+type Card = { id: string; object: 'model'; created: number; owned_by: string; root: string; parent: string | null; max_model_len: number }
+
+/** `version` null: the head. Null for one that there is not. */
+export const modelCard = ({ config, model, line }: Known, version: number | null): Card | null => {
+  const served = servedVersion(line, version ?? line.head)
+  if (!served) return null
+  const state = line.versions.get(served.version)
+  const parent = state?.parent ?? null
+  return {
+    id: version === null ? config.policy : `${config.policy}@${version}`,
+    object: 'model',
+    created: Math.floor((state?.at ?? 0) / 1000),
+    owned_by: 'instar',
+    root: model.name,
+    parent: version === null ? `${config.policy}@${served.version}` : parent === null ? null : `${config.policy}@${parent}`,
+    max_model_len: model.contextLength,
+  }
+}
+
+export const modelList = (known: Known): { object: 'list'; data: Card[] } => {
+  const versions = known.line.started ? [...known.line.versions.keys()].sort((a, b) => b - a) : [0]
+  return { object: 'list', data: [null, ...versions].flatMap((version) => modelCard(known, version) ?? []) }
+}
+
+export const statusOf = (known: Known): Record<string, unknown> => {
+  const { config, model, engine, line, pool, capture, index } = known
+  const serving = pool.serving()
+  const loaded = new Set(pool.loadedAdapters())
+  const { engine: name, fingerprint, maxBatch } = engine.capabilities()
+  return {
+    status: known.unready?.status ?? (pool.problem() ? 'degraded' : 'ready'),
+    problem: known.unready?.problem ?? pool.problem(),
+    policy: config.policy,
+    model: { name: model.name, sha256: model.sha256, contextLength: model.contextLength },
+    engine: { name, fingerprint, maxBatch, ...engine.pending() },
+    started: line.started !== null,
+    head: line.head,
+    serving: serving?.version ?? null,
+    frozen: line.frozen,
+    versions: [...line.versions.keys()].sort((a, b) => a - b),
+    pool: {
+      keep: config.keepVersions,
+      loaded: [...line.versions.values()].filter(({ adapter }) => adapter === null || loaded.has(adapter)).map(({ version }) => version).sort((a, b) => a - b),
+    },
+    requests: { running: known.running },
+    log: { ...capture.queue(), unreadable: known.bad },
+    index: { sessions: index.fold.sessions.size, turns: index.fold.turns.size, forgotten: index.forgotten.size },
+    ignored: { turns: Object.fromEntries(index.ignored), weights: Object.fromEntries(known.ignoredWeights) },
+  }
+}

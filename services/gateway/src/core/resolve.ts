@@ -1,0 +1,140 @@
+/**
+ * The session of a request: what it says itself, else ids that we minted, else an earlier answer of ours,
+ * else a name of its own. Pure functions of the request and of what `turns` holds, so that every gateway that
+ * has read the same log chooses the same session.
+ */
+import { answerKey, contentText, findAnswer, lastAnswer, type AnswerKey, type LabelSource, type TurnState } from '@instar/events'
+import type { Message } from './chat-request.ts'
+import { isFields } from './fields.ts'
+import { fingerprintSession, sessionOfLabel, type Label } from './labels.ts'
+import { callMarks } from './minted.ts'
+import { keyOfSession, sessionState, turnsThatSaid, type SessionIndex } from './session-index.ts'
+
+export type Asked = {
+  key: string | null
+  label: Label | null
+  messages: readonly Message[]
+  /** The answers that the request holds, in order, with the place of each. */
+  answers: readonly { at: number; key: AnswerKey; length: number }[]
+  digest: string
+  /** The subject that the request's `user` field names; null without one. */
+  subject: string | null
+}
+
+export type Resolved = { session: string; source: LabelSource }
+export type Step =
+  | { do: 'found'; resolved: Resolved }
+  /** A session that is no longer in memory. */
+  | { do: 'restore'; session: string }
+  /** Several turns may be the one that it continues: `choose` needs the requests of these. */
+  | { do: 'compare'; candidates: TurnState[] }
+  | { do: 'unknown' }
+
+/** Candidates whose requests are looked at. */
+const COMPARED = 8
+/** An answer of so many characters is not given twice by chance. */
+const TELLING_LENGTH = 80
+
+export const answersOf = (messages: readonly Message[]): Asked['answers'] =>
+  messages.flatMap((message, at) => {
+    if (message.role !== 'assistant') return []
+    const key = lastAnswer([message, { role: 'user' }]).after ?? answerKey('', [])
+    return [{ at, key, length: contentText(message.content).trim().length }]
+  })
+
+/** `found` by label, minted id or answer, or what is missing for it. */
+export const locate = (index: SessionIndex, asked: Asked): Step => {
+  if (asked.label) {
+    const session = sessionOfLabel(asked.key, asked.label.value)
+    return index.forgotten.has(session) ? { do: 'restore', session } : { do: 'found', resolved: { session, source: asked.label.source } }
+  }
+  for (const mark of callMarks(asked.messages)) {
+    const session = index.byMark.get(mark.session)
+    if (session === undefined) continue
+    if (index.forgotten.has(session)) return { do: 'restore', session }
+    if (keyOfSession(index, session) === asked.key) return { do: 'found', resolved: { session, source: 'minted' } }
+  }
+  const candidates = candidatesOf(index, asked)
+  return candidates.length === 0 ? { do: 'unknown' } : { do: 'compare', candidates }
+}
+
+/** Whether what the request continues is here; if not, the end of the log may hold it. */
+export const settled = (index: SessionIndex, asked: Asked, step: Step): boolean => {
+  const last = asked.answers.at(-1)
+  if (!last) return true
+  if (step.do !== 'found') return step.do === 'compare'
+  const state = sessionState(index, step.resolved.session)
+  return state !== undefined && findAnswer(state, last.key) !== undefined
+}
+
+/** Turns of this key that gave the last answer; those whose earlier answers agree longest, the latest first. */
+const candidatesOf = (index: SessionIndex, asked: Asked): TurnState[] => {
+  const last = asked.answers.at(-1)
+  if (!last) return []
+  const turns = turnsThatSaid(index, last.key).filter((turn) => index.extras.get(turn.turn)?.key === asked.key)
+  const depth = new Map(turns.map((turn) => [turn, agreement(index, asked, turn)]))
+  const longest = Math.max(0, ...depth.values())
+  return turns.filter((turn) => depth.get(turn) === longest).sort(later).slice(0, COMPARED)
+}
+
+/** How many of the answers before the last one are those that the turn's own conversation holds. */
+const agreement = (index: SessionIndex, asked: Asked, turn: TurnState): number => {
+  let agreed = 0
+  let at: TurnState | undefined = turn
+  for (const { key } of asked.answers.toReversed().slice(1)) {
+    at = at?.follows ? index.fold.turns.get(at.follows) : undefined
+    if (!at || !sameAnswer(at.answer, key)) break
+    agreed += 1
+  }
+  return agreed
+}
+
+export const sameAnswer = (a: AnswerKey, b: AnswerKey): boolean => a.strict === b.strict || a.loose === b.loose
+
+/** Newest first, the same on every gateway. */
+const later = (a: TurnState, b: TurnState): number => b.at - a.at || (a.turn < b.turn ? 1 : -1)
+
+/**
+ * Of several turns that gave the answer, the one whose request the rest of this one repeats most; then the
+ * same person's; then one whose continuation was cut (this is it again); then one that nobody continued yet;
+ * then the latest. Null where nothing but a short answer agrees. `requests`: the candidates' messages.
+ */
+export const choose = (index: SessionIndex, asked: Asked, candidates: readonly TurnState[], requests: readonly (readonly unknown[])[]): Resolved | null => {
+  const last = asked.answers.at(-1)
+  if (!last) return null
+  const here = partsOf(asked.messages.slice(0, last.at))
+  const ranked = candidates.map((turn, i) => {
+    const shared = [...partsOf(requests[i] ?? [])].filter((part) => here.has(part)).length
+    return { turn, shared, rank: [shared, Number(turn.subject === asked.subject), Number(wasCut(index, asked, turn)), Number(turn.next === null && !turn.closed)] }
+  }).filter(({ turn, shared }) => shared > 0 || agreement(index, asked, turn) > 0 || last.length >= TELLING_LENGTH)
+  ranked.sort((a, b) => {
+    const at = a.rank.findIndex((value, i) => value !== b.rank[i])
+    return at < 0 ? later(a.turn, b.turn) : b.rank[at]! - a.rank[at]!
+  })
+  const best = ranked[0]
+  return best ? { session: best.turn.session, source: 'answer' } : null
+}
+
+/** What people and tools said, part by part: agents move and drop parts, they seldom rewrite them. */
+const partsOf = (messages: readonly unknown[]): Set<string> => {
+  const parts = new Set<string>()
+  for (const message of messages) {
+    if (!isFields(message) || message['role'] === 'system' || message['role'] === 'developer' || message['role'] === 'assistant') continue
+    const { content } = message
+    for (const part of Array.isArray(content) ? content : [content]) {
+      const said = contentText(typeof part === 'string' ? part : [part]).trim()
+      if (said !== '') parts.add(`${String(message['role'])}:${said}`)
+    }
+  }
+  return parts
+}
+
+const wasCut = (index: SessionIndex, asked: Asked, turn: TurnState): boolean => {
+  const state = sessionState(index, turn.session)
+  const groups = state?.digests.get(asked.digest)
+  return groups !== undefined && state!.turns.some((other) => groups.has(other.group) && other.status === 'aborted')
+}
+
+/** Without any trace of ours: a conversation that others began is named by its beginning, a new one at random. */
+export const nameUnknown = (asked: Asked, fresh: string): Resolved =>
+  ({ session: asked.answers.length === 0 ? fresh : fingerprintSession(asked.key, asked.messages), source: 'fingerprint' })

@@ -1,0 +1,140 @@
+/**
+ * What a gateway remembers of `turns`: the shared fold, and over it our answers across sessions. Bounded: the
+ * sessions that were touched longest ago are forgotten; of a forgotten one only its first position stays, so
+ * that it can be read again from the log.
+ */
+import { COUNTED, foldTurns, initialTurns, type AnswerKey, type Logged, type Outcome, type SessionState, type TurnsEvent, type TurnState, type TurnsState } from '@instar/events'
+import { sessionMark } from './minted.ts'
+
+export type TurnExtra = {
+  /** The key that asked. */
+  key: string | null
+  /** How many references in a row lead to full copies. */
+  bodyDepth: number
+  idsDepth: number
+  /** Whether its request brought tools; null: not known without its body. */
+  tools: boolean | null
+}
+
+export type Limits = { sessions: number; turns: number }
+export type Place = { partition: number; offset: number }
+
+export type SessionIndex = {
+  limits: Limits
+  fold: TurnsState
+  extras: Map<string, TurnExtra>
+  /** Answer key → turns that gave it, oldest first. */
+  byStrict: Map<string, string[]>
+  byLoose: Map<string, string[]>
+  /** A session's 60 bits → the session; forgotten ones too. */
+  byMark: Map<string, string>
+  /** Sessions in the order in which they were touched. */
+  recent: Map<string, Place>
+  forgotten: Map<string, Place>
+  /** Records that did not count, by reason. */
+  ignored: Map<string, number>
+}
+
+/** Of an answer that many turns gave, this many are remembered. */
+const SAME_ANSWER = 256
+const FORGOTTEN_PER_SESSION = 20
+
+export const initialIndex = (limits: Limits): SessionIndex => ({
+  limits, fold: initialTurns(), extras: new Map(), byStrict: new Map(), byLoose: new Map(), byMark: new Map(), recent: new Map(), forgotten: new Map(), ignored: new Map(),
+})
+
+/** A record of `turns` as it comes back in log order. One of a forgotten session waits for `restore`. */
+export const evolveIndex = (index: SessionIndex, logged: Logged<TurnsEvent>): Outcome => {
+  if (index.forgotten.has(logged.key)) return COUNTED
+  const outcome = fold(index, logged)
+  if (!outcome.counted) index.ignored.set(outcome.why, (index.ignored.get(outcome.why) ?? 0) + 1)
+  shrink(index)
+  return outcome
+}
+
+/** All records of a forgotten session, in order. */
+export const restore = (index: SessionIndex, session: string, records: readonly Logged<TurnsEvent>[]): void => {
+  if (!index.forgotten.delete(session)) return
+  for (const logged of records) fold(index, logged)
+}
+
+export const touch = (index: SessionIndex, session: string): void => {
+  const place = index.recent.get(session)
+  if (!place) return
+  index.recent.delete(session)
+  index.recent.set(session, place)
+}
+
+const fold = (index: SessionIndex, logged: Logged<TurnsEvent>): Outcome => {
+  const { event } = logged
+  const outcome = foldTurns(index.fold, logged)
+  if (!outcome.counted) return outcome
+  const { session } = event
+  if (index.recent.has(session)) touch(index, session)
+  else {
+    index.recent.set(session, { partition: logged.partition, offset: logged.offset })
+    index.byMark.set(sessionMark(session), session)
+  }
+  if (event.type !== 'TurnCaptured' && event.type !== 'TurnAborted') return outcome
+  const before = (turn: string | null) => (turn === null ? undefined : index.extras.get(turn))
+  index.extras.set(event.turn, {
+    key: event.key,
+    bodyDepth: event.body.from === null ? 0 : 1 + (before(event.body.from)?.bodyDepth ?? 0),
+    idsDepth: event.prompt.from === null ? 0 : 1 + (before(event.prompt.from)?.idsDepth ?? 0),
+    tools: null,
+  })
+  if (event.text.bytes.length > 0 || event.toolCallIds.length > 0) {
+    remember(index.byStrict, event.answer.strict, event.turn)
+    remember(index.byLoose, event.answer.loose, event.turn)
+  }
+  return outcome
+}
+
+const remember = (map: Map<string, string[]>, key: string, turn: string): void => {
+  const turns = map.get(key)
+  if (!turns) map.set(key, [turn])
+  else if (turns.push(turn) > SAME_ANSWER) turns.shift()
+}
+
+const forgetAnswer = (map: Map<string, string[]>, key: string, turn: string): void => {
+  const left = map.get(key)?.filter((other) => other !== turn)
+  if (!left) return
+  if (left.length > 0) map.set(key, left)
+  else map.delete(key)
+}
+
+const shrink = (index: SessionIndex): void => {
+  const { limits, recent, fold: state } = index
+  while (recent.size > 1 && (recent.size > limits.sessions || state.turns.size > limits.turns)) forget(index, recent.keys().next().value!)
+  while (index.forgotten.size > limits.sessions * FORGOTTEN_PER_SESSION) {
+    const oldest = index.forgotten.keys().next().value!
+    index.forgotten.delete(oldest)
+    index.byMark.delete(sessionMark(oldest))
+  }
+}
+
+const forget = (index: SessionIndex, session: string): void => {
+  for (const turn of index.fold.sessions.get(session)?.turns ?? []) {
+    index.fold.turns.delete(turn.turn)
+    index.fold.open.delete(turn.turn)
+    for (const { id } of turn.feedback) index.fold.feedback.delete(id)
+    index.extras.delete(turn.turn)
+    forgetAnswer(index.byStrict, turn.answer.strict, turn.turn)
+    forgetAnswer(index.byLoose, turn.answer.loose, turn.turn)
+  }
+  index.fold.sessions.delete(session)
+  index.forgotten.set(session, index.recent.get(session)!)
+  index.recent.delete(session)
+}
+
+/** Turns of any session that gave this answer, oldest first: by the strict key, else by the loose one. */
+export const turnsThatSaid = (index: SessionIndex, answer: AnswerKey): TurnState[] =>
+  (index.byStrict.get(answer.strict) ?? index.byLoose.get(answer.loose) ?? []).flatMap((turn) => index.fold.turns.get(turn) ?? [])
+
+export const sessionState = (index: SessionIndex, session: string): SessionState | undefined => index.fold.sessions.get(session)
+
+/** The key whose session it is; undefined if the session has no turn here. */
+export const keyOfSession = (index: SessionIndex, session: string): string | null | undefined => {
+  const first = index.fold.sessions.get(session)?.turns[0]
+  return first && index.extras.get(first.turn)?.key
+}

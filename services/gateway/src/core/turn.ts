@@ -1,0 +1,72 @@
+/** The record of a turn: what is known at admission, and what came of it. */
+import { canonicalJson, contentSha, written, type RecordedSampling, type StoredBody, type StoredIds, type TurnAborted, type TurnCaptured, type TurnFacts, type TurnKind, type TurnState } from '@instar/events'
+import type { Said } from './answer.ts'
+import type { ChatRequest } from './chat-request.ts'
+import { header, type Headers } from './labels.ts'
+
+/** All of a turn's facts that do not depend on the answer; candidates of one request share them. */
+export type Admitted = Omit<TurnFacts, 'turn' | 'candidate' | 'sampling' | 'ids' | 'logprobs' | 'text' | 'toolCallIds' | 'answer' | 'trainable' | 'reason' | 'firstTokenAt' | 'finishedAt'>
+
+export type Candidate = { turn: string; candidate: number; sampling: RecordedSampling }
+export type Times = { firstTokenAt: number; finishedAt: number }
+
+/** Attempts at one thing have one digest: what is asked, whatever the sampling. */
+export const digestOf = (request: Pick<ChatRequest, 'messages' | 'tools'>): string =>
+  contentSha(Buffer.from(canonicalJson({ messages: request.messages, tools: request.tools })))
+
+/** Request classes by which agents mark what is not part of the conversation. */
+const SIDE_CLASSES = new Set(['side', 'auxiliary', 'compaction', 'title', 'summary'])
+
+/**
+ * Marked by a header, or without tools in a session whose last main turn had them (titles, summaries).
+ * `toolsBefore`: null where there is no main turn yet.
+ */
+export const kindOf = (headers: Headers, tools: boolean, toolsBefore: boolean | null): TurnKind => {
+  const marked = header(headers, 'x-instar-turn-kind') ?? header(headers, 'x-turn-type') ?? header(headers, 'x-claude-code-request-class')
+  if (marked === 'main') return 'main'
+  if (marked !== null && SIDE_CLASSES.has(marked.toLowerCase())) return 'side'
+  return toolsBefore === true && !tools ? 'side' : 'main'
+}
+
+export const lastMain = (turns: readonly TurnState[]): TurnState | undefined => turns.findLast((turn) => turn.kind === 'main')
+
+/** `x-instar-no-train` with any value but 0 or false. */
+export const optedOut = (headers: Headers): boolean => {
+  const value = header(headers, 'x-instar-no-train')
+  return value !== null && value !== '0' && value.toLowerCase() !== 'false'
+}
+
+/** Why a turn is not trained on; null if it may be. */
+export const whyNotTrainable = (turn: { kind: TurnKind; tokens: 'exact' | 'none'; temperature: number; optedOut: boolean; learning: boolean; text: string }): string | null =>
+  turn.optedOut ? 'opted_out'
+    : !turn.learning ? 'off'
+      : turn.kind === 'side' ? 'side'
+        : turn.tokens === 'none' ? 'no_tokens'
+          : turn.temperature === 0 ? 'greedy'
+            : turn.text.trim() === '' ? 'empty'
+              : null
+
+export type Outcome = { said: Said; toolCallIds: string[]; reason: string | null } & Times
+
+const facts = (admitted: Admitted, candidate: Candidate, outcome: Outcome): TurnFacts => ({
+  ...admitted,
+  ...candidate,
+  ids: admitted.tokens === 'exact' ? outcome.said.ids : [],
+  logprobs: admitted.tokens === 'exact' ? outcome.said.logprobs : [],
+  text: written(outcome.said.text),
+  toolCallIds: outcome.toolCallIds,
+  answer: outcome.said.answer,
+  trainable: outcome.reason === null,
+  reason: outcome.reason,
+  firstTokenAt: outcome.firstTokenAt,
+  finishedAt: outcome.finishedAt,
+})
+
+export const captured = (admitted: Admitted, candidate: Candidate, outcome: Outcome, finish: TurnCaptured['finish']): TurnCaptured =>
+  ({ type: 'TurnCaptured', finish, ...facts(admitted, candidate, outcome) })
+
+/** An answer that was cut is never trained on. */
+export const aborted = (admitted: Admitted, candidate: Candidate, outcome: Omit<Outcome, 'reason'>, why: TurnAborted['why']): TurnAborted =>
+  ({ type: 'TurnAborted', why, ...facts(admitted, candidate, { ...outcome, reason: 'aborted' }) })
+
+export type Stored = { body: StoredBody; prompt: StoredIds }

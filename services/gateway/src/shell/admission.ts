@@ -1,0 +1,138 @@
+/** From a request to everything that has to be known before the first token: session, history, prompt, storage. */
+import { InstarError, lastAnswer, MAX_DEPTH, storeBody, storeIds, type Earlier, type TurnState } from '@instar/events'
+import type { TurnReader } from '@instar/log'
+import type { Model, ServingEngine } from '@instar/policy'
+import type { ChatRequest } from '../core/chat-request.ts'
+import { contextLengthExceeded } from '../core/chat-response.ts'
+import { isFields } from '../core/fields.ts'
+import { extendsIds, recognise, withSampledIds } from '../core/history.ts'
+import { labelOf, newSession, subjectOf, type Headers } from '../core/labels.ts'
+import { answersOf, type Asked, type Resolved } from '../core/resolve.ts'
+import { sessionState, type SessionIndex } from '../core/session-index.ts'
+import { digestOf, kindOf, lastMain, type Admitted } from '../core/turn.ts'
+import { resolveSession } from './sessions.ts'
+import type { Tail } from './tail.ts'
+
+export type AdmissionPorts = {
+  index: SessionIndex
+  tail: Tail
+  reader: TurnReader
+  model: Model
+  engine: ServingEngine
+  random: (bytes: number) => Uint8Array
+  tailWaitMs: number
+  policy: string
+}
+
+export type Incoming = { request: ChatRequest; raw: Uint8Array; headers: Headers; key: string | null; segment: string | null; at: number }
+
+export type Admission = {
+  /** Version and adapter are the lease's, added by the caller. */
+  facts: Omit<Admitted, 'version' | 'adapter'>
+  prompt: number[]
+  /** What has to be on the log before the turn: the part of the body that is too long for a record. */
+  blob: Uint8Array | null
+  /** The prompt ends inside an open `<think>`. */
+  insideReasoning: boolean
+}
+
+export const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex')
+
+export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<Admission> => {
+  const { index, model } = ports
+  const { request, raw, headers, key, at } = incoming
+  const answers = answersOf(request.messages)
+  const digest = digestOf(request)
+  const asked: Asked = {
+    key, messages: request.messages, answers, digest, label: labelOf(headers, request.body, incoming.segment),
+    subject: request.user === null ? null : subjectOf(request.user, key, ''),
+  }
+  const resolved: Resolved = await resolveSession(ports, asked, newSession(key, hex(ports.random(16))))
+  const state = sessionState(index, resolved.session)
+  const turns = recognise(state, answers)
+  const { prompt, followed, offPrefix } = await renderPrompt(ports, request, answers, turns)
+  if (prompt.length >= model.contextLength) throw contextLengthExceeded(prompt.length, model.contextLength)
+
+  const base = followed ?? state?.turns.at(-1) ?? null
+  const body = storeBody(raw, base && await earlierBody(ports, base))
+  const ids = storeIds(prompt, base && await earlierIds(ports, base))
+  const capabilities = ports.engine.capabilities()
+  return {
+    prompt,
+    insideReasoning: model.decode(prompt.slice(-8)).trimEnd().endsWith('<think>'),
+    blob: body.stored.blob === null ? null : body.middle,
+    facts: {
+      session: resolved.session,
+      policy: ports.policy,
+      group: hex(ports.random(16)),
+      candidates: request.n,
+      dialect: 'chat',
+      kind: kindOf(headers, request.tools.length > 0, await hadTools(ports, state?.turns ?? [])),
+      labelSource: resolved.source,
+      subject: subjectOf(request.user, key, resolved.session),
+      key,
+      digest,
+      body: body.stored,
+      ...lastAnswer(request.messages),
+      prompt: ids.stored,
+      tokens: capabilities.tokenExact && capabilities.logprobs ? 'exact' : 'none',
+      offPrefix,
+      engine: capabilities.fingerprint,
+      at,
+    },
+  }
+}
+
+type Rendered = { prompt: number[]; followed: TurnState | undefined; offPrefix: boolean }
+
+/** The prompt with our answers as they were sampled, and whether it goes on where the last of them ended. */
+const renderPrompt = async (ports: AdmissionPorts, request: ChatRequest, answers: Asked['answers'], turns: readonly (TurnState | undefined)[]): Promise<Rendered> => {
+  const sampled = new Map<number, readonly number[]>()
+  await Promise.all(turns.map(async (turn, i) => {
+    if (!turn) return
+    const record = await ports.reader.record(turn.turn)
+    if (record.tokens === 'exact' && record.ids.length > 0) sampled.set(answers[i]!.at, record.ids)
+  }))
+  const prompt = ports.model.promptIds(withSampledIds(request.messages, sampled), { tools: request.tools })
+  const followed = turns.at(-1)
+  if (!followed) return { prompt, followed, offPrefix: answers.length > 0 }
+  const earlier = await earlierIds(ports, followed)
+  return { prompt, followed, offPrefix: earlier === null || !extendsIds(prompt, earlier.content) }
+}
+
+/** What cannot be read back is not leaned on: the turn is then stored in full. */
+const readable = async <T>(read: () => Promise<T>): Promise<T | null> => {
+  try {
+    return await read()
+  } catch (error) {
+    if (error instanceof InstarError) return null
+    throw error
+  }
+}
+
+const earlierBody = async ({ index, reader }: AdmissionPorts, { turn }: TurnState): Promise<Earlier<Uint8Array> | null> => {
+  const depth = index.extras.get(turn)?.bodyDepth ?? MAX_DEPTH
+  return readable(async () => ({ turn, depth, content: await reader.body(turn) }))
+}
+
+const earlierIds = async ({ index, reader }: AdmissionPorts, { turn }: TurnState): Promise<Earlier<readonly number[]> | null> => {
+  const depth = index.extras.get(turn)?.idsDepth ?? MAX_DEPTH
+  return readable(async () => ({ turn, depth, content: [...await reader.promptIds(turn), ...(await reader.record(turn)).ids] }))
+}
+
+/** Whether the session's last main turn brought tools; null without one. */
+const hadTools = async ({ index, reader }: AdmissionPorts, turns: readonly TurnState[]): Promise<boolean | null> => {
+  const turn = lastMain(turns)?.turn
+  const extra = turn === undefined ? undefined : index.extras.get(turn)
+  if (turn === undefined || !extra) return null
+  extra.tools ??= await readable(async () => bringsTools(await reader.body(turn)))
+  return extra.tools
+}
+
+const bringsTools = (body: Uint8Array): boolean => {
+  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
+  // In JSON a quote inside a text is escaped, so that this finds fields only.
+  if (!bytes.includes('"tools"')) return false
+  const parsed: unknown = JSON.parse(bytes.toString('utf8'))
+  return isFields(parsed) && Array.isArray(parsed['tools']) && parsed['tools'].length > 0
+}

@@ -1,0 +1,113 @@
+/**
+ * One candidate of a request from its first token to its record. Tokens go out as they come, but the last
+ * piece of content waits until the turn is on the log: what a client has received in full is captured.
+ */
+import { InstarError, type TurnAborted, type TurnCaptured } from '@instar/events'
+import type { GeneratedPiece, GenerateRequest, ServingEngine } from '@instar/policy'
+import { Answer, type Said, type Token } from '../core/answer.ts'
+import type { Call, Piece } from '../core/answer-parser.ts'
+import { mintCallId } from '../core/minted.ts'
+import { aborted, captured, whyNotTrainable, type Admitted, type Candidate } from '../core/turn.ts'
+import type { Capture } from './capture.ts'
+
+export type Why = TurnAborted['why']
+
+/** Why a request was given up, as the reason of its AbortSignal. */
+export class Cut extends Error {
+  readonly why: Why
+  constructor(why: Why) {
+    super(why)
+    this.why = why
+  }
+}
+
+/** Receives the pieces in order. False: the client is gone, this piece was not sent. */
+export type Sink = (piece: Piece, tokens: readonly Token[], idOf: (call: number) => string) => Promise<boolean>
+
+export type CandidatePorts = { engine: ServingEngine; capture: Capture; now: () => number }
+
+export type Task = {
+  admitted: Admitted
+  candidate: Candidate
+  prompt: readonly number[]
+  topLogprobs: number
+  parser: { tools: boolean; reasoning: boolean; parseCalls: (block: string) => Call[] | null }
+  optedOut: boolean
+  learning: boolean
+  /** Resolves when what the record refers to is on the log. */
+  stored: Promise<void>
+  sink: Sink | null
+  signal: AbortSignal
+}
+
+export type Result = { said: Said; toolCallIds: string[]; finish: TurnCaptured['finish']; tokens: readonly Token[] }
+
+export const speak = async (ports: CandidatePorts, task: Task): Promise<Result> => {
+  const { admitted, candidate } = task
+  const answer = new Answer(task.parser)
+  const idOf = (call: number): string => mintCallId(admitted.session, candidate.turn, call)
+  const idsOf = (said: Said): string[] => said.shown.calls.map((_, i) => idOf(i))
+  let sent = 0
+  let sentTokens = 0
+  let firstTokenAt = 0
+
+  /** Sends what is there, but for the last `keep` pieces. */
+  const flow = async (keep: number): Promise<void> => {
+    while (task.sink && sent < answer.pieces.length - keep) {
+      const piece = answer.pieces[sent]!
+      const upTo = keep === 0 && sent === answer.pieces.length - 1 ? answer.tokens.length : answer.tokensUpTo(piece.upTo)
+      const arrived = task.sink(piece, answer.tokens.slice(sentTokens, upTo), idOf)
+      // Written at once, or not at all; waiting is for room.
+      sent += 1
+      sentTokens = Math.max(sentTokens, upTo)
+      if (!(await arrived)) {
+        sent -= 1
+        throw new Cut('client_gone')
+      }
+    }
+  }
+
+  let reason: 'stop' | 'length'
+  try {
+    reason = await generate(ports, task, async (piece) => {
+      firstTokenAt ||= ports.now()
+      if (piece.type === 'tokens') for (const token of piece.tokens) answer.add(token)
+      else answer.end(piece.text)
+      await flow(1)
+    })
+  } catch (error) {
+    const cut: unknown = task.signal.aborted ? task.signal.reason : error
+    const said = answer.sent(sent)
+    const finishedAt = ports.now()
+    await task.stored
+    await ports.capture.write(aborted(admitted, candidate, { said, toolCallIds: idsOf(said), firstTokenAt: firstTokenAt || finishedAt, finishedAt }, cut instanceof Cut ? cut.why : 'engine_failed'))
+    throw cut
+  }
+
+  const said = answer.whole()
+  const toolCallIds = idsOf(said)
+  const finish = reason === 'stop' && toolCallIds.length > 0 ? 'tool_calls' : reason
+  const notTrainable = whyNotTrainable({ kind: admitted.kind, tokens: admitted.tokens, temperature: candidate.sampling.temperature, optedOut: task.optedOut, learning: task.learning, text: said.text })
+  await task.stored
+  await ports.capture.write(captured(admitted, candidate, { said, toolCallIds, reason: notTrainable, firstTokenAt, finishedAt: ports.now() }, finish))
+  await flow(0)
+  return { said, toolCallIds, finish, tokens: answer.tokens }
+}
+
+const generate = async (
+  { engine }: CandidatePorts,
+  { candidate, admitted, prompt, topLogprobs, signal }: Task,
+  take: (piece: GeneratedPiece) => Promise<void>,
+): Promise<'stop' | 'length'> => {
+  const request: GenerateRequest = { prompt, sampling: candidate.sampling, adapter: admitted.adapter, topLogprobs }
+  let reason: 'stop' | 'length' | null = null
+  signal.throwIfAborted()
+  for await (const piece of engine.generate(request, signal)) {
+    signal.throwIfAborted()
+    await take(piece)
+    if (piece.type === 'end') reason = piece.reason
+  }
+  if (reason !== null) return reason
+  signal.throwIfAborted()
+  throw new InstarError('engine_lost', 'The engine ended in the middle of an answer.')
+}

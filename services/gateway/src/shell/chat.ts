@@ -1,0 +1,191 @@
+/** `POST /v1/chat/completions`: admission, candidates, and the answer in one piece or as a stream. */
+import { InstarError, turnId, type RecordedSampling } from '@instar/events'
+import type { Model, ServingEngine } from '@instar/policy'
+import type { ServerResponse } from 'node:http'
+import type { Call } from '../core/answer-parser.ts'
+import { chatRequest, parseJson, versionOf, type ChatRequest } from '../core/chat-request.ts'
+import { asInstarError, chunk, completion, deltaOf, errorBody, logprobsOf, usageChunk, usageOf, type Head } from '../core/chat-response.ts'
+import type { Headers } from '../core/labels.ts'
+import { optedOut } from '../core/turn.ts'
+import { admit, hex, type AdmissionPorts } from './admission.ts'
+import { Cut, speak, type Result, type Sink, type Task } from './candidate.ts'
+import type { Capture } from './capture.ts'
+import { EventStream } from './event-stream.ts'
+import type { Pool } from './pool.ts'
+import type { Running } from './running.ts'
+
+export type ChatPorts = AdmissionPorts & {
+  model: Model
+  engine: ServingEngine
+  capture: Capture
+  pool: Pool
+  now: () => number
+  parseCalls: (block: string) => Call[] | null
+  maxWaiting: number
+  learning: boolean
+  pingMs: number
+  running: Running
+}
+
+export type ChatCall = { body: Uint8Array; headers: Headers; key: string | null; segment: string | null; response: ServerResponse }
+
+/** A whole answer; null where it went out as a stream. Throws InstarError while nothing has been sent. */
+export type ChatReply = { headers: Record<string, string>; body: unknown } | null
+
+export const answerChat = async (ports: ChatPorts, call: ChatCall): Promise<ChatReply> => {
+  const at = ports.now()
+  const request = chatRequest(parseJson(call.body))
+  const version = versionOf(request.model, ports.policy)
+  if (version === undefined) throw new InstarError('model_not_found', `There is no model ${JSON.stringify(request.model?.slice(0, 100))} here; use ${JSON.stringify(ports.policy)} or ${JSON.stringify(`${ports.policy}@N`)}.`, { field: 'model' })
+  ports.capture.admit()
+  if (ports.engine.pending().waiting > ports.maxWaiting) throw new InstarError('overloaded', 'Too many requests wait for the model.')
+
+  const controller = new AbortController()
+  const gone = (): void => { if (!call.response.writableFinished) controller.abort(new Cut('client_gone')) }
+  call.response.once('close', gone)
+  ports.running.add(controller)
+  const lease = await ports.pool.lease(version)
+  try {
+    const admission = await admit(ports, { request, raw: call.body, headers: call.headers, key: call.key, segment: call.segment, at })
+    const stored = admission.blob === null ? Promise.resolve() : ports.capture.blob(admission.blob, at)
+    // Awaited by each candidate; a rejection before that is not unhandled.
+    stored.catch(() => undefined)
+    const turns = Array.from({ length: request.n }, () => turnId(admission.facts.session, hex(ports.random(16))))
+    const seeds = seedsOf(request, ports.random)
+    const tasks = turns.map((turn, candidate): Task => ({
+      admitted: { ...admission.facts, version: lease.version, adapter: lease.adapter },
+      candidate: { turn, candidate, sampling: samplingOf(request, ports.model, admission.prompt.length, seeds[candidate]!) },
+      prompt: admission.prompt,
+      topLogprobs: request.logprobs ? request.topLogprobs : 0,
+      parser: { tools: request.tools.length > 0 && request.mayCall, reasoning: admission.insideReasoning, parseCalls: ports.parseCalls },
+      optedOut: optedOut(call.headers),
+      learning: ports.learning,
+      stored,
+      sink: null,
+      signal: controller.signal,
+    }))
+    const answering: Answering = {
+      ports, request, tasks, controller, response: call.response, promptTokens: admission.prompt.length,
+      head: { id: `chatcmpl-${turns[0]!.slice(turns[0]!.lastIndexOf('.') + 1)}`, created: Math.floor(at / 1000), model: request.model ?? ports.policy, system_fingerprint: `instar-${ports.policy}@${lease.version}` },
+      headers: {
+        'x-instar-version': String(lease.version), 'x-instar-turn-id': turns[0]!, 'x-instar-session-id': admission.facts.session,
+        ...(turns.length > 1 ? { 'x-instar-turn-ids': turns.join(',') } : {}),
+      },
+    }
+    return request.stream ? await stream(answering) : await whole(answering)
+  } finally {
+    lease.release()
+    ports.running.delete(controller)
+    call.response.off('close', gone)
+  }
+}
+
+type Answering = {
+  ports: ChatPorts
+  request: ChatRequest
+  tasks: readonly Task[]
+  controller: AbortController
+  response: ServerResponse
+  head: Head
+  headers: Record<string, string>
+  promptTokens: number
+}
+
+/** All candidates; the first that fails cuts the others. */
+const speakAll = async ({ ports, controller }: Answering, tasks: readonly Task[], each: (result: Result, index: number) => Promise<void>): Promise<Result[]> => {
+  const outcomes = await Promise.allSettled(tasks.map(async (task, index) => {
+    try {
+      const result = await speak(ports, task)
+      await each(result, index)
+      return result
+    } catch (error) {
+      controller.abort(new Cut('engine_failed'))
+      throw error
+    }
+  }))
+  const faults = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason as unknown] : []))
+  if (faults.length > 0) throw faults.find((fault) => !(fault instanceof Cut)) ?? faults[0]
+  return outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []))
+}
+
+const whole = async (answering: Answering): Promise<ChatReply> => {
+  const { ports, request, head, headers, promptTokens } = answering
+  const results = await speakAll(answering, answering.tasks, () => Promise.resolve()).catch(rethrow)
+  const choices = results.map(({ said, toolCallIds, finish, tokens }) => ({
+    shown: said.shown, toolCallIds, finish,
+    logprobs: request.logprobs ? logprobsOf(visible(tokens, ports.model), (id) => ports.model.decode([id])) : null,
+  }))
+  return { headers, body: completion(head, choices, usageOf(promptTokens, completionTokens(results))) }
+}
+
+const stream = async (answering: Answering): Promise<null> => {
+  const { ports, request, head, promptTokens } = answering
+  const events = new EventStream(answering.response, answering.headers, ports.pingMs)
+  const { includeUsage } = request
+  const textOf = (id: number): string => ports.model.decode([id])
+  const opened = new Set<number>()
+  const open = async (index: number): Promise<boolean> => {
+    if (opened.has(index)) return true
+    opened.add(index)
+    return events.send(chunk(head, index, { role: 'assistant', content: '' }, { includeUsage }))
+  }
+  const sinkOf = (index: number): Sink => {
+    let calls = 0
+    return async (piece, tokens, idOf) => {
+      if (!(await open(index))) return false
+      const count = piece.type === 'calls' ? piece.calls.length : 0
+      const ids = Array.from({ length: calls + count }, (_, i) => idOf(i))
+      const delta = deltaOf(piece, calls, ids)
+      calls += count
+      return events.send(chunk(head, index, delta, { includeUsage, logprobs: request.logprobs ? logprobsOf(visible(tokens, ports.model), textOf) : null }))
+    }
+  }
+  try {
+    const results = await speakAll(answering, answering.tasks.map((task, index) => ({ ...task, sink: sinkOf(index) })), async ({ finish }, index) => {
+      await open(index)
+      await events.send(chunk(head, index, {}, { finish, includeUsage }))
+    })
+    if (includeUsage) await events.send(usageChunk(head, usageOf(promptTokens, completionTokens(results))))
+    events.done()
+  } catch (error) {
+    if (!events.opened) {
+      events.close()
+      return rethrow(error)
+    }
+    await events.send(errorBody(faultOf(error)))
+    events.done()
+  }
+  return null
+}
+
+/** A cut that is not the client's own doing, as the client is told it. */
+const faultOf = (error: unknown): InstarError => {
+  if (!(error instanceof Cut)) return asInstarError(error)
+  return error.why === 'client_gone' ? new InstarError('aborted', 'The client closed the connection.')
+    : error.why === 'shutdown' ? new InstarError('stopping', 'The gateway is shutting down.')
+      : new InstarError('engine_lost', 'The model failed in the middle of an answer.')
+}
+
+const rethrow = (error: unknown): never => {
+  throw faultOf(error)
+}
+
+const completionTokens = (results: readonly Result[]): number => results.reduce((sum, { tokens }) => sum + tokens.length, 0)
+
+const visible = (tokens: Result['tokens'], model: Model): Result['tokens'] => tokens.filter(({ id }) => !model.endOfTurn.includes(id))
+
+const samplingOf = (request: ChatRequest, model: Model, promptTokens: number, seed: number): RecordedSampling => ({
+  temperature: request.temperature ?? model.defaults.temperature,
+  topP: request.topP ?? model.defaults.topP,
+  topK: Math.max(0, request.topK ?? model.defaults.topK),
+  seed,
+  maxTokens: Math.min(request.maxTokens ?? Infinity, model.contextLength - promptTokens),
+  stop: [...request.stop],
+})
+
+/** 31 bits each. A given seed fixes all candidates, and they differ. */
+const seedsOf = (request: ChatRequest, random: (bytes: number) => Uint8Array): number[] =>
+  Array.from({ length: request.n }, (_, candidate) => {
+    if (request.seed === null) return Buffer.from(random(4)).readUInt32LE() >>> 1
+    return Number((BigInt(request.seed) + BigInt(candidate) * 0x9e3779b1n) & 0x7fffffffn)
+  })

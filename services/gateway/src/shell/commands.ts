@@ -1,0 +1,79 @@
+/** Admin commands: appended to `weights` on the tip as it is read, until they count, then awaited in the pool. */
+import { encodeEvent, InstarError, type WeightLine } from '@instar/events'
+import type { EventLog } from '@instar/log'
+import { decideAdmin, type Command } from '../core/admin.ts'
+import { parseJson } from '../core/chat-request.ts'
+import { flag, integer, isFields, text, wrong, type Fields } from '../core/fields.ts'
+import { hex } from './admission.ts'
+import type { Pool } from './pool.ts'
+import type { Tail } from './tail.ts'
+
+export type CommandPorts = {
+  log: EventLog
+  tail: Tail
+  pool: Pool
+  line: () => WeightLine
+  policy: string
+  now: () => number
+  random: (bytes: number) => Uint8Array
+  adminWaitMs: number
+  promote: ((branch: string) => Promise<unknown>) | undefined
+  replay: ((options: Fields) => Promise<unknown>) | undefined
+}
+
+export type AdminCall = { body: Uint8Array; who: string }
+export type CommandReply = { head: number; version: number; frozen: boolean }
+
+/** A lost race is decided again so often. */
+const TRIES = 16
+
+export const runCommand = async (ports: CommandPorts, name: string, call: AdminCall): Promise<unknown> => {
+  const body = call.body.length === 0 ? {} : parseJson(call.body)
+  switch (name) {
+    case 'rollback': {
+      const to = integer(body, 'version', 0, 1e9)
+      if (to === null) throw wrong('version', 'the number of a version')
+      return order(ports, { do: 'rollback', to, freeze: !flag(body, 'keepLearning') }, body, call.who)
+    }
+    case 'thaw':
+      return order(ports, { do: 'freeze', on: false }, body, call.who)
+    case 'freeze':
+      return order(ports, { do: 'freeze', on: true }, body, call.who)
+    case 'promote': {
+      if (!ports.promote) throw new InstarError('not_available', 'No publisher runs in this process.')
+      const branch = text(body, 'branch') ?? text(body, 'name')
+      if (branch === null) throw wrong('branch', 'the name of a branch')
+      const verdict = await ports.promote(branch)
+      return { ...(isFields(verdict) ? verdict : {}), ...(await served(ports)) }
+    }
+    case 'replay':
+      if (!ports.replay) throw new InstarError('not_available', 'This process runs no replay.')
+      return ports.replay(body)
+    default:
+      throw new InstarError('unknown_route', `There is no command ${JSON.stringify(name.slice(0, 40))}.`)
+  }
+}
+
+const order = async (ports: CommandPorts, command: Command, body: Fields, who: string): Promise<CommandReply> => {
+  const ordered = { command, policy: ports.policy, request: text(body, 'request') ?? hex(ports.random(16)), who: text(body, 'who') ?? who, why: text(body, 'why') ?? command.do }
+  await ports.tail.weightsCaughtUp()
+  for (let tries = 0; tries < TRIES; tries += 1) {
+    const step = decideAdmin(ports.line(), ordered, ports.now())
+    if (step.do === 'done') return served(ports)
+    const { id: _, ...record } = encodeEvent(step.event)
+    await ports.log.append([record])
+    await ports.tail.weightsCaughtUp()
+  }
+  throw new InstarError('lost_race', `${ports.policy} moved ${TRIES} times before the command could count.`)
+}
+
+/** The head as it is now, once this gateway serves it. */
+const served = async ({ tail, pool, line, adminWaitMs }: CommandPorts): Promise<CommandReply> => {
+  await tail.weightsCaughtUp()
+  const { head } = line()
+  pool.wake()
+  if (!(await pool.serves(head, adminWaitMs)) && line().head === head) {
+    throw new InstarError('not_served', `Version ${head} is the head, but this gateway still serves ${pool.serving()?.version ?? 'none'}: ${pool.problem()?.message ?? 'it is loading'}.`, { head })
+  }
+  return { head: line().head, version: pool.serving()?.version ?? head, frozen: line().frozen }
+}

@@ -1,0 +1,44 @@
+/** `POST /v1/feedback`: what somebody says of a turn, put on its session's log. */
+import { derivedId, InstarError, sessionOfTurn, written, type FeedbackGiven } from '@instar/events'
+import { parseJson } from '../core/chat-request.ts'
+import { text, wrong, type Fields } from '../core/fields.ts'
+import { sessionOfLabel, subjectOf } from '../core/labels.ts'
+import { keyOfSession, type SessionIndex } from '../core/session-index.ts'
+import { hex } from './admission.ts'
+import type { Capture } from './capture.ts'
+import type { Tail } from './tail.ts'
+
+export type FeedbackPorts = { index: SessionIndex; tail: Tail; capture: Capture; now: () => number; random: (bytes: number) => Uint8Array; tailWaitMs: number }
+export type FeedbackCall = { body: Uint8Array; key: string | null; idempotencyKey: string | null }
+
+export const giveFeedback = async (ports: FeedbackPorts, call: FeedbackCall): Promise<{ id: string; session_id: string; turn_id: string | null; value: number }> => {
+  const body = parseJson(call.body)
+  const turn = text(body, 'turn_id')
+  const label = text(body, 'session_id')
+  if (turn === null && label === null) throw new InstarError('bad_request', 'Name the turn (turn_id) or the session (session_id).', { field: 'turn_id' })
+  const value = valueOf(body)
+  const comment = text(body, 'comment')
+  const session = turn === null ? sessionOfLabel(call.key, label!) : sessionOfTurn(turn)
+  if (!(await isKnown(ports, call.key, session, turn)) && !((await ports.tail.turnsWithin(ports.tailWaitMs)) && (await isKnown(ports, call.key, session, turn)))) {
+    throw new InstarError('unknown_turn', turn === null ? 'There is no such session.' : 'There is no such turn.', { field: turn === null ? 'session_id' : 'turn_id' })
+  }
+  const id = call.idempotencyKey === null ? hex(ports.random(16)) : derivedId('feedback', call.key ?? '', session, Buffer.from(call.idempotencyKey).toString('base64')).slice(0, 32)
+  const event: FeedbackGiven = {
+    type: 'FeedbackGiven', id, session, turn, value, comment: comment === null ? null : written(comment),
+    subject: subjectOf(text(body, 'user'), call.key, session), key: call.key, at: ports.now(),
+  }
+  await ports.capture.write(event)
+  return { id, session_id: session, turn_id: turn, value }
+}
+
+const valueOf = (body: Fields): number => {
+  const { value } = body
+  if (typeof value === 'boolean') return value ? 1 : -1
+  if (typeof value !== 'number' || !(value >= -1 && value <= 1)) throw wrong('value', 'true, false or a number from -1 to 1')
+  return value
+}
+
+const isKnown = async ({ index, tail }: FeedbackPorts, key: string | null, session: string, turn: string | null): Promise<boolean> => {
+  if (index.forgotten.has(session)) await tail.restore(session)
+  return keyOfSession(index, session) === key && (turn === null || index.fold.turns.has(turn))
+}

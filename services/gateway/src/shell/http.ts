@@ -1,0 +1,116 @@
+/** The HTTP server: who may call, bodies as bytes, routes, and every fault as one JSON shape. */
+import { InstarError } from '@instar/events'
+import { createHash, timingSafeEqual } from 'node:crypto'
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import type { GatewayConfig } from '../config.ts'
+import { asInstarError, errorBody } from '../core/chat-response.ts'
+import { checkLocal, tokenOf, type Key } from '../core/guard.ts'
+import type { Headers } from '../core/labels.ts'
+import type { ChatReply, ChatCall } from './chat.ts'
+import type { AdminCall } from './commands.ts'
+import type { FeedbackCall } from './feedback.ts'
+
+export type Routes = {
+  chat(call: ChatCall): Promise<ChatReply>
+  feedback(call: FeedbackCall): Promise<unknown>
+  models(): unknown
+  model(id: string): unknown
+  /** Null while everything is in order. */
+  unready(): unknown
+  ready(): unknown
+  status(): unknown
+  command(name: string, call: AdminCall): Promise<unknown>
+}
+
+const EMPTY = new Uint8Array(0)
+
+export const createServer = (config: GatewayConfig, routes: Routes, random: (bytes: number) => Uint8Array): FastifyInstance => {
+  const server = Fastify({
+    bodyLimit: config.bodyLimit,
+    genReqId: () => Buffer.from(random(12)).toString('hex'),
+    forceCloseConnections: 'idle',
+    routerOptions: { maxParamLength: 512 },
+    logger: config.logLevel === 'silent' ? false : { level: config.logLevel },
+  })
+  server.removeAllContentTypeParsers()
+  server.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
+
+  server.addHook('onRequest', async (request, reply) => {
+    reply.header('x-request-id', request.id)
+    keyOf(config, request)
+  })
+  server.setNotFoundHandler((request) => {
+    throw new InstarError('unknown_route', `There is no ${request.method} ${pathOf(request)}.`)
+  })
+  server.setErrorHandler((error: unknown, request, reply) => sendFault(config, faultOf(error, config), request, reply))
+
+  for (const prefix of ['/v1', '/s/:session/v1']) {
+    server.post(`${prefix}/chat/completions`, async (request, reply) => {
+      const whole = await routes.chat({ body: bytesOf(request), headers: request.headers as Headers, key: keyOf(config, request)?.id ?? null, segment: segmentOf(request), response: hijackable(reply) })
+      if (!whole) return reply.hijack()
+      return reply.headers(whole.headers).send(whole.body)
+    })
+    server.post(`${prefix}/feedback`, (request) => routes.feedback({ body: bytesOf(request), key: keyOf(config, request)?.id ?? null, idempotencyKey: one(request.headers['idempotency-key']) }))
+    server.get(`${prefix}/models`, () => routes.models())
+    server.get(`${prefix}/models/:id`, (request) => routes.model((request.params as { id: string }).id))
+  }
+  server.get('/health/live', () => ({ status: 'live' }))
+  server.get('/health/ready', (_request, reply) => {
+    const why = routes.unready()
+    return why === null ? routes.ready() : reply.status(503).send(why)
+  })
+  server.get('/admin/status', (request) => {
+    keyOf(config, request, true)
+    return routes.status()
+  })
+  server.post('/admin/:command', (request) => {
+    const key = keyOf(config, request, true)
+    return routes.command((request.params as { command: string }).command, { body: bytesOf(request), who: one(request.headers['x-instar-who']) ?? key?.id ?? 'admin' })
+  })
+  return server
+}
+
+/** Streams write to the raw response; Fastify's own headers go along. */
+const hijackable = (reply: FastifyReply): FastifyReply['raw'] => {
+  for (const [name, value] of Object.entries(reply.getHeaders())) if (value !== undefined) reply.raw.setHeader(name, value)
+  return reply.raw
+}
+
+const bytesOf = (request: FastifyRequest): Uint8Array => (request.body instanceof Uint8Array ? request.body : EMPTY)
+
+const segmentOf = (request: FastifyRequest): string | null => (request.params as { session?: string }).session ?? null
+
+const one = (value: string | string[] | undefined): string | null => (Array.isArray(value) ? value[0] : value) ?? null
+
+const pathOf = (request: FastifyRequest): string => request.url.split('?')[0]!.slice(0, 200)
+
+/** Null without configured keys; then the request must be the machine's own. */
+const keyOf = (config: GatewayConfig, request: FastifyRequest, admin = false): Key | null => {
+  if (config.keys.length === 0) {
+    checkLocal({ host: request.headers.host, origin: one(request.headers.origin) ?? undefined }, config)
+    return null
+  }
+  if (pathOf(request).startsWith('/health/')) return null
+  const token = tokenOf(request.headers.authorization, one(request.headers['x-api-key']) ?? undefined)
+  const sha256 = createHash('sha256').update(token ?? '').digest()
+  const key = token === null ? undefined : config.keys.find((known) => timingSafeEqual(Buffer.from(known.sha256, 'hex'), sha256))
+  if (!key) throw new InstarError('invalid_api_key', token === null ? 'You did not send an API key.' : 'The API key is not one of this gateway.')
+  if (admin && !key.admin) throw new InstarError('invalid_api_key', `The key ${key.id} may not give commands.`)
+  return key
+}
+
+/** Fastify's own errors are about the request, unless they are about us. */
+const faultOf = (error: unknown, config: GatewayConfig): InstarError => {
+  const { code, statusCode } = error as { code?: unknown; statusCode?: unknown }
+  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') return new InstarError('body_too_large', `The request body is larger than ${config.bodyLimit} bytes.`, { limit: config.bodyLimit })
+  if (!(error instanceof InstarError) && typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500) return new InstarError('bad_request', error instanceof Error ? error.message : 'The request cannot be read.')
+  return asInstarError(error)
+}
+
+const sendFault = (config: GatewayConfig, fault: InstarError, request: FastifyRequest, reply: FastifyReply): FastifyReply => {
+  // Nothing of what a person wrote: code and place alone.
+  if (fault.status >= 500 && config.logLevel !== 'silent') request.log.error({ code: fault.code, requestId: request.id, cause: fault.code === 'internal' ? fault.stack : undefined }, 'request failed')
+  if (fault.retryable && fault.status === 503) void reply.headers({ 'retry-after': '1', 'retry-after-ms': '1000' })
+  if (!fault.retryable && fault.status >= 500) void reply.header('x-should-retry', 'false')
+  return reply.status(fault.status).type('application/json; charset=utf-8').send(errorBody(fault))
+}

@@ -1,0 +1,97 @@
+/** Follows `turns` and `weights` from the start, each for itself: what the gateway knows comes from here. */
+import { decodeRecord, foldWeights, type Logged, type TurnsEvent, type WeightsEvent, type WeightsState } from '@instar/events'
+import { followEvents, type EventLog, type Follower } from '@instar/log'
+import { setTimeout as delay } from 'node:timers/promises'
+import { evolveIndex, restore, type SessionIndex } from '../core/session-index.ts'
+
+export type TailPorts = {
+  log: EventLog
+  name: string
+  index: SessionIndex
+  weights: WeightsState
+  /** Records of `weights` that did not count, by reason. */
+  ignored: Map<string, number>
+  onWeights: () => void
+}
+
+export type Tail = {
+  /** Resolves when everything that was on both topics at the call has been folded. */
+  caughtUp(): Promise<void>
+  /** True when everything that was on `turns` at the call was folded within `ms`. */
+  turnsWithin(ms: number): Promise<boolean>
+  weightsCaughtUp(): Promise<void>
+  /** Reads a forgotten session again. */
+  restore(session: string): Promise<void>
+  /** Why following ended; null while it goes on. */
+  stopped(): { topic: 'turns' | 'weights'; error: Error } | null
+  /** Records of `turns` that nobody can read. */
+  bad(): number
+  stop(): Promise<void>
+}
+
+export const startTail = async (ports: TailPorts): Promise<Tail> => {
+  const { log, name, index, weights } = ports
+  const restoring = new Map<string, { later: Logged<TurnsEvent>[]; done: Promise<void> }>()
+  let ended: { topic: 'turns' | 'weights'; error: Error } | null = null
+  let bad = 0
+
+  const turns = await followEvents(log, {
+    name: `gateway.${name}.turns`,
+    topics: ['turns'],
+    onEvent(logged) {
+      const record = logged as Logged<TurnsEvent>
+      evolveIndex(index, record)
+      restoring.get(record.key)?.later.push(record)
+    },
+    onBad: () => { bad += 1 },
+  })
+  const versions = await followEvents(log, {
+    name: `gateway.${name}.weights`,
+    topics: ['weights'],
+    onEvent(logged) {
+      const outcome = foldWeights(weights, logged as Logged<WeightsEvent>)
+      if (!outcome.counted) ports.ignored.set(outcome.why, (ports.ignored.get(outcome.why) ?? 0) + 1)
+      ports.onWeights()
+    },
+  })
+  const followers: ['turns' | 'weights', Follower][] = [['turns', turns], ['weights', versions]]
+  for (const [topic, follower] of followers) {
+    follower.done.catch((error: unknown) => { ended ??= { topic, error: error instanceof Error ? error : new Error(String(error)) } })
+  }
+
+  const readAgain = async (session: string, later: Logged<TurnsEvent>[]): Promise<void> => {
+    const place = index.forgotten.get(session)
+    if (!place) return
+    const records: Logged<TurnsEvent>[] = []
+    for await (const batch of log.read('turns', { key: session, from: { turns: { [place.partition]: place.offset } } })) {
+      for (const record of batch) records.push(decodeRecord(record) as Logged<TurnsEvent>)
+    }
+    restore(index, session, [...records, ...later])
+  }
+
+  return {
+    caughtUp: async () => { await Promise.all(followers.map(([, follower]) => follower.caughtUp())) },
+    async turnsWithin(ms) {
+      const stop = new AbortController()
+      try {
+        return await Promise.race([turns.caughtUp().then(() => true, () => false), delay(ms, false, { signal: stop.signal })])
+      } finally {
+        stop.abort()
+      }
+    },
+    weightsCaughtUp: () => versions.caughtUp(),
+    async restore(session) {
+      const running = restoring.get(session)
+      if (running) return running.done
+      const later: Logged<TurnsEvent>[] = []
+      const done = readAgain(session, later).finally(() => restoring.delete(session))
+      restoring.set(session, { later, done })
+      return done
+    },
+    stopped: () => ended,
+    bad: () => bad,
+    async stop() {
+      await Promise.all(followers.map(([, follower]) => follower.stop()))
+    },
+  }
+}

@@ -1,0 +1,143 @@
+/** A gateway on loopback with real HTTP, the tiny model's real tokenizer and template, and a log in memory. */
+import { decodeRecord, encodeEvent, type Event, type FeedbackGiven, type LineStarted, type TurnAborted, type TurnCaptured, type VersionPublished } from '@instar/events'
+import { openMemoryLog, putBlob, type Append, type EventLog, type LogRecord } from '@instar/log'
+import { openModel, type Adapter, type Model } from '@instar/policy'
+import { createGateway, gatewayConfig, type Gateway, type GatewayPorts, type GatewaySettings } from '@instar/gateway'
+import { createHash, randomBytes } from 'node:crypto'
+import { fileURLToPath } from 'node:url'
+import OpenAI from 'openai'
+import { ScriptedEngine, type Script } from './scripted-engine.ts'
+
+export const model: Model = await openModel(fileURLToPath(new URL('../../models/tiny', import.meta.url)))
+
+export type Rig = {
+  url: string
+  log: EventLog
+  engine: ScriptedEngine
+  gateway: Gateway
+  client: OpenAI
+  fetch(path: string, init?: RequestInit & { json?: unknown }): Promise<Response>
+  stop(): Promise<void>
+}
+
+export type RigOptions = { log?: EventLog; script?: Script; settings?: GatewaySettings; ports?: Partial<GatewayPorts>; engine?: ScriptedEngine }
+
+export const startRig = async ({ log = openMemoryLog(), script = () => 'Hello there, how are you?', settings = {}, ports = {}, engine = new ScriptedEngine(model, script) }: RigOptions = {}): Promise<Rig> => {
+  const gateway = createGateway({ log, engine, model, now: Date.now, random: (bytes) => randomBytes(bytes), toAdapter, ...ports }, gatewayConfig({ port: 0, appendPatienceMs: 200, stopGraceMs: 0, ...settings }))
+  const { url } = await gateway.start()
+  return {
+    url, log, engine, gateway,
+    client: new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0 }),
+    fetch: (path, { json, ...init } = {}) => fetch(`${url}${path}`, json === undefined ? init : { method: 'POST', ...init, headers: { 'content-type': 'application/json', ...init.headers as Record<string, string> }, body: JSON.stringify(json) }),
+    stop: () => gateway.stop(),
+  }
+}
+
+/** Bytes of an adapter are any bytes here. */
+export const toAdapter = (weights: Uint8Array): Adapter => ({ sha256: sha256(weights), weights, config: new Uint8Array(0) })
+export const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex')
+
+export const eventsOf = async (log: EventLog, topic: LogRecord['topic'] = 'turns'): Promise<Event[]> => {
+  const events: Event[] = []
+  for await (const batch of log.read(topic)) for (const record of batch) events.push(decodeRecord(record).event)
+  return events
+}
+
+export const turnsOf = async (log: EventLog): Promise<(TurnCaptured | TurnAborted)[]> =>
+  (await eventsOf(log)).filter((event): event is TurnCaptured | TurnAborted => event.type === 'TurnCaptured' || event.type === 'TurnAborted').sort((a, b) => a.at - b.at)
+
+export const feedbackOf = async (log: EventLog): Promise<FeedbackGiven[]> => (await eventsOf(log)).filter((event): event is FeedbackGiven => event.type === 'FeedbackGiven')
+
+/** The turn with this id; waits for its record. */
+export const turnOf = async (log: EventLog, turn: string | null): Promise<TurnCaptured | TurnAborted> => {
+  const found = (await turnsOf(log)).find((event) => event.turn === turn)
+  if (!found) throw new Error(`no turn ${turn} on the log`)
+  return found
+}
+
+/** Resolves when `turns` holds a record that fits. */
+export const turnThat = async (log: EventLog, fits: (turn: TurnCaptured | TurnAborted) => boolean): Promise<TurnCaptured | TurnAborted> => {
+  const found = Promise.withResolvers<TurnCaptured | TurnAborted>()
+  const subscription = await log.subscribe({
+    topics: ['turns'], group: 'test', from: 'start',
+    handle(records) {
+      for (const record of records) {
+        const { event } = decodeRecord(record)
+        if ((event.type === 'TurnCaptured' || event.type === 'TurnAborted') && fits(event)) found.resolve(event)
+      }
+    },
+  })
+  try {
+    return await found.promise
+  } finally {
+    await subscription.stop()
+  }
+}
+
+/** The log with its `append` seen (and held, or failed) by a test first. */
+export const withAppend = (log: EventLog, append: (records: readonly Append[], next: () => ReturnType<EventLog['append']>) => ReturnType<EventLog['append']>): EventLog =>
+  new Proxy(log, {
+    get(target, name) {
+      if (name === 'append') return (records: readonly Append[]) => append(records, () => target.append(records))
+      const value: unknown = Reflect.get(target, name)
+      return typeof value === 'function' ? (value as (...args: unknown[]) => unknown).bind(target) : value
+    },
+  })
+
+/** Writes what a publisher would: a line, and versions on it. */
+export class Publisher {
+  private readonly log: EventLog
+  private prev = ''
+  private number = 0
+
+  constructor(log: EventLog) {
+    this.log = log
+  }
+
+  async start(): Promise<void> {
+    const event: LineStarted = { type: 'LineStarted', prev: '', policy: 'policy', mode: 'live', base: { name: 'tiny', sha256: model.sha256 }, parent: null, settings: {}, at: Date.now() }
+    await this.append(event)
+  }
+
+  /** The adapter's name. `stored: false` leaves its bytes off the log. */
+  async publish(parent: number, options: { stored?: boolean } = {}): Promise<string> {
+    this.number += 1
+    const weights = Buffer.from(`adapter ${this.number}`)
+    const adapter = sha256(weights)
+    const blobsAt = Date.now()
+    if (options.stored !== false) await putBlob(this.log, weights, blobsAt)
+    const event: VersionPublished = {
+      type: 'VersionPublished', prev: this.prev, policy: 'policy', number: this.number, update: `update ${this.number}`, adapter, adapterBytes: weights.length, state: 'none',
+      blobsAt, parent, why: 'update', source: null, figures: {}, at: Date.now(),
+    }
+    await this.append(event)
+    return adapter
+  }
+
+  /** Others may have moved the line since. */
+  async readTip(): Promise<void> {
+    for await (const batch of this.log.read('weights')) for (const record of batch) this.prev = decodeRecord(record).id
+  }
+
+  async append(event: Event): Promise<void> {
+    const { id, ...record } = encodeEvent(event)
+    await this.log.append([record])
+    this.prev = id
+  }
+}
+
+/** The `data:` lines of a stream as they arrive. */
+export async function* sse(response: Response): AsyncGenerator<string> {
+  let text = ''
+  const decoder = new TextDecoder()
+  for await (const bytes of response.body as unknown as AsyncIterable<Uint8Array>) {
+    text += decoder.decode(bytes, { stream: true })
+    for (let end = text.indexOf('\n\n'); end >= 0; end = text.indexOf('\n\n')) {
+      const event = text.slice(0, end)
+      text = text.slice(end + 2)
+      if (event.startsWith('data: ')) yield event.slice(6)
+    }
+  }
+}
+
+export const USER = (content: string): { role: 'user'; content: string } => ({ role: 'user', content })
