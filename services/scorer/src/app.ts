@@ -1,0 +1,163 @@
+/** The scorer on its ports: follows `turns` and `scores`, asks judges, appends. The rules are in core/decide.ts. */
+import { encodeEvent, InstarError } from '@instar/events'
+import { createTurnReader, followEvents, persist, type EventLog, type Follower } from '@instar/log'
+import { judgeOrder, type ScorerConfig } from './config.ts'
+import { closeIdle, decide, judged, type JudgeRequest, type Output, type Rules } from './core/decide.ts'
+import { settle, type Evidence, type Judged } from './core/judgement.ts'
+import { evolve, initialState, type ScorerState } from './core/state.ts'
+import { readEvidence } from './shell/evidence.ts'
+import { judgeTurn, signalsJudge, type Judge } from './shell/judges.ts'
+import { createLlmJudge } from './shell/llm-judge.ts'
+
+export { judgeOrder, scorerConfig, scorerSettings, type ScorerConfig } from './config.ts'
+export { closeIdle, decide, judged, type JudgeRequest, type Output, type Rules } from './core/decide.ts'
+export { evolve, initialState, scoreOf, type ScorerState } from './core/state.ts'
+export { settle, type Evidence, type Judged, type Judgement } from './core/judgement.ts'
+export { judgeBySignals, signalsId } from './core/signals/signals.ts'
+export { readEvidence } from './shell/evidence.ts'
+export { judgeTurn, signalsJudge, type Judge } from './shell/judges.ts'
+export { createLlmJudge } from './shell/llm-judge.ts'
+
+export type ScorerPorts = {
+  log: EventLog
+  now: () => number
+  /** A fault that ends the service: the caller stops the process. */
+  onFatal: (error: Error) => void
+  /** Calls `then` once, after `ms`; returns how to call it off. Default: the process's timers. */
+  after?: (ms: number, then: () => void) => () => void
+  fetch?: typeof fetch
+  /** Instead of those that the configuration names. */
+  judges?: readonly Judge[]
+  /** For people who watch. */
+  onScored?: (what: { turn: string; reward: number | null; reason: string | null; hint: boolean }) => void
+}
+
+/** Counts since the start. `ignored`: records that did not count, by topic and why. */
+export type ScorerMetrics = { scored: number; revised: number; skipped: Record<string, number>; closed: number; ignored: Record<string, number>; judging: number; waiting: number }
+
+export type Scorer = { start(): Promise<void>; stop(): Promise<void>; metrics(): ScorerMetrics; state: ScorerState }
+
+export const createJudges = (config: ScorerConfig, ports: { fetch?: typeof fetch; now: () => number }): Judge[] =>
+  judgeOrder(config).flatMap((name): Judge[] => {
+    if (name === 'signals') return [signalsJudge(config.signals)]
+    return config.llm ? [{ alone: true, ...createLlmJudge(config.llm, { fetch: ports.fetch ?? fetch, now: ports.now }) }] : []
+  })
+
+const processTimer = (ms: number, then: () => void): (() => void) => {
+  const timer = setTimeout(then, Math.min(ms, 2 ** 31 - 1))
+  return () => clearTimeout(timer)
+}
+
+export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer => {
+  const { log, now, after = processTimer } = ports
+  const judges = ports.judges ?? createJudges(config, ports)
+  const rules: Rules = { idleMs: config.idleMs, judgesAlone: judges.some((judge) => judge.alone) }
+  const state = initialState()
+  const reader = createTurnReader(log, (turn) => state.turns.turns.get(turn))
+  const metrics = { scored: 0, revised: 0, skipped: {} as Record<string, number>, closed: 0, ignored: {} as Record<string, number> }
+  const stopping = new AbortController()
+  const { signal } = stopping
+  const running = new Set<Promise<void>>()
+  const queue: JudgeRequest[] = []
+  let judging = 0
+  let follower: Follower | null = null
+  let ready = false
+  let callOff = (): void => undefined
+
+  const run = (work: Promise<void>): void => {
+    const tracked: Promise<void> = work.catch((error: unknown) => {
+      if (!signal.aborted) ports.onFatal(error as Error)
+    }).finally(() => running.delete(tracked))
+    running.add(tracked)
+  }
+
+  const carryOut = (output: Output): void => {
+    if (output.do === 'append') run(persist(log, [encodeEvent(output.event)], signal))
+    else if (output.feedback) run(judge(output))
+    else {
+      queue.push(output)
+      fill()
+    }
+  }
+
+  const judge = async (request: JudgeRequest): Promise<void> => {
+    const output = judged(state, request, await judgementOf(request), now())
+    if (output) carryOut(output)
+  }
+
+  /** What cannot be read (a damaged or missing body) says nothing about the answer; feedback holds without it. */
+  const judgementOf = async (request: JudgeRequest): Promise<Judged> => {
+    let evidence: Evidence
+    try {
+      evidence = await readEvidence(reader, request.turn, request.next)
+    } catch (error) {
+      if (!(error instanceof InstarError) || error.retryable) throw error
+      if (!request.feedback) return { ...settle([]), reason: 'unreadable' }
+      evidence = { request: '', answer: '', calls: false, next: null }
+    }
+    return judgeTurn(judges, request, evidence, signal)
+  }
+
+  const fill = (): void => {
+    while (judging < config.concurrency && !signal.aborted) {
+      const request = queue.shift()
+      if (!request) return
+      judging += 1
+      run(judge(request).finally(() => {
+        judging -= 1
+        fill()
+      }))
+    }
+  }
+
+  const pump = (): void => {
+    if (ready && !signal.aborted) decide(state, rules, now()).forEach(carryOut)
+  }
+
+  const look = (): void => {
+    if (signal.aborted) return
+    const { outputs, lookAt } = closeIdle(state, rules, now())
+    outputs.forEach(carryOut)
+    callOff = after(Math.max(1, lookAt - now()), look)
+  }
+
+  return {
+    state,
+    metrics: () => ({ ...metrics, skipped: { ...metrics.skipped }, ignored: { ...metrics.ignored }, judging, waiting: queue.length }),
+    async start() {
+      follower = await followEvents(log, {
+        name: `scorer.${config.policy}`,
+        topics: ['turns', 'scores'],
+        onEvent(logged) {
+          const { event } = logged
+          const outcome = evolve(state, logged)
+          if (outcome && !outcome.counted) count(metrics.ignored, `${logged.topic} ${outcome.why}`)
+          else if (event.type === 'SessionClosed') metrics.closed += 1
+          else if (event.type === 'TurnScored' || event.type === 'ScoreRevised' || event.type === 'TurnSkipped') {
+            if (event.type === 'TurnScored') metrics.scored += 1
+            else if (event.type === 'ScoreRevised') metrics.revised += 1
+            else count(metrics.skipped, event.reason)
+            if (ready) ports.onScored?.(event.type === 'TurnSkipped' ? { turn: event.turn, reward: null, reason: event.reason, hint: false } : { turn: event.turn, reward: event.reward, reason: null, hint: event.hint !== null })
+          }
+          pump()
+        },
+      })
+      follower.done.catch((error: unknown) => ports.onFatal(error as Error))
+      await follower.caughtUp()
+      for (const one of judges) one.prepare?.()
+      ready = true
+      pump()
+      look()
+    },
+    async stop() {
+      stopping.abort()
+      callOff()
+      await follower?.stop()
+      await Promise.allSettled(running)
+    },
+  }
+}
+
+const count = (counts: Record<string, number>, name: string): void => {
+  counts[name] = (counts[name] ?? 0) + 1
+}

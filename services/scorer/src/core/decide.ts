@@ -1,0 +1,133 @@
+/**
+ * What is to be done now. A turn needs a score when it has a next state, is closed, or has feedback that
+ * outranks the score in force. Being wrong here is waste, never disagreement: the fold of `scores` decides
+ * what counts, and a record of ours counts when it is read back.
+ */
+import { encodeEvent, outranks, readWritten, written, type Rank, type ScoreRevised, type SessionClosed, type TurnScored, type TurnSkipped, type TurnState } from '@instar/events'
+import type { Feedback, Judged } from './judgement.ts'
+import { scoreOf, type ScorerState } from './state.ts'
+
+export type Rules = {
+  /** A session in which no turn has finished for this long is closed, ms. */
+  idleMs: number
+  /** A judge is configured that can score an answer without a next state. */
+  judgesAlone: boolean
+}
+
+export type JudgeRequest = {
+  do: 'judge'
+  /** Goes back with the answer (`judged`). */
+  ask: number
+  turn: string
+  /** The turn whose request holds the next state; null: the session ended. */
+  next: string | null
+  /** Given: it is the reward, and judges are asked for a hint alone. */
+  feedback: Feedback | null
+  /** What gave rise to it: the next turn, or the record of the feedback or of the closing. */
+  cause: string
+}
+
+export type ScoreEvent = TurnScored | TurnSkipped | ScoreRevised
+export type Output = { do: 'append'; record: string; event: ScoreEvent | SessionClosed } | JudgeRequest
+
+/** Marks in `state.work` what it hands out, so that at most one append of a turn is unread. */
+export const decide = (state: ScorerState, rules: Rules, now: number): Output[] => {
+  const outputs: Output[] = []
+  for (const id of state.touched) {
+    const turn = state.turns.turns.get(id)
+    const need = turn && needOf(state, turn)
+    if (!turn || !need) {
+      state.touched.delete(id)
+      continue
+    }
+    const work = state.work.get(id)
+    if (work?.step === 'appended' || work?.cause === need.cause) continue
+    if (need.next === null && need.feedback === null && !rules.judgesAlone) {
+      outputs.push(appendScore(state, skipped(turn, need.cause, 'no_next_state', [], now)))
+      continue
+    }
+    state.asked += 1
+    state.work.set(id, { step: 'judging', ask: state.asked, cause: need.cause })
+    outputs.push({ do: 'judge', ask: state.asked, turn: id, ...need })
+  }
+  return outputs
+}
+
+type Need = Pick<JudgeRequest, 'next' | 'feedback' | 'cause'>
+
+const needOf = (state: ScorerState, turn: TurnState): Need | null => {
+  const score = scoreOf(state, turn.turn)
+  const feedback = latestFeedback(turn)
+  if (feedback && (!score || outranks(rankOf(feedback), score.rank))) {
+    const comment = state.comments.get(feedback.id)
+    return { next: turn.next, feedback: { ...feedback, comment: comment ? readWritten(comment) : null }, cause: feedback.record }
+  }
+  if (score || turn.kind !== 'main' || turn.status !== 'complete' || !turn.trainable) return null
+  if (turn.next !== null) return { next: turn.next, feedback: null, cause: turn.next }
+  if (turn.closedBy !== null) return { next: null, feedback: null, cause: turn.closedBy }
+  return null
+}
+
+const rankOf = (feedback: { id: string; at: number }): Rank => ({ at: feedback.at, id: feedback.id })
+
+const latestFeedback = (turn: TurnState): TurnState['feedback'][number] | null =>
+  turn.feedback.reduce<TurnState['feedback'][number] | null>((latest, one) => (latest === null || outranks(rankOf(one), rankOf(latest)) ? one : latest), null)
+
+/** The record of what the judges said, or null when the request was overtaken meanwhile. */
+export const judged = (state: ScorerState, request: JudgeRequest, result: Judged, now: number): Output | null => {
+  const turn = state.turns.turns.get(request.turn)
+  const work = state.work.get(request.turn)
+  if (!turn || work?.step !== 'judging' || work.ask !== request.ask) return null
+  const { reward, judge, hint, verdicts } = result
+  if (reward === null || judge === null) return appendScore(state, skipped(turn, request.cause, result.reason ?? 'abstained', verdicts, now))
+  const before = scoreOf(state, request.turn)
+  const carried = hint === null && reward < 0 && before?.hint ? { hint: before.hint, hintJudge: before.judge } : null
+  return appendScore(state, {
+    type: before ? 'ScoreRevised' : 'TurnScored', reward, judge,
+    hint: hint === null ? (carried?.hint ?? null) : written(hint), hintJudge: hint === null ? (carried?.hintJudge ?? null) : result.hintJudge,
+    ...factsOf(turn), verdicts, cause: request.cause, rank: request.feedback ? rankOf(request.feedback) : null, at: now,
+  })
+}
+
+/** A request that could not be carried out at all is as if it had not been made: the next `decide` makes it again. */
+export const forget = (state: ScorerState, request: JudgeRequest): void => {
+  const work = state.work.get(request.turn)
+  if (work?.step === 'judging' && work.ask === request.ask) state.work.delete(request.turn)
+}
+
+/** Sessions that have gone quiet, and when to look again (ms since the epoch). */
+export const closeIdle = (state: ScorerState, rules: Rules, now: number): { outputs: Output[]; lookAt: number } => {
+  const open = new Map<string, string[]>()
+  for (const id of state.turns.open) {
+    const session = state.turns.turns.get(id)?.session
+    if (session === undefined || state.closing.has(session)) continue
+    const turns = open.get(session)
+    if (turns) turns.push(id)
+    else open.set(session, [id])
+  }
+  const outputs: Output[] = []
+  let lookAt = now + rules.idleMs
+  for (const [session, turns] of open) {
+    const quietAt = (state.turns.sessions.get(session)?.lastAt ?? 0) + rules.idleMs
+    if (quietAt > now) {
+      lookAt = Math.min(lookAt, quietAt)
+      continue
+    }
+    const event: SessionClosed = { type: 'SessionClosed', session, open: turns, why: 'idle', at: now }
+    const { id } = encodeEvent(event)
+    state.closing.set(session, id)
+    outputs.push({ do: 'append', record: id, event })
+  }
+  return { outputs, lookAt }
+}
+
+const factsOf = (turn: TurnState) => ({ turn: turn.turn, session: turn.session, policy: turn.policy, version: turn.version, subject: turn.subject })
+
+const skipped = (turn: TurnState, cause: string, reason: string, verdicts: TurnSkipped['verdicts'], at: number): TurnSkipped =>
+  ({ type: 'TurnSkipped', reason, ...factsOf(turn), verdicts, cause, rank: null, at })
+
+const appendScore = (state: ScorerState, event: ScoreEvent): Output => {
+  const { id } = encodeEvent(event)
+  state.work.set(event.turn, { step: 'appended', record: id })
+  return { do: 'append', record: id, event }
+}

@@ -1,0 +1,40 @@
+/**
+ * From what a person missed to what should have been done, said positively: naming the unwanted thing makes a
+ * small model do it more. One sentence each, so that up to three make a hint.
+ */
+import type { Complaint } from './signals/complaints.ts'
+
+const INSTEAD: Readonly<Record<Complaint, string | null>> = {
+  wrong: null,
+  formatted: 'Answer in plain text.',
+  unformatted: 'Answer as a list.',
+  short: 'Answer in full detail with several sentences.',
+  long: 'Answer briefly.',
+  cold: 'Answer in a warm and friendly way.',
+  gushing: 'Answer in a neutral tone.',
+  unclear: 'Explain it clearly in simple words.',
+  missed: null,
+  poor: null,
+}
+const ORDER = Object.keys(INSTEAD) as Complaint[]
+const MOST = 3
+
+/** Null when the complaint does not say what would have been better. */
+export const hintFor = (complaints: ReadonlySet<Complaint>, rightAnswer: string | null): string | null => {
+  const sentences = rightAnswer === null ? [] : [`The right answer is ${rightAnswer}.`]
+  for (const complaint of ORDER) {
+    const sentence = complaints.has(complaint) ? INSTEAD[complaint] : null
+    if (sentence !== null && sentences.length < MOST) sentences.push(sentence)
+  }
+  return sentences.length === 0 ? null : sentences.join(' ')
+}
+
+const NEGATION = /\b(?:do not|don't|does not|never|avoid|stop|without|no|not|isn't|aren't|less|fewer|refrain|instead of|rather than)\b/iu
+
+/** A judge's hint as it may be used: one line, 1–3 sentences, told as what to do. Null for anything else. */
+export const usableHint = (text: unknown): string | null => {
+  if (typeof text !== 'string') return null
+  const hint = text.replace(/\s+/gu, ' ').trim()
+  if (hint.length <= 10 || hint.length > 400 || NEGATION.test(hint)) return null
+  return hint.split(/[.!?](?:\s|$)/u).filter((s) => s.trim() !== '').length <= 3 ? hint : null
+}

@@ -1,0 +1,43 @@
+/** What a judge sees, what it says, and how several judges become one reward. */
+import type { Verdict } from '@instar/events'
+
+/** One turn with what came of it. Texts are as the person saw them, known wrappers stripped. */
+export type Evidence = {
+  /** The user's last words before the answer. */
+  request: string
+  answer: string
+  /** Tool calls of the answer: its reply is not for the person. */
+  calls: boolean
+  /** What came after the answer; null: the session ended. */
+  next: { user: string; tools: string } | null
+}
+
+/** `value` −1…1, or null: abstained or failed, `note` says why. A hint is 1–3 sentences, positively phrased. */
+export type Judgement = {
+  value: number | null
+  note: string
+  hint: string | null
+  /** No opinion because the judge did not work, not because it had none. */
+  failed?: boolean
+}
+
+/** Explicit feedback as the log has it. */
+export type Feedback = { id: string; record: string; value: number; at: number; comment: string | null }
+
+export type Opinion = Judgement & { judge: string }
+
+/** `reward` null: nobody could say, `reason` is why: `no_next_state`, `judge_failed`, `abstained`, or `unreadable` from the shell. */
+export type Judged = { verdicts: Verdict[]; reward: number | null; judge: string | null; hint: string | null; hintJudge: string | null; reason: string | null }
+
+/**
+ * The first opinion with a finite value in −1…1 is the reward. Its hint goes with it; an opinion that has a
+ * value and no hint takes the hint of the next one that does, if the reward is negative.
+ */
+export const settle = (opinions: readonly Opinion[]): Judged => {
+  const checked = opinions.map((o) => (o.value !== null && (!Number.isFinite(o.value) || Math.abs(o.value) > 1) ? { ...o, value: null, failed: true, note: `nonsense: ${o.value}` } : o))
+  const verdicts = checked.map(({ judge, value, note }) => ({ judge, value, note }))
+  const winner = checked.find((o) => o.value !== null)
+  if (!winner || winner.value === null) return { verdicts, reward: null, judge: null, hint: null, hintJudge: null, reason: checked.length === 0 ? 'no_next_state' : checked.some((o) => o.failed === true) ? 'judge_failed' : 'abstained' }
+  const hinted = winner.value < 0 ? (winner.hint !== null ? winner : checked.find((o) => o.hint !== null)) : undefined
+  return { verdicts, reward: winner.value, judge: winner.judge, hint: hinted?.hint ?? null, hintJudge: hinted?.judge ?? null, reason: null }
+}

@@ -1,0 +1,54 @@
+/** The configured judges as one: what a request to judge comes to. */
+import type { JudgeRequest } from '../core/decide.ts'
+import { settle, type Evidence, type Judged, type Judgement, type Opinion } from '../core/judgement.ts'
+import { hintOfWords, judgeBySignals, signalsId, type SignalSettings } from '../core/signals/signals.ts'
+
+export type Judge = {
+  /** Hash of its prompt or rules, model and settings, behind its name. */
+  id: string
+  /** It can score an answer without a next state. */
+  alone: boolean
+  /** Called once before the first turn, so that no turn pays for it. */
+  prepare?(): void
+  judge(evidence: Evidence, signal: AbortSignal): Promise<Judgement> | Judgement
+}
+
+export const FEEDBACK_JUDGE = 'feedback'
+
+export const signalsJudge = (settings: SignalSettings): Judge => ({
+  id: signalsId(settings), alone: false,
+  // Patterns are compiled when they are first used.
+  prepare: () => { judgeBySignals({ request: 'a', answer: 'b', calls: false, next: { user: 'It is 1.', tools: '' } }, settings) },
+  judge: (evidence) => judgeBySignals(evidence, settings),
+})
+
+/**
+ * Explicit feedback is the reward as it stands; the rules read its comment and the next words for a hint, at
+ * once. Else the judges in order, until one has an opinion. A judge that throws has failed, which is no zero.
+ */
+export const judgeTurn = async (judges: readonly Judge[], request: Pick<JudgeRequest, 'feedback'>, evidence: Evidence, signal: AbortSignal): Promise<Judged> => {
+  if (request.feedback) {
+    const { value, comment } = request.feedback
+    const words = [comment ?? '', evidence.next?.user ?? ''].filter((text) => text !== '').join('\n')
+    const hint = value < 0 && words !== '' ? hintOfWords(words, evidence) : null
+    const reader: Opinion[] = hint === null ? [] : [{ judge: signalsId({ movedOn: null }), value: null, note: 'read for a hint', hint }]
+    return settle([{ judge: FEEDBACK_JUDGE, value, note: 'explicit', hint: null }, ...reader])
+  }
+  const opinions: Opinion[] = []
+  for (const judge of judges) {
+    if (evidence.next === null && !judge.alone) continue
+    const opinion = await opinionOf(judge, evidence, signal)
+    opinions.push(opinion)
+    if (opinion.value !== null) break
+  }
+  return settle(opinions)
+}
+
+const opinionOf = async (judge: Judge, evidence: Evidence, signal: AbortSignal): Promise<Opinion> => {
+  try {
+    return { judge: judge.id, ...(await judge.judge(evidence, signal)) }
+  } catch (error) {
+    signal.throwIfAborted()
+    return { judge: judge.id, value: null, note: `failed: ${(error as Error).message}`.slice(0, 300), hint: null, failed: true }
+  }
+}

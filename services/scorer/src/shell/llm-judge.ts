@@ -1,0 +1,81 @@
+/** Asks any OpenAI-compatible endpoint for votes. Passing faults are waited out; what cannot pass abstains. */
+import { randomBytes } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { LlmConfig } from '../config.ts'
+import type { Evidence, Judgement } from '../core/judgement.ts'
+import { judgePrompt, llmId, majority, parseVote, VERDICT_SCHEMA, type Vote } from '../core/llm.ts'
+
+export type LlmPorts = { fetch: typeof fetch; now: () => number }
+export type LlmJudge = { id: string; judge(evidence: Evidence, signal: AbortSignal): Promise<Judgement> }
+
+/** The endpoint said no, and will again. */
+class Refused extends Error {}
+
+const LONGEST_WAIT_MS = 30_000
+/** Statuses behind which the same request may succeed. */
+const PASSES = new Set([408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529])
+
+export const createLlmJudge = (config: LlmConfig, ports: LlmPorts): LlmJudge => {
+  const { model, votes, temperature, maxTokens, rubric } = config
+  const endpoint = `${config.url.replace(/\/+$/, '')}/chat/completions`
+  // An endpoint that refuses the schema is not offered it again.
+  let structured = true
+
+  const ask = async (evidence: Evidence, seed: number, signal: AbortSignal): Promise<string> => {
+    const body = {
+      model, messages: judgePrompt(evidence, rubric, randomBytes(12).toString('hex')), seed, max_tokens: maxTokens,
+      temperature: votes === 1 ? 0 : temperature,
+      ...(structured ? { response_format: { type: 'json_schema', json_schema: { name: 'verdict', strict: true, schema: VERDICT_SCHEMA } } } : {}),
+    }
+    const withSchema = structured
+    const response = await ports.fetch(endpoint, {
+      method: 'POST', signal: AbortSignal.any([signal, AbortSignal.timeout(config.timeoutMs)]), body: JSON.stringify(body),
+      headers: { 'content-type': 'application/json', ...(config.key === null ? {} : { authorization: `Bearer ${config.key}` }) },
+    })
+    if (!response.ok) {
+      const text = await response.text()
+      if (PASSES.has(response.status)) throw new Passing(`status ${response.status}`, retryAfter(response.headers.get('retry-after')))
+      if (withSchema && (response.status === 400 || response.status === 422)) {
+        structured = false
+        return ask(evidence, seed, signal)
+      }
+      throw new Refused(`status ${response.status}: ${text.slice(0, 200)}`)
+    }
+    const reply = await response.json() as { choices?: { message?: { content?: unknown } }[] } | null
+    const content = reply?.choices?.[0]?.message?.content
+    return typeof content === 'string' ? content : ''
+  }
+
+  const vote = async (evidence: Evidence, seed: number, signal: AbortSignal): Promise<Vote> => {
+    const giveUpAt = ports.now() + config.giveUpMs
+    for (let wait = config.firstRetryMs; ; wait = Math.min(wait * 2, LONGEST_WAIT_MS)) {
+      try {
+        return parseVote(await ask(evidence, seed, signal))
+      } catch (error) {
+        signal.throwIfAborted()
+        if (error instanceof Refused) return { value: null, hint: null, note: `refused (${error.message})`, failed: true }
+        const after = error instanceof Passing ? Math.max(wait, error.afterMs) : wait
+        if (ports.now() + after > giveUpAt) return { value: null, hint: null, note: `unreachable (${(error as Error).message})`, failed: true }
+        await delay(after, undefined, { signal })
+      }
+    }
+  }
+
+  return {
+    id: llmId({ model, votes, temperature, maxTokens, rubric }),
+    judge: async (evidence, signal) => majority(await Promise.all(Array.from({ length: votes }, (_, i) => vote(evidence, i + 1, signal)))),
+  }
+}
+
+class Passing extends Error {
+  readonly afterMs: number
+  constructor(message: string, afterMs: number) {
+    super(message)
+    this.afterMs = afterMs
+  }
+}
+
+const retryAfter = (header: string | null): number => {
+  const seconds = Number(header)
+  return header !== null && Number.isFinite(seconds) && seconds > 0 ? Math.min(seconds * 1000, LONGEST_WAIT_MS) : 0
+}

@@ -1,0 +1,202 @@
+/** What the scorer's core decides on histories made by hand. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Event } from '@instar/events'
+import { closeIdle, decide, evolve, initialState, judged, scoreOf, type Judged, type JudgeRequest, type Output, type Rules, type ScorerState } from '@instar/scorer'
+import { captured, feedback, logged, turnNamed, type Said } from './history.ts'
+
+const RULES: Rules = { idleMs: 1000, judgesAlone: false }
+const GOOD: Judged = { verdicts: [{ judge: 'j', value: 1, note: '' }], reward: 1, judge: 'j', hint: null, hintJudge: null, reason: null }
+const BAD: Judged = { ...GOOD, reward: -1, hint: 'Answer in plain text.', hintJudge: 'j' }
+const NOTHING: Judged = { verdicts: [{ judge: 'j', value: null, note: 'off' }], reward: null, judge: null, hint: null, hintJudge: null, reason: 'judge_failed' }
+
+const user = (content: string): Said => ({ role: 'user', content })
+const model = (content: string): Said => ({ role: 'assistant', content })
+const first = captured({ session: 's', messages: [user('hi')], answer: 'A', at: 10, name: 't1' })
+const second = captured({ session: 's', messages: [user('hi'), model('A'), user('thanks')], answer: 'B', at: 20, name: 't2' })
+
+class Scene {
+  readonly state: ScorerState = initialState()
+  offset = 0
+  read(...events: Event[]): void {
+    for (const event of events) evolve(this.state, logged(event, this.offset++))
+  }
+  decide(rules: Rules = RULES): Output[] { return decide(this.state, rules, 100) }
+  request(rules: Rules = RULES): JudgeRequest {
+    const [output, ...more] = this.decide(rules)
+    assert.equal(more.length, 0)
+    assert.ok(output?.do === 'judge')
+    return output
+  }
+  /** Judges, appends, reads back. */
+  score(result: Judged): Event {
+    const output = judged(this.state, this.request(), result, 100)
+    assert.ok(output?.do === 'append')
+    this.read(output.event)
+    return output.event
+  }
+}
+
+test('a turn is judged once, when its next state is there', () => {
+  const scene = new Scene()
+  scene.read(first)
+  assert.deepEqual(scene.decide(), [])
+  scene.read(second)
+  const request = scene.request()
+  assert.deepEqual(request, { do: 'judge', ask: 1, turn: first.turn, next: second.turn, feedback: null, cause: second.turn })
+  assert.deepEqual(scene.decide(), [], 'the judges have been asked')
+  const output = judged(scene.state, request, GOOD, 100)
+  assert.ok(output?.do === 'append' && output.event.type === 'TurnScored' && output.event.reward === 1)
+  assert.equal(scoreOf(scene.state, first.turn), undefined, 'it counts when it is read back')
+  assert.deepEqual(scene.decide(), [], 'one unread append per turn')
+  scene.read(output.event)
+  assert.equal(scoreOf(scene.state, first.turn)?.reward, 1)
+  assert.deepEqual(scene.decide(), [])
+})
+
+test('the score is found whether scores or turns are read first', () => {
+  const author = new Scene()
+  author.read(first, second)
+  const score = author.score(GOOD)
+  const late = new Scene()
+  late.read(score, first, second)
+  assert.deepEqual(late.decide(), [])
+  const early = new Scene()
+  early.read(first, second, score)
+  assert.deepEqual(early.decide(), [])
+})
+
+test('the loser of a race drops its own', () => {
+  const [a, b] = [new Scene(), new Scene()]
+  for (const scene of [a, b]) scene.read(first, second)
+  const mine = judged(a.state, a.request(), GOOD, 100)
+  const theirs = judged(b.state, b.request(), BAD, 101)
+  assert.ok(mine?.do === 'append' && theirs?.do === 'append')
+  for (const scene of [a, b]) scene.read(mine.event, theirs.event)
+  for (const scene of [a, b]) {
+    assert.equal(scoreOf(scene.state, first.turn)?.reward, 1)
+    assert.deepEqual(scene.decide(), [])
+    assert.equal(scene.state.work.size, 0)
+  }
+})
+
+test('a judge that failed leaves a skip with its reason, never a zero', () => {
+  const scene = new Scene()
+  scene.read(first, second)
+  const event = scene.score(NOTHING)
+  assert.ok(event.type === 'TurnSkipped')
+  assert.equal(event.reason, 'judge_failed')
+  assert.equal(event.verdicts[0]?.note, 'off')
+  assert.equal(scoreOf(scene.state, first.turn)?.reward, null)
+  assert.deepEqual(scene.decide(), [])
+})
+
+test('explicit feedback revises, the later one wins, an earlier one does not', () => {
+  const scene = new Scene()
+  scene.read(first, second)
+  scene.score(BAD)
+  scene.read(feedback('s', first.turn, 1, 50))
+  const revised = scene.score(GOOD)
+  assert.ok(revised.type === 'ScoreRevised')
+  assert.deepEqual(revised.rank, { at: 50, id: 'f50' })
+  scene.read(feedback('s', first.turn, -1, 40))
+  assert.deepEqual(scene.decide(), [])
+  scene.read(feedback('s', first.turn, -1, 60))
+  const again = scene.score({ ...BAD, hint: null, hintJudge: null })
+  assert.ok(again.type === 'ScoreRevised' && again.rank?.at === 60)
+  assert.equal(scoreOf(scene.state, first.turn)?.revision, 2)
+})
+
+test('a revision downwards keeps the hint that is in force', () => {
+  const scene = new Scene()
+  scene.read(first, second)
+  scene.score(BAD)
+  scene.read(feedback('s', first.turn, -1, 60))
+  const event = scene.score({ ...BAD, judge: 'feedback', hint: null, hintJudge: null })
+  assert.ok(event.type === 'ScoreRevised')
+  assert.equal(new TextDecoder().decode(event.hint?.bytes), 'Answer in plain text.')
+  assert.equal(event.hintJudge, 'j')
+})
+
+test('feedback does not wait for judges that are at work, and overtakes them', () => {
+  const scene = new Scene()
+  scene.read(first, second)
+  const slow = scene.request()
+  scene.read(feedback('s', first.turn, -1, 60, 'f', 'too terse'))
+  const quick = scene.request()
+  assert.equal(quick.feedback?.comment, 'too terse')
+  assert.equal(judged(scene.state, slow, GOOD, 100), null)
+  const output = judged(scene.state, quick, BAD, 100)
+  assert.ok(output?.do === 'append' && output.event.type === 'TurnScored' && output.event.rank?.id === 'f')
+})
+
+test('side turns, aborted ones and those that cannot train are not judged, but feedback on them is recorded', () => {
+  for (const odd of [{ kind: 'side' as const }, { trainable: false, reason: 'off_prefix' }]) {
+    const scene = new Scene()
+    scene.read({ ...first, ...odd }, second)
+    assert.deepEqual(scene.decide(), [])
+    scene.read(feedback('s', first.turn, 1, 60))
+    assert.equal(scene.request().feedback?.value, 1)
+  }
+  const scene = new Scene()
+  const { finish: _finish, ...facts } = first
+  scene.read({ ...facts, type: 'TurnAborted', why: 'client_gone' }, second)
+  assert.deepEqual(scene.decide(), [])
+})
+
+test('a quiet session is closed with the turns that are open, and each is skipped when that is read back', () => {
+  const scene = new Scene()
+  scene.read(first, second)
+  scene.score(GOOD)
+  assert.deepEqual(closeIdle(scene.state, RULES, 1019), { outputs: [], lookAt: 1020 })
+  const { outputs } = closeIdle(scene.state, RULES, 1020)
+  const [closing] = outputs
+  assert.ok(outputs.length === 1 && closing?.do === 'append' && closing.event.type === 'SessionClosed')
+  assert.deepEqual(closing.event.open, [second.turn])
+  assert.deepEqual(closeIdle(scene.state, RULES, 1021).outputs, [], 'one unread closing per session')
+  assert.deepEqual(scene.decide(), [])
+  scene.read(closing.event)
+  const [skip] = scene.decide()
+  assert.ok(skip?.do === 'append' && skip.event.type === 'TurnSkipped' && skip.event.reason === 'no_next_state')
+  scene.read(skip.event)
+  assert.deepEqual(scene.decide(), [])
+  assert.deepEqual(closeIdle(scene.state, RULES, 9000).outputs, [])
+})
+
+test('a judge of answers alone is asked about a closed turn', () => {
+  const scene = new Scene()
+  scene.read(first, { type: 'SessionClosed', session: 's', open: [first.turn], why: 'client', at: 30 })
+  const request = scene.request({ ...RULES, judgesAlone: true })
+  assert.equal(request.next, null)
+})
+
+test('of candidates the continued one gets the next state, the others are skipped at the close', () => {
+  const group = { group: 'g', candidates: 2 }
+  const one = captured({ session: 's', messages: [user('hi')], answer: 'A1', at: 10, name: 'c1', ...group, candidate: 0 })
+  const two = captured({ session: 's', messages: [user('hi')], answer: 'A2', at: 10, name: 'c2', ...group, candidate: 1 })
+  const next = captured({ session: 's', messages: [user('hi'), model('A2'), user('thanks')], answer: 'B', at: 20 })
+  const scene = new Scene()
+  scene.read(one, two, next)
+  assert.equal(scene.request().turn, two.turn)
+  scene.read({ type: 'SessionClosed', session: 's', open: [one.turn], why: 'idle', at: 30 })
+  const skips = scene.decide()
+  assert.equal(skips.length, 1)
+  assert.ok(skips[0]?.do === 'append' && skips[0].event.type === 'TurnSkipped' && skips[0].event.turn === one.turn)
+})
+
+test('a retry of the same request is not its next state', () => {
+  const scene = new Scene()
+  scene.read(first, { ...first, turn: turnNamed('s', 'retry'), group: 'retry', at: 15, finishedAt: 15 })
+  assert.deepEqual(scene.decide(), [])
+})
+
+test('what a branch says of a turn leaves its trunk alone', () => {
+  const scene = new Scene()
+  scene.read(first, second)
+  const output = judged(scene.state, scene.request(), GOOD, 100)
+  assert.ok(output?.do === 'append' && output.event.type === 'TurnScored')
+  scene.read({ ...output.event, policy: 'policy~again', reward: -1 })
+  assert.equal(scoreOf(scene.state, first.turn), undefined)
+  scene.read(output.event)
+  assert.equal(scoreOf(scene.state, first.turn)?.reward, 1)
+})
