@@ -28,6 +28,7 @@ export const ERRORS = {
   unknown_adapter: { status: 409, retryable: true, meaning: 'The engine does not hold the adapter that a request names.', todo: 'Load the adapter first; it is installed by the version that names it.' },
   aborted: { status: 499, retryable: false, meaning: 'The caller gave the request up.', todo: 'Nothing: it was on purpose.' },
   engine_lost: { status: 503, retryable: true, meaning: 'The thread that runs the model ended, or the model could not be loaded in it.', todo: 'Start again; the message holds the reason. A model that is too large for the memory is one.' },
+  update_not_finite: { status: 500, retryable: false, meaning: 'The arithmetic of an update overflowed: its loss or gradient is not a finite number.', todo: 'The batch is spent and the serving version stays. If it happens again, lower the learning rate.' },
   unknown_branch: { status: 404, retryable: false, meaning: 'There is no such branch, or it holds no version of its own.', todo: 'Make one with `instar replay --branch NAME`; `instar versions --json` lists them.' },
   stopping: { status: 503, retryable: true, meaning: 'The process is shutting down.', todo: 'Try again when it is back.' },
   branch_exists: { status: 409, retryable: false, meaning: 'The log holds a branch of this name already; nothing is overwritten.', todo: 'Choose another name.' },

@@ -1,7 +1,7 @@
 /**
  * Kernels of the WebAssembly backend, replaced or added. Its matrix product is fast only for one matrix
  * that is not transposed (XNNPACK), and gradients are made of the other forms; cutting a tensor copies the
- * whole of it for every part; sums over segments, which the gradient of a gather needs, are missing.
+ * whole of it for every part; sums over segments, which the gradient of a gather needs, are missing; one-hot rows of floats are wrong.
  */
 import * as tf from '@tensorflow/tfjs'
 import type { BackendWasm } from '@tensorflow/tfjs-backend-wasm'
@@ -214,6 +214,18 @@ function gather(stock: Stock): tf.KernelFunc {
   }
 }
 
+/** The stock kernel writes the bits of integers whatever the type. */
+function oneHot(params: Params): tf.TensorInfo {
+  const backend = params.backend as BackendWasm
+  const indices = input(params, 'indices')
+  const depth = Number(params.attrs?.['depth'])
+  const out = backend.makeOutput([...indices.shape, depth], (params.attrs?.['dtype'] as tf.DataType | undefined) ?? 'int32')
+  const [to, at] = [heap(backend, out), heap(backend, indices)]
+  to.fill(Number(params.attrs?.['offValue'] ?? 0))
+  at.forEach((index, row) => { to[row * depth + index] = Number(params.attrs?.['onValue'] ?? 1) })
+  return out
+}
+
 let done = false
 
 /** Once, after the WebAssembly backend has started. */
@@ -230,5 +242,6 @@ export function overrideKernels(): void {
   replace('SplitV', split)
   replace('Transpose', transpose)
   replace('GatherV2', gather)
+  replace('OneHot', () => oneHot)
   tf.registerKernel({ kernelName: 'UnsortedSegmentSum', backendName: 'wasm', kernelFunc: segmentSum })
 }

@@ -48,15 +48,15 @@ class WasmBackend implements Backend {
         if (tf.getBackend() !== 'wasm') await tf.setBackend('wasm')
         const out: Record<string, { shape: number[]; data: Float32Array }> = {}
         tf.tidy(() => {
-          const inputs = new Map<string, tf.Tensor>()
+          // All at once and here: an upload within a gradient would be disposed with its tape.
+          const inputs = new Map(program.inputs.map(({ name }) => {
+            const value = feeds[name]
+            if (!value) throw new Error(`${program.name}: no input ${name}`)
+            return [name, upload(value)]
+          }))
           const input = (name: string): tf.Tensor => {
-            let tensor = inputs.get(name)
-            if (!tensor) {
-              const value = feeds[name]
-              if (!value) throw new Error(`${program.name}: no input ${name}`)
-              tensor = upload(value)
-              inputs.set(name, tensor)
-            }
+            const tensor = inputs.get(name)
+            if (!tensor) throw new Error(`${program.name}: no input ${name}`)
             return tensor
           }
           for (const [name, tensor] of Object.entries(program.build(input, constant))) {

@@ -1,0 +1,79 @@
+/** Adam on plain arrays, in a fixed order of arithmetic, and its state as bytes. */
+import { readSafetensorsWithMetadata, writeSafetensors } from './checkpoints/safetensors.ts'
+import type { Tensor } from './checkpoints/safetensors.ts'
+import { InstarError } from '@instar/events/errors'
+import type { WeightTensor } from './weights.ts'
+
+export type AdamState = { step: number; first: Map<string, Float32Array>; second: Map<string, Float32Array> }
+export type AdamSettings = { learningRate: number; beta1: number; beta2: number }
+
+const EPSILON = 1e-8
+
+export function initialAdam(tensors: ReadonlyMap<string, WeightTensor>): AdamState {
+  const zeros = (): Map<string, Float32Array> => new Map([...tensors].map(([name, tensor]) => [name, new Float32Array(tensor.data.length)]))
+  return { step: 0, first: zeros(), second: zeros() }
+}
+
+/** The 2-norm of all gradients together. */
+export function globalNorm(gradients: ReadonlyMap<string, Float32Array>): number {
+  let sum = 0
+  for (const gradient of gradients.values()) for (const value of gradient) sum += value * value
+  return Math.sqrt(sum)
+}
+
+/**
+ * One step, in place: tensors −= lr · m̂ / (√v̂ + 1e-8) with bias-corrected moments (Kingma and Ba 2015,
+ * algorithm 1) of gradients × `scale`. Moments are kept in float32; each element is computed in float64.
+ */
+export function adamStep(tensors: ReadonlyMap<string, WeightTensor>, gradients: ReadonlyMap<string, Float32Array>, scale: number, state: AdamState, settings: AdamSettings): void {
+  state.step++
+  const { learningRate, beta1, beta2 } = settings
+  const correction1 = 1 - beta1 ** state.step
+  const correction2 = 1 - beta2 ** state.step
+  for (const [name, tensor] of tensors) {
+    const gradient = gradients.get(name)
+    const first = state.first.get(name)
+    const second = state.second.get(name)
+    if (!gradient || !first || !second) throw new Error(`no gradient or moments of ${name}`)
+    const { data } = tensor
+    for (let at = 0; at < data.length; at++) {
+      const g = (gradient[at] as number) * scale
+      const m = beta1 * (first[at] as number) + (1 - beta1) * g
+      const v = beta2 * (second[at] as number) + (1 - beta2) * g * g
+      first[at] = m
+      second[at] = v
+      data[at] = (data[at] as number) - (learningRate * (m / correction1)) / (Math.sqrt(v / correction2) + EPSILON)
+    }
+  }
+}
+
+/** safetensors: `first:<name>`, `second:<name>`; the step count in the metadata. */
+export function writeAdam(state: AdamState, tensors: ReadonlyMap<string, WeightTensor>): Uint8Array {
+  const out = new Map<string, Tensor>()
+  for (const [name, tensor] of tensors) {
+    for (const [kind, moments] of [['first', state.first], ['second', state.second]] as const) {
+      const data = moments.get(name)
+      if (!data) throw new Error(`no moments of ${name}`)
+      out.set(`${kind}:${name}`, { dtype: 'F32', shape: tensor.shape, data })
+    }
+  }
+  return writeSafetensors(out, new Map([['step', String(state.step)]]))
+}
+
+/** Throws `bad_checkpoint` where the bytes are not the state of these tensors. */
+export function readAdam(bytes: Uint8Array, tensors: ReadonlyMap<string, WeightTensor>): AdamState {
+  const { metadata, tensors: found } = readSafetensorsWithMetadata(bytes, 'optimizer state')
+  const step = Number(metadata.get('step'))
+  if (!Number.isSafeInteger(step) || step < 0) throw new InstarError('bad_checkpoint', 'optimizer state: no step count')
+  const state = initialAdam(tensors)
+  state.step = step
+  for (const [name, tensor] of tensors) {
+    for (const [kind, moments] of [['first', state.first], ['second', state.second]] as const) {
+      const data = found.get(`${kind}:${name}`)?.data
+      if (!(data instanceof Float32Array) || data.length !== tensor.data.length) throw new InstarError('bad_checkpoint', `optimizer state: ${kind} moments of ${name} are missing or of another shape`)
+      // The bytes stay the caller's: steps change moments in place.
+      moments.set(name, data.slice())
+    }
+  }
+  return state
+}

@@ -1,0 +1,58 @@
+/** Distributions that a policy assigns to given completions: references, teachers, scores. */
+import { inverseTemperature, logSoftmaxRows } from './distribution.ts'
+import type { Runtime } from './runtime/runtime.ts'
+
+export type Scored = { prompt: readonly number[]; completion: readonly number[]; temperature: number; slot: number | null }
+
+/** Groups of at most `limit` positions after padding (one row at least), longest together; equal inputs, equal groups. */
+export function microBatches<T>(items: readonly T[], length: (item: T) => number, limit: number): T[][] {
+  const sorted = items.map((item, index) => ({ item, index, size: length(item) })).sort((a, b) => b.size - a.size || a.index - b.index)
+  const groups: T[][] = []
+  let group: T[] = []
+  let widest = 0
+  for (const { item, size } of sorted) {
+    if (group.length > 0 && (group.length + 1) * widest > limit) {
+      groups.push(group)
+      group = []
+    }
+    if (group.length === 0) widest = size
+    group.push(item)
+  }
+  if (group.length > 0) groups.push(group)
+  return groups
+}
+
+/** Right-padded ids of prompt + completion without its last token, which predicts nothing that is asked for. */
+export function padded(rows: readonly { prompt: readonly number[]; completion: readonly number[] }[]): { ids: Int32Array; T: number; counts: number[]; places: number[] } {
+  const counts = rows.map((row) => row.prompt.length + row.completion.length - 1)
+  const T = Math.max(...counts)
+  const ids = new Int32Array(rows.length * T)
+  const places: number[] = []
+  rows.forEach((row, at) => {
+    ids.set(row.prompt, at * T)
+    ids.set(row.completion.slice(0, -1), at * T + row.prompt.length)
+    for (let j = 0; j < row.completion.length; j++) places.push(at * T + row.prompt.length - 1 + j)
+  })
+  return { ids, T, counts, places }
+}
+
+/** Log-probabilities [completion length, V] of each row, at its temperature. One forward pass for all rows. */
+export async function completionLogprobs(runtime: Runtime, rows: readonly Scored[]): Promise<Float32Array[]> {
+  if (rows.length === 0) return []
+  const { ids, T, counts, places } = padded(rows)
+  const { logits, vocabulary: V } = await runtime.decodeStep({ ids, T, cache: runtime.createCache(rows.length), rowSlots: rows.map((row) => row.slot), counts, logits: places })
+  const scale = rows.flatMap((row) => row.completion.map(() => inverseTemperature(row.temperature)))
+  logSoftmaxRows(logits, places.length, V, (row) => scale[row] as number)
+  let start = 0
+  return rows.map((row) => {
+    const part = logits.slice(start * V, (start + row.completion.length) * V)
+    start += row.completion.length
+    return part
+  })
+}
+
+/** Of the completion's own tokens in `completionLogprobs`. */
+export function ownLogprobs(logp: Float32Array, completion: readonly number[]): Float32Array {
+  const V = completion.length === 0 ? 0 : logp.length / completion.length
+  return Float32Array.from(completion, (id, at) => logp[at * V + id] as number)
+}

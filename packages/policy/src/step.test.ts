@@ -1,0 +1,170 @@
+import { test } from 'node:test'
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { spawn } from 'node:child_process'
+import { completionLogprobs, ownLogprobs } from './forward.ts'
+import { tokenWeights } from './credit.ts'
+import { createRuntime } from './runtime/runtime.ts'
+import type { Runtime } from './runtime/runtime.ts'
+import { Trainer } from './step.ts'
+import { readAdapter } from './checkpoints/peft.ts'
+import type { StepSettings, TrainItem } from './port.ts'
+import { config, exampleItems, exampleSettings, exampleWeights } from '../../../test/golden/policy/example.ts'
+
+const settings: StepSettings = exampleSettings
+const none = { adapter: null, state: null }
+
+async function open(engine: 'onnx' | 'wasm' = 'onnx'): Promise<{ runtime: Runtime; trainer: Trainer }> {
+  const runtime = await createRuntime({ config, weights: exampleWeights(), base: 'example', engine, threads: 1 })
+  return { runtime, trainer: new Trainer(runtime, 'example') }
+}
+
+async function logprobs(runtime: Runtime, item: TrainItem, slot: number | null): Promise<number> {
+  const [rows] = await completionLogprobs(runtime, [{ ...item, slot }])
+  return ownLogprobs(rows as Float32Array, item.completion).reduce((sum, value) => sum + value, 0)
+}
+
+test('an update raises what was rewarded and lowers what was not, and keeps the frozen weights', async () => {
+  const { runtime, trainer } = await open()
+  const items = await exampleItems(runtime)
+  const digest = (): string => {
+    const hash = createHash('sha256')
+    for (const [name, { data }] of runtime.constants) hash.update(name).update(new Uint8Array(data.buffer, data.byteOffset, data.byteLength))
+    return hash.digest('hex')
+  }
+  const frozen = digest()
+  const before = await Promise.all(items.map((item) => logprobs(runtime, item, null)))
+  const result = await trainer.step(items, { ...settings, klWeight: 0, opdWeight: 0 }, none)
+  assert.equal(digest(), frozen)
+  runtime.setAdapterSlot(1, readAdapter(result.adapter, config))
+  const after = await Promise.all(items.map((item) => logprobs(runtime, item, 1)))
+  const gain = items.reduce((sum, item, at) => sum + item.advantage * ((after[at] as number) - (before[at] as number)), 0)
+  assert.ok(gain > 0.5, `advantage-weighted gain ${gain}`)
+  assert.equal(result.figures.steps, settings.epochs)
+  assert.ok(result.figures.behaviourGap < 1e-5, 'sampled on-policy')
+  assert.equal(result.figures.maskedTurns, 0)
+  // On-policy the first epoch's ratio is 1, and its policy loss −mean A over tokens.
+  const tokens = items.reduce((sum, item) => sum + item.completion.length, 0)
+  assert.equal(result.figures.tokens, tokens)
+  const one = await trainer.step(items, { ...settings, epochs: 1, klWeight: 0, opdWeight: 0 }, none)
+  const expected = -items.reduce((sum, item) => sum + item.advantage * item.completion.length, 0) / tokens
+  assert.ok(Math.abs(one.figures.policyLoss - expected) < 1e-5, `${one.figures.policyLoss} against ${expected}`)
+  await runtime.close()
+})
+
+test('micro-batches of any size give the same update within 2e-6; the same size the same bytes', async () => {
+  const { runtime, trainer } = await open()
+  const items = await exampleItems(runtime)
+  const shas = new Set<string>()
+  let reference: Float32Array | null = null
+  for (const microBatchTokens of [1, 60, 60, 4096]) {
+    const { adapter } = await trainer.step(items, { ...settings, microBatchTokens }, none)
+    shas.add(adapter.sha256)
+    const values = Float32Array.from([...readAdapter(adapter, config).modules.values()].flatMap(({ a, b }) => [...a.data, ...b.data]))
+    reference ??= values
+    // Adam's first steps are ±learning rate whatever the gradient's size, so a gradient of nearly zero may flip.
+    const apart = values.map((value, at) => Math.abs(value - ((reference as Float32Array)[at] as number))).sort()
+    assert.ok((apart[Math.floor(apart.length * 0.99)] as number) < 2e-6, `${apart[Math.floor(apart.length * 0.99)]}`)
+  }
+  assert.ok(shas.size <= 3)
+  await runtime.close()
+})
+
+test('a second update continues the optimizer; without its state it is another update', async () => {
+  const { runtime, trainer } = await open()
+  const items = await exampleItems(runtime)
+  const first = await trainer.step(items, settings, none)
+  const second = await trainer.step(items, settings, { adapter: first.adapter, state: first.state })
+  const forgotten = await trainer.step(items, settings, { adapter: first.adapter, state: null })
+  assert.notEqual(second.adapter.sha256, first.adapter.sha256)
+  assert.notEqual(second.adapter.sha256, forgotten.adapter.sha256)
+  assert.notEqual(second.stateSha256, first.stateSha256)
+  const again = await trainer.step(items, settings, { adapter: first.adapter, state: first.state })
+  assert.equal(again.adapter.sha256, second.adapter.sha256)
+  assert.equal(again.stateSha256, second.stateSha256)
+  await assert.rejects(trainer.step(items, settings, { adapter: first.adapter, state: first.state.subarray(0, 100) }), { code: 'bad_checkpoint' })
+  await runtime.close()
+})
+
+test('a batch without signal leaves the parent as it was', async () => {
+  const { runtime, trainer } = await open()
+  const items = await exampleItems(runtime)
+  const first = await trainer.step(items, settings, none)
+  const quiet = items.map((item) => ({ ...item, advantage: 0, hintPrompt: null }))
+  const result = await trainer.step(quiet, settings, { adapter: first.adapter, state: first.state })
+  assert.equal(result.adapter.sha256, first.adapter.sha256)
+  assert.equal(result.stateSha256, first.stateSha256)
+  assert.deepEqual([result.figures.steps, result.figures.gradNorm, result.figures.loss], [0, 0, 0])
+  await runtime.close()
+})
+
+test('a batch whose ratios are far from what was recorded is masked', async () => {
+  const { runtime, trainer } = await open()
+  const items = (await exampleItems(runtime)).map((item, at) => ({ ...item, hintPrompt: null, behaviourLogprobs: at === 0 ? item.behaviourLogprobs.map((value) => value - 2) : item.behaviourLogprobs }))
+  const { figures } = await trainer.step(items, settings, none)
+  assert.equal(figures.maskedTurns, 1)
+  assert.ok(figures.behaviourGap > 0.05)
+  await runtime.close()
+})
+
+test('items that no loss can be made of are refused', async () => {
+  const { runtime, trainer } = await open()
+  const [item] = await exampleItems(runtime) as [TrainItem]
+  for (const spoiled of [
+    { ...item, completion: [] }, { ...item, behaviourLogprobs: item.behaviourLogprobs.slice(1) }, { ...item, advantage: Number.NaN },
+    { ...item, prompt: [config.vocabulary] }, { ...item, behaviourLogprobs: item.behaviourLogprobs.map(() => -Infinity) }, { ...item, prompt: new Array<number>(config.contextLength).fill(1) },
+  ]) await assert.rejects(trainer.step([spoiled], settings, none), { code: 'bad_request' })
+  await runtime.close()
+})
+
+test('two processes make the same adapter and the same state', async () => {
+  const once = async (): Promise<string> => {
+    const child = spawn(process.execPath, [new URL('../../../test/golden/policy/one-step.ts', import.meta.url).pathname], { stdio: ['ignore', 'pipe', 'inherit'] })
+    let text = ''
+    child.stdout.setEncoding('utf8')
+    for await (const piece of child.stdout) text += String(piece)
+    return text.trim()
+  }
+  const [a, b] = await Promise.all([once(), once()])
+  assert.match(a, /^[0-9a-f]{64} [0-9a-f]{64}$/)
+  assert.equal(a, b)
+  const { runtime, trainer } = await open()
+  const mine = await trainer.step(await exampleItems(runtime), settings, none)
+  assert.equal(`${mine.adapter.sha256} ${mine.stateSha256}`, a)
+  await runtime.close()
+})
+
+test('onnx and wasm make updates that agree within 2e-5 on 99 % of the numbers', async () => {
+  const made = []
+  for (const engine of ['onnx', 'wasm'] as const) {
+    const { runtime, trainer } = await open(engine)
+    const items = await exampleItems(runtime)
+    const { adapter, figures } = await trainer.step(items, settings, none)
+    made.push({ figures, values: [...readAdapter(adapter, config).modules.values()].flatMap(({ a, b }) => [...a.data, ...b.data]) })
+    await runtime.close()
+  }
+  const [onnx, wasm] = made as [(typeof made)[number], (typeof made)[number]]
+  assert.ok(Math.abs(onnx.figures.loss - wasm.figures.loss) < 1e-4)
+  assert.ok(Math.abs(onnx.figures.gradNorm / wasm.figures.gradNorm - 1) < 1e-4)
+  const apart = onnx.values.map((value, at) => Math.abs(value - (wasm.values[at] as number))).sort((a, b) => a - b)
+  assert.ok((apart[Math.floor(apart.length * 0.99)] as number) < 2e-5, `${apart[Math.floor(apart.length * 0.99)]}`)
+})
+
+test('weights of tokens: truncation, mask, own denominators, dropped hints, KL scaled by the signal', () => {
+  const turns = [
+    { advantage: 1, behaviour: [-1, -1], old: [-0.9, -1.2], teacher: null },
+    { advantage: -1, behaviour: [-1, -1], old: [-1, -1], teacher: [-3, -4] },
+    { advantage: -0.5, behaviour: [-5, -1, -1, -1], old: [-1.2, -4.8, -1, -1], teacher: [-0.5, -0.5, -0.5, -0.5] },
+    { advantage: 0, behaviour: [-1, -1], old: [-3, -3], teacher: null },
+  ]
+  const [first, failed, contrary, far] = tokenWeights(turns, { ...settings, tisCap: 2, sequenceMask: 2, opdWeight: 1, klWeight: 0.1, klFullAtAdvantage: 1.25 })
+  const near = (actual: ArrayLike<number> | undefined, expected: number[]): void => { expected.forEach((value, at) => assert.ok(Math.abs((actual?.[at] ?? NaN) - value) < 1e-7, `${at}: ${actual?.[at]} against ${value}`)) }
+  near(first?.policy, [Math.exp(0.1) / 10, Math.exp(-0.2) / 10])
+  near(contrary?.policy, [2 / 10, Math.exp(-3.8) / 10, 0.1, 0.1])
+  near(far?.policy, [0, 0])
+  assert.deepEqual([first?.masked, far?.masked], [false, true])
+  assert.deepEqual([failed?.hintDropped, contrary?.hintDropped], [false, true])
+  // Two tokens have a hint in force; ten tokens share the KL, at half strength since mean|A| is 0.625.
+  assert.deepEqual([first?.opd, failed?.opd, contrary?.opd], [0, 0.5, 0])
+  near([first?.kl ?? NaN], [(0.1 * 0.5) / 10])
+})

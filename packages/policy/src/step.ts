@@ -1,0 +1,213 @@
+/**
+ * One update of one adapter: gradients of the hybrid loss summed over micro-batches, one clipped Adam step
+ * an epoch. Nothing here draws a number or reads a clock: equal inputs on an equal fingerprint give equal bytes.
+ */
+import { createHash } from 'node:crypto'
+import { InstarError } from '@instar/events/errors'
+import { adamStep, globalNorm, initialAdam, readAdam, writeAdam } from './adam.ts'
+import { readAdapter, writeAdapter } from './checkpoints/peft.ts'
+import { tokenWeights } from './credit.ts'
+import type { TurnTokens, TurnWeights } from './credit.ts'
+import { inverseTemperature } from './distribution.ts'
+import { completionLogprobs, microBatches, ownLogprobs, padded } from './forward.ts'
+import { initialLora, loraFrom, loraTensors } from './lora.ts'
+import type { Parent, StepFigures, StepResult, StepSettings, TrainItem } from './port.ts'
+import type { Runtime } from './runtime/runtime.ts'
+import { compileTraining } from './training.ts'
+import type { MicroBatch, Training } from './training.ts'
+import type { ModelConfig } from './weights.ts'
+
+/** Reference distributions of a whole batch are kept between epochs up to this many bytes, else computed again. */
+const KEEP_BYTES = 128 * 1024 * 1024
+
+/** The learner's slot for the adapter that the update starts from; other slots are the caller's. */
+export const PARENT_SLOT = 0
+
+/** A turn of the batch with what the passes before the first gradient found. */
+type Turn = { item: TrainItem; tokens: TurnTokens; weights: TurnWeights; base: Float32Array | null; teacher: Float32Array | null }
+
+/** Programs by their constants: one update after another uses the same. */
+export class Trainer {
+  private readonly runtime: Runtime
+  private readonly base: string
+  private readonly programs = new Map<string, Promise<Training>>()
+
+  constructor(runtime: Runtime, base: string) {
+    this.runtime = runtime
+    this.base = base
+  }
+
+  private program(rank: number, alpha: number, settings: StepSettings): Promise<Training> {
+    const fixed = { rank, alpha, clipLow: settings.clipLow, clipHigh: settings.clipHigh }
+    const key = JSON.stringify(fixed)
+    let compiled = this.programs.get(key)
+    if (!compiled) this.programs.set(key, (compiled = compileTraining(this.runtime.backend, this.runtime.config, this.runtime.constants, fixed)))
+    return compiled
+  }
+
+  /**
+   * `settings.rank` and `alpha` are those of a line's first adapter; a parent keeps its own. A batch without
+   * signal (every advantage zero, no hint in force) changes nothing: no step is taken. Figures are means over
+   * the epochs; losses are what they add to the loss, weights included. Throws `bad_request` for items that no
+   * loss can be made of, `update_not_finite` where the arithmetic overflowed.
+   */
+  async step(items: readonly TrainItem[], settings: StepSettings, parent: Parent): Promise<StepResult> {
+    const { config } = this.runtime
+    items.forEach((item, at) => { check(item, at, config) })
+    const started = parent.adapter ? readAdapter(parent.adapter, config) : initialLora(config, settings.rank, settings.alpha, seedOf(this.base))
+    this.runtime.setAdapterSlot(PARENT_SLOT, started)
+    const adapter = new Map([...loraTensors(config, started)].map(([name, { shape, data }]) => [name, { shape, data: data.slice() }]))
+    const state = parent.state ? readAdam(parent.state, adapter) : initialAdam(adapter)
+    const turns = await this.prepare(items, settings)
+    const figures = emptyFigures(turns)
+    const signal = turns.some((turn) => turn.item.advantage !== 0 || turn.weights.opd > 0)
+    if (signal) {
+      const training = await this.program(started.rank, started.alpha, settings)
+      for (let epoch = 0; epoch < settings.epochs; epoch++) {
+        const gradients = new Map([...adapter].map(([name, tensor]) => [name, new Float32Array(tensor.data.length)]))
+        for (const group of microBatches(turns, lengthOf, settings.microBatchTokens)) {
+          const batch = await this.microBatch(group)
+          const result = await training.run(adapter, batch)
+          for (const [name, sum] of gradients) {
+            const part = result.gradients.get(name) as Float32Array
+            for (let at = 0; at < sum.length; at++) sum[at] = (sum[at] as number) + (part[at] as number)
+          }
+          figures.loss += result.loss / settings.epochs
+          figures.policyLoss += result.policyLoss / settings.epochs
+          figures.opdLoss += result.opdLoss / settings.epochs
+          figures.klLoss += result.klLoss / settings.epochs
+          figures.clipFraction += clipped(batch, result.logp, settings) / (figures.tokens * settings.epochs)
+        }
+        const norm = globalNorm(gradients)
+        if (!Number.isFinite(norm) || !Number.isFinite(figures.loss)) throw new InstarError('update_not_finite', `the gradient of epoch ${epoch + 1} has norm ${norm}`, { epoch: epoch + 1, loss: figures.loss })
+        figures.gradNorm += norm / settings.epochs
+        adamStep(adapter, gradients, norm > settings.maxGradNorm ? settings.maxGradNorm / norm : 1, state, settings)
+        figures.steps++
+      }
+    }
+    const bytes = writeAdam(state, adapter)
+    return {
+      adapter: writeAdapter(loraFrom(config, started.rank, started.alpha, adapter), this.base),
+      state: bytes,
+      stateSha256: createHash('sha256').update(bytes).digest('hex'),
+      figures,
+      fingerprint: this.runtime.fingerprint(),
+    }
+  }
+
+  /** The learner's own log-probs, the teachers', and with them every token's weight. */
+  private async prepare(items: readonly TrainItem[], settings: StepSettings): Promise<Turn[]> {
+    const { vocabulary } = this.runtime.config
+    const keep = items.reduce((sum, item) => sum + item.completion.length * (item.hintPrompt ? 2 : 1), 0) * vocabulary * 4 <= KEEP_BYTES
+    const seen = new Map<TrainItem, { old: Float32Array; own: Float32Array | null; base: Float32Array | null; teacher: Float32Array | null }>()
+    for (const group of microBatches(items, (item) => item.prompt.length + item.completion.length, settings.microBatchTokens)) {
+      const students = await completionLogprobs(this.runtime, group.map((item) => ({ ...item, slot: PARENT_SLOT })))
+      const bases = keep && settings.klWeight > 0 ? await completionLogprobs(this.runtime, group.map((item) => ({ ...item, slot: null }))) : []
+      group.forEach((item, at) => { seen.set(item, { old: ownLogprobs(students[at] as Float32Array, item.completion), own: null, base: bases[at] ?? null, teacher: null }) })
+    }
+    for (const group of microBatches(items.filter((item) => item.hintPrompt !== null), (item) => (item.hintPrompt?.length ?? 0) + item.completion.length, settings.microBatchTokens)) {
+      const teachers = await this.teach(group)
+      group.forEach((item, at) => {
+        const found = seen.get(item)
+        const teacher = teachers[at]
+        if (!found || !teacher) return
+        found.own = ownLogprobs(teacher, item.completion)
+        if (keep) found.teacher = teacher
+      })
+    }
+    const known = items.map((item) => seen.get(item) as NonNullable<ReturnType<typeof seen.get>>)
+    const tokens = items.map((item, at): TurnTokens => ({ advantage: item.advantage, behaviour: item.behaviourLogprobs, old: known[at]?.old ?? [], teacher: known[at]?.own ?? null }))
+    const weights = tokenWeights(tokens, settings)
+    return items.map((item, at) => ({ item, tokens: tokens[at] as TurnTokens, weights: weights[at] as TurnWeights, base: known[at]?.base ?? null, teacher: known[at]?.teacher ?? null }))
+  }
+
+  /** The base model on prompt + hint. */
+  private teach(items: readonly TrainItem[]): Promise<Float32Array[]> {
+    return completionLogprobs(this.runtime, items.map((item) => ({ prompt: item.hintPrompt ?? item.prompt, completion: item.completion, temperature: item.temperature, slot: null })))
+  }
+
+  private async microBatch(turns: readonly Turn[]): Promise<MicroBatch> {
+    const { ids, T, places } = padded(turns.map((turn) => turn.item))
+    const batch: MicroBatch = {
+      B: turns.length, T, ids, rows: places, targets: [], inverseTemperature: [], old: [], advantage: [], weight: [],
+      opd: { places: [], reference_RV: new Float32Array(), weight_R: [] }, kl: { places: [], reference_RV: new Float32Array(), weight_R: [] },
+    }
+    const taught = turns.filter((turn) => turn.weights.opd > 0)
+    const held = turns.filter((turn) => turn.weights.kl > 0)
+    const lacking = taught.filter((turn) => !turn.teacher)
+    const bare = held.filter((turn) => !turn.base)
+    const teachers = new Map((await this.teach(lacking.map((turn) => turn.item))).map((rows, at) => [lacking[at], rows]))
+    const bases = new Map((await completionLogprobs(this.runtime, bare.map((turn) => ({ ...turn.item, slot: null })))).map((rows, at) => [bare[at], rows]))
+    for (const turn of turns) {
+      const { item, tokens, weights } = turn
+      const start = batch.targets.length
+      item.completion.forEach((id, at) => {
+        batch.targets.push(id)
+        batch.inverseTemperature.push(inverseTemperature(item.temperature))
+        batch.old.push(tokens.old[at] as number)
+        batch.advantage.push(item.advantage)
+        batch.weight.push(weights.policy[at] as number)
+        for (const [rows, weight] of [[batch.opd, weights.opd], [batch.kl, weights.kl]] as const) {
+          if (weight === 0) continue
+          rows.places.push(start + at)
+          rows.weight_R.push(weight)
+        }
+      })
+    }
+    batch.opd.reference_RV = joined(taught.map((turn) => turn.teacher ?? teachers.get(turn)))
+    batch.kl.reference_RV = joined(held.map((turn) => turn.base ?? bases.get(turn)))
+    return batch
+  }
+}
+
+const lengthOf = (turn: Turn): number => turn.item.prompt.length + turn.item.completion.length
+
+function joined(parts: readonly (Float32Array | undefined)[]): Float32Array {
+  const out = new Float32Array(parts.reduce((sum, part) => sum + (part?.length ?? 0), 0))
+  let at = 0
+  for (const part of parts) {
+    if (!part) throw new Error('a reference is missing')
+    out.set(part, at)
+    at += part.length
+  }
+  return out
+}
+
+/** Tokens at which the clip cut the gradient. */
+function clipped(batch: MicroBatch, logp: Float32Array, settings: StepSettings): number {
+  return batch.advantage.filter((advantage, at) => {
+    const ratio = Math.exp((logp[at] as number) - (batch.old[at] as number))
+    return (advantage > 0 && ratio > 1 + settings.clipHigh) || (advantage < 0 && ratio < 1 - settings.clipLow)
+  }).length
+}
+
+function emptyFigures(turns: readonly Turn[]): StepFigures {
+  const mean = (values: number[]): number => (values.length === 0 ? 0 : values.reduce((sum, value) => sum + value, 0) / values.length)
+  return {
+    loss: 0, policyLoss: 0, opdLoss: 0, klLoss: 0, gradNorm: 0, clipFraction: 0, steps: 0,
+    meanAdvantage: mean(turns.map((turn) => turn.item.advantage)),
+    meanAbsAdvantage: mean(turns.map((turn) => Math.abs(turn.item.advantage))),
+    maskedTurns: turns.filter((turn) => turn.weights.masked).length,
+    behaviourGap: mean(turns.flatMap((turn) => Array.from(turn.tokens.old, (old, at) => Math.abs(old - (turn.tokens.behaviour[at] as number))))),
+    tokens: turns.reduce((sum, turn) => sum + turn.item.completion.length, 0),
+    droppedHints: turns.filter((turn) => turn.weights.hintDropped).length,
+  }
+}
+
+/** The first adapter of every line on one base is the same. */
+function seedOf(base: string): number {
+  return createHash('sha256').update(`adapter of ${base}`).digest().readUInt32LE(0)
+}
+
+function check(item: TrainItem, at: number, config: ModelConfig): void {
+  const bad = (problem: string): never => { throw new InstarError('bad_request', `turn ${at} of the batch ${problem}`, { turn: at }) }
+  if (item.prompt.length === 0 || item.completion.length === 0) bad('has no prompt or no completion')
+  if (item.behaviourLogprobs.length !== item.completion.length) bad(`has ${item.completion.length} tokens and ${item.behaviourLogprobs.length} log-probs`)
+  if (!item.behaviourLogprobs.every(Number.isFinite) || !Number.isFinite(item.advantage)) bad('holds a log-prob or advantage that is not finite')
+  if (!(item.temperature >= 0)) bad('has no temperature')
+  for (const prompt of [item.prompt, item.hintPrompt ?? []]) {
+    if (prompt.length + item.completion.length > config.contextLength) bad(`is longer than the context of ${config.contextLength}`)
+    for (const ids of [prompt, item.completion]) if (ids.some((id) => !Number.isSafeInteger(id) || id < 0 || id >= config.vocabulary)) bad('holds an id that is no token')
+  }
+  if (item.hintPrompt !== null && item.hintPrompt.length === 0) bad('has an empty hint prompt')
+}

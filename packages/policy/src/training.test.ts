@@ -1,0 +1,103 @@
+import { test } from 'node:test'
+import assert from 'node:assert/strict'
+import * as tf from '@tensorflow/tfjs'
+import { initialLora, loraTensors } from './lora.ts'
+import { initialWeights } from './initial.ts'
+import { frozenConstants } from './parameters.ts'
+import { uniform } from './random.ts'
+import { openBackend } from './runtime/runtime.ts'
+import { compileTraining } from './training.ts'
+import type { MicroBatch } from './training.ts'
+import { weightsFrom } from './weights.ts'
+import type { ModelConfig, WeightTensor } from './weights.ts'
+
+const config: ModelConfig = {
+  hiddenSize: 16, intermediateSize: 24, layers: 2, heads: 4, kvHeads: 2, headDim: 6, vocabulary: 40, contextLength: 64,
+  ropeTheta: 10000, rmsEps: 1e-6, qkNorm: true, attentionBias: false, tiedHead: true,
+}
+const constants = frozenConstants(config, weightsFrom(initialWeights(config, 2)))
+const fixed = { rank: 3, alpha: 6, clipLow: 0.2, clipHigh: 0.28 }
+
+/** An adapter whose B is not zero, so that A has a gradient too. */
+function adapter(): Map<string, WeightTensor> {
+  const next = uniform(8)
+  const tensors = loraTensors(config, initialLora(config, fixed.rank, fixed.alpha, 1))
+  for (const [name, tensor] of tensors) if (name.endsWith('lora_B')) for (let at = 0; at < tensor.data.length; at++) tensor.data[at] = 0.3 * (next() - 0.5)
+  return tensors
+}
+
+function batch(parts: { policy: boolean; opd: boolean; kl: boolean }): MicroBatch {
+  const next = uniform(3)
+  const [B, T] = [2, 9]
+  const rows = [3, 4, 5, 6, 11, 12, 13]
+  const distribution = (count: number): Float32Array => {
+    const out = new Float32Array(count * config.vocabulary)
+    for (let row = 0; row < count; row++) {
+      const logits = Array.from({ length: config.vocabulary }, () => 2 * next())
+      const total = Math.log(logits.reduce((sum, value) => sum + Math.exp(value), 0))
+      logits.forEach((value, v) => { out[row * config.vocabulary + v] = value - total })
+    }
+    return out
+  }
+  return {
+    B, T, rows,
+    ids: Int32Array.from({ length: B * T }, () => Math.floor(next() * config.vocabulary)),
+    targets: rows.map(() => Math.floor(next() * config.vocabulary)),
+    inverseTemperature: rows.map((_, at) => (at < 4 ? 1 / 0.7 : 1)),
+    old: rows.map(() => -4 + next()),
+    advantage: rows.map((_, at) => (at < 4 ? 0.8 : -0.6)),
+    weight: rows.map(() => (parts.policy ? 0.2 : 0)),
+    opd: { places: parts.opd ? [0, 1, 2, 3] : [], reference_RV: parts.opd ? distribution(4) : new Float32Array(), weight_R: parts.opd ? [0.3, 0.2, 0.3, 0.1] : [] },
+    kl: { places: parts.kl ? [0, 1, 2, 3, 4, 5, 6] : [], reference_RV: parts.kl ? distribution(7) : new Float32Array(), weight_R: parts.kl ? rows.map(() => 0.25) : [] },
+  }
+}
+
+for (const parts of [{ policy: true, opd: false, kl: false }, { policy: false, opd: true, kl: false }, { policy: false, opd: false, kl: true }, { policy: true, opd: true, kl: true }]) {
+  const named = Object.entries(parts).filter(([, on]) => on).map(([name]) => name).join(' + ')
+  test(`the gradient of ${named} to every adapter matrix is what finite differences say`, async () => {
+    const { backend } = await openBackend('onnx', 1)
+    const training = await compileTraining(backend, config, constants, fixed)
+    const tensors = adapter()
+    const micro = batch(parts)
+    const { gradients, loss, policyLoss, opdLoss, klLoss } = await training.run(tensors, micro)
+    assert.ok(Math.abs(loss - policyLoss - opdLoss - klLoss) < 1e-5)
+    for (const [on, value] of [[parts.policy, policyLoss], [parts.opd, opdLoss], [parts.kl, klLoss]] as const) assert.equal(value !== 0, on)
+    for (const [name, tensor] of tensors) {
+      const gradient = gradients.get(name) as Float32Array
+      const length = Math.hypot(...gradient)
+      assert.ok(length > 0, `${name} has no gradient`)
+      const step = 1e-2 / length
+      const at = async (sign: number): Promise<number> => {
+        const moved = new Map(tensors)
+        moved.set(name, { shape: tensor.shape, data: tensor.data.map((value, index) => value + sign * step * (gradient[index] as number)) })
+        return (await training.run(moved, micro)).loss
+      }
+      const slope = (8 * ((await at(1)) - (await at(-1))) - ((await at(2)) - (await at(-2)))) / (12 * step)
+      assert.ok(Math.abs(slope / length ** 2 - 1) < 5e-3 + 2e-4 / length, `${name}: ${slope} against ${length ** 2}`)
+    }
+    await backend.dispose()
+  })
+}
+
+test('onnx and wasm agree on loss (1e-5) and on gradients (1e-5 of each one\'s length); wasm leaves no tensors behind', async () => {
+  const results = []
+  for (const engine of ['onnx', 'wasm'] as const) {
+    const { backend } = await openBackend(engine, 1)
+    const training = await compileTraining(backend, config, constants, fixed)
+    const run = () => training.run(adapter(), batch({ policy: true, opd: true, kl: true }))
+    results.push(await run())
+    if (engine === 'wasm') {
+      const before = tf.memory().numTensors
+      for (let i = 0; i < 3; i++) await run()
+      assert.equal(tf.memory().numTensors, before)
+    }
+    await backend.dispose()
+  }
+  const [onnx, wasm] = results as [Awaited<ReturnType<Awaited<ReturnType<typeof compileTraining>>['run']>>, Awaited<ReturnType<Awaited<ReturnType<typeof compileTraining>>['run']>>]
+  for (const key of ['loss', 'policyLoss', 'opdLoss', 'klLoss'] as const) assert.ok(Math.abs(onnx[key] - wasm[key]) < 1e-5, key)
+  for (const [name, gradient] of onnx.gradients) {
+    const other = wasm.gradients.get(name) as Float32Array
+    const apart = Math.hypot(...gradient.map((value, at) => value - (other[at] as number)))
+    assert.ok(apart <= 1e-5 * Math.hypot(...gradient), name)
+  }
+})

@@ -1,0 +1,173 @@
+/** The gradient of the hybrid loss to one adapter, for batches of any size: one program, compiled once. */
+import * as tf from '@tensorflow/tfjs'
+import { hybridLoss } from './loss.ts'
+import { attendWithin, decode, head, ropeTable } from './model.ts'
+import { frozenParameters, trainedDelta, trainedInputs } from './parameters.ts'
+import { causalMask } from './pretraining.ts'
+import type { Backend, Compiled, Feeds, InputSpec, Program, TensorData } from './runtime/backend.ts'
+import type { ModelConfig, WeightTensor } from './weights.ts'
+
+/** What is fixed in the program; another value is another compilation. */
+export type TrainingConstants = { rank: number; alpha: number; clipLow: number; clipHigh: number }
+
+/** Rows of a divergence: places in the batch's N tokens, reference log-probs [R, V], weights [R]. */
+export type ReferenceRows = { places: number[]; reference_RV: Float32Array; weight_R: number[] }
+
+/**
+ * A micro-batch. `ids` [B·T] right-padded; per response token (N): `rows` the place in [B·T] that predicts it,
+ * `targets` its id, `inverseTemperature`, `old`, `advantage`, `weight` as in loss.ts.
+ */
+export type MicroBatch = {
+  B: number
+  T: number
+  ids: Int32Array
+  rows: number[]
+  targets: number[]
+  inverseTemperature: number[]
+  old: number[]
+  advantage: number[]
+  weight: number[]
+  opd: ReferenceRows
+  kl: ReferenceRows
+}
+
+export type MicroBatchResult = {
+  loss: number
+  policyLoss: number
+  opdLoss: number
+  klLoss: number
+  /** Log-probs of the targets, [N]. */
+  logp: Float32Array
+  /** By input name (`loraKey`). */
+  gradients: Map<string, Float32Array>
+}
+
+export type Training = {
+  run(adapter: ReadonlyMap<string, WeightTensor>, batch: MicroBatch): Promise<MicroBatchResult>
+  dispose(): Promise<void>
+}
+
+function program(config: ModelConfig, constants: ReadonlyMap<string, TensorData>, fixed: TrainingConstants): Program {
+  const { vocabulary: V, headDim: d } = config
+  const lora = trainedInputs(config, fixed.rank)
+  const vector = (name: string, size: string): InputSpec => ({ name, dtype: 'float32', shape: [size] })
+  return {
+    name: 'training',
+    inputs: [
+      { name: 'ids', dtype: 'int32', shape: ['B', 'T'] },
+      { name: 'cos', dtype: 'float32', shape: [1, 1, 'T', d] },
+      { name: 'sin', dtype: 'float32', shape: [1, 1, 'T', d] },
+      { name: 'causal', dtype: 'float32', shape: ['T', 'T'] },
+      { name: 'rows', dtype: 'int32', shape: ['N'] },
+      { name: 'targets', dtype: 'int32', shape: ['N'] },
+      vector('inverseTemperature', 'N'), vector('old', 'N'), vector('advantage', 'N'), vector('weight', 'N'),
+      { name: 'opd.places', dtype: 'int32', shape: ['O'] },
+      { name: 'opd.reference', dtype: 'float32', shape: ['O', V] },
+      vector('opd.weight', 'O'),
+      { name: 'kl.places', dtype: 'int32', shape: ['K'] },
+      { name: 'kl.reference', dtype: 'float32', shape: ['K', V] },
+      vector('kl.weight', 'K'),
+      ...lora,
+    ],
+    constants,
+    build(input, constant) {
+      const ids = input('ids')
+      const [B, T] = ids.shape as [number, number]
+      const names = lora.map((spec) => spec.name)
+      const figures: Record<string, tf.Tensor> = {}
+      const forward = (...matrices: tf.Tensor[]): tf.Scalar => {
+        const byName = new Map(names.map((name, at) => [name, matrices[at] as tf.Tensor]))
+        const delta = trainedDelta((name) => byName.get(name) as tf.Tensor, fixed.rank, fixed.alpha)
+        const parameters = frozenParameters(config, constant, delta)
+        const sequence = { config, B, T, cos: input('cos'), sin: input('sin') }
+        const hidden_ND = decode(ids, sequence, parameters, attendWithin(sequence, input('causal'), null))
+        const picked_ND = tf.gather(hidden_ND, input('rows') as tf.Tensor1D) as tf.Tensor2D
+        const logits_NV = tf.mul(head(picked_ND, config, parameters), tf.reshape(input('inverseTemperature'), [-1, 1]))
+        const logp_NV = tf.logSoftmax(logits_NV) as tf.Tensor2D
+        const logp_N = pick(logp_NV, input('targets') as tf.Tensor1D)
+        const divergence = (kind: string) => ({
+          student_RV: tf.gather(logp_NV, input(`${kind}.places`) as tf.Tensor1D) as tf.Tensor2D,
+          reference_RV: input(`${kind}.reference`) as tf.Tensor2D,
+          weight_R: input(`${kind}.weight`) as tf.Tensor1D,
+        })
+        const parts = hybridLoss({
+          logp_N, old_N: input('old') as tf.Tensor1D, advantage_N: input('advantage') as tf.Tensor1D, weight_N: input('weight') as tf.Tensor1D,
+          clipLow: fixed.clipLow, clipHigh: fixed.clipHigh, opd: divergence('opd'), kl: divergence('kl'),
+        })
+        figures['policy'] = tf.keep(parts.policy)
+        figures['opd'] = tf.keep(parts.opd)
+        figures['kl'] = tf.keep(parts.kl)
+        figures['logp'] = tf.keep(logp_N)
+        return parts.loss
+      }
+      const { value, grads } = tf.valueAndGrads(forward)(names.map((name) => input(name)))
+      // Kept against the tape's own clean-up; clones belong to the caller's scope again.
+      const out: Record<string, tf.Tensor> = { loss: value }
+      for (const [name, tensor] of Object.entries(figures)) {
+        out[name] = tf.clone(tensor)
+        tensor.dispose()
+      }
+      names.forEach((name, at) => { out[`gradient:${name}`] = grads[at] as tf.Tensor })
+      return out
+    },
+  }
+}
+
+/** values_NV[n, ids_n] → [N]; the gradient is a one-hot row. */
+function pick(values_NV: tf.Tensor2D, ids_N: tf.Tensor1D): tf.Tensor1D {
+  const V = values_NV.shape[1]
+  const op = tf.customGrad((...args: (tf.Tensor | tf.GradSaveFunc)[]) => ({
+    value: tf.reshape(tf.gather(args[0] as tf.Tensor2D, tf.reshape(ids_N, [-1, 1]) as tf.Tensor2D, 1, 1), [-1]),
+    gradFunc: (dy: tf.Tensor) => tf.mul(tf.oneHot(ids_N, V, 1, 0, 'float32'), tf.reshape(dy, [-1, 1])),
+  }))
+  return op(values_NV) as tf.Tensor1D
+}
+
+/** A divergence over no rows: one row of weight zero, since a dimension of size zero is nobody's friend. */
+function referenceFeeds(kind: string, rows: ReferenceRows, V: number): Feeds {
+  const none = rows.places.length === 0
+  const R = none ? 1 : rows.places.length
+  return {
+    [`${kind}.places`]: { shape: [R], data: Int32Array.from(none ? [0] : rows.places) },
+    [`${kind}.reference`]: { shape: [R, V], data: none ? new Float32Array(V) : rows.reference_RV },
+    [`${kind}.weight`]: { shape: [R], data: Float32Array.from(none ? [0] : rows.weight_R) },
+  }
+}
+
+export async function compileTraining(backend: Backend, config: ModelConfig, constants: ReadonlyMap<string, TensorData>, fixed: TrainingConstants): Promise<Training> {
+  const compiled: Compiled = await backend.compile(program(config, constants, fixed))
+  const table = ropeTable(config, config.contextLength)
+  const d = config.headDim
+  return {
+    async run(adapter, batch) {
+      const { B, T } = batch
+      const N = batch.rows.length
+      const vector = (values: number[]): TensorData => ({ shape: [N], data: Float32Array.from(values) })
+      const feeds: Feeds = {
+        ids: { shape: [B, T], data: batch.ids },
+        cos: { shape: [1, 1, T, d], data: table.cos.subarray(0, T * d) },
+        sin: { shape: [1, 1, T, d], data: table.sin.subarray(0, T * d) },
+        causal: causalMask(T),
+        rows: { shape: [N], data: Int32Array.from(batch.rows) },
+        targets: { shape: [N], data: Int32Array.from(batch.targets) },
+        inverseTemperature: vector(batch.inverseTemperature),
+        old: vector(batch.old),
+        advantage: vector(batch.advantage),
+        weight: vector(batch.weight),
+        ...referenceFeeds('opd', batch.opd, config.vocabulary),
+        ...referenceFeeds('kl', batch.kl, config.vocabulary),
+        ...Object.fromEntries(adapter),
+      }
+      const out = await compiled.run(feeds)
+      const number = (name: string): number => out[name]?.data[0] ?? Number.NaN
+      const gradients = new Map<string, Float32Array>()
+      for (const name of adapter.keys()) {
+        const gradient = out[`gradient:${name}`]
+        if (!gradient) throw new Error(`no gradient of ${name}`)
+        gradients.set(name, gradient.data)
+      }
+      return { loss: number('loss'), policyLoss: number('policy'), opdLoss: number('opd'), klLoss: number('kl'), logp: out.logp?.data ?? new Float32Array(), gradients }
+    },
+    dispose: () => compiled.dispose(),
+  }
+}
