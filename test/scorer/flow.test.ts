@@ -25,7 +25,7 @@ class Bench {
   readonly scores: ScoresEvent[] = []
   clock = 1000
   fatal: Error | null = null
-  readonly timers: { at: number; then(): void }[] = []
+  readonly timers: { at: number; call(): void }[] = []
 
   async watch(): Promise<void> {
     await this.log.subscribe({ topics: ['scores'], group: 'watch', from: 'start', handle: (records) => {
@@ -45,8 +45,8 @@ class Bench {
   ports(more: Partial<ScorerPorts> = {}): ScorerPorts {
     return {
       log: this.log, now: () => this.clock, onFatal: (error) => { this.fatal = error },
-      after: (ms, then) => {
-        const timer = { at: this.clock + ms, then }
+      after: (ms, call) => {
+        const timer = { at: this.clock + ms, call }
         this.timers.push(timer)
         return () => { this.timers.splice(this.timers.indexOf(timer) >>> 0, 1) }
       }, ...more,
@@ -56,7 +56,7 @@ class Bench {
   pass(ms: number): void {
     this.clock += ms
     for (const timer of this.timers.splice(0)) {
-      if (timer.at <= this.clock) timer.then()
+      if (timer.at <= this.clock) timer.call()
       else this.timers.push(timer)
     }
   }

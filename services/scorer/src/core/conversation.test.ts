@@ -1,0 +1,30 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { lastRequest, messagesOf, saidSince, stripWrappers } from './conversation.ts'
+
+const body = (value: unknown): Uint8Array => Buffer.from(JSON.stringify(value))
+
+test('the next state is what stands behind the answer, by who said it', () => {
+  const messages = messagesOf(body({ messages: [
+    { role: 'user', content: 'list files' }, { role: 'assistant', content: null, tool_calls: [] },
+    { role: 'tool', content: 'a.txt' }, { role: 'tool', content: [{ type: 'text', text: 'b.txt' }] }, { role: 'system', content: 'the date' }, { role: 'user', content: [{ type: 'text', text: 'thanks' }] },
+  ] }))
+  assert.deepEqual(saidSince(messages, 2), { user: 'thanks', tools: 'a.txt\nb.txt' })
+  assert.equal(lastRequest(messages.slice(0, 2)), 'list files')
+})
+
+test('bodies of other dialects and odd ones yield what they have', () => {
+  assert.deepEqual(messagesOf(body({ input: 'hello' })), [{ role: 'user', text: 'hello' }])
+  assert.deepEqual(messagesOf(body({ input: [{ type: 'function_call_output', output: 'done' }, 7] })), [{ role: 'tool', text: 'done' }, { role: '', text: '' }])
+  assert.deepEqual(messagesOf(body([])), [])
+  assert.deepEqual(messagesOf(Buffer.from('{')), [])
+})
+
+test('what agents put around a person\'s words is not theirs', () => {
+  assert.equal(stripWrappers('<system-reminder>The current date is…</system-reminder>\nToo long.'), 'Too long.')
+  assert.equal(stripWrappers('[Sat 2026-11-21 04:09 UTC] shorter, please'), 'shorter, please')
+  assert.equal(stripWrappers('<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>\nwrong, bad\n<<<END_OPENCLAW_INTERNAL_CONTEXT>>>'), '')
+  assert.equal(stripWrappers('"fix the test"'), 'fix the test')
+  assert.equal(stripWrappers('say "hello"'), 'say "hello"')
+  assert.equal(stripWrappers('[1, 2] is sorted'), '[1, 2] is sorted')
+})
