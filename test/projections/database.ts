@@ -1,6 +1,6 @@
 /** What the tests of this folder share: a PostgreSQL of their own, a digest of everything in it. */
 import { createHash } from 'node:crypto'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Client } from 'pg'
@@ -10,6 +10,8 @@ import { TABLES } from '@instar/projections/schema'
 /** A folder that disposes of itself. */
 export const temporaryFolder = (): Disposable & { path: string } => {
   const path = mkdtempSync(join(tmpdir(), 'instar-test-'))
+  // As root the server runs as nobody, who may then enter.
+  chmodSync(path, 0o711)
   return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) }
 }
 

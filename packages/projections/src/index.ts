@@ -1,4 +1,5 @@
-export { startPostgres, runningPostgres, READER, READER_TIMEOUT, type Connection, type Postgres, type StartOptions } from './postgres/start.ts'
+export { startPostgres, runningPostgres, type Connection, type Postgres, type StartOptions } from './postgres/start.ts'
+export { READER, READER_TIMEOUT } from './postgres/reader.ts'
 export { startProjections, type Projections, type ProjectionsOptions } from './run.ts'
 export { readOnlyQuery, type Row } from './query.ts'
 export { initialProjection, project, PROJECTED, type Projection } from './project.ts'

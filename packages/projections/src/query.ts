@@ -1,7 +1,8 @@
 /** What `instar sql` runs: one statement that can only read. */
 import { Client, types, type CustomTypesConfig } from 'pg'
 import { InstarError } from '@instar/events/errors'
-import { READER_TIMEOUT, type Connection } from './postgres/start.ts'
+import { READER, READER_TIMEOUT } from './postgres/reader.ts'
+import type { Connection } from './postgres/start.ts'
 
 export type Row = Record<string, unknown>
 
@@ -38,8 +39,8 @@ export const readOnlyQuery = async (connection: Connection, sql: string, options
   try {
     await client.query('begin transaction read only')
     await client.query(`set local statement_timeout = ${Math.trunc(options.timeoutMs ?? READER_TIMEOUT)}`)
-    // After a first query the transaction can no longer be made a writing one.
-    await client.query('select 1')
+    // Whoever we are, the reader's rights will do. After a first query the transaction can no longer be made a writing one.
+    await client.query(`select set_config('role', rolname, true) from pg_roles where rolname = '${READER}' and pg_has_role(current_user, oid, 'member')`)
     // The extended protocol takes one statement.
     const { rows } = await client.query<Row>({ text: sql, values: [], queryMode: 'extended' } as { text: string; values: unknown[] })
     await client.query('rollback')

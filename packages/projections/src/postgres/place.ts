@@ -6,7 +6,7 @@
  * - Instar runs as root, which PostgreSQL refuses: its server then runs as `nobody`, which must be able to
  *   reach data and programs from the root folder down.
  */
-import { chmodSync, chownSync, existsSync, lstatSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, renameSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, chownSync, existsSync, lstatSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 
@@ -30,12 +30,33 @@ export const othersMayEnter = (path: string): boolean => {
   }
 }
 
-const privateFolder = (mode: number): string => {
+/** A new folder of ours for `folder`, outside of it. */
+const privateFolder = (folder: string, mode: number): string => {
   const temporary = isRoot() && !othersMayEnter(tmpdir()) ? '/tmp' : tmpdir()
-  const path = mkdtempSync(join(temporary, 'ipg-'))
+  sweep(temporary)
+  const path = mkdtempSync(join(temporary, PREFIX))
+  writeFileSync(join(path, BELONGS), folder)
   chmodSync(path, mode)
   return path
 }
+
+/** Removes what was made for folders that are no more. */
+const sweep = (temporary: string): void => {
+  for (const name of readdirSync(temporary)) {
+    const path = join(temporary, name)
+    const info = name.startsWith(PREFIX) ? lstatSync(path, { throwIfNoEntry: false }) : undefined
+    if (!info?.isDirectory() || !owners().includes(info.uid) || info.mtimeMs > Date.now() - SWEEP_AFTER || !existsSync(join(path, BELONGS))) continue
+    const file = join(readFileSync(join(path, BELONGS), 'utf8'), 'place.json')
+    const wanted = existsSync(file) && readFileSync(file, 'utf8').includes(JSON.stringify(path).slice(1, -1))
+    if (!wanted && !existsSync(join(path, 'data/postmaster.pid'))) rmSync(path, { recursive: true, force: true })
+  }
+}
+
+const PREFIX = 'ipg-'
+const BELONGS = 'belongs-to'
+/** Milliseconds: a folder this young may not be written down yet. */
+const SWEEP_AFTER = 60_000
+const owners = (): (number | undefined)[] => [process.getuid?.(), NOBODY]
 
 type Kept = { folder: string; home: string; sockets: string }
 
@@ -45,8 +66,7 @@ const kept = (folder: string): Kept | undefined => {
   if (!existsSync(file)) return undefined
   const place = JSON.parse(readFileSync(file, 'utf8')) as Kept
   if (place.folder !== folder) return undefined
-  const owners = [process.getuid?.(), NOBODY]
-  const ours = [place.home, place.sockets].every((path) => existsSync(path) && lstatSync(path).isDirectory() && owners.includes(lstatSync(path).uid))
+  const ours = [place.home, place.sockets].every((path) => existsSync(path) && lstatSync(path).isDirectory() && owners().includes(lstatSync(path).uid))
   return ours ? place : undefined
 }
 
@@ -70,9 +90,9 @@ export const makePlace = (given: string): Place => {
   const folder = realpathSync(given)
   let chosen = kept(folder)
   if (!chosen) {
-    const home = isRoot() && !othersMayEnter(folder) ? privateFolder(0o711) : folder
+    const home = isRoot() && !othersMayEnter(folder) ? privateFolder(folder, 0o711) : folder
     const inside = join(home, 'run')
-    const sockets = socketFits(inside) ? inside : privateFolder(0o700)
+    const sockets = socketFits(inside) ? inside : privateFolder(folder, 0o700)
     mkdirSync(sockets, { recursive: true, mode: 0o700 })
     chosen = { folder, home, sockets }
     const file = join(folder, 'place.json')

@@ -62,7 +62,7 @@ export type Server = {
 
 const majorOf = (binaries: Binaries, place: Place): string => {
   const { stdout, error, stderr } = spawnSync(binaries.postgres, ['--version'], { encoding: 'utf8', cwd: '/', ...(place.user ?? {}) })
-  const major = /(\d+)/.exec(stdout ?? '')?.[1]
+  const major = /^postgres \(PostgreSQL\) (\d+)/.exec(stdout ?? '')?.[1]
   if (!major) throw new InstarError('no_postgres', `${binaries.postgres} does not run on this machine: ${(stderr || (error?.message ?? '')).trim()}`, { path: binaries.postgres }, { cause: error })
   return major
 }

@@ -7,6 +7,7 @@ import { Client, type ClientConfig } from 'pg'
 import { InstarError } from '@instar/events/errors'
 import { findBinaries } from './binaries.ts'
 import { existingPlace, makePlace, PORT, type Place } from './place.ts'
+import { prepareReader, READER } from './reader.ts'
 import { initialise, liveServer, serve, type Server } from './server.ts'
 
 export type Connection = Readonly<ClientConfig>
@@ -34,11 +35,6 @@ export type StartOptions = {
   /** Told when the embedded server ended by itself and when it is back. */
   say?(line: string): void
 }
-
-/** Milliseconds that a reader's statement may take. */
-export const READER_TIMEOUT = 30_000
-
-export const READER = 'instar_reader'
 
 /** Throws `no_postgres` where there are no programs to run, `postgres_failed` when they do not start. */
 export const startPostgres = async (options: StartOptions): Promise<Postgres> => {
@@ -141,21 +137,4 @@ const prepare = async (postgres: Omit<Postgres, 'stop'>): Promise<void> => {
     await first.end()
   }
   await prepare(postgres)
-}
-
-/**
- * Large objects and temporary tables are what PostgreSQL otherwise lets anybody write. A person may lift
- * the time limit of a session of their own in psql; `readOnlyQuery` cannot.
- */
-const prepareReader = async (client: Client): Promise<void> => {
-  await client.query(`
-    do $$ begin
-      if not exists (select from pg_roles where rolname = '${READER}') then create role ${READER} login; end if;
-    end $$;
-    grant pg_read_all_data to ${READER};
-    alter role ${READER} set default_transaction_read_only = on;
-    alter role ${READER} set statement_timeout = ${READER_TIMEOUT};
-    alter role ${READER} set idle_in_transaction_session_timeout = '5min';
-    revoke temporary on database instar from public;
-    revoke execute on function lo_creat(int), lo_create(oid), lo_from_bytea(oid, bytea) from public;`)
 }
