@@ -1,0 +1,15 @@
+/** Learning yields to whoever answers people. */
+import { readlinkSync } from 'node:fs'
+import { platform, setPriority } from 'node:os'
+
+/**
+ * Lowers the priority of the calling thread alone (Linux: a thread has a nice value of its own). Elsewhere
+ * nothing can be lowered but the whole process, and nothing is. Returns the thread's id, or null.
+ */
+export function yieldToOthers(nice = 10): number | null {
+  if (platform() !== 'linux') return null
+  const id = Number(readlinkSync('/proc/thread-self').split('/').pop())
+  if (!Number.isSafeInteger(id)) return null
+  setPriority(id, nice)
+  return id
+}

@@ -1,0 +1,32 @@
+/** Messages between the main thread and the thread that learns. Everything in them is plain data. */
+import type { Adapter, AdapterSha, EvaluateRequest, Evaluation, Fingerprint, Parent, StepResult, StepSettings, TrainItem } from '../port.ts'
+import type { PlainError } from '../serve/protocol.ts'
+
+export type LearnWorkerOptions = {
+  /** Folder or .gguf file. */
+  model: string
+  engine: 'auto' | 'onnx' | 'wasm'
+  threads: number
+}
+
+export type ScoreCall = { prompt: readonly number[]; completion: readonly number[]; adapter: AdapterSha; temperature: number }
+
+/** What can be asked, and what comes back. */
+export type Calls = {
+  load: { request: { adapter: Adapter }; result: null }
+  unload: { request: { sha256: string }; result: null }
+  step: { request: { items: readonly TrainItem[]; settings: StepSettings; parent: Parent }; result: StepResult }
+  evaluate: { request: EvaluateRequest; result: Evaluation }
+  score: { request: ScoreCall; result: Float32Array }
+}
+export type CallName = keyof Calls
+
+export type ToLearner =
+  | { [Name in CallName]: { type: Name; call: number; request: Calls[Name]['request'] } }[CallName]
+  | { type: 'close' }
+
+export type FromLearner =
+  | { type: 'ready'; fingerprint: Fingerprint; choice: string }
+  | { type: 'result'; call: number; result: Calls[CallName]['result'] }
+  | { type: 'error'; call: number; error: PlainError }
+  | { type: 'failed'; error: PlainError }

@@ -1,0 +1,103 @@
+/** The thread that learns: one call at a time, in the order in which they came. */
+import { parentPort, workerData } from 'node:worker_threads'
+import { InstarError } from '@instar/events/errors'
+import { hashCheckpoint, loadTokenizer, loadWeights } from '../checkpoints/open.ts'
+import { readAdapter } from '../checkpoints/peft.ts'
+import type { Lora } from '../checkpoints/peft.ts'
+import { completionLogprobs, ownLogprobs } from '../forward.ts'
+import type { AdapterSha } from '../port.ts'
+import { createRuntime } from '../runtime/runtime.ts'
+import { plainError } from '../serve/protocol.ts'
+import { PARENT_SLOT, Trainer } from '../step.ts'
+import { evaluate } from './evaluate.ts'
+import { yieldToOthers } from './priority.ts'
+import type { Calls, CallName, FromLearner, LearnWorkerOptions, ToLearner } from './protocol.ts'
+
+const port = parentPort
+if (!port) throw new Error('worker.ts runs in a worker thread')
+const say = (message: FromLearner): void => { port.postMessage(message) }
+
+async function main(options: LearnWorkerOptions): Promise<void> {
+  yieldToOthers()
+  const { config, weights } = loadWeights(options.model)
+  const { tokenizer, endOfTurn } = loadTokenizer(options.model)
+  const base = await hashCheckpoint(options.model)
+  const runtime = await createRuntime({ config, weights, base, engine: options.engine, threads: options.threads })
+  const trainer = new Trainer(runtime, base)
+  const sampler = { runtime, tokenizer, endOfTurn: new Set(endOfTurn) }
+  const adapters = new Map<string, Lora>()
+
+  /** Puts the adapters into slots beside the learner's own; equal ones share. Null is the base and needs none. */
+  const withSlots = async <T>(wanted: readonly AdapterSha[], body: (slots: (number | null)[]) => Promise<T>): Promise<T> => {
+    const distinct = [...new Set(wanted.filter((sha256): sha256 is string => sha256 !== null))]
+    distinct.forEach((sha256, at) => {
+      const lora = adapters.get(sha256)
+      if (!lora) throw new InstarError('unknown_adapter', `No adapter ${sha256} is loaded.`, { adapter: sha256 })
+      runtime.setAdapterSlot(PARENT_SLOT + 1 + at, lora)
+    })
+    try {
+      return await body(wanted.map((sha256) => (sha256 === null ? null : PARENT_SLOT + 1 + distinct.indexOf(sha256))))
+    } finally {
+      distinct.forEach((_, at) => { runtime.setAdapterSlot(PARENT_SLOT + 1 + at, null) })
+    }
+  }
+
+  const room = (prompt: readonly number[], completion: readonly number[]): void => {
+    if (prompt.length === 0) throw new InstarError('bad_request', 'The prompt is empty.')
+    if (prompt.length + completion.length > config.contextLength) throw new InstarError('context_overflow', `${prompt.length + completion.length} tokens, the context is ${config.contextLength}`)
+  }
+
+  const perform = async (message: Exclude<ToLearner, { type: 'close' }>): Promise<Calls[CallName]['result']> => {
+    switch (message.type) {
+      case 'load':
+        adapters.set(message.request.adapter.sha256, readAdapter(message.request.adapter, config))
+        return null
+      case 'unload':
+        adapters.delete(message.request.sha256)
+        return null
+      case 'step': {
+        const { items, settings, parent } = message.request
+        try {
+          return await trainer.step(items, settings, parent)
+        } finally {
+          runtime.setAdapterSlot(PARENT_SLOT, null)
+        }
+      }
+      case 'evaluate': {
+        const { request } = message
+        for (const prompt of request.prompts) room(prompt, [0])
+        return withSlots([request.adapter, ...request.references], ([adapter = null, ...references]) => evaluate(sampler, request, { adapter, references }))
+      }
+      case 'score': {
+        const { request } = message
+        room(request.prompt, request.completion)
+        if (request.completion.length === 0) return new Float32Array()
+        return withSlots([request.adapter], async ([slot = null]) => {
+          const [rows] = await completionLogprobs(runtime, [{ prompt: request.prompt, completion: request.completion, temperature: request.temperature, slot }])
+          return ownLogprobs(rows as Float32Array, request.completion)
+        })
+      }
+    }
+  }
+
+  let last: Promise<void> = Promise.resolve()
+  port?.on('message', (message: ToLearner) => {
+    if (message.type === 'close') {
+      last = last.then(async () => {
+        await runtime.close()
+        port?.close()
+      })
+      return
+    }
+    last = last.then(async () => {
+      try {
+        say({ type: 'result', call: message.call, result: await perform(message) })
+      } catch (error) {
+        say({ type: 'error', call: message.call, error: plainError(error) })
+      }
+    })
+  })
+  say({ type: 'ready', fingerprint: runtime.fingerprint(), choice: runtime.choice })
+}
+
+main(workerData as LearnWorkerOptions).catch((error: unknown) => { say({ type: 'failed', error: plainError(error) }) })
