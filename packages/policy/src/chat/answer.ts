@@ -90,6 +90,8 @@ function callsOf(block: string): ToolCall[] | null {
   return calls.every((call): call is ToolCall => call !== null) && calls.length > 0 ? calls : null
 }
 
+const CALL_OPEN = '<tool_call>'
+const CALL_CLOSE = '</tool_call>'
 const THINK_OPEN = '<think>'
 const THINK_CLOSE = '</think>'
 
@@ -109,12 +111,20 @@ function splitReasoning(text: string): { reasoning: string; rest: string } {
 export function parseAnswer(text: string): Answer {
   const { reasoning, rest } = splitReasoning(text)
   const toolCalls: ToolCall[] = []
-  // The closing tag may be missing at the end: some models end their turn in its place.
-  const content = rest.replace(/\s*<tool_call>([\s\S]*?)(?:<\/tool_call>\s*|$)/g, (whole, block: string) => {
-    const calls = callsOf(block)
-    if (!calls) return whole
-    toolCalls.push(...calls)
-    return ''
-  })
-  return { content, reasoning, toolCalls }
+  let content = ''
+  let from = 0
+  for (let open = rest.indexOf(CALL_OPEN); open >= 0; open = rest.indexOf(CALL_OPEN, from)) {
+    const start = open + CALL_OPEN.length
+    const close = rest.indexOf(CALL_CLOSE, start)
+    // The closing tag may be missing at the end: some models end their turn in its place.
+    const end = close < 0 ? rest.length : close
+    const next = close < 0 ? rest.length : close + CALL_CLOSE.length
+    const calls = callsOf(rest.slice(start, end))
+    if (calls) {
+      toolCalls.push(...calls)
+      content += rest.slice(from, open).trimEnd()
+    } else content += rest.slice(from, next)
+    from = calls ? skipSpace(rest, next) : next
+  }
+  return { content: content + rest.slice(from), reasoning, toolCalls }
 }
