@@ -154,7 +154,7 @@ async function npmCi(number) {
   const advice = offline
     ? 'the package registry cannot be reached and npm\'s cache does not hold everything. Connect and start again; nothing is needed from the network afterwards.'
     : 'see what npm said above; `npm ci` repeats it.'
-  throw new Problem(`${output.split('\n').slice(-15).join('\n')}\ninstar: installing the packages failed: ${advice}`)
+  throw new Problem(`${output.split('\n').filter((line) => !/EBADENGINE|npm warn/.test(line)).slice(0, offline ? 4 : 20).join('\n')}\ninstar: installing the packages failed: ${advice}`)
 }
 
 async function install(needsDev) {

@@ -1,0 +1,24 @@
+import { deepEqual, equal } from 'node:assert/strict'
+import { readFile } from 'node:fs/promises'
+import { test } from 'node:test'
+import { ERRORS } from '@instar/events/errors'
+import { ERRORS_PAGE, errorsPage } from './errors.ts'
+
+const REPAIR = 'write it anew with: node bootstrap.cjs test/docs/errors.ts'
+
+test('docs/errors.md and the table of errors hold the same codes', async () => {
+  const page = await readFile(ERRORS_PAGE, 'utf8')
+  const codes = [...page.matchAll(/^\| `(\w+)` \|/gm)].map((match) => match[1])
+  deepEqual(codes, Object.keys(ERRORS), REPAIR)
+})
+
+test('docs/errors.md says of each code what the table says', async () => {
+  equal(await readFile(ERRORS_PAGE, 'utf8'), errorsPage(), REPAIR)
+})
+
+test('every error says what to do, and statuses are those of errors', () => {
+  for (const [code, { status, meaning, todo }] of Object.entries(ERRORS)) {
+    equal(status >= 400 && status <= 599, true, code)
+    equal(meaning.endsWith('.') && meaning.length > 10 && todo.length > 10, true, code)
+  }
+})

@@ -1,0 +1,27 @@
+/** docs/errors.md as it follows from the table of errors. `node bootstrap.cjs test/docs/errors.ts` writes it. */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { ERRORS } from '@instar/events/errors'
+import { ROOT } from '../tree.ts'
+
+export const ERRORS_PAGE = join(ROOT, 'docs', 'errors.md')
+
+const HEAD = `# Errors
+
+Every error that Instar shows to a user or a client has one of these codes. A code keeps its meaning, its HTTP
+status and its answer to "can trying again help?" for good. Over HTTP it is the \`code\` of the error object (in the
+shape of the dialect), on the command line it stands before the message.
+
+The table is \`packages/events/src/errors.ts\`; a test holds this page equal to it.
+
+| code | HTTP | try again? | what it means | what to do |
+|---|---|---|---|---|
+`
+
+/** Pipes would end a cell. */
+const cell = (text: string): string => text.replaceAll('|', '\\|')
+
+export const errorsPage = (): string =>
+  HEAD + Object.entries(ERRORS).map(([code, { status, retryable, meaning, todo }]) => `| \`${code}\` | ${status} | ${retryable ? 'yes' : 'no'} | ${cell(meaning)} | ${cell(todo)} |\n`).join('')
+
+if (process.argv[1] === import.meta.filename) writeFileSync(ERRORS_PAGE, errorsPage())

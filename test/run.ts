@@ -1,0 +1,37 @@
+/**
+ * `npm test [-- part of a path ...]`: the checks, then every *.test.ts by Node's test runner, two files at a
+ * time. Prints a line for each file, failures in full, and Node's closing lines. With arguments: only the
+ * files whose path holds one of them, test by test, without the checks. A file that runs for more than five
+ * minutes fails (watchdog.ts). Not in here: test/model, which fetches a model, and bench.
+ */
+import { spawnSync } from 'node:child_process'
+import { join } from 'node:path'
+import { run } from 'node:test'
+import { spec } from 'node:test/reporters'
+import { compact } from './reporter.ts'
+import { committable, ROOT } from './tree.ts'
+
+const wanted = process.argv.slice(2)
+const files = committable().filter((path) => path.endsWith('.test.ts') && !/^(test\/model|bench)\//.test(path))
+  .filter((path) => wanted.length === 0 || wanted.some((part) => path.includes(part)))
+  .map((path) => join(ROOT, path))
+
+const checked = wanted.length > 0 || spawnSync(process.execPath, [join(ROOT, 'test/check.ts')], { stdio: 'inherit' }).status === 0
+if (files.length === 0) {
+  process.stderr.write(`no test file matches ${wanted.join(', ')}\n`)
+  process.exitCode = 1
+} else {
+  const stop = new AbortController()
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => {
+    stop.abort()
+    process.exitCode = 130
+  })
+  const events = run({ files, concurrency: 2, execArgv: ['--import', join(ROOT, 'test/watchdog.ts')], signal: stop.signal, cwd: ROOT })
+  let passed = false
+  events.on('test:summary', ({ file, success }) => {
+    if (file === undefined) passed = success
+  })
+  const report = wanted.length > 0 ? events.compose(spec()) : events.compose(compact)
+  for await (const text of report) process.stdout.write(text)
+  process.exitCode ??= checked && passed ? 0 : 1
+}
