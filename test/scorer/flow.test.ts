@@ -67,26 +67,41 @@ const started = async (bench: Bench, settings: Parameters<typeof scorerConfig.pa
   return scorer
 }
 
-test('a complaint in the next message scores the turn within milliseconds, with a hint', async () => {
+test('a complaint in the next message scores the turn, with a hint', async () => {
   const bench = new Bench()
   await bench.watch()
   const scorer = await started(bench)
   const turns = chat('s', 10, 'What is 7 plus 6?', '**13**', 'Without the bold, please.', '13', 'Thank you!', 'Any time.')
-  await bench.say(turns[0]!)
-  const from = performance.now()
-  await bench.say(turns[1]!)
+  await bench.say(turns[0]!, turns[1]!)
   const [score] = await bench.until(1)
-  const took = performance.now() - from
   assert.ok(score?.type === 'TurnScored')
   assert.deepEqual([score.turn, score.reward, score.cause], [turns[0]!.turn, -1, turns[1]!.turn])
   assert.equal(score.hint && readWritten(score.hint), 'Answer in plain text.')
   assert.match(score.judge, /^signals-[0-9a-f]{12}$/)
-  assert.ok(took < 50, `${took} ms`)
   await bench.say(turns[2]!)
   const second = (await bench.until(2))[1]
   assert.ok(second?.type === 'TurnScored' && second.reward === 1 && second.hint === null)
   await scorer.stop()
   assert.equal(bench.fatal, null)
+})
+
+test('the rules score a turn within milliseconds of its next state', async (t) => {
+  const bench = new Bench()
+  await bench.watch()
+  const scorer = await started(bench)
+  const took: number[] = []
+  for (let i = 0; i < 20; i += 1) {
+    const turns = chat(`s${i}`, 10, 'What is 7 plus 6?', '13', 'Could you say a bit more?', 'Yes.')
+    await bench.say(turns[0]!)
+    const from = performance.now()
+    await bench.say(turns[1]!)
+    await bench.until(i + 1)
+    took.push(performance.now() - from)
+  }
+  await scorer.stop()
+  const median = took.sort((a, b) => a - b)[10]!
+  t.diagnostic(`median ${median.toFixed(2)} ms`)
+  assert.ok(median < 10, `${median} ms`)
 })
 
 test('feedback revises; a session that goes quiet is closed and its last turn skipped', async () => {

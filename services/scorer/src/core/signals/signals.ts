@@ -33,7 +33,7 @@ export const judgeBySignals = (evidence: Evidence, settings: SignalSettings): Ju
   const reading = readSignals(words, evidence)
   const { praise, blame, complaints } = reading
   const note = [...complaints, ...(reading.repeated ? ['repeated'] : []), `praise ${praise}`, `blame ${blame}`].join(', ')
-  if (blame >= 1 && blame > praise) return { value: -1, note, hint: hintFor(complaints, reading.rightAnswer) }
+  if (blame >= 1 && blame >= praise) return { value: -1, note, hint: hintFor(complaints, reading.rightAnswer) }
   if (praise >= 1 && praise > blame) return { value: 1, note, hint: null }
   if (praise === 0 && blame === 0 && settings.movedOn !== null && contentWords(normalise(words)).length > 0) return { value: settings.movedOn, note: 'moved on', hint: null }
   return { value: null, note, hint: null }
@@ -65,33 +65,38 @@ export const readSignals = (said: string, about: Pick<Evidence, 'request' | 'ans
   return reading
 }
 
-const ASKS = /^(?:(?:ok|okay|and|so|now|well|great|good|nice|also|then|next|hey|hi|alright|yes|another (?:one|question)),? )*(?:what|who|whom|whose|which|when|where|why|how|is|are|was|were|do|does|did|has|have|will|would|can|could|should|may|please|name|list|give|tell|write|compute|calculate|sort|convert|find|show|explain|describe|translate|create|make|help|pick|choose|suggest|compare|count|add|subtract|multiply|divide|define|spell|draw|plan|recommend|order|put|turn|generate|draft|fix|implement|build|run|open|search|let us|next|now|another)\b/u
-/** It points back at the answer. */
-const ABOUT = /\b(?:that|this|it|your|again|the (?:answer|last|previous|reply|response|tone|wording)|answers?|repl(?:y|ies)|responses?|you (?:are|were|did|do|have|keep|always|said|wrote|used|gave|forgot|got|sound|seem)|too|enough|stop|next time|from now on|instead|rather|prefer|longer|shorter|warmer|friendlier|nicer|kinder)\b/u
-const SOFT = /\b(?:please|can you|could you|would you|will you|i (?:want|need|would|prefer|like|wish|hope|expect|love)|try|instead|next time|how about|let us|rather|make|must|should|more|again)\b/u
+const FILLERS = '(?:(?:ok|okay|and|so|now|well|great|good|nice|also|then|next|hey|hi|alright|yes|no|moving on|perfect|right|hm+|oh|another (?:one|question))[,:]? )*'
+const TASKS = '(?:name|list|give|tell|write|compute|calculate|sort|convert|find|show|explain|describe|translate|create|make|help|pick|choose|suggest|compare|count|add|subtract|multiply|divide|define|spell|draw|plan|recommend|order|put|turn|generate|draft|fix|implement|build|run|open|search|let us|next|now|another)'
+const QUESTION = new RegExp(`^${FILLERS}(?:what(?! an? )|who|whom|whose|which|when|where|why|how(?! (?:kind|nice|sweet|lovely|thoughtful|friendly)\\b)|is|are|was|were|do|does|did|has|have|should|may)\\b`, 'u')
+const ORDER = new RegExp(`^${FILLERS}(?:(?:please )?(?:can|could|would|will) (?:you|i|we) (?:please |maybe |just |also |perhaps )*\\w*|please \\w+|${TASKS})\\b`, 'u')
+/** It points back at the answer: surely, or perhaps at something that a new question speaks of. */
+const ABOUT = /\b(?:your|again|the (?:answer|last|previous|reply|response|tone|wording)|answers?|repl(?:y|ies)|responses?|you (?:are|were|did|do|have|keep|always|said|wrote|used|gave|forgot|got|sound|seem|only|just|never)|did you|next time|from now on|instead)\b/u
+const MAYBE_ABOUT = /\b(?:that|this|it|too|so|enough|stop|rather|prefer|more|\w+er|less|all)\b/u
+const SOFT = /\b(?:please|can you|could you|would you|will you|i (?:want|need|would|prefer|wish|hope|expect)|would (?:like|love)|try|instead|next time|how about|let us|rather|make|must|should|more|again)\b/u
+/** "Great, now what is…": the answer was taken. */
+const TAKEN = /^(?:(?:ok|okay|yes|oh|well)[,:]? )*(?:great|good|nice|perfect|lovely|excellent|cool|super|wonderful|awesome|brilliant|right)[,:!]/u
 
 const readClause = (clause: Clause, topic: ReadonlySet<string>, reading: Reading, seen: { asked: boolean; clauses: number }): void => {
   const { text } = clause
-  const weight = clause.turned ? 1.5 : 1
-  const asks = ASKS.test(text) || clause.question
+  const question = QUESTION.test(text)
+  const asks = question || ORDER.test(text) || clause.question
   const praisedLack = PRAISED_LACK.test(text) && !SOFT.test(text)
   const found = praisedLack ? { complaints: [], rest: text } : matchComplaints(text)
-  const foreign = contentWords(found.rest).filter((word) => !topic.has(word))
-  const isNew = asks && foreign.length > 0 && !ABOUT.test(text.replace(/\b(?:can|could|would|will|do|are) you\b/gu, ''))
-  const praise = asks || HYPOTHETICAL.test(text.slice(0, 24)) ? 0 : praiseOf(text, reading)
+  const foreign = contentWords(found.rest.replace(ORDER, ' ').replace(QUESTION, ' ')).filter((word) => !topic.has(word))
+  const isNew = asks && foreign.length > 0 && !ABOUT.test(text) && (foreign.length > 1 || question || !MAYBE_ABOUT.test(text)) && !(question && foreign.length === 1 && /\b(?:that|this|it|so|too)\b/u.test(text))
+  const praise = asks ? 0 : praiseOf(text, reading)
   const thanks = THANKS.test(text) && !/\bno thank/u.test(text) && (!seen.asked || praisedLack) && !/^(?:please|can|could|would|will)\b/u.test(text) ? 2 : 0
   const given = Math.max(praise, thanks)
   let blame = 0
   for (const { complaint, kind } of found.complaints) {
-    if (isNew && !(kind === 'judges' && foreign.length < 2)) continue
-    if (kind === 'wishes' && !asks && given > 0 && !SOFT.test(text)) continue
-    if (kind === 'wishes' && !asks && !SOFT.test(text) && wordsOf(text).length > 7 && foreign.length > 1) continue
+    if (isNew) continue
+    if (complaint === 'missed' && praise > 0 && !/\bnot\b|\bnever\b/u.test(text)) continue
+    if (kind === 'wishes' && !asks && !SOFT.test(text) && (given > 0 || (wordsOf(text).length > 7 && foreign.length > 1))) continue
     if (complaint !== 'poor' && complaint !== 'missed') reading.complaints.add(complaint)
     blame = Math.max(blame, kind === 'judges' ? 2 : 1.5)
   }
-  if (blame > 0 && praise > 0 && thanks === 0 && !clause.turned && !SOFT.test(text) && found.complaints.every((c) => c.kind === 'wishes')) blame = 0
-  reading.praise += blame > 0 ? Math.min(given, thanks) : given
-  reading.blame += blame * weight
+  reading.praise += blame > 0 ? Math.min(given, thanks) : Math.max(given, asks && TAKEN.test(text) ? 1 : 0)
+  reading.blame += blame * (clause.turned ? 1.5 : 1)
   if (asks) seen.asked = true
 }
 
@@ -150,7 +155,7 @@ const readCorrection = (words: string, normal: string, answer: string, request: 
   const inAnswer = ` ${wordsOf(normalise(answer)).join(' ')} `.includes(` ${wordsOf(normalise(value)).join(' ')} `)
   if (reading.complaints.has('wrong')) {
     if (!inAnswer) reading.rightAnswer = value
-  } else if (reading.praise === 0 && !inAnswer && !ASKS.test(normal) && !normal.includes('?')) {
+  } else if (reading.praise === 0 && !inAnswer && !QUESTION.test(normal) && !ORDER.test(normal) && !normal.includes('?')) {
     reading.complaints.add('wrong')
     reading.blame += 1.5
     reading.rightAnswer = value

@@ -38,7 +38,7 @@ export type Clause = { text: string; question: boolean; /** It stands behind a "
 const ENDS = /([.!?;…]+)(?=\s|$)|\n+|\s[-–—]+\s|—/g
 const TURNS = /,?\s*\b(?:but|however|although|except|only that|yet i|although|though|still,|otherwise)\b,?/g
 /** A request in the same sentence is a clause of its own. */
-const REQUESTS = /,\s+(?:and |so )?(?=(?:now |next |please |can you|could you|would you|will you|what |who |when |where |which |how |why |may i|tell me|give me))/g
+const REQUESTS = /,\s+(?:and |so )?(?=(?:now |next |moving on|on to |then |another |please |can you|could you|would you|will you|what |who |when |where |which |how |why |may i|tell me|give me))/g
 
 export const clausesOf = (normal: string): Clause[] => {
   const clauses: Clause[] = []
@@ -69,7 +69,7 @@ export const stem = (word: string): string => (word.length <= 4 ? word : word.re
 
 /** Words that say nothing about what a message is about. */
 const EMPTY = new Set(`a an the this that these those it its he she they them there here i me my mine we us our you your yours one ones
-and or but if so then than as at by for from in into of on onto to up out off over with about after before again also too very really just only even still yet
+around across along and or but if so then than as at by for from in into of on onto to up out off over with about after before again also too very really just only even still yet
 am is are was were be been being do does did done have has had having can could will would shall should may might must let
 no not none nor never yes yeah ok okay well oh hey hi hello please sorry thanks thank
 what who whom whose which when where why how all any both each few more most much many some such less least lot lots bit little own same other another
