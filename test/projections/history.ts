@@ -1,7 +1,7 @@
 /** A small hand-written history, and a long generated one, as events. */
 import { encodeEvent, written } from '@instar/events/codec'
 import { answerKey } from '@instar/events/answer-key'
-import { contentSha, derivedId, turnId } from '@instar/events/ids'
+import { contentSha, turnId } from '@instar/events/ids'
 import type { BatchSealed, Event, HeadMoved, LineStarted, TurnCaptured, TurnScored, UpdateComputed, VersionPublished } from '@instar/events/records'
 import type { Append } from '@instar/log/port'
 

@@ -146,3 +146,22 @@ test('another id at an offset means another log: everything is filled anew', { t
   await project(shorter, postgres.owner)
   assert.deepEqual(await readOnlyQuery(postgres.reader, 'select count(*) as n from turns'), [{ n: 0 }])
 })
+
+test('20,000 turns: rebuilt in a stated time, and a restart writes nothing', { timeout: 180_000 }, async (t) => {
+  using folder = temporaryFolder()
+  const postgres = await startPostgres({ folder: folder.path })
+  t.after(() => postgres.stop())
+  const log = openMemoryLog()
+  await log.append(records([...longHistory(20_000)]))
+  const started = performance.now()
+  await project(log, postgres.owner)
+  const seconds = (performance.now() - started) / 1000
+  t.diagnostic(`20,000 turns in ${seconds.toFixed(1)} s`)
+  assert.ok(seconds < 60)
+  const counts = 'select (select count(*) from turns) as turns, (select count(*) from scores) as scores, (select count(*) from versions) as versions, (select count(*) from version_turns) as trained, (select count(*) from ignored) as ignored'
+  assert.deepEqual(await readOnlyQuery(postgres.reader, counts), [{ turns: 20_000, scores: 22_000, versions: 1251, trained: 20_000, ignored: 0 }])
+  const written = () => readOnlyQuery(postgres.owner, 'select max(xmin::text::bigint) as last from offsets')
+  const before = await written()
+  await project(log, postgres.owner)
+  assert.deepEqual(await written(), before)
+})

@@ -1,8 +1,7 @@
 /** What spans topics, and the live lines without the branches. Definitions are SQL; types are for readers. */
 import { sql } from 'drizzle-orm'
-import { bigint, boolean, doublePrecision, integer, jsonb, pgView, text, timestamp } from 'drizzle-orm/pg-core'
-
-const time = () => timestamp({ withTimezone: true, precision: 3, mode: 'string' })
+import { bigint, boolean, doublePrecision, integer, jsonb, pgView, text } from 'drizzle-orm/pg-core'
+import { time } from './tables/time.ts'
 
 /** Scores of the live lines: one row per turn and revision, the last is in force. */
 export const scores = pgView('scores', {

@@ -27,7 +27,7 @@ exec 3<&0
 server=$!
 echo $server
 exec >&-
-(cat <&3 >/dev/null; kill -INT $server) &
+(while read -r line <&3; do :; done; kill -INT $server) &
 guard=$!
 wait $server
 status=$?
@@ -176,7 +176,7 @@ const launch = (binaries: Binaries, place: Place): Launched => {
   const settings = Object.entries({ ...SETTINGS, unix_socket_directories: place.sockets }).flatMap(([name, value]) => ['-c', `${name}=${value}`])
   const log = openSync(place.log, 'w', 0o600)
   const child = spawn('/bin/sh', ['-c', GUARD, 'sh', binaries.postgres, '-D', place.data, '-p', String(PORT), ...settings], {
-    cwd: '/', detached: true, stdio: ['pipe', 'pipe', log], env: { PATH: process.env['PATH'] ?? '', LC_ALL: 'C', TZ: 'UTC' }, ...(place.user ?? {}),
+    cwd: '/', detached: true, stdio: ['pipe', 'pipe', log], env: { PATH: '/usr/bin:/bin', LC_ALL: 'C', TZ: 'UTC' }, ...(place.user ?? {}),
   })
   closeSync(log)
   const exited = new Promise<number>((resolve) => {
