@@ -13,12 +13,23 @@ type Codec = { schema: string; topic: Topic; name: RecordName; avro: avro.Type; 
 
 const folder = new URL('../../../schemas/', import.meta.url)
 
+/** Avro `bytes` from any Uint8Array: the library's own type takes Buffers alone. */
+class AnyBytes extends avro.types.LogicalType {
+  protected override _fromValue(bytes: Buffer): Buffer {
+    return bytes
+  }
+  protected override _toValue(bytes: unknown): Buffer | undefined {
+    return bytes instanceof Uint8Array ? Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength) : undefined
+  }
+}
+const typeHook = (schema: unknown): avro.Type | undefined => (schema === 'bytes' ? new AnyBytes({ type: 'bytes' }) : undefined)
+
 const codecs = new Map<string, Codec>()
 for (const topic of TOPICS) {
   for (const name of FLOW[topic].records) {
     const schema = `${name}.v1`
     const text = readFileSync(new URL(`${topic}/${schema}.avsc`, folder), 'utf8')
-    const type = avro.Type.forSchema(JSON.parse(text) as avro.Schema, { wrapUnions: false })
+    const type = avro.Type.forSchema(JSON.parse(text) as avro.Schema, { wrapUnions: false, typeHook: typeHook as (schema: avro.Schema) => avro.Type })
     codecs.set(schema, { schema, topic, name, avro: type, text })
   }
 }
@@ -47,12 +58,20 @@ export const encodeEvent = (event: Event): Encoded & { id: string } => {
   const codec = codecOf(event.type)
   let payload: Uint8Array
   try {
-    payload = codec.avro.toBuffer(event)
+    payload = codec.avro.toBuffer(withBuffers(event))
   } catch (cause) {
     throw new InstarError('bad_record', `${event.type} does not fit its schema: ${(cause as Error).message}`, { type: event.type }, { cause })
   }
   const record = { topic: codec.topic, key: keyOf(event), schema: codec.schema, payload, timestamp: event.at }
   return { ...record, id: recordId(record) }
+}
+
+/** The same value with every Uint8Array as the Buffer that avsc asks for; no bytes are copied. */
+const withBuffers = (value: unknown): unknown => {
+  if (value instanceof Uint8Array) return Buffer.from(value.buffer, value.byteOffset, value.byteLength)
+  if (Array.isArray(value)) return typeof value[0] === 'object' ? value.map(withBuffers) : value
+  if (value === null || typeof value !== 'object') return value
+  return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, withBuffers(field)]))
 }
 
 type Stored = { topic: Topic; key: string; schema: string; payload: Uint8Array; timestamp: number; partition: number; offset: number }
