@@ -3,7 +3,8 @@
  * such replies, and whether the content is still right. All traffic is HTTP through an OpenAI client.
  */
 import OpenAI from 'openai'
-import { isCorrect, questions, type Question } from '../../../models/tiny/recipe/questions.ts'
+import type { Question } from '../../../models/tiny/recipe/families/family.ts'
+import { isCorrect, questions } from '../../../models/tiny/recipe/questions.ts'
 import { integer, pick, seeded, type Random } from '../../../models/tiny/recipe/random.ts'
 import { USERS, WRONG, type User } from './users.ts'
 

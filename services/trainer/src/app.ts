@@ -29,7 +29,14 @@ export type TrainerPorts = {
   onProgress?: (what: { phase: 'sealed' | 'computed' | 'failed'; number: number; figures?: Record<string, number>; reason?: string }) => void
 }
 
-export type Trainer = { start(): Promise<void>; stop(): Promise<void>; waits(): string; state: TrainerState }
+export type Trainer = {
+  start(): Promise<void>
+  stop(): Promise<void>
+  waits(): string
+  /** With the log read to its end as of the call: is there nothing to do, and no record of ours unread? */
+  settled(): Promise<boolean>
+  state: TrainerState
+}
 
 /** A crash of the engine is tried again so often before the batch is given up, visibly. */
 const TRIES = 3
@@ -72,7 +79,7 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
       const final = error instanceof InstarError && !error.retryable && error.code !== 'internal'
       if (final || tries >= TRIES) {
         tries = 0
-        await append(failed(state, decision.batch, error instanceof InstarError ? error.code : `crashed: ${(error as Error).message}`, ports.now()))
+        await append(failed(state, decision.batch, `${error instanceof InstarError ? error.code : 'crashed'}: ${(error as Error).message}`, ports.now()))
       } else await delay(RETRY_MS * tries, undefined, { signal: stopping.signal })
     }
   }
@@ -93,6 +100,11 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
   return {
     state,
     waits: () => waits,
+    async settled() {
+      await follower?.caughtUp()
+      await idle()
+      return ready && unread === null && (waits === 'turns' || waits === 'frozen')
+    },
     async start() {
       follower = await followEvents(ports.log, {
         name: `trainer.${config.policy}`,

@@ -1,0 +1,112 @@
+/**
+ * The one place that starts services in-process: gateway, scorer, trainer, publisher and projections on
+ * the embedded log and the embedded PostgreSQL.
+ */
+import { randomBytes } from 'node:crypto'
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { schemaTexts, weightLine } from '@instar/events'
+import { createGateway, gatewayConfig, type Gateway, type GatewaySettings } from '@instar/gateway'
+import { openEmbeddedLog, type EmbeddedLog } from '@instar/log'
+import { openModel, startLearning, startServing, type LearningEngine, type Model, type ServingEngine } from '@instar/policy'
+import { startPostgres, startProjections, type Postgres, type Projections } from '@instar/projections'
+import { createPublisher, publisherConfig, type Probe, type Publisher, type PublisherPorts } from '@instar/publisher'
+import { createScorer, scorerConfig, type Scorer } from '@instar/scorer'
+import { createTrainer, replay, trainerConfig, type ReplayOptions, type ReplayProgress, type ReplayReport, type Trainer, type TrainerPorts } from '@instar/trainer'
+import { checkProbe, parseProbes } from '../../models/tiny/recipe/probe.ts'
+
+export type PipelineConfig = {
+  data: string
+  model: string
+  engine: 'auto' | 'onnx' | 'wasm'
+  /** A database of one's own; null: the embedded one. False: none (the demo). */
+  database: string | null | false
+  gateway: GatewaySettings
+  scorer: Parameters<typeof scorerConfig.parse>[0]
+  trainer: Parameters<typeof trainerConfig.parse>[0]
+  publisher: Parameters<typeof publisherConfig.parse>[0]
+}
+
+export type PipelineHooks = {
+  onFatal: (error: Error) => void
+  say: (line: string) => void
+  onTraining?: TrainerPorts['onProgress']
+  onVerdict?: PublisherPorts['onProgress']
+}
+
+export type Running = {
+  url: string
+  model: Model
+  serving: string
+  learning: string
+  psql: string | null
+  log: EmbeddedLog
+  trainer: Trainer
+  publisher: Publisher
+  /** Resolves when everything said so far is scored, learned from and settled. */
+  settled(): Promise<void>
+  replay(options: ReplayOptions, onProgress: (progress: ReplayProgress) => void, signal: AbortSignal): Promise<ReplayReport>
+  stop(): Promise<void>
+}
+
+const now = (): number => Date.now()
+const SETTLE_POLL_MS = 15
+
+export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks): Promise<Running> => {
+  const started: (() => Promise<unknown>)[] = []
+  const stop = async (): Promise<void> => {
+    for (const end of started.splice(0).reverse()) await end()
+  }
+  const keep = <T>(part: T, end: (part: T) => Promise<unknown>): T => {
+    started.push(() => end(part))
+    return part
+  }
+  try {
+    const log = keep(await openEmbeddedLog({ folder: join(config.data, 'log'), schemas: schemaTexts() }), (l) => l.close())
+    const [model, serving, learner, postgres] = await Promise.all([
+      openModel(config.model),
+      startServing({ model: config.model, engine: config.engine }).then((engine) => keep<ServingEngine>(engine, (e) => e.close())),
+      startLearning({ model: config.model, engine: config.engine }).then((engine) => keep<LearningEngine>(engine, (e) => e.close())),
+      config.database !== false ? startPostgres({ folder: join(config.data, 'postgres'), say: hooks.say, ...(config.database === null ? {} : { url: config.database }) }).then((p) => keep<Postgres>(p, (it) => it.stop())) : Promise.resolve(null),
+    ])
+    const projections = postgres ? keep<Projections>(startProjections({ log, connection: postgres.owner, say: hooks.say }), (p) => p.stop()) : null
+    projections?.done.catch((error: unknown) => hooks.onFatal(error as Error))
+    const trainer = keep<Trainer>(createTrainer({ log, learner, model, now, onFatal: hooks.onFatal, ...(hooks.onTraining ? { onProgress: hooks.onTraining } : {}) }, trainerConfig.parse(config.trainer)), (t) => t.stop())
+    const publisher = keep<Publisher>(createPublisher({ log, learner, model, probes: probesOf(config.model), now, onFatal: hooks.onFatal, ...(hooks.onVerdict ? { onProgress: hooks.onVerdict } : {}) }, publisherConfig.parse(config.publisher)), (p) => p.stop())
+    const scorer = keep<Scorer>(createScorer({ log, now, onFatal: hooks.onFatal }, scorerConfig.parse(config.scorer)), (s) => s.stop())
+    const runReplay: Running['replay'] = (options, onProgress, signal) => replay({ log, learner, model, now, signal, onProgress }, trainer.state.policy, options)
+    const gateway = keep<Gateway>(createGateway({ log, engine: serving, model, now, random: randomBytes, promote: (branch) => publisher.promote(`${publisher.state.policy}~${branch}`) }, gatewayConfig(config.gateway)), (g) => g.stop())
+    await Promise.all([scorer.start(), trainer.start(), publisher.start()])
+    const { url } = await gateway.start()
+    const fingerprint = learner.fingerprint()
+    return {
+      url, model, log, trainer, publisher, stop, replay: runReplay,
+      serving: serving.capabilities().fingerprint, learning: `${fingerprint.engine} ${fingerprint.build} (${fingerprint.isa}, ${fingerprint.threads} thread${fingerprint.threads === 1 ? '' : 's'})`,
+      psql: postgres?.psql ?? null,
+      settled: () => settled(trainer),
+    }
+  } catch (error) {
+    await stop()
+    throw error
+  }
+}
+
+/** The questions with checkable answers that ship beside a model, if any. */
+export const probesOf = (model: string): Probe[] => {
+  const file = join(model, 'probes.jsonl')
+  if (!existsSync(file)) return []
+  return parseProbes(readFileSync(file, 'utf8')).map((probe) => ({ question: probe.question, check: (answer) => checkProbe(probe, answer) }))
+}
+
+/** From the trainer's own view of the log: every joined turn scored, no batch in the making, none unsettled. */
+const settled = async (trainer: Trainer): Promise<void> => {
+  const { state } = trainer
+  for (;;) {
+    const still = await trainer.settled()
+    const unscored = [...state.turns.turns.values()].some((turn) => turn.next !== null && turn.kind === 'main' && turn.status === 'complete' && turn.trainable && !state.scores.turns.has(turn.turn))
+    if (still && !unscored && weightLine(state.weights, state.policy).started) return
+    await new Promise((resolve) => {
+      setTimeout(resolve, SETTLE_POLL_MS)
+    })
+  }
+}
