@@ -4,7 +4,7 @@ import type { Adapter, Capabilities, GenerateRequest, GeneratedPiece, Model, Ser
 import { setImmediate } from 'node:timers/promises'
 
 /** `before(i)` is awaited before token i is given; what it throws is the engine's failure. */
-export type Reply = { text: string; reason?: 'stop' | 'length'; before?: (token: number) => Promise<void> | void }
+export type Reply = { text: string; reason?: 'stop' | 'length'; before?: (token: number, signal: AbortSignal | undefined) => Promise<void> | void }
 export type Script = (request: GenerateRequest, prompt: string) => Reply | string
 
 export class ScriptedEngine implements ServingEngine {
@@ -44,7 +44,7 @@ export class ScriptedEngine implements ServingEngine {
     let shown = ''
     for (let i = 0; i <= ids.length; i += 1) {
       await setImmediate()
-      await reply.before?.(i)
+      await reply.before?.(i, signal)
       if (signal?.aborted) {
         this.aborted += 1
         throw new InstarError('aborted', 'given up')

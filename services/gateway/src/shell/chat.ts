@@ -11,7 +11,7 @@ import { admit, hex, type AdmissionPorts } from './admission.ts'
 import { Cut, speak, type Result, type Sink, type Task } from './candidate.ts'
 import type { Capture } from './capture.ts'
 import { EventStream } from './event-stream.ts'
-import type { Pool } from './pool.ts'
+import type { Lease, Pool } from './pool.ts'
 import type { Running } from './running.ts'
 
 export type ChatPorts = AdmissionPorts & {
@@ -44,8 +44,10 @@ export const answerChat = async (ports: ChatPorts, call: ChatCall): Promise<Chat
   const gone = (): void => { if (!call.response.writableFinished) controller.abort(new Cut('client_gone')) }
   call.response.once('close', gone)
   ports.running.add(controller)
-  const lease = await ports.pool.lease(version)
+  let lease: Lease | null = null
   try {
+    const spoke = await ports.pool.lease(version)
+    lease = spoke
     const admission = await admit(ports, { request, raw: call.body, headers: call.headers, key: call.key, segment: call.segment, at })
     const stored = admission.blob === null ? Promise.resolve() : ports.capture.blob(admission.blob, at)
     // Awaited by each candidate; a rejection before that is not unhandled.
@@ -53,7 +55,7 @@ export const answerChat = async (ports: ChatPorts, call: ChatCall): Promise<Chat
     const turns = Array.from({ length: request.n }, () => turnId(admission.facts.session, hex(ports.random(16))))
     const seeds = seedsOf(request, ports.random)
     const tasks = turns.map((turn, candidate): Task => ({
-      admitted: { ...admission.facts, version: lease.version, adapter: lease.adapter },
+      admitted: { ...admission.facts, version: spoke.version, adapter: spoke.adapter },
       candidate: { turn, candidate, sampling: samplingOf(request, ports.model, admission.prompt.length, seeds[candidate]!) },
       prompt: admission.prompt,
       topLogprobs: request.logprobs ? request.topLogprobs : 0,
@@ -66,15 +68,15 @@ export const answerChat = async (ports: ChatPorts, call: ChatCall): Promise<Chat
     }))
     const answering: Answering = {
       ports, request, tasks, controller, response: call.response, promptTokens: admission.prompt.length,
-      head: { id: `chatcmpl-${turns[0]!.slice(turns[0]!.lastIndexOf('.') + 1)}`, created: Math.floor(at / 1000), model: request.model ?? ports.policy, system_fingerprint: `instar-${ports.policy}@${lease.version}` },
+      head: { id: `chatcmpl-${turns[0]!.slice(turns[0]!.lastIndexOf('.') + 1)}`, created: Math.floor(at / 1000), model: request.model ?? ports.policy, system_fingerprint: `instar-${ports.policy}@${spoke.version}` },
       headers: {
-        'x-instar-version': String(lease.version), 'x-instar-turn-id': turns[0]!, 'x-instar-session-id': admission.facts.session,
+        'x-instar-version': String(spoke.version), 'x-instar-turn-id': turns[0]!, 'x-instar-session-id': admission.facts.session,
         ...(turns.length > 1 ? { 'x-instar-turn-ids': turns.join(',') } : {}),
       },
     }
     return request.stream ? await stream(answering) : await whole(answering)
   } finally {
-    lease.release()
+    lease?.release()
     ports.running.delete(controller)
     call.response.off('close', gone)
   }

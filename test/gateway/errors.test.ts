@@ -1,0 +1,177 @@
+import assert from 'node:assert/strict'
+import { request } from 'node:http'
+import { after, test } from 'node:test'
+import { ERRORS } from '@instar/events'
+import { gatewayConfig, createGateway } from '@instar/gateway'
+import { openMemoryLog } from '@instar/log'
+import { model, sha256, startRig, turnsOf, USER } from './harness.ts'
+import { ScriptedEngine } from './scripted-engine.ts'
+
+const rig = await startRig({ settings: { bodyLimit: 20_000 } })
+after(() => rig.stop())
+
+type Fault = { status: number; code: string; param: string | null; message: string; type: string }
+
+const faultOf = async (response: Response): Promise<Fault> => {
+  assert.match(response.headers.get('content-type') ?? '', /^application\/json/)
+  const { error } = await response.json() as { error: Fault }
+  assert.ok(Object.hasOwn(ERRORS, error.code), `${error.code} is in the table`)
+  assert.equal(response.status, ERRORS[error.code as keyof typeof ERRORS].status)
+  return { ...error, status: response.status }
+}
+
+const post = async (body: string): Promise<Fault> => faultOf(await rig.fetch('/v1/chat/completions', { method: 'POST', body, headers: { 'content-type': 'application/json' } }))
+const ask = (fields: object): Promise<Fault> => post(JSON.stringify({ model: 'policy', messages: [USER('Hi')], ...fields }))
+
+test('a body that is no JSON object', async () => {
+  for (const body of ['', '{', '[1]', '"text"', 'null', '{"a":\u0001}']) assert.equal((await post(body)).code, 'bad_request', body)
+})
+
+const WRONG: [string, object, string][] = [
+  ['messages absent', { messages: undefined }, 'messages'],
+  ['messages empty', { messages: [] }, 'messages'],
+  ['messages a text', { messages: 'Hi' }, 'messages'],
+  ['a message a text', { messages: ['Hi'] }, 'messages[0]'],
+  ['no role', { messages: [{ content: 'Hi' }] }, 'messages[0].role'],
+  ['an unknown role', { messages: [{ role: 'king', content: 'Hi' }] }, 'messages[0].role'],
+  ['content a number', { messages: [{ role: 'user', content: 3 }] }, 'messages[0].content'],
+  ['user content null', { messages: [{ role: 'user', content: null }] }, 'messages[0].content'],
+  ['an image', { messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'x' } }] }] }, 'messages[0].content[0]'],
+  ['tool_calls a text', { messages: [{ role: 'assistant', tool_calls: 'x' }] }, 'messages[0].tool_calls'],
+  ['model a number', { model: 3 }, 'model'],
+  ['stream a text', { stream: 'yes' }, 'stream'],
+  ['n zero', { n: 0 }, 'n'],
+  ['n 1.5', { n: 1.5 }, 'n'],
+  ['temperature a text', { temperature: 'hot' }, 'temperature'],
+  ['temperature 3', { temperature: 3 }, 'temperature'],
+  ['top_p 0', { top_p: 0 }, 'top_p'],
+  ['max_tokens 0', { max_tokens: 0 }, 'max_tokens'],
+  ['seed 0.5', { seed: 0.5 }, 'seed'],
+  ['stop a number', { stop: 1 }, 'stop'],
+  ['stop empty', { stop: [''] }, 'stop'],
+  ['tools an object', { tools: {} }, 'tools'],
+  ['logprobs a number', { logprobs: 5 }, 'logprobs'],
+  ['top_logprobs 50', { top_logprobs: 50 }, 'top_logprobs'],
+  ['user a number', { user: 5 }, 'user'],
+  ['stream_options a text', { stream_options: 'x' }, 'stream_options'],
+]
+for (const [name, fields, param] of WRONG) {
+  test(`wrong field: ${name}`, async () => {
+    const fault = await ask(fields)
+    assert.equal(fault.code, 'bad_request')
+    assert.equal(fault.type, 'invalid_request_error')
+    assert.equal(fault.param, param)
+  })
+}
+
+test('an unknown model and an unknown version', async () => {
+  for (const name of ['gpt-4', 'policy@', 'policy@x', 'policy@-1', 'policy~again']) assert.equal((await ask({ model: name })).code, 'model_not_found', name)
+  const fault = await ask({ model: 'policy@9' })
+  assert.equal(fault.code, 'unknown_version')
+  assert.equal(fault.status, 404)
+})
+
+test('a prompt that fills the context', async () => {
+  const fault = await ask({ messages: [USER('word '.repeat(model.contextLength))] })
+  assert.equal(fault.status, 400)
+  assert.equal(fault.code, 'context_length_exceeded')
+  assert.match(fault.message, new RegExp(`maximum context length is ${model.contextLength} tokens`))
+  const [, given, most] = /prompt is too long: (\d+) tokens > (\d+) maximum/.exec(fault.message)!
+  assert.ok(Number(given) > Number(most))
+})
+
+test('the same faults while streaming are plain responses', async () => {
+  assert.equal((await ask({ stream: true, model: 'nope' })).status, 404)
+  assert.equal((await ask({ stream: true, messages: [] })).status, 400)
+})
+
+test('a body over the limit', async () => {
+  const fault = await ask({ messages: [USER('x'.repeat(30_000))] })
+  assert.equal(fault.status, 413)
+  assert.equal(fault.code, 'body_too_large')
+})
+
+test('unknown routes and methods', async () => {
+  for (const path of ['/', '/v1/nothing', '/v2/chat/completions']) assert.equal((await faultOf(await rig.fetch(path))).code, 'unknown_route', path)
+  assert.equal((await faultOf(await rig.fetch('/v1/chat/completions'))).code, 'unknown_route')
+  assert.equal((await faultOf(await rig.fetch('/admin/dance', { method: 'POST' }))).code, 'unknown_route')
+})
+
+test('the official client sees its own error classes', async () => {
+  await assert.rejects(rig.client.chat.completions.create({ model: 'nope', messages: [USER('Hi')] }), { name: 'Error', status: 404, code: 'model_not_found' })
+  await assert.rejects(rig.client.chat.completions.create({ model: 'policy', messages: [] }), { status: 400, code: 'bad_request', param: 'messages' })
+})
+
+test('too many waiting: refused with a time to come back', async () => {
+  rig.engine.waiting = 10_000
+  try {
+    const response = await rig.fetch('/v1/chat/completions', { json: { model: 'policy', messages: [USER('Hi')] } })
+    assert.equal(response.headers.get('retry-after'), '1')
+    assert.equal((await faultOf(response)).code, 'overloaded')
+  } finally {
+    rig.engine.waiting = 0
+  }
+})
+
+test('nothing that was refused is on the log', async () => {
+  assert.deepEqual(await turnsOf(rig.log), [])
+})
+
+/** fetch does not let a Host be set. */
+const withHost = (url: string, headers: Record<string, string>): Promise<number> =>
+  new Promise((resolve, reject) => {
+    const { hostname, port } = new URL(url)
+    request({ hostname, port, path: '/v1/models', headers }, (response) => {
+      response.resume()
+      resolve(response.statusCode!)
+    }).on('error', reject).end()
+  })
+
+test('without keys a foreign Host or Origin is refused', async () => {
+  for (const host of ['localhost', '127.0.0.1', '127.0.0.1:30000', '[::1]:80', 'app.localhost']) assert.equal(await withHost(rig.url, { host }), 200, host)
+  for (const host of ['evil.example', '127.0.0.1.evil.example', 'gateway', '10.0.0.3', 'localhost@evil.example']) assert.equal(await withHost(rig.url, { host }), 403, host)
+  for (const origin of ['http://localhost:3000', 'http://127.0.0.1']) assert.equal(await withHost(rig.url, { origin }), 200, origin)
+  for (const origin of ['http://evil.example', 'null', 'https://localhost.evil.example', 'file://']) assert.equal(await withHost(rig.url, { origin }), 403, origin)
+})
+
+test('an open gateway takes addresses and names without a dot, not foreign sites', async () => {
+  const open = await startRig({ settings: { open: true, allowedHosts: ['models.example'] } })
+  try {
+    for (const host of ['gateway:30000', '10.0.0.3', 'models.example']) assert.equal(await withHost(open.url, { host }), 200, host)
+    for (const host of ['evil.example']) assert.equal(await withHost(open.url, { host }), 403, host)
+    assert.equal(await withHost(open.url, { origin: 'https://evil.example' }), 403)
+  } finally {
+    await open.stop()
+  }
+})
+
+test('a bind beyond loopback without keys needs to be said', async () => {
+  const gateway = createGateway({ log: openMemoryLog(), engine: new ScriptedEngine(model, () => ''), model, now: Date.now, random: (bytes) => new Uint8Array(bytes) }, gatewayConfig({ host: '0.0.0.0', port: 0 }))
+  await assert.rejects(gateway.start(), { code: 'open_bind' })
+})
+
+test('a port that is taken', async () => {
+  await assert.rejects(startRig({ settings: { port: Number(new URL(rig.url).port) } }), { code: 'address_in_use' })
+})
+
+test('with keys: one is needed, sessions are scoped by it, commands need an admin', async () => {
+  const keys = [{ id: 'anna', sha256: sha256(Buffer.from('secret-a')) }, { id: 'ops', sha256: sha256(Buffer.from('secret-o')), admin: true }]
+  const keyed = await startRig({ settings: { keys } })
+  try {
+    const call = (path: string, key: string | null, json?: unknown) => keyed.fetch(path, { json, headers: { ...(key === null ? {} : { authorization: `Bearer ${key}` }), 'x-session-id': 'one' } })
+    assert.equal((await faultOf(await call('/v1/models', null))).code, 'invalid_api_key')
+    assert.equal((await faultOf(await call('/v1/models', 'wrong'))).status, 401)
+    assert.equal((await keyed.fetch('/health/ready')).status, 200)
+    assert.equal((await faultOf(await call('/admin/status', 'secret-a'))).code, 'invalid_api_key')
+    assert.equal((await call('/admin/status', 'secret-o')).status, 200)
+    const body = { model: 'policy', messages: [USER('Hi')] }
+    const [a, b] = [await call('/v1/chat/completions', 'secret-a', body), await call('/v1/chat/completions', 'secret-o', body)]
+    assert.equal(a.headers.get('x-instar-session-id'), 'anna_one')
+    assert.equal(b.headers.get('x-instar-session-id'), 'ops_one')
+    assert.equal((await faultOf(await call('/v1/feedback', 'secret-o', { turn_id: a.headers.get('x-instar-turn-id'), value: 1 }))).code, 'unknown_turn')
+    const [turn] = await turnsOf(keyed.log)
+    assert.equal(turn!.key, 'anna')
+  } finally {
+    await keyed.stop()
+  }
+})
