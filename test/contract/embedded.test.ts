@@ -41,7 +41,8 @@ describe('embedded log: one folder', () => {
   })
 
   feature('is refused to another process that wants to write', async (_, folder) => {
-    const child = spawn(process.execPath, run('writer', new URL('embedded.open.ts', import.meta.url).href, folder, '0'), { stdio: ['ignore', 'ignore', 'pipe'] })
+    const child = spawn(process.execPath, run('writer', new URL('embedded.open.ts', import.meta.url).href, folder, '0'), { stdio: ['pipe', 'ignore', 'pipe'] })
+    child.stdin.end('go\n')
     const [errors, [code]] = await Promise.all([text(child.stderr), once(child, 'exit')])
     assert.equal(code, 1)
     assert.match(errors, /code: 'data_in_use'/)

@@ -364,6 +364,27 @@ export const eventLogFeatures = (name: string, open: (options?: OpenOptions) => 
         assert.equal((await all(log.read('turns'))).length, 1)
       }, { partitions: { turns: 5 } })
 
+      feature('lets a running handler append and commit while it closes', async (opened) => {
+        const { log } = opened
+        await log.append([note('k', 'task')])
+        const gate = Promise.withResolvers<void>()
+        const entered = Promise.withResolvers<void>()
+        const subscription = await log.subscribe({ topics: ['turns'], group: 'g', from: 'committed', handle: async ([task]) => {
+          entered.resolve()
+          await gate.promise
+          await log.append([note('k', 'result', { topic: 'scores' })])
+          await subscription.commit([{ ...positionOf(task!), offset: task!.offset + 1 }])
+        } })
+        await entered.promise
+        const closing = log.close()
+        gate.resolve()
+        await Promise.all([closing, subscription.done])
+        const again = await opened.reopen()
+        assert.deepEqual((await all(again.read('scores'))).map(textOf), ['result'])
+        const repeated = await again.subscribe({ topics: ['turns'], group: 'g', from: 'committed', handle: () => assert.fail('it was committed') })
+        await repeated.caughtUp()
+      })
+
       feature('writes what waits before it closes, and refuses afterwards', async (opened) => {
         const pending = range(50).map((i) => opened.log.append([note('k', String(i))]))
         await opened.log.close()

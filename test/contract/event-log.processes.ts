@@ -11,7 +11,7 @@ type Open = (options?: OpenOptions) => Promise<Opened>
 
 /** In a process group of its own, so that it ends with `process.kill(-pid)`; its lines are read as they come. */
 const start = (script: string, elsewhere: Elsewhere, ...rest: string[]) => {
-  const child = spawn(process.execPath, [fileURLToPath(new URL(`processes/${script}.ts`, import.meta.url)), elsewhere.module, elsewhere.place, ...rest], { detached: true, stdio: ['ignore', 'pipe', 'inherit'] })
+  const child = spawn(process.execPath, [fileURLToPath(new URL(`processes/${script}.ts`, import.meta.url)), elsewhere.module, elsewhere.place, ...rest], { detached: true, stdio: ['pipe', 'pipe', 'inherit'] })
   return { child, lines: createInterface({ input: child.stdout }) }
 }
 
@@ -61,7 +61,7 @@ const random = (seed: number) => (): number => {
 }
 
 /**
- * Each round: a process appends from many callers and prints every acknowledged call; at a random number of
+ * Each round: a process, started while the last round was checked, appends from many callers and prints every acknowledged call; at a random number of
  * them it is killed. What the log then holds of a key must be what its caller wrote, from its first record on,
  * in order, without a hole, each once, at least as far as was acknowledged.
  */
@@ -74,12 +74,17 @@ export const killingTheWriter = async (open: Open, rounds: number): Promise<void
   let log = opened.log
   let from: Offsets = {}
   let survived = 0
+  const startWriter = (round: number) => {
+    const started = start('writer', elsewhere, String(round))
+    return { ...started, exited: once(started.child, 'exit') }
+  }
+  let ready = startWriter(0)
   try {
     for (const round of range(rounds)) {
       const acknowledged = new Map<string, number>()
       const target = Math.floor(next() * 400)
-      const { child, lines } = start('writer', elsewhere, String(round))
-      const exited = once(child, 'exit')
+      const { child, lines, exited } = ready
+      child.stdin.end('go\n')
       let acks = 0
       lines.on('line', (line) => {
         const [caller, call] = line.split(' ') as [string, string]
@@ -92,6 +97,7 @@ export const killingTheWriter = async (open: Open, rounds: number): Promise<void
       assert.deepEqual([code, signal], [null, 'SIGKILL'], `round ${round}: the writer ended by itself`)
       await read
 
+      if (round + 1 < rounds) ready = startWriter(round + 1)
       log = await opened.reopen()
       const records = await all(log.read('turns', { from }))
       checkRound(round, records, acknowledged)
@@ -105,6 +111,7 @@ export const killingTheWriter = async (open: Open, rounds: number): Promise<void
     assert.equal(new Set(whole.map((record) => textOf(record).split('|')[0])).size, survived, 'a record is there twice')
     assert.ok(survived > rounds * 20, `only ${survived} records were written in all`)
   } finally {
+    await kill(ready.child, ready.exited)
     await log.close()
     await opened.remove()
   }

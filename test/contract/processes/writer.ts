@@ -1,9 +1,11 @@
-/** Appends from 16 callers until it is killed; prints `caller call` for every acknowledged call. */
+/** Once it is told to go, appends from 16 callers until it is killed; prints `caller call` for every acknowledged call. */
+import { once } from 'node:events'
 import type { EventLog } from '@instar/log'
 import { note, range } from '../event-log.harness.ts'
 
 const [module, place, round] = process.argv.slice(2) as [string, string, string]
 const { openElsewhere } = await import(module) as { openElsewhere(place: string, readOnly: boolean): Promise<EventLog> }
+await once(process.stdin, 'data')
 const log = await openElsewhere(place, false)
 
 await Promise.all(range(16).map(async (caller) => {

@@ -38,8 +38,8 @@ const POLL_MS = 25
 
 /** Throws `data_in_use`, `data_unreadable`, `partition_count_changed` or `schema_changed`. */
 export const openEmbeddedLog = async (options: EmbeddedOptions): Promise<EmbeddedLog> => {
-  const { folder, partitions, schemas = {}, readOnly = false, queue: limits } = options
-  if (readOnly) {
+  const { folder, partitions, schemas = {}, queue: limits } = options
+  if (options.readOnly) {
     const db = openReading(folder)
     try {
       const counts = storedCounts(db)
@@ -60,6 +60,8 @@ export const openEmbeddedLog = async (options: EmbeddedOptions): Promise<Embedde
   return log
 }
 
+const readOnly = (): InstarError => new InstarError('log_read_only', 'the log was opened for reading')
+
 class SqliteLog implements EmbeddedLog {
   readonly #db: DatabaseSync
   readonly #counts: PartitionCounts
@@ -69,6 +71,7 @@ class SqliteLog implements EmbeddedLog {
   #poll: NodeJS.Timeout | undefined
   #version = 0
   #closed = false
+  #closing: Promise<void> | undefined
 
   constructor(db: DatabaseSync, counts: PartitionCounts, queue?: Queue) {
     this.#db = db
@@ -77,13 +80,13 @@ class SqliteLog implements EmbeddedLog {
     this.#queue = queue
   }
 
-  async append(records: readonly Append[]): Promise<Position[]> {
-    return this.#writing().append(records)
+  append(records: readonly Append[]): Promise<Position[]> {
+    return this.#queue?.append(records) ?? Promise.reject(readOnly())
   }
 
   async subscribe(options: SubscribeOptions): Promise<Subscription> {
     this.#check()
-    const delivery = new Delivery({ store: this.#rows, breathe: setImmediate, commit: async (group, positions) => this.#writing().commit(group, positions) }, options)
+    const delivery = new Delivery({ store: this.#rows, breathe: setImmediate, commit: (group, positions) => this.#queue?.commit(group, positions) ?? Promise.reject(readOnly()) }, options)
     this.#deliveries.add(delivery)
     this.#watch()
     const leave = (): void => {
@@ -126,10 +129,14 @@ class SqliteLog implements EmbeddedLog {
     for (const delivery of this.#deliveries) delivery.changed.raise()
   }
 
-  async close(): Promise<void> {
-    if (this.#closed) return
-    this.#closed = true
+  /** Handlers that run may still read, append and commit. */
+  close(): Promise<void> {
+    return this.#closing ??= this.#close()
+  }
+
+  async #close(): Promise<void> {
     await Promise.all([...this.#deliveries].map((delivery) => delivery.stop()))
+    this.#closed = true
     clearInterval(this.#poll)
     this.#db.close()
     await this.#queue?.close()
@@ -151,12 +158,6 @@ class SqliteLog implements EmbeddedLog {
     if (version === this.#version) return
     this.#version = version
     this.changed()
-  }
-
-  #writing(): Queue {
-    this.#check()
-    if (!this.#queue) throw new InstarError('log_read_only', 'the log was opened for reading')
-    return this.#queue
   }
 
   #check(): void {

@@ -38,6 +38,7 @@ export class Queue {
   /** `#other` is being written. */
   #busy = false
   #scheduled = false
+  #closing = false
   /** Why nothing can be written any more. */
   #over: string | undefined
   #drained: (() => void) | undefined
@@ -77,27 +78,27 @@ export class Queue {
   }
 
   append(records: readonly Append[]): Promise<Position[]> {
-    if (this.#over !== undefined) throw unavailable(this.#over)
-    let bytes = 0
-    for (const record of records) {
-      checkAppend(record)
-      if (!this.#schemas.has(record.schema)) throw new InstarError('bad_record', `the log was opened without the schema ${record.schema}`, { schema: record.schema })
-      bytes += record.payload.length
-    }
-    if (records.length === 0) return Promise.resolve([])
-    this.#makeRoom(records.length, bytes)
-    const batch = this.#filling
-    for (const record of records) batch.frame.put(record, this.#schemas.get(record.schema)!, this.#data.counts)
-    batch.bytes += bytes
     return new Promise((resolve, reject) => {
+      this.#check()
+      let bytes = 0
+      for (const record of records) {
+        checkAppend(record)
+        if (!this.#schemas.has(record.schema)) throw new InstarError('bad_record', `the log was opened without the schema ${record.schema}`, { schema: record.schema })
+        bytes += record.payload.length
+      }
+      if (records.length === 0) return resolve([])
+      this.#makeRoom(records.length, bytes)
+      const batch = this.#filling
+      for (const record of records) batch.frame.put(record, this.#schemas.get(record.schema)!, this.#data.counts)
+      batch.bytes += bytes
       batch.calls.push({ records: records.length, resolve, reject })
       this.#schedule()
     })
   }
 
   commit(group: string, positions: readonly Position[]): Promise<void> {
-    if (this.#over !== undefined) throw unavailable(this.#over)
     return new Promise((resolve, reject) => {
+      this.#check()
       this.#filling.commits.push({ group, positions: positions.map(({ topic, partition, offset }) => ({ topic, partition, offset })), resolve, reject })
       this.#schedule()
     })
@@ -105,10 +106,16 @@ export class Queue {
 
   /** Writes what waits, then gives the folder back. */
   async close(): Promise<void> {
+    this.#closing = true
     if (this.#busy || this.#scheduled) await new Promise<void>((resolve) => { this.#drained = resolve })
     this.#over ??= 'the log is closed'
     this.#post({ kind: 'close' })
     await this.#exited
+  }
+
+  #check(): void {
+    const reason = this.#over ?? (this.#closing ? 'the log is closed' : undefined)
+    if (reason !== undefined) throw unavailable(reason)
   }
 
   #post(message: ToWriter): void {

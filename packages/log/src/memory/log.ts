@@ -93,11 +93,11 @@ class ArrayLog implements MemoryLog {
     return this.store.counts[topic]
   }
 
+  /** Handlers that run may still read, append and commit. */
   async close(): Promise<void> {
-    if (this.#closed) return
+    await Promise.all([...this.#deliveries].map((delivery) => delivery.stop()))
     this.#closed = true
     this.#flush()
-    await Promise.all([...this.#deliveries].map((delivery) => delivery.stop()))
   }
 
   async #commit(group: string, positions: readonly Position[]): Promise<void> {
