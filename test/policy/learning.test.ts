@@ -6,7 +6,7 @@ import type { LearningEngine, Model, Sampling, StepSettings, TrainItem } from '@
 
 const folder = fileURLToPath(new URL('../../models/tiny', import.meta.url))
 const settings: StepSettings = {
-  rank: 4, alpha: 8, learningRate: 3e-3, epochs: 2, beta1: 0.9, beta2: 0.95, maxGradNorm: 1, clipLow: 0.2, clipHigh: 0.2,
+  seed: 3, rank: 4, alpha: 8, learningRate: 3e-3, epochs: 2, beta1: 0.9, beta2: 0.95, maxGradNorm: 1, clipLow: 0.2, clipHigh: 0.2,
   tisCap: 2, sequenceMask: 2, opdWeight: 1, klWeight: 0.03, klFullAtAdvantage: 0.5, microBatchTokens: 256,
 }
 const sampling: Sampling = { temperature: 0.7, topP: 1, topK: 0, seed: 5, maxTokens: 24, stop: [] }

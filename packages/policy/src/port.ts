@@ -91,7 +91,7 @@ export type TrainItem = {
 
 /** Every constant of one update; recorded in `BatchSealed`. Meanings and sources: loss.ts, step.ts. */
 export type StepSettings = {
-  /** Of the batch: LoRA's first A and the order of micro-batches come from it. */
+  /** Of the batch: the first A of a line's LoRA comes from it. */
   seed: number
   rank: number
   alpha: number

@@ -46,7 +46,7 @@ export class Trainer {
   }
 
   /**
-   * `settings.rank` and `alpha` are those of a line's first adapter; a parent keeps its own. A batch without
+   * `settings.rank`, `alpha` and `seed` make a line's first adapter; a parent keeps its own. A batch without
    * signal (every advantage zero, no hint in force) changes nothing: no step is taken. Figures are means over
    * the epochs; losses are what they add to the loss, weights included. Throws `bad_request` for items that no
    * loss can be made of, `update_not_finite` where the arithmetic overflowed.
@@ -54,7 +54,7 @@ export class Trainer {
   async step(items: readonly TrainItem[], settings: StepSettings, parent: Parent): Promise<StepResult> {
     const { config } = this.runtime
     items.forEach((item, at) => { check(item, at, config) })
-    const started = parent.adapter ? readAdapter(parent.adapter, config) : initialLora(config, settings.rank, settings.alpha, seedOf(this.base))
+    const started = parent.adapter ? readAdapter(parent.adapter, config) : initialLora(config, settings.rank, settings.alpha, settings.seed)
     this.runtime.setAdapterSlot(PARENT_SLOT, started)
     const adapter = new Map([...loraTensors(config, started)].map(([name, { shape, data }]) => [name, { shape, data: data.slice() }]))
     const state = parent.state ? readAdam(parent.state, adapter) : initialAdam(adapter)
@@ -192,11 +192,6 @@ function emptyFigures(turns: readonly Turn[]): StepFigures {
     tokens: turns.reduce((sum, turn) => sum + turn.item.completion.length, 0),
     droppedHints: turns.filter((turn) => turn.weights.hintDropped).length,
   }
-}
-
-/** The first adapter of every line on one base is the same. */
-function seedOf(base: string): number {
-  return createHash('sha256').update(`adapter of ${base}`).digest().readUInt32LE(0)
 }
 
 function check(item: TrainItem, at: number, config: ModelConfig): void {

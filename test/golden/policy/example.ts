@@ -13,7 +13,7 @@ export const config: ModelConfig = {
 }
 
 export const exampleSettings: StepSettings = {
-  rank: 4, alpha: 8, learningRate: 3e-3, epochs: 2, beta1: 0.9, beta2: 0.95, maxGradNorm: 1, clipLow: 0.2, clipHigh: 0.28,
+  seed: 11, rank: 4, alpha: 8, learningRate: 3e-3, epochs: 2, beta1: 0.9, beta2: 0.95, maxGradNorm: 1, clipLow: 0.2, clipHigh: 0.28,
   tisCap: 2, sequenceMask: 1.5, opdWeight: 1, klWeight: 0.03, klFullAtAdvantage: 0.5, microBatchTokens: 80,
 }
 
