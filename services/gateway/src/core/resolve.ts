@@ -58,11 +58,14 @@ export const locate = (index: SessionIndex, asked: Asked): Step => {
   return candidates.length === 0 ? { do: 'unknown' } : { do: 'compare', candidates }
 }
 
-/** Whether what the request continues is here; if not, the end of the log may hold it. */
+/**
+ * Whether what the request continues is here; if not, the end of the log may hold it. Of several candidates
+ * the end of the log may tell which one has been continued already.
+ */
 export const settled = (index: SessionIndex, asked: Asked, step: Step): boolean => {
   const last = asked.answers.at(-1)
   if (!last) return true
-  if (step.do !== 'found') return step.do === 'compare'
+  if (step.do !== 'found') return step.do === 'compare' && step.candidates.length === 1
   const state = sessionState(index, step.resolved.session)
   return state !== undefined && findAnswer(state, last.key) !== undefined
 }
