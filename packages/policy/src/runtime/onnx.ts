@@ -1,6 +1,6 @@
 /** Programs traced once into an ONNX graph and run by onnxruntime-node on the CPU. */
 import { createRequire } from 'node:module'
-import { closeSync, mkdtempSync, openSync, rmSync, writeFileSync, writeSync } from 'node:fs'
+import { closeSync, mkdtempSync, openSync, readdirSync, rmSync, writeFileSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type * as Ort from 'onnxruntime-node'
@@ -14,6 +14,24 @@ const EXTERNAL_BYTES = 64 * 1024 * 1024
 /** Smaller constants stay inside the model even then. */
 const EXTERNAL_EACH = 4096
 
+const FOLDER = 'instar-onnx-'
+
+/** Removes what processes that were killed have left in the temporary folder; the name holds the process id. */
+function sweep(): void {
+  for (const name of readdirSync(tmpdir())) {
+    const pid = Number(new RegExp(`^${FOLDER}(\\d+)-`).exec(name)?.[1] ?? Number.NaN)
+    if (Number.isSafeInteger(pid) && !isRunning(pid)) rmSync(join(tmpdir(), name), { recursive: true, force: true })
+  }
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
+}
+
 /** A file of frozen weights that all sessions of one backend map: each array is written once. */
 class WeightFile {
   readonly folder: string
@@ -23,7 +41,8 @@ class WeightFile {
   readonly name = 'weights.bin'
 
   constructor() {
-    this.folder = mkdtempSync(join(tmpdir(), 'instar-onnx-'))
+    sweep()
+    this.folder = mkdtempSync(join(tmpdir(), `${FOLDER}${process.pid}-`))
     this.file = openSync(join(this.folder, this.name), 'w')
   }
 
