@@ -50,7 +50,7 @@ const TABLES = `
 export const lockFolder = (folder: string): DatabaseSync => {
   const lock = new DatabaseSync(lockFile(folder), { timeout: 0 })
   try {
-    lock.exec('BEGIN EXCLUSIVE')
+    lock.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE')
     return lock
   } catch (cause) {
     lock.close()
