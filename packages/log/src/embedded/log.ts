@@ -52,11 +52,11 @@ export const openEmbeddedLog = async (options: EmbeddedOptions): Promise<Embedde
   }
   await mkdir(folder, { recursive: true })
   const counts = partitionCounts(partitions)
-  let log: SqliteLog | undefined
-  const queue = await Queue.open({ folder, counts, schemas }, { records: limits?.records ?? 16_384, bytes: limits?.bytes ?? 64 << 20 }, () => log?.changed())
+  const queue = await Queue.open({ folder, counts, schemas }, { records: limits?.records ?? 16_384, bytes: limits?.bytes ?? 64 << 20 })
   const db = openReading(folder)
   queue.knowSchemas(new Map(storedSchemas(db).map(({ name, id }) => [name, id])))
-  log = new SqliteLog(db, counts, queue)
+  const log = new SqliteLog(db, counts, queue)
+  queue.onWritten(() => log.changed())
   return log
 }
 

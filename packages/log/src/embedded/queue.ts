@@ -31,7 +31,7 @@ export class Queue {
   readonly #worker: Worker
   readonly #data: WriterData
   readonly #limits: QueueLimits
-  readonly #written: () => void
+  #written = (): void => {}
   #schemas: ReadonlyMap<string, number> = new Map()
   #filling = emptyBatch(0)
   #other = emptyBatch(1)
@@ -44,11 +44,10 @@ export class Queue {
   #drained: (() => void) | undefined
   readonly #exited: Promise<void>
 
-  private constructor(worker: Worker, data: WriterData, limits: QueueLimits, written: () => void) {
+  private constructor(worker: Worker, data: WriterData, limits: QueueLimits) {
     this.#worker = worker
     this.#data = data
     this.#limits = limits
-    this.#written = written
     const exited = Promise.withResolvers<void>()
     this.#exited = exited.promise
     worker.on('error', (cause) => this.#break(`the writing thread failed: ${cause instanceof Error ? cause.message : String(cause)}`))
@@ -59,9 +58,9 @@ export class Queue {
   }
 
   /** Resolves when the folder is held and its file open; rejects with the writer's reason. */
-  static open(data: WriterData, limits: QueueLimits, written: () => void): Promise<Queue> {
+  static open(data: WriterData, limits: QueueLimits): Promise<Queue> {
     const worker = new Worker(new URL('./writer.ts', import.meta.url), { workerData: data, name: 'instar log' })
-    const queue = new Queue(worker, data, limits, written)
+    const queue = new Queue(worker, data, limits)
     return new Promise((resolve, reject) => {
       worker.once('error', reject)
       worker.on('message', (message: FromWriter) => {
@@ -75,6 +74,11 @@ export class Queue {
   /** Names and numbers of the schemas that a record may have. */
   knowSchemas(schemas: ReadonlyMap<string, number>): void {
     this.#schemas = schemas
+  }
+
+  /** Called after each transaction. */
+  onWritten(written: () => void): void {
+    this.#written = written
   }
 
   append(records: readonly Append[]): Promise<Position[]> {
