@@ -1,14 +1,14 @@
 /** A gateway on loopback with real HTTP, the tiny model's real tokenizer and template, and a log in memory. */
 import { decodeRecord, encodeEvent, type Event, type FeedbackGiven, type LineStarted, type TurnAborted, type TurnCaptured, type VersionPublished } from '@instar/events'
 import { openMemoryLog, putBlob, type Append, type EventLog, type LogRecord } from '@instar/log'
-import { openModel, type Adapter, type Model } from '@instar/policy'
+import type { Adapter, Model } from '@instar/policy'
 import { createGateway, gatewayConfig, type Gateway, type GatewayPorts, type GatewaySettings } from '@instar/gateway'
 import { createHash, randomBytes } from 'node:crypto'
-import { fileURLToPath } from 'node:url'
 import OpenAI from 'openai'
 import { ScriptedEngine, type Script } from './scripted-engine.ts'
+import { tokenizerModel } from './tokenizer-model.ts'
 
-export const model: Model = await openModel(fileURLToPath(new URL('../../models/tiny', import.meta.url)))
+export const model: Model = tokenizerModel()
 
 export type Rig = {
   url: string

@@ -98,17 +98,18 @@ export const sameAnswer = (a: AnswerKey, b: AnswerKey): boolean => a.strict === 
 const later = (a: TurnState, b: TurnState): number => b.at - a.at || (a.turn < b.turn ? 1 : -1)
 
 /**
- * Of several turns that gave the answer, the one whose request the rest of this one repeats most; then the
- * same person's; then one whose continuation was cut (this is it again); then one that nobody continued yet;
- * then the latest. Null where nothing but a short answer agrees. `requests`: the candidates' messages.
+ * Of several turns that gave the answer, the one whose request this one repeats most, and of which it leaves
+ * out least; then the same person's; then one whose continuation was cut (this is it again); then one that
+ * nobody continued yet; then the latest. Null where nothing but a short answer agrees. `requests`: the candidates' messages.
  */
 export const choose = (index: SessionIndex, asked: Asked, candidates: readonly TurnState[], requests: readonly (readonly unknown[])[]): Resolved | null => {
   const last = asked.answers.at(-1)
   if (!last) return null
   const here = partsOf(asked.messages.slice(0, last.at))
   const ranked = candidates.map((turn, i) => {
-    const shared = [...partsOf(requests[i] ?? [])].filter((part) => here.has(part)).length
-    return { turn, shared, rank: [shared, Number(turn.subject === asked.subject), Number(wasCut(index, asked, turn)), Number(turn.next === null && !turn.closed)] }
+    const said = [...partsOf(requests[i] ?? [])]
+    const shared = said.filter((part) => here.has(part)).length
+    return { turn, shared, rank: [shared, shared - said.length, Number(turn.subject === asked.subject), Number(wasCut(index, asked, turn)), Number(turn.next === null && !turn.closed)] }
   }).filter(({ turn, shared }) => shared > 0 || agreement(index, asked, turn) > 0 || last.length >= TELLING_LENGTH)
   ranked.sort((a, b) => {
     const at = a.rank.findIndex((value, i) => value !== b.rank[i])

@@ -34,6 +34,7 @@ export class Pool {
   private fault: { version: number; message: string } | null = null
   private retry: NodeJS.Timeout | null = null
   private retryMs = FIRST_RETRY_MS
+  private started = false
   private stopped = false
 
   constructor(ports: PoolPorts) {
@@ -41,9 +42,9 @@ export class Pool {
     this.pump = createPump(() => this.reconcile(), (error) => { this.fault = { version: ports.line().head, message: error.message } })
   }
 
-  /** The line has moved. */
+  /** The line has moved. Nothing is served before `ready` said that all of the line has been read. */
   wake(): void {
-    if (!this.stopped) this.pump.wake()
+    if (this.started && !this.stopped) this.pump.wake()
   }
 
   serving(): Served | null {
@@ -74,8 +75,9 @@ export class Pool {
     }
   }
 
-  /** Resolves when the first version is served. */
+  /** The line is as the log has it. Resolves when the first version is served. */
   async ready(): Promise<void> {
+    this.started = true
     this.wake()
     await this.pump.idle()
     if (this.current) return
