@@ -50,7 +50,7 @@ const undisturbed = async (): Promise<Record<string, string>> => {
 
 test('kill -9 of the owner, and of the server with it, at any moment: the next start goes on, the rows are the same', { timeout: 180_000 }, async () => {
   using folder = temporaryFolder()
-  for (let round = 0; round < 6; round++) {
+  for (let round = 0; round < 4; round++) {
     const { child, server, lines } = await startOwner(folder.path)
     for (let i = 0; i < round; i++) await lines.next()
     if (round % 2 === 1) process.kill(server, 'SIGKILL')
@@ -193,6 +193,37 @@ test('the reader reads everything, writes nothing, and not for ever', { timeout:
   })
 })
 
+test('a damaged database is made anew, and said so', { timeout: 60_000 }, async () => {
+  using folder = temporaryFolder()
+  const first = await startPostgres({ folder: folder.path })
+  await first.stop()
+  writeFileSync(join(existingPlace(folder.path)?.data ?? '', 'global/pg_control'), 'nonsense')
+  const said: string[] = []
+  const second = await startPostgres({ folder: folder.path, say: (line) => said.push(line) })
+  await second.stop()
+  assert.equal(said.length, 1)
+  assert.match(said[0] ?? '', /pg_control[^]*Making the database anew/)
+})
+
+test('DATABASE_URL: a server that is not ours, by its URL, with the same rows', { timeout: 60_000 }, async (t) => {
+  using folder = temporaryFolder()
+  const server = await startPostgres({ folder: folder.path })
+  t.after(() => server.stop())
+  await withClient(server.owner, (client) => client.query('create database elsewhere'))
+  const url = server.url.replace('/instar?', '/elsewhere?')
+  const postgres = await startPostgres({ folder: join(folder.path, 'unused'), url })
+  const log = openMemoryLog()
+  await log.append(records([...longHistory(TURNS)]))
+  const projections = startProjections({ log, connection: postgres.owner })
+  await projections.caughtUp()
+  await projections.stop()
+  assert.deepEqual(await readOnlyQuery(postgres.reader, 'select current_database() as here, current_user as me, count(*) as turns from turns'), [{ here: 'elsewhere', me: 'instar_reader', turns: TURNS }])
+  await assert.rejects(readOnlyQuery(postgres.reader, 'copy turns to program \'cat\''), { code: 'bad_sql' })
+  await postgres.stop()
+  assert.deepEqual(await digests(postgres.owner), await expected())
+  assert.equal(existsSync(join(folder.path, 'unused')), false)
+})
+
 test('a folder too deep for a socket address gets a short, private one', { timeout: 60_000 }, async (t) => {
   using folder = temporaryFolder()
   const deep = join(folder.path, 'd'.repeat(60), 'e'.repeat(60))
@@ -226,6 +257,7 @@ test('where no programs are: no_postgres says what to set', { timeout: 60_000 },
   for (const name of ['postgres', 'initdb']) symlinkSync('/bin/false', join(broken, name))
   await assert.rejects(startPostgres({ folder: join(folder.path, 'b'), bin: broken }), { code: 'no_postgres', message: /does not run on this machine/ })
   await assert.rejects(startPostgres({ folder: folder.path, url: 'not a url' }), { code: 'bad_request' })
+  await assert.rejects(readOnlyQuery({ host: folder.path, user: 'instar' }, 'select 1'), { code: 'postgres_failed' })
 })
 
 test('INSTAR_PG_BIN may name the folder or the program', { timeout: 60_000 }, async () => {

@@ -19,7 +19,7 @@ export const ERRORS = {
   position_unknown: { status: 409, retryable: false, meaning: 'A position lies beyond the end of the log, or in no partition of it: it was taken from another log.', todo: 'Rebuild what stored the position from the start of this log.' },
   log_read_only: { status: 409, retryable: false, meaning: 'The log was opened for reading only.', todo: 'Send the command to the process that writes (the gateway\'s HTTP API).' },
   no_postgres: { status: 500, retryable: false, meaning: 'There are no PostgreSQL programs that run on this machine.', todo: 'Install the optional dependencies, or set INSTAR_PG_BIN or DATABASE_URL.' },
-  postgres_failed: { status: 503, retryable: true, meaning: 'The embedded PostgreSQL did not start.', todo: 'Read the end of its log, which the message quotes. Its folder can be deleted: it is filled again from the log.' },
+  postgres_failed: { status: 503, retryable: true, meaning: 'PostgreSQL did not start, or cannot be reached.', todo: 'Read the end of its log, which the message quotes. The folder of the embedded one can be deleted: it is filled again from the log.' },
   bad_sql: { status: 400, retryable: false, meaning: 'A query was refused by PostgreSQL, or is more than one statement.', todo: 'Correct the query; send one statement at a time, and only ones that read.' },
   unknown_turn: { status: 404, retryable: false, meaning: 'There is no such turn (or session) on the log.', todo: 'Send the id from the `x-instar-turn-id` or `x-instar-session-id` header of an answer.' },
   missing_blob: { status: 500, retryable: false, meaning: 'A record names bytes by sha256 that the log does not hold.', todo: 'Restore the log from its copy; until then the version that needs them cannot be loaded.' },

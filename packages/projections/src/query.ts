@@ -30,12 +30,18 @@ const parsers: CustomTypesConfig = {
 
 /**
  * The rows of one statement in a READ ONLY transaction that is rolled back. Throws `bad_sql` with
- * PostgreSQL's own words for what it refuses, several statements and writing among them.
+ * PostgreSQL's own words for what it refuses, several statements and writing among them; `postgres_failed`
+ * when there is no connection.
  */
 export const readOnlyQuery = async (connection: Connection, sql: string, options: { timeoutMs?: number } = {}): Promise<Row[]> => {
-  const client = new Client({ ...connection, types: parsers, application_name: 'instar sql' })
+  const client = new Client({ ...connection, types: parsers, application_name: 'instar sql', connectionTimeoutMillis: 10_000 })
   client.on('error', () => undefined)
-  await client.connect()
+  try {
+    await client.connect()
+  } catch (cause) {
+    await client.end()
+    throw new InstarError('postgres_failed', `PostgreSQL cannot be reached: ${(cause as Error).message}`, {}, { cause })
+  }
   try {
     await client.query('begin transaction read only')
     await client.query(`set local statement_timeout = ${Math.trunc(options.timeoutMs ?? READER_TIMEOUT)}`)

@@ -29,7 +29,7 @@ export type ProjectionsOptions = {
 export type Projections = {
   /** Resolves when all that was on the log when it is called is in PostgreSQL. Rejects once it has ended. */
   caughtUp(): Promise<void>
-  /** Writes what was read, then ends. Resolves soon even when PostgreSQL is gone. */
+  /** Writes what was read, then ends. Resolves soon even when PostgreSQL is gone, and after a failure, which `done` tells. */
   stop(): Promise<void>
   /** Rejects when the log cannot be followed: a gap in a chain, a record of a newer build. Resolves after `stop`. */
   readonly done: Promise<void>
@@ -90,7 +90,7 @@ export const startProjections = (options: ProjectionsOptions): Projections => {
       const pass = await Promise.race([current.promise.catch(() => undefined), pause(0)])
       if (pass) await Promise.race([pass.flush().catch(() => undefined), pause(2_000, undefined, { ref: false })])
       stopping.abort()
-      await done
+      await done.catch(() => undefined)
     },
   }
 }
@@ -218,7 +218,10 @@ const startPass = async ({ log, link, marks, batch, linger, group }: PassParts):
     onEvent: (logged: Logged) => take(logged, (into) => project(state, logged, into)),
     onBad: (record) => void take({ ...record, id: recordId(record) }, (into) => into.ignored.push({ topic: record.topic, key: record.key, record_id: recordId(record), type: record.schema, why: 'unreadable', partition: record.partition, position: record.offset })),
   })
-  follower.done.catch((error: unknown) => ended.reject(error))
+  follower.done.catch((error: unknown) => {
+    if (error instanceof Restart) ended.resolve('restart')
+    else ended.reject(error)
+  })
   const done = ended.promise.finally(async () => {
     clearTimeout(timer)
     await follower.stop()

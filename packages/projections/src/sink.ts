@@ -46,7 +46,7 @@ from jsonb_to_recordset($1::jsonb) r(topic text, partition int, from_offset bigi
 where o.topic = r.topic and o.partition = r.partition and o.next_offset = r.from_offset and o.last_record_id = r.from_id and o.rules = ${RULES}`
 
 export const openSink = async (connection: Connection): Promise<Sink> => {
-  const client = new Client({ ...connection, application_name: 'instar projections' })
+  const client = new Client({ ...connection, application_name: 'instar projections', connectionTimeoutMillis: 10_000 })
   // A connection that breaks between two queries makes the next query fail; that is where it is dealt with.
   client.on('error', () => undefined)
   await client.connect()

@@ -51,6 +51,8 @@ const SETTINGS: Record<string, string> = {
   timezone: 'UTC',
   log_timezone: 'UTC',
   logging_collector: 'off',
+  log_checkpoints: 'off',
+  log_min_error_statement: 'panic',
 }
 
 export type Server = {
@@ -67,11 +69,14 @@ const majorOf = (binaries: Binaries, place: Place): string => {
   return major
 }
 
-/** Makes the data folder, or makes it anew when another major version wrote it (the log refills it). */
-export const initialise = async (binaries: Binaries, place: Place): Promise<void> => {
+/**
+ * Makes the data folder, or makes it anew when another major version wrote it (the log refills it).
+ * False when there is nothing to do.
+ */
+export const initialise = async (binaries: Binaries, place: Place): Promise<boolean> => {
   const file = join(place.data, 'PG_VERSION')
   const major = majorOf(binaries, place)
-  if (existsSync(file) && readFileSync(file, 'utf8').trim() === major) return
+  if (existsSync(file) && readFileSync(file, 'utf8').trim() === major) return false
   await predecessorGone(place)
   const fresh = `${place.data}.new`
   rmSync(fresh, { recursive: true, force: true })
@@ -84,6 +89,7 @@ export const initialise = async (binaries: Binaries, place: Place): Promise<void
   }
   rmSync(place.data, { recursive: true, force: true })
   renameSync(fresh, place.data)
+  return true
 }
 
 /** The process that postmaster.pid names, if it is alive and is the server of this very folder. */

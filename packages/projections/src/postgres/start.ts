@@ -2,6 +2,7 @@
  * A PostgreSQL for the read model: the embedded one, started and kept alive, or the user's own by its URL.
  * Database and user are `instar`; `instar_reader` may read everything and write nothing.
  */
+import { rmSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 import { Client, type ClientConfig } from 'pg'
 import { InstarError } from '@instar/events/errors'
@@ -41,8 +42,15 @@ export const startPostgres = async (options: StartOptions): Promise<Postgres> =>
   if (options.url) return ownServer(options.url)
   const place = makePlace(options.folder)
   const binaries = findBinaries(place, options.bin)
-  await initialise(binaries, place)
-  let server = await serve(binaries, place)
+  const fresh = await initialise(binaries, place)
+  let server = await serve(binaries, place).catch(async (error: Error) => {
+    if (fresh) throw error
+    // Nothing is in there that the log would not give back.
+    options.say?.(`${error.message}\nMaking the database anew; it is filled from the log.`)
+    rmSync(place.data, { recursive: true, force: true })
+    await initialise(binaries, place)
+    return serve(binaries, place)
+  })
   const stopping = new AbortController()
   const postgres = describe(place)
   try {
@@ -97,7 +105,7 @@ const describe = (place: Place): Omit<Postgres, 'stop'> => {
   return {
     owner: { ...at, user: 'instar' },
     reader: { ...at, user: READER },
-    url: `postgresql://instar@/instar?host=${encodeURIComponent(place.sockets)}&port=${PORT}`,
+    url: `postgresql://instar@localhost/instar?host=${encodeURIComponent(place.sockets)}&port=${PORT}`,
     psql: `psql "host=${place.sockets} user=${READER} dbname=instar"`,
   }
 }
