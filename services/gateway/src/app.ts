@@ -38,6 +38,9 @@ export type GatewayPorts = {
 
 export type Gateway = { start(): Promise<{ url: string }>; stop(): Promise<void> }
 
+/** Turns whose records stay in memory: those of the sessions that are being talked in. */
+const REMEMBERED_RECORDS = 1024
+
 /** What stands between the tags of a call, as the checkpoint's parser reads it. */
 const parseCalls = (block: string) => {
   const { toolCalls } = parseAnswer(`<tool_call>${block}</tool_call>`)
@@ -53,7 +56,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   const line = () => weightLine(weights, policy)
   const pool = new Pool({ log, engine, line, now, toAdapter: ports.toAdapter ?? adapterFromWeights, keep: config.keepVersions })
   const capture = new Capture({ log, now }, config.appendPatienceMs)
-  const reader = createTurnReader(log, (turn) => index.fold.turns.get(turn))
+  const reader = createTurnReader(log, (turn) => index.fold.turns.get(turn), REMEMBERED_RECORDS)
   const running = new Running()
   let tail: Tail | null = null
   let server: FastifyInstance | null = null

@@ -24,7 +24,7 @@ const THINK_CLOSE = '</think>'
 const CALL_OPEN = '<tool_call>'
 const CALL_CLOSE = '</tool_call>'
 
-type Mode = 'start' | 'reasoning' | 'after-reasoning' | 'content' | 'call'
+type Mode = 'start' | 'reasoning' | 'after-reasoning' | 'content' | 'call' | 'after-call'
 
 export class AnswerParser {
   private readonly options: ParserOptions
@@ -32,7 +32,6 @@ export class AnswerParser {
   /** Raw text that is in no piece yet, and where it begins. */
   private held = ''
   private at = 0
-  private called = false
   private pieces: Piece[] = []
 
   constructor(options: ParserOptions) {
@@ -88,6 +87,11 @@ export class AnswerParser {
         return this.content(last)
       case 'call':
         return this.call(last)
+      case 'after-call':
+        // Blanks around calls belong to the markup.
+        this.skip(held.length - held.trimStart().length)
+        if (this.held !== '') this.mode = 'content'
+        return
     }
   }
 
@@ -100,8 +104,6 @@ export class AnswerParser {
       this.mode = 'call'
       return
     }
-    // Blanks around calls belong to the markup.
-    if (this.called && held.trim() === '') return last ? this.skip(held.length) : undefined
     const keep = last ? 0 : openTail(held, CALL_OPEN)
     const sure = held.slice(0, held.length - keep)
     this.take('content', last ? sure.length : sure.trimEnd().length)
@@ -114,13 +116,13 @@ export class AnswerParser {
     if (close < 0 && !last) return
     const end = close < 0 ? held.length : close + CALL_CLOSE.length
     const calls = this.options.parseCalls(held.slice(open + CALL_OPEN.length, close < 0 ? held.length : close))
-    this.mode = 'content'
     if (!calls) {
       // No call after all: shown as it is, the search goes on behind it.
+      this.mode = 'content'
       this.take('content', end)
       return
     }
-    this.called = true
+    this.mode = 'after-call'
     this.skip(end)
     this.pieces.push({ type: 'calls', calls, upTo: this.at })
   }

@@ -46,10 +46,17 @@ export const initialIndex = (limits: Limits): SessionIndex => ({
 /** A record of `turns` as it comes back in log order. One of a forgotten session waits for `restore`. */
 export const evolveIndex = (index: SessionIndex, logged: Logged<TurnsEvent>): Outcome => {
   if (index.forgotten.has(logged.key)) return COUNTED
+  if (isAgain(index, logged)) return COUNTED
   const outcome = fold(index, logged)
   if (!outcome.counted) index.ignored.set(outcome.why, (index.ignored.get(outcome.why) ?? 0) + 1)
   shrink(index)
   return outcome
+}
+
+/** The very record that was folded already: delivered twice, or read by `restore` before the tail came to it. */
+const isAgain = (index: SessionIndex, { event, partition, offset }: Logged<TurnsEvent>): boolean => {
+  const known = event.type === 'TurnCaptured' || event.type === 'TurnAborted' ? index.fold.turns.get(event.turn) : undefined
+  return known?.offset === offset && known.partition === partition
 }
 
 /** All records of a forgotten session, in order. */

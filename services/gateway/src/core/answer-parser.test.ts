@@ -1,0 +1,74 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { parseAnswer } from '@instar/policy/chat/answer'
+import { AnswerParser, type Call, type Piece } from './answer-parser.ts'
+
+const parseCalls = (block: string): Call[] | null => {
+  const { toolCalls } = parseAnswer(`<tool_call>${block}</tool_call>`)
+  return toolCalls.length > 0 ? toolCalls : null
+}
+
+const options = { tools: true, reasoning: false, parseCalls }
+
+type Shown = { content: string; reasoning: string; calls: Call[] }
+
+/** All pieces of a text that comes in parts of `size` characters. */
+const parse = (text: string, size: number, given: Partial<typeof options> = {}): { pieces: Piece[]; shown: Shown } => {
+  const parser = new AnswerParser({ ...options, ...given })
+  const pieces: Piece[] = []
+  for (let at = 0; at < text.length; at += size) pieces.push(...parser.push(text.slice(at, at + size)))
+  pieces.push(...parser.end())
+  const shown: Shown = { content: '', reasoning: '', calls: [] }
+  for (const piece of pieces) {
+    if (piece.type === 'calls') shown.calls.push(...piece.calls)
+    else shown[piece.type] += piece.text
+  }
+  return { pieces, shown }
+}
+
+const CALL = '<tool_call>\n{"name": "read", "arguments": {"path":  "a.txt"}}\n</tool_call>'
+const TEXTS = [
+  '', 'Hello.', '  Hello. \n', 'a < b and <tool', 'a <b>bold</b> <tool_calls>', CALL, `Let me look.\n\n${CALL}`, `${CALL}\n${CALL}\n`, `${CALL}\nDone.`,
+  '<think>\nhm\n</think>\n\nHello.', `<think>hm</think>${CALL}`, '<think>never ends', '<thin', '<thinking>no</thinking>',
+  '<tool_call>not json</tool_call> after', `<tool_call>[{"name":"a","arguments":{}},{"name":"b","arguments":{"x":[1,2]}}]</tool_call>`,
+  '<tool_call>{"name": "read", "arguments": {}}', '<tool_call>{"name": "read", "argum', `x ${CALL} y ${CALL} z`,
+]
+
+for (const size of [1, 2, 3, 7, 1000]) {
+  test(`parts of ${size} characters give what the whole text gives`, () => {
+    for (const text of TEXTS) {
+      const whole = parseAnswer(text)
+      const { shown } = parse(text, size)
+      assert.deepEqual({ ...shown, reasoning: shown.reasoning.trim() }, { content: whole.content, reasoning: whole.reasoning, calls: whole.toolCalls }, JSON.stringify(text))
+    }
+  })
+}
+
+test('pieces cover the raw text in order, and end no later than it', () => {
+  for (const text of TEXTS) {
+    let before = 0
+    for (const { upTo } of parse(text, 1).pieces) {
+      assert.ok(upTo > before && upTo <= text.length, JSON.stringify(text))
+      before = upTo
+    }
+  }
+})
+
+test('plain text flows at once; only what may become markup waits', () => {
+  const parser = new AnswerParser(options)
+  assert.deepEqual(parser.push('Hello'), [{ type: 'content', text: 'Hello', upTo: 5 }])
+  assert.deepEqual(parser.push(' <tool'), [])
+  assert.deepEqual(parser.push('box>'), [{ type: 'content', text: ' <toolbox>', upTo: 15 }])
+})
+
+test('without tools markup is text', () => {
+  assert.equal(parse(CALL, 3, { tools: false }).shown.content, CALL)
+})
+
+test('an answer that begins inside reasoning', () => {
+  assert.deepEqual(parse('so 2+2\n</think>\n\n4', 2, { reasoning: true }).shown, { content: '4', reasoning: 'so 2+2\n', calls: [] })
+})
+
+test('arguments come byte for byte', () => {
+  assert.deepEqual(parse(CALL, 5).shown.calls, [{ name: 'read', arguments: '{"path":  "a.txt"}' }])
+})
