@@ -50,7 +50,7 @@ export class TextTokenizer {
     this.byId = new Map(this.added.map((token) => [token.id, token]))
     this.form = byteForm(json['decoder'], file)
     try {
-      this.library = new Library({ ...json, added_tokens: [] }, isJson(config) ? config : {})
+      this.library = new Library({ ...json, added_tokens: [], pre_tokenizer: likeHuggingFace(json['pre_tokenizer']) }, isJson(config) ? config : {})
     } catch (error) {
       throw new InstarError('bad_checkpoint', `${file}: ${error instanceof Error ? error.message : 'cannot be read'}`, { file }, { cause: error })
     }
@@ -138,6 +138,25 @@ export class TextTokenizer {
     text += decoder.decode()
     return this.form.stripLeadingSpace && text.startsWith(' ') ? text.slice(1) : text
   }
+}
+
+/** GPT-2's split (encoder.py). As a Split it goes through the library's translation to JavaScript, where \s differs (NEL, BOM). */
+const GPT2_SPLIT = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
+
+const split = (regex: string): Json => ({ type: 'Split', pattern: { Regex: regex }, behavior: 'Isolated', invert: false })
+
+/**
+ * Pre-tokenisers in a form that the library splits as Hugging Face's does: its `Digits` knows ASCII digits
+ * alone, the other every number in Unicode; and the white space of its `ByteLevel` is JavaScript's.
+ */
+function likeHuggingFace(step: unknown): unknown {
+  if (!isJson(step)) return step
+  if (step['type'] === 'Digits') return split(step['individual_digits'] === true ? '\\p{N}' : '\\p{N}+')
+  if (step['type'] === 'ByteLevel' && step['use_regex'] !== false && step['add_prefix_space'] !== true) {
+    return { type: 'Sequence', pretokenizers: [split(GPT2_SPLIT), { ...step, use_regex: false }] }
+  }
+  const steps = step['pretokenizers']
+  return Array.isArray(steps) ? { ...step, pretokenizers: steps.map(likeHuggingFace) } : step
 }
 
 /** Which decoders of tokenizer.json are understood: ByteLevel, or a sequence of Replace, ByteFallback, Fuse and Strip. */
