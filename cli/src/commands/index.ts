@@ -1,0 +1,16 @@
+/** The commands in the order in which help lists them; each is loaded when it is called. */
+import type { Command } from '../command.ts'
+
+export type Entry = { summary: string; load(): Promise<{ default: Command }> }
+
+export const COMMANDS: Readonly<Record<string, Entry>> = {
+  up: { summary: 'start the pipeline: gateway, scorer, trainer, publisher, projections', load: () => import('./up.ts') },
+  demo: { summary: 'see it learn: three simulated people talk to it in a folder of its own', load: () => import('./demo.ts') },
+  versions: { summary: 'list the versions of the policy', load: () => import('./versions.ts') },
+  show: { summary: 'one version: its turns, figures and times', load: () => import('./show.ts') },
+  sql: { summary: 'ask the read model', load: () => import('./sql.ts') },
+  rollback: { summary: 'serve an earlier version again', load: () => import('./rollback.ts') },
+  thaw: { summary: 'let learning go on after a rollback', load: () => import('./thaw.ts') },
+  promote: { summary: 'serve the result of a branch, through the gate', load: () => import('./promote.ts') },
+  doctor: { summary: 'look at everything that could be wrong', load: () => import('./doctor.ts') },
+}

@@ -1,0 +1,23 @@
+import { command, versionNumber } from '../command.ts'
+import { ask, type Reply } from '../gateway.ts'
+
+export default command('rollback', {
+  usage: 'N [--why TEXT] [--keep-learning]',
+  help: `
+Moves the head to version N; returns when the gateway serves it. Nothing is edited: it is a new record, and
+numbers go on. Learning freezes in the same record, or the turns that still wait would undo it.
+
+  --why TEXT       recorded with it
+  --keep-learning  do not freeze
+
+--json: {head, version, frozen}`,
+  options: { why: { type: 'string' }, 'keep-learning': { type: 'boolean' } },
+  overrides: ['host', 'port'],
+  positionals: [1, 1],
+  async run({ config, positionals, values, answer }) {
+    const version = versionNumber(positionals[0]!)
+    const reply = await ask<Reply>(config, '/admin/rollback', { version, ...(values.why === undefined ? {} : { why: values.why }), keepLearning: values['keep-learning'] === true })
+    answer(reply, () => `version ${reply.version} serves; ${reply.frozen ? 'learning is frozen (`instar thaw` lets it go on)' : 'learning goes on'}\n`)
+    return reply.version === version
+  },
+})

@@ -1,0 +1,74 @@
+import { InstarError } from '@instar/events/errors'
+import { once } from 'node:events'
+import { statSync } from 'node:fs'
+import { join } from 'node:path'
+import { command } from '../command.ts'
+import { OVERRIDES, readConfig, requireEmbedded, type Config } from '../config.ts'
+import { engineOf } from '../engine.ts'
+import { readLines } from '../lines.ts'
+import { startPipeline, type Running } from '../pipeline.ts'
+
+/** The same model as the default of INSTAR_MODEL, whatever the environment says now. */
+const isTiny = (config: Config): boolean => config.model === readConfig({}, '/').model
+
+const modelLine = (config: Config, running: Running): string =>
+  isTiny(config)
+    ? `${running.model.name}: a small model that we trained to show the loop. It answers short questions; it does not drive a\n           coding agent, whose prompts alone are longer than its context of ${running.model.contextLength} tokens. --model takes a real one.`
+    : `${running.model.name} (${config.model}), context ${running.model.contextLength} tokens`
+
+const welcome = (config: Config, running: Running, head: number, frozen: boolean): string => `
+Instar is up: version ${head} of the policy serves${frozen ? '; learning is frozen (`instar thaw` lets it go on)' : ''}.
+
+  gateway  ${running.url}/v1   (any OpenAI client; model: policy)
+  engine   ${running.serving}
+  model    ${modelLine(config, running)}
+  data     ${config.data}
+  look     ${running.psql ?? 'no database'}
+           npx instar sql "select * from version_metrics"
+
+  Talk to it:
+    import OpenAI from 'openai'
+    const client = new OpenAI({ baseURL: '${running.url}/v1', apiKey: 'none' })
+    const answer = await client.chat.completions.create({
+      model: 'policy', messages: [{ role: 'user', content: 'What is the capital of France?' }],
+    })
+  Thank or correct it in the next message, or POST /v1/feedback {"session_id": "…", "value": true}:
+  every 16 scored turns become an update. Ctrl-C stops.
+`
+
+export default command('up', {
+  usage: '[--engine auto|onnx|wasm]',
+  help: `
+Starts gateway, scorer, trainer, publisher and projections in this process, on the embedded log and the embedded
+PostgreSQL, and goes on where it stopped the last time. SIGINT or SIGTERM stops it in good order.
+
+  --engine E  onnx or wasm (default auto: the fastest that loads)
+
+--json: one object {url, data, psql, engine, learning, model, version, frozen} when it is up`,
+  options: { engine: { type: 'string', default: 'auto' } },
+  overrides: Object.keys(OVERRIDES) as (keyof typeof OVERRIDES)[],
+  async run({ config, values, answer, err, stop }) {
+    const engine = engineOf(values.engine)
+    requireEmbedded(config)
+    if (!statSync(config.model, { throwIfNoEntry: false })) throw new InstarError('bad_checkpoint', `There is no model at ${config.model}.`, { file: config.model })
+    const fault = Promise.withResolvers<Error>()
+    const running = await startPipeline({
+      data: config.data, model: config.model, engine, database: config.database,
+      gateway: { host: config.host, port: config.port, open: config.open },
+      scorer: config.judge === null ? {} : { llm: config.judge },
+      trainer: {}, publisher: {},
+    }, { say: (line) => err(`${line}\n`), onFatal: fault.resolve })
+    try {
+      if (!stop.aborted) {
+        const { weights } = await readLines(config)
+        answer({ url: running.url, data: config.data, psql: running.psql, engine: running.serving, learning: running.learning, model: running.model.name, version: weights.head, frozen: weights.frozen }, () => welcome(config, running, weights.head, weights.frozen))
+      }
+      const ended = stop.aborted ? null : await Promise.race([fault.promise, once(stop, 'abort').then(() => null)])
+      if (ended) throw ended
+      err('stopping …\n')
+    } finally {
+      await running.stop()
+    }
+    err(`stopped; ${join(config.data, 'log')} holds everything\n`)
+  },
+})

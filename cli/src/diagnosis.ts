@@ -1,0 +1,141 @@
+/** What `instar doctor` looks at. Each look says what it found; what it throws is the finding of a fault. */
+import { FLOW, foldScores, foldTurns, foldUpdates, foldWeights, initialScores, initialTurns, initialUpdates, initialWeights, decodeRecord, InstarError, TOPICS, type Logged, type Outcome, type ScoresEvent, type Topic, type TurnsEvent, type UpdatesEvent, type WeightsEvent } from '@instar/events'
+import { openModel, startServing } from '@instar/policy'
+import { readOnlyQuery, runningPostgres, startPostgres } from '@instar/projections'
+import { mkdtemp, rm, stat, statfs, access, constants } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { gatewayUrl, type Config } from './config.ts'
+import { ask } from './gateway.ts'
+import { hasLog, postgresFolder, withLog } from './lines.ts'
+
+export type Look = { name: string; of(config: Config): Promise<string> }
+
+const LEAST_FREE_BYTES = 2 ** 30
+
+const node: Look = { name: 'node', of: async () => `${process.version} on ${process.platform}-${process.arch}` }
+
+const data: Look = {
+  name: 'data folder',
+  async of(config) {
+    let folder = config.data
+    while (!(await stat(folder).catch(() => null)) && dirname(folder) !== folder) folder = dirname(folder)
+    await access(folder, constants.W_OK).catch((cause: unknown) => {
+      throw new InstarError('data_unreadable', `${folder} cannot be written to.`, { folder }, { cause })
+    })
+    const { bavail, bsize } = await statfs(folder)
+    const gigabytes = `${((bavail * bsize) / 2 ** 30).toFixed(1)} GiB free`
+    if (bavail * bsize < LEAST_FREE_BYTES) throw new InstarError('data_unreadable', `${config.data}: only ${gigabytes}.`, { folder })
+    return `${config.data}${folder === config.data ? '' : ' (made by the first start)'}, ${gigabytes}`
+  },
+}
+
+type Folds = Partial<Record<Topic, (logged: Logged) => Outcome>>
+
+/** Every record decoded and folded: a gap in a chain, a damaged or unknown record throws. */
+const log: Look = {
+  name: 'log',
+  async of(config) {
+    if (!hasLog(config)) return 'none yet'
+    const [turns, scores, updates, weights] = [initialTurns(), initialScores(), initialUpdates(), initialWeights()]
+    const folds: Folds = {
+      turns: (logged) => foldTurns(turns, logged as Logged<TurnsEvent>),
+      scores: (logged) => foldScores(scores, logged as Logged<ScoresEvent>),
+      updates: (logged) => foldUpdates(updates, logged as Logged<UpdatesEvent>),
+      weights: (logged) => foldWeights(weights, logged as Logged<WeightsEvent>),
+    }
+    return withLog(config, async (opened) => {
+      const said: string[] = []
+      let ignored = 0
+      for (const topic of TOPICS) {
+        let count = 0
+        for await (const records of opened.read(topic)) {
+          for (const record of records) {
+            count++
+            if (folds[topic]?.(decodeRecord(record)).counted === false) ignored++
+          }
+        }
+        said.push(`${count} ${topic}${FLOW[topic].chain ? ' (chain whole)' : ''}`)
+      }
+      return `${said.join(', ')}; ${ignored} ignored`
+    })
+  },
+}
+
+const model: Look = {
+  name: 'model',
+  async of(config) {
+    const { name, contextLength, vocabulary } = await openModel(config.model)
+    return `${name}, context ${contextLength}, vocabulary ${vocabulary} (${config.model})`
+  },
+}
+
+const engine: Look = {
+  name: 'engine',
+  async of(config) {
+    const serving = await startServing({ model: config.model, engine: 'auto' })
+    try {
+      return serving.capabilities().fingerprint
+    } finally {
+      await serving.close()
+    }
+  },
+}
+
+const database: Look = {
+  name: 'PostgreSQL',
+  async of(config) {
+    const version = async (connection: Parameters<typeof readOnlyQuery>[0]): Promise<string> => String((await readOnlyQuery(connection, 'select version()'))[0]?.version).split(' on ')[0]!
+    const running = config.database === null ? await runningPostgres(postgresFolder(config)) : undefined
+    if (running) return `${await version(running.reader)}, embedded, running`
+    const folder = await mkdtemp(join(tmpdir(), 'instar-doctor-'))
+    try {
+      const postgres = await startPostgres({ folder, ...(config.database === null ? {} : { url: config.database }), ...(config.postgresPrograms === null ? {} : { bin: config.postgresPrograms }) })
+      try {
+        return `${await version(postgres.reader)}, ${config.database === null ? 'embedded, starts' : 'by DATABASE_URL'}`
+      } finally {
+        await postgres.stop()
+      }
+    } finally {
+      await rm(folder, { recursive: true, force: true })
+    }
+  },
+}
+
+const listen = (host: string, port: number): Promise<void> => new Promise((resolve, reject) => {
+  const server = createServer()
+  server.once('error', reject)
+  server.listen({ host, port }, () => server.close(() => resolve()))
+})
+
+const gateway: Look = {
+  name: 'gateway',
+  async of(config) {
+    try {
+      const status = await ask<{ status: string; problem: { message?: string } | null; serving: number; frozen: boolean }>(config, '/admin/status', undefined, { timeoutMs: 5000 })
+      if (status.status !== 'ready') throw new InstarError('not_served', `${gatewayUrl(config)} is ${status.status}: ${status.problem?.message ?? 'see /health/ready'}`)
+      return `${gatewayUrl(config)} serves version ${status.serving}${status.frozen ? ', learning is frozen' : ''}`
+    } catch (error) {
+      if (!(error instanceof InstarError) || error.code !== 'not_running') throw error
+      await listen(config.host, config.port).catch((cause: unknown) => {
+        throw new InstarError('address_in_use', `${config.host}:${config.port}: ${(cause as Error).message}`, {}, { cause })
+      })
+      return `not running; ${config.host}:${config.port} is free`
+    }
+  },
+}
+
+const judge: Look = {
+  name: 'judge',
+  async of({ judge: asked }) {
+    if (asked === null) return 'rules on the next message (INSTAR_JUDGE_URL takes a model)'
+    const response = await fetch(`${asked.url.replace(/\/$/, '')}/models`, { headers: asked.key === null ? {} : { authorization: `Bearer ${asked.key}` }, signal: AbortSignal.timeout(5000) }).catch((cause: unknown) => {
+      throw new InstarError('not_running', `No judge answers at ${asked.url}.`, { url: asked.url }, { cause })
+    })
+    if (!response.ok) throw new InstarError('not_running', `The judge at ${asked.url} answers HTTP ${response.status}.`)
+    return `${asked.model} at ${asked.url}`
+  },
+}
+
+export const LOOKS: readonly Look[] = [node, data, log, model, engine, database, gateway, judge]
