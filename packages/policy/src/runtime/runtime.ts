@@ -21,7 +21,7 @@ export type RuntimeOptions = {
   threads?: number
 }
 
-/** Calls may overlap; they are computed one after another by whoever runs the thread. */
+/** Calls may overlap; they take effect one after another, in their order. */
 export interface Runtime {
   readonly config: ModelConfig
   /** One line for the start: which engine, and why. */
@@ -29,7 +29,7 @@ export interface Runtime {
   fingerprint(): Fingerprint
   /** Room for rows of a decode batch; see cache.ts for joining, leaving, copying and rewinding rows. */
   createCache(rows?: number, positions?: number): KvCache
-  /** Puts an adapter (or nothing) into a slot; from the next step on. Steps under way keep what they began with. */
+  /** Puts an adapter (or nothing) into a slot, for the steps that are called after this. */
   setAdapterSlot(slot: number, adapter: Lora | null): void
   /** Reads `ids` after what the cache holds, extends the cache, returns logits. */
   decodeStep(request: DecodeRequest): Promise<DecodeResult>
@@ -66,9 +66,15 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
   const { config } = options
   const { backend, choice } = await openBackend(options.engine ?? 'auto', options.threads ?? 1)
   const constants = frozenConstants(config, options.weights)
-  let decoder: Promise<Decoder> | null = null
   const slots: (Lora | null)[] = []
-  let busy: Promise<unknown> = Promise.resolve()
+  let decoder: Decoder | null = null
+  let last: Promise<unknown> = Promise.resolve()
+  /** Steps and changes of slots take effect in the order of the calls. */
+  const inOrder = <T>(work: () => T | Promise<T>): Promise<T> => {
+    const result = last.then(work)
+    last = result.catch(() => undefined)
+    return result
+  }
   return {
     config,
     choice,
@@ -77,22 +83,23 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     fingerprint: () => fingerprintOf(backend, options.base),
     createCache: (rows = 0, positions = 0) => new KvCache(config, rows, positions),
     setAdapterSlot(slot, adapter) {
-      while (slots.length <= slot) slots.push(null)
-      slots[slot] = adapter
-      if (decoder) void decoder.then((ready) => { ready.setAdapterSlot(slot, adapter) })
-    },
-    async decodeStep(request) {
-      decoder ??= Decoder.create(backend, config, constants).then((ready) => {
-        slots.forEach((adapter, slot) => { ready.setAdapterSlot(slot, adapter) })
-        return ready
+      void inOrder(() => {
+        while (slots.length <= slot) slots.push(null)
+        slots[slot] = adapter
+        decoder?.setAdapterSlot(slot, adapter)
       })
-      const ready = await decoder
-      const result = busy.then(() => ready.step(request))
-      busy = result.catch(() => undefined)
-      return result
+    },
+    decodeStep(request) {
+      return inOrder(async () => {
+        if (!decoder) {
+          decoder = await Decoder.create(backend, config, constants)
+          for (const [slot, adapter] of slots.entries()) decoder.setAdapterSlot(slot, adapter)
+        }
+        return decoder.step(request)
+      })
     },
     async close() {
-      await busy
+      await last
       await backend.dispose()
     },
   }
