@@ -1,86 +1,21 @@
-CREATE TABLE "all_batch_turns" (
-	"batch_id" text NOT NULL,
-	"turn_id" text NOT NULL,
-	"policy" text NOT NULL,
-	"used" boolean NOT NULL,
-	"reason" text,
-	"session_id" text,
-	"subject" text,
-	"version" integer,
-	"turn_record_id" text,
-	"score_id" text,
-	"reward" double precision,
-	"baseline" double precision,
-	"advantage" double precision,
-	"hint" text,
-	CONSTRAINT "all_batch_turns_batch_id_turn_id_pk" PRIMARY KEY("batch_id","turn_id")
-);
---> statement-breakpoint
-CREATE TABLE "all_batches" (
-	"batch_id" text PRIMARY KEY NOT NULL,
-	"policy" text NOT NULL,
-	"number" integer NOT NULL,
-	"parent_version" integer NOT NULL,
-	"parent_adapter" text,
-	"items" integer NOT NULL,
-	"dropped" integer NOT NULL,
-	"mean_reward" double precision,
-	"loss" text NOT NULL,
-	"seed" bigint NOT NULL,
-	"settings" jsonb NOT NULL,
-	"sealed_at" timestamp(3) with time zone NOT NULL
-);
---> statement-breakpoint
-CREATE TABLE "all_freezes" (
-	"record_id" text PRIMARY KEY NOT NULL,
-	"policy" text NOT NULL,
-	"frozen" boolean NOT NULL,
-	"why" text NOT NULL,
-	"who" text NOT NULL,
-	"request" text NOT NULL,
-	"at" timestamp(3) with time zone NOT NULL
-);
---> statement-breakpoint
-CREATE TABLE "all_head_moves" (
-	"policy" text NOT NULL,
-	"seq" integer NOT NULL,
-	"from_version" integer,
-	"to_version" integer NOT NULL,
-	"why" text NOT NULL,
-	"who" text NOT NULL,
-	"froze" boolean NOT NULL,
-	"request" text,
-	"at" timestamp(3) with time zone NOT NULL,
+CREATE TABLE "ignored" (
+	"topic" text NOT NULL,
+	"key" text NOT NULL,
 	"record_id" text NOT NULL,
-	CONSTRAINT "all_head_moves_policy_seq_pk" PRIMARY KEY("policy","seq")
+	"type" text NOT NULL,
+	"why" text NOT NULL,
+	"partition" integer NOT NULL,
+	"position" bigint NOT NULL,
+	CONSTRAINT "ignored_topic_partition_position_pk" PRIMARY KEY("topic","partition","position")
 );
 --> statement-breakpoint
-CREATE TABLE "all_outcomes" (
-	"update_id" text PRIMARY KEY NOT NULL,
-	"policy" text NOT NULL,
-	"batch_id" text NOT NULL,
-	"number" integer NOT NULL,
-	"adapter" text,
-	"adapter_bytes" bigint,
-	"state" text,
-	"state_bytes" bigint,
-	"failure" text,
-	"fingerprint" jsonb,
-	"figures" jsonb NOT NULL,
-	"started_at" timestamp(3) with time zone,
-	"finished_at" timestamp(3) with time zone NOT NULL
-);
---> statement-breakpoint
-CREATE TABLE "all_rejections" (
-	"record_id" text PRIMARY KEY NOT NULL,
-	"policy" text NOT NULL,
-	"update_id" text NOT NULL,
-	"adapter" text NOT NULL,
-	"parent" integer NOT NULL,
-	"reason" text NOT NULL,
-	"figures" jsonb NOT NULL,
-	"evidence" jsonb NOT NULL,
-	"at" timestamp(3) with time zone NOT NULL
+CREATE TABLE "offsets" (
+	"topic" text NOT NULL,
+	"partition" integer NOT NULL,
+	"next_offset" bigint NOT NULL,
+	"last_record_id" text NOT NULL,
+	"rules" integer NOT NULL,
+	CONSTRAINT "offsets_topic_partition_pk" PRIMARY KEY("topic","partition")
 );
 --> statement-breakpoint
 CREATE TABLE "all_scores" (
@@ -103,23 +38,6 @@ CREATE TABLE "all_scores" (
 	CONSTRAINT "all_scores_policy_turn_id_revision_pk" PRIMARY KEY("policy","turn_id","revision")
 );
 --> statement-breakpoint
-CREATE TABLE "all_versions" (
-	"policy" text NOT NULL,
-	"version" integer NOT NULL,
-	"parent" integer,
-	"sha256" text NOT NULL,
-	"adapter_bytes" bigint,
-	"state" text,
-	"update_id" text,
-	"why" text NOT NULL,
-	"source_policy" text,
-	"source_version" integer,
-	"figures" jsonb NOT NULL,
-	"published_at" timestamp(3) with time zone NOT NULL,
-	"record_id" text NOT NULL,
-	CONSTRAINT "all_versions_policy_version_pk" PRIMARY KEY("policy","version")
-);
---> statement-breakpoint
 CREATE TABLE "feedback" (
 	"feedback_id" text PRIMARY KEY NOT NULL,
 	"turn_id" text NOT NULL,
@@ -129,38 +47,6 @@ CREATE TABLE "feedback" (
 	"key_id" text,
 	"at" timestamp(3) with time zone NOT NULL,
 	"record_id" text NOT NULL
-);
---> statement-breakpoint
-CREATE TABLE "ignored" (
-	"topic" text NOT NULL,
-	"key" text NOT NULL,
-	"record_id" text NOT NULL,
-	"type" text NOT NULL,
-	"why" text NOT NULL,
-	"partition" integer NOT NULL,
-	"position" bigint NOT NULL,
-	CONSTRAINT "ignored_topic_partition_position_pk" PRIMARY KEY("topic","partition","position")
-);
---> statement-breakpoint
-CREATE TABLE "lines" (
-	"policy" text PRIMARY KEY NOT NULL,
-	"mode" text NOT NULL,
-	"base_name" text NOT NULL,
-	"base_sha256" text NOT NULL,
-	"parent_policy" text,
-	"parent_version" integer,
-	"settings" jsonb NOT NULL,
-	"started_at" timestamp(3) with time zone NOT NULL,
-	"record_id" text NOT NULL
-);
---> statement-breakpoint
-CREATE TABLE "offsets" (
-	"topic" text NOT NULL,
-	"partition" integer NOT NULL,
-	"next_offset" bigint NOT NULL,
-	"last_record_id" text NOT NULL,
-	"rules" integer NOT NULL,
-	CONSTRAINT "offsets_topic_partition_pk" PRIMARY KEY("topic","partition")
 );
 --> statement-breakpoint
 CREATE TABLE "sessions" (
@@ -211,14 +97,128 @@ CREATE TABLE "turns" (
 	"record_id" text NOT NULL
 );
 --> statement-breakpoint
+CREATE TABLE "all_batch_turns" (
+	"batch_id" text NOT NULL,
+	"turn_id" text NOT NULL,
+	"policy" text NOT NULL,
+	"used" boolean NOT NULL,
+	"reason" text,
+	"session_id" text,
+	"subject" text,
+	"version" integer,
+	"turn_record_id" text,
+	"score_id" text,
+	"reward" double precision,
+	"baseline" double precision,
+	"advantage" double precision,
+	"hint" text,
+	CONSTRAINT "all_batch_turns_batch_id_turn_id_pk" PRIMARY KEY("batch_id","turn_id")
+);
+--> statement-breakpoint
+CREATE TABLE "all_batches" (
+	"batch_id" text PRIMARY KEY NOT NULL,
+	"policy" text NOT NULL,
+	"number" integer NOT NULL,
+	"parent_version" integer NOT NULL,
+	"parent_adapter" text,
+	"items" integer NOT NULL,
+	"dropped" integer NOT NULL,
+	"mean_reward" double precision,
+	"loss" text NOT NULL,
+	"seed" bigint NOT NULL,
+	"settings" jsonb NOT NULL,
+	"sealed_at" timestamp(3) with time zone NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE "all_outcomes" (
+	"update_id" text PRIMARY KEY NOT NULL,
+	"policy" text NOT NULL,
+	"batch_id" text NOT NULL,
+	"number" integer NOT NULL,
+	"adapter" text,
+	"adapter_bytes" bigint,
+	"state" text,
+	"state_bytes" bigint,
+	"failure" text,
+	"fingerprint" jsonb,
+	"figures" jsonb NOT NULL,
+	"started_at" timestamp(3) with time zone,
+	"finished_at" timestamp(3) with time zone NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE "all_freezes" (
+	"record_id" text PRIMARY KEY NOT NULL,
+	"policy" text NOT NULL,
+	"frozen" boolean NOT NULL,
+	"why" text NOT NULL,
+	"who" text NOT NULL,
+	"request" text NOT NULL,
+	"at" timestamp(3) with time zone NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE "all_head_moves" (
+	"policy" text NOT NULL,
+	"seq" integer NOT NULL,
+	"from_version" integer,
+	"to_version" integer NOT NULL,
+	"why" text NOT NULL,
+	"who" text NOT NULL,
+	"froze" boolean NOT NULL,
+	"request" text,
+	"at" timestamp(3) with time zone NOT NULL,
+	"record_id" text NOT NULL,
+	CONSTRAINT "all_head_moves_policy_seq_pk" PRIMARY KEY("policy","seq")
+);
+--> statement-breakpoint
+CREATE TABLE "all_rejections" (
+	"record_id" text PRIMARY KEY NOT NULL,
+	"policy" text NOT NULL,
+	"update_id" text NOT NULL,
+	"adapter" text NOT NULL,
+	"parent" integer NOT NULL,
+	"reason" text NOT NULL,
+	"figures" jsonb NOT NULL,
+	"evidence" jsonb NOT NULL,
+	"at" timestamp(3) with time zone NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE "all_versions" (
+	"policy" text NOT NULL,
+	"version" integer NOT NULL,
+	"parent" integer,
+	"sha256" text,
+	"adapter_bytes" bigint,
+	"state" text,
+	"update_id" text,
+	"why" text NOT NULL,
+	"source_policy" text,
+	"source_version" integer,
+	"figures" jsonb NOT NULL,
+	"published_at" timestamp(3) with time zone NOT NULL,
+	"record_id" text NOT NULL,
+	CONSTRAINT "all_versions_policy_version_pk" PRIMARY KEY("policy","version")
+);
+--> statement-breakpoint
+CREATE TABLE "lines" (
+	"policy" text PRIMARY KEY NOT NULL,
+	"mode" text NOT NULL,
+	"base_name" text NOT NULL,
+	"base_sha256" text NOT NULL,
+	"parent_policy" text,
+	"parent_version" integer,
+	"settings" jsonb NOT NULL,
+	"started_at" timestamp(3) with time zone NOT NULL,
+	"record_id" text NOT NULL
+);
+--> statement-breakpoint
+CREATE INDEX "feedback_turn" ON "feedback" USING btree ("turn_id");--> statement-breakpoint
+CREATE INDEX "turns_session" ON "turns" USING btree ("session_id");--> statement-breakpoint
+CREATE INDEX "turns_version" ON "turns" USING btree ("policy","version");--> statement-breakpoint
 CREATE INDEX "all_batch_turns_turn" ON "all_batch_turns" USING btree ("turn_id");--> statement-breakpoint
 CREATE INDEX "all_batches_policy" ON "all_batches" USING btree ("policy","number");--> statement-breakpoint
 CREATE INDEX "all_outcomes_batch" ON "all_outcomes" USING btree ("batch_id");--> statement-breakpoint
 CREATE INDEX "all_rejections_update" ON "all_rejections" USING btree ("update_id");--> statement-breakpoint
 CREATE INDEX "all_versions_update" ON "all_versions" USING btree ("update_id");--> statement-breakpoint
-CREATE INDEX "feedback_turn" ON "feedback" USING btree ("turn_id");--> statement-breakpoint
-CREATE INDEX "turns_session" ON "turns" USING btree ("session_id");--> statement-breakpoint
-CREATE INDEX "turns_version" ON "turns" USING btree ("policy","version");--> statement-breakpoint
 CREATE VIEW "public"."all_lineage" AS (
 with recursive heads as (
   select distinct on (policy) policy, to_version as version from all_head_moves order by policy, seq desc
@@ -270,7 +270,8 @@ select v.policy, v.version, v.parent, v.sha256, v.status, v.why, v.published_at,
   coalesce(j.scored, 0) as scored, coalesce(j.skipped, 0) as skipped, coalesce(j.feedback, 0) as feedback,
   j.reward, j.reward - j.margin as reward_low, j.reward + j.margin as reward_high,
   b.items as trained_turns, b.mean_reward as trained_reward,
-  (v.figures ->> 'klParent')::float8 as kl_parent, (v.figures ->> 'klBase')::float8 as kl_base,
+  (v.figures ->> 'kl_parent')::float8 as kl_parent, (v.figures ->> 'kl_base')::float8 as kl_base, (v.figures ->> 'content')::float8 as content,
+  (v.figures ->> 'entropy')::float8 as entropy, (v.figures ->> 'length')::float8 as sampled_length, (v.figures ->> 'repetition')::float8 as repetition,
   (o.figures ->> 'loss')::float8 as loss, (o.figures ->> 'policyLoss')::float8 as policy_loss, (o.figures ->> 'opdLoss')::float8 as opd_loss,
   (o.figures ->> 'klLoss')::float8 as kl_loss, (o.figures ->> 'gradNorm')::float8 as grad_norm,
   s.prompt_tokens, s.completion_tokens, s.latency[1] as latency_p50_ms, s.latency[2] as latency_p99_ms, s.ttft[1] as ttft_p50_ms, s.ttft[2] as ttft_p99_ms,

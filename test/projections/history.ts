@@ -52,7 +52,7 @@ export const computed = (batch: BatchSealed, rest: Partial<UpdateComputed> = {})
 
 export const published = (prev: string, number: number, parent: number, update: UpdateComputed, rest: Partial<VersionPublished> = {}): VersionPublished => ({
   type: 'VersionPublished', prev, policy: update.policy, number, update: encodeEvent(update).id, adapter: update.adapter, adapterBytes: update.adapterBytes, state: update.state, blobsAt: update.blobsAt,
-  parent, why: 'update', source: null, figures: { klParent: 0.01, klBase: 0.02 }, at: update.at + 100, ...rest,
+  parent, why: 'update', source: null, figures: { kl_parent: 0.01, kl_base: 0.02 }, at: update.at + 100, ...rest,
 })
 
 export const headMoved = (prev: string, from: number, to: number, at: number, rest: Partial<HeadMoved> = {}): HeadMoved =>

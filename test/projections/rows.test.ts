@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { openMemoryLog } from '@instar/log'
 import { readOnlyQuery, startPostgres, startProjections, type Connection } from '@instar/projections'
 import { digests, temporaryFolder, withClient } from './database.ts'
-import { idOf, longHistory, lineStarted, records, sha, smallHistory, T0, turn } from './history.ts'
+import { idOf, longHistory, lineStarted, records, smallHistory, T0, turn } from './history.ts'
 
 const project = async (log: ReturnType<typeof openMemoryLog>, connection: Connection, batch?: number): Promise<void> => {
   const projections = startProjections({ log, connection, batch })
@@ -65,7 +65,7 @@ test('the rows of a small history', { timeout: 60_000 }, async (t) => {
   })
   await t.test('versions, the turns behind them, the head', async () => {
     assert.deepEqual(await rows('select version, parent, sha256, status from versions order by version'), [
-      { version: 0, parent: null, sha256: sha('base'), status: 'superseded' },
+      { version: 0, parent: null, sha256: null, status: 'superseded' },
       { version: 1, parent: 0, sha256: update1.adapter, status: 'serving' },
       { version: 2, parent: 1, sha256: update3.adapter, status: 'rolled_back' },
     ])
@@ -164,6 +164,20 @@ test('rows that are lost under a running projection come back', { timeout: 60_00
   await withClient(postgres.owner, (client) => client.query('update offsets set last_record_id = \'another\' where next_offset > 0'))
   await project(log, postgres.owner)
   assert.deepEqual(disturbed, await digests(postgres.owner))
+})
+
+test('tables of another build are replaced, and what is not ours is left alone', { timeout: 60_000 }, async (t) => {
+  using folder = temporaryFolder()
+  const postgres = await startPostgres({ folder: folder.path })
+  t.after(() => postgres.stop())
+  const log = openMemoryLog()
+  await log.append(records([...longHistory(50)]))
+  await project(log, postgres.owner)
+  const before = await digests(postgres.owner)
+  await withClient(postgres.owner, (client) => client.query(`create table mine as select 1 as one; alter table turns drop column policy cascade; update instar_migrations set hash = 'another'`))
+  await project(log, postgres.owner)
+  assert.deepEqual(await digests(postgres.owner), before)
+  assert.equal((await readOnlyQuery(postgres.reader, 'select * from version_metrics, mine')).length, 4)
 })
 
 test('bytes that nobody can read are passed over on turns, and end the projection on a chain', { timeout: 60_000 }, async (t) => {

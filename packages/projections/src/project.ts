@@ -161,7 +161,7 @@ const weightsRows = (state: WeightsState, logged: Logged<WeightsEvent>, rows: Ro
         parent_version: event.parent?.version ?? null, settings: event.settings, started_at: at, record_id: id,
       })
       rows.all_versions.push({
-        policy, version: 0, parent: null, sha256: event.parent?.adapter ?? event.base.sha256, state: event.parent?.state ?? null, update_id: null, why: 'base',
+        policy, version: 0, parent: null, sha256: event.parent?.adapter ?? null, state: event.parent?.state ?? null, update_id: null, why: 'base',
         source_policy: event.parent?.policy ?? null, source_version: event.parent?.version ?? null, figures: {}, published_at: at, record_id: id,
       })
       rows.all_head_moves.push({ policy, seq: 0, from_version: null, to_version: 0, why: 'base', who: 'publisher', froze: false, request: null, at, record_id: id })

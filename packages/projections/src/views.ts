@@ -85,7 +85,7 @@ const metricColumns = () => ({
   turns: integer(), side_turns: integer(), aborted: integer(), sessions: integer(),
   scored: integer(), skipped: integer(), feedback: integer(), reward: doublePrecision(), reward_low: doublePrecision(), reward_high: doublePrecision(),
   trained_turns: integer(), trained_reward: doublePrecision(),
-  kl_parent: doublePrecision(), kl_base: doublePrecision(), loss: doublePrecision(), policy_loss: doublePrecision(), opd_loss: doublePrecision(), kl_loss: doublePrecision(), grad_norm: doublePrecision(),
+  kl_parent: doublePrecision(), kl_base: doublePrecision(), content: doublePrecision(), entropy: doublePrecision(), sampled_length: doublePrecision(), repetition: doublePrecision(), loss: doublePrecision(), policy_loss: doublePrecision(), opd_loss: doublePrecision(), kl_loss: doublePrecision(), grad_norm: doublePrecision(),
   prompt_tokens: doublePrecision(), completion_tokens: doublePrecision(),
   latency_p50_ms: doublePrecision(), latency_p99_ms: doublePrecision(), ttft_p50_ms: doublePrecision(), ttft_p99_ms: doublePrecision(),
   head_from: time(), head_to: time(), head_seconds: doublePrecision(),
@@ -95,7 +95,8 @@ const metricColumns = () => ({
 /**
  * One row per version of every line. `reward` is the mean of the scores in force of the turns that the
  * version answered; low and high are its 95 % interval (mean ± 1.96 s/√n), null below two scores.
- * `head_from` is when it served first, `head_to` when it last stopped (null: it serves).
+ * The gate's figures (kl_parent … repetition) and the update's (loss … grad_norm) are as recorded; all of
+ * them are in `gate_figures` and `update_figures`. `head_from` is when it served first, `head_to` when it last stopped (null: it serves).
  */
 export const allVersionMetrics = pgView('all_version_metrics', metricColumns()).as(sql`
 with served as (
@@ -123,7 +124,8 @@ select v.policy, v.version, v.parent, v.sha256, v.status, v.why, v.published_at,
   coalesce(j.scored, 0) as scored, coalesce(j.skipped, 0) as skipped, coalesce(j.feedback, 0) as feedback,
   j.reward, j.reward - j.margin as reward_low, j.reward + j.margin as reward_high,
   b.items as trained_turns, b.mean_reward as trained_reward,
-  (v.figures ->> 'klParent')::float8 as kl_parent, (v.figures ->> 'klBase')::float8 as kl_base,
+  (v.figures ->> 'kl_parent')::float8 as kl_parent, (v.figures ->> 'kl_base')::float8 as kl_base, (v.figures ->> 'content')::float8 as content,
+  (v.figures ->> 'entropy')::float8 as entropy, (v.figures ->> 'length')::float8 as sampled_length, (v.figures ->> 'repetition')::float8 as repetition,
   (o.figures ->> 'loss')::float8 as loss, (o.figures ->> 'policyLoss')::float8 as policy_loss, (o.figures ->> 'opdLoss')::float8 as opd_loss,
   (o.figures ->> 'klLoss')::float8 as kl_loss, (o.figures ->> 'gradNorm')::float8 as grad_norm,
   s.prompt_tokens, s.completion_tokens, s.latency[1] as latency_p50_ms, s.latency[2] as latency_p99_ms, s.ttft[1] as ttft_p50_ms, s.ttft[2] as ttft_p99_ms,

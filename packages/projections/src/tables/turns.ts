@@ -1,5 +1,5 @@
 /** Tables of the topic `turns`. */
-import { boolean, doublePrecision, index, integer, pgTable, primaryKey, text } from 'drizzle-orm/pg-core'
+import { boolean, doublePrecision, index, integer, pgTable, text } from 'drizzle-orm/pg-core'
 import { time } from './time.ts'
 
 /** A session as its first turn shows it. */

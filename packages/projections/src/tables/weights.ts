@@ -20,8 +20,8 @@ export const allVersions = pgTable('all_versions', {
   policy: text().notNull(),
   version: integer().notNull(),
   parent: integer(),
-  /** Of the adapter; of version 0 that of the base model. */
-  sha256: text().notNull(),
+  /** Of the adapter; null: the base model alone (`lines.base_sha256`). */
+  sha256: text(),
   adapter_bytes: bigint({ mode: 'number' }),
   state: text(),
   update_id: text(),
