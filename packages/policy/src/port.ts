@@ -172,7 +172,11 @@ export interface LearningEngine {
   close(): Promise<void>
 }
 
-/** A chat message as the templates take it (OpenAI shape; unknown keys pass through). */
+/**
+ * A chat message as the templates take it (OpenAI shape; unknown keys pass through). An assistant message may
+ * carry `token_ids`, the ids as they were sampled: the prompt holds them as they are, in place of content,
+ * reasoning and tool calls, and a last end-of-turn id is left to the template.
+ */
 export type ChatMessage = { role: string; content: unknown; [key: string]: unknown }
 
 /** The light part of a model folder: no weights, safe on the main thread. */
@@ -186,7 +190,10 @@ export interface Model {
   endOfTurn: readonly number[]
   encode(text: string): number[]
   decode(ids: readonly number[]): string
-  render(messages: readonly ChatMessage[], options: { tools?: readonly unknown[]; addGenerationPrompt: boolean }): string
-  /** render + encode with the template's control tokens recognised and the content's not. */
-  promptIds(messages: readonly ChatMessage[], options: { tools?: readonly unknown[] }): number[]
+  render(messages: readonly ChatMessage[], options: { tools?: readonly unknown[]; addGenerationPrompt: boolean; now?: number }): string
+  /**
+   * render + encode with the template's control tokens recognised and the content's not. `now` (milliseconds since
+   * 1970) is for templates that write the date; without it they take their fallback.
+   */
+  promptIds(messages: readonly ChatMessage[], options: { tools?: readonly unknown[]; now?: number }): number[]
 }
