@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { test } from 'node:test'
 import { InstarError, readWritten } from '@instar/events'
-import { openMemoryLog } from '@instar/log'
+import { getBlob, openMemoryLog } from '@instar/log'
 import { model, sse, startRig, turnOf, turnsOf, turnThat, USER, withAppend } from './harness.ts'
 import { gate } from './scripted-engine.ts'
 
@@ -222,8 +222,69 @@ test('a body over 512 KiB goes to blobs and comes back byte for byte', async () 
     const turn = await turnOf(rig.log, response.headers.get('x-instar-turn-id'))
     assert.equal(turn.body.length, body.length)
     assert.equal(turn.body.written.bytes.length, 0)
-    const { getBlob } = await import('@instar/log')
     assert.equal(Buffer.from(await getBlob(rig.log, turn.body.blob!, turn.at)).toString(), body)
+  } finally {
+    await rig.stop()
+  }
+})
+
+test('a client that gives a whole answer up leaves a turn that said nothing', async () => {
+  const arrived = gate()
+  const rig = await startRig({
+    script: () => ({ text: TEXT, before: async (i, signal) => {
+      if (i !== 4) return
+      arrived.open()
+      await once(signal!, 'abort')
+    } }),
+  })
+  try {
+    const controller = new AbortController()
+    const response = rig.fetch('/v1/chat/completions', { json: { ...stream, stream: false }, signal: controller.signal })
+    await arrived.passed
+    controller.abort()
+    await assert.rejects(response)
+    const turn = await turnThat(rig.log, ({ type }) => type === 'TurnAborted')
+    assert.deepEqual([turn.ids, readWritten(turn.text), turn.type === 'TurnAborted' && turn.why], [[], '', 'client_gone'])
+  } finally {
+    await rig.stop()
+  }
+})
+
+test('silence is filled with comments that clients skip', async () => {
+  const stuck = gate()
+  const rig = await startRig({ script: () => ({ text: TEXT, before: (i) => (i === 0 ? stuck.passed : undefined) }), settings: { pingMs: 10 } })
+  try {
+    const response = await rig.fetch('/v1/chat/completions', { json: stream })
+    const reader = response.body!.getReader()
+    assert.equal(Buffer.from((await reader.read()).value!).toString(), ': ping\n\n')
+    stuck.open()
+    let text = ''
+    for (let part = await reader.read(); !part.done; part = await reader.read()) text += Buffer.from(part.value).toString()
+    assert.match(text, /\[DONE\]\n\n$/)
+    const answer = await rig.client.chat.completions.create({ model: 'policy', messages: [USER('count')], stream: true })
+    let said = ''
+    for await (const chunk of answer) said += chunk.choices[0]?.delta.content ?? ''
+    assert.equal(said, TEXT)
+  } finally {
+    await rig.stop()
+  }
+})
+
+test('candidates of one request: one that fails ends them all, each recorded', async () => {
+  let n = 0
+  const rig = await startRig({
+    script: () => {
+      const second = (n += 1) === 2
+      return { text: TEXT, before: async (i, signal) => {
+        if (second && i === 3) throw new InstarError('engine_lost', 'The thread of the model ended.')
+        if (!second && i === 5) await once(signal!, 'abort')
+      } }
+    },
+  })
+  try {
+    const response = await rig.fetch('/v1/chat/completions', { json: { ...stream, stream: false, n: 2 } })
+    assert.equal(response.status, 503)
+    assert.deepEqual((await turnsOf(rig.log)).map((turn) => [turn.type, turn.type === 'TurnAborted' && turn.why]), [['TurnAborted', 'engine_failed'], ['TurnAborted', 'engine_failed']])
   } finally {
     await rig.stop()
   }

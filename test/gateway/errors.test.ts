@@ -27,6 +27,12 @@ test('a body that is no JSON object', async () => {
   for (const body of ['', '{', '[1]', '"text"', 'null', '{"a":\u0001}']) assert.equal((await post(body)).code, 'bad_request', body)
 })
 
+test('an encoded body', async () => {
+  const fault = await faultOf(await rig.fetch('/v1/chat/completions', { method: 'POST', body: new Uint8Array([1]), headers: { 'content-encoding': 'gzip' } }))
+  assert.equal(fault.code, 'bad_request')
+  assert.equal(fault.param, 'content-encoding')
+})
+
 const WRONG: [string, object, string][] = [
   ['messages absent', { messages: undefined }, 'messages'],
   ['messages empty', { messages: [] }, 'messages'],

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { InstarError } from '@instar/events'
 import { openMemoryLog, putBlob } from '@instar/log'
 import { eventsOf, Publisher, sha256, sse, startRig, turnOf, USER, withAppend, type Rig } from './harness.ts'
 import { gate } from './scripted-engine.ts'
@@ -294,11 +295,21 @@ test('promote is the publisher\'s; it answers when the result serves here', asyn
     await publisher.publish(0)
     return { accepted: true, version: 1 }
   }
-  const rig = await startRig({ log, ports: { promote, replay: async (options) => ({ equal: true, ...options }) } })
+  const replay = async function* (options: Readonly<Record<string, unknown>>): AsyncIterable<unknown> {
+    yield { done: 1, total: 2 }
+    if (options.branch === 'taken') throw new InstarError('branch_exists', 'there is a branch taken already')
+    yield { equal: true, ...options }
+  }
+  const rig = await startRig({ log, ports: { promote, replay } })
   try {
     assert.deepEqual((await post(rig, '/admin/promote', { branch: 'again' })).body, { accepted: true, version: 1, head: 1, frozen: false })
     assert.equal(await versionOf(rig), 1)
-    assert.deepEqual((await post(rig, '/admin/replay', { branch: 'b' })).body, { equal: true, branch: 'b' })
+    const lines = async (branch: string): Promise<unknown[]> => {
+      const response = await rig.fetch('/admin/replay', { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ branch }) })
+      return (await response.text()).trim().split('\n').map((line) => JSON.parse(line) as unknown)
+    }
+    assert.deepEqual(await lines('b'), [{ done: 1, total: 2 }, { equal: true, branch: 'b' }])
+    assert.equal(((await lines('taken'))[1] as { error: { code: string } }).error.code, 'branch_exists')
   } finally {
     await rig.stop()
   }

@@ -31,7 +31,8 @@ export type GatewayPorts = {
   random: (bytes: number) => Uint8Array
   /** A branch's last version through the publisher's gate. */
   promote?: (branch: string) => Promise<unknown>
-  replay?: (options: Readonly<Record<string, unknown>>) => Promise<unknown>
+  /** Training from history onto a branch: yields progress, then the report. */
+  replay?: (options: Readonly<Record<string, unknown>>) => AsyncIterable<unknown>
   /** The adapter of the bytes on the log. Default: packages/policy's. */
   toAdapter?: (weights: Uint8Array) => Adapter
 }

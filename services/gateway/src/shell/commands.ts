@@ -18,7 +18,8 @@ export type CommandPorts = {
   random: (bytes: number) => Uint8Array
   adminWaitMs: number
   promote: ((branch: string) => Promise<unknown>) | undefined
-  replay: ((options: Fields) => Promise<unknown>) | undefined
+  /** Yields progress, then the report. */
+  replay: ((options: Fields) => AsyncIterable<unknown>) | undefined
 }
 
 export type AdminCall = { body: Uint8Array; who: string }

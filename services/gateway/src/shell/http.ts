@@ -1,6 +1,7 @@
 /** The HTTP server: who may call, bodies as bytes, routes, and every fault as one JSON shape. */
 import { InstarError } from '@instar/events'
 import { createHash, timingSafeEqual } from 'node:crypto'
+import { Readable } from 'node:stream'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import type { GatewayConfig } from '../config.ts'
 import { asInstarError, errorBody } from '../core/chat-response.ts'
@@ -38,6 +39,8 @@ export const createServer = (config: GatewayConfig, routes: Routes, random: (byt
   server.addHook('onRequest', async (request, reply) => {
     reply.header('x-request-id', request.id)
     keyOf(config, request)
+    const encoding = request.headers['content-encoding'] ?? 'identity'
+    if (encoding !== 'identity') throw new InstarError('bad_request', `Send the body as it is, not encoded as ${encoding.slice(0, 40)}.`, { field: 'content-encoding' })
   })
   server.setNotFoundHandler((request) => {
     throw new InstarError('unknown_route', `There is no ${request.method} ${pathOf(request)}.`)
@@ -63,11 +66,23 @@ export const createServer = (config: GatewayConfig, routes: Routes, random: (byt
     keyOf(config, request, true)
     return routes.status()
   })
-  server.post('/admin/:command', (request) => {
+  server.post('/admin/:command', async (request, reply) => {
     const key = keyOf(config, request, true)
-    return routes.command((request.params as { command: string }).command, { body: bytesOf(request), who: one(request.headers['x-instar-who']) ?? key?.id ?? 'admin' })
+    const result = await routes.command((request.params as { command: string }).command, { body: bytesOf(request), who: one(request.headers['x-instar-who']) ?? key?.id ?? 'admin' })
+    return isIterable(result) ? reply.type('application/x-ndjson').send(Readable.from(jsonLines(result))) : result
   })
   return server
+}
+
+const isIterable = (value: unknown): value is AsyncIterable<unknown> => typeof value === 'object' && value !== null && Symbol.asyncIterator in value
+
+/** One JSON value a line; a fault in the middle is the last line, in the shape of every fault. */
+const jsonLines = async function* (values: AsyncIterable<unknown>): AsyncIterable<string> {
+  try {
+    for await (const value of values) yield `${JSON.stringify(value)}\n`
+  } catch (error) {
+    yield `${JSON.stringify(errorBody(asInstarError(error)))}\n`
+  }
 }
 
 /** Streams write to the raw response; Fastify's own headers go along. */
