@@ -22,7 +22,34 @@ export const ask = async <T>(config: Pick<Config, 'host' | 'port'>, path: string
   }
   const said: unknown = await response.json().catch(() => null)
   if (response.ok) return said as T
+  throw faultOf(said, response.status, url)
+}
+
+const faultOf = (said: unknown, status: number, url: string): InstarError => {
   const error = (said as { error?: { code?: unknown; message?: unknown } } | null)?.error
-  if (!isCode(error?.code)) throw new InstarError('not_running', `What answers at ${url} is no gateway of Instar (HTTP ${response.status}).`, { url })
-  throw new InstarError(error.code, String(error.message ?? ERRORS[error.code].meaning))
+  if (!isCode(error?.code)) return new InstarError('not_running', `What answers at ${url} is no gateway of Instar (HTTP ${status}).`, { url })
+  return new InstarError(error.code, String(error.message ?? ERRORS[error.code].meaning))
+}
+
+/** A command whose reply is one JSON value a line, as they come. */
+export const askLines = async function* <T>(config: Pick<Config, 'host' | 'port'>, path: string, body: unknown, signal: AbortSignal): AsyncGenerator<T> {
+  const url = gatewayUrl(config)
+  let response: Response
+  try {
+    response = await fetch(`${url}${path}`, { method: 'POST', headers: { 'content-type': 'application/json', 'x-instar-who': 'cli' }, body: JSON.stringify(body), signal })
+  } catch (cause) {
+    if (!isGone(cause)) throw cause
+    throw new InstarError('not_running', `No gateway answers at ${url}.`, { url }, { cause })
+  }
+  if (!response.ok || !response.body) throw faultOf(await response.json().catch(() => null), response.status, url)
+  let rest = ''
+  for await (const piece of response.body.pipeThrough(new TextDecoderStream())) {
+    const lines = (rest + piece).split('\n')
+    rest = lines.pop() ?? ''
+    for (const line of lines) {
+      const value = JSON.parse(line) as T
+      if (typeof value === 'object' && value !== null && 'error' in value) throw faultOf(value, response.status, url)
+      yield value
+    }
+  }
 }

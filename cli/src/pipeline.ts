@@ -12,7 +12,8 @@ import { openModel, startLearning, startServing, type LearningEngine, type Model
 import { startPostgres, startProjections, type Postgres, type Projections } from '@instar/projections'
 import { createPublisher, publisherConfig, type Probe, type Publisher, type PublisherPorts } from '@instar/publisher'
 import { createScorer, scorerConfig, type Scorer } from '@instar/scorer'
-import { createTrainer, replay, trainerConfig, type ReplayOptions, type ReplayProgress, type ReplayReport, type Trainer, type TrainerPorts } from '@instar/trainer'
+import { createTrainer, trainerConfig, type Trainer, type TrainerPorts } from '@instar/trainer'
+import { replayOptionsOf, runReplay } from './replays.ts'
 import { checkProbe, parseProbes } from '../../models/tiny/recipe/probe.ts'
 
 export type PipelineConfig = {
@@ -45,7 +46,6 @@ export type Running = {
   publisher: Publisher
   /** Resolves when everything said so far is scored, learned from and settled. */
   settled(): Promise<void>
-  replay(options: ReplayOptions, onProgress: (progress: ReplayProgress) => void, signal: AbortSignal): Promise<ReplayReport>
   stop(): Promise<void>
 }
 
@@ -74,13 +74,16 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
     const trainer = keep<Trainer>(createTrainer({ log, learner, model, now, onFatal: hooks.onFatal, ...(hooks.onTraining ? { onProgress: hooks.onTraining } : {}) }, trainerConfig.parse(config.trainer)), (t) => t.stop())
     const publisher = keep<Publisher>(createPublisher({ log, learner, model, probes: probesOf(config.model), now, onFatal: hooks.onFatal, ...(hooks.onVerdict ? { onProgress: hooks.onVerdict } : {}) }, publisherConfig.parse(config.publisher)), (p) => p.stop())
     const scorer = keep<Scorer>(createScorer({ log, now, onFatal: hooks.onFatal }, scorerConfig.parse(config.scorer)), (s) => s.stop())
-    const runReplay: Running['replay'] = (options, onProgress, signal) => replay({ log, learner, model, now, signal, onProgress }, trainer.state.policy, options)
-    const gateway = keep<Gateway>(createGateway({ log, engine: serving, model, now, random: randomBytes, promote: (branch) => publisher.promote(`${publisher.state.policy}~${branch}`) }, gatewayConfig(config.gateway)), (g) => g.stop())
+    const over = new AbortController()
+    keep(over, async (o) => o.abort())
+    const runs = (fields: Readonly<Record<string, unknown>>): AsyncIterable<unknown> =>
+      runReplay({ log, learner, model, policy: trainer.state.policy, turns: trainer.state.turns, scorer: config.scorer }, replayOptionsOf(fields), over.signal)
+    const gateway = keep<Gateway>(createGateway({ log, engine: serving, model, now, random: randomBytes, promote: (branch) => publisher.promote(`${publisher.state.policy}~${branch}`), replay: runs }, gatewayConfig(config.gateway)), (g) => g.stop())
     await Promise.all([scorer.start(), trainer.start(), publisher.start()])
     const { url } = await gateway.start()
     const fingerprint = learner.fingerprint()
     return {
-      url, model, log, trainer, publisher, stop, replay: runReplay,
+      url, model, log, trainer, publisher, stop,
       serving: serving.capabilities().fingerprint, learning: `${fingerprint.engine} ${fingerprint.build} (${fingerprint.isa}, ${fingerprint.threads} thread${fingerprint.threads === 1 ? '' : 's'})`,
       psql: postgres?.psql ?? null,
       settled: () => settled(trainer),

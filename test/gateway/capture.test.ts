@@ -130,6 +130,24 @@ test('an engine that fails in mid-stream: an error in the stream, [DONE], and th
   }
 })
 
+test('a lost engine is not ready until it answers again', async () => {
+  let lost = true
+  const rig = await startRig({ script: () => ({ text: TEXT, before: () => { if (lost) throw new InstarError('engine_lost', 'The thread of the model ended.') } }) })
+  try {
+    const status = async (): Promise<number> => (await rig.fetch('/health/ready')).status
+    assert.equal(await status(), 200)
+    const response = await rig.fetch('/v1/chat/completions', { json: stream })
+    assert.equal(response.status, 503)
+    assert.equal(response.headers.get('retry-after'), '1')
+    assert.equal(await status(), 503)
+    lost = false
+    assert.equal((await rig.fetch('/v1/chat/completions', { json: { ...stream, stream: false } })).status, 200)
+    assert.equal(await status(), 200)
+  } finally {
+    await rig.stop()
+  }
+})
+
 test('an engine that fails before the first token answers with a plain error; what a defect says stays inside', async () => {
   const rig = await startRig({ script: () => ({ text: TEXT, before: () => { throw new Error('secret detail') } }) })
   try {

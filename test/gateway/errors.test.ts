@@ -27,6 +27,19 @@ test('a body that is no JSON object', async () => {
   for (const body of ['', '{', '[1]', '"text"', 'null', '{"a":\u0001}']) assert.equal((await post(body)).code, 'bad_request', body)
 })
 
+test('JSON that nests for ever, half characters, control characters', async () => {
+  const deep = (depth: number): string => `{"model":"policy","messages":[{"role":"user","content":"Hi"}],"tools":[{"a":${'['.repeat(depth)}${']'.repeat(depth)}}]}`
+  assert.equal((await post(deep(9000))).code, 'bad_request')
+  const odd = await startRig()
+  try {
+    const answer = await odd.fetch('/v1/chat/completions', { method: 'POST', body: '{"messages":[{"role":"user","content":"a\\ud800b\\u0000c"}],"user":"\\u0000"}', headers: { 'x-session-id': 'tab\there' } })
+    assert.equal(answer.status, 200)
+    assert.match(answer.headers.get('x-instar-session-id')!, /^[0-9a-f]{32}$/)
+  } finally {
+    await odd.stop()
+  }
+})
+
 test('an encoded body', async () => {
   const fault = await faultOf(await rig.fetch('/v1/chat/completions', { method: 'POST', body: new Uint8Array([1]), headers: { 'content-encoding': 'gzip' } }))
   assert.equal(fault.code, 'bad_request')

@@ -11,6 +11,8 @@ export const COMMANDS: Readonly<Record<string, Entry>> = {
   sql: { summary: 'ask the read model', load: () => import('./sql.ts') },
   rollback: { summary: 'serve an earlier version again', load: () => import('./rollback.ts') },
   thaw: { summary: 'let learning go on after a rollback', load: () => import('./thaw.ts') },
+  verify: { summary: 'is every version what the log says?', load: () => import('./verify.ts') },
+  replay: { summary: 'train again from the log, onto a branch', load: () => import('./replay.ts') },
   promote: { summary: 'serve the result of a branch, through the gate', load: () => import('./promote.ts') },
   doctor: { summary: 'look at everything that could be wrong', load: () => import('./doctor.ts') },
 }

@@ -39,6 +39,8 @@ export type GatewayPorts = {
 
 export type Gateway = { start(): Promise<{ url: string }>; stop(): Promise<void> }
 
+/** How long the last answers may take to reach their clients. */
+const LAST_BYTES_MS = 500
 /** Turns whose records stay in memory: those of the sessions that are being talked in. */
 const REMEMBERED_RECORDS = 1024
 
@@ -59,6 +61,8 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   const capture = new Capture({ log, now }, config.appendPatienceMs)
   const reader = createTurnReader(log, (turn) => index.fold.turns.get(turn), REMEMBERED_RECORDS)
   const running = new Running()
+  /** The engine's last word, while it was that it is gone. */
+  const health: { lost: string | null } = { lost: null }
   let tail: Tail | null = null
   let server: FastifyInstance | null = null
   let stopping = false
@@ -70,13 +74,14 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
 
   const chatPorts = (): ChatPorts => ({
     index, tail: followed(), reader, model, engine, random, tailWaitMs, policy, capture, pool, now, parseCalls,
-    maxWaiting: config.maxWaiting, learning: config.learning, pingMs: config.pingMs, running,
+    maxWaiting: config.maxWaiting, learning: config.learning, pingMs: config.pingMs, running, health,
   })
 
   const unready = (): { status: string; problem: unknown } | null => {
     const ended = tail?.stopped()
     if (stopping) return { status: 'stopping', problem: null }
     if (ended) return { status: 'not following', problem: { topic: ended.topic, message: ended.error.message } }
+    if (health.lost !== null) return { status: 'engine lost', problem: { message: health.lost } }
     return pool.serving() ? null : { status: 'starting', problem: pool.problem() }
   }
 
@@ -135,7 +140,10 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     async stop() {
       stopping = true
       await drain()
+      // A client that is still sending its request would hold the port for ever.
+      const force = setTimeout(() => server?.server.closeAllConnections(), LAST_BYTES_MS)
       await server?.close()
+      clearTimeout(force)
       await pool.stop()
       await tail?.stop()
     },

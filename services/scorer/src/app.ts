@@ -11,7 +11,7 @@ import { createLlmJudge } from './shell/llm-judge.ts'
 
 export { judgeOrder, scorerConfig, scorerSettings, type ScorerConfig } from './config.ts'
 export { closeIdle, decide, judged, type JudgeRequest, type Output, type Rules } from './core/decide.ts'
-export { evolve, initialState, scoreOf, type ScorerState } from './core/state.ts'
+export { evolve, forgetWork, initialState, scoreOf, type ScorerState } from './core/state.ts'
 export { settle, type Evidence, type Judged, type Judgement } from './core/judgement.ts'
 export { judgeBySignals, signalsId } from './core/signals/signals.ts'
 export { readEvidence } from './shell/evidence.ts'

@@ -25,6 +25,8 @@ export type ChatPorts = AdmissionPorts & {
   learning: boolean
   pingMs: number
   running: Running
+  /** What the engine said when it was lost; null once it answers. */
+  health: { lost: string | null }
 }
 
 export type ChatCall = { body: Uint8Array; headers: Headers; key: string | null; segment: string | null; response: ServerResponse }
@@ -98,9 +100,11 @@ const speakAll = async ({ ports, controller }: Answering, tasks: readonly Task[]
   const outcomes = await Promise.allSettled(tasks.map(async (task, index) => {
     try {
       const result = await speak(ports, task)
+      ports.health.lost = null
       await each(result, index)
       return result
     } catch (error) {
+      if (error instanceof InstarError && error.code === 'engine_lost') ports.health.lost = error.message
       controller.abort(new Cut('engine_failed'))
       throw error
     }

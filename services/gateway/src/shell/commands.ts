@@ -56,7 +56,8 @@ export const runCommand = async (ports: CommandPorts, name: string, call: AdminC
 }
 
 const order = async (ports: CommandPorts, command: Command, body: Fields, who: string): Promise<CommandReply> => {
-  const ordered = { command, policy: ports.policy, request: text(body, 'request') ?? hex(ports.random(16)), who: text(body, 'who') ?? who, why: text(body, 'why') ?? command.do }
+  const request = text(body, 'request')
+  const ordered = { command, policy: ports.policy, request: request === null ? hex(ports.random(16)) : oneLine(request), who: oneLine(text(body, 'who') ?? who), why: oneLine(text(body, 'why') ?? command.do) }
   await ports.tail.weightsCaughtUp()
   for (let tries = 0; tries < TRIES; tries += 1) {
     const step = decideAdmin(ports.line(), ordered, ports.now())
@@ -67,6 +68,9 @@ const order = async (ports: CommandPorts, command: Command, body: Fields, who: s
   }
   throw new InstarError('lost_race', `${ports.policy} moved ${TRIES} times before the command could count.`)
 }
+
+/** As names and reasons stand in tables. */
+const oneLine = (said: string): string => said.replace(/\p{Cc}+/gu, ' ').trim().slice(0, 200)
 
 /** The head as it is now, once this gateway serves it. */
 const served = async ({ tail, pool, line, adminWaitMs }: CommandPorts): Promise<CommandReply> => {

@@ -10,10 +10,11 @@ export const initialState = (policy: string): PublisherState => ({
   policy, turns: initialTurns(), scores: initialScores(), updates: initialUpdates(), weights: initialWeights(),
 })
 
+/** Null: not this policy's, or not this service's affair. */
 export const evolve = (state: PublisherState, logged: Logged<Event>): Outcome | null => {
   switch (logged.topic) {
     case 'turns': return foldTurns(state.turns, logged as Logged<TurnsEvent>)
-    case 'scores': return foldScores(state.scores, logged as Logged<ScoresEvent>)
+    case 'scores': return logged.key !== state.policy ? null : foldScores(state.scores, logged as Logged<ScoresEvent>)
     case 'updates': return foldUpdates(state.updates, logged as Logged<UpdatesEvent>)
     case 'weights': return foldWeights(state.weights, logged as Logged<WeightsEvent>)
     case 'blobs': return null

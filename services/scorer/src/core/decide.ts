@@ -89,12 +89,6 @@ export const judged = (state: ScorerState, request: JudgeRequest, result: Judged
   })
 }
 
-/** A request that could not be carried out at all is as if it had not been made: the next `decide` makes it again. */
-export const forget = (state: ScorerState, request: JudgeRequest): void => {
-  const work = state.work.get(request.turn)
-  if (work?.step === 'judging' && work.ask === request.ask) state.work.delete(request.turn)
-}
-
 /** Sessions that have gone quiet, and when to look again (ms since the epoch). */
 export const closeIdle = (state: ScorerState, rules: Rules, now: number): { outputs: Output[]; lookAt: number } => {
   const open = new Map<string, string[]>()

@@ -31,6 +31,12 @@ export const initialState = (): ScorerState => ({
   turns: initialTurns(), scores: new Map(), touched: new Set(), comments: new Map(), work: new Map(), closing: new Map(), asked: 0,
 })
 
+/** After a restart from a snapshot: what an earlier life asked for will not come back to this one. */
+export const forgetWork = (state: ScorerState): void => {
+  state.work.clear()
+  state.closing.clear()
+}
+
 /** Null for a topic that the scorer does not follow. */
 export const evolve = (state: ScorerState, logged: Logged<Event>): Outcome | null => {
   switch (logged.topic) {

@@ -2,19 +2,20 @@
  * Re-derives every batch from the records that it names: turns by record id, scores by record id, baselines
  * from the batch before, advantages, parent. What differs is named by the record in which it was found.
  */
-import { foldTurns, foldUpdates, foldWeights, initialScores, initialTurns, initialUpdates, initialWeights, foldScores, updateLine, weightLine, type BatchSealed, type Event, type Logged, type ScoresEvent, type TurnsEvent, type UpdatesEvent, type WeightsEvent } from '@instar/events'
+import { foldTurns, foldUpdates, foldWeights, initialScores, initialTurns, initialUpdates, initialWeights, foldScores, updateLine, weightLine, type BatchSealed, type Event, type Logged, type ScoresEvent, type ScoresState, type TurnsEvent, type UpdatesEvent, type WeightsEvent } from '@instar/events'
 import { advantages } from './baseline.ts'
 import type { TrainerState } from './state.ts'
 
 export type Difference = { topic: string; key: string; record: string; type: string; what: string }
 
 export type AuditState = Omit<TrainerState, 'pending'> & {
-  /** Counted score records by id, also those revised later. */
+  /** Counted score records by id, also those revised later and those of other policies. */
   scoreRecords: Map<string, ScoresEvent>
+  others: Map<string, ScoresState>
 }
 
 export const initialAudit = (policy: string): AuditState => ({
-  policy, turns: initialTurns(), scores: initialScores(), updates: initialUpdates(), weights: initialWeights(), scoreRecords: new Map(),
+  policy, turns: initialTurns(), scores: initialScores(), updates: initialUpdates(), weights: initialWeights(), scoreRecords: new Map(), others: new Map(),
 })
 
 /** Topics may be read one after the other: nothing here tests one topic against another. */
@@ -22,7 +23,14 @@ export const evolveAudit = (state: AuditState, logged: Logged<Event>): void => {
   if (logged.topic === 'turns') foldTurns(state.turns, logged as Logged<TurnsEvent>)
   else if (logged.topic === 'weights') foldWeights(state.weights, logged as Logged<WeightsEvent>)
   else if (logged.topic === 'updates') foldUpdates(state.updates, logged as Logged<UpdatesEvent>)
-  else if (logged.topic === 'scores' && foldScores(state.scores, logged as Logged<ScoresEvent>).counted) state.scoreRecords.set(logged.id, logged.event as ScoresEvent)
+  else if (logged.topic === 'scores' && foldScores(scoresOf(state, logged.key), logged as Logged<ScoresEvent>).counted) state.scoreRecords.set(logged.id, logged.event as ScoresEvent)
+}
+
+const scoresOf = (state: AuditState, policy: string): ScoresState => {
+  if (policy === state.policy) return state.scores
+  const scores = state.others.get(policy) ?? initialScores()
+  state.others.set(policy, scores)
+  return scores
 }
 
 /** Per batch of the policy, in order, the first difference or null. */

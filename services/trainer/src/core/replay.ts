@@ -63,11 +63,15 @@ export const changedSettings = (recorded: Settings, set: Record<string, string>)
 
 export type ScoredTurn = { turn: string; record: string; session: string; group: string; score: string; subject: string; version: number; reward: number; hint: BatchSealed['items'][number]['hint'] }
 
+/** Turns that a judge may score again: usable, with a next state, in log order. */
+export const joinedTurns = (state: AuditState): { turn: string; next: string }[] =>
+  [...state.turns.turns.values()].flatMap((turn) => (turn.next !== null && turn.kind === 'main' && turn.status === 'complete' && turn.trainable && turn.policy === state.policy ? [{ turn: turn.turn, next: turn.next }] : []))
+
 /** Scored, usable turns in log order: what a replay with changed settings seals anew. */
-export const scoredTurns = (state: AuditState): ScoredTurn[] =>
-  [...state.scores.turns.values()].flatMap((score) => {
+export const scoredTurns = (state: AuditState, scores = state.scores): ScoredTurn[] =>
+  [...scores.turns.values()].flatMap((score) => {
     const turn = state.turns.turns.get(score.turn)
-    if (!turn || score.reward === null || score.policy !== state.policy || turn.status !== 'complete' || !turn.trainable) return []
+    if (!turn || score.reward === null || turn.policy !== state.policy || turn.status !== 'complete' || !turn.trainable) return []
     return [{ turn: score.turn, record: turn.record, session: score.session, group: turn.group, score: score.score, subject: score.subject, version: score.version, reward: score.reward, hint: score.hint }]
   })
 

@@ -18,6 +18,7 @@ export const initialState = (policy: string): TrainerState => ({
   policy, turns: initialTurns(), scores: initialScores(), updates: initialUpdates(), weights: initialWeights(), pending: new Set(),
 })
 
+/** Null: not this policy's, or not this service's affair. */
 export const evolve = (state: TrainerState, logged: Logged<Event>): Outcome | null => {
   switch (logged.topic) {
     case 'turns':
@@ -26,8 +27,9 @@ export const evolve = (state: TrainerState, logged: Logged<Event>): Outcome | nu
       return foldWeights(state.weights, logged as Logged<WeightsEvent>)
     case 'scores': {
       const event = logged.event as ScoresEvent
+      if (event.policy !== state.policy) return null
       const outcome = foldScores(state.scores, logged as Logged<ScoresEvent>)
-      if (outcome.counted && event.policy === state.policy && event.type !== 'TurnSkipped' && !updateLine(state.updates, state.policy).spent.has(event.turn)) state.pending.add(event.turn)
+      if (outcome.counted && event.type !== 'TurnSkipped' && !updateLine(state.updates, state.policy).spent.has(event.turn)) state.pending.add(event.turn)
       return outcome
     }
     case 'updates': {

@@ -3,19 +3,21 @@
  * settings the recorded batches are computed again and every adapter must come out bit-equal; with changed
  * ones turns are sealed anew in log order.
  */
-import { encodeEvent, InstarError, nextVersion, updateLine, weightLine, type BatchSealed, type BatchState, type Event, type Settings, type UpdateComputed } from '@instar/events'
-import { decodeRecord } from '@instar/events'
+import { decodeRecord, encodeEvent, initialScores, InstarError, nextVersion, updateLine, weightLine, type BatchSealed, type BatchState, type Event, type ScoresState, type Settings, type TurnScored, type UpdateComputed, written } from '@instar/events'
 import { createTurnReader, persist, putBlob, type EventLog } from '@instar/log'
 import { type LearningEngine, type Model, type Parent, type StepResult } from '@instar/policy'
 import { evolveAudit, type AuditState } from '../core/audit.ts'
 import { hasSignal } from '../core/batch.ts'
-import { branchKey, branchStarted, changedSettings, recordedBatches, scoredTurns, sealAnew, startVersion, type ReplayOptions } from '../core/replay.ts'
+import { branchKey, branchStarted, changedSettings, joinedTurns, recordedBatches, scoredTurns, sealAnew, startVersion, type ReplayOptions } from '../core/replay.ts'
 import { stepSettings, trainItem } from './compute.ts'
 import { readAudit, recordedParent } from './verify.ts'
 
 export type ReplayProgress = { done: number; total: number; batch: number; equal: boolean | null; elapsedMs: number; remainingMs: number }
 export type ReplayReport = { branch: string; equal: boolean | null; mode: 'recompute'; batches: number; versions: number; first: { batch: number; recorded: string; found: string } | null; adapter: string | null; wallMs: number }
-export type ReplayPorts = { log: EventLog; learner: LearningEngine; model: Model; now: () => number; signal: AbortSignal; onProgress?: (progress: ReplayProgress) => void }
+/** What a judge says of a turn, given the turn whose request holds its next state. */
+export type Rescored = { reward: number | null; judge: string | null; hint: string | null; reason: string | null; verdicts: TurnScored['verdicts'] }
+
+export type ReplayPorts = { /** By the name that `--judge` gives; null: there is no such judge. */ rescore?: (judge: string) => ((turn: string, next: string) => Promise<Rescored>) | null; log: EventLog; learner: LearningEngine; model: Model; now: () => number; signal: AbortSignal; onProgress?: (progress: ReplayProgress) => void }
 
 export const replay = async (ports: ReplayPorts, policy: string, options: ReplayOptions): Promise<ReplayReport> => {
   const { state, broken } = await readAudit(ports.log, policy)
@@ -26,7 +28,7 @@ export const replay = async (ports: ReplayPorts, policy: string, options: Replay
   const run = new BranchRun(ports, state, key)
   const from = startVersion(state, options.from)
   await run.append(branchStarted(state, key, from, {}, ports.now()))
-  const changed = Object.keys(options.set).length > 0
+  const changed = Object.keys(options.set).length > 0 || options.judge !== null
   return changed ? run.anew(options, from) : run.again(options, from)
 }
 
@@ -73,7 +75,7 @@ class BranchRun {
     const last = updateLine(this.state.updates, this.state.policy).batches.at(-1)
     if (!last) throw new InstarError('bad_request', 'there is no batch on the log yet: nothing to train again')
     const { settings, loss } = changedSettings(last.sealed.settings, options.set)
-    const chosen = this.range(options, from)
+    const chosen = this.range(options, from, options.judge === null ? this.state.scores : await this.rescore(options.judge))
     const size = settings.batchSize ?? last.sealed.items.length
     const total = Math.floor(chosen.length / size)
     let parent: Parent = await recordedParent(this.ports.log, this.state, this.state.policy, from)
@@ -88,10 +90,26 @@ class BranchRun {
     return this.report(options, null, total, null)
   }
 
-  private range(options: ReplayOptions, from: number): ReturnType<typeof scoredTurns> {
+  private range(options: ReplayOptions, from: number, scores: ScoresState): ReturnType<typeof scoredTurns> {
     const earlier = new Set(from === 0 ? [] : updateLine(this.state.updates, this.state.policy).batches.filter((b) => !recordedBatches(this.state, options.from, null).includes(b)).flatMap((b) => b.sealed.items.map((item) => item.turn)))
     const later = new Set(options.until === null ? [] : recordedBatches(this.state, options.until, null).flatMap((b) => b.sealed.items.map((item) => item.turn)))
-    return scoredTurns(this.state).filter((turn) => !earlier.has(turn.turn) && !later.has(turn.turn))
+    return scoredTurns(this.state, scores).filter((turn) => !earlier.has(turn.turn) && !later.has(turn.turn))
+  }
+
+  /** Every joined turn judged again; the scores are on the log under the branch's own key. */
+  private async rescore(name: string): Promise<ScoresState> {
+    const judge = this.ports.rescore?.(name)
+    if (!judge) throw new InstarError('bad_request', `--judge ${name}: there is no such judge`, { field: 'judge' })
+    for (const { turn, next } of joinedTurns(this.state)) {
+      const known = this.state.turns.turns.get(turn)
+      if (!known) continue
+      const said = await judge(turn, next)
+      const facts = { turn, session: known.session, policy: this.key, version: known.version, subject: known.subject, verdicts: said.verdicts, cause: next, rank: null, at: this.ports.now() }
+      await this.append(said.reward === null
+        ? { type: 'TurnSkipped', reason: said.reason ?? 'abstained', ...facts }
+        : { type: 'TurnScored', reward: said.reward, judge: said.judge ?? name, hint: said.hint === null ? null : written(said.hint), hintJudge: said.hint === null ? null : (said.judge ?? name), ...facts })
+    }
+    return this.state.others.get(this.key) ?? initialScores()
   }
 
   private sealNext(turns: ReturnType<typeof scoredTurns>, loss: string, settings: Settings): BatchSealed {

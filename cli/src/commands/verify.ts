@@ -1,0 +1,50 @@
+import { openModel, startLearning } from '@instar/policy'
+import { verify, type VerifyReport } from '@instar/trainer'
+import { command, versionNumber } from '../command.ts'
+import { bar } from '../demo/show.ts'
+import { engineOf } from '../engine.ts'
+import { POLICY, withLog } from '../lines.ts'
+import { table } from '../table.ts'
+
+const text = (report: VerifyReport): string => {
+  const rows = table([
+    { name: 'batch', of: (row) => row.batch }, { name: 'version', of: (row) => row.version }, { name: 'mode', of: (row) => row.mode },
+    { name: 'holds', of: (row) => (row.ok ? 'yes' : 'NO') }, { name: 'adapter', of: (row) => row.adapter?.slice(0, 12) },
+  ], report.batches)
+  const { first } = report
+  return `${rows}${first ? `\nfirst difference: ${first.what}\n  topic ${first.topic}, key ${first.key}, ${first.type} ${first.record}\n` : `\neverything holds: ${report.batches.length} batches\n`}`
+}
+
+export default command('verify', {
+  usage: '[N|all] [--digests] [--engine auto|onnx|wasm]',
+  help: `
+Derives batches, advantages and, where the engine's fingerprint is the recorded one, weights again from the log and
+holds them against what the log says. Works while the pipeline runs and while it does not.
+
+  N          this version's batch alone (default all: every batch, rejected ones too)
+  --digests  do not compute: hold the stored bytes against their records
+  --engine E onnx or wasm (default auto)
+
+Mode of each row: recompute (the arithmetic again, bit for bit), digests (stored bytes), no_update (nothing to compute).
+--json: {ok, policy, batches: [{batch, version, mode, ok, adapter, found, difference}], first}. Exit code 0 iff ok.`,
+  options: { digests: { type: 'boolean' }, engine: { type: 'string', default: 'auto' } },
+  overrides: ['data', 'model'],
+  positionals: [0, 1],
+  async run({ config, values, positionals, answer, err, terminal }) {
+    const [which = 'all'] = positionals
+    const version = which === 'all' ? null : versionNumber(which)
+    const engine = engineOf(values.engine)
+    const report = await withLog(config, async (log) => {
+      const model = await openModel(config.model)
+      const learner = values.digests === true ? null : await startLearning({ model: config.model, engine })
+      try {
+        return await verify({ log, learner, model, onProgress: (done, total) => err(terminal ? `\r\x1b[2K${bar(done / total)} ${done}/${total}` : '') }, POLICY, version)
+      } finally {
+        await learner?.close()
+      }
+    })
+    if (terminal) err('\n')
+    answer(report, () => text(report))
+    return report.ok
+  },
+})

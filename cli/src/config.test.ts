@@ -1,0 +1,43 @@
+import { deepEqual, equal, throws } from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { InstarError } from '@instar/events/errors'
+import { gatewayUrl, readConfig, requireEmbedded } from './config.ts'
+
+const fails = (code: string, field: string) => (error: unknown): boolean => error instanceof InstarError && error.code === code && error.details.field === field
+
+describe('configuration', () => {
+  test('defaults are those that scripts may rely on', () => {
+    const { model, ...rest } = readConfig({}, '/here')
+    deepEqual(rest, { host: '127.0.0.1', port: 30000, data: '/here/.instar', log: 'embedded', engine: 'embedded', registry: null, judge: null, open: false, postgresPrograms: null, database: null })
+    equal(model.endsWith('/models/tiny'), true)
+  })
+
+  test('each variable is heard, relative folders are of the working directory', () => {
+    const config = readConfig({ INSTAR_PORT: '8080', INSTAR_HOST: '::', INSTAR_DATA: 'data', INSTAR_MODEL: '../m.gguf', INSTAR_OPEN: '1', INSTAR_JUDGE_URL: 'http://judge/v1', INSTAR_JUDGE_KEY: 'secret', INSTAR_REGISTRY: 'http://registry', DATABASE_URL: 'postgresql://db/x', INSTAR_PG_BIN: '/pg' }, '/here')
+    deepEqual(config, { host: '::', port: 8080, data: '/here/data', log: 'embedded', engine: 'embedded', model: '/m.gguf', registry: 'http://registry', judge: { url: 'http://judge/v1', model: 'default', key: 'secret' }, open: true, postgresPrograms: '/pg', database: 'postgresql://db/x' })
+    equal(Object.isFrozen(config), true)
+  })
+
+  test('a variable that is empty is one that is not set', () => equal(readConfig({ INSTAR_PORT: '', INSTAR_JUDGE_URL: '' }, '/').port, 30000))
+
+  test('what is not understood names its variable', () => {
+    throws(() => readConfig({ INSTAR_PORT: 'x' }, '/'), fails('bad_request', 'INSTAR_PORT'))
+    throws(() => readConfig({ INSTAR_PORT: '70000' }, '/'), fails('bad_request', 'INSTAR_PORT'))
+    throws(() => readConfig({ INSTAR_LOG: 'redis://x' }, '/'), fails('bad_request', 'INSTAR_LOG'))
+    throws(() => readConfig({ INSTAR_ENGINE: 'http://x/v1' }, '/'), fails('bad_request', 'INSTAR_ENGINE'))
+    throws(() => readConfig({ INSTAR_JUDGE_URL: 'nowhere' }, '/'), fails('bad_request', 'INSTAR_JUDGE_URL'))
+    throws(() => readConfig({ INSTAR_OPEN: 'yes please' }, '/'), fails('bad_request', 'INSTAR_OPEN'))
+  })
+
+  test('what this build does not have is refused, not passed over', () => {
+    throws(() => requireEmbedded(readConfig({ INSTAR_LOG: 'kafka://broker:9092' }, '/')), fails('not_available', 'INSTAR_LOG'))
+    throws(() => requireEmbedded(readConfig({ INSTAR_ENGINE: 'vllm+http://gpu:8000/v1' }, '/')), fails('not_available', 'INSTAR_ENGINE'))
+    requireEmbedded(readConfig({}, '/'))
+  })
+
+  test('a gateway that listens everywhere is reached on this machine', () => {
+    equal(gatewayUrl({ host: '0.0.0.0', port: 1 }), 'http://127.0.0.1:1')
+    equal(gatewayUrl({ host: '::', port: 1 }), 'http://[::1]:1')
+    equal(gatewayUrl({ host: '127.0.0.1', port: 1 }), 'http://127.0.0.1:1')
+  })
+})

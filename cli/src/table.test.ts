@@ -1,0 +1,18 @@
+import { equal } from 'node:assert/strict'
+import { test } from 'node:test'
+import { minute, rowsTable, table } from './table.ts'
+
+test('numbers stand right, text left, what is missing is a dash', () => {
+  const rows = [{ n: 1, name: 'one', x: 0.5 }, { n: 12, name: 'a', x: null }]
+  equal(table([{ name: 'n', of: (row) => row.n }, { name: 'name', of: (row) => row.name }, { name: 'x', of: (row) => row.x }], rows), ' n  name     x\n──  ────  ────\n 1  one   0.50\n12  a        –\n')
+})
+
+test('rows of SQL, their columns in order, objects as JSON', () => {
+  equal(rowsTable([{ a: 1, b: { c: true } }]), 'a  b\n─  ──────────\n1  {"c":true}\n(1 row)\n')
+  equal(rowsTable([]), '(0 rows)\n')
+})
+
+test('times to the minute, UTC', () => {
+  equal(minute(Date.UTC(2026, 10, 21, 9, 5, 59)), '2026-11-21 09:05')
+  equal(minute(null), null)
+})
