@@ -13,7 +13,7 @@ import { digests, temporaryFolder, withClient } from './database.ts'
 import { longHistory, records } from './history.ts'
 
 const OWNER = fileURLToPath(new URL('processes/owner.ts', import.meta.url))
-const TURNS = 200
+const TURNS = 100
 
 type Owner = { child: ChildProcess; server: number; lines: AsyncIterator<string> }
 
@@ -116,11 +116,11 @@ test('the server alone is killed: it comes back under its owner and the projecti
   const all = records([...longHistory(TURNS)])
   const projections = startProjections({ log, connection: postgres.owner, say: (line) => said.push(line), linger: 1 })
   t.after(() => projections.stop())
-  await log.append(all.slice(0, 300))
+  await log.append(all.slice(0, 120))
   await projections.caughtUp()
   const place = existingPlace(folder.path)
   process.kill(Number(readFileSync(join(place?.data ?? '', 'postmaster.pid'), 'utf8').split('\n')[0]), 'SIGKILL')
-  await log.append(all.slice(300))
+  await log.append(all.slice(120))
   await back.promise
   await projections.caughtUp()
   assert.deepEqual(await digests(postgres.owner), await expected())
