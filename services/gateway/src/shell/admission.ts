@@ -50,12 +50,16 @@ export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<
   const resolved: Resolved = await resolveSession(ports, asked, newSession(key, hex(ports.random(16))))
   const state = sessionState(index, resolved.session)
   const turns = recognise(state, answers)
-  const { prompt, followed, offPrefix } = await renderPrompt(ports, request, answers, turns)
+  const prompt = await renderPrompt(ports, request, answers, turns)
   if (prompt.length >= model.contextLength) throw contextLengthExceeded(prompt.length, model.contextLength)
 
+  const followed = turns.at(-1)
   const base = followed ?? state?.turns.at(-1) ?? null
   const body = storeBody(raw, base && await earlierBody(ports, base))
-  const ids = storeIds(prompt, base && await earlierIds(ports, base))
+  const earlier = base && await earlierIds(ports, base)
+  const ids = storeIds(prompt, earlier)
+  // Without a turn that it follows, a prompt with answers in it leans on nothing that was sampled here.
+  const offPrefix = followed ? earlier === null || !extendsIds(prompt, earlier.content) : answers.length > 0
   const capabilities = ports.engine.capabilities()
   return {
     prompt,
@@ -83,21 +87,15 @@ export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<
   }
 }
 
-type Rendered = { prompt: number[]; followed: TurnState | undefined; offPrefix: boolean }
-
-/** The prompt with our answers as they were sampled, and whether it goes on where the last of them ended. */
-const renderPrompt = async (ports: AdmissionPorts, request: ChatRequest, answers: Asked['answers'], turns: readonly (TurnState | undefined)[]): Promise<Rendered> => {
+/** The prompt, with our answers as they were sampled. */
+const renderPrompt = async (ports: AdmissionPorts, request: ChatRequest, answers: Asked['answers'], turns: readonly (TurnState | undefined)[]): Promise<number[]> => {
   const sampled = new Map<number, readonly number[]>()
   await Promise.all(turns.map(async (turn, i) => {
     if (!turn) return
-    const record = await ports.reader.record(turn.turn)
-    if (record.tokens === 'exact' && record.ids.length > 0) sampled.set(answers[i]!.at, record.ids)
+    const record = await readable(() => ports.reader.record(turn.turn))
+    if (record?.tokens === 'exact' && record.ids.length > 0) sampled.set(answers[i]!.at, record.ids)
   }))
-  const prompt = ports.model.promptIds(withSampledIds(request.messages, sampled), { tools: request.tools })
-  const followed = turns.at(-1)
-  if (!followed) return { prompt, followed, offPrefix: answers.length > 0 }
-  const earlier = await earlierIds(ports, followed)
-  return { prompt, followed, offPrefix: earlier === null || !extendsIds(prompt, earlier.content) }
+  return ports.model.promptIds(withSampledIds(request.messages, sampled), { tools: request.tools })
 }
 
 /** What cannot be read back is not leaned on: the turn is then stored in full. */
