@@ -7,7 +7,7 @@ import { Generation } from '../serve/job.ts'
 import type { TextTokenizer } from '../tokenizer/tokenizer.ts'
 
 /** Rows decoded together, and positions read in one pass: a thread is not held much longer than 50 ms by the small model. */
-const ROWS = 16
+const ROWS = 32
 const POSITIONS = 512
 
 export type Completion = { ids: number[]; text: string; reason: FinishReason }
