@@ -77,7 +77,8 @@ type Says = (holds: boolean, problem: string) => void
 const agree = (world: World, truth: Reader, says: Says): void => {
   const others = [readAll(world, (names) => names.toReversed()), readAll(world, (names) => names.toSorted((a, b) => (a.slice(-1) + a < b.slice(-1) + b ? -1 : 1)))]
   const same = (who: string, what: string, one: string, other: string): void => {
-    const at = [...one].findIndex((character, i) => character !== other[i])
+    let at = 0
+    while (at < one.length && one[at] === other[at]) at += 1
     says(one === other, `${who} disagrees on ${what}: …${other.slice(Math.max(0, at - 60), at + 60)}… instead of …${one.slice(Math.max(0, at - 60), at + 60)}…`)
   }
   const turns = turnsView(truth.turns)
