@@ -1,11 +1,13 @@
 import { InstarError } from '@instar/events/errors'
+import { checkBind } from '@instar/gateway/core/guard'
 import { once } from 'node:events'
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import { command } from '../command.ts'
 import { OVERRIDES, readConfig, requireEmbedded, type Config } from '../config.ts'
 import { engineOf } from '../engine.ts'
-import { readLines } from '../lines.ts'
+import { readLines, type Lines } from '../lines.ts'
 import { startPipeline, type Running } from '../pipeline.ts'
 
 /** The same model as the default of INSTAR_MODEL, whatever the environment says now. */
@@ -36,6 +38,18 @@ Instar is up: version ${head} of the policy serves${frozen ? '; learning is froz
   every 16 scored turns become an update. Ctrl-C stops.
 `
 
+const LOOK_AGAIN_MS = 25
+
+/** Waits for the policy's line, which the publisher begins at the very first start: commands need it. Null: asked to stop. */
+const lineStarted = async (config: Config, stop: AbortSignal): Promise<Lines | null> => {
+  while (!stop.aborted) {
+    const lines = await readLines(config)
+    if (lines.weights.started) return lines
+    await delay(LOOK_AGAIN_MS)
+  }
+  return null
+}
+
 export default command('up', {
   usage: '[--engine auto|onnx|wasm]',
   help: `
@@ -51,6 +65,7 @@ PostgreSQL, and goes on where it stopped the last time. SIGINT or SIGTERM stops 
     const engine = engineOf(values.engine)
     requireEmbedded(config)
     if (!statSync(config.model, { throwIfNoEntry: false })) throw new InstarError('bad_checkpoint', `There is no model at ${config.model}.`, { file: config.model })
+    checkBind(config.host, 0, config.open)
     const fault = Promise.withResolvers<Error>()
     const running = await startPipeline({
       data: config.data, model: config.model, engine, database: config.database,
@@ -59,12 +74,15 @@ PostgreSQL, and goes on where it stopped the last time. SIGINT or SIGTERM stops 
       trainer: {}, publisher: {},
     }, { say: (line) => err(`${line}\n`), onFatal: fault.resolve })
     try {
-      if (!stop.aborted) {
-        const { weights } = await readLines(config)
+      const failed = fault.promise.then((error) => {
+        throw error
+      })
+      const lines = await Promise.race([lineStarted(config, stop), failed])
+      if (lines) {
+        const { weights } = lines
         answer({ url: running.url, data: config.data, psql: running.psql, engine: running.serving, learning: running.learning, model: running.model.name, version: weights.head, frozen: weights.frozen }, () => welcome(config, running, weights.head, weights.frozen))
       }
-      const ended = stop.aborted ? null : await Promise.race([fault.promise, once(stop, 'abort').then(() => null)])
-      if (ended) throw ended
+      if (!stop.aborted) await Promise.race([failed, once(stop, 'abort')])
       err('stopping …\n')
     } finally {
       await running.stop()

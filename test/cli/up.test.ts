@@ -1,0 +1,107 @@
+/** `instar up` as a process: what it says, the commands beside it, how it stops, that it goes on where it was. */
+import { deepEqual, equal, match } from 'node:assert/strict'
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { after, describe, test } from 'node:test'
+import { ROOT } from '../tree.ts'
+import { folder, instar } from './world.ts'
+
+type Ready = { url: string; data: string; psql: string; engine: string; version: number; frozen: boolean }
+type Up = { child: ChildProcess; ready: Ready; env: Record<string, string>; ended: Promise<unknown[]>; err: () => string }
+
+const left: ChildProcess[] = []
+after(() => left.forEach((child) => child.kill('SIGKILL')))
+
+/** In a process group of its own, as a shell would start it. */
+const up = async (data: string, args: readonly string[] = []): Promise<Up> => {
+  const child = spawn(process.execPath, [join(ROOT, 'cli/instar.cjs'), 'up', '--port', '0', '--data', data, '--json', ...args], { detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
+  left.push(child)
+  const ended = once(child, 'exit')
+  let out = ''
+  let err = ''
+  child.stderr!.on('data', (text: Buffer) => (err += text.toString()))
+  const ready = await new Promise<Ready>((resolve, reject) => {
+    child.stdout!.on('data', (text: Buffer) => {
+      out += text.toString()
+      const line = out.split('\n').find((one) => one.startsWith('{"url"'))
+      if (line) resolve(JSON.parse(line) as Ready)
+    })
+    void ended.then(() => reject(new Error(`ended before it was up: ${out}${err}`)))
+  })
+  return { child, ready, env: { INSTAR_DATA: data, INSTAR_PORT: new URL(ready.url).port }, ended, err: () => err }
+}
+
+const say = async (url: string, session: string, content: string): Promise<Response> => {
+  const response = await fetch(`${url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json', 'x-session-id': session }, body: JSON.stringify({ model: 'policy', max_tokens: 16, messages: [{ role: 'user', content }] }) })
+  equal(response.status, 200, await response.clone().text())
+  return response
+}
+
+const turns = async (env: Record<string, string>): Promise<unknown> => (await instar(['sql', 'select session_id, status from turns order by started_at', '--json'], env)).json
+
+describe('instar up', () => {
+  test('serves, is asked and commanded by the other commands, stops on SIGTERM to its group, goes on where it was', async () => {
+    const data = folder()
+    const first = await up(data)
+    const reply = await say(first.ready.url, 'one', 'Hello')
+    equal(reply.headers.get('x-instar-version'), '0')
+
+    const versions = (await instar(['versions', '--json'], first.env)).json as { version: number; status: string }[]
+    deepEqual(versions.map(({ version, status }) => [version, status]), [[0, 'serving']])
+    const rolled = await instar(['rollback', '0', '--why', 'a test', '--json'], first.env)
+    deepEqual([rolled.code, rolled.json], [0, { head: 0, version: 0, frozen: true }])
+    equal((await instar(['rollback', '7', '--json'], first.env)).code, 1)
+    const thawed = await instar(['thaw', '--json'], first.env)
+    deepEqual([thawed.code, thawed.json], [0, { head: 0, version: 0, frozen: false }])
+    equal(((await instar(['promote', 'nothing', '--json'], first.env)).json as { error: { code: string } }).error.code, 'unknown_branch')
+    const doctor = await instar(['doctor', '--json'], first.env)
+    equal(doctor.code, 0, doctor.out)
+
+    const second = await instar(['up', '--data', data, '--port', '0', '--json'], {})
+    equal((second.json as { error: { code: string } }).error.code, 'data_in_use')
+
+    process.kill(-first.child.pid!, 'SIGTERM')
+    deepEqual(await first.ended, [0, null])
+    equal(first.err().match(/stopping/g)?.length, 1)
+    deepEqual(await turns(first.env), [{ session_id: 'one', status: 'complete' }])
+
+    const again = await up(data)
+    await say(again.ready.url, 'two', 'Hello again')
+    process.kill(again.child.pid!, 'SIGKILL')
+    deepEqual(await again.ended, [null, 'SIGKILL'])
+    const third = await up(data)
+    deepEqual(((await instar(['versions', '--json'], third.env)).json as unknown[]).length, 1)
+    await say(third.ready.url, 'three', 'Still there?')
+    process.kill(third.child.pid!, 'SIGINT')
+    deepEqual(await third.ended, [0, null])
+    deepEqual(await turns(third.env), ['one', 'two', 'three'].map((session_id) => ({ session_id, status: 'complete' })))
+  })
+
+  test('a model that is not there, a bind that is open to all: said before anything is started', async () => {
+    const data = folder()
+    const absent = await instar(['up', '--data', data, '--model', './absent', '--json'], {})
+    deepEqual([absent.code, (absent.json as { error: { code: string } }).error.code], [1, 'bad_checkpoint'])
+    const open = await instar(['up', '--data', data, '--host', '0.0.0.0', '--port', '0', '--json'], {})
+    deepEqual([open.code, (open.json as { error: { code: string } }).error.code], [1, 'open_bind'])
+  })
+
+  test('says to a person where everything is, and what the model is', async () => {
+    const data = folder()
+    const child = spawn(process.execPath, [join(ROOT, 'cli/instar.cjs'), 'up', '--port', '0', '--data', data], { stdio: ['ignore', 'pipe', 'ignore'] })
+    left.push(child)
+    const ended = once(child, 'exit')
+    let out = ''
+    for await (const text of child.stdout as AsyncIterable<Buffer>) {
+      out += text.toString()
+      if (out.includes('Ctrl-C')) break
+    }
+    child.kill('SIGTERM')
+    deepEqual(await ended, [0, null])
+    match(out, /gateway +http:\/\/127\.0\.0\.1:\d+\/v1/)
+    match(out, /model +.*small model.*does not drive a\s+coding agent/s)
+    match(out, /look +psql "/)
+    match(out, new RegExp(`data +${data}`))
+    match(out, /import OpenAI from 'openai'/)
+  })
+})
