@@ -4,10 +4,7 @@ import type { StepSettings } from './port.ts'
 /** Log-ratios are cut at ± this before they are exponentiated. */
 export const MAX_LOG_RATIO = 20
 
-/**
- * A hint is dropped when its teacher finds the sampled tokens of the turn more likely, by more than this many
- * nats per token, than the student does.
- */
+/** A hint is dropped unless it makes the sampled tokens of its turn less likely by more than this, in nats per token. */
 export const HINT_MARGIN = 0.02
 
 /** One turn of a batch with everything that is known of its tokens before the first gradient. */
@@ -17,8 +14,8 @@ export type TurnTokens = {
   behaviour: ArrayLike<number>
   /** The learner's, on the parent adapter: p_old. */
   old: ArrayLike<number>
-  /** The base model's under prompt + hint; null without a hint. */
-  teacher: ArrayLike<number> | null
+  /** The base model's, without and with the hint in the prompt; null without a hint. */
+  hint: { without: ArrayLike<number>; with: ArrayLike<number> } | null
 }
 
 export type TurnWeights = {
@@ -42,16 +39,17 @@ const mean = (values: ArrayLike<number>): number => {
  *   whose geometric mean of p_old/q leaves [1/sequenceMask, sequenceMask] gets zeros but keeps its place in the
  *   denominator.
  * - OPD: the mean over the tokens of turns with a hint, times opdWeight. Whether a hint raises the model's own
- *   compliance cannot be seen in token probabilities; what can be seen is whether it argues against what was
- *   said. A teacher that finds the tokens of a failed turn more likely than the student does, by more than
- *   HINT_MARGIN, would teach the failure, and its hint is dropped.
+ *   compliance cannot be seen in the probabilities of one answer; what can be seen is whether the hint argues
+ *   against what was said. Where the base model with the hint finds the tokens of the failed turn as likely as
+ *   without it (within HINT_MARGIN), or likelier, the hint is not understood or is about something else: all
+ *   that it would teach is the base model, and it is dropped.
  * - KL: the mean over all response tokens, times klWeight · min(1, mean|A| / klFullAtAdvantage): a batch without
  *   signal must not be an update of KL alone, to which Adam would give full steps.
  */
 export function tokenWeights(turns: readonly TurnTokens[], settings: StepSettings): TurnWeights[] {
-  const dropped = turns.map((turn) => turn.teacher !== null && mean(turn.teacher) > mean(turn.old) + HINT_MARGIN)
+  const dropped = turns.map(({ hint }) => hint !== null && mean(hint.with) >= mean(hint.without) - HINT_MARGIN)
   const tokens = turns.reduce((sum, turn) => sum + turn.old.length, 0)
-  const hinted = turns.reduce((sum, turn, at) => sum + (turn.teacher && !dropped[at] ? turn.old.length : 0), 0)
+  const hinted = turns.reduce((sum, turn, at) => sum + (turn.hint && !dropped[at] ? turn.old.length : 0), 0)
   const meanAbs = mean(turns.map((turn) => Math.abs(turn.advantage)))
   const klScale = settings.klFullAtAdvantage > 0 ? Math.min(1, meanAbs / settings.klFullAtAdvantage) : 1
   return turns.map((turn, at) => {
@@ -60,7 +58,7 @@ export function tokenWeights(turns: readonly TurnTokens[], settings: StepSetting
     const policy = Float32Array.from(gaps, (gap) => (masked ? 0 : Math.min(Math.exp(Math.min(gap, MAX_LOG_RATIO)), settings.tisCap) / tokens))
     return {
       policy,
-      opd: turn.teacher && !dropped[at] ? settings.opdWeight / hinted : 0,
+      opd: turn.hint && !dropped[at] ? settings.opdWeight / hinted : 0,
       kl: (settings.klWeight * klScale) / tokens,
       masked,
       hintDropped: dropped[at] ?? false,

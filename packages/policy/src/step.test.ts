@@ -152,10 +152,10 @@ test('onnx and wasm make updates that agree within 2e-5 on 99 % of the numbers',
 
 test('weights of tokens: truncation, mask, own denominators, dropped hints, KL scaled by the signal', () => {
   const turns = [
-    { advantage: 1, behaviour: [-1, -1], old: [-0.9, -1.2], teacher: null },
-    { advantage: -1, behaviour: [-1, -1], old: [-1, -1], teacher: [-3, -4] },
-    { advantage: -0.5, behaviour: [-5, -1, -1, -1], old: [-1.2, -4.8, -1, -1], teacher: [-0.5, -0.5, -0.5, -0.5] },
-    { advantage: 0, behaviour: [-1, -1], old: [-3, -3], teacher: null },
+    { advantage: 1, behaviour: [-1, -1], old: [-0.9, -1.2], hint: null },
+    { advantage: -1, behaviour: [-1, -1], old: [-1, -1], hint: { without: [-1, -2], with: [-3, -4] } },
+    { advantage: -0.5, behaviour: [-5, -1, -1, -1], old: [-1.2, -4.8, -1, -1], hint: { without: [-3, -3, -3, -3], with: [-3.01, -3, -3.01, -3] } },
+    { advantage: 0, behaviour: [-1, -1], old: [-3, -3], hint: null },
   ]
   const [first, failed, contrary, far] = tokenWeights(turns, { ...settings, tisCap: 2, sequenceMask: 2, opdWeight: 1, klWeight: 0.1, klFullAtAdvantage: 1.25 })
   const near = (actual: ArrayLike<number> | undefined, expected: number[]): void => { expected.forEach((value, at) => assert.ok(Math.abs((actual?.[at] ?? NaN) - value) < 1e-7, `${at}: ${actual?.[at]} against ${value}`)) }

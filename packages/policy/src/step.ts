@@ -95,30 +95,36 @@ export class Trainer {
     }
   }
 
-  /** The learner's own log-probs, the teachers', and with them every token's weight. */
+  /** The learner's own log-probs, the base's, the teachers', and with them every token's weight. */
   private async prepare(items: readonly TrainItem[], settings: StepSettings): Promise<Turn[]> {
     const { vocabulary } = this.runtime.config
     const keep = items.reduce((sum, item) => sum + item.completion.length * (item.hintPrompt ? 2 : 1), 0) * vocabulary * 4 <= KEEP_BYTES
-    const seen = new Map<TrainItem, { old: Float32Array; own: Float32Array | null; base: Float32Array | null; teacher: Float32Array | null }>()
-    for (const group of microBatches(items, (item) => item.prompt.length + item.completion.length, settings.microBatchTokens)) {
-      const students = await completionLogprobs(this.runtime, group.map((item) => ({ ...item, slot: PARENT_SLOT })))
-      const bases = keep && settings.klWeight > 0 ? await completionLogprobs(this.runtime, group.map((item) => ({ ...item, slot: null }))) : []
-      group.forEach((item, at) => { seen.set(item, { old: ownLogprobs(students[at] as Float32Array, item.completion), own: null, base: bases[at] ?? null, teacher: null }) })
+    const turns = items.map((item): Omit<Turn, 'weights'> => ({ item, tokens: { advantage: item.advantage, behaviour: item.behaviourLogprobs, old: [], hint: null }, base: null, teacher: null }))
+    const plain = (turn: Omit<Turn, 'weights'>): number => turn.item.prompt.length + turn.item.completion.length
+    for (const group of microBatches(turns, plain, settings.microBatchTokens)) {
+      const students = await completionLogprobs(this.runtime, group.map(({ item }) => ({ ...item, slot: PARENT_SLOT })))
+      group.forEach((turn, at) => { turn.tokens.old = ownLogprobs(students[at] as Float32Array, turn.item.completion) })
     }
-    for (const group of microBatches(items.filter((item) => item.hintPrompt !== null), (item) => (item.hintPrompt?.length ?? 0) + item.completion.length, settings.microBatchTokens)) {
-      const teachers = await this.teach(group)
-      group.forEach((item, at) => {
-        const found = seen.get(item)
-        const teacher = teachers[at]
-        if (!found || !teacher) return
-        found.own = ownLogprobs(teacher, item.completion)
-        if (keep) found.teacher = teacher
+    const based = turns.filter(({ item }) => item.hintPrompt !== null || (keep && settings.klWeight > 0))
+    for (const group of microBatches(based, plain, settings.microBatchTokens)) {
+      const bases = await completionLogprobs(this.runtime, group.map(({ item }) => ({ ...item, slot: null })))
+      group.forEach((turn, at) => {
+        const rows = bases[at] as Float32Array
+        if (turn.item.hintPrompt) turn.tokens.hint = { without: ownLogprobs(rows, turn.item.completion), with: [] }
+        if (keep) turn.base = rows
       })
     }
-    const known = items.map((item) => seen.get(item) as NonNullable<ReturnType<typeof seen.get>>)
-    const tokens = items.map((item, at): TurnTokens => ({ advantage: item.advantage, behaviour: item.behaviourLogprobs, old: known[at]?.old ?? [], teacher: known[at]?.own ?? null }))
-    const weights = tokenWeights(tokens, settings)
-    return items.map((item, at) => ({ item, tokens: tokens[at] as TurnTokens, weights: weights[at] as TurnWeights, base: known[at]?.base ?? null, teacher: known[at]?.teacher ?? null }))
+    const hinted = turns.filter(({ item }) => item.hintPrompt !== null)
+    for (const group of microBatches(hinted, ({ item }) => (item.hintPrompt?.length ?? 0) + item.completion.length, settings.microBatchTokens)) {
+      const teachers = await this.teach(group.map(({ item }) => item))
+      group.forEach((turn, at) => {
+        const rows = teachers[at] as Float32Array
+        if (turn.tokens.hint) turn.tokens.hint.with = ownLogprobs(rows, turn.item.completion)
+        if (keep) turn.teacher = rows
+      })
+    }
+    const weights = tokenWeights(turns.map(({ tokens }) => tokens), settings)
+    return turns.map((turn, at) => ({ ...turn, weights: weights[at] as TurnWeights }))
   }
 
   /** The base model on prompt + hint. */
