@@ -147,7 +147,7 @@ class OnnxBackend implements Backend {
   }
 
   async dispose(): Promise<void> {
-    for (const compiled of [...this.open]) await compiled.dispose()
+    for (const compiled of this.open) await compiled.dispose()
     this.weights?.remove()
     this.weights = null
   }
