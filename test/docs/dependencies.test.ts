@@ -17,7 +17,7 @@ async function asked(): Promise<string[]> {
 
 /** `name version` of each entry of the page: a row's first cell holds names, its second the version of each. */
 function explained(page: string): string[] {
-  return page.split('\n').filter((line) => /^\| `/.test(line)).flatMap((line) => {
+  return page.split('\n').filter((line) => line.startsWith('| `')).flatMap((line) => {
     const cells = line.split('|').map((cell) => cell.trim())
     const names = [...cells[1]!.matchAll(/`([^`]+)`/g)].map((match) => match[1]!)
     const versions = cells[2]!.split(/,\s*/)
