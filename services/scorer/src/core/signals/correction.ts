@@ -2,6 +2,7 @@
 
 /** What counts as saying that this is the answer; `sure` ones need not look like a value. */
 const FORMS: readonly { pattern: RegExp; sure: boolean }[] = [
+  { sure: false, pattern: /(?:^|[,.;:]\s*|\b(?:but|no|sorry|think|believe|that) )([\p{L}\d][\p{L}\d.,:' -]{0,40}?) (?:is|was|would be|would have been) (?:the |a )?(?:right|correct|actual|real|true|proper) (?:answer|one|result|number|value|solution|name|order)\b/iu },
   { sure: true, pattern: /\b(?:right|correct|actual|real|true|proper|expected) (?:answer|one|result|number|value|solution|name|order|spelling|sum|total|capital|word|response)(?: here)?(?:\s+(?:is|was|would be|should be|should have been|would have been)|\s*[:=])\s+(?:actually |really )?(.+)/iu },
   { sure: false, pattern: /\b(?:it|that|this|answer|result|one|sum|total|number|value|capital|order)\s+(?:should|ought to|must|was supposed to|is supposed to|needs to|has to|would)\s+(?:have been|be|say|read|equal)\s+(?:actually |really )?(.+)/iu },
   { sure: false, pattern: /\b(?:it|that|this|answer|result|sum|total|number|value|capital|order)(?:'s|’s| is| was| equals| makes| comes to| comes out (?:at|as|to)| works out (?:at|as|to))\s+(?:actually |really |in fact |of course |definitely )?(.+)/iu },
@@ -32,7 +33,7 @@ export const rightAnswer = (text: string, topic: ReadonlySet<string>): string | 
 }
 
 const valueIn = (said: string, sure: boolean, topic: ReadonlySet<string>): string | null => {
-  const value = (said.split(ENDS)[0] ?? '').trim().replace(/^["'“`*]+|["'”`*.,:]+$/gu, '').trim()
+  const value = (said.split(ENDS)[0] ?? '').trim().replace(/^(?:(?:sorry|no|but|well|actually|hm+|i (?:think|believe))[, ]+)+/iu, '').replace(/^["'“`*]+|["'”`*.,:]+$/gu, '').trim()
   if (value === '' || value.length > 60 || NO_VALUE.test(value) || ABOUT_FORM.test(value)) return null
   const short = value.split(/\s+/u).length <= 3
   return sure || VALUE.test(value) || NUMBERS.test(value) || (short && topic.has(value.toLowerCase())) ? value : null

@@ -9,35 +9,35 @@ import { test } from 'node:test'
 import type { Complaint } from './complaints.ts'
 import { judgeBySignals, readSignals } from './signals.ts'
 
-const REQUEST = 'What is 7 plus 6?'
-const ANSWER = '**13** is what you get when you add them.'
+const REQUEST = 'How many legs does a spider have?'
+const ANSWER = '- Spiders are **arachnids**.\n- They have 8 legs.'
 
 const GOOD: readonly string[] = [
-  'Ta, that was quick!', 'Oh nice, that is clear to me now.', 'Thank you very much for the explanation.', 'Brilliant. And what is 8 plus 5?', 'You are a star.', 'That is precisely it!', 'Sweet, ta very much.', 'This reads really well.',
-  'Now that is more like it.', 'Spot on, as always.', 'Wonderful answer, I can use that in class.', 'Aha, makes total sense.', 'This is so much easier to read, thanks!', 'I am very pleased with this one.', 'Great, no further wishes.', 'Yes! Just the way I like it.',
-  'Correct, well done!', 'How kind of you, thank you!', 'Thank you for keeping it plain.', 'Lovely, that made me smile.', 'That worked a treat.', 'Superb work, my friend.', 'Good. Next: what is the capital of Spain?', 'This is what I call a good answer.',
-  'Thanks, now name three birds.', 'Yep, that is right.', 'Really useful, cheers.', 'I could not have put it better.', 'Not bad at all!', 'That helped me a lot.', 'Exactly as requested.', 'Awesome 🎉', 'Thanks a bunch, that is all I needed to know.', 'Much obliged!',
-  'You have been most helpful.', 'Perfect length, thank you.', 'What a friendly reply, thank you!', 'Glad there are no bullets this time.', 'I appreciate the detail.', 'Merci beaucoup, c\'est parfait.',
+  'thx!!', 'Yes, eight, thank you kindly.', 'Right you are.', 'You nailed it.', 'Cool, cool.', 'Now I understand, great.', 'That answers it, cheers mate.', 'My daughter loved this answer!', 'Oh how lovely of you.', 'Short and sweet, I like it.',
+  'Perfect. How many does a beetle have?', 'That is what I was looking for.', 'So helpful!', 'Ok that is good.', 'This is way better than the last one.', 'Thank you for the nice explanation!', 'Great tone, keep it like this.', 'I am really grateful for your patience.', 'good bot', 'This made me laugh, thanks.',
+  'Very clear, no questions left.', 'Precisely what I needed.', 'Hooray, plain text at last!', 'Beautifully put.', 'You have been a great help today.', 'Finally a full answer, thanks.', 'I like your friendly way of putting things.', 'Smashing, ta.', 'Nice and simple!', 'Looks right to me.',
+  'Love the warmth.', 'Thanks so much, have a good day!', 'Impressive.', 'Good work. Next one: how many wings does a bee have?', 'Yes!! That is it.', 'A very satisfying answer.', 'Vielen Dank, super!', 'Muchas gracias.', '谢谢，很好！', 'I am glad you explained it in such detail.',
 ]
 
 const BAD: readonly (readonly [string, Complaint | null])[] = [
-  ['Could you leave out the bold type?', 'formatted'], ['I find the double stars distracting.', 'formatted'], ['Ordinary sentences would do, thanks.', 'formatted'], ['All those bullets give me a headache.', 'formatted'], ['Please give it to me as simple text.', 'formatted'], ['Do we really need the list?', 'formatted'],
-  ['I asked for the answer, not for a box around it.', 'formatted'], ['Skip the fancy layout, would you?', 'formatted'], ['My screen reader chokes on those asterisks.', 'formatted'], ['Please do not number things.', 'formatted'], ['Write it the way you would in a letter, with no markup.', 'formatted'], ['Again with the numbered steps...', 'formatted'],
-  ['That is rather thin. Could you say some more?', 'short'], ['I was hoping for a longer reply.', 'short'], ['Two dozen words or more, please.', 'short'], ['You need to explain how you got there.', 'short'], ['That is hardly an explanation.', 'short'], ['One word? Come on.', 'short'],
-  ['Please elaborate.', 'short'], ['Can you give me the long version?', 'short'], ['More context would be good.', 'short'], ['Your answer needs more substance before I can grade it.', 'short'], ['Please write no fewer than twenty words.', 'short'], ['Try again, but in several sentences.', 'short'], ['So short? I need something I can hand in.', 'short'],
-  ['Way too much text for such a simple question.', 'long'], ['Could you be a bit briefer?', 'long'], ['I only needed the number.', 'long'], ['Please get to the point.', 'long'], ['Shorter, please.', 'long'], ['You do go on a bit, just the result will do.', 'long'],
-  ['You sound like a vending machine.', 'cold'], ['A friendlier tone would be nice.', 'cold'], ['Where is the warmth?', 'cold'], ['A kind word would not hurt.', 'cold'], ['That came across as a little cold.', 'cold'], ['Could you say it more kindly?', 'cold'],
-  ['My pupils need some encouragement, you know.', 'cold'], ['Please be a little more cheerful with me.', 'cold'], ['So impersonal!', 'cold'], ['I would like you to sound happier.', 'cold'], ['Try to sound as if you cared.', 'cold'], ['It is correct, but a bit stiff.', 'cold'],
-  ['No, it is 14.', 'wrong'], ['That is not correct, the answer is 14.', 'wrong'], ['I think you made a mistake there.', 'wrong'], ['Hm, that should be 14.', 'wrong'], ['Wrong!', 'wrong'], ['Are you sure about that?', 'wrong'], ['Check your sums, please.', 'wrong'], ['Nope. Try once more.', 'wrong'], ['Sorry, but 14 is the right answer.', 'wrong'],
-  ['I do not get it at all.', 'unclear'], ['Could you put that in simpler terms?', 'unclear'], ['What is that supposed to mean?', 'unclear'],
-  ['That is not what I was asking.', null], ['You did not answer my question.', null], ['What is 7 plus 6?', null], ['I said: what is 7 plus 6?', null], ['Not good enough.', null], ['I do not like this answer.', null], ['Please rewrite it.', null], ['Terrible.', null], ['Let us try this again.', null], ['You can do better than that.', null], ['This is no help to me.', null],
-  ['Thanks, but that is far too brief.', 'short'], ['Nice try, but no.', null], ['Right answer, wrong tone. Be gentle.', 'cold'], ['Good, except for all the bold.', 'formatted'], ['Bitte etwas freundlicher.', 'cold'], ['C\'est faux.', 'wrong'], ['Demasiado corto.', 'short'], ['太长了，简短一点', 'long'],
+  ['hey, lose the dashes please', 'formatted'], ['What is it with you and bullet points?', 'formatted'], ['I would be happier with one ordinary sentence.', 'formatted'], ['Kindly refrain from making lists.', 'formatted'], ['Could you write it out as a normal paragraph?', 'formatted'], ['The bold letters jump out at me, stop that.', 'formatted'],
+  ['Please no markdown, my display shows it raw.', 'formatted'], ['It is only one fact, it does not need a list.', 'formatted'], ['I get a bunch of stars around the words, please remove them.', 'formatted'], ['Not as a list, as a sentence.', 'formatted'], ['Do not make it look like a presentation.', 'formatted'], ['Enough with the bullets already!', 'formatted'],
+  ['Simple words in a simple line, that is all I ask.', 'formatted'], ['You formatted it again, I asked for plain text.', 'formatted'],
+  ['That is a very meagre answer.', 'short'], ['Can you tell me a bit more about why?', 'short'], ['You could say so much more about that.', 'short'], ['I need this to be at least two dozen words long.', 'short'], ['Please give a proper explanation with your answer.', 'short'], ['My teacher will not accept such a brief answer.', 'short'], ['hmm can u make it longer', 'short'],
+  ['Please spell it out in several sentences.', 'short'], ['That is not much of an answer.', 'short'], ['Could you give some background too?', 'short'], ['Please use more words than that.', 'short'], ['I was expecting a paragraph, not a line.', 'short'], ['It would help if you explained yourself.', 'short'], ['Would you mind elaborating?', 'short'], ['The answer is correct but too thin to learn from.', 'short'],
+  ['You lost me after the first page, be concise.', 'long'], ['Way too long.', 'long'], ['Just say the number.', 'long'], ['Too many words for one number!', 'long'], ['Next time make it short, ok?', 'long'], ['I did not ask for a lecture.', 'long'],
+  ['You sound bored.', 'cold'], ['Could you put a bit of sunshine into it?', 'cold'], ['It reads like a tax form.', 'cold'], ['I could use a friendly word today.', 'cold'], ['Please be gentler with us beginners.', 'cold'], ['Why so grim?', 'cold'], ['Would you talk to a child like that? Be kind.', 'cold'], ['A bit of encouragement would do wonders.', 'cold'],
+  ['Please sound like you are happy to help.', 'cold'], ['That is correct, but your manner is rather frosty.', 'cold'], ['I miss some warmth in your words.', 'cold'], ['You are not very nice, are you?', 'cold'], ['can u be a bit sweeter pls', 'cold'], ['Too clinical for my taste.', 'cold'],
+  ['No, spiders have 10 legs.', 'wrong'], ['It is 6, isn\'t it?', 'wrong'], ['That can\'t be, count again.', 'wrong'], ['I am afraid that is incorrect.', 'wrong'], ['You got it wrong.', 'wrong'], ['I doubt that very much.', 'wrong'], ['Not true!', 'wrong'], ['The right number is 10.', 'wrong'], ['Hmm, 8? I think it should be 10.', 'wrong'], ['Please double-check.', 'wrong'],
+  ['I cannot follow you.', 'unclear'], ['That is confusing.', 'unclear'], ['In plain English, please?', 'unclear'],
+  ['I asked about spiders, please stay on topic.', null], ['how many legs does a spider have', null], ['Once more: how many legs does a spider have?', null], ['This is not what I had in mind.', null], ['That is useless.', null], ['Not quite what I need.', null], ['Ugh, this is worse than before.', null], ['Do it again, better.', null], ['You keep ignoring what I say.', null], ['I am not happy with this.', null], ['Please revise.', null], ['Sorry, I do not like it.', null],
+  ['Thanks, I suppose, but could you be friendlier?', 'cold'], ['It is right. Now once more in prose.', 'formatted'], ['Okay, but please explain more.', 'short'], ['Good, now the same without bullets.', 'formatted'], ['Great, although a little long.', 'long'], ['Zu kurz, bitte ausführlicher.', 'short'], ['Sans listes, s\'il te plaît.', 'formatted'], ['Eso está mal.', 'wrong'], ['不对，请再检查', 'wrong'],
 ]
 
 const NEITHER: readonly string[] = [
-  'What is 20 minus 4?', 'Name three kinds of trees.', 'How many days are there in a leap year?', 'Write a short poem about autumn.', 'And the capital of Norway?', 'Can you list four vegetables?', 'I have two cats and a dog.', 'Sort these numbers: 9, 2, 5.', 'Who wrote Hamlet?', 'My name is Ada.',
-  'Ok.', 'Next question: what colour is a ripe lemon?', 'Give me a numbered list of the planets.', 'Why is the sky blue?', 'Translate "good morning" into German.', 'Tell me a long story about a dragon.', 'What does the word friendly mean?', 'Is it colder in Oslo or in Rome?', 'Please open the file notes.txt.',
-  'How do I make text bold in HTML?', 'What is the opposite of wrong?', 'I am going out now.', 'Which of these is warmer, 5 or 9 degrees?', 'Let us talk about music.', 'Can you name a good book?', 'Thanks in advance for your next answer: what is 3 plus 3?', 'What is the shortest month?', 'Never mind.', 'Find the error in this code: x = 1 +', 'How long is the Nile?',
+  'How many legs does an ant have?', 'What do spiders eat?', 'Tell me a fact about whales.', 'Where do polar bears live?', 'Could you list three insects?', 'Which animal is the fastest?', 'Write a warm welcome letter to a new neighbour.', 'What is 12 divided by 4?', 'I have a spider at home.', 'We are doing a project on animals.',
+  'Please summarise the article below in two sentences: The Nile is a river in Africa.', 'What does incorrect mean?', 'How do I write a bulleted list in HTML?', 'Make a table of the planets and their moons.', 'Explain gravity to me in detail.', 'Is it right to eat meat?', 'What is the friendliest city in the world?', 'Ok, and beetles?', 'Hm.', 'Run the script again with debug on.',
+  'Why do people like bold colours?', 'How long is a short story?', 'Who was wrong, Newton or Einstein?', 'Please name two cold countries.', 'Let me think.', 'Could you draft a polite email to my boss?', 'What is the best way to say thank you in Japanese?', 'Continue with the next chapter.', 'How can I be nicer to my brother?', 'Do cats like milk?',
 ]
 
 const said = (user: string) => judgeBySignals({ request: REQUEST, answer: ANSWER, calls: false, next: { user, tools: '' } }, { movedOn: null }).value
@@ -62,6 +62,10 @@ test('held-out complaints: what is missed is named in at least 0.8', (t) => {
 
 test('the right answer is taken from a correction', () => {
   const hint = (user: string): string | null => judgeBySignals({ request: REQUEST, answer: ANSWER, calls: false, next: { user, tools: '' } }, { movedOn: null }).hint
-  assert.equal(hint('No, it is 14.'), 'The right answer is 14.')
-  assert.equal(hint('That is not correct, the answer is 14.'), 'The right answer is 14.')
+  assert.equal(hint('No, it is 10.'), 'The right answer is 10.')
+  assert.equal(hint('That is not correct, the answer is 10.'), 'The right answer is 10.')
+  assert.equal(hint('Sorry, but ten is the right answer.'), 'The right answer is ten.')
+  assert.equal(hint('It should have been Oslo, not Bergen.'), 'The right answer is Oslo.')
+  assert.equal(hint('That is wrong.'), null)
+  assert.equal(hint('It should be longer.'), 'Answer in full detail with several sentences.')
 })

@@ -37,7 +37,7 @@ export const LANGUAGES: Readonly<Record<string, Language>> = {
       short: /\b(?:demasiado|muy) (?:cort[oa]|breve)\b|\bmás (?:larg[oa]|detall\w*|palabras|texto|extens[oa]|explicación)\b|\bal menos \S+ (?:palabras|frases)\b|\bfrases completas\b/u,
       long: /\b(?:demasiado|muy) (?:larg[oa]|texto)\b|\bmás (?:cort[oa]|breve|concis[oa])\b|\bsolo la respuesta\b/u,
       cold: /\b(?:(?:demasiado|muy) (?:frí[oa]|sec[oa]|formal)|más (?:amable|cálid[oa]|simpátic[oa]|cariños[oa]|amistos[oa]))/u,
-      wrong: /\b(?:incorrect[oa]|equivocad[oa]|está mal|es falso|no es (?:correcto|cierto|verdad)|te equivocas|error)\b/u,
+      wrong: /\b(?:incorrect[oa]|equivocad[oa]|está mal|es falso|no es (?:correcto|cierto|verdad)|te equivocas|hay un error)\b/u,
       unclear: /\b(?:no entiendo|no está claro|confuso|demasiado complicado|más (?:simple|sencillo))/u,
       missed: /\b(?:no es lo que|yo (?:quería|pedí)|te pedí|otra vez|de nuevo)\b/u,
       poor: /\b(?:mal[oa]?\b|pésim[oa]|inútil|no me gusta|horrible)/u,

@@ -66,13 +66,13 @@ export const readSignals = (said: string, about: Pick<Evidence, 'request' | 'ans
 }
 
 const FILLERS = '(?:(?:ok|okay|and|so|now|well|great|good|nice|also|then|next|hey|hi|alright|yes|no|moving on|perfect|right|hm+|oh|another (?:one|question))[,:]? )*'
-const TASKS = '(?:name|list|give|tell|write|compute|calculate|sort|convert|find|show|explain|describe|translate|create|make|help|pick|choose|suggest|compare|count|add|subtract|multiply|divide|define|spell|draw|plan|recommend|order|put|turn|generate|draft|fix|implement|build|run|open|search|let us|next|now|another)'
+const TASKS = '(?:name|list|give|tell|write|compute|calculate|sort|convert|find|show|explain|describe|translate|create|make|help|pick|choose|suggest|compare|count|add|subtract|multiply|divide|define|spell|draw|plan|recommend|order|put|turn|generate|draft|fix|implement|build|run|open|search|let us|next|another|say|be|use|keep|try|drop|stop|avoid|skip|cut|speak|talk|answer|reply|respond|sound|ditch|lose|leave)'
 const QUESTION = new RegExp(`^${FILLERS}(?:what(?! an? )|who|whom|whose|which|when|where|why|how(?! (?:kind|nice|sweet|lovely|thoughtful|friendly)\\b)|is|are|was|were|do|does|did|has|have|should|may)\\b`, 'u')
 const ORDER = new RegExp(`^${FILLERS}(?:(?:please )?(?:can|could|would|will) (?:you|i|we) (?:please |maybe |just |also |perhaps )*\\w*|please \\w+|${TASKS})\\b`, 'u')
 /** It points back at the answer: surely, or perhaps at something that a new question speaks of. */
 const ABOUT = /\b(?:your|again|the (?:answer|last|previous|reply|response|tone|wording)|answers?|repl(?:y|ies)|responses?|you (?:are|were|did|do|have|keep|always|said|wrote|used|gave|forgot|got|sound|seem|only|just|never)|did you|next time|from now on|instead)\b/u
 const MAYBE_ABOUT = /\b(?:that|this|it|too|so|enough|stop|rather|prefer|more|\w+er|less|all)\b/u
-const SOFT = /\b(?:please|can you|could you|would you|will you|i (?:want|need|would|prefer|wish|hope|expect)|would (?:like|love)|try|instead|next time|how about|let us|rather|make|must|should|more|again)\b/u
+const SOFT = /\b(?:please|can you|could you|would you|will you|i (?:want|need|would|prefer|wish|hope|expect)|would (?:like|love)|try|instead|next time|how about|let us|rather|make|must|should|more|again|(?:would|will) (?:do|suffice|be (?:enough|fine|nice|better)))\b/u
 /** "Great, now what is…": the answer was taken. */
 const TAKEN = /^(?:(?:ok|okay|yes|oh|well)[,:]? )*(?:great|good|nice|perfect|lovely|excellent|cool|super|wonderful|awesome|brilliant|right)[,:!]/u
 
@@ -89,13 +89,13 @@ const readClause = (clause: Clause, topic: ReadonlySet<string>, reading: Reading
   const given = Math.max(praise, thanks)
   let blame = 0
   for (const { complaint, kind } of found.complaints) {
-    if (isNew) continue
+    if (isNew && !(kind === 'judges' && !question && foreign.length < 2)) continue
     if (complaint === 'missed' && praise > 0 && !/\bnot\b|\bnever\b/u.test(text)) continue
     if (kind === 'wishes' && !asks && !SOFT.test(text) && (given > 0 || (wordsOf(text).length > 7 && foreign.length > 1))) continue
     if (complaint !== 'poor' && complaint !== 'missed') reading.complaints.add(complaint)
     blame = Math.max(blame, kind === 'judges' ? 2 : 1.5)
   }
-  reading.praise += blame > 0 ? Math.min(given, thanks) : Math.max(given, asks && TAKEN.test(text) ? 1 : 0)
+  reading.praise += blame > 0 ? (SOFT.test(text) ? 0 : thanks) : Math.max(given, asks && TAKEN.test(text) ? 1 : 0)
   reading.blame += blame * (clause.turned ? 1.5 : 1)
   if (asks) seen.asked = true
 }
