@@ -110,7 +110,7 @@ const agree = (world: World, truth: Reader, says: Says): void => {
 
 /** What was answered or acknowledged is on the log, once. */
 const answers = (world: World, truth: Reader, says: Says): void => {
-  const records = new Map(world.log.all('updates').concat(world.log.all('weights')).map((record) => [record.id, record.key]))
+  const records = new Map((['scores', 'updates', 'weights'] as const).flatMap((topic) => world.log.all(topic)).map((record) => [record.id, record.key]))
   for (const { logged } of truth.counted) says((records.get(logged.id) ?? logged.key) === logged.key, `${logged.event.type} of ${records.get(logged.id)} counts for ${logged.key}`)
   const turns = new Map(truth.counted.flatMap(({ logged: { event } }) => (event.type === 'TurnCaptured' ? [[event.turn, new TextDecoder().decode(event.text.bytes)] as const] : [])))
   const listed = new Set(truth.counted.flatMap(({ logged }) => {

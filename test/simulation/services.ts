@@ -182,8 +182,8 @@ export class Publisher extends Process<PublisherState> {
 }
 
 /**
- * A replay writes a branch beside the live line, on the same topics: it seals, computes, publishes. One
- * writer, which dies like everyone else.
+ * A replay writes a branch beside the live line, on the same topics: it scores again what the trunk may
+ * have scored, seals, computes, publishes. One writer, which dies like everyone else.
  */
 export const BRANCH = 'policy~again'
 
@@ -204,11 +204,13 @@ export class Branch extends Process<PublisherState> {
   act(): boolean {
     if (this.#unread !== null || this.#steps > 12) return false
     this.#steps += 1
-    const { now } = this.world
+    const { now, random } = this.world
     const line = weightLine(this.state.weights, BRANCH)
     const trunk = weightLine(this.state.weights, POLICY)
     if (!trunk.started) return false
     if (!line.started) return this.#write({ type: 'LineStarted', prev: '', policy: BRANCH, mode: 'replay', base: trunk.started.base, parent: { policy: POLICY, version: 0, adapter: null, state: null }, settings: {}, at: now })
+    const unscored = [...this.state.turns.turns.values()].find((turn) => turn.next !== null && !this.state.scores.turns.has(turn.turn))
+    if (unscored && random.chance(0.5)) return this.#write({ type: 'TurnScored', turn: unscored.turn, session: unscored.session, policy: BRANCH, version: unscored.version, subject: unscored.subject, reward: 1, judge: 'replay', hint: null, hintJudge: null, verdicts: [], cause: unscored.turn, rank: null, at: now })
     return this.#batch(line.head)
   }
 
