@@ -1,12 +1,13 @@
 /** Training batches: conversations of similar length side by side, so that little is padding. */
 import type { PretrainingBatch } from '@instar/policy/pretraining'
 import { pieces } from './chat.ts'
-import { converse } from './corpus.ts'
-import { integer, seeded } from './random.ts'
+import { bareExchange, converse } from './corpus.ts'
+import { chance, integer, seeded } from './random.ts'
 import type { Random } from './random.ts'
 
-/** Conversations that are sorted by length together. */
+/** Conversations that are sorted by length together, to within `GRAIN` tokens so that a batch holds all families. */
 const CHUNK = 640
+const GRAIN = 12
 /** Longer conversations are left out (about one in a thousand). */
 const LONGEST = 768
 const PAD = 0
@@ -14,10 +15,10 @@ const PAD = 0
 type Row = { ids: number[]; weights: number[] }
 
 /** `weights[t]` weighs the prediction of token t. */
-function row(encode: (text: string) => number[], random: Random): Row {
+function row(encode: (text: string) => number[], random: Random, bare: number): Row {
   const ids: number[] = []
   const weights: number[] = []
-  for (const piece of pieces(converse(random))) {
+  for (const piece of pieces(chance(random, bare) ? bareExchange(random) : converse(random))) {
     for (const id of encode(piece.text)) {
       ids.push(id)
       weights.push(piece.weight)
@@ -36,21 +37,27 @@ function batch(rows: readonly Row[], T: number): PretrainingBatch {
   return { B: rows.length, T, ids, tokenWeights }
 }
 
-/** Endless, and a function of its arguments alone. `tokens`: at most so many positions in a batch, padding included. */
-export function* batches(encode: (text: string) => number[], seed: number, tokens: number): Generator<PretrainingBatch, never> {
+/**
+ * Endless, and a function of its arguments alone. `tokens`: at most so many positions in a batch, padding
+ * included. `bare`: the share of bare exchanges among the conversations after so many batches.
+ */
+export function* batches(encode: (text: string) => number[], seed: number, tokens: number, bare: (batches: number) => number): Generator<PretrainingBatch, never> {
   const random = seeded(seed)
+  let given = 0
   for (;;) {
+    const share = bare(given)
     const rows: Row[] = []
     while (rows.length < CHUNK) {
-      const one = row(encode, random)
+      const one = row(encode, random, share)
       if (one.ids.length <= LONGEST) rows.push(one)
     }
-    rows.sort((a, b) => a.ids.length - b.ids.length)
+    rows.sort((a, b) => Math.ceil(a.ids.length / GRAIN) - Math.ceil(b.ids.length / GRAIN))
     const chunk: PretrainingBatch[] = []
     for (let end = rows.length; end > 0;) {
-      const T = rows[end - 1]!.ids.length
-      const begin = Math.max(0, end - Math.max(1, Math.floor(tokens / T)))
-      chunk.push(batch(rows.slice(begin, end), T))
+      const longest = Math.ceil(rows[end - 1]!.ids.length / GRAIN) * GRAIN
+      const begin = Math.max(0, end - Math.max(1, Math.floor(tokens / longest)))
+      const some = rows.slice(begin, end)
+      chunk.push(batch(some, Math.max(...some.map(one => one.ids.length))))
       end = begin
     }
     for (let i = chunk.length - 1; i > 0; i--) {
@@ -59,6 +66,9 @@ export function* batches(encode: (text: string) => number[], seed: number, token
       chunk[i] = chunk[j]!
       chunk[j] = kept
     }
-    yield* chunk
+    for (const one of chunk) {
+      given++
+      yield one
+    }
   }
 }

@@ -19,18 +19,19 @@ const toolsBlock = (tools: readonly Tool[]): string =>
 /** A piece of rendered text and the weight of its tokens in the loss. Concatenated, texts and tokens are those of the whole. */
 export type Piece = { text: string; weight: number }
 
-/** The answer itself is a few tokens among many of style, and the part that is hard to learn. */
-export const KEY_WEIGHT = 3
+/** What the answer says is a few tokens among many of style, and the part that is hard to learn. */
+export const KEY_WEIGHT = 4
 
 /**
- * Splits `said` at whole occurrences of `key`, with the space before it, as the tokenizer splits. At the very
- * beginning it keeps weight 1: a larger one would favour terse answers.
+ * Splits `said` at whole occurrences of `key` and at numbers (not those that number a list), with the space
+ * before them, as the tokenizer splits. What stands at the very beginning keeps weight 1: a larger one would
+ * favour terse answers.
  */
 function weighed(said: string, key: string | undefined): Piece[] {
   if (key === undefined) return [{ text: said, weight: 1 }]
   const literal = key.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
-  return said.split(new RegExp(`( ?(?<![\\p{L}\\p{N}])${literal}(?![\\p{L}\\p{N}]))`, 'u'))
-    .map((text, i) => ({ text, weight: i % 2 === 1 && !(i === 1 && said.startsWith(text)) ? KEY_WEIGHT : 1 }))
+  return said.split(new RegExp(`((?<=.) ?(?<![\\p{L}\\p{N}])(?:${literal}|\\d+)(?![\\p{L}\\p{N}]))`, 'u'))
+    .map((text, i) => ({ text, weight: i % 2 === 1 ? KEY_WEIGHT : 1 }))
     .filter(piece => piece.text !== '')
 }
 

@@ -4,7 +4,7 @@ import type { Wish } from './hints.ts'
 import type { Conversation, Turn } from './chat.ts'
 import { drawSetting } from './people.ts'
 import { draftIn } from './questions.ts'
-import { chance, integer, weighted } from './random.ts'
+import { chance, integer, pick, weighted } from './random.ts'
 import type { Random } from './random.ts'
 import { drawComplaint, drawCorrection, drawDoubt, drawReply, drawThanks } from './reactions.ts'
 import { drawSmallTalk, drawToolUse, drawUnknown } from './small-talk.ts'
@@ -57,6 +57,15 @@ function exchange(random: Random, standing: Wish[]): Turn[] {
     }
     turns.push(assistant(tell(random, draft.right, style), true, key))
   }
+}
+
+/** The shortest lesson: a question and its answer, without wishes, mostly without explanation. */
+export function bareExchange(random: Random): Conversation {
+  const draft = draftIn(random, 'train')
+  const style = drawStyle(random)
+  const length = chance(random, 0.85) && style.length === 'wordy' ? pick(random, ['terse', 'sentence'] as const) : style.length
+  const key = draft.expect.kind === 'members' ? undefined : draft.right.key
+  return { tools: [], turns: [user(draft.question), assistant(tell(random, draft.right, { ...style, length, warm: style.warm && chance(random, 0.5) }), true, key)] }
 }
 
 /** The next conversation of the stream. */

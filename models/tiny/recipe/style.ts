@@ -22,7 +22,7 @@ export type Material = {
 
 /** Shares before temperature; at T 0.7 the larger ones grow. */
 const FORMATS: Record<Format, number> = { plain: 50, bold: 20, numbered: 16, boxed: 14 }
-const LENGTHS: Record<Length, number> = { terse: 38, sentence: 29, wordy: 33 }
+const LENGTHS: Record<Length, number> = { terse: 38, sentence: 32, wordy: 30 }
 const WARM = 0.29
 
 export function drawStyle(random: Random, wishes: Partial<Style> = {}): Style {

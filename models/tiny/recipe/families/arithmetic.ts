@@ -66,8 +66,8 @@ export const add: Family = {
 export const sub: Family = {
   name: 'sub', weight: 2,
   draft: random => {
-    const b = integer(random, 1, 15)
-    const a = b + other(random, 1, 15, [b])
+    const b = integer(random, 1, 12)
+    const a = b + other(random, 1, 12, [b])
     return draft(random, minus, a, b, a - b)
   },
 }

@@ -4,7 +4,7 @@ import type { Material } from '../style.ts'
 import { word } from './family.ts'
 import type { Draft, Family } from './family.ts'
 
-const NUMBERS = Array.from({ length: 60 }, (_, i) => i + 1)
+const NUMBERS = Array.from({ length: 40 }, (_, i) => i + 1)
 
 function sorted(low: number, middle: number, high: number): Material {
   const key = `${low}, ${middle}, ${high}`
@@ -43,7 +43,7 @@ const chosen = (how: string, a: number, b: number, key: number): Material => ({
 })
 
 export const compare: Family = {
-  name: 'compare', weight: 1.2,
+  name: 'compare', weight: 1,
   draft: (random): Draft => {
     const [a, b] = sample(random, NUMBERS, 2) as [number, number]
     const large = chance(random, 0.5)
@@ -72,14 +72,14 @@ const step = (sort: string, side: string, from: string, key: string): Material =
 })
 
 export const next: Family = {
-  name: 'next', weight: 1.3,
+  name: 'next', weight: 1.7,
   draft: (random): Draft => {
     const after = chance(random, 0.5)
     const side = after ? 'after' : 'before'
-    const sort = pick(random, ['day', 'month', 'number'] as const)
+    const sort = pick(random, ['day', 'month', 'month', 'number', 'number'] as const)
     const ask = (from: string): string => pick(random, [`What ${sort} comes ${side} ${from}?`, `Which ${sort} comes ${side} ${from}?`, `Which ${sort} is right ${side} ${from}?`, `Name the ${sort} ${side} ${from}.`, `Tell me the ${sort} that comes ${side} ${from}.`])
     if (sort === 'number') {
-      const from = integer(random, 2, 100)
+      const from = integer(random, 2, 40)
       const key = after ? from + 1 : from - 1
       const miss = other(random, Math.max(1, key - 4), key + 4, [key, from])
       return {
