@@ -12,7 +12,8 @@ import type { EventLog, LogRecord } from '@instar/log/port'
 import type { Connection } from './postgres/start.ts'
 import { initialProjection, project, PROJECTED } from './project.ts'
 import { noRows, type Rows } from './rows.ts'
-import { openSink, partitionKey, type Advance, type Mark, type Partition, type Sink } from './sink.ts'
+import { createLink, Restart, Stopped, type Link } from './link.ts'
+import { partitionKey, type Advance, type Mark, type Partition } from './sink.ts'
 
 export type ProjectionsOptions = {
   log: EventLog
@@ -34,15 +35,6 @@ export type Projections = {
   /** Rejects when the log cannot be followed: a gap in a chain, a record of a newer build. Resolves after `stop`. */
   readonly done: Promise<void>
 }
-
-/** The database is behind what this pass has folded, or went another way: fold again from the start. */
-class Restart extends Error {}
-class Stopped extends Error {}
-
-/** drizzle wraps what PostgreSQL said. */
-const rootOf = (error: unknown): Error => ((error as Error).cause instanceof Error ? rootOf((error as Error).cause) : error as Error)
-
-const LONGEST_WAIT = 30_000
 
 export const startProjections = (options: ProjectionsOptions): Projections => {
   const { log, connection, batch = 500, linger = 20, group = 'projections' } = options
@@ -100,43 +92,6 @@ const aborted = (signal: AbortSignal): Promise<'stop'> => new Promise((resolve) 
   signal.addEventListener('abort', () => resolve('stop'), { once: true })
 })
 
-type Link = {
-  /** Does the work on a connection, again on a new one for as long as connecting or working fails. */
-  use<T>(work: (sink: Sink) => Promise<T>): Promise<T>
-  close(): Promise<void>
-}
-
-const createLink = (connection: Connection, signal: AbortSignal, say: (line: string) => void): Link => {
-  let sink: Sink | undefined
-  let silent = false
-  const drop = async (): Promise<void> => {
-    const dropped = sink
-    sink = undefined
-    await dropped?.close().catch(() => undefined)
-  }
-  return {
-    async use(work) {
-      for (let wait = 50; ; wait = Math.min(2 * wait, LONGEST_WAIT)) {
-        if (signal.aborted) throw new Stopped('the projection has ended')
-        try {
-          sink ??= await openSink(connection)
-          const result = await work(sink)
-          if (silent) say('projections: PostgreSQL takes writes again')
-          silent = false
-          return result
-        } catch (error) {
-          if (error instanceof Restart || error instanceof Stopped) throw error
-          if (!silent) say(`projections: cannot write to PostgreSQL, trying again until it works: ${rootOf(error).message}`)
-          silent = true
-          await drop()
-          await pause(wait, undefined, { signal }).catch(() => undefined)
-        }
-      }
-    },
-    close: drop,
-  }
-}
-
 type Pass = {
   caughtUp(): Promise<void>
   flush(): Promise<void>
@@ -158,6 +113,12 @@ const startPass = async ({ log, link, marks, batch, linger, group }: PassParts):
   const ended = Promise.withResolvers<'restart'>()
   ended.promise.catch(() => undefined)
 
+  /** A database that is further has nothing to fear; one that is behind needs rows that are folded already. */
+  const adopt = (now: ReadonlyMap<string, Mark>, known: Map<string, Mark>): void => {
+    for (const [key, { next }] of known) if ((now.get(key)?.next ?? 0) < next) throw new Restart()
+    for (const [key, mark] of now) known.set(key, mark)
+  }
+
   const markOf = (at: Partition): Mark => marks.get(partitionKey(at)) ?? { next: 0, last: '' }
 
   const writeOut = async (out: Rows, to: readonly (Partition & Mark)[]): Promise<void> => {
@@ -167,14 +128,31 @@ const startPass = async ({ log, link, marks, batch, linger, group }: PassParts):
       const written = await link.use(async (sink) => {
         if (await sink.write(out, advances)) return true
         // Lost to another projection, or written by a try whose answer never came, or the database is another one.
-        const now = await sink.marks(log)
-        if (advances.some((advance) => (now.get(partitionKey(advance))?.next ?? 0) < advance.from.next)) throw new Restart()
-        for (const [key, mark] of now) marks.set(key, mark)
+        adopt(await sink.marks(log), marks)
         return false
       })
       if (written) for (const advance of advances) marks.set(partitionKey(advance), advance.to)
       if (written) return
     }
+  }
+
+  const queue = (work: () => Promise<void>): Promise<void> => {
+    writing = writing.then(work)
+    writing.catch((error: unknown) => {
+      if (error instanceof Restart) ended.resolve('restart')
+      else ended.reject(error)
+    })
+    return writing
+  }
+
+  let checking = false
+  link.onBroken = () => {
+    if (checking) return
+    checking = true
+    void queue(() => {
+      checking = false
+      return link.use(async (sink) => adopt(await sink.marks(log), marks))
+    }).catch(() => undefined)
   }
 
   /** One transaction at a time; what is read meanwhile waits for the next one. */
@@ -186,12 +164,7 @@ const startPass = async ({ log, link, marks, batch, linger, group }: PassParts):
     rows = noRows()
     reached = new Map()
     pending = 0
-    writing = writing.then(() => writeOut(out, to))
-    writing.catch((error: unknown) => {
-      if (error instanceof Restart) ended.resolve('restart')
-      else ended.reject(error)
-    })
-    return writing
+    return queue(() => writeOut(out, to))
   }
 
   const take = (at: { topic: LogRecord['topic']; partition: number; offset: number; id: string }, add: (rows: Rows) => void): Promise<void> | undefined => {

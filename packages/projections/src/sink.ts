@@ -26,6 +26,8 @@ export type Sink = {
   marks(log: EventLog): Promise<Map<string, Mark>>
   /** False, with nothing written, when a mark is no longer what `from` says. */
   write(rows: Rows, advances: readonly Advance[]): Promise<boolean>
+  /** Resolves when the connection has ended, for whatever reason. */
+  readonly ended: Promise<void>
   close(): Promise<void>
 }
 
@@ -47,8 +49,10 @@ where o.topic = r.topic and o.partition = r.partition and o.next_offset = r.from
 
 export const openSink = async (connection: Connection): Promise<Sink> => {
   const client = new Client({ ...connection, application_name: 'instar projections', connectionTimeoutMillis: 10_000 })
-  // A connection that breaks between two queries makes the next query fail; that is where it is dealt with.
-  client.on('error', () => undefined)
+  const ended = new Promise<void>((resolve) => {
+    client.once('end', resolve)
+    client.on('error', () => resolve())
+  })
   await client.connect()
   try {
     await migrate(client)
@@ -69,6 +73,7 @@ export const openSink = async (connection: Connection): Promise<Sink> => {
     }
   }
   return {
+    ended,
     marks: (log) => inTransaction(() => currentMarks(client, log)),
     async write(rows, advances) {
       let swapped = true

@@ -51,6 +51,8 @@ const SETTINGS: Record<string, string> = {
   timezone: 'UTC',
   log_timezone: 'UTC',
   logging_collector: 'off',
+  // After a crash one sync of the file system instead of one of each of a thousand files.
+  ...(process.platform === 'linux' ? { recovery_init_sync_method: 'syncfs' } : {}),
   log_checkpoints: 'off',
   log_min_error_statement: 'panic',
 }

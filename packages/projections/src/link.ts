@@ -1,0 +1,62 @@
+/** A connection to PostgreSQL that is made again for as long as it breaks, and says so once. */
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Connection } from './postgres/start.ts'
+import { openSink, type Sink } from './sink.ts'
+
+/** The database is behind what this pass has folded, or went another way: fold again from the start. */
+export class Restart extends Error {}
+export class Stopped extends Error {}
+
+/** drizzle wraps what PostgreSQL said. */
+const rootOf = (error: unknown): Error => ((error as Error).cause instanceof Error ? rootOf((error as Error).cause) : error as Error)
+
+const LONGEST_WAIT = 2_000
+
+export type Link = {
+  /** Called when a connection has broken: what was written last may be gone with the server. */
+  onBroken: () => void
+  /** Does the work on a connection, again on a new one for as long as connecting or working fails. */
+  use<T>(work: (sink: Sink) => Promise<T>): Promise<T>
+  close(): Promise<void>
+}
+
+export const createLink = (connection: Connection, signal: AbortSignal, say: (line: string) => void): Link => {
+  let sink: Sink | undefined
+  let silent = false
+  const drop = async (): Promise<void> => {
+    const dropped = sink
+    sink = undefined
+    await dropped?.close().catch(() => undefined)
+  }
+  const open = async (): Promise<Sink> => {
+    const opened = await openSink(connection)
+    void opened.ended.then(() => {
+      if (sink === opened) sink = undefined
+      if (!signal.aborted) link.onBroken()
+    })
+    return opened
+  }
+  const link: Link = {
+    onBroken: () => undefined,
+    async use(work) {
+      for (let wait = 50; ; wait = Math.min(2 * wait, LONGEST_WAIT)) {
+        if (signal.aborted) throw new Stopped('the projection has ended')
+        try {
+          sink ??= await open()
+          const result = await work(sink)
+          if (silent) say('projections: PostgreSQL takes writes again')
+          silent = false
+          return result
+        } catch (error) {
+          if (error instanceof Restart || error instanceof Stopped) throw error
+          if (!silent) say(`projections: cannot write to PostgreSQL, trying again until it works: ${rootOf(error).message}`)
+          silent = true
+          await drop()
+          await pause(wait, undefined, { signal }).catch(() => undefined)
+        }
+      }
+    },
+    close: drop,
+  }
+  return link
+}
