@@ -177,6 +177,7 @@ test('the other gateway waits until its tail has the answer that a request conti
     held.open()
     assert.equal((await second).session, first.session)
   } finally {
+    held.open()
     await Promise.all([a.stop(), b.stop()])
   }
 })

@@ -44,6 +44,12 @@ const LAST_BYTES_MS = 500
 /** Turns whose records stay in memory: those of the sessions that are being talked in. */
 const REMEMBERED_RECORDS = 1024
 
+const within = async (done: Promise<void>, ms: number): Promise<void> => {
+  const stop = new AbortController()
+  await Promise.race([done, delay(ms, undefined, { signal: stop.signal }).catch(() => undefined)])
+  stop.abort()
+}
+
 /** What stands between the tags of a call, as the checkpoint's parser reads it. */
 const parseCalls = (block: string) => {
   const { toolCalls } = parseAnswer(`<tool_call>${block}</tool_call>`)
@@ -115,13 +121,14 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     return `http://${address.includes(':') ? `[${address}]` : address}:${port}`
   }
 
-  /** Running answers may end by themselves for a while, then they are cut and recorded as such. */
+  /**
+   * Running answers may end by themselves for a while, then they are cut and recorded as such; a log that does
+   * not take even that is not waited for.
+   */
   const drain = async (): Promise<void> => {
-    const grace = new AbortController()
-    await Promise.race([running.idle(), delay(config.stopGraceMs, undefined, { signal: grace.signal }).catch(() => undefined)])
-    grace.abort()
+    await within(running.idle(), config.stopGraceMs)
     running.cut(new Cut('shutdown'))
-    await running.idle()
+    await within(running.idle(), config.appendPatienceMs + LAST_BYTES_MS)
   }
 
   return {
