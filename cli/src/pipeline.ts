@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { schemaTexts, weightLine } from '@instar/events'
+import { ERRORS, InstarError, schemaTexts, weightLine } from '@instar/events'
 import { createGateway, gatewayConfig, type Gateway, type GatewaySettings } from '@instar/gateway'
 import { openEmbeddedLog, type EmbeddedLog } from '@instar/log'
 import { openModel, startLearning, startServing, type LearningEngine, type Model, type ServingEngine } from '@instar/policy'
@@ -22,6 +22,8 @@ export type PipelineConfig = {
   engine: 'auto' | 'onnx' | 'wasm'
   /** A database of one's own; null: the embedded one. False: none (the demo). */
   database: string | null | false
+  /** INSTAR_PG_BIN: the folder of `postgres` and `initdb`, instead of the npm package's. */
+  postgresPrograms?: string | null
   gateway: GatewaySettings
   scorer: Parameters<typeof scorerConfig.parse>[0]
   trainer: Parameters<typeof trainerConfig.parse>[0]
@@ -55,7 +57,9 @@ const SETTLE_POLL_MS = 15
 export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks): Promise<Running> => {
   const started: (() => Promise<unknown>)[] = []
   const stop = async (): Promise<void> => {
-    for (const end of started.splice(0).reverse()) await end()
+    const faults: unknown[] = []
+    for (const end of started.splice(0).reverse()) await end().catch((fault: unknown) => faults.push(fault))
+    if (faults.length > 0) throw faults[0]
   }
   const keep = <T>(part: T, end: (part: T) => Promise<unknown>): T => {
     started.push(() => end(part))
@@ -63,14 +67,15 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
   }
   try {
     const log = keep(await openEmbeddedLog({ folder: join(config.data, 'log'), schemas: schemaTexts() }), (l) => l.close())
-    const [model, serving, learner, postgres] = await Promise.all([
+    const [model, serving, learner, postgres] = await allOrNone([
       openModel(config.model),
       startServing({ model: config.model, engine: config.engine }).then((engine) => keep<ServingEngine>(engine, (e) => e.close())),
       startLearning({ model: config.model, engine: config.engine }).then((engine) => keep<LearningEngine>(engine, (e) => e.close())),
-      config.database !== false ? startPostgres({ folder: join(config.data, 'postgres'), say: hooks.say, ...(config.database === null ? {} : { url: config.database }) }).then((p) => keep<Postgres>(p, (it) => it.stop())) : Promise.resolve(null),
+      config.database === false ? Promise.resolve(null) : database(config, hooks).then((p) => (p ? keep<Postgres>(p, (it) => it.stop()) : null)),
     ])
     const projections = postgres ? keep<Projections>(startProjections({ log, connection: postgres.owner, say: hooks.say }), (p) => p.stop()) : null
-    projections?.done.catch((error: unknown) => hooks.onFatal(error as Error))
+    // The read model is a cache of the log: whatever happens to it, the agent is served.
+    projections?.done.catch((error: unknown) => hooks.say(`PostgreSQL is no longer filled: ${(error as Error).message}`))
     const trainer = keep<Trainer>(createTrainer({ log, learner, model, now, onFatal: hooks.onFatal, ...(hooks.onTraining ? { onProgress: hooks.onTraining } : {}) }, trainerConfig.parse(config.trainer)), (t) => t.stop())
     const publisher = keep<Publisher>(createPublisher({ log, learner, model, probes: probesOf(config.model), now, onFatal: hooks.onFatal, ...(hooks.onVerdict ? { onProgress: hooks.onVerdict } : {}) }, publisherConfig.parse(config.publisher)), (p) => p.stop())
     const scorer = keep<Scorer>(createScorer({ log, now, onFatal: hooks.onFatal }, scorerConfig.parse(config.scorer)), (s) => s.stop())
@@ -92,6 +97,28 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
     await stop()
     throw error
   }
+}
+
+/** Null, and said, where PostgreSQL cannot be had: everything but SQL works without it. */
+const database = async (config: PipelineConfig, hooks: PipelineHooks): Promise<Postgres | null> => {
+  try {
+    return await startPostgres({
+      folder: join(config.data, 'postgres'), say: hooks.say,
+      ...(typeof config.database === 'string' ? { url: config.database } : {}), ...(config.postgresPrograms ? { bin: config.postgresPrograms } : {}),
+    })
+  } catch (error) {
+    if (!(error instanceof InstarError)) throw error
+    hooks.say(`No PostgreSQL, so no SQL: ${error.message} ${ERRORS[error.code].todo}`)
+    return null
+  }
+}
+
+/** Waits for all, so that what did start is known and can be stopped when another did not. */
+const allOrNone = async <T extends readonly unknown[]>(starting: { readonly [K in keyof T]: Promise<T[K]> }): Promise<T> => {
+  const outcomes = await Promise.allSettled(starting)
+  const fault = outcomes.find((outcome) => outcome.status === 'rejected')
+  if (fault) throw fault.reason
+  return outcomes.map((outcome) => (outcome as PromiseFulfilledResult<unknown>).value) as unknown as T
 }
 
 /** The questions with checkable answers that ship beside a model, if any. */

@@ -125,7 +125,7 @@ const answers = (world: World, truth: Reader, says: Says): void => {
       says(truth.turns.turns.get(turn)?.follows === before?.turn, `${turn} continues ${before?.turn}, the join says ${truth.turns.turns.get(turn)?.follows}`)
       says(before?.next !== null || before.closed, `${before?.turn} was continued and has no next state`)
     }
-    for (const id of client.feedback) says(truth.turns.feedback.has(id), `feedback ${id} was acknowledged and is not there`)
+    for (const id of client.feedback) says([...truth.turns.sessions.values()].some((session) => session.feedback.has(id)), `feedback ${id} was acknowledged and is not there`)
   }
   for (const turn of truth.turns.turns.values()) says(!turn.closed || listed.has(turn.turn), `${turn.turn} is closed, and no closing names it`)
   const line = weightLine(truth.weights, POLICY)

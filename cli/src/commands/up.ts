@@ -68,7 +68,7 @@ PostgreSQL, and goes on where it stopped the last time. SIGINT or SIGTERM stops 
     checkBind(config.host, 0, config.open)
     const fault = Promise.withResolvers<Error>()
     const running = await startPipeline({
-      data: config.data, model: config.model, engine, database: config.database,
+      data: config.data, model: config.model, engine, database: config.database, postgresPrograms: config.postgresPrograms,
       gateway: { host: config.host, port: config.port, open: config.open },
       scorer: config.judge === null ? {} : { llm: config.judge },
       trainer: {}, publisher: {},

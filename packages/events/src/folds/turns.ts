@@ -46,18 +46,19 @@ export type SessionState = {
   byLoose: Map<string, TurnState[]>
   /** digest → groups that asked it. */
   digests: Map<string, Set<string>>
+  /** Ids of feedback that counted. */
+  feedback: Set<string>
   lastAt: number
 }
 
 export type TurnsState = {
   sessions: Map<string, SessionState>
   turns: Map<string, TurnState>
-  feedback: Set<string>
   /** Turns without a next state that are not closed: what a timer looks at. */
   open: Set<string>
 }
 
-export const initialTurns = (): TurnsState => ({ sessions: new Map(), turns: new Map(), feedback: new Set(), open: new Set() })
+export const initialTurns = (): TurnsState => ({ sessions: new Map(), turns: new Map(), open: new Set() })
 
 export const foldTurns = (state: TurnsState, logged: Logged<TurnsEvent>): Outcome => {
   const { event } = logged
@@ -114,11 +115,11 @@ const foldTurn = (state: TurnsState, logged: Logged<TurnCaptured | TurnAborted>)
 }
 
 const foldFeedback = (state: TurnsState, record: string, event: FeedbackGiven): Outcome => {
-  if (state.feedback.has(event.id)) return ignored('repeat')
   const session = state.sessions.get(event.session)
+  if (session?.feedback.has(event.id)) return ignored('repeat')
   const turn = event.turn === null ? session?.turns.at(-1) : state.turns.get(event.turn)
-  if (!turn || turn.session !== event.session) return ignored('unknown_turn')
-  state.feedback.add(event.id)
+  if (!session || !turn || turn.session !== event.session) return ignored('unknown_turn')
+  session.feedback.add(event.id)
   turn.feedback.push({ id: event.id, record, value: event.value, at: event.at })
   return COUNTED
 }
@@ -136,7 +137,7 @@ export const findAnswer = (session: SessionState, key: AnswerKey): TurnState | u
 const sessionOf = (state: TurnsState, id: string): SessionState => {
   let session = state.sessions.get(id)
   if (!session) {
-    session = { session: id, turns: [], byStrict: new Map(), byLoose: new Map(), digests: new Map(), lastAt: 0 }
+    session = { session: id, turns: [], byStrict: new Map(), byLoose: new Map(), digests: new Map(), feedback: new Set(), lastAt: 0 }
     state.sessions.set(id, session)
   }
   return session

@@ -124,7 +124,6 @@ const forget = (index: SessionIndex, session: string): void => {
   for (const turn of index.fold.sessions.get(session)?.turns ?? []) {
     index.fold.turns.delete(turn.turn)
     index.fold.open.delete(turn.turn)
-    for (const { id } of turn.feedback) index.fold.feedback.delete(id)
     index.extras.delete(turn.turn)
     forgetAnswer(index.byStrict, turn.answer.strict, turn.turn)
     forgetAnswer(index.byLoose, turn.answer.loose, turn.turn)
