@@ -1,7 +1,7 @@
 /**
  * `npm test [-- part of a path ...]`: the checks, then every *.test.ts by Node's test runner, two files at a
  * time. Prints a line for each file, failures in full, and Node's closing lines. With arguments: only the
- * files whose path holds one of them, test by test, without the checks. A file that runs for more than five
+ * files whose path holds one of them, test by test, without the checks. A file that runs for more than three
  * minutes fails (watchdog.ts). Not in here: test/model, which fetches a model, and bench.
  */
 import { spawnSync } from 'node:child_process'

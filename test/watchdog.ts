@@ -1,5 +1,5 @@
 /** Loaded into each test file's process: one that does not end (a handle left open, an event that never comes) fails. */
-const LIMIT_MS = 300_000
+const LIMIT_MS = 180_000
 
 setTimeout(() => {
   process.stderr.write(`still running after ${LIMIT_MS / 1000} s; open: ${process.getActiveResourcesInfo().join(', ')}\n`)
