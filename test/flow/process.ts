@@ -1,0 +1,165 @@
+/**
+ * `instar` as a user has it: real processes, each in a process group of its own, none of which outlives the test
+ * file, however that ends. `process.execPath` runs the program directly, so that a signal reaches the pipeline.
+ */
+import { deepEqual, ok } from 'node:assert/strict'
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { after } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
+import OpenAI from 'openai'
+import { ROOT } from '../tree.ts'
+
+const MAIN = join(ROOT, 'cli/src/main.ts')
+const START_MS = 120_000
+const STOP_MS = 60_000
+
+/** What `up --json` prints when it is up. */
+export type Ready = { url: string; data: string; psql: string; engine: string; learning: string; model: string; version: number; frozen: boolean }
+
+export type Up = {
+  pid: number
+  ready: Ready
+  client: OpenAI
+  said(): string
+  /** kill -9 of the pipeline's process. Resolves when it is gone. */
+  kill(): Promise<void>
+  /** SIGTERM; the exit code. */
+  stop(): Promise<number | null>
+}
+
+export type Said = { code: number | null; out: string; err: string; json: unknown }
+
+const groups = new Set<number>()
+
+const killGroup = (pid: number): void => {
+  groups.delete(pid)
+  try {
+    process.kill(-pid, 'SIGKILL')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+  }
+}
+process.on('exit', () => {
+  for (const pid of groups) killGroup(pid)
+})
+
+export const dataFolder = (): string => {
+  const folder = mkdtempSync(join(tmpdir(), 'instar-flow-'))
+  after(async () => {
+    for (const pid of groups) killGroup(pid)
+    await nothingLeft(folder)
+    rmSync(folder, { recursive: true, force: true })
+  })
+  return join(folder, 'data')
+}
+
+/** Of the environment nothing that would configure the pipeline, or make a child a test. */
+const environment = (): NodeJS.ProcessEnv =>
+  Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^(INSTAR_|DATABASE_URL$|NODE_TEST_CONTEXT$|NODE_OPTIONS$)/.test(name)))
+
+type Child = { child: ChildProcess; pid: number; ended: Promise<number | null>; out: () => string; err: () => string; firstLine: Promise<string> }
+
+const launch = (args: readonly string[], env: NodeJS.ProcessEnv): Child => {
+  const child = spawn(process.execPath, [MAIN, ...args], { cwd: tmpdir(), env: { ...environment(), ...env }, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
+  const pid = child.pid!
+  groups.add(pid)
+  let out = ''
+  let err = ''
+  child.stdout!.setEncoding('utf8').on('data', (text: string) => { out += text })
+  child.stderr!.setEncoding('utf8').on('data', (text: string) => { err += text })
+  const ended = once(child, 'close').then(([code]) => {
+    groups.delete(pid)
+    return code as number | null
+  })
+  const firstLine = once(createInterface({ input: child.stdout! }), 'line').then(([line]) => line as string)
+  firstLine.catch(() => undefined)
+  return { child, pid, ended, out: () => out, err: () => err, firstLine }
+}
+
+const within = async <T>(ms: number, what: string, work: Promise<T>): Promise<T> => {
+  const over = new AbortController()
+  const late = pause(ms, undefined, { signal: over.signal }).then(() => { throw new Error(`${what}: not within ${ms / 1000} s`) })
+  late.catch(() => undefined)
+  try {
+    return await Promise.race([work, late])
+  } finally {
+    over.abort()
+  }
+}
+
+/** A start that may be killed before it is up. */
+export const begin = (data: string): Child & { up(): Promise<Up> } => {
+  const started = launch(['up', '--json', '--port', '0'], { INSTAR_DATA: data })
+  const { child, ended } = started
+  return {
+    ...started,
+    async up() {
+      const line = await within(START_MS, 'the start', Promise.race([started.firstLine, ended.then((code) => { throw new Error(`up ended with ${code}: ${started.err()}`) })]))
+      const ready = JSON.parse(line) as Ready
+      return {
+        pid: started.pid, ready, said: started.err,
+        client: new OpenAI({ baseURL: `${ready.url}/v1`, apiKey: 'none', maxRetries: 0 }),
+        async kill() {
+          process.kill(started.pid, 'SIGKILL')
+          await ended
+        },
+        async stop() {
+          child.kill('SIGTERM')
+          return within(STOP_MS, 'the stop', ended)
+        },
+      }
+    },
+  }
+}
+
+export const up = (data: string): Promise<Up> => begin(data).up()
+
+/** Resolves when the gateway serves this version: soon after its record is on the log. */
+export const serves = async ({ ready }: Up, version: number): Promise<void> => {
+  const serving = async (): Promise<number | null> => ((await (await fetch(`${ready.url}/health/ready`)).json()) as { version: number | null }).version
+  for (const until = Date.now() + STOP_MS; await serving() !== version; await pause(20)) {
+    if (Date.now() > until) throw new Error(`version ${version} is not served, but ${await serving()}`)
+  }
+}
+
+/** A command on a data folder and, where one runs, on its pipeline. `json`: the last line, with `--json`. */
+export const instar = async (where: { data: string; url?: string }, ...args: string[]): Promise<Said> => {
+  const { ended, out, err } = launch(args, { INSTAR_DATA: where.data, INSTAR_PORT: where.url === undefined ? '9' : new URL(where.url).port })
+  const code = await within(START_MS, `instar ${args.join(' ')}`, ended)
+  const last = out().trimEnd().split('\n').at(-1) ?? ''
+  return { code, out: out(), err: err(), json: args.includes('--json') ? JSON.parse(last) : undefined }
+}
+
+/** As `instar`, for what must succeed. */
+export const done = async <T>(where: { data: string; url?: string }, ...args: string[]): Promise<T> => {
+  const said = await instar(where, ...args, '--json')
+  ok(said.code === 0, `instar ${args.join(' ')}: ${said.code}\n${said.out}${said.err}`)
+  return said.json as T
+}
+
+export const sql = <T>(where: { data: string; url?: string }, query: string): Promise<T[]> => done<T[]>(where, 'sql', query)
+
+/** Processes that name the folder in their command lines: the pipeline, its database. Empty where there is no /proc. */
+const processesOf = (folder: string): string[] => {
+  if (process.platform !== 'linux') return []
+  return readdirSync('/proc').filter((name) => /^\d+$/.test(name)).flatMap((pid) => {
+    try {
+      const command = readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ')
+      return command.includes(folder) ? [`${pid} ${command}`] : []
+    } catch (error) {
+      if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return []
+      throw error
+    }
+  })
+}
+
+/** The database leaves by itself, soon after whoever started it. */
+export const nothingLeft = async (folder: string): Promise<void> => {
+  for (const until = Date.now() + 30_000; processesOf(folder).length > 0 && Date.now() < until;) await pause(50)
+  deepEqual(processesOf(folder), [])
+}
