@@ -4,8 +4,8 @@ import type { StepSettings } from './port.ts'
 /** Log-ratios are cut at ± this before they are exponentiated. */
 export const MAX_LOG_RATIO = 20
 
-/** A hint is dropped unless it makes the sampled tokens of its turn less likely by more than this, in nats per token. */
-export const HINT_MARGIN = 0.02
+/** A hint is dropped unless it makes the sampled answer of its turn less likely by more than this, in nats for the whole answer. */
+export const HINT_MARGIN = 0.1
 
 /** One turn of a batch with everything that is known of its tokens before the first gradient. */
 export type TurnTokens = {
@@ -28,11 +28,12 @@ export type TurnWeights = {
   hintDropped: boolean
 }
 
-const mean = (values: ArrayLike<number>): number => {
+const total = (values: ArrayLike<number>): number => {
   let sum = 0
   for (let at = 0; at < values.length; at++) sum += values[at] as number
-  return values.length === 0 ? 0 : sum / values.length
+  return sum
 }
+const mean = (values: ArrayLike<number>): number => (values.length === 0 ? 0 : total(values) / values.length)
 
 /**
  * - Policy: the mean over all response tokens of the batch. Importance min(p_old/q, tisCap) per token; a turn
@@ -40,14 +41,15 @@ const mean = (values: ArrayLike<number>): number => {
  *   denominator.
  * - OPD: the mean over the tokens of turns with a hint, times opdWeight. Whether a hint raises the model's own
  *   compliance cannot be seen in the probabilities of one answer; what can be seen is whether the hint argues
- *   against what was said. Where the base model with the hint finds the tokens of the failed turn as likely as
+ *   against what was said. Where the base model with the hint finds the answer of the failed turn as likely as
  *   without it (within HINT_MARGIN), or likelier, the hint is not understood or is about something else: all
- *   that it would teach is the base model, and it is dropped.
+ *   that it would teach is the base model, and it is dropped. The whole answer counts, not its mean token: what
+ *   a hint is about may be one token in forty.
  * - KL: the mean over all response tokens, times klWeight · min(1, mean|A| / klFullAtAdvantage): a batch without
  *   signal must not be an update of KL alone, to which Adam would give full steps.
  */
 export function tokenWeights(turns: readonly TurnTokens[], settings: StepSettings): TurnWeights[] {
-  const dropped = turns.map(({ hint }) => hint !== null && mean(hint.with) >= mean(hint.without) - HINT_MARGIN)
+  const dropped = turns.map(({ hint }) => hint !== null && total(hint.with) >= total(hint.without) - HINT_MARGIN)
   const tokens = turns.reduce((sum, turn) => sum + turn.old.length, 0)
   const hinted = turns.reduce((sum, turn, at) => sum + (turn.hint && !dropped[at] ? turn.old.length : 0), 0)
   const meanAbs = mean(turns.map((turn) => Math.abs(turn.advantage)))
