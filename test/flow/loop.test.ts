@@ -207,6 +207,8 @@ describe('from a first word to a promoted branch', { timeout: 280_000 }, () => {
     const { line, chain } = seen.branch('again')
     equal(line.started?.mode, 'replay')
     deepEqual(chain.batches.map((batch) => batch.update?.event.adapter), updates.map((batch) => batch.update?.event.adapter))
+    deepEqual(chain.batches.map(({ sealed: { parent } }) => [parent.adapter, parent.state]), updates.map(({ sealed: { parent } }) => [parent.adapter, parent.state]), 'from the same parents, across the rollback')
+    deepEqual(chain.batches.map(({ sealed: { parent } }) => line.versions.get(parent.version)?.adapter), updates.map(({ sealed: { parent } }) => parent.adapter))
     equal(seen.line.head, head)
     const again = await instar(where, 'replay', '--branch', 'again', '--json')
     deepEqual([again.code, (again.json as { error: { code: string } }).error.code], [1, 'branch_exists'])

@@ -1,5 +1,5 @@
 /** People who talk through the official client. What the model answers is its own affair: nothing here depends on it. */
-import OpenAI from 'openai'
+import type OpenAI from 'openai'
 import { setTimeout as pause } from 'node:timers/promises'
 
 export type Messages = OpenAI.ChatCompletionMessageParam[]

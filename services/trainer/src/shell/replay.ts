@@ -32,11 +32,16 @@ export const replay = async (ports: ReplayPorts, policy: string, options: Replay
   return changed ? run.anew(options, from) : run.again(options, from)
 }
 
+/** What the gate said of the batch on main; `version` null: it was rejected. */
+type Recorded = { version: number | null; reason: string; figures: Record<string, number> }
+
 class BranchRun {
   private readonly ports: ReplayPorts
   private readonly state: AuditState
   private readonly key: string
   private readonly started: number
+  /** Main's version → this branch's. */
+  private readonly copies = new Map<number, number>()
   private readonly reader: ReturnType<typeof createTurnReader>
 
   constructor(ports: ReplayPorts, state: AuditState, key: string) {
@@ -58,14 +63,17 @@ class BranchRun {
   async again(options: ReplayOptions, from: number): Promise<ReplayReport> {
     const batches = recordedBatches(this.state, options.from, options.until)
     const results = new Map<string, Parent>()
+    this.copies.set(from, 0)
     let first: ReplayReport['first'] = null
     for (const [i, batch] of batches.entries()) {
       const recorded = batch.update?.event as UpdateComputed
-      const parent = results.get(batch.sealed.parent.adapter ?? '') ?? (await recordedParent(this.ports.log, this.state, this.state.policy, i === 0 ? from : batch.sealed.parent.version))
+      const parent = results.get(batch.sealed.parent.adapter ?? '') ?? (await recordedParent(this.ports.log, this.state, this.state.policy, batch.sealed.parent.version))
       const result = await this.step({ ...batch.sealed }, parent)
       results.set(recorded.adapter, { adapter: result.adapter, state: result.state })
       if (result.adapter.sha256 !== recorded.adapter && !first) first = { batch: batch.sealed.number, recorded: recorded.adapter, found: result.adapter.sha256 }
-      await this.record({ ...batch.sealed }, result, this.verdictOf(batch))
+      const verdict = this.verdictOf(batch)
+      const version = await this.record({ ...batch.sealed, parent: this.copyOf(batch.sealed.parent) }, result, verdict)
+      if (verdict.version !== null && version !== null) this.copies.set(verdict.version, version)
       this.progress(i + 1, batches.length, batch.sealed.number, first === null)
     }
     return this.report(options, first === null, batches.length, first)
@@ -129,11 +137,11 @@ class BranchRun {
     return this.ports.learner.step(items, stepSettings(sealed), parent)
   }
 
-  /** Batch, update and verdict on the branch's own chains. `verdict` null: accepted, no gate was asked. */
-  private async record(sealed: BatchSealed, result: StepResult, verdict: { accepted: boolean; reason: string; figures: Record<string, number> } | null): Promise<void> {
+  /** Batch, update and verdict on the branch's own chains; its version there. `verdict` null: accepted, no gate was asked. */
+  private async record(sealed: BatchSealed, result: StepResult, verdict: Recorded | null): Promise<number | null> {
     const updates = updateLine(this.state.updates, this.key)
     const number = updates.batches.length + 1
-    const batch = await this.append({ ...sealed, policy: this.key, prev: updates.chain.tip, number, parent: this.head() })
+    const batch = await this.append({ ...sealed, policy: this.key, prev: updates.chain.tip, number })
     const at = this.ports.now()
     await putBlob(this.ports.log, result.state, at)
     await putBlob(this.ports.log, result.adapter.weights, at)
@@ -142,17 +150,28 @@ class BranchRun {
       state: result.stateSha256, stateBytes: result.state.length, blobsAt: at, fingerprint: result.fingerprint, figures: { ...result.figures }, startedAt: at, at: this.ports.now(),
     })
     const line = weightLine(this.state.weights, this.key)
-    const common = { prev: line.chain.tip, policy: this.key, update, adapter: result.adapter.sha256, parent: line.head, at: this.ports.now() }
-    if (verdict && !verdict.accepted) await this.append({ type: 'VersionRejected', ...common, reason: verdict.reason, figures: verdict.figures, evidence: [] })
-    else await this.append({ type: 'VersionPublished', ...common, number: nextVersion(line), adapterBytes: result.adapter.weights.length, state: result.stateSha256, blobsAt: at, why: 'update', source: null, figures: verdict?.figures ?? {} })
+    const common = { prev: line.chain.tip, policy: this.key, update, adapter: result.adapter.sha256, parent: sealed.parent.version, at: this.ports.now() }
+    if (verdict && verdict.version === null) {
+      await this.append({ type: 'VersionRejected', ...common, reason: verdict.reason, figures: verdict.figures, evidence: [] })
+      return null
+    }
+    const version = nextVersion(line)
+    await this.append({ type: 'VersionPublished', ...common, number: version, adapterBytes: result.adapter.weights.length, state: result.stateSha256, blobsAt: at, why: 'update', source: null, figures: verdict?.figures ?? {} })
+    return version
   }
 
-  private verdictOf(batch: BatchState): { accepted: boolean; reason: string; figures: Record<string, number> } {
+  /** What main trained from, as this branch has it: a rollback there is a fork here. */
+  private copyOf(parent: BatchSealed['parent']): BatchSealed['parent'] {
+    const copy = weightLine(this.state.weights, this.key).versions.get(this.copies.get(parent.version) ?? -1)
+    return copy ? { version: copy.version, adapter: copy.adapter, state: copy.state } : { ...parent, version: 0 }
+  }
+
+  private verdictOf(batch: BatchState): Recorded {
     const line = weightLine(this.state.weights, this.state.policy)
     const verdict = line.verdicts.get(batch.update?.id ?? '')
-    if (verdict?.accepted) return { accepted: true, reason: '', figures: line.versions.get(verdict.version)?.published?.figures ?? {} }
+    if (verdict?.accepted) return { version: verdict.version, reason: '', figures: line.versions.get(verdict.version)?.published?.figures ?? {} }
     const rejected = line.rejected.find((r) => r.event.update === batch.update?.id)
-    return { accepted: false, reason: rejected?.event.reason ?? 'no_verdict', figures: rejected?.event.figures ?? {} }
+    return { version: null, reason: rejected?.event.reason ?? 'no_verdict', figures: rejected?.event.figures ?? {} }
   }
 
   private progress(done: number, total: number, batch: number, equal: boolean | null): void {
