@@ -28,7 +28,7 @@ export const ask = async <T>(config: Pick<Config, 'host' | 'port'>, path: string
 const faultOf = (said: unknown, status: number, url: string): InstarError => {
   const error = (said as { error?: { code?: unknown; message?: unknown } } | null)?.error
   if (!isCode(error?.code)) return new InstarError('not_running', `What answers at ${url} is no gateway of Instar (HTTP ${status}).`, { url })
-  return new InstarError(error.code, String(error.message ?? ERRORS[error.code].meaning))
+  return new InstarError(error.code, typeof error.message === 'string' ? error.message : ERRORS[error.code].meaning)
 }
 
 /** A command whose reply is one JSON value a line, as they come. */

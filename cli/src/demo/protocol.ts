@@ -2,7 +2,7 @@
  * The evaluation: sessions until the first reply meets the user's rule three times in a row, the share of
  * such replies, and whether the content is still right. All traffic is HTTP through an OpenAI client.
  */
-import OpenAI from 'openai'
+import type OpenAI from 'openai'
 import type { Question } from '../../../models/tiny/recipe/families/family.ts'
 import { isCorrect, questions } from '../../../models/tiny/recipe/questions.ts'
 import { integer, pick, seeded, type Random } from '../../../models/tiny/recipe/random.ts'

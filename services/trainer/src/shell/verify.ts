@@ -23,7 +23,7 @@ export const readAudit = async (log: EventLog, policy: string): Promise<{ state:
           evolveAudit(state, decodeRecord(record))
         } catch (error) {
           if (!(error instanceof InstarError)) throw error
-          return { state, broken: { topic, key: record.key, record: String(error.details.prev ?? error.details.record ?? `${record.partition}@${record.offset}`), type: record.schema, what: error.message } }
+          return { state, broken: { topic, key: record.key, record: [error.details.prev, error.details.record].find((id) => typeof id === 'string') ?? `${record.partition}@${record.offset}`, type: record.schema, what: error.message } }
         }
       }
     }
