@@ -43,7 +43,7 @@ export const initialWeights = (): WeightsState => ({ lines: new Map() })
 export const foldWeights = (state: WeightsState, logged: Logged<WeightsEvent>): Outcome => {
   const { event, id } = logged
   const line = weightLine(state, event.policy)
-  if (event.type === 'LineStarted' ? line.started !== null : line.started === null) {
+  if (event.type === 'LineStarted' ? line.started !== null : line.started === null && (event.prev === '' || line.chain.read.has(event.prev))) {
     line.chain.read.add(id)
     return ignored(event.type === 'LineStarted' ? 'line_exists' : 'no_line')
   }

@@ -31,6 +31,7 @@ export const evaluate = async (ports: EvaluatePorts, config: PublisherConfig, ca
     return { finite: Object.values(figures).every((value) => Number.isFinite(value)) ? 1 : 0, ...figures }
   } finally {
     await ports.learner.unload(adapter.sha256)
+    if (head.adapter !== null) await ports.learner.unload(head.adapter)
   }
 }
 

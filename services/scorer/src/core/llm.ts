@@ -72,10 +72,15 @@ export const majority = (votes: readonly Vote[]): Judgement => {
   return { value: null, note, hint: null, failed: votes.some((vote) => vote.failed === true) }
 }
 
+/** Nonsense full of braces must not hold the thread that serves. */
+const MOST_TRIES = 256
+
 /** The last JSON object in a text, around which a model may have thought aloud. */
 const lastObject = (text: string): Record<string, unknown> | null => {
+  let tries = 0
   for (let end = text.lastIndexOf('}'); end >= 0; end = text.lastIndexOf('}', end - 1)) {
     for (let start = text.lastIndexOf('{', end); start >= 0; start = start === 0 ? -1 : text.lastIndexOf('{', start - 1)) {
+      if (++tries > MOST_TRIES) return null
       try {
         const value: unknown = JSON.parse(text.slice(start, end + 1))
         if (value !== null && typeof value === 'object' && 'verdict' in value) return value as Record<string, unknown>

@@ -16,8 +16,10 @@ export type VerifyReport = { ok: boolean; policy: string; batches: BatchReport[]
 
 export const readAudit = async (log: EventLog, policy: string): Promise<{ state: AuditState; broken: Difference | null }> => {
   const state = initialAudit(policy)
+  // One cut, what names before what is named: a pipeline may be writing meanwhile.
+  const to = await log.ends(['updates', 'weights', 'scores', 'turns'])
   for (const topic of ['turns', 'scores', 'weights', 'updates'] as const) {
-    for await (const records of log.read(topic)) {
+    for await (const records of log.read(topic, { to })) {
       for (const record of records) {
         try {
           evolveAudit(state, decodeRecord(record))
