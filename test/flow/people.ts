@@ -20,6 +20,15 @@ export type Answer = {
 
 export type Asked = { user?: string; session?: string; maxTokens?: number; model?: string; onPiece?: (count: number, turn: string) => void }
 
+const headersOf = ({ headers }: Response): Pick<Answer, 'turn' | 'session' | 'version'> => {
+  const header = (name: string): string => {
+    const value = headers.get(name)
+    if (value === null) throw new Error(`an answer without ${name}`)
+    return value
+  }
+  return { turn: header('x-instar-turn-id'), session: header('x-instar-session-id'), version: Number(header('x-instar-version')) }
+}
+
 /** One streamed answer, to its end. Rejects when the stream breaks off. */
 export const ask = async (client: OpenAI, messages: Messages, { user, session, maxTokens = 24, model = 'policy', onPiece }: Asked = {}): Promise<Answer> => {
   const askedAt = Date.now()
@@ -27,12 +36,7 @@ export const ask = async (client: OpenAI, messages: Messages, { user, session, m
     { model, messages, stream: true, stream_options: { include_usage: true }, max_tokens: maxTokens, ...(user === undefined ? {} : { user }) },
     session === undefined ? {} : { headers: { 'x-session-id': session } },
   ).withResponse()
-  const header = (name: string): string => {
-    const value = response.headers.get(name)
-    if (value === null) throw new Error(`an answer without ${name}`)
-    return value
-  }
-  const answer: Answer = { text: '', turn: header('x-instar-turn-id'), session: header('x-instar-session-id'), version: Number(header('x-instar-version')), finish: null, pieces: 0, usage: null, askedAt, firstAt: 0, endedAt: 0 }
+  const answer: Answer = { text: '', ...headersOf(response), finish: null, pieces: 0, usage: null, askedAt, firstAt: 0, endedAt: 0 }
   for await (const chunk of data) {
     const [choice] = chunk.choices
     if (choice?.delta.content) {
@@ -49,7 +53,20 @@ export const ask = async (client: OpenAI, messages: Messages, { user, session, m
   return answer
 }
 
-export const question = (i: number): string => `What is ${(i * 7) % 10} + ${(i * 3 + 2) % 10}?`
+/** One answer in one piece. */
+export const askWhole = async (client: OpenAI, messages: Messages, { user, session, maxTokens = 24, model = 'policy' }: Asked = {}): Promise<Answer> => {
+  const askedAt = Date.now()
+  const { data, response } = await client.chat.completions.create(
+    { model, messages, max_tokens: maxTokens, ...(user === undefined ? {} : { user }) },
+    session === undefined ? {} : { headers: { 'x-session-id': session } },
+  ).withResponse()
+  const [choice] = data.choices
+  const endedAt = Date.now()
+  return { text: choice!.message.content ?? '', ...headersOf(response), finish: choice!.finish_reason, pieces: 1, usage: data.usage ?? null, askedAt, firstAt: endedAt, endedAt }
+}
+
+/** No two people ask the same: a conversation without a label is known by its words. */
+export const question = (i: number): string => `What is ${i} + ${(i * 3 + 2) % 10}?`
 
 const THANKS = ['Thanks, that is just how I like it.', 'Perfect, thank you very much.', 'Great answer, thanks!', 'Yes, exactly like that, thank you.']
 const COMPLAINTS = ['That is too short for my notes, please elaborate.', 'Too brief, I need a longer explanation.', 'Please be warmer, that was cold.', 'No, that is wrong.']
