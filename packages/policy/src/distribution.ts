@@ -17,11 +17,19 @@ export function logSoftmaxRows(data: Float32Array, rows: number, V: number, inve
   }
 }
 
-/** −Σ p log p of row `row` of log-probabilities [·, V]. */
-export function entropyOf(logp: Float32Array, row: number, V: number): number {
+/** −Σ p log p of the distribution of logits · inverseTemperature: log Σ e^z − Σ z e^z / Σ e^z. */
+export function entropyOf(logits_V: Float32Array, inverseTemperature: number): number {
+  let max = -Infinity
+  for (let v = 0; v < logits_V.length; v++) if ((logits_V[v] as number) > max) max = logits_V[v] as number
   let sum = 0
-  for (let at = row * V; at < (row + 1) * V; at++) sum -= Math.exp(logp[at] as number) * (logp[at] as number)
-  return sum
+  let weighted = 0
+  for (let v = 0; v < logits_V.length; v++) {
+    const z = ((logits_V[v] as number) - max) * inverseTemperature
+    const e = Math.exp(z)
+    sum += e
+    weighted += z * e
+  }
+  return Math.log(sum) - weighted / sum
 }
 
 /** KL(p ‖ q) of row `row` of two arrays of log-probabilities [·, V]. */

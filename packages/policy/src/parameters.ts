@@ -115,13 +115,21 @@ export function packedInputs(config: ModelConfig): InputSpec[] {
 }
 
 export function packedDelta(input: Lookup, B: number, T: number): Partial<Delta> {
+  const masks = new Map<string, tf.Tensor2D>()
+  /** The mask of every position instead of every row, made once for all layers. */
+  const mask_NR = (key: string): tf.Tensor2D => {
+    const known = masks.get(key)
+    if (known) return known
+    const mask_BR = input(key)
+    const R = mask_BR.shape[1] ?? 1
+    const made = tf.reshape(tf.mul(tf.reshape(mask_BR, [B, 1, R]), tf.ones([B, T, 1])), [B * T, R]) as tf.Tensor2D
+    masks.set(key, made)
+    return made
+  }
   return {
     stacked(layer, group, x_NI) {
       const low_NR = tf.matMul(x_NI, input(packedKey(layer, group, 'a')) as tf.Tensor2D, false, true)
-      const mask = input(maskKey(group))
-      const R = mask.shape[1] ?? 1
-      const own_NR = tf.reshape(tf.mul(tf.reshape(low_NR, [B, T, R]), tf.reshape(mask, [B, 1, R])), [B * T, R]) as tf.Tensor2D
-      return tf.matMul(own_NR, input(packedKey(layer, group, 'b')) as tf.Tensor2D)
+      return tf.matMul(tf.mul(low_NR, mask_NR(maskKey(group))) as tf.Tensor2D, input(packedKey(layer, group, 'b')) as tf.Tensor2D)
     },
   }
 }

@@ -1,5 +1,5 @@
 /** Samples of one adapter on fixed prompts, and how far its distribution is from others' on these very samples. */
-import { entropyOf, klOf } from '../distribution.ts'
+import { entropyOf, inverseTemperature, klOf } from '../distribution.ts'
 import { completionLogprobs, microBatches } from '../forward.ts'
 import type { EvaluateRequest, Evaluation, FinishReason } from '../port.ts'
 import type { Runtime } from '../runtime/runtime.ts'
@@ -10,7 +10,8 @@ import type { TextTokenizer } from '../tokenizer/tokenizer.ts'
 const ROWS = 32
 const POSITIONS = 512
 
-export type Completion = { ids: number[]; text: string; reason: FinishReason }
+/** `entropy`: of the distributions that its tokens were drawn from, summed, in nats. */
+export type Completion = { ids: number[]; text: string; reason: FinishReason; entropy: number }
 export type Sampler = { runtime: Runtime; tokenizer: Pick<TextTokenizer, 'bytesOf'>; endOfTurn: ReadonlySet<number> }
 
 /** Prompt i draws with seed + i; what it draws does not depend on the rows beside it. Ids include the end-of-turn token. */
@@ -18,20 +19,23 @@ export async function generateAll(sampler: Sampler, request: EvaluateRequest, sl
   const { runtime } = sampler
   const context = runtime.config.contextLength
   const done: Completion[] = []
-  type Row = { index: number; prompt: readonly number[]; generation: Generation; ids: number[]; text: string }
+  type Row = { index: number; prompt: readonly number[]; generation: Generation; ids: number[]; text: string; entropy: number }
   const rows = request.prompts.map((prompt, index): Row => ({
-    index, prompt, ids: [], text: '',
+    index, prompt, ids: [], text: '', entropy: 0,
     generation: new Generation({ prompt, sampling: { ...request.sampling, seed: request.sampling.seed + index }, adapter: null, topLogprobs: 0 }, sampler.tokenizer, sampler.endOfTurn),
   }))
+  const scale = inverseTemperature(request.sampling.temperature)
   /** Draws for every row of `logits`; returns those that go on. */
   const draw = (group: readonly Row[], logits: Float32Array): number[] => {
     const V = runtime.config.vocabulary
     return group.flatMap((row, at) => {
-      const { token, end } = row.generation.next(logits.subarray(at * V, (at + 1) * V), context - row.prompt.length - row.ids.length)
+      const own = logits.subarray(at * V, (at + 1) * V)
+      const { token, end } = row.generation.next(own, context - row.prompt.length - row.ids.length)
+      row.entropy += entropyOf(own, scale)
       row.ids.push(token.id)
       row.text += token.text
       if (!end) return [at]
-      done[row.index] = { ids: row.ids, text: row.text + end.text, reason: end.reason }
+      done[row.index] = { ids: row.ids, text: row.text + end.text, reason: end.reason, entropy: row.entropy }
       return []
     })
   }
@@ -54,11 +58,22 @@ export async function generateAll(sampler: Sampler, request: EvaluateRequest, sl
     }
     if (running.length === 0) continue
     const { logits } = await runtime.decodeStep({ ids: Int32Array.from(running, (row) => row.ids[row.ids.length - 1] as number), T: 1, cache, rowSlots: running.map(() => slot) })
-    const stay = draw(running, logits)
+    const stay = filled(draw(running, logits))
     if (stay.length < running.length) cache.keep(stay)
     running = stay.map((at) => running[at] as Row)
   }
   return done
+}
+
+/** The same ascending rows, the last ones in the places of those that are gone: fewer rows of a cache move. */
+function filled(rows: readonly number[]): number[] {
+  const out: number[] = []
+  let last = rows.length
+  for (let place = 0, at = 0; out.length < rows.length; place++) {
+    if (rows[at] === place) out.push(rows[at++] as number)
+    else out.push(rows[--last] as number)
+  }
+  return out
 }
 
 /** `slots`: of the adapter, then of each reference. */
@@ -67,15 +82,10 @@ export async function evaluate(sampler: Sampler, request: EvaluateRequest, slots
   const V = runtime.config.vocabulary
   const completions = await generateAll(sampler, request, slots.adapter)
   const kl = slots.references.map(() => 0)
-  let entropy = 0
-  let tokens = 0
+  const tokens = completions.reduce((sum, { ids }) => sum + ids.length, 0)
   const samples = completions.map(({ ids }, at) => ({ prompt: request.prompts[at] ?? [], completion: ids, temperature: request.sampling.temperature }))
-  for (const group of microBatches(samples, (row) => row.prompt.length + row.completion.length, POSITIONS)) {
+  for (const group of kl.length === 0 ? [] : microBatches(samples, (row) => row.prompt.length + row.completion.length, POSITIONS)) {
     const own = await completionLogprobs(runtime, group.map((row) => ({ ...row, slot: slots.adapter })))
-    group.forEach((row, at) => {
-      tokens += row.completion.length
-      for (let token = 0; token < row.completion.length; token++) entropy += entropyOf(own[at] as Float32Array, token, V)
-    })
     for (const [which, slot] of slots.references.entries()) {
       const other = await completionLogprobs(runtime, group.map((row) => ({ ...row, slot })))
       group.forEach((row, at) => {
@@ -84,7 +94,11 @@ export async function evaluate(sampler: Sampler, request: EvaluateRequest, slots
     }
   }
   const per = (sum: number): number => (tokens === 0 ? 0 : sum / tokens)
-  return { completions, kl: kl.map(per), entropy: per(entropy), length: completions.length === 0 ? 0 : tokens / completions.length, repetition: repetition(completions.map(({ ids }) => ids)) }
+  return {
+    completions: completions.map(({ ids, text, reason }) => ({ ids, text, reason })),
+    kl: kl.map(per), entropy: per(completions.reduce((sum, { entropy }) => sum + entropy, 0)),
+    length: completions.length === 0 ? 0 : tokens / completions.length, repetition: repetition(completions.map(({ ids }) => ids)),
+  }
 }
 
 /** Share of 4-grams that stood earlier in the same completion. */
