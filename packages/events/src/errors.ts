@@ -29,7 +29,7 @@ export const ERRORS = {
   aborted: { status: 499, retryable: false, meaning: 'The caller gave the request up.', todo: 'Nothing: it was on purpose.' },
   engine_lost: { status: 503, retryable: true, meaning: 'The thread that runs the model ended, or the model could not be loaded in it.', todo: 'Start again; the message holds the reason. A model that is too large for the memory is one.' },
   update_not_finite: { status: 500, retryable: false, meaning: 'The arithmetic of an update overflowed: its loss or gradient is not a finite number.', todo: 'The batch is spent and the serving version stays. If it happens again, lower the learning rate.' },
-  unknown_branch: { status: 404, retryable: false, meaning: 'There is no such branch, or it holds no version of its own.', todo: 'Make one with `instar replay --branch NAME`; `instar versions --json` lists them.' },
+  unknown_branch: { status: 404, retryable: false, meaning: 'There is no such branch.', todo: 'Make one with `instar replay --branch NAME`; `instar versions --json` lists them.' },
   stopping: { status: 503, retryable: true, meaning: 'The process is shutting down.', todo: 'Try again when it is back.' },
   branch_exists: { status: 409, retryable: false, meaning: 'The log holds a branch of this name already; nothing is overwritten.', todo: 'Choose another name.' },
   context_length_exceeded: { status: 400, retryable: false, meaning: 'The prompt leaves no room for an answer in the context of the model.', todo: 'Shorten or compact the conversation; the message gives both lengths.' },
@@ -46,6 +46,8 @@ export const ERRORS = {
   not_served: { status: 503, retryable: true, meaning: 'A command counts and is on the log, but this gateway does not serve its result yet.', todo: 'See `GET /admin/status` for what it waits for; the command need not be repeated.' },
   not_available: { status: 501, retryable: false, meaning: 'This process runs no service that could do it.', todo: 'Send it to the process that runs the publisher or the replay.' },
   not_running: { status: 503, retryable: true, meaning: 'No pipeline answers at the address that the command was given.', todo: 'Start it with `npm start`, or set INSTAR_HOST and INSTAR_PORT to where it listens.' },
+  empty_branch: { status: 409, retryable: false, meaning: 'The branch holds no version of its own.', todo: 'Its turns gave no signal, or its range held too few: replay another range.' },
+  unfinished_branch: { status: 409, retryable: false, meaning: 'The replay that makes this branch was not finished.', todo: 'Wait for it; if it was interrupted, replay onto another name.' },
   internal: { status: 500, retryable: true, meaning: 'A defect of ours.', todo: 'Report it with the request id; nothing that was answered is lost.' },
 } as const satisfies Record<string, ErrorEntry>
 

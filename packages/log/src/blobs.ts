@@ -3,19 +3,22 @@
  * that names them. A blob is looked for by that name and by the time that the naming record gives.
  */
 import { contentSha, decodeRecord, encodeEvent, InstarError } from '@instar/events'
+import { persist } from './persist.ts'
 import type { EventLog } from './port.ts'
 
 export const CHUNK_BYTES = 512 * 1024
 /** Clocks of two machines may differ by this much. */
 const CLOCK_SKEW_MS = 10 * 60_000
 
-/** Durable when it resolves; returns the sha256. Appending the same bytes twice is harmless. */
-export const putBlob = async (log: EventLog, bytes: Uint8Array, at: number): Promise<string> => {
+const NEVER = new AbortController().signal
+
+/** Durable when it resolves; returns the sha256. Passing faults of the log are waited out. Appending the same bytes twice is harmless. */
+export const putBlob = async (log: EventLog, bytes: Uint8Array, at: number, signal: AbortSignal = NEVER): Promise<string> => {
   const sha256 = contentSha(bytes)
   const count = Math.max(1, Math.ceil(bytes.length / CHUNK_BYTES))
   for (let index = 0; index < count; index += 1) {
     const chunk = bytes.slice(index * CHUNK_BYTES, (index + 1) * CHUNK_BYTES)
-    await log.append([encodeEvent({ type: 'BlobChunk', sha256, index, count, bytes: chunk, at })])
+    await persist(log, [encodeEvent({ type: 'BlobChunk', sha256, index, count, bytes: chunk, at })], signal)
   }
   return sha256
 }

@@ -4,10 +4,10 @@ import { createPump, createTurnReader, followEvents, persist, type EventLog, typ
 import type { LearningEngine, Model } from '@instar/policy'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { PublisherConfig } from './config.ts'
-import { decide, decidePromotion, lineStarted, type Decision, type Measured } from './core/decide.ts'
+import { decide, decidePromotion, lineStarted, unmeasurable, type Decision, type Measured } from './core/decide.ts'
 import { positiveTurns } from './core/evidence.ts'
 import { evolve, initialState, type PublisherState } from './core/state.ts'
-import { contentOf, evaluate, type Probe } from './shell/evaluate.ts'
+import { evaluate, measureBase, type Probe } from './shell/evaluate.ts'
 
 export * from './config.ts'
 export { contentOf, evaluate, type Probe } from './shell/evaluate.ts'
@@ -36,7 +36,12 @@ export type Publisher = {
   state: PublisherState
 }
 
-const RETRY_MS = 500
+/** A fault that nobody knows is tried again so often before the candidate is rejected, visibly. */
+const TRIES = 3
+const RETRY_MS = 250
+const LONGEST_RETRY_MS = 10_000
+
+const REFUSALS = { unknown_branch: 'there is no such branch', empty_branch: 'it has no version of its own', unfinished_branch: 'its replay was not finished' } as const
 
 export const createPublisher = (ports: PublisherPorts, config: PublisherConfig): Publisher => {
   const state = initialState(config.policy)
@@ -48,6 +53,7 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
   let ready = false
   let unread: string | null = null
   let waits = 'starting'
+  let tries = 0
 
   /** At most one unread append on the chain: decisions wait until this one comes back in log order. */
   const append = async (event: Event): Promise<void> => {
@@ -57,9 +63,9 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
   }
 
   const start = async (): Promise<void> => {
-    const content = await contentOf(ports, config, null)
+    const base = await measureBase(ports, config)
     if (weightLine(state.weights, config.policy).started) return
-    await append(lineStarted(config.policy, { name: ports.model.name, sha256: ports.model.sha256 }, { ...config.thresholds, ...content }, ports.now()))
+    await append(lineStarted(config.policy, { name: ports.model.name, sha256: ports.model.sha256 }, { ...config.thresholds, ...base }, ports.now()))
   }
 
   const measure = async (update: string, computed: UpdateComputed, sealed: BatchSealed): Promise<Measured> => {
@@ -67,7 +73,7 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
     const head = line.versions.get(line.head)
     if (!head) throw new InstarError('internal', `the head of ${config.policy} is version ${line.head}, which its log does not hold`)
     const positive = positiveTurns(state, sealed, config.positiveTurns)
-    const figures = await evaluate({ ...ports, reader }, config, { computed, sealed, head, positive })
+    const figures = await evaluate({ ...ports, reader }, config, { computed, sealed, head, positive, parentLength: head.published?.figures.length ?? line.started?.settings.length })
     return { update, head: head.version, figures, evidence: positive }
   }
 
@@ -77,27 +83,36 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
     if (decision.do === 'append') return append(decision.event)
   }
 
-  /** True when there was a promotion to advance. */
+  /** True when there was a promotion to advance. A fault is its caller's to know; the service goes on. */
   const pumpPromotion = async (): Promise<boolean> => {
     const request = promotions[0]
     if (!request) return false
+    try {
+      await advance(request)
+    } catch (error) {
+      stopping.signal.throwIfAborted()
+      promotions.shift()
+      request.fail(error as Error)
+    }
+    return true
+  }
+
+  const advance = async (request: (typeof promotions)[number]): Promise<void> => {
     const verdict = request.update === null ? undefined : weightLine(state.weights, config.policy).verdicts.get(request.update)
     if (verdict) {
       promotions.shift()
       request.settle(verdict.accepted ? { accepted: true, version: verdict.version } : { accepted: false, reason: verdict.reason })
-      return true
+      return
     }
     const decision = decidePromotion(state, request.branch, request.measured, config.thresholds, ports.now())
     if (decision.do === 'refuse') {
-      promotions.shift()
-      request.fail(new InstarError('unknown_branch', `there is no branch ${request.branch} with a version of its own`, { branch: request.branch }))
-      return true
+      const name = request.branch.slice(request.branch.indexOf('~') + 1)
+      throw new InstarError(decision.why, `branch ${name}: ${REFUSALS[decision.why]}`, { branch: name })
     }
     if (decision.do === 'append') request.update = decision.event.update
     await act(decision, (m) => {
       request.measured = m
     })
-    return true
   }
 
   const pump = async (): Promise<void> => {
@@ -110,10 +125,14 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
         await act(decision, (m) => {
           measured = m
         })
+        tries = 0
       } catch (error) {
         stopping.signal.throwIfAborted()
-        if (error instanceof InstarError && !error.retryable) throw error
-        await delay(RETRY_MS, undefined, { signal: stopping.signal })
+        tries += 1
+        const known = error instanceof InstarError && error.code !== 'internal'
+        if (known ? error.retryable : tries < TRIES) await delay(Math.min(RETRY_MS * tries, LONGEST_RETRY_MS), undefined, { signal: stopping.signal })
+        else if (decision.do === 'evaluate') await append(unmeasurable(state, decision.update, known ? error.code : 'crashed', ports.now()))
+        else throw error
       }
     }
   }

@@ -1,5 +1,5 @@
 /** The trainer on its ports: follows four topics, seals, computes, appends. See core/decide.ts for the rules. */
-import { encodeEvent, InstarError, type Encoded, type Event } from '@instar/events'
+import { encodeEvent, InstarError, type BatchSealed, type Encoded, type Event, type UpdateComputed, type UpdateFailed } from '@instar/events'
 import { createPump, createTurnReader, followEvents, persist, type EventLog, type Follower } from '@instar/log'
 import type { LearningEngine, Model } from '@instar/policy'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -38,9 +38,10 @@ export type Trainer = {
   state: TrainerState
 }
 
-/** A crash of the engine is tried again so often before the batch is given up, visibly. */
+/** A fault that nobody knows is tried again so often before the batch is given up, visibly. */
 const TRIES = 3
-const RETRY_MS = 500
+const RETRY_MS = 250
+const LONGEST_RETRY_MS = 10_000
 
 export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Trainer => {
   const state = initialState(config.policy)
@@ -66,21 +67,30 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
       return append(decision.event)
     }
     if (decision.do !== 'compute') return
+    const event = await outcomeOf(decision.batch, decision.sealed)
+    if (!event) return
+    await append(event)
+    if (event.type === 'UpdateComputed') ports.onProgress?.({ phase: 'computed', number: event.number, figures: event.figures })
+    else ports.onProgress?.({ phase: 'failed', number: event.number, reason: event.reason })
+  }
+
+  /** Null: to be tried again, or no longer the batch to compute. A fault that passes leaves no record, however long it lasts. */
+  const outcomeOf = async (batch: string, sealed: BatchSealed): Promise<UpdateComputed | UpdateFailed | null> => {
     try {
-      const result = await compute({ ...ports, reader }, state, decision.sealed)
+      const result = await compute({ ...ports, reader, signal: stopping.signal }, state, sealed)
       tries = 0
-      const event = computed(state, decision.batch, result, ports.now())
-      if (!event) return
-      await append(event)
-      ports.onProgress?.({ phase: 'computed', number: event.number, figures: event.figures })
+      return computed(state, batch, result, ports.now())
     } catch (error) {
       stopping.signal.throwIfAborted()
       tries += 1
-      const final = error instanceof InstarError && !error.retryable && error.code !== 'internal'
-      if (final || tries >= TRIES) {
-        tries = 0
-        await append(failed(state, decision.batch, `${error instanceof InstarError ? error.code : 'crashed'}: ${(error as Error).message}`, ports.now()))
-      } else await delay(RETRY_MS * tries, undefined, { signal: stopping.signal })
+      const known = error instanceof InstarError && error.code !== 'internal'
+      if (known ? error.retryable : tries < TRIES) {
+        waits = known ? error.code : 'internal'
+        await delay(Math.min(RETRY_MS * tries, LONGEST_RETRY_MS), undefined, { signal: stopping.signal })
+        return null
+      }
+      tries = 0
+      return failed(state, batch, `${known ? error.code : 'crashed'}: ${(error as Error).message}`, ports.now())
     }
   }
 

@@ -46,12 +46,14 @@ export const lineStarted = (policy: string, base: LineStarted['base'], settings:
 })
 
 /** A branch's last version through the same gate. Null figures: it must be measured first. */
-export const decidePromotion = (state: PublisherState, branch: string, measured: Measured | null, limits: Thresholds, now: number): Decision | { do: 'refuse'; why: 'unknown_branch' | 'empty_branch' } => {
+export const decidePromotion = (state: PublisherState, branch: string, measured: Measured | null, limits: Thresholds, now: number): Decision | { do: 'refuse'; why: 'unknown_branch' | 'empty_branch' | 'unfinished_branch' } => {
   const line = weightLine(state.weights, state.policy)
   const from = weightLine(state.weights, branch)
   const version = from.versions.get(Math.max(0, ...from.versions.keys()))
   if (!from.started) return { do: 'refuse', why: 'unknown_branch' }
   if (!version?.published) return { do: 'refuse', why: 'empty_branch' }
+  const settled = updateLine(state.updates, branch).batches.filter((b) => b.status === 'failed' || from.verdicts.has(b.update?.id ?? ''))
+  if (settled.length < (from.started.settings.batches ?? 0)) return { do: 'refuse', why: 'unfinished_branch' }
   const { published } = version
   const source = updateLine(state.updates, branch).batches.find((b) => b.update?.id === published.update)
   if (!source?.update) return { do: 'refuse', why: 'empty_branch' }
@@ -68,6 +70,13 @@ export const decidePromotion = (state: PublisherState, branch: string, measured:
       why: 'promotion', source: { policy: branch, version: version.version }, figures: { ...measured.figures }, at: now,
     },
   }
+}
+
+/** A candidate that cannot be measured (its bytes are gone or damaged) is rejected for that, and learning goes on. */
+export const unmeasurable = (state: PublisherState, update: string, reason: string, now: number): VersionRejected => {
+  const batch = updateLine(state.updates, state.policy).batches.find((b) => b.update?.id === update)
+  if (!batch?.update) throw new RangeError(`update ${update} is not on the log`)
+  return rejected(weightLine(state.weights, state.policy), state.policy, update, batch.update.event, batch.sealed.parent.version, reason, {}, [], now)
 }
 
 /** Highest content figure of the base and of every accepted version. */

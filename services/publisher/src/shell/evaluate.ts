@@ -10,29 +10,40 @@ export type Probe = { question: string; check: (answer: string) => boolean }
 
 export type EvaluatePorts = { log: EventLog; reader: TurnReader; learner: LearningEngine; model: Model; probes: readonly Probe[] }
 
-export type Candidate = { computed: UpdateComputed; sealed: BatchSealed; head: VersionState; positive: readonly string[] }
+/** `parentLength`: mean length of the head's own samples as recorded; measured again where it is not. */
+export type Candidate = { computed: UpdateComputed; sealed: BatchSealed; head: VersionState; positive: readonly string[]; parentLength: number | undefined }
 
 const SEED = 7
 
 export const evaluate = async (ports: EvaluatePorts, config: PublisherConfig, candidate: Candidate): Promise<Figures> => {
-  const { computed, sealed, head } = candidate
+  const { computed, sealed, head, parentLength } = candidate
   const adapter = adapterFromWeights(await getBlob(ports.log, computed.adapter, computed.blobsAt))
   await ports.learner.load(adapter)
   if (head.adapter !== null) await ports.learner.load(adapterFromWeights(await getBlob(ports.log, head.adapter, head.blobsAt)))
   try {
     const prompts = await samplePrompts(ports, config, sealed)
-    const sampling: Sampling = { temperature: sealed.items.length > 0 ? ports.model.defaults.temperature : 1, topP: 1, topK: 0, seed: SEED, maxTokens: config.maxTokens, stop: [] }
+    const sampling = samplingOf(ports.model, config)
     const own = await ports.learner.evaluate({ prompts, adapter: adapter.sha256, references: [head.adapter, null], sampling })
-    const parent = await ports.learner.evaluate({ prompts, adapter: head.adapter, references: [], sampling })
+    const lengthParent = parentLength ?? (await ports.learner.evaluate({ prompts, adapter: head.adapter, references: [], sampling })).length
     const [klParent = 0, klBase = 0] = own.kl
     const content = await contentOf(ports, config, adapter.sha256)
     const positive = await positiveLogprobs(ports, candidate, adapter.sha256)
-    const figures = { kl_parent: klParent, kl_base: klBase, entropy: own.entropy, length: own.length, length_parent: parent.length, repetition: own.repetition, ...content, ...positive }
+    const figures = { kl_parent: klParent, kl_base: klBase, entropy: own.entropy, length: own.length, length_parent: lengthParent, repetition: own.repetition, ...content, ...positive }
     return { finite: Object.values(figures).every((value) => Number.isFinite(value)) ? 1 : 0, ...figures }
   } finally {
     await ports.learner.unload(adapter.sha256)
     if (head.adapter !== null) await ports.learner.unload(head.adapter)
   }
+}
+
+const samplingOf = (model: Model, config: PublisherConfig): Sampling => ({ temperature: model.defaults.temperature, topP: 1, topK: 0, seed: SEED, maxTokens: config.maxTokens, stop: [] })
+
+/** What the base does on the probes: the figures that the first candidate is held against. Empty without probes. */
+export const measureBase = async (ports: Pick<EvaluatePorts, 'learner' | 'model' | 'probes'>, config: PublisherConfig): Promise<{ content?: number; length?: number }> => {
+  if (ports.probes.length === 0) return {}
+  const prompts = ports.probes.slice(0, config.samples).map((probe) => ports.model.promptIds([{ role: 'user', content: probe.question }], {}))
+  const { length } = await ports.learner.evaluate({ prompts, adapter: null, references: [], sampling: samplingOf(ports.model, config) })
+  return { ...(await contentOf(ports, config, null)), length }
 }
 
 /** Share of the probes answered rightly, greedy. Empty without probes. */

@@ -6,7 +6,7 @@ import type { Computed } from '../core/decide.ts'
 import { withHint } from '../core/hint.ts'
 import type { TrainerState } from '../core/state.ts'
 
-export type ComputePorts = { log: EventLog; reader: TurnReader; learner: LearningEngine; model: Model; now: () => number }
+export type ComputePorts = { log: EventLog; reader: TurnReader; learner: LearningEngine; model: Model; now: () => number; signal: AbortSignal }
 
 export const compute = async (ports: ComputePorts, state: TrainerState, sealed: BatchSealed): Promise<Computed> => {
   const startedAt = ports.now()
@@ -14,8 +14,8 @@ export const compute = async (ports: ComputePorts, state: TrainerState, sealed: 
   const parent = await parentOf(ports, state, sealed)
   const result = await ports.learner.step(items, stepSettings(sealed), parent)
   const blobsAt = ports.now()
-  await putBlob(ports.log, result.state, blobsAt)
-  await putBlob(ports.log, result.adapter.weights, blobsAt)
+  await putBlob(ports.log, result.state, blobsAt, ports.signal)
+  await putBlob(ports.log, result.adapter.weights, blobsAt, ports.signal)
   return {
     adapter: result.adapter.sha256, adapterBytes: result.adapter.weights.length, state: result.stateSha256, stateBytes: result.state.length,
     blobsAt, fingerprint: result.fingerprint, figures: { ...result.figures }, startedAt,
@@ -27,7 +27,9 @@ export const trainItem = async (ports: Pick<ComputePorts, 'reader' | 'model'>, i
   const turn = await ports.reader.record(item.turn)
   const prompt = await ports.reader.promptIds(item.turn)
   const hinted = loss !== 'binary' && item.reward < 0 && item.hint !== null
-  const hintPrompt = hinted && item.hint ? hintIds(ports.model, await ports.reader.body(item.turn), readWritten(item.hint)) : null
+  const hinting = hinted && item.hint ? hintIds(ports.model, await ports.reader.body(item.turn), readWritten(item.hint)) : null
+  // A hint that no longer fits beside the answer is left out: the rest of the turn is trained all the same.
+  const hintPrompt = hinting && hinting.length + turn.ids.length <= ports.model.contextLength ? hinting : null
   return { prompt, completion: turn.ids, behaviourLogprobs: turn.logprobs, temperature: turn.sampling.temperature, advantage: loss === 'opd' ? 0 : item.advantage, hintPrompt }
 }
 

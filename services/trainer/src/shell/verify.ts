@@ -1,7 +1,7 @@
 /** `instar verify`: from the log alone, is every version what its records say? */
 import { decodeRecord, InstarError, updateLine, weightLine, type BatchState } from '@instar/events'
 import { createTurnReader, getBlob, type EventLog } from '@instar/log'
-import { adapterFromWeights, type LearningEngine, type Model, type Parent } from '@instar/policy'
+import { adapterFromWeights, type LearningEngine, type Model, type Parent, type StepResult } from '@instar/policy'
 import { auditBatches, evolveAudit, initialAudit, type AuditState, type Difference } from '../core/audit.ts'
 import { stepSettings, trainItem } from './compute.ts'
 
@@ -50,12 +50,13 @@ export const verify = async (ports: VerifyPorts, policy: string, version: number
   return { ok: first === null && batches.every((report) => report.ok), policy, batches, first }
 }
 
-/** A published version whose update is not on the chain of updates, or says another adapter. */
+/** A published version whose update is not on the chain of updates, or says something else. */
 const orphanOf = (state: AuditState): Difference | null => {
   for (const { published, record } of weightLine(state.weights, state.policy).versions.values()) {
     if (!published || published.why === 'promotion') continue
     const batch = updateLine(state.updates, state.policy).batches.find((b) => b.update?.id === published.update)
-    if (batch?.update?.event.adapter !== published.adapter) return { topic: 'weights', key: state.policy, record, type: 'VersionPublished', what: `version ${published.number} names an update that the log does not hold` }
+    const event = batch?.update?.event
+    if (event?.adapter !== published.adapter || event.state !== published.state || event.blobsAt !== published.blobsAt || batch?.sealed.parent.version !== published.parent) return { topic: 'weights', key: state.policy, record, type: 'VersionPublished', what: `version ${published.number} is not what the update says that it names` }
   }
   return null
 }
@@ -66,17 +67,32 @@ const verifyBatch = async (ports: VerifyPorts, state: AuditState, batch: BatchSt
   if (!batch.update || difference) return report
   const { event, id } = batch.update
   const differs = (what: string): BatchReport => ({ ...report, ok: false, difference: { topic: 'updates', key: state.policy, record: id, type: 'UpdateComputed', what } })
-  try {
-    await getBlob(ports.log, event.adapter, event.blobsAt)
-    await getBlob(ports.log, event.state, event.blobsAt)
-  } catch (error) {
-    return { ...differs((error as Error).message), mode: 'digests' }
+  for (const sha256 of [event.adapter, event.state]) {
+    try {
+      await getBlob(ports.log, sha256, event.blobsAt)
+    } catch (error) {
+      return { ...report, mode: 'digests', ok: false, difference: unreadable(state, error, { topic: 'blobs', key: sha256, record: sha256, type: 'BlobChunk' }) }
+    }
   }
   const fingerprint = ports.learner?.fingerprint()
   if (!ports.learner || JSON.stringify(fingerprint) !== JSON.stringify(orderedLike(event.fingerprint, fingerprint))) return { ...report, mode: 'digests', found: event.adapter }
-  const result = await recompute({ ...ports, learner: ports.learner }, state, batch, null)
+  let result: StepResult
+  try {
+    result = await recompute({ ...ports, learner: ports.learner }, state, batch, null)
+  } catch (error) {
+    return { ...report, mode: 'recompute', ok: false, difference: unreadable(state, error, { topic: 'updates', key: state.policy, record: batch.id, type: 'BatchSealed' }) }
+  }
   const found = { ...report, mode: 'recompute' as const, found: result.adapter.sha256 }
   return result.adapter.sha256 === event.adapter && result.stateSha256 === event.state ? found : { ...differs(`recomputed adapter ${result.adapter.sha256}`), mode: 'recompute', found: result.adapter.sha256 }
+}
+
+/** What the log does not give back as it was written: the blob or the turn that the error names, else `otherwise`. */
+const unreadable = (state: AuditState, error: unknown, otherwise: Omit<Difference, 'what'>): Difference => {
+  if (!(error instanceof InstarError) || error.retryable) throw error
+  const { sha256, turn } = error.details
+  const known = typeof turn === 'string' ? state.turns.turns.get(turn) : undefined
+  const where = typeof sha256 === 'string' ? { topic: 'blobs', key: sha256, record: sha256, type: 'BlobChunk' } : known ? { topic: 'turns', key: known.session, record: known.record, type: 'TurnCaptured' } : otherwise
+  return { ...where, what: error.message }
 }
 
 const orderedLike = (recorded: object, like: object | undefined): object => Object.fromEntries(Object.keys(like ?? {}).map((key) => [key, recorded[key as keyof typeof recorded]]))
