@@ -1,0 +1,42 @@
+/** A pipeline in this process, without a database, that people have talked to: for what looks at the log it leaves. */
+import { deepEqual } from 'node:assert/strict'
+import OpenAI from 'openai'
+import { readConfig } from '../../cli/src/config.ts'
+import { startPipeline, type PipelineConfig, type Running } from '../../cli/src/pipeline.ts'
+import { ask, sessions, type Session } from './people.ts'
+
+export type Place = Running & {
+  client: OpenAI
+  /** An admin command over HTTP; of a command that streams, the last line. */
+  order<T>(path: string, body: unknown): Promise<T>
+}
+
+export const open = async (data: string, changes: Partial<PipelineConfig> = {}): Promise<Place> => {
+  const faults: Error[] = []
+  const running = await startPipeline({
+    data, model: readConfig({}, '/').model, engine: 'auto', database: false, gateway: { port: 0 }, scorer: {}, trainer: {}, publisher: {}, ...changes,
+  }, { onFatal: (error) => faults.push(error), say: () => undefined })
+  return {
+    ...running,
+    client: new OpenAI({ baseURL: `${running.url}/v1`, apiKey: 'none', maxRetries: 0 }),
+    async order<T>(path: string, body: unknown) {
+      const response = await fetch(`${running.url}/admin/${path}`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) })
+      const text = await response.text()
+      if (!response.ok) throw new Error(`${path}: ${response.status} ${text}`)
+      return JSON.parse(text.trimEnd().split('\n').at(-1)!) as T
+    },
+    async stop() {
+      await running.stop()
+      deepEqual(faults, [])
+    },
+  }
+}
+
+/** Sixteen people ask and react; then each thanks, which is a next state for the second answer too. */
+export const talkTwice = async ({ client, settled }: Place, from: number): Promise<Session[]> => {
+  const first = await sessions(client, from, 16)
+  await settled()
+  await Promise.all(first.map(async ({ messages, second }, i) => ask(client, [...messages, { role: 'user', content: i % 3 === 0 ? 'No, that is wrong.' : 'Thanks, that is just how I like it.' }], { session: second.session, user: `person ${i % 4}` })))
+  await settled()
+  return first
+}

@@ -1,0 +1,140 @@
+/** One byte of one record changed in the file, and `instar verify` says which. */
+import { deepEqual, equal, ok } from 'node:assert/strict'
+import { recordId, type Topic } from '@instar/events'
+import { cpSync } from 'node:fs'
+import { DatabaseSync } from 'node:sqlite'
+import { join } from 'node:path'
+import { before, describe, test } from 'node:test'
+import { runCli } from '../../cli/src/cli.ts'
+import { dataFolder } from './process.ts'
+import { open, talkTwice } from './history.ts'
+import { witness } from './witness.ts'
+
+type Difference = { topic: string; key: string; record: string; type: string; what: string }
+type Report = { ok: boolean; first: Difference | null; batches: { batch: number; ok: boolean; mode: string }[] }
+type Row = { offset: number; partition: number; key: string; schema: string; payload: Uint8Array }
+
+const verify = async (data: string, ...args: string[]): Promise<{ code: number; report: Report }> => {
+  let out = ''
+  let err = ''
+  const code = await runCli(['verify', 'all', '--json', ...args], { env: { INSTAR_DATA: data }, cwd: '/', out: (text) => { out += text }, err: (text) => { err += text }, terminal: false, stop: new AbortController().signal })
+  const report = JSON.parse(out.trimEnd().split('\n').at(-1)!) as Report
+  ok(report.batches, `${out}${err}`)
+  return { code, report }
+}
+
+describe('a log with one byte changed', { timeout: 170_000 }, () => {
+  const data = dataFolder()
+  const copies: string[] = []
+  const turn = { id: '' }
+  let score = ''
+  let sealed = ''
+  let computed = ''
+  let adapter = ''
+  let state = ''
+
+  before(async () => {
+    const place = await open(data)
+    await talkTwice(place, 0)
+    await talkTwice(place, 16)
+    await place.stop()
+    const seen = await witness(data)
+    const batches = seen.chain.batches.filter((batch) => batch.update !== null)
+    ok(batches.length >= 2, seen.summary())
+    const [first] = batches
+    const item = first!.sealed.items[3]!
+    turn.id = item.record
+    score = item.score
+    sealed = first!.id
+    computed = first!.update!.id
+    adapter = first!.update!.event.adapter
+    state = first!.update!.event.state
+    await seen.stop()
+  })
+
+  /** A copy in which one byte of the payload of the first record that fits is another one. `at`: 0 its first byte, 1 its last. */
+  const changed = (topic: Topic, fits: (id: string, row: Row) => boolean, at: number): { folder: string; row: Row } => {
+    const folder = `${data}-${copies.length}`
+    copies.push(folder)
+    cpSync(data, folder, { recursive: true })
+    const db = new DatabaseSync(join(folder, 'log', 'log.db'))
+    const rows = db.prepare(`SELECT t.offset, t.partition, t.key, s.name AS schema, t.payload FROM "${topic}" t JOIN schemas s ON s.id = t.schema`).all() as Row[]
+    const row = rows.find((one) => fits(recordId({ topic, ...one }), one))
+    ok(row, `no such record on ${topic}`)
+    const payload = Uint8Array.from(row.payload)
+    const byte = Math.round(at * (payload.length - 1))
+    payload[byte] = payload[byte]! ^ 1
+    db.prepare(`UPDATE "${topic}" SET payload = ? WHERE offset = ?`).run(payload, row.offset)
+    db.close()
+    return { folder, row: { ...row, payload } }
+  }
+
+  /** By its id, or where its bytes are not a record any more by its place; of a chain also by what follows it. */
+  const names = (first: Difference | null, topic: Topic, id: string, row: Row): void => {
+    ok(first, 'a difference')
+    const current = recordId({ topic, ...row })
+    const said = [id, `${row.partition}@${row.offset}`].includes(first.record) || first.what.includes(current.slice(0, 12))
+    ok(said && first.topic === topic, `${topic} ${id} ${row.partition}@${row.offset}: ${JSON.stringify(first)}`)
+  }
+
+  const PLACES = [0.02, 0.5, 1]
+
+  test('as it was written it holds, every batch computed again', async () => {
+    const { code, report } = await verify(data)
+    deepEqual([code, report.ok, report.first], [0, true, null])
+    ok(report.batches.every((batch) => batch.mode !== 'digests'))
+  })
+
+  test('a turn of a batch', async () => {
+    for (const at of PLACES) {
+      const { folder, row } = changed('turns', (id) => id === turn.id, at)
+      const { code, report } = await verify(folder, '--digests')
+      deepEqual([code, report.ok], [1, false])
+      names(report.first, 'turns', turn.id, row)
+    }
+  })
+
+  test('a score that a batch used', async () => {
+    for (const at of PLACES) {
+      const { folder, row } = changed('scores', (id) => id === score, at)
+      const { code, report } = await verify(folder, '--digests')
+      deepEqual([code, report.ok], [1, false])
+      names(report.first, 'scores', score, row)
+    }
+  })
+
+  test('a BatchSealed', async () => {
+    for (const at of PLACES) {
+      const { folder, row } = changed('updates', (id) => id === sealed, at)
+      const { code, report } = await verify(folder, '--digests')
+      deepEqual([code, report.ok], [1, false])
+      names(report.first, 'updates', sealed, row)
+    }
+  })
+
+  test('an UpdateComputed', async () => {
+    const { folder, row } = changed('updates', (id) => id === computed, 0.5)
+    const { report } = await verify(folder, '--digests')
+    equal(report.ok, false)
+    names(report.first, 'updates', computed, row)
+  })
+
+  test('a chunk of an adapter, a chunk of the optimizer\'s state', async () => {
+    for (const blob of [adapter, state]) {
+      for (const at of [0.1, 0.5, 0.9]) {
+        const { folder } = changed('blobs', (_, row) => row.key === blob, at)
+        const { code, report } = await verify(folder, '--digests')
+        deepEqual([code, report.ok], [1, false])
+        deepEqual([report.first?.topic, report.first?.key], ['blobs', blob])
+      }
+    }
+  })
+
+  test('what is computed from changed bytes is a difference, not a fault of the command', async () => {
+    for (const [topic, fits] of [['turns', (id: string) => id === turn.id], ['blobs', (_: string, row: Row) => row.key === adapter]] as const) {
+      const { folder } = changed(topic, fits, 0.5)
+      const { code, report } = await verify(folder)
+      deepEqual([code, report.ok, report.first?.topic], [1, false, topic])
+    }
+  })
+})
