@@ -1,9 +1,9 @@
 import { InstarError, type ErrorCode } from '@instar/events/errors'
 import { openEmbeddedLog } from '@instar/log'
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
@@ -116,22 +116,95 @@ test('a folder without a log, or with another file, is refused to a reader', asy
   }
 })
 
-test('when the file cannot grow, callers are told, and what was acknowledged is there', { timeout: 30_000, skip: process.platform === 'win32' }, async () => {
-  const opened = await openEmbedded()
-  try {
-    const { module, place } = opened.elsewhere!
-    await opened.log.close()
-    const child = spawn('bash', ['-c', 'trap "" XFSZ; ulimit -f 1500; exec "$0" "$@"', process.execPath, ...run('filler', module, place)], { stdio: ['ignore', 'pipe', 'inherit'] })
-    const [output] = await Promise.all([text(child.stdout), once(child, 'exit')])
-    const { acknowledged, codes } = JSON.parse(output) as { acknowledged: number; codes: string[] }
-    assert.deepEqual(codes, ['log_unavailable', 'log_unavailable'])
+type Filled = { acknowledged: number; codes: string[]; ended: string | null }
+
+/** A process whose files may not grow beyond 1500 KiB; `then` runs when its log has refused a record for the first time. */
+const fill = async (module: string, place: string, then: (pid: number) => void): Promise<Filled> => {
+  const child = spawn('bash', ['-c', 'ulimit -S -f 1500; exec "$0" "$@"', process.execPath, ...run('filler', module, place)], { stdio: ['pipe', 'pipe', 'inherit'] })
+  let said = ''
+  for await (const piece of child.stdout as AsyncIterable<Buffer>) {
+    const waits = !said.includes('refused\n')
+    said += piece.toString()
+    if (!waits || !said.includes('refused\n')) continue
+    then(child.pid!)
+    child.stdin.write('go on\n')
+  }
+  return JSON.parse(said.replace('refused\n', '')) as Filled
+}
+
+const prlimit = spawnSync('prlimit', ['--version']).status === 0
+
+describe('a file that cannot be written', { skip: process.platform === 'win32' }, () => {
+  const filled = (title: string, skip: boolean, body: (opened: Opened, folder: string, module: string) => Promise<void>): void => {
+    test(title, { timeout: 30_000, skip }, async () => {
+      const opened = await openEmbedded()
+      try {
+        const { module, place } = opened.elsewhere!
+        await opened.log.close()
+        await body(opened, place, module)
+      } finally {
+        await opened.remove()
+      }
+    })
+  }
+
+  filled('callers are told to try again while it is opened anew, then that it is broken; what was acknowledged is there', false, async (opened, place, module) => {
+    const { acknowledged, codes, ended } = await fill(module, place, () => {})
+    assert.deepEqual(codes, ['log_unavailable', 'log_unavailable', 'log_broken'])
+    assert.equal(ended, 'log_broken')
     assert.ok(acknowledged > 5, `${acknowledged} were acknowledged`)
     const log = await opened.reopen()
     const texts = (await all(log.read('turns'))).map((record) => Number(textOf(record).split('|')[0]))
     assert.deepEqual(texts, range(texts.length))
     assert.ok(texts.length >= acknowledged)
     await log.append([note('k', 'works again')])
+  })
+
+  filled('the fault passes: the same log goes on by itself, nothing lost, nothing doubled', !prlimit, async (opened, place, module) => {
+    const { acknowledged, codes } = await fill(module, place, (pid) => assert.equal(spawnSync('prlimit', ['--pid', String(pid), '--fsize=unlimited']).status, 0))
+    assert.deepEqual(codes, ['log_unavailable'])
+    assert.equal(acknowledged, 200)
+    const log = await opened.reopen()
+    const texts = (await all(log.read('turns'))).map((record) => Number(textOf(record).split('|')[0]))
+    assert.deepEqual(texts, range(200))
+  })
+})
+
+test('the folder and its files are for their owner alone, made so or found otherwise; folders above are left alone', { skip: process.platform === 'win32' }, async () => {
+  const above = await mkdtemp(join(tmpdir(), 'instar-log-'))
+  const modes = async (folder: string): Promise<string[]> => Promise.all([folder, ...['log.db', 'log.db-wal', 'log.lock'].map((name) => join(folder, name))].map(async (path) => `${path.slice(folder.length)} ${((await stat(path)).mode & 0o777).toString(8)}`))
+  try {
+    await chmod(above, 0o755)
+    const folder = join(above, 'data', 'log')
+    const log = await openEmbeddedLog({ folder, schemas: SCHEMAS })
+    await log.append([note('k', 'private')])
+    assert.deepEqual(await modes(folder), [' 700', '/log.db 600', '/log.db-wal 600', '/log.lock 600'])
+    await log.close()
+    await chmod(folder, 0o755)
+    for (const name of ['log.db', 'log.lock']) await chmod(join(folder, name), 0o644)
+    const again = await openEmbeddedLog({ folder, schemas: SCHEMAS })
+    await again.append([note('k', 'private again')])
+    assert.deepEqual(await modes(folder), [' 700', '/log.db 600', '/log.db-wal 600', '/log.lock 600'])
+    await again.close()
+    const other = process.umask()
+    assert.equal((await stat(join(above, 'data'))).mode & 0o777, 0o777 & ~other)
+    assert.equal((await stat(above)).mode & 0o777, 0o755)
   } finally {
-    await opened.remove()
+    await rm(above, { recursive: true })
+  }
+})
+
+test('only a lock that another holds is called in use', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'instar-log-'))
+  try {
+    await mkdir(join(folder, 'log.lock'))
+    await assert.rejects(openEmbeddedLog({ folder }), refused('data_unreadable'))
+    await rm(join(folder, 'log.lock'), { recursive: true })
+    await writeFile(join(folder, 'log.lock'), 'this is not a database, whatever its name says '.repeat(100))
+    await assert.rejects(openEmbeddedLog({ folder }), refused('data_unreadable'))
+    await writeFile(join(folder, 'file'), '')
+    await assert.rejects(openEmbeddedLog({ folder: join(folder, 'file', 'log') }), refused('data_unreadable'))
+  } finally {
+    await rm(folder, { recursive: true })
   }
 })

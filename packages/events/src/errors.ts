@@ -12,6 +12,7 @@ export const ERRORS = {
   log_gap: { status: 500, retryable: false, meaning: 'A record of a chain names a predecessor that this reader has never read.', todo: 'The log, or the snapshot that was started from, misses a record: delete the snapshot; if it stays, restore the log from its copy.' },
   log_full: { status: 503, retryable: true, meaning: 'The bounded queue in front of the log is full.', todo: 'Try again after the time in Retry-After.' },
   log_unavailable: { status: 503, retryable: true, meaning: 'The log could not be written to; it is not known whether the records are on it.', todo: 'Try again: ids make a second try harmless.' },
+  log_broken: { status: 503, retryable: false, meaning: 'The log cannot be written any more by this process: opening its file again did not help.', todo: 'The process ends. Look at the disk (full, read-only, failing) and start again; `instar doctor` reads every record.' },
   data_in_use: { status: 409, retryable: false, meaning: 'Another process writes to this data folder.', todo: 'Stop that process (the message names it), or give this one a folder of its own with INSTAR_DATA.' },
   data_unreadable: { status: 500, retryable: false, meaning: 'The data folder holds no log, or one that this build cannot read.', todo: 'Check INSTAR_DATA; start the build that wrote it, or a newer one.' },
   partition_count_changed: { status: 409, retryable: false, meaning: 'The configured number of partitions of a topic differs from that of the log.', todo: 'Configure the stored number; it is changed only by copying the log into a new one.' },
@@ -23,11 +24,10 @@ export const ERRORS = {
   bad_sql: { status: 400, retryable: false, meaning: 'A query was refused by PostgreSQL, or is more than one statement.', todo: 'Correct the query; send one statement at a time, and only ones that read.' },
   unknown_turn: { status: 404, retryable: false, meaning: 'There is no such turn (or session) on the log.', todo: 'Send the id from the `x-instar-turn-id` or `x-instar-session-id` header of an answer.' },
   missing_blob: { status: 500, retryable: false, meaning: 'A record names bytes by sha256 that the log does not hold.', todo: 'Restore the log from its copy; until then the version that needs them cannot be loaded.' },
-  context_overflow: { status: 400, retryable: false, meaning: 'The prompt leaves no room in the context of the model.', todo: 'Shorten the conversation; the message gives both lengths.' },
   overloaded: { status: 503, retryable: true, meaning: 'More requests wait for the model than its queue may hold.', todo: 'Try again after the time in Retry-After.' },
   unknown_adapter: { status: 409, retryable: true, meaning: 'The engine does not hold the adapter that a request names.', todo: 'Load the adapter first; it is installed by the version that names it.' },
   aborted: { status: 499, retryable: false, meaning: 'The caller gave the request up.', todo: 'Nothing: it was on purpose.' },
-  engine_lost: { status: 503, retryable: true, meaning: 'The thread that runs the model ended, or the model could not be loaded in it.', todo: 'Start again; the message holds the reason. A model that is too large for the memory is one.' },
+  engine_lost: { status: 503, retryable: true, meaning: 'The thread that runs the model ended, or the model could not be loaded in it.', todo: 'Try again: a thread that ended is started again by itself. If it stays, the message holds the reason; a model that is too large for the memory is one.' },
   update_not_finite: { status: 500, retryable: false, meaning: 'The arithmetic of an update overflowed: its loss or gradient is not a finite number.', todo: 'The batch is spent and the serving version stays. If it happens again, lower the learning rate.' },
   unknown_branch: { status: 404, retryable: false, meaning: 'There is no such branch.', todo: 'Make one with `instar replay --branch NAME`; `instar versions --json` lists them.' },
   stopping: { status: 503, retryable: true, meaning: 'The process is shutting down.', todo: 'Try again when it is back.' },
@@ -48,6 +48,7 @@ export const ERRORS = {
   not_running: { status: 503, retryable: true, meaning: 'No pipeline answers at the address that the command was given.', todo: 'Start it with `npm start`, or set INSTAR_HOST and INSTAR_PORT to where it listens.' },
   empty_branch: { status: 409, retryable: false, meaning: 'The branch holds no version of its own.', todo: 'Its turns gave no signal, or its range held too few: replay another range.' },
   unfinished_branch: { status: 409, retryable: false, meaning: 'The replay that makes this branch was not finished.', todo: 'Wait for it; if it was interrupted, replay onto another name.' },
+  no_reply: { status: 504, retryable: true, meaning: 'The pipeline took a command, but its answer did not come in time, or was cut off.', todo: 'It may have been carried out, or still be: look at `instar versions`, then repeat it if it is still wanted.' },
   internal: { status: 500, retryable: true, meaning: 'A defect of ours.', todo: 'Report it with the request id; nothing that was answered is lost.' },
 } as const satisfies Record<string, ErrorEntry>
 

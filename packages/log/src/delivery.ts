@@ -34,6 +34,8 @@ export class Delivery implements Subscription {
   #waiters: Waiter[] = []
   #stopping = false
   #failed: { cause: unknown } | undefined
+  /** Why the log ended it. */
+  #ended: { cause: unknown } | undefined
   readonly #idle: Promise<void>
 
   constructor(parts: DeliveryParts, options: SubscribeOptions) {
@@ -61,7 +63,8 @@ export class Delivery implements Subscription {
   }
 
   caughtUp(): Promise<void> {
-    if (this.#failed) return Promise.reject(this.#failed.cause)
+    const failure = this.#failed ?? this.#ended
+    if (failure) return Promise.reject(failure.cause)
     if (this.#stopping) return Promise.reject(stopped())
     const ends = new Map(this.#readings.map(({ topic }) => [topic, this.#parts.store.end(topic)]))
     return new Promise((resolve, reject) => {
@@ -76,6 +79,14 @@ export class Delivery implements Subscription {
     await this.#idle
   }
 
+  /** The log itself has failed: ends as if a handler had thrown `cause`. */
+  fail(cause: unknown): void {
+    if (this.#stopping) return
+    this.#ended = { cause }
+    this.#stopping = true
+    this.changed.raise()
+  }
+
   async #run(): Promise<void> {
     await this.#parts.breathe()
     while (!this.#stopping) {
@@ -84,6 +95,7 @@ export class Delivery implements Subscription {
       this.#settle()
       await (more ? this.#parts.breathe() : this.changed.wait())
     }
+    if (this.#ended) throw this.#ended.cause
   }
 
   /** False when the topic had nothing left. */

@@ -35,7 +35,7 @@ export type Subscription = {
   caughtUp(): Promise<void>
   /** Resolves when the last running handler has returned; nothing is delivered afterwards. */
   stop(): Promise<void>
-  /** Rejects when a handler threw: the subscription has stopped at that record, its caller decides. Never resolves otherwise until `stop`. */
+  /** Rejects when a handler threw, or with `log_broken` when the log did: the subscription has stopped at that record, its caller decides. Never resolves otherwise until `stop`. */
   readonly done: Promise<void>
 }
 
@@ -66,7 +66,8 @@ export interface EventLog {
   /**
    * Positions in the order of the records. Rejects with `log_full` (retryable) when the bounded queue in
    * front has no room: nothing of the batch was written. Rejects with `log_unavailable` when it is not
-   * known whether the records were written; ids make a second try harmless.
+   * known whether the records were written; ids make a second try harmless. Rejects with `log_broken` (not
+   * retryable) when no try of this process will succeed: the process has to end.
    */
   append(records: readonly Append[]): Promise<Position[]>
   subscribe(options: SubscribeOptions): Promise<Subscription>

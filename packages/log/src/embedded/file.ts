@@ -4,8 +4,9 @@
  */
 import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
+import { chmodSync, closeSync, existsSync, mkdirSync, openSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { join } from 'node:path'
 import type { PartitionCounts } from '../partition.ts'
 
 const FORMAT = '1'
@@ -44,17 +45,52 @@ const TABLES = `
 `
 
 /**
+ * Makes the folder, for its owner alone: conversations are in it. The folders above keep the permissions that
+ * they have, since PostgreSQL's, beside this one, may belong to another user. Throws `data_unreadable`.
+ */
+export const makeFolder = (folder: string): void => {
+  try {
+    mkdirSync(dirname(folder), { recursive: true })
+    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    ownOnly(folder, 0o700)
+  } catch (cause) {
+    throw new InstarError('data_unreadable', `${folder} cannot be made: ${(cause as Error).message}`, { folder }, { cause })
+  }
+}
+
+/** A folder or file of somebody else, who lets us write to it, keeps the permissions that he gave it. */
+const ownOnly = (path: string, mode: number): void => {
+  try {
+    chmodSync(path, mode)
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code !== 'EPERM') throw cause
+  }
+}
+
+/** SQLite gives the files beside a database the permissions of the database. */
+const makePrivate = (file: string): void => {
+  closeSync(openSync(file, 'a', 0o600))
+  for (const path of [file, `${file}-wal`, `${file}-shm`]) if (existsSync(path)) ownOnly(path, 0o600)
+}
+
+const BUSY = 5
+
+/**
  * Holds the folder for this process: a lock of the operating system, which ends with the process however it
- * ends. Throws `data_in_use` when another one has it.
+ * ends. Throws `data_in_use` when another one has it, `data_unreadable` when it cannot be locked at all.
  */
 export const lockFolder = (folder: string): DatabaseSync => {
-  const lock = new DatabaseSync(lockFile(folder), { timeout: 0 })
+  let lock: DatabaseSync | undefined
   try {
+    makePrivate(lockFile(folder))
+    lock = new DatabaseSync(lockFile(folder), { timeout: 0 })
     lock.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE')
     return lock
   } catch (cause) {
-    lock.close()
-    throw new InstarError('data_in_use', `another process${writerOf(folder)} writes to ${folder}`, { folder }, { cause })
+    lock?.close()
+    const { errcode, message } = cause as Error & { errcode?: number }
+    if (errcode !== undefined && (errcode & 0xff) === BUSY) throw new InstarError('data_in_use', `another process${writerOf(folder)} writes to ${folder}`, { folder }, { cause })
+    throw new InstarError('data_unreadable', `${lockFile(folder)} cannot be locked: ${message}`, { folder }, { cause })
   }
 }
 
@@ -70,8 +106,10 @@ const writerOf = (folder: string): string => {
 
 /** Makes the file where there is none. Throws `partition_count_changed`, `schema_changed` or `data_unreadable`. */
 export const openWriting = (folder: string, counts: PartitionCounts, schemas: Readonly<Record<string, string>>): DatabaseSync => {
-  const db = new DatabaseSync(logFile(folder), { timeout: 5000 })
+  let db: DatabaseSync | undefined
   try {
+    makePrivate(logFile(folder))
+    db = new DatabaseSync(logFile(folder), { timeout: 5000 })
     db.exec(WRITE_PRAGMAS)
     db.exec('BEGIN IMMEDIATE')
     db.exec(TABLES)
@@ -86,7 +124,7 @@ export const openWriting = (folder: string, counts: PartitionCounts, schemas: Re
     db.exec('COMMIT')
     return db
   } catch (cause) {
-    db.close()
+    db?.close()
     throw cause instanceof InstarError ? cause : unreadable(folder, cause)
   }
 }

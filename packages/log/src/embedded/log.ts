@@ -4,13 +4,12 @@
  */
 import { InstarError } from '@instar/events/errors'
 import type { Topic } from '@instar/events/flow'
-import { mkdir } from 'node:fs/promises'
 import { setImmediate } from 'node:timers/promises'
 import { Delivery } from '../delivery.ts'
 import { partitionCounts, type PartitionCounts } from '../partition.ts'
 import type { Append, EventLog, LogRecord, Offsets, Position, ReadOptions, SubscribeOptions, Subscription } from '../port.ts'
 import { readStore } from '../reading.ts'
-import { checkCounts, openReading, storedCounts, storedSchemas } from './file.ts'
+import { checkCounts, makeFolder, openReading, storedCounts, storedSchemas } from './file.ts'
 import { Queue, type QueueLimits } from './queue.ts'
 import { Rows } from './rows.ts'
 import type { DatabaseSync } from 'node:sqlite'
@@ -50,13 +49,14 @@ export const openEmbeddedLog = async (options: EmbeddedOptions): Promise<Embedde
       throw cause
     }
   }
-  await mkdir(folder, { recursive: true })
+  makeFolder(folder)
   const counts = partitionCounts(partitions)
   const queue = await Queue.open({ folder, counts, schemas }, { records: limits?.records ?? 16_384, bytes: limits?.bytes ?? 64 << 20 })
   const db = openReading(folder)
   queue.knowSchemas(new Map(storedSchemas(db).map(({ name, id }) => [name, id])))
   const log = new SqliteLog(db, counts, queue)
   queue.onWritten(() => log.changed())
+  queue.onBroken((error) => log.broke(error))
   return log
 }
 
@@ -127,6 +127,11 @@ class SqliteLog implements EmbeddedLog {
   /** Records may be new. */
   changed(): void {
     for (const delivery of this.#deliveries) delivery.changed.raise()
+  }
+
+  /** Whoever follows this log is told, even if it never writes: its process has to end. */
+  broke(error: InstarError): void {
+    for (const delivery of this.#deliveries) delivery.fail(error)
   }
 
   /** Handlers that run may still read, append and commit. */

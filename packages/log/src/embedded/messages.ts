@@ -17,5 +17,5 @@ export type FromWriter =
   | { kind: 'refused'; code: ErrorCode; message: string; details: Record<string, unknown> }
   /** Durable; the offsets are in the frame. */
   | { kind: 'written' }
-  /** Rolled back. After `broken` the file is not written again until it is opened anew. */
+  /** Not written, or not known to be. After `broken` nothing is written any more: opening the file again did not help. */
   | { kind: 'failed'; message: string; broken: boolean }

@@ -40,7 +40,8 @@ export class Queue {
   #scheduled = false
   #closing = false
   /** Why nothing can be written any more. */
-  #over: string | undefined
+  #over: InstarError | undefined
+  #onBroken = (_error: InstarError): void => {}
   #drained: (() => void) | undefined
   readonly #exited: Promise<void>
 
@@ -50,9 +51,9 @@ export class Queue {
     this.#limits = limits
     const exited = Promise.withResolvers<void>()
     this.#exited = exited.promise
-    worker.on('error', (cause) => this.#break(`the writing thread failed: ${cause instanceof Error ? cause.message : String(cause)}`))
+    worker.on('error', (cause) => this.#break(broken(`the writing thread failed: ${cause instanceof Error ? cause.message : String(cause)}`)))
     worker.on('exit', () => {
-      this.#break('the log is closed')
+      this.#break(this.#closing ? unavailable(CLOSED) : broken('the writing thread ended'))
       exited.resolve()
     })
   }
@@ -79,6 +80,11 @@ export class Queue {
   /** Called after each transaction. */
   onWritten(written: () => void): void {
     this.#written = written
+  }
+
+  /** Called once, when the file cannot be written any more. */
+  onBroken(told: (error: InstarError) => void): void {
+    this.#onBroken = told
   }
 
   append(records: readonly Append[]): Promise<Position[]> {
@@ -112,14 +118,13 @@ export class Queue {
   async close(): Promise<void> {
     this.#closing = true
     if (this.#busy || this.#scheduled) await new Promise<void>((resolve) => { this.#drained = resolve })
-    this.#over ??= 'the log is closed'
+    this.#over ??= unavailable(CLOSED)
     this.#post({ kind: 'close' })
     await this.#exited
   }
 
   #check(): void {
-    const reason = this.#over ?? (this.#closing ? 'the log is closed' : undefined)
-    if (reason !== undefined) throw unavailable(reason)
+    if (this.#over ?? this.#closing) throw this.#over ?? unavailable(CLOSED)
   }
 
   #post(message: ToWriter): void {
@@ -161,20 +166,22 @@ export class Queue {
   #answered(answer: Extract<FromWriter, { kind: 'written' | 'failed' }>): void {
     const batch = this.#other
     this.#busy = false
-    if (answer.kind === 'failed' && answer.broken) this.#over ??= answer.message
-    const settle = takeCalls(batch, answer.kind === 'failed' ? unavailable(answer.message) : undefined)
-    if (this.#over !== undefined) this.#break(this.#over)
+    const failure = answer.kind === 'written' ? undefined : answer.broken ? broken(answer.message) : unavailable(answer.message)
+    const settle = takeCalls(batch, failure)
+    if (failure?.code === 'log_broken') this.#break(failure)
     else if (this.#filling.calls.length > 0 || this.#filling.commits.length > 0) this.#send()
     settle()
     if (answer.kind === 'written') this.#written()
     if (!this.#busy && !this.#scheduled) this.#drained?.()
   }
 
-  #break(reason: string): void {
-    this.#over ??= reason
+  #break(reason: InstarError): void {
+    const first = this.#over === undefined
+    const failure = this.#over ??= reason
     this.#busy = false
-    for (const batch of [this.#other, this.#filling]) takeCalls(batch, unavailable(reason))()
+    for (const batch of [this.#other, this.#filling]) takeCalls(batch, failure)()
     this.#drained?.()
+    if (first && failure.code === 'log_broken') this.#onBroken(failure)
   }
 }
 
@@ -199,4 +206,6 @@ const takeCalls = (batch: Batch, failure: InstarError | undefined): (() => void)
   }
 }
 
+const CLOSED = 'the log is closed'
 const unavailable = (reason: string): InstarError => new InstarError('log_unavailable', `the log cannot be written: ${reason}`)
+const broken = (reason: string): InstarError => new InstarError('log_broken', `the log cannot be written any more: ${reason}`)

@@ -9,6 +9,12 @@ import type { FromWriter, GroupCommit, ToWriter, WriterData } from './messages.t
 
 /** SQLite result codes after which the file is as it was and the next try may succeed: busy, full. */
 const TRANSIENT = new Set([5, 13])
+/** After which opening the file again does not help: corrupt, not a database. */
+const HOPELESS = new Set([11, 26])
+/** So many transactions in a row may fail and be answered by opening the file again. */
+const REOPENINGS = 2
+/** Between two tries of opening it again. */
+const PAUSE_MS = 250
 
 const port = parentPort!
 const say = (message: FromWriter): void => port.postMessage(message)
@@ -26,16 +32,40 @@ const openTables = (db: DatabaseSync, counts: WriterData['counts']): Table[] => 
   }
 })
 
-const run = (db: DatabaseSync, lock: DatabaseSync, counts: WriterData['counts']): void => {
-  const begin = db.prepare('BEGIN IMMEDIATE')
-  const end = db.prepare('COMMIT')
-  const setCommit = db.prepare('INSERT INTO commits VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET next = excluded.next')
+type Connection = { db: DatabaseSync; begin: StatementSync; end: StatementSync; setCommit: StatementSync; tables: Table[] }
+
+const connect = ({ folder, counts, schemas }: WriterData): Connection => {
+  const db = openWriting(folder, counts, schemas)
+  return {
+    db, begin: db.prepare('BEGIN IMMEDIATE'), end: db.prepare('COMMIT'),
+    setCommit: db.prepare('INSERT INTO commits VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET next = excluded.next'),
+    tables: openTables(db, counts),
+  }
+}
+
+const pause = (ms: number): void => {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
+}
+
+/** A new connection in place of one that failed. Throws what the second try throws. */
+const reconnect = (data: WriterData, failed: Connection): Connection => {
+  failed.db.close()
+  try {
+    return connect(data)
+  } catch {
+    pause(PAUSE_MS)
+    return connect(data)
+  }
+}
+
+const run = (data: WriterData, lock: DatabaseSync): void => {
   const frames: SharedArrayBuffer[] = []
-  let tables = openTables(db, counts)
-  let broken = false
+  let connection = connect(data)
+  /** Failures in a row that were answered by opening the file again. */
+  let reopened = 0
 
   const insert = ({ topic, partition, timestamp, schema, key, payload }: FramedRecord): number => {
-    const table = tables[topic]!
+    const table = connection.tables[topic]!
     const reached = table.reached[partition] = Math.max(table.reached[partition]!, timestamp)
     const offset = table.next++
     table.insert.run(offset, partition, timestamp, reached, schema, key, payload)
@@ -44,26 +74,42 @@ const run = (db: DatabaseSync, lock: DatabaseSync, counts: WriterData['counts'])
 
   const transaction = (frame: SharedArrayBuffer, records: number, commits: readonly GroupCommit[]): void => {
     try {
-      if (broken) throw new Error('an earlier write failed; open the log again')
-      begin.run()
+      connection.begin.run()
       writeFrame(frame, records, insert)
       for (const { group, positions } of commits) {
-        for (const { topic, partition, offset } of positions) setCommit.run(group, topic, partition, offset)
+        for (const { topic, partition, offset } of positions) connection.setCommit.run(group, topic, partition, offset)
       }
-      end.run()
+      connection.end.run()
+      reopened = 0
       say({ kind: 'written' })
     } catch (cause) {
-      const { errcode, message } = cause as Error & { errcode?: number }
-      broken ||= errcode === undefined || !TRANSIENT.has(errcode & 0xff)
-      if (db.isTransaction) db.exec('ROLLBACK')
-      if (!broken) tables = openTables(db, counts)
-      say({ kind: 'failed', message, broken })
+      const { message } = cause as Error
+      try {
+        recover(cause as Error & { errcode?: number })
+        say({ kind: 'failed', message, broken: false })
+      } catch (lasting) {
+        say({ kind: 'failed', message: lasting === cause ? message : `${message}; opening it again: ${(lasting as Error).message}`, broken: true })
+      }
     }
+  }
+
+  /** Makes the next transaction possible; throws when nothing here can. */
+  const recover = (cause: Error & { errcode?: number }): void => {
+    const code = cause.errcode === undefined ? undefined : cause.errcode & 0xff
+    if (code !== undefined && TRANSIENT.has(code)) {
+      const { db } = connection
+      if (db.isTransaction) db.exec('ROLLBACK')
+      connection.tables = openTables(db, data.counts)
+      return
+    }
+    if (code === undefined || HOPELESS.has(code) || reopened >= REOPENINGS) throw cause
+    reopened += 1
+    connection = reconnect(data, connection)
   }
 
   port.on('message', (message: ToWriter) => {
     if (message.kind === 'close') {
-      db.close()
+      if (connection.db.isOpen) connection.db.close()
       lock.close()
       port.close()
       return
@@ -74,11 +120,12 @@ const run = (db: DatabaseSync, lock: DatabaseSync, counts: WriterData['counts'])
   })
 }
 
-const { folder, counts, schemas } = workerData as WriterData
+const data = workerData as WriterData
+const { folder } = data
 try {
   const lock = lockFolder(folder)
   try {
-    run(openWriting(folder, counts, schemas), lock, counts)
+    run(data, lock)
     say({ kind: 'ready' })
   } catch (cause) {
     lock.close()
