@@ -71,6 +71,8 @@ export class Decoder {
   private readonly slots: (Lora | null)[] = []
   private packed: Feeds | null = null
   private readonly causal = new Map<number, TensorData>()
+  /** Keys or values of one masked position, by number of rows: what a step without a past attends to. */
+  private readonly nothing = new Map<number, Float32Array>()
 
   private constructor(config: ModelConfig, compiled: Compiled) {
     this.config = config
@@ -98,7 +100,9 @@ export class Decoder {
     const needed = Math.max(...cache.lengths.map((length, row) => length + (counts[row] ?? T)))
     if (needed > config.contextLength) throw new RangeError(`${needed} positions do not fit the context of ${config.contextLength}`)
     cache.reserve(needed)
-    const C = cache.capacity
+    // A fresh prompt need not look at a cache full of nothing.
+    const fresh = cache.lengths.every((length) => length === 0)
+    const C = fresh ? 1 : cache.capacity
     const cos = new Float32Array(B * T * d)
     const sin = new Float32Array(B * T * d)
     const cached = new Float32Array(B * C).fill(MASKED)
@@ -130,7 +134,7 @@ export class Decoder {
       ...packedMasks(this.slots, rowSlots),
     }
     for (let layer = 0; layer < config.layers; layer++) {
-      const { keys, values } = cache.layer(layer)
+      const { keys, values } = fresh ? this.past(B) : cache.layer(layer)
       feeds[`keys.${layer}`] = { shape: [B, config.kvHeads, d, C], data: keys }
       feeds[`values.${layer}`] = { shape: [B, config.kvHeads, C, d], data: values }
     }
@@ -144,6 +148,12 @@ export class Decoder {
     cache.advance(T, counts)
     if (!out.logits) throw new Error('no logits')
     return { logits: out.logits.data, rows: rows.length, vocabulary: config.vocabulary }
+  }
+
+  private past(B: number): { keys: Float32Array; values: Float32Array } {
+    let zeros = this.nothing.get(B)
+    if (!zeros) this.nothing.set(B, (zeros = new Float32Array(B * this.config.kvHeads * this.config.headDim)))
+    return { keys: zeros, values: zeros }
   }
 
   dispose(): Promise<void> { return this.compiled.dispose() }

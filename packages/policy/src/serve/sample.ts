@@ -33,6 +33,11 @@ function before(logits_V: Float32Array, a: number, b: number): boolean {
 /** Ids of the `k` highest logits in order, by a heap whose root is the worst of them: V log k. */
 export function highest(logits_V: Float32Array, k: number): number[] {
   const size = Math.min(k, logits_V.length)
+  if (size === 1) {
+    let best = 0
+    for (let id = 1; id < logits_V.length; id++) if (logits_V[id]! > logits_V[best]!) best = id
+    return [best]
+  }
   const heap: number[] = []
   const sink = (start: number) => {
     let at = start
