@@ -10,7 +10,10 @@ export type ReplayRun = { log: EventLog; learner: LearningEngine; model: Model; 
 
 const now = (): number => Date.now()
 
-export const runReplay = async function* (run: ReplayRun, options: ReplayOptions, signal: AbortSignal): AsyncGenerator<ReplayLine> {
+/** Ends the work, too, when whoever reads the lines leaves. */
+export const runReplay = async function* (run: ReplayRun, options: ReplayOptions, stopped: AbortSignal): AsyncGenerator<ReplayLine> {
+  const left = new AbortController()
+  const signal = AbortSignal.any([stopped, left.signal])
   const lines: ReplayLine[] = []
   let wake = (): void => undefined
   const ports: ReplayPorts = {
@@ -26,15 +29,19 @@ export const runReplay = async function* (run: ReplayRun, options: ReplayOptions
     wake()
   })
   work.catch(() => undefined)
-  while (!ended || lines.length > 0) {
-    const line = lines.shift()
-    if (line) yield line
-    else await new Promise<void>((resolve) => {
-      wake = resolve
-      if (ended || lines.length > 0) resolve()
-    })
+  try {
+    while (!ended || lines.length > 0) {
+      const line = lines.shift()
+      if (line) yield line
+      else await new Promise<void>((resolve) => {
+        wake = resolve
+        if (ended || lines.length > 0) resolve()
+      })
+    }
+    yield { report: await work }
+  } finally {
+    left.abort()
   }
-  yield { report: await work }
 }
 
 /** `--judge signals` and `--judge llm`: the scorer's own judges on what the log holds. */

@@ -12,8 +12,8 @@ import { boundOf, runReplay, settingsOf, type ReplayLine } from '../replays.ts'
 
 const seconds = (ms: number): string => (ms < 90_000 ? `${Math.round(ms / 1000)} s` : `${Math.round(ms / 60_000)} min`)
 
-const show = (world: World, { done, total, equal, elapsedMs, remainingMs }: ReplayProgress): void =>
-  world.err(`${world.terminal ? '\r\x1b[2K' : ''}${bar(total > 0 ? done / total : 1)} batch ${done}/${total}  ${equal === null ? '' : equal ? 'equal so far  ' : 'DIFFERENT  '}${seconds(elapsedMs)}, ${seconds(remainingMs)} left${world.terminal ? '' : '\n'}`)
+const show = (world: World, { phase, done, total, equal, elapsedMs, remainingMs }: ReplayProgress): void =>
+  world.err(`${world.terminal ? '\r\x1b[2K' : ''}${bar(total > 0 ? done / total : 1)} ${phase === 'judging' ? 'turn' : 'batch'} ${done}/${total}  ${equal === null ? '' : equal ? 'equal so far  ' : 'DIFFERENT  '}${seconds(elapsedMs)}, ${seconds(remainingMs)} left${world.terminal ? '' : '\n'}`)
 
 /** In this process, which is then the log's only writer: for when no pipeline runs. */
 const alone = async function* (config: Config, engine: 'auto' | 'onnx' | 'wasm', options: ReplayOptions, signal: AbortSignal): AsyncGenerator<ReplayLine> {

@@ -1,5 +1,5 @@
 /** What a replay does again, and the records of its branch. A branch is a policy with a key of its own. */
-import { InstarError, updateLine, weightLine, type BatchSealed, type BatchState, type LineStarted, type Settings } from '@instar/events'
+import { InstarError, updateLine, weightLine, type BatchSealed, type BatchState, type LineStarted, type Settings, type VersionState } from '@instar/events'
 import { advantages, type Baselines } from './baseline.ts'
 import type { AuditState } from './audit.ts'
 
@@ -9,37 +9,54 @@ export type ReplayOptions = { branch: string; from: Bound; until: Bound; set: Re
 
 export const branchKey = (policy: string, branch: string): string => `${policy}~${branch}`
 
-/** The version from which the replay starts: its adapter and optimizer are restored from the log. */
+/** The version from which the replay starts: its adapter and optimizer are restored from the log. A time means the head of that time. */
 export const startVersion = (state: AuditState, from: Bound): number => {
   const line = weightLine(state.weights, state.policy)
   if (from === null) return 0
-  if ('version' in from) {
-    if (!line.versions.has(from.version)) throw new InstarError('unknown_version', `${state.policy} has no version ${from.version}`, { version: from.version })
-    return from.version
-  }
-  return Math.max(0, ...[...line.versions.values()].filter((v) => v.at <= from.time).map((v) => v.version))
+  if ('time' in from) return line.moves.findLast((move) => move.at <= from.time)?.to ?? 0
+  versionOf(state, from.version)
+  return from.version
 }
 
-/** Recorded batches with an update, in order, behind `from` and up to `until`. */
-export const recordedBatches = (state: AuditState, from: Bound, until: Bound): BatchState[] => {
-  const line = weightLine(state.weights, state.policy)
-  const sealedAt = (bound: Bound, otherwise: number): number => {
-    if (bound === null) return otherwise
-    if ('time' in bound) return bound.time
-    const version = line.versions.get(bound.version)
-    if (!version) throw new InstarError('unknown_version', `${state.policy} has no version ${bound.version}`, { version: bound.version })
-    return updateLine(state.updates, state.policy).batches.find((b) => b.update?.id === version.update)?.sealed.at ?? otherwise
-  }
-  const after = from === null || ('version' in from && from.version === 0) ? -1 : sealedAt(from, -1)
-  const upTo = sealedAt(until, Number.MAX_SAFE_INTEGER)
-  return updateLine(state.updates, state.policy).batches.filter((b) => b.update !== null && b.sealed.at > after && b.sealed.at <= upTo)
+const versionOf = (state: AuditState, version: number): VersionState => {
+  const found = weightLine(state.weights, state.policy).versions.get(version)
+  if (!found) throw new InstarError('unknown_version', `${state.policy} has no version ${version}`, { version })
+  return found
 }
 
-export const branchStarted = (state: AuditState, key: string, from: number, settings: Settings, now: number): LineStarted => {
+/** The batch of a version; of a promoted one (made on a branch) the last that was sealed before it was published. */
+const sealedAt = (state: AuditState, bound: NonNullable<Bound>): number => {
+  if ('time' in bound) return bound.time
+  if (bound.version === 0) return -1
+  const version = versionOf(state, bound.version)
+  return updateLine(state.updates, state.policy).batches.find((b) => b.update?.id === version.update)?.sealed.at ?? version.at
+}
+
+/** Batches of the range, in order: behind `from`, up to and with `until`. */
+const batchesBetween = (state: AuditState, from: Bound, until: Bound): BatchState[] => {
+  const after = from === null ? -1 : sealedAt(state, from)
+  const upTo = until === null ? Number.MAX_SAFE_INTEGER : sealedAt(state, until)
+  return updateLine(state.updates, state.policy).batches.filter((b) => b.sealed.at > after && b.sealed.at <= upTo)
+}
+
+/** Those with an update: what a replay with unchanged settings computes again. */
+export const recordedBatches = (state: AuditState, from: Bound, until: Bound): BatchState[] => batchesBetween(state, from, until).filter((b) => b.update !== null)
+
+/** The turns that a replay with changed settings may use: not spent before the range, and, with `until`, spent within it. */
+export const turnsBetween = (state: AuditState, from: Bound, until: Bound): (turn: string) => boolean => {
+  const turnsOf = (batches: readonly BatchState[]): Set<string> => new Set(batches.flatMap(({ sealed }) => [...sealed.items, ...sealed.dropped].map(({ turn }) => turn)))
+  const before = from === null ? new Set<string>() : turnsOf(batchesBetween(state, null, 'time' in from ? { time: from.time } : from))
+  if (until === null) return (turn) => !before.has(turn)
+  const within = turnsOf(batchesBetween(state, from, until))
+  return (turn) => within.has(turn)
+}
+
+/** `batches`: how many the whole replay makes, so that a branch that was cut short can be told from a finished one. */
+export const branchStarted = (state: AuditState, key: string, from: number, batches: number, now: number): LineStarted => {
   const line = weightLine(state.weights, state.policy)
-  const version = line.versions.get(from)
-  if (!line.started || !version) throw new InstarError('unknown_version', `${state.policy} has no version ${from}`, { version: from })
-  return { type: 'LineStarted', prev: '', policy: key, mode: 'replay', base: line.started.base, parent: { policy: state.policy, version: from, adapter: version.adapter, state: version.state }, settings, at: now }
+  const version = versionOf(state, from)
+  if (!line.started) throw new InstarError('no_line', `${state.policy} has not been started`)
+  return { type: 'LineStarted', prev: '', policy: key, mode: 'replay', base: line.started.base, parent: { policy: state.policy, version: from, adapter: version.adapter, state: version.state }, settings: { batches }, at: now }
 }
 
 /** `--set` by the names of the recorded settings; `lr` is short for learningRate, `loss` and `batchSize` as they are. */

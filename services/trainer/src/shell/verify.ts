@@ -39,7 +39,7 @@ export const verify = async (ports: VerifyPorts, policy: string, version: number
   const line = weightLine(state.weights, policy)
   if (!broken && version !== null && !line.versions.has(version)) throw new InstarError('unknown_version', `${policy} has no version ${version}`, { version })
   const audits = new Map(auditBatches(state).map((audit) => [audit.id, audit.difference]))
-  const chosen = updateLine(state.updates, policy).batches.filter((batch) => version === null || line.versions.get(version)?.update === batch.update?.id)
+  const chosen = batchesToVerify(state, version)
   const batches: BatchReport[] = []
   for (const batch of chosen) {
     batches.push(await verifyBatch(ports, state, batch, audits.get(batch.id) ?? null))
@@ -50,11 +50,21 @@ export const verify = async (ports: VerifyPorts, policy: string, version: number
   return { ok: first === null && batches.every((report) => report.ok), policy, batches, first }
 }
 
+/** The policy's own batches, and those that a promoted version was made by on its branch. */
+const batchesToVerify = (state: AuditState, version: number | null): BatchState[] => {
+  const line = weightLine(state.weights, state.policy)
+  const everywhere = [...state.updates.lines.values()].flatMap(({ batches }) => batches)
+  const behind = (update: string | null): BatchState[] => everywhere.filter((batch) => update !== null && batch.update?.id === update)
+  if (version !== null) return behind(line.versions.get(version)?.update ?? null)
+  const promoted = [...line.versions.values()].filter(({ published }) => published?.why === 'promotion').flatMap(({ update }) => behind(update))
+  return [...updateLine(state.updates, state.policy).batches, ...promoted]
+}
+
 /** A published version whose update is not on the chain of updates, or says something else. */
 const orphanOf = (state: AuditState): Difference | null => {
   for (const { published, record } of weightLine(state.weights, state.policy).versions.values()) {
-    if (!published || published.why === 'promotion') continue
-    const batch = updateLine(state.updates, state.policy).batches.find((b) => b.update?.id === published.update)
+    if (!published) continue
+    const batch = updateLine(state.updates, published.source?.policy ?? state.policy).batches.find((b) => b.update?.id === published.update)
     const event = batch?.update?.event
     if (event?.adapter !== published.adapter || event.state !== published.state || event.blobsAt !== published.blobsAt || batch?.sealed.parent.version !== published.parent) return { topic: 'weights', key: state.policy, record, type: 'VersionPublished', what: `version ${published.number} is not what the update says that it names` }
   }
