@@ -1,11 +1,24 @@
 /** What must be the same for the same arithmetic to give the same bits. */
+import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { arch, cpus, platform } from 'node:os'
 import type { Fingerprint } from '../port.ts'
 import type { Backend } from './backend.ts'
 
-/** Counts up when the decoder, the loss or the step changes what it computes. */
-const ARITHMETIC = 1
+/** The sources whose numbers end in an adapter. A number kept by hand is forgotten; a digest is not. */
+const SOURCES = [
+  'adam', 'credit', 'distribution', 'forward', 'initial', 'lora', 'loss', 'model', 'parameters', 'random', 'step', 'training',
+  'runtime/backend', 'runtime/onnx-writer', 'runtime/onnx', 'runtime/trace-kernels', 'runtime/trace', 'runtime/tracer', 'runtime/wasm-kernels', 'runtime/wasm',
+]
+
+/** Digest of the arithmetic's sources, comments and blanks aside: a change there may change bits, so it is another build. */
+export function arithmetic(read: (name: string) => string = source): string {
+  const hash = createHash('sha256')
+  for (const name of SOURCES) hash.update(`${name}\n${read(name).replace(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm, '').replace(/\s+/g, ' ')}\n`)
+  return hash.digest('hex').slice(0, 12)
+}
+
+const source = (name: string): string => readFileSync(new URL(`../${name}.ts`, import.meta.url), 'utf8')
 
 /** Vector extensions that decide which kernels run, widest first. */
 const EXTENSIONS = ['amx_tile', 'avx512_bf16', 'avx512_vnni', 'avx512f', 'avx2', 'avx', 'sve2', 'sve', 'asimd']
@@ -21,5 +34,5 @@ export function instructionSet(): string {
 /** `base`: sha256 of the base model. */
 export function fingerprintOf(backend: Backend, base: string): Fingerprint {
   const isa = backend.name === 'wasm' ? 'wasm-simd' : instructionSet()
-  return { engine: backend.name, build: `${backend.build}, arithmetic ${ARITHMETIC}`, isa, threads: backend.threads, base }
+  return { engine: backend.name, build: `${backend.build}, arithmetic ${arithmetic()}`, isa, threads: backend.threads, base }
 }
