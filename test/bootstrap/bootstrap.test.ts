@@ -174,6 +174,21 @@ describe('bootstrap', { skip: PLATFORM_PACKAGE === undefined, concurrency: 2 }, 
     equal(await run.ended, 'SIGTERM')
   })
 
+  test('SIGTERM to npm, whose shell dies of it without a word, stops the script', async () => {
+    for (const own of [false, true]) {
+      const folder = repository({ 'server.ts': SERVER })
+      const node = `"${process.execPath}" ${own ? '' : `--require "${join(folder, 'old.cjs')}"`} "${join(folder, 'bootstrap.cjs')}" server.ts`
+      const shell = spawn('/bin/sh', ['-c', `${node}; exit`], { cwd: tmpdir(), detached: true, stdio: ['ignore', 'pipe', 'inherit'], env: { ...process.env, NODE_OPTIONS: '', npm_lifecycle_event: 'start' } })
+      let out = ''
+      shell.stdout.setEncoding('utf8').on('data', (text: string) => {
+        if (!out.includes('ready') && text.includes('ready')) shell.kill('SIGTERM')
+        out += text
+      })
+      await once(shell, 'close')
+      match(out, /stopping on SIGTERM\n$/)
+    }
+  })
+
   test('kill -9 of the bootstrap leaves no orphan', async () => {
     const run = start(repository({ 'server.ts': SERVER }), ['server.ts'])
     await run.line('ready')
