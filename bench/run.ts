@@ -1,0 +1,53 @@
+/** `npm run bench [-- log|policy|latency|projections …] [--json] [--quick]`: every speed claim with its peer, in one run. */
+import * as latency from './latency.ts'
+import * as log from './log.ts'
+import * as policy from './policy.ts'
+import * as projections from './projections.ts'
+
+type Cell = string | number | boolean | null
+type Report = { name: string; machine: string; rows: object[] }
+
+const USAGE = `npm run bench [-- NAMES] [--json] [--quick] [--no-peer]
+
+  log          durable appends against raw SQLite and write + fdatasync; replay
+  policy       decoding and a train step against PyTorch, tiny model and SmolLM2-135M
+               (fetches a 93 MB model and, for the peer, a few GB of PyTorch into .cache, once)
+  latency      from a batch to the version that it made, rollback, waits while learning
+  projections  100,000 turns into PostgreSQL
+
+  --quick      fewer and shorter rounds: shows that it runs, not how fast
+  --no-peer    without PyTorch
+  --json       one JSON array on the last line`
+
+const words = process.argv.slice(2)
+const flags = words.filter((word) => word.startsWith('-'))
+const quick = flags.includes('--quick')
+const say = (line: string): void => { process.stderr.write(`${line}\n`) }
+
+const BENCHES: Record<string, () => Promise<Report>> = {
+  log: () => log.bench(),
+  policy: () => policy.bench({ quick, say, peer: !flags.includes('--no-peer') }),
+  latency: () => latency.bench({ quick, say }),
+  projections: () => (quick ? projections.bench(5_000) : projections.bench()),
+}
+
+const short = (value: Cell): Cell => (typeof value === 'number' && !Number.isInteger(value) ? Number(value.toPrecision(3)) : value ?? '')
+
+const names = words.filter((word) => !word.startsWith('-'))
+const unknown = [...names.filter((name) => !(name in BENCHES)), ...flags.filter((flag) => !['--json', '--quick', '--no-peer', '--help'].includes(flag))]
+if (unknown.length > 0 || flags.includes('--help')) {
+  process.stdout.write(`${unknown.length > 0 ? `unknown: ${unknown.join(' ')}\n\n` : ''}${USAGE}\n`)
+  process.exit(unknown.length > 0 ? 2 : 0)
+}
+const reports: Report[] = []
+for (const [name, bench] of Object.entries(BENCHES)) {
+  if (names.length > 0 && !names.includes(name)) continue
+  say(`bench ${name}`)
+  const report = await bench()
+  reports.push(report)
+  if (flags.includes('--json')) continue
+  const { rows, ...rest } = report
+  process.stdout.write(`\n${Object.entries(rest).map(([key, value]) => `${key}: ${String(value)}`).join('; ')}\n`)
+  console.table(rows.map((row) => Object.fromEntries(Object.entries(row).map(([key, value]) => [key, short(value as Cell)]))))
+}
+if (flags.includes('--json')) process.stdout.write(`${JSON.stringify(reports)}\n`)
