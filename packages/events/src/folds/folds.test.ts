@@ -41,6 +41,15 @@ describe('turns', () => {
     assert.equal(state.turns.get('s.b')?.next, 's.c')
   })
 
+  it('a retry is not the next state of its own first attempt, which gave the same answer as the turn before', () => {
+    const state = initialTurns()
+    foldTurns(state, logged(turn('a', { answer: answerKey('Yes.', []) })))
+    foldTurns(state, logged(turn('b', { answer: answerKey('Yes.', []), after: answerKey('Yes.', []) })))
+    foldTurns(state, logged(turn('c', { answer: answerKey('No.', []), after: answerKey('Yes.', []), digest: 'db' })))
+    assert.equal(state.turns.get('s.c')?.follows, 's.a')
+    assert.equal(state.turns.get('s.b')?.next, null)
+  })
+
   it('a side turn is never a next state', () => {
     const state = initialTurns()
     foldTurns(state, logged(turn('a')))

@@ -1,7 +1,8 @@
 /**
  * The fold of `turns`, per session: which turns there are, what the world said to each (the join), what is
  * closed. The join is anchored on our own answer: a main turn whose request's last assistant answer has
- * the key of turn T's answer is T's next state; the first such turn wins and the next state is final.
+ * the key of turn T's answer is T's next state; the first such turn wins and the next state is final. A retry
+ * of the request that T itself answered is none, though T's answer may read like the one before it.
  * States are owned by the fold and change in place.
  */
 import type { AnswerKey, FeedbackGiven, Logged, TurnAborted, TurnCaptured, TurnsEvent } from '../records.ts'
@@ -96,7 +97,7 @@ const foldTurn = (state: TurnsState, logged: Logged<TurnCaptured | TurnAborted>)
     at: event.at, finishedAt: event.finishedAt, partition: logged.partition, offset: logged.offset,
   }
   if (event.kind === 'main' && event.after) {
-    const followed = findAnswer(session, event.after)
+    const followed = findAnswer(session, event.after, session.digests.get(event.digest))
     if (followed) {
       turn.follows = followed.turn
       if (followed.next === null && !followed.closed) {
@@ -126,13 +127,17 @@ const foldFeedback = (state: TurnsState, record: string, event: FeedbackGiven): 
 
 /**
  * The turn of this session that gave the answer: by the strict key, else by the loose one; of several the
- * latest request's, and of its candidates the first.
+ * latest request's, and of its candidates the first. `not`: groups that it is not among.
  */
-export const findAnswer = (session: SessionState, key: AnswerKey): TurnState | undefined => {
-  const found = session.byStrict.get(key.strict) ?? session.byLoose.get(key.loose)
-  const last = found?.at(-1)
-  return last && found?.find((turn) => turn.group === last.group)
+export const findAnswer = (session: SessionState, key: AnswerKey, not: ReadonlySet<string> = NONE): TurnState | undefined => {
+  const others = (turns: readonly TurnState[] = []): TurnState[] => turns.filter((turn) => !not.has(turn.group))
+  const strict = others(session.byStrict.get(key.strict))
+  const found = strict.length > 0 ? strict : others(session.byLoose.get(key.loose))
+  const last = found.at(-1)
+  return last && found.find((turn) => turn.group === last.group)
 }
+
+const NONE: ReadonlySet<string> = new Set()
 
 const sessionOf = (state: TurnsState, id: string): SessionState => {
   let session = state.sessions.get(id)

@@ -66,7 +66,7 @@ const orphanOf = (state: AuditState): Difference | null => {
     if (!published) continue
     const batch = updateLine(state.updates, published.source?.policy ?? state.policy).batches.find((b) => b.update?.id === published.update)
     const event = batch?.update?.event
-    if (event?.adapter !== published.adapter || event.state !== published.state || event.blobsAt !== published.blobsAt || batch?.sealed.parent.version !== published.parent) return { topic: 'weights', key: state.policy, record, type: 'VersionPublished', what: `version ${published.number} is not what the update says that it names` }
+    if (event?.adapter !== published.adapter || event.state !== published.state || event.blobsAt !== published.blobsAt || (published.why === 'update' && batch?.sealed.parent.version !== published.parent)) return { topic: 'weights', key: state.policy, record, type: 'VersionPublished', what: `version ${published.number} is not what the update says that it names` }
   }
   return null
 }
