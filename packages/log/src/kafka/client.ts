@@ -1,0 +1,130 @@
+/**
+ * Connections to the brokers: kafkajs's cluster and broker objects, without its producer and consumer.
+ *
+ * Why not those two: the producer loses acknowledged records in three ways, all of them in how it keeps
+ * sequence numbers and answers across its own retries; the consumer cannot read without joining a group. Below
+ * them the same package has all that is needed, encoded and decoded by the same code: metadata, produce
+ * with a sequence number that we give, fetch from an offset that we give. The version is pinned: kafkajs
+ * promises nothing about these modules.
+ */
+import { createRequire } from 'node:module'
+import { connect } from 'node:net'
+import type { Broker as PublicBroker, Cluster as PublicCluster } from 'kafkajs'
+
+export type ClientOptions = {
+  /** `host:port` of some of the brokers. */
+  brokers: readonly string[]
+  /** Names this process in the brokers' logs. */
+  clientId: string
+  /** Milliseconds that one request may take. Default 15,000. */
+  requestTimeout?: number
+}
+
+type Listed = { topic: string; partitions: { partition: number; offset: string }[] }
+
+export type Message = { key: Buffer | null; value: Buffer | null; timestamp: string; headers?: Record<string, string> }
+/** `timestamp` and `offset` are decimal numbers. */
+export type Fetchable = { key: Buffer | null; value: Buffer | null; timestamp: string; offset: string; isControlRecord: boolean; headers?: Record<string, unknown> }
+export type FetchResponse = { responses: { topicName: string; partitions: { partition: number; highWatermark: string; messages: Fetchable[] }[] }[] }
+
+export type Broker = Omit<PublicBroker, 'produce' | 'fetch'> & {
+  initProducerId(request: { transactionalId?: string; transactionTimeout: number }): Promise<{ producerId: string; producerEpoch: number }>
+  listOffsets(request: { replicaId: number; isolationLevel: number; topics: { topic: string; partitions: { partition: number; timestamp: number }[] }[] }): Promise<{ responses: Listed[] }>
+  fetch(request: Parameters<PublicBroker['fetch']>[0]): Promise<FetchResponse>
+  produce(request: {
+    topicData: { topic: string; partitions: { partition: number; firstSequence: number; messages: readonly Message[] }[] }[]
+    producerId: string
+    producerEpoch: number
+    acks: number
+    timeout: number
+  }): Promise<{ topics: { topicName: string; partitions: { partition: number; errorCode: number; baseOffset: string }[] }[] }>
+}
+
+export type Cluster = Omit<PublicCluster, 'findBroker' | 'findGroupCoordinator' | 'findControllerBroker'> & {
+  findBroker(node: { nodeId: string }): Promise<Broker>
+  findGroupCoordinator(group: { groupId: string }): Promise<Broker>
+  findControllerBroker(): Promise<Broker>
+}
+
+const silent = { info: nothing, error: nothing, warn: nothing, debug: nothing, namespace: () => silent, setLogLevel: nothing }
+function nothing(): void { /* What goes wrong reaches the caller as an error. */ }
+
+const NewCluster = createRequire(import.meta.url)('kafkajs/src/cluster/index.js') as new (options: Record<string, unknown>) => Cluster
+
+const socketFactory = ({ host, port, onConnect }: { host: string; port: number; onConnect: () => void }) => {
+  const socket = connect({ host, port }, onConnect)
+  return socket.setKeepAlive(true, 60_000).setNoDelay(true)
+}
+
+/** Our own loops try again, where it can be seen and stopped; kafkajs's tries are few and quick, whatever NODE_ENV says. */
+const RETRY = { retries: 2, initialRetryTime: 50, maxRetryTime: 200, factor: 0.2, multiplier: 2 }
+
+const REQUEST_TIMEOUT = 15_000
+
+/**
+ * One set of connections, made when it is first used and made anew after any failure: a fresh view of who
+ * leads what, and no socket that a stopped broker still holds.
+ */
+export class Link {
+  readonly #options: ClientOptions
+  readonly #topics: readonly string[]
+  #cluster: Promise<Cluster> | undefined
+  #closed = false
+
+  constructor(options: ClientOptions, topics: readonly string[]) {
+    this.#options = options
+    this.#topics = topics
+  }
+
+  /** What `work` throws is thrown on, after the connections were given up. */
+  async use<T>(work: (cluster: Cluster) => Promise<T>): Promise<T> {
+    if (this.#closed) throw new Error('the connection is closed')
+    const opened = this.#cluster ??= this.#open()
+    try {
+      return await work(await opened)
+    } catch (cause) {
+      if (this.#cluster === opened) this.#cluster = undefined
+      leave(opened)
+      throw cause
+    }
+  }
+
+  /** Requests in progress are answered or time out first, but nobody waits for that. */
+  close(): void {
+    this.#closed = true
+    if (this.#cluster) leave(this.#cluster)
+    this.#cluster = undefined
+  }
+
+  async #open(): Promise<Cluster> {
+    const { brokers, clientId, requestTimeout = REQUEST_TIMEOUT } = this.#options
+    const cluster = new NewCluster({
+      logger: silent, socketFactory, brokers: [...brokers], clientId, requestTimeout, enforceRequestTimeout: true,
+      connectionTimeout: 5_000, metadataMaxAge: 300_000, allowAutoTopicCreation: false, retry: RETRY,
+      isolationLevel: READ_UNCOMMITTED, maxInFlightRequests: null,
+    })
+    try {
+      await cluster.connect()
+      await cluster.addMultipleTargetTopics([...this.#topics])
+      return cluster
+    } catch (cause) {
+      leave(Promise.resolve(cluster))
+      throw cause
+    }
+  }
+}
+
+const leave = (opened: Promise<Cluster>): void => void opened.then((cluster) => cluster.disconnect()).catch(nothing)
+
+/** The log is written without transactions. */
+export const READ_UNCOMMITTED = 0
+
+/** Kafka's name of an error (`NOT_LEADER_FOR_PARTITION`), if a broker gave one. */
+export const kafkaError = (cause: unknown): string | undefined => {
+  for (let error = cause; error instanceof Error; error = error.cause) {
+    if ('type' in error && typeof error.type === 'string') return error.type
+  }
+  return undefined
+}
+
+export const messageOf = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause))

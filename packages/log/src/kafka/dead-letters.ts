@@ -1,0 +1,80 @@
+/**
+ * `dlq.<topic>`: copies of records whose bytes are bad for everyone, with where they stand and why. The record
+ * stays where it is; readers pass over it. Each is put there once, as far as one process can see: two
+ * that meet it at the same moment may both write it.
+ */
+import type { Topic } from '@instar/events/flow'
+import type { Fetchable, Link } from './client.ts'
+import { byLeader, EARLIEST, fetchFrom, LATEST, offsetsAt, type Place } from './fetch.ts'
+import { timestampText } from './frame.ts'
+import type { Producer } from './producer.ts'
+
+export type DeadLetter = {
+  /** Where the record stands. */
+  topic: Topic
+  partition: number
+  offset: number
+  reason: string
+  /** The record's own key and value, whatever they are; no value is stored as an empty one. */
+  key: Uint8Array | null
+  value: Uint8Array | null
+}
+
+const LIMITS = { maxBytes: 2 << 20, maxBytesPerPartition: 2 << 20, maxWaitTime: 100 }
+
+export class DeadLetters {
+  readonly #link: Link
+  readonly #producer: Producer
+  readonly #nameOf: (topic: Topic) => string
+  readonly #known = new Map<Topic, Promise<Set<string>>>()
+
+  constructor(link: Link, producer: Producer, nameOf: (topic: Topic) => string) {
+    this.#link = link
+    this.#producer = producer
+    this.#nameOf = nameOf
+  }
+
+  /** Durable when it resolves. */
+  async put(topic: Topic, partition: number, record: Fetchable, reason: string): Promise<void> {
+    const loading = this.#known.get(topic) ?? this.#origins(topic)
+    this.#known.set(topic, loading)
+    const known = await loading.catch((cause: unknown) => {
+      this.#known.delete(topic)
+      throw cause
+    })
+    const origin = `${partition}@${record.offset}`
+    if (known.has(origin)) return
+    await this.#producer.send([{
+      topic: this.#nameOf(topic), partition: 0,
+      message: {
+        key: record.key, value: record.value ?? Buffer.alloc(0), timestamp: timestampText(Number(record.timestamp)),
+        headers: { 'instar.topic': topic, 'instar.partition': String(partition), 'instar.offset': record.offset, 'instar.reason': reason },
+      },
+    }])
+    known.add(origin)
+  }
+
+  /** All that are there now. */
+  async read(topic: Topic): Promise<DeadLetter[]> {
+    const place: Place = { topic: this.#nameOf(topic), partition: 0 }
+    return this.#link.use(async (cluster) => {
+      const [first, last] = await Promise.all([offsetsAt(cluster, [place], EARLIEST), offsetsAt(cluster, [place], LATEST)])
+      const letters: DeadLetter[] = []
+      for (let offset = first[0]!.offset; offset < last[0]!.offset;) {
+        const [nodeId] = byLeader(cluster, [place]).keys()
+        const [batch] = await fetchFrom(cluster, nodeId!, [{ ...place, offset }], LIMITS)
+        letters.push(...batch!.records.map((record) => letterOf(topic, record)))
+        offset = batch!.next
+      }
+      return letters
+    })
+  }
+
+  async #origins(topic: Topic): Promise<Set<string>> {
+    return new Set((await this.read(topic)).map(({ partition, offset }) => `${partition}@${offset}`))
+  }
+}
+
+const letterOf = (topic: Topic, { key, value, headers = {} }: Fetchable): DeadLetter => ({
+  topic, partition: Number(headers['instar.partition']), offset: Number(headers['instar.offset']), reason: String(headers['instar.reason']), key, value,
+})

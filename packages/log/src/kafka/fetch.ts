@@ -1,0 +1,63 @@
+/** Reading partitions from offsets that we give: what a consumer does, without a group. */
+import { READ_UNCOMMITTED, type Cluster, type Fetchable } from './client.ts'
+
+/** Kafka's own name of a topic. */
+export type Place = { topic: string; partition: number }
+export type Want = Place & { offset: number }
+export type Fetched = Place & {
+  /** In order, none below the offset that was asked for. */
+  records: Fetchable[]
+  /** Where to go on. */
+  next: number
+  /** Every record below it is on all replicas that count; nothing at or above it is ever given. */
+  end: number
+}
+
+export type FetchLimits = { maxBytes: number; maxBytesPerPartition: number; maxWaitTime: number }
+
+/** What ListOffsets takes instead of a time. */
+export const LATEST = -1
+export const EARLIEST = -2
+
+export const byLeader = <P extends Place>(cluster: Cluster, places: readonly P[]): Map<string, P[]> => {
+  const leaders = new Map<string, P[]>()
+  for (const place of places) {
+    const [leader] = Object.keys(cluster.findLeaderForPartitions(place.topic, [place.partition]))
+    if (leader === undefined || leader === '-1') throw new Error(`${place.topic} ${place.partition} has no leader`)
+    const led = leaders.get(leader)
+    if (led) led.push(place)
+    else leaders.set(leader, [place])
+  }
+  return leaders
+}
+
+export const byTopic = <P extends Place>(places: readonly P[]): [string, P[]][] => [...Map.groupBy(places, ({ topic }) => topic)]
+
+/** All of `wants` are led by the broker `nodeId`. Waits up to `maxWaitTime` for the first record. */
+export const fetchFrom = async (cluster: Cluster, nodeId: string, wants: readonly Want[], limits: FetchLimits): Promise<Fetched[]> => {
+  const broker = await cluster.findBroker({ nodeId })
+  const { maxBytes, maxBytesPerPartition, maxWaitTime } = limits
+  const { responses } = await broker.fetch({
+    isolationLevel: READ_UNCOMMITTED, minBytes: 1, maxBytes, maxWaitTime,
+    topics: byTopic(wants).map(([topic, places]) => ({ topic, partitions: places.map(({ partition, offset }) => ({ partition, fetchOffset: String(offset), maxBytes: maxBytesPerPartition })) })),
+  })
+  return responses.flatMap(({ topicName, partitions }) => partitions.map(({ partition, highWatermark, messages }) => {
+    const from = wants.find((want) => want.topic === topicName && want.partition === partition)!.offset
+    const last = messages.at(-1)
+    const records = messages.filter((message) => !message.isControlRecord && Number(message.offset) >= from)
+    return { topic: topicName, partition, records, next: last ? Math.max(from, Number(last.offset) + 1) : from, end: Number(highWatermark) }
+  }))
+}
+
+/** The first offset at or after a time (or `EARLIEST`, `LATEST`) of each place; -1 when there is none. */
+export const offsetsAt = async (cluster: Cluster, places: readonly Place[], time: number): Promise<Want[]> => {
+  const answers = await Promise.all([...byLeader(cluster, places)].map(async ([nodeId, led]) => {
+    const broker = await cluster.findBroker({ nodeId })
+    const { responses } = await broker.listOffsets({
+      replicaId: -1, isolationLevel: READ_UNCOMMITTED,
+      topics: byTopic(led).map(([topic, of]) => ({ topic, partitions: of.map(({ partition }) => ({ partition, timestamp: time })) })),
+    })
+    return responses.flatMap(({ topic, partitions }) => partitions.map(({ partition, offset }) => ({ topic, partition, offset: Number(offset) })))
+  }))
+  return answers.flat()
+}

@@ -1,0 +1,44 @@
+/** The registry's wire format: a zero, the schema's id in four bytes, the Avro binary. */
+import type { Topic } from '@instar/events/flow'
+import type { LogRecord } from '../port.ts'
+import type { Fetchable } from './client.ts'
+
+export const HEADER_BYTES = 5
+
+/** The value of a Kafka record, its id still to be set. The caller's bytes are copied. */
+export const frame = (payload: Uint8Array): Buffer => {
+  const value = Buffer.allocUnsafe(HEADER_BYTES + payload.length)
+  value[0] = 0
+  value.set(payload, HEADER_BYTES)
+  return value
+}
+
+export const setId = (value: Buffer, id: number): void => void value.writeUInt32BE(id, 1)
+
+/** Kafka's record as ours, except for the schema's name; or why it cannot be one. */
+export type Unframed = { id: number; named(schema: string): LogRecord } | { bad: string }
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+export const unframe = (topic: Topic, partition: number, { key, value, timestamp, offset }: Fetchable): Unframed => {
+  if (value === null || value.length < HEADER_BYTES || value[0] !== 0) return { bad: 'its value does not begin with a schema id' }
+  if (key === null || key.length === 0) return { bad: 'it has no key' }
+  let text: string
+  try {
+    text = utf8.decode(key)
+  } catch {
+    return { bad: 'its key is not UTF-8' }
+  }
+  // A copy: the fetched bytes are one large buffer, which a small record must not keep.
+  const payload = Buffer.from(value.subarray(HEADER_BYTES))
+  return {
+    id: value.readUInt32BE(1),
+    named: (schema) => ({ topic, key: text, schema, payload, timestamp: Number(timestamp), partition, offset: Number(offset) }),
+  }
+}
+
+/**
+ * As kafkajs must be given it: it orders timestamps as text to find the batch's first and last, and takes
+ * a 0 for none.
+ */
+export const timestampText = (timestamp: number): string => String(timestamp).padStart(16, '0')

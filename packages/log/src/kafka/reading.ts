@@ -1,0 +1,74 @@
+/** Bounded reads: where they begin and end, and the pages between. */
+import { InstarError } from '@instar/events/errors'
+import type { Topic } from '@instar/events/flow'
+import { partitionOf } from '../partition.ts'
+import type { LogRecord, ReadOptions } from '../port.ts'
+import { PAGE_RECORDS } from '../reading.ts'
+import type { Cluster, Fetchable } from './client.ts'
+import { byLeader, EARLIEST, fetchFrom, LATEST, offsetsAt } from './fetch.ts'
+
+export type TopicPlace = { topic: Topic; name: string; count: number }
+
+/** By partition: the first offset to read, and the first that is not read. */
+export type Limits = { starts: number[]; ends: number[] }
+
+const LIMITS = { maxBytes: 4 << 20, maxBytesPerPartition: 1 << 20, maxWaitTime: 100 }
+
+/** Throws `position_unknown` for what cannot be a position of this log. */
+export const limitsOf = async (cluster: Cluster, { topic, name, count }: TopicPlace, { from = {}, to }: Pick<ReadOptions, 'from' | 'to'>): Promise<Limits> => {
+  const places = Array.from({ length: count }, (_, partition) => ({ topic: name, partition }))
+  const at = async (time: number): Promise<number[]> => {
+    const found = await offsetsAt(cluster, places, time)
+    return places.map(({ partition }) => found.find((one) => one.partition === partition)!.offset)
+  }
+  const [ends, first, since, until] = await Promise.all([at(LATEST), at(EARLIEST), 'time' in from ? at(from.time) : undefined, to && 'time' in to ? at(to.time) : undefined])
+  const orEnd = (offsets: readonly number[]): number[] => offsets.map((offset, partition) => (offset < 0 ? ends[partition]! : offset))
+  const starts = since ? orEnd(since) : given(topic, 'time' in from ? {} : from[topic] ?? {}, ends)
+  const limits = until ? orEnd(until) : ends.map((end, partition) => Math.min(end, to && !('time' in to) ? to[topic]?.[partition] ?? end : end))
+  return { starts: starts.map((start, partition) => Math.max(start, first[partition]!)), ends: limits }
+}
+
+const given = (topic: Topic, offsets: Readonly<Record<number, number>>, ends: readonly number[]): number[] => {
+  for (const [partition, offset] of Object.entries(offsets)) {
+    const end = ends[Number(partition)]
+    if (end === undefined || !Number.isSafeInteger(offset) || offset < 0 || offset > end) {
+      throw new InstarError('position_unknown', `${topic} ${partition}@${offset} is no position of this log, whose end there is ${end ?? 'missing'}`, { topic, partition: Number(partition), offset, end: end ?? null })
+    }
+  }
+  return ends.map((_, partition) => offsets[partition] ?? 0)
+}
+
+export type PageParts = {
+  ask<T>(work: (cluster: Cluster) => Promise<T>): Promise<T>
+  accept(partition: number, record: Fetchable): Promise<LogRecord | undefined>
+}
+
+export async function* readPages({ name, count }: TopicPlace, { key, maxBatch = PAGE_RECORDS }: ReadOptions, limits: Promise<Limits>, { ask, accept }: PageParts): AsyncGenerator<LogRecord[]> {
+  const { starts, ends } = await limits
+  const only = key === undefined ? undefined : partitionOf(key, count)
+  let left = starts.map((offset, partition) => ({ topic: name, partition, offset })).filter(({ partition, offset }) => offset < ends[partition]! && (only === undefined || only === partition))
+  while (left.length > 0) {
+    const batches = await ask(async (cluster) => {
+      const [[nodeId, wants]] = byLeader(cluster, left) as unknown as [[string, typeof left]]
+      return fetchFrom(cluster, nodeId, wants, LIMITS)
+    })
+    for (const { partition, records, next } of batches) {
+      const place = left.find((one) => one.partition === partition)!
+      place.offset = next
+      let page: LogRecord[] = []
+      for (const record of records) {
+        if (Number(record.offset) >= ends[partition]!) break
+        const ours = await accept(partition, record)
+        if (!ours || (key !== undefined && ours.key !== key)) continue
+        page.push(ours)
+        if (page.length < maxBatch) continue
+        yield page
+        page = []
+      }
+      if (page.length > 0) yield page
+    }
+    left = left.filter(({ partition, offset }) => offset < ends[partition]!)
+    // Another leader's turn.
+    left.push(...left.splice(0, 1))
+  }
+}

@@ -1,0 +1,204 @@
+/**
+ * One subscription: a loop for each broker that leads some of the partitions, one fetch ahead of the handler,
+ * one handler call at a time. No group, so no rebalance and no session to lose while a handler runs.
+ */
+import { InstarError } from '@instar/events/errors'
+import type { Topic } from '@instar/events/flow'
+import { PAGE_RECORDS } from '../reading.ts'
+import type { LogRecord, Offsets, Position, SubscribeOptions, Subscription } from '../port.ts'
+import { kafkaError, messageOf, type Fetchable, type Link } from './client.ts'
+import { byLeader, EARLIEST, fetchFrom, LATEST, offsetsAt, type Fetched, type Place } from './fetch.ts'
+import { Pauses } from './wait.ts'
+
+/** Two of these are held at most for each broker: what is being handled and what comes next. */
+const LIMITS = { maxBytes: 2 << 20, maxBytesPerPartition: 1 << 20, maxWaitTime: 500 }
+
+export type Reading = Place & {
+  of: Topic
+  /** Everything below it has been handled. */
+  next: number
+}
+
+export type SubscriptionParts = {
+  link: Link
+  readings: readonly Reading[]
+  /** Our record, or undefined when it was put aside as unreadable. Waits for the registry if it must. */
+  accept(topic: Topic, partition: number, record: Fetchable, signal: AbortSignal): LogRecord | undefined | Promise<LogRecord | undefined>
+  ends(topics: readonly Topic[]): Promise<Offsets>
+  commit(group: string, positions: readonly Position[]): Promise<void>
+  say(line: string): void
+}
+
+type Waiter = { ends: Offsets; resolve(): void; reject(cause: unknown): void }
+
+/** What ends the subscription, as against a broker that fails. */
+class Final extends Error {}
+
+export class KafkaSubscription implements Subscription {
+  readonly done: Promise<void>
+  readonly #parts: SubscriptionParts
+  readonly #options: SubscribeOptions
+  readonly #stopping = new AbortController()
+  readonly #idle: Promise<void>
+  #handling: Promise<void> = Promise.resolve()
+  #waiters: Waiter[] = []
+  #failed: { cause: unknown } | undefined
+  #away = false
+
+  constructor(parts: SubscriptionParts, options: SubscribeOptions) {
+    this.#parts = parts
+    this.#options = options
+    const ended = Promise.withResolvers<void>()
+    this.done = ended.promise
+    this.#idle = this.#run().then(ended.resolve, (cause: unknown) => {
+      this.#failed = { cause }
+      ended.reject(cause)
+    }).then(() => this.#leave())
+  }
+
+  commit(positions: readonly Position[]): Promise<void> {
+    return this.#parts.commit(this.#options.group, positions)
+  }
+
+  async caughtUp(): Promise<void> {
+    this.#check()
+    const ends = await this.#parts.ends(this.#options.topics)
+    this.#check()
+    return new Promise((resolve, reject) => {
+      this.#waiters.push({ ends, resolve, reject })
+      this.#settle()
+    })
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort()
+    await this.#idle
+  }
+
+  #check(): void {
+    if (this.#failed) throw this.#failed.cause
+    if (this.#stopping.signal.aborted) throw stopped()
+  }
+
+  async #run(): Promise<void> {
+    const pauses = new Pauses()
+    while (!this.#stopping.signal.aborted) {
+      try {
+        await this.#parts.link.use(async (cluster) => {
+          const leaders = [...byLeader(cluster, this.#parts.readings)]
+          const round = new AbortController()
+          const outcomes = await Promise.allSettled(leaders.map(async ([nodeId, readings]) => {
+            try {
+              await this.#follow((wants) => fetchFrom(cluster, nodeId, wants, LIMITS), readings, round.signal, pauses)
+            } finally {
+              round.abort()
+            }
+          }))
+          const reasons = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason as unknown] : []))
+          if (reasons.length > 0) throw reasons.find((reason) => reason instanceof Final) ?? reasons[0]
+        })
+      } catch (cause) {
+        if (cause instanceof Final) throw cause.cause
+        if (this.#stopping.signal.aborted) return
+        if (kafkaError(cause) === 'OFFSET_OUT_OF_RANGE') await this.#findPlace()
+        if (!this.#away) this.#parts.say(`Kafka cannot be read (${messageOf(cause)}); trying again`)
+        this.#away = true
+        await pauses.pause(this.#stopping.signal)
+      }
+    }
+  }
+
+  /** Until stopped, or until another loop of the round has failed. Throws what a fetch or the handler threw. */
+  async #follow(fetch: (wants: { topic: string; partition: number; offset: number }[]) => Promise<Fetched[]>, readings: readonly Reading[], over: AbortSignal, pauses: Pauses): Promise<void> {
+    const ahead = new Map(readings.map((reading) => [reading, reading.next]))
+    const begin = (): Promise<Fetched[]> => {
+      const fetching = fetch(readings.map((reading) => ({ topic: reading.topic, partition: reading.partition, offset: ahead.get(reading)! })))
+      fetching.catch(() => undefined)
+      return fetching
+    }
+    let coming = begin()
+    while (!this.#stopping.signal.aborted && !over.aborted) {
+      const batches = await orAborted(coming, this.#stopping.signal)
+      if (!batches) return
+      pauses.reset()
+      if (this.#away) this.#parts.say('Kafka is read again')
+      this.#away = false
+      const found = batches.map((batch) => ({ batch, reading: readings.find(({ topic, partition }) => topic === batch.topic && partition === batch.partition)! }))
+      for (const { batch, reading } of found) ahead.set(reading, batch.next)
+      coming = begin()
+      for (const { batch, reading } of found) {
+        if (batch.next === reading.next) continue
+        const turn = this.#handling.then(() => this.#handle(reading, batch))
+        this.#handling = turn.catch(() => undefined)
+        await turn
+      }
+      this.#settle()
+    }
+  }
+
+  async #handle(reading: Reading, { records, next }: Fetched): Promise<void> {
+    const { maxBatch = PAGE_RECORDS, handle } = this.#options
+    try {
+      for (let i = 0; i < records.length; i += maxBatch) {
+        const batch: LogRecord[] = []
+        for (const record of records.slice(i, i + maxBatch)) {
+          const accepted = this.#parts.accept(reading.of, reading.partition, record, this.#stopping.signal)
+          const ours = accepted instanceof Promise ? await accepted : accepted
+          if (ours) batch.push(ours)
+        }
+        if (this.#stopping.signal.aborted) return
+        if (batch.length > 0) await handle(batch)
+        reading.next = Number(records[Math.min(i + maxBatch, records.length) - 1]!.offset) + 1
+      }
+      reading.next = next
+    } catch (cause) {
+      if (this.#stopping.signal.aborted && cause instanceof InstarError && cause.code === 'log_unavailable') return
+      this.#stopping.abort()
+      throw new Final('', { cause })
+    }
+  }
+
+  /** Retention may have taken the beginning; nothing explains a place beyond the end. */
+  async #findPlace(): Promise<void> {
+    const { link, readings } = this.#parts
+    let bounds: [first: number, end: number][]
+    try {
+      bounds = await link.use(async (cluster) => {
+        const [first, end] = await Promise.all([offsetsAt(cluster, readings, EARLIEST), offsetsAt(cluster, readings, LATEST)])
+        const of = (reading: Reading, places: typeof first): number => places.find(({ topic, partition }) => topic === reading.topic && partition === reading.partition)!.offset
+        return readings.map((reading) => [of(reading, first), of(reading, end)])
+      })
+    } catch (cause) {
+      return this.#parts.say(`Kafka cannot be read (${messageOf(cause)}); trying again`)
+    }
+    for (const [i, reading] of readings.entries()) {
+      const [first, end] = bounds[i]!
+      if (reading.next > end) throw new InstarError('position_unknown', `${reading.of} ${reading.partition}@${reading.next} lies beyond the end of this log, which is ${end}`, { topic: reading.of, partition: reading.partition, offset: reading.next, end })
+      reading.next = Math.max(reading.next, first)
+    }
+  }
+
+  #settle(): void {
+    const reached = ({ ends }: Waiter): boolean => this.#parts.readings.every(({ of, partition, next }) => next >= (ends[of]?.[partition] ?? 0))
+    const settled = this.#waiters.filter(reached)
+    this.#waiters = this.#waiters.filter((waiter) => !settled.includes(waiter))
+    for (const { resolve } of settled) resolve()
+  }
+
+  #leave(): void {
+    this.#stopping.abort()
+    this.#parts.link.close()
+    const cause = this.#failed ? this.#failed.cause : stopped()
+    for (const waiter of this.#waiters.splice(0)) waiter.reject(cause)
+  }
+}
+
+const stopped = (): InstarError => new InstarError('log_unavailable', 'the subscription was stopped')
+
+const orAborted = <T>(promise: Promise<T>, signal: AbortSignal): Promise<T | undefined> => {
+  if (signal.aborted) return Promise.resolve(undefined)
+  const aborted = Promise.withResolvers<undefined>()
+  const onAbort = (): void => aborted.resolve(undefined)
+  signal.addEventListener('abort', onAbort, { once: true })
+  return Promise.race([promise, aborted.promise]).finally(() => signal.removeEventListener('abort', onAbort))
+}
