@@ -72,7 +72,7 @@ test('samples depend on the seed and the prompt, not on the rows beside it', asy
 test('what cannot be done is an error of its kind, and the thread goes on', async () => {
   const prompt = prompts[0] as number[]
   await assert.rejects(engine.score({ prompt, completion: [1], adapter: 'f'.repeat(64), temperature: 1 }), { code: 'unknown_adapter' })
-  await assert.rejects(engine.score({ prompt: new Array<number>(model.contextLength).fill(1), completion: [1], adapter: null, temperature: 1 }), { code: 'context_overflow' })
+  await assert.rejects(engine.score({ prompt: new Array<number>(model.contextLength).fill(1), completion: [1], adapter: null, temperature: 1 }), { code: 'context_length_exceeded' })
   await assert.rejects(engine.step([{ prompt: [], completion: [1], behaviourLogprobs: [-1], temperature: 1, advantage: 1, hintPrompt: null }], settings, { adapter: null, state: null }), { code: 'bad_request' })
   assert.equal((await engine.score({ prompt, completion: [5, 6], adapter: null, temperature: 1 })).length, 2)
   await assert.rejects(startLearning({ model: `${folder}/nothing` }), { code: 'bad_checkpoint' })

@@ -126,7 +126,7 @@ describe('serving on the real runtime', () => {
     const long = await answer({ ...request('', 1, null, 100), prompt })
     if (long.reason === 'length') assert.equal(long.tokens.length, 5)
     else assert.ok(model.endOfTurn.includes(long.tokens.at(-1)!.id))
-    assert.throws(() => engine.generate({ ...request('', 1, null), prompt: [...prompt, 1, 2, 3, 4, 5] }), code('context_overflow'))
+    assert.throws(() => engine.generate({ ...request('', 1, null), prompt: [...prompt, 1, 2, 3, 4, 5] }), code('context_length_exceeded'))
     assert.throws(() => engine.generate({ ...request('', 1, null), prompt: [CONFIG.vocabulary] }), code('bad_request'))
   })
 

@@ -74,6 +74,8 @@ export interface ServingEngine {
   /** Log-probs at `temperature` of given tokens under a prompt, one per completion token. */
   score(request: { prompt: readonly number[]; completion: readonly number[]; adapter: AdapterSha; temperature: number }): Promise<Float32Array>
   pending(): Load
+  /** Why nothing can be answered now, while an engine that comes back by itself is away; null while it can. */
+  lost?(): string | null
   close(): Promise<void>
 }
 

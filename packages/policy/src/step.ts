@@ -49,7 +49,8 @@ export class Trainer {
    * `settings.rank`, `alpha` and `seed` make a line's first adapter; a parent keeps its own. A batch without
    * signal (every advantage zero, no hint in force) changes nothing: no step is taken. Figures are means over
    * the epochs; losses are what they add to the loss, weights included. Throws `bad_request` for items that no
-   * loss can be made of, `update_not_finite` where the arithmetic overflowed.
+   * loss can be made of, `context_length_exceeded` for those that do not fit (both before any arithmetic, with
+   * the index as `item`; `field` says whether it is the `prompt` or the `hintPrompt`), `update_not_finite` where the arithmetic overflowed.
    */
   async step(items: readonly TrainItem[], settings: StepSettings, parent: Parent): Promise<StepResult> {
     const { config } = this.runtime
@@ -201,13 +202,17 @@ function emptyFigures(turns: readonly Turn[]): StepFigures {
 }
 
 function check(item: TrainItem, at: number, config: ModelConfig): void {
-  const bad = (problem: string): never => { throw new InstarError('bad_request', `turn ${at} of the batch ${problem}`, { turn: at }) }
+  const bad = (problem: string): never => { throw new InstarError('bad_request', `turn ${at} of the batch ${problem}`, { item: at }) }
   if (item.prompt.length === 0 || item.completion.length === 0) bad('has no prompt or no completion')
   if (item.behaviourLogprobs.length !== item.completion.length) bad(`has ${item.completion.length} tokens and ${item.behaviourLogprobs.length} log-probs`)
   if (!item.behaviourLogprobs.every(Number.isFinite) || !Number.isFinite(item.advantage)) bad('holds a log-prob or advantage that is not finite')
   if (!(item.temperature >= 0)) bad('has no temperature')
-  for (const prompt of [item.prompt, item.hintPrompt ?? []]) {
-    if (prompt.length + item.completion.length > config.contextLength) bad(`is longer than the context of ${config.contextLength}`)
+  for (const [field, prompt] of [['prompt', item.prompt], ['hintPrompt', item.hintPrompt ?? []]] as const) {
+    const tokens = prompt.length + item.completion.length
+    if (tokens > config.contextLength) {
+      const what = field === 'prompt' ? '' : ' with its hint'
+      throw new InstarError('context_length_exceeded', `turn ${at} of the batch${what} has ${tokens} tokens, the context is ${config.contextLength}`, { item: at, field, tokens, context: config.contextLength })
+    }
     for (const ids of [prompt, item.completion]) if (ids.some((id) => !Number.isSafeInteger(id) || id < 0 || id >= config.vocabulary)) bad('holds an id that is no token')
   }
   if (item.hintPrompt !== null && item.hintPrompt.length === 0) bad('has an empty hint prompt')

@@ -31,8 +31,10 @@ export type GatewayPorts = {
   random: (bytes: number) => Uint8Array
   /** A branch's last version through the publisher's gate. */
   promote?: (branch: string) => Promise<unknown>
-  /** Training from history onto a branch: yields progress, then the report. */
-  replay?: (options: Readonly<Record<string, unknown>>) => AsyncIterable<unknown>
+  /** Training from history onto a branch: yields progress, then the report. `gone`: whoever asked has left. */
+  replay?: (options: Readonly<Record<string, unknown>>, gone: AbortSignal) => AsyncIterable<unknown>
+  /** The log is broken: the caller stops the process. */
+  onFatal?: (error: Error) => void
   /** The adapter of the bytes on the log. Default: packages/policy's. */
   toAdapter?: (weights: Uint8Array) => Adapter
 }
@@ -64,10 +66,11 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   const ignoredWeights = new Map<string, number>()
   const line = () => weightLine(weights, policy)
   const pool = new Pool({ log, engine, line, now, toAdapter: ports.toAdapter ?? adapterFromWeights, keep: config.keepVersions })
-  const capture = new Capture({ log, now }, config.appendPatienceMs)
+  const onBroken = (error: Error): void => ports.onFatal?.(error)
+  const capture = new Capture({ log, now, onBroken }, config.appendPatienceMs)
   const reader = createTurnReader(log, (turn) => index.fold.turns.get(turn), REMEMBERED_RECORDS)
   const running = new Running()
-  /** The engine's last word, while it was that it is gone. */
+  /** The engine's last word, while it was that it is gone; for engines that do not say themselves how they are. */
   const health: { lost: string | null } = { lost: null }
   let tail: Tail | null = null
   let server: FastifyInstance | null = null
@@ -86,8 +89,12 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   const unready = (): { status: string; problem: unknown } | null => {
     const ended = tail?.stopped()
     if (stopping) return { status: 'stopping', problem: null }
+    const refusal = capture.refusal()
+    if (refusal) return { status: refusal.code === 'log_broken' ? 'log broken' : 'log not taking', problem: { message: refusal.message } }
     if (ended) return { status: 'not following', problem: { topic: ended.topic, message: ended.error.message } }
-    if (health.lost !== null) return { status: 'engine lost', problem: { message: health.lost } }
+    // Where no request comes since this is not ready, only the engine itself can say that it is back.
+    const lost = engine.lost ? engine.lost() : health.lost
+    if (lost !== null) return { status: 'engine lost', problem: { message: lost } }
     return pool.serving() ? null : { status: 'starting', problem: pool.problem() }
   }
 
@@ -134,7 +141,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   return {
     async start() {
       checkBind(config.host, config.keys.length, config.open)
-      tail = await startTail({ log, name: policy, index, weights, ignored: ignoredWeights, onWeights: () => pool.wake() })
+      tail = await startTail({ log, name: policy, index, weights, ignored: ignoredWeights, onWeights: () => pool.wake(), onBroken })
       try {
         await tail.caughtUp()
         await pool.ready()

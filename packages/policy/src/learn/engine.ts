@@ -3,43 +3,83 @@ import { Worker } from 'node:worker_threads'
 import { InstarError } from '@instar/events/errors'
 import type { Adapter, EvaluateRequest, Evaluation, Fingerprint, LearningEngine, Parent, StepResult, StepSettings, TrainItem } from '../port.ts'
 import { fromPlain } from '../serve/protocol.ts'
-import type { CallName, Calls, FromLearner, LearnWorkerOptions, ScoreCall, ToLearner } from './protocol.ts'
+import { Thread, THREAD_DEFAULTS, type ThreadSettings } from '../serve/thread.ts'
+import type { CallName, Calls, FromLearner, LearnWorkerData, LearnWorkerOptions, ScoreCall, ToLearner } from './protocol.ts'
 
-/** One thread is the default: it is part of the fingerprint, and serving keeps the others. */
-export type LearningOptions = { model: string } & Partial<Omit<LearnWorkerOptions, 'model'>>
+/**
+ * One thread is the default: it is part of the fingerprint, and serving keeps the others. `signal` ends the
+ * start, and nothing later.
+ */
+export type LearningOptions = { model: string; signal?: AbortSignal } & Partial<Omit<LearnWorkerOptions, 'model'> & ThreadSettings>
 
-type Pending = { resolve(result: Calls[CallName]['result']): void; reject(error: InstarError): void }
+type Ready = Extract<FromLearner, { type: 'ready' }>
+type Pending = { message: ToLearner; resolve(result: Calls[CallName]['result']): void; reject(error: InstarError): void }
 
+/**
+ * Calls are performed one at a time, in the order in which they came, whoever made them: each waits for those
+ * before it and for none after. When the thread dies, calls that are not done reject with `engine_lost`; later
+ * ones wait for the next thread, which is given the loaded adapters.
+ */
 class EmbeddedLearning implements LearningEngine {
-  private readonly worker: Worker
-  private readonly print: Fingerprint
-  /** One line: which engine, and why. */
-  readonly choice: string
+  private readonly thread: Thread<ToLearner, FromLearner, Ready>
+  private ready: Ready | null = null
+  private readonly adapters = new Map<string, Adapter>()
+  /** Of `adapters`, what the thread was started with. */
+  private given: Adapter[] = []
+  /** In the order of the calls. */
   private readonly pending = new Map<number, Pending>()
   private next = 1
-  private lost: InstarError | null = null
-  private closed: Promise<void> | null = null
-  private readonly exited: Promise<void>
 
-  constructor(worker: Worker, fingerprint: Fingerprint, choice: string) {
-    this.worker = worker
-    this.print = fingerprint
-    this.choice = choice
-    worker.on('message', (message: FromLearner) => { this.hear(message) })
-    worker.on('error', (error: Error) => { this.lose(`The thread that learns ended: ${error.message}`, error) })
-    this.exited = new Promise((resolve) => {
-      worker.once('exit', () => {
-        this.lose('The thread that learns has ended.')
-        resolve()
-      })
-    })
+  constructor(options: LearnWorkerOptions, settings: ThreadSettings) {
+    this.thread = new Thread({
+      name: 'The thread that learns',
+      spawn: () => {
+        this.given = [...this.adapters.values()]
+        return new Worker(new URL('./worker.ts', import.meta.url), { workerData: { ...options, adapters: this.given } satisfies LearnWorkerData })
+      },
+      native: (ready) => (ready?.fingerprint.engine ?? options.engine) !== 'wasm',
+      hear: (message) => { this.hear(message) },
+      lost: (error) => {
+        for (const pending of this.pending.values()) pending.reject(error)
+        this.pending.clear()
+      },
+      differs: (first, again) => (JSON.stringify(first.fingerprint) === JSON.stringify(again.fingerprint) ? null : `The model or its engine has changed since the start: ${JSON.stringify(again.fingerprint)}, was ${JSON.stringify(first.fingerprint)}.`),
+      up: () => {
+        for (const { sha256 } of this.given) if (!this.adapters.has(sha256)) this.thread.post({ type: 'unload', call: 0, request: { sha256 } })
+        this.given = []
+        for (const { message } of this.pending.values()) this.thread.post(message)
+      },
+    }, settings)
   }
 
-  fingerprint(): Fingerprint { return this.print }
+  async start(signal?: AbortSignal): Promise<void> { this.ready = await this.thread.start(signal) }
 
-  async load(adapter: Adapter): Promise<void> { await this.call('load', { adapter }) }
+  private started(): Ready {
+    if (!this.ready) throw new Error('the engine was not started')
+    return this.ready
+  }
 
-  async unload(sha256: string): Promise<void> { await this.call('unload', { sha256 }) }
+  /** One line: which engine, and why. */
+  get choice(): string { return this.started().choice }
+
+  fingerprint(): Fingerprint { return this.started().fingerprint }
+
+  /** The bytes are kept for the next thread: they must not change. */
+  async load(adapter: Adapter): Promise<void> {
+    await this.call('load', { adapter })
+    this.adapters.set(adapter.sha256, adapter)
+  }
+
+  async unload(sha256: string): Promise<void> {
+    try {
+      await this.call('unload', { sha256 })
+    } catch (error) {
+      // What is gone holds nothing.
+      if (!(error instanceof InstarError && error.code === 'engine_lost')) throw error
+    } finally {
+      this.adapters.delete(sha256)
+    }
+  }
 
   step(items: readonly TrainItem[], settings: StepSettings, parent: Parent): Promise<StepResult> { return this.call('step', { items, settings, parent }) }
 
@@ -47,53 +87,34 @@ class EmbeddedLearning implements LearningEngine {
 
   score(request: ScoreCall): Promise<Float32Array> { return this.call('score', request) }
 
-  /** Calls under way are finished first. */
-  close(): Promise<void> {
-    this.closed ??= (async () => {
-      if (!this.lost) this.worker.postMessage({ type: 'close' } satisfies ToLearner)
-      await this.exited
-    })()
-    return this.closed
-  }
+  /** Calls that are done within the grace period resolve; the others reject with `engine_lost`. */
+  close(): Promise<void> { return this.thread.close({ type: 'close' }) }
 
   private call<Name extends CallName>(type: Name, request: Calls[Name]['request']): Promise<Calls[Name]['result']> {
-    if (this.lost ?? this.closed) return Promise.reject(this.lost ?? new InstarError('engine_lost', 'The learning engine was closed.'))
+    const refusal = this.thread.refusal()
+    if (refusal) return Promise.reject(refusal)
     const call = this.next++
+    // A call's name and request are one pair of the table, which the union cannot say.
+    const message = { type, call, request } as ToLearner
     return new Promise<Calls[Name]['result']>((resolve, reject) => {
-      this.pending.set(call, { resolve: (result) => { resolve(result as Calls[Name]['result']) }, reject })
-      this.worker.postMessage({ type, call, request })
+      this.pending.set(call, { message, resolve: (result) => { resolve(result as Calls[Name]['result']) }, reject })
+      this.thread.post(message)
     })
   }
 
   private hear(message: FromLearner): void {
-    if (message.type === 'failed') this.lose(message.error.message)
     if (message.type !== 'result' && message.type !== 'error') return
     const pending = this.pending.get(message.call)
     this.pending.delete(message.call)
     if (message.type === 'result') pending?.resolve(message.result)
     else pending?.reject(fromPlain(message.error))
   }
-
-  private lose(reason: string, cause?: Error): void {
-    this.lost ??= new InstarError('engine_lost', reason, {}, cause ? { cause } : {})
-    for (const pending of this.pending.values()) pending.reject(this.lost)
-    this.pending.clear()
-  }
 }
 
-/** Resolves when the model is in memory; rejects with the reason where it cannot be. */
+/** Resolves when the model is in memory; rejects with the reason where it cannot be, with `aborted` where `signal` is. */
 export async function startLearning(options: LearningOptions): Promise<LearningEngine & { readonly choice: string }> {
-  const workerData: LearnWorkerOptions = { engine: 'auto', threads: 1, ...options }
-  const worker = new Worker(new URL('./worker.ts', import.meta.url), { workerData })
-  const first = await new Promise<FromLearner>((resolve, reject) => {
-    const fail = (error: Error): void => { reject(new InstarError('engine_lost', `The thread that learns did not start: ${error.message}`, {}, { cause: error })) }
-    worker.once('error', fail)
-    worker.once('message', (message: FromLearner) => {
-      worker.off('error', fail)
-      resolve(message)
-    })
-  })
-  if (first.type === 'ready') return new EmbeddedLearning(worker, first.fingerprint, first.choice)
-  await worker.terminate()
-  throw first.type === 'failed' ? fromPlain(first.error) : new InstarError('internal', `The thread that learns began with ${first.type}.`)
+  const { signal, backoffMs, waitMs, graceMs, ...rest } = { ...THREAD_DEFAULTS, ...options }
+  const engine = new EmbeddedLearning({ engine: 'auto', threads: 1, ...rest }, { backoffMs, waitMs, graceMs })
+  await engine.start(signal)
+  return engine
 }

@@ -1,6 +1,6 @@
 /** Messages between the main thread and the thread that learns. Everything in them is plain data. */
 import type { Adapter, AdapterSha, EvaluateRequest, Evaluation, Fingerprint, Parent, StepResult, StepSettings, TrainItem } from '../port.ts'
-import type { PlainError } from '../serve/protocol.ts'
+import type { Cut, PlainError } from '../serve/protocol.ts'
 
 export type LearnWorkerOptions = {
   /** Folder or .gguf file. */
@@ -8,6 +8,9 @@ export type LearnWorkerOptions = {
   engine: 'auto' | 'onnx' | 'wasm'
   threads: number
 }
+
+/** `adapters`: loaded before `ready`, those of the thread that this one takes over from. */
+export type LearnWorkerData = LearnWorkerOptions & { adapters: Adapter[] }
 
 export type ScoreCall = { prompt: readonly number[]; completion: readonly number[]; adapter: AdapterSha; temperature: number }
 
@@ -24,6 +27,7 @@ export type CallName = keyof Calls
 export type ToLearner =
   | { [Name in CallName]: { type: Name; call: number; request: Calls[Name]['request'] } }[CallName]
   | { type: 'close' }
+  | Cut
 
 export type FromLearner =
   | { type: 'ready'; fingerprint: Fingerprint; choice: string }

@@ -11,13 +11,15 @@ import { plainError } from '../serve/protocol.ts'
 import { PARENT_SLOT, Trainer } from '../step.ts'
 import { evaluate } from './evaluate.ts'
 import { yieldToOthers } from './priority.ts'
-import type { Calls, CallName, FromLearner, LearnWorkerOptions, ToLearner } from './protocol.ts'
+import type { Calls, CallName, FromLearner, LearnWorkerData, ToLearner } from './protocol.ts'
 
 const port = parentPort
 if (!port) throw new Error('worker.ts runs in a worker thread')
 const say = (message: FromLearner): void => { port.postMessage(message) }
+// Heard between two steps of the arithmetic, and while the model is loaded.
+port.on('message', (message: ToLearner) => { if (message.type === 'cut') process.exit(1) })
 
-async function main(options: LearnWorkerOptions): Promise<void> {
+async function main(options: LearnWorkerData): Promise<void> {
   yieldToOthers()
   const { config, weights } = loadWeights(options.model)
   const { tokenizer, endOfTurn } = loadTokenizer(options.model)
@@ -25,7 +27,8 @@ async function main(options: LearnWorkerOptions): Promise<void> {
   const runtime = await createRuntime({ config, weights, base, engine: options.engine, threads: options.threads })
   const trainer = new Trainer(runtime, base)
   const sampler = { runtime, tokenizer, endOfTurn: new Set(endOfTurn) }
-  const adapters = new Map<string, Lora>()
+  // The copies are not needed once they are read.
+  const adapters = new Map<string, Lora>(options.adapters.splice(0).map((adapter) => [adapter.sha256, readAdapter(adapter, config)]))
 
   /** Puts the adapters into slots beside the learner's own; equal ones share. Null is the base and needs none. */
   const withSlots = async <T>(wanted: readonly AdapterSha[], body: (slots: (number | null)[]) => Promise<T>): Promise<T> => {
@@ -42,12 +45,14 @@ async function main(options: LearnWorkerOptions): Promise<void> {
     }
   }
 
-  const room = (prompt: readonly number[], completion: readonly number[]): void => {
-    if (prompt.length === 0) throw new InstarError('bad_request', 'The prompt is empty.')
-    if (prompt.length + completion.length > config.contextLength) throw new InstarError('context_overflow', `${prompt.length + completion.length} tokens, the context is ${config.contextLength}`)
+  /** `item`: which prompt of the call. */
+  const room = (prompt: readonly number[], completion: readonly number[], item = 0): void => {
+    const tokens = prompt.length + completion.length
+    if (prompt.length === 0) throw new InstarError('bad_request', 'The prompt is empty.', { item })
+    if (tokens > config.contextLength) throw new InstarError('context_length_exceeded', `${tokens} tokens, the context is ${config.contextLength}`, { item, tokens, context: config.contextLength })
   }
 
-  const perform = async (message: Exclude<ToLearner, { type: 'close' }>): Promise<Calls[CallName]['result']> => {
+  const perform = async (message: Exclude<ToLearner, { type: 'close' | 'cut' }>): Promise<Calls[CallName]['result']> => {
     switch (message.type) {
       case 'load':
         adapters.set(message.request.adapter.sha256, readAdapter(message.request.adapter, config))
@@ -65,7 +70,7 @@ async function main(options: LearnWorkerOptions): Promise<void> {
       }
       case 'evaluate': {
         const { request } = message
-        for (const prompt of request.prompts) room(prompt, [0])
+        request.prompts.forEach((prompt, item) => { room(prompt, [0], item) })
         return withSlots([request.adapter, ...request.references], ([adapter = null, ...references]) => evaluate(sampler, request, { adapter, references }))
       }
       case 'score': {
@@ -82,6 +87,7 @@ async function main(options: LearnWorkerOptions): Promise<void> {
 
   let last: Promise<void> = Promise.resolve()
   port?.on('message', (message: ToLearner) => {
+    if (message.type === 'cut') return
     if (message.type === 'close') {
       last = last.then(async () => {
         await runtime.close()
@@ -100,4 +106,4 @@ async function main(options: LearnWorkerOptions): Promise<void> {
   say({ type: 'ready', fingerprint: runtime.fingerprint(), choice: runtime.choice })
 }
 
-main(workerData as LearnWorkerOptions).catch((error: unknown) => { say({ type: 'failed', error: plainError(error) }) })
+main(workerData as LearnWorkerData).catch((error: unknown) => { say({ type: 'failed', error: plainError(error) }) })

@@ -12,7 +12,7 @@ function checkIds(field: string, ids: readonly number[], vocabulary: number): vo
 
 /** `total`: positions that must fit the context. */
 function checkLength(length: number, total: number, context: number): void {
-  if (total > context) throw new InstarError('context_overflow', `The prompt has ${length} tokens; the context of this model is ${context}.`, { prompt: length, context })
+  if (total > context) throw new InstarError('context_length_exceeded', `The prompt has ${length} tokens; the context of this model is ${context}.`, { prompt: length, context })
 }
 
 function checkSampling(sampling: Sampling): void {

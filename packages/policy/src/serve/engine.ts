@@ -5,76 +5,97 @@ import type { Adapter, AdapterSha, Capabilities, GenerateRequest, GeneratedPiece
 import { checkGenerate, checkScore } from './check.ts'
 import type { BatchEvent, JobRequest, ScoreRequest } from './job.ts'
 import { PieceQueue } from './pieces.ts'
-import { fromPlain, type FromWorker, type ToWorker, type WorkerOptions } from './protocol.ts'
+import { fromPlain, type FromWorker, type ToWorker, type WorkerData, type WorkerOptions } from './protocol.ts'
+import { Thread, THREAD_DEFAULTS, type ThreadSettings } from './thread.ts'
 
-/** `rows`: requests in one batch. `slots`: adapters in one batch. `queue`: requests that may wait beyond `rows`. */
-export type ServingOptions = { model: string } & Partial<Omit<WorkerOptions, 'model'> & { queue: number }>
+/**
+ * `rows`: requests in one batch. `slots`: adapters in one batch. `queue`: requests that may wait beyond `rows`.
+ * `signal` ends the start, and nothing later.
+ */
+export type ServingOptions = { model: string; signal?: AbortSignal } & Partial<Omit<WorkerOptions, 'model'> & ThreadSettings & { queue: number }>
 
-const DEFAULTS = { engine: 'auto', threads: 2, rows: 8, slots: 4, prefillBusy: 64, prefillIdle: 256, queue: 256 } as const
+const DEFAULTS = { ...THREAD_DEFAULTS, engine: 'auto', threads: 2, rows: 8, slots: 4, prefillBusy: 64, prefillIdle: 256, queue: 256 } as const
 
-type Open =
+type Ready = Extract<FromWorker, { type: 'ready' }>
+type Open = { request: JobRequest } & (
   | { type: 'generate'; queue: PieceQueue; detach(): void }
   | { type: 'score'; resolve(logprobs: Float32Array): void; reject(error: InstarError): void }
-type Call = { resolve(): void; reject(error: InstarError): void }
+)
+type Call = { adapter: Adapter; resolve(): void; reject(error: InstarError): void }
 
+/**
+ * When the thread dies, open requests end with `engine_lost`; later ones wait for the next thread, which is
+ * given the loaded adapters.
+ */
 class EmbeddedServing implements ServingEngine {
-  private readonly worker: Worker
-  private readonly capable: Capabilities
+  private readonly thread: Thread<ToWorker, FromWorker, Ready>
+  private capable: Capabilities | null = null
   private readonly rows: number
   private readonly limit: number
-  private readonly adapters = new Set<string>()
+  private readonly adapters = new Map<string, Adapter>()
+  /** Of `adapters`, what the thread was started with. */
+  private given: Adapter[] = []
   private readonly open = new Map<number, Open>()
   private readonly calls = new Map<number, Call>()
   private next = 1
-  private lost: InstarError | null = null
-  private closed: Promise<void> | null = null
-  private readonly exited: Promise<void>
 
-  constructor(worker: Worker, capabilities: Capabilities, limits: { rows: number; queue: number }) {
-    this.worker = worker
-    this.capable = capabilities
-    this.rows = limits.rows
-    this.limit = limits.rows + limits.queue
-    worker.on('message', (message: FromWorker) => this.hear(message))
-    worker.on('error', (error: Error) => this.lose(`The thread of the model ended: ${error.message}`, error))
-    this.exited = new Promise((resolve) => {
-      worker.once('exit', () => {
-        this.lose('The thread of the model has ended.')
-        resolve()
-      })
-    })
+  constructor(options: WorkerOptions & { queue: number }, settings: ThreadSettings) {
+    const { queue, ...workerOptions } = options
+    this.rows = options.rows
+    this.limit = options.rows + queue
+    this.thread = new Thread({
+      name: 'The thread of the model',
+      spawn: () => {
+        this.given = [...this.adapters.values()]
+        return new Worker(new URL('./worker.ts', import.meta.url), { workerData: { ...workerOptions, adapters: this.given } satisfies WorkerData })
+      },
+      native: (ready) => (ready?.capabilities.engine ?? options.engine) !== 'wasm',
+      hear: (message) => { this.hear(message) },
+      lost: (error) => { this.failAll(error) },
+      differs: (first, again) => (first.base === again.base ? null : `The model in ${options.model} has changed since the start: its sha256 is ${again.base}, was ${first.base}.`),
+      up: () => { this.postHeld() },
+    }, settings)
   }
 
-  capabilities(): Capabilities { return this.capable }
+  async start(signal?: AbortSignal): Promise<void> { this.capable = (await this.thread.start(signal)).capabilities }
+
+  capabilities(): Capabilities {
+    if (!this.capable) throw new Error('the engine was not started')
+    return this.capable
+  }
+
+  lost(): string | null { return this.thread.problem()?.message ?? null }
 
   pending(): Load {
     return { running: Math.min(this.open.size, this.rows), waiting: Math.max(0, this.open.size - this.rows) }
   }
 
+  /** The bytes are kept for the next thread: they must not change. */
   async load(adapter: Adapter): Promise<void> {
-    if (this.lost) throw this.lost
+    const refusal = this.thread.refusal()
+    if (refusal) throw refusal
     if (this.adapters.has(adapter.sha256)) return
     const call = this.next++
     await new Promise<void>((resolve, reject) => {
-      this.calls.set(call, { resolve, reject })
-      this.post({ type: 'load', call, adapter })
+      this.calls.set(call, { adapter, resolve, reject })
+      this.thread.post({ type: 'load', call, adapter })
     })
-    this.adapters.add(adapter.sha256)
+    this.adapters.set(adapter.sha256, adapter)
   }
 
   async unload(sha256: string): Promise<void> {
-    if (this.adapters.delete(sha256)) this.post({ type: 'unload', sha256 })
+    if (this.adapters.delete(sha256)) this.thread.post({ type: 'unload', sha256 })
   }
 
   /** Refusals are thrown here, before anything waits; later errors come from the iterator. */
   generate(request: GenerateRequest, signal?: AbortSignal): AsyncIterable<GeneratedPiece> {
     this.admit(request.adapter)
-    checkGenerate(request, this.capable)
+    checkGenerate(request, this.capabilities())
     const key = this.next++
     const giveUp = () => {
       if (!this.open.delete(key)) return
       signal?.removeEventListener('abort', onAbort)
-      this.post({ type: 'abort', key })
+      this.thread.post({ type: 'abort', key })
     }
     const queue = new PieceQueue(giveUp)
     const onAbort = () => {
@@ -86,44 +107,45 @@ class EmbeddedServing implements ServingEngine {
       return queue
     }
     signal?.addEventListener('abort', onAbort)
-    this.open.set(key, { type: 'generate', queue, detach: () => signal?.removeEventListener('abort', onAbort) })
-    this.submit(key, { kind: 'generate', ...request })
+    this.submit(key, { type: 'generate', request: { kind: 'generate', ...request }, queue, detach: () => signal?.removeEventListener('abort', onAbort) })
     return queue
   }
 
   async score(request: ScoreRequest): Promise<Float32Array> {
     this.admit(request.adapter)
-    checkScore(request, this.capable)
+    checkScore(request, this.capabilities())
     if (request.completion.length === 0) return new Float32Array(0)
     const key = this.next++
     return new Promise((resolve, reject) => {
-      this.open.set(key, { type: 'score', resolve, reject })
-      this.submit(key, { kind: 'score', ...request })
+      this.submit(key, { type: 'score', request: { kind: 'score', ...request }, resolve, reject })
     })
   }
 
+  /** Open requests end with `engine_lost` at once. */
   close(): Promise<void> {
-    this.closed ??= (async () => {
-      this.lost ??= new InstarError('engine_lost', 'The engine was closed.')
-      this.post({ type: 'close' })
-      this.failAll(this.lost)
-      await this.exited
-    })()
-    return this.closed
+    const closed = this.thread.close({ type: 'close' })
+    this.failAll(this.thread.refusal() ?? new InstarError('engine_lost', 'The engine was closed.'))
+    return closed
   }
 
   private admit(adapter: AdapterSha): void {
-    if (this.lost) throw this.lost
+    const refusal = this.thread.refusal()
+    if (refusal) throw refusal
     if (adapter !== null && !this.adapters.has(adapter)) throw new InstarError('unknown_adapter', `No adapter ${adapter} is loaded.`, { adapter })
     if (this.open.size >= this.limit) throw new InstarError('overloaded', `${this.open.size} requests are before this one.`, { waiting: this.open.size - this.rows })
   }
 
-  private submit(key: number, request: JobRequest): void {
-    this.post({ type: 'submit', key, request })
+  private submit(key: number, open: Open): void {
+    this.open.set(key, open)
+    this.thread.post({ type: 'submit', key, request: open.request })
   }
 
-  private post(message: ToWorker): void {
-    this.worker.postMessage(message)
+  /** Everything open came while no thread was there. What was unloaded meanwhile goes last: a request may have come before. */
+  private postHeld(): void {
+    for (const [call, { adapter }] of this.calls) this.thread.post({ type: 'load', call, adapter })
+    for (const [key, { request }] of this.open) this.thread.post({ type: 'submit', key, request })
+    for (const { sha256 } of this.given) if (!this.adapters.has(sha256)) this.thread.post({ type: 'unload', sha256 })
+    this.given = []
   }
 
   private hear(message: FromWorker): void {
@@ -133,7 +155,7 @@ class EmbeddedServing implements ServingEngine {
       this.calls.delete(message.call)
       if (message.error) call?.reject(fromPlain(message.error))
       else call?.resolve()
-    } else if (message.type === 'failed') this.lose(message.error.message)
+    }
   }
 
   private tell(event: BatchEvent): void {
@@ -160,11 +182,6 @@ class EmbeddedServing implements ServingEngine {
     }
   }
 
-  private lose(reason: string, cause?: Error): void {
-    this.lost ??= new InstarError('engine_lost', reason, {}, cause ? { cause } : {})
-    this.failAll(this.lost)
-  }
-
   private failAll(error: InstarError): void {
     for (const open of this.open.values()) {
       if (open.type === 'score') open.reject(error)
@@ -179,19 +196,10 @@ class EmbeddedServing implements ServingEngine {
   }
 }
 
-/** Resolves when the model is in memory; rejects with the reason where it cannot be. */
+/** Resolves when the model is in memory; rejects with the reason where it cannot be, with `aborted` where `signal` is. */
 export async function startServing(options: ServingOptions): Promise<ServingEngine> {
-  const { queue, ...all } = { ...DEFAULTS, ...options }
-  const worker = new Worker(new URL('./worker.ts', import.meta.url), { workerData: all satisfies WorkerOptions })
-  const ready = await new Promise<FromWorker>((resolve, reject) => {
-    const fail = (error: Error) => reject(new InstarError('engine_lost', `The thread of the model did not start: ${error.message}`, {}, { cause: error }))
-    worker.once('error', fail)
-    worker.once('message', (message: FromWorker) => {
-      worker.off('error', fail)
-      resolve(message)
-    })
-  })
-  if (ready.type === 'ready') return new EmbeddedServing(worker, ready.capabilities, { rows: all.rows, queue })
-  await worker.terminate()
-  throw ready.type === 'failed' ? fromPlain(ready.error) : new InstarError('internal', `The thread of the model began with ${ready.type}.`)
+  const { signal, backoffMs, waitMs, graceMs, ...rest } = { ...DEFAULTS, ...options }
+  const engine = new EmbeddedServing(rest, { backoffMs, waitMs, graceMs })
+  await engine.start(signal)
+  return engine
 }

@@ -15,7 +15,14 @@ export type WorkerOptions = {
   prefillIdle: number
 }
 
+/** `adapters`: loaded before `ready`, those of the thread that this one takes over from. */
+export type WorkerData = WorkerOptions & { adapters: Adapter[] }
+
+/** To either thread: end now, whatever is under way. */
+export type Cut = { type: 'cut' }
+
 export type ToWorker =
+  | Cut
   | { type: 'submit'; key: number; request: JobRequest }
   | { type: 'abort'; key: number }
   | { type: 'load'; call: number; adapter: Adapter }
@@ -24,9 +31,9 @@ export type ToWorker =
 
 export type PlainError = { code: ErrorCode; message: string; details: Record<string, unknown> }
 
-/** `events`: all that one step had to say. */
+/** `events`: all that one step had to say. `base`: sha256 of the model's files. */
 export type FromWorker =
-  | { type: 'ready'; capabilities: Capabilities }
+  | { type: 'ready'; capabilities: Capabilities; base: string }
   | { type: 'events'; events: BatchEvent[] }
   | { type: 'loaded'; call: number; error: PlainError | null }
   | { type: 'failed'; error: PlainError }

@@ -5,21 +5,26 @@ import { hashCheckpoint, loadTokenizer, loadWeights } from '../checkpoints/open.
 import { readAdapter } from '../checkpoints/peft.ts'
 import { createRuntime } from '../runtime/runtime.ts'
 import { Batcher } from './batch.ts'
-import { plainError, type FromWorker, type ToWorker, type WorkerOptions } from './protocol.ts'
+import { plainError, type FromWorker, type ToWorker, type WorkerData } from './protocol.ts'
 import { RowCaches } from './row-caches.ts'
 
 const port = parentPort
 if (!port) throw new Error('worker.ts runs in a worker thread')
 const say = (message: FromWorker) => port.postMessage(message)
+// Heard between two steps of the arithmetic, and while the model is loaded.
+port.on('message', (message: ToWorker) => { if (message.type === 'cut') process.exit(1) })
 
-async function main(options: WorkerOptions): Promise<void> {
+async function main(options: WorkerData): Promise<void> {
   const { config, weights } = loadWeights(options.model)
   const { tokenizer, endOfTurn } = loadTokenizer(options.model)
-  const runtime = await createRuntime({ config, weights, base: await hashCheckpoint(options.model), engine: options.engine, threads: options.threads })
+  const base = await hashCheckpoint(options.model)
+  const runtime = await createRuntime({ config, weights, base, engine: options.engine, threads: options.threads })
   const decoder = new RowCaches(runtime, options)
   // Compiles the program, so that the first request does not wait for it and a model that cannot run is known now.
   await decoder.step([{ row: 0, keep: 0, ids: [0], slot: null, logits: 1 }])
   const batcher = new Batcher(decoder, tokenizer, endOfTurn, options)
+  // The copies are not needed once they are read.
+  for (const adapter of options.adapters.splice(0)) batcher.adapters.load(adapter.sha256, readAdapter(adapter, config))
   let running = false
   let closing = false
 
@@ -44,6 +49,7 @@ async function main(options: WorkerOptions): Promise<void> {
       case 'submit': batcher.submit(message.key, message.request); break
       case 'abort': batcher.abort(message.key); break
       case 'unload': batcher.adapters.unload(message.sha256); break
+      case 'cut': return
       case 'close': closing = true; break
       case 'load':
         try {
@@ -58,7 +64,7 @@ async function main(options: WorkerOptions): Promise<void> {
 
   const { engine, build, isa, threads } = runtime.fingerprint()
   say({
-    type: 'ready',
+    type: 'ready', base,
     capabilities: {
       engine, fingerprint: `${engine}; ${build}; ${isa}; ${threads} threads`, contextLength: config.contextLength, vocabulary: config.vocabulary,
       tokenExact: true, logprobs: true, maxBatch: options.rows,
@@ -66,4 +72,4 @@ async function main(options: WorkerOptions): Promise<void> {
   })
 }
 
-main(workerData as WorkerOptions).catch((error: unknown) => say({ type: 'failed', error: plainError(error) }))
+main(workerData as WorkerData).catch((error: unknown) => say({ type: 'failed', error: plainError(error) }))

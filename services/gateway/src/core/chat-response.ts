@@ -87,7 +87,7 @@ export const contextLengthExceeded = (prompt: number, context: number): InstarEr
 
 /** A route's error as one of ours; anything else is a defect. */
 export const asInstarError = (error: unknown): InstarError => {
-  if (error instanceof InstarError) return error.code === 'context_overflow' ? new InstarError('context_length_exceeded', error.message, { field: 'messages' }, { cause: error }) : error
+  if (error instanceof InstarError) return error.code === 'context_length_exceeded' ? new InstarError(error.code, error.message, { ...error.details, field: 'messages' }, { cause: error }) : error
   // What nests a client's JSON so deep is no defect of ours.
   if (error instanceof RangeError && error.message.includes('call stack')) return new InstarError('bad_request', 'The request is nested too deeply.', {}, { cause: error })
   return new InstarError('internal', error instanceof Error ? error.message : String(error), {}, { cause: error })
