@@ -1,4 +1,4 @@
-/** What `instar doctor` looks at. Each look says what it found; what it throws is the finding of a fault. */
+/** What `instar doctor` looks at. Each look says what it found, or what it could not find out; what it throws is the finding of a fault. */
 import { FLOW, foldScores, foldTurns, foldUpdates, foldWeights, initialScores, initialTurns, initialUpdates, initialWeights, decodeRecord, InstarError, TOPICS, type Logged, type Outcome, type ScoresEvent, type Topic, type TurnsEvent, type UpdatesEvent, type WeightsEvent } from '@instar/events'
 import { openModel, startServing } from '@instar/policy'
 import { readOnlyQuery, runningPostgres, startPostgres } from '@instar/projections'
@@ -10,7 +10,9 @@ import { gatewayUrl, type Config } from './config.ts'
 import { ask } from './gateway.ts'
 import { hasLog, postgresFolder, withLog } from './lines.ts'
 
-export type Look = { name: string; of(config: Config): Promise<string> }
+/** `unsure`: nothing is known to be wrong, but it could not be looked at. */
+export type Found = string | { unsure: string }
+export type Look = { name: string; of(config: Config): Promise<Found> }
 
 const LEAST_FREE_BYTES = 2 ** 30
 
@@ -133,7 +135,10 @@ const judge: Look = {
     const response = await fetch(`${asked.url.replace(/\/$/, '')}/models`, { headers: asked.key === null ? {} : { authorization: `Bearer ${asked.key}` }, signal: AbortSignal.timeout(5000) }).catch((cause: unknown) => {
       throw new InstarError('not_running', `No judge answers at ${asked.url}.`, { url: asked.url }, { cause })
     })
-    if (!response.ok) throw new InstarError('not_running', `The judge at ${asked.url} answers HTTP ${response.status}.`)
+    await response.body?.cancel()
+    if (response.status === 401 || response.status === 403) throw new InstarError('invalid_api_key', `The judge at ${asked.url} refuses the key (HTTP ${response.status}).`)
+    // Many endpoints that can judge list no models.
+    if (!response.ok) return { unsure: `${asked.url} answers, but lists no models (HTTP ${response.status}); whether ${asked.model} judges shows with the first turn` }
     return `${asked.model} at ${asked.url}`
   },
 }

@@ -1,55 +1,99 @@
-/** Commands to a running gateway, over its admin API. */
+/**
+ * Commands to a running gateway, over its admin API. By node:http, which waits as long as it is told to. What
+ * did not reach a gateway is `not_running`; what reached one and was not answered is `no_reply`, since it may
+ * have been done.
+ */
 import { ERRORS, InstarError, type ErrorCode } from '@instar/events/errors'
+import { request as openRequest, type IncomingMessage } from 'node:http'
+import { text } from 'node:stream/consumers'
 import { gatewayUrl, type Config } from './config.ts'
 
 export type Reply = { head: number; version: number; frozen: boolean }
 
-const isCode = (code: unknown): code is ErrorCode => typeof code === 'string' && code in ERRORS
-const isGone = (error: unknown): boolean => error instanceof TypeError || (error instanceof DOMException && error.name === 'TimeoutError')
+type Place = Pick<Config, 'host' | 'port'>
+type Sending = { body?: unknown; accept: string; silenceMs: number; signal?: AbortSignal | undefined }
+/** `fault`: what an error while the response is read means. */
+type Sent = { response: IncomingMessage; fault(cause: unknown): Error }
 
-/** The gateway's own error, or `not_running` when none answers. `get` for questions, `post` for commands. */
-export const ask = async <T>(config: Pick<Config, 'host' | 'port'>, path: string, body?: unknown, { timeoutMs = 120_000 } = {}): Promise<T> => {
-  const url = gatewayUrl(config)
-  let response: Response
-  try {
-    response = await fetch(`${url}${path}`, {
-      ...(body === undefined ? {} : { method: 'POST', headers: { 'content-type': 'application/json', 'x-instar-who': 'cli' }, body: JSON.stringify(body) }),
-      signal: AbortSignal.timeout(timeoutMs),
-    })
-  } catch (cause) {
-    if (!isGone(cause)) throw cause
-    throw new InstarError('not_running', `No gateway answers at ${url}.`, { url }, { cause })
-  }
-  const said: unknown = await response.json().catch(() => null)
-  if (response.ok) return said as T
-  throw faultOf(said, response.status, url)
+/** Heartbeats come every ten seconds. */
+const SILENCE_MS = 60_000
+
+/** The gateway's own error, `not_running` or `no_reply`. `body` given: a command. `timeoutMs`: the longest silence. */
+export const ask = async <T>(config: Place, path: string, body?: unknown, { timeoutMs = 120_000 } = {}): Promise<T> => {
+  const { response, fault } = await send(config, path, { body, accept: 'application/json', silenceMs: timeoutMs })
+  const said = await saidBy(response, fault)
+  if (response.statusCode === 200 && said !== null) return said as T
+  throw faultOf(said, response.statusCode, gatewayUrl(config))
 }
 
-const faultOf = (said: unknown, status: number, url: string): InstarError => {
+/** A command that may take long: what it says until it is done, heartbeats left out. Throws as `ask`, and `aborted`. */
+export const askLines = async function* <T>(config: Place, path: string, body: unknown, signal: AbortSignal, { silenceMs = SILENCE_MS } = {}): AsyncGenerator<T> {
+  const url = gatewayUrl(config)
+  const { response, fault } = await send(config, path, { body, accept: 'application/x-ndjson', silenceMs, signal })
+  if (response.statusCode !== 200) throw faultOf(await saidBy(response, fault), response.statusCode, url)
+  try {
+    let rest = ''
+    for await (const piece of response.setEncoding('utf8') as AsyncIterable<string>) {
+      const lines = (rest + piece).split('\n')
+      rest = lines.pop() ?? ''
+      for (const line of lines) {
+        const value = JSON.parse(line) as T
+        if (typeof value === 'object' && value !== null && 'error' in value) throw faultOf(value, response.statusCode, url)
+        if (typeof value !== 'object' || value === null || !('heartbeat' in value)) yield value
+      }
+    }
+  } catch (cause) {
+    throw cause instanceof InstarError ? cause : fault(cause)
+  } finally {
+    response.destroy()
+  }
+}
+
+const send = (config: Place, path: string, { body, accept, silenceMs, signal }: Sending): Promise<Sent> => {
+  const url = gatewayUrl(config)
+  let silent = false
+  const fault = (cause: unknown): Error => {
+    if (signal?.aborted) return new InstarError('aborted', 'The command was given up.', {}, { cause })
+    if (silent) return new InstarError('no_reply', `The gateway at ${url} said nothing for ${silenceMs / 1000} s.`, { url }, { cause })
+    if (neverArrived(cause)) return new InstarError('not_running', `No gateway answers at ${url}.`, { url }, { cause })
+    return new InstarError('no_reply', `The gateway at ${url} closed the connection before it answered.`, { url }, { cause })
+  }
+  return new Promise((resolve, reject) => {
+    const sending = openRequest(`${url}${path}`, {
+      method: body === undefined ? 'GET' : 'POST', agent: false, signal,
+      headers: { accept, ...(body === undefined ? {} : { 'content-type': 'application/json', 'x-instar-who': 'cli' }) },
+    }, (response) => resolve({ response, fault }))
+    sending.setTimeout(silenceMs, () => {
+      silent = true
+      sending.destroy()
+    })
+    sending.on('error', (cause) => reject(fault(cause)))
+    sending.end(body === undefined ? undefined : JSON.stringify(body))
+  })
+}
+
+/** No connection, or none that speaks HTTP. */
+const neverArrived = (cause: unknown): boolean => {
+  const error = (cause instanceof AggregateError ? cause.errors[0] : cause) as NodeJS.ErrnoException
+  return error.syscall === 'connect' || error.syscall === 'getaddrinfo' || (error.code ?? '').startsWith('HPE_')
+}
+
+/** Null for what is no JSON. */
+const saidBy = async (response: IncomingMessage, fault: Sent['fault']): Promise<unknown> => {
+  const body = await text(response).catch((cause: unknown) => {
+    throw fault(cause)
+  })
+  try {
+    return JSON.parse(body)
+  } catch {
+    return null
+  }
+}
+
+const isCode = (code: unknown): code is ErrorCode => typeof code === 'string' && code in ERRORS
+
+const faultOf = (said: unknown, status: number | undefined, url: string): InstarError => {
   const error = (said as { error?: { code?: unknown; message?: unknown } } | null)?.error
   if (!isCode(error?.code)) return new InstarError('not_running', `What answers at ${url} is no gateway of Instar (HTTP ${status}).`, { url })
   return new InstarError(error.code, typeof error.message === 'string' ? error.message : ERRORS[error.code].meaning)
-}
-
-/** A command whose reply is one JSON value a line, as they come. */
-export const askLines = async function* <T>(config: Pick<Config, 'host' | 'port'>, path: string, body: unknown, signal: AbortSignal): AsyncGenerator<T> {
-  const url = gatewayUrl(config)
-  let response: Response
-  try {
-    response = await fetch(`${url}${path}`, { method: 'POST', headers: { 'content-type': 'application/json', 'x-instar-who': 'cli' }, body: JSON.stringify(body), signal })
-  } catch (cause) {
-    if (!isGone(cause)) throw cause
-    throw new InstarError('not_running', `No gateway answers at ${url}.`, { url }, { cause })
-  }
-  if (!response.ok || !response.body) throw faultOf(await response.json().catch(() => null), response.status, url)
-  let rest = ''
-  for await (const piece of response.body.pipeThrough(new TextDecoderStream())) {
-    const lines = (rest + piece).split('\n')
-    rest = lines.pop() ?? ''
-    for (const line of lines) {
-      const value = JSON.parse(line) as T
-      if (typeof value === 'object' && value !== null && 'error' in value) throw faultOf(value, response.status, url)
-      yield value
-    }
-  }
 }

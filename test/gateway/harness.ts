@@ -23,7 +23,7 @@ export type Rig = {
 export type RigOptions = { log?: EventLog; script?: Script; settings?: GatewaySettings; ports?: Partial<GatewayPorts>; engine?: ScriptedEngine }
 
 export const startRig = async ({ log = openMemoryLog(), script = () => 'Hello there, how are you?', settings = {}, ports = {}, engine = new ScriptedEngine(model, script) }: RigOptions = {}): Promise<Rig> => {
-  const gateway = createGateway({ log, engine, model, now: Date.now, random: (bytes) => randomBytes(bytes), toAdapter, ...ports }, gatewayConfig({ port: 0, appendPatienceMs: 200, stopGraceMs: 0, ...settings }))
+  const gateway = createGateway({ log, engine, model, now: Date.now, random: (bytes) => randomBytes(bytes), toAdapter, ...ports }, gatewayConfig({ port: 0, logLevel: 'silent', appendPatienceMs: 200, stopGraceMs: 0, ...settings }))
   const { url } = await gateway.start()
   return {
     url, log, engine, gateway,

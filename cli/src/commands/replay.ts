@@ -70,7 +70,7 @@ Exit code 0 unless equal is false.`,
     }
     if (call.terminal) call.err('\n')
     const done = report as ReplayReport | null
-    if (!done) throw new InstarError('internal', 'the replay ended without a report')
+    if (!done) throw new InstarError('no_reply', 'The replay ended without a report.')
     answer(done, () => `branch ${done.branch}: ${done.batches} batches, ${done.versions} versions in ${seconds(done.wallMs)}; ${done.equal === null ? 'settings changed, nothing to compare' : done.equal ? 'equal, bit for bit' : `DIFFERENT from batch ${done.first?.batch} on`}\n`)
     return done.equal !== false
   },

@@ -28,7 +28,9 @@ export const runDemo = async (options: DemoOptions): Promise<DemoResult> => {
   const data = mkdtempSync(join(tmpdir(), 'instar-demo-'))
   const settings: DemoSettings = { ...DEMO, seed: options.seed, sessions: options.sessions ?? DEMO.sessions, evaluation: options.evaluation ?? DEMO.evaluation }
   const say = (line: string): void => options.write(`${line}\n`)
-  let fatal: Error | null = null
+  const fatal = Promise.withResolvers<never>()
+  // Whoever waits is told; a fault while nobody does is met by the next who waits.
+  fatal.promise.catch(() => undefined)
   const rows: VersionRow[] = []
   let figures: Record<string, number> = {}
   const live = options.json ? () => undefined : progressBar(options.write)
@@ -41,9 +43,7 @@ export const runDemo = async (options: DemoOptions): Promise<DemoResult> => {
     { data, model: options.model, engine: options.engine, database: false, gateway: { port: 0 }, scorer: {}, trainer: {}, publisher: {} },
     {
       say,
-      onFatal: (error) => {
-        fatal = error
-      },
+      onFatal: fatal.reject,
       onTraining: (what) => {
         if (what.phase !== 'computed') return
         figures = what.figures ?? {}
@@ -55,21 +55,12 @@ export const runDemo = async (options: DemoOptions): Promise<DemoResult> => {
       },
     },
   )
-  const settled = async (): Promise<void> => {
-    const failed = new Promise<never>((_, reject) => {
-      const timer = setInterval(() => {
-        if (fatal) reject(fatal)
-      }, 100)
-      timer.unref()
-      void pipeline.settled().finally(() => clearInterval(timer))
-    })
-    await Promise.race([pipeline.settled(), failed])
-  }
+  const settled = (): Promise<void> => Promise.race([fatal.promise, pipeline.settled()])
   try {
     if (!options.json) say(`engine ${pipeline.serving}; ${settings.sessions} sessions at most, seed ${options.seed}; data in ${data}`)
     const client = new OpenAI({ baseURL: `${pipeline.url}/v1`, apiKey: 'none', maxRetries: 0 })
     const demo = new Demo({ client, settled, onProgress: (p) => redraw({ sessions: p.sessions, users: p.users }) }, settings)
-    await pipeline.settled()
+    await settled()
     if (!options.json) say('measuring the base …')
     const correctBefore = await demo.correct('policy@0')
     const before: number[] = []

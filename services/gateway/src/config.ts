@@ -32,13 +32,14 @@ const schema = z.object({
   turns: z.int().positive().default(200_000),
   /** Requests that may wait for the engine. */
   maxWaiting: z.int().nonnegative().default(256),
-  /** Silence in a stream after which a comment keeps the connection open. */
+  /** Silence in a stream after which a comment keeps the connection open, in a long command a heartbeat. */
   pingMs: z.number().positive().default(10_000),
   /** How long running answers may go on when the gateway stops. */
   stopGraceMs: z.number().nonnegative().default(3000),
   /** How long an admin command waits until its result is served here. */
   adminWaitMs: z.number().positive().default(15_000),
-  logLevel: z.enum(['silent', 'fatal', 'error', 'warn']).default('silent'),
+  /** On standard error; code and place of a fault, never what a person wrote. */
+  logLevel: z.enum(['silent', 'fatal', 'error', 'warn']).default('error'),
 })
 
 export type GatewayConfig = Readonly<z.infer<typeof schema>>

@@ -15,10 +15,12 @@ export class Capture {
   private running = 0
   private failures = 0
   private refused: { until: number; error: InstarError } | null = null
+  private readonly onBroken: (error: InstarError) => void
 
-  constructor(ports: { log: EventLog; now: () => number }, patienceMs: number) {
+  constructor(ports: { log: EventLog; now: () => number; onBroken: (error: InstarError) => void }, patienceMs: number) {
     this.log = ports.log
     this.now = ports.now
+    this.onBroken = ports.onBroken
     this.patienceMs = patienceMs
   }
 
@@ -27,12 +29,17 @@ export class Capture {
     return { pending: this.running, failed: this.failures }
   }
 
-  /** Throws what the log said last, while that is fresh. */
-  admit(): void {
-    if (this.refused && this.now() < this.refused.until) throw this.refused.error
+  /** Why the log takes nothing, as it said last and while that is fresh; a broken one stays so. */
+  refusal(): InstarError | null {
+    return this.refused && this.now() < this.refused.until ? this.refused.error : null
   }
 
-  /** Resolves when the record is durable; rejects with `log_full` or `log_unavailable` when patience ends. */
+  admit(): void {
+    const refusal = this.refusal()
+    if (refusal) throw refusal
+  }
+
+  /** Resolves when the record is durable; rejects with `log_full` or `log_unavailable` when patience ends, with `log_broken` at once. */
   async write(event: TurnsEvent): Promise<void> {
     const { id: _, ...record } = encodeEvent(event)
     await this.tried(() => this.log.append([record]))
@@ -52,6 +59,10 @@ export class Capture {
           this.refused = null
           return
         } catch (error) {
+          if (error instanceof InstarError && error.code === 'log_broken') {
+            this.refused = { until: Infinity, error }
+            this.onBroken(error)
+          }
           if (!(error instanceof InstarError) || !error.retryable) throw error
           if (this.now() + wait > until) {
             this.refused = { until: this.now() + REFUSED_MS, error }

@@ -29,7 +29,7 @@ export type ChatPorts = AdmissionPorts & {
   health: { lost: string | null }
 }
 
-export type ChatCall = { body: Uint8Array; headers: Headers; key: string | null; segment: string | null; response: ServerResponse }
+export type ChatCall = { body: Uint8Array; headers: Headers; key: string | null; segment: string | null; response: ServerResponse; onFault: (fault: InstarError) => void }
 
 /** A whole answer; null where it went out as a stream. Throws InstarError while nothing has been sent. */
 export type ChatReply = { headers: Record<string, string>; body: unknown } | null
@@ -69,7 +69,7 @@ export const answerChat = async (ports: ChatPorts, call: ChatCall): Promise<Chat
       signal: controller.signal,
     }))
     const answering: Answering = {
-      ports, request, tasks, controller, response: call.response, promptTokens: admission.prompt.length,
+      ports, request, tasks, controller, response: call.response, onFault: call.onFault, promptTokens: admission.prompt.length,
       head: { id: `chatcmpl-${turns[0]!.slice(turns[0]!.lastIndexOf('.') + 1)}`, created: Math.floor(at / 1000), model: request.model ?? ports.policy, system_fingerprint: `instar-${ports.policy}@${spoke.version}` },
       headers: {
         'x-instar-version': String(spoke.version), 'x-instar-turn-id': turns[0]!, 'x-instar-session-id': admission.facts.session,
@@ -90,6 +90,8 @@ type Answering = {
   tasks: readonly Task[]
   controller: AbortController
   response: ServerResponse
+  /** Told of a fault that goes out inside a stream. */
+  onFault: (fault: InstarError) => void
   head: Head
   headers: Record<string, string>
   promptTokens: number
@@ -158,7 +160,9 @@ const stream = async (answering: Answering): Promise<null> => {
       events.close()
       return rethrow(error)
     }
-    await events.send(errorBody(faultOf(error)))
+    const fault = faultOf(error)
+    answering.onFault(fault)
+    await events.send(errorBody(fault))
     events.done()
   }
   return null

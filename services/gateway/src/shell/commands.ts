@@ -18,11 +18,12 @@ export type CommandPorts = {
   random: (bytes: number) => Uint8Array
   adminWaitMs: number
   promote: ((branch: string) => Promise<unknown>) | undefined
-  /** Yields progress, then the report. */
-  replay: ((options: Fields) => AsyncIterable<unknown>) | undefined
+  /** Yields progress, then the report. Given up when `gone` is aborted. */
+  replay: ((options: Fields, gone: AbortSignal) => AsyncIterable<unknown>) | undefined
 }
 
-export type AdminCall = { body: Uint8Array; who: string }
+/** `gone`: aborted when the one who gave it has left. */
+export type AdminCall = { body: Uint8Array; who: string; gone: AbortSignal }
 export type CommandReply = { head: number; version: number; frozen: boolean }
 
 /** A lost race is decided again so often. */
@@ -49,7 +50,7 @@ export const runCommand = async (ports: CommandPorts, name: string, call: AdminC
     }
     case 'replay':
       if (!ports.replay) throw new InstarError('not_available', 'This process runs no replay.')
-      return ports.replay(body)
+      return ports.replay(body, call.gone)
     default:
       throw new InstarError('unknown_route', `There is no command ${JSON.stringify(name.slice(0, 40))}.`)
   }

@@ -16,6 +16,9 @@ export const giveFeedback = async (ports: FeedbackPorts, call: FeedbackCall): Pr
   const turn = text(body, 'turn_id')
   const label = text(body, 'session_id')
   if (turn === null && label === null) throw new InstarError('bad_request', 'Name the turn (turn_id) or the session (session_id).', { field: 'turn_id' })
+  if (turn !== null && label !== null && sessionOfLabel(call.key, label) !== sessionOfTurn(turn)) {
+    throw new InstarError('bad_request', 'The turn (turn_id) is not of the session (session_id); one of them is enough.', { field: 'session_id' })
+  }
   const value = valueOf(body)
   const comment = text(body, 'comment')
   const session = turn === null ? sessionOfLabel(call.key, label!) : sessionOfTurn(turn)

@@ -10,6 +10,8 @@ import type { Headers } from '../core/labels.ts'
 import type { ChatReply, ChatCall } from './chat.ts'
 import type { AdminCall } from './commands.ts'
 import type { FeedbackCall } from './feedback.ts'
+import { isIterable, jsonLines } from './json-lines.ts'
+import { traceOf } from './trace.ts'
 
 export type Routes = {
   chat(call: ChatCall): Promise<ChatReply>
@@ -31,7 +33,7 @@ export const createServer = (config: GatewayConfig, routes: Routes, random: (byt
     genReqId: () => Buffer.from(random(12)).toString('hex'),
     forceCloseConnections: 'idle',
     routerOptions: { maxParamLength: 512 },
-    logger: config.logLevel === 'silent' ? false : { level: config.logLevel },
+    logger: config.logLevel === 'silent' ? false : { level: config.logLevel, stream: process.stderr, serializers: { err: (error) => ({ type: error.name, message: '', stack: '', trace: traceOf(error) }) } },
   })
   server.removeAllContentTypeParsers()
   server.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
@@ -45,11 +47,11 @@ export const createServer = (config: GatewayConfig, routes: Routes, random: (byt
   server.setNotFoundHandler((request) => {
     throw new InstarError('unknown_route', `There is no ${request.method} ${pathOf(request)}.`)
   })
-  server.setErrorHandler((error: unknown, request, reply) => sendFault(config, faultOf(error, config), request, reply))
+  server.setErrorHandler((error: unknown, request, reply) => sendFault(faultOf(error, config), request, reply))
 
   for (const prefix of ['/v1', '/s/:session/v1']) {
     server.post(`${prefix}/chat/completions`, async (request, reply) => {
-      const whole = await routes.chat({ body: bytesOf(request), headers: request.headers as Headers, key: keyOf(config, request)?.id ?? null, segment: segmentOf(request), response: hijackable(reply) })
+      const whole = await routes.chat({ body: bytesOf(request), headers: request.headers as Headers, key: keyOf(config, request)?.id ?? null, segment: segmentOf(request), response: hijackable(reply), onFault: (fault) => tell(fault, request) })
       if (!whole) return reply.hijack()
       return reply.headers(whole.headers).send(whole.body)
     })
@@ -68,22 +70,18 @@ export const createServer = (config: GatewayConfig, routes: Routes, random: (byt
   })
   server.post('/admin/:command', async (request, reply) => {
     const key = keyOf(config, request, true)
-    const result = await routes.command((request.params as { command: string }).command, { body: bytesOf(request), who: one(request.headers['x-instar-who']) ?? key?.id ?? 'admin' })
-    return isIterable(result) ? reply.type('application/x-ndjson').send(Readable.from(jsonLines(result))) : result
+    const gone = new AbortController()
+    reply.raw.once('close', () => { if (!reply.raw.writableFinished) gone.abort() })
+    const answer = routes.command((request.params as { command: string }).command, { body: bytesOf(request), who: one(request.headers['x-instar-who']) ?? key?.id ?? 'admin', gone: gone.signal })
+    const result = request.headers.accept?.includes(LINES) ? null : await answer
+    if (result !== null && !isIterable(result)) return result
+    return reply.type(LINES).send(Readable.from(jsonLines(answer, { beatMs: config.pingMs, gone: gone.signal, onFault: (fault) => tell(fault, request) })))
   })
   return server
 }
 
-const isIterable = (value: unknown): value is AsyncIterable<unknown> => typeof value === 'object' && value !== null && Symbol.asyncIterator in value
-
-/** One JSON value a line; a fault in the middle is the last line, in the shape of every fault. */
-const jsonLines = async function* (values: AsyncIterable<unknown>): AsyncIterable<string> {
-  try {
-    for await (const value of values) yield `${JSON.stringify(value)}\n`
-  } catch (error) {
-    yield `${JSON.stringify(errorBody(asInstarError(error)))}\n`
-  }
-}
+/** What a client asks for that wants to know that a long command goes on. */
+const LINES = 'application/x-ndjson'
 
 /** Streams write to the raw response; Fastify's own headers go along. */
 const hijackable = (reply: FastifyReply): FastifyReply['raw'] => {
@@ -122,9 +120,16 @@ const faultOf = (error: unknown, config: GatewayConfig): InstarError => {
   return asInstarError(error)
 }
 
-const sendFault = (config: GatewayConfig, fault: InstarError, request: FastifyRequest, reply: FastifyReply): FastifyReply => {
-  // Nothing of what a person wrote: code and place alone.
-  if (fault.status >= 500 && config.logLevel !== 'silent') request.log.error({ code: fault.code, requestId: request.id, cause: fault.code === 'internal' ? fault.stack : undefined }, 'request failed')
+/** Nothing of what a person wrote: code and places alone. What we expect to pass by itself is a warning. */
+const tell = (fault: InstarError, request: FastifyRequest): void => {
+  if (fault.status < 500) return
+  const told = { code: fault.code, requestId: request.id, trace: fault.code === 'internal' ? traceOf(fault.cause ?? fault) : undefined }
+  if (fault.retryable && fault.code !== 'internal') request.log.warn(told, 'request failed')
+  else request.log.error(told, 'request failed')
+}
+
+const sendFault = (fault: InstarError, request: FastifyRequest, reply: FastifyReply): FastifyReply => {
+  tell(fault, request)
   if (fault.retryable && fault.status === 503) void reply.headers({ 'retry-after': '1', 'retry-after-ms': '1000' })
   if (!fault.retryable && fault.status >= 500) void reply.header('x-should-retry', 'false')
   return reply.status(fault.status).type('application/json; charset=utf-8').send(errorBody(fault))

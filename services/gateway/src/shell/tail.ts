@@ -1,5 +1,5 @@
 /** Follows `turns` and `weights` from the start, each for itself: what the gateway knows comes from here. */
-import { decodeRecord, foldWeights, type Logged, type TurnsEvent, type WeightsEvent, type WeightsState } from '@instar/events'
+import { decodeRecord, foldWeights, InstarError, type Logged, type TurnsEvent, type WeightsEvent, type WeightsState } from '@instar/events'
 import { followEvents, type EventLog, type Follower } from '@instar/log'
 import { setTimeout as delay } from 'node:timers/promises'
 import { evolveIndex, restore, type SessionIndex } from '../core/session-index.ts'
@@ -12,6 +12,8 @@ export type TailPorts = {
   /** Records of `weights` that did not count, by reason. */
   ignored: Map<string, number>
   onWeights: () => void
+  /** The log can no longer be written, which ends its readers too. */
+  onBroken: (error: Error) => void
 }
 
 export type Tail = {
@@ -56,7 +58,11 @@ export const startTail = async (ports: TailPorts): Promise<Tail> => {
   })
   const followers: ['turns' | 'weights', Follower][] = [['turns', turns], ['weights', versions]]
   for (const [topic, follower] of followers) {
-    follower.done.catch((error: unknown) => { ended ??= { topic, error: error instanceof Error ? error : new Error(String(error)) } })
+    follower.done.catch((cause: unknown) => {
+      const error = cause instanceof Error ? cause : new Error(String(cause))
+      ended ??= { topic, error }
+      if (error instanceof InstarError && error.code === 'log_broken') ports.onBroken(error)
+    })
   }
 
   const readAgain = async (session: string, later: Logged<TurnsEvent>[]): Promise<void> => {

@@ -1,0 +1,67 @@
+/**
+ * A command's answer as one JSON value a line. In silence a heartbeat says that it goes on; a fault is the last
+ * line, in the shape of every fault. A client that leaves ends what is being done for it.
+ */
+import type { InstarError } from '@instar/events'
+import { setTimeout as delay } from 'node:timers/promises'
+import { asInstarError, errorBody } from '../core/chat-response.ts'
+
+export const HEARTBEAT = { heartbeat: true } as const
+
+export type LinesOptions = {
+  /** Silence after which a heartbeat is sent. */
+  beatMs: number
+  /** Aborted when the client's connection is closed before the end. */
+  gone: AbortSignal
+  onFault(fault: InstarError): void
+}
+
+export const isIterable = (value: unknown): value is AsyncIterable<unknown> => typeof value === 'object' && value !== null && Symbol.asyncIterator in value
+
+const BEAT = Symbol('beat')
+const LEFT = Symbol('left')
+
+/** `answer`: one value, or many. An iterator's `return` is called as soon as the client is gone, even while its `next` is awaited. */
+export const jsonLines = async function* (answer: Promise<unknown>, { beatMs, gone, onFault }: LinesOptions): AsyncGenerator<string, void> {
+  const left = Promise.withResolvers<typeof LEFT>()
+  let iterator: AsyncIterator<unknown> | null = null
+  const leave = (): void => {
+    left.resolve(LEFT)
+    iterator?.return?.().catch((error: unknown) => onFault(asInstarError(error)))
+  }
+  gone.addEventListener('abort', leave, { once: true })
+  if (gone.aborted) left.resolve(LEFT)
+
+  /** Heartbeats until `work` is settled; LEFT when the client was gone first. */
+  const awaited = async function* <T>(work: Promise<T>): AsyncGenerator<string, T | typeof LEFT> {
+    for (;;) {
+      const timer = new AbortController()
+      const first = await Promise.race([left.promise, work, delay(beatMs, BEAT, { signal: timer.signal }).catch(() => BEAT)]).finally(() => timer.abort())
+      if (first !== BEAT) return first as T | typeof LEFT
+      yield lineOf(HEARTBEAT)
+    }
+  }
+
+  try {
+    const result = yield* awaited(answer)
+    if (result === LEFT) return
+    if (!isIterable(result)) {
+      yield lineOf(result)
+      return
+    }
+    iterator = result[Symbol.asyncIterator]()
+    for (;;) {
+      const next = yield* awaited(iterator.next())
+      if (next === LEFT || next.done) return
+      yield lineOf(next.value)
+    }
+  } catch (error) {
+    const fault = asInstarError(error)
+    onFault(fault)
+    yield lineOf(errorBody(fault))
+  } finally {
+    gone.removeEventListener('abort', leave)
+  }
+}
+
+const lineOf = (value: unknown): string => `${JSON.stringify(value)}\n`
