@@ -1,5 +1,6 @@
 import { test } from 'node:test'
 import assert from 'node:assert/strict'
+import { Tokenizer as Library } from '@huggingface/tokenizers'
 import { InstarError } from '@instar/events/errors'
 import { uniform } from '../serve/random.ts'
 import { byteAlphabet } from './bytes.ts'
@@ -45,6 +46,18 @@ test('500 texts come back from their ids, all at once and token by token', () =>
   }
 })
 
+test('a text encoded before is not split and merged again, and its ids are the caller\'s own', (t) => {
+  const library = t.mock.method(Library.prototype, 'encode')
+  const first = tokenizer.encode('the ab of it')
+  const calls = library.mock.callCount()
+  assert.ok(calls > 0)
+  const again = tokenizer.encode('the ab of it')
+  assert.equal(library.mock.callCount(), calls)
+  assert.deepEqual(again, first)
+  again.push(7)
+  assert.deepEqual(tokenizer.encode('the ab of it'), first)
+})
+
 test('merges are by rank', () => {
   assert.deepEqual(tokenizer.encode('the the'), [257, 258])
   assert.deepEqual(tokenizer.encode('é'), [259])
@@ -76,6 +89,7 @@ test('rendered text: control tokens are found, longest first; marked ones are no
   assert.deepEqual(encode(`a${guarded}`), tokenizer.encode('a<|end|>><tool>'))
   assert.deepEqual(encode(`a${tokenizer.guard('<|end|><tool>', mark, true)}`).at(-1), 301)
   assert.deepEqual(encode('a  [trim]\n b'), [97, 303, 98])
+  assert.equal(encode(`${'x '.repeat(150_000)}<|end|>`).length, 300_001)
   assert.deepEqual(encode(`a${splice}7${splice}<|end|>`, new Map([[7, [1, 2, 260]]])), [97, 1, 2, 260, 300])
 })
 

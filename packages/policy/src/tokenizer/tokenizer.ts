@@ -6,6 +6,7 @@
 import { Tokenizer as Library } from '@huggingface/tokenizers'
 import { InstarError } from '@instar/events/errors'
 import { tokenBytes, type ByteForm } from './bytes.ts'
+import { RecentTexts } from './recent.ts'
 
 /** A token outside the merges. `special` ones are hidden when decoding. `lstrip` and `rstrip` eat the white space beside it. */
 export type AddedToken = { id: number; content: string; special: boolean; lstrip: boolean; rstrip: boolean }
@@ -31,6 +32,9 @@ function escaped(text: string): string {
   return text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&')
 }
 
+/** Characters of the texts whose ids are held: about a hundred long conversations, some 20 MB. */
+const RECENT = 4_000_000
+
 export class TextTokenizer {
   readonly added: readonly AddedToken[]
   /** Ids that decoding hides. */
@@ -40,6 +44,7 @@ export class TextTokenizer {
   private readonly byId: ReadonlyMap<number, AddedToken>
   private readonly form: ByteForm
   private readonly bytes = new Map<number, Uint8Array>()
+  private readonly recent = new RecentTexts(RECENT)
 
   /** `json` is tokenizer.json, `config` tokenizer_config.json (or {}). Throws `bad_checkpoint`. */
   constructor(json: unknown, config: unknown, file = 'tokenizer.json') {
@@ -59,6 +64,14 @@ export class TextTokenizer {
   /** Ids of plain text: no stretch of it becomes a control token, whatever it spells. */
   encode(text: string): number[] {
     if (text === '') return []
+    const recent = this.recent.get(text)
+    if (recent) return [...recent]
+    const ids = this.merge(text)
+    this.recent.put(text, ids)
+    return [...ids]
+  }
+
+  private merge(text: string): number[] {
     const { ids } = this.library.encode(text, { add_special_tokens: false })
     const out: number[] = []
     for (const id of ids) {
@@ -69,7 +82,7 @@ export class TextTokenizer {
         // The merges spelled a control token: take it apart at its first character.
         const first = String.fromCodePoint(control.content.codePointAt(0) ?? 0)
         if (first === control.content) throw new InstarError('bad_request', `The text ${JSON.stringify(first)} has no token of its own in this model.`)
-        out.push(...this.encode(first), ...this.encode(control.content.slice(first.length)))
+        out.push(...this.merge(first), ...this.merge(control.content.slice(first.length)))
       }
     }
     return out
@@ -101,7 +114,8 @@ export class TextTokenizer {
       let rest = segment.replaceAll(mark, '')
       if (trimStart) rest = rest.trimStart()
       if (trimEnd) rest = rest.trimEnd()
-      out.push(...this.encode(rest))
+      // One by one: a long text has more ids than a call takes arguments.
+      for (const id of this.encode(rest)) out.push(id)
     }
     for (const match of text.matchAll(border)) {
       const token = match[1] === undefined ? this.byContent.get(match[0]) : undefined
