@@ -5,17 +5,20 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
+import type { Worker } from 'node:worker_threads'
 import { decodeRecord, encodeEvent, schemaTexts, type LineStarted, type TurnCaptured, type VersionPublished } from '@instar/events'
 import { createGateway, gatewayConfig, type Gateway } from '@instar/gateway'
 import { createTurnReader, openEmbeddedLog, putBlob, type EmbeddedLog } from '@instar/log'
 import { openModel, startServing, type Model, type ServingEngine } from '@instar/policy'
 import { randomAdapter, writeRandomModel } from '../serving/random-model.ts'
+import { crash, latest, spoken, started, threads } from '../serving/threads.ts'
 import { sse, turnOf, turnThat, USER } from './harness.ts'
 
 const folder = mkdtempSync(path.join(tmpdir(), 'instar-gateway-'))
 const adapters = [1, 2].map((seed) => randomAdapter(seed))
 let model: Model
 let engine: ServingEngine
+let modelThread: Worker
 let log: EmbeddedLog
 let gateway: Gateway
 let url: string
@@ -30,6 +33,7 @@ before(async () => {
   writeRandomModel(path.join(folder, 'model'))
   model = await openModel(path.join(folder, 'model'))
   engine = await startServing({ model: path.join(folder, 'model'), rows: 4, slots: 2, threads: 1 })
+  modelThread = latest()
   await open()
 })
 after(async () => {
@@ -124,6 +128,23 @@ test('a client that goes away frees the engine', async () => {
     assert.ok(turn.ids.length > 0 && turn.ids.length < 240)
   }
   assert.equal(engine.pending().running, 0)
+})
+
+test('the model\'s thread dies: not ready until it is back, which no request is needed for; the versions are there', async () => {
+  const before = await ask([USER('Say')], { seed: 11 })
+  const health = async (): Promise<[number, string]> => {
+    const response = await fetch(`${url}/health/ready`)
+    return [response.status, (await response.json() as { status: string }).status]
+  }
+  const count = threads.length
+  await crash(modelThread)
+  assert.deepEqual(await health(), [503, 'engine lost'])
+  await started(count + 1)
+  await spoken()
+  assert.deepEqual(await health(), [200, 'ready'])
+  const after = await ask([USER('Say')], { seed: 11 })
+  assert.equal(after.version, '2')
+  assert.deepEqual(after.turn.ids, before.turn.ids)
 })
 
 test('after a restart on the same log: same head, same sessions', async () => {

@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import type { Worker } from 'node:worker_threads'
 
-/** In the order of their start, with the time of it. */
+/** In the order of their start, with the time of it. The log has a thread too. */
 export const threads: { worker: Worker; at: number }[] = []
 
 let listener = (): void => undefined
@@ -31,8 +31,7 @@ export async function spoken(): Promise<void> {
 }
 
 /** A message that the thread does not survive, heard between two steps. Resolves when it has ended. */
-export async function crash(): Promise<void> {
-  const worker = latest()
+export async function crash(worker = latest()): Promise<void> {
   // Not `once`, which rejects on the error that comes first.
   const exited = new Promise((resolve) => { worker.once('exit', resolve) })
   worker.postMessage(null)

@@ -70,7 +70,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   const capture = new Capture({ log, now, onBroken }, config.appendPatienceMs)
   const reader = createTurnReader(log, (turn) => index.fold.turns.get(turn), REMEMBERED_RECORDS)
   const running = new Running()
-  /** The engine's last word, while it was that it is gone. */
+  /** The engine's last word, while it was that it is gone; for engines that do not say themselves how they are. */
   const health: { lost: string | null } = { lost: null }
   let tail: Tail | null = null
   let server: FastifyInstance | null = null
@@ -92,7 +92,9 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     const refusal = capture.refusal()
     if (refusal) return { status: refusal.code === 'log_broken' ? 'log broken' : 'log not taking', problem: { message: refusal.message } }
     if (ended) return { status: 'not following', problem: { topic: ended.topic, message: ended.error.message } }
-    if (health.lost !== null) return { status: 'engine lost', problem: { message: health.lost } }
+    // Where no request comes since this is not ready, only the engine itself can say that it is back.
+    const lost = engine.lost ? engine.lost() : health.lost
+    if (lost !== null) return { status: 'engine lost', problem: { message: lost } }
     return pool.serving() ? null : { status: 'starting', problem: pool.problem() }
   }
 
