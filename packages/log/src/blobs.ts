@@ -34,9 +34,7 @@ export const getBlob = async (log: EventLog, sha256: string, at: number): Promis
       const { event } = decodeRecord(record)
       if (event.type !== 'BlobChunk' || event.sha256 !== sha256 || event.index >= event.count) continue
       const slot = `${event.count}/${event.index}`
-      const seen = chunks.get(slot) ?? []
-      if (!seen.some((bytes) => Buffer.compare(bytes, event.bytes) === 0)) seen.push(event.bytes)
-      chunks.set(slot, seen)
+      chunks.set(slot, [...(chunks.get(slot) ?? []).filter((bytes) => Buffer.compare(bytes, event.bytes) !== 0), event.bytes])
       const whole = assemble(chunks, event.count, sha256)
       if (whole) return whole
     }
@@ -44,17 +42,32 @@ export const getBlob = async (log: EventLog, sha256: string, at: number): Promis
   throw new InstarError('missing_blob', `the log does not hold the blob ${sha256}`, { sha256 })
 }
 
-/** Tries the combinations of what each slot holds; more than one per slot is rare (a corrupt copy). */
+/** More combinations than this are not tried. */
+const MOST_TRIES = 64
+
+/**
+ * `chunks`: what each slot holds, the latest last. First the latest of each, which is what a whole `putBlob`
+ * leaves whatever came before it; then the combinations: more than one per slot is rare (a corrupt copy).
+ */
 const assemble = (chunks: ReadonlyMap<string, Uint8Array[]>, count: number, sha256: string): Uint8Array | null => {
-  let candidates: Uint8Array[][] = [[]]
+  const slots: Uint8Array[][] = []
   for (let index = 0; index < count; index += 1) {
     const options = chunks.get(`${count}/${index}`)
-    if (!options || candidates.length * options.length > 64) return null
-    candidates = candidates.flatMap((before) => options.map((bytes) => [...before, bytes]))
+    if (!options) return null
+    slots.push(options)
   }
+  const latest = joined(slots.map((options) => options.at(-1)!), sha256)
+  if (latest || slots.reduce((product, options) => product * options.length, 1) > MOST_TRIES) return latest
+  let candidates: Uint8Array[][] = [[]]
+  for (const options of slots) candidates = candidates.flatMap((before) => options.map((bytes) => [...before, bytes]))
   for (const parts of candidates) {
-    const whole = Buffer.concat(parts)
-    if (contentSha(whole) === sha256) return whole
+    const whole = joined(parts, sha256)
+    if (whole) return whole
   }
   return null
+}
+
+const joined = (parts: readonly Uint8Array[], sha256: string): Uint8Array | null => {
+  const whole = Buffer.concat(parts)
+  return contentSha(whole) === sha256 ? whole : null
 }

@@ -1,0 +1,152 @@
+import { contentSha, encodeEvent, InstarError, MAX_DEPTH, MAX_INLINE_BYTES, storeBody, storeIds, turnId, written, type ErrorCode, type StoredBody, type TurnCaptured } from '@instar/events'
+import assert from 'node:assert/strict'
+import test from 'node:test'
+import { putBlob } from './blobs.ts'
+import { openMemoryLog } from './memory/log.ts'
+import { createTurnReader, type TurnReader } from './turn-reader.ts'
+
+const AT = 1_700_000_000_000
+const refused = (code: ErrorCode) => (error: unknown): boolean => error instanceof InstarError && error.code === code
+const nameOf = (i: number): string => turnId('s', contentSha(Buffer.from(`turn ${i}`)).slice(0, 32))
+
+/** A session as a gateway stores it: every turn leans on the one before it, until MAX_DEPTH references stand in a row. */
+class Session {
+  readonly log = openMemoryLog()
+  readonly positions = new Map<string, { partition: number; offset: number }>()
+  readonly bodies: Uint8Array[] = []
+  readonly prompts: number[][] = []
+  readonly answers: number[][] = []
+  readonly stored: StoredBody[] = []
+  #depth = { body: 0, ids: 0 }
+  reads = 0
+
+  reader(cacheSize?: number): TurnReader {
+    const log = Object.assign(Object.create(this.log) as typeof this.log, { at: (...args: Parameters<typeof this.log.at>) => {
+      this.reads += 1
+      return this.log.at(...args)
+    }, read: this.log.read.bind(this.log) })
+    return createTurnReader(log, (turn) => this.positions.get(turn), cacheSize)
+  }
+
+  /** `change`: what the record says other than it should. */
+  async add(body: Uint8Array, prompt: number[], answer: number[], change: Partial<TurnCaptured> & { storedBody?: Partial<StoredBody> } = {}): Promise<string> {
+    const i = this.bodies.length
+    const { storedBody, ...facts } = change
+    const before = i === 0 ? null : nameOf(i - 1)
+    const kept = storeBody(body, before === null ? null : { turn: before, content: this.bodies[i - 1]!, depth: this.#depth.body })
+    const ids = storeIds(prompt, before === null ? null : { turn: before, content: [...this.prompts[i - 1]!, ...this.answers[i - 1]!], depth: this.#depth.ids })
+    this.#depth = { body: kept.depth, ids: ids.depth }
+    if (kept.stored.blob !== null) await putBlob(this.log, kept.middle, AT)
+    const event: TurnCaptured = {
+      type: 'TurnCaptured', finish: 'stop', turn: nameOf(i), session: 's', policy: 'policy', version: 0, adapter: null, group: nameOf(i), candidate: 0, candidates: 1,
+      dialect: 'chat', kind: 'main', labelSource: 'header', subject: 's', key: null, digest: contentSha(body), body: { ...kept.stored, ...storedBody },
+      after: null, stateFrom: 0, prompt: ids.stored, sampling: { temperature: 1, topP: 1, topK: 0, seed: 1, maxTokens: 8, stop: [] },
+      tokens: 'exact', ids: answer, logprobs: answer.map(() => -0.5), text: written('answer'), toolCallIds: [], answer: { strict: contentSha(body), loose: contentSha(body) },
+      trainable: true, reason: null, offPrefix: false, engine: 'test', at: AT, firstTokenAt: AT, finishedAt: AT, ...facts,
+    }
+    const [position] = await this.log.append([encodeEvent(event)])
+    this.positions.set(event.turn, position!)
+    this.bodies.push(body)
+    this.prompts.push(prompt)
+    this.answers.push(answer)
+    this.stored.push(event.body)
+    return event.turn
+  }
+
+  /** Each turn says what the one before it said, and more. */
+  async talk(turns: number): Promise<void> {
+    let messages = 'hello '.repeat(20)
+    let prompt = Array.from({ length: 30 }, (_, i) => i)
+    for (let i = 0; i < turns; i += 1) {
+      const answer = [1000 + i, 2000 + i]
+      await this.add(Buffer.from(JSON.stringify({ messages, tools: 'the same ones every time, behind the messages '.repeat(3) })), prompt, answer)
+      messages += `message ${i} `
+      prompt = [...prompt, ...answer, 3000 + i, 4000 + i]
+    }
+  }
+}
+
+test('bodies and ids come back through up to eight references, then stands a full copy, on which the next ones lean', async () => {
+  const session = new Session()
+  await session.talk(2 * (MAX_DEPTH + 1) + 3)
+  const depths: number[] = []
+  for (const cacheSize of [256, 1]) {
+    const reader = session.reader(cacheSize)
+    for (const [i, body] of session.bodies.entries()) {
+      assert.equal(Buffer.from(await reader.body(nameOf(i))).toString(), Buffer.from(body).toString(), `body ${i}`)
+      assert.deepEqual(await reader.promptIds(nameOf(i)), session.prompts[i], `ids ${i}`)
+      const depth = await reader.depths(nameOf(i))
+      assert.equal(depth.body, depth.ids)
+      depths.push(depth.body)
+    }
+  }
+  const round = Array.from({ length: MAX_DEPTH + 1 }, (_, i) => i)
+  const expected = [...round, ...round, 0, 1, 2]
+  assert.deepEqual(depths, [...expected, ...expected])
+  for (const [i, { from, written: kept, length }] of session.stored.entries()) {
+    if (expected[i] === 0) assert.deepEqual([from, kept.bytes.length], [null, length])
+    else assert.ok(kept.bytes.length < 20, `${kept.bytes.length} bytes are new in turn ${i}`)
+  }
+})
+
+test('one turn is read with at most eight others, each once while the cache holds them', async () => {
+  const session = new Session()
+  await session.talk(MAX_DEPTH + 1)
+  const reader = session.reader()
+  await reader.body(nameOf(MAX_DEPTH))
+  assert.equal(session.reads, MAX_DEPTH + 1)
+  await reader.promptIds(nameOf(MAX_DEPTH))
+  await reader.depths(nameOf(MAX_DEPTH))
+  assert.equal(session.reads, MAX_DEPTH + 1)
+})
+
+test('the cache keeps what was read last', async () => {
+  const session = new Session()
+  await session.talk(3)
+  const reader = session.reader(2)
+  for (const i of [0, 1, 0, 2]) await reader.record(nameOf(i))
+  assert.equal(session.reads, 3)
+  await reader.record(nameOf(0))
+  assert.equal(session.reads, 3, 'it was used again before the third came')
+  await reader.record(nameOf(1))
+  assert.equal(session.reads, 4)
+})
+
+test('a body above the limit comes from blobs, and what leans on it too; without the blob it is missing', async () => {
+  const session = new Session()
+  const large = Buffer.from(`${'x'.repeat(MAX_INLINE_BYTES + 1)}`)
+  await session.add(large, [1], [2])
+  await session.add(Buffer.concat([large, Buffer.from('and more')]), [1], [2])
+  assert.ok(session.stored[0]!.blob !== null && session.stored[1]!.blob === null)
+  const reader = session.reader()
+  assert.equal(contentSha(await reader.body(nameOf(0))), contentSha(large))
+  assert.equal(Buffer.from(await reader.body(nameOf(1))).toString('utf8', large.length), 'and more')
+  const other = new Session()
+  await other.add(large, [1], [2], { storedBody: { blob: contentSha(Buffer.from('never put')) } })
+  await assert.rejects(other.reader().body(nameOf(0)), refused('missing_blob'))
+})
+
+test('a body that has not the digest, or a prompt that has not the length, of its record is refused, and what leans on it', async () => {
+  const session = new Session()
+  await session.add(Buffer.from('one '.repeat(40)), [1, 2, 3], [4], { storedBody: { sha256: contentSha(Buffer.from('another')) } })
+  await session.add(Buffer.from(`${'one '.repeat(40)}two`), [1, 2, 3, 4, 5], [6])
+  const reader = session.reader()
+  await assert.rejects(reader.body(nameOf(0)), refused('bad_record'))
+  assert.equal(session.stored[1]!.from, nameOf(0))
+  await assert.rejects(reader.body(nameOf(1)), refused('bad_record'))
+  const short = new Session()
+  await short.add(Buffer.from('one'), [1, 2, 3], [4], { prompt: { from: null, prefix: 0, ids: [1, 2], length: 3 } })
+  await assert.rejects(short.reader().promptIds(nameOf(0)), refused('bad_record'))
+})
+
+test('what is no turn on the log is an unknown turn', async () => {
+  const session = new Session()
+  await session.talk(1)
+  const reader = session.reader()
+  await assert.rejects(reader.record('s.none'), refused('unknown_turn'))
+  const [position] = await session.log.append([encodeEvent({ type: 'SessionClosed', session: 's', open: [nameOf(0)], why: 'idle', at: AT })])
+  session.positions.set('s.closed', position!)
+  await assert.rejects(reader.body('s.closed'), refused('unknown_turn'))
+  session.positions.set('s.beyond', { partition: position!.partition, offset: position!.offset + 1 })
+  await assert.rejects(reader.body('s.beyond'), refused('unknown_turn'))
+})
