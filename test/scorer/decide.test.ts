@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Event } from '@instar/events'
-import { closeIdle, decide, evolve, initialState, judged, scoreOf, type Judged, type JudgeRequest, type Output, type Rules, type ScorerState } from '@instar/scorer'
+import { closeIdle, decide, evolve, forgetWork, initialState, judged, scoreOf, type Judged, type JudgeRequest, type Output, type Rules, type ScorerState } from '@instar/scorer'
 import { captured, feedback, logged, turnNamed, type Said } from './history.ts'
 
 const RULES: Rules = { idleMs: 1000, judgesAlone: false }
@@ -199,4 +199,43 @@ test('what a branch says of a turn leaves its trunk alone', () => {
   assert.equal(scoreOf(scene.state, first.turn), undefined)
   scene.read(output.event)
   assert.equal(scoreOf(scene.state, first.turn)?.reward, 1)
+})
+
+test('turns that wait for a judge are not looked at again by what happens to others', () => {
+  const WAITING = 10_000
+  let looks = 0
+  const scene = new Scene()
+  for (let i = 0; i < WAITING; i += 1) {
+    const session = `w${i}`
+    scene.read(captured({ session, messages: [user('hi')], answer: 'A', at: 10 }), captured({ session, messages: [user('hi'), model('A'), user('thanks')], answer: 'B', at: 20 }))
+  }
+  const requests = scene.decide()
+  assert.equal(requests.length, WAITING)
+  const { turns } = scene.state.turns
+  const get = turns.get.bind(turns)
+  turns.get = (id) => {
+    looks += 1
+    return get(id)
+  }
+  assert.deepEqual(scene.decide(), [])
+  assert.equal(looks, 0, 'nothing has happened')
+  scene.read(first, second)
+  looks = 0
+  assert.equal(scene.decide().length, 1)
+  assert.ok(looks <= 2, `${looks} turns were looked at for one`)
+  const [slow] = requests
+  assert.ok(slow?.do === 'judge')
+  scene.read(feedback(slow.turn.slice(0, slow.turn.lastIndexOf('.')), slow.turn, -1, 60))
+  const [quick, ...more] = scene.decide()
+  assert.ok(quick?.do === 'judge' && quick.turn === slow.turn && more.length === 0, 'one that waits is looked at when something is said of it')
+})
+
+test('what was asked for before a restart is asked for again', () => {
+  const scene = new Scene()
+  scene.read(first, second)
+  const before = scene.request()
+  forgetWork(scene.state)
+  const again = scene.request()
+  assert.deepEqual([again.turn, again.cause], [before.turn, before.cause])
+  assert.equal(judged(scene.state, before, GOOD, 100), null)
 })

@@ -30,16 +30,17 @@ export type JudgeRequest = {
 export type ScoreEvent = TurnScored | TurnSkipped | ScoreRevised
 export type Output = { do: 'append'; record: string; event: ScoreEvent | SessionClosed } | JudgeRequest
 
-/** Marks in `state.work` what it hands out, so that at most one append of a turn is unread. */
+/**
+ * Looks at each turn that was touched, once: what it hands out is marked in `state.work`, so that at most one
+ * append of a turn is unread, and the turn is touched again when that is read back or something new is said of it.
+ */
 export const decide = (state: ScorerState, rules: Rules, now: number): Output[] => {
   const outputs: Output[] = []
   for (const id of state.touched) {
+    state.touched.delete(id)
     const turn = state.turns.turns.get(id)
     const need = turn && needOf(state, turn)
-    if (!turn || !need) {
-      state.touched.delete(id)
-      continue
-    }
+    if (!turn || !need) continue
     const work = state.work.get(id)
     if (work?.step === 'appended' || work?.cause === need.cause) continue
     if (need.next === null && need.feedback === null && !rules.judgesAlone) {

@@ -1,6 +1,6 @@
 /**
  * Everything the scorer knows: the folds of `turns` and `scores`, side by side, and caches of them. `work` is
- * this process's own affair (what it has asked for and not seen come back); a snapshot leaves it out.
+ * this process's own affair (what it has asked for and not seen come back): `forgetWork` of a snapshot.
  */
 import {
   foldScores, foldTurns, initialScores, initialTurns,
@@ -17,7 +17,7 @@ export type ScorerState = {
   turns: TurnsState
   /** One fold per key: a branch that scores the same turns says nothing about its trunk. */
   scores: Map<string, ScoresState>
-  /** Turns that may need a score: each change of a turn puts it in, `decide` takes out what needs nothing. */
+  /** Turns of which something was read since `decide` looked at them. */
   touched: Set<string>
   /** Words that came with explicit feedback, by feedback id, until it is scored. */
   comments: Map<string, Written>
@@ -31,8 +31,9 @@ export const initialState = (): ScorerState => ({
   turns: initialTurns(), scores: new Map(), touched: new Set(), comments: new Map(), work: new Map(), closing: new Map(), asked: 0,
 })
 
-/** After a restart from a snapshot: what an earlier life asked for will not come back to this one. */
+/** After a restart from a snapshot: what an earlier life asked for will not come back to this one, so it is looked at again. */
 export const forgetWork = (state: ScorerState): void => {
+  for (const turn of state.work.keys()) state.touched.add(turn)
   state.work.clear()
   state.closing.clear()
 }
