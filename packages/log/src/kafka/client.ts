@@ -49,7 +49,20 @@ export type Cluster = Omit<PublicCluster, 'findBroker' | 'findGroupCoordinator' 
 const silent = { info: nothing, error: nothing, warn: nothing, debug: nothing, namespace: () => silent, setLogLevel: nothing }
 function nothing(): void { /* What goes wrong reaches the caller as an error. */ }
 
-const NewCluster = createRequire(import.meta.url)('kafkajs/src/cluster/index.js') as new (options: Record<string, unknown>) => Cluster
+const require = createRequire(import.meta.url)
+const NewCluster = require('kafkajs/src/cluster/index.js') as new (options: Record<string, unknown>) => Cluster
+
+/**
+ * A connection's queue looks again after a time when it holds something back. kafkajs sets that timer, of one
+ * millisecond, for an empty queue as well, for ever: a thousand wake-ups a second for each idle connection,
+ * and a warning from Node about a negative time.
+ */
+type RequestQueue = { pending: readonly unknown[]; scheduleCheckPendingRequests(): void }
+const { prototype: queue } = require('kafkajs/src/network/requestQueue/index.js') as { prototype: RequestQueue }
+const schedule = queue.scheduleCheckPendingRequests
+queue.scheduleCheckPendingRequests = function (this: RequestQueue): void {
+  if (this.pending.length > 0) schedule.call(this)
+}
 
 const socketFactory = ({ host, port, onConnect }: { host: string; port: number; onConnect: () => void }) => {
   const socket = connect({ host, port }, onConnect)

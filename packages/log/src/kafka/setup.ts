@@ -1,7 +1,7 @@
 /** What the `setup` job does on Kafka; safe to run again, by several at once. */
 import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
-import { ConfigResourceTypes, Kafka, logLevel, type Admin } from 'kafkajs'
+import { Kafka, logLevel, type Admin } from 'kafkajs'
 import { partitionCounts } from '../partition.ts'
 import { kafkaError } from './client.ts'
 import { topicNames, topicSettings } from './topics.ts'
@@ -24,6 +24,9 @@ export type SetupReport = {
   /** Settings of topics that were there before and are not ours; they are never changed. */
   differing: { topic: string; setting: string; is: string; should: string }[]
 }
+
+/** Kafka's number for this kind of resource; kafkajs's own name for it cannot be imported from a module. */
+const TOPIC = 2
 
 /** Makes the topics that are missing. Throws `partition_count_changed`, or `log_unavailable` when the brokers do not answer. */
 export const setupKafka = async (options: SetupOptions): Promise<SetupReport> => {
@@ -74,7 +77,7 @@ const checkTopics = async (admin: Admin, wanted: ReadonlyMap<string, number>): P
 }
 
 const differences = async (admin: Admin, topics: readonly string[], settings: Readonly<Record<string, string>>): Promise<SetupReport['differing']> => {
-  const { resources } = await admin.describeConfigs({ includeSynonyms: false, resources: topics.map((name) => ({ type: ConfigResourceTypes.TOPIC, name, configNames: Object.keys(settings) })) })
+  const { resources } = await admin.describeConfigs({ includeSynonyms: false, resources: topics.map((name) => ({ type: TOPIC, name, configNames: Object.keys(settings) })) })
   return resources.flatMap(({ resourceName, configEntries }) => configEntries.flatMap(({ configName, configValue }) => {
     const should = settings[configName]
     return should === undefined || should === configValue ? [] : [{ topic: resourceName, setting: configName, is: configValue, should }]

@@ -1,0 +1,54 @@
+import { randomUUID } from 'node:crypto'
+import type { EventLog } from '@instar/log'
+import { openKafkaLog, setupKafka } from '@instar/log/kafka/index'
+import { Kafka, logLevel } from 'kafkajs'
+import { NOTE, SCHEMAS, type OpenOptions, type Opened } from '../contract/event-log.harness.ts'
+import { allSeen } from './stack/sockets.ts'
+import { addresses } from './stack.ts'
+
+/** A log of its own on the run's broker: topics with a prefix. */
+type Place = { brokers: string[]; registry: string; prefix: string; partitions?: OpenOptions['partitions'] }
+
+const openAt = ({ brokers, registry, prefix, partitions }: Place, options: OpenOptions = {}): Promise<EventLog> =>
+  openKafkaLog({ brokers, registry, prefix, clientId: `test-${process.pid}`, schemas: SCHEMAS, partitions, ...options })
+
+export const openElsewhere = (place: string): Promise<EventLog> => openAt(JSON.parse(place) as Place)
+
+let registered: Promise<void> | undefined
+
+/** The suite's schema has no name of its own, which the registry allows and its client does not. */
+const registerNote = async (registry: string): Promise<void> => {
+  const response = await fetch(`${registry}/subjects/${NOTE.replace('.v1', '')}/versions`, {
+    method: 'POST', headers: { 'content-type': 'application/vnd.schemaregistry.v1+json' }, body: JSON.stringify({ schema: SCHEMAS[NOTE] }),
+  })
+  if (!response.ok) throw new Error(`the registry refused ${NOTE}: ${response.status} ${await response.text()}`)
+}
+
+export const openKafka = async (options: OpenOptions = {}): Promise<Opened> => {
+  const { brokers, registry } = addresses()
+  await (registered ??= registerNote(registry))
+  const place: Place = { brokers, registry, prefix: `${randomUUID().slice(0, 8)}.`, partitions: options.partitions }
+  await setupKafka({ brokers, prefix: place.prefix, partitions: options.partitions })
+  const opened: EventLog[] = []
+  const open = async (again: OpenOptions): Promise<EventLog> => {
+    const log = await openAt(place, { ...options, ...again })
+    opened.push(log)
+    return log
+  }
+  return {
+    log: await open({}),
+    async reopen(again = {}) {
+      await allSeen(brokers)
+      return open(again)
+    },
+    async remove() {
+      for (const log of opened) await log.close()
+      const admin = new Kafka({ brokers, logLevel: logLevel.NOTHING }).admin()
+      await admin.connect()
+      const topics = (await admin.listTopics()).filter((topic) => topic.startsWith(place.prefix))
+      await admin.deleteTopics({ topics })
+      await admin.disconnect()
+    },
+    elsewhere: { module: import.meta.url, place: JSON.stringify(place) },
+  }
+}

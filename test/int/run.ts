@@ -1,0 +1,38 @@
+/**
+ * `npm run test:int [-- part of a path ...]`: starts Kafka, the schema registry and PostgreSQL as child
+ * processes, runs the tests of this folder against them one file after another, stops everything. What is
+ * needed and is neither here nor from npm is fetched once into .cache.
+ */
+import { globSync } from 'node:fs'
+import path from 'node:path'
+import { run } from 'node:test'
+import { spec } from 'node:test/reporters'
+import { startStack } from './stack.ts'
+
+const wanted = process.argv.slice(2)
+const files = globSync('*.test.ts', { cwd: import.meta.dirname }).toSorted()
+  .filter((file) => wanted.length === 0 || wanted.some((part) => file.includes(part)))
+if (files.length === 0) throw new Error(`no test file matches ${wanted.join(', ')}`)
+
+const begin = performance.now()
+const { stop, ...addresses } = await startStack()
+process.stdout.write(`Kafka, registry and PostgreSQL are up after ${Math.round((performance.now() - begin) / 1000)} s\n`)
+process.env['INSTAR_INT'] = JSON.stringify(addresses)
+// Fault suites test what runs in production: kafkajs reads this.
+process.env['NODE_ENV'] = 'production'
+const interrupted = new AbortController()
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => {
+  interrupted.abort()
+  process.exitCode = 130
+})
+const events = run({ files: files.map((file) => path.join(import.meta.dirname, file)), concurrency: 1, timeout: 600_000, signal: interrupted.signal })
+let passed = false
+events.on('test:summary', ({ file, success }) => {
+  if (file === undefined) passed = success
+})
+try {
+  for await (const text of events.compose(spec())) process.stdout.write(text as string)
+} finally {
+  await stop()
+}
+process.exitCode ??= passed ? 0 : 1

@@ -1,0 +1,84 @@
+/**
+ * A program as a child that cannot outlive us: a shell in a process group of its own starts it and waits on a
+ * pipe that only we hold. However we end, kill -9 included, the pipe closes and the program is killed.
+ */
+import { spawn } from 'node:child_process'
+import { closeSync, openSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+const GUARD = `
+exec 3<&0
+"$@" </dev/null 3<&- &
+child=$!
+echo $child > "$PID_FILE"
+(while read -r line; do :; done; kill -9 $child 2>/dev/null) <&3 &
+guard=$!
+exec 3<&-
+wait $child
+status=$?
+kill $guard 2>/dev/null
+exit $status`
+
+export type Guarded = {
+  /** Resolves with the exit status (128 + signal for a signal) when it has ended, for whatever reason. */
+  readonly exited: Promise<number>
+  /** The program's own process, not the shell's. */
+  pid(): number
+  signal(signal: NodeJS.Signals): void
+  /** SIGKILL; resolves when it has ended. */
+  kill(): Promise<void>
+  /** The end of what it wrote. */
+  said(): string
+}
+
+export type GuardedOptions = {
+  /** What it writes is appended to `<name>.log` in here; its pid stands in `<name>.pid`. */
+  folder: string
+  name: string
+  cwd?: string
+  env?: Record<string, string>
+  /** Who it runs as. */
+  user?: { uid: number; gid: number } | null
+}
+
+const running = new Set<Guarded>()
+
+export const guarded = (command: readonly string[], { folder, name, cwd, env, user }: GuardedOptions): Guarded => {
+  const log = join(folder, `${name}.log`)
+  const pidFile = join(folder, `${name}.pid`)
+  const output = openSync(log, 'a')
+  const child = spawn('/bin/sh', ['-c', GUARD, 'guard', ...command], {
+    cwd: cwd ?? folder, detached: true, stdio: ['pipe', output, output], env: { ...process.env, ...env, PID_FILE: pidFile }, ...user,
+  })
+  closeSync(output)
+  child.stdin?.on('error', () => undefined)
+  const said = (): string => readFileSync(log, 'utf8').slice(-3000)
+  const exited = new Promise<number>((resolve, reject) => {
+    child.once('error', reject)
+    child.once('exit', (code, signal) => resolve(code ?? (signal === 'SIGKILL' ? 137 : 143)))
+  })
+  const one: Guarded = {
+    exited, said,
+    pid: () => Number(readFileSync(pidFile, 'utf8')),
+    signal(signal) {
+      try {
+        process.kill(-child.pid!, signal)
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+      }
+    },
+    async kill() {
+      one.signal('SIGKILL')
+      await exited
+    },
+  }
+  running.add(one)
+  const gone = (): void => void running.delete(one)
+  exited.then(gone, gone)
+  return one
+}
+
+/** For the end of a run, whatever went before. */
+export const killAll = async (): Promise<void> => {
+  await Promise.all([...running].map((one) => one.kill()))
+}
