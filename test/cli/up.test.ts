@@ -1,11 +1,15 @@
 /** `instar up` as a process: what it says, the commands beside it, how it stops, that it goes on where it was. */
-import { deepEqual, equal, match } from 'node:assert/strict'
-import { spawn, type ChildProcess } from 'node:child_process'
+import { deepEqual, equal, match, ok } from 'node:assert/strict'
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
+import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { ROOT } from '../tree.ts'
 import { folder, instar } from './world.ts'
+
+/** Takes a running process the right to let a file grow. */
+const prlimit = spawnSync('prlimit', ['--version']).status === 0
 
 type Ready = { url: string; data: string; psql: string; engine: string; version: number; frozen: boolean }
 type Up = { child: ChildProcess; ready: Ready; env: Record<string, string>; ended: Promise<unknown[]>; err: () => string }
@@ -76,6 +80,24 @@ describe('instar up', () => {
     process.kill(third.child.pid!, 'SIGINT')
     deepEqual(await third.ended, [0, null])
     deepEqual(await turns(third.env), ['one', 'two', 'three'].map((session_id) => ({ session_id, status: 'complete' })))
+  })
+
+  test('a log that cannot be written any more ends the process, which says why', { skip: !prlimit }, async () => {
+    const { child, ready, ended, err } = await up(folder())
+    const stays = `--fsize=${statSync(join(ready.data, 'log', 'log.db-wal')).size}`
+    equal(spawnSync('prlimit', ['--pid', String(child.pid), stays]).status, 0)
+    const codes: unknown[] = []
+    for (let i = 0; i < 10 && child.exitCode === null; i += 1) {
+      const response = await fetch(`${ready.url}/v1/chat/completions`, { method: 'POST', body: JSON.stringify({ model: 'policy', max_tokens: 8, messages: [{ role: 'user', content: 'Hello' }], metadata: { filler: 'x'.repeat(200_000) } }) }).catch(() => null)
+      if (!response) break
+      codes.push(((await response.json()) as { error?: { code: string } }).error?.code)
+      const live = await fetch(`${ready.url}/health/ready`).catch(() => null)
+      if (live && codes.at(-1) === 'log_broken') equal(live.status, 503)
+    }
+    deepEqual(await ended, [1, null])
+    ok(codes.every((code) => code === 'log_broken' || code === 'stopping'), JSON.stringify(codes))
+    match(err(), /^instar up: log_broken: the log cannot be written any more: .*disk I\/O error/m)
+    match(err(), /Look at the disk/)
   })
 
   test('a model that is not there, a bind that is open to all: said before anything is started', async () => {
