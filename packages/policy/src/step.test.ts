@@ -112,8 +112,9 @@ test('items that no loss can be made of are refused', async () => {
   const [item] = await exampleItems(runtime) as [TrainItem]
   for (const spoiled of [
     { ...item, completion: [] }, { ...item, behaviourLogprobs: item.behaviourLogprobs.slice(1) }, { ...item, advantage: Number.NaN },
-    { ...item, prompt: [config.vocabulary] }, { ...item, behaviourLogprobs: item.behaviourLogprobs.map(() => -Infinity) }, { ...item, prompt: new Array<number>(config.contextLength).fill(1) },
+    { ...item, prompt: [config.vocabulary] }, { ...item, behaviourLogprobs: item.behaviourLogprobs.map(() => -Infinity) },
   ]) await assert.rejects(trainer.step([spoiled], settings, none), { code: 'bad_request' })
+  await assert.rejects(trainer.step([{ ...item, prompt: new Array<number>(config.contextLength).fill(1) }], settings, none), { code: 'context_length_exceeded' })
   await runtime.close()
 })
 
