@@ -31,6 +31,8 @@ export type PipelineConfig = {
 }
 
 export type PipelineHooks = {
+  /** Gives up a start that is under way: it rejects with `aborted`. */
+  signal?: AbortSignal
   onFatal: (error: Error) => void
   say: (line: string) => void
   onTraining?: TrainerPorts['onProgress']
@@ -67,10 +69,11 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
   }
   try {
     const log = keep(await openEmbeddedLog({ folder: join(config.data, 'log'), schemas: schemaTexts() }), (l) => l.close())
+    const giveUp = hooks.signal ? { signal: hooks.signal } : {}
     const [model, serving, learner, postgres] = await allOrNone([
       openModel(config.model),
-      startServing({ model: config.model, engine: config.engine }).then((engine) => keep<ServingEngine>(engine, (e) => e.close())),
-      startLearning({ model: config.model, engine: config.engine }).then((engine) => keep<LearningEngine>(engine, (e) => e.close())),
+      startServing({ model: config.model, engine: config.engine, ...giveUp }).then((engine) => keep<ServingEngine>(engine, (e) => e.close())),
+      startLearning({ model: config.model, engine: config.engine, ...giveUp }).then((engine) => keep<LearningEngine>(engine, (e) => e.close())),
       config.database === false ? Promise.resolve(null) : database(config, hooks).then((p) => (p ? keep<Postgres>(p, (it) => it.stop()) : null)),
     ])
     const projections = postgres ? keep<Projections>(startProjections({ log, connection: postgres.owner, say: hooks.say }), (p) => p.stop()) : null

@@ -50,6 +50,16 @@ const lineStarted = async (config: Config, stop: AbortSignal): Promise<Lines | n
   return null
 }
 
+/** Null where the start was given up because somebody asked to stop. */
+const unlessStopped = async (stop: AbortSignal, starting: Promise<Running>): Promise<Running | null> => {
+  try {
+    return await starting
+  } catch (error) {
+    if (stop.aborted && error instanceof InstarError && error.code === 'aborted') return null
+    throw error
+  }
+}
+
 export default command('up', {
   usage: '[--engine auto|onnx|wasm]',
   help: `
@@ -67,12 +77,13 @@ PostgreSQL, and goes on where it stopped the last time. SIGINT or SIGTERM stops 
     if (!statSync(config.model, { throwIfNoEntry: false })) throw new InstarError('bad_checkpoint', `There is no model at ${config.model}.`, { file: config.model })
     checkBind(config.host, 0, config.open)
     const fault = Promise.withResolvers<Error>()
-    const running = await startPipeline({
+    const running = await unlessStopped(stop, startPipeline({
       data: config.data, model: config.model, engine, database: config.database, postgresPrograms: config.postgresPrograms,
       gateway: { host: config.host, port: config.port, open: config.open },
       scorer: config.judge === null ? {} : { llm: config.judge },
       trainer: {}, publisher: {},
-    }, { say: (line) => err(`${line}\n`), onFatal: fault.resolve })
+    }, { say: (line) => err(`${line}\n`), onFatal: fault.resolve, signal: stop }))
+    if (!running) return
     try {
       const failed = fault.promise.then((error) => {
         throw error
