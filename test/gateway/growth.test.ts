@@ -1,9 +1,9 @@
 /** The log grows with what is new in a conversation, not with what every request repeats. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { MAX_DEPTH, MAX_INLINE_BYTES } from '@instar/events'
+import { InstarError, MAX_DEPTH, MAX_INLINE_BYTES } from '@instar/events'
 import { createTurnReader, getBlob, openMemoryLog } from '@instar/log'
-import { startRig, turnsOf, USER } from './harness.ts'
+import { startRig, turnsOf, USER, withAppend } from './harness.ts'
 import { ScriptedEngine } from './scripted-engine.ts'
 import { tokenizerModel } from './tokenizer-model.ts'
 
@@ -79,6 +79,18 @@ test('what is new and larger than 512 KiB is on blobs, and what repeats it refer
     assert.equal(Buffer.from(await getBlob(rig.log, one!.body.blob!, one!.at)).toString(), first)
     assert.deepEqual([two!.body.from, two!.body.blob], [one!.turn, null])
     assert.ok(two!.body.written.bytes.length < 200, `${two!.body.written.bytes.length} bytes`)
+  } finally {
+    await rig.stop()
+  }
+})
+
+test('a log that does not take a large body is waited for as long as one that does not take a turn', { timeout: 20_000 }, async () => {
+  const log = withAppend(openMemoryLog(), (records, next) => (records[0]!.topic === 'blobs' ? Promise.reject(new InstarError('log_unavailable', 'away')) : next()))
+  const rig = await startRig({ log, settings: { appendPatienceMs: 60 } })
+  try {
+    const response = await rig.fetch('/v1/chat/completions', { json: { model: 'policy', metadata: { padding: 'x'.repeat(MAX_INLINE_BYTES) }, messages: [USER('Hi')] } })
+    assert.deepEqual([response.status, (await response.json() as { error: { code: string } }).error.code], [503, 'log_unavailable'])
+    assert.deepEqual(await turnsOf(log), [])
   } finally {
     await rig.stop()
   }

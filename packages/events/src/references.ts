@@ -23,7 +23,7 @@ export const storeBody = (body: Uint8Array, earlier: Earlier<Uint8Array> | null)
   const suffix = usable ? commonSuffix(body, usable.content, prefix) : 0
   const from = usable && prefix + suffix >= MIN_REPEAT ? usable : null
   const middle = from ? body.slice(prefix, body.length - suffix) : body
-  const blob = middle.length > MAX_INLINE_BYTES ? contentSha(middle) : null
+  const blob = middle.length <= MAX_INLINE_BYTES ? null : from ? contentSha(middle) : sha256
   const stored: StoredBody = {
     from: from?.turn ?? null, prefix: from ? prefix : 0, suffix: from ? suffix : 0,
     written: { keyId: null, bytes: blob ? new Uint8Array(0) : middle }, blob, length: body.length, sha256,

@@ -15,12 +15,16 @@ const NEVER = new AbortController().signal
 /** Durable when it resolves; returns the sha256. Passing faults of the log are waited out. Appending the same bytes twice is harmless. */
 export const putBlob = async (log: EventLog, bytes: Uint8Array, at: number, signal: AbortSignal = NEVER): Promise<string> => {
   const sha256 = contentSha(bytes)
+  for (const chunk of blobChunks(bytes, sha256, at)) await persist(log, [chunk], signal)
+  return sha256
+}
+
+/** The records of a blob whose sha256 is known. */
+export const blobChunks = function* (bytes: Uint8Array, sha256: string, at: number): Generator<ReturnType<typeof encodeEvent>> {
   const count = Math.max(1, Math.ceil(bytes.length / CHUNK_BYTES))
   for (let index = 0; index < count; index += 1) {
-    const chunk = bytes.slice(index * CHUNK_BYTES, (index + 1) * CHUNK_BYTES)
-    await persist(log, [encodeEvent({ type: 'BlobChunk', sha256, index, count, bytes: chunk, at })], signal)
+    yield encodeEvent({ type: 'BlobChunk', sha256, index, count, bytes: bytes.slice(index * CHUNK_BYTES, (index + 1) * CHUNK_BYTES), at })
   }
-  return sha256
 }
 
 /**

@@ -9,7 +9,7 @@ const feedback = (id: string): FeedbackGiven => ({ type: 'FeedbackGiven', id, se
 const records = [encodeEvent(feedback('one')), encodeEvent(feedback('two'))]
 
 /** Fails with each of `faults` in turn, then appends; `given`: what each call was given. */
-const failing = (faults: readonly unknown[], given: Append[][], failed = (): void => undefined): EventLog => {
+const failing = (faults: readonly Error[], given: Append[][], failed = (): void => undefined): EventLog => {
   const log = openMemoryLog()
   const append = async (appended: readonly Append[]) => {
     given.push([...appended])

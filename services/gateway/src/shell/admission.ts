@@ -31,7 +31,7 @@ export type Admission = {
   facts: Omit<Admitted, 'version' | 'adapter'>
   prompt: number[]
   /** What has to be on the log before the turn: the part of the body that is too long for a record. */
-  blob: Uint8Array | null
+  blob: { bytes: Uint8Array; sha256: string } | null
   /** The prompt ends inside an open `<think>`. */
   insideReasoning: boolean
 }
@@ -64,7 +64,7 @@ export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<
   return {
     prompt,
     insideReasoning: model.decode(prompt.slice(-8)).trimEnd().endsWith('<think>'),
-    blob: body.stored.blob === null ? null : body.middle,
+    blob: body.stored.blob === null ? null : { bytes: body.middle, sha256: body.stored.blob },
     facts: {
       session: resolved.session,
       policy: ports.policy,

@@ -1,6 +1,6 @@
 /** Puts turns on the log and says when they are there. A log that is full or away is tried again for a while. */
 import { encodeEvent, InstarError, type TurnsEvent } from '@instar/events'
-import { putBlob, type EventLog } from '@instar/log'
+import { blobChunks, type EventLog } from '@instar/log'
 import { setTimeout as delay } from 'node:timers/promises'
 
 const FIRST_WAIT_MS = 25
@@ -45,8 +45,9 @@ export class Capture {
     await this.tried(() => this.log.append([record]))
   }
 
-  async blob(bytes: Uint8Array, at: number): Promise<void> {
-    await this.tried(() => putBlob(this.log, bytes, at))
+  /** Rejects as `write` does. */
+  async blob({ bytes, sha256 }: { bytes: Uint8Array; sha256: string }, at: number): Promise<void> {
+    for (const { id: _, ...chunk } of blobChunks(bytes, sha256, at)) await this.tried(() => this.log.append([chunk]))
   }
 
   private async tried(append: () => Promise<unknown>): Promise<void> {
