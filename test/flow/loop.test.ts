@@ -249,25 +249,34 @@ describe('from a first word to a promoted branch', { timeout: 280_000 }, () => {
     notEqual(chain.batches[0]!.update?.event.adapter, seen.chain.batches[0]!.update?.event.adapter)
   })
 
-  test('verify holds after all of it; SIGTERM stops in good order; a restart goes on where it was', async () => {
+  test('SIGTERM stops in good order; a restart goes on where it was, with the same conversations', async () => {
     const { head } = seen.line
     const versions = await done<Listed[]>(where, 'versions')
-    equal(await pipeline.stop(), 0)
-    await nothingLeft(data)
-    equal((await done<Verified>({ data }, 'verify', 'all', '--digests')).ok, true)
     const turns = seen.turns.turns.size
     const scores = seen.scores.turns.size
+    equal(await pipeline.stop(), 0)
+    await nothingLeft(data)
     pipeline = await up(data)
     where = { data, url: pipeline.ready.url }
     deepEqual([pipeline.ready.version, pipeline.ready.frozen], [head, false])
     deepEqual(await done<Listed[]>(where, 'versions'), versions)
-    const { session, messages } = { ...talks.at(-1)!.second, ...talks.at(-1)! }
+    const { second, messages } = talks.at(-1)!
     const answer = await ask(pipeline.client, [...messages, { role: 'user', content: 'Thanks, that is just how I like it.' }])
-    equal(answer.session, session)
-    equal(answer.version, head)
-    await seen.until('the answer from before the restart to be scored', () => seen.scores.turns.get(talks.at(-1)!.second.turn)?.reward === 1)
+    deepEqual([answer.session, answer.version], [second.session, head])
+    await seen.until('the answer from before the restart to be scored', () => seen.scores.turns.get(second.turn)?.reward === 1)
     deepEqual([seen.turns.turns.size, seen.scores.turns.size], [turns + 1, scores + 1])
+  })
+
+  test('it learns on from what was promoted, and all of it can be computed again', async () => {
+    const { head } = seen.line
+    const next = await teach(Math.max(...seen.line.versions.keys()))
+    const parent = seen.line.versions.get(next)!.parent
+    ok(parent !== null && parent >= head)
+    const verified = await done<Verified>(where, 'verify', 'all')
+    deepEqual(verified.batches.filter(({ mode, ok: holds }) => mode === 'digests' || !holds), [])
+    deepEqual([...new Set(verified.batches.map(({ version }) => version))].filter((version) => version !== null).toSorted((a, b) => a - b), [...seen.line.versions.keys()].filter((version) => version > 0))
     deepEqual(seen.ignored, [])
+    deepEqual(seen.events('TurnAborted'), [])
     equal(await pipeline.stop(), 0)
     await nothingLeft(data)
   })
