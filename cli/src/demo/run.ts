@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import OpenAI from 'openai'
 import { weightLine } from '@instar/events'
 import { startPipeline, type Running } from '../pipeline.ts'
+import { firstFault } from './first-fault.ts'
 import { Demo, DEMO, lastShare, type DemoSettings } from './protocol.ts'
 import { progressBar, sideBySide, summary, versionTable, type VersionRow } from './show.ts'
 
@@ -28,9 +29,7 @@ export const runDemo = async (options: DemoOptions): Promise<DemoResult> => {
   const data = mkdtempSync(join(tmpdir(), 'instar-demo-'))
   const settings: DemoSettings = { ...DEMO, seed: options.seed, sessions: options.sessions ?? DEMO.sessions, evaluation: options.evaluation ?? DEMO.evaluation }
   const say = (line: string): void => options.write(`${line}\n`)
-  const fatal = Promise.withResolvers<never>()
-  // Whoever waits is told; a fault while nobody does is met by the next who waits.
-  fatal.promise.catch(() => undefined)
+  const fault = firstFault()
   const rows: VersionRow[] = []
   let figures: Record<string, number> = {}
   const live = options.json ? () => undefined : progressBar(options.write)
@@ -43,7 +42,7 @@ export const runDemo = async (options: DemoOptions): Promise<DemoResult> => {
     { data, model: options.model, engine: options.engine, database: false, gateway: { port: 0 }, scorer: {}, trainer: {}, publisher: {} },
     {
       say,
-      onFatal: fatal.reject,
+      onFatal: fault.onFatal,
       onTraining: (what) => {
         if (what.phase !== 'computed') return
         figures = what.figures ?? {}
@@ -55,7 +54,7 @@ export const runDemo = async (options: DemoOptions): Promise<DemoResult> => {
       },
     },
   )
-  const settled = (): Promise<void> => Promise.race([fatal.promise, pipeline.settled()])
+  const settled = (): Promise<void> => fault.before(pipeline.settled())
   try {
     if (!options.json) say(`engine ${pipeline.serving}; ${settings.sessions} sessions at most, seed ${options.seed}; data in ${data}`)
     const client = new OpenAI({ baseURL: `${pipeline.url}/v1`, apiKey: 'none', maxRetries: 0 })
