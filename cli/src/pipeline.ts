@@ -84,9 +84,9 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
     const scorer = keep<Scorer>(createScorer({ log, now, onFatal: hooks.onFatal }, scorerConfig.parse(config.scorer)), (s) => s.stop())
     const over = new AbortController()
     keep(over, async (o) => o.abort())
-    const runs = (fields: Readonly<Record<string, unknown>>): AsyncIterable<unknown> =>
-      runReplay({ log, learner, model, policy: trainer.state.policy, turns: trainer.state.turns, scorer: config.scorer }, replayOptionsOf(fields), over.signal)
-    const gateway = keep<Gateway>(createGateway({ log, engine: serving, model, now, random: randomBytes, promote: (branch) => publisher.promote(`${publisher.state.policy}~${branch}`), replay: runs }, gatewayConfig(config.gateway)), (g) => g.stop())
+    const runs = (fields: Readonly<Record<string, unknown>>, gone: AbortSignal): AsyncIterable<unknown> =>
+      runReplay({ log, learner, model, policy: trainer.state.policy, turns: trainer.state.turns, scorer: config.scorer }, replayOptionsOf(fields), AbortSignal.any([over.signal, gone]))
+    const gateway = keep<Gateway>(createGateway({ log, engine: serving, model, now, random: randomBytes, promote: (branch) => publisher.promote(`${publisher.state.policy}~${branch}`), replay: runs, onFatal: hooks.onFatal }, gatewayConfig(config.gateway)), (g) => g.stop())
     await Promise.all([scorer.start(), trainer.start(), publisher.start()])
     const { url } = await gateway.start()
     const fingerprint = learner.fingerprint()
@@ -94,7 +94,7 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
       url, model, log, trainer, publisher, stop,
       serving: serving.capabilities().fingerprint, learning: `${fingerprint.engine} ${fingerprint.build} (${fingerprint.isa}, ${fingerprint.threads} thread${fingerprint.threads === 1 ? '' : 's'})`,
       psql: postgres?.psql ?? null,
-      settled: () => settled(trainer),
+      settled: () => settled(trainer, over.signal),
     }
   } catch (error) {
     await stop()
@@ -132,11 +132,12 @@ export const probesOf = (model: string): Probe[] => {
 }
 
 /** From the trainer's own view of the log: every joined turn scored, no batch in the making, none unsettled. */
-const settled = async (trainer: Trainer): Promise<void> => {
+const settled = async (trainer: Trainer, over: AbortSignal): Promise<void> => {
   const { state } = trainer
   for (;;) {
     const still = await trainer.settled()
     const unscored = [...state.turns.turns.values()].some((turn) => turn.next !== null && turn.kind === 'main' && turn.status === 'complete' && turn.trainable && !state.scores.turns.has(turn.turn))
+    if (over.aborted) throw new InstarError('stopping', 'The pipeline has stopped.')
     if (still && !unscored && weightLine(state.weights, state.policy).started) return
     await new Promise((resolve) => {
       setTimeout(resolve, SETTLE_POLL_MS)
