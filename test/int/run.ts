@@ -1,7 +1,7 @@
 /**
  * `npm run test:int [-- part of a path ...]`: starts Kafka, the schema registry and PostgreSQL as child
- * processes, runs the tests of this folder against them one file after another, stops everything. What is
- * needed and is neither here nor from npm is fetched once into .cache.
+ * processes, runs the tests of this folder against them one file after another, stops everything (`faults.*`
+ * start brokers of their own). What is needed and is neither here nor from npm is fetched once into .cache.
  */
 import { globSync } from 'node:fs'
 import path from 'node:path'
@@ -15,9 +15,12 @@ const files = globSync('*.test.ts', { cwd: import.meta.dirname }).toSorted()
 if (files.length === 0) throw new Error(`no test file matches ${wanted.join(', ')}`)
 
 const begin = performance.now()
-const { stop, ...addresses } = await startStack()
-process.stdout.write(`Kafka, registry and PostgreSQL are up after ${Math.round((performance.now() - begin) / 1000)} s\n`)
-process.env['INSTAR_INT'] = JSON.stringify(addresses)
+const stack = files.every((file) => file.startsWith('faults.')) ? undefined : await startStack()
+if (stack) {
+  const { brokers, registry, postgres } = stack
+  process.stdout.write(`Kafka, registry and PostgreSQL are up after ${Math.round((performance.now() - begin) / 1000)} s\n`)
+  process.env['INSTAR_INT'] = JSON.stringify({ brokers, registry, postgres })
+}
 // Fault suites test what runs in production: kafkajs reads this.
 process.env['NODE_ENV'] = 'production'
 const interrupted = new AbortController()
@@ -33,6 +36,6 @@ events.on('test:summary', ({ file, success }) => {
 try {
   for await (const text of events.compose(spec())) process.stdout.write(text as string)
 } finally {
-  await stop()
+  await stack?.stop()
 }
 process.exitCode ??= passed ? 0 : 1

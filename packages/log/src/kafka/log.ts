@@ -4,19 +4,19 @@
  */
 import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
-import { partitionCounts, partitionOf, type PartitionCounts } from '../partition.ts'
+import { partitionCounts, type PartitionCounts } from '../partition.ts'
 import type { Append, EventLog, LogRecord, Offsets, Position, ReadOptions, SubscribeOptions, Subscription } from '../port.ts'
-import { checkAppend } from '../record.ts'
 import { kafkaError, Link, messageOf, type ClientOptions, type Cluster, type Fetchable } from './client.ts'
 import { DeadLetters, type DeadLetter } from './dead-letters.ts'
-import { byLeader, fetchFrom, LATEST, offsetsAt } from './fetch.ts'
-import { frame, setId, timestampText, unframe } from './frame.ts'
-import { Producer, type Outgoing, type QueueLimits } from './producer.ts'
+import { byLeader, fetchFrom, LATEST, offsetsAt, type Place } from './fetch.ts'
+import { committedOf, commitTo } from './groups.ts'
+import { Producer, type QueueLimits } from './producer.ts'
 import { limitsOf, readPages } from './reading.ts'
+import { Records } from './records.ts'
 import { fixedIds, RegistryIds, type SchemaIds } from './schemas.ts'
 import { KafkaSubscription } from './subscription.ts'
-import { MAX_RECORD_BYTES, topicNames, type TopicNames } from './topics.ts'
-import { patiently, Pauses } from './wait.ts'
+import { topicNames, type TopicNames } from './topics.ts'
+import { patiently } from './wait.ts'
 
 export type KafkaOptions = ClientOptions & {
   /** The registry's Confluent-compatible address, or ids that were agreed upon elsewhere. */
@@ -73,7 +73,7 @@ class Log implements KafkaLog {
   readonly #options: KafkaOptions
   readonly #counts: PartitionCounts
   readonly #names: TopicNames
-  readonly #ids: SchemaIds
+  readonly #records: Records
   readonly #link: Link
   readonly #producer: Producer
   readonly #dead: DeadLetters
@@ -86,16 +86,20 @@ class Log implements KafkaLog {
     this.#options = options
     this.#counts = counts
     this.#names = names
-    this.#ids = ids
     this.#link = link
     this.#patience = options.patience ?? PATIENCE
     this.#producer = new Producer(new Link(options, names.all), { records: options.queue?.records ?? 16_384, bytes: options.queue?.bytes ?? 64 << 20 }, (line) => options.say?.(line))
     this.#dead = new DeadLetters(link, this.#producer, names.deadLetters)
+    this.#records = new Records({
+      ids, schemas: options.schemas, counts, names, patience: this.#patience, ending: this.#ending.signal,
+      putAside: (topic, partition, record, reason, signal) => patiently('putting a record aside', () => this.#dead.put(topic, partition, record, reason), Infinity, signal),
+      say: (line) => options.say?.(line),
+    })
   }
 
   async append(records: readonly Append[]): Promise<Position[]> {
     this.#check()
-    const outgoing = records.map((record) => this.#outgoing(record))
+    const outgoing = records.map((record) => this.#records.outgoing(record))
     const offsets = await this.#producer.send(outgoing)
     return offsets.map((offset, i) => ({ topic: records[i]!.topic, partition: outgoing[i]!.partition, offset }))
   }
@@ -112,7 +116,7 @@ class Log implements KafkaLog {
     const subscription = new KafkaSubscription({
       link: new Link(this.#options, topics.map(this.#names.of)),
       readings: places.flat(),
-      accept: (topic, partition, record, signal) => this.#accept(topic, partition, record, signal),
+      accept: (topic, partition, record, signal) => this.#records.accept(topic, partition, record, signal),
       ends: (of) => this.ends(of),
       commit: (to, positions) => this.#commit(to, positions),
       say: (line) => this.#options.say?.(line),
@@ -131,20 +135,17 @@ class Log implements KafkaLog {
     this.#producer.holdBack(limits)
     return readPages(place, options, limits, {
       ask: (work) => this.#ask('reading', work),
-      accept: (partition, record) => this.#named(topic, partition, record),
+      accept: (partition, record) => this.#records.named(topic, partition, record),
     })
   }
 
   async at({ topic, partition, offset }: Position): Promise<LogRecord | undefined> {
     const record = await this.#raw({ topic, partition, offset })
-    return record && await this.#named(topic, partition, record)
+    return record && await this.#records.named(topic, partition, record)
   }
 
   async ends(topics: readonly Topic[]): Promise<Offsets> {
-    const places = topics.flatMap((topic) => Array.from({ length: this.#counts[topic] }, (_, partition) => ({ of: topic, topic: this.#names.of(topic), partition })))
-    const ends = await this.#ask('finding the ends', (cluster) => offsetsAt(cluster, places, LATEST))
-    return Object.fromEntries(topics.map((topic) => [topic, Object.fromEntries(ends.filter((end) => end.topic === this.#names.of(topic))
-      .toSorted((a, b) => a.partition - b.partition).map(({ partition, offset }) => [partition, offset]))]))
+    return this.#byPartition(topics, await this.#ask('finding the ends', (cluster) => offsetsAt(cluster, this.#places(topics), LATEST)))
   }
 
   partitions(topic: Topic): number {
@@ -173,72 +174,6 @@ class Log implements KafkaLog {
     this.#link.close()
   }
 
-  #outgoing(record: Append): Outgoing {
-    checkAppend(record)
-    const { topic, key, schema, payload, timestamp } = record
-    if (!Object.hasOwn(this.#options.schemas, schema)) throw new InstarError('bad_record', `the log was opened without the schema ${schema}`, { schema })
-    const value = frame(payload)
-    const keyBytes = Buffer.from(key, 'utf8')
-    if (value.length + keyBytes.length > MAX_RECORD_BYTES) throw new InstarError('bad_record', `a record of ${value.length + keyBytes.length} bytes is larger than ${MAX_RECORD_BYTES}`, { topic, key })
-    return {
-      topic: this.#names.of(topic), partition: partitionOf(key, this.#counts[topic]),
-      message: { key: keyBytes, value, timestamp: timestampText(timestamp) },
-      prepare: () => {
-        const id = this.#ids.known(schema)
-        if (id === undefined) return this.#patientId(schema).then((found) => setId(value, found))
-        setId(value, id)
-        return undefined
-      },
-    }
-  }
-
-  /** A registry that does not answer is waited for. */
-  #patientId(schema: string): Promise<number> {
-    return this.#waitForRegistry(() => this.#ids.idOf(schema), this.#ending.signal)
-  }
-
-  async #waitForRegistry<T>(ask: () => Promise<T>, signal: AbortSignal): Promise<T> {
-    const pauses = new Pauses()
-    let told = false
-    for (;;) {
-      try {
-        const answer = await ask()
-        if (told) this.#options.say?.('the schema registry answers again')
-        return answer
-      } catch (cause) {
-        if (cause instanceof InstarError) throw cause
-        if (signal.aborted) throw new InstarError('log_unavailable', `the schema registry does not answer: ${messageOf(cause)}`, {}, { cause })
-        if (!told) this.#options.say?.(`the schema registry does not answer (${messageOf(cause)}); waiting for it`)
-        told = true
-        await pauses.pause(signal)
-      }
-    }
-  }
-
-  /** For a subscription: what cannot be read is put aside. */
-  #accept(topic: Topic, partition: number, record: Fetchable, signal: AbortSignal): LogRecord | undefined | Promise<LogRecord | undefined> {
-    const unframed = unframe(topic, partition, record)
-    if ('bad' in unframed) return this.#putAside(topic, partition, record, unframed.bad, signal)
-    const schema = this.#ids.nameOf(unframed.id)
-    if (schema !== undefined) return unframed.named(schema)
-    return this.#waitForRegistry(() => this.#ids.find(unframed.id), signal)
-      .then((found) => found === undefined ? this.#putAside(topic, partition, record, `there is no schema ${unframed.id}`, signal) : unframed.named(found))
-  }
-
-  async #putAside(topic: Topic, partition: number, record: Fetchable, reason: string, signal: AbortSignal): Promise<undefined> {
-    this.#options.say?.(`${topic} ${partition}@${record.offset} cannot be read: ${reason}`)
-    await patiently('putting a record aside', () => this.#dead.put(topic, partition, record, reason), Infinity, signal)
-    return undefined
-  }
-
-  /** For a read: what cannot be read is passed over. */
-  async #named(topic: Topic, partition: number, record: Fetchable): Promise<LogRecord | undefined> {
-    const unframed = unframe(topic, partition, record)
-    if ('bad' in unframed) return undefined
-    const schema = this.#ids.nameOf(unframed.id) ?? await this.#waitForRegistry(() => this.#ids.find(unframed.id), AbortSignal.any([this.#ending.signal, AbortSignal.timeout(this.#patience)]))
-    return schema === undefined ? undefined : unframed.named(schema)
-  }
-
   async #raw({ topic, partition, offset }: Position): Promise<Fetchable | undefined> {
     if (!(partition >= 0 && partition < this.#counts[topic]) || offset < 0) return undefined
     const place = { topic: this.#names.of(topic), partition, offset }
@@ -255,25 +190,23 @@ class Log implements KafkaLog {
   }
 
   async #committed(group: string, topics: readonly Topic[]): Promise<Offsets> {
-    const groupId = this.#groupId(group)
-    const { responses } = await this.#ask('reading what a group committed', async (cluster) => {
-      const broker = await cluster.findGroupCoordinator({ groupId })
-      return broker.offsetFetch({ groupId, topics: topics.map((topic) => ({ topic: this.#names.of(topic), partitions: Array.from({ length: this.#counts[topic] }, (_, partition) => ({ partition, offset: '-1' })) })) })
-    })
-    return Object.fromEntries(topics.map((topic) => {
-      const of = responses.find((response) => response.topic === this.#names.of(topic))?.partitions ?? []
-      return [topic, Object.fromEntries(of.map(({ partition, offset }) => [partition, Math.max(0, Number(offset))]))]
-    }))
+    const next = await this.#ask('reading what a group committed', (cluster) => committedOf(cluster, this.#groupId(group), this.#places(topics)))
+    return this.#byPartition(topics, next)
   }
 
   async #commit(group: string, positions: readonly Position[]): Promise<void> {
-    const groupId = this.#groupId(group)
-    const topics = [...Map.groupBy(positions, ({ topic }) => topic)].map(([topic, of]) => ({ topic: this.#names.of(topic), partitions: of.map(({ partition, offset }) => ({ partition, offset: String(offset) })) }))
-    if (topics.length === 0) return
-    await this.#ask('committing', async (cluster) => {
-      const broker = await cluster.findGroupCoordinator({ groupId })
-      await broker.offsetCommit({ groupId, groupGenerationId: -1, memberId: '', topics })
-    })
+    if (positions.length === 0) return
+    const named = positions.map(({ topic, partition, offset }) => ({ topic: this.#names.of(topic), partition, offset }))
+    await this.#ask('committing', (cluster) => commitTo(cluster, this.#groupId(group), named))
+  }
+
+  #places(topics: readonly Topic[]): Place[] {
+    return topics.flatMap((topic) => Array.from({ length: this.#counts[topic] }, (_, partition) => ({ topic: this.#names.of(topic), partition })))
+  }
+
+  #byPartition(topics: readonly Topic[], offsets: readonly (Place & { offset: number })[]): Offsets {
+    return Object.fromEntries(topics.map((topic) => [topic, Object.fromEntries(offsets.filter((one) => one.topic === this.#names.of(topic))
+      .toSorted((a, b) => a.partition - b.partition).map(({ partition, offset }) => [partition, offset]))]))
   }
 
   #groupId(group: string): string {

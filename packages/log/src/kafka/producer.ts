@@ -96,11 +96,9 @@ export class Producer {
   /** Writes what waits; what is not written after `patience` milliseconds is refused. */
   async close(patience: number): Promise<void> {
     this.#closing = true
-    if (this.#running) {
-      const giveUp = setTimeout(() => this.#ending.abort(), patience)
-      await new Promise<void>((resolve) => { this.#drained = resolve })
-      clearTimeout(giveUp)
-    }
+    const giveUp = setTimeout(() => this.#ending.abort(), patience)
+    if (this.#running) await new Promise<void>((resolve) => { this.#drained = resolve })
+    clearTimeout(giveUp)
     this.#ending.abort()
     this.#link.close()
   }
@@ -109,9 +107,8 @@ export class Producer {
     while (this.#queue.length > 0) {
       await Promise.allSettled(this.#fences)
       const items = await this.#ready(this.#take())
-      const runs = [...Map.groupBy(items, ({ topic, partition }) => `${topic}/${partition}`).values()]
-        .map((together) => ({ topic: together[0]!.topic, partition: together[0]!.partition, items: together }))
-      await this.#write(runs)
+      const together = [...Map.groupBy(items, ({ topic, partition }) => `${topic}/${partition}`).values()]
+      await this.#write(together.map((run) => ({ topic: run[0]!.topic, partition: run[0]!.partition, items: run })))
     }
     this.#running = false
     this.#drained?.()

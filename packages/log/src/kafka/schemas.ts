@@ -22,7 +22,11 @@ export const fixedIds = (ids: ReadonlyMap<string, number>): SchemaIds => {
   const names = new Map([...ids].map(([name, id]) => [id, name]))
   return {
     known: (schema) => ids.get(schema),
-    idOf: (schema) => Promise.reject(notSetUp(schema)),
+    async idOf(schema) {
+      const id = ids.get(schema)
+      if (id === undefined) throw notSetUp(schema)
+      return id
+    },
     nameOf: (id) => names.get(id),
     find: () => Promise.resolve(undefined),
   }

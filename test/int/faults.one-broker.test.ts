@@ -1,0 +1,134 @@
+/** What a broker, or the way to it, can do to our records: nothing acknowledged is lost, doubled or out of order. */
+import { openKafkaLog, setupKafka, type KafkaLog } from '@instar/log/kafka/index'
+import type { LogRecord } from '@instar/log'
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { all, NOTE, note, range, SCHEMAS } from '../contract/event-log.harness.ts'
+import { killAll } from './stack/guarded.ts'
+import { startKafka, type KafkaCluster } from './stack/kafka.ts'
+import { compare, startLoad } from './stack/load.ts'
+import { API, startProxy, type Proxy } from './stack/proxy.ts'
+import { temporaryFolder } from './stack.ts'
+
+describe('one broker', () => {
+  let proxy: Proxy
+  let kafka: KafkaCluster
+  let folder: Awaited<ReturnType<typeof temporaryFolder>>
+  let count = 0
+
+  before(async () => {
+    folder = await temporaryFolder()
+    proxy = await startProxy()
+    kafka = await startKafka({ folder: join(folder.path, 'kafka'), advertised: proxy.port })
+    proxy.upstream = kafka.nodes[0]!.behindProxy!
+  })
+  after(async () => {
+    await killAll()
+    await proxy.close()
+    await folder.remove()
+  })
+
+  const feature = (title: string, body: (log: KafkaLog, direct: KafkaLog, say: (line: string) => void) => Promise<void>): void => {
+    test(title, { timeout: 240_000 }, async (t) => {
+      const prefix = `f${count++}.`
+      await setupKafka({ brokers: kafka.brokers, prefix })
+      const options = { prefix, clientId: 'faults', schemas: SCHEMAS, registry: new Map([[NOTE, 1]]), requestTimeout: 1500 }
+      const log = await openKafkaLog({ ...options, brokers: [`127.0.0.1:${proxy.port}`] })
+      const direct = await openKafkaLog({ ...options, brokers: kafka.brokers })
+      try {
+        await body(log, direct, (line) => t.diagnostic(line))
+      } finally {
+        proxy.request = proxy.response = () => 'pass'
+        await Promise.all([log.close(), direct.close()])
+      }
+    })
+  }
+
+  /** The n-th, 2n-th … of a kind of message, `times` in all. */
+  const every = (api: number, n: number, fate: 'drop' | { delay: number }, times: number) => {
+    let seen = 0
+    let done = 0
+    return { fate: (of: number) => (of === api && ++seen % n === 0 && done < times ? (done++, fate) : 'pass' as const), done: () => done }
+  }
+
+  for (const [what, side, fate] of [
+    ['answers to produce requests are lost', 'response', 'drop'],
+    ['answers to produce requests come after the time limit', 'response', { delay: 2500 }],
+    ['produce requests are lost', 'request', 'drop'],
+  ] as const) {
+    feature(`${what}: each record is there once, in order`, async (log, direct, say) => {
+      const fault = every(API.produce, 4, fate, 3)
+      proxy[side] = fault.fate
+      const load = startLoad(log, 40)
+      await load.more(2000)
+      const acknowledged = await load.stop()
+      assert.equal(fault.done(), 3)
+      const found = compare(acknowledged, await all(direct.read('turns')))
+      say(JSON.stringify({ ...found, longest: load.longest() }))
+      assert.deepEqual(found, { acknowledged: found.acknowledged, stored: found.acknowledged, lost: 0, doubled: 0, disordered: 0 })
+    })
+  }
+
+  feature('an answer to a producer that asks for its id is lost: it asks again', async (log, direct) => {
+    const fault = every(API.initProducerId, 1, 'drop', 2)
+    proxy.response = fault.fate
+    await Promise.all(range(20).map((i) => log.append([note('k', `${i}`)])))
+    assert.equal(fault.done(), 2)
+    assert.equal((await all(direct.read('turns'))).length, 20)
+  })
+
+  feature('answers to fetch and offset requests are lost: readers get every record once, and catch up', async (log, direct) => {
+    await direct.append(range(300).map((i) => note(`k${i % 9}`, `${i}`)))
+    const fetches = every(API.fetch, 2, 'drop', 3)
+    const offsets = every(API.listOffsets, 2, 'drop', 2)
+    proxy.response = (api) => (api === API.fetch ? fetches.fate(api) : offsets.fate(api))
+    const seen: LogRecord[] = []
+    const subscription = await log.subscribe({ topics: ['turns'], group: 'g', from: 'start', maxBatch: 7, handle: (records) => void seen.push(...records) })
+    await subscription.caughtUp()
+    await direct.append(range(300).map((i) => note(`k${i % 9}`, `${300 + i}`)))
+    await subscription.caughtUp()
+    assert.equal(seen.length, 600)
+    assert.equal(new Set(seen.map(({ partition, offset }) => `${partition}@${offset}`)).size, 600)
+    assert.equal((await all(log.read('turns'))).length, 600)
+    assert.ok(fetches.done() === 3 && offsets.done() === 2)
+    await subscription.stop()
+  })
+
+  feature('killed and started again under load: nothing lost, doubled or out of order, for writers and followers', async (_, direct, say) => {
+    const followed: LogRecord[] = []
+    const subscription = await direct.subscribe({ topics: ['turns'], group: 'g', from: 'start', handle: (records) => void followed.push(...records) })
+    const load = startLoad(direct, 48)
+    const rounds = Number(process.env['INSTAR_ROUNDS'] ?? 5)
+    for (const round of range(rounds)) {
+      await load.more(150 + 70 * round)
+      await kafka.nodes[0]!.kill()
+      await kafka.nodes[0]!.start()
+    }
+    await load.more(200)
+    const acknowledged = await load.stop()
+    await subscription.caughtUp()
+    const found = compare(acknowledged, await all(direct.read('turns')))
+    say(`${rounds} kills: ${JSON.stringify({ ...found, longest: load.longest() })}`)
+    assert.deepEqual(found, { acknowledged: found.acknowledged, stored: found.acknowledged, lost: 0, doubled: 0, disordered: 0 })
+    assert.deepEqual(compare(acknowledged, followed), found)
+    await subscription.stop()
+  })
+
+  feature('stopped for longer than the time limit, then let go on: nothing lost, doubled or out of order', async (_, direct, say) => {
+    const load = startLoad(direct, 16)
+    for (const _round of range(2)) {
+      await load.more(100)
+      kafka.nodes[0]!.signal('SIGSTOP')
+      const waited = Promise.withResolvers<void>()
+      setTimeout(waited.resolve, 4000)
+      await waited.promise
+      kafka.nodes[0]!.signal('SIGCONT')
+    }
+    await load.more(100)
+    const acknowledged = await load.stop()
+    const found = compare(acknowledged, await all(direct.read('turns')))
+    say(JSON.stringify({ ...found, longest: load.longest() }))
+    assert.deepEqual(found, { acknowledged: found.acknowledged, stored: found.acknowledged, lost: 0, doubled: 0, disordered: 0 })
+  })
+})
