@@ -1,0 +1,171 @@
+/** The schema registry: what it refuses, what works without it, and bytes that no schema explains. */
+import { encodeEvent, schemaTexts } from '@instar/events'
+import { InstarError } from '@instar/events/errors'
+import { followEvents, type LogRecord } from '@instar/log'
+import { openKafkaLog, registerSchemas, setupKafka, type KafkaLog } from '@instar/log/kafka/index'
+import { Kafka, logLevel, Partitioners } from 'kafkajs'
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { all, range } from '../contract/event-log.harness.ts'
+import { killAll } from './stack/guarded.ts'
+import { startDatabase, startRegistry, type Registry } from './stack/registry.ts'
+import { addresses, temporaryFolder } from './stack.ts'
+
+const refused = (code: string) => (error: unknown): boolean => error instanceof InstarError && error.code === code
+
+const feedback = (session: string, i: number) => encodeEvent({ type: 'FeedbackGiven', id: `f${i}`, session, turn: null, value: 1, comment: null, subject: 'u', key: null, at: 1000 + i })
+
+describe('schema registry', () => {
+  const { brokers } = addresses()
+  const schemas = schemaTexts()
+  let folder: Awaited<ReturnType<typeof temporaryFolder>>
+  let registry: Registry
+  let count = 0
+
+  before(async () => {
+    folder = await temporaryFolder()
+    registry = await startRegistry(join(folder.path, 'registry'), await startDatabase(join(folder.path, 'postgres')))
+    await registerSchemas({ registry: registry.url, schemas })
+  })
+  after(async () => {
+    await killAll()
+    await folder.remove()
+  })
+
+  const feature = (title: string, body: (open: (say?: (line: string) => void) => Promise<KafkaLog>, prefix: string) => Promise<void>): void => {
+    test(title, { timeout: 120_000 }, async () => {
+      const prefix = `r${process.pid}.${count++}.`
+      await setupKafka({ brokers, prefix })
+      const logs: KafkaLog[] = []
+      const open = async (say?: (line: string) => void): Promise<KafkaLog> => {
+        const log = await openKafkaLog({ brokers, prefix, clientId: 'registry test', registry: registry.url, schemas, say })
+        logs.push(log)
+        return log
+      }
+      try {
+        await body(open, prefix)
+      } finally {
+        for (const log of logs) await log.close()
+      }
+    })
+  }
+
+  test('takes the schemas of every record, again and again, under the same ids', async () => {
+    const first = await registerSchemas({ registry: registry.url, schemas })
+    assert.equal(first.size, Object.keys(schemas).length)
+    assert.equal(new Set(first.values()).size, first.size)
+    assert.deepEqual(await registerSchemas({ registry: registry.url, schemas }), first)
+  })
+
+  test('refuses a version that does not read all earlier ones', async () => {
+    const record = (...fields: object[]): string => JSON.stringify({ type: 'record', name: 'Probe', namespace: 'instar.test', fields })
+    const a = { name: 'a', type: 'int' }
+    const probe = { 'Probe.v1': record(a) }
+    await registerSchemas({ registry: registry.url, schemas: probe })
+    const required = { ...probe, 'Probe.v2': record(a, { name: 'b', type: 'string' }) }
+    await assert.rejects(registerSchemas({ registry: registry.url, schemas: required }), refused('schema_changed'))
+    const edited = { 'Probe.v1': record({ name: 'a', type: 'string' }) }
+    await assert.rejects(registerSchemas({ registry: registry.url, schemas: edited }), refused('schema_changed'))
+    const added = { ...probe, 'Probe.v2': record(a, { name: 'b', type: 'string', default: '' }) }
+    assert.equal((await registerSchemas({ registry: registry.url, schemas: added })).size, 2)
+  })
+
+  feature('carries events in its wire format, and back', async (open) => {
+    const log = await open()
+    const events = range(20).map((i) => feedback(`s${i % 3}`, i))
+    const positions = await log.append(events)
+    for (const [i, position] of positions.entries()) {
+      const record = (await log.at(position))!
+      assert.deepEqual([record.schema, record.key, Buffer.from(record.payload)], [events[i]!.schema, events[i]!.key, Buffer.from(events[i]!.payload)])
+    }
+    const seen: string[] = []
+    const follower = await followEvents(log, { name: 'g', topics: ['turns'], onEvent: ({ id }) => void seen.push(id) })
+    await follower.caughtUp()
+    assert.deepEqual(seen.toSorted(), events.map(({ id }) => id).toSorted())
+    await follower.stop()
+  })
+
+  feature('that a build was never set up on is told apart from one that does not answer', async (_, prefix) => {
+    const unknown = { ...schemas, 'Never.v1': JSON.stringify({ type: 'record', name: 'Never', fields: [] }) }
+    await assert.rejects(openKafkaLog({ brokers, prefix, clientId: 't', registry: registry.url, schemas: unknown }), refused('not_set_up'))
+    await assert.rejects(openKafkaLog({ brokers, prefix: 'nowhere.', clientId: 't', registry: registry.url, schemas, patience: 2000 }), refused('not_set_up'))
+  })
+
+  feature('away: who knows the ids goes on, who does not waits, and nothing is put aside', async (open) => {
+    const said: string[] = []
+    const knowing = await open()
+    const before = range(5).map((i) => feedback('s', i))
+    await knowing.append(before)
+    await registry.kill()
+
+    await knowing.append([feedback('s', 5)])
+    const late = await open((line) => said.push(line))
+    let appended = false
+    const appending = late.append([feedback('s', 6)]).then(() => { appended = true })
+    const seen: LogRecord[] = []
+    const subscription = await late.subscribe({ topics: ['turns'], group: 'g', from: 'start', handle: (records) => void seen.push(...records) })
+    await knowing.append([feedback('s', 7)])
+    assert.deepEqual([appended, seen.length], [false, 0])
+    assert.ok(said.some((line) => line.includes('does not answer')))
+
+    await registry.start()
+    await appending
+    await subscription.caughtUp()
+    assert.equal(seen.length, 8)
+    assert.deepEqual(await late.deadLetters('turns'), [])
+    await subscription.stop()
+  })
+
+  feature('a poisoned topic: what nobody can read is put aside once, with its origin, and nothing waits for it', async (open, prefix) => {
+    const log = await open()
+    const kafka = new Kafka({ brokers, logLevel: logLevel.NOTHING })
+    const foreign = kafka.producer({ createPartitioner: Partitioners.DefaultPartitioner })
+    await foreign.connect()
+    const events = range(4).map((i) => feedback('s', i))
+    const { partition } = (await log.append([events[0]!]))[0]!
+    const good = Buffer.from(feedback('s', 9).payload)
+    const framed = (id: number, payload: Uint8Array): Buffer => Buffer.concat([Buffer.from([0]), Buffer.from(new Uint32Array([id]).buffer).swap32(), payload])
+    const poison: { key: string | Buffer | null; value: Buffer | null }[] = [
+      { key: 's', value: Buffer.from('random bytes, no format') },
+      { key: 's', value: framed(999_999, good) },
+      { key: null, value: framed(1, good) },
+      { key: Buffer.from([0xff, 0xfe]), value: framed(1, good) },
+      { key: 's', value: null },
+    ]
+    await foreign.send({ topic: `${prefix}turns`, messages: poison.map((message) => ({ ...message, partition })) })
+    await log.append(events.slice(1))
+
+    const follow = async (): Promise<string[]> => {
+      const seen: string[] = []
+      const reader = await open()
+      const follower = await followEvents(reader, { name: 'g', topics: ['turns'], onEvent: ({ id }) => void seen.push(id) })
+      await follower.caughtUp()
+      await follower.stop()
+      return seen
+    }
+    for (const _ of range(2)) assert.deepEqual(await follow(), events.map(({ id }) => id))
+    const letters = await log.deadLetters('turns')
+    assert.deepEqual(letters.map(({ topic, partition: at, offset }) => ({ topic, at, offset })), range(5).map((i) => ({ topic: 'turns', at: partition, offset: 1 + i })))
+    assert.deepEqual(letters.map(({ reason }) => /schema id|no schema|no key|UTF-8/.exec(reason)?.[0]), ['schema id', 'no schema', 'no key', 'UTF-8', 'schema id'])
+    assert.equal(Buffer.from(letters[0]!.value!).toString(), 'random bytes, no format')
+    assert.deepEqual((await all(log.read('turns'))).length, 4)
+    await foreign.disconnect()
+  })
+
+  feature('a record that breaks its schema is passed over on turns and can be put aside', async (open) => {
+    const log = await open()
+    const broken = { ...feedback('s', 1), payload: Buffer.from([255, 255, 255]) }
+    const [position] = await log.append([broken])
+    await log.append([feedback('s', 2)])
+    const seen: string[] = []
+    const bad: Promise<void>[] = []
+    const follower = await followEvents(log, { name: 'g', topics: ['turns'], onEvent: ({ id }) => void seen.push(id), onBad: ({ topic, partition, offset }, error) => void bad.push(log.setAside({ topic, partition, offset }, error.message)) })
+    await follower.caughtUp()
+    await Promise.all(bad)
+    assert.equal(seen.length, 1)
+    const [letter] = await log.deadLetters('turns')
+    assert.deepEqual([letter?.partition, letter?.offset], [position!.partition, position!.offset])
+    await follower.stop()
+  })
+})
