@@ -34,6 +34,7 @@ Instar is up: version ${head} of the policy serves${frozen ? '; learning is froz
     const answer = await client.chat.completions.create({
       model: 'policy', messages: [{ role: 'user', content: 'What is the capital of France?' }],
     })
+    console.log(answer.choices[0].message.content)
   Thank or correct it in the next message, or POST /v1/feedback {"session_id": "…", "value": true}:
   every 16 scored turns become an update. Ctrl-C stops.
 `

@@ -30,7 +30,7 @@ export const ERRORS = {
   aborted: { status: 499, retryable: false, meaning: 'The caller gave the request up.', todo: 'Nothing: it was on purpose.' },
   engine_lost: { status: 503, retryable: true, meaning: 'The thread that runs the model ended, or the model could not be loaded in it.', todo: 'Try again: a thread that ended is started again by itself. If it stays, the message holds the reason; a model that is too large for the memory is one.' },
   update_not_finite: { status: 500, retryable: false, meaning: 'The arithmetic of an update overflowed: its loss or gradient is not a finite number.', todo: 'The batch is spent and the serving version stays. If it happens again, lower the learning rate.' },
-  unknown_branch: { status: 404, retryable: false, meaning: 'There is no such branch.', todo: 'Make one with `instar replay --branch NAME`; `instar versions --json` lists them.' },
+  unknown_branch: { status: 404, retryable: false, meaning: 'There is no such branch.', todo: 'Make one with `instar replay --branch NAME`; `instar sql "select policy from lines"` lists them.' },
   stopping: { status: 503, retryable: true, meaning: 'The process is shutting down.', todo: 'Try again when it is back.' },
   branch_exists: { status: 409, retryable: false, meaning: 'The log holds a branch of this name already; nothing is overwritten.', todo: 'Choose another name.' },
   context_length_exceeded: { status: 400, retryable: false, meaning: 'The prompt leaves no room for an answer in the context of the model.', todo: 'Shorten or compact the conversation; the message gives both lengths.' },
