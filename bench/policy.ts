@@ -169,24 +169,31 @@ const highest = (values: Float32Array): number => {
 /** Who competes: a name, and one measurement of a case. */
 type Entrant<Reply> = { name: string; run: () => Promise<Reply> }
 
-/** Seconds of each entrant by round, entrants in turn within a round; the first reply of each for comparison. */
-const rounds = async <Reply extends { seconds: number }>(entrants: readonly Entrant<Reply>[], count: number): Promise<{ seconds: Map<string, number[]>; first: Map<string, Reply> }> => {
-  const seconds = new Map<string, number[]>(entrants.map(({ name }) => [name, []]))
+type Rounds<Reply> = { seconds: Map<string, number[]>; first: Map<string, Reply> }
+
+/**
+ * Seconds of each entrant by round, entrants in turn within a round; the first reply of each for comparison.
+ * Of entrants that are one engine with several settings (`float32 1`, `float32 2`) only the one that was fastest in
+ * two trials after its warm-up goes on.
+ */
+const rounds = async <Reply extends { seconds: number }>(entrants: readonly Entrant<Reply>[], count: number): Promise<Rounds<Reply>> => {
   const first = new Map<string, Reply>()
-  for (let round = -1; round < count; round++) {
-    for (const { name, run } of entrants) {
-      const reply = await run()
-      if (round < 0) first.set(name, reply)
-      else seconds.get(name)!.push(reply.seconds)
-    }
+  const trial = new Map<string, number>()
+  for (const { name, run } of entrants) {
+    first.set(name, await run())
+    trial.set(name, Math.min((await run()).seconds, (await run()).seconds))
   }
+  const engineOf = (name: string): string => name.split(' ')[0]!
+  const chosen = entrants.filter(({ name }) => entrants.every((other) => engineOf(other.name) !== engineOf(name) || trial.get(name)! <= trial.get(other.name)!))
+  const seconds = new Map<string, number[]>(chosen.map(({ name }) => [name, []]))
+  for (let round = 0; round < count; round++) for (const { name, run } of chosen) seconds.get(name)!.push((await run()).seconds)
   return { seconds, first }
 }
 
-/** Of the PyTorch entrants of one dtype, the one with the least median. */
+/** The PyTorch entrant of one dtype that went on. */
 const best = (seconds: ReadonlyMap<string, number[]>, dtype: string): { threads: number; seconds: number[] } | null => {
-  const found = [...seconds].filter(([name]) => name.startsWith(`${dtype} `)).map(([name, values]) => ({ threads: Number(name.split(' ')[1]), seconds: values }))
-  return found.toSorted((a, b) => median(a.seconds) - median(b.seconds))[0] ?? null
+  const [found] = [...seconds].filter(([name]) => name.startsWith(`${dtype} `))
+  return found ? { threads: Number(found[0].split(' ')[1]), seconds: found[1] } : null
 }
 
 const row = (fixed: Pick<PolicyRow, 'model' | 'what' | 'rows' | 'adapter' | 'unit' | 'same'>, amount: number, seconds: ReadonlyMap<string, number[]>, target: number | null): PolicyRow => {

@@ -40,7 +40,7 @@ export function padded(rows: readonly { prompt: readonly number[]; completion: r
 export async function completionLogprobs(runtime: Runtime, rows: readonly Scored[]): Promise<Float32Array[]> {
   if (rows.length === 0) return []
   const { ids, T, counts, places } = padded(rows)
-  const { logits, vocabulary: V } = await runtime.decodeStep({ ids, T, cache: runtime.createCache(rows.length), rowSlots: rows.map((row) => row.slot), counts, logits: places })
+  const { logits, vocabulary: V } = await runtime.decodeStep({ ids, T, cache: runtime.createCache(rows.length), rowSlots: rows.map((row) => row.slot), counts, logits: places, keep: false })
   const scale = rows.flatMap((row) => row.completion.map(() => inverseTemperature(row.temperature)))
   logSoftmaxRows(logits, places.length, V, (row) => scale[row] as number)
   let start = 0

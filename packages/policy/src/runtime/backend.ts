@@ -24,8 +24,8 @@ export type Program = {
 export type Feeds = Record<string, TensorData>
 
 export interface Compiled {
-  /** Outputs by name; their arrays are the caller's. Inputs are not changed and may be reused at once after it resolves. */
-  run(feeds: Feeds): Promise<Record<string, { shape: number[]; data: Float32Array }>>
+  /** Outputs by name, all or those of `only`; their arrays are the caller's. Inputs are not changed and may be reused at once after it resolves. */
+  run(feeds: Feeds, only?: readonly string[]): Promise<Record<string, { shape: number[]; data: Float32Array }>>
   dispose(): Promise<void>
 }
 

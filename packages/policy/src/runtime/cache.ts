@@ -15,8 +15,9 @@ export class KvCache {
   readonly lengths: number[] = []
   capacity: number
   private room: number
-  private keys: Float32Array[]
-  private values: Float32Array[]
+  /** Empty until something is written or asked for. */
+  private keys: Float32Array[] = []
+  private values: Float32Array[] = []
   private views: { keys: Float32Array[]; values: Float32Array[] } | null = null
 
   /** `rows` empty rows; `positions` is how many they will probably need. */
@@ -25,14 +26,12 @@ export class KvCache {
     this.capacity = blocks(positions)
     this.room = Math.max(1, rows)
     for (let row = 0; row < rows; row++) this.lengths.push(0)
-    this.keys = this.allocate(this.room, this.capacity)
-    this.values = this.allocate(this.room, this.capacity)
   }
 
   get rows(): number { return this.lengths.length }
 
   /** Bytes held. */
-  get bytes(): number { return this.config.layers * 2 * this.room * this.rowSize(this.capacity) * 4 }
+  get bytes(): number { return [...this.keys, ...this.values].reduce((sum, data) => sum + data.byteLength, 0) }
 
   private rowSize(capacity: number): number { return this.config.kvHeads * this.config.headDim * capacity }
 
@@ -40,9 +39,16 @@ export class KvCache {
     return Array.from({ length: this.config.layers }, () => new Float32Array(rows * this.rowSize(capacity)))
   }
 
+  private ensure(): void {
+    if (this.keys.length > 0) return
+    this.keys = this.allocate(this.room, this.capacity)
+    this.values = this.allocate(this.room, this.capacity)
+  }
+
   /** The arrays of one layer, cut to the rows there are. Equal arrays until rows, capacity or room change. */
   layer(layer: number): { keys: Float32Array; values: Float32Array } {
     if (!this.views) {
+      this.ensure()
       const size = this.rows * this.rowSize(this.capacity)
       this.views = { keys: this.keys.map((data) => data.subarray(0, size)), values: this.values.map((data) => data.subarray(0, size)) }
     }
@@ -53,6 +59,7 @@ export class KvCache {
   private static copyRow(from: KvCache, row: number, keys: Float32Array[], values: Float32Array[], to: number, capacity: number): void {
     const { layers, kvHeads: G, headDim: d } = from.config
     const length = from.lengths[row] ?? 0
+    if (length === 0) return
     for (let layer = 0; layer < layers; layer++) {
       const sourceK = from.keys[layer] as Float32Array
       const sourceV = from.values[layer] as Float32Array
@@ -68,9 +75,10 @@ export class KvCache {
   }
 
   private rebuild(source: readonly { cache: KvCache; row: number }[], room: number, capacity: number): void {
-    const keys = this.allocate(room, capacity)
-    const values = this.allocate(room, capacity)
     const lengths = source.map(({ cache, row }) => cache.lengths[row] ?? 0)
+    const filled = lengths.some((length) => length > 0)
+    const keys = filled ? this.allocate(room, capacity) : []
+    const values = filled ? this.allocate(room, capacity) : []
     source.forEach(({ cache, row }, to) => KvCache.copyRow(cache, row, keys, values, to, capacity))
     this.keys = keys
     this.values = values
@@ -96,6 +104,7 @@ export class KvCache {
       this.rebuild([...this.all(), ...other.lengths.map((_, row) => ({ cache: other, row }))], room, capacity)
       return
     }
+    this.ensure()
     for (let row = 0; row < other.rows; row++) {
       KvCache.copyRow(other, row, this.keys, this.values, this.rows, this.capacity)
       this.lengths.push(other.lengths[row] ?? 0)
@@ -140,6 +149,7 @@ export class KvCache {
   /** Appends the first `counts[row]` of T new positions of each row; k, v are [rows, G, T, d] of one layer. */
   write(layer: number, k: Float32Array, v: Float32Array, T: number, counts: readonly number[]): void {
     const { kvHeads: G, headDim: d } = this.config
+    this.ensure()
     const C = this.capacity
     const keys = this.keys[layer] as Float32Array
     const values = this.values[layer] as Float32Array

@@ -19,6 +19,8 @@ export type DecodeRequest = {
   counts?: readonly number[]
   /** `all`: logits of every real position instead of each row's last; or those of these places in [B·T]. */
   logits?: 'last' | 'all' | readonly number[]
+  /** False: nobody will go on from here, the cache stays as it is. */
+  keep?: boolean
 }
 
 /** `logits` [N, V]: one row for each batch row, real position or asked place, in that order. */
@@ -99,7 +101,7 @@ export class Decoder {
     if (ids.length !== B * T || rowSlots.length !== B || counts.length !== B) throw new RangeError(`${B} rows of ${T} positions: ${ids.length} ids, ${rowSlots.length} slots, ${counts.length} counts`)
     const needed = Math.max(...cache.lengths.map((length, row) => length + (counts[row] ?? T)))
     if (needed > config.contextLength) throw new RangeError(`${needed} positions do not fit the context of ${config.contextLength}`)
-    cache.reserve(needed)
+    if (request.keep !== false) cache.reserve(needed)
     // A fresh prompt need not look at a cache full of nothing.
     const fresh = cache.lengths.every((length) => length === 0)
     const C = fresh ? 1 : cache.capacity
@@ -137,6 +139,11 @@ export class Decoder {
       const { keys, values } = fresh ? this.past(B) : cache.layer(layer)
       feeds[`keys.${layer}`] = { shape: [B, config.kvHeads, d, C], data: keys }
       feeds[`values.${layer}`] = { shape: [B, config.kvHeads, C, d], data: values }
+    }
+    if (request.keep === false) {
+      const { logits } = await this.compiled.run(feeds, ['logits'])
+      if (!logits) throw new Error('no logits')
+      return { logits: logits.data, rows: rows.length, vocabulary: config.vocabulary }
     }
     const out = await this.compiled.run(feeds)
     for (let layer = 0; layer < config.layers; layer++) {

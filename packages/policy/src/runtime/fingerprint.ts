@@ -8,7 +8,7 @@ import type { Backend } from './backend.ts'
 /** The sources whose numbers end in an adapter. A number kept by hand is forgotten; a digest is not. */
 const SOURCES = [
   'adam', 'credit', 'distribution', 'forward', 'initial', 'lora', 'loss', 'model', 'parameters', 'random', 'step', 'training',
-  'runtime/backend', 'runtime/onnx-writer', 'runtime/onnx', 'runtime/trace-kernels', 'runtime/trace', 'runtime/tracer', 'runtime/wasm-kernels', 'runtime/wasm',
+  'runtime/backend', 'runtime/decoding', 'runtime/onnx-writer', 'runtime/onnx', 'runtime/trace-kernels', 'runtime/trace', 'runtime/tracer', 'runtime/wasm-kernels', 'runtime/wasm',
 ]
 
 /** Digest of the arithmetic's sources, comments and blanks aside: a change there may change bits, so it is another build. */

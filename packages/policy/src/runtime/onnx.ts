@@ -94,7 +94,7 @@ class OnnxBackend implements Backend {
     // Tensor objects are kept while the caller keeps passing the same array: adapters and caches do not change identity.
     const tensors = new Map<string, { data: unknown; key: string; tensor: Ort.Tensor }>()
     const compiled: Compiled = {
-      async run(feeds: Feeds) {
+      async run(feeds: Feeds, only?: readonly string[]) {
         const given: Record<string, Ort.Tensor> = {}
         for (const [name, spec] of specs) {
           const value = feeds[name]
@@ -108,9 +108,10 @@ class OnnxBackend implements Backend {
           }
           given[name] = held.tensor
         }
-        const results = await session.run(given)
+        const wanted = only ? only.map((name) => `${OUTPUT}${name}`) : outputs
+        const results = await session.run(given, wanted)
         const out: Record<string, { shape: number[]; data: Float32Array }> = {}
-        for (const name of outputs) {
+        for (const name of wanted) {
           const tensor = results[name]
           if (!tensor) throw new Error(`${program.name}: no output ${name}`)
           out[name.slice(OUTPUT.length)] = { shape: [...tensor.dims], data: tensor.data as Float32Array }

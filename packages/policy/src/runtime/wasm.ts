@@ -44,7 +44,7 @@ class WasmBackend implements Backend {
       return tensor
     }
     return {
-      run: async (feeds: Feeds) => {
+      run: async (feeds: Feeds, only?: readonly string[]) => {
         if (tf.getBackend() !== 'wasm') await tf.setBackend('wasm')
         const out: Record<string, { shape: number[]; data: Float32Array }> = {}
         tf.tidy(() => {
@@ -60,6 +60,7 @@ class WasmBackend implements Backend {
             return tensor
           }
           for (const [name, tensor] of Object.entries(program.build(input, constant))) {
+            if (only && !only.includes(name)) continue
             out[name] = { shape: tensor.shape.slice(), data: tensor.dataSync<'float32'>().slice() }
           }
         })
