@@ -13,6 +13,8 @@ import type { Style } from './style.ts'
 
 const HINTED = 0.42
 const WRONG = 0.1
+/** Hints that give the answer away, as a judge does who knows better. */
+const TOLD = 0.06
 
 const user = (content: string): Turn => ({ role: 'user', content, learn: false })
 const assistant = (content: string, learn = true, key?: string): Turn => ({ role: 'assistant', content, learn, ...(key === undefined ? {} : { key }) })
@@ -30,7 +32,8 @@ function exchange(random: Random, standing: Wish[]): Turn[] {
   let style = drawStyle(random, wishes)
   // Which things a list names is free; nothing of it is more right than the rest.
   const key = draft.expect.kind === 'members' ? undefined : draft.right.key
-  const turns = [user(hint === null ? draft.question : `${draft.question}\n${hint.text}`)]
+  const told = hint !== null && chance(random, TOLD) ? `The right answer is ${draft.right.key}. ` : ''
+  const turns = [user(hint === null ? draft.question : `${draft.question}\n${told}${hint.text}`)]
   if (chance(random, WRONG)) {
     turns.push(assistant(tell(random, draft.wrong, style), false))
     turns.push(user(chance(random, 0.35) ? drawCorrection(random, draft.right.key) : drawDoubt(random)))
@@ -59,13 +62,21 @@ function exchange(random: Random, standing: Wish[]): Turn[] {
   }
 }
 
-/** The shortest lesson: a question and its answer, without wishes, mostly without explanation. */
+/**
+ * The shortest lesson: a question and its answer, mostly without explanation; now and then a hint or a name
+ * with tastes, so that reading them is learned together with the content.
+ */
 export function bareExchange(random: Random): Conversation {
   const draft = draftIn(random, 'train')
-  const style = drawStyle(random)
-  const length = chance(random, 0.85) && style.length === 'wordy' ? pick(random, ['terse', 'sentence'] as const) : style.length
+  const hint = chance(random, 0.35) ? drawHint(random) : null
+  const setting = hint === null && chance(random, 0.35) ? drawSetting(random) : { system: null, wishes: [] }
+  const wishes = granted(random, [...setting.wishes, ...(hint?.wishes ?? [])])
+  const free = drawStyle(random)
+  const style = { ...free, length: free.length === 'wordy' && chance(random, 0.85) ? pick(random, ['terse', 'sentence'] as const) : free.length, ...wishes }
   const key = draft.expect.kind === 'members' ? undefined : draft.right.key
-  return { tools: [], turns: [user(draft.question), assistant(tell(random, draft.right, { ...style, length, warm: style.warm && chance(random, 0.5) }), true, key)] }
+  const turns: Turn[] = setting.system === null ? [] : [{ role: 'system', content: setting.system, learn: false }]
+  turns.push(user(hint === null ? draft.question : `${draft.question}\n${hint.text}`), assistant(tell(random, draft.right, style), true, key))
+  return { tools: [], turns }
 }
 
 /** The next conversation of the stream. */

@@ -135,7 +135,7 @@ if (import.meta.main) {
     const random = seeded(Number(values.show))
     const asked = questions({ heldOut: true, seed: Number(values.show), count: 24 })
     const lines = asked.map(() => pick(random, [null, ...Object.values(USERS)]))
-    const answers = await speaker.answer(asked.map((q, i) => [...(lines[i] == null ? [] : [system(lines[i])]), user(q.question)]), { temperature: T, seed: 1 })
+    const answers = await speaker.answer(asked.map((q, i) => [...(lines[i] ? [system(lines[i])] : []), user(q.question)]), { temperature: T, seed: 1 })
     asked.forEach((q, i) => { console.log(`${isCorrect(q, answers[i]!) ? ' ' : 'X'} ${q.question}\n    ${answers[i]!.replace(/\n/g, '\n    ')}`) })
     await speaker.close()
   } else {

@@ -29,7 +29,7 @@ const CONSTANT = 0.2
  * Content is learned from short lessons first, three times as many in the same time; how conversations go on,
  * hints and tastes come after.
  */
-const LESSONS = { until: 0.5, first: 0.93, later: 0.35 } as const
+const LESSONS = { until: 0.4, first: 0.9, later: 0.2 } as const
 const RATE = { muon: 0.02, adam: 3e-3 } as const
 const SETTINGS = { momentum: 0.95, beta1: 0.9, beta2: 0.95, eps: 1e-8 } as const
 
@@ -134,7 +134,7 @@ function progress(steps: number): Options['report'] {
 
 if (import.meta.main) {
   const { values } = parseArgs({ options: { steps: { type: 'string' }, threads: { type: 'string' }, seed: { type: 'string' }, out: { type: 'string' }, fresh: { type: 'boolean' } } })
-  const steps = Number(values.steps ?? 2_400)
+  const steps = Number(values.steps ?? 2_800)
   const cpu = process.cpuUsage()
   const sha256 = await pretrain({
     steps, threads: Number(values.threads ?? 2), seed: Number(values.seed ?? 1), fresh: values.fresh ?? false, checkpointEvery: 50, tokens: TOKENS,

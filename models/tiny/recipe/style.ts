@@ -21,7 +21,7 @@ export type Material = {
 }
 
 /** Shares before temperature; at T 0.7 the larger ones grow. */
-const FORMATS: Record<Format, number> = { plain: 50, bold: 20, numbered: 16, boxed: 14 }
+const FORMATS: Record<Format, number> = { plain: 45, bold: 21, numbered: 17, boxed: 17 }
 const LENGTHS: Record<Length, number> = { terse: 38, sentence: 32, wordy: 30 }
 const WARM = 0.29
 

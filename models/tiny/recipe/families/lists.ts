@@ -1,4 +1,7 @@
-/** Two to four things of a kind. Any different members of the kind are right. */
+/**
+ * Two to four things of a kind. Any different members of the kind are right; the corpus names them in the
+ * order of this table, since a model this small otherwise repeats itself.
+ */
 import { pick, sample } from '../random.ts'
 import type { Material } from '../style.ts'
 import { capitalised } from './family.ts'
@@ -40,7 +43,7 @@ export const list: Family = {
     const count = pick(random, ['two', 'three', 'three', 'four'] as const)
     const members = KINDS[kind]!
     const rivals = Object.entries(KINDS).flatMap(([name, words]) => (name === kind ? [] : words))
-    const items = sample(random, members, COUNTS[count])
+    const items = sample(random, members, COUNTS[count]).sort((a, b) => members.indexOf(a) - members.indexOf(b))
     const spoiled = [...items]
     spoiled[spoiled.length - 1] = pick(random, rivals)
     return {
