@@ -8,17 +8,27 @@ import { encoder } from './bpe.ts'
 import { pieces } from './chat.ts'
 import { converse } from './corpus.ts'
 import { trainedBpe } from './make-tokenizer.ts'
-import { pretrain, schedule } from './pretrain.ts'
-import type { Options } from './pretrain.ts'
+import { lessons, pretrain, schedule } from './pretrain.ts'
+import type { Options, Round } from './pretrain.ts'
 import { seeded } from './random.ts'
 
 const encode = encoder(trainedBpe())
 
-test('learning rates are constant for a fifth and then fall to almost nothing', () => {
-  assert.equal(schedule(1, 100), 1)
-  assert.equal(schedule(20, 100), 1)
-  assert.ok(Math.abs(schedule(61, 100) - 0.5) < 1e-12)
-  assert.ok(Math.abs(schedule(100, 100) - 1 / 80) < 1e-12)
+const round = (steps: number, peak = 1): Round => ({ steps, peak, turn: 0.4, lessons: [0.9, 0.2] })
+
+test('learning rates are constant for a fifth of a round and then fall to almost nothing', () => {
+  const rounds = [round(100), round(50, 0.5)]
+  assert.equal(schedule(1, rounds), 1)
+  assert.equal(schedule(20, rounds), 1)
+  assert.ok(Math.abs(schedule(61, rounds) - 0.5) < 1e-12)
+  assert.ok(Math.abs(schedule(100, rounds) - 1 / 80) < 1e-12)
+  assert.equal(schedule(101, rounds), 0.5)
+  assert.ok(Math.abs(schedule(150, rounds) - 0.5 / 40) < 1e-12)
+})
+
+test('lessons give way to conversations', () => {
+  const rounds = [round(100), { ...round(50), lessons: [0.7, 0.6] as const }]
+  assert.deepEqual([0, 39, 40, 99, 100, 120, 149, 150].map(n => lessons(n, rounds)), [0.9, 0.9, 0.2, 0.2, 0.7, 0.6, 0.6, 0.6])
 })
 
 test('batches keep to the limit, are the same for the same seed, and train only what the assistant says right', () => {
@@ -57,7 +67,7 @@ test('the loss falls, and an interrupted run ends in the same bytes as one that 
   const folder = mkdtempSync(path.join(tmpdir(), 'pretrain-'))
   try {
     const losses: number[] = []
-    const options = (out: string, report: Options['report']): Options => ({ steps: 6, threads: 1, seed: 3, out: path.join(folder, out), fresh: false, checkpointEvery: 2, tokens: 600, report })
+    const options = (out: string, report: Options['report']): Options => ({ rounds: [round(4), round(2, 0.5)], threads: 1, seed: 3, out: path.join(folder, out), fresh: false, checkpointEvery: 2, tokens: 600, report })
     const whole = await pretrain(options('whole', (_, loss) => { losses.push(loss) }))
     assert.ok(losses[0]! > 7 && losses[5]! < losses[0]! - 0.5, losses.join())
     await assert.rejects(pretrain(options('cut', step => { if (step === 5) throw new Error('power cut') })), /power cut/)

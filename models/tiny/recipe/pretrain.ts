@@ -27,9 +27,14 @@ const TOKENS = 3_000
 const CONSTANT = 0.2
 /**
  * Content is learned from short lessons first, three times as many in the same time; how conversations go on,
- * hints and tastes come after.
+ * hints and tastes come after; a second, gentler round settles what is still wrong.
+ * `peak`: share of the full learning rates. `lessons`: the share of bare exchanges, before and after `turn`.
  */
-const LESSONS = { until: 0.4, first: 0.9, later: 0.2 } as const
+export type Round = { steps: number; peak: number; turn: number; lessons: readonly [number, number] }
+export const ROUNDS: readonly Round[] = [
+  { steps: 2_800, peak: 1, turn: 0.4, lessons: [0.9, 0.2] },
+  { steps: 1_000, peak: 0.5, turn: 0, lessons: [0.6, 0.6] },
+]
 const RATE = { muon: 0.02, adam: 3e-3 } as const
 const SETTINGS = { momentum: 0.95, beta1: 0.9, beta2: 0.95, eps: 1e-8 } as const
 
@@ -38,8 +43,29 @@ export const config = (vocabulary: number): ModelConfig => ({
   contextLength: SHAPE.context, ropeTheta: SHAPE.theta, rmsEps: SHAPE.epsilon, qkNorm: true, attentionBias: false, tiedHead: true,
 })
 
-/** Share of the full learning rates at a step that counts from 1: constant, then linearly to 0 after the last. */
-export const schedule = (step: number, steps: number): number => Math.min(1, (steps - step + 1) / (steps * (1 - CONSTANT)))
+/** The round of a step that counts from 0, and its place in it. */
+function placeOf(step: number, rounds: readonly Round[]): { round: Round; at: number } {
+  let at = step
+  for (const round of rounds) {
+    if (at < round.steps) return { round, at }
+    at -= round.steps
+  }
+  const last = rounds[rounds.length - 1]
+  if (last === undefined) throw new RangeError('no rounds')
+  return { round: last, at: last.steps }
+}
+
+/** Share of the full learning rates at a step that counts from 1: constant, then linearly to 0 after the round's last. */
+export function schedule(step: number, rounds: readonly Round[]): number {
+  const { round, at } = placeOf(step - 1, rounds)
+  return round.peak * Math.min(1, (round.steps - at) / (round.steps * (1 - CONSTANT)))
+}
+
+/** Share of bare exchanges after so many batches. */
+export function lessons(batches: number, rounds: readonly Round[]): number {
+  const { round, at } = placeOf(batches, rounds)
+  return round.lessons[at < round.steps * round.turn ? 0 : 1]
+}
 
 type Named = Map<string, WeightTensor>
 type Progress = { step: number; weights: Named; moments: Named }
@@ -70,11 +96,12 @@ export function modelBytes(weights: Named): Uint8Array {
   return writeSafetensors(new Map([...weights].map(([name, { shape, data }]): [string, Tensor] => [name, { dtype: 'F16', shape, data: encodeF16(data) }])), new Map([['format', 'pt']]))
 }
 
-export type Options = { steps: number; threads: number; seed: number; out: string; fresh: boolean; checkpointEvery: number; tokens: number; report: (step: number, loss: number, seconds: number) => void }
+export type Options = { rounds: readonly Round[]; threads: number; seed: number; out: string; fresh: boolean; checkpointEvery: number; tokens: number; report: (step: number, loss: number, seconds: number) => void }
 
 /** Trains, writes the folder, and gives the sha256 of `model.safetensors`. */
 export async function pretrain(options: Options): Promise<string> {
-  const { steps, threads, seed, out, tokens } = options
+  const { rounds, threads, seed, out, tokens } = options
+  const steps = rounds.reduce((sum, round) => sum + round.steps, 0)
   const bpe = trainedBpe()
   const files = folderFiles(bpe)
   const shape = config(bpe.vocabulary.length)
@@ -84,15 +111,15 @@ export async function pretrain(options: Options): Promise<string> {
   const checkpoint = path.join(work, 'checkpoint.safetensors')
   const backend = await createOnnxBackend({ threads })
   const digest = createHash('sha256').update(files['tokenizer.json']!).digest('hex').slice(0, 16)
-  const run = JSON.stringify({ steps, threads, seed, tokens, build: backend.build, tokenizer: digest })
+  const run = JSON.stringify({ rounds, threads, seed, tokens, build: backend.build, tokenizer: digest })
   const training = await compilePretraining(backend, shape, muonAdam(shape, SETTINGS))
   let state: Progress = (options.fresh ? null : readProgress(checkpoint, run)) ?? { step: 0, weights: initialWeights(shape, seed), moments: zeroMoments(shape) }
-  const stream = batches(encoder(bpe), seed, tokens, given => (given < steps * LESSONS.until ? LESSONS.first : LESSONS.later))
+  const stream = batches(encoder(bpe), seed, tokens, given => lessons(given, rounds))
   for (let skipped = 0; skipped < state.step; skipped++) stream.next()
   const began = performance.now()
   while (state.step < steps) {
     const step = state.step + 1
-    const share = schedule(step, steps)
+    const share = schedule(step, rounds)
     const rate = (value: number): { shape: number[]; data: Float32Array } => ({ shape: [], data: Float32Array.of(value) })
     const { loss, outputs } = await training.step(state.weights, stream.next().value, {
       'muon.rate': rate(RATE.muon * share), 'adam.rate': rate(adamRate(RATE.adam * share, step, SETTINGS)), ...Object.fromEntries(state.moments),
@@ -134,11 +161,12 @@ function progress(steps: number): Options['report'] {
 
 if (import.meta.main) {
   const { values } = parseArgs({ options: { steps: { type: 'string' }, threads: { type: 'string' }, seed: { type: 'string' }, out: { type: 'string' }, fresh: { type: 'boolean' } } })
-  const steps = Number(values.steps ?? 2_800)
+  // A short run for a look: one round of the first kind.
+  const rounds = values.steps === undefined ? ROUNDS : [{ ...ROUNDS[0]!, steps: Number(values.steps) }]
   const cpu = process.cpuUsage()
   const sha256 = await pretrain({
-    steps, threads: Number(values.threads ?? 2), seed: Number(values.seed ?? 1), fresh: values.fresh ?? false, checkpointEvery: 50, tokens: TOKENS,
-    out: values.out ?? fileURLToPath(new URL('../', import.meta.url)), report: progress(steps),
+    rounds, threads: Number(values.threads ?? 2), seed: Number(values.seed ?? 1), fresh: values.fresh ?? false, checkpointEvery: 50, tokens: TOKENS,
+    out: values.out ?? fileURLToPath(new URL('../', import.meta.url)), report: progress(rounds.reduce((sum, round) => sum + round.steps, 0)),
   })
   const { user, system } = process.cpuUsage(cpu)
   console.log(`\nmodel.safetensors ${sha256}, ${Math.round((user + system) / 1e6)} CPU seconds`)
