@@ -1,10 +1,11 @@
 /** What a broker, or the way to it, can do to our records: nothing acknowledged is lost, doubled or out of order. */
+import { InstarError } from '@instar/events/errors'
 import { openKafkaLog, setupKafka, type KafkaLog } from '@instar/log/kafka/index'
 import type { LogRecord } from '@instar/log'
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import { all, NOTE, note, range, SCHEMAS } from '../contract/event-log.harness.ts'
+import { all, NOTE, note, range, SCHEMAS, textOf } from '../contract/event-log.harness.ts'
 import { killAll } from './stack/guarded.ts'
 import { startKafka, type KafkaCluster } from './stack/kafka.ts'
 import { compare, startLoad } from './stack/load.ts'
@@ -113,6 +114,33 @@ describe('one broker', () => {
     assert.deepEqual(found, { acknowledged: found.acknowledged, stored: found.acknowledged, lost: 0, doubled: 0, disordered: 0 })
     assert.deepEqual(compare(acknowledged, followed), found)
     await subscription.stop()
+  })
+
+  feature('away: calls wait, are refused when the queue is full, and those that were taken are written', async (_, direct, say) => {
+    const small = await openKafkaLog({ brokers: kafka.brokers, prefix: `f${count - 1}.`, clientId: 'faults', schemas: SCHEMAS, registry: new Map([[NOTE, 1]]), queue: { records: 40 } })
+    await small.append([note('k', 'before')])
+    await kafka.nodes[0]!.kill()
+    const outcomes = range(60).map((i) => small.append([note('k', String(i))]).then(() => i, (cause: unknown) => cause))
+    const refusals = (await Promise.all(outcomes.slice(40))).map((cause) => (cause instanceof InstarError ? cause.code : cause))
+    assert.deepEqual(refusals, range(20).map(() => 'log_full'))
+    await kafka.nodes[0]!.start()
+    assert.deepEqual(await Promise.all(outcomes.slice(0, 40)), range(40))
+    assert.deepEqual((await all(direct.read('turns'))).map(textOf), ['before', ...range(40).map(String)])
+    say('40 of 60 calls were taken while the broker was away')
+    await small.close()
+  })
+
+  feature('away when a log is closed: what waits is refused in time, and questions are answered', async (_, direct) => {
+    const impatient = await openKafkaLog({ brokers: kafka.brokers, prefix: `f${count - 1}.`, clientId: 'faults', schemas: SCHEMAS, registry: new Map([[NOTE, 1]]), patience: 1000 })
+    await kafka.nodes[0]!.kill()
+    const refused = (error: unknown): boolean => error instanceof InstarError && error.code === 'log_unavailable'
+    const waiting = assert.rejects(impatient.append([note('k', 'lost')]), refused)
+    await assert.rejects(impatient.ends(['turns']), refused)
+    await assert.rejects(all(impatient.read('turns')), refused)
+    await Promise.all([impatient.close(), waiting])
+    await assert.rejects(openKafkaLog({ brokers: kafka.brokers, prefix: `f${count - 1}.`, clientId: 'faults', schemas: SCHEMAS, registry: new Map([[NOTE, 1]]), patience: 500 }), refused)
+    await kafka.nodes[0]!.start()
+    assert.deepEqual(await all(direct.read('turns')), [])
   })
 
   feature('stopped for longer than the time limit, then let go on: nothing lost, doubled or out of order', async (_, direct, say) => {

@@ -1,5 +1,7 @@
 /** The stack that the tests of one run share: a Kafka node and a schema registry. Its addresses are in INSTAR_INT. */
-import { mkdtemp, rm } from 'node:fs/promises'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { killAll } from './stack/guarded.ts'
@@ -14,11 +16,23 @@ export const addresses = (): Addresses => {
   return JSON.parse(given) as Addresses
 }
 
-/** A folder for the run's data; `remove` it when all is stopped. */
+/** A folder for the run's data, which goes when it is removed or this process ends, however it ends. */
 export const temporaryFolder = async (): Promise<{ path: string; remove(): Promise<void> }> => {
   const path = await mkdtemp(join(tmpdir(), 'instar-int-'))
-  return { path, remove: () => rm(path, { recursive: true, force: true }) }
+  const sweeper = spawn('/bin/sh', ['-c', SWEEP, 'sweep', path], { cwd: '/', detached: true, stdio: ['pipe', 'ignore', 'ignore'] })
+  const swept = once(sweeper, 'exit')
+  return {
+    path,
+    async remove() {
+      sweeper.stdin.end()
+      await swept
+    },
+  }
 }
+
+/** What is being killed may still write for a moment. */
+const SWEEP = `while read -r line; do :; done
+for try in 1 2 3 4 5 6 7 8 9 10; do rm -rf "$1" 2>/dev/null && exit; sleep 0.3; done`
 
 export const startStack = async (): Promise<Addresses & { stop(): Promise<void> }> => {
   const folder = await temporaryFolder()

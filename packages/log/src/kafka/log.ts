@@ -117,7 +117,7 @@ class Log implements KafkaLog {
       link: new Link(this.#options, topics.map(this.#names.of)),
       readings: places.flat(),
       accept: (topic, partition, record, signal) => this.#records.accept(topic, partition, record, signal),
-      ends: (of) => this.ends(of),
+      ends: (of, signal) => patiently('finding the ends', () => this.ends(of), Infinity, signal),
       commit: (to, positions) => this.#commit(to, positions),
       say: (line) => this.#options.say?.(line),
     }, options)

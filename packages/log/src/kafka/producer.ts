@@ -20,8 +20,8 @@ export type QueueLimits = { records: number; bytes: number }
 
 export type Outgoing = Place & {
   message: Message
-  /** Last step before it is sent, after everything before it was sent; may wait. What it throws refuses the call. */
-  prepare?(): Promise<void> | undefined
+  /** Last step before it is sent, after everything before it was sent; may wait until the signal. What it throws refuses the call. */
+  prepare?(signal: AbortSignal): Promise<void> | undefined
 }
 
 type Call = { offsets: number[]; missing: number; failed: boolean; resolve(offsets: number[]): void; reject(cause: unknown): void }
@@ -129,7 +129,7 @@ export class Producer {
     const ready: Item[] = []
     for (const item of items) {
       try {
-        const preparing = item.call.failed ? undefined : item.prepare?.()
+        const preparing = item.call.failed ? undefined : item.prepare?.(this.#ending.signal)
         if (preparing) await preparing
         if (item.call.failed) this.#forget(item)
         else ready.push(item)

@@ -35,7 +35,7 @@ export class Records {
   /** Throws `bad_record` for what could not be given back. */
   outgoing(record: Append): Outgoing {
     checkAppend(record)
-    const { ids, names, counts, schemas, ending } = this.#parts
+    const { ids, names, counts, schemas } = this.#parts
     const { topic, key, schema, payload, timestamp } = record
     if (!Object.hasOwn(schemas, schema)) throw new InstarError('bad_record', `the log was opened without the schema ${schema}`, { schema })
     const value = frame(payload)
@@ -45,9 +45,9 @@ export class Records {
     return {
       topic: names.of(topic), partition: partitionOf(key, counts[topic]),
       message: { key: keyBytes, value, timestamp: timestampText(timestamp) },
-      prepare: () => {
+      prepare: (signal) => {
         const id = ids.known(schema)
-        if (id === undefined) return this.#fromRegistry(() => ids.idOf(schema), ending).then((found) => setId(value, found))
+        if (id === undefined) return this.#fromRegistry(() => ids.idOf(schema), signal).then((found) => setId(value, found))
         setId(value, id)
         return undefined
       },

@@ -20,8 +20,9 @@ export type SetupOptions = {
 }
 
 export type SetupReport = {
+  /** Topics that were not seen before. */
   created: string[]
-  /** Settings of topics that were there before and are not ours; they are never changed. */
+  /** Settings that are not ours, of topics that somebody else made; they are never changed. */
   differing: { topic: string; setting: string; is: string; should: string }[]
 }
 
@@ -49,8 +50,7 @@ export const setupKafka = async (options: SetupOptions): Promise<SetupReport> =>
       await patiently('making topics', () => createTopics(admin, topics), patience, never)
     }
     await patiently('waiting for leaders', () => checkTopics(admin, wanted), patience, never)
-    const old = [...wanted.keys()].filter((topic) => there.includes(topic))
-    return { created, differing: old.length > 0 ? await patiently('reading settings', () => differences(admin, old, settings), patience, never) : [] }
+    return { created, differing: await patiently('reading settings', () => differences(admin, [...wanted.keys()], settings), patience, never) }
   } finally {
     await admin.disconnect()
   }

@@ -24,7 +24,8 @@ export type SubscriptionParts = {
   readings: readonly Reading[]
   /** Our record, or undefined when it was put aside as unreadable. Waits for the registry if it must. */
   accept(topic: Topic, partition: number, record: Fetchable, signal: AbortSignal): LogRecord | undefined | Promise<LogRecord | undefined>
-  ends(topics: readonly Topic[]): Promise<Offsets>
+  /** Waits for brokers that are away until the signal. */
+  ends(topics: readonly Topic[], signal: AbortSignal): Promise<Offsets>
   commit(group: string, positions: readonly Position[]): Promise<void>
   say(line: string): void
 }
@@ -62,7 +63,10 @@ export class KafkaSubscription implements Subscription {
 
   async caughtUp(): Promise<void> {
     this.#check()
-    const ends = await this.#parts.ends(this.#options.topics)
+    const ends = await this.#parts.ends(this.#options.topics, this.#stopping.signal).catch((cause: unknown) => {
+      this.#check()
+      throw cause
+    })
     this.#check()
     return new Promise((resolve, reject) => {
       this.#waiters.push({ ends, resolve, reject })

@@ -26,8 +26,8 @@ export class Pauses {
 }
 
 /**
- * Until it works. An InstarError is thrown on at once, anything else after `deadline` milliseconds (or when
- * the signal comes) as `log_unavailable`.
+ * Until it works. An InstarError that no later try can better is thrown on at once, anything else after
+ * `deadline` milliseconds (or when the signal comes) as `log_unavailable`.
  */
 export const patiently = async <T>(what: string, work: () => Promise<T>, deadline: number, signal: AbortSignal): Promise<T> => {
   const end = performance.now() + deadline
@@ -36,7 +36,7 @@ export const patiently = async <T>(what: string, work: () => Promise<T>, deadlin
     try {
       return await work()
     } catch (cause) {
-      if (cause instanceof InstarError) throw cause
+      if (cause instanceof InstarError && (!cause.retryable || signal.aborted)) throw cause
       if (signal.aborted || performance.now() >= end) throw new InstarError('log_unavailable', `Kafka: ${what}: ${messageOf(cause)}`, {}, { cause })
       await pauses.pause(signal)
     }

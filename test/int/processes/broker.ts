@@ -1,0 +1,10 @@
+/** Starts a broker, says where, and waits to be killed. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { startKafka } from '../stack/kafka.ts'
+import { temporaryFolder } from '../stack.ts'
+
+const { path } = await temporaryFolder()
+await startKafka({ folder: join(path, 'kafka') })
+process.stdout.write(`${JSON.stringify({ pid: Number(readFileSync(join(path, 'kafka/node-1/kafka.pid'), 'utf8')), folder: path })}\n`)
+setInterval(() => undefined, 60_000)
