@@ -23,8 +23,7 @@ export const startLoad = (log: EventLog, callers: number): Load => {
   let stopping = false
   let refused: { cause: unknown } | undefined
   const wake = (): void => {
-    for (const waiter of [...waiters]) {
-      if (!refused && calls < waiter.at) continue
+    for (const waiter of waiters.filter(({ at }) => refused || calls >= at)) {
       waiters.splice(waiters.indexOf(waiter), 1)
       if (refused) waiter.reject(refused.cause)
       else waiter.resolve()

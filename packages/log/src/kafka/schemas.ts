@@ -60,7 +60,6 @@ export class RegistryIds implements SchemaIds {
   readonly #schemas: Readonly<Record<string, string>>
   readonly #ids = new Map<string, number>()
   readonly #names = new Map<number, string>()
-  readonly #absent = new Set<string>()
 
   constructor(url: string, clientId: string, schemas: Readonly<Record<string, string>>) {
     this.#registry = clientOf(url, clientId)
@@ -91,13 +90,9 @@ export class RegistryIds implements SchemaIds {
 
   async find(id: number): Promise<string | undefined> {
     for (const schema of Object.keys(this.#schemas)) {
-      if (this.#ids.has(schema) || this.#absent.has(schema)) continue
-      try {
-        await this.idOf(schema)
-      } catch (cause) {
+      await this.idOf(schema).catch((cause: unknown) => {
         if (!(cause instanceof InstarError)) throw cause
-        this.#absent.add(schema)
-      }
+      })
     }
     return this.#names.get(id) ?? await this.#foreign(id)
   }
