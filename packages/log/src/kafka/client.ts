@@ -53,15 +53,30 @@ const require = createRequire(import.meta.url)
 const NewCluster = require('kafkajs/src/cluster/index.js') as new (options: Record<string, unknown>) => Cluster
 
 /**
- * A connection's queue looks again after a time when it holds something back. kafkajs sets that timer, of one
- * millisecond, for an empty queue as well, for ever: a thousand wake-ups a second for each idle connection,
- * and a warning from Node about a negative time.
+ * Two things that kafkajs does wrong below its public interface, put right for this process.
+ * - A connection's queue looks again after a time when it holds something back. kafkajs sets that timer, of one
+ *   millisecond, for an empty queue as well, for ever: a thousand wake-ups a second for each idle connection,
+ *   and a warning from Node about a negative time.
+ * - Two first requests at a time on a connection for fetches each open a socket, one of which nobody closes: the
+ *   process never ends.
  */
 type RequestQueue = { pending: readonly unknown[]; scheduleCheckPendingRequests(): void }
 const { prototype: queue } = require('kafkajs/src/network/requestQueue/index.js') as { prototype: RequestQueue }
 const schedule = queue.scheduleCheckPendingRequests
 queue.scheduleCheckPendingRequests = function (this: RequestQueue): void {
   if (this.pending.length > 0) schedule.call(this)
+}
+
+type Connection = { connect(): Promise<true> }
+const { prototype: connection } = require('kafkajs/src/network/connection.js') as { prototype: Connection }
+const open = connection.connect
+const opening = new WeakMap<Connection, Promise<true>>()
+connection.connect = function (this: Connection): Promise<true> {
+  const begun = opening.get(this)
+  if (begun) return begun
+  const begins = open.call(this).finally(() => opening.delete(this))
+  opening.set(this, begins)
+  return begins
 }
 
 const socketFactory = ({ host, port, onConnect }: { host: string; port: number; onConnect: () => void }) => {
