@@ -1,0 +1,76 @@
+/** Positions that a topic no longer has, which a reader must neither skip over nor wait at. */
+import { InstarError } from '@instar/events/errors'
+import { openKafkaLog, setupKafka, type KafkaLog } from '@instar/log/kafka/index'
+import { Kafka, logLevel, type Admin } from 'kafkajs'
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { all, NOTE, note, range, SCHEMAS, textOf } from '../contract/event-log.harness.ts'
+import { addresses } from './stack.ts'
+
+let count = 0
+const feature = (title: string, body: (log: KafkaLog, admin: Admin, prefix: string) => Promise<void>): void => {
+  test(title, { timeout: 60_000 }, async () => {
+    const { brokers } = addresses()
+    const prefix = `p${process.pid}.${count++}.`
+    await setupKafka({ brokers, prefix })
+    const admin = new Kafka({ brokers, logLevel: logLevel.NOTHING }).admin()
+    await admin.connect()
+    const log = await openKafkaLog({ brokers, prefix, clientId: 'positions', schemas: SCHEMAS, registry: new Map([[NOTE, 1]]) })
+    try {
+      await body(log, admin, prefix)
+    } finally {
+      await log.close()
+      await admin.disconnect()
+    }
+  })
+}
+
+feature('what retention took is passed over, and nothing else, wherever a reader begins', async (log, admin, prefix) => {
+  const positions = await log.append(range(20).map((i) => note('k', String(i))))
+  const { partition, offset } = positions[3]!
+  const early = await log.subscribe({ topics: ['turns'], group: 'workers', from: 'start', handle: () => {} })
+  await early.commit([{ topic: 'turns', partition, offset }])
+  await early.stop()
+  // The client deletes nothing before it knows who leads.
+  await admin.fetchTopicOffsets(`${prefix}turns`)
+  await admin.deleteTopicRecords({ topic: `${prefix}turns`, partitions: [{ partition, offset: String(positions[10]!.offset) }] })
+
+  const left = range(20).slice(10).map(String)
+  for (const from of ['start', 'committed', { turns: { [partition]: offset } }] as const) {
+    const texts: string[] = []
+    const subscription = await log.subscribe({ topics: ['turns'], group: 'workers', from, handle: (records) => void texts.push(...records.map(textOf)) })
+    await subscription.caughtUp()
+    await subscription.stop()
+    assert.deepEqual(texts, left)
+  }
+  assert.deepEqual((await all(log.read('turns'))).map(textOf), left)
+  assert.equal(await log.at(positions[3]!), undefined)
+  assert.equal(textOf((await log.at(positions[10]!))!), '10')
+})
+
+feature('a topic that was made anew under a follower: it says so and stops', async (log, admin, prefix) => {
+  await log.append(range(5).map((i) => note('k', String(i))))
+  const subscription = await log.subscribe({ topics: ['turns'], group: 'g', from: 'start', handle: () => {} })
+  await subscription.caughtUp()
+  await admin.deleteTopics({ topics: [`${prefix}turns`] })
+  for (let there = true; there;) there = (await admin.listTopics()).includes(`${prefix}turns`)
+  await setupKafka({ brokers: addresses().brokers, prefix })
+  await assert.rejects(subscription.done, (error) => error instanceof InstarError && error.code === 'position_unknown' && error.details['end'] === 0)
+  await assert.rejects(subscription.caughtUp(), (error) => error instanceof InstarError && error.code === 'position_unknown')
+})
+
+feature('a handler that takes long loses nothing and repeats nothing', async (log) => {
+  await log.append(range(6).map((i) => note('k', String(i))))
+  const texts: string[] = []
+  const blocked = new Int32Array(new SharedArrayBuffer(4))
+  const subscription = await log.subscribe({ topics: ['turns'], group: 'g', from: 'committed', maxBatch: 2, handle: async (records) => {
+    texts.push(...records.map(textOf))
+    // Nothing in this process moves meanwhile, as with a long step on the thread that reads.
+    Atomics.wait(blocked, 0, 0, 1500)
+    const last = records.at(-1)!
+    await subscription.commit([{ topic: 'turns', partition: last.partition, offset: last.offset + 1 }])
+  } })
+  await subscription.caughtUp()
+  assert.deepEqual(texts, range(6).map(String))
+  await subscription.stop()
+})
