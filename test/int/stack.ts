@@ -1,7 +1,7 @@
 /** The stack that the tests of one run share: a Kafka node and a schema registry. Its addresses are in INSTAR_INT. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp } from 'node:fs/promises'
+import { chmod, mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { killAll } from './stack/guarded.ts'
@@ -19,6 +19,8 @@ export const addresses = (): Addresses => {
 /** A folder for the run's data, which goes when it is removed or this process ends, however it ends. */
 export const temporaryFolder = async (): Promise<{ path: string; remove(): Promise<void> }> => {
   const path = await mkdtemp(join(tmpdir(), 'instar-int-'))
+  // Where we are root, PostgreSQL runs as nobody, who may then enter; else its data would lie elsewhere.
+  await chmod(path, 0o711)
   const sweeper = spawn('/bin/sh', ['-c', SWEEP, 'sweep', path], { cwd: '/', detached: true, stdio: ['pipe', 'ignore', 'ignore'] })
   const swept = once(sweeper, 'exit')
   return {
