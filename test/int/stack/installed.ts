@@ -59,7 +59,7 @@ export const kafkaJars = (): Promise<string> => cached(`kafka-${KAFKA}`, async (
 
 /** The folder with quarkus-run.jar. */
 export const registryProgram = (): Promise<string> => cached(`apicurio-${APICURIO}`, (folder) =>
-  maven(folder, `${PLUGIN}:unpack`, `-Dartifact=io.apicurio:apicurio-registry-app:${APICURIO}:tar.gz:all`, `-DoutputDirectory=${folder}`))
+  maven(folder, `${PLUGIN}:unpack`, `-Dartifact=io.apicurio:apicurio-registry-app:${APICURIO}:tar.gz:all`, `-DoutputDirectory=${folder}`, `-DmarkersDirectory=${join(folder, 'markers')}`))
 
 /** A Java 25; the registry's classes are for 21 or newer. */
 export const newJava = async (): Promise<string> => {
