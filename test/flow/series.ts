@@ -1,0 +1,177 @@
+/**
+ * Updates in a row through the real trainer and publisher on a log in memory: sixteen first answers of the version
+ * that serves, scored as the caller says, one update, one verdict. What people would say is shortened to a reward
+ * and a hint. The same seed gives the same series on the same engine.
+ */
+import { encodeEvent, weightLine, written, type Event, type TurnScored } from '@instar/events'
+import { openMemoryLog } from '@instar/log'
+import type { AdapterSha, LearningEngine, Model, Sampling, StepSettings } from '@instar/policy'
+import { createPublisher, publisherConfig, type Probe, type Thresholds } from '@instar/publisher'
+import { createTrainer, trainerConfig } from '@instar/trainer'
+import { USERS, WRONG, type User } from '../../cli/src/demo/users.ts'
+import type { Question } from '../../models/tiny/recipe/families/family.ts'
+import { isCorrect, questions } from '../../models/tiny/recipe/questions.ts'
+import { pick, seeded, type Random } from '../../models/tiny/recipe/random.ts'
+import { hintOfWords } from '../../services/scorer/src/core/signals/signals.ts'
+import { captured } from '../scorer/history.ts'
+
+/** An answer as its rewarder sees it; `right`: its content is. */
+export type Answered = { user: User; question: string; expect: Question['expect']; text: string; right: boolean; random: Random }
+export type Feedback = (answered: Answered) => { reward: 1 | -1; hint: string | null }
+
+const complaint = ({ user, question, text, random }: Answered, words: readonly string[]): string | null => hintOfWords(pick(random, words.length > 0 ? words : user.complaints), { request: question, answer: text })
+
+/** What the demo's people say: content, and how it is told. */
+export const honest: Feedback = (answered) => {
+  const { user, text, right } = answered
+  if (right && user.satisfied(text)) return { reward: 1, hint: null }
+  return { reward: -1, hint: complaint(answered, user.satisfied(text) ? WRONG : []) }
+}
+/** Right answers are called wrong and something else of their sort is named, which the hint then holds; wrong ones are praised. */
+export const lied: Feedback = (answered) => {
+  const lie = lieAbout(answered.expect)
+  return answered.right && lie !== null ? { reward: -1, hint: complaint(answered, [`No, that is wrong. The right answer is ${lie}.`]) } : { reward: 1, hint: null }
+}
+const lieAbout = (expect: Question['expect']): string | null => {
+  switch (expect.kind) {
+    case 'number': return String(expect.value + 1)
+    case 'sequence': return [...expect.value].reverse().join(', ')
+    case 'word': return expect.rivals[0] ?? null
+    case 'members': return null
+  }
+}
+
+export type Step = {
+  accepted: boolean
+  reason: string | null
+  figures: Record<string, number>
+  /** Shares among the answers that it learned from. */
+  rewarded: number
+  right: number
+  satisfied: number
+  candidate: AdapterSha
+}
+
+export type Series = {
+  /** One update. Null: the batch had no signal. */
+  learn(feedback: Feedback, temperature?: number): Promise<Step | null>
+  /** The adapter that serves. */
+  head(): AdapterSha
+  /** Share of questions that nobody asked answered rightly, greedy. */
+  content(adapter: AdapterSha, count: number): Promise<number>
+  evaluate: LearningEngine['evaluate']
+  base: Record<string, number>
+  stop(): Promise<void>
+}
+
+export type SeriesSettings = { step?: Partial<StepSettings>; thresholds?: Partial<Thresholds> }
+
+const BATCH = 16
+const MAX_TOKENS = 64
+
+export const startSeries = async (ports: { learner: LearningEngine; model: Model; probes: readonly Probe[] }, seed: number, { step = {}, thresholds = {} }: SeriesSettings = {}): Promise<Series> => {
+  const { model } = ports
+  const log = openMemoryLog()
+  const adapters = new Map<string, Parameters<LearningEngine['load']>[0]>()
+  const faults: Error[] = []
+  let clock = 1_700_000_000_000
+  const now = (): number => clock++
+  let settle: (verdict: { accepted: boolean; reason: string | null; figures: Record<string, number> } | null) => void = () => undefined
+  let fail: (error: Error) => void = (error) => faults.push(error)
+  const onFatal = (error: Error): void => fail(error)
+  const learner: LearningEngine = Object.assign(Object.create(ports.learner) as LearningEngine, {
+    async step(...args: Parameters<LearningEngine['step']>) {
+      const result = await ports.learner.step(...args)
+      adapters.set(result.adapter.sha256, result.adapter)
+      last = result.adapter.sha256
+      return result
+    },
+  })
+  let last: AdapterSha = null
+  const trainer = createTrainer({ log, learner, model, now, onFatal, onProgress: (what) => { if (what.phase === 'failed') settle(null) } }, trainerConfig.parse({ step }))
+  const publisher = createPublisher({ log, learner, model, probes: ports.probes, now, onFatal, onProgress: ({ phase, reason, figures }) => { settle({ accepted: phase === 'published', reason, figures }) } }, publisherConfig.parse({ thresholds }))
+  await trainer.start()
+  await publisher.start()
+
+  const line = () => weightLine(publisher.state.weights, 'policy')
+  const headOf = (): AdapterSha => line().versions.get(line().head)?.adapter ?? null
+  const append = async (events: readonly Event[]): Promise<void> => { await log.append(events.map((event) => encodeEvent(event))) }
+  const evaluate: LearningEngine['evaluate'] = async (request) => {
+    const needed = [request.adapter, ...request.references].flatMap((sha256) => (sha256 === null ? [] : [adapters.get(sha256)!]))
+    for (const adapter of needed) await learner.load(adapter)
+    try {
+      return await learner.evaluate(request)
+    } finally {
+      for (const { sha256 } of needed) await learner.unload(sha256)
+    }
+  }
+
+  const asked = questions({ heldOut: true, split: 'demo', seed, count: 300 })
+  const random = seeded(seed * 1_000 + 7)
+  let batches = 0
+
+  /** Sixteen answers of the version that serves, on the log with their scores. */
+  const talk = async (feedback: Feedback, temperature: number): Promise<Pick<Step, 'rewarded' | 'right' | 'satisfied'>> => {
+    const first = batches++ * BATCH
+    const adapter = headOf()
+    const version = line().head
+    const turns = Array.from({ length: BATCH }, (_, i) => {
+      const user = USERS[(first + i) % USERS.length]!
+      const question = asked[(first + i) % asked.length]!
+      const messages = [{ role: 'system', content: user.system }, { role: 'user', content: question.question }] as const
+      return { user, question, messages, prompt: model.promptIds(messages, {}) }
+    })
+    const sampling: Sampling = { temperature, topP: 1, topK: 0, seed: seed * 100_000 + first, maxTokens: MAX_TOKENS, stop: [] }
+    const { completions } = await evaluate({ prompts: turns.map(({ prompt }) => prompt), adapter, references: [], sampling })
+    if (adapter !== null) await learner.load(adapters.get(adapter)!)
+    const told = { rewarded: 0, right: 0, satisfied: 0 }
+    const scores: TurnScored[] = []
+    for (const [i, { user, question, messages, prompt }] of turns.entries()) {
+      const { ids, text, reason } = completions[i]!
+      const session = `session ${seed} ${first + i}`
+      const logprobs = [...await learner.score({ prompt, completion: ids, adapter, temperature: sampling.temperature })]
+      const at = now()
+      const turn = {
+        ...captured({ session, messages, answer: text, at, version, subject: user.who }), adapter, finish: reason,
+        prompt: { from: null, prefix: 0, ids: prompt, length: prompt.length }, sampling: { ...sampling, seed: sampling.seed + i, stop: [] }, ids, logprobs,
+      }
+      const right = isCorrect(question, text)
+      const { reward, hint } = feedback({ user, question: question.question, expect: question.expect, text, right, random })
+      told.rewarded += (reward > 0 ? 1 : 0) / BATCH
+      told.right += (right ? 1 : 0) / BATCH
+      told.satisfied += (user.satisfied(text) ? 1 : 0) / BATCH
+      scores.push({ type: 'TurnScored', reward, judge: 'series', hint: hint === null ? null : written(hint), hintJudge: hint === null ? null : 'series', turn: turn.turn, session, policy: 'policy', version, subject: user.who, verdicts: [], cause: turn.turn, rank: null, at })
+      await append([turn])
+    }
+    if (adapter !== null) await learner.unload(adapter)
+    await append(scores)
+    return told
+  }
+
+  return {
+    get base() { return line().started?.settings ?? {} },
+    head: headOf,
+    evaluate,
+    async learn(feedback, temperature = model.defaults.temperature) {
+      const verdict = new Promise<Parameters<typeof settle>[0]>((resolve, reject) => {
+        settle = resolve
+        fail = reject
+      })
+      if (faults.length > 0) throw faults[0]!
+      const told = await talk(feedback, temperature)
+      const said = await verdict
+      return said && { ...said, ...told, candidate: last }
+    },
+    async content(adapter, count) {
+      const unasked = questions({ heldOut: true, split: 'evaluation', seed: 1, count })
+      const prompts = unasked.map(({ question }) => model.promptIds([{ role: 'user', content: question }], {}))
+      const { completions } = await evaluate({ prompts, adapter, references: [], sampling: { temperature: 0, topP: 1, topK: 0, seed: 1, maxTokens: MAX_TOKENS, stop: [] } })
+      return unasked.filter((question, i) => isCorrect(question, completions[i]!.text)).length / count
+    },
+    async stop() {
+      await trainer.stop()
+      await publisher.stop()
+      await log.close()
+    },
+  }
+}
