@@ -2,8 +2,8 @@ import { z } from 'zod'
 
 /** Constants of the update that worked: docs/learning.md. */
 const step = z.object({
-  rank: z.int().positive().default(4),
-  alpha: z.number().positive().default(8),
+  rank: z.int().positive().default(8),
+  alpha: z.number().positive().default(16),
   learningRate: z.number().positive().default(3e-3),
   epochs: z.int().positive().default(2),
   beta1: z.number().default(0.9),
