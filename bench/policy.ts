@@ -30,6 +30,8 @@ const CLIP = 0.2
 const ADAM = { learningRate: 1e-3, beta1: 0.9, beta2: 0.95 }
 const PROMPT = 41
 const BATCHES = [1, 4, 8]
+const MIN_ROUNDS = 3
+const CASE_MS = 30_000
 
 /** `turns` of `prompt` + `completion` tokens, gradients summed over micro-batches of at most `positions`. */
 type TrainShape = { turns: number; prompt: number; completion: number; positions: number }
@@ -48,6 +50,9 @@ export type PolicyRow = {
   torchBf16: number | null
   /** Median over the rounds of onnx / torch in the same round. */
   ratio: number | null
+  /** Of the fastest single steps: what nobody interrupted, for a machine that is not idle. */
+  ratioFastest: number | null
+  rounds: number
   ratioBf16: number | null
   target: string | null
   same: string | null
@@ -112,12 +117,14 @@ class Ours {
     }
     let last = await step(Int32Array.from(prompts.flat()), PROMPT)
     const ids = Array.from(last, (id) => [id])
-    const began = performance.now()
+    const seconds: number[] = []
     for (let at = 0; at < steps; at++) {
+      const began = performance.now()
       last = await step(last, 1)
+      seconds.push((performance.now() - began) / 1000)
       last.forEach((id, row) => ids[row]?.push(id))
     }
-    return { seconds: (performance.now() - began) / 1000, ids }
+    return { seconds: seconds.reduce((sum, value) => sum + value, 0), fastest: Math.min(...seconds), ids }
   }
 
   async turns(config: ModelConfig, shape: TrainShape): Promise<Turn[]> {
@@ -156,7 +163,8 @@ class Ours {
     }
     const gradNorm = globalNorm(gradients)
     adamStep(adapter, gradients, gradNorm > 1 ? 1 / gradNorm : 1, state, ADAM)
-    return { seconds: (performance.now() - began) / 1000, loss, gradNorm }
+    const seconds = (performance.now() - began) / 1000
+    return { seconds, fastest: seconds, loss, gradNorm }
   }
 }
 
@@ -169,42 +177,51 @@ const highest = (values: Float32Array): number => {
 /** Who competes: a name, and one measurement of a case. */
 type Entrant<Reply> = { name: string; run: () => Promise<Reply> }
 
-type Rounds<Reply> = { seconds: Map<string, number[]>; first: Map<string, Reply> }
+/** `seconds` and the fastest single step of each entrant, and its first reply. */
+type Rounds<Reply> = { seconds: Map<string, number[]>; fastest: Map<string, number>; first: Map<string, Reply> }
 
 /**
- * Seconds of each entrant by round, entrants in turn within a round; the first reply of each for comparison.
- * Of entrants that are one engine with several settings (`float32 1`, `float32 2`) only the one that was fastest in
- * two trials after its warm-up goes on.
+ * Entrants in turn within a round; at least MIN_ROUNDS, then until there are `count` or the time is up. Of entrants
+ * that are one engine with several settings (`float32 1`, `float32 2`) only the one that was fastest in a trial after
+ * its warm-up goes on.
  */
-const rounds = async <Reply extends { seconds: number }>(entrants: readonly Entrant<Reply>[], count: number): Promise<Rounds<Reply>> => {
+const rounds = async <Reply extends { seconds: number; fastest: number }>(entrants: readonly Entrant<Reply>[], count: number): Promise<Rounds<Reply>> => {
   const first = new Map<string, Reply>()
   const trial = new Map<string, number>()
   for (const { name, run } of entrants) {
     first.set(name, await run())
-    trial.set(name, Math.min((await run()).seconds, (await run()).seconds))
+    trial.set(name, (await run()).fastest)
   }
   const engineOf = (name: string): string => name.split(' ')[0]!
   const chosen = entrants.filter(({ name }) => entrants.every((other) => engineOf(other.name) !== engineOf(name) || trial.get(name)! <= trial.get(other.name)!))
   const seconds = new Map<string, number[]>(chosen.map(({ name }) => [name, []]))
-  for (let round = 0; round < count; round++) for (const { name, run } of chosen) seconds.get(name)!.push((await run()).seconds)
-  return { seconds, first }
+  const fastest = new Map<string, number>()
+  const began = performance.now()
+  for (let round = 0; round < count && (round < MIN_ROUNDS || performance.now() - began < CASE_MS); round++) {
+    for (const { name, run } of chosen) {
+      const reply = await run()
+      seconds.get(name)!.push(reply.seconds)
+      fastest.set(name, Math.min(reply.fastest, fastest.get(name) ?? Infinity))
+    }
+  }
+  return { seconds, fastest, first }
 }
 
 /** The PyTorch entrant of one dtype that went on. */
-const best = (seconds: ReadonlyMap<string, number[]>, dtype: string): { threads: number; seconds: number[] } | null => {
+const best = <Reply>({ seconds, fastest }: Rounds<Reply>, dtype: string): { threads: number; seconds: number[]; fastest: number } | null => {
   const [found] = [...seconds].filter(([name]) => name.startsWith(`${dtype} `))
-  return found ? { threads: Number(found[0].split(' ')[1]), seconds: found[1] } : null
+  return found ? { threads: Number(found[0].split(' ')[1]), seconds: found[1], fastest: fastest.get(found[0])! } : null
 }
 
-const row = (fixed: Pick<PolicyRow, 'model' | 'what' | 'rows' | 'adapter' | 'unit' | 'same'>, amount: number, seconds: ReadonlyMap<string, number[]>, target: number | null): PolicyRow => {
-  const ours = seconds.get('onnx')!
+const row = <Reply>(fixed: Pick<PolicyRow, 'model' | 'what' | 'rows' | 'adapter' | 'unit' | 'same'>, amount: number, found: Rounds<Reply>, target: number | null): PolicyRow => {
+  const ours = found.seconds.get('onnx')!
   const rate = (values: readonly number[] | null | undefined): number | null => (values ? rounded(amount / median(values)) : null)
-  const fp32 = best(seconds, 'float32')
-  const bf16 = best(seconds, 'bfloat16')
+  const fp32 = best(found, 'float32')
+  const bf16 = best(found, 'bfloat16')
   const against = (peer: { seconds: number[] } | null): number | null => (peer ? rounded(median(ours.map((value, at) => peer.seconds[at]! / value))) : null)
   return {
-    ...fixed, onnx: rate(ours)!, wasm: rate(seconds.get('wasm')), torch: rate(fp32?.seconds), torchThreads: fp32?.threads ?? null, torchBf16: rate(bf16?.seconds),
-    ratio: against(fp32), ratioBf16: against(bf16), target: target === null ? null : `≥ ${target}`,
+    ...fixed, onnx: rate(ours)!, wasm: rate(found.seconds.get('wasm')), torch: rate(fp32?.seconds), torchThreads: fp32?.threads ?? null, torchBf16: rate(bf16?.seconds),
+    ratio: against(fp32), ratioFastest: fp32 ? rounded(fp32.fastest / found.fastest.get('onnx')!) : null, ratioBf16: against(bf16), rounds: ours.length, target: target === null ? null : `≥ ${target}`,
   }
 }
 
@@ -223,15 +240,19 @@ const one = async (subject: Subject, peer: Peer | null, say: (line: string) => v
     ...(peer ? ['float32', 'bfloat16'].flatMap((dtype) => threads.map((count) => ({ name: `${dtype} ${count}`, run: async () => (await peer.ask({ ...theirs, dtype, threads: count })) as Reply }))) : []),
   ]
   const rows: PolicyRow[] = []
+  const note = (made: PolicyRow): void => {
+    rows.push(made)
+    say(`  ${made.onnx} tokens/s, PyTorch ${made.torch ?? 'not here'}; ratio ${made.ratio ?? '-'}, of the fastest steps ${made.ratioFastest ?? '-'}`)
+  }
   try {
     for (const adapter of [false, true]) {
       for (const [at, B] of BATCHES.entries()) {
         say(`${subject.name}: decode, ${B} row${B === 1 ? '' : 's'}${adapter ? ', with an adapter' : ''}`)
         const prompts = Array.from({ length: B }, (_, which) => randomIds(config, 1 + which, PROMPT))
-        const { seconds, first } = await rounds<DecodeReply>(entrants((engine) => engine.decode(prompts, subject.steps, adapter), { op: 'decode', prompts, steps: subject.steps, adapter }), subject.rounds)
-        const theirs = first.get('float32 1')
-        const same = theirs ? (JSON.stringify(theirs.ids) === JSON.stringify(first.get('onnx')?.ids) ? 'same ids' : 'other ids') : null
-        rows.push(row({ model: subject.name, what: 'decode', rows: B, adapter, unit: 'tokens/s', same }, B * subject.steps, seconds, adapter ? null : subject.targets.decode[at]!))
+        const found = await rounds<DecodeReply>(entrants((engine) => engine.decode(prompts, subject.steps, adapter), { op: 'decode', prompts, steps: subject.steps, adapter }), subject.rounds)
+        const theirs = found.first.get('float32 1')
+        const same = theirs ? (JSON.stringify(theirs.ids) === JSON.stringify(found.first.get('onnx')?.ids) ? 'same ids' : 'other ids') : null
+        note(row({ model: subject.name, what: 'decode', rows: B, adapter, unit: 'tokens/s', same }, B * subject.steps, found, adapter ? null : subject.targets.decode[at]!))
       }
     }
     const { turns: count, prompt, completion, positions } = subject.train
@@ -241,10 +262,10 @@ const one = async (subject: Subject, peer: Peer | null, say: (line: string) => v
       op: 'train', rows: turns.map((turn) => ({ ids: [...turn.prompt, ...turn.completion], start: turn.prompt.length })), old: turns.flatMap((turn) => turn.old),
       advantage: turns.flatMap((turn) => turn.advantage), weight: turns.flatMap((turn) => turn.weight), clip: CLIP, learningRate: ADAM.learningRate, betas: [ADAM.beta1, ADAM.beta2],
     }
-    const { seconds, first } = await rounds<TrainReply>(entrants((engine) => engine.train(config, turns, positions), theirs), subject.rounds)
-    const [mine, other] = [first.get('onnx'), first.get('float32 1')]
+    const found = await rounds<TrainReply>(entrants((engine) => engine.train(config, turns, positions), theirs), subject.rounds)
+    const [mine, other] = [found.first.get('onnx'), found.first.get('float32 1')]
     const same = mine && other ? `gradient norm within ${rounded(Math.abs(mine.gradNorm / other.gradNorm - 1)).toExponential(0)}` : null
-    rows.push(row({ model: subject.name, what: 'train step', rows: count, adapter: true, unit: 'tokens/s', same }, count * (prompt + completion - 1), seconds, subject.targets.train))
+    note(row({ model: subject.name, what: 'train step', rows: count, adapter: true, unit: 'tokens/s', same }, count * (prompt + completion - 1), found, subject.targets.train))
     return rows
   } finally {
     for (const engine of engines.values()) await engine.runtime.close()

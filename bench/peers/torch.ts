@@ -6,8 +6,9 @@ import { createInterface } from 'node:readline'
 
 export const TORCH = 'torch==2.15.0'
 
-export type DecodeReply = { seconds: number; ids: number[][] }
-export type TrainReply = { seconds: number; loss: number; gradNorm: number }
+/** `fastest`: of one decode or train step. */
+export type DecodeReply = { seconds: number; fastest: number; ids: number[][] }
+export type TrainReply = { seconds: number; fastest: number; loss: number; gradNorm: number }
 export type Peer = { version: string; ask(request: Record<string, unknown>): Promise<unknown>; stop(): void }
 
 /** The Python of a folder with PyTorch, made on first use (a few GB are fetched); null, with the reason said, where that fails. */
