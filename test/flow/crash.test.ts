@@ -142,7 +142,7 @@ describe('kill -9', { timeout: 280_000 }, () => {
     for (const { turn, follows } of ledger.received) equal(seen?.turns.turns.get(turn)?.follows, follows)
   }
 
-  const killAt = async ({ name, within, comes, hit }: Moment): Promise<boolean> => {
+  const killAt = async ({ within, comes, hit }: Moment): Promise<boolean> => {
     const pipeline = await started()
     await goOn(pipeline.client)
     const witness_ = seen!
@@ -159,8 +159,7 @@ describe('kill -9', { timeout: 280_000 }, () => {
     await pipeline.kill()
     await people
     await witness_.caughtUp()
-    ok(ledger.received.length > 0, name)
-    return hit(witness_)
+    return ledger.received.length > 0 && hit(witness_)
   }
 
   for (const moment of MOMENTS) {

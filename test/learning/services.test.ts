@@ -51,7 +51,7 @@ const start = async (log = openMemoryLog()): Promise<Rig> => {
   await Promise.all([trainer.start(), publisher.start()])
   const waiting = new Set<{ type: Event['type']; count: number; resolve: (events: Event[]) => void }>()
   const look = async (): Promise<void> => {
-    for (const one of [...waiting]) {
+    for (const one of waiting) {
       const found = await records(log, one.type)
       if (found.length < one.count) continue
       waiting.delete(one)
