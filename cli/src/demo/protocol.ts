@@ -9,7 +9,7 @@ import { integer, pick, seeded, type Random } from '../../../models/tiny/recipe/
 import { USERS, WRONG, type User } from './users.ts'
 
 export type DemoSettings = { seed: number; sessions: number; evaluation: number; fresh: number; stopShare: number }
-export const DEMO: DemoSettings = { seed: 1, sessions: 300, evaluation: 300, fresh: 48, stopShare: 23 }
+export const DEMO: DemoSettings = { seed: 1, sessions: 300, evaluation: 300, fresh: 96, stopShare: 23 }
 
 /** Convergence: this many first replies in a row. The share is over the last WINDOW sessions. */
 const IN_A_ROW = 3

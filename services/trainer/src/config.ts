@@ -5,7 +5,7 @@ const step = z.object({
   rank: z.int().positive().default(8),
   alpha: z.number().positive().default(16),
   learningRate: z.number().positive().default(3e-3),
-  epochs: z.int().positive().default(2),
+  epochs: z.int().positive().default(3),
   beta1: z.number().default(0.9),
   beta2: z.number().default(0.95),
   maxGradNorm: z.number().positive().default(1),
