@@ -20,10 +20,13 @@ end $$;`
 /**
  * In the embedded server, where the role may log in. Temporary tables and large objects are what
  * PostgreSQL otherwise lets anybody write. A person may lift the time limit of a session of their own in
- * psql; `readOnlyQuery` cannot.
+ * psql; `readOnlyQuery` cannot. Flushed to disk, unlike the rows, which are written again when they are lost:
+ * a role that a crash took would be offered anew without its login.
  */
 export const prepareReader = async (client: Client): Promise<void> => {
+  await client.query('set synchronous_commit = on')
   await client.query(`${ROLE('login')}
+    alter role ${READER} login;
     revoke temporary on database instar from public;
     revoke execute on function lo_creat(int), lo_create(oid), lo_from_bytea(oid, bytea) from public;`)
 }
