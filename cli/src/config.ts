@@ -1,57 +1,12 @@
-/** What the environment says (main.ts hands it over), checked once and frozen. The names are a promise: README, "Environment". */
+/** The environment as the CLI sees it: which options stand for which variable, and where the gateway is. */
 import { InstarError } from '@instar/events/errors'
-import { resolve } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { z } from 'zod'
+import { isKafka, readSettings, requireEmbeddedEngine, type Environment, type Settings } from '@instar/process'
 
-/** The model that ships. */
-const TINY = fileURLToPath(new URL('../../models/tiny', import.meta.url))
-
-const port = z.coerce.number().int().min(0).max(65535)
-const flag = z.enum(['0', '1', 'true', 'false']).transform((text) => text === '1' || text === 'true')
-
-const environment = z.object({
-  INSTAR_PORT: port.default(30000),
-  INSTAR_HOST: z.string().default('127.0.0.1'),
-  INSTAR_DATA: z.string().default('./.instar'),
-  INSTAR_LOG: z.string().regex(/^(embedded|kafka:\/\/.+)$/, 'must be `embedded` or kafka://host:port,…').default('embedded'),
-  INSTAR_ENGINE: z.string().regex(/^(embedded|(openai|vllm|sglang|llamacpp)\+https?:\/\/.+)$/, 'must be `embedded`, or openai+, vllm+, sglang+ or llamacpp+ before an http://…/v1').default('embedded'),
-  INSTAR_MODEL: z.string().optional(),
-  INSTAR_REGISTRY: z.string().optional(),
-  INSTAR_JUDGE_URL: z.url().optional(),
-  INSTAR_JUDGE_MODEL: z.string().optional(),
-  INSTAR_JUDGE_KEY: z.string().optional(),
-  INSTAR_OPEN: flag.default(false),
-  INSTAR_PG_BIN: z.string().optional(),
-  DATABASE_URL: z.string().optional(),
-})
-
-export type Environment = Readonly<Record<string, string | undefined>>
-export type Config = Readonly<ReturnType<typeof build>>
-
-const build = (env: z.infer<typeof environment>, cwd: string) => ({
-  host: env.INSTAR_HOST,
-  port: env.INSTAR_PORT,
-  data: resolve(cwd, env.INSTAR_DATA),
-  log: env.INSTAR_LOG,
-  engine: env.INSTAR_ENGINE,
-  model: env.INSTAR_MODEL === undefined ? TINY : resolve(cwd, env.INSTAR_MODEL),
-  registry: env.INSTAR_REGISTRY ?? null,
-  judge: env.INSTAR_JUDGE_URL === undefined ? null : { url: env.INSTAR_JUDGE_URL, model: env.INSTAR_JUDGE_MODEL ?? 'default', key: env.INSTAR_JUDGE_KEY ?? null },
-  open: env.INSTAR_OPEN,
-  postgresPrograms: env.INSTAR_PG_BIN ?? null,
-  database: env.DATABASE_URL ?? null,
-})
+export type { Environment } from '@instar/process'
+export type Config = Settings
 
 /** Relative paths are of `cwd`. A variable that is empty counts as not set. Throws `bad_request` with the variable's name. */
-export const readConfig = (env: Environment, cwd: string): Config => {
-  const set = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== ''))
-  const parsed = environment.safeParse(set)
-  if (parsed.success) return Object.freeze(build(parsed.data, cwd))
-  const issue = parsed.error.issues[0]
-  const name = String(issue?.path[0] ?? 'The environment')
-  throw new InstarError('bad_request', `${name}=${set[name] ?? ''}: ${issue?.message ?? 'not understood'}`, { field: name })
-}
+export const readConfig = (env: Environment, cwd: string): Config => readSettings(env, cwd)
 
 /** Options that the commands share with the environment, as parseArgs takes them, and the variable of each. */
 export const OVERRIDES = {
@@ -67,8 +22,8 @@ export const gatewayUrl = ({ host, port: number }: Pick<Config, 'host' | 'port'>
   return `http://${reachable.includes(':') ? `[${reachable}]` : reachable}:${number}`
 }
 
-/** Parts that this build does not have yet. */
-export const requireEmbedded = ({ log, engine }: Pick<Config, 'log' | 'engine'>): void => {
-  if (log !== 'embedded') throw new InstarError('not_available', `INSTAR_LOG=${log}: this build has the embedded log only.`, { field: 'INSTAR_LOG' })
-  if (engine !== 'embedded') throw new InstarError('not_available', `INSTAR_ENGINE=${engine}: this build has the embedded engine only.`, { field: 'INSTAR_ENGINE' })
+/** What the command does on the embedded log and engine alone. */
+export const requireEmbedded = (config: Pick<Config, 'log' | 'engine'>): void => {
+  if (isKafka(config)) throw new InstarError('not_available', `INSTAR_LOG=${config.log}: this command is for the embedded log only.`, { field: 'INSTAR_LOG' })
+  requireEmbeddedEngine(config)
 }

@@ -4,6 +4,7 @@
  * have been done.
  */
 import { ERRORS, InstarError, type ErrorCode } from '@instar/events/errors'
+import { lookup } from 'node:dns/promises'
 import { request as openRequest, type IncomingMessage } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { gatewayUrl, type Config } from './config.ts'
@@ -24,6 +25,21 @@ export const ask = async <T>(config: Place, path: string, body?: unknown, { time
   const said = await saidBy(response, fault)
   if (response.statusCode === 200 && said !== null) return said as T
   throw faultOf(said, response.statusCode, gatewayUrl(config))
+}
+
+/**
+ * Waits until each gateway behind the name INSTAR_HOST serves the head as of now; one that does not answer is left out,
+ * since it takes the head when it is back. What did answer and does not serve it throws `not_served`.
+ */
+export const askEveryGateway = async (config: Place): Promise<void> => {
+  const places = await lookup(new URL(gatewayUrl(config)).hostname.replace(/^\[|\]$/g, ''), { all: true })
+  await Promise.all(places.map(async ({ address }) => {
+    try {
+      await ask(({ host: address, port: config.port }), '/admin/served', {})
+    } catch (error) {
+      if (!(error instanceof InstarError) || (error.code !== 'not_running' && error.code !== 'no_reply')) throw error
+    }
+  }))
 }
 
 /** A command that may take long: what it says until it is done, heartbeats left out. Throws as `ask`, and `aborted`. */

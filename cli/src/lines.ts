@@ -1,22 +1,28 @@
 /** Versions and batches, folded from the log, which another process may be writing to. */
 import { decodeRecord, foldUpdates, foldWeights, initialUpdates, initialWeights, InstarError, weightLine, type BatchState, type Logged, type UpdatesEvent, type VersionState, type WeightLine, type WeightsEvent } from '@instar/events'
-import { openEmbeddedLog, type EmbeddedLog } from '@instar/log'
+import type { EventLog } from '@instar/log'
+import { isKafka, logFolder, openLog } from '@instar/process'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { requireEmbedded, type Config } from './config.ts'
+import type { Config } from './config.ts'
 
 export const POLICY = 'policy'
 
-export const logFolder = (config: Pick<Config, 'data'>): string => join(config.data, 'log')
 export const postgresFolder = (config: Pick<Config, 'data'>): string => join(config.data, 'postgres')
 
-/** Before the first start there is no log, which is no error: a policy begins with its base. */
-export const hasLog = (config: Pick<Config, 'data'>): boolean => existsSync(join(logFolder(config), 'log.db'))
+/** Before the first start there is no embedded log, which is no error: a policy begins with its base. */
+export const hasLog = (config: Pick<Config, 'data' | 'log'>): boolean => isKafka(config) || existsSync(join(logFolder(config), 'log.db'))
 
-export const withLog = async <T>(config: Config, use: (log: EmbeddedLog) => Promise<T>): Promise<T> => {
-  requireEmbedded(config)
+const open = (config: Config, readOnly: boolean): Promise<EventLog> => {
   if (!hasLog(config)) throw new InstarError('data_unreadable', `There is no log in ${config.data}: nothing has been started there yet.`, { folder: config.data })
-  const log = await openEmbeddedLog({ folder: logFolder(config), readOnly: true })
+  return openLog(config, { name: 'instar', readOnly })
+}
+
+/** For a command that appends. The embedded log has one writer: throws `data_in_use` beside a pipeline that runs. */
+export const openWritable = (config: Config): Promise<EventLog> => open(config, false)
+
+export const withLog = async <T>(config: Config, use: (log: EventLog) => Promise<T>): Promise<T> => {
+  const log = await open(config, true)
   try {
     return await use(log)
   } finally {

@@ -1,23 +1,24 @@
 /**
- * The one place that starts services in-process: gateway, scorer, trainer, publisher and projections on
- * the embedded log and the embedded PostgreSQL.
+ * The one place that starts services in-process: gateway, scorer, trainer, publisher and projections, on
+ * the embedded log and the embedded PostgreSQL unless the environment names others.
  */
 import { randomBytes } from 'node:crypto'
-import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { ERRORS, InstarError, schemaTexts, weightLine } from '@instar/events'
+import { ERRORS, InstarError, weightLine } from '@instar/events'
 import { createGateway, gatewayConfig, type Gateway, type GatewaySettings } from '@instar/gateway'
-import { openEmbeddedLog, type EmbeddedLog } from '@instar/log'
+import type { EventLog } from '@instar/log'
 import { openModel, startLearning, startServing, type LearningEngine, type Model, type ServingEngine } from '@instar/policy'
+import { openLog, type Settings } from '@instar/process'
 import { startPostgres, startProjections, type Postgres, type Projections } from '@instar/projections'
-import { createPublisher, publisherConfig, type Probe, type Publisher, type PublisherPorts } from '@instar/publisher'
+import { createPublisher, probesOf, publisherConfig, type Publisher, type PublisherPorts } from '@instar/publisher'
 import { createScorer, scorerConfig, type Scorer } from '@instar/scorer'
 import { createTrainer, trainerConfig, type Trainer, type TrainerPorts } from '@instar/trainer'
 import { replayOptionsOf, runReplay } from './replays.ts'
-import { checkProbe, parseProbes } from '../../models/tiny/recipe/probe.ts'
 
 export type PipelineConfig = {
   data: string
+  /** The log that INSTAR_LOG names; default: the embedded one. */
+  log?: Pick<Settings, 'log' | 'registry'>
   model: string
   engine: 'auto' | 'onnx' | 'wasm'
   /** A database of one's own; null: the embedded one. False: none (the demo). */
@@ -45,7 +46,7 @@ export type Running = {
   serving: string
   learning: string
   psql: string | null
-  log: EmbeddedLog
+  log: EventLog
   trainer: Trainer
   publisher: Publisher
   /** Resolves when everything said so far is scored, learned from and settled. */
@@ -68,7 +69,7 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
     return part
   }
   try {
-    const log = keep(await openEmbeddedLog({ folder: join(config.data, 'log'), schemas: schemaTexts() }), (l) => l.close())
+    const log = keep(await openLog({ log: 'embedded', registry: null, ...config.log, data: config.data }, { name: 'instar', say: hooks.say }), (l) => l.close())
     const giveUp = hooks.signal ? { signal: hooks.signal } : {}
     const [model, serving, learner, postgres] = await allOrNone([
       openModel(config.model),
@@ -122,13 +123,6 @@ const allOrNone = async <T extends readonly unknown[]>(starting: { readonly [K i
   const fault = outcomes.find((outcome) => outcome.status === 'rejected')
   if (fault) throw fault.reason
   return outcomes.map((outcome) => (outcome as PromiseFulfilledResult<unknown>).value) as unknown as T
-}
-
-/** The questions with checkable answers that ship beside a model, if any. */
-export const probesOf = (model: string): Probe[] => {
-  const file = join(model, 'probes.jsonl')
-  if (!existsSync(file)) return []
-  return parseProbes(readFileSync(file, 'utf8')).map((probe) => ({ question: probe.question, check: (answer) => checkProbe(probe, answer) }))
 }
 
 /** From the trainer's own view of the log: every joined turn scored, no batch in the making, none unsettled. */

@@ -7,7 +7,7 @@ import { after, before, describe, test, type TestContext } from 'node:test'
 import { openModel, startLearning, type LearningEngine, type Model } from '@instar/policy'
 import { THRESHOLDS, type Probe } from '@instar/publisher'
 import { readConfig } from '../../cli/src/config.ts'
-import { probesOf } from '../../cli/src/pipeline.ts'
+import { probesOf } from '@instar/publisher'
 import { honest, lied, startSeries, type Feedback, type SeriesSettings, type Step } from './series.ts'
 
 /** Questions that nobody asked and that are not the gate's. */

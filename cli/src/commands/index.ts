@@ -5,6 +5,7 @@ export type Entry = { summary: string; load(): Promise<{ default: Command }> }
 
 export const COMMANDS: Readonly<Record<string, Entry>> = {
   up: { summary: 'start the pipeline: gateway, scorer, trainer, publisher, projections', load: () => import('./up.ts') },
+  setup: { summary: 'prepare Kafka, the schema registry and PostgreSQL', load: () => import('./setup.ts') },
   demo: { summary: 'see it learn: three simulated people talk to it in a folder of its own', load: () => import('./demo.ts') },
   versions: { summary: 'list the versions of the policy', load: () => import('./versions.ts') },
   show: { summary: 'one version: its turns, figures and times', load: () => import('./show.ts') },

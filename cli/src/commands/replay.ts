@@ -1,13 +1,13 @@
-import { initialTurns, InstarError, foldTurns, decodeRecord, schemaTexts, type Logged, type TurnsEvent } from '@instar/events'
-import { openEmbeddedLog } from '@instar/log'
+import { initialTurns, InstarError, foldTurns, decodeRecord, type Logged, type TurnsEvent } from '@instar/events'
 import { openModel, startLearning } from '@instar/policy'
+import { isKafka, requireEmbeddedEngine } from '@instar/process'
 import type { ReplayOptions, ReplayProgress, ReplayReport } from '@instar/trainer'
 import { command, UsageError, type World } from '../command.ts'
-import { requireEmbedded, type Config } from '../config.ts'
+import type { Config } from '../config.ts'
 import { bar } from '../demo/show.ts'
 import { engineOf } from '../engine.ts'
 import { askLines } from '../gateway.ts'
-import { hasLog, logFolder, POLICY } from '../lines.ts'
+import { openWritable, POLICY } from '../lines.ts'
 import { boundOf, runReplay, settingsOf, type ReplayLine } from '../replays.ts'
 
 const seconds = (ms: number): string => (ms < 90_000 ? `${Math.round(ms / 1000)} s` : `${Math.round(ms / 60_000)} min`)
@@ -15,10 +15,9 @@ const seconds = (ms: number): string => (ms < 90_000 ? `${Math.round(ms / 1000)}
 const show = (world: World, { phase, done, total, equal, elapsedMs, remainingMs }: ReplayProgress): void =>
   world.err(`${world.terminal ? '\r\x1b[2K' : ''}${bar(total > 0 ? done / total : 1)} ${phase === 'judging' ? 'turn' : 'batch'} ${done}/${total}  ${equal === null ? '' : equal ? 'equal so far  ' : 'DIFFERENT  '}${seconds(elapsedMs)}, ${seconds(remainingMs)} left${world.terminal ? '' : '\n'}`)
 
-/** In this process, which is then the log's only writer: for when no pipeline runs. */
+/** In this process: the embedded log's only writer, for when no pipeline runs; one of many on Kafka. */
 const alone = async function* (config: Config, engine: 'auto' | 'onnx' | 'wasm', options: ReplayOptions, signal: AbortSignal): AsyncGenerator<ReplayLine> {
-  if (!hasLog(config)) throw new InstarError('data_unreadable', `There is no log in ${config.data}: nothing has been started there yet.`, { folder: config.data })
-  const log = await openEmbeddedLog({ folder: logFolder(config), schemas: schemaTexts() })
+  const log = await openWritable(config)
   try {
     const turns = initialTurns()
     for await (const records of log.read('turns')) for (const record of records) foldTurns(turns, decodeRecord(record) as Logged<TurnsEvent>)
@@ -53,23 +52,23 @@ Exit code 0 unless equal is false.`,
   overrides: ['host', 'port', 'data', 'model'],
   async run(call) {
     const { config, values, answer } = call
-    requireEmbedded(config)
+    requireEmbeddedEngine(config)
     if (values.branch === undefined) throw new UsageError('--branch NAME is missing')
     const options: ReplayOptions = { branch: values.branch, from: boundOf(values.from, 'from'), until: boundOf(values.until, 'until'), set: settingsOf(values.set ?? []), judge: values.judge ?? null }
     const sent = { branch: values.branch, from: values.from, until: values.until, set: options.set, judge: values.judge }
-    let report: ReplayReport | null = null
+    let report = null as ReplayReport | null
     const take = (line: ReplayLine): void => {
       if ('progress' in line) show(call, line.progress)
       else report = line.report
     }
     try {
-      for await (const line of askLines<ReplayLine>(config, '/admin/replay', sent, call.stop)) take(line)
+      if (!isKafka(config)) for await (const line of askLines<ReplayLine>(config, '/admin/replay', sent, call.stop)) take(line)
     } catch (error) {
       if (!(error instanceof InstarError) || error.code !== 'not_running') throw error
-      for await (const line of alone(config, engineOf(values.engine), options, call.stop)) take(line)
     }
+    if (report === null) for await (const line of alone(config, engineOf(values.engine), options, call.stop)) take(line)
     if (call.terminal) call.err('\n')
-    const done = report as ReplayReport | null
+    const done = report
     if (!done) throw new InstarError('no_reply', 'The replay ended without a report.')
     answer(done, () => `branch ${done.branch}: ${done.batches} batches, ${done.versions} versions in ${seconds(done.wallMs)}; ${done.equal === null ? 'settings changed, nothing to compare' : done.equal ? 'equal, bit for bit' : `DIFFERENT from batch ${done.first?.batch} on`}\n`)
     return done.equal !== false

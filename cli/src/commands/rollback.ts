@@ -1,10 +1,10 @@
 import { command, versionNumber } from '../command.ts'
-import { ask, type Reply } from '../gateway.ts'
+import { ask, askEveryGateway, type Reply } from '../gateway.ts'
 
 export default command('rollback', {
   usage: 'N [--why TEXT] [--keep-learning]',
   help: `
-Moves the head to version N; returns when the gateway serves it. Nothing is edited: it is a new record, and
+Moves the head to version N; returns when every gateway that answers at INSTAR_HOST serves it. Nothing is edited: it is a new record, and
 numbers go on. Learning freezes in the same record, or the turns that still wait would undo it.
 
   --why TEXT       recorded with it
@@ -17,6 +17,7 @@ numbers go on. Learning freezes in the same record, or the turns that still wait
   async run({ config, positionals, values, answer }) {
     const version = versionNumber(positionals[0]!)
     const reply = await ask<Reply>(config, '/admin/rollback', { version, ...(values.why === undefined ? {} : { why: values.why }), keepLearning: values['keep-learning'] === true })
+    await askEveryGateway(config)
     // It was answered, so it counted; where learning goes on, a newer version may have followed already.
     const moved = reply.version === version ? '' : `moved to version ${version}; since then `
     answer(reply, () => `${moved}version ${reply.version} serves; ${reply.frozen ? 'learning is frozen (`instar thaw` lets it go on)' : 'learning goes on'}\n`)

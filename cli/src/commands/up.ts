@@ -1,11 +1,12 @@
 import { InstarError } from '@instar/events/errors'
 import { checkBind } from '@instar/gateway/core/guard'
+import { isKafka, requireEmbeddedEngine } from '@instar/process'
 import { once } from 'node:events'
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { command } from '../command.ts'
-import { OVERRIDES, readConfig, requireEmbedded, type Config } from '../config.ts'
+import { OVERRIDES, readConfig, type Config } from '../config.ts'
 import { engineOf } from '../engine.ts'
 import { readLines, type Lines } from '../lines.ts'
 import { startPipeline, type Running } from '../pipeline.ts'
@@ -64,8 +65,8 @@ const unlessStopped = async (stop: AbortSignal, starting: Promise<Running>): Pro
 export default command('up', {
   usage: '[--engine auto|onnx|wasm]',
   help: `
-Starts gateway, scorer, trainer, publisher and projections in this process, on the embedded log and the embedded
-PostgreSQL, and goes on where it stopped the last time. SIGINT or SIGTERM stops it in good order.
+Starts gateway, scorer, trainer, publisher and projections in this process, on the log of INSTAR_LOG (default: the
+embedded one) and the PostgreSQL of DATABASE_URL (default: an embedded one), and goes on where it stopped the last time. SIGINT or SIGTERM stops it in good order.
 
   --engine E  onnx or wasm (default auto: the fastest that loads)
 
@@ -74,12 +75,12 @@ PostgreSQL, and goes on where it stopped the last time. SIGINT or SIGTERM stops 
   overrides: Object.keys(OVERRIDES) as (keyof typeof OVERRIDES)[],
   async run({ config, values, answer, err, stop }) {
     const engine = engineOf(values.engine)
-    requireEmbedded(config)
+    requireEmbeddedEngine(config)
     if (!statSync(config.model, { throwIfNoEntry: false })) throw new InstarError('bad_checkpoint', `There is no model at ${config.model}.`, { file: config.model })
     checkBind(config.host, 0, config.open)
     const fault = Promise.withResolvers<Error>()
     const running = await unlessStopped(stop, startPipeline({
-      data: config.data, model: config.model, engine, database: config.database, postgresPrograms: config.postgresPrograms,
+      data: config.data, log: { log: config.log, registry: config.registry }, model: config.model, engine, database: config.database, postgresPrograms: config.postgresPrograms,
       gateway: { host: config.host, port: config.port, open: config.open },
       scorer: config.judge === null ? {} : { llm: config.judge },
       trainer: {}, publisher: {},
@@ -99,6 +100,6 @@ PostgreSQL, and goes on where it stopped the last time. SIGINT or SIGTERM stops 
     } finally {
       await running.stop()
     }
-    err(`stopped; ${join(config.data, 'log')} holds everything\n`)
+    err(`stopped; ${isKafka(config) ? config.log : join(config.data, 'log')} holds everything\n`)
   },
 })

@@ -1,4 +1,5 @@
 export { startPostgres, runningPostgres, type Connection, type Postgres, type StartOptions } from './postgres/start.ts'
+export { setupDatabase } from './postgres/setup.ts'
 export { READER, READER_TIMEOUT } from './postgres/reader.ts'
 export { startProjections, type Projections, type ProjectionsOptions } from './run.ts'
 export { readOnlyQuery, type Row } from './query.ts'

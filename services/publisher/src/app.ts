@@ -11,6 +11,7 @@ import { evaluate, measureBase, type Probe } from './shell/evaluate.ts'
 
 export * from './config.ts'
 export { contentOf, evaluate, type Probe } from './shell/evaluate.ts'
+export { probesOf } from './shell/probes.ts'
 export { rule, THRESHOLDS, type Figures, type Thresholds } from './core/gate.ts'
 export { bestContent, decide, decidePromotion, lineStarted, type Decision, type Measured } from './core/decide.ts'
 export { evolve, initialState, type PublisherState } from './core/state.ts'
@@ -21,6 +22,8 @@ export type PublisherPorts = {
   model: Model
   probes: readonly Probe[]
   now: () => number
+  /** Puts branches through the gate when it is asked to, and decides nothing by itself. */
+  promotionsOnly?: boolean
   onFatal: (error: Error) => void
   onProgress?: (what: { phase: 'published' | 'rejected'; version: number | null; reason: string | null; figures: Record<string, number> }) => void
 }
@@ -118,6 +121,7 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
   const pump = async (): Promise<void> => {
     while (ready && !stopping.signal.aborted && unread === null) {
       if (await pumpPromotion()) continue
+      if (ports.promotionsOnly) return
       const decision = decide(state, measured, config.thresholds, ports.now())
       waits = decision.do === 'wait' ? decision.why : decision.do
       if (decision.do === 'wait') return

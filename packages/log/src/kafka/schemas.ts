@@ -5,6 +5,7 @@
 import { InstarError } from '@instar/events/errors'
 import { COMPATIBILITY, SchemaRegistry, SchemaType } from '@kafkajs/confluent-schema-registry'
 import { messageOf } from './client.ts'
+import { patiently } from './wait.ts'
 
 export interface SchemaIds {
   /** If it was asked for before. */
@@ -116,6 +117,8 @@ export type RegisterOptions = {
   registry: string
   /** Schema name → Avro JSON. */
   schemas: Readonly<Record<string, string>>
+  /** Milliseconds for which a registry that does not answer is asked again. Default 0. */
+  patience?: number
 }
 
 /**
@@ -123,7 +126,10 @@ export type RegisterOptions = {
  * then on only what reads all of its earlier versions. Throws `schema_changed` for one that does not, or
  * that differs from what stands in its place; `log_unavailable` when the registry does not answer.
  */
-export const registerSchemas = async ({ registry, schemas }: RegisterOptions): Promise<Map<string, number>> => {
+export const registerSchemas = ({ patience = 0, ...options }: RegisterOptions): Promise<Map<string, number>> =>
+  patiently('registering schemas', () => register(options), patience, new AbortController().signal)
+
+const register = async ({ registry, schemas }: RegisterOptions): Promise<Map<string, number>> => {
   const client = clientOf(registry, 'setup')
   const ids = new Map<string, number>()
   const ordered = Object.keys(schemas).map((name) => ({ name, ...subjectOf(name) })).toSorted((a, b) => a.version - b.version)

@@ -41,6 +41,8 @@ export const runCommand = async (ports: CommandPorts, name: string, call: AdminC
       return order(ports, { do: 'freeze', on: false }, body, call.who)
     case 'freeze':
       return order(ports, { do: 'freeze', on: true }, body, call.who)
+    case 'served':
+      return served(ports)
     case 'promote': {
       if (!ports.promote) throw new InstarError('not_available', 'No publisher runs in this process.')
       const branch = text(body, 'branch') ?? text(body, 'name')

@@ -1,0 +1,5 @@
+export { readSettings, requireEmbeddedEngine, type Environment, type Settings } from './environment.ts'
+export { isKafka, logFolder, openKafka, openLog, registryOf, type OpenLogOptions } from './shell/open-log.ts'
+export { startHealth, type Health } from './shell/health.ts'
+export { hostOf } from './shell/host.ts'
+export { runService, type Host, type Service, type World } from './shell/run.ts'

@@ -1,0 +1,33 @@
+/** `GET /health/live` and `/health/ready` of a service that serves nothing else. */
+import { InstarError } from '@instar/events/errors'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+/** Null problem: ready. */
+export type Health = { status: string; problem: string | null; [figure: string]: unknown }
+
+/** Throws `address_in_use`. */
+export const startHealth = async (host: string, port: number, health: () => Health): Promise<{ port: number; stop(): Promise<void> }> => {
+  const server = createServer((request, response) => {
+    const asked = request.url?.split('?')[0]
+    const known = asked === '/health/live' || asked === '/health/ready'
+    const body = asked === '/health/live' ? { status: 'live' } : known ? health() : { status: 'unknown path', problem: 'Ask for /health/live or /health/ready.' }
+    const status = !known ? 404 : 'problem' in body && body.problem !== null ? 503 : 200
+    response.writeHead(status, { 'content-type': 'application/json', connection: 'close' }).end(JSON.stringify(body))
+  })
+  const failed = once(server, 'error').then(([cause]) => {
+    throw new InstarError('address_in_use', `Cannot listen on ${host}:${port} (${(cause as NodeJS.ErrnoException).code ?? (cause as Error).message}).`, { port }, { cause })
+  })
+  server.listen({ host, port })
+  await Promise.race([once(server, 'listening'), failed])
+  return {
+    port: (server.address() as AddressInfo).port,
+    async stop() {
+      const closed = once(server, 'close')
+      server.close()
+      server.closeAllConnections()
+      await closed
+    },
+  }
+}

@@ -1,0 +1,22 @@
+/** The trainer as a process of its own, on Kafka. */
+import { openModel, startLearning } from '@instar/policy'
+import { hostOf, runService } from '@instar/process'
+import { createTrainer, trainerConfig } from './app.ts'
+
+process.exitCode = await runService('trainer', hostOf(process.env), async ({ settings, log, now, say, onFatal, signal }) => {
+  const [model, learner] = await Promise.all([openModel(settings.model), startLearning({ model: settings.model, engine: 'auto', signal })])
+  const trainer = createTrainer({
+    log, learner, model, now, onFatal,
+    onProgress: ({ phase, number, reason }) => say(`batch ${number} ${phase}${reason === undefined ? '' : `: ${reason}`}`),
+  }, trainerConfig.parse({}))
+  await trainer.start()
+  const { engine, build, isa } = learner.fingerprint()
+  return {
+    line: `${model.name}, ${engine} ${build} (${isa})`,
+    health: () => ({ status: 'ready', problem: null, waits: trainer.waits() }),
+    async stop() {
+      await trainer.stop()
+      await learner.close()
+    },
+  }
+})
