@@ -26,7 +26,7 @@ Exit code 1 where a topic that was there has other settings than ours.`,
     const [topics] = await Promise.all([
       setupKafka({ brokers: brokersOf(config.log), replication: config.replication }),
       registerSchemas({ registry, schemas, patience: 60_000 }),
-      config.database === null ? null : setupDatabase({ connectionString: config.database }),
+      config.database === null ? null : setupDatabase(config.database),
     ])
     const { created, differing } = topics
     answer({ topics, schemas: Object.keys(schemas).length, database: config.database !== null }, () => [

@@ -1,29 +1,49 @@
 /** What the `setup` job does on PostgreSQL: the database, our tables and views, the reader's role. Safe to run again, by several at once. */
 import { InstarError } from '@instar/events/errors'
 import { setTimeout as pause } from 'node:timers/promises'
-import { Client } from 'pg'
+import { Client, escapeIdentifier } from 'pg'
 import { migrate } from './migrate.ts'
-import type { Connection } from './start.ts'
 
 const RETRY_MS = 500
 
-/** Waits for a server that is still starting. Throws `postgres_failed` when it does not answer within `patience` ms. */
-export const setupDatabase = async (connection: Connection, patience = 60_000): Promise<void> => {
+/** `url`: DATABASE_URL. Waits for a server that is still starting. Throws `postgres_failed` when it does not answer within `patience` ms. */
+export const setupDatabase = async (url: string, patience = 60_000): Promise<void> => {
   const until = Date.now() + patience
   for (;;) {
-    const client = new Client({ ...connection, application_name: 'instar setup', connectionTimeoutMillis: 10_000 })
+    const client = new Client({ connectionString: url, application_name: 'instar setup', connectionTimeoutMillis: 10_000 })
     client.on('error', () => undefined)
     try {
       await client.connect()
       await migrate(client)
       return
     } catch (cause) {
-      if (!isPassing(cause)) throw cause
-      if (Date.now() > until) throw new InstarError('postgres_failed', `PostgreSQL does not answer: ${(cause as Error).message}`, {}, { cause })
+      if ((cause as { code?: string }).code === NO_DATABASE) await createDatabase(url)
+      else if (!isPassing(cause)) throw cause
+      else if (Date.now() > until) throw new InstarError('postgres_failed', `PostgreSQL does not answer: ${(cause as Error).message}`, {}, { cause })
     } finally {
       await client.end()
     }
     await pause(RETRY_MS)
+  }
+}
+
+/** SQLSTATE invalid_catalog_name, duplicate_database, unique_violation: the last two where another one makes it meanwhile. */
+const NO_DATABASE = '3D000'
+const THERE_ALREADY = new Set(['42P04', '23505'])
+
+const createDatabase = async (url: string): Promise<void> => {
+  const place = new URL(url)
+  const name = decodeURIComponent(place.pathname.slice(1))
+  place.pathname = '/postgres'
+  const client = new Client({ connectionString: place.href, application_name: 'instar setup', connectionTimeoutMillis: 10_000 })
+  client.on('error', () => undefined)
+  try {
+    await client.connect()
+    await client.query(`create database ${escapeIdentifier(name)}`)
+  } catch (cause) {
+    if (!THERE_ALREADY.has((cause as { code?: string }).code ?? '')) throw new InstarError('postgres_failed', `There is no database ${name}, and it cannot be made: ${(cause as Error).message}`, {}, { cause })
+  } finally {
+    await client.end()
   }
 }
 
