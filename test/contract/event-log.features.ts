@@ -1,6 +1,6 @@
 /** The event log's promises (packages/log/src/port.ts), for every adapter alike. */
 import { InstarError } from '@instar/events/errors'
-import { partitionOf, type EventLog, type LogRecord, type Position } from '@instar/log'
+import { partitionOf, type EventLog, type LogRecord, type Position, type Share } from '@instar/log'
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { setFlagsFromString } from 'node:v8'
@@ -354,6 +354,30 @@ export const eventLogFeatures = (name: string, open: (options?: OpenOptions) => 
       })
     })
 
+    describe('sharing work', () => {
+      feature('gives everything to one who is alone in its group, and nothing after it left', async ({ log }) => {
+        const one = await everything(log, 'workers')
+        const other = await everything(log, 'others')
+        await one.leave()
+        assert.deepEqual(range(5).map((partition) => one.mine(partition)), range(5).map(() => false))
+        assert.deepEqual(range(5).map((partition) => other.mine(partition)), range(5).map(() => true))
+        await one.leave()
+        await everything(log, 'workers')
+      }, { partitions: { turns: 5 } })
+
+      feature('leaves a group of the same name its commits', async ({ log }) => {
+        await log.append(range(4).map((i) => note('k', String(i))))
+        await everything(log, 'g')
+        const first = await log.subscribe({ topics: ['turns'], group: 'g', from: 'committed', handle: () => {} })
+        await first.caughtUp()
+        const { turns } = await log.ends(['turns'])
+        await first.commit(range(log.partitions('turns')).map((partition) => ({ topic: 'turns', partition, offset: turns![partition]! })))
+        await first.stop()
+        const again = await log.subscribe({ topics: ['turns'], group: 'g', from: 'committed', handle: () => assert.fail('it was committed') })
+        await again.caughtUp()
+      })
+    })
+
     describe('opening', () => {
       feature('refuses another number of partitions', async (opened) => {
         assert.equal(opened.log.partitions('turns'), 5)
@@ -402,6 +426,17 @@ export const eventLogFeatures = (name: string, open: (options?: OpenOptions) => 
       })
     }
   })
+}
+
+/** A share of `turns` that has become all of it. */
+const everything = async (log: EventLog, group: string): Promise<Share> => {
+  let changed = Promise.withResolvers<void>()
+  const share = await log.share(group, 'turns', () => {
+    changed.resolve()
+    changed = Promise.withResolvers()
+  })
+  while (!range(log.partitions('turns')).every((partition) => share.mine(partition))) await changed.promise
+  return share
 }
 
 const positionOf = ({ topic, partition, offset }: LogRecord): Position => ({ topic, partition, offset })

@@ -59,7 +59,16 @@ export type ReadOptions = {
   to?: Offsets | { time: number }
   /** Restrict to the partition of this key, and to its records. */
   key?: string
+  /** Restrict to this partition. */
+  partition?: number
   maxBatch?: number
+}
+
+/** Which partitions of a topic are this process's to work on. It divides work and promises nothing: for a time, two may hold one. */
+export type Share = {
+  mine(partition: number): boolean
+  /** Hands the partitions to the others; nothing is mine afterwards. Resolves when they may take them, or cannot be told. */
+  leave(): Promise<void>
 }
 
 export interface EventLog {
@@ -72,6 +81,12 @@ export interface EventLog {
   append(records: readonly Append[]): Promise<Position[]>
   subscribe(options: SubscribeOptions): Promise<Subscription>
   read(topic: Topic, options?: ReadOptions): AsyncIterable<LogRecord[]>
+  /**
+   * Joins those who divide the work on a topic among them. Where there are no others, everything is mine at once;
+   * else nothing is until the group has agreed. `onChange` (which must not throw) is called after each change.
+   * Whoever gains a partition must look again at all that is unfinished there. Everybody may still read and write all.
+   */
+  share(group: string, topic: Topic, onChange: () => void): Promise<Share>
   /** One record by its position; undefined if there is none. */
   at(position: Position): Promise<LogRecord | undefined>
   /** The next offset of each partition: what an append that resolved before this call lies below. */

@@ -7,8 +7,9 @@ import type { Topic } from '@instar/events/flow'
 import { setImmediate } from 'node:timers/promises'
 import { Delivery } from '../delivery.ts'
 import { partitionCounts, type PartitionCounts } from '../partition.ts'
-import type { Append, EventLog, LogRecord, Offsets, Position, ReadOptions, SubscribeOptions, Subscription } from '../port.ts'
+import type { Append, EventLog, LogRecord, Offsets, Position, ReadOptions, Share, SubscribeOptions, Subscription } from '../port.ts'
 import { readStore } from '../reading.ts'
+import { wholeShare } from '../share.ts'
 import { checkCounts, makeFolder, openReading, storedCounts, storedSchemas } from './file.ts'
 import { Queue, type QueueLimits } from './queue.ts'
 import { Rows } from './rows.ts'
@@ -113,6 +114,11 @@ class SqliteLog implements EmbeddedLog {
   async ends(topics: readonly Topic[]): Promise<Offsets> {
     this.#check()
     return Object.fromEntries(topics.map((topic) => [topic, { ...this.#rows.ends(topic) }]))
+  }
+
+  async share(): Promise<Share> {
+    this.#check()
+    return wholeShare()
   }
 
   partitions(topic: Topic): number {

@@ -38,6 +38,12 @@ export type Broker = Omit<PublicBroker, 'produce' | 'fetch'> & {
     acks: number
     timeout: number
   }): Promise<{ topics: { topicName: string; partitions: { partition: number; errorCode: number; baseOffset: string }[] }[] }>
+  /** Answered when every member has joined, or `rebalanceTimeout` ms have passed. Only the leader is told of the members. */
+  joinGroup(request: { groupId: string; sessionTimeout: number; rebalanceTimeout: number; memberId: string; groupProtocols: { name: string; metadata: Buffer }[] }): Promise<{ generationId: number; leaderId: string; memberId: string; members: { memberId: string; memberMetadata: Buffer }[] }>
+  /** Answered when the leader has given its assignment. */
+  syncGroup(request: { groupId: string; generationId: number; memberId: string; groupAssignment: { memberId: string; memberAssignment: Buffer }[] }): Promise<{ memberAssignment: Buffer }>
+  heartbeat(request: { groupId: string; groupGenerationId: number; memberId: string }): Promise<unknown>
+  leaveGroup(request: { groupId: string; memberId: string }): Promise<unknown>
 }
 
 export type Cluster = Omit<PublicCluster, 'findBroker' | 'findGroupCoordinator' | 'findControllerBroker'> & {

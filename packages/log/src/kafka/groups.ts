@@ -1,4 +1,4 @@
-/** What groups committed, asked and set at the coordinator directly: nobody joins a group. */
+/** What groups committed, asked and set at the coordinator directly: nobody joins these groups. Work is divided in others (membership.ts). */
 import type { Cluster } from './client.ts'
 import type { Place, Want } from './fetch.ts'
 import { byTopic } from './fetch.ts'

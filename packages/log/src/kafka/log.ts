@@ -1,15 +1,16 @@
 /**
  * The event log on Kafka. Values are in the registry's wire format; the group's commits are Kafka's own.
- * Every partition is read by everyone who subscribes: groups only remember how far.
+ * Every partition is read by everyone who subscribes: groups remember how far, and who works on what.
  */
 import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
 import { partitionCounts, type PartitionCounts } from '../partition.ts'
-import type { Append, EventLog, LogRecord, Offsets, Position, ReadOptions, SubscribeOptions, Subscription } from '../port.ts'
+import type { Append, EventLog, LogRecord, Offsets, Position, ReadOptions, Share, SubscribeOptions, Subscription } from '../port.ts'
 import { kafkaError, Link, messageOf, type ClientOptions, type Cluster, type Fetchable } from './client.ts'
 import { DeadLetters, type DeadLetter } from './dead-letters.ts'
 import { byLeader, fetchFrom, LATEST, offsetsAt, type Place } from './fetch.ts'
 import { committedOf, commitTo } from './groups.ts'
+import { Membership } from './membership.ts'
 import { Producer, type QueueLimits } from './producer.ts'
 import { limitsOf, readPages } from './reading.ts'
 import { Records } from './records.ts'
@@ -31,6 +32,8 @@ export type KafkaOptions = ClientOptions & {
   queue?: Partial<QueueLimits>
   /** Milliseconds after which a question to the brokers, or what waits at `close`, is given up. Default 30,000. Appends wait without end. */
   patience?: number
+  /** Milliseconds without a sign of life after which others take over a process's share of the work. Default 10,000. */
+  session?: number
   /** Told when Kafka or the registry goes away and when it is back. */
   say?(line: string): void
 }
@@ -61,6 +64,9 @@ export const openKafkaLog = async (options: KafkaOptions): Promise<KafkaLog> => 
 }
 
 const PATIENCE = 30_000
+const SESSION = 10_000
+/** For an answer about a group: a session has room for several tries, but a busy broker may take this long. */
+const LEAST_WAIT = 1_000
 
 const checkTopics = async (cluster: Cluster, names: TopicNames, counts: PartitionCounts): Promise<void> => {
   for (const topic of TOPICS) {
@@ -78,6 +84,7 @@ class Log implements KafkaLog {
   readonly #producer: Producer
   readonly #dead: DeadLetters
   readonly #subscriptions = new Set<Subscription>()
+  readonly #shares = new Set<Share>()
   readonly #ending = new AbortController()
   readonly #patience: number
   #closing: Promise<void> | undefined
@@ -139,6 +146,18 @@ class Log implements KafkaLog {
     })
   }
 
+  async share(group: string, topic: Topic, onChange: () => void): Promise<Share> {
+    this.#check()
+    const { session = SESSION, requestTimeout = session, ...options } = this.#options
+    const share = new Membership({
+      link: new Link({ ...options, requestTimeout: Math.min(requestTimeout, Math.max(LEAST_WAIT, session / 3)) }, [this.#names.of(topic)]),
+      groupId: this.#groupId(`${group}.share`), topic: this.#names.of(topic), partitions: this.#counts[topic], session, onChange,
+      say: (line) => options.say?.(line),
+    })
+    this.#shares.add(share)
+    return share
+  }
+
   async at({ topic, partition, offset }: Position): Promise<LogRecord | undefined> {
     const record = await this.#raw({ topic, partition, offset })
     return record && await this.#records.named(topic, partition, record)
@@ -168,7 +187,7 @@ class Log implements KafkaLog {
   }
 
   async #close(): Promise<void> {
-    await Promise.all([...this.#subscriptions].map((subscription) => subscription.stop()))
+    await Promise.all([...[...this.#shares].map((share) => share.leave()), ...[...this.#subscriptions].map((subscription) => subscription.stop())])
     await this.#producer.close(this.#patience)
     this.#ending.abort()
     this.#link.close()

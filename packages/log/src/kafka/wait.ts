@@ -17,11 +17,16 @@ export class Pauses {
   async pause(signal: AbortSignal): Promise<void> {
     const wait = this.#next
     this.#next = Math.min(2 * wait, LONGEST_WAIT_MS)
-    try {
-      await delay(wait, undefined, { signal })
-    } catch (cause) {
-      if (!signal.aborted) throw cause
-    }
+    await rest(wait, signal)
+  }
+}
+
+/** Milliseconds; ends early, without an error, when the signal comes. */
+export const rest = async (ms: number, signal: AbortSignal): Promise<void> => {
+  try {
+    await delay(ms, undefined, { signal })
+  } catch (cause) {
+    if (!signal.aborted) throw cause
   }
 }
 

@@ -6,9 +6,10 @@ import { InstarError } from '@instar/events/errors'
 import type { Topic } from '@instar/events/flow'
 import { Delivery } from '../delivery.ts'
 import { partitionCounts, partitionOf } from '../partition.ts'
-import type { Append, EventLog, LogRecord, Offsets, Position, ReadOptions, SubscribeOptions, Subscription } from '../port.ts'
+import type { Append, EventLog, LogRecord, Offsets, Position, ReadOptions, Share, SubscribeOptions, Subscription } from '../port.ts'
 import { readStore } from '../reading.ts'
 import { checkAppend } from '../record.ts'
+import { wholeShare } from '../share.ts'
 import { MemoryStore } from './store.ts'
 
 export type MemoryOptions = {
@@ -87,6 +88,11 @@ class ArrayLog implements MemoryLog {
   async ends(topics: readonly Topic[]): Promise<Offsets> {
     this.#check()
     return Object.fromEntries(topics.map((topic) => [topic, { ...this.store.ends(topic) }]))
+  }
+
+  async share(): Promise<Share> {
+    this.#check()
+    return wholeShare()
   }
 
   partitions(topic: Topic): number {
