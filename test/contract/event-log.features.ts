@@ -134,6 +134,16 @@ export const eventLogFeatures = (name: string, open: (options?: OpenOptions) => 
     })
 
     describe('reading', () => {
+      feature('gives one partition alone', async ({ log }) => {
+        const positions = await log.append(range(60).map((i) => note(`k${i % 11}`, String(i))))
+        for (const partition of range(log.partitions('turns'))) {
+          const here = positions.flatMap((position, i) => (position.partition === partition ? [i] : []))
+          assert.deepEqual((await all(log.read('turns', { partition }))).map(textOf), here.map(String))
+          const from = { turns: { [partition]: positions[here[1] ?? 0]!.offset } }
+          if (here.length > 1) assert.deepEqual((await all(log.read('turns', { partition, from }))).map(textOf), here.slice(1).map(String))
+        }
+      })
+
       feature('replays from and to a position', async ({ log }) => {
         const positions = await log.append(range(60).map((i) => note(`k${i % 5}`, String(i))))
         const key = 'k2'

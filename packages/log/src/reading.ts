@@ -32,7 +32,7 @@ export const readStore = (store: Store, topic: Topic, options: ReadOptions, brea
   const { from = {}, to, key } = options
   const starts = 'time' in from ? at(from.time) : startsOf(store, topic, from, ends)
   const limits = to === undefined ? ends : 'time' in to ? at(to.time) : ends.map((end, partition) => Math.min(end, to[topic]?.[partition] ?? end))
-  const partition = key === undefined ? undefined : partitionOf(key, ends.length)
+  const partition = key === undefined ? options.partition : partitionOf(key, ends.length)
   const maxRecords = options.maxBatch ?? PAGE_RECORDS
   return (async function* () {
     const end = partition === undefined ? Math.max(0, ...limits) : limits[partition]!

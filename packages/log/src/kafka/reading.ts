@@ -43,9 +43,9 @@ export type PageParts = {
   accept(partition: number, record: Fetchable): Promise<LogRecord | undefined>
 }
 
-export async function* readPages({ name, count }: TopicPlace, { key, maxBatch = PAGE_RECORDS }: ReadOptions, limits: Promise<Limits>, { ask, accept }: PageParts): AsyncGenerator<LogRecord[]> {
+export async function* readPages({ name, count }: TopicPlace, { key, partition: one, maxBatch = PAGE_RECORDS }: ReadOptions, limits: Promise<Limits>, { ask, accept }: PageParts): AsyncGenerator<LogRecord[]> {
   const { starts, ends } = await limits
-  const only = key === undefined ? undefined : partitionOf(key, count)
+  const only = key === undefined ? one : partitionOf(key, count)
   let left = starts.map((offset, partition) => ({ topic: name, partition, offset })).filter(({ partition, offset }) => offset < ends[partition]! && (only === undefined || only === partition))
   while (left.length > 0) {
     const batches = await ask(async (cluster) => {

@@ -1,0 +1,129 @@
+/**
+ * A log into another one: the same bytes, so the same ids, the same times, the order of each key. Positions are
+ * not copied, and the numbers of partitions may differ. What the destination holds must be the beginning of the
+ * source; it is compared, not trusted, and the copy goes on behind it. So a copy that ended at any moment is
+ * finished by the next one, and one that was finished is brought up to what the source has since.
+ */
+import { InstarError } from '@instar/events/errors'
+import { TOPICS, type Topic } from '@instar/events/flow'
+import type { Append, EventLog, LogRecord, Offsets } from '../port.ts'
+import { chainsOf, findCopied, firstDifference, type Difference, type Found, type Side } from './compare.ts'
+import { inTimeOrder } from './lane.ts'
+import { aborted, Meter, type CopyProgress, type Told } from './meter.ts'
+
+export type CopyOptions = {
+  from: EventLog
+  /** Nobody else may write to it meanwhile. */
+  to: EventLog
+  onProgress?(progress: CopyProgress): void
+  /** Ends the copy with `aborted`; what was written stays. */
+  signal?: AbortSignal
+}
+
+export type TopicCopy = { records: number; bytes: number; digest: string }
+
+export type CopyReport = {
+  /** Of the source, as it was when the copy began. */
+  topics: Record<Topic, TopicCopy>
+  /** Records that were written, and that were there. */
+  copied: number
+  skipped: number
+  /** By the digests of what was read back from both. */
+  equal: boolean
+  first: Difference | null
+  /** The source has more than when the copy began. */
+  sourceGrew: boolean
+}
+
+/** What records name comes before them: blobs before all, versions last. */
+const ORDER: readonly Topic[] = ['blobs', ...TOPICS.filter((topic) => topic !== 'blobs')]
+
+/** Throws `copy_differs` before anything is written, `aborted`, and what the logs throw. */
+export const copyLog = async ({ from, to, onProgress = () => undefined, signal }: CopyOptions): Promise<CopyReport> => {
+  const told: Told = { onProgress, signal }
+  const source: Side = { log: from, ends: await from.ends(TOPICS) }
+  const before: Side = { log: to, ends: await to.ends(TOPICS) }
+
+  const found = new Map<Topic, Found>()
+  for (const topic of ORDER) {
+    const meter = new Meter({ phase: 'compare', topic }, { to: before.ends }, told)
+    found.set(topic, await findCopied(source, before, topic, meter.read))
+    meter.end()
+  }
+  if (!sameEnds(before.ends, await to.ends(TOPICS))) throw new InstarError('copy_differs', 'somebody else writes to the destination')
+
+  let copied = 0
+  for (const topic of ORDER) copied += await copyTopic(source, to, topic, found.get(topic)!, told)
+
+  const after: Side = { log: to, ends: await to.ends(TOPICS) }
+  const topics: Partial<Record<Topic, TopicCopy>> = {}
+  let first: Difference | null = null
+  let equal = true
+  for (const topic of ORDER) {
+    const ours = topics[topic] = await readBack(source, topic, 'check source', told)
+    const theirs = await readBack(after, topic, 'check copy', told)
+    if (ours.digest === theirs.digest) continue
+    equal = false
+    first ??= await firstDifference(source, after, topic) ?? null
+  }
+  return {
+    topics: topics as Record<Topic, TopicCopy>, copied, skipped: [...found.values()].reduce((sum, { records }) => sum + records, 0),
+    equal, first, sourceGrew: !sameEnds(source.ends, await from.ends(TOPICS)),
+  }
+}
+
+/** One append at a time, so that what is there is a beginning whenever it ends; the next is read meanwhile. */
+const copyTopic = async (source: Side, to: EventLog, topic: Topic, { from, have }: Found, told: Told): Promise<number> => {
+  const range = { from, to: source.ends }
+  const meter = new Meter({ phase: 'copy', topic }, range, told)
+  const left = have && new Map(Array.from(have.keys(), (key) => [key, have.count(key)]))
+  let copied = 0
+  let writing: Promise<unknown> = Promise.resolve()
+  for await (const page of inTimeOrder(source.log, topic, range)) {
+    await orAborted(writing, told.signal)
+    page.forEach(meter.read)
+    const records = left ? page.filter(({ key }) => !taken(left, key)) : page
+    if (records.length === 0) continue
+    copied += records.length
+    writing = to.append(records.map(asAppend))
+    writing.catch(() => undefined)
+  }
+  await orAborted(writing, told.signal)
+  meter.end()
+  return copied
+}
+
+const readBack = async (side: Side, topic: Topic, phase: 'check source' | 'check copy', told: Told): Promise<TopicCopy> => {
+  const meter = new Meter({ phase, topic }, { to: side.ends }, told)
+  const chains = await chainsOf(side, topic, meter.read)
+  meter.end()
+  return { records: chains.records, bytes: chains.bytes, digest: chains.digest() }
+}
+
+const asAppend = ({ topic, key, schema, payload, timestamp }: LogRecord): Append => ({ topic, key, schema, payload, timestamp })
+
+/** One of the records of the key that are at the destination. */
+const taken = (left: Map<string, number>, key: string): boolean => {
+  const count = left.get(key)
+  if (count === undefined) return false
+  if (count === 1) left.delete(key)
+  else left.set(key, count - 1)
+  return true
+}
+
+const sameEnds = (a: Offsets, b: Offsets): boolean =>
+  TOPICS.every((topic) => Object.entries(b[topic] ?? {}).every(([partition, end]) => (a[topic]?.[Number(partition)] ?? 0) === end))
+
+/** An append waits for as long as its log is away. */
+const orAborted = async (writing: Promise<unknown>, signal: AbortSignal | undefined): Promise<void> => {
+  if (!signal) return void await writing
+  const stop = Promise.withResolvers<never>()
+  const onAbort = (): void => stop.reject(aborted())
+  if (signal.aborted) onAbort()
+  signal.addEventListener('abort', onAbort)
+  try {
+    await Promise.race([writing, stop.promise])
+  } finally {
+    signal.removeEventListener('abort', onAbort)
+  }
+}

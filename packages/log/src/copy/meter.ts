@@ -1,0 +1,57 @@
+/** How far a copy is. */
+import { InstarError } from '@instar/events/errors'
+import type { Topic } from '@instar/events/flow'
+import type { LogRecord, Offsets } from '../port.ts'
+
+export type CopyPhase = 'compare' | 'copy' | 'check source' | 'check copy'
+
+/** `share`: of the topic in this phase, 0 to 1, as far as positions tell. Records and payload bytes: of the topic in this phase so far. */
+export type CopyProgress = { phase: CopyPhase; topic: Topic; share: number; records: number; bytes: number }
+
+export type Told = { onProgress(progress: CopyProgress): void; signal?: AbortSignal | undefined }
+
+/** Between two tellings, a record counting as `RECORD_BYTES` at least. */
+const STEP_BYTES = 1 << 20
+const RECORD_BYTES = 256
+
+/** Of one reading of a topic between positions. Told at its steps and at its end. */
+export class Meter {
+  readonly #about: { phase: CopyPhase; topic: Topic }
+  readonly #told: Told
+  readonly #next: Map<number, number>
+  readonly #total: number
+  #done = 0
+  #records = 0
+  #bytes = 0
+  #since = 0
+
+  constructor(about: { phase: CopyPhase; topic: Topic }, { from = {}, to }: { from?: Offsets; to: Offsets }, told: Told) {
+    const starts = Object.entries(from[about.topic] ?? {}).map(([partition, offset]) => [Number(partition), offset] as const)
+    this.#about = about
+    this.#told = told
+    this.#next = new Map(starts)
+    this.#total = Object.values(to[about.topic] ?? {}).reduce((sum, end) => sum + end, 0) - starts.reduce((sum, [, start]) => sum + start, 0)
+  }
+
+  /** Throws `aborted` when the signal came. */
+  readonly read = ({ partition, offset, payload }: LogRecord): void => {
+    if (this.#told.signal?.aborted) throw aborted()
+    this.#done += offset + 1 - (this.#next.get(partition) ?? 0)
+    this.#next.set(partition, offset + 1)
+    this.#records++
+    this.#bytes += payload.length
+    this.#since += RECORD_BYTES + payload.length
+    if (this.#since >= STEP_BYTES) this.#tell(this.#done / this.#total)
+  }
+
+  end(): void {
+    this.#tell(1)
+  }
+
+  #tell(share: number): void {
+    this.#since = 0
+    this.#told.onProgress({ ...this.#about, share, records: this.#records, bytes: this.#bytes })
+  }
+}
+
+export const aborted = (): InstarError => new InstarError('aborted', 'The copy was stopped; the next one goes on where it ended.')
