@@ -4,3 +4,4 @@ export { adapterFromWeights, readAdapter, writeAdapter, type Lora } from './chec
 export { parseAnswer, type Answer, type ToolCall } from './chat/answer.ts'
 export { startServing, type ServingOptions } from './serve/engine.ts'
 export { startLearning, type LearningOptions } from './learn/engine.ts'
+export { ENGINES, type EngineChoice } from './runtime/engines.ts'

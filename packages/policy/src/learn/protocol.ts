@@ -1,11 +1,12 @@
 /** Messages between the main thread and the thread that learns. Everything in them is plain data. */
 import type { Adapter, AdapterSha, EvaluateRequest, Evaluation, Fingerprint, Parent, StepResult, StepSettings, TrainItem } from '../port.ts'
+import type { EngineChoice } from '../runtime/engines.ts'
 import type { Cut, PlainError } from '../serve/protocol.ts'
 
 export type LearnWorkerOptions = {
   /** Folder or .gguf file. */
   model: string
-  engine: 'auto' | 'onnx' | 'wasm'
+  engine: EngineChoice
   threads: number
 }
 

@@ -1,6 +1,6 @@
 /**
  * What the model needs of something that computes: a program of TensorFlow.js operations, compiled once
- * and run many times on plain arrays. `onnx.ts` traces it into a graph, `wasm.ts` runs it as it stands.
+ * and run many times on plain arrays. `onnx.ts` traces it into a graph, `wasm.ts` and `tfjs-node/` run it as it stands.
  */
 import type * as tf from '@tensorflow/tfjs'
 
@@ -30,8 +30,8 @@ export interface Compiled {
 }
 
 export interface Backend {
-  readonly name: 'onnx' | 'wasm'
-  /** Versions of what does the arithmetic. */
+  readonly name: 'onnx' | 'wasm' | 'tfjs-node'
+  /** Versions of what does the arithmetic, and whatever else decides its bits. */
   readonly build: string
   readonly threads: number
   compile(program: Program): Promise<Compiled>

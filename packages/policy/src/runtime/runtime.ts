@@ -8,9 +8,8 @@ import type { Backend, TensorData } from './backend.ts'
 import { KvCache } from './cache.ts'
 import { Decoder } from './decoding.ts'
 import type { DecodeRequest, DecodeResult } from './decoding.ts'
+import type { EngineChoice } from './engines.ts'
 import { fingerprintOf } from './fingerprint.ts'
-
-export type EngineChoice = 'auto' | 'onnx' | 'wasm'
 
 export type RuntimeOptions = {
   config: ModelConfig
@@ -43,12 +42,14 @@ export interface Runtime {
 export async function openBackend(engine: EngineChoice, threads: number): Promise<{ backend: Backend; choice: string }> {
   const onnx = async (): Promise<Backend> => (await import('./onnx.ts')).createOnnxBackend({ threads })
   const wasm = async (): Promise<Backend> => (await import('./wasm.ts')).createWasmBackend()
+  const tfjsNode = async (): Promise<Backend> => (await import('./tfjs-node/backend.ts')).createTfjsNodeBackend({ threads })
   const describe = (backend: Backend, why: string): string => `engine ${backend.name} (${backend.build}, ${backend.threads} thread${backend.threads === 1 ? '' : 's'}): ${why}`
   if (engine !== 'auto') {
     try {
-      const backend = await (engine === 'onnx' ? onnx() : wasm())
+      const backend = await { onnx, wasm, 'tfjs-node': tfjsNode }[engine]()
       return { backend, choice: describe(backend, 'as asked') }
     } catch (error) {
+      if (error instanceof InstarError) throw error
       throw new InstarError('engine_lost', `the engine ${engine} was asked for and does not load here: ${String(error)}`, { engine }, { cause: error })
     }
   }

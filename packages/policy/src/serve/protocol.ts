@@ -2,12 +2,13 @@
 import type { ErrorCode } from '@instar/events/errors'
 import { InstarError } from '@instar/events/errors'
 import type { Adapter, Capabilities } from '../port.ts'
+import type { EngineChoice } from '../runtime/engines.ts'
 import type { BatchEvent, JobRequest } from './job.ts'
 
 export type WorkerOptions = {
   /** Folder or .gguf file. */
   model: string
-  engine: 'auto' | 'onnx' | 'wasm'
+  engine: EngineChoice
   threads: number
   rows: number
   slots: number

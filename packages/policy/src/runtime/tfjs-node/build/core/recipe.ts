@@ -1,0 +1,37 @@
+/** How the addons are compiled, and what makes one build another. */
+import { CUDA_LIBRARIES, partsOf, UNPACKED, type Kind } from './parts.ts'
+import { PATCHES } from './patches.ts'
+
+/** Paths of one build; `addon` is one level below the folder that holds `site`. */
+export type Paths = { headers: string; package: string; site: string; addon: string; environmentSource: string }
+
+/** Search paths inside the addons are relative to them, so that the folder can be moved and copied. */
+const ORIGIN = '$ORIGIN/../site'
+
+/** Arguments of the compiler for each addon. */
+export function compilations(kind: Kind, { headers, package: source, site, addon, environmentSource }: Paths): { name: string; output: string; args: string[] }[] {
+  const common = ['-std=c++17', '-O2', '-fPIC', '-shared', '-DNAPI_VERSION=8', `-I${headers}`]
+  const tensorflow = `${site}/tensorflow`
+  const cuda = kind === 'gpu' ? CUDA_LIBRARIES : []
+  const folders = [...new Set(cuda.map(([folder]) => folder))]
+  return [
+    { name: 'environment', output: `${addon}/environment.node`, args: [...common, environmentSource] },
+    {
+      name: 'tfjs_binding', output: `${addon}/tfjs_binding.node`,
+      args: [
+        ...common, `-I${tensorflow}/include`, `${source}/binding/tfjs_backend.cc`, `${source}/binding/tfjs_binding.cc`,
+        `${tensorflow}/libtensorflow_cc.so.2`, `${tensorflow}/libtensorflow_framework.so.2`,
+        ...(cuda.length > 0 ? ['-Wl,--no-as-needed', ...cuda.map(([folder, library]) => `${site}/nvidia/${folder}/lib/${library}`)] : []),
+        `-Wl,-rpath,${[`${ORIGIN}/tensorflow`, ...folders.map((folder) => `${ORIGIN}/nvidia/${folder}/lib`)].join(':')}`,
+        ...(cuda.length > 0 ? folders.map((folder) => `-Wl,-rpath-link,${site}/nvidia/${folder}/lib`) : []),
+      ],
+    },
+  ]
+}
+
+/** All that the build is made by, as text: its digest is the recipe. `environment`: the source of our own addon. */
+export function recipeText(kind: Kind, environment: string): string {
+  const places: Paths = { headers: 'headers', package: 'package', site: 'site', addon: 'addon', environmentSource: 'environment.cc' }
+  const patches = PATCHES.map(({ file, find, put }) => [file, find.source, put])
+  return JSON.stringify([partsOf(kind), UNPACKED, patches, compilations(kind, places), environment])
+}
