@@ -1,0 +1,177 @@
+/**
+ * The compose file as people run it: up, a conversation, what came of it, more replicas, crashes, down and up again.
+ * One test after another on one stack; each says how long it took.
+ */
+import { deepEqual, equal, match, ok } from 'node:assert/strict'
+import { after, describe, test } from 'node:test'
+import { Demo, DEMO } from '../../cli/src/demo/protocol.ts'
+import { ask, question } from '../flow/people.ts'
+import { compose, done, place } from './docker.ts'
+import { back, containers, crash, inspect, instar, psql, remains, SCALED, SERVICES, until, versions, type Container, type Version } from './stack.ts'
+import { clientOf, ledger, talk, type Talk } from './talk.ts'
+
+const UP_MS = 240_000
+const LEARN_MS = 90_000
+const HOST = { port: place().port }
+
+/** What PostgreSQL holds of the turns that were answered in full; equal to the ledger when all is well. */
+const book = ledger()
+
+type Row = { turn_id: string; status: string; next_turn_id: string | null; scores: number; batches: number }
+
+const turnsInSql = (): Promise<Row[]> => psql<Row>(`
+  select t.turn_id, t.status, t.next_turn_id,
+    (select count(*) from all_scores s where s.turn_id = t.turn_id and s.policy = 'policy' and s.revision = 0)::int as scores,
+    (select count(*) from all_batch_turns b where b.turn_id = t.turn_id and b.policy = 'policy')::int as batches
+  from turns t`)
+
+/** Resolves when PostgreSQL has all that was answered, and all that was replied to is scored; then holds it against the ledger. */
+const nothingLost = async (): Promise<void> => {
+  const rows = await until('PostgreSQL holds every answered turn, scored', async () => {
+    const found = await turnsInSql()
+    const known = new Set(found.map((row) => row.turn_id))
+    return [...book.turns].every((turn) => known.has(turn)) && found.every((row) => row.next_turn_id === null || row.status !== 'complete' || row.scores > 0) && found
+  })
+  const mine = rows.filter((row) => book.turns.has(row.turn_id))
+  equal(mine.length, book.turns.size, 'every answered turn once')
+  deepEqual(mine.filter((row) => row.status !== 'complete'), [])
+  deepEqual(rows.filter((row) => row.scores > 1), [], 'no turn is scored twice')
+  deepEqual(rows.filter((row) => row.batches > 1), [], 'no turn is in two batches')
+}
+
+const served = async (port: number): Promise<number> =>
+  (await ask(clientOf(port, book), [{ role: 'user', content: question(book.next++) }])).version
+
+const head = (list: readonly Version[]): number => list.find(({ status }) => status === 'serving')!.version
+
+/** The ports of the running gateways. */
+const gatewayPorts = async (): Promise<number[]> => (await containers('gateway')).map(({ port }) => port!)
+
+/** Resolves when a version above `least` serves at the port. */
+const learned = (port: number, least: number): Promise<number> => until(`a version above ${least}`, async () => {
+  const { version } = await (await fetch(`http://127.0.0.1:${port}/health/ready`)).json() as { version: number }
+  return version > least && version
+}, LEARN_MS)
+
+describe('docker compose', { timeout: 570_000 }, () => {
+  let before: Version[] = []
+  let talking: Talk | null = null
+  after(() => talking?.stop())
+
+  test('up -d --wait: everything is healthy', async () => {
+    await compose(['up', '-d', '--wait'], { limit: UP_MS })
+    for (const service of ['kafka', 'registry', 'postgres', ...SERVICES]) deepEqual((await containers(service)).map(({ healthy }) => healthy), [true], service)
+    equal((await containers('setup'))[0]!.exit, 0)
+    equal(await served(HOST.port), 0)
+  })
+
+  test('nothing but the gateway is published, on the loopback', async () => {
+    const ids = (await compose(['ps', '-a', '-q'])).split('\n').filter(Boolean)
+    const published = JSON.parse(await done(['inspect', ...ids])) as { NetworkSettings: { Ports: Record<string, { HostIp: string; HostPort: string }[] | null> } }[]
+    deepEqual(published.flatMap(({ NetworkSettings }) => Object.values(NetworkSettings.Ports).flatMap((ports) => ports ?? [])), [{ HostIp: '127.0.0.1', HostPort: String(HOST.port) }])
+  })
+
+  test('up again changes nothing', async () => {
+    const pids = async (): Promise<number[]> => (await Promise.all(SERVICES.map(containers))).flat().map(({ pid }) => pid)
+    const running = await pids()
+    await compose(['up', '-d', '--wait'], { limit: UP_MS })
+    deepEqual(await pids(), running)
+  })
+
+  test('the conversation of the demo becomes a version that serves', async () => {
+    const demo = new Demo({ client: clientOf(HOST.port, book), settled: async () => undefined }, { ...DEMO, sessions: 24 })
+    await demo.run()
+    deepEqual([demo.failed, demo.sessions], [0, 24], String(demo.lastError))
+    // The gate may refuse a batch: people go on talking until one is taken.
+    talking = talk([clientOf(HOST.port, book)], book)
+    await learned(HOST.port, 0)
+    await talking.stop()
+    deepEqual(talking.faults(), [])
+    ok(await served(HOST.port) > 0)
+    await nothingLost()
+  })
+
+  test('the CLI as a container: versions, sql, verify, replay; psql in the database', async () => {
+    before = await versions()
+    ok(head(before) > 0)
+    const [counted] = await instar<{ turns: number }[]>('sql', 'select count(*)::int as turns from turns')
+    ok(counted!.turns >= book.turns.size)
+    const verified = await instar<{ ok: boolean; batches: { mode: string }[] }>('verify', 'all')
+    ok(verified.ok)
+    ok(verified.batches.some(({ mode }) => mode === 'recompute'))
+    const replayed = await instar<{ equal: boolean | null; versions: number }>('replay', '--branch', 'again')
+    deepEqual([replayed.equal, replayed.versions], [true, before.length - 1])
+    const out = await compose(['exec', '-T', 'postgres', 'psql', '-U', 'instar', '-c', 'select version, status, turns, reward from version_metrics order by version'])
+    match(out, /version \| +status +\| turns \| +reward[\s\S]*\(\d+ rows\)/)
+    equal((await psql('select version from version_metrics')).length, before.length)
+  })
+
+  test('--scale gateway=2 --scale scorer=3: a gateway with an empty disk serves the head, sessions hop between both', async () => {
+    await compose(['up', '-d', '--wait', '--scale', 'gateway=2', '--scale', 'scorer=3'], { extra: SCALED, limit: UP_MS })
+    const ports = await gatewayPorts()
+    equal(new Set(ports).size, 2)
+    equal((await containers('scorer')).filter(({ healthy }) => healthy).length, 3)
+    for (const port of ports) equal(await served(port), head(before))
+    talking = talk(ports.map((port) => clientOf(port, book)), book, 4)
+    await talking.more(40)
+    await talking.stop()
+    deepEqual(talking.faults(), [])
+    await nothingLost()
+  })
+
+  test('a rollback returns when every gateway serves it; thaw lets learning go on', async () => {
+    const ports = await gatewayPorts()
+    const { version } = await instar<{ version: number }>('rollback', '0')
+    deepEqual([version, ...await Promise.all(ports.map(served))], [0, 0, 0])
+    await instar('thaw')
+  })
+
+  test('kill -9 of each in turn while people talk: it comes back, nothing that was answered is lost', async (t) => {
+    const ports = await gatewayPorts()
+    talking = talk(ports.map((port) => clientOf(port, book)), book, 4)
+    for (const service of ['scorer', 'trainer', 'publisher', 'projections', 'gateway', 'kafka']) {
+      await talking.more(4)
+      const [one] = await containers(service) as [Container]
+      const begin = performance.now()
+      await crash(one)
+      await back(one)
+      t.diagnostic(`${service} was back after ${((performance.now() - begin) / 1000).toFixed(1)} s`)
+      await talking.more(8)
+      const faults = talking.faults()
+      if (service !== 'gateway' && service !== 'kafka') deepEqual(faults, [], `requests while ${service} was away`)
+    }
+    await talking.more(8)
+    await talking.stop()
+    await nothingLost()
+  })
+
+  test('learning goes on after it', async () => {
+    const ports = await gatewayPorts()
+    const newest = (await versions()).at(-1)!.version
+    talking = talk(ports.map((port) => clientOf(port, book)), book, 4)
+    const version = await learned(ports[0]!, newest)
+    await talking.stop()
+    ok(version > newest)
+    await nothingLost()
+    ok((await instar<{ ok: boolean }>('verify', 'all', '--digests')).ok)
+  })
+
+  test('stop: SIGTERM is enough for each; down and up again on the volumes: the same versions', async () => {
+    before = await versions()
+    await compose(['stop', ...SERVICES], { limit: 60_000 })
+    const ended = (await Promise.all(SERVICES.map(containers))).flat()
+    deepEqual(ended.filter(({ exit, running }) => running || exit !== 0).map(({ name, exit }) => `${name} ${exit}`), [])
+    await compose(['down'], { limit: 120_000 })
+    await compose(['up', '-d', '--wait'], { limit: UP_MS })
+    deepEqual(await versions(), before)
+    equal(await served(HOST.port), head(before))
+    await nothingLost()
+  })
+
+  test('down -v leaves nothing', async () => {
+    const ids = (await compose(['ps', '-a', '-q'])).split('\n').filter(Boolean)
+    equal((await inspect(ids)).length, 9)
+    await compose(['down', '-v'], { limit: 120_000 })
+    deepEqual(await remains(), [])
+  })
+})

@@ -1,0 +1,83 @@
+/** The running stack as the tests see it: its containers, its CLI, its database. */
+import { setTimeout as pause } from 'node:timers/promises'
+import { compose, done, place } from './docker.ts'
+
+export const SERVICES = ['gateway', 'scorer', 'trainer', 'publisher', 'projections'] as const
+export const SCALED = ['docker-compose.scale.yml'] as const
+
+/** Resolves with what `look` gives as soon as it gives something. */
+export const until = async <T>(what: string, look: () => Promise<T | null | false>, limit = 60_000): Promise<T> => {
+  for (const end = Date.now() + limit; ; await pause(150)) {
+    const found = await look()
+    if (found !== null && found !== false) return found
+    if (Date.now() > end) throw new Error(`${what}: not within ${limit / 1000} s`)
+  }
+}
+
+export type Container = {
+  id: string
+  name: string
+  pid: number
+  running: boolean
+  healthy: boolean
+  exit: number
+  /** How often Docker has started it again by itself. */
+  restarts: number
+  /** Port of the loopback that leads to it. */
+  port: number | null
+}
+
+type Inspected = {
+  Id: string
+  Name: string
+  RestartCount: number
+  State: { Pid: number; Running: boolean; ExitCode: number; Health?: { Status: string } }
+  NetworkSettings: { Ports: Record<string, { HostPort: string }[] | null> }
+}
+
+export const inspect = async (ids: readonly string[]): Promise<Container[]> => {
+  if (ids.length === 0) return []
+  const found = JSON.parse(await done(['inspect', ...ids])) as Inspected[]
+  return found.map(({ Id, Name, RestartCount, State, NetworkSettings }) => {
+    const port = NetworkSettings.Ports['30000/tcp']?.[0]?.HostPort
+    return { id: Id, name: Name.slice(1), pid: State.Pid, running: State.Running, healthy: State.Health?.Status === 'healthy', exit: State.ExitCode, restarts: RestartCount, port: port === undefined ? null : Number(port) }
+  })
+}
+
+export const containers = async (service: string): Promise<Container[]> =>
+  (await inspect((await compose(['ps', '-a', '-q', service])).split('\n').filter(Boolean))).toSorted((a, b) => a.name.localeCompare(b.name))
+
+/**
+ * The end that a fault makes: SIGKILL from outside. (`docker kill` counts as somebody's wish, after which Docker does not
+ * start the container again; and process 1 cannot be killed from within.)
+ */
+export const crash = async ({ id }: Container): Promise<void> => {
+  const [{ pid }] = await inspect([id]) as [Container]
+  await done(['run', '--rm', '--pid=host', '--network=none', '--user=0', 'instar', '-e', `process.kill(${pid}, 'SIGKILL')`])
+}
+
+/** Resolves when Docker has started the container again and it is healthy. */
+export const back = ({ id, restarts, name }: Container, limit = 60_000): Promise<Container> => until(`${name} is back`, async () => {
+  const [now] = await inspect([id])
+  return now !== undefined && now.restarts > restarts && now.healthy && now
+}, limit)
+
+/** Any command of the CLI, as the README says; the last line of what it prints. */
+export const instar = async <T>(...args: string[]): Promise<T> => {
+  const out = await compose(['run', '--rm', '-T', 'instar', ...args, '--json'], { limit: 120_000 })
+  return JSON.parse(out.trimEnd().split('\n').at(-1)!) as T
+}
+
+/** Rows, by the psql in the database's container. */
+export const psql = async <T>(query: string): Promise<T[]> =>
+  JSON.parse(await compose(['exec', '-T', 'postgres', 'psql', '-U', 'instar', '-At', '-c', `select coalesce(json_agg(x), '[]') from (${query}) x`])) as T[]
+
+/** What Docker still has of the project. */
+export const remains = async (): Promise<string[]> => {
+  const label = `label=com.docker.compose.project=${place().project}`
+  const lists = [['ps', '-a', '-q'], ['volume', 'ls', '-q'], ['network', 'ls', '-q']].map((list) => done([...list, '--filter', label]))
+  return (await Promise.all(lists)).flatMap((list) => list.split('\n').filter(Boolean))
+}
+
+export type Version = { version: number; parent: number | null; sha256: string | null; status: string }
+export const versions = (): Promise<Version[]> => instar<Version[]>('versions')
