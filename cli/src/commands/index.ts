@@ -15,5 +15,6 @@ export const COMMANDS: Readonly<Record<string, Entry>> = {
   verify: { summary: 'is every version what the log says?', load: () => import('./verify.ts') },
   replay: { summary: 'train again from the log, onto a branch', load: () => import('./replay.ts') },
   promote: { summary: 'serve the result of a branch, through the gate', load: () => import('./promote.ts') },
+  log: { summary: 'copy a log: embedded to Kafka, back, or with other partitions', load: () => import('./log.ts') },
   doctor: { summary: 'look at everything that could be wrong', load: () => import('./doctor.ts') },
 }

@@ -36,12 +36,8 @@ export const setupKafka = async (options: SetupOptions): Promise<SetupReport> =>
   const names = topicNames(prefix)
   const wanted = new Map(TOPICS.flatMap((topic) => [[names.of(topic), counts[topic]], [names.deadLetters(topic), 1]] as [string, number][]))
   const settings = topicSettings(replication)
-  const retry = { retries: 3, initialRetryTime: 100, maxRetryTime: 1000, factor: 0.2, multiplier: 2 }
-  const kafka = new Kafka({ brokers: [...brokers], clientId, connectionTimeout: 5_000, requestTimeout: 30_000, logLevel: logLevel.NOTHING, retry })
-  const admin = kafka.admin({ retry })
-  const never = new AbortController().signal
-  try {
-    await patiently('connecting', () => admin.connect(), patience, never)
+  return withAdmin({ brokers, clientId }, patience, async (admin) => {
+    const never = new AbortController().signal
     const there = await patiently('listing topics', () => admin.listTopics(), patience, never)
     const created = [...wanted.keys()].filter((topic) => !there.includes(topic))
     if (created.length > 0) {
@@ -51,6 +47,17 @@ export const setupKafka = async (options: SetupOptions): Promise<SetupReport> =>
     }
     await patiently('waiting for leaders', () => checkTopics(admin, wanted), patience, never)
     return { created, differing: await patiently('reading settings', () => differences(admin, [...wanted.keys()], settings), patience, never) }
+  })
+}
+
+/** Throws `log_unavailable` when no broker answers within `patience` ms. */
+export const withAdmin = async <T>({ brokers, clientId }: { brokers: readonly string[]; clientId: string }, patience: number, use: (admin: Admin) => Promise<T>): Promise<T> => {
+  const retry = { retries: 3, initialRetryTime: 100, maxRetryTime: 1000, factor: 0.2, multiplier: 2 }
+  const kafka = new Kafka({ brokers: [...brokers], clientId, connectionTimeout: 5_000, requestTimeout: 30_000, logLevel: logLevel.NOTHING, retry })
+  const admin = kafka.admin({ retry })
+  try {
+    await patiently('connecting', () => admin.connect(), patience, new AbortController().signal)
+    return await use(admin)
   } finally {
     await admin.disconnect()
   }
@@ -76,7 +83,7 @@ const checkTopics = async (admin: Admin, wanted: ReadonlyMap<string, number>): P
   }
 }
 
-const differences = async (admin: Admin, topics: readonly string[], settings: Readonly<Record<string, string>>): Promise<SetupReport['differing']> => {
+export const differences = async (admin: Admin, topics: readonly string[], settings: Readonly<Record<string, string>>): Promise<SetupReport['differing']> => {
   const { resources } = await admin.describeConfigs({ includeSynonyms: false, resources: topics.map((name) => ({ type: TOPIC, name, configNames: Object.keys(settings) })) })
   return resources.flatMap(({ resourceName, configEntries }) => configEntries.flatMap(({ configName, configValue }) => {
     const should = settings[configName]
