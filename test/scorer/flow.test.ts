@@ -143,9 +143,15 @@ test('killed and started again it scores nothing twice, and what was left undone
 test('two scorers at once: one score counts per turn, whatever each of them thinks', async () => {
   const bench = new Bench()
   await bench.watch()
-  const judge = (id: string, value: number): Judge => ({ id, alone: false, judge: () => ({ value, note: '', hint: null }) })
-  const a = await started(bench, {}, { judges: [judge('a', 1)] })
-  const b = await started(bench, {}, { judges: [judge('b', -1)] })
+  const allAsked = Promise.withResolvers<void>()
+  let asked = 0
+  const judge = (id: string, value: number): Judge => ({ id, alone: false, async judge() {
+    if (++asked === 40) allAsked.resolve()
+    await allAsked.promise
+    return { value, note: '', hint: null }
+  } })
+  const a = await started(bench, { concurrency: 20 }, { judges: [judge('a', 1)] })
+  const b = await started(bench, { concurrency: 20 }, { judges: [judge('b', -1)] })
   const sessions = Array.from({ length: 20 }, (_, i) => chat(`s${i}`, 10, 'a', `b${i}`, 'c', `d${i}`))
   for (const turns of sessions) await bench.say(...turns)
   await bench.until(40)
@@ -156,8 +162,31 @@ test('two scorers at once: one score counts per turn, whatever each of them thin
   assert.equal(counted.length, 20)
   assert.ok(counted.every((score) => score.revision === 0))
   assert.equal(reader.metrics().ignored['scores outranked'], 20)
-  for (const scorer of [a, b]) for (const held of scorer.state.scores.get('policy')!.turns.values()) assert.equal(reader.state.scores.get('policy')!.turns.get(held.turn)!.score, held.score)
+  for (const scorer of [a, b]) for (const held of scorer.state.scores.get('policy')?.turns.values() ?? []) assert.equal(reader.state.scores.get('policy')!.turns.get(held.turn)!.score, held.score)
   await reader.stop()
+})
+
+test('what another scorer has scored meanwhile is not asked for, and an answer that comes too late is not written', async () => {
+  const bench = new Bench()
+  await bench.watch()
+  const slow = Promise.withResolvers<void>()
+  const asked: string[] = []
+  const judge: Judge = { id: 'slow', alone: false, async judge({ answer }) {
+    asked.push(answer)
+    await slow.promise
+    return { value: -1, note: '', hint: null }
+  } }
+  const late = await started(bench, { concurrency: 1 }, { judges: [judge] })
+  for (const i of [0, 1, 2]) await bench.say(...chat(`s${i}`, 10, 'a', `b${i}`, 'c', `d${i}`))
+  const quick = await started(bench, {}, { judges: [{ id: 'quick', alone: false, judge: () => ({ value: 1, note: '', hint: null }) }] })
+  await bench.until(3)
+  slow.resolve()
+  await bench.say(...chat('s3', 10, 'a', 'b3', 'c', 'd3'))
+  await bench.until(4)
+  await Promise.all([late.stop(), quick.stop()])
+  assert.deepEqual(asked.slice(0, 1), ['b0'])
+  assert.ok(!asked.includes('b1') && !asked.includes('b2'), asked.join())
+  assert.deepEqual(bench.scores.slice(0, 3).map((score) => score.type === 'TurnScored' && score.reward), [1, 1, 1])
 })
 
 test('a judge that throws leaves a skip', async () => {

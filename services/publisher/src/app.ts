@@ -1,6 +1,6 @@
 /** The publisher on its ports: starts the line, measures candidates, appends verdicts. Rules: core/decide.ts. */
 import { encodeEvent, InstarError, weightLine, type BatchSealed, type Event, type UpdateComputed } from '@instar/events'
-import { createPump, createTurnReader, followEvents, persist, type EventLog, type Follower } from '@instar/log'
+import { createPump, createTurnReader, followEvents, partitionOf, persist, type EventLog, type Follower, type Share } from '@instar/log'
 import type { LearningEngine, Model } from '@instar/policy'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { PublisherConfig } from './config.ts'
@@ -50,13 +50,17 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
   const state = initialState(config.policy)
   const reader = createTurnReader(ports.log, (turn) => state.turns.turns.get(turn))
   const stopping = new AbortController()
+  const partition = partitionOf(config.policy, ports.log.partitions('weights'))
   const promotions: { branch: string; settle: (promotion: Promotion) => void; fail: (error: Error) => void; measured: Measured | null; update: string | null }[] = []
   let follower: Follower | null = null
+  let share: Share | null = null
   let measured: Measured | null = null
   let ready = false
   let unread: string | null = null
   let waits = 'starting'
   let tries = 0
+
+  const mine = (): boolean => share?.mine(partition) ?? false
 
   /** At most one unread append on the chain: decisions wait until this one comes back in log order. */
   const append = async (event: Event): Promise<void> => {
@@ -122,7 +126,7 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
     while (ready && !stopping.signal.aborted && unread === null) {
       if (await pumpPromotion()) continue
       if (ports.promotionsOnly) return
-      const decision = decide(state, measured, config.thresholds, ports.now())
+      const decision = decide(state, measured, config.thresholds, ports.now(), mine())
       waits = decision.do === 'wait' ? decision.why : decision.do
       if (decision.do === 'wait') return
       try {
@@ -171,11 +175,12 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
       follower.done.catch((error: unknown) => ports.onFatal(error as Error))
       await follower.caughtUp()
       ready = true
+      share = await ports.log.share(`publisher.${config.policy}`, 'weights', wake)
       wake()
     },
     async stop() {
       stopping.abort()
-      await follower?.stop()
+      await Promise.all([share?.leave(), follower?.stop()])
       await idle()
       for (const request of promotions.splice(0)) request.fail(new InstarError('stopping', 'the publisher is stopping'))
     },

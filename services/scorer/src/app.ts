@@ -1,8 +1,8 @@
 /** The scorer on its ports: follows `turns` and `scores`, asks judges, appends. The rules are in core/decide.ts. */
 import { encodeEvent, InstarError } from '@instar/events'
-import { createTurnReader, followEvents, persist, type EventLog, type Follower } from '@instar/log'
+import { createTurnReader, followEvents, persist, type EventLog, type Follower, type Share } from '@instar/log'
 import { judgeOrder, type ScorerConfig } from './config.ts'
-import { closeIdle, decide, judged, type JudgeRequest, type Output, type Rules } from './core/decide.ts'
+import { closeIdle, decide, judged, lookAgain, stillOurs, type JudgeRequest, type Output, type Rules } from './core/decide.ts'
 import { settle, type Evidence, type Judged } from './core/judgement.ts'
 import { evolve, initialState, type ScorerState } from './core/state.ts'
 import { readEvidence } from './shell/evidence.ts'
@@ -10,7 +10,7 @@ import { judgeTurn, signalsJudge, type Judge } from './shell/judges.ts'
 import { createLlmJudge } from './shell/llm-judge.ts'
 
 export { judgeOrder, scorerConfig, scorerSettings, type ScorerConfig } from './config.ts'
-export { closeIdle, decide, judged, type JudgeRequest, type Output, type Rules } from './core/decide.ts'
+export { closeIdle, decide, judged, lookAgain, stillOurs, type JudgeRequest, type Mine, type Output, type Rules } from './core/decide.ts'
 export { evolve, forgetWork, initialState, scoreOf, type ScorerState } from './core/state.ts'
 export { settle, type Evidence, type Judged, type Judgement } from './core/judgement.ts'
 export { judgeBySignals, signalsId } from './core/signals/signals.ts'
@@ -32,8 +32,8 @@ export type ScorerPorts = {
   onScored?: (what: { turn: string; reward: number | null; reason: string | null; hint: boolean }) => void
 }
 
-/** Counts since the start. `ignored`: records that did not count, by topic and why. */
-export type ScorerMetrics = { scored: number; revised: number; skipped: Record<string, number>; closed: number; ignored: Record<string, number>; judging: number; waiting: number }
+/** Counts since the start. `ignored`: records that did not count, by topic and why. `share`: partitions of `turns` that are this process's to score. */
+export type ScorerMetrics = { scored: number; revised: number; skipped: Record<string, number>; closed: number; ignored: Record<string, number>; judging: number; waiting: number; share: number }
 
 export type Scorer = { start(): Promise<void>; stop(): Promise<void>; metrics(): ScorerMetrics; state: ScorerState }
 
@@ -61,8 +61,11 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
   const queue: JudgeRequest[] = []
   let judging = 0
   let follower: Follower | null = null
+  let share: Share | null = null
   let ready = false
   let callOff = (): void => undefined
+
+  const mine = (partition: number): boolean => share?.mine(partition) ?? false
 
   const run = (work: Promise<void>): void => {
     const tracked: Promise<void> = work.catch((error: unknown) => {
@@ -102,6 +105,7 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
     while (judging < config.concurrency && !signal.aborted) {
       const request = queue.shift()
       if (!request) return
+      if (!stillOurs(state, request, mine)) continue
       judging += 1
       run(judge(request).finally(() => {
         judging -= 1
@@ -111,19 +115,29 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
   }
 
   const pump = (): void => {
-    if (ready && !signal.aborted) decide(state, rules, now()).forEach(carryOut)
+    if (ready && !signal.aborted) decide(state, rules, now(), mine).forEach(carryOut)
   }
 
   const look = (): void => {
     if (signal.aborted) return
-    const { outputs, lookAt } = closeIdle(state, rules, now())
+    const { outputs, lookAt } = closeIdle(state, rules, now(), mine)
     outputs.forEach(carryOut)
     callOff = after(Math.max(1, lookAt - now()), look)
   }
 
+  const shareChanged = (): void => {
+    lookAgain(state)
+    pump()
+    callOff()
+    look()
+  }
+
   return {
     state,
-    metrics: () => ({ ...metrics, skipped: { ...metrics.skipped }, ignored: { ...metrics.ignored }, judging, waiting: queue.length }),
+    metrics: () => ({
+      ...metrics, skipped: { ...metrics.skipped }, ignored: { ...metrics.ignored }, judging, waiting: queue.length,
+      share: Array.from({ length: log.partitions('turns') }, (_, partition) => partition).filter(mine).length,
+    }),
     async start() {
       follower = await followEvents(log, {
         name: `scorer.${config.policy}`,
@@ -146,13 +160,13 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
       await follower.caughtUp()
       for (const one of judges) one.prepare?.()
       ready = true
-      pump()
-      look()
+      share = await log.share(`scorer.${config.policy}`, 'turns', shareChanged)
+      shareChanged()
     },
     async stop() {
       stopping.abort()
       callOff()
-      await follower?.stop()
+      await Promise.all([share?.leave(), follower?.stop()])
       await Promise.allSettled(running)
     },
   }

@@ -1,6 +1,6 @@
 /** The trainer on its ports: follows four topics, seals, computes, appends. See core/decide.ts for the rules. */
 import { encodeEvent, InstarError, type BatchSealed, type Encoded, type Event, type UpdateComputed, type UpdateFailed } from '@instar/events'
-import { createPump, createTurnReader, followEvents, persist, type EventLog, type Follower } from '@instar/log'
+import { createPump, createTurnReader, followEvents, partitionOf, persist, type EventLog, type Follower, type Share } from '@instar/log'
 import type { LearningEngine, Model } from '@instar/policy'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { TrainerConfig } from './config.ts'
@@ -48,11 +48,15 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
   const reader = createTurnReader(ports.log, (turn) => state.turns.turns.get(turn))
   const options = { batchSize: config.batchSize, staleness: config.staleness, loss: config.loss, settings: { ...config.step, batchSize: config.batchSize, staleness: config.staleness } }
   const stopping = new AbortController()
+  const partition = partitionOf(config.policy, ports.log.partitions('updates'))
   let follower: Follower | null = null
+  let share: Share | null = null
   let ready = false
   let unread: string | null = null
   let tries = 0
   let waits = 'starting'
+
+  const mine = (): boolean => share?.mine(partition) ?? false
 
   /** At most one unread append: the next decision waits until this one comes back in log order. */
   const append = async (event: Event): Promise<void> => {
@@ -96,7 +100,7 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
 
   const pump = async (): Promise<void> => {
     while (ready && !stopping.signal.aborted && unread === null) {
-      const decision = decide(state, options, ports.now())
+      const decision = decide(state, options, ports.now(), mine())
       waits = decision.do === 'wait' ? decision.why : decision.do
       if (decision.do === 'wait') return
       await act(decision)
@@ -128,11 +132,12 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
       follower.done.catch((error: unknown) => ports.onFatal(error as Error))
       await follower.caughtUp()
       ready = true
+      share = await ports.log.share(`trainer.${config.policy}`, 'updates', wake)
       wake()
     },
     async stop() {
       stopping.abort()
-      await follower?.stop()
+      await Promise.all([share?.leave(), follower?.stop()])
       await idle()
     },
   }

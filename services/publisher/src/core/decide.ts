@@ -15,9 +15,11 @@ export type Decision =
   /** Nothing is on the line yet: measure the base, then append `lineStarted`. */
   | { do: 'start' }
   | { do: 'evaluate'; update: string; computed: UpdateComputed; sealed: BatchState['sealed'] }
-  | { do: 'wait'; why: 'updates' | 'frozen' | 'not_live' }
+  | { do: 'wait'; why: 'standby' | 'updates' | 'frozen' | 'not_live' }
 
-export const decide = (state: PublisherState, measured: Measured | null, limits: Thresholds, now: number): Decision => {
+/** `mine` false: another publisher does this policy's work, and this one stands by. Promotions are for whoever was asked. */
+export const decide = (state: PublisherState, measured: Measured | null, limits: Thresholds, now: number, mine = true): Decision => {
+  if (!mine) return { do: 'wait', why: 'standby' }
   const line = weightLine(state.weights, state.policy)
   if (!line.started) return { do: 'start' }
   if (line.started.mode !== 'live') return { do: 'wait', why: 'not_live' }

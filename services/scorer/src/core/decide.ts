@@ -14,6 +14,10 @@ export type Rules = {
   judgesAlone: boolean
 }
 
+/** Is the work on this partition of `turns` ours? Others do the rest; two may do the same for a time. */
+export type Mine = (partition: number) => boolean
+const everything: Mine = () => true
+
 export type JudgeRequest = {
   do: 'judge'
   /** Goes back with the answer (`judged`). */
@@ -33,16 +37,22 @@ export type Output = { do: 'append'; record: string; event: ScoreEvent | Session
 /**
  * Looks at each turn that was touched, once: what it hands out is marked in `state.work`, so that at most one
  * append of a turn is unread, and the turn is touched again when that is read back or something new is said of it.
+ * Turns that are others' to score are set aside in `state.elsewhere`, for `lookAgain`.
  */
-export const decide = (state: ScorerState, rules: Rules, now: number): Output[] => {
+export const decide = (state: ScorerState, rules: Rules, now: number, mine: Mine = everything): Output[] => {
   const outputs: Output[] = []
   for (const id of state.touched) {
     state.touched.delete(id)
+    state.elsewhere.delete(id)
     const turn = state.turns.turns.get(id)
     const need = turn && needOf(state, turn)
     if (!turn || !need) continue
     const work = state.work.get(id)
     if (work?.step === 'appended' || work?.cause === need.cause) continue
+    if (!mine(turn.partition)) {
+      state.elsewhere.add(id)
+      continue
+    }
     if (need.next === null && need.feedback === null && !rules.judgesAlone) {
       outputs.push(appendScore(state, skipped(turn, need.cause, 'no_next_state', [], now)))
       continue
@@ -52,6 +62,35 @@ export const decide = (state: ScorerState, rules: Rules, now: number): Output[] 
     outputs.push({ do: 'judge', ask: state.asked, turn: id, ...need })
   }
   return outputs
+}
+
+/** Partitions may have become ours: the next `decide` looks at all that is unscored there, whoever had begun with it. */
+export const lookAgain = (state: ScorerState): void => {
+  for (const id of state.elsewhere) state.touched.add(id)
+  state.elsewhere.clear()
+}
+
+/** Is the answer still to be asked for, by us? If not it is put back, for whoever has the partition. */
+export const stillOurs = (state: ScorerState, request: JudgeRequest, mine: Mine = everything): boolean => {
+  const turn = underJudgement(state, request)
+  if (!turn || mine(turn.partition)) return turn !== null
+  putBack(state, turn)
+  return false
+}
+
+/** The turn that this request is for, unless something else has come of it since: a later request, another's score. */
+const underJudgement = (state: ScorerState, request: JudgeRequest): TurnState | null => {
+  const turn = state.turns.turns.get(request.turn)
+  const work = state.work.get(request.turn)
+  if (!turn || work?.step !== 'judging' || work.ask !== request.ask) return null
+  if (needOf(state, turn)?.cause === request.cause) return turn
+  putBack(state, turn)
+  return null
+}
+
+const putBack = (state: ScorerState, { turn }: TurnState): void => {
+  state.work.delete(turn)
+  state.touched.add(turn)
 }
 
 type Need = Pick<JudgeRequest, 'next' | 'feedback' | 'cause'>
@@ -76,9 +115,8 @@ const latestFeedback = (turn: TurnState): TurnState['feedback'][number] | null =
 
 /** The record of what the judges said, or null when the request was overtaken meanwhile. */
 export const judged = (state: ScorerState, request: JudgeRequest, result: Judged, now: number): Output | null => {
-  const turn = state.turns.turns.get(request.turn)
-  const work = state.work.get(request.turn)
-  if (!turn || work?.step !== 'judging' || work.ask !== request.ask) return null
+  const turn = underJudgement(state, request)
+  if (!turn) return null
   const { reward, judge, hint, verdicts } = result
   if (reward === null || judge === null) return appendScore(state, skipped(turn, request.cause, result.reason ?? 'abstained', verdicts, now))
   const before = scoreOf(state, request.turn)
@@ -90,12 +128,13 @@ export const judged = (state: ScorerState, request: JudgeRequest, result: Judged
   })
 }
 
-/** Sessions that have gone quiet, and when to look again (ms since the epoch). */
-export const closeIdle = (state: ScorerState, rules: Rules, now: number): { outputs: Output[]; lookAt: number } => {
+/** Our sessions that have gone quiet, and when to look again (ms since the epoch). */
+export const closeIdle = (state: ScorerState, rules: Rules, now: number, mine: Mine = everything): { outputs: Output[]; lookAt: number } => {
   const open = new Map<string, string[]>()
   for (const id of state.turns.open) {
-    const session = state.turns.turns.get(id)?.session
-    if (session === undefined || state.closing.has(session)) continue
+    const turn = state.turns.turns.get(id)
+    if (!turn || state.closing.has(turn.session) || !mine(turn.partition)) continue
+    const { session } = turn
     const turns = open.get(session)
     if (turns) turns.push(id)
     else open.set(session, [id])

@@ -19,6 +19,8 @@ export type ScorerState = {
   scores: Map<string, ScoresState>
   /** Turns of which something was read since `decide` looked at them. */
   touched: Set<string>
+  /** Turns that need a score and were others' to score when `decide` looked at them. */
+  elsewhere: Set<string>
   /** Words that came with explicit feedback, by feedback id, until it is scored. */
   comments: Map<string, Written>
   work: Map<string, Work>
@@ -28,7 +30,7 @@ export type ScorerState = {
 }
 
 export const initialState = (): ScorerState => ({
-  turns: initialTurns(), scores: new Map(), touched: new Set(), comments: new Map(), work: new Map(), closing: new Map(), asked: 0,
+  turns: initialTurns(), scores: new Map(), touched: new Set(), elsewhere: new Set(), comments: new Map(), work: new Map(), closing: new Map(), asked: 0,
 })
 
 /** After a restart from a snapshot: what an earlier life asked for will not come back to this one, so it is looked at again. */

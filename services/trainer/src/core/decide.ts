@@ -10,9 +10,11 @@ export type Decision =
   | { do: 'append'; event: BatchSealed | UpdateFailed }
   /** The arithmetic of the sealed batch with this record id; its result comes back through `computed`. */
   | { do: 'compute'; batch: string; sealed: BatchSealed }
-  | { do: 'wait'; why: 'no_line' | 'not_live' | 'verdict' | 'frozen' | 'turns' }
+  | { do: 'wait'; why: 'standby' | 'no_line' | 'not_live' | 'verdict' | 'frozen' | 'turns' }
 
-export const decide = (state: TrainerState, options: BatchSettings, now: number): Decision => {
+/** `mine` false: another trainer does this policy's work, and this one stands by. */
+export const decide = (state: TrainerState, options: BatchSettings, now: number, mine = true): Decision => {
+  if (!mine) return { do: 'wait', why: 'standby' }
   const weights = weightLine(state.weights, state.policy)
   const updates = updateLine(state.updates, state.policy)
   if (!weights.started) return { do: 'wait', why: 'no_line' }
