@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { ERRORS, InstarError, weightLine } from '@instar/events'
 import { createGateway, gatewayConfig, type Gateway, type GatewaySettings } from '@instar/gateway'
 import type { EventLog } from '@instar/log'
-import { openModel, startLearning, startServing, type LearningEngine, type Model, type ServingEngine } from '@instar/policy'
+import { openModel, startLearning, startServing, type EngineChoice, type LearningEngine, type Model, type ServingEngine } from '@instar/policy'
 import { openLog, type Settings } from '@instar/process'
 import { startPostgres, startProjections, type Postgres, type Projections } from '@instar/projections'
 import { createPublisher, probesOf, publisherConfig, type Publisher, type PublisherPorts } from '@instar/publisher'
@@ -20,7 +20,10 @@ export type PipelineConfig = {
   /** The log that INSTAR_LOG names; default: the embedded one. */
   log?: Pick<Settings, 'log' | 'registry'>
   model: string
-  engine: 'auto' | 'onnx' | 'wasm'
+  /** What serves. */
+  engine: EngineChoice
+  /** What learns and measures candidates; default: what serves. */
+  learnEngine?: EngineChoice
   /** A database of one's own; null: the embedded one. False: none (the demo). */
   database: string | null | false
   /** INSTAR_PG_BIN: the folder of `postgres` and `initdb`, instead of the npm package's. */
@@ -74,7 +77,7 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
     const [model, serving, learner, postgres] = await allOrNone([
       openModel(config.model),
       startServing({ model: config.model, engine: config.engine, ...giveUp }).then((engine) => keep<ServingEngine>(engine, (e) => e.close())),
-      startLearning({ model: config.model, engine: config.engine, ...giveUp }).then((engine) => keep<LearningEngine>(engine, (e) => e.close())),
+      startLearning({ model: config.model, engine: config.learnEngine ?? config.engine, ...giveUp }).then((engine) => keep<LearningEngine>(engine, (e) => e.close())),
       config.database === false ? Promise.resolve(null) : database(config, hooks).then((p) => (p ? keep<Postgres>(p, (it) => it.stop()) : null)),
     ])
     const projections = postgres ? keep<Projections>(startProjections({ log, connection: postgres.owner, say: hooks.say }), (p) => p.stop()) : null

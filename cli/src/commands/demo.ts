@@ -13,7 +13,7 @@ const count = (text: string | undefined, name: string): number | undefined => {
 }
 
 export default command('demo', {
-  usage: '[--seed N] [--short] [--engine auto|onnx|wasm] [--keep]',
+  usage: '[--seed N] [--short] [--engine E] [--keep]',
   help: `
 Starts the pipeline in a temporary folder and lets three simulated people talk to it through the openai client:
 one dislikes markup, one wants long answers, one wants warmth. Measures what it learned, and whether its answers
@@ -22,7 +22,7 @@ stayed right, on questions that none of them asked.
   --seed N      whom they meet and what they say (default 1)
   --short       ${SHORT.sessions} sessions and fewer questions: shows that it runs, not how well it learns
   --sessions N  at most so many sessions
-  --engine E    onnx or wasm (default auto: the fastest that loads)
+  --engine E    onnx, wasm or, where it is built, tfjs-node (default auto: the fastest of the first two that loads)
   --keep        leave the folder for a look inside
 
 --json: one object with engine, seed, users, versions, requests, failed_requests, correct_before, correct_after,

@@ -1,11 +1,11 @@
 import { initialTurns, InstarError, foldTurns, decodeRecord, type Logged, type TurnsEvent } from '@instar/events'
-import { openModel, startLearning } from '@instar/policy'
+import { openModel, startLearning, type EngineChoice } from '@instar/policy'
 import { isKafka, requireEmbeddedEngine } from '@instar/process'
 import type { ReplayOptions, ReplayProgress, ReplayReport } from '@instar/trainer'
 import { command, UsageError, type World } from '../command.ts'
 import type { Config } from '../config.ts'
 import { bar } from '../demo/show.ts'
-import { engineOf } from '../engine.ts'
+import { learnEngineOf } from '../engine.ts'
 import { askLines } from '../gateway.ts'
 import { openWritable, POLICY } from '../lines.ts'
 import { boundOf, runReplay, settingsOf, type ReplayLine } from '../replays.ts'
@@ -16,7 +16,7 @@ const show = (world: World, { phase, done, total, equal, elapsedMs, remainingMs 
   world.err(`${world.terminal ? '\r\x1b[2K' : ''}${bar(total > 0 ? done / total : 1)} ${phase === 'judging' ? 'turn' : 'batch'} ${done}/${total}  ${equal === null ? '' : equal ? 'equal so far  ' : 'DIFFERENT  '}${seconds(elapsedMs)}, ${seconds(remainingMs)} left${world.terminal ? '' : '\n'}`)
 
 /** In this process: the embedded log's only writer, for when no pipeline runs; one of many on Kafka. */
-const alone = async function* (config: Config, engine: 'auto' | 'onnx' | 'wasm', options: ReplayOptions, signal: AbortSignal): AsyncGenerator<ReplayLine> {
+const alone = async function* (config: Config, engine: EngineChoice, options: ReplayOptions, signal: AbortSignal): AsyncGenerator<ReplayLine> {
   const log = await openWritable(config)
   try {
     const turns = initialTurns()
@@ -44,11 +44,11 @@ another judge, the turns are scored and sealed anew in log order.
   --until X      stop after this version, or at this time
   --set N=V      another setting: lr, epochs, opdWeight, klWeight, batchSize, …, loss=hybrid|binary|opd
   --judge J      score the joined turns again with this judge
-  --engine E     onnx or wasm (default auto)
+  --engine E     onnx, wasm or tfjs-node (default INSTAR_LEARN_ENGINE, else auto), where no pipeline runs
 
 --json: {branch, equal, mode, batches, versions, first, adapter, wallMs}; equal is null with changed settings.
 Exit code 0 unless equal is false.`,
-  options: { branch: { type: 'string' }, from: { type: 'string' }, until: { type: 'string' }, set: { type: 'string', multiple: true }, judge: { type: 'string' }, engine: { type: 'string', default: 'auto' } },
+  options: { branch: { type: 'string' }, from: { type: 'string' }, until: { type: 'string' }, set: { type: 'string', multiple: true }, judge: { type: 'string' }, engine: { type: 'string' } },
   overrides: ['host', 'port', 'data', 'model'],
   async run(call) {
     const { config, values, answer } = call
@@ -66,7 +66,7 @@ Exit code 0 unless equal is false.`,
     } catch (error) {
       if (!(error instanceof InstarError) || error.code !== 'not_running') throw error
     }
-    if (report === null) for await (const line of alone(config, engineOf(values.engine), options, call.stop)) take(line)
+    if (report === null) for await (const line of alone(config, learnEngineOf(values.engine, config.learnEngine, undefined), options, call.stop)) take(line)
     if (call.terminal) call.err('\n')
     const done = report
     if (!done) throw new InstarError('no_reply', 'The replay ended without a report.')

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { command } from '../command.ts'
 import { OVERRIDES, readConfig, type Config } from '../config.ts'
-import { engineOf } from '../engine.ts'
+import { engineOf, learnEngineOf } from '../engine.ts'
 import { readLines, type Lines } from '../lines.ts'
 import { startPipeline, type Running } from '../pipeline.ts'
 
@@ -19,11 +19,14 @@ const modelLine = (config: Config, running: Running): string =>
     ? `${running.model.name}: a small model that we trained to show the loop. It answers short questions; it does not drive a\n           coding agent, whose prompts alone are longer than its context of ${running.model.contextLength} tokens. --model takes a real one.`
     : `${running.model.name} (${config.model}), context ${running.model.contextLength} tokens`
 
+/** A line of its own where another engine learns. */
+const learnsApart = ({ serving, learning }: Running): string => (serving.split(';')[0] === learning.split(' ')[0] ? '' : `\n  learns   ${learning}`)
+
 const welcome = (config: Config, running: Running, head: number, frozen: boolean): string => `
 Instar is up: version ${head} of the policy serves${frozen ? '; learning is frozen (`instar thaw` lets it go on)' : ''}.
 
   gateway  ${running.url}/v1   (any OpenAI client; model: policy)
-  engine   ${running.serving}
+  engine   ${running.serving}${learnsApart(running)}
   model    ${modelLine(config, running)}
   data     ${config.data}
   look     ${running.psql ?? 'no database'}
@@ -63,24 +66,27 @@ const unlessStopped = async (stop: AbortSignal, starting: Promise<Running>): Pro
 }
 
 export default command('up', {
-  usage: '[--engine auto|onnx|wasm]',
+  usage: '[--engine auto|onnx|wasm|tfjs-node] [--learn-engine E]',
   help: `
 Starts gateway, scorer, trainer, publisher and projections in this process, on the log of INSTAR_LOG (default: the
 embedded one) and the PostgreSQL of DATABASE_URL (default: an embedded one), and goes on where it stopped the last time. SIGINT or SIGTERM stops it in good order.
 
-  --engine E  onnx or wasm (default auto: the fastest that loads)
+  --engine E        onnx or wasm (default auto: the fastest that loads); tfjs-node where it is built, for experiments: it
+                    decodes slowly
+  --learn-engine E  another one to learn with: tfjs-node (default INSTAR_LEARN_ENGINE, else as --engine)
 
 --json: one object {url, data, psql, engine, learning, model, version, frozen} when it is up`,
-  options: { engine: { type: 'string', default: 'auto' } },
+  options: { engine: { type: 'string', default: 'auto' }, 'learn-engine': { type: 'string' } },
   overrides: Object.keys(OVERRIDES) as (keyof typeof OVERRIDES)[],
   async run({ config, values, answer, err, stop }) {
     const engine = engineOf(values.engine)
+    const learnEngine = learnEngineOf(values['learn-engine'], config.learnEngine, values.engine)
     requireEmbeddedEngine(config)
     if (!statSync(config.model, { throwIfNoEntry: false })) throw new InstarError('bad_checkpoint', `There is no model at ${config.model}.`, { file: config.model })
     checkBind(config.host, 0, config.open)
     const fault = Promise.withResolvers<Error>()
     const running = await unlessStopped(stop, startPipeline({
-      data: config.data, log: { log: config.log, registry: config.registry }, model: config.model, engine, database: config.database, postgresPrograms: config.postgresPrograms,
+      data: config.data, log: { log: config.log, registry: config.registry }, model: config.model, engine, learnEngine, database: config.database, postgresPrograms: config.postgresPrograms,
       gateway: { host: config.host, port: config.port, open: config.open },
       scorer: config.judge === null ? {} : { llm: config.judge },
       trainer: {}, publisher: {},

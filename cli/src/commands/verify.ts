@@ -2,7 +2,7 @@ import { openModel, startLearning } from '@instar/policy'
 import { verify, type VerifyReport } from '@instar/trainer'
 import { command, versionNumber } from '../command.ts'
 import { bar } from '../demo/show.ts'
-import { engineOf } from '../engine.ts'
+import { learnEngineOf } from '../engine.ts'
 import { POLICY, withLog } from '../lines.ts'
 import { table } from '../table.ts'
 
@@ -16,24 +16,24 @@ const text = (report: VerifyReport): string => {
 }
 
 export default command('verify', {
-  usage: '[N|all] [--digests] [--engine auto|onnx|wasm]',
+  usage: '[N|all] [--digests] [--engine E]',
   help: `
 Derives batches, advantages and, where the engine's fingerprint is the recorded one, weights again from the log and
 holds them against what the log says. Works while the pipeline runs and while it does not.
 
   N          this version's batch alone (default all: every batch, rejected ones too)
   --digests  do not compute: hold the stored bytes against their records
-  --engine E onnx or wasm (default auto)
+  --engine E onnx, wasm or tfjs-node (default INSTAR_LEARN_ENGINE, else auto)
 
 Mode of each row: recompute (the arithmetic again, bit for bit), digests (stored bytes), no_update (nothing to compute).
 --json: {ok, policy, batches: [{batch, version, mode, ok, adapter, found, difference}], first}. Exit code 0 iff ok.`,
-  options: { digests: { type: 'boolean' }, engine: { type: 'string', default: 'auto' } },
+  options: { digests: { type: 'boolean' }, engine: { type: 'string' } },
   overrides: ['data', 'model'],
   positionals: [0, 1],
   async run({ config, values, positionals, answer, err, terminal }) {
     const [which = 'all'] = positionals
     const version = which === 'all' ? null : versionNumber(which)
-    const engine = engineOf(values.engine)
+    const engine = learnEngineOf(values.engine, config.learnEngine, undefined)
     const report = await withLog(config, async (log) => {
       const model = await openModel(config.model)
       const learner = values.digests === true ? null : await startLearning({ model: config.model, engine })

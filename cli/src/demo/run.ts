@@ -4,12 +4,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import OpenAI from 'openai'
 import { weightLine } from '@instar/events'
+import type { EngineChoice } from '@instar/policy'
 import { startPipeline, type Running } from '../pipeline.ts'
 import { firstFault } from './first-fault.ts'
 import { Demo, DEMO, lastShare, type DemoSettings } from './protocol.ts'
 import { progressBar, sideBySide, summary, versionTable, type VersionRow } from './show.ts'
 
-export type DemoOptions = { seed: number; model: string; engine: 'auto' | 'onnx' | 'wasm'; sessions?: number; evaluation?: number; keep: boolean; json: boolean; write: (text: string) => void }
+export type DemoOptions = { seed: number; model: string; engine: EngineChoice; sessions?: number; evaluation?: number; keep: boolean; json: boolean; write: (text: string) => void }
 
 export type DemoResult = {
   engine: string

@@ -16,6 +16,7 @@ const environment = z.object({
   INSTAR_DATA: z.string().default('./.instar'),
   INSTAR_LOG: z.string().regex(/^(embedded|kafka:\/\/.+)$/, 'must be `embedded` or kafka://host:port,…').default('embedded'),
   INSTAR_ENGINE: z.string().regex(/^(embedded|(openai|vllm|sglang|llamacpp)\+https?:\/\/.+)$/, 'must be `embedded`, or openai+, vllm+, sglang+ or llamacpp+ before an http://…/v1').default('embedded'),
+  INSTAR_LEARN_ENGINE: z.enum(['auto', 'onnx', 'wasm', 'tfjs-node']).default('auto'),
   INSTAR_MODEL: z.string().optional(),
   INSTAR_REGISTRY: z.url().optional(),
   INSTAR_REPLICATION: z.coerce.number().int().min(1).max(9).default(1),
@@ -37,6 +38,8 @@ const build = (env: z.infer<typeof environment>, cwd: string) => ({
   data: resolve(cwd, env.INSTAR_DATA),
   log: env.INSTAR_LOG,
   engine: env.INSTAR_ENGINE,
+  /** What learns; serving has its own. */
+  learnEngine: env.INSTAR_LEARN_ENGINE,
   model: env.INSTAR_MODEL === undefined ? TINY : resolve(cwd, env.INSTAR_MODEL),
   registry: env.INSTAR_REGISTRY ?? null,
   /** Copies that Kafka keeps of each record: what `setup` makes the topics with. */
