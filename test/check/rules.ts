@@ -33,14 +33,16 @@ function pattern(rule: string, expression: RegExp, where: (path: string) => bool
     [...source[of].matchAll(expression)].map((match) => ({ rule, path: source.path, line: lineAt(source.text, match.index), message: message(match[0].trim()) })))
 }
 
-/** Cores and the shared folds: pure, so that every reader computes the same. */
-const isPure = (path: string): boolean => !isTest(path) && (coreOf(path) !== undefined || path.startsWith('packages/events/src/folds/'))
+/** Cores, the shared folds and the dialects: pure, so that every reader computes the same. */
+const isPure = (path: string): boolean => !isTest(path) && (coreOf(path) !== undefined || path.startsWith('packages/events/src/folds/') || path.startsWith('packages/dialects/src/'))
+
+const PURE_PACKAGES = ['@instar/events', '@instar/dialects']
 
 const coreImports = imports('core-imports', (source, { specifier }) => {
   const core = coreOf(source.path)
   if (core === undefined || isTest(source.path)) return undefined
-  const allowed = isRelative(specifier) ? resolved(source, specifier).startsWith(core) : packageOf(specifier) === '@instar/events'
-  return allowed ? undefined : `core/ imports only its own core and @instar/events, not ${specifier}`
+  const allowed = isRelative(specifier) ? resolved(source, specifier).startsWith(core) : PURE_PACKAGES.includes(packageOf(specifier))
+  return allowed ? undefined : `core/ imports only its own core, @instar/events and @instar/dialects, not ${specifier}`
 })
 
 /** The folder that an import of a workspace, by name or by path, ends up in. */

@@ -7,13 +7,13 @@ import type { FastifyInstance } from 'fastify'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { GatewayConfig } from './config.ts'
-import { versionOf } from './core/chat-request.ts'
+import { versionOf } from './core/model-name.ts'
 import { checkBind } from './core/guard.ts'
 import { modelCard, modelList, statusOf } from './core/report.ts'
 import { initialIndex } from './core/session-index.ts'
 import { Capture } from './shell/capture.ts'
 import { Cut } from './shell/candidate.ts'
-import { answerChat, type ChatPorts } from './shell/chat.ts'
+import { answer, type AnswerPorts } from './shell/answering.ts'
 import { runCommand } from './shell/commands.ts'
 import { giveFeedback } from './shell/feedback.ts'
 import { createServer } from './shell/http.ts'
@@ -81,7 +81,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     return tail
   }
 
-  const chatPorts = (): ChatPorts => ({
+  const answerPorts = (): AnswerPorts => ({
     index, tail: followed(), reader, model, engine, random, tailWaitMs, policy, capture, pool, now, parseCalls,
     maxWaiting: config.maxWaiting, learning: config.learning, pingMs: config.pingMs, running, health,
   })
@@ -102,9 +102,9 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
 
   const listen = async (): Promise<string> => {
     server = createServer(config, {
-      chat: async (call) => {
+      answer: async (call) => {
         if (stopping) throw new InstarError('stopping', 'The gateway is shutting down.')
-        return answerChat(chatPorts(), call)
+        return answer(answerPorts(), call)
       },
       feedback: (call) => giveFeedback({ index, tail: followed(), capture, now, random, tailWaitMs }, call),
       models: () => modelList(report()),

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { parseAnswer } from '@instar/policy/chat/answer'
-import { AnswerParser, type Call, type Piece } from './answer-parser.ts'
+import type { Call, Piece } from '@instar/dialects'
+import { AnswerParser } from './answer-parser.ts'
 
 const parseCalls = (block: string): Call[] | null => {
   const { toolCalls } = parseAnswer(`<tool_call>${block}</tool_call>`)

@@ -3,12 +3,7 @@
  * What may still become markup is held back. Concatenated, the pieces are what packages/policy/src/chat/answer.ts
  * says of the whole text, except that white space at the edges of reasoning is not known to be an edge.
  */
-export type Call = { name: string; arguments: string }
-/** `upTo`: everything of the raw text before it is in this piece or in earlier ones. */
-export type Piece =
-  | { type: 'content'; text: string; upTo: number }
-  | { type: 'reasoning'; text: string; upTo: number }
-  | { type: 'calls'; calls: Call[]; upTo: number }
+import type { Call, Piece } from '@instar/dialects'
 
 export type ParserOptions = {
   /** Calls are looked for. */

@@ -1,11 +1,7 @@
 /** One candidate's answer as it grows: the sampled tokens, and which of them the client has been sent. */
 import { answerKey, type AnswerKey } from '@instar/events'
-import { AnswerParser, type Call, type ParserOptions, type Piece } from './answer-parser.ts'
-
-export type Token = { id: number; logprob: number; text: string; top: readonly { id: number; logprob: number }[] }
-
-/** What has been said so far, as the API shows it. */
-export type Shown = { content: string; reasoning: string; calls: Call[] }
+import type { Piece, Shown, Token } from '@instar/dialects'
+import { AnswerParser, type ParserOptions } from './answer-parser.ts'
 
 export type Said = { ids: number[]; logprobs: number[]; text: string; shown: Shown; answer: AnswerKey }
 

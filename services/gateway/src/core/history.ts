@@ -1,6 +1,6 @@
 /** Which turns gave the answers that a request repeats, so that they are rendered from the log. */
 import { findAnswer, type SessionState, type TurnState } from '@instar/events'
-import type { Message } from './chat-request.ts'
+import type { Message } from '@instar/dialects'
 import { sameAnswer, type Asked } from './resolve.ts'
 
 /** The turn behind each answer of the request, in order; undefined where it is none of ours. */

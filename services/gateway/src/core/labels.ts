@@ -1,6 +1,6 @@
 /** Which session a request says that it belongs to, and the names that sessions get. */
 import { contentText, derivedId, type LabelSource } from '@instar/events'
-import { isFields, type Fields } from './fields.ts'
+import { isFields, type Fields } from '@instar/dialects'
 
 export type Headers = Readonly<Record<string, string | string[] | undefined>>
 

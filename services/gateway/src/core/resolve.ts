@@ -4,10 +4,8 @@
  * has read the same log chooses the same session.
  */
 import { answerKey, contentText, findAnswer, lastAnswer, type AnswerKey, type LabelSource, type TurnState } from '@instar/events'
-import type { Message } from './chat-request.ts'
-import { isFields } from './fields.ts'
+import { idMarks, isFields, type Message } from '@instar/dialects'
 import { fingerprintSession, sessionOfLabel, type Label } from './labels.ts'
-import { callMarks } from './minted.ts'
 import { keyOfSession, sessionState, turnsThatSaid, type SessionIndex } from './session-index.ts'
 
 export type Asked = {
@@ -48,7 +46,7 @@ export const locate = (index: SessionIndex, asked: Asked): Step => {
     const session = sessionOfLabel(asked.key, asked.label.value)
     return index.forgotten.has(session) ? { do: 'restore', session } : { do: 'found', resolved: { session, source: asked.label.source } }
   }
-  for (const mark of callMarks(asked.messages)) {
+  for (const mark of idMarks(asked.messages)) {
     const session = index.byMark.get(mark.session)
     if (session === undefined) continue
     if (index.forgotten.has(session)) return { do: 'restore', session }

@@ -3,8 +3,8 @@
  * sessions that were touched longest ago are forgotten; of a forgotten one only its first position stays, so
  * that it can be read again from the log.
  */
-import { COUNTED, foldTurns, initialTurns, type AnswerKey, type Logged, type Outcome, type SessionState, type TurnsEvent, type TurnState, type TurnsState } from '@instar/events'
-import { sessionMark } from './minted.ts'
+import { COUNTED, foldTurns, initialTurns, type AnswerKey, type Logged, type Outcome, type SessionState, type TurnsEvent, type TurnState, type MemoryTurns } from '@instar/events'
+import { sessionMark } from '@instar/dialects'
 
 export type TurnExtra = {
   /** The key that asked. */
@@ -21,7 +21,7 @@ export type Place = { partition: number; offset: number }
 
 export type SessionIndex = {
   limits: Limits
-  fold: TurnsState
+  fold: MemoryTurns
   extras: Map<string, TurnExtra>
   /** Answer key → turns that gave it, oldest first. */
   byStrict: Map<string, string[]>
@@ -123,7 +123,6 @@ const shrink = (index: SessionIndex): void => {
 const forget = (index: SessionIndex, session: string): void => {
   for (const turn of index.fold.sessions.get(session)?.turns ?? []) {
     index.fold.turns.delete(turn.turn)
-    index.fold.open.delete(turn.turn)
     index.extras.delete(turn.turn)
     forgetAnswer(index.byStrict, turn.answer.strict, turn.turn)
     forgetAnswer(index.byLoose, turn.answer.loose, turn.turn)

@@ -1,7 +1,7 @@
 /** The record of a turn: what is known at admission, and what came of it. */
 import { canonicalJson, contentSha, written, type RecordedSampling, type StoredBody, type StoredIds, type TurnAborted, type TurnCaptured, type TurnFacts, type TurnKind, type TurnState } from '@instar/events'
 import type { Said } from './answer.ts'
-import type { ChatRequest } from './chat-request.ts'
+import type { Request } from '@instar/dialects'
 import { header, type Headers } from './labels.ts'
 
 /** All of a turn's facts that do not depend on the answer; candidates of one request share them. */
@@ -11,7 +11,7 @@ export type Candidate = { turn: string; candidate: number; sampling: RecordedSam
 export type Times = { firstTokenAt: number; finishedAt: number }
 
 /** Attempts at one thing have one digest: what is asked, whatever the sampling. */
-export const digestOf = (request: Pick<ChatRequest, 'messages' | 'tools'>): string =>
+export const digestOf = (request: Pick<Request, 'messages' | 'tools'>): string =>
   contentSha(Buffer.from(canonicalJson({ messages: request.messages, tools: request.tools })))
 
 /** Request classes by which agents mark what is not part of the conversation. */

@@ -2,9 +2,7 @@
 import { InstarError, lastAnswer, MAX_DEPTH, storeBody, storeIds, type Earlier, type TurnState } from '@instar/events'
 import type { TurnReader } from '@instar/log'
 import type { Model, ServingEngine } from '@instar/policy'
-import type { ChatRequest } from '../core/chat-request.ts'
-import { contextLengthExceeded } from '../core/chat-response.ts'
-import { isFields } from '../core/fields.ts'
+import { contextLengthExceeded, isFields, type Dialect, type Request } from '@instar/dialects'
 import { extendsIds, recognise, withSampledIds } from '../core/history.ts'
 import { labelOf, newSession, subjectOf, type Headers } from '../core/labels.ts'
 import { answersOf, type Asked, type Resolved } from '../core/resolve.ts'
@@ -24,7 +22,8 @@ export type AdmissionPorts = {
   policy: string
 }
 
-export type Incoming = { request: ChatRequest; raw: Uint8Array; headers: Headers; key: string | null; segment: string | null; at: number }
+/** `raw`: the body, references of ours resolved. */
+export type Incoming = { dialect: Dialect; request: Request; raw: Uint8Array; headers: Headers; key: string | null; segment: string | null; at: number }
 
 export type Admission = {
   /** Version and adapter are the lease's, added by the caller. */
@@ -70,7 +69,7 @@ export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<
       policy: ports.policy,
       group: hex(ports.random(16)),
       candidates: request.n,
-      dialect: 'chat',
+      dialect: incoming.dialect.name,
       kind: kindOf(headers, request.tools.length > 0, await hadTools(ports, state?.turns ?? [])),
       labelSource: resolved.source,
       subject: subjectOf(request.user, key, resolved.session),
@@ -88,7 +87,7 @@ export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<
 }
 
 /** The prompt, with our answers as they were sampled. */
-const renderPrompt = async (ports: AdmissionPorts, request: ChatRequest, answers: Asked['answers'], turns: readonly (TurnState | undefined)[]): Promise<number[]> => {
+const renderPrompt = async (ports: AdmissionPorts, request: Request, answers: Asked['answers'], turns: readonly (TurnState | undefined)[]): Promise<number[]> => {
   const sampled = new Map<number, readonly number[]>()
   await Promise.all(turns.map(async (turn, i) => {
     if (!turn) return

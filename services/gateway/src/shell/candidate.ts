@@ -4,9 +4,8 @@
  */
 import { InstarError, type TurnAborted, type TurnCaptured } from '@instar/events'
 import type { GeneratedPiece, GenerateRequest, ServingEngine } from '@instar/policy'
-import { Answer, type Said, type Token } from '../core/answer.ts'
-import type { Call, Piece } from '../core/answer-parser.ts'
-import { mintCallId } from '../core/minted.ts'
+import { mintCallId, type Call, type Piece, type Token } from '@instar/dialects'
+import { Answer, type Said } from '../core/answer.ts'
 import { aborted, captured, whyNotTrainable, type Admitted, type Candidate } from '../core/turn.ts'
 import type { Capture } from './capture.ts'
 
@@ -31,6 +30,8 @@ export type Task = {
   candidate: Candidate
   prompt: readonly number[]
   topLogprobs: number
+  /** What begins the ids of its calls. */
+  callPrefix: 'call' | 'toolu'
   parser: { tools: boolean; reasoning: boolean; parseCalls: (block: string) => Call[] | null }
   optedOut: boolean
   learning: boolean
@@ -45,7 +46,7 @@ export type Result = { said: Said; toolCallIds: string[]; finish: TurnCaptured['
 export const speak = async (ports: CandidatePorts, task: Task): Promise<Result> => {
   const { admitted, candidate } = task
   const answer = new Answer(task.parser)
-  const idOf = (call: number): string => mintCallId(admitted.session, candidate.turn, call)
+  const idOf = (call: number): string => mintCallId(admitted.session, candidate.turn, call, task.callPrefix)
   const idsOf = (said: Said): string[] => said.shown.calls.map((_, i) => idOf(i))
   let sent = 0
   let sentTokens = 0

@@ -1,4 +1,5 @@
 /** Server-sent events on a Node response: opened by the first thing said, kept alive in silence, never cut short. */
+import type { Frame } from '@instar/dialects'
 import type { ServerResponse } from 'node:http'
 
 export class EventStream {
@@ -7,10 +8,11 @@ export class EventStream {
   private readonly ping: NodeJS.Timeout
   private ended = false
 
-  constructor(raw: ServerResponse, headers: Readonly<Record<string, string>>, pingMs: number) {
+  /** `ping`: what keeps a silent connection open; null: a comment. */
+  constructor(raw: ServerResponse, headers: Readonly<Record<string, string>>, pingMs: number, ping: Frame | null = null) {
     this.raw = raw
     this.headers = headers
-    this.ping = setInterval(() => { if (!this.ended && !raw.destroyed && raw.writableLength === 0) this.put(': ping\n\n') }, pingMs)
+    this.ping = setInterval(() => { if (!this.ended && !raw.destroyed && raw.writableLength === 0) this.put(ping ? textOf(ping) : ': ping\n\n') }, pingMs)
   }
 
   get opened(): boolean {
@@ -18,9 +20,9 @@ export class EventStream {
   }
 
   /** False when the client is gone: nothing was sent. Otherwise resolves when there is room for more. */
-  async send(value: unknown): Promise<boolean> {
+  async send(frames: readonly Frame[]): Promise<boolean> {
     if (this.ended || this.raw.destroyed) return false
-    if (this.put(`data: ${JSON.stringify(value)}\n\n`)) return true
+    if (frames.length === 0 || this.put(frames.map(textOf).join(''))) return true
     await new Promise<void>((resolve) => {
       const settle = (): void => {
         this.raw.off('drain', settle)
@@ -33,11 +35,12 @@ export class EventStream {
     return true
   }
 
-  done(): void {
+  /** With the last frames. */
+  done(frames: readonly Frame[]): void {
     if (this.ended) return
     this.close()
     if (!this.raw.destroyed) {
-      this.put('data: [DONE]\n\n')
+      this.put(frames.map(textOf).join(''))
       this.raw.end()
     }
   }
@@ -55,3 +58,6 @@ export class EventStream {
     return this.raw.write(text)
   }
 }
+
+/** A text is sent as it is, anything else as JSON. */
+const textOf = ({ event, data }: Frame): string => `${event === undefined ? '' : `event: ${event}\n`}data: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`

@@ -1,7 +1,6 @@
 /** `POST /v1/feedback`: what somebody says of a turn, put on its session's log. */
 import { derivedId, InstarError, sessionOfTurn, written, type FeedbackGiven } from '@instar/events'
-import { parseJson } from '../core/chat-request.ts'
-import { text, wrong, type Fields } from '../core/fields.ts'
+import { parseJson, text, wrong, type Fields } from '@instar/dialects'
 import { sessionOfLabel, subjectOf } from '../core/labels.ts'
 import { keyOfSession, type SessionIndex } from '../core/session-index.ts'
 import { hex } from './admission.ts'

@@ -4,17 +4,17 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import { Readable } from 'node:stream'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import type { GatewayConfig } from '../config.ts'
-import { asInstarError, errorBody } from '../core/chat-response.ts'
+import { asInstarError, DIALECTS, type Dialect } from '@instar/dialects'
 import { checkLocal, tokenOf, type Key } from '../core/guard.ts'
 import type { Headers } from '../core/labels.ts'
-import type { ChatReply, ChatCall } from './chat.ts'
+import type { AnswerCall, AnswerReply } from './answering.ts'
 import type { AdminCall } from './commands.ts'
 import type { FeedbackCall } from './feedback.ts'
 import { isIterable, jsonLines } from './json-lines.ts'
 import { traceOf } from './trace.ts'
 
 export type Routes = {
-  chat(call: ChatCall): Promise<ChatReply>
+  answer(call: AnswerCall): Promise<AnswerReply>
   feedback(call: FeedbackCall): Promise<unknown>
   models(): unknown
   model(id: string): unknown
@@ -26,6 +26,12 @@ export type Routes = {
 }
 
 const EMPTY = new Uint8Array(0)
+
+/** Where each dialect is spoken, behind /v1. */
+const SURFACES: readonly (readonly [path: string, dialect: Dialect])[] = [['/chat/completions', DIALECTS.chat]]
+
+/** Faults have the shape of the dialect whose path was asked for; elsewhere OpenAI's. */
+const dialectAt = (request: FastifyRequest): Dialect => SURFACES.find(([path]) => pathOf(request).includes(`/v1${path}`))?.[1] ?? DIALECTS.chat
 
 export const createServer = (config: GatewayConfig, routes: Routes, random: (bytes: number) => Uint8Array): FastifyInstance => {
   const server = Fastify({
@@ -50,8 +56,8 @@ export const createServer = (config: GatewayConfig, routes: Routes, random: (byt
   server.setErrorHandler((error: unknown, request, reply) => sendFault(faultOf(error, config), request, reply))
 
   for (const prefix of ['/v1', '/s/:session/v1']) {
-    server.post(`${prefix}/chat/completions`, async (request, reply) => {
-      const whole = await routes.chat({ body: bytesOf(request), headers: request.headers as Headers, key: keyOf(config, request)?.id ?? null, segment: segmentOf(request), response: hijackable(reply), onFault: (fault) => tell(fault, request) })
+    for (const [path, dialect] of SURFACES) server.post(`${prefix}${path}`, async (request, reply) => {
+      const whole = await routes.answer({ dialect, body: bytesOf(request), headers: request.headers as Headers, key: keyOf(config, request)?.id ?? null, segment: segmentOf(request), response: hijackable(reply), onFault: (fault) => tell(fault, request) })
       if (!whole) return reply.hijack()
       return reply.headers(whole.headers).send(whole.body)
     })
@@ -132,5 +138,5 @@ const sendFault = (fault: InstarError, request: FastifyRequest, reply: FastifyRe
   tell(fault, request)
   if (fault.retryable && fault.status === 503) void reply.headers({ 'retry-after': '1', 'retry-after-ms': '1000' })
   if (!fault.retryable && fault.status >= 500) void reply.header('x-should-retry', 'false')
-  return reply.status(fault.status).type('application/json; charset=utf-8').send(errorBody(fault))
+  return reply.status(fault.status).type('application/json; charset=utf-8').send(dialectAt(request).error(fault, request.id))
 }

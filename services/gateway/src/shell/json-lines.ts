@@ -4,7 +4,7 @@
  */
 import type { InstarError } from '@instar/events'
 import { setTimeout as delay } from 'node:timers/promises'
-import { asInstarError, errorBody } from '../core/chat-response.ts'
+import { asInstarError, chatError } from '@instar/dialects'
 
 export const HEARTBEAT = { heartbeat: true } as const
 
@@ -58,7 +58,7 @@ export const jsonLines = async function* (answer: Promise<unknown>, { beatMs, go
   } catch (error) {
     const fault = asInstarError(error)
     onFault(fault)
-    yield lineOf(errorBody(fault))
+    yield lineOf(chatError(fault))
   } finally {
     gone.removeEventListener('abort', leave)
   }

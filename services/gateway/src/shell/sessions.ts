@@ -1,7 +1,7 @@
 /** Finds the session of a request, reading the log where the index does not know enough. */
 import { InstarError } from '@instar/events'
 import type { TurnReader } from '@instar/log'
-import { isFields } from '../core/fields.ts'
+import { dialectOf, parseJson } from '@instar/dialects'
 import { choose, locate, nameUnknown, settled, type Asked, type Resolved, type Step } from '../core/resolve.ts'
 import { touch, type SessionIndex } from '../core/session-index.ts'
 import type { Tail } from './tail.ts'
@@ -36,10 +36,9 @@ const decided = async (ports: SessionPorts, asked: Asked, step: Step): Promise<R
 /** The messages of an earlier request; none where its body cannot be read any more. */
 const messagesOf = async (reader: TurnReader, turn: string): Promise<readonly unknown[]> => {
   try {
-    const body: unknown = JSON.parse(Buffer.from(await reader.body(turn)).toString('utf8'))
-    return isFields(body) && Array.isArray(body['messages']) ? body['messages'] : []
+    return dialectOf((await reader.record(turn)).dialect).messages(parseJson(await reader.body(turn)))
   } catch (error) {
-    if (error instanceof InstarError || error instanceof SyntaxError) return []
+    if (error instanceof InstarError) return []
     throw error
   }
 }

@@ -2,22 +2,14 @@
  * What a request body says. Read leniently: the gateway has already accepted it, so an odd shape yields less
  * text, never an error. Wrappers that agents put around a person's words are stripped here; the log keeps them.
  */
-import { contentText } from '@instar/events'
+import { dialectOf, parseJson, type Fields } from '@instar/dialects'
+import { contentText, InstarError } from '@instar/events'
 
 export type Message = { role: string; text: string }
 
-/** `messages` of Chat Completions and Anthropic bodies, `input` of Responses bodies, in order. */
-export const messagesOf = (body: Uint8Array): Message[] => {
-  const request = parsed(body)
-  const list = request.messages ?? request.input
-  if (typeof list === 'string') return [{ role: 'user', text: list }]
-  if (!Array.isArray(list)) return []
-  return list.map((one: unknown) => {
-    const message: Record<string, unknown> = isRecord(one) ? one : {}
-    const role = typeof message.role === 'string' ? message.role : message.type === 'function_call_output' ? 'tool' : ''
-    return { role, text: contentText(message.content ?? message.output) }
-  })
-}
+/** The messages of a request body in the dialect that the turn's record names, in order. */
+export const messagesOf = (dialect: string, body: Uint8Array): Message[] =>
+  dialectOf(dialect).messages(parsed(body)).map(({ role, content }) => ({ role, text: contentText(content) }))
 
 /** What a person and what tools said in messages `from` to the end, wrappers stripped, '' for nothing. */
 export const saidSince = (messages: readonly Message[], from: number): { user: string; tools: string } => {
@@ -46,14 +38,11 @@ export const stripWrappers = (text: string): string => {
   return quoted?.[1] !== undefined ? quoted[1].trim() : stripped
 }
 
-const isRecord = (value: unknown): value is Record<string, unknown> => value !== null && typeof value === 'object' && !Array.isArray(value)
-
-const parsed = (body: Uint8Array): Record<string, unknown> => {
+const parsed = (body: Uint8Array): Fields => {
   try {
-    const value: unknown = JSON.parse(new TextDecoder().decode(body))
-    return isRecord(value) ? value : {}
+    return parseJson(body)
   } catch (error) {
-    if (error instanceof SyntaxError) return {}
+    if (error instanceof InstarError) return {}
     throw error
   }
 }

@@ -7,8 +7,8 @@ import type { Evidence } from '../core/judgement.ts'
 /** `next`: the turn whose request holds the next state, null if the session ended. */
 export const readEvidence = async (reader: TurnReader, turn: string, next: string | null): Promise<Evidence> => {
   const record = await reader.record(turn)
-  const evidence = { request: lastRequest(messagesOf(await reader.body(turn))), answer: readWritten(record.text), calls: record.toolCallIds.length > 0 }
+  const evidence = { request: lastRequest(messagesOf(record.dialect, await reader.body(turn))), answer: readWritten(record.text), calls: record.toolCallIds.length > 0 }
   if (next === null) return { ...evidence, next: null }
-  const { stateFrom } = await reader.record(next)
-  return { ...evidence, next: saidSince(messagesOf(await reader.body(next)), stateFrom) }
+  const { stateFrom, dialect } = await reader.record(next)
+  return { ...evidence, next: saidSince(messagesOf(dialect, await reader.body(next)), stateFrom) }
 }

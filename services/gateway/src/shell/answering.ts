@@ -1,20 +1,20 @@
-/** `POST /v1/chat/completions`: admission, candidates, and the answer in one piece or as a stream. */
+/** A request in any dialect: admission, candidates, and the answer in one piece or as a stream. */
 import { InstarError, turnId, type RecordedSampling } from '@instar/events'
 import type { Model, ServingEngine } from '@instar/policy'
 import type { ServerResponse } from 'node:http'
-import type { Call } from '../core/answer-parser.ts'
-import { chatRequest, parseJson, versionOf, type ChatRequest } from '../core/chat-request.ts'
-import { asInstarError, chunk, completion, deltaOf, errorBody, logprobsOf, usageChunk, usageOf, type Head } from '../core/chat-response.ts'
+import { asInstarError, parseJson, type Call, type Choice, type Counts, type Dialect, type Request, type Speaking } from '@instar/dialects'
 import type { Headers } from '../core/labels.ts'
+import { versionOf } from '../core/model-name.ts'
 import { optedOut } from '../core/turn.ts'
 import { admit, hex, type AdmissionPorts } from './admission.ts'
 import { Cut, speak, type Result, type Sink, type Task } from './candidate.ts'
 import type { Capture } from './capture.ts'
 import { EventStream } from './event-stream.ts'
 import type { Lease, Pool } from './pool.ts'
+import { resolveReferences } from './references.ts'
 import type { Running } from './running.ts'
 
-export type ChatPorts = AdmissionPorts & {
+export type AnswerPorts = AdmissionPorts & {
   model: Model
   engine: ServingEngine
   capture: Capture
@@ -29,14 +29,17 @@ export type ChatPorts = AdmissionPorts & {
   health: { lost: string | null }
 }
 
-export type ChatCall = { body: Uint8Array; headers: Headers; key: string | null; segment: string | null; response: ServerResponse; onFault: (fault: InstarError) => void }
+export type AnswerCall = { dialect: Dialect; body: Uint8Array; headers: Headers; key: string | null; segment: string | null; response: ServerResponse; onFault: (fault: InstarError) => void }
 
 /** A whole answer; null where it went out as a stream. Throws InstarError while nothing has been sent. */
-export type ChatReply = { headers: Record<string, string>; body: unknown } | null
+export type AnswerReply = { headers: Record<string, string>; body: unknown } | null
 
-export const answerChat = async (ports: ChatPorts, call: ChatCall): Promise<ChatReply> => {
+export const answer = async (ports: AnswerPorts, call: AnswerCall): Promise<AnswerReply> => {
   const at = ports.now()
-  const request = chatRequest(parseJson(call.body))
+  const { dialect } = call
+  const sent = parseJson(call.body)
+  const body = await resolveReferences(ports, dialect, call.key, sent)
+  const request = dialect.request(body)
   const version = versionOf(request.model, ports.policy)
   if (version === undefined) throw new InstarError('model_not_found', `There is no model ${JSON.stringify(request.model?.slice(0, 100))} here; use ${JSON.stringify(ports.policy)} or ${JSON.stringify(`${ports.policy}@N`)}.`, { field: 'model' })
   ports.capture.admit()
@@ -50,7 +53,7 @@ export const answerChat = async (ports: ChatPorts, call: ChatCall): Promise<Chat
   try {
     const spoke = await ports.pool.lease(version)
     lease = spoke
-    const admission = await admit(ports, { request, raw: call.body, headers: call.headers, key: call.key, segment: call.segment, at })
+    const admission = await admit(ports, { dialect, request, raw: body === sent ? call.body : Buffer.from(JSON.stringify(body)), headers: call.headers, key: call.key, segment: call.segment, at })
     const stored = admission.blob === null ? Promise.resolve() : ports.capture.blob(admission.blob, at)
     // Awaited by each candidate; a rejection before that is not unhandled.
     stored.catch(() => undefined)
@@ -60,6 +63,7 @@ export const answerChat = async (ports: ChatPorts, call: ChatCall): Promise<Chat
       admitted: { ...admission.facts, version: spoke.version, adapter: spoke.adapter },
       candidate: { turn, candidate, sampling: samplingOf(request, ports.model, admission.prompt.length, seeds[candidate]!) },
       prompt: admission.prompt,
+      callPrefix: dialect.callPrefix,
       topLogprobs: request.logprobs ? request.topLogprobs : 0,
       parser: { tools: request.tools.length > 0 && request.mayCall, reasoning: admission.insideReasoning, parseCalls: ports.parseCalls },
       optedOut: optedOut(call.headers),
@@ -69,11 +73,15 @@ export const answerChat = async (ports: ChatPorts, call: ChatCall): Promise<Chat
       signal: controller.signal,
     }))
     const answering: Answering = {
-      ports, request, tasks, controller, response: call.response, onFault: call.onFault, promptTokens: admission.prompt.length,
-      head: { id: `chatcmpl-${turns[0]!.slice(turns[0]!.lastIndexOf('.') + 1)}`, created: Math.floor(at / 1000), model: request.model ?? ports.policy, system_fingerprint: `instar-${ports.policy}@${spoke.version}` },
+      ports, dialect, request, tasks, controller, response: call.response, onFault: call.onFault,
+      speaking: {
+        turn: turns[0]!, session: admission.facts.session, at, model: request.model ?? ports.policy, fingerprint: `instar-${ports.policy}@${spoke.version}`,
+        textOf: (id) => ports.model.decode([id]), promptTokens: admission.prompt.length,
+      },
       headers: {
         'x-instar-version': String(spoke.version), 'x-instar-turn-id': turns[0]!, 'x-instar-session-id': admission.facts.session,
         ...(turns.length > 1 ? { 'x-instar-turn-ids': turns.join(',') } : {}),
+        ...(request.dropped.length > 0 ? { 'x-instar-dropped-tools': request.dropped.join(',') } : {}),
       },
     }
     return request.stream ? await stream(answering) : await whole(answering)
@@ -85,16 +93,16 @@ export const answerChat = async (ports: ChatPorts, call: ChatCall): Promise<Chat
 }
 
 type Answering = {
-  ports: ChatPorts
-  request: ChatRequest
+  ports: AnswerPorts
+  dialect: Dialect
+  request: Request
   tasks: readonly Task[]
   controller: AbortController
   response: ServerResponse
   /** Told of a fault that goes out inside a stream. */
   onFault: (fault: InstarError) => void
-  head: Head
+  speaking: Speaking
   headers: Record<string, string>
-  promptTokens: number
 }
 
 /** All candidates; the first that fails cuts the others. */
@@ -116,45 +124,22 @@ const speakAll = async ({ ports, controller }: Answering, tasks: readonly Task[]
   return outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []))
 }
 
-const whole = async (answering: Answering): Promise<ChatReply> => {
-  const { ports, request, head, headers, promptTokens } = answering
+const whole = async (answering: Answering): Promise<AnswerReply> => {
+  const { ports, dialect, request, speaking, headers } = answering
   const results = await speakAll(answering, answering.tasks, () => Promise.resolve()).catch(rethrow)
-  const choices = results.map(({ said, toolCallIds, finish, tokens }) => ({
-    shown: said.shown, toolCallIds, finish,
-    logprobs: request.logprobs ? logprobsOf(visible(tokens, ports.model), (id) => ports.model.decode([id])) : null,
-  }))
-  return { headers, body: completion(head, choices, usageOf(promptTokens, completionTokens(results))) }
+  return { headers, body: dialect.whole(speaking, request, results.map((result) => choiceOf(result, ports.model)), countsOf(speaking, results)) }
 }
 
 const stream = async (answering: Answering): Promise<null> => {
-  const { ports, request, head, promptTokens } = answering
-  const events = new EventStream(answering.response, answering.headers, ports.pingMs)
-  const { includeUsage } = request
-  const textOf = (id: number): string => ports.model.decode([id])
-  const opened = new Set<number>()
-  const open = async (index: number): Promise<boolean> => {
-    if (opened.has(index)) return true
-    opened.add(index)
-    return events.send(chunk(head, index, { role: 'assistant', content: '' }, { includeUsage }))
-  }
-  const sinkOf = (index: number): Sink => {
-    let calls = 0
-    return async (piece, tokens, idOf) => {
-      if (!(await open(index))) return false
-      const count = piece.type === 'calls' ? piece.calls.length : 0
-      const ids = Array.from({ length: calls + count }, (_, i) => idOf(i))
-      const delta = deltaOf(piece, calls, ids)
-      calls += count
-      return events.send(chunk(head, index, delta, { includeUsage, logprobs: request.logprobs ? logprobsOf(visible(tokens, ports.model), textOf) : null }))
-    }
-  }
+  const { ports, dialect, request, speaking } = answering
+  const events = new EventStream(answering.response, answering.headers, ports.pingMs, dialect.ping)
+  const streaming = dialect.stream(speaking, request)
+  const sinkOf = (index: number): Sink => (piece, tokens, idOf) => events.send(streaming.piece(index, piece, visible(tokens, ports.model), idOf))
   try {
-    const results = await speakAll(answering, answering.tasks.map((task, index) => ({ ...task, sink: sinkOf(index) })), async ({ finish }, index) => {
-      await open(index)
-      await events.send(chunk(head, index, {}, { finish, includeUsage }))
+    const results = await speakAll(answering, answering.tasks.map((task, index) => ({ ...task, sink: sinkOf(index) })), async (result, index) => {
+      await events.send(streaming.finish(index, choiceOf(result, ports.model)))
     })
-    if (includeUsage) await events.send(usageChunk(head, usageOf(promptTokens, completionTokens(results))))
-    events.done()
+    events.done(streaming.end(countsOf(speaking, results)))
   } catch (error) {
     if (!events.opened) {
       events.close()
@@ -162,8 +147,7 @@ const stream = async (answering: Answering): Promise<null> => {
     }
     const fault = faultOf(error)
     answering.onFault(fault)
-    await events.send(errorBody(fault))
-    events.done()
+    events.done(streaming.fail(fault))
   }
   return null
 }
@@ -180,11 +164,13 @@ const rethrow = (error: unknown): never => {
   throw faultOf(error)
 }
 
-const completionTokens = (results: readonly Result[]): number => results.reduce((sum, { tokens }) => sum + tokens.length, 0)
+const countsOf = ({ promptTokens }: Speaking, results: readonly Result[]): Counts => ({ promptTokens, completionTokens: results.reduce((sum, { tokens }) => sum + tokens.length, 0) })
+
+const choiceOf = ({ said, toolCallIds, finish, tokens }: Result, model: Model): Choice => ({ shown: said.shown, toolCallIds, finish, tokens: visible(tokens, model) })
 
 const visible = (tokens: Result['tokens'], model: Model): Result['tokens'] => tokens.filter(({ id }) => !model.endOfTurn.includes(id))
 
-const samplingOf = (request: ChatRequest, model: Model, promptTokens: number, seed: number): RecordedSampling => ({
+const samplingOf = (request: Request, model: Model, promptTokens: number, seed: number): RecordedSampling => ({
   temperature: request.temperature ?? model.defaults.temperature,
   topP: request.topP ?? model.defaults.topP,
   topK: Math.max(0, request.topK ?? model.defaults.topK),
@@ -194,7 +180,7 @@ const samplingOf = (request: ChatRequest, model: Model, promptTokens: number, se
 })
 
 /** 31 bits each. A given seed fixes all candidates, and they differ. */
-const seedsOf = (request: ChatRequest, random: (bytes: number) => Uint8Array): number[] =>
+const seedsOf = (request: Request, random: (bytes: number) => Uint8Array): number[] =>
   Array.from({ length: request.n }, (_, candidate) => {
     if (request.seed === null) return Buffer.from(random(4)).readUInt32LE() >>> 1
     return Number((BigInt(request.seed) + BigInt(candidate) * 0x9e3779b1n) & 0x7fffffffn)

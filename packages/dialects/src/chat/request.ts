@@ -1,51 +1,26 @@
 /** What a Chat Completions request asks for. Fields that mean nothing here are accepted and ignored. */
 import { InstarError } from '@instar/events'
-import { fieldsOf, flag, integer, isFields, number, text, wrong, type Fields } from './fields.ts'
-
-export type Message = { role: string; content: unknown; [key: string]: unknown }
-
-export type ChatRequest = {
-  model: string | null
-  messages: Message[]
-  tools: readonly unknown[]
-  /** False with `tool_choice: "none"`: markup of calls stays text. */
-  mayCall: boolean
-  stream: boolean
-  includeUsage: boolean
-  n: number
-  /** Null: the model's default. */
-  temperature: number | null
-  topP: number | null
-  topK: number | null
-  seed: number | null
-  maxTokens: number | null
-  stop: string[]
-  logprobs: boolean
-  topLogprobs: number
-  user: string | null
-  body: Fields
-}
+import { fieldsOf, flag, integer, isFields, number, text, wrong, type Fields } from '../fields.ts'
+import type { Message, Request } from '../request.ts'
 
 const ROLES = new Set(['system', 'developer', 'user', 'assistant', 'tool', 'function'])
 const MAX_CANDIDATES = 16
 const MAX_STOPS = 16
 const MAX_TOP_LOGPROBS = 20
 
-/** JSON of a body. Throws `bad_request`; the parser's message is not repeated, it quotes the body. */
-export const parseJson = (body: Uint8Array): Fields => {
-  let value: unknown
-  try {
-    value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body))
-  } catch (cause) {
-    throw new InstarError('bad_request', body.length === 0 ? 'The request has no body; send JSON.' : 'The request body is not valid JSON in UTF-8.', {}, { cause })
-  }
-  return fieldsOf(value, 'The request body')
-}
+/** The messages of a body that was accepted once. */
+export const chatMessages = (body: Fields): Message[] =>
+  (Array.isArray(body['messages']) ? body['messages'] : []).map((one: unknown) => {
+    const message = isFields(one) ? one : {}
+    return { content: null, ...message, role: typeof message['role'] === 'string' ? message['role'] : '' }
+  })
 
-export const chatRequest = (body: Fields): ChatRequest => ({
+export const chatRequest = (body: Fields): Request => ({
   model: text(body, 'model'),
   messages: messagesOf(body['messages']),
   tools: toolsOf(body['tools']),
+  shapes: new Map(),
+  dropped: [],
   mayCall: body['tool_choice'] !== 'none',
   stream: flag(body, 'stream'),
   includeUsage: body['stream_options'] !== undefined && body['stream_options'] !== null && flag(fieldsOf(body['stream_options'], 'stream_options'), 'include_usage'),
@@ -108,12 +83,4 @@ const stopOf = (value: unknown): string[] => {
   const list: unknown[] = Array.isArray(value) ? value : [value]
   if (list.length > MAX_STOPS || !list.every((stop): stop is string => typeof stop === 'string' && stop !== '')) throw wrong('stop', `a text or a list of up to ${MAX_STOPS} texts, none of them empty`)
   return list
-}
-
-/** `policy` → the head (null), `policy@17` → 17; undefined for another name. */
-export const versionOf = (model: string | null, policy: string): number | null | undefined => {
-  if (model === null || model === policy) return null
-  if (!model.startsWith(`${policy}@`)) return undefined
-  const digits = model.slice(policy.length + 1)
-  return /^\d{1,9}$/.test(digits) ? Number(digits) : undefined
 }

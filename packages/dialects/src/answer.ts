@@ -1,0 +1,33 @@
+/** An answer as the API shows it: in pieces while it is sampled, or whole. */
+export type Call = { name: string; arguments: string }
+
+/** `upTo`: everything of the raw text before it is in this piece or in earlier ones. */
+export type Piece =
+  | { type: 'content'; text: string; upTo: number }
+  | { type: 'reasoning'; text: string; upTo: number }
+  | { type: 'calls'; calls: Call[]; upTo: number }
+
+export type Token = { id: number; logprob: number; text: string; top: readonly { id: number; logprob: number }[] }
+
+/** What has been said so far. */
+export type Shown = { content: string; reasoning: string; calls: Call[] }
+
+export type Finish = 'stop' | 'length' | 'tool_calls'
+
+export type Choice = { shown: Shown; toolCallIds: readonly string[]; finish: Finish; tokens: readonly Token[] }
+
+export type Counts = { promptTokens: number; completionTokens: number }
+
+/** What every shape of an answer needs to know of the turn behind it. */
+export type Speaking = {
+  /** Of the first candidate; ids of ours are made from it. */
+  turn: string
+  session: string
+  /** Milliseconds. */
+  at: number
+  /** The name that the client asked for. */
+  model: string
+  fingerprint: string
+  textOf: (token: number) => string
+  promptTokens: number
+}

@@ -1,0 +1,108 @@
+/** The shapes of Chat Completions answers: whole, in chunks, and as errors. */
+import type { InstarError } from '@instar/events/errors'
+import type { Call, Choice, Counts, Finish, Piece, Speaking, Token } from '../answer.ts'
+import type { Frame, Streaming } from '../dialect.ts'
+import { told } from '../faults.ts'
+import type { Request } from '../request.ts'
+
+type LogprobEntry = { token: string; logprob: number; bytes: number[] | null }
+type Logprobs = { content: (LogprobEntry & { top_logprobs: LogprobEntry[] })[]; refusal: null }
+
+const headOf = ({ turn, at, model, fingerprint }: Speaking) =>
+  ({ id: `chatcmpl-${turn.slice(turn.lastIndexOf('.') + 1)}`, created: Math.floor(at / 1000), model, system_fingerprint: fingerprint })
+
+const usageOf = ({ promptTokens, completionTokens }: Counts) =>
+  ({ prompt_tokens: promptTokens, completion_tokens: completionTokens, total_tokens: promptTokens + completionTokens })
+
+const entry = (id: number, logprob: number, textOf: Speaking['textOf']): LogprobEntry => {
+  const token = textOf(id)
+  // A part of a character has no text of its own; its bytes are not known here.
+  return { token, logprob, bytes: token.includes('\ufffd') ? null : [...Buffer.from(token, 'utf8')] }
+}
+
+const logprobsOf = (request: Request, { textOf }: Speaking, tokens: readonly Token[]): Logprobs | null =>
+  !request.logprobs ? null
+    : { content: tokens.map(({ id, logprob, top }) => ({ ...entry(id, logprob, textOf), top_logprobs: top.map((other) => entry(other.id, other.logprob, textOf)) })), refusal: null }
+
+const toolCall = (call: Call, id: string) => ({ id, type: 'function' as const, function: { name: call.name, arguments: call.arguments } })
+
+export const chatWhole = (speaking: Speaking, request: Request, choices: readonly Choice[], counts: Counts) => ({
+  ...headOf(speaking),
+  object: 'chat.completion' as const,
+  choices: choices.map(({ shown, toolCallIds, finish, tokens }, index) => ({
+    index,
+    message: {
+      role: 'assistant' as const,
+      content: shown.content === '' && shown.calls.length > 0 ? null : shown.content,
+      refusal: null,
+      ...(shown.reasoning.trim() === '' ? {} : { reasoning_content: shown.reasoning.trim() }),
+      ...(shown.calls.length === 0 ? {} : { tool_calls: shown.calls.map((call, i) => toolCall(call, toolCallIds[i]!)) }),
+    },
+    logprobs: logprobsOf(request, speaking, tokens),
+    finish_reason: finish,
+  })),
+  usage: usageOf(counts),
+})
+
+type CallDelta = { index: number; id?: string; type?: 'function'; function: { name?: string; arguments: string } }
+type Delta = { role?: 'assistant'; content?: string | null; reasoning_content?: string; tool_calls?: CallDelta[] }
+
+/** Characters of arguments in one delta. */
+const FRAGMENT = 64
+
+/** Id and name once, then the arguments in fragments. */
+const callDeltas = (call: Call, index: number, id: string): Delta[] => {
+  const fragments = call.arguments.match(new RegExp(`[^]{1,${FRAGMENT}}(?![\\uDC00-\\uDFFF])`, 'g')) ?? []
+  return [
+    { tool_calls: [{ index, id, type: 'function', function: { name: call.name, arguments: '' } }] },
+    ...fragments.map((text): Delta => ({ tool_calls: [{ index, function: { arguments: text } }] })),
+  ]
+}
+
+export const chatStream = (speaking: Speaking, request: Request): Streaming => {
+  const head = { ...headOf(speaking), object: 'chat.completion.chunk' as const }
+  const usage = request.includeUsage ? { usage: null } : {}
+  const calls = new Map<number, number>()
+  const opened = new Set<number>()
+  const chunk = (index: number, delta: Delta, logprobs: Logprobs | null = null, finish: Finish | null = null): Frame =>
+    ({ data: { ...head, choices: [{ index, delta, logprobs, finish_reason: finish }], ...usage } })
+  const open = (index: number): Frame[] => {
+    if (opened.has(index)) return []
+    opened.add(index)
+    return [chunk(index, { role: 'assistant', content: '' })]
+  }
+  const deltasOf = (index: number, piece: Piece, idOf: (call: number) => string): Delta[] => {
+    if (piece.type === 'content') return [{ content: piece.text }]
+    if (piece.type === 'reasoning') return [{ reasoning_content: piece.text }]
+    const before = calls.get(index) ?? 0
+    calls.set(index, before + piece.calls.length)
+    return piece.calls.flatMap((call, i) => callDeltas(call, before + i, idOf(before + i)))
+  }
+  return {
+    piece(index, piece, tokens, idOf) {
+      const [first = {}, ...rest] = deltasOf(index, piece, idOf)
+      return [...open(index), chunk(index, first, logprobsOf(request, speaking, tokens)), ...rest.map((delta) => chunk(index, delta))]
+    },
+    finish: (index, { finish }) => [...open(index), chunk(index, {}, null, finish)],
+    end: (counts) => [...(request.includeUsage ? [{ data: { ...head, choices: [], usage: usageOf(counts) } }] : []), DONE],
+    fail: (fault) => [{ data: chatError(fault) }, DONE],
+  }
+}
+
+const DONE: Frame = { data: '[DONE]' }
+
+const TYPES: Record<number, string> = { 401: 'authentication_error', 403: 'permission_error', 429: 'rate_limit_error' }
+
+export type ChatError = { error: { message: string; type: string; param: string | null; code: string } }
+
+export const chatError = (fault: InstarError): ChatError => {
+  const field = fault.details['field']
+  return {
+    error: {
+      message: told(fault),
+      type: TYPES[fault.status] ?? (fault.status >= 500 ? 'server_error' : 'invalid_request_error'),
+      param: typeof field === 'string' ? field : null,
+      code: fault.code,
+    },
+  }
+}

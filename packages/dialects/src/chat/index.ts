@@ -1,0 +1,17 @@
+/** Chat Completions: the shape that requests have inside, so that nothing has to be brought into it. */
+import type { Dialect } from '../dialect.ts'
+import { chatError, chatStream, chatWhole } from './answer.ts'
+import { chatMessages, chatRequest } from './request.ts'
+
+export const chat: Dialect = {
+  name: 'chat',
+  references: () => [],
+  resolved: (body) => body,
+  request: chatRequest,
+  messages: chatMessages,
+  whole: chatWhole,
+  stream: chatStream,
+  error: chatError,
+  callPrefix: 'call',
+  ping: null,
+}

@@ -1,0 +1,43 @@
+/** What a dialect is: how a body is read, and the shapes of answers, streams and errors. All of it pure. */
+import type { Dialect as DialectName } from '@instar/events/records'
+import type { InstarError } from '@instar/events/errors'
+import type { Choice, Counts, Finish, Piece, Speaking, Token } from './answer.ts'
+import type { Fields } from './fields.ts'
+import type { Message, Request } from './request.ts'
+
+/** One server-sent event; `event` where the dialect names its events. */
+export type Frame = { event?: string; data: unknown }
+
+/** The stream of one request. Each call gives the frames to send, in order; none may be left out. */
+export type Streaming = {
+  /** `tokens`: those whose text is in the piece. `idOf`: id of the turn's n-th call. */
+  piece(candidate: number, piece: Piece, tokens: readonly Token[], idOf: (call: number) => string): Frame[]
+  /** The candidate has said everything. */
+  finish(candidate: number, choice: Choice): Frame[]
+  /** Every candidate has: the end of a stream that went well. */
+  end(counts: Counts): Frame[]
+  /** The end of one that did not, after something was sent. */
+  fail(fault: InstarError): Frame[]
+}
+
+export type Dialect = {
+  name: DialectName
+  /** Ids in the body that stand for what is on our log: answers' items, a whole earlier response. */
+  references(body: Fields): string[]
+  /** The body with what those ids stand for in their place: the conversation that each turn's answer ended. */
+  resolved(body: Fields, found: ReadonlyMap<string, Reference>): Fields
+  /** Throws `bad_request` that names the field as the dialect does. */
+  request(body: Fields): Request
+  /** The messages of a body that was accepted once; lenient. */
+  messages(body: Fields): Message[]
+  whole(speaking: Speaking, request: Request, choices: readonly Choice[], counts: Counts): unknown
+  stream(speaking: Speaking, request: Request): Streaming
+  error(fault: InstarError, requestId: string | null): unknown
+  /** What begins the ids of its tool calls. */
+  callPrefix: 'call' | 'toolu'
+  /** A frame that means nothing; null: a comment does. */
+  ping: Frame | null
+}
+
+/** What is behind an id of ours: the body of the turn's request, references resolved, and the answer it got. */
+export type Reference = { body: Fields; choice: Choice; turn: string; session: string }

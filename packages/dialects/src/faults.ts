@@ -1,0 +1,17 @@
+/** Faults as a client is told them. */
+import { ERRORS, InstarError } from '@instar/events/errors'
+
+/** A defect of ours says nothing of its inside. */
+export const told = (fault: InstarError): string => (fault.code === 'internal' ? ERRORS.internal.meaning : fault.message)
+
+/** Both wordings by which agents know that they have to compact. */
+export const contextLengthExceeded = (prompt: number, context: number): InstarError =>
+  new InstarError('context_length_exceeded', `This model's maximum context length is ${context} tokens, of which at least one is for the answer. Your messages have ${prompt} tokens: prompt is too long: ${prompt} tokens > ${context - 1} maximum.`, { field: 'messages', prompt, context })
+
+/** A route's error as one of ours; anything else is a defect. */
+export const asInstarError = (error: unknown): InstarError => {
+  if (error instanceof InstarError) return error.code === 'context_length_exceeded' ? new InstarError(error.code, error.message, { ...error.details, field: 'messages' }, { cause: error }) : error
+  // What nests a client's JSON so deep is no defect of ours.
+  if (error instanceof RangeError && error.message.includes('call stack')) return new InstarError('bad_request', 'The request is nested too deeply.', {}, { cause: error })
+  return new InstarError('internal', error instanceof Error ? error.message : String(error), {}, { cause: error })
+}

@@ -1,0 +1,56 @@
+/**
+ * A request, whatever dialect it came in: messages and tools in the shape of Chat Completions, which chat
+ * templates take. What a dialect says otherwise is brought into it by the dialect's own `request`.
+ */
+import { InstarError } from '@instar/events/errors'
+import { fieldsOf, type Fields } from './fields.ts'
+
+export type Message = {
+  role: string
+  content: unknown
+  /** Ids of ours that came back with it, besides those of tool calls. */
+  minted?: readonly string[]
+  [key: string]: unknown
+}
+
+/** How a tool of this name is called in the client's dialect. */
+export type ToolShape = { name: string; namespace: string | null; kind: 'function' | 'custom' }
+
+export type Request = {
+  model: string | null
+  messages: Message[]
+  tools: readonly unknown[]
+  /** The tools whose calls are not plain functions of their own name, by the name that the model knows. */
+  shapes: ReadonlyMap<string, ToolShape>
+  /** Tools that run at somebody else's, and are not offered here. */
+  dropped: readonly string[]
+  /** False: markup of calls stays text. */
+  mayCall: boolean
+  stream: boolean
+  includeUsage: boolean
+  n: number
+  /** Null: the model's default. */
+  temperature: number | null
+  topP: number | null
+  topK: number | null
+  seed: number | null
+  maxTokens: number | null
+  stop: string[]
+  logprobs: boolean
+  topLogprobs: number
+  /** Whoever the client says is behind the request. */
+  user: string | null
+  /** As it was sent, references of ours resolved. */
+  body: Fields
+}
+
+/** JSON of a body. Throws `bad_request`; the parser's message is not repeated, it quotes the body. */
+export const parseJson = (body: Uint8Array): Fields => {
+  let value: unknown
+  try {
+    value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body))
+  } catch (cause) {
+    throw new InstarError('bad_request', body.length === 0 ? 'The request has no body; send JSON.' : 'The request body is not valid JSON in UTF-8.', {}, { cause })
+  }
+  return fieldsOf(value, 'The request body')
+}

@@ -1,0 +1,44 @@
+/** Ids of ours in a body, and what they stand for on the log: an answer's item, or a whole earlier response. */
+import { readId, turnMark, parseJson, type Dialect, type Fields, type Reference } from '@instar/dialects'
+import { InstarError, readWritten, type TurnState } from '@instar/events'
+import type { TurnReader } from '@instar/log'
+import { parseAnswer } from '@instar/policy/chat/answer'
+import { keyOfSession, sessionState, type SessionIndex } from '../core/session-index.ts'
+import type { Tail } from './tail.ts'
+
+export type ReferencePorts = { index: SessionIndex; tail: Tail; reader: TurnReader; tailWaitMs: number }
+
+/** The body with its references resolved; the body itself where it has none. Throws `bad_request` for one that is not this key's. */
+export const resolveReferences = async (ports: ReferencePorts, dialect: Dialect, key: string | null, body: Fields): Promise<Fields> => {
+  const ids = dialect.references(body)
+  if (ids.length === 0) return body
+  const found = new Map<string, Reference>()
+  for (const id of ids) {
+    const turn = await turnOf(ports, key, id)
+    if (!turn) throw new InstarError('bad_request', `${JSON.stringify(id.slice(0, 100))} is not an item or a response of this gateway.`, { field: 'input' })
+    found.set(id, await referenceTo(ports.reader, turn))
+  }
+  return dialect.resolved(body, found)
+}
+
+/** Another gateway may have given the id a moment ago: then the end of the log is waited for. */
+const turnOf = async (ports: ReferencePorts, key: string | null, id: string): Promise<TurnState | undefined> =>
+  await known(ports, key, id) ?? (await ports.tail.turnsWithin(ports.tailWaitMs) ? known(ports, key, id) : undefined)
+
+const known = async ({ index, tail }: ReferencePorts, key: string | null, id: string): Promise<TurnState | undefined> => {
+  const mark = readId(id)
+  const session = mark === null ? undefined : index.byMark.get(mark.session)
+  if (!mark || session === undefined) return undefined
+  if (index.forgotten.has(session)) await tail.restore(session)
+  if (keyOfSession(index, session) !== key) return undefined
+  return sessionState(index, session)?.turns.find(({ turn }) => turnMark(turn) === mark.turn)
+}
+
+const referenceTo = async (reader: TurnReader, { turn, session }: TurnState): Promise<Reference> => {
+  const record = await reader.record(turn)
+  const { content, reasoning, toolCalls } = parseAnswer(readWritten(record.text))
+  return {
+    turn, session, body: parseJson(await reader.body(turn)),
+    choice: { shown: { content, reasoning, calls: toolCalls }, toolCallIds: record.toolCallIds, finish: record.type === 'TurnCaptured' ? record.finish : 'stop', tokens: [] },
+  }
+}
