@@ -88,7 +88,7 @@ embedded one) and the PostgreSQL of DATABASE_URL (default: an embedded one), and
     const running = await unlessStopped(stop, startPipeline({
       data: config.data, log: { log: config.log, registry: config.registry }, model: config.model, engine, learnEngine, database: config.database, postgresPrograms: config.postgresPrograms,
       gateway: { host: config.host, port: config.port, open: config.open },
-      scorer: config.judge === null ? {} : { llm: config.judge },
+      scorer: { idleMs: config.sessionIdleMs, ...(config.judge === null ? {} : { llm: config.judge }) },
       trainer: {}, publisher: {},
     }, { say: (line) => err(`${line}\n`), onFatal: fault.resolve, signal: stop }))
     if (!running) return

@@ -24,6 +24,7 @@ const environment = z.object({
   INSTAR_JUDGE_MODEL: z.string().optional(),
   INSTAR_JUDGE_KEY: z.string().optional(),
   INSTAR_OPEN: flag.default(false),
+  INSTAR_SESSION_IDLE: z.coerce.number().positive().max(30 * 24 * 3600).default(600),
   INSTAR_HEALTH_PORT: port.optional(),
   INSTAR_PG_BIN: z.string().optional(),
   DATABASE_URL: z.string().optional(),
@@ -46,6 +47,8 @@ const build = (env: z.infer<typeof environment>, cwd: string) => ({
   replication: env.INSTAR_REPLICATION,
   judge: env.INSTAR_JUDGE_URL === undefined ? null : { url: env.INSTAR_JUDGE_URL, model: env.INSTAR_JUDGE_MODEL ?? 'default', key: env.INSTAR_JUDGE_KEY ?? null },
   open: env.INSTAR_OPEN,
+  /** After so many milliseconds without a turn a session counts as ended. */
+  sessionIdleMs: Math.round(1000 * env.INSTAR_SESSION_IDLE),
   /** Where a service other than the gateway says how it is; null: nowhere. */
   healthPort: env.INSTAR_HEALTH_PORT ?? null,
   postgresPrograms: env.INSTAR_PG_BIN ?? null,

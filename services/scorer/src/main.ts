@@ -3,7 +3,7 @@ import { hostOf, runService } from '@instar/process'
 import { createScorer, scorerConfig } from './app.ts'
 
 process.exitCode = await runService('scorer', hostOf(process.env), async ({ settings, log, now, onFatal }) => {
-  const scorer = createScorer({ log, now, onFatal }, scorerConfig.parse(settings.judge === null ? {} : { llm: settings.judge }))
+  const scorer = createScorer({ log, now, onFatal }, scorerConfig.parse({ idleMs: settings.sessionIdleMs, ...(settings.judge === null ? {} : { llm: settings.judge }) }))
   await scorer.start()
   return {
     line: settings.judge === null ? 'judging by signals' : `judging with ${settings.judge.model}`,

@@ -1,0 +1,34 @@
+/**
+ * `npm run test:chaos [-- --short] [part of a path ...]`: the services as separate processes on a real Kafka,
+ * registry and PostgreSQL, with faults. Each file starts a stack of its own and leaves nothing behind.
+ * `--short`: fewer turns and rounds, for every push. INSTAR_SEED chooses other moments.
+ */
+import { globSync } from 'node:fs'
+import path from 'node:path'
+import { run } from 'node:test'
+import { spec } from 'node:test/reporters'
+
+const given = process.argv.slice(2)
+const wanted = given.filter((one) => one !== '--short')
+const files = globSync('*.test.ts', { cwd: import.meta.dirname }).toSorted()
+  .filter((file) => wanted.length === 0 || wanted.some((part) => file.includes(part)))
+if (files.length === 0) throw new Error(`no test file matches ${wanted.join(', ')}`)
+
+if (given.includes('--short')) process.env['INSTAR_SHORT'] = '1'
+process.env['INSTAR_SEED'] ??= String(Math.floor(Math.random() * 1e6))
+// What runs in production is what is tested: kafkajs reads this, and so do the services' libraries.
+process.env['NODE_ENV'] = 'production'
+process.stdout.write(`seed ${process.env['INSTAR_SEED']}\n`)
+
+const interrupted = new AbortController()
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => {
+  interrupted.abort()
+  process.exitCode = 130
+})
+const events = run({ files: files.map((file) => path.join(import.meta.dirname, file)), concurrency: 1, signal: interrupted.signal })
+let passed = false
+events.on('test:summary', ({ file, success }) => {
+  if (file === undefined) passed = success
+})
+for await (const text of events.compose(spec())) process.stdout.write(text as string)
+process.exitCode ??= passed ? 0 : 1

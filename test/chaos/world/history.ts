@@ -1,0 +1,192 @@
+/**
+ * What the log says, worked out from its records alone and independently of the services' folds: which records
+ * count, what came of each turn, the chains of batches and versions. Follows the log while others write it.
+ */
+import { decodeRecord, type BatchSealed, type Event, type LineStarted, type Logged, type ScoresEvent, type TurnAborted, type TurnCaptured, type TurnScored, type TurnSkipped, type UpdateComputed, type UpdateFailed, type UpdatesEvent, type VersionPublished, type VersionRejected, type WeightsEvent } from '@instar/events'
+import type { EventLog, Subscription } from '@instar/log'
+
+export type Turn = TurnCaptured | TurnAborted
+export type Fact<E> = { id: string; event: E }
+export type Batch = Fact<BatchSealed> & { outcome: Fact<UpdateComputed | UpdateFailed> | null; verdict: Fact<VersionPublished | VersionRejected> | null }
+export type Version = { number: number; parent: number | null; fact: Fact<VersionPublished> | null }
+
+const POLICY = 'policy'
+const TOPICS = ['turns', 'scores', 'updates', 'weights'] as const
+/** Defaults of the trainer. */
+const BATCH = 16
+const STALENESS = 4
+
+/** A record that counts is the one whose `prev` is the tip. */
+type Chain = { tip: string; ignored: number }
+
+export class History {
+  readonly turns = new Map<string, Fact<Turn>>()
+  /** Counted, by turn, in order: the first, and what outranked it. */
+  readonly scores = new Map<string, Fact<ScoresEvent>[]>()
+  readonly batches: Batch[] = []
+  readonly versions: Version[] = []
+  line: Fact<LineStarted> | null = null
+  head = 0
+  /** Turns in batches, used or dropped, with how often. */
+  readonly spent = new Map<string, number>()
+  readonly closedTurns = new Set<string>()
+  /** Feedback by turn. */
+  readonly feedback = new Map<string, number>()
+  /** Records that stand on the log again, byte for byte; readers drop them. */
+  repeats = 0
+  /** Second records about one thing: scores of a turn that had one, records of a chain that came too late. */
+  readonly late = { scores: 0, updates: 0, weights: 0 }
+  /** Two different captures under one turn id: never. */
+  readonly conflicts: string[] = []
+  readonly #seen = new Set<string>()
+  readonly #updates: Chain = { tip: '', ignored: 0 }
+  readonly #weights: Chain = { tip: '', ignored: 0 }
+  readonly #waiting = new Set<() => void>()
+  #subscription: Subscription | null = null
+
+  async follow(log: EventLog): Promise<void> {
+    this.#subscription = await log.subscribe({
+      topics: TOPICS, group: 'test', from: 'start',
+      handle: (records) => {
+        for (const record of records) this.#take(decodeRecord(record))
+        for (const look of this.#waiting) look()
+      },
+    })
+    this.#subscription.done.catch((error: unknown) => {
+      throw error
+    })
+    await this.#subscription.caughtUp()
+  }
+
+  async caughtUp(): Promise<void> {
+    await this.#subscription?.caughtUp()
+  }
+
+  /** Resolves when `found` is true; asked after each read. */
+  async until(what: string, found: () => boolean, ms = 240_000): Promise<void> {
+    const held = Promise.withResolvers<void>()
+    const look = (): void => { if (found()) held.resolve() }
+    const timer = setTimeout(() => held.reject(new Error(`not within ${ms / 1000} s: ${what}; ${this.summary()}`)), ms)
+    this.#waiting.add(look)
+    look()
+    try {
+      await held.promise
+    } finally {
+      clearTimeout(timer)
+      this.#waiting.delete(look)
+    }
+  }
+
+  /** Turns that a scorer must have said something of. */
+  scorable(): string[] {
+    return [...this.turns.values()].flatMap(({ event }) => (event.type === 'TurnCaptured' && event.kind === 'main' && event.trainable ? [event.turn] : []))
+  }
+
+  /** Everything that was said is scored or skipped, every batch is settled, and no other can be sealed. */
+  settled(): boolean {
+    if (!this.line || this.scorable().some((turn) => !this.scores.has(turn))) return false
+    if (this.batches.some(({ outcome, verdict }) => !outcome || (outcome.event.type === 'UpdateComputed' && !verdict))) return false
+    const fresh = [...this.scores].filter(([turn, facts]) => {
+      const turned = this.turns.get(turn)?.event
+      const reward = facts.at(-1)!.event
+      return reward.type !== 'TurnSkipped' && turned?.trainable && !this.spent.has(turn) && this.distance(turned.version) <= STALENESS
+    })
+    return fresh.length < BATCH
+  }
+
+  /** Updates between a version and the head, along parents; Infinity where it is no ancestor. */
+  distance(version: number): number {
+    let steps = 0
+    for (let at: number | null = this.head; at !== null; at = this.versions[at]?.parent ?? null, steps += 1) if (at === version) return steps
+    return Infinity
+  }
+
+  async untilSettled(ms?: number): Promise<void> {
+    await this.caughtUp()
+    await this.until('everything to be settled', () => this.settled(), ms)
+  }
+
+  summary(): string {
+    const open = this.scorable().filter((turn) => !this.scores.has(turn)).length
+    return `${this.turns.size} turns (${open} unscored), batches [${this.batches.map(({ outcome, verdict }) => (verdict ? verdict.event.type === 'VersionPublished' ? verdict.event.number : verdict.event.reason : outcome ? outcome.event.type === 'UpdateFailed' ? outcome.event.reason : 'computed' : 'sealed')).join(' ')}], head ${this.head}, ${JSON.stringify({ repeats: this.repeats, late: this.late })}`
+  }
+
+  #take(logged: Logged): void {
+    if (this.#seen.has(logged.id)) {
+      this.repeats += 1
+      return
+    }
+    this.#seen.add(logged.id)
+    if (logged.topic === 'turns') this.#turn(logged)
+    else if (logged.key === POLICY && logged.topic === 'scores') this.#score(logged as Logged<ScoresEvent>)
+    else if (logged.key === POLICY && logged.topic === 'updates') this.#update(logged as Logged<UpdatesEvent>)
+    else if (logged.key === POLICY && logged.topic === 'weights') this.#weight(logged as Logged<WeightsEvent>)
+  }
+
+  #turn({ id, event }: Logged<Event>): void {
+    if (event.type === 'TurnCaptured' || event.type === 'TurnAborted') {
+      if (this.turns.has(event.turn)) this.conflicts.push(event.turn)
+      else this.turns.set(event.turn, { id, event })
+    } else if (event.type === 'SessionClosed') for (const turn of event.open) this.closedTurns.add(turn)
+    else if (event.type === 'FeedbackGiven' && event.turn) this.feedback.set(event.turn, event.value)
+  }
+
+  #score({ id, event }: Logged<ScoresEvent>): void {
+    const there = this.scores.get(event.turn)
+    if (!there) return void this.scores.set(event.turn, [{ id, event }])
+    const before = there.at(-1)!.event.rank
+    const outranks = event.rank && (!before || event.rank.at > before.at || (event.rank.at === before.at && event.rank.id > before.id))
+    if (outranks) there.push({ id, event })
+    else this.late.scores += 1
+  }
+
+  #counts(chain: Chain, id: string, prev: string): boolean {
+    if (prev !== chain.tip) return false
+    chain.tip = id
+    return true
+  }
+
+  #update({ id, event }: Logged<UpdatesEvent>): void {
+    if (!this.#counts(this.#updates, id, event.prev)) return void (this.late.updates += 1)
+    if (event.type === 'BatchSealed') {
+      this.batches.push({ id, event, outcome: null, verdict: null })
+      for (const { turn } of [...event.items, ...event.dropped]) this.spent.set(turn, (this.spent.get(turn) ?? 0) + 1)
+      return
+    }
+    const batch = this.batches.find((one) => one.id === event.batch)
+    if (batch) batch.outcome = { id, event }
+    this.#settle()
+  }
+
+  #weight({ id, event }: Logged<WeightsEvent>): void {
+    if (!this.#counts(this.#weights, id, event.prev)) return void (this.late.weights += 1)
+    if (event.type === 'LineStarted') {
+      this.line = { id, event }
+      this.versions.push({ number: 0, parent: null, fact: null })
+    } else if (event.type === 'VersionPublished') {
+      this.versions.push({ number: event.number, parent: event.parent, fact: { id, event } })
+      this.head = event.number
+      this.#verdicts.push({ id, event })
+    } else if (event.type === 'VersionRejected') this.#verdicts.push({ id, event })
+    else if (event.type === 'HeadMoved') this.head = event.to
+    this.#settle()
+  }
+
+  readonly #verdicts: Fact<VersionPublished | VersionRejected>[] = []
+
+  /** The two chains are read in any order. */
+  #settle(): void {
+    for (const verdict of this.#verdicts) {
+      const batch = this.batches.find(({ outcome }) => outcome?.id === verdict.event.update)
+      if (batch) batch.verdict = verdict
+    }
+  }
+
+  verdicts(): readonly Fact<VersionPublished | VersionRejected>[] {
+    return this.#verdicts
+  }
+}
+
+export const scoreInForce = (facts: readonly Fact<ScoresEvent>[]): Fact<ScoresEvent> => facts.at(-1)!
+export const isSkipped = (event: ScoresEvent): event is TurnSkipped => event.type === 'TurnSkipped'
+export type Scored = TurnScored

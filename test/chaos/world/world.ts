@@ -1,0 +1,120 @@
+/** Kafka, the registry, PostgreSQL and our services on them: everything that runs, one process each, none of which outlives us. */
+import { execFile } from 'node:child_process'
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { schemaTexts } from '@instar/events'
+import { openKafkaLog, type KafkaLog } from '@instar/log/kafka/index'
+import { killAll } from '../../int/stack/guarded.ts'
+import { startKafka, type KafkaCluster } from '../../int/stack/kafka.ts'
+import { startProxy, type Proxy } from '../../int/stack/proxy.ts'
+import { freePort } from '../../int/stack/ready.ts'
+import { startDatabase, startRegistry, type Database, type Registry } from '../../int/stack/registry.ts'
+import { temporaryFolder } from '../../int/stack.ts'
+import { ROOT } from '../../tree.ts'
+import { startService, type Kind, type Service } from './service.ts'
+
+export type WorldOptions = {
+  /** Three: every record has three copies, two of which acknowledge it. */
+  nodes?: 1 | 3
+  /** The services reach the one broker through a proxy. */
+  proxied?: boolean
+  services?: Partial<Record<Kind, number>>
+  env?: Record<string, string>
+}
+
+export type World = {
+  folder: string
+  kafka: KafkaCluster
+  registry: Registry
+  database: Database
+  /** Where `proxied`: drops and delays what the services and the brokers say. */
+  proxy: Proxy | null
+  /** As the services have it. */
+  env: Record<string, string>
+  databaseUrl: string
+  /** Reads and writes directly, whatever is between the services and the brokers. */
+  log: KafkaLog
+  services: Service[]
+  of(kind: Kind): Service[]
+  /** One more, ready. */
+  add(kind: Kind, env?: Record<string, string>): Promise<Service>
+  /** A command of the CLI against this stack; throws where it fails. */
+  instar(...args: string[]): Promise<string>
+  ready(): Promise<void>
+  /** SIGTERM to every service; their exit statuses by name. */
+  stopServices(): Promise<Record<string, number>>
+  end(): Promise<void>
+}
+
+const DEFAULTS: Record<Kind, number> = { gateway: 2, scorer: 2, trainer: 1, publisher: 1, projections: 1 }
+/** A session is quiet after so many seconds: turns that nobody goes on with are settled within a test's time. */
+const IDLE_S = '6'
+
+export const startWorld = async ({ nodes = 1, proxied = false, services: counts = {}, env: more = {} }: WorldOptions = {}): Promise<World> => {
+  const folder = await temporaryFolder()
+  const proxy = proxied ? await startProxy() : null
+  const services: Service[] = []
+  const numbers = new Map<Kind, number>()
+  let log: KafkaLog | null = null
+  const end = async (): Promise<void> => {
+    await Promise.all(services.map((service) => service.end()))
+    await log?.close()
+    await killAll()
+    await proxy?.close()
+    await folder.remove()
+  }
+  try {
+    const [kafka, { registry, database }] = await Promise.all([
+      startKafka({ folder: join(folder.path, 'kafka'), nodes, ...(proxy ? { advertised: proxy.port } : {}) }),
+      startDatabase(join(folder.path, 'postgres')).then(async (database) => ({ database, registry: await startRegistry(join(folder.path, 'registry'), database) })),
+    ])
+    if (proxy) proxy.upstream = kafka.nodes[0]!.behindProxy!
+    const databaseUrl = `postgresql://postgres@127.0.0.1:${database.port}/instar`
+    const env: Record<string, string> = {
+      INSTAR_LOG: `kafka://${proxy ? `127.0.0.1:${proxy.port}` : kafka.brokers.join(',')}`, INSTAR_REGISTRY: registry.url, DATABASE_URL: databaseUrl,
+      INSTAR_REPLICATION: String(nodes), INSTAR_SESSION_IDLE: IDLE_S, INSTAR_HOST: '127.0.0.1', INSTAR_OPEN: '', INSTAR_ENGINE: '', INSTAR_MODEL: '',
+      INSTAR_JUDGE_URL: '', INSTAR_HEALTH_PORT: '', INSTAR_PORT: '', NODE_ENV: 'production', NODE_OPTIONS: '', ...more,
+    }
+    const instar = async (...args: string[]): Promise<string> => {
+      const { stdout } = await promisify(execFile)(process.execPath, [join(ROOT, 'cli/src/main.ts'), ...args], { cwd: folder.path, env: { ...process.env, ...env }, timeout: 120_000, maxBuffer: 16 << 20 })
+      return stdout
+    }
+    await instar('setup')
+    log = await openKafkaLog({ brokers: kafka.brokers, clientId: 'test', registry: registry.url, schemas: schemaTexts() })
+
+    const launch = async (kind: Kind, own: Record<string, string> = {}): Promise<Service> => {
+      const number = (numbers.get(kind) ?? 0) + 1
+      numbers.set(kind, number)
+      const home = join(folder.path, 'services')
+      await mkdir(home, { recursive: true })
+      const service = startService({ kind, name: `${kind}-${number}`, folder: home, port: await freePort(), env: { ...env, ...own } })
+      services.push(service)
+      return service
+    }
+    const world: World = {
+      folder: folder.path, kafka, registry, database, proxy, env, databaseUrl, log, services, instar, end,
+      of: (kind) => services.filter((service) => service.kind === kind),
+      async add(kind, own) {
+        const service = await launch(kind, own)
+        await service.ready()
+        return service
+      },
+      async ready() {
+        await Promise.all(services.map((service) => service.ready()))
+      },
+      async stopServices() {
+        const statuses = await Promise.all(services.map(async (service) => [service.name, await service.stop()] as const))
+        return Object.fromEntries(statuses)
+      },
+    }
+    for (const [kind, count] of Object.entries({ ...DEFAULTS, ...counts }) as [Kind, number][]) {
+      for (let i = 0; i < count; i++) await launch(kind)
+    }
+    await world.ready()
+    return world
+  } catch (cause) {
+    await end()
+    throw cause
+  }
+}
