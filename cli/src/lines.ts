@@ -1,5 +1,5 @@
 /** Versions and batches, folded from the log, which another process may be writing to. */
-import { decodeRecord, foldUpdates, foldWeights, initialUpdates, initialWeights, InstarError, weightLine, type BatchState, type Logged, type UpdatesEvent, type VersionState, type WeightLine, type WeightsEvent } from '@instar/events'
+import { decodeRecord, foldUpdates, foldWeights, initialUpdates, initialWeights, InstarError, weightLine, type BatchState, type Logged, type UpdatesEvent, type VersionState, type MemoryWeightLine as WeightLine, type WeightsEvent } from '@instar/events'
 import type { EventLog } from '@instar/log'
 import { isKafka, logFolder, openLog } from '@instar/process'
 import { existsSync } from 'node:fs'

@@ -98,7 +98,7 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
       url, model, log, trainer, publisher, stop,
       serving: serving.capabilities().fingerprint, learning: `${fingerprint.engine} ${fingerprint.build} (${fingerprint.isa}, ${fingerprint.threads} thread${fingerprint.threads === 1 ? '' : 's'})`,
       psql: postgres?.psql ?? null,
-      settled: () => settled(trainer, over.signal),
+      settled: () => settled(scorer, trainer, over.signal),
     }
   } catch (error) {
     await stop()
@@ -128,14 +128,14 @@ const allOrNone = async <T extends readonly unknown[]>(starting: { readonly [K i
   return outcomes.map((outcome) => (outcome as PromiseFulfilledResult<unknown>).value) as unknown as T
 }
 
-/** From the trainer's own view of the log: every joined turn scored, no batch in the making, none unsettled. */
-const settled = async (trainer: Trainer, over: AbortSignal): Promise<void> => {
+/** From the services' own view of the log: every joined turn scored, no batch in the making, none unsettled. */
+const settled = async (scorer: Scorer, trainer: Trainer, over: AbortSignal): Promise<void> => {
   const { state } = trainer
   for (;;) {
+    const scored = await scorer.settled()
     const still = await trainer.settled()
-    const unscored = [...state.turns.turns.values()].some((turn) => turn.next !== null && turn.kind === 'main' && turn.status === 'complete' && turn.trainable && !state.scores.turns.has(turn.turn))
     if (over.aborted) throw new InstarError('stopping', 'The pipeline has stopped.')
-    if (still && !unscored && weightLine(state.weights, state.policy).started) return
+    if (still && scored && weightLine(state.weights, state.policy).started) return
     await new Promise((resolve) => {
       setTimeout(resolve, SETTLE_POLL_MS)
     })

@@ -1,6 +1,6 @@
 /** The gate with the real engines: what the defaults learn passes, what a spoiled setting learns does not, and says why. */
 import { deepEqual, equal, ok } from 'node:assert/strict'
-import { weightLine } from '@instar/events'
+import { weightLine, type MemoryWeightLine } from '@instar/events'
 import { after, before, describe, test } from 'node:test'
 import { dataFolder } from './process.ts'
 import { open, talkTwice, type Place } from './history.ts'
@@ -17,7 +17,7 @@ describe('the gate', { timeout: 170_000 }, () => {
   })
   after(() => place.stop())
 
-  const line = () => weightLine(place.publisher.state.weights, 'policy')
+  const line = () => weightLine(place.publisher.state.weights, 'policy') as MemoryWeightLine
 
   test('an update with the settings that ship passes, with its figures', (t) => {
     const published = line().versions.get(1)?.published

@@ -1,7 +1,7 @@
 /** Reads the log while the pipeline writes it, as any other process may: what is on it, and when something is. */
 import {
   foldScores, foldTurns, foldUpdates, foldWeights, initialScores, initialTurns, initialUpdates, initialWeights, lineageDistance, updateLine, weightLine,
-  type BatchState, type Event, type Logged, type Outcome, type ScoresEvent, type TurnsEvent, type UpdateLine, type UpdatesEvent, type WeightLine, type WeightsEvent,
+  type BatchState, type Event, type Logged, type Outcome, type ScoresEvent, type TurnsEvent, type MemoryUpdateLine, type MemoryWeightLine, type UpdatesEvent, type WeightsEvent,
 } from '@instar/events'
 import { followEvents, openEmbeddedLog, type EmbeddedLog, type Follower } from '@instar/log'
 import { readOnlyQuery, runningPostgres } from '@instar/projections'
@@ -32,15 +32,15 @@ export class Witness {
     this.log = log
   }
 
-  get line(): WeightLine {
+  get line(): MemoryWeightLine {
     return weightLine(this.weights, POLICY)
   }
 
-  get chain(): UpdateLine {
+  get chain(): MemoryUpdateLine {
     return updateLine(this.updates, POLICY)
   }
 
-  branch(name: string): { line: WeightLine; chain: UpdateLine } {
+  branch(name: string): { line: MemoryWeightLine; chain: MemoryUpdateLine } {
     return { line: weightLine(this.weights, `${POLICY}~${name}`), chain: updateLine(this.updates, `${POLICY}~${name}`) }
   }
 

@@ -1,5 +1,5 @@
 /** Services that know nothing of Kafka, on Kafka: each on a log of its own, as separate processes would be. */
-import { decodeRecord, schemaTexts, type TurnCaptured } from '@instar/events'
+import { decodeRecord, schemaTexts, type MemoryScores, type TurnCaptured } from '@instar/events'
 import { openKafkaLog, registerSchemas, setupKafka, type KafkaLog } from '@instar/log/kafka/index'
 import { createScorer, scorerConfig, type Scorer } from '@instar/scorer'
 import assert from 'node:assert/strict'
@@ -82,7 +82,7 @@ test('two gateways, two scorers: every answered turn is on the log once, both sc
     assert.ok(late.engine.loaded.has(head))
 
     for (const scorer of scorers) await scorer.stop()
-    const [one, other] = scorers.map(({ state }) => new Map([...state.scores.get('policy')!.turns].map(([turn, score]) => [turn, JSON.stringify(score)])))
+    const [one, other] = scorers.map(({ state }) => new Map([...(state.scores.get('policy') as MemoryScores).turns].map(([turn, score]) => [turn, JSON.stringify(score)])))
     assert.equal(one!.size, followed)
     for (const [turn, score] of one!) if (other!.has(turn)) assert.equal(other!.get(turn), score)
   } finally {

@@ -1,7 +1,7 @@
 /** Trainer and publisher on their ports: what they leave on the log when things go wrong around them. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { answerKey, contentSha, decodeRecord, encodeEvent, InstarError, TOPICS, weightLine, written, type Event } from '@instar/events'
+import { answerKey, contentSha, decodeRecord, encodeEvent, InstarError, TOPICS, updateLine, weightLine, written, type Event, type MemoryUpdateLine } from '@instar/events'
 import { openMemoryLog, type MemoryLog } from '@instar/log'
 import { createPublisher, publisherConfig, type Publisher } from '@instar/publisher'
 import { createTrainer, trainerConfig, type Trainer } from '@instar/trainer'
@@ -161,8 +161,8 @@ test('two trainers and two publishers on one log: one chain, every turn in one b
   await Promise.all([a.stop(), b.stop()])
   for (const { trainer } of [a, b]) {
     const line = weightLine(trainer.state.weights, 'policy')
-    assert.deepEqual([...line.versions.keys()], [0, 1, 2, 3, 4])
-    const batches = trainer.state.updates.lines.get('policy')?.batches ?? []
+    assert.deepEqual([line.last, line.head], [4, 4])
+    const batches = (updateLine(trainer.state.updates, 'policy') as MemoryUpdateLine).batches
     const turns = batches.flatMap((batch) => batch.sealed.items.map((item) => item.turn))
     assert.equal(new Set(turns).size, turns.length)
     assert.equal(turns.length, 8)

@@ -1,7 +1,7 @@
 /** The whole scorer on a log in memory: what is captured comes back scored. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { decodeRecord, encodeEvent, readWritten, type Event, type ScoresEvent, type TurnCaptured } from '@instar/events'
+import { decodeRecord, encodeEvent, readWritten, type Event, type MemoryScores, type ScoresEvent, type ScoreState, type TurnCaptured } from '@instar/events'
 import { openMemoryLog, type MemoryLog } from '@instar/log'
 import { createScorer, scorerConfig, type Judge, type Scorer, type ScorerPorts } from '@instar/scorer'
 import { captured, feedback, type Said } from './history.ts'
@@ -158,11 +158,12 @@ test('two scorers at once: one score counts per turn, whatever each of them thin
   await a.stop()
   await b.stop()
   const reader = await started(bench)
-  const counted = [...reader.state.scores.get('policy')!.turns.values()]
+  const held = ({ state }: Scorer): ScoreState[] => [...(state.scores.get('policy') as MemoryScores | undefined)?.turns.values() ?? []]
+  const counted = held(reader)
   assert.equal(counted.length, 20)
   assert.ok(counted.every((score) => score.revision === 0))
   assert.equal(reader.metrics().ignored['scores outranked'], 20)
-  for (const scorer of [a, b]) for (const held of scorer.state.scores.get('policy')?.turns.values() ?? []) assert.equal(reader.state.scores.get('policy')!.turns.get(held.turn)!.score, held.score)
+  for (const scorer of [a, b]) for (const { turn, score } of held(scorer)) assert.equal(reader.state.scores.get('policy')!.turns.get(turn)!.score, score)
   await reader.stop()
 })
 

@@ -1,5 +1,5 @@
 /** A gateway: its real index, resolver and admin core; generation is a random text. */
-import { answerKey, derivedId, foldWeights, InstarError, initialWeights, lastAnswer, storeBody, turnId, weightLine, type Event, type FeedbackGiven, type Logged, type TurnsEvent, type WeightsEvent, type WeightsState } from '@instar/events'
+import { answerKey, derivedId, foldWeights, InstarError, initialWeights, lastAnswer, storeBody, turnId, weightLine, type Event, type FeedbackGiven, type Logged, type TurnsEvent, type WeightsEvent, type MemoryWeights } from '@instar/events'
 import { decideAdmin, type Ordered } from '@instar/gateway/core/admin'
 import { newSession, subjectOf } from '@instar/gateway/core/labels'
 import { answersOf, choose, locate, nameUnknown, settled, type Asked } from '@instar/gateway/core/resolve'
@@ -13,7 +13,7 @@ import type { World } from './world.ts'
 
 export type Said = { role: 'user' | 'assistant'; content: string }
 export type Answer = { session: string; turn: string; text: string }
-type State = { index: SessionIndex; weights: WeightsState }
+type State = { index: SessionIndex; weights: MemoryWeights }
 
 type ChatCall = { kind: 'chat'; messages: Said[]; label: string | null; ends: Ends; waited: boolean; gone: boolean; answer: (answer: Answer) => void }
 type FeedbackCall = { kind: 'feedback'; id: string; session: string; turn: string | null; value: number; ends: Ends; waited: boolean; done: (known: boolean) => void }
@@ -63,11 +63,12 @@ export class Gateway extends Process<State> {
     const asked: Asked = { key: null, label: call.label === null ? null : { source: 'header', value: call.label }, messages, answers: answersOf(messages), digest, subject: null }
     let step = locate(index, asked)
     for (; step.do === 'restore'; step = locate(index, asked)) this.#restore(step.session)
-    if (!settled(index, asked, step) && !call.waited) {
+    const requests = step.do === 'compare' ? step.candidates.map(({ turn }) => this.world.bodies.get(turn) ?? []) : []
+    if (!settled(index, asked, step, requests) && !call.waited) {
       call.waited = this.hasRead(call.ends)
       return false
     }
-    const found = step.do === 'found' ? step.resolved : step.do === 'compare' ? choose(index, asked, step.candidates, step.candidates.map(({ turn }) => this.world.bodies.get(turn) ?? [])) : null
+    const found = step.do === 'found' ? step.resolved : step.do === 'compare' ? choose(index, asked, step.candidates, requests) : null
     const { session, source } = found ?? nameUnknown(asked, newSession(null, random.hex(16)))
     if (index.forgotten.has(session)) this.#restore(session)
     touch(index, session)

@@ -1,19 +1,19 @@
 /** What must hold when everything has settled. Each problem is one sentence. */
 import {
   foldScores, foldTurns, foldUpdates, foldWeights, initialScores, initialTurns, initialUpdates, initialWeights, outranks, updateLine, weightLine,
-  type Event, type Logged, type Rank, type ScoresEvent, type ScoresState, type TurnsEvent, type TurnsState, type UpdatesEvent, type UpdatesState, type WeightsEvent, type WeightsState,
+  type Event, type Logged, type MemoryScores, type MemoryTurns, type MemoryUpdates, type MemoryWeights, type Rank, type ScoresEvent, type TurnsEvent, type UpdatesEvent, type WeightsEvent,
 } from '@instar/events'
 import { bend } from './rules.ts'
 import { BRANCH, POLICY, trained } from './services.ts'
 import type { World } from './world.ts'
 
 type Counted = { logged: Logged<Event>; /** The weights line as it was before. */ head: number; frozen: boolean }
-type Reader = { turns: TurnsState; scores: Map<string, ScoresState>; updates: UpdatesState; weights: WeightsState; counted: Counted[] }
+type Reader = { turns: MemoryTurns; scores: Map<string, MemoryScores>; updates: MemoryUpdates; weights: MemoryWeights; counted: Counted[] }
 
 /** Reads everything, partition after partition in the given order. */
 const readAll = (world: World, order: (names: string[]) => string[]): Reader => {
   const reader: Reader = { turns: initialTurns(), scores: new Map(), updates: initialUpdates(), weights: initialWeights(), counted: [] }
-  const scores = (policy: string): ScoresState => {
+  const scores = (policy: string): MemoryScores => {
     const own = reader.scores.get(policy) ?? initialScores()
     reader.scores.set(policy, own)
     return own
@@ -31,7 +31,7 @@ const readAll = (world: World, order: (names: string[]) => string[]): Reader => 
   return reader
 }
 
-const fold = (reader: Reader, scores: (policy: string) => ScoresState, logged: Logged<Event>): boolean => {
+const fold = (reader: Reader, scores: (policy: string) => MemoryScores, logged: Logged<Event>): boolean => {
   switch (logged.topic) {
     case 'turns': return foldTurns(reader.turns, logged as Logged<TurnsEvent>).counted
     case 'scores': return foldScores(scores((logged.event as ScoresEvent).policy), logged as Logged<ScoresEvent>).counted
@@ -42,15 +42,15 @@ const fold = (reader: Reader, scores: (policy: string) => ScoresState, logged: L
 }
 
 const sorted = <T>(items: Iterable<T>): T[] => [...items].sort((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1))
-const turnsView = (state: TurnsState, sessions?: ReadonlySet<string>): string =>
+const turnsView = (state: MemoryTurns, sessions?: ReadonlySet<string>): string =>
   JSON.stringify(sorted([...state.turns.values()].filter((t) => !sessions || sessions.has(t.session)).map((t) => [t.turn, t.record, t.status, t.attempt, t.follows, t.next, t.closed, t.closedBy, t.feedback.map((f) => f.id)])))
-const scoresView = (state: ScoresState | undefined): string =>
+const scoresView = (state: MemoryScores | undefined): string =>
   JSON.stringify(sorted([...(state?.turns.values() ?? [])].filter((s) => s.policy === POLICY).map((s) => [s.turn, s.score, s.reward, s.rank, s.revision])))
-const updatesView = (state: UpdatesState, policy: string): string => {
+const updatesView = (state: MemoryUpdates, policy: string): string => {
   const line = updateLine(state, policy)
   return JSON.stringify([line.chain.tip, line.batches.map((b) => [b.id, b.status, b.update?.id]), sorted(line.spent), sorted(line.baselines)])
 }
-const weightsView = (state: WeightsState, policy: string): string => {
+const weightsView = (state: MemoryWeights, policy: string): string => {
   const line = weightLine(state, policy)
   return JSON.stringify([line.chain.tip, line.head, line.frozen, sorted([...line.versions.values()].map((v) => [v.version, v.parent, v.adapter, v.record])), sorted(line.verdicts), line.moves.map((m) => m.record), sorted(line.requests)])
 }

@@ -2,7 +2,7 @@
  * The rules that make the folds agree, and what leaving one of them out would look like. Each is switched off
  * by bending what the real folds are given, or what a process does, in the way that a plausible design would.
  */
-import { updateLine, weightLine, type Event, type Logged, type ScoresState, type SessionClosed, type TurnsState, type UpdatesState, type WeightsState } from '@instar/events'
+import { openTurns, updateLine, weightLine, type Event, type Logged, type ScoresState, type SessionClosed, type TurnsState, type UpdatesState, type WeightsState } from '@instar/events'
 
 export const RULES = {
   ownKey: 'Whether a record counts depends on its own topic and key alone. Off: a batch counts only if its parent is the head that this reader has read.',
@@ -48,7 +48,7 @@ export const bend = (off: Rule | null, folds: Folds, logged: Logged<Event>): Log
     case 'openList': {
       if (event.type !== 'SessionClosed' || !folds.turns) return logged
       const { turns } = folds
-      const open = [...turns.open].filter((turn) => turns.turns.get(turn)?.session === event.session)
+      const open = openTurns(turns.sessions.get(event.session))
       return { ...logged, event: { ...event, open } satisfies SessionClosed }
     }
     case 'register': {

@@ -2,12 +2,12 @@
 import { derivedId, TOPICS, weightLine, type BatchSealed, type Event, type Logged, type Topic } from '@instar/events'
 import { decide as publisherDecide, decidePromotion, lineStarted, type Measured } from '@instar/publisher/core/decide'
 import { THRESHOLDS, type Figures } from '@instar/publisher/core/gate'
-import { evolve as publisherEvolve, initialState as publisherState, type PublisherState } from '@instar/publisher/core/state'
+import { evolve as publisherEvolve, initialState as publisherState, type MemoryPublisher } from '@instar/publisher/core/state'
 import { closeIdle, decide as scorerDecide, judged, type JudgeRequest } from '@instar/scorer/core/decide'
 import type { Judged } from '@instar/scorer/core/judgement'
-import { evolve as scorerEvolve, forgetWork, initialState as scorerState, type ScorerState } from '@instar/scorer/core/state'
+import { evolve as scorerEvolve, forgetWork, initialState as scorerState, type MemoryScorer } from '@instar/scorer/core/state'
 import { computed, decide as trainerDecide, failed } from '@instar/trainer/core/decide'
-import { evolve as trainerEvolve, initialState as trainerState, type TrainerState } from '@instar/trainer/core/state'
+import { evolve as trainerEvolve, initialState as trainerState, type MemoryTrainer } from '@instar/trainer/core/state'
 import { Process } from './process.ts'
 import type { Folds } from './rules.ts'
 import type { World } from './world.ts'
@@ -17,10 +17,10 @@ export const IDLE_MS = 150
 export const BATCH = 2
 const TRAINING = { batchSize: BATCH, staleness: 4, loss: 'hybrid', settings: {} }
 
-export class Scorer extends Process<ScorerState> {
+export class Scorer extends Process<MemoryScorer> {
   #asked: JudgeRequest[] = []
   constructor(world: World, name: string) { super(world, name, ['turns', 'scores']) }
-  fresh(): ScorerState { return scorerState() }
+  fresh(): MemoryScorer { return scorerState() }
   evolve(logged: Logged<Event>): void { scorerEvolve(this.state, logged) }
   folds(): Folds { return { turns: this.state.turns, scores: (policy) => this.state.scores.get(policy) } }
   forget(): void { this.#asked = [] }
@@ -60,13 +60,13 @@ export const trained = (sealed: BatchSealed, rewards: readonly number[], build: 
   return { adapter: derivedId('adapter', inputs, build), state: derivedId('state', inputs, build) }
 }
 
-export class Trainer extends Process<TrainerState> {
+export class Trainer extends Process<MemoryTrainer> {
   #unread: string | null = null
   #computing: { batch: string; sealed: BatchSealed } | null = null
   /** Adapter that this process computed, by its batch. */
   #own = new Map<string, { adapter: string; state: string }>()
   constructor(world: World, name: string) { super(world, name, ['turns', 'scores', 'updates', 'weights']) }
-  fresh(): TrainerState { return trainerState(POLICY) }
+  fresh(): MemoryTrainer { return trainerState(POLICY) }
   folds(): Folds { return { turns: this.state.turns, scores: () => this.state.scores, updates: this.state.updates, weights: this.state.weights } }
 
   evolve(logged: Logged<Event>): void {
@@ -127,12 +127,12 @@ export class Trainer extends Process<TrainerState> {
   }
 }
 
-export class Publisher extends Process<PublisherState> {
+export class Publisher extends Process<MemoryPublisher> {
   #unread: string | null = null
   #measured: Measured | null = null
   #promoting: { branch: string; measured: Measured | null } | null = null
   constructor(world: World, name: string) { super(world, name, ['turns', 'scores', 'updates', 'weights']) }
-  fresh(): PublisherState { return publisherState(POLICY) }
+  fresh(): MemoryPublisher { return publisherState(POLICY) }
   folds(): Folds { return { turns: this.state.turns, scores: () => this.state.scores, updates: this.state.updates, weights: this.state.weights } }
 
   evolve(logged: Logged<Event>): void {
@@ -187,12 +187,12 @@ export class Publisher extends Process<PublisherState> {
  */
 export const BRANCH = 'policy~again'
 
-export class Branch extends Process<PublisherState> {
+export class Branch extends Process<MemoryPublisher> {
   #unread: string | null = null
   #steps = 0
   override readonly live = false
   constructor(world: World, name: string) { super(world, name, TOPICS.filter((topic): topic is Exclude<Topic, 'blobs'> => topic !== 'blobs')) }
-  fresh(): PublisherState { return publisherState(BRANCH) }
+  fresh(): MemoryPublisher { return publisherState(BRANCH) }
   folds(): Folds { return { turns: this.state.turns, updates: this.state.updates, weights: this.state.weights } }
   evolve(logged: Logged<Event>): void {
     publisherEvolve(this.state, logged)

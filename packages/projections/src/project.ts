@@ -4,10 +4,10 @@
  * topics in log order from the start; the caller decides which of the rows are already written.
  */
 import { readWritten } from '@instar/events/codec'
-import { foldScores, initialScores, type ScoresState } from '@instar/events/folds/scores'
-import { foldTurns, initialTurns, type TurnsState } from '@instar/events/folds/turns'
-import { foldUpdates, initialUpdates, type UpdatesState } from '@instar/events/folds/updates'
-import { foldWeights, initialWeights, weightLine, type WeightsState } from '@instar/events/folds/weights'
+import { foldScores, initialScores, type MemoryScores, type ScoresState } from '@instar/events/folds/scores'
+import { foldTurns, initialTurns, type MemoryTurns, type TurnsState } from '@instar/events/folds/turns'
+import { foldUpdates, initialUpdates, type MemoryUpdates } from '@instar/events/folds/updates'
+import { foldWeights, initialWeights, weightLine, type MemoryWeights } from '@instar/events/folds/weights'
 import type { Topic } from '@instar/events/flow'
 import type { BatchSealed, FeedbackGiven, Logged, ScoresEvent, SessionClosed, TurnAborted, TurnCaptured, TurnsEvent, UpdateComputed, UpdateFailed, UpdatesEvent, VersionPublished, WeightsEvent } from '@instar/events/records'
 import { timestampOf, type Rows } from './rows.ts'
@@ -18,11 +18,11 @@ export const PROJECTED = ['turns', 'scores', 'updates', 'weights'] as const sati
 export const RULES = 1
 
 export type Projection = {
-  turns: TurnsState
+  turns: MemoryTurns
   /** One fold for each policy: a branch that scores a turn again changes nothing of the live line's. */
-  scores: Map<string, ScoresState>
-  updates: UpdatesState
-  weights: WeightsState
+  scores: Map<string, MemoryScores>
+  updates: MemoryUpdates
+  weights: MemoryWeights
 }
 
 export const initialProjection = (): Projection => ({ turns: initialTurns(), scores: new Map(), updates: initialUpdates(), weights: initialWeights() })
@@ -148,7 +148,7 @@ const outcomeRow = (event: UpdateComputed | UpdateFailed, id: string): Rows['all
   }
 }
 
-const weightsRows = (state: WeightsState, logged: Logged<WeightsEvent>, rows: Rows): void => {
+const weightsRows = (state: MemoryWeights, logged: Logged<WeightsEvent>, rows: Rows): void => {
   const { event, id } = logged
   const { policy } = event
   const at = timestampOf(event.at)

@@ -13,7 +13,7 @@ export * from './config.ts'
 export { contentOf, evaluate, type Probe } from './shell/evaluate.ts'
 export { probesOf } from './shell/probes.ts'
 export { rule, THRESHOLDS, type Figures, type Thresholds } from './core/gate.ts'
-export { bestContent, decide, decidePromotion, lineStarted, type Decision, type Measured } from './core/decide.ts'
+export { decide, decidePromotion, lineStarted, type Decision, type Measured } from './core/decide.ts'
 export { evolve, initialState, type PublisherState } from './core/state.ts'
 
 export type PublisherPorts = {

@@ -11,7 +11,8 @@ import { createLlmJudge } from './shell/llm-judge.ts'
 
 export { judgeOrder, scorerConfig, scorerSettings, type ScorerConfig } from './config.ts'
 export { closeIdle, decide, judged, lookAgain, stillOurs, type JudgeRequest, type Mine, type Output, type Rules } from './core/decide.ts'
-export { evolve, forgetWork, initialState, scoreOf, type ScorerState } from './core/state.ts'
+export { scoreOf } from './core/need.ts'
+export { evolve, forgetWork, initialState, type ScorerState } from './core/state.ts'
 export { settle, type Evidence, type Judged, type Judgement } from './core/judgement.ts'
 export { judgeBySignals, signalsId } from './core/signals/signals.ts'
 export { readEvidence } from './shell/evidence.ts'
@@ -35,7 +36,7 @@ export type ScorerPorts = {
 /** Counts since the start. `ignored`: records that did not count, by topic and why. `share`: partitions of `turns` that are this process's to score. */
 export type ScorerMetrics = { scored: number; revised: number; skipped: Record<string, number>; closed: number; ignored: Record<string, number>; judging: number; waiting: number; share: number }
 
-export type Scorer = { start(): Promise<void>; stop(): Promise<void>; metrics(): ScorerMetrics; state: ScorerState }
+export type Scorer = { /** With the log read to its end as of the call: is every turn scored that is to be? */ settled(): Promise<boolean>; start(): Promise<void>; stop(): Promise<void>; metrics(): ScorerMetrics; state: ScorerState }
 
 export const createJudges = (config: ScorerConfig, ports: { fetch?: typeof fetch; now: () => number }): Judge[] =>
   judgeOrder(config).flatMap((name): Judge[] => {
@@ -138,6 +139,10 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
       ...metrics, skipped: { ...metrics.skipped }, ignored: { ...metrics.ignored }, judging, waiting: queue.length,
       share: Array.from({ length: log.partitions('turns') }, (_, partition) => partition).filter(mine).length,
     }),
+    async settled() {
+      await follower?.caughtUp()
+      return ready && state.needed.size === 0
+    },
     async start() {
       follower = await followEvents(log, {
         name: `scorer.${config.policy}`,

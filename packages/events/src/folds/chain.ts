@@ -1,11 +1,13 @@
 /** `updates` and `weights` are chains: a record counts iff its `prev` is the id of the last one that counted. */
 import { InstarError } from '../errors.ts'
 import { COUNTED, ignored, type Outcome } from './outcome.ts'
+import type { Keys } from './table.ts'
 
 /** `tip` '' before the first record. `read` holds every id of this key, counted or not. */
-export type Chain = { tip: string; read: Set<string> }
+export type Chain = { tip: string; read: Keys }
+export type MemoryChain = Chain & { read: Set<string> }
 
-export const emptyChain = (): Chain => ({ tip: '', read: new Set() })
+export const emptyChain = (): MemoryChain => ({ tip: '', read: new Set() })
 
 /**
  * Advances the chain if the record counts. A `prev` that was read but is not the tip is a stale writer.

@@ -4,7 +4,7 @@ import { answerKey } from '../answer-key.ts'
 import { encodeEvent, decodeRecord, written } from '../codec.ts'
 import type { Event, Logged, TurnCaptured } from '../records.ts'
 import { foldScores, initialScores } from './scores.ts'
-import { foldTurns, initialTurns } from './turns.ts'
+import { foldTurns, initialTurns, openTurns } from './turns.ts'
 import { foldUpdates, initialUpdates, updateLine } from './updates.ts'
 import { foldWeights, initialWeights, lineageDistance, nextVersion, weightLine } from './weights.ts'
 
@@ -29,7 +29,7 @@ describe('turns', () => {
     assert.equal(state.turns.get('s.a')?.next, 's.b')
     assert.equal(state.turns.get('s.c')?.follows, 's.a')
     assert.equal(state.turns.get('s.c')?.attempt, 2)
-    assert.deepEqual([...state.open], ['s.b', 's.c'])
+    assert.deepEqual(openTurns(state.sessions.get('s')), ['s.b', 's.c'])
   })
 
   it('finds a trimmed answer by the loose key and prefers the latest of equal answers', () => {

@@ -7,7 +7,7 @@ export type Why =
   | 'repeat'
   /** `prev` is not the tip: a writer that had not read the latest record. */
   | 'stale'
-  /** It names a turn that is not on its session's log before it. */
+  /** It names a turn that is not on its session's log before it, or its own turn's id is not of its session. */
   | 'unknown_turn'
   /** The turn has a score of the same or a higher rank. */
   | 'outranked'

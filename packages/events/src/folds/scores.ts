@@ -4,6 +4,7 @@
  */
 import type { Logged, Rank, ScoresEvent, Written } from '../records.ts'
 import { COUNTED, ignored, type Outcome } from './outcome.ts'
+import type { Table } from './table.ts'
 
 export type ScoreState = {
   turn: string
@@ -25,9 +26,10 @@ export type ScoreState = {
   at: number
 }
 
-export type ScoresState = { turns: Map<string, ScoreState> }
+export type ScoresState = { turns: Table<string, ScoreState> }
+export type MemoryScores = { turns: Map<string, ScoreState> }
 
-export const initialScores = (): ScoresState => ({ turns: new Map() })
+export const initialScores = (): MemoryScores => ({ turns: new Map() })
 
 export const foldScores = (state: ScoresState, logged: Logged<ScoresEvent>): Outcome => {
   const { event, id } = logged

@@ -3,10 +3,13 @@
  * closed. The join is anchored on our own answer: a main turn whose request's last assistant answer has
  * the key of turn T's answer is T's next state; the first such turn wins and the next state is final. A retry
  * of the request that T itself answered is none, though T's answer may read like the one before it.
- * States are owned by the fold and change in place.
+ * States are owned by the fold and change in place. All of a session is in one entry of `sessions`, and a
+ * turn's session is known from its id.
  */
-import type { AnswerKey, FeedbackGiven, Logged, TurnAborted, TurnCaptured, TurnsEvent } from '../records.ts'
+import { sessionOfTurn } from '../ids.ts'
+import type { AnswerKey, FeedbackGiven, Logged, SessionClosed, TurnAborted, TurnCaptured, TurnsEvent, Written } from '../records.ts'
 import { COUNTED, ignored, type Outcome } from './outcome.ts'
+import type { Table } from './table.ts'
 
 export type TurnState = {
   turn: string
@@ -24,6 +27,7 @@ export type TurnState = {
   reason: string | null
   /** 1 for the first request with this digest in the session, 2 for the next… */
   attempt: number
+  digest: string
   answer: AnswerKey
   /** The turn that it continues, as the join found it. */
   follows: string | null
@@ -33,7 +37,7 @@ export type TurnState = {
   closed: boolean
   closedBy: string | null
   /** Feedback that counted, in log order. */
-  feedback: { id: string; record: string; value: number; at: number }[]
+  feedback: { id: string; record: string; value: number; at: number; comment: Written | null }[]
   at: number
   finishedAt: number
   partition: number
@@ -43,6 +47,7 @@ export type TurnState = {
 export type SessionState = {
   session: string
   turns: TurnState[]
+  byId: Map<string, TurnState>
   byStrict: Map<string, TurnState[]>
   byLoose: Map<string, TurnState[]>
   /** digest → groups that asked it. */
@@ -53,13 +58,13 @@ export type SessionState = {
 }
 
 export type TurnsState = {
-  sessions: Map<string, SessionState>
-  turns: Map<string, TurnState>
-  /** Turns without a next state that are not closed: what a timer looks at. */
-  open: Set<string>
+  sessions: Table<string, SessionState>
+  /** The turns of all sessions. */
+  turns: Pick<Table<string, TurnState>, 'get' | 'has' | 'set'>
 }
+export type MemoryTurns = { sessions: Map<string, SessionState>; turns: Map<string, TurnState> }
 
-export const initialTurns = (): TurnsState => ({ sessions: new Map(), turns: new Map(), open: new Set() })
+export const initialTurns = (): MemoryTurns => ({ sessions: new Map(), turns: new Map() })
 
 export const foldTurns = (state: TurnsState, logged: Logged<TurnsEvent>): Outcome => {
   const { event } = logged
@@ -69,30 +74,41 @@ export const foldTurns = (state: TurnsState, logged: Logged<TurnsEvent>): Outcom
       return foldTurn(state, logged as Logged<TurnCaptured | TurnAborted>)
     case 'FeedbackGiven':
       return foldFeedback(state, logged.id, event)
-    case 'SessionClosed': {
-      let closed = 0
-      for (const id of event.open) {
-        const turn = state.turns.get(id)
-        if (!turn || turn.session !== event.session || turn.next !== null || turn.closed) continue
-        turn.closed = true
-        turn.closedBy = logged.id
-        state.open.delete(id)
-        closed += 1
-      }
-      return closed > 0 ? COUNTED : ignored('not_open')
-    }
+    case 'SessionClosed':
+      return foldClosed(state, logged.id, event)
   }
+}
+
+/** Without a next state and not closed: what a closing lists. */
+export const openTurns = (session: SessionState | undefined): string[] =>
+  (session?.turns ?? []).flatMap(({ turn, next, closed }) => (next === null && !closed ? [turn] : []))
+
+const foldClosed = (state: TurnsState, record: string, event: SessionClosed): Outcome => {
+  const session = state.sessions.get(event.session)
+  let closed = 0
+  for (const id of event.open) {
+    const turn = sessionOfTurn(id) === event.session ? state.turns.get(id) : undefined
+    if (!turn || turn.next !== null || turn.closed) continue
+    turn.closed = true
+    turn.closedBy = record
+    closed += 1
+  }
+  if (!session || closed === 0) return ignored('not_open')
+  state.sessions.set(session.session, session)
+  return COUNTED
 }
 
 const foldTurn = (state: TurnsState, logged: Logged<TurnCaptured | TurnAborted>): Outcome => {
   const { event } = logged
+  // Another session's id: whether this counts would hang on what another key's log holds.
+  if (sessionOfTurn(event.turn) !== event.session) return ignored('unknown_turn')
   if (state.turns.has(event.turn)) return ignored('repeat')
   const session = sessionOf(state, event.session)
   const turn: TurnState = {
     turn: event.turn, record: logged.id, session: event.session, policy: event.policy, version: event.version,
     status: event.type === 'TurnCaptured' ? 'complete' : 'aborted', kind: event.kind,
     group: event.group, candidate: event.candidate, subject: event.subject,
-    trainable: event.trainable, reason: event.reason, attempt: attemptOf(session, event.digest, event.group),
+    trainable: event.trainable, reason: event.reason, attempt: attemptOf(session, event.digest, event.group), digest: event.digest,
     answer: event.answer, follows: null, next: null, closed: false, closedBy: null, feedback: [],
     at: event.at, finishedAt: event.finishedAt, partition: logged.partition, offset: logged.offset,
   }
@@ -100,28 +116,23 @@ const foldTurn = (state: TurnsState, logged: Logged<TurnCaptured | TurnAborted>)
     const followed = findAnswer(session, event.after, session.digests.get(event.digest))
     if (followed) {
       turn.follows = followed.turn
-      if (followed.next === null && !followed.closed) {
-        followed.next = turn.turn
-        state.open.delete(followed.turn)
-      }
+      if (followed.next === null && !followed.closed) followed.next = turn.turn
     }
   }
-  session.turns.push(turn)
-  pushTo(session.byStrict, event.answer.strict, turn)
-  pushTo(session.byLoose, event.answer.loose, turn)
-  session.lastAt = Math.max(session.lastAt, event.finishedAt)
+  addTurn(session, turn)
+  state.sessions.set(session.session, session)
   state.turns.set(turn.turn, turn)
-  state.open.add(turn.turn)
   return COUNTED
 }
 
 const foldFeedback = (state: TurnsState, record: string, event: FeedbackGiven): Outcome => {
   const session = state.sessions.get(event.session)
   if (session?.feedback.has(event.id)) return ignored('repeat')
-  const turn = event.turn === null ? session?.turns.at(-1) : state.turns.get(event.turn)
-  if (!session || !turn || turn.session !== event.session) return ignored('unknown_turn')
+  const turn = event.turn === null ? session?.turns.at(-1) : sessionOfTurn(event.turn) === event.session ? state.turns.get(event.turn) : undefined
+  if (!session || !turn) return ignored('unknown_turn')
   session.feedback.add(event.id)
-  turn.feedback.push({ id: event.id, record, value: event.value, at: event.at })
+  turn.feedback.push({ id: event.id, record, value: event.value, at: event.at, comment: event.comment })
+  state.sessions.set(session.session, session)
   return COUNTED
 }
 
@@ -139,15 +150,30 @@ export const findAnswer = (session: SessionState, key: AnswerKey, not: ReadonlyS
 
 const NONE: ReadonlySet<string> = new Set()
 
+export const emptySession = (id: string): SessionState =>
+  ({ session: id, turns: [], byId: new Map(), byStrict: new Map(), byLoose: new Map(), digests: new Map(), feedback: new Set(), lastAt: 0 })
+
 const sessionOf = (state: TurnsState, id: string): SessionState => {
   let session = state.sessions.get(id)
   if (!session) {
-    session = { session: id, turns: [], byStrict: new Map(), byLoose: new Map(), digests: new Map(), feedback: new Set(), lastAt: 0 }
+    session = emptySession(id)
     state.sessions.set(id, session)
   }
   return session
 }
 
+/** Enters a turn into what its session is searched by. */
+export const addTurn = (session: SessionState, turn: TurnState): void => {
+  session.turns.push(turn)
+  pushTo(session.byStrict, turn.answer.strict, turn)
+  pushTo(session.byLoose, turn.answer.loose, turn)
+  session.byId.set(turn.turn, turn)
+  attemptOf(session, turn.digest, turn.group)
+  session.lastAt = Math.max(session.lastAt, turn.finishedAt)
+  for (const { id } of turn.feedback) session.feedback.add(id)
+}
+
+/** 1 for the first request with this digest; asking again in the same group is the same request. */
 const attemptOf = (session: SessionState, digest: string, group: string): number => {
   const groups = session.digests.get(digest) ?? new Set<string>()
   session.digests.set(digest, groups.add(group))

@@ -1,7 +1,8 @@
 /** The fold of `updates`, per policy, a chain: batches, what came of them, baselines after each. */
 import type { BatchSealed, Logged, UpdateComputed, UpdatesEvent } from '../records.ts'
-import { emptyChain, link, type Chain } from './chain.ts'
+import { emptyChain, link, type Chain, type MemoryChain } from './chain.ts'
 import type { Outcome } from './outcome.ts'
+import type { Journal, Keys, Table } from './table.ts'
 
 export type BatchState = {
   id: string
@@ -14,46 +15,83 @@ export type BatchState = {
 
 export type UpdateLine = {
   chain: Chain
+  /** Batches sealed, and how many of them failed. */
+  count: number
+  failed: number
+  /** Id of the latest batch, '' before the first. */
+  last: string
+  batches: Journal<BatchState>
+  byId: Table<string, BatchState>
+  /** Record id of an UpdateComputed → that of its batch. */
+  byUpdate: Table<string, string>
+  /** Turns of any batch, trained or dropped: spent for good. */
+  spent: Keys
+  baselines: Table<string, { value: number; count: number }>
+}
+export type MemoryUpdateLine = UpdateLine & {
+  chain: MemoryChain
   batches: BatchState[]
   byId: Map<string, BatchState>
-  /** Turns of any batch, trained or dropped: spent for good. */
+  byUpdate: Map<string, string>
   spent: Set<string>
   baselines: Map<string, { value: number; count: number }>
 }
 
-export type UpdatesState = { lines: Map<string, UpdateLine> }
+export type UpdatesState = { lines: Table<string, UpdateLine> }
+export type MemoryUpdates = { lines: Map<string, MemoryUpdateLine> }
 
-export const initialUpdates = (): UpdatesState => ({ lines: new Map() })
+export const initialUpdates = (): MemoryUpdates => ({ lines: new Map() })
 
 export const foldUpdates = (state: UpdatesState, logged: Logged<UpdatesEvent>): Outcome => {
-  const { event, id } = logged
-  const line = updateLine(state, event.policy)
-  const outcome = link(line.chain, { ...logged, event })
-  if (!outcome.counted) return outcome
+  const line = updateLine(state, logged.event.policy)
+  const outcome = link(line.chain, logged)
+  if (outcome.counted) advance(line, logged)
+  state.lines.set(logged.event.policy, line)
+  return outcome
+}
+
+const advance = (line: UpdateLine, { event, id }: Logged<UpdatesEvent>): void => {
   if (event.type === 'BatchSealed') {
     const batch: BatchState = { id, sealed: event, status: 'sealed', update: null, reason: null }
     line.batches.push(batch)
     line.byId.set(id, batch)
+    line.count += 1
+    line.last = id
     for (const item of event.items) line.spent.add(item.turn)
     for (const drop of event.dropped) line.spent.add(drop.turn)
     for (const b of event.baselines) line.baselines.set(b.subject, { value: b.value, count: b.count })
-    return outcome
+    return
   }
   const batch = line.byId.get(event.batch)
-  if (batch && event.type === 'UpdateComputed') {
+  if (!batch) return
+  if (batch.status === 'failed') line.failed -= 1
+  if (event.type === 'UpdateComputed') {
     batch.status = 'computed'
     batch.update = { id, event }
-  } else if (batch && event.type === 'UpdateFailed') {
+    line.byUpdate.set(id, batch.id)
+  } else {
     batch.status = 'failed'
     batch.reason = event.reason
+    line.failed += 1
   }
-  return outcome
+  line.byId.set(batch.id, batch)
 }
 
-export const updateLine = (state: UpdatesState, policy: string): UpdateLine => {
+/** The batch behind an update; undefined where this line has none. */
+export const batchOfUpdate = (line: UpdateLine, update: string): BatchState | undefined => {
+  const batch = line.byUpdate.get(update)
+  return batch === undefined ? undefined : line.byId.get(batch)
+}
+
+const emptyLine = (): MemoryUpdateLine =>
+  ({ chain: emptyChain(), count: 0, failed: 0, last: '', batches: [], byId: new Map(), byUpdate: new Map(), spent: new Set(), baselines: new Map() })
+
+export function updateLine(state: MemoryUpdates, policy: string): MemoryUpdateLine
+export function updateLine(state: UpdatesState, policy: string): UpdateLine
+export function updateLine(state: UpdatesState, policy: string): UpdateLine {
   let line = state.lines.get(policy)
   if (!line) {
-    line = { chain: emptyChain(), batches: [], byId: new Map(), spent: new Set(), baselines: new Map() }
+    line = emptyLine()
     state.lines.set(policy, line)
   }
   return line

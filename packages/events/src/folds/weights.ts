@@ -3,8 +3,9 @@
  * learning is frozen. Version 0 is the base (of a branch: the version it leaves).
  */
 import type { HeadMoved, LineStarted, Logged, VersionPublished, VersionRejected, WeightsEvent } from '../records.ts'
-import { emptyChain, link, type Chain } from './chain.ts'
+import { emptyChain, link, type Chain, type MemoryChain } from './chain.ts'
 import { ignored, type Outcome } from './outcome.ts'
+import type { Journal, Keys, Table } from './table.ts'
 
 export type VersionState = {
   version: number
@@ -25,43 +26,67 @@ export type Move = { from: number; to: number; at: number; why: string; who: str
 export type WeightLine = {
   chain: Chain
   started: LineStarted | null
-  versions: Map<number, VersionState>
+  versions: Table<number, VersionState>
+  /** The highest version. */
+  last: number
   head: number
   frozen: boolean
   /** Record id of an UpdateComputed → what the gate said. */
+  verdicts: Table<string, Verdict>
+  /** How many of them. */
+  judged: number
+  /** Highest content figure of the base and of every accepted version; null while none has any. */
+  bestContent: number | null
+  rejected: Journal<{ record: string; event: VersionRejected }>
+  moves: Journal<Move>
+  /** Ids of admin requests that counted. */
+  requests: Keys
+}
+export type MemoryWeightLine = WeightLine & {
+  chain: MemoryChain
+  versions: Map<number, VersionState>
   verdicts: Map<string, Verdict>
   rejected: { record: string; event: VersionRejected }[]
   moves: Move[]
-  /** Ids of admin requests that counted. */
   requests: Set<string>
 }
 
-export type WeightsState = { lines: Map<string, WeightLine> }
+export type WeightsState = { lines: Table<string, WeightLine> }
+export type MemoryWeights = { lines: Map<string, MemoryWeightLine> }
 
-export const initialWeights = (): WeightsState => ({ lines: new Map() })
+export const initialWeights = (): MemoryWeights => ({ lines: new Map() })
 
 export const foldWeights = (state: WeightsState, logged: Logged<WeightsEvent>): Outcome => {
+  const line = weightLine(state, logged.event.policy)
+  const outcome = fold(line, logged)
+  state.lines.set(logged.event.policy, line)
+  return outcome
+}
+
+const fold = (line: WeightLine, logged: Logged<WeightsEvent>): Outcome => {
   const { event, id } = logged
-  const line = weightLine(state, event.policy)
   if (event.type === 'LineStarted' ? line.started !== null : line.started === null && (event.prev === '' || line.chain.read.has(event.prev))) {
     line.chain.read.add(id)
     return ignored(event.type === 'LineStarted' ? 'line_exists' : 'no_line')
   }
-  const outcome = link(line.chain, { ...logged, event })
+  const outcome = link(line.chain, logged)
   if (!outcome.counted) return outcome
   switch (event.type) {
     case 'LineStarted':
       line.started = event
       line.versions.set(0, { version: 0, parent: null, adapter: event.parent?.adapter ?? null, state: event.parent?.state ?? null, update: null, blobsAt: 0, at: event.at, record: id, published: null })
+      raiseContent(line, event.settings.content)
       break
     case 'VersionPublished':
       line.versions.set(event.number, { version: event.number, parent: event.parent, adapter: event.adapter, state: event.state, update: event.update, blobsAt: event.blobsAt, at: event.at, record: id, published: event })
-      line.verdicts.set(event.update, { accepted: true, version: event.number })
+      line.last = Math.max(line.last, event.number)
+      raiseContent(line, event.figures.content)
+      rule(line, event.update, { accepted: true, version: event.number })
       line.moves.push({ from: line.head, to: event.number, at: event.at, why: event.why, who: 'publisher', record: id })
       line.head = event.number
       break
     case 'VersionRejected':
-      line.verdicts.set(event.update, { accepted: false, reason: event.reason })
+      rule(line, event.update, { accepted: false, reason: event.reason })
       line.rejected.push({ record: id, event })
       break
     case 'HeadMoved':
@@ -82,17 +107,32 @@ const moveHead = (line: WeightLine, event: HeadMoved, record: string): void => {
   if (event.freeze) line.frozen = true
 }
 
-export const weightLine = (state: WeightsState, policy: string): WeightLine => {
+const rule = (line: WeightLine, update: string, verdict: Verdict): void => {
+  if (!line.verdicts.has(update)) line.judged += 1
+  line.verdicts.set(update, verdict)
+}
+
+const raiseContent = (line: WeightLine, content: number | undefined): void => {
+  if (content !== undefined) line.bestContent = line.bestContent === null ? content : Math.max(line.bestContent, content)
+}
+
+const emptyLine = (): MemoryWeightLine => ({
+  chain: emptyChain(), started: null, versions: new Map(), last: 0, head: 0, frozen: false, verdicts: new Map(), judged: 0, bestContent: null, rejected: [], moves: [], requests: new Set(),
+})
+
+export function weightLine(state: MemoryWeights, policy: string): MemoryWeightLine
+export function weightLine(state: WeightsState, policy: string): WeightLine
+export function weightLine(state: WeightsState, policy: string): WeightLine {
   let line = state.lines.get(policy)
   if (!line) {
-    line = { chain: emptyChain(), started: null, versions: new Map(), head: 0, frozen: false, verdicts: new Map(), rejected: [], moves: [], requests: new Set() }
+    line = emptyLine()
     state.lines.set(policy, line)
   }
   return line
 }
 
 /** The number that the next accepted version takes: numbers go on after a rollback. */
-export const nextVersion = (line: WeightLine): number => Math.max(...line.versions.keys(), 0) + 1
+export const nextVersion = (line: WeightLine): number => line.last + 1
 
 /**
  * Staleness: how many updates lie between the version that spoke and the head, along the lineage, or null
@@ -100,9 +140,15 @@ export const nextVersion = (line: WeightLine): number => Math.max(...line.versio
  */
 export const lineageDistance = (line: WeightLine, version: number, head: number): number | null => {
   let distance = 0
-  for (let at: number | null = head; at !== null; at = line.versions.get(at)?.parent ?? null) {
+  // An ancestor's number is lower, so the walk is over where the numbers have passed it.
+  for (let at: number | null = head; at !== null && at >= version; at = parentOf(line, at)) {
     if (at === version) return distance
     distance += 1
   }
   return null
+}
+
+const parentOf = (line: WeightLine, version: number): number | null => {
+  const parent = line.versions.get(version)?.parent ?? null
+  return parent !== null && parent < version ? parent : null
 }

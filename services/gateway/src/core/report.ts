@@ -36,8 +36,23 @@ export const modelCard = ({ config, model, line }: Known, version: number | null
   }
 }
 
+/** How many versions a list names: the base and the newest. Every one can be asked for by its name. */
+const LISTED = 100
+
+const newest = (line: WeightLine): number[] => {
+  const versions: number[] = []
+  for (let version = line.last; version >= 0 && versions.length < LISTED; version -= 1) if (line.versions.has(version)) versions.push(version)
+  if (versions.at(-1) !== 0 && line.versions.has(0)) versions.push(0)
+  return versions
+}
+
+const isLoaded = (line: WeightLine, version: number, loaded: ReadonlySet<string>): boolean => {
+  const adapter = line.versions.get(version)?.adapter ?? null
+  return adapter === null || loaded.has(adapter)
+}
+
 export const modelList = (known: Known): { object: 'list'; data: Card[] } => {
-  const versions = known.line.started ? [...known.line.versions.keys()].sort((a, b) => b - a) : [0]
+  const versions = known.line.started ? newest(known.line) : [0]
   return { object: 'list', data: [null, ...versions].flatMap((version) => modelCard(known, version) ?? []) }
 }
 
@@ -56,10 +71,10 @@ export const statusOf = (known: Known): Record<string, unknown> => {
     head: line.head,
     serving: serving?.version ?? null,
     frozen: line.frozen,
-    versions: [...line.versions.keys()].sort((a, b) => a - b),
+    versions: newest(line).reverse(),
     pool: {
       keep: config.keepVersions,
-      loaded: [...line.versions.values()].filter(({ adapter }) => adapter === null || loaded.has(adapter)).map(({ version }) => version).sort((a, b) => a - b),
+      loaded: newest(line).reverse().filter((version) => isLoaded(line, version, loaded)),
     },
     requests: { running: known.running },
     log: { ...capture.queue(), unreadable: known.bad },

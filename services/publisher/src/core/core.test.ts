@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { decodeRecord, encodeEvent, updateLine, weightLine, type Event, type Logged } from '@instar/events'
-import { bestContent, decide, decidePromotion, lineStarted, type Measured } from './decide.ts'
+import { decide, decidePromotion, lineStarted, type Measured } from './decide.ts'
 import { rule, THRESHOLDS, type Figures } from './gate.ts'
 import { evolve, initialState, type PublisherState } from './state.ts'
 
@@ -69,7 +69,7 @@ describe('decide', () => {
     assert.equal(line.head, 1)
     assert.equal(line.versions.get(1)?.adapter, 'a1')
     assert.deepEqual(line.verdicts.get(update), { accepted: true, version: 1 })
-    assert.equal(bestContent(line), 0.99)
+    assert.equal(line.bestContent, 0.99)
     assert.deepEqual(h.decide(), { do: 'wait', why: 'updates' })
   })
   it('a candidate whose parent is no longer the head is rejected, also while frozen; a frozen line waits otherwise', () => {

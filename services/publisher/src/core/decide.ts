@@ -3,7 +3,7 @@
  * carry the figures. Only what was decided on the chain's latest record counts, so a verdict that was
  * overtaken is decided again, with the same figures while the head is the same.
  */
-import { nextVersion, updateLine, weightLine, type BatchState, type LineStarted, type Settings, type UpdateComputed, type VersionPublished, type VersionRejected, type WeightLine } from '@instar/events'
+import { batchOfUpdate, nextVersion, updateLine, weightLine, type BatchState, type LineStarted, type Settings, type UpdateComputed, type VersionPublished, type VersionRejected, type WeightLine } from '@instar/events'
 import { rule, type Figures, type Thresholds } from './gate.ts'
 import type { PublisherState } from './state.ts'
 
@@ -23,14 +23,14 @@ export const decide = (state: PublisherState, measured: Measured | null, limits:
   const line = weightLine(state.weights, state.policy)
   if (!line.started) return { do: 'start' }
   if (line.started.mode !== 'live') return { do: 'wait', why: 'not_live' }
-  const batch = updateLine(state.updates, state.policy).batches.find((b) => b.status === 'computed' && b.update !== null && !line.verdicts.has(b.update.id))
+  const batch = firstUnsettled(state)
   if (!batch?.update) return { do: 'wait', why: 'updates' }
   const { id, event } = batch.update
   const parent = batch.sealed.parent.version
   if (parent !== line.head) return { do: 'append', event: rejected(line, state.policy, id, event, parent, 'stale_parent', {}, [], now) }
   if (line.frozen) return { do: 'wait', why: 'frozen' }
   if (!measured || measured.update !== id || measured.head !== line.head) return { do: 'evaluate', update: id, computed: event, sealed: batch.sealed }
-  const ruling = rule(measured.figures, bestContent(line), limits)
+  const ruling = rule(measured.figures, line.bestContent, limits)
   if (!ruling.accepted) return { do: 'append', event: rejected(line, state.policy, id, event, parent, ruling.reason, measured.figures, measured.evidence, now) }
   return {
     do: 'append',
@@ -51,18 +51,18 @@ export const lineStarted = (policy: string, base: LineStarted['base'], settings:
 export const decidePromotion = (state: PublisherState, branch: string, measured: Measured | null, limits: Thresholds, now: number): Decision | { do: 'refuse'; why: 'unknown_branch' | 'empty_branch' | 'unfinished_branch' } => {
   const line = weightLine(state.weights, state.policy)
   const from = weightLine(state.weights, branch)
-  const version = from.versions.get(Math.max(0, ...from.versions.keys()))
+  const version = from.versions.get(from.last)
   if (!from.started) return { do: 'refuse', why: 'unknown_branch' }
   if (!version?.published) return { do: 'refuse', why: 'empty_branch' }
-  const settled = updateLine(state.updates, branch).batches.filter((b) => b.status === 'failed' || from.verdicts.has(b.update?.id ?? ''))
-  if (settled.length < (from.started.settings.batches ?? 0)) return { do: 'refuse', why: 'unfinished_branch' }
+  const made = updateLine(state.updates, branch)
+  if (made.failed + from.judged < (from.started.settings.batches ?? 0)) return { do: 'refuse', why: 'unfinished_branch' }
   const { published } = version
-  const source = updateLine(state.updates, branch).batches.find((b) => b.update?.id === published.update)
+  const source = batchOfUpdate(made, published.update)
   if (!source?.update) return { do: 'refuse', why: 'empty_branch' }
   if (!measured || measured.update !== published.update || measured.head !== line.head) {
     return { do: 'evaluate', update: published.update, computed: source.update.event, sealed: source.sealed }
   }
-  const ruling = rule(measured.figures, bestContent(line), limits)
+  const ruling = rule(measured.figures, line.bestContent, limits)
   if (!ruling.accepted) return { do: 'append', event: rejected(line, state.policy, published.update, source.update.event, line.head, ruling.reason, measured.figures, measured.evidence, now) }
   return {
     do: 'append',
@@ -76,15 +76,14 @@ export const decidePromotion = (state: PublisherState, branch: string, measured:
 
 /** A candidate that cannot be measured (its bytes are gone or damaged) is rejected for that, and learning goes on. */
 export const unmeasurable = (state: PublisherState, update: string, reason: string, now: number): VersionRejected => {
-  const batch = updateLine(state.updates, state.policy).batches.find((b) => b.update?.id === update)
+  const batch = batchOfUpdate(updateLine(state.updates, state.policy), update)
   if (!batch?.update) throw new RangeError(`update ${update} is not on the log`)
   return rejected(weightLine(state.weights, state.policy), state.policy, update, batch.update.event, batch.sealed.parent.version, reason, {}, [], now)
 }
 
-/** Highest content figure of the base and of every accepted version. */
-export const bestContent = (line: WeightLine): number | null => {
-  const all = [line.started?.settings.content, ...[...line.versions.values()].map((v) => v.published?.figures.content)].filter((c) => c !== undefined)
-  return all.length > 0 ? Math.max(...all) : null
+const firstUnsettled = (state: PublisherState): BatchState | undefined => {
+  for (const id of state.unsettled) return updateLine(state.updates, state.policy).byId.get(id)
+  return undefined
 }
 
 const rejected = (line: WeightLine, policy: string, update: string, computed: UpdateComputed, parent: number, reason: string, figures: Partial<Figures>, evidence: string[], now: number): VersionRejected => ({

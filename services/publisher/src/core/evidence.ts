@@ -6,10 +6,10 @@ import type { PublisherState } from './state.ts'
 export const positiveTurns = (state: PublisherState, batch: BatchSealed, limit: number): string[] => {
   const own = new Set(batch.items.map((item) => item.turn))
   const found: string[] = []
-  for (const score of [...state.scores.turns.values()].reverse()) {
+  for (const id of [...state.positive].reverse()) {
     if (found.length >= limit) break
-    const turn = state.turns.turns.get(score.turn)
-    if (score.policy === state.policy && score.reward !== null && score.reward > 0 && turn?.trainable && turn.status === 'complete' && !own.has(score.turn)) found.push(score.turn)
+    const turn = state.turns.turns.get(id)
+    if (turn?.trainable && turn.status === 'complete' && !own.has(id)) found.push(id)
   }
   return found
 }

@@ -3,9 +3,11 @@
  * outranks the score in force. Being wrong here is waste, never disagreement: the fold of `scores` decides
  * what counts, and a record of ours counts when it is read back.
  */
-import { encodeEvent, outranks, readWritten, written, type Rank, type ScoreRevised, type SessionClosed, type TurnScored, type TurnSkipped, type TurnState } from '@instar/events'
-import type { Feedback, Judged } from './judgement.ts'
-import { scoreOf, type ScorerState } from './state.ts'
+import { encodeEvent, openTurns, written, type ScoreRevised, type SessionClosed, type TurnScored, type TurnSkipped, type TurnState } from '@instar/events'
+import { earliest, park, pop, unpark, unwatch, watchAgain } from './idle.ts'
+import type { Judged } from './judgement.ts'
+import { needOf, rankOf, scoreOf, type Need } from './need.ts'
+import type { ScorerState } from './state.ts'
 
 export type Rules = {
   /** A session in which no turn has finished for this long is closed, ms. */
@@ -18,17 +20,11 @@ export type Rules = {
 export type Mine = (partition: number) => boolean
 const everything: Mine = () => true
 
-export type JudgeRequest = {
+export type JudgeRequest = Need & {
   do: 'judge'
   /** Goes back with the answer (`judged`). */
   ask: number
   turn: string
-  /** The turn whose request holds the next state; null: the session ended. */
-  next: string | null
-  /** Given: it is the reward, and judges are asked for a hint alone. */
-  feedback: Feedback | null
-  /** What gave rise to it: the next turn, or the record of the feedback or of the closing. */
-  cause: string
 }
 
 export type ScoreEvent = TurnScored | TurnSkipped | ScoreRevised
@@ -37,11 +33,13 @@ export type Output = { do: 'append'; record: string; event: ScoreEvent | Session
 /**
  * Looks at each turn that was touched, once: what it hands out is marked in `state.work`, so that at most one
  * append of a turn is unread, and the turn is touched again when that is read back or something new is said of it.
- * Turns that are others' to score are set aside in `state.elsewhere`, for `lookAgain`.
+ * Turns that are others' to score are set aside in `state.elsewhere`, for `lookAgain`. After `most` outputs the
+ * rest waits for the next call.
  */
-export const decide = (state: ScorerState, rules: Rules, now: number, mine: Mine = everything): Output[] => {
+export const decide = (state: ScorerState, rules: Rules, now: number, mine: Mine = everything, most = Infinity): Output[] => {
   const outputs: Output[] = []
   for (const id of state.touched) {
+    if (outputs.length >= most) break
     state.touched.delete(id)
     state.elsewhere.delete(id)
     const turn = state.turns.turns.get(id)
@@ -68,6 +66,7 @@ export const decide = (state: ScorerState, rules: Rules, now: number, mine: Mine
 export const lookAgain = (state: ScorerState): void => {
   for (const id of state.elsewhere) state.touched.add(id)
   state.elsewhere.clear()
+  unpark(state.idle)
 }
 
 /** Is the answer still to be asked for, by us? If not it is put back, for whoever has the partition. */
@@ -93,26 +92,6 @@ const putBack = (state: ScorerState, { turn }: TurnState): void => {
   state.touched.add(turn)
 }
 
-type Need = Pick<JudgeRequest, 'next' | 'feedback' | 'cause'>
-
-const needOf = (state: ScorerState, turn: TurnState): Need | null => {
-  const score = scoreOf(state, turn.turn)
-  const feedback = latestFeedback(turn)
-  if (feedback && (!score || outranks(rankOf(feedback), score.rank))) {
-    const comment = state.comments.get(feedback.id)
-    return { next: turn.next, feedback: { ...feedback, comment: comment ? readWritten(comment) : null }, cause: feedback.record }
-  }
-  if (score || turn.kind !== 'main' || turn.status !== 'complete' || !turn.trainable) return null
-  if (turn.next !== null) return { next: turn.next, feedback: null, cause: turn.next }
-  if (turn.closedBy !== null) return { next: null, feedback: null, cause: turn.closedBy }
-  return null
-}
-
-const rankOf = (feedback: { id: string; at: number }): Rank => ({ at: feedback.at, id: feedback.id })
-
-const latestFeedback = (turn: TurnState): TurnState['feedback'][number] | null =>
-  turn.feedback.reduce<TurnState['feedback'][number] | null>((latest, one) => (latest === null || outranks(rankOf(one), rankOf(latest)) ? one : latest), null)
-
 /** The record of what the judges said, or null when the request was overtaken meanwhile. */
 export const judged = (state: ScorerState, request: JudgeRequest, result: Judged, now: number): Output | null => {
   const turn = underJudgement(state, request)
@@ -130,29 +109,24 @@ export const judged = (state: ScorerState, request: JudgeRequest, result: Judged
 
 /** Our sessions that have gone quiet, and when to look again (ms since the epoch). */
 export const closeIdle = (state: ScorerState, rules: Rules, now: number, mine: Mine = everything): { outputs: Output[]; lookAt: number } => {
-  const open = new Map<string, string[]>()
-  for (const id of state.turns.open) {
-    const turn = state.turns.turns.get(id)
-    if (!turn || state.closing.has(turn.session) || !mine(turn.partition)) continue
-    const { session } = turn
-    const turns = open.get(session)
-    if (turns) turns.push(id)
-    else open.set(session, [id])
-  }
+  const { idle } = state
   const outputs: Output[] = []
-  let lookAt = now + rules.idleMs
-  for (const [session, turns] of open) {
-    const quietAt = (state.turns.sessions.get(session)?.lastAt ?? 0) + rules.idleMs
-    if (quietAt > now) {
-      lookAt = Math.min(lookAt, quietAt)
-      continue
+  for (let at = earliest(idle); at !== undefined && at + rules.idleMs <= now; at = earliest(idle)) {
+    const session = pop(idle) ?? ''
+    const held = state.turns.sessions.get(session)
+    const open = openTurns(held)
+    if (!held || open.length === 0) unwatch(idle, session)
+    else if (state.closing.has(session)) continue
+    else if (held.lastAt + rules.idleMs > now) watchAgain(idle, session, held.lastAt)
+    else if (!mine(held.turns[0]?.partition ?? -1)) park(idle, session)
+    else {
+      const event: SessionClosed = { type: 'SessionClosed', session, open, why: 'idle', at: now }
+      const { id } = encodeEvent(event)
+      state.closing.set(session, id)
+      outputs.push({ do: 'append', record: id, event })
     }
-    const event: SessionClosed = { type: 'SessionClosed', session, open: turns, why: 'idle', at: now }
-    const { id } = encodeEvent(event)
-    state.closing.set(session, id)
-    outputs.push({ do: 'append', record: id, event })
   }
-  return { outputs, lookAt }
+  return { outputs, lookAt: Math.min(now, earliest(idle) ?? now) + rules.idleMs }
 }
 
 const factsOf = (turn: TurnState) => ({ turn: turn.turn, session: turn.session, policy: turn.policy, version: turn.version, subject: turn.subject })

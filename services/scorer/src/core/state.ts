@@ -3,9 +3,11 @@
  * this process's own affair (what it has asked for and not seen come back): `forgetWork` of a snapshot.
  */
 import {
-  foldScores, foldTurns, initialScores, initialTurns,
-  type Event, type Logged, type Outcome, type ScoresEvent, type ScoreState, type ScoresState, type TurnsEvent, type TurnsState, type Written,
+  foldScores, foldTurns, initialScores, initialTurns, openTurns,
+  type Event, type Logged, type MemoryScores, type MemoryTurns, type Outcome, type Queue, type ScoresEvent, type ScoresState, type Table, type TurnsEvent, type TurnsState,
 } from '@instar/events'
+import { needOf } from './need.ts'
+import { initialIdle, rebuild, unwatch, watch, watchAgain, type Idle } from './idle.ts'
 
 export type Work =
   /** Judges were asked about `cause`; an answer with another `ask` is too late. */
@@ -16,28 +18,34 @@ export type Work =
 export type ScorerState = {
   turns: TurnsState
   /** One fold per key: a branch that scores the same turns says nothing about its trunk. */
-  scores: Map<string, ScoresState>
-  /** Turns of which something was read since `decide` looked at them. */
+  scores: Table<string, ScoresState>
+  /** Turns that are to be scored, whoever does it, by what has been read. */
+  needed: Queue
+  /** Those of them of which something was read since `decide` looked at them. */
   touched: Set<string>
   /** Turns that need a score and were others' to score when `decide` looked at them. */
   elsewhere: Set<string>
-  /** Words that came with explicit feedback, by feedback id, until it is scored. */
-  comments: Map<string, Written>
+  /** Sessions that are to be closed when they go quiet. */
+  idle: Idle
   work: Map<string, Work>
   /** Session → record id of the SessionClosed that has not been read back. */
   closing: Map<string, string>
   asked: number
 }
 
-export const initialState = (): ScorerState => ({
-  turns: initialTurns(), scores: new Map(), touched: new Set(), elsewhere: new Set(), comments: new Map(), work: new Map(), closing: new Map(), asked: 0,
+export type MemoryScorer = Omit<ScorerState, 'turns' | 'scores'> & { turns: MemoryTurns; scores: Map<string, MemoryScores> }
+
+export const initialState = (): MemoryScorer => ({
+  turns: initialTurns(), scores: new Map(), needed: new Set(), touched: new Set(), elsewhere: new Set(), idle: initialIdle(), work: new Map(), closing: new Map(), asked: 0,
 })
 
-/** After a restart from a snapshot: what an earlier life asked for will not come back to this one, so it is looked at again. */
+/** Before the first `decide`, and after a restart from a snapshot: what an earlier life asked for will not come back to this one. */
 export const forgetWork = (state: ScorerState): void => {
-  for (const turn of state.work.keys()) state.touched.add(turn)
+  for (const turn of state.needed) state.touched.add(turn)
   state.work.clear()
+  state.elsewhere.clear()
   state.closing.clear()
+  rebuild(state.idle)
 }
 
 /** Null for a topic that the scorer does not follow. */
@@ -52,34 +60,51 @@ export const evolve = (state: ScorerState, logged: Logged<Event>): Outcome | nul
   }
 }
 
-export const scoreOf = (state: ScorerState, turn: string): ScoreState | undefined => {
-  const policy = state.turns.turns.get(turn)?.policy
-  return policy === undefined ? undefined : state.scores.get(policy)?.turns.get(turn)
-}
-
 const evolveTurns = (state: ScorerState, logged: Logged<TurnsEvent>): Outcome => {
   const { event } = logged
   const outcome = foldTurns(state.turns, logged)
-  if (event.type === 'SessionClosed' && state.closing.get(event.session) === logged.id) state.closing.delete(event.session)
+  if (event.type === 'SessionClosed') readClosing(state, event.session, logged.id)
   if (!outcome.counted) return outcome
   switch (event.type) {
     case 'TurnCaptured':
     case 'TurnAborted': {
       const follows = state.turns.turns.get(event.turn)?.follows
-      if (follows) state.touched.add(follows)
+      if (follows) touch(state, follows)
+      watch(state.idle, event.session, state.turns.sessions.get(event.session)?.lastAt ?? 0)
       break
     }
     case 'FeedbackGiven': {
       const turn = event.turn ?? state.turns.sessions.get(event.session)?.turns.at(-1)?.turn
-      if (turn) state.touched.add(turn)
-      if (event.comment) state.comments.set(event.id, event.comment)
+      if (turn) touch(state, turn)
       break
     }
     case 'SessionClosed':
-      for (const turn of event.open) state.touched.add(turn)
+      for (const turn of event.open) touch(state, turn)
       break
   }
   return outcome
+}
+
+/** Something was said of a turn. */
+const touch = (state: ScorerState, id: string): void => {
+  const turn = state.turns.turns.get(id)
+  if (turn && needOf(state, turn)) {
+    state.needed.add(id)
+    state.touched.add(id)
+  } else {
+    state.needed.delete(id)
+    state.touched.delete(id)
+    state.elsewhere.delete(id)
+  }
+}
+
+/** A closing was read, counted or not: ours is no longer on its way, and what is still open has to go quiet again. */
+const readClosing = (state: ScorerState, session: string, record: string): void => {
+  const ours = state.closing.get(session) === record
+  if (ours) state.closing.delete(session)
+  const held = state.turns.sessions.get(session)
+  if (openTurns(held).length === 0) unwatch(state.idle, session)
+  else if (ours) watchAgain(state.idle, session, held?.lastAt ?? 0)
 }
 
 const evolveScores = (state: ScorerState, logged: Logged<ScoresEvent>): Outcome => {
@@ -90,6 +115,6 @@ const evolveScores = (state: ScorerState, logged: Logged<ScoresEvent>): Outcome 
   const work = state.work.get(event.turn)
   if (work?.step === 'appended' && work.record === logged.id) state.work.delete(event.turn)
   // A loser of a race looks again: feedback may still outrank what won.
-  state.touched.add(event.turn)
+  touch(state, event.turn)
   return outcome
 }

@@ -2,16 +2,16 @@
  * Re-derives every batch from the records that it names: turns by record id, scores by record id, baselines
  * from the batch before, advantages, parent. What differs is named by the record in which it was found.
  */
-import { foldTurns, foldUpdates, foldWeights, initialScores, initialTurns, initialUpdates, initialWeights, foldScores, updateLine, weightLine, type BatchSealed, type Event, type Logged, type ScoresEvent, type ScoresState, type TurnsEvent, type UpdatesEvent, type WeightsEvent } from '@instar/events'
+import { foldTurns, foldUpdates, foldWeights, initialScores, initialTurns, initialUpdates, initialWeights, foldScores, updateLine, weightLine, type BatchSealed, type Event, type Logged, type MemoryScores, type ScoresEvent, type TurnsEvent, type UpdatesEvent, type WeightsEvent } from '@instar/events'
 import { advantages } from './baseline.ts'
-import type { TrainerState } from './state.ts'
+import type { MemoryTrainer } from './state.ts'
 
 export type Difference = { topic: string; key: string; record: string; type: string; what: string }
 
-export type AuditState = Omit<TrainerState, 'pending'> & {
+export type AuditState = Omit<MemoryTrainer, 'pending'> & {
   /** Counted score records by id, also those revised later and those of other policies. */
   scoreRecords: Map<string, ScoresEvent>
-  others: Map<string, ScoresState>
+  others: Map<string, MemoryScores>
 }
 
 export const initialAudit = (policy: string): AuditState => ({
@@ -26,7 +26,7 @@ export const evolveAudit = (state: AuditState, logged: Logged<Event>): void => {
   else if (logged.topic === 'scores' && foldScores(scoresOf(state, logged.key), logged as Logged<ScoresEvent>).counted) state.scoreRecords.set(logged.id, logged.event as ScoresEvent)
 }
 
-const scoresOf = (state: AuditState, policy: string): ScoresState => {
+const scoresOf = (state: AuditState, policy: string): MemoryScores => {
   if (policy === state.policy) return state.scores
   const scores = state.others.get(policy) ?? initialScores()
   state.others.set(policy, scores)

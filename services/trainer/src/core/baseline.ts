@@ -12,7 +12,7 @@ const SHRINK = 2
 /** Key of the running mean of everyone; no subject hashes to it. */
 export const EVERYONE = ''
 
-export type Baselines = ReadonlyMap<string, { value: number; count: number }>
+export type Baselines = Pick<ReadonlyMap<string, { value: number; count: number }>, 'get'>
 export type Rewarded = { subject: string; group: string; reward: number }
 export type Advantages = { items: { baseline: number; advantage: number }[]; after: { subject: string; value: number; count: number }[] }
 

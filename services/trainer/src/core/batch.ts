@@ -19,9 +19,10 @@ export const sealBatch = (state: TrainerState, options: BatchSettings, now: numb
   const updates = updateLine(state.updates, state.policy)
   const weights = weightLine(state.weights, state.policy)
   const head = weights.versions.get(weights.head)
+  if (state.pending.size < options.batchSize) return null
   const { items, groups, dropped } = choose(state, options)
   if (!head || items.length < options.batchSize) return null
-  const number = updates.batches.length + 1
+  const number = updates.count + 1
   const { items: valued, after } = advantages(items.map((item, i) => ({ subject: item.subject, group: groups[i] ?? item.turn, reward: item.reward })), updates.baselines)
   return {
     type: 'BatchSealed', prev: updates.chain.tip, policy: state.policy, number,

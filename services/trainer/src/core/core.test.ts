@@ -7,13 +7,13 @@ import type { BatchSettings } from './batch.ts'
 import { computed, decide } from './decide.ts'
 import { withHint } from './hint.ts'
 import { changedSettings } from './replay.ts'
-import { evolve, initialState, type TrainerState } from './state.ts'
+import { evolve, initialState, type MemoryTrainer } from './state.ts'
 
 const OPTIONS: BatchSettings = { batchSize: 2, staleness: 1, loss: 'hybrid', settings: { learningRate: 0.003, batchSize: 2 } }
 
 class History {
   readonly records: Logged[] = []
-  readonly state: TrainerState = initialState('policy')
+  readonly state: MemoryTrainer = initialState('policy')
   add(event: Event): Logged {
     const logged = decodeRecord({ ...encodeEvent(event), partition: 0, offset: this.records.length })
     this.records.push(logged)

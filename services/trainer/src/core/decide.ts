@@ -19,7 +19,7 @@ export const decide = (state: TrainerState, options: BatchSettings, now: number,
   const updates = updateLine(state.updates, state.policy)
   if (!weights.started) return { do: 'wait', why: 'no_line' }
   if (weights.started.mode !== 'live') return { do: 'wait', why: 'not_live' }
-  const last = updates.batches.at(-1)
+  const last = updates.byId.get(updates.last)
   if (last?.status === 'sealed') {
     if (!hasSignal(last.sealed)) return { do: 'append', event: failed(state, last.id, 'no_signal', now) }
     return { do: 'compute', batch: last.id, sealed: last.sealed }
@@ -35,7 +35,7 @@ export type Computed = Pick<UpdateComputed, 'adapter' | 'adapterBytes' | 'state'
 /** The record of a finished computation, or null when the batch is no longer the one to compute: adopt the log. */
 export const computed = (state: TrainerState, batch: string, result: Computed, now: number): UpdateComputed | null => {
   const line = updateLine(state.updates, state.policy)
-  const last = line.batches.at(-1)
+  const last = line.byId.get(line.last)
   if (last?.id !== batch || last.status !== 'sealed') return null
   return { type: 'UpdateComputed', prev: line.chain.tip, policy: state.policy, batch, number: last.sealed.number, ...result, at: now }
 }

@@ -1,7 +1,8 @@
 /** Everything the trainer knows: one fold per topic, side by side. Topics meet in decide.ts only. */
 import {
   foldScores, foldTurns, foldUpdates, foldWeights, initialScores, initialTurns, initialUpdates, initialWeights, updateLine,
-  type Event, type Logged, type Outcome, type ScoresEvent, type ScoresState, type TurnsEvent, type TurnsState, type UpdatesEvent, type UpdatesState, type WeightsEvent, type WeightsState,
+  type Event, type Logged, type MemoryScores, type MemoryTurns, type MemoryUpdates, type MemoryWeights, type Outcome, type Queue, type ScoresEvent, type ScoresState, type TurnsEvent, type TurnsState,
+  type UpdatesEvent, type UpdatesState, type WeightsEvent, type WeightsState,
 } from '@instar/events'
 
 export type TrainerState = {
@@ -11,20 +12,21 @@ export type TrainerState = {
   updates: UpdatesState
   weights: WeightsState
   /** Scored and not spent, in the order of their first scores: a cache of scores − updates, the same in any interleaving. */
-  pending: Set<string>
+  pending: Queue
 }
+export type MemoryTrainer = Omit<TrainerState, 'turns' | 'scores' | 'updates' | 'weights' | 'pending'> & { turns: MemoryTurns; scores: MemoryScores; updates: MemoryUpdates; weights: MemoryWeights; pending: Set<string> }
 
-export const initialState = (policy: string): TrainerState => ({
+export const initialState = (policy: string): MemoryTrainer => ({
   policy, turns: initialTurns(), scores: initialScores(), updates: initialUpdates(), weights: initialWeights(), pending: new Set(),
 })
 
-/** Null: not this policy's, or not this service's affair. */
+/** Null: not this policy's, or not this service's affair. A branch is whoever replays' affair. */
 export const evolve = (state: TrainerState, logged: Logged<Event>): Outcome | null => {
   switch (logged.topic) {
     case 'turns':
       return foldTurns(state.turns, logged as Logged<TurnsEvent>)
     case 'weights':
-      return foldWeights(state.weights, logged as Logged<WeightsEvent>)
+      return logged.key === state.policy ? foldWeights(state.weights, logged as Logged<WeightsEvent>) : null
     case 'scores': {
       const event = logged.event as ScoresEvent
       if (event.policy !== state.policy) return null
@@ -34,8 +36,9 @@ export const evolve = (state: TrainerState, logged: Logged<Event>): Outcome | nu
     }
     case 'updates': {
       const event = logged.event as UpdatesEvent
+      if (event.policy !== state.policy) return null
       const outcome = foldUpdates(state.updates, logged as Logged<UpdatesEvent>)
-      if (outcome.counted && event.policy === state.policy && event.type === 'BatchSealed') {
+      if (outcome.counted && event.type === 'BatchSealed') {
         for (const { turn } of [...event.items, ...event.dropped]) state.pending.delete(turn)
       }
       return outcome

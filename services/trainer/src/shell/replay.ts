@@ -3,7 +3,7 @@
  * settings the recorded batches are computed again and every adapter must come out bit-equal; with changed
  * ones turns are sealed anew in log order. Everything is checked before the branch's first record.
  */
-import { initialScores, InstarError, updateLine, weightLine, written, type BatchSealed, type BatchState, type ScoresState, type Settings, type TurnScored } from '@instar/events'
+import { initialScores, InstarError, updateLine, weightLine, written, type BatchSealed, type BatchState, type MemoryScores, type Settings, type TurnScored } from '@instar/events'
 import { createTurnReader, type EventLog } from '@instar/log'
 import type { LearningEngine, Model, Parent, StepResult } from '@instar/policy'
 import type { AuditState } from '../core/audit.ts'
@@ -98,7 +98,7 @@ const anew = async (run: Run, options: ReplayOptions): Promise<ReplayReport> => 
 }
 
 /** Every joined turn of the range judged again; the scores are on the log under the branch's own key. */
-const rescore = async (run: Run, judge: Rescore, name: string, within: (turn: string) => boolean): Promise<ScoresState> => {
+const rescore = async (run: Run, judge: Rescore, name: string, within: (turn: string) => boolean): Promise<MemoryScores> => {
   const { ports, state, branch } = run
   const turns = joinedTurns(state).filter(({ turn }) => within(turn))
   for (const [i, { turn, next }] of turns.entries()) {

@@ -1,0 +1,36 @@
+/** Whether a turn is still to be scored, and on what: a function of the two folds. */
+import { outranks, readWritten, type Rank, type ScoreState, type TurnState } from '@instar/events'
+import type { Feedback } from './judgement.ts'
+import type { ScorerState } from './state.ts'
+
+export type Need = {
+  /** The turn whose request holds the next state; null: the session ended. */
+  next: string | null
+  /** Given: it is the reward, and judges are asked for a hint alone. */
+  feedback: Feedback | null
+  /** What gives rise to it: the next turn, or the record of the feedback or of the closing. */
+  cause: string
+}
+
+export const needOf = (state: Pick<ScorerState, 'turns' | 'scores'>, turn: TurnState): Need | null => {
+  const score = state.scores.get(turn.policy)?.turns.get(turn.turn)
+  const feedback = latestFeedback(turn)
+  if (feedback && (!score || outranks(rankOf(feedback), score.rank))) {
+    const { comment } = feedback
+    return { next: turn.next, feedback: { ...feedback, comment: comment ? readWritten(comment) : null }, cause: feedback.record }
+  }
+  if (score || turn.kind !== 'main' || turn.status !== 'complete' || !turn.trainable) return null
+  if (turn.next !== null) return { next: turn.next, feedback: null, cause: turn.next }
+  if (turn.closedBy !== null) return { next: null, feedback: null, cause: turn.closedBy }
+  return null
+}
+
+export const rankOf = (feedback: { id: string; at: number }): Rank => ({ at: feedback.at, id: feedback.id })
+
+const latestFeedback = (turn: TurnState): TurnState['feedback'][number] | null =>
+  turn.feedback.reduce<TurnState['feedback'][number] | null>((latest, one) => (latest === null || outranks(rankOf(one), rankOf(latest)) ? one : latest), null)
+
+export const scoreOf = (state: Pick<ScorerState, 'turns' | 'scores'>, turn: string): ScoreState | undefined => {
+  const policy = state.turns.turns.get(turn)?.policy
+  return policy === undefined ? undefined : state.scores.get(policy)?.turns.get(turn)
+}
