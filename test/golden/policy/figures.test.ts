@@ -49,6 +49,8 @@ const unbuilt = findBuilt() ? false : 'the engine tfjs-node is not built here (n
 
 for (const [name, figures] of Object.entries(stored)) {
   for (const engine of ['onnx', 'wasm', 'tfjs-node'] as const) {
+    /** Of a gradient, relative to the norm of its matrix; the others' is what was agreed before. */
+    const within = (others: number): number => (engine === 'tfjs-node' ? 1e-5 : others)
     const options = { skip: engine === 'tfjs-node' && unbuilt }
     const { config, adapter: expected } = figures
     test(`${name} on ${engine}: logits as PyTorch's, 2e-5`, options, async () => {
@@ -65,7 +67,7 @@ for (const [name, figures] of Object.entries(stored)) {
       const tokenWeights = Float32Array.from({ length: 14 }, (_, at) => (at % 7 === 6 ? 0 : at >= 11 ? 3 : 1))
       const { loss, outputs } = await training.step(weights, { B: 2, T: 7, ids, tokenWeights })
       near(loss, figures.pretraining.loss, 1e-5, 'loss')
-      for (const [key, gradient] of Object.entries(figures.pretraining.gradients)) same(outputs[key]?.data ?? [], gradient, 2e-5, key)
+      for (const [key, gradient] of Object.entries(figures.pretraining.gradients)) same(outputs[key]?.data ?? [], gradient, within(2e-5), key)
       await runtime.close()
     })
 
@@ -84,7 +86,7 @@ for (const [name, figures] of Object.entries(stored)) {
       })
       expected.logp.forEach((value, at) => { near(result.logp[at] as number, value, 2e-5, `log-prob ${at}`) })
       for (const [actual, wanted, what] of [[result.policyLoss, expected.policy, 'policy'], [result.opdLoss, expected.opd, 'OPD'], [result.klLoss, expected.kl, 'KL'], [result.loss, expected.loss, 'loss']] as const) near(actual, wanted, 1e-5, what)
-      for (const [key, gradient] of Object.entries(expected.gradients)) same(result.gradients.get(key) ?? [], gradient, 5e-5, key)
+      for (const [key, gradient] of Object.entries(expected.gradients)) same(result.gradients.get(key) ?? [], gradient, within(5e-5), key)
       const norm = globalNorm(result.gradients)
       near(norm, expected.norm, 5e-5 * expected.norm, 'norm of all gradients')
       const state = initialAdam(lora)

@@ -1,4 +1,5 @@
 /** Programs run as they stand, operation by operation, by a backend of TensorFlow.js. */
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import * as tf from '@tensorflow/tfjs'
 import type { Backend, Compiled, Feeds, Program, TensorData } from './backend.ts'
 
@@ -52,6 +53,8 @@ export class EagerBackend implements Backend {
     }
     return {
       run: async (feeds: Feeds, only?: readonly string[]) => {
+        // All below is one block of arithmetic: what the thread is told is heard before it, or never.
+        await nextTurn()
         await this.choose()
         const out: Record<string, { shape: number[]; data: Float32Array }> = {}
         tf.tidy(() => {
