@@ -11,8 +11,11 @@ import { fetchPart, givenParts, type Clients } from './fetch.ts'
 import { findCompiler, findNpm, findPython, missing, runProgram, type Program } from './programs.ts'
 import { unpack } from './unpack.ts'
 
-/** `machine`: as Node names it, `linux-x64`. `npm`, `compiler`: npm_execpath and CXX of the environment. `terminal`: progress of downloads may be drawn. */
-export type World = { folder: string; machine: string; npm?: string | undefined; compiler?: string | undefined; say: (line: string) => void; terminal: boolean }
+/**
+ * `machine`: as Node names it, `linux-x64`. `npm`, `compiler`: npm_execpath and CXX of the environment. `terminal`:
+ * progress of downloads may be drawn. `freeMegabytes`: what can be written under a path; default: what its disk says.
+ */
+export type World = { folder: string; machine: string; npm?: string | undefined; compiler?: string | undefined; say: (line: string) => void; terminal: boolean; freeMegabytes?: (path: string) => number }
 export type Wanted = { kind: Kind; force: boolean; wheels: string | null }
 export type Outcome = Built & { gpu: string | null; again: boolean }
 
@@ -36,15 +39,15 @@ function freeIn(path: string): number {
   return Math.floor((bavail * bsize) / 1e6)
 }
 
-function checkRoom(folder: string, needed: number): void {
-  const free = freeIn(folder)
+function checkRoom({ freeMegabytes = freeIn }: World, folder: string, needed: number): void {
+  const free = freeMegabytes(folder)
   if (free < needed) throw missing(`${folder} has ${free} MB free, and ${needed} MB are needed. Make room, or give .cache another place (a link to a folder on a larger disk will do).`, { free, needed })
 }
 
 /** `--download`: the files alone. */
 export async function download(world: World, kind: Kind, folder: string): Promise<string[]> {
+  checkRoom(world, folder, partsOf(kind).reduce((sum, { megabytes }) => sum + megabytes, 100))
   const clients: Clients = { python: await findPython(true), npm: await findNpm(world.npm) }
-  checkRoom(folder, partsOf(kind).reduce((sum, { megabytes }) => sum + megabytes, 100))
   mkdirSync(folder, { recursive: true })
   const files: string[] = []
   for (const part of partsOf(kind)) {
@@ -74,7 +77,7 @@ export async function build(world: World, wanted: Wanted): Promise<Outcome> {
   // Other wheels than ours, or half of one: nothing of it is trusted.
   if (existsSync(site) && done.some((name) => !wheels.some(({ file }) => file === name))) rmSync(site, { recursive: true })
   const rest = wheels.filter(({ file }) => !existsSync(join(marks, file)))
-  if (rest.length > 0) checkRoom(home, roomFor(kind, offline))
+  if (rest.length > 0) checkRoom(world, home, roomFor(kind, offline))
   rmSync(join(home, LAYOUT.manifest), { force: true })
 
   const downloads = join(home, 'downloads')
