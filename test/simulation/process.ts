@@ -12,6 +12,8 @@ export abstract class Process<S> {
   readonly topics: readonly Topic[]
   state: S
   alive = true
+  /** Partitions whose work it holds for its own. They say nothing about what it may read or write. */
+  share: ReadonlySet<number> = new Set()
   /** Until this step it does nothing, then it goes on with what it knew. */
   stoppedUntil = 0
   positions = new Map<string, number>()
@@ -47,6 +49,16 @@ export abstract class Process<S> {
   restored(): void { return undefined }
 
   get running(): boolean { return this.alive && this.stoppedUntil <= this.world.step }
+
+  readonly mine = (partition: number): boolean => this.share.has(partition)
+
+  give(share: ReadonlySet<number>): void {
+    this.share = share
+    this.shared()
+  }
+
+  /** Its share is another one. */
+  shared(): void { return undefined }
 
   fold(logged: Logged<Event>): void {
     const bent = this.live ? bend(this.world.off, this.folds(), logged) : logged
@@ -112,6 +124,7 @@ export abstract class Process<S> {
     const from = this.snapshot !== null && this.world.random.chance(0.5) ? this.snapshot : null
     this.alive = true
     this.stoppedUntil = 0
+    this.share = new Set()
     this.life = {}
     this.state = from ? structuredClone(from.state) : this.fresh()
     if (from) this.restored()

@@ -15,6 +15,7 @@ export const RULES = {
   openList: 'A closing closes the turns that it lists. Off: it closes what is open.',
   execId: 'A turn\'s id is minted at admission. Off: it is the digest of the request and the attempt.',
   vector: 'Where a snapshot is taken is part of it. Off: reading goes on where the group committed.',
+  handover: 'Who is given a partition looks again at what is unfinished there. Off: only at what is read from then on.',
   lines: 'A branch is a key of its own. Off: its records are read as its trunk\'s.',
 } as const
 

@@ -3,7 +3,7 @@ import { derivedId, TOPICS, weightLine, type BatchSealed, type Event, type Logge
 import { decide as publisherDecide, decidePromotion, lineStarted, type Measured } from '@instar/publisher/core/decide'
 import { THRESHOLDS, type Figures } from '@instar/publisher/core/gate'
 import { evolve as publisherEvolve, initialState as publisherState, type MemoryPublisher } from '@instar/publisher/core/state'
-import { closeIdle, decide as scorerDecide, judged, type JudgeRequest } from '@instar/scorer/core/decide'
+import { closeIdle, decide as scorerDecide, judged, lookAgain, stillOurs, type JudgeRequest } from '@instar/scorer/core/decide'
 import type { Judged } from '@instar/scorer/core/judgement'
 import { evolve as scorerEvolve, forgetWork, initialState as scorerState, type MemoryScorer } from '@instar/scorer/core/state'
 import { computed, decide as trainerDecide, failed } from '@instar/trainer/core/decide'
@@ -13,6 +13,8 @@ import type { Folds } from './rules.ts'
 import type { World } from './world.ts'
 
 export const POLICY = 'policy'
+/** Whoever holds this partition works on its chains. */
+const OWN = 0
 export const IDLE_MS = 150
 export const BATCH = 2
 const TRAINING = { batchSize: BATCH, staleness: 4, loss: 'hybrid', settings: {} }
@@ -25,9 +27,10 @@ export class Scorer extends Process<MemoryScorer> {
   folds(): Folds { return { turns: this.state.turns, scores: (policy) => this.state.scores.get(policy) } }
   forget(): void { this.#asked = [] }
   override restored(): void { forgetWork(this.state) }
+  override shared(): void { if (this.world.off !== 'handover') lookAgain(this.state) }
   waits(): string | null {
-    const { work, closing } = this.state
-    return this.#asked.length + work.size + closing.size === 0 ? null : `${this.#asked.length} judges, ${work.size} turns, ${closing.size} closings`
+    const { work, closing, elsewhere } = this.state
+    return this.#asked.length + work.size + closing.size + elsewhere.size === 0 ? null : `${this.#asked.length} judges, ${work.size} turns, ${closing.size} closings, ${elsewhere.size} turns of others`
   }
 
   act(): boolean {
@@ -35,11 +38,11 @@ export class Scorer extends Process<MemoryScorer> {
     const rules = { idleMs: IDLE_MS, judgesAlone: false }
     if (this.#asked.length > 0 && random.chance(0.5)) {
       const [request] = this.#asked.splice(random.below(this.#asked.length), 1)
-      const output = request && judged(this.state, request, this.#opinion(request), now)
+      const output = request && stillOurs(this.state, request, this.mine) ? judged(this.state, request, this.#opinion(request), now) : null
       if (output?.do === 'append') this.append(output.event)
       return true
     }
-    const outputs = [...scorerDecide(this.state, rules, now), ...closeIdle(this.state, rules, now).outputs]
+    const outputs = [...scorerDecide(this.state, rules, now, this.mine), ...closeIdle(this.state, rules, now, this.mine).outputs]
     for (const output of outputs) {
       if (output.do === 'judge') this.#asked.push(output)
       else this.append(output.event)
@@ -97,7 +100,7 @@ export class Trainer extends Process<MemoryTrainer> {
       return true
     }
     if (this.#unread !== null) return false
-    const decision = trainerDecide(this.state, TRAINING, now)
+    const decision = trainerDecide(this.state, TRAINING, now, this.mine(OWN))
     if (decision.do === 'wait') return false
     if (decision.do === 'compute') this.#computing = decision
     else this.#unread = this.append(decision.event.type === 'BatchSealed' ? this.#keepOwn(decision.event) : decision.event)
@@ -157,7 +160,7 @@ export class Publisher extends Process<MemoryPublisher> {
   act(): boolean {
     if (this.#unread !== null) return false
     if (this.#promoting && weightLine(this.state.weights, POLICY).started) return this.#promote(this.#promoting)
-    const decision = publisherDecide(this.state, this.#measured, THRESHOLDS, this.world.now)
+    const decision = publisherDecide(this.state, this.#measured, THRESHOLDS, this.world.now, this.mine(OWN))
     if (decision.do === 'wait') return false
     if (decision.do === 'start') this.#unread = this.append(lineStarted(POLICY, { name: 'sim', sha256: '' }, { content: 0.98 }, this.world.now))
     else if (decision.do === 'evaluate') this.#measured = this.#measure(decision.update)

@@ -13,6 +13,10 @@ import { SimLog } from './sim-log.ts'
 
 const CHAOS_STEPS = 900
 const MOST_ROUNDS = 4000
+/** So many rounds after the faults partitions still go from one to another. */
+const REGROUPING = 60
+/** Of every topic whose work is divided. */
+const SHARED = [0, 1]
 
 export type Result = { seed: number; problems: string[]; records: number; versions: number; rejected: number }
 
@@ -50,6 +54,8 @@ export class World {
     this.admin = new Admin(this)
   }
 
+  get #workers(): Process<unknown>[] { return [...this.scorers, ...this.trainers, ...this.publishers] }
+
   get now(): number { return 1000 + this.step }
 
   broken(problem: string): void {
@@ -63,6 +69,7 @@ export class World {
       if (dice < 22) this.log.land()
       else if (dice < 32) this.random.pick(people).act()
       else if (dice < 34) this.#fault()
+      else if (dice < 36) this.#regroup()
       else this.#turnOf(this.random.pick(this.processes))
     }
   }
@@ -85,16 +92,32 @@ export class World {
     else process.stoppedUntil = this.step + 20 + this.random.below(120)
   }
 
+  /** What one holds for its own while groups change: nobody's work, somebody else's too, or nothing. */
+  #regroup(): void {
+    const process = this.random.pick(this.#workers)
+    if (process.running) process.give(new Set(SHARED.filter(() => this.random.chance(0.6))))
+  }
+
+  /** Each partition to exactly one of its kind. */
+  #agree(): void {
+    for (const kind of [this.scorers, this.trainers, this.publishers]) {
+      const owners = SHARED.map(() => this.random.pick<Process<unknown>>(kind))
+      for (const process of kind) process.give(new Set(SHARED.filter((partition) => owners[partition] === process)))
+    }
+  }
+
   /** The faults are over: everybody runs, everything lands, everyone reads all. */
   drain(): void {
     for (const process of this.processes) {
       process.stoppedUntil = 0
       if (!process.alive) process.start()
     }
+    this.#agree()
     let quiet = 0
     for (let round = 0; quiet < 3; round += 1) {
       if (round > MOST_ROUNDS) return this.broken('it does not settle')
       this.step += 1
+      if (round < REGROUPING && round % 10 === 9) this.#agree()
       let busy = false
       for (const client of this.clients) busy = client.act() || busy
       busy = this.admin.act() || busy

@@ -72,6 +72,16 @@ describe('decide', () => {
     assert.equal(line.bestContent, 0.99)
     assert.deepEqual(h.decide(), { do: 'wait', why: 'updates' })
   })
+  it('one that stands by starts, measures and publishes nothing, but serves a promotion', () => {
+    const h = new History()
+    const standsBy = (): void => assert.deepEqual(decide(h.state, null, THRESHOLDS, 9, false), { do: 'wait', why: 'standby' })
+    standsBy()
+    h.start()
+    h.update(1, 0)
+    standsBy()
+    assert.equal(decide(h.state, null, THRESHOLDS, 9, true).do, 'evaluate')
+    assert.deepEqual(decidePromotion(h.state, 'policy~no', null, THRESHOLDS, 9), { do: 'refuse', why: 'unknown_branch' })
+  })
   it('a candidate whose parent is no longer the head is rejected, also while frozen; a frozen line waits otherwise', () => {
     const h = new History()
     h.start()

@@ -101,6 +101,19 @@ describe('decide', () => {
     assert.equal(updateLine(h.state.updates, 'policy').batches.length, 2)
   })
 
+  it('one that stands by seals and computes nothing; it goes on where the other stopped', () => {
+    const h = new History()
+    h.line()
+    h.scored('a', 1)
+    h.scored('b', -1)
+    const standby = { do: 'wait', why: 'standby' }
+    assert.deepEqual(decide(h.state, OPTIONS, 9, false), standby)
+    h.act()
+    assert.deepEqual(decide(h.state, OPTIONS, 9, false), standby)
+    const taken = decide(h.state, OPTIONS, 9, true)
+    assert.ok(taken.do === 'compute' && taken.batch === updateLine(h.state.updates, 'policy').batches[0]?.id)
+  })
+
   it('a frozen line seals nothing; a batch without signal fails and says so', () => {
     const h = new History()
     h.line()
