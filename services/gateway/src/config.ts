@@ -23,8 +23,8 @@ const schema = z.object({
   learning: z.boolean().default(true),
   /** Adapters that stay loaded besides those in use. */
   keepVersions: z.int().positive().default(4),
-  /** How long a request waits for the log's tail to bring the answer that it continues. */
-  tailWaitMs: z.number().nonnegative().default(1000),
+  /** How long a request waits for the log's tail to bring the answer that it continues; while the log is away it is held. */
+  tailWaitMs: z.number().nonnegative().default(60_000),
   /** How long an answer waits for the log before it is given up. */
   appendPatienceMs: z.number().nonnegative().default(3000),
   /** Sessions and turns that are remembered. */

@@ -57,25 +57,33 @@ export const locate = (index: SessionIndex, asked: Asked): Step => {
 }
 
 /**
- * Whether what the request continues is here; if not, the end of the log may hold it. Of several candidates
- * the end of the log may tell which one has been continued already.
+ * Whether what the request continues is here; if not, the end of the log may hold it. Others give the same answer:
+ * a turn is not the one because it alone is known, but because this request repeats all that its own said, for the
+ * same person, and nobody has gone on from there. `requests`: the messages of the candidates' requests.
  */
-export const settled = (index: SessionIndex, asked: Asked, step: Step): boolean => {
+export const settled = (index: SessionIndex, asked: Asked, step: Step, requests: readonly (readonly unknown[])[]): boolean => {
   const last = asked.answers.at(-1)
   if (!last) return true
-  if (step.do !== 'found') return step.do === 'compare' && step.candidates.length === 1
-  const state = sessionState(index, step.resolved.session)
-  return state !== undefined && findAnswer(state, last.key) !== undefined
+  if (step.do === 'found') {
+    const state = sessionState(index, step.resolved.session)
+    return state !== undefined && findAnswer(state, last.key) !== undefined
+  }
+  if (step.do !== 'compare' || step.candidates.length !== 1) return false
+  const { subject, next, closed } = step.candidates[0]!
+  const here = partsOf(asked.messages.slice(0, last.at))
+  const said = partsOf(requests[0] ?? [])
+  return next === null && !closed && (asked.subject === null || subject === asked.subject) && said.size > 0 && said.isSubsetOf(here)
 }
 
-/** Turns of this key that gave the last answer; those whose earlier answers agree longest, the latest first. */
+/** Turns of this key that gave the last answer, of those whose earlier answers agree longest: the same person's first, then those that nobody continued, then the latest. */
 const candidatesOf = (index: SessionIndex, asked: Asked): TurnState[] => {
   const last = asked.answers.at(-1)
   if (!last) return []
   const turns = turnsThatSaid(index, last.key).filter((turn) => index.extras.get(turn.turn)?.key === asked.key)
   const depth = new Map(turns.map((turn) => [turn, agreement(index, asked, turn)]))
   const longest = Math.max(0, ...depth.values())
-  return turns.filter((turn) => depth.get(turn) === longest).sort(later).slice(0, COMPARED)
+  const promise = (turn: TurnState): number => 2 * Number(turn.subject === asked.subject) + Number(turn.next === null && !turn.closed)
+  return turns.filter((turn) => depth.get(turn) === longest).sort((a, b) => promise(b) - promise(a) || later(a, b)).slice(0, COMPARED)
 }
 
 /** How many of the answers before the last one are those that the turn's own conversation holds. */

@@ -11,26 +11,30 @@ export type SessionPorts = { index: SessionIndex; tail: Tail; reader: TurnReader
 /** `fresh`: the name of a new session. */
 export const resolveSession = async (ports: SessionPorts, asked: Asked, fresh: string): Promise<Resolved> => {
   const { index, tail } = ports
-  let step = await located(ports, asked)
-  if (!settled(index, asked, step) && (await tail.turnsWithin(ports.tailWaitMs))) step = await located(ports, asked)
-  const resolved = await decided(ports, asked, step) ?? nameUnknown(asked, fresh)
+  let found = await located(ports, asked)
+  if (!settled(index, asked, found.step, found.requests) && (await tail.turnsWithin(ports.tailWaitMs))) found = await located(ports, asked)
+  const resolved = decided(index, asked, found) ?? nameUnknown(asked, fresh)
   if (index.forgotten.has(resolved.session)) await tail.restore(resolved.session)
   touch(index, resolved.session)
   return resolved
 }
 
-const located = async ({ index, tail }: SessionPorts, asked: Asked): Promise<Step> => {
-  const step = locate(index, asked)
-  if (step.do !== 'restore') return step
-  await tail.restore(step.session)
-  return locate(index, asked)
+/** `requests`: the messages of each candidate's request. */
+type Located = { step: Step; requests: readonly (readonly unknown[])[] }
+
+const located = async (ports: SessionPorts, asked: Asked): Promise<Located> => {
+  let step = locate(ports.index, asked)
+  if (step.do === 'restore') {
+    await ports.tail.restore(step.session)
+    step = locate(ports.index, asked)
+  }
+  const requests = step.do === 'compare' ? await Promise.all(step.candidates.map(({ turn }) => messagesOf(ports.reader, turn))) : []
+  return { step, requests }
 }
 
-const decided = async (ports: SessionPorts, asked: Asked, step: Step): Promise<Resolved | null> => {
+const decided = (index: SessionIndex, asked: Asked, { step, requests }: Located): Resolved | null => {
   if (step.do === 'found') return step.resolved
-  if (step.do !== 'compare') return null
-  const requests = await Promise.all(step.candidates.map(({ turn }) => messagesOf(ports.reader, turn)))
-  return choose(ports.index, asked, step.candidates, requests)
+  return step.do === 'compare' ? choose(index, asked, step.candidates, requests) : null
 }
 
 /** The messages of an earlier request; none where its body cannot be read any more. */
