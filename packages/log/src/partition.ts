@@ -7,18 +7,19 @@ import { InstarError } from '@instar/events/errors'
 
 export type PartitionCounts = Readonly<Record<Topic, number>>
 
-/** 32-bit MurmurHash 2 as in org.apache.kafka.common.utils.Utils.murmur2, seed included; signed. */
-export const murmur2 = (data: Uint8Array): number => {
+/** 32-bit MurmurHash 2 as in org.apache.kafka.common.utils.Utils.murmur2, seed included; signed. Of the bytes from `from` to, not with, `to`. */
+export const murmur2 = (data: Uint8Array, from = 0, to = data.length): number => {
   const m = 0x5bd1e995
-  const whole = data.length & ~3
-  let h = 0x9747b28c ^ data.length
-  for (let i = 0; i < whole; i += 4) {
+  const length = to - from
+  const whole = from + (length & ~3)
+  let h = 0x9747b28c ^ length
+  for (let i = from; i < whole; i += 4) {
     let k = data[i]! | (data[i + 1]! << 8) | (data[i + 2]! << 16) | (data[i + 3]! << 24)
     k = Math.imul(k, m)
     k ^= k >>> 24
     h = Math.imul(h, m) ^ Math.imul(k, m)
   }
-  const rest = data.length & 3
+  const rest = length & 3
   if (rest > 2) h ^= data[whole + 2]! << 16
   if (rest > 1) h ^= data[whole + 1]! << 8
   if (rest > 0) h = Math.imul(h ^ data[whole]!, m)

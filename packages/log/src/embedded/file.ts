@@ -7,9 +7,10 @@ import { TOPICS, type Topic } from '@instar/events/flow'
 import { chmodSync, closeSync, existsSync, mkdirSync, openSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { blockTable, fillBlocks } from './blocks.ts'
 import type { PartitionCounts } from '../partition.ts'
 
-const FORMAT = '1'
+const FORMAT = '2'
 
 export const logFile = (folder: string): string => join(folder, 'log.db')
 export const lockFile = (folder: string): string => join(folder, 'log.lock')
@@ -31,7 +32,7 @@ const topicTable = (topic: Topic): string => `
   CREATE TABLE IF NOT EXISTS "${topic}" (
     offset INTEGER PRIMARY KEY, partition INTEGER NOT NULL, timestamp INTEGER NOT NULL, reached INTEGER NOT NULL,
     schema INTEGER NOT NULL, key TEXT NOT NULL, payload BLOB NOT NULL) STRICT;
-  CREATE INDEX IF NOT EXISTS "${topic}_partition" ON "${topic}" (partition);
+  ${blockTable(topic)}
 `
 
 const TABLES = `
@@ -115,6 +116,7 @@ export const openWriting = (folder: string, counts: PartitionCounts, schemas: Re
     db.exec(TABLES)
     const meta = db.prepare('INSERT INTO meta VALUES (?, ?) ON CONFLICT DO NOTHING')
     meta.run('format', FORMAT)
+    if (formatOf(db) === '1') upgrade(db)
     checkFormat(db, folder)
     db.prepare('INSERT INTO meta VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value').run('writer', String(process.pid))
     const addCount = db.prepare('INSERT INTO partitions VALUES (?, ?) ON CONFLICT DO NOTHING')
@@ -145,9 +147,22 @@ export const openReading = (folder: string): DatabaseSync => {
 const unreadable = (folder: string, cause: unknown): InstarError =>
   new InstarError('data_unreadable', `${logFile(folder)} cannot be read as a log: ${cause instanceof Error ? cause.message : String(cause)}`, { folder }, { cause })
 
+const formatOf = (db: DatabaseSync): string | undefined =>
+  (db.prepare('SELECT value FROM meta WHERE name = ?').get('format') as { value: string } | undefined)?.value
+
 const checkFormat = (db: DatabaseSync, folder: string): void => {
-  const row = db.prepare('SELECT value FROM meta WHERE name = ?').get('format') as { value: string } | undefined
-  if (row?.value !== FORMAT) throw unreadable(folder, `its format is ${row?.value ?? 'not named'}, this build reads ${FORMAT}`)
+  const format = formatOf(db)
+  if (format === '1') throw unreadable(folder, 'it is of an earlier build: start the pipeline on it once')
+  if (format !== FORMAT) throw unreadable(folder, `its format is ${format ?? 'not named'}, this build reads ${FORMAT}`)
+}
+
+/** Format 1 had an SQL index on the partition where 2 has blocks. */
+const upgrade = (db: DatabaseSync): void => {
+  for (const topic of TOPICS) {
+    fillBlocks(db, topic)
+    db.exec(`DROP INDEX IF EXISTS "${topic}_partition"`)
+  }
+  db.prepare('UPDATE meta SET value = ? WHERE name = ?').run(FORMAT, 'format')
 }
 
 export const storedCounts = (db: DatabaseSync): PartitionCounts => {

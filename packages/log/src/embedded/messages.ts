@@ -1,21 +1,25 @@
-/** What the thread that appends and the thread that writes say to each other. */
+/** What the thread that appends and the thread that writes say to each other besides the words of `control.ts`. */
 import type { ErrorCode } from '@instar/events/errors'
 import type { PartitionCounts } from '../partition.ts'
 import type { Position } from '../port.ts'
+import type { ControlMemory } from './control.ts'
 
-export type WriterData = { folder: string; counts: PartitionCounts; schemas: Readonly<Record<string, string>> }
+export type WriterData = { folder: string; counts: PartitionCounts; schemas: Readonly<Record<string, string>>; control: ControlMemory }
 
 export type GroupCommit = { group: string; positions: Position[] }
 
-export type ToWriter =
-  /** One transaction; the next is sent when this one is answered. `shared`: a frame, kept from the last time it was given. */
-  | { kind: 'write'; frame: number; shared?: SharedArrayBuffer; records: number; commits?: GroupCommit[] }
+/** Posted before the words say that a transaction is open, or that it is whole. */
+export type Letter =
+  /** The memory of a frame from now on. */
+  | { kind: 'memory'; frame: number; shared: SharedArrayBuffer }
+  /** Part of the transaction of this number; nothing to a later one. */
+  | { kind: 'commits'; transaction: number; commits: GroupCommit[] }
   | { kind: 'close' }
 
 export type FromWriter =
   | { kind: 'ready' }
   | { kind: 'refused'; code: ErrorCode; message: string; details: Record<string, unknown> }
-  /** Durable; the offsets are in the frame. */
+  /** Durable; the words hold the first offsets. The next transaction may be opened. */
   | { kind: 'written' }
   /** Not written, or not known to be. After `broken` nothing is written any more: opening the file again did not help. */
   | { kind: 'failed'; message: string; broken: boolean }

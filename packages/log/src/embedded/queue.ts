@@ -1,43 +1,30 @@
 /**
- * The bounded queue in front of the writing thread. While one batch is written the next one fills: all that
- * wait share one transaction, and one flush.
+ * The bounded queue in front of the writing thread. All calls of one turn of the event loop share one transaction,
+ * and one flush; those of later turns wait until it is answered and share the next. The writer inserts the records
+ * of a turn while the turn still puts them.
  */
 import { InstarError } from '@instar/events/errors'
 import { Worker } from 'node:worker_threads'
 import type { Append, Position } from '../port.ts'
 import { checkAppend } from '../record.ts'
-import { Frame } from './frame.ts'
-import type { FromWriter, GroupCommit, ToWriter, WriterData } from './messages.ts'
+import { Batch } from './batch.ts'
+import { Caller, controlMemory, firstOffsets } from './control.ts'
+import { framedBytes } from './frame.ts'
+import type { FromWriter, Letter, WriterData } from './messages.ts'
 
 export type QueueLimits = { records: number; bytes: number }
-
-type Settle<T> = { resolve(value: T): void; reject(cause: unknown): void }
-
-type Batch = {
-  /** 0 or 1. */
-  number: number
-  frame: Frame
-  /** The memory that the writer knows as this frame. */
-  known?: SharedArrayBuffer
-  /** Payload bytes. */
-  bytes: number
-  calls: (Settle<Position[]> & { records: number })[]
-  commits: (Settle<void> & GroupCommit)[]
-}
-
-const emptyBatch = (number: number): Batch => ({ number, frame: new Frame(), bytes: 0, calls: [], commits: [] })
 
 export class Queue {
   readonly #worker: Worker
   readonly #data: WriterData
+  readonly #caller: Caller
   readonly #limits: QueueLimits
   #written = (): void => {}
   #schemas: ReadonlyMap<string, number> = new Map()
-  #filling = emptyBatch(0)
-  #other = emptyBatch(1)
-  /** `#other` is being written. */
-  #busy = false
-  #scheduled = false
+  /** What the writer has. `open`: calls still join it. `sealed`: they join `#waiting`. */
+  #writing = new Batch(0)
+  #waiting = new Batch(1)
+  #state: 'idle' | 'open' | 'sealed' = 'idle'
   #closing = false
   /** Why nothing can be written any more. */
   #over: InstarError | undefined
@@ -48,6 +35,7 @@ export class Queue {
   private constructor(worker: Worker, data: WriterData, limits: QueueLimits) {
     this.#worker = worker
     this.#data = data
+    this.#caller = new Caller(data.control)
     this.#limits = limits
     const exited = Promise.withResolvers<void>()
     this.#exited = exited.promise
@@ -59,7 +47,8 @@ export class Queue {
   }
 
   /** Resolves when the folder is held and its file open; rejects with the writer's reason. */
-  static open(data: WriterData, limits: QueueLimits): Promise<Queue> {
+  static open(where: Omit<WriterData, 'control'>, limits: QueueLimits): Promise<Queue> {
+    const data = { ...where, control: controlMemory() }
     const worker = new Worker(new URL('./writer.ts', import.meta.url), { workerData: data, name: 'instar log' })
     const queue = new Queue(worker, data, limits)
     return new Promise((resolve, reject) => {
@@ -91,33 +80,35 @@ export class Queue {
     return new Promise((resolve, reject) => {
       this.#check()
       let bytes = 0
+      let framed = 0
       for (const record of records) {
         checkAppend(record)
         if (!this.#schemas.has(record.schema)) throw new InstarError('bad_record', `the log was opened without the schema ${record.schema}`, { schema: record.schema })
         bytes += record.payload.length
+        framed += framedBytes(record)
       }
       if (records.length === 0) return resolve([])
       this.#makeRoom(records.length, bytes)
-      const batch = this.#filling
-      for (const record of records) batch.frame.put(record, this.#schemas.get(record.schema)!, this.#data.counts)
+      const batch = this.#joined(framed)
+      const { frame } = batch
+      const positions = records.map((record) => frame.put(record, this.#schemas.get(record.schema)!, this.#data.counts))
       batch.bytes += bytes
-      batch.calls.push({ records: records.length, resolve, reject })
-      this.#schedule()
+      batch.calls.push({ positions, resolve, reject })
+      if (this.#state === 'open') this.#caller.publish(frame.used)
     })
   }
 
   commit(group: string, positions: readonly Position[]): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#check()
-      this.#filling.commits.push({ group, positions: positions.map(({ topic, partition, offset }) => ({ topic, partition, offset })), resolve, reject })
-      this.#schedule()
+      this.#joined(0).commits.push({ group, positions: positions.map(({ topic, partition, offset }) => ({ topic, partition, offset })), resolve, reject })
     })
   }
 
   /** Writes what waits, then gives the folder back. */
   async close(): Promise<void> {
     this.#closing = true
-    if (this.#busy || this.#scheduled) await new Promise<void>((resolve) => { this.#drained = resolve })
+    if (this.#state !== 'idle') await new Promise<void>((resolve) => { this.#drained = resolve })
     this.#over ??= unavailable(CLOSED)
     this.#post({ kind: 'close' })
     await this.#exited
@@ -127,82 +118,76 @@ export class Queue {
     if (this.#over ?? this.#closing) throw this.#over ?? unavailable(CLOSED)
   }
 
-  #post(message: ToWriter): void {
-    this.#worker.postMessage(message)
+  #post(letter: Letter): void {
+    this.#worker.postMessage(letter)
+    this.#caller.letter()
   }
 
   #makeRoom(records: number, bytes: number): void {
-    const waiting = this.#filling.frame.records + this.#other.frame.records
-    const waitingBytes = this.#filling.bytes + this.#other.bytes
+    const waiting = this.#writing.frame.records + this.#waiting.frame.records
+    const waitingBytes = this.#writing.bytes + this.#waiting.bytes
     if (waiting > 0 && (waiting + records > this.#limits.records || waitingBytes + bytes > this.#limits.bytes)) {
       throw new InstarError('log_full', `${waiting} records (${waitingBytes} bytes) wait to be written`, { records: waiting, bytes: waitingBytes })
     }
   }
 
-  /** Calls of one turn of the event loop go together even when the writer is idle. */
-  #schedule(): void {
-    if (this.#busy || this.#scheduled) return
-    this.#scheduled = true
-    queueMicrotask(() => {
-      this.#scheduled = false
-      if (this.#over === undefined) this.#send()
-    })
+  /** The batch that a call joins, with room for it. */
+  #joined(framed: number): Batch {
+    // The writer reads the frame of an open batch: other memory cannot take its place.
+    if (this.#state === 'open' && !this.#writing.frame.fits(framed)) this.#seal()
+    if (this.#state === 'sealed') {
+      this.#waiting.frame.reserve(framed)
+      return this.#waiting
+    }
+    if (this.#state === 'idle') {
+      this.#waiting.frame.reserve(framed)
+      this.#open()
+      queueMicrotask(() => { if (this.#state === 'open') this.#seal() })
+    }
+    return this.#writing
   }
 
-  #send(): void {
-    const batch = this.#filling
-    this.#filling = this.#other
-    this.#other = batch
-    this.#busy = true
-    const { shared, records } = batch.frame
-    this.#post({
-      kind: 'write', frame: batch.number, records,
-      ...(shared !== batch.known && { shared }),
-      ...(batch.commits.length > 0 && { commits: batch.commits.map(({ group, positions }) => ({ group, positions })) }),
-    })
+  #open(): void {
+    const batch = this.#waiting
+    this.#waiting = this.#writing
+    this.#writing = batch
+    const { number, frame: { shared } } = batch
+    if (shared !== batch.known) this.#post({ kind: 'memory', frame: number, shared })
     batch.known = shared
+    batch.transaction = this.#caller.open(number)
+    this.#state = 'open'
+  }
+
+  #seal(): void {
+    const { transaction, commits } = this.#writing
+    if (commits.length > 0) this.#post({ kind: 'commits', transaction, commits: commits.map(({ group, positions }) => ({ group, positions })) })
+    this.#caller.seal()
+    this.#state = 'sealed'
   }
 
   #answered(answer: Extract<FromWriter, { kind: 'written' | 'failed' }>): void {
-    const batch = this.#other
-    this.#busy = false
+    const batch = this.#writing
+    this.#state = 'idle'
     const failure = answer.kind === 'written' ? undefined : answer.broken ? broken(answer.message) : unavailable(answer.message)
-    const settle = takeCalls(batch, failure)
+    const settle = batch.take(failure ?? firstOffsets(this.#data.control))
     if (failure?.code === 'log_broken') this.#break(failure)
-    else if (this.#filling.calls.length > 0 || this.#filling.commits.length > 0) this.#send()
+    else if (!this.#waiting.empty) {
+      this.#open()
+      this.#caller.publish(this.#writing.frame.used)
+      this.#seal()
+    }
     settle()
     if (answer.kind === 'written') this.#written()
-    if (!this.#busy && !this.#scheduled) this.#drained?.()
+    if (this.#state === 'idle') this.#drained?.()
   }
 
   #break(reason: InstarError): void {
     const first = this.#over === undefined
     const failure = this.#over ??= reason
-    this.#busy = false
-    for (const batch of [this.#other, this.#filling]) takeCalls(batch, failure)()
+    this.#state = 'idle'
+    for (const batch of [this.#writing, this.#waiting]) batch.take(failure)()
     this.#drained?.()
     if (first && failure.code === 'log_broken') this.#onBroken(failure)
-  }
-}
-
-/** Empties the batch; the function returned tells its callers. */
-const takeCalls = (batch: Batch, failure: InstarError | undefined): (() => void) => {
-  const { calls, commits, frame } = batch
-  const positions = failure ? [] : [...frame.positions()]
-  frame.clear()
-  batch.bytes = 0
-  batch.calls = []
-  batch.commits = []
-  return () => {
-    let at = 0
-    for (const { records, resolve, reject } of calls) {
-      if (failure) reject(failure)
-      else resolve(positions.slice(at, at += records))
-    }
-    for (const { resolve, reject } of commits) {
-      if (failure) reject(failure)
-      else resolve()
-    }
   }
 }
 

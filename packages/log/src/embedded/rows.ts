@@ -5,14 +5,17 @@ import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { PartitionCounts } from '../partition.ts'
 import type { LogRecord } from '../port.ts'
 import type { Page, Scan, Store } from '../store.ts'
+import { BlockReader } from './blocks.ts'
 import { storedSchemas } from './file.ts'
 
 type Row = [offset: number, partition: number, timestamp: number, schema: number, key: string, payload: Uint8Array]
 
-/** How many offsets one filtered scan may pass over: bounds the time that it holds the event loop. */
+/** How many offsets of all partitions one scan of a partition may pass over: bounds the time that it holds the event loop. */
 const FILTER_WINDOW = 8192
 
-type Statements = Record<'sweep' | 'ofPartition' | 'ofKey' | 'end' | 'partitionEnd' | 'firstAt' | 'reached' | 'at', StatementSync>
+type Statements = Record<'sweep' | 'among' | 'amongOfKey' | 'reached' | 'at', StatementSync>
+
+const ROWS = (topic: Topic): string => `SELECT offset, partition, timestamp, schema, key, payload FROM "${topic}"`
 
 const prepare = (db: DatabaseSync, topic: Topic): Statements => {
   const statement = (sql: string): StatementSync => {
@@ -20,16 +23,12 @@ const prepare = (db: DatabaseSync, topic: Topic): Statements => {
     prepared.setReturnArrays(true)
     return prepared
   }
-  const rows = `SELECT offset, partition, timestamp, schema, key, payload FROM "${topic}" WHERE offset >= ? AND offset < ?`
   return {
-    sweep: statement(`${rows} ORDER BY offset LIMIT ?`),
-    ofPartition: statement(`${rows} AND partition = ? ORDER BY offset LIMIT ?`),
-    ofKey: statement(`${rows} AND partition = ? AND key = ? ORDER BY offset LIMIT ?`),
-    end: statement(`SELECT max(offset) FROM "${topic}"`),
-    partitionEnd: statement(`SELECT max(offset) FROM "${topic}" WHERE partition = ?`),
-    firstAt: statement(`SELECT min(offset) FROM "${topic}" WHERE partition = ? AND offset >= ?`),
-    reached: statement(`SELECT offset, reached FROM "${topic}" WHERE partition = ? AND offset >= ? ORDER BY offset LIMIT 1`),
-    at: statement(`${rows} AND partition = ?`),
+    sweep: statement(`${ROWS(topic)} WHERE offset >= ? AND offset < ? ORDER BY offset LIMIT ?`),
+    among: statement(`${ROWS(topic)} WHERE offset IN (SELECT value FROM json_each(?)) ORDER BY offset LIMIT ?`),
+    amongOfKey: statement(`${ROWS(topic)} WHERE offset IN (SELECT value FROM json_each(?)) AND key = ? ORDER BY offset LIMIT ?`),
+    reached: statement(`SELECT reached FROM "${topic}" WHERE offset = ?`),
+    at: statement(`${ROWS(topic)} WHERE offset = ? AND partition = ?`),
   }
 }
 
@@ -37,6 +36,7 @@ export class Rows implements Store {
   readonly #db: DatabaseSync
   readonly #counts: PartitionCounts
   readonly #statements: Record<Topic, Statements>
+  readonly #blocks: Record<Topic, BlockReader>
   readonly #commits: StatementSync
   readonly #version: StatementSync
   #schemas = new Map<number, string>()
@@ -45,6 +45,7 @@ export class Rows implements Store {
     this.#db = db
     this.#counts = counts
     this.#statements = Object.fromEntries(TOPICS.map((topic) => [topic, prepare(db, topic)])) as Record<Topic, Statements>
+    this.#blocks = Object.fromEntries(TOPICS.map((topic) => [topic, new BlockReader(db, topic, counts[topic])])) as Record<Topic, BlockReader>
     this.#commits = db.prepare('SELECT partition, next FROM commits WHERE "group" = ? AND topic = ?')
     this.#version = db.prepare('PRAGMA data_version')
   }
@@ -55,11 +56,12 @@ export class Rows implements Store {
   }
 
   scan(topic: Topic, { from, to, partition, key, maxRecords, maxBytes }: Scan): Page {
-    const { sweep, ofPartition, ofKey } = this.#statements[topic]
+    const { sweep, among, amongOfKey } = this.#statements[topic]
     const until = partition === undefined ? to : Math.min(to, from + FILTER_WINDOW)
+    const offsets = partition === undefined ? '' : JSON.stringify(this.#blocks[topic].within(partition, from, until))
     const rows = (partition === undefined ? sweep.iterate(from, until, maxRecords)
-      : key === undefined ? ofPartition.iterate(from, until, partition, maxRecords)
-        : ofKey.iterate(from, until, partition, key, maxRecords)) as unknown as Iterable<Row>
+      : key === undefined ? among.iterate(offsets, maxRecords)
+        : amongOfKey.iterate(offsets, key, maxRecords)) as unknown as Iterable<Row>
     const records: LogRecord[] = []
     let bytes = 0
     for (const row of rows) {
@@ -73,17 +75,15 @@ export class Rows implements Store {
   }
 
   end(topic: Topic): number {
-    return afterMax(this.#statements[topic].end.get())
+    return this.#blocks[topic].end()
   }
 
   ends(topic: Topic): number[] {
-    const { partitionEnd } = this.#statements[topic]
-    return Array.from({ length: this.#counts[topic] }, (_, partition) => afterMax(partitionEnd.get(partition)))
+    return [...this.#blocks[topic].ends()]
   }
 
   firstAt(topic: Topic, partition: number, offset: number): number | undefined {
-    const [first] = this.#statements[topic].firstAt.get(partition, offset) as unknown as [number | null]
-    return first ?? undefined
+    return this.#blocks[topic].firstAt(partition, offset)
   }
 
   firstSince(topic: Topic, partition: number, time: number): number | undefined {
@@ -93,7 +93,8 @@ export class Rows implements Store {
     let high = this.ends(topic)[partition]! - 1
     while (low <= high) {
       const middle = Math.floor((low + high) / 2)
-      const [offset, latest] = reached.get(partition, middle) as unknown as [number, number]
+      const offset = this.firstAt(topic, partition, middle)!
+      const [latest] = reached.get(offset) as unknown as [number]
       if (latest >= time) {
         first = offset
         high = middle - 1
@@ -105,7 +106,7 @@ export class Rows implements Store {
   }
 
   at(topic: Topic, partition: number, offset: number): LogRecord | undefined {
-    const row = this.#statements[topic].at.get(offset, offset + 1, partition) as unknown as Row | undefined
+    const row = this.#statements[topic].at.get(offset, partition) as unknown as Row | undefined
     return row && this.#record(topic, row)
   }
 
@@ -125,9 +126,4 @@ export class Rows implements Store {
     if (name === undefined) throw new InstarError('data_unreadable', `the log names no schema ${id}`, { schema: id })
     return name
   }
-}
-
-const afterMax = (row: unknown): number => {
-  const [max] = row as [number | null]
-  return max === null ? 0 : max + 1
 }

@@ -1,11 +1,16 @@
-/** The thread that owns the writing connection and the folder's lock. A message is a transaction. */
+/**
+ * The thread that owns the writing connection and the folder's lock. It never returns to an event loop: it sleeps until
+ * it is called, which takes fewer steps than a message, and reads its letters when the words say that there are some.
+ */
 import { InstarError } from '@instar/events/errors'
 import { TOPICS } from '@instar/events/flow'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
-import { parentPort, workerData } from 'node:worker_threads'
+import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads'
+import { BlockReader, BlockWriter } from './blocks.ts'
+import { Called, firstOffsets } from './control.ts'
 import { lockFolder, openWriting } from './file.ts'
-import { writeFrame, type FramedRecord } from './frame.ts'
-import type { FromWriter, GroupCommit, ToWriter, WriterData } from './messages.ts'
+import { FrameReader, type WriteRecord } from './frame.ts'
+import type { FromWriter, GroupCommit, Letter, WriterData } from './messages.ts'
 
 /** SQLite result codes after which the file is as it was and the next try may succeed: busy, full. */
 const TRANSIENT = new Set([5, 13])
@@ -20,15 +25,17 @@ const port = parentPort!
 const say = (message: FromWriter): void => port.postMessage(message)
 
 /** `reached`: the greatest timestamp of each partition. */
-type Table = { insert: StatementSync; next: number; reached: number[] }
+type Table = { insert: StatementSync; next: number; reached: number[]; blocks: BlockWriter }
 
 const openTables = (db: DatabaseSync, counts: WriterData['counts']): Table[] => TOPICS.map((topic) => {
-  const last = db.prepare(`SELECT reached FROM "${topic}" WHERE partition = ? ORDER BY offset DESC LIMIT 1`)
+  const last = db.prepare(`SELECT reached FROM "${topic}" WHERE offset = ?`)
+  const ends = new BlockReader(db, topic, counts[topic]).ends()
   const { next } = db.prepare(`SELECT coalesce(max(offset) + 1, 0) AS next FROM "${topic}"`).get() as { next: number }
   return {
     insert: db.prepare(`INSERT INTO "${topic}" (offset, partition, timestamp, reached, schema, key, payload) VALUES (?, ?, ?, ?, ?, ?, ?)`),
     next,
-    reached: Array.from({ length: counts[topic] }, (_, partition) => (last.get(partition) as { reached: number } | undefined)?.reached ?? 0),
+    reached: ends.map((end) => (last.get(end - 1) as { reached: number } | undefined)?.reached ?? 0),
+    blocks: new BlockWriter(db, topic, next),
   }
 })
 
@@ -59,36 +66,63 @@ const reconnect = (data: WriterData, failed: Connection): Connection => {
 }
 
 const run = (data: WriterData, lock: DatabaseSync): void => {
-  const frames: SharedArrayBuffer[] = []
+  const frames: FrameReader[] = []
+  const called = new Called(data.control)
+  const first = firstOffsets(data.control)
+  let commits: GroupCommit[] = []
+  let closing = false
   let connection = connect(data)
   /** Failures in a row that were answered by opening the file again. */
   let reopened = 0
 
-  const insert = ({ topic, partition, timestamp, schema, key, payload }: FramedRecord): number => {
+  const readLetters = (): void => {
+    while (called.takeLetter()) {
+      const letter = receiveMessageOnPort(port)!.message as Letter
+      if (letter.kind === 'close') closing = true
+      else if (letter.kind === 'memory') frames[letter.frame] = new FrameReader(letter.shared)
+      else if (letter.transaction === called.transaction) commits = letter.commits
+    }
+  }
+
+  const insert: WriteRecord = (topic, partition, timestamp, schema, key, payload) => {
     const table = connection.tables[topic]!
     const reached = table.reached[partition] = Math.max(table.reached[partition]!, timestamp)
     const offset = table.next++
     table.insert.run(offset, partition, timestamp, reached, schema, key, payload)
-    return offset
+    table.blocks.add(offset, partition)
   }
 
-  const transaction = (frame: SharedArrayBuffer, records: number, commits: readonly GroupCommit[]): void => {
+  /** Inserts what is published while it is, and commits when that is all. */
+  const transaction = (frame: FrameReader): void => {
+    connection.begin.run()
+    connection.tables.forEach(({ next }, topic) => { first[topic] = next })
+    for (let at = 0, sealed = false; !sealed;) {
+      const { times } = called
+      sealed = called.sealed
+      const { published } = called
+      frame.each(at, published, insert)
+      at = published
+      if (!sealed && at === called.published) called.sleep(times)
+    }
+    readLetters()
+    for (const { group, positions } of commits) {
+      for (const { topic, partition, offset } of positions) connection.setCommit.run(group, topic, partition, offset)
+    }
+    connection.end.run()
+  }
+
+  const answer = (frame: FrameReader): FromWriter => {
     try {
-      connection.begin.run()
-      writeFrame(frame, records, insert)
-      for (const { group, positions } of commits) {
-        for (const { topic, partition, offset } of positions) connection.setCommit.run(group, topic, partition, offset)
-      }
-      connection.end.run()
+      transaction(frame)
       reopened = 0
-      say({ kind: 'written' })
+      return { kind: 'written' }
     } catch (cause) {
       const { message } = cause as Error
       try {
         recover(cause as Error & { errcode?: number })
-        say({ kind: 'failed', message, broken: false })
+        return { kind: 'failed', message, broken: false }
       } catch (lasting) {
-        say({ kind: 'failed', message: lasting === cause ? message : `${message}; opening it again: ${(lasting as Error).message}`, broken: true })
+        return { kind: 'failed', message: lasting === cause ? message : `${message}; opening it again: ${(lasting as Error).message}`, broken: true }
       }
     }
   }
@@ -107,17 +141,16 @@ const run = (data: WriterData, lock: DatabaseSync): void => {
     connection = reconnect(data, connection)
   }
 
-  port.on('message', (message: ToWriter) => {
-    if (message.kind === 'close') {
-      if (connection.db.isOpen) connection.db.close()
-      lock.close()
-      port.close()
-      return
-    }
-    const { frame, shared, records, commits = [] } = message
-    if (shared) frames[frame] = shared
-    transaction(frames[frame]!, records, commits)
-  })
+  say({ kind: 'ready' })
+  while (!closing) {
+    const { times } = called
+    const frame = called.takeOpened()
+    if (frame !== undefined) commits = []
+    readLetters()
+    if (frame !== undefined) say(answer(frames[frame]!))
+    else if (!closing) called.sleep(times)
+  }
+  if (connection.db.isOpen) connection.db.close()
 }
 
 const data = workerData as WriterData
@@ -126,13 +159,10 @@ try {
   const lock = lockFolder(folder)
   try {
     run(data, lock)
-    say({ kind: 'ready' })
-  } catch (cause) {
+  } finally {
     lock.close()
-    throw cause
   }
 } catch (cause) {
   const error = cause instanceof InstarError ? cause : new InstarError('data_unreadable', (cause as Error).message, { folder })
   say({ kind: 'refused', code: error.code, message: error.message, details: { ...error.details } })
-  port.close()
 }

@@ -1,0 +1,48 @@
+/** The calls that share a transaction. */
+import { InstarError } from '@instar/events/errors'
+import { TOPICS } from '@instar/events/flow'
+import type { Position } from '../port.ts'
+import { Frame } from './frame.ts'
+import type { GroupCommit } from './messages.ts'
+
+type Settle<T> = { resolve(value: T): void; reject(cause: unknown): void }
+
+export class Batch {
+  /** 0 or 1: the number of its frame. */
+  readonly number: number
+  readonly frame = new Frame()
+  /** The memory that the writer knows as this frame. */
+  known: SharedArrayBuffer | undefined
+  transaction = 0
+  /** Payload bytes. */
+  bytes = 0
+  /** The offsets count from the transaction's first of their topic. */
+  calls: (Settle<Position[]> & { positions: Position[] })[] = []
+  commits: (Settle<void> & GroupCommit)[] = []
+
+  constructor(number: number) {
+    this.number = number
+  }
+
+  get empty(): boolean {
+    return this.calls.length === 0 && this.commits.length === 0
+  }
+
+  /** Empties it; the function returned tells its callers. `outcome`: each topic's first offset, or why not. */
+  take(outcome: Float64Array | InstarError): () => void {
+    const { calls, commits } = this
+    this.frame.clear()
+    this.bytes = 0
+    this.calls = []
+    this.commits = []
+    if (outcome instanceof InstarError) return () => { for (const { reject } of [...calls, ...commits]) reject(outcome) }
+    const first = Object.fromEntries(TOPICS.map((topic, i) => [topic, outcome[i]!]))
+    return () => {
+      for (const { positions, resolve } of calls) {
+        for (const position of positions) position.offset += first[position.topic]!
+        resolve(positions)
+      }
+      for (const { resolve } of commits) resolve()
+    }
+  }
+}
