@@ -3,8 +3,8 @@ import { InstarError } from '@instar/events'
 import type { Adapter, Capabilities, GenerateRequest, GeneratedPiece, Model, ServingEngine } from '@instar/policy'
 import { setImmediate } from 'node:timers/promises'
 
-/** `before(i)` is awaited before token i is given; what it throws is the engine's failure. */
-export type Reply = { text: string; reason?: 'stop' | 'length'; before?: (token: number, signal: AbortSignal | undefined) => Promise<void> | void }
+/** `before(i)` is awaited before token i is given; what it throws is the engine's failure. `stop`: the stop string that ends it. */
+export type Reply = { text: string; stop?: string; reason?: 'stop' | 'length'; before?: (token: number, signal: AbortSignal | undefined) => Promise<void> | void }
 export type Script = (request: GenerateRequest, prompt: string) => Reply | string
 
 export class ScriptedEngine implements ServingEngine {
@@ -54,6 +54,11 @@ export class ScriptedEngine implements ServingEngine {
       const id = ids[i]!
       yield { type: 'tokens', tokens: [{ id, logprob: logprobOf(id), text: whole.slice(shown.length), top: [{ id, logprob: logprobOf(id) }].slice(0, request.topLogprobs) }] }
       shown = whole
+    }
+    if (reply.stop !== undefined) {
+      yield { type: 'tokens', tokens: this.model.encode(reply.stop).map((id) => ({ id, logprob: logprobOf(id), text: '', top: [] })) }
+      yield { type: 'end', reason: 'stop', text: '' }
+      return
     }
     const reason = reply.reason ?? (full ? 'length' : 'stop')
     const end = this.model.endOfTurn[0]!

@@ -14,7 +14,7 @@ export type Shown = { content: string; reasoning: string; calls: Call[] }
 
 export type Finish = 'stop' | 'length' | 'tool_calls'
 
-export type Choice = { shown: Shown; toolCallIds: readonly string[]; finish: Finish; tokens: readonly Token[] }
+export type Choice = { shown: Shown; toolCallIds: readonly string[]; finish: Finish; /** The stop string that ended it; null: something else did. */ stop: string | null; tokens: readonly Token[] }
 
 export type Counts = { promptTokens: number; completionTokens: number }
 

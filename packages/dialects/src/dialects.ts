@@ -1,7 +1,9 @@
 /** The dialects by name. A name that this build does not know reads as Chat Completions, whose fields are the most common. */
 import { chat } from './chat/index.ts'
 import type { Dialect } from './dialect.ts'
+import { messages } from './messages/index.ts'
+import { responses } from './responses/index.ts'
 
-export const DIALECTS = { chat } as const
+export const DIALECTS = { chat, responses, messages } as const
 
 export const dialectOf = (name: string): Dialect => (Object.hasOwn(DIALECTS, name) ? DIALECTS[name as keyof typeof DIALECTS] : chat)

@@ -13,7 +13,7 @@ import { modelCard, modelList, statusOf } from './core/report.ts'
 import { initialIndex } from './core/session-index.ts'
 import { Capture } from './shell/capture.ts'
 import { Cut } from './shell/candidate.ts'
-import { answer, type AnswerPorts } from './shell/answering.ts'
+import { answer, countTokens, type AnswerPorts } from './shell/answering.ts'
 import { runCommand } from './shell/commands.ts'
 import { giveFeedback } from './shell/feedback.ts'
 import { createServer } from './shell/http.ts'
@@ -106,6 +106,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
         if (stopping) throw new InstarError('stopping', 'The gateway is shutting down.')
         return answer(answerPorts(), call)
       },
+      countTokens: (dialect, body) => ({ input_tokens: countTokens(model, dialect, body) }),
       feedback: (call) => giveFeedback({ index, tail: followed(), capture, now, random, tailWaitMs }, call),
       models: () => modelList(report()),
       model(id) {

@@ -20,9 +20,12 @@ const entry = (id: number, logprob: number, textOf: Speaking['textOf']): Logprob
   return { token, logprob, bytes: token.includes('\ufffd') ? null : [...Buffer.from(token, 'utf8')] }
 }
 
-const logprobsOf = (request: Request, { textOf }: Speaking, tokens: readonly Token[]): Logprobs | null =>
-  !request.logprobs ? null
-    : { content: tokens.map(({ id, logprob, top }) => ({ ...entry(id, logprob, textOf), top_logprobs: top.map((other) => entry(other.id, other.logprob, textOf)) })), refusal: null }
+/** Of each token: its text, log-probability and bytes, and those of its rivals. */
+export const logprobEntries = ({ textOf }: Pick<Speaking, 'textOf'>, tokens: readonly Token[]): Logprobs['content'] =>
+  tokens.map(({ id, logprob, top }) => ({ ...entry(id, logprob, textOf), top_logprobs: top.map((other) => entry(other.id, other.logprob, textOf)) }))
+
+const logprobsOf = (request: Request, speaking: Speaking, tokens: readonly Token[]): Logprobs | null =>
+  (request.logprobs ? { content: logprobEntries(speaking, tokens), refusal: null } : null)
 
 const toolCall = (call: Call, id: string) => ({ id, type: 'function' as const, function: { name: call.name, arguments: call.arguments } })
 

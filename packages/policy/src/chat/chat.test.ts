@@ -25,13 +25,14 @@ const control = (ids: readonly number[]) => ids.filter((id) => id > 255)
 const bytes = (text: string) => [...new TextEncoder().encode(text)]
 const ids = (messages: ChatMessage[], tools: unknown[] = []) => prompter.ids(messages, { tools, addGenerationPrompt: true })
 
-test('system and developer texts lead as one message, parts become text, null is empty', () => {
+test('system and developer texts lead as one message, after an answer they stay in place; parts become text, null is empty', () => {
   assert.deepEqual(normalise([
     { role: 'user', content: [{ type: 'text', text: 'a' }, { type: 'text', text: 'b' }] },
     { role: 'system', content: 'one' },
-    { role: 'assistant', content: null, name: 'x' },
     { role: 'developer', content: [{ type: 'text', text: 'two' }] },
-  ]), [{ role: 'system', content: 'one\n\ntwo' }, { role: 'user', content: 'ab' }, { role: 'assistant', content: '', name: 'x' }])
+    { role: 'assistant', content: null, name: 'x' },
+    { role: 'system', content: 'three' },
+  ]), [{ role: 'system', content: 'one\n\ntwo' }, { role: 'user', content: 'ab' }, { role: 'assistant', content: '', name: 'x' }, { role: 'user', content: '<system-reminder>\nthree\n</system-reminder>' }])
   assert.throws(() => normalise([{ role: 'user', content: [{ type: 'image_url', image_url: {} }] }]), (error: unknown) => error instanceof InstarError && error.code === 'bad_request' && error.message.includes('messages[0].content[0] is image_url'))
 })
 

@@ -38,16 +38,24 @@ function toolCalls(value: unknown): unknown {
   })
 }
 
-/** System and developer texts, in order and with a blank line between, lead as one system message. */
+/**
+ * System and developer texts, in order and with a blank line between, lead as one system message. One that
+ * comes after an answer stays where it is, as a marked message of the user's: led to the front, it would change
+ * the beginning of a conversation that goes on, and templates know no second system message.
+ */
 export function normalise(messages: readonly ChatMessage[]): ChatMessage[] {
   const system: string[] = []
   const rest: ChatMessage[] = []
+  let answered = false
   for (const [i, message] of messages.entries()) {
     const content = textOf(message.content, `messages[${i}]`)
     if (message.role === 'system' || message.role === 'developer') {
-      if (content !== '') system.push(content)
+      if (content === '') continue
+      if (answered) rest.push({ role: 'user', content: `<system-reminder>\n${content}\n</system-reminder>` })
+      else system.push(content)
       continue
     }
+    answered ||= message.role === 'assistant'
     const calls = message['tool_calls']
     rest.push({ ...message, content, ...(calls === undefined || calls === null ? {} : { tool_calls: toolCalls(calls) }) })
   }

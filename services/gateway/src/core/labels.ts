@@ -1,6 +1,6 @@
 /** Which session a request says that it belongs to, and the names that sessions get. */
 import { contentText, derivedId, type LabelSource } from '@instar/events'
-import { isFields, type Fields } from '@instar/dialects'
+import { isFields, sessionOfMetadata, type Fields } from '@instar/dialects'
 
 export type Headers = Readonly<Record<string, string | string[] | undefined>>
 
@@ -33,7 +33,7 @@ export const labelOf = (headers: Headers, body: Fields, segment: string | null):
     if (value !== null) return { source: 'agent', value }
   }
   const metadata = isFields(body['metadata']) ? body['metadata'] : {}
-  for (const value of [body['session_id'], metadata['session_id'], idLike(body['prompt_cache_key'])]) {
+  for (const value of [body['session_id'], metadata['session_id'], sessionOfMetadata(metadata), idLike(body['prompt_cache_key'])]) {
     if (typeof value === 'string' && value.trim() !== '') return { source: 'agent', value: value.trim() }
   }
   return null

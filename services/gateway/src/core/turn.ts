@@ -12,7 +12,7 @@ export type Times = { firstTokenAt: number; finishedAt: number }
 
 /** Attempts at one thing have one digest: what is asked, whatever the sampling. */
 export const digestOf = (request: Pick<Request, 'messages' | 'tools'>): string =>
-  contentSha(Buffer.from(canonicalJson({ messages: request.messages, tools: request.tools })))
+  contentSha(Buffer.from(canonicalJson({ messages: request.messages.map(({ minted: _, ...said }) => said), tools: request.tools })))
 
 /** Request classes by which agents mark what is not part of the conversation. */
 const SIDE_CLASSES = new Set(['side', 'auxiliary', 'compaction', 'title', 'summary'])

@@ -127,7 +127,7 @@ const speakAll = async ({ ports, controller }: Answering, tasks: readonly Task[]
 const whole = async (answering: Answering): Promise<AnswerReply> => {
   const { ports, dialect, request, speaking, headers } = answering
   const results = await speakAll(answering, answering.tasks, () => Promise.resolve()).catch(rethrow)
-  return { headers, body: dialect.whole(speaking, request, results.map((result) => choiceOf(result, ports.model)), countsOf(speaking, results)) }
+  return { headers, body: dialect.whole(speaking, request, results.map((result) => choiceOf(result, ports.model, request.stop)), countsOf(speaking, results)) }
 }
 
 const stream = async (answering: Answering): Promise<null> => {
@@ -137,7 +137,7 @@ const stream = async (answering: Answering): Promise<null> => {
   const sinkOf = (index: number): Sink => (piece, tokens, idOf) => events.send(streaming.piece(index, piece, visible(tokens, ports.model), idOf))
   try {
     const results = await speakAll(answering, answering.tasks.map((task, index) => ({ ...task, sink: sinkOf(index) })), async (result, index) => {
-      await events.send(streaming.finish(index, choiceOf(result, ports.model)))
+      await events.send(streaming.finish(index, choiceOf(result, ports.model, request.stop)))
     })
     events.done(streaming.end(countsOf(speaking, results)))
   } catch (error) {
@@ -166,7 +166,15 @@ const rethrow = (error: unknown): never => {
 
 const countsOf = ({ promptTokens }: Speaking, results: readonly Result[]): Counts => ({ promptTokens, completionTokens: results.reduce((sum, { tokens }) => sum + tokens.length, 0) })
 
-const choiceOf = ({ said, toolCallIds, finish, tokens }: Result, model: Model): Choice => ({ shown: said.shown, toolCallIds, finish, tokens: visible(tokens, model) })
+const choiceOf = ({ said, toolCallIds, finish, tokens }: Result, model: Model, stops: readonly string[]): Choice =>
+  ({ shown: said.shown, toolCallIds, finish, stop: finish === 'stop' ? stopIn(model, said.ids, stops) : null, tokens: visible(tokens, model) })
+
+/** The stop string that the sampled ids end in, of several the one that begins first. It is not in the text that is shown. */
+const stopIn = (model: Model, ids: readonly number[], stops: readonly string[]): string | null => {
+  if (stops.length === 0 || model.endOfTurn.includes(ids.at(-1) ?? -1)) return null
+  const text = model.decode([...ids])
+  return stops.filter((stop) => text.includes(stop)).sort((a, b) => text.indexOf(a) - text.indexOf(b))[0] ?? null
+}
 
 const visible = (tokens: Result['tokens'], model: Model): Result['tokens'] => tokens.filter(({ id }) => !model.endOfTurn.includes(id))
 
@@ -185,3 +193,9 @@ const seedsOf = (request: Request, random: (bytes: number) => Uint8Array): numbe
     if (request.seed === null) return Buffer.from(random(4)).readUInt32LE() >>> 1
     return Number((BigInt(request.seed) + BigInt(candidate) * 0x9e3779b1n) & 0x7fffffffn)
   })
+
+/** Of a prompt as the client tells it: our answers in it are not known again. Room for an answer is not asked for. */
+export const countTokens = (model: Model, dialect: Dialect, body: Uint8Array): number => {
+  const request = dialect.request({ max_tokens: 1, ...parseJson(body) })
+  return model.promptIds(request.messages, { tools: request.tools }).length
+}

@@ -15,6 +15,7 @@ import { traceOf } from './trace.ts'
 
 export type Routes = {
   answer(call: AnswerCall): Promise<AnswerReply>
+  countTokens(dialect: Dialect, body: Uint8Array): unknown
   feedback(call: FeedbackCall): Promise<unknown>
   models(): unknown
   model(id: string): unknown
@@ -28,7 +29,7 @@ export type Routes = {
 const EMPTY = new Uint8Array(0)
 
 /** Where each dialect is spoken, behind /v1. */
-const SURFACES: readonly (readonly [path: string, dialect: Dialect])[] = [['/chat/completions', DIALECTS.chat]]
+const SURFACES: readonly (readonly [path: string, dialect: Dialect])[] = [['/chat/completions', DIALECTS.chat], ['/responses', DIALECTS.responses], ['/messages', DIALECTS.messages]]
 
 /** Faults have the shape of the dialect whose path was asked for; elsewhere OpenAI's. */
 const dialectAt = (request: FastifyRequest): Dialect => SURFACES.find(([path]) => pathOf(request).includes(`/v1${path}`))?.[1] ?? DIALECTS.chat
@@ -45,7 +46,7 @@ export const createServer = (config: GatewayConfig, routes: Routes, random: (byt
   server.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
 
   server.addHook('onRequest', async (request, reply) => {
-    reply.header('x-request-id', request.id)
+    reply.headers({ 'x-request-id': request.id, 'request-id': request.id })
     keyOf(config, request)
     const encoding = request.headers['content-encoding'] ?? 'identity'
     if (encoding !== 'identity') throw new InstarError('bad_request', `Send the body as it is, not encoded as ${encoding.slice(0, 40)}.`, { field: 'content-encoding' })
@@ -61,10 +62,13 @@ export const createServer = (config: GatewayConfig, routes: Routes, random: (byt
       if (!whole) return reply.hijack()
       return reply.headers(whole.headers).send(whole.body)
     })
+    server.post(`${prefix}/messages/count_tokens`, (request) => routes.countTokens(DIALECTS.messages, bytesOf(request)))
     server.post(`${prefix}/feedback`, (request) => routes.feedback({ body: bytesOf(request), key: keyOf(config, request)?.id ?? null, idempotencyKey: one(request.headers['idempotency-key']) }))
     server.get(`${prefix}/models`, () => routes.models())
     server.get(`${prefix}/models/:id`, (request) => routes.model((request.params as { id: string }).id))
   }
+  // Claude Code asks whether somebody is there.
+  server.head('/api/hello', (_request, reply) => reply.send())
   server.get('/health/live', () => ({ status: 'live' }))
   server.get('/health/ready', (_request, reply) => {
     const why = routes.unready()

@@ -1,0 +1,117 @@
+/** The shapes of Anthropic Messages answers: whole, as a typed stream, and as errors. */
+import type { InstarError } from '@instar/events/errors'
+import type { Call, Choice, Counts, Piece, Speaking } from '../answer.ts'
+import type { Frame, Streaming } from '../dialect.ts'
+import { told } from '../faults.ts'
+import { isFields } from '../fields.ts'
+import { mintId } from '../minted.ts'
+import { RAW_INPUT } from './request.ts'
+
+const messageOf = ({ session, turn, model, promptTokens }: Speaking) => ({
+  id: mintId('msg', session, turn), type: 'message' as const, role: 'assistant' as const, model, content: [] as unknown[], stop_reason: null as string | null, stop_sequence: null as string | null,
+  usage: { input_tokens: promptTokens, cache_creation_input_tokens: 0, cache_read_input_tokens: 0, output_tokens: 0 },
+})
+
+const stopReason = ({ finish, stop }: Choice): string => (finish === 'tool_calls' ? 'tool_use' : finish === 'length' ? 'max_tokens' : stop === null ? 'end_turn' : 'stop_sequence')
+
+/** What came of thinking is ours to know again by it; it proves nothing else. */
+const signatureOf = ({ session, turn }: Speaking): string => mintId('sealed', session, turn)
+
+/** Input is an object; arguments that are none travel as a text. */
+const inputOf = (call: Call): unknown => {
+  try {
+    const value: unknown = JSON.parse(call.arguments)
+    if (isFields(value)) return value
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error
+  }
+  return { [RAW_INPUT]: call.arguments }
+}
+
+export const messagesWhole = (speaking: Speaking, _request: unknown, [choice]: readonly Choice[], counts: Counts) => {
+  const message = messageOf(speaking)
+  if (!choice) return message
+  const { shown, toolCallIds } = choice
+  const reasoning = shown.reasoning.trim()
+  return {
+    ...message,
+    content: [
+      ...(reasoning === '' ? [] : [{ type: 'thinking', thinking: reasoning, signature: signatureOf(speaking) }]),
+      ...(shown.content === '' ? [] : [{ type: 'text', text: shown.content }]),
+      ...shown.calls.map((call, i) => ({ type: 'tool_use', id: toolCallIds[i]!, name: call.name, input: inputOf(call) })),
+    ],
+    stop_reason: stopReason(choice),
+    stop_sequence: choice.stop,
+    usage: { ...message.usage, output_tokens: counts.completionTokens },
+  }
+}
+
+const frame = (event: string, fields: object): Frame => ({ event, data: { type: event, ...fields } })
+
+export const PING = frame('ping', {})
+
+/** Characters of input in one delta. */
+const FRAGMENT = 64
+const fragments = (text: string): string[] => text.match(new RegExp(`[^]{1,${FRAGMENT}}(?![\\uDC00-\\uDFFF])`, 'g')) ?? []
+
+type Block = 'content' | 'reasoning'
+
+export const messagesStream = (speaking: Speaking): Streaming => {
+  let started = false
+  let index = 0
+  let open: Block | null = null
+  let calls = 0
+  let last: Choice | null = null
+  const start = (): Frame[] => {
+    if (started) return []
+    started = true
+    return [frame('message_start', { message: messageOf(speaking) }), PING]
+  }
+  const close = (): Frame[] => {
+    if (open === null) return []
+    const signature = open === 'reasoning' ? [frame('content_block_delta', { index, delta: { type: 'signature_delta', signature: signatureOf(speaking) } })] : []
+    open = null
+    return [...signature, frame('content_block_stop', { index: index++ })]
+  }
+  const begin = (block: Block): Frame[] => {
+    if (open === block) return []
+    const closed = close()
+    open = block
+    return [...closed, frame('content_block_start', { index, content_block: block === 'content' ? { type: 'text', text: '' } : { type: 'thinking', thinking: '', signature: '' } })]
+  }
+  const call = ({ name, arguments: text }: Call, id: string, input: unknown): Frame[] => {
+    const json = isFields(input) && RAW_INPUT in input ? JSON.stringify(input) : text
+    return [
+      frame('content_block_start', { index, content_block: { type: 'tool_use', id, name, input: {} } }),
+      ...fragments(json).map((partial_json) => frame('content_block_delta', { index, delta: { type: 'input_json_delta', partial_json } })),
+      frame('content_block_stop', { index: index++ }),
+    ]
+  }
+  const said = (piece: Piece, idOf: (call: number) => string): Frame[] => {
+    if (piece.type === 'content') return [...begin('content'), frame('content_block_delta', { index, delta: { type: 'text_delta', text: piece.text } })]
+    if (piece.type === 'reasoning') return [...begin('reasoning'), frame('content_block_delta', { index, delta: { type: 'thinking_delta', thinking: piece.text } })]
+    return [...close(), ...piece.calls.flatMap((one) => call(one, idOf(calls++), inputOf(one)))]
+  }
+  return {
+    piece: (_candidate, piece, _tokens, idOf) => [...start(), ...said(piece, idOf)],
+    finish(_candidate, choice) {
+      last = choice
+      return [...start(), ...close()]
+    },
+    end: ({ completionTokens }) => [
+      frame('message_delta', { delta: { stop_reason: last === null ? 'end_turn' : stopReason(last), stop_sequence: last?.stop ?? null }, usage: { output_tokens: completionTokens } }),
+      frame('message_stop', {}),
+    ],
+    fail: (fault) => [{ event: 'error', data: messagesError(fault, null) }],
+  }
+}
+
+const TYPES: Record<number, string> = {
+  400: 'invalid_request_error', 401: 'authentication_error', 402: 'billing_error', 403: 'permission_error', 404: 'not_found_error', 413: 'request_too_large', 429: 'rate_limit_error', 503: 'overloaded_error', 504: 'timeout_error', 529: 'overloaded_error',
+}
+
+export const messagesError = (fault: InstarError, requestId: string | null) => ({
+  type: 'error' as const,
+  error: { type: TYPES[fault.status] ?? (fault.status < 500 ? 'invalid_request_error' : 'api_error'), message: told(fault), code: fault.code },
+  ...(requestId === null ? {} : { request_id: requestId }),
+})

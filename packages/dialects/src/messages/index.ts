@@ -1,0 +1,19 @@
+/** Anthropic Messages, as Claude Code speaks it. */
+import type { Dialect } from '../dialect.ts'
+import { messagesError, messagesStream, messagesWhole, PING } from './answer.ts'
+import { messagesMessages, messagesRequest } from './request.ts'
+
+export { sessionOfMetadata } from './request.ts'
+
+export const messages: Dialect = {
+  name: 'messages',
+  references: () => [],
+  resolved: (body) => body,
+  request: messagesRequest,
+  messages: messagesMessages,
+  whole: messagesWhole,
+  stream: messagesStream,
+  error: messagesError,
+  callPrefix: 'toolu',
+  ping: PING,
+}

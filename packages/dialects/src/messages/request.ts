@@ -1,0 +1,192 @@
+/**
+ * What an Anthropic Messages request asks for, in the shape that requests have inside. What changes from one
+ * request to the next without meaning anything (cache marks, one text block or a plain string, a billing
+ * header) is dropped here, so that what was said once reads alike for ever; the log keeps the body as it came.
+ */
+import { InstarError } from '@instar/events/errors'
+import { fieldsOf, flag, integer, isFields, number, text, wrong, type Fields } from '../fields.ts'
+import { readId } from '../minted.ts'
+import type { Message, Request } from '../request.ts'
+
+const MAX_STOPS = 16
+
+export const messagesRequest = (body: Fields): Request => {
+  const maxTokens = integer(body, 'max_tokens', 1, Number.MAX_SAFE_INTEGER)
+  if (maxTokens === null) throw wrong('max_tokens', 'the number of tokens that the answer may have')
+  const { tools, dropped } = toolsOf(body['tools'])
+  return {
+    model: text(body, 'model'),
+    messages: [...systemOf(body['system']), ...conversationOf(body['messages'])],
+    tools, dropped, shapes: new Map(),
+    mayCall: choiceOf(body['tool_choice']) !== 'none',
+    stream: flag(body, 'stream'),
+    includeUsage: true,
+    n: 1,
+    temperature: number(body, 'temperature', 0, 2),
+    topP: topP(body),
+    topK: integer(body, 'top_k', -1, Number.MAX_SAFE_INTEGER),
+    seed: null,
+    maxTokens,
+    stop: stopOf(body['stop_sequences']),
+    logprobs: false,
+    topLogprobs: 0,
+    user: personOf(body['metadata']),
+    body,
+  }
+}
+
+/** The same messages, of a body that was accepted once: what does not read is left out. */
+export const messagesMessages = (body: Fields): Message[] => {
+  try {
+    return [...systemOf(body['system']), ...conversationOf(body['messages'])]
+  } catch (error) {
+    if (error instanceof InstarError) return []
+    throw error
+  }
+}
+
+const topP = (body: Fields): number | null => {
+  const value = number(body, 'top_p', 0, 1)
+  if (value === 0) throw wrong('top_p', 'above 0 and at most 1')
+  return value
+}
+
+/** Changes with every kind of request of Claude Code, and is for the bill alone. */
+const BILLING = /^x-anthropic-billing-header:/
+
+const systemOf = (system: unknown): Message[] => {
+  if (system === undefined || system === null) return []
+  const texts = (typeof system === 'string' ? [system] : textsOf(system, 'system')).filter((said) => !BILLING.test(said))
+  return texts.length === 0 ? [] : [{ role: 'system', content: texts.join('\n\n') }]
+}
+
+const listOf = (value: unknown, where: string): Fields[] => {
+  if (!Array.isArray(value)) throw wrong(where, 'a text or a list of blocks')
+  return value.map((block: unknown, i) => fieldsOf(block, `${where}[${i}]`))
+}
+
+const textsOf = (value: unknown, where: string): string[] => listOf(value, where).map((block, i) => {
+  if (typeof block['text'] === 'string') return block['text']
+  throw notText(block, `${where}[${i}]`)
+})
+
+const notText = (block: Fields, where: string): InstarError =>
+  new InstarError('bad_request', `${where} is ${typeof block['type'] === 'string' ? `of type ${block['type'].slice(0, 40)}` : 'of no type'}; this model takes text only.`, { field: where })
+
+const conversationOf = (value: unknown): Message[] => {
+  if (!Array.isArray(value) || value.length === 0) throw wrong('messages', 'a list of at least one message')
+  return value.flatMap((one: unknown, i) => {
+    const where = `messages[${i}]`
+    const message = fieldsOf(one, where)
+    const { role, content } = message
+    if (role === 'assistant') return [assistantOf(content, `${where}.content`)]
+    if (role === 'user') return userOf(content, `${where}.content`)
+    if (role === 'system') return [{ role: 'system', content: typeof content === 'string' ? content : textsOf(content, `${where}.content`).join('\n') }]
+    throw wrong(`${where}.role`, 'user, assistant or system')
+  })
+}
+
+/** Results of tools are messages of their own; the texts beside them stay in their order. */
+const userOf = (content: unknown, where: string): Message[] => {
+  if (typeof content === 'string') return [{ role: 'user', content }]
+  const out: Message[] = []
+  let texts: string[] = []
+  const flush = (): void => {
+    if (texts.length > 0) out.push({ role: 'user', content: texts.join('\n') })
+    texts = []
+  }
+  for (const [i, block] of listOf(content, where).entries()) {
+    if (block['type'] === 'tool_result') {
+      flush()
+      const result = block['content']
+      out.push({ role: 'tool', tool_call_id: text(block, 'tool_use_id'), content: result === undefined || result === null ? '' : typeof result === 'string' ? result : textsOf(result, `${where}[${i}].content`).join('\n') })
+    } else if (typeof block['text'] === 'string') texts.push(block['text'])
+    else throw notText(block, `${where}[${i}]`)
+  }
+  flush()
+  return out.length === 0 ? [{ role: 'user', content: '' }] : out
+}
+
+const assistantOf = (content: unknown, where: string): Message => {
+  if (typeof content === 'string') return { role: 'assistant', content }
+  const texts: string[] = []
+  const reasoning: string[] = []
+  const minted: string[] = []
+  const calls: unknown[] = []
+  for (const block of listOf(content, where)) {
+    if (block['type'] === 'tool_use') calls.push({ id: block['id'], type: 'function', function: { name: text(block, 'name') ?? '', arguments: argumentsOf(block['input']) } })
+    else if (block['type'] === 'thinking') {
+      if (typeof block['thinking'] === 'string') reasoning.push(block['thinking'])
+      if (readId(block['signature'])) minted.push(String(block['signature']))
+    } else if (typeof block['text'] === 'string') texts.push(block['text'])
+  }
+  return {
+    role: 'assistant', content: texts.join(''),
+    ...(reasoning.length === 0 ? {} : { reasoning_content: reasoning.join('\n') }),
+    ...(calls.length === 0 ? {} : { tool_calls: calls }),
+    ...(minted.length === 0 ? {} : { minted }),
+  }
+}
+
+/** `messages/answer.ts` gives a text that is no object as this. */
+export const RAW_INPUT = '__raw'
+
+const argumentsOf = (input: unknown): string => {
+  if (isFields(input) && typeof input[RAW_INPUT] === 'string' && Object.keys(input).length === 1) return input[RAW_INPUT]
+  return JSON.stringify(input ?? {})
+}
+
+/** Tools with a schema are ours to offer; those of a dated type run at Anthropic's, or have a schema that only its models know. */
+const toolsOf = (value: unknown): { tools: unknown[]; dropped: string[] } => {
+  if (value === undefined || value === null) return { tools: [], dropped: [] }
+  if (!Array.isArray(value)) throw wrong('tools', 'a list of tools')
+  const tools: unknown[] = []
+  const dropped: string[] = []
+  for (const [i, one] of value.entries()) {
+    const tool = fieldsOf(one, `tools[${i}]`)
+    const name = text(tool, 'name')
+    if (name === null) throw wrong(`tools[${i}].name`, 'the name of the tool')
+    if (isFields(tool['input_schema'])) tools.push({ type: 'function', function: { name, ...(typeof tool['description'] === 'string' ? { description: tool['description'] } : {}), parameters: tool['input_schema'] } })
+    else dropped.push(name)
+  }
+  return { tools, dropped }
+}
+
+const choiceOf = (value: unknown): string | null => {
+  if (value === undefined || value === null) return null
+  return text(fieldsOf(value, 'tool_choice'), 'type')
+}
+
+const stopOf = (value: unknown): string[] => {
+  if (value === undefined || value === null) return []
+  if (!Array.isArray(value) || value.length > MAX_STOPS || !value.every((stop): stop is string => typeof stop === 'string' && stop !== '')) throw wrong('stop_sequences', `a list of up to ${MAX_STOPS} texts, none of them empty`)
+  return value
+}
+
+/** `metadata.user_id`: a name, or an account and a device beside the session (JSON, or `user_…_session_…`). */
+const personOf = (metadata: unknown): string | null => {
+  const id = isFields(metadata) ? metadata['user_id'] : null
+  if (typeof id !== 'string' || id === '') return null
+  const parts = partsOf(id)
+  if (parts) return [parts['account_uuid'], parts['device_id']].find((part): part is string => typeof part === 'string' && part !== '') ?? null
+  return id.replace(/_session_[0-9a-f-]{36}$/, '')
+}
+
+/** The session that `metadata.user_id` names; null without one. */
+export const sessionOfMetadata = (metadata: unknown): string | null => {
+  const id = isFields(metadata) ? metadata['user_id'] : null
+  if (typeof id !== 'string') return null
+  const session = partsOf(id)?.['session_id']
+  return typeof session === 'string' && session !== '' ? session : /_session_([0-9a-f-]{36})$/.exec(id)?.[1] ?? null
+}
+
+const partsOf = (id: string): Fields | null => {
+  if (!id.startsWith('{')) return null
+  try {
+    const value: unknown = JSON.parse(id)
+    return isFields(value) ? value : null
+  } catch (error) {
+    if (error instanceof SyntaxError) return null
+    throw error
+  }
+}

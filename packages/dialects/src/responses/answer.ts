@@ -1,0 +1,135 @@
+/** The shapes of Responses answers: whole, and as a typed stream. */
+import type { InstarError } from '@instar/events/errors'
+import type { Call, Choice, Counts, Piece, Speaking, Token } from '../answer.ts'
+import { logprobEntries } from '../chat/answer.ts'
+import type { Frame, Streaming } from '../dialect.ts'
+import { told } from '../faults.ts'
+import type { Fields } from '../fields.ts'
+import { mintId } from '../minted.ts'
+import type { Request } from '../request.ts'
+import { callItem, customInput, itemsOf, messageItem, reasoningItem, textPart } from './items.ts'
+import { includes } from './request.ts'
+
+const usageOf = ({ promptTokens, completionTokens }: Counts) => ({
+  input_tokens: promptTokens, input_tokens_details: { cached_tokens: 0 }, output_tokens: completionTokens, output_tokens_details: { reasoning_tokens: 0 }, total_tokens: promptTokens + completionTokens,
+})
+
+const isSealed = ({ body }: Request): boolean => includes(body, 'reasoning.encrypted_content')
+
+/** What was asked for stands in the answer as it was asked. */
+const responseOf = (speaking: Speaking, { body, temperature, topP }: Request, status: string, output: readonly Fields[], rest: Fields = {}) => ({
+  id: mintId('resp', speaking.session, speaking.turn), object: 'response', created_at: Math.floor(speaking.at / 1000), status, background: false,
+  error: null, incomplete_details: null, instructions: body['instructions'] ?? null, max_output_tokens: body['max_output_tokens'] ?? null, max_tool_calls: null,
+  model: speaking.model, output, parallel_tool_calls: body['parallel_tool_calls'] ?? true, previous_response_id: null, prompt_cache_key: body['prompt_cache_key'] ?? null,
+  reasoning: body['reasoning'] ?? { effort: null, summary: null }, service_tier: 'default', store: body['store'] ?? true, temperature: temperature ?? 1,
+  text: body['text'] ?? { format: { type: 'text' } }, tool_choice: body['tool_choice'] ?? 'auto', tools: body['tools'] ?? [], top_logprobs: body['top_logprobs'] ?? 0, top_p: topP ?? 1,
+  truncation: 'disabled', usage: null as unknown, user: body['user'] ?? null, metadata: body['metadata'] ?? {}, ...rest,
+})
+
+const ended = (speaking: Speaking, request: Request, choice: Choice | undefined, counts: Counts) => {
+  const cut = choice?.finish === 'length'
+  const output = choice ? itemsOf({ ...speaking, shown: choice.shown, toolCallIds: choice.toolCallIds, shapes: request.shapes, sealed: isSealed(request) }, cut ? 'incomplete' : 'completed', request.logprobs ? logprobEntries(speaking, choice.tokens) : []) : []
+  return responseOf(speaking, request, cut ? 'incomplete' : 'completed', output, { usage: usageOf(counts), ...(cut ? { incomplete_details: { reason: 'max_output_tokens' } } : {}) })
+}
+
+export const responsesWhole = (speaking: Speaking, request: Request, [choice]: readonly Choice[], counts: Counts) => ended(speaking, request, choice, counts)
+
+/** Characters of arguments in one delta. */
+const FRAGMENT = 64
+const fragments = (text: string): string[] => text.match(new RegExp(`[^]{1,${FRAGMENT}}(?![\\uDC00-\\uDFFF])`, 'g')) ?? []
+
+type Open = { kind: 'message' | 'reasoning'; text: string; tokens: Token[] }
+
+export const responsesStream = (speaking: Speaking, request: Request): Streaming => {
+  let sequence = 0
+  let started = false
+  let index = 0
+  let open: Open | null = null
+  let calls = 0
+  let last: Choice | undefined
+  let messages = 0
+  const frame = (event: string, fields: Fields): Frame => ({ event, data: { type: event, sequence_number: sequence++, ...fields } })
+  const start = (): Frame[] => {
+    if (started) return []
+    started = true
+    const response = responseOf(speaking, request, 'in_progress', [])
+    return [frame('response.created', { response }), frame('response.in_progress', { response })]
+  }
+  const at = (id: unknown): Fields => ({ item_id: id, output_index: index })
+  const close = (status: 'completed' | 'incomplete' = 'completed'): Frame[] => {
+    if (!open) return []
+    const { kind, text, tokens } = open
+    open = null
+    if (kind === 'reasoning') {
+      const item = reasoningItem(speaking, text.trim(), isSealed(request))
+      const place = { ...at(item.id), summary_index: 0 }
+      const part = { type: 'summary_text', text: text.trim() }
+      const frames = [frame('response.reasoning_summary_text.done', { ...place, text: text.trim() }), frame('response.reasoning_summary_part.done', { ...place, part }), frame('response.output_item.done', { output_index: index, item })]
+      index += 1
+      return frames
+    }
+    const part = { ...textPart(text), logprobs: request.logprobs ? logprobEntries(speaking, tokens) : [] }
+    const item = messageItem(speaking, status, [part], messages++)
+    const place = { ...at(item.id), content_index: 0 }
+    const frames = [frame('response.output_text.done', { ...place, text, logprobs: part.logprobs }), frame('response.content_part.done', { ...place, part }), frame('response.output_item.done', { output_index: index, item })]
+    index += 1
+    return frames
+  }
+  const begin = (kind: Open['kind']): Frame[] => {
+    if (open?.kind === kind) return []
+    const closed = close()
+    open = { kind, text: '', tokens: [] }
+    const item = kind === 'reasoning' ? reasoningItem(speaking, '', false) : messageItem(speaking, 'in_progress', [], messages)
+    const added = frame('response.output_item.added', { output_index: index, item })
+    const part = kind === 'reasoning'
+      ? frame('response.reasoning_summary_part.added', { ...at(item.id), summary_index: 0, part: { type: 'summary_text', text: '' } })
+      : frame('response.content_part.added', { ...at(item.id), content_index: 0, part: textPart('') })
+    return [...closed, added, part]
+  }
+  const text = (kind: Open['kind'], said: string, tokens: readonly Token[]): Frame[] => {
+    const begun = begin(kind)
+    if (open) {
+      open.text += said
+      open.tokens.push(...tokens)
+    }
+    const id = mintId(kind === 'reasoning' ? 'rs' : 'msg', speaking.session, speaking.turn, kind === 'reasoning' ? 0 : messages)
+    return [...begun, kind === 'reasoning'
+      ? frame('response.reasoning_summary_text.delta', { ...at(id), summary_index: 0, delta: said })
+      : frame('response.output_text.delta', { ...at(id), content_index: 0, delta: said, logprobs: request.logprobs ? logprobEntries(speaking, tokens) : [] })]
+  }
+  const call = (one: Call, callId: string): Frame[] => {
+    const shape = request.shapes.get(one.name)
+    const item = callItem(speaking, one, calls, callId, shape)
+    const custom = shape?.kind === 'custom'
+    const whole = custom ? customInput(one) : one.arguments
+    const name = custom ? 'response.custom_tool_call_input' : 'response.function_call_arguments'
+    const frames = [
+      frame('response.output_item.added', { output_index: index, item: callItem(speaking, one, calls, callId, shape, false) }),
+      ...fragments(whole).map((delta) => frame(`${name}.delta`, { ...at(item['id']), delta })),
+      frame(`${name}.done`, { ...at(item['id']), ...(custom ? { input: whole } : { name: item['name'], arguments: whole }) }),
+      frame('response.output_item.done', { output_index: index, item }),
+    ]
+    calls += 1
+    index += 1
+    return frames
+  }
+  const said = (piece: Piece, tokens: readonly Token[], idOf: (call: number) => string): Frame[] =>
+    piece.type === 'calls' ? [...close(), ...piece.calls.flatMap((one) => call(one, idOf(calls)))] : text(piece.type === 'content' ? 'message' : 'reasoning', piece.text, tokens)
+  return {
+    piece: (_candidate, piece, tokens, idOf) => [...start(), ...said(piece, tokens, idOf)],
+    finish(_candidate, choice) {
+      last = choice
+      // An answer without calls always has a message, be it empty.
+      const empty = messages === 0 && open?.kind !== 'message' && choice.shown.calls.length === 0 ? begin('message') : []
+      return [...start(), ...empty, ...close(choice.finish === 'length' ? 'incomplete' : 'completed')]
+    },
+    end(counts) {
+      const response = ended(speaking, request, last, counts)
+      return [frame(`response.${response.status}`, { response })]
+    },
+    fail: (fault) => [...start(), frame('response.failed', { response: responseOf(speaking, request, 'failed', [], { error: failureOf(fault) }) })],
+  }
+}
+
+/** The codes that clients know; anything of ours is the server's. */
+const failureOf = (fault: InstarError) => ({ code: fault.status >= 500 ? 'server_error' : fault.code, message: told(fault) })

@@ -1,0 +1,19 @@
+/** Responses, as Codex and the Agents SDK speak it. */
+import { chatError } from '../chat/answer.ts'
+import type { Dialect } from '../dialect.ts'
+import { responsesStream, responsesWhole } from './answer.ts'
+import { referencesOf, resolvedBody } from './references.ts'
+import { responsesMessages, responsesRequest } from './request.ts'
+
+export const responses: Dialect = {
+  name: 'responses',
+  references: referencesOf,
+  resolved: resolvedBody,
+  request: responsesRequest,
+  messages: responsesMessages,
+  whole: responsesWhole,
+  stream: responsesStream,
+  error: chatError,
+  callPrefix: 'call',
+  ping: null,
+}

@@ -1,0 +1,36 @@
+/** Ids that stand for something on the log: `previous_response_id`, and items by `item_reference`. */
+import type { Reference } from '../dialect.ts'
+import { isFields, text, type Fields } from '../fields.ts'
+import { itemsOf } from './items.ts'
+import { inputOf } from './request.ts'
+import { shapesOf } from './tools.ts'
+
+export const referencesOf = (body: Fields): string[] => {
+  const previous = text(body, 'previous_response_id')
+  return [...(previous === null ? [] : [previous]), ...inputOf(body).flatMap((item) => referredTo(item) ?? [])]
+}
+
+/** What a client sends of an item that the server is to know: its id alone. */
+const referredTo = (item: Fields): string | null =>
+  (item['type'] === 'item_reference' || (item['type'] === undefined && item['role'] === undefined)) && typeof item['id'] === 'string' ? item['id'] : null
+
+/** The body as if everything had been sent. */
+export const resolvedBody = (body: Fields, found: ReadonlyMap<string, Reference>): Fields => {
+  const { previous_response_id: previous, ...rest } = body
+  const before = typeof previous === 'string' ? found.get(previous) : undefined
+  const own = inputOf(body).flatMap((item): Fields[] => {
+    const id = referredTo(item)
+    if (id === null) return [item]
+    const reference = found.get(id)
+    return reference ? saidIn(reference).filter((one) => sameId(one['id'], id)) : []
+  })
+  return { ...rest, input: [...(before ? [...earlier(before.body), ...saidIn(before)] : []), ...own] }
+}
+
+/** A turn of another dialect cannot be gone on with as a response. */
+const earlier = (body: Fields): Fields[] => (body['input'] === undefined ? [] : inputOf(body))
+
+const saidIn = ({ session, turn, choice, body }: Reference): Fields[] =>
+  itemsOf({ session, turn, shown: choice.shown, toolCallIds: choice.toolCallIds, shapes: isFields(body) ? shapesOf(body['tools']) : new Map(), sealed: true })
+
+const sameId = (a: unknown, b: string): boolean => typeof a === 'string' && a === b.replace(/[^A-Za-z0-9]/g, '')

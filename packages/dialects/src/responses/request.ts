@@ -1,0 +1,159 @@
+/**
+ * What a Responses request asks for, in the shape that requests have inside: items become messages, an
+ * answer's items (reasoning, message, calls) one message. Items of types that mean nothing here are left out.
+ */
+import { InstarError } from '@instar/events/errors'
+import { fieldsOf, flag, integer, isFields, number, text, wrong, type Fields } from '../fields.ts'
+import { readId } from '../minted.ts'
+import type { Message, Request } from '../request.ts'
+import { offered, qualified, shapesOf } from './tools.ts'
+
+const MAX_TOP_LOGPROBS = 20
+const ROLES = new Set(['user', 'assistant', 'system', 'developer'])
+
+export const responsesRequest = (body: Fields): Request => {
+  const { tools, dropped } = offered(body['tools'])
+  return {
+    model: text(body, 'model'),
+    messages: conversationOf(body),
+    tools, dropped, shapes: shapesOf(body['tools']),
+    mayCall: body['tool_choice'] !== 'none',
+    stream: flag(body, 'stream'),
+    includeUsage: true,
+    n: 1,
+    temperature: number(body, 'temperature', 0, 2),
+    topP: topP(body),
+    topK: integer(body, 'top_k', -1, Number.MAX_SAFE_INTEGER),
+    seed: integer(body, 'seed', Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER),
+    maxTokens: integer(body, 'max_output_tokens', 1, Number.MAX_SAFE_INTEGER),
+    stop: [],
+    logprobs: includes(body, 'message.output_text.logprobs'),
+    topLogprobs: integer(body, 'top_logprobs', 0, MAX_TOP_LOGPROBS) ?? 0,
+    user: text(body, 'user') ?? text(body, 'safety_identifier'),
+    body,
+  }
+}
+
+/** The same messages, of a body that was accepted once: what does not read is left out. */
+export const responsesMessages = (body: Fields): Message[] => {
+  try {
+    return conversationOf(body)
+  } catch (error) {
+    if (error instanceof InstarError) return []
+    throw error
+  }
+}
+
+/** Whether `include` lists something. */
+export const includes = (body: Fields, what: string): boolean => Array.isArray(body['include']) && body['include'].includes(what)
+
+const topP = (body: Fields): number | null => {
+  const value = number(body, 'top_p', 0, 1)
+  if (value === 0) throw wrong('top_p', 'above 0 and at most 1')
+  return value
+}
+
+/** `input` as items; a text is one message of the user's. */
+export const inputOf = (body: Fields): Fields[] => {
+  const { input } = body
+  if (typeof input === 'string') return [{ type: 'message', role: 'user', content: input }]
+  if (input === undefined || input === null) return []
+  if (!Array.isArray(input)) throw wrong('input', 'a text or a list of items')
+  return input.map((item: unknown, i) => fieldsOf(item, `input[${i}]`))
+}
+
+const conversationOf = (body: Fields): Message[] => {
+  const instructions = text(body, 'instructions')
+  const messages = gathered(inputOf(body))
+  if (messages.length === 0) throw wrong('input', 'a text or a list of at least one item')
+  return instructions === null || instructions === '' ? messages : [{ role: 'system', content: instructions }, ...messages]
+}
+
+type Call = { id: unknown; type: 'function'; function: { name: string; arguments: string } }
+type Answer = { texts: string[] | null; reasoning: string[]; calls: Call[]; minted: string[] }
+
+/** Items that follow one another are one answer, until one comes that another answer begins with: by our ids, else by what an answer holds once. */
+const gathered = (items: readonly Fields[]): Message[] => {
+  const out: Message[] = []
+  const at: { open: Answer | null } = { open: null }
+  const close = (): void => {
+    if (at.open) out.push(messageOf(at.open))
+    at.open = null
+  }
+  /** What opens an answer (reasoning, a text) ends one that has said something, unless both are of one turn of ours. */
+  const answer = (item: Fields, opens: boolean): Answer => {
+    const { open } = at
+    if (open && opens && (open.texts !== null || open.calls.length > 0) && !ofOneTurn(open.minted, item['id'])) close()
+    return (at.open ??= { texts: null, reasoning: [], calls: [], minted: [] })
+  }
+  for (const [i, item] of items.entries()) {
+    const where = `input[${i}]`
+    const type = item['type'] ?? (typeof item['role'] === 'string' ? 'message' : null)
+    if (type === 'reasoning') {
+      const into = answer(item, true)
+      into.reasoning.push(...listed(item['summary']), ...listed(item['content']))
+      mint(into, item['id'], item['encrypted_content'])
+    } else if (type === 'message' && item['role'] === 'assistant') {
+      const into = answer(item, true)
+      into.texts = [...(into.texts ?? []), contentOf(item['content'], `${where}.content`)]
+      mint(into, item['id'])
+    } else if (type === 'function_call' || type === 'custom_tool_call') {
+      const into = answer(item, false)
+      into.calls.push(callOf(item, where))
+      mint(into, item['id'])
+    } else {
+      const message = otherOf(item, type, where)
+      if (!message) continue
+      close()
+      out.push(message)
+    }
+  }
+  close()
+  return out
+}
+
+const ofOneTurn = (minted: readonly string[], id: unknown): boolean => {
+  const mark = readId(id)
+  return mark !== null && minted.some((other) => readId(other)?.turn === mark.turn)
+}
+
+const mint = (into: Answer, ...ids: unknown[]): void => {
+  for (const id of ids) if (readId(id)) into.minted.push(String(id))
+}
+
+const messageOf = ({ texts, reasoning, calls, minted }: Answer): Message => ({
+  role: 'assistant', content: texts?.join('') ?? (calls.length > 0 ? null : ''),
+  ...(reasoning.length === 0 ? {} : { reasoning_content: reasoning.join('\n') }),
+  ...(calls.length === 0 ? {} : { tool_calls: calls }),
+  ...(minted.length === 0 ? {} : { minted }),
+})
+
+/** A person's or a tool's words; null for what is of no kind that a model reads. */
+const otherOf = (item: Fields, type: unknown, where: string): Message | null => {
+  if (type === 'function_call_output' || type === 'custom_tool_call_output') return { role: 'tool', tool_call_id: text(item, 'call_id'), content: contentOf(item['output'], `${where}.output`) }
+  if (type !== 'message') return null
+  const { role } = item
+  if (typeof role !== 'string' || !ROLES.has(role)) throw wrong(`${where}.role`, `one of ${[...ROLES].join(', ')}`)
+  return { role, content: contentOf(item['content'], `${where}.content`) }
+}
+
+const callOf = (item: Fields, where: string): Call => {
+  const name = text(item, 'name')
+  if (name === null) throw wrong(`${where}.name`, 'the name of the tool')
+  const args = item['type'] === 'custom_tool_call' ? JSON.stringify({ input: text(item, 'input') ?? '' }) : text(item, 'arguments') ?? ''
+  return { id: item['call_id'], type: 'function', function: { name: qualified(text(item, 'namespace'), name), arguments: args } }
+}
+
+const contentOf = (content: unknown, where: string): string => {
+  if (content === undefined || content === null) return ''
+  if (typeof content === 'string') return content
+  if (!Array.isArray(content)) throw wrong(where, 'a text or a list of parts')
+  return content.map((part: unknown, i) => {
+    if (isFields(part) && typeof part['text'] === 'string') return part['text']
+    if (isFields(part) && part['type'] === 'refusal') return ''
+    throw new InstarError('bad_request', `${where}[${i}] is ${isFields(part) && typeof part['type'] === 'string' ? `of type ${part['type'].slice(0, 40)}` : 'of no type'}; this model takes text only.`, { field: `${where}[${i}]` })
+  }).join('')
+}
+
+const listed = (parts: unknown): string[] =>
+  Array.isArray(parts) ? parts.flatMap((part: unknown) => (isFields(part) && typeof part['text'] === 'string' ? [part['text']] : [])) : []

@@ -1,0 +1,51 @@
+/** Tools of Responses: functions, functions of a namespace, custom tools that take a text, and those that run elsewhere. */
+import { fieldsOf, isFields, text, wrong, type Fields } from '../fields.ts'
+import type { ToolShape } from '../request.ts'
+
+/** The name by which the model knows a tool. */
+export const qualified = (namespace: string | null, name: string): string => (namespace === null ? name : `${namespace}__${name}`)
+
+const TEXT_INPUT = { type: 'object', properties: { input: { type: 'string' } }, required: ['input'], additionalProperties: false }
+
+type Tool = ToolShape & { tool: Fields }
+
+/** `dropped`: tools that run at a server that is not ours. Throws `bad_request`. */
+const known = (value: unknown): { tools: Tool[]; dropped: string[] } => {
+  if (value === undefined || value === null) return { tools: [], dropped: [] }
+  if (!Array.isArray(value)) throw wrong('tools', 'a list of tools')
+  const tools: Tool[] = []
+  const dropped: string[] = []
+  for (const [i, one] of value.entries()) {
+    const tool = fieldsOf(one, `tools[${i}]`)
+    const type = text(tool, 'type')
+    if (type === 'namespace') {
+      const namespace = text(tool, 'name') ?? ''
+      for (const inner of Array.isArray(tool['tools']) ? tool['tools'] : []) if (isFields(inner) && typeof inner['name'] === 'string') tools.push({ name: inner['name'], namespace, kind: inner['type'] === 'custom' ? 'custom' : 'function', tool: inner })
+    } else if (type === 'function' || type === 'custom') {
+      const name = text(tool, 'name')
+      if (name === null) throw wrong(`tools[${i}].name`, 'the name of the tool')
+      tools.push({ name, namespace: null, kind: type, tool })
+    } else dropped.push(type ?? `tools[${i}]`)
+  }
+  return { tools, dropped }
+}
+
+/** As chat templates take them. */
+export const offered = (value: unknown): { tools: unknown[]; dropped: string[] } => {
+  const { tools, dropped } = known(value)
+  return {
+    dropped,
+    tools: tools.map(({ name, namespace, kind, tool }) => ({
+      type: 'function',
+      function: {
+        name: qualified(namespace, name),
+        ...(typeof tool['description'] === 'string' ? { description: tool['description'] } : {}),
+        parameters: kind === 'custom' ? TEXT_INPUT : isFields(tool['parameters']) ? tool['parameters'] : { type: 'object', properties: {} },
+      },
+    })),
+  }
+}
+
+/** The tools whose calls look otherwise than a function of their own name. */
+export const shapesOf = (value: unknown): ReadonlyMap<string, ToolShape> =>
+  new Map(known(value).tools.flatMap(({ name, namespace, kind }) => (namespace === null && kind === 'function' ? [] : [[qualified(namespace, name), { name, namespace, kind }]])))
