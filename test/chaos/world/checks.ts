@@ -74,12 +74,12 @@ export const checkDatabase = async (world: World, history: History): Promise<voi
       ok(typeof value === 'number' && typeof found === 'number' ? close(value, found) : value === found, `version ${i}, ${name}: the log says ${value}, PostgreSQL ${found}`)
     }
   }
-  const one = async (sql: string): Promise<string[]> => (await query<{ it: string }>(world, sql)).map(({ it }) => it)
-  deepEqual(await one('select record_id as it from turns order by turn_id collate "C"'), [...history.turns].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, { id }]) => id))
-  deepEqual(await one('select record_id as it from all_scores order by it collate "C"'), [...history.scores.values()].flat().map(({ id }) => id).toSorted())
-  deepEqual(await one('select batch_id as it from all_batches order by number'), history.batches.map(({ id }) => id))
-  deepEqual(await one('select batch_id || turn_id as it from all_batch_turns order by it collate "C"'), history.batches.flatMap(({ id, event }) => [...event.items, ...event.dropped].map(({ turn }) => id + turn)).toSorted())
-  deepEqual(await one('select record_id as it from all_rejections order by it collate "C"'), history.verdicts().filter(({ event }) => event.type === 'VersionRejected').map(({ id }) => id).toSorted())
+  const all = async (sql: string): Promise<string[]> => (await query<{ it: string }>(world, sql)).map(({ it }) => it).toSorted()
+  deepEqual(await all('select record_id as it from turns'), [...history.turns.values()].map(({ id }) => id).toSorted())
+  deepEqual(await all('select record_id as it from all_scores'), [...history.scores.values()].flat().map(({ id }) => id).toSorted())
+  deepEqual(await all('select batch_id as it from all_batches'), history.batches.map(({ id }) => id).toSorted())
+  deepEqual(await all('select batch_id || turn_id as it from all_batch_turns'), history.batches.flatMap(({ id, event }) => [...event.items, ...event.dropped].map(({ turn }) => id + turn)).toSorted())
+  deepEqual(await all('select record_id as it from all_rejections'), history.verdicts().filter(({ event }) => event.type === 'VersionRejected').map(({ id }) => id).toSorted())
 }
 
 /** Nobody ended for a reason of its own. */
