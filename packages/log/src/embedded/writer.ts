@@ -65,7 +65,7 @@ const reconnect = (data: WriterData, failed: Connection): Connection => {
   }
 }
 
-const run = (data: WriterData, lock: DatabaseSync): void => {
+const run = (data: WriterData): void => {
   const frames: FrameReader[] = []
   const called = new Called(data.control)
   const first = firstOffsets(data.control)
@@ -158,7 +158,7 @@ const { folder } = data
 try {
   const lock = lockFolder(folder)
   try {
-    run(data, lock)
+    run(data)
   } finally {
     lock.close()
   }
