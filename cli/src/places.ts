@@ -10,6 +10,8 @@ import { join, resolve } from 'node:path'
 import { UsageError } from './command.ts'
 import type { Config } from './config.ts'
 
+const CLIENT = 'instar log copy'
+
 export type Place = { kind: 'embedded'; folder: string } | { kind: 'kafka'; brokers: string[]; registry: string }
 export type Partitions = Partial<Record<Topic, number>>
 
@@ -47,7 +49,10 @@ export const openSource = async (place: Place, say: (line: string) => void): Pro
  */
 export const openDestination = async (place: Place, partitions: Partitions, schemas: Readonly<Record<string, string>>, say: (line: string) => void): Promise<EventLog> => {
   try {
-    return await (place.kind === 'kafka' ? openKafkaLog({ ...place, clientId: CLIENT, schemas, partitions, say }) : openEmbeddedLog({ folder: place.folder, schemas, partitions }))
+    if (place.kind === 'embedded') return await openEmbeddedLog({ folder: place.folder, schemas, partitions })
+    // Tells at once that nothing is set up, which the log itself would wait for.
+    await storedPartitions({ brokers: place.brokers, clientId: CLIENT })
+    return await openKafkaLog({ ...place, clientId: CLIENT, schemas, partitions, say })
   } catch (cause) {
     if (!(cause instanceof InstarError) || cause.code !== 'partition_count_changed') throw cause
     const { topic, stored, configured } = cause.details
@@ -55,4 +60,3 @@ export const openDestination = async (place: Place, partitions: Partitions, sche
   }
 }
 
-const CLIENT = 'instar log copy'

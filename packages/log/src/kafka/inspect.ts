@@ -2,7 +2,7 @@
 import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
 import type { Admin } from 'kafkajs'
-import { kafkaError, Link, type ClientOptions } from './client.ts'
+import { Link, type ClientOptions } from './client.ts'
 import { LATEST, offsetsAt } from './fetch.ts'
 import { committedOf } from './groups.ts'
 import { differences, withAdmin, type SetupReport } from './setup.ts'
@@ -19,18 +19,14 @@ const PATIENCE = 10_000
 const ask = <T>({ patience = PATIENCE }: InspectOptions, what: string, work: () => Promise<T>): Promise<T> => patiently(what, work, patience, new AbortController().signal)
 
 /** How many partitions each topic of the log has there. Throws `not_set_up`, or `log_unavailable`. */
-export const storedPartitions = async (options: InspectOptions): Promise<Record<Topic, number>> => {
+export const storedPartitions = async (options: InspectOptions): Promise<Record<Topic, number>> => withAdmin(options, options.patience ?? PATIENCE, async (admin) => {
   const names = topicNames(options.prefix)
-  const link = new Link(options, names.all)
-  try {
-    return await ask(options, 'reading its topics', () => link.use(async (cluster) =>
-      Object.fromEntries(TOPICS.map((topic) => [topic, cluster.findTopicPartitionMetadata(names.of(topic)).length])) as Record<Topic, number>))
-  } catch (cause) {
-    throw kafkaError(cause) === 'UNKNOWN_TOPIC_OR_PARTITION' ? new InstarError('not_set_up', 'Kafka does not hold the topics of the log', {}, { cause }) : cause
-  } finally {
-    link.close()
-  }
-}
+  const there = await ask(options, 'listing topics', () => admin.listTopics())
+  const missing = TOPICS.map(names.of).filter((name) => !there.includes(name))
+  if (missing.length > 0) throw new InstarError('not_set_up', `Kafka does not hold ${missing.join(', ')}`, { missing })
+  const found = await ask(options, 'looking at the topics', () => topicsOf(admin, TOPICS.map(names.of)))
+  return Object.fromEntries(TOPICS.map((topic) => [topic, found.find(({ name }) => name === names.of(topic))!.partitions])) as Record<Topic, number>
+})
 
 export type TopicFound = {
   /** Kafka's own name. */
