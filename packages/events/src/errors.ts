@@ -14,6 +14,7 @@ export const ERRORS = {
   log_unavailable: { status: 503, retryable: true, meaning: 'The log could not be written to; it is not known whether the records are on it.', todo: 'Try again: ids make a second try harmless.' },
   log_broken: { status: 503, retryable: false, meaning: 'The log cannot be written any more by this process: opening its file again did not help.', todo: 'The process ends. Look at the disk (full, read-only, failing) and start again; `instar doctor` reads every record.' },
   not_set_up: { status: 409, retryable: false, meaning: 'Kafka lacks a topic of the log, or the schema registry a schema.', todo: 'Run the `setup` job of this build; it is safe to run again.' },
+  snapshot_damaged: { status: 500, retryable: true, meaning: 'The file that holds a snapshot of a service cannot be read.', todo: 'Start the service again: the file is deleted, and the log is read from its start.' },
   data_in_use: { status: 409, retryable: false, meaning: 'Another process writes to this data folder.', todo: 'Stop that process (the message names it), or give this one a folder of its own with INSTAR_DATA.' },
   data_unreadable: { status: 500, retryable: false, meaning: 'The data folder holds no log, or one that this build cannot read.', todo: 'Check INSTAR_DATA; start the build that wrote it, or a newer one.' },
   partition_count_changed: { status: 409, retryable: false, meaning: 'The configured number of partitions of a topic differs from that of the log.', todo: 'Configure the stored number; it is changed only by copying the log into a new one.' },

@@ -2,25 +2,27 @@
 import { decodeRecord, FLOW, InstarError, type Logged } from '@instar/events'
 import type { Topic } from '@instar/events/flow'
 import { follow, type Follower } from './follow.ts'
-import type { EventLog, LogRecord } from './port.ts'
+import type { EventLog, LogRecord, Offsets } from './port.ts'
 
 export type FollowEventsOptions = {
   name: string
   topics: readonly Topic[]
+  /** Default: the start of the log. */
+  from?: Offsets
   onEvent(logged: Logged): Promise<void> | void
   /** Told of a record that is bad for everyone; it is left where it is and skipped. */
   onBad?(record: LogRecord, error: InstarError): void
 }
 
 /**
- * From the start of the log. A record that nobody can decode is skipped on `turns`, `scores` and `blobs`; on
+ * In order per partition. A record that nobody can decode is skipped on `turns`, `scores` and `blobs`; on
  * a chain, and for a type that only a newer build knows, the reader must stop: `done` rejects.
  */
 export const followEvents = (log: EventLog, options: FollowEventsOptions): Promise<Follower> =>
   follow<Logged | null>(log, {
     name: options.name,
     topics: options.topics,
-    from: 'start',
+    from: options.from ?? 'start',
     decode(record) {
       try {
         return decodeRecord(record)

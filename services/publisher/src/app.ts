@@ -1,6 +1,6 @@
 /** The publisher on its ports: starts the line, measures candidates, appends verdicts. Rules: core/decide.ts. */
 import { encodeEvent, InstarError, weightLine, type BatchSealed, type Event, type UpdateComputed } from '@instar/events'
-import { createPump, createTurnReader, followEvents, partitionOf, persist, type EventLog, type Follower, type Share } from '@instar/log'
+import { createPump, createTurnReader, followEvents, partitionOf, persist, type EventLog, type Follower, type Share, type SnapshotStore } from '@instar/log'
 import type { LearningEngine, Model } from '@instar/policy'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { PublisherConfig } from './config.ts'
@@ -8,6 +8,7 @@ import { decide, decidePromotion, lineStarted, unmeasurable, type Decision, type
 import { positiveTurns } from './core/evidence.ts'
 import { evolve, initialState, type PublisherState } from './core/state.ts'
 import { evaluate, measureBase, type Probe } from './shell/evaluate.ts'
+import { stateVersion, storedState } from './shell/stored-state.ts'
 
 export * from './config.ts'
 export { contentOf, evaluate, type Probe } from './shell/evaluate.ts'
@@ -18,6 +19,8 @@ export { evolve, initialState, type PublisherState } from './core/state.ts'
 
 export type PublisherPorts = {
   log: EventLog
+  /** Where the fold is kept between two lives; without it everything is in memory, and read from the start. */
+  snapshots?: SnapshotStore | undefined
   learner: LearningEngine
   model: Model
   probes: readonly Probe[]
@@ -47,7 +50,8 @@ const LONGEST_RETRY_MS = 10_000
 const REFUSALS = { unknown_branch: 'there is no such branch', empty_branch: 'it has no version of its own', unfinished_branch: 'its replay was not finished' } as const
 
 export const createPublisher = (ports: PublisherPorts, config: PublisherConfig): Publisher => {
-  const state = initialState(config.policy)
+  const snapshot = ports.snapshots?.of(`publisher.${config.policy}`, stateVersion())
+  const state = snapshot ? storedState(snapshot, config.policy) : initialState(config.policy)
   const reader = createTurnReader(ports.log, (turn) => state.turns.turns.get(turn))
   const stopping = new AbortController()
   const partition = partitionOf(config.policy, ports.log.partitions('weights'))
@@ -162,14 +166,17 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
       wake()
     }),
     async start() {
+      const from = await snapshot?.open(ports.log)
       follower = await followEvents(ports.log, {
         name: `publisher.${config.policy}`,
+        ...(from ? { from } : {}),
         topics: ['turns', 'scores', 'updates', 'weights'],
         onEvent(logged) {
           const outcome = evolve(state, logged)
           if (logged.id === unread) unread = null
           if (ready && outcome?.counted) report(logged.event)
           wake()
+          return snapshot?.after(logged)
         },
       })
       follower.done.catch((error: unknown) => ports.onFatal(error as Error))
@@ -182,6 +189,7 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
       stopping.abort()
       await Promise.all([share?.leave(), follower?.stop()])
       await idle()
+      await snapshot?.close()
       for (const request of promotions.splice(0)) request.fail(new InstarError('stopping', 'the publisher is stopping'))
     },
   }

@@ -1,13 +1,14 @@
 /** The scorer on its ports: follows `turns` and `scores`, asks judges, appends. The rules are in core/decide.ts. */
 import { encodeEvent, InstarError } from '@instar/events'
-import { createTurnReader, followEvents, persist, type EventLog, type Follower, type Share } from '@instar/log'
+import { createTurnReader, followEvents, persist, type EventLog, type Follower, type Share, type SnapshotStore } from '@instar/log'
 import { judgeOrder, type ScorerConfig } from './config.ts'
 import { closeIdle, decide, judged, lookAgain, stillOurs, type JudgeRequest, type Output, type Rules } from './core/decide.ts'
 import { settle, type Evidence, type Judged } from './core/judgement.ts'
-import { evolve, initialState, type ScorerState } from './core/state.ts'
+import { evolve, forgetWork, initialState, type ScorerState } from './core/state.ts'
 import { readEvidence } from './shell/evidence.ts'
 import { judgeTurn, signalsJudge, type Judge } from './shell/judges.ts'
 import { createLlmJudge } from './shell/llm-judge.ts'
+import { stateVersion, storedState } from './shell/stored-state.ts'
 
 export { judgeOrder, scorerConfig, scorerSettings, type ScorerConfig } from './config.ts'
 export { closeIdle, decide, judged, lookAgain, stillOurs, type JudgeRequest, type Mine, type Output, type Rules } from './core/decide.ts'
@@ -21,6 +22,8 @@ export { createLlmJudge } from './shell/llm-judge.ts'
 
 export type ScorerPorts = {
   log: EventLog
+  /** Where the fold is kept between two lives; without it everything is in memory, and read from the start. */
+  snapshots?: SnapshotStore | undefined
   now: () => number
   /** A fault that ends the service: the caller stops the process. */
   onFatal: (error: Error) => void
@@ -44,6 +47,9 @@ export const createJudges = (config: ScorerConfig, ports: { fetch?: typeof fetch
     return config.llm ? [{ alone: true, ...createLlmJudge(config.llm, { fetch: ports.fetch ?? fetch, now: ports.now }) }] : []
   })
 
+/** Turns that are taken on at a time; the rest of a backlog waits in the state. */
+const UNDER_WAY = 1024
+
 const processTimer = (ms: number, then: () => void): (() => void) => {
   const timer = setTimeout(then, Math.min(ms, 2 ** 31 - 1))
   return () => clearTimeout(timer)
@@ -53,7 +59,8 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
   const { log, now, after = processTimer } = ports
   const judges = ports.judges ?? createJudges(config, ports)
   const rules: Rules = { idleMs: config.idleMs, judgesAlone: judges.some((judge) => judge.alone) }
-  const state = initialState()
+  const snapshot = ports.snapshots?.of(`scorer.${config.policy}`, stateVersion())
+  const state = snapshot ? storedState(snapshot) : initialState()
   const reader = createTurnReader(log, (turn) => state.turns.turns.get(turn))
   const metrics = { scored: 0, revised: 0, skipped: {} as Record<string, number>, closed: 0, ignored: {} as Record<string, number> }
   const stopping = new AbortController()
@@ -111,12 +118,13 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
       run(judge(request).finally(() => {
         judging -= 1
         fill()
+        pump()
       }))
     }
   }
 
   const pump = (): void => {
-    if (ready && !signal.aborted) decide(state, rules, now(), mine).forEach(carryOut)
+    if (ready && !signal.aborted) decide(state, rules, now(), mine, UNDER_WAY - running.size - queue.length).forEach(carryOut)
   }
 
   const look = (): void => {
@@ -144,8 +152,10 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
       return ready && state.needed.size === 0
     },
     async start() {
+      const from = await snapshot?.open(log)
       follower = await followEvents(log, {
         name: `scorer.${config.policy}`,
+        ...(from ? { from } : {}),
         topics: ['turns', 'scores'],
         onEvent(logged) {
           const { event } = logged
@@ -158,12 +168,15 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
             else count(metrics.skipped, event.reason)
             if (ready) ports.onScored?.(event.type === 'TurnSkipped' ? { turn: event.turn, reward: null, reason: event.reason, hint: false } : { turn: event.turn, reward: event.reward, reason: null, hint: event.hint !== null })
           }
-          pump()
+          if (ready) pump()
+          else state.touched.clear()
+          return snapshot?.after(logged)
         },
       })
       follower.done.catch((error: unknown) => ports.onFatal(error as Error))
       await follower.caughtUp()
       for (const one of judges) one.prepare?.()
+      forgetWork(state)
       ready = true
       share = await log.share(`scorer.${config.policy}`, 'turns', shareChanged)
       shareChanged()
@@ -173,6 +186,7 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
       callOff()
       await Promise.all([share?.leave(), follower?.stop()])
       await Promise.allSettled(running)
+      await snapshot?.close()
     },
   }
 }

@@ -1,12 +1,13 @@
 /** The trainer on its ports: follows four topics, seals, computes, appends. See core/decide.ts for the rules. */
 import { encodeEvent, InstarError, type BatchSealed, type Encoded, type Event, type UpdateComputed, type UpdateFailed } from '@instar/events'
-import { createPump, createTurnReader, followEvents, partitionOf, persist, type EventLog, type Follower, type Share } from '@instar/log'
+import { createPump, createTurnReader, followEvents, partitionOf, persist, type EventLog, type Follower, type Share, type SnapshotStore } from '@instar/log'
 import type { LearningEngine, Model } from '@instar/policy'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { TrainerConfig } from './config.ts'
 import { computed, decide, failed, type Decision } from './core/decide.ts'
 import { evolve, initialState, type TrainerState } from './core/state.ts'
 import { compute } from './shell/compute.ts'
+import { stateVersion, storedState } from './shell/stored-state.ts'
 
 export * from './config.ts'
 export { compute, loadAdapter, parentOf, stepSettings, trainItem, type ComputePorts } from './shell/compute.ts'
@@ -20,6 +21,8 @@ export { evolve, initialState, type TrainerState } from './core/state.ts'
 
 export type TrainerPorts = {
   log: EventLog
+  /** Where the fold is kept between two lives; without it everything is in memory, and read from the start. */
+  snapshots?: SnapshotStore | undefined
   learner: LearningEngine
   model: Model
   now: () => number
@@ -44,7 +47,8 @@ const RETRY_MS = 250
 const LONGEST_RETRY_MS = 10_000
 
 export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Trainer => {
-  const state = initialState(config.policy)
+  const snapshot = ports.snapshots?.of(`trainer.${config.policy}`, stateVersion())
+  const state = snapshot ? storedState(snapshot, config.policy) : initialState(config.policy)
   const reader = createTurnReader(ports.log, (turn) => state.turns.turns.get(turn))
   const options = { batchSize: config.batchSize, staleness: config.staleness, loss: config.loss, settings: { ...config.step, batchSize: config.batchSize, staleness: config.staleness } }
   const stopping = new AbortController()
@@ -120,13 +124,16 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
       return ready && unread === null && (waits === 'turns' || waits === 'frozen')
     },
     async start() {
+      const from = await snapshot?.open(ports.log)
       follower = await followEvents(ports.log, {
         name: `trainer.${config.policy}`,
+        ...(from ? { from } : {}),
         topics: ['turns', 'scores', 'updates', 'weights'],
         onEvent(logged) {
           evolve(state, logged)
           if (logged.id === unread) unread = null
           wake()
+          return snapshot?.after(logged)
         },
       })
       follower.done.catch((error: unknown) => ports.onFatal(error as Error))
@@ -139,6 +146,7 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
       stopping.abort()
       await Promise.all([share?.leave(), follower?.stop()])
       await idle()
+      await snapshot?.close()
     },
   }
 }

@@ -1,21 +1,24 @@
 /**
  * `instar replay`: retrains from the log onto a branch that never touches the serving head. With unchanged
- * settings the recorded batches are computed again and every adapter must come out bit-equal; with changed
- * ones turns are sealed anew in log order. Everything is checked before the branch's first record.
+ * settings the recorded batches are computed again and every adapter must come out bit-equal, where the engine is
+ * the recorded one; elsewhere the distance is told (mode `tolerance`). With changed settings turns are sealed anew in log order. Everything is checked before the branch's first record.
  */
 import { initialScores, InstarError, updateLine, weightLine, written, type BatchSealed, type BatchState, type MemoryScores, type Settings, type TurnScored } from '@instar/events'
-import { createTurnReader, type EventLog } from '@instar/log'
-import type { LearningEngine, Model, Parent, StepResult } from '@instar/policy'
+import { createTurnReader, getBlob, type EventLog } from '@instar/log'
+import { adapterDistance, type LearningEngine, type Model, type Parent, type StepResult } from '@instar/policy'
 import type { AuditState } from '../core/audit.ts'
 import { hasSignal } from '../core/batch.ts'
 import { branchKey, branchStarted, changedSettings, joinedTurns, recordedBatches, scoredTurns, sealAnew, startVersion, turnsBetween, type ReplayOptions } from '../core/replay.ts'
 import { Branch, type Recorded } from './branch.ts'
 import { stepSettings, trainItem } from './compute.ts'
-import { readAudit, recordedParent } from './verify.ts'
+import { isSameEngine, readAudit, recordedParent } from './verify.ts'
 
-/** `equal`: so far; null with changed settings. */
+/**
+ * `equal`: so far; null with changed settings, and where the engine is not the recorded one: then `apart` is the
+ * largest distance of an adapter from the recorded one (`adapterDistance`), and of which batch.
+ */
 export type ReplayProgress = { phase: 'judging' | 'training'; done: number; total: number; equal: boolean | null; elapsedMs: number; remainingMs: number }
-export type ReplayReport = { branch: string; equal: boolean | null; mode: 'recompute'; batches: number; versions: number; first: { batch: number; recorded: string; found: string } | null; adapter: string | null; wallMs: number }
+export type ReplayReport = { branch: string; equal: boolean | null; mode: 'recompute' | 'tolerance'; batches: number; versions: number; first: { batch: number; recorded: string; found: string } | null; apart: { batch: number; distance: number } | null; adapter: string | null; wallMs: number }
 /** What a judge says of a turn, given the turn whose request holds its next state. */
 export type Rescored = { reward: number | null; judge: string | null; hint: string | null; reason: string | null; verdicts: TurnScored['verdicts'] }
 export type Rescore = (turn: string, next: string) => Promise<Rescored>
@@ -56,17 +59,23 @@ const again = async (run: Run, options: ReplayOptions): Promise<ReplayReport> =>
   const results = new Map<string, Parent>()
   const lastUse = new Map(batches.map(({ sealed }, i) => [sealed.parent.adapter ?? '', i]))
   let first: ReplayReport['first'] = null
+  let apart: ReplayReport['apart'] = null
+  const exact = batches.every(({ update }) => !update || isSameEngine(update.event.fingerprint, ports.learner.fingerprint()))
+  const equal = (): boolean | null => (exact ? first === null : null)
   for (const [i, { sealed, update }] of batches.entries()) {
     const recorded = update?.event.adapter ?? ''
     const parent = results.get(sealed.parent.adapter ?? '') ?? (await recordedParent(ports.log, state, state.policy, sealed.parent.version))
     const result = await step(run, sealed, parent)
     if ((lastUse.get(recorded) ?? -1) > i) results.set(recorded, { adapter: result.adapter, state: result.state })
     if (lastUse.get(sealed.parent.adapter ?? '') === i) results.delete(sealed.parent.adapter ?? '')
-    if (result.adapter.sha256 !== recorded) first ??= { batch: sealed.number, recorded, found: result.adapter.sha256 }
+    if (!exact && update) {
+      const distance = adapterDistance(result.adapter.weights, await getBlob(ports.log, recorded, update.event.blobsAt))
+      if (!apart || distance > apart.distance) apart = { batch: sealed.number, distance }
+    } else if (result.adapter.sha256 !== recorded) first ??= { batch: sealed.number, recorded, found: result.adapter.sha256 }
     await branch.record({ ...sealed, parent: branch.copyOf(sealed.parent) }, result, verdictOf(state, update?.id ?? ''))
-    progress(run, 'training', i + 1, batches.length, first === null)
+    progress(run, 'training', i + 1, batches.length, equal())
   }
-  return report(run, options, first === null, batches.length, first)
+  return report(run, options, equal(), batches.length, { first, apart })
 }
 
 const anew = async (run: Run, options: ReplayOptions): Promise<ReplayReport> => {
@@ -94,7 +103,7 @@ const anew = async (run: Run, options: ReplayOptions): Promise<ReplayReport> => 
     } else await branch.recordFailure(sealed, 'no_signal')
     progress(run, 'training', i + 1, total, null)
   }
-  return report(run, options, null, total, null)
+  return report(run, options, null, total, { first: null, apart: null })
 }
 
 /** Every joined turn of the range judged again; the scores are on the log under the branch's own key. */
@@ -140,7 +149,7 @@ const progress = ({ ports, began }: Run, phase: ReplayProgress['phase'], done: n
   ports.onProgress?.({ phase, done, total, equal, elapsedMs, remainingMs: done > 0 ? (elapsedMs / done) * (total - done) : 0 })
 }
 
-const report = ({ ports, state, branch, began }: Run, options: ReplayOptions, equal: boolean | null, batches: number, first: ReplayReport['first']): ReplayReport => ({
-  branch: options.branch, equal, mode: 'recompute', batches, versions: weightLine(state.weights, branch.key).versions.size - 1, first,
+const report = ({ ports, state, branch, began }: Run, options: ReplayOptions, equal: boolean | null, batches: number, { first, apart }: Pick<ReplayReport, 'first' | 'apart'>): ReplayReport => ({
+  branch: options.branch, equal, mode: apart ? 'tolerance' : 'recompute', batches, versions: weightLine(state.weights, branch.key).versions.size - 1, first, apart,
   adapter: branch.head().adapter, wallMs: ports.now() - began,
 })

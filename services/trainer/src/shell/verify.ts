@@ -1,7 +1,7 @@
 /** `instar verify`: from the log alone, is every version what its records say? */
 import { decodeRecord, InstarError, updateLine, weightLine, type BatchState } from '@instar/events'
 import { createTurnReader, getBlob, type EventLog } from '@instar/log'
-import { adapterFromWeights, type LearningEngine, type Model, type Parent, type StepResult } from '@instar/policy'
+import { adapterFromWeights, type Fingerprint, type LearningEngine, type Model, type Parent, type StepResult } from '@instar/policy'
 import { auditBatches, evolveAudit, initialAudit, type AuditState, type Difference } from '../core/audit.ts'
 import { stepSettings, trainItem } from './compute.ts'
 
@@ -84,8 +84,7 @@ const verifyBatch = async (ports: VerifyPorts, state: AuditState, batch: BatchSt
       return { ...report, mode: 'digests', ok: false, difference: unreadable(state, error, { topic: 'blobs', key: sha256, record: sha256, type: 'BlobChunk' }) }
     }
   }
-  const fingerprint = ports.learner?.fingerprint()
-  if (!ports.learner || JSON.stringify(fingerprint) !== JSON.stringify(orderedLike(event.fingerprint, fingerprint))) return { ...report, mode: 'digests', found: event.adapter }
+  if (!ports.learner || !isSameEngine(event.fingerprint, ports.learner.fingerprint())) return { ...report, mode: 'digests', found: event.adapter }
   let result: StepResult
   try {
     result = await recompute({ ...ports, learner: ports.learner }, state, batch, null)
@@ -105,7 +104,9 @@ const unreadable = (state: AuditState, error: unknown, otherwise: Omit<Differenc
   return { ...where, what: error.message }
 }
 
-const orderedLike = (recorded: object, like: object | undefined): object => Object.fromEntries(Object.keys(like ?? {}).map((key) => [key, recorded[key as keyof typeof recorded]]))
+/** Whether this engine is the one that a record names: only then the same arithmetic gives the same bits. */
+export const isSameEngine = (recorded: Fingerprint, mine: Fingerprint): boolean =>
+  (Object.keys(mine) as (keyof Fingerprint)[]).every((key) => recorded[key] === mine[key])
 
 /** The recorded batch's arithmetic again; `parent` null: the one that the batch names, from the log. */
 export const recompute = async (ports: { log: EventLog; learner: LearningEngine; model: Model }, state: AuditState, batch: BatchState, parent: Parent | null): ReturnType<LearningEngine['step']> => {

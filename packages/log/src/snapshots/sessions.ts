@@ -1,0 +1,39 @@
+/** A session's fold in short: its turns, each a row without what the session says already. */
+import { addTurn, emptySession, sessionOfTurn, type ScoreState, type SessionState, type TurnState } from '@instar/events'
+
+type Row = [
+  string, string, string, number, TurnState['status'], TurnState['kind'], string, number, string, boolean, string | null, number, string, string, string,
+  string | null, string | null, boolean, string | null, TurnState['feedback'], number, number, number, number,
+]
+
+export const packSession = ({ session, turns }: SessionState): Row[] => {
+  const short = (turn: string | null): string | null => (turn === null ? null : turn.slice(session.length + 1))
+  return turns.map((t) => [
+    t.turn.slice(session.length + 1), t.record, t.policy, t.version, t.status, t.kind, t.group, t.candidate, t.subject, t.trainable, t.reason, t.attempt, t.digest, t.answer.strict, t.answer.loose,
+    short(t.follows), short(t.next), t.closed, t.closedBy, t.feedback, t.at, t.finishedAt, t.partition, t.offset,
+  ])
+}
+
+export const unpackSession = (packed: unknown, id: string): SessionState => {
+  const long = (turn: string | null): string | null => (turn === null ? null : `${id}.${turn}`)
+  const session = emptySession(id)
+  for (const [turn, record, policy, version, status, kind, group, candidate, subject, trainable, reason, attempt, digest, strict, loose, follows, next, closed, closedBy, feedback, at, finishedAt, partition, offset] of packed as Row[]) {
+    addTurn(session, {
+      turn: `${id}.${turn}`, record, session: id, policy, version, status, kind, group, candidate, subject, trainable, reason, attempt, digest, answer: { strict, loose },
+      follows: long(follows), next: long(next), closed, closedBy, feedback, at, finishedAt, partition, offset,
+    })
+  }
+  return session
+}
+
+type Score = [string, number, string, string, number | null, string | null, string | null, ScoreState['hint'], ScoreState['rank'], number, number, session: string | null, policy: string | null]
+
+/** `session` and `policy` are the row's, unless a record said otherwise. */
+export const packScores = (scores: ReadonlyMap<string, ScoreState>, policy: string): Score[] =>
+  [...scores.values()].map((s) => [
+    s.turn, s.version, s.subject, s.score, s.reward, s.judge, s.reason, s.hint, s.rank, s.revision, s.at, s.session === sessionOfTurn(s.turn) ? null : s.session, s.policy === policy ? null : s.policy,
+  ])
+
+export const unpackScores = (packed: unknown, session: string, policy: string): Map<string, ScoreState> =>
+  new Map((packed as Score[]).map(([turn, version, subject, score, reward, judge, reason, hint, rank, revision, at, otherSession, otherPolicy]) =>
+    [turn, { turn, session: otherSession ?? session, policy: otherPolicy ?? policy, version, subject, score, reward, judge, reason, hint, rank, revision, at }]))

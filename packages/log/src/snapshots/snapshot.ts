@@ -1,0 +1,188 @@
+/**
+ * The fold of one service, kept in a file together with where on the log it stands: for each partition the next
+ * offset and the id of the last record. Both are written in one transaction, so that what is read back is a
+ * fold of exactly that much of the log. A file of another fold version, or of another log, is thrown away.
+ */
+import { InstarError, recordId, type Keys, type Logged, type Queue, type Table } from '@instar/events'
+import type { Topic } from '@instar/events/flow'
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { setImmediate } from 'node:timers/promises'
+import type { EventLog, Offsets } from '../port.ts'
+import { isLocked, removeSnapshot, SnapshotFile } from './file.ts'
+import { keysOf, ResidentTable, SpilledTable, StoredQueue, type Place, type Stored, type TableOptions } from './tables.ts'
+
+export type SnapshotSettings = {
+  folder: string
+  /** A snapshot is taken after so many records, or so many milliseconds, whichever comes first. */
+  records: number
+  ms: number
+  /** What a spilled table keeps in memory: entries, or what they weigh. */
+  room: number
+  /** Told when a file cannot be used, and why. */
+  say: (line: string) => void
+}
+
+type Reached = { next: number; id: string }
+
+/** How long the event loop is held at a time by a snapshot, ms. */
+const SLICE_MS = 5
+/** Of one service on one folder so many processes find a file of their own. */
+const OPENINGS = 32
+
+export class Snapshot {
+  readonly #settings: SnapshotSettings
+  readonly #name: string
+  readonly #version: string
+  readonly #place: Place = { file: null }
+  readonly #parts: Stored[] = []
+  readonly #reached = new Map<Topic, Map<number, Reached>>()
+  /** Of the last snapshot, while it is on its way to the disk. */
+  #flushing: Promise<void> = Promise.resolve()
+  #unsaved = 0
+  #savedAt = 0
+  #ended = false
+
+  /** `version`: what a file must say of the fold that made it. Nothing is touched before `open`. */
+  constructor(settings: SnapshotSettings, name: string, version: string) {
+    this.#settings = settings
+    this.#name = name
+    this.#version = version
+  }
+
+  table<V>(name: string, options: TableOptions<V> = {}): Table<string, V> {
+    return this.#with(new SpilledTable<V>(this.#place, name, this.#settings.room, options))
+  }
+
+  resident<V>(name: string): ResidentTable<V> {
+    return this.#with(new ResidentTable<V>(this.#place, name))
+  }
+
+  queue(name: string): Queue {
+    return this.#with(new StoredQueue(this.#place, name))
+  }
+
+  keys(name: string): Keys {
+    return keysOf(this.table<true>(name))
+  }
+
+  /** Where to read on from; {} for the start, after a file that does not fit was thrown away. */
+  async open(log: EventLog): Promise<Offsets> {
+    const file = this.#find()
+    this.#place.file = file
+    this.#savedAt = performance.now()
+    if (!file) return {}
+    const problem = await this.#misfit(file, log)
+    if (problem === null) return this.positions()
+    if (problem !== '') this.#settings.say(`${this.#name}: the snapshot is not used (${problem}); the log is read from its start`)
+    await file.close()
+    removeSnapshot(file.path)
+    this.#reached.clear()
+    this.#place.file = this.#find()
+    return {}
+  }
+
+  positions(): Offsets {
+    return Object.fromEntries([...this.#reached].map(([topic, partitions]) => [topic, Object.fromEntries([...partitions].map(([partition, { next }]) => [partition, next]))]))
+  }
+
+  /** A record was folded. What it returns, if anything, must be waited for before the next one is. */
+  after({ topic, partition, offset, id }: Logged): Promise<void> | undefined {
+    let partitions = this.#reached.get(topic)
+    if (!partitions) this.#reached.set(topic, partitions = new Map())
+    partitions.set(partition, { next: offset + 1, id })
+    this.#unsaved += 1
+    if (this.#unsaved < this.#settings.records && (this.#unsaved % 64 !== 1 || performance.now() - this.#savedAt < this.#settings.ms)) return undefined
+    return this.save()
+  }
+
+  /** Writes what has changed, a slice at a time. The fold must not change until it resolves; the disk is not waited for. */
+  async save(): Promise<void> {
+    await this.#flushing
+    const { file } = this.#place
+    if (!file || this.#ended || this.#unsaved === 0) return
+    const steps = this.#parts.flatMap((part) => part.take())
+    try {
+      file.begin()
+      let from = performance.now()
+      for (const step of steps) {
+        step()
+        if (performance.now() - from < SLICE_MS) continue
+        await setImmediate()
+        from = performance.now()
+      }
+      file.setMeta('version', this.#version)
+      file.setMeta('reached', JSON.stringify([...this.#reached].map(([topic, partitions]) => [topic, [...partitions]])))
+      file.commit()
+    } catch (error) {
+      file.rollback()
+      for (const part of this.#parts) part.undone()
+      this.#settings.say(`${this.#name}: no snapshot could be taken: ${(error as Error).message}`)
+      this.#savedAt = performance.now()
+      this.#unsaved = 1
+      return
+    }
+    for (const part of this.#parts) part.done()
+    this.#unsaved = 0
+    this.#savedAt = performance.now()
+    this.#flushing = file.flush().catch((error: unknown) => this.#settings.say(`${this.#name}: the snapshot may not survive a power cut: ${(error as Error).message}`))
+  }
+
+  /** A last snapshot, then the file is let go. `save` false: as if the process had been killed. */
+  async close({ save = true }: { save?: boolean } = {}): Promise<void> {
+    if (save) await this.save()
+    this.#ended = true
+    await this.#flushing
+    const { file } = this.#place
+    this.#place.file = null
+    await file?.close()
+  }
+
+  #with<T extends Stored>(part: T): T {
+    this.#parts.push(part)
+    return part
+  }
+
+  /** The first file of this name that nobody has; null, and said, where none can be had. */
+  #find(): SnapshotFile | null {
+    const { folder, say } = this.#settings
+    try {
+      mkdirSync(folder, { recursive: true })
+      for (let i = 1; i <= OPENINGS; i += 1) {
+        const path = join(folder, i === 1 ? `${this.#name}.db` : `${this.#name}.${i}.db`)
+        try {
+          return new SnapshotFile(path)
+        } catch (error) {
+          if (isLocked(error)) continue
+          say(`${this.#name}: the snapshot is not used (${(error as Error).message}); the log is read from its start`)
+          removeSnapshot(path)
+          return new SnapshotFile(path)
+        }
+      }
+      say(`${this.#name}: no snapshots are kept: ${OPENINGS} processes use ${folder}`)
+    } catch (error) {
+      say(`${this.#name}: no snapshots are kept in ${folder}: ${(error as Error).message}`)
+    }
+    return null
+  }
+
+  /** Why the file is not a fold of this log by this code; null if it is, '' if it is empty. */
+  async #misfit(file: SnapshotFile, log: EventLog): Promise<string | null> {
+    try {
+      const version = file.meta('version')
+      if (version === undefined) return ''
+      if (version !== this.#version) return 'another build made it'
+      for (const [topic, partitions] of JSON.parse(file.meta('reached') ?? '') as [Topic, [number, Reached][]][]) {
+        this.#reached.set(topic, new Map(partitions))
+        for (const [partition, { next, id }] of partitions) {
+          const last = await log.at({ topic, partition, offset: next - 1 })
+          if (!last || recordId(last) !== id) return `${topic} ${partition}@${next - 1} is another record on this log`
+        }
+      }
+      return null
+    } catch (error) {
+      if (error instanceof InstarError && error.code !== 'snapshot_damaged') throw error
+      return (error as Error).message
+    }
+  }
+}

@@ -1,0 +1,277 @@
+/**
+ * Collections of a fold that hold more than memory does. What was changed since the last snapshot is in memory,
+ * and what was used lately; the rest is read from the file when somebody asks for it.
+ */
+import type { Keys, Queue, Table } from '@instar/events'
+import { deserialize, serialize } from 'node:v8'
+import type { SnapshotFile } from './file.ts'
+
+/** `pack` and `unpack`: a shorter form of a value, of what v8.serialize takes. `weigh`: what it counts in memory. */
+export type TableOptions<V> = { pack?: (value: V) => unknown; unpack?: (packed: unknown, key: string) => V; weigh?: (value: V) => number }
+
+/** What a snapshot writes of a collection: some changes, then either `done` or `undone` for all of them. */
+export type Stored = {
+  /** Changes since the last call, as steps of a write. */
+  take(): (() => void)[]
+  /** They are in the file. */
+  done(): void
+  /** They could not be written: they are changes still. */
+  undone(): void
+}
+
+/** Where a collection finds the file; null while there is none, and everything stays in memory. */
+export type Place = { file: SnapshotFile | null }
+
+const GONE = Symbol('gone')
+
+abstract class Changes<V> {
+  protected readonly place: Place
+  protected readonly name: string
+  protected changed = new Map<string, V | typeof GONE>()
+  protected saving = new Map<string, V | typeof GONE>()
+
+  constructor(place: Place, name: string) {
+    this.place = place
+    this.name = name
+  }
+
+  protected abstract encode(value: V): Uint8Array
+  protected abstract settled(saved: ReadonlyMap<string, V | typeof GONE>): void
+
+  take(): (() => void)[] {
+    const { file } = this.place
+    if (!file) return []
+    this.saving = this.changed
+    this.changed = new Map()
+    return [...this.saving].map(([key, value]) => () => {
+      if (value === GONE) file.drop(this.name, key)
+      else file.put(this.name, key, this.encode(value))
+    })
+  }
+
+  done(): void {
+    const { saving } = this
+    this.saving = new Map()
+    this.settled(saving)
+  }
+
+  undone(): void {
+    this.changed = new Map([...this.saving, ...this.changed])
+    this.saving = new Map()
+  }
+}
+
+/** A table that is read entry by entry. At most about twice `room` of what was used lately stays in memory. */
+export class SpilledTable<V> extends Changes<V> implements Table<string, V>, Stored {
+  readonly #options: TableOptions<V>
+  readonly #room: number
+  #young = new Map<string, V>()
+  #old = new Map<string, V>()
+  #weight = 0
+
+  constructor(place: Place, name: string, room: number, options: TableOptions<V> = {}) {
+    super(place, name)
+    this.#room = room
+    this.#options = options
+  }
+
+  get(key: string): V | undefined {
+    const changed = this.changed.get(key) ?? this.saving.get(key)
+    if (changed !== undefined) return changed === GONE ? undefined : changed
+    const young = this.#young.get(key)
+    if (young !== undefined) return young
+    const held = this.#old.get(key) ?? this.#load(key)
+    if (held !== undefined) this.#keep(key, held)
+    return held
+  }
+
+  has(key: string): boolean {
+    return this.get(key) !== undefined
+  }
+
+  set(key: string, value: V): void {
+    this.changed.set(key, value)
+    this.#young.delete(key)
+    this.#old.delete(key)
+  }
+
+  delete(key: string): void {
+    this.changed.set(key, GONE)
+    this.#young.delete(key)
+    this.#old.delete(key)
+  }
+
+  protected encode(value: V): Uint8Array {
+    const { pack } = this.#options
+    return serialize(pack ? pack(value) : value)
+  }
+
+  protected settled(saved: ReadonlyMap<string, V | typeof GONE>): void {
+    for (const [key, value] of saved) if (value !== GONE && !this.changed.has(key)) this.#keep(key, value)
+  }
+
+  #load(key: string): V | undefined {
+    const bytes = this.place.file?.get(this.name, key)
+    if (!bytes) return undefined
+    const packed = deserialize(bytes) as unknown
+    const { unpack } = this.#options
+    return unpack ? unpack(packed, key) : packed as V
+  }
+
+  /** Two generations: what nobody asked for while a whole one filled up is let go. */
+  #keep(key: string, value: V): void {
+    this.#young.set(key, value)
+    this.#old.delete(key)
+    this.#weight += this.#options.weigh?.(value) ?? 1
+    if (this.#weight <= this.#room) return
+    this.#old = this.#young
+    this.#young = new Map()
+    this.#weight = 0
+  }
+}
+
+/** A small table that is all in memory, and only written to the file. */
+export class ResidentTable<V> extends Changes<V> implements Table<string, V>, Stored {
+  #all: Map<string, V> | undefined
+
+  get size(): number {
+    return this.#held.size
+  }
+
+  get(key: string): V | undefined {
+    return this.#held.get(key)
+  }
+
+  has(key: string): boolean {
+    return this.#held.has(key)
+  }
+
+  set(key: string, value: V): void {
+    this.#held.set(key, value)
+    this.changed.set(key, value)
+  }
+
+  delete(key: string): void {
+    if (this.#held.delete(key)) this.changed.set(key, GONE)
+  }
+
+  [Symbol.iterator](): IterableIterator<[string, V]> {
+    return this.#held.entries()
+  }
+
+  protected encode(value: V): Uint8Array {
+    return serialize(value)
+  }
+
+  protected settled(): void {
+    return undefined
+  }
+
+  /** Read at the first use, which is after the snapshot was opened. */
+  get #held(): Map<string, V> {
+    if (!this.#all) {
+      this.#all = new Map()
+      for (const [key, value] of this.place.file?.all(this.name) ?? []) this.#all.set(key, deserialize(value) as V)
+    }
+    return this.#all
+  }
+}
+
+/** Keys in the order in which they came, the most of them in the file. */
+export class StoredQueue implements Queue, Stored {
+  readonly #place: Place
+  readonly #name: string
+  #added = new Set<string>()
+  #removed = new Set<string>()
+  #saving: { added: Set<string>; removed: Set<string> } | undefined
+  #stored: number | undefined
+
+  constructor(place: Place, name: string) {
+    this.#place = place
+    this.#name = name
+  }
+
+  get size(): number {
+    return this.#inFile - this.#removed.size + this.#added.size
+  }
+
+  has(key: string): boolean {
+    return this.#added.has(key) || (this.#isInFile(key) && !this.#removed.has(key))
+  }
+
+  add(key: string): void {
+    if (!this.has(key)) this.#added.add(key)
+  }
+
+  delete(key: string): void {
+    if (!this.#added.delete(key) && this.#isInFile(key)) this.#removed.add(key)
+  }
+
+  *[Symbol.iterator](): IterableIterator<string> {
+    const { file } = this.#place
+    for (let after = 0; file && this.#inFile > 0;) {
+      const page = file.page(this.#name, after)
+      for (const [, key] of page) if (!this.#removed.has(key)) yield key
+      const last = page.at(-1)
+      if (!last) break
+      after = last[0]
+    }
+    yield* this.#added
+  }
+
+  /** Written at once, since `has` and the order are asked of the file: a queue changes between two records only. */
+  take(): (() => void)[] {
+    const { file } = this.#place
+    if (!file) return []
+    const [added, removed] = [this.#added, this.#removed]
+    this.#saving = { added: new Set(added), removed: new Set(removed) }
+    const before = this.#inFile
+    return [() => {
+      for (const key of removed) file.dequeue(this.#name, key)
+      for (const key of added) file.enqueue(this.#name, key)
+      this.#stored = before - removed.size + added.size
+      this.#added = new Set()
+      this.#removed = new Set()
+    }]
+  }
+
+  done(): void {
+    this.#saving = undefined
+  }
+
+  undone(): void {
+    if (this.#saving) ({ added: this.#added, removed: this.#removed } = this.#saving)
+    this.#saving = undefined
+    this.#stored = undefined
+  }
+
+  get #inFile(): number {
+    return this.#stored ??= this.#place.file?.count(this.#name) ?? 0
+  }
+
+  #isInFile(key: string): boolean {
+    return this.#inFile > 0 && this.#place.file !== null && this.#place.file.queued(this.#name, key)
+  }
+}
+
+/** Entries of turns, one row for each session: what is asked for together is together. */
+export const bySession = <V>(rows: Table<string, Map<string, V>>, sessionOf: (turn: string) => string): Table<string, V> => ({
+  get: (turn) => rows.get(sessionOf(turn))?.get(turn),
+  has: (turn) => rows.get(sessionOf(turn))?.has(turn) ?? false,
+  set(turn, value) {
+    const session = sessionOf(turn)
+    const row = rows.get(session) ?? new Map<string, V>()
+    rows.set(session, row.set(turn, value))
+  },
+  delete(turn) {
+    const session = sessionOf(turn)
+    const row = rows.get(session)
+    if (row?.delete(turn)) rows.set(session, row)
+  },
+})
+
+export const keysOf = (table: Table<string, true>): Keys => ({
+  has: (key) => table.has(key),
+  add: (key) => table.set(key, true),
+  delete: (key) => table.delete(key),
+})

@@ -1,0 +1,11 @@
+/** The publisher's state in a snapshot: its folds, the updates without a verdict, the turns that it asks candidates about. */
+import { foldVersion, storedScores, storedTurns, storedUpdates, storedWeights, type Snapshot } from '@instar/log'
+import type { PublisherState } from '../core/state.ts'
+
+/** Changes with the sources of which the stored state is a function. */
+export const stateVersion = (): string => foldVersion(['../core/state.ts', './stored-state.ts'].map((name) => new URL(name, import.meta.url)))
+
+export const storedState = (snapshot: Snapshot, policy: string): PublisherState => ({
+  policy, turns: storedTurns(snapshot), scores: storedScores(snapshot, policy), updates: storedUpdates(snapshot, { training: false }), weights: storedWeights(snapshot),
+  unsettled: snapshot.queue('unsettled'), positive: snapshot.queue('positive'),
+})

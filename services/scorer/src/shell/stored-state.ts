@@ -1,0 +1,15 @@
+/** The scorer's state in a snapshot: the folds, what is still to be scored, which sessions are watched. */
+import { foldVersion, storedByPolicy, storedScores, storedTurns, type Snapshot } from '@instar/log'
+import { initialIdle } from '../core/idle.ts'
+import { initialState, type ScorerState } from '../core/state.ts'
+
+/** Changes with the sources of which the stored state is a function. */
+export const stateVersion = (): string => foldVersion(['../core/state.ts', '../core/need.ts', '../core/idle.ts', './stored-state.ts'].map((name) => new URL(name, import.meta.url)))
+
+export const storedState = (snapshot: Snapshot): ScorerState => ({
+  ...initialState(),
+  turns: storedTurns(snapshot),
+  scores: storedByPolicy((policy) => storedScores(snapshot, policy)),
+  needed: snapshot.queue('needed'),
+  idle: { ...initialIdle(), watched: snapshot.resident<number>('idle') },
+})
