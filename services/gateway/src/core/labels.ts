@@ -12,7 +12,7 @@ export const header = (headers: Headers, name: string): string | null => {
 }
 
 /** Headers by which agents name their session, the most specific first: a thread before the session it shares. */
-const AGENT_HEADERS = ['thread-id', 'session-id', 'session_id', 'x-session-affinity', 'x-litellm-session-id', 'helicone-session-id', 'x-conversation-id'] as const
+const AGENT_HEADERS = ['thread-id', 'session-id', 'session_id', 'x-opencode-session', 'x-session-affinity', 'x-litellm-session-id', 'helicone-session-id', 'x-conversation-id'] as const
 
 /** A cache key may be one per app: it names a session only where it looks like an id. */
 const LOOKS_LIKE_AN_ID = /[0-9a-f]{8}-[0-9a-f]{4}-|^(ses|sess|thread|conv|session)[_-]\w{6,}/i

@@ -14,20 +14,6 @@ export type Times = { firstTokenAt: number; finishedAt: number }
 export const digestOf = (request: Pick<Request, 'messages' | 'tools'>): string =>
   contentSha(Buffer.from(canonicalJson({ messages: request.messages.map(({ minted: _, ...said }) => said), tools: request.tools })))
 
-/** Request classes by which agents mark what is not part of the conversation. */
-const SIDE_CLASSES = new Set(['side', 'auxiliary', 'compaction', 'title', 'summary'])
-
-/**
- * Marked by a header, or without tools in a session whose last main turn had them (titles, summaries).
- * `toolsBefore`: null where there is no main turn yet.
- */
-export const kindOf = (headers: Headers, tools: boolean, toolsBefore: boolean | null): TurnKind => {
-  const marked = header(headers, 'x-instar-turn-kind') ?? header(headers, 'x-turn-type') ?? header(headers, 'x-claude-code-request-class')
-  if (marked === 'main') return 'main'
-  if (marked !== null && SIDE_CLASSES.has(marked.toLowerCase())) return 'side'
-  return toolsBefore === true && !tools ? 'side' : 'main'
-}
-
 export const lastMain = (turns: readonly TurnState[]): TurnState | undefined => turns.findLast((turn) => turn.kind === 'main')
 
 /** `x-instar-no-train` with any value but 0 or false. */

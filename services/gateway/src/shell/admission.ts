@@ -7,7 +7,8 @@ import { extendsIds, recognise, withSampledIds } from '../core/history.ts'
 import { labelOf, newSession, subjectOf, type Headers } from '../core/labels.ts'
 import { answersOf, type Asked, type Resolved } from '../core/resolve.ts'
 import { sessionState, type SessionIndex } from '../core/session-index.ts'
-import { digestOf, kindOf, lastMain, type Admitted } from '../core/turn.ts'
+import { kindOf } from '../core/side.ts'
+import { digestOf, lastMain, type Admitted } from '../core/turn.ts'
 import { resolveSession } from './sessions.ts'
 import type { Tail } from './tail.ts'
 
@@ -70,7 +71,7 @@ export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<
       group: hex(ports.random(16)),
       candidates: request.n,
       dialect: incoming.dialect.name,
-      kind: kindOf(headers, request.tools.length > 0, await hadTools(ports, state?.turns ?? [])),
+      kind: kindOf(headers, request, await hadTools(ports, state?.turns ?? [])),
       labelSource: resolved.source,
       subject: subjectOf(request.user, key, resolved.session),
       key,

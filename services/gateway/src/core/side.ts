@@ -1,0 +1,57 @@
+/**
+ * Which requests are no part of the conversation: titles, summaries, memories that an agent asks for beside it.
+ * Headers say so where an agent sends them; else its own words do, as they were seen on the wire (the versions
+ * are in docs/agents.md), or a session that had tools and now has none.
+ */
+import { contentText, type TurnKind } from '@instar/events'
+import { isFields, type Message } from '@instar/dialects'
+import { header, type Headers } from './labels.ts'
+
+const SIDE_CLASSES = new Set(['side', 'auxiliary', 'compaction', 'compact', 'title', 'summary', 'memory', 'memory_consolidation'])
+
+/** How system texts of side requests begin. */
+const SIDE_SYSTEMS = [
+  /^You are naming a coding session\b/,
+  /^You are a title generator\b/,
+  /^You are a context summarization agent\b/,
+  /\bmemory extraction subagent\b/i,
+]
+
+/** How the last words of the user's begin, which the agent wrote. */
+const SIDE_REQUESTS = [
+  /^You are performing a CONTEXT CHECKPOINT COMPACTION\b/,
+  /^CRITICAL: Respond with TEXT ONLY\b/,
+]
+
+/** What a header says of the request; null where none does. */
+const markedAs = (headers: Headers): TurnKind | null => {
+  const marked = header(headers, 'x-instar-turn-kind') ?? header(headers, 'x-turn-type') ?? header(headers, 'x-claude-code-request-class') ?? codexKind(headers) ?? header(headers, 'x-openai-subagent')
+  if (marked === null) return null
+  return SIDE_CLASSES.has(marked.toLowerCase()) ? 'side' : marked === 'main' || marked === 'turn' ? 'main' : null
+}
+
+/** `request_kind` of the JSON in `x-codex-turn-metadata`. */
+const codexKind = (headers: Headers): string | null => {
+  const metadata = header(headers, 'x-codex-turn-metadata')
+  if (metadata === null) return null
+  try {
+    const value: unknown = JSON.parse(metadata)
+    return isFields(value) && typeof value['request_kind'] === 'string' ? value['request_kind'] : null
+  } catch (error) {
+    if (error instanceof SyntaxError) return null
+    throw error
+  }
+}
+
+const saysSo = (messages: readonly Message[]): boolean => {
+  const system = messages.find(({ role }) => role === 'system' || role === 'developer')
+  const last = messages.findLast(({ role }) => role === 'user')
+  return SIDE_SYSTEMS.some((begin) => begin.test(contentText(system?.content).trim())) || SIDE_REQUESTS.some((begin) => begin.test(contentText(last?.content).trim()))
+}
+
+/** `toolsBefore`: whether the session's last main turn had tools; null where there is none yet. */
+export const kindOf = (headers: Headers, request: { messages: readonly Message[]; tools: readonly unknown[] }, toolsBefore: boolean | null): TurnKind => {
+  const marked = markedAs(headers)
+  if (marked !== null) return marked
+  return saysSo(request.messages) || (toolsBefore === true && request.tools.length === 0) ? 'side' : 'main'
+}
