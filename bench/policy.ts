@@ -1,7 +1,7 @@
 /**
  * Decoding and one train step on our engines against PyTorch with its best number of threads: the same weights,
  * adapter and shapes, one run, interleaved rounds. Both sides draw greedily; that they draw the same ids and find
- * the same loss and gradient norm is checked, and said.
+ * the same loss and gradient norm is checked, and said. The engine tfjs-node takes part where it is built.
  */
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
@@ -14,7 +14,9 @@ import { writeSafetensors } from '@instar/policy/checkpoints/safetensors'
 import { completionLogprobs, microBatches, ownLogprobs, padded } from '@instar/policy/forward'
 import { initialLora, loraTensors } from '@instar/policy/lora'
 import { normal, uniform } from '@instar/policy/random'
+import type { EngineChoice } from '@instar/policy/runtime/engines'
 import { createRuntime, type Runtime } from '@instar/policy/runtime/runtime'
+import { findBuilt } from '@instar/policy/runtime/tfjs-node/place'
 import { compileTraining, type MicroBatchResult, type Training } from '@instar/policy/training'
 import { weightShapes, type ModelConfig, type Weights } from '@instar/policy/weights'
 import { fetchSmolLM2 } from '../test/model/fetch.ts'
@@ -35,7 +37,7 @@ const CASE_MS = 30_000
 
 /** `turns` of `prompt` + `completion` tokens, gradients summed over micro-batches of at most `positions`. */
 type TrainShape = { turns: number; prompt: number; completion: number; positions: number }
-type Subject = { name: string; path: string; engines: ('onnx' | 'wasm')[]; steps: number; rounds: number; train: TrainShape; targets: { decode: (number | null)[]; train: number | null } }
+type Subject = { name: string; path: string; engines: EngineChoice[]; steps: number; rounds: number; train: TrainShape; targets: { decode: (number | null)[]; train: number | null } }
 
 export type PolicyRow = {
   model: string
@@ -45,6 +47,9 @@ export type PolicyRow = {
   unit: string
   onnx: number
   wasm: number | null
+  tfjsNode: number | null
+  /** Median over the rounds of tfjs-node / onnx in the same round. */
+  tfjsNodeToOnnx: number | null
   torch: number | null
   torchThreads: number | null
   torchBf16: number | null
@@ -54,6 +59,12 @@ export type PolicyRow = {
   ratioFastest: number | null
   rounds: number
   ratioBf16: number | null
+  /** Reading the float32 weights once, in the same rounds, in ms: no decode step is faster where they fit no cache. */
+  floorMs: number | null
+  /** Median over the rounds of that floor / our step. */
+  ofFloor: number | null
+  /** What the target asks of a step, in ms: below `floorMs` it is out of reach on this machine. */
+  targetMs: number | null
   target: string | null
   same: string | null
 }
@@ -64,9 +75,10 @@ export type PolicyOptions = { say?: (line: string) => void; quick?: boolean; mod
 const subjects = async (options: PolicyOptions): Promise<Subject[]> => {
   const wanted = (name: string): boolean => !options.models || options.models.includes(name)
   const rounds = options.quick ? 3 : 9
+  const native: EngineChoice[] = findBuilt() ? ['tfjs-node'] : []
   const list: Subject[] = []
-  if (wanted('tiny')) list.push({ name: 'tiny', path: join(ROOT, 'models/tiny'), engines: ['onnx', 'wasm'], steps: 64, rounds, train: { turns: 16, prompt: 49, completion: 32, positions: 256 }, targets: { decode: [null, null, null], train: null } })
-  if (wanted('SmolLM2-135M')) list.push({ name: 'SmolLM2-135M', path: await fetchSmolLM2(CACHE), engines: ['onnx'], steps: options.quick ? 6 : 12, rounds, train: { turns: 2, prompt: 65, completion: 64, positions: 256 }, targets: { decode: [1, 1.5, 2], train: 1.1 } })
+  if (wanted('tiny')) list.push({ name: 'tiny', path: join(ROOT, 'models/tiny'), engines: ['onnx', 'wasm', ...native], steps: 64, rounds, train: { turns: 16, prompt: 49, completion: 32, positions: 256 }, targets: { decode: [null, null, null], train: null } })
+  if (wanted('SmolLM2-135M')) list.push({ name: 'SmolLM2-135M', path: await fetchSmolLM2(CACHE), engines: ['onnx', ...native], steps: options.quick ? 6 : 12, rounds, train: { turns: 2, prompt: 65, completion: 64, positions: 256 }, targets: { decode: [1, 1.5, 2], train: 1.1 } })
   return list
 }
 
@@ -207,21 +219,25 @@ const rounds = async <Reply extends { seconds: number; fastest: number }>(entran
   return { seconds, fastest, first }
 }
 
-/** The PyTorch entrant of one dtype that went on. */
+/** The PyTorch entrant of one dtype, or of `read`, that went on. */
 const best = <Reply>({ seconds, fastest }: Rounds<Reply>, dtype: string): { threads: number; seconds: number[]; fastest: number } | null => {
   const [found] = [...seconds].filter(([name]) => name.startsWith(`${dtype} `))
   return found ? { threads: Number(found[0].split(' ')[1]), seconds: found[1], fastest: fastest.get(found[0])! } : null
 }
 
-const row = <Reply>(fixed: Pick<PolicyRow, 'model' | 'what' | 'rows' | 'adapter' | 'unit' | 'same'>, amount: number, found: Rounds<Reply>, target: number | null): PolicyRow => {
+const row = <Reply>(fixed: Pick<PolicyRow, 'model' | 'what' | 'rows' | 'adapter' | 'unit' | 'same'>, amount: number, steps: number, found: Rounds<Reply>, target: number | null): PolicyRow => {
   const ours = found.seconds.get('onnx')!
   const rate = (values: readonly number[] | null | undefined): number | null => (values ? rounded(amount / median(values)) : null)
   const fp32 = best(found, 'float32')
   const bf16 = best(found, 'bfloat16')
+  const floor = best(found, 'read')
   const against = (peer: { seconds: number[] } | null): number | null => (peer ? rounded(median(ours.map((value, at) => peer.seconds[at]! / value))) : null)
+  const native = found.seconds.get('tfjs-node')
   return {
-    ...fixed, onnx: rate(ours)!, wasm: rate(found.seconds.get('wasm')), torch: rate(fp32?.seconds), torchThreads: fp32?.threads ?? null, torchBf16: rate(bf16?.seconds),
-    ratio: against(fp32), ratioFastest: fp32 ? rounded(fp32.fastest / found.fastest.get('onnx')!) : null, ratioBf16: against(bf16), rounds: ours.length, target: target === null ? null : `≥ ${target}`,
+    ...fixed, onnx: rate(ours)!, wasm: rate(found.seconds.get('wasm')), tfjsNode: rate(native), tfjsNodeToOnnx: native ? rounded(median(ours.map((value, at) => value / native[at]!))) : null, torch: rate(fp32?.seconds), torchThreads: fp32?.threads ?? null, torchBf16: rate(bf16?.seconds),
+    ratio: against(fp32), ratioFastest: fp32 ? rounded(fp32.fastest / found.fastest.get('onnx')!) : null, ratioBf16: against(bf16), rounds: ours.length,
+    floorMs: floor && rounded((1000 * median(floor.seconds)) / steps), ofFloor: against(floor), targetMs: target !== null && fp32 && floor ? rounded((1000 * median(fp32.seconds)) / target / steps) : null,
+    target: target === null ? null : `≥ ${target}`,
   }
 }
 
@@ -235,24 +251,29 @@ const one = async (subject: Subject, peer: Peer | null, say: (line: string) => v
   writeFileSync(file, writeAdapter(lora, 'bench').weights)
   if (peer) await peer.ask({ op: 'load', weights: exported(subject.name, sha256, config, weights), adapter: file, config: { ...config, positions: 512, rank: RANK, alpha: ALPHA } })
   const threads = [...new Set([1, availableParallelism()])]
+  const asked = <Reply>(name: string, theirs: Record<string, unknown>): Entrant<Reply>[] =>
+    (peer ? threads.map((count) => ({ name: `${name} ${count}`, run: async () => (await peer.ask({ ...theirs, threads: count })) as Reply })) : [])
   const entrants = <Reply>(ours: (engine: Ours) => Promise<Reply>, theirs: Record<string, unknown>): Entrant<Reply>[] => [
     ...[...engines].map(([name, engine]) => ({ name, run: () => ours(engine) })),
-    ...(peer ? ['float32', 'bfloat16'].flatMap((dtype) => threads.map((count) => ({ name: `${dtype} ${count}`, run: async () => (await peer.ask({ ...theirs, dtype, threads: count })) as Reply }))) : []),
+    ...['float32', 'bfloat16'].flatMap((dtype) => asked<Reply>(dtype, { ...theirs, dtype })),
   ]
   const rows: PolicyRow[] = []
   const note = (made: PolicyRow): void => {
     rows.push(made)
-    say(`  ${made.onnx} tokens/s, PyTorch ${made.torch ?? 'not here'}; ratio ${made.ratio ?? '-'}, of the fastest steps ${made.ratioFastest ?? '-'}`)
+    say(`  ${made.onnx} tokens/s${made.tfjsNode === null ? '' : `, tfjs-node ${made.tfjsNode}`}, PyTorch ${made.torch ?? 'not here'}; ratio ${made.ratio ?? '-'}, of the fastest steps ${made.ratioFastest ?? '-'}${made.ofFloor === null ? '' : `; ${made.ofFloor} of what reading the weights allows (${made.floorMs} ms)`}`)
   }
   try {
     for (const adapter of [false, true]) {
       for (const [at, B] of BATCHES.entries()) {
         say(`${subject.name}: decode, ${B} row${B === 1 ? '' : 's'}${adapter ? ', with an adapter' : ''}`)
         const prompts = Array.from({ length: B }, (_, which) => randomIds(config, 1 + which, PROMPT))
-        const found = await rounds<DecodeReply>(entrants((engine) => engine.decode(prompts, subject.steps, adapter), { op: 'decode', prompts, steps: subject.steps, adapter }), subject.rounds)
+        const found = await rounds<DecodeReply>([
+          ...entrants((engine) => engine.decode(prompts, subject.steps, adapter), { op: 'decode', prompts, steps: subject.steps, adapter }),
+          ...asked<DecodeReply>('read', { op: 'read', steps: subject.steps }),
+        ], subject.rounds)
         const theirs = found.first.get('float32 1')
         const same = theirs ? (JSON.stringify(theirs.ids) === JSON.stringify(found.first.get('onnx')?.ids) ? 'same ids' : 'other ids') : null
-        note(row({ model: subject.name, what: 'decode', rows: B, adapter, unit: 'tokens/s', same }, B * subject.steps, found, adapter ? null : subject.targets.decode[at]!))
+        note(row({ model: subject.name, what: 'decode', rows: B, adapter, unit: 'tokens/s', same }, B * subject.steps, subject.steps, found, adapter ? null : subject.targets.decode[at]!))
       }
     }
     const { turns: count, prompt, completion, positions } = subject.train
@@ -265,7 +286,7 @@ const one = async (subject: Subject, peer: Peer | null, say: (line: string) => v
     const found = await rounds<TrainReply>(entrants((engine) => engine.train(config, turns, positions), theirs), subject.rounds)
     const [mine, other] = [found.first.get('onnx'), found.first.get('float32 1')]
     const same = mine && other ? `gradient norm within ${rounded(Math.abs(mine.gradNorm / other.gradNorm - 1)).toExponential(0)}` : null
-    note(row({ model: subject.name, what: 'train step', rows: count, adapter: true, unit: 'tokens/s', same }, count * (prompt + completion - 1), found, subject.targets.train))
+    note(row({ model: subject.name, what: 'train step', rows: count, adapter: true, unit: 'tokens/s', same }, count * (prompt + completion - 1), 1, found, subject.targets.train))
     return rows
   } finally {
     for (const engine of engines.values()) await engine.runtime.close()

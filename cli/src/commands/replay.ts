@@ -46,7 +46,8 @@ another judge, the turns are scored and sealed anew in log order.
   --judge J      score the joined turns again with this judge
   --engine E     onnx, wasm or tfjs-node (default INSTAR_LEARN_ENGINE, else auto), where no pipeline runs
 
---json: {branch, equal, mode, batches, versions, first, adapter, wallMs}; equal is null with changed settings.
+--json: {branch, equal, mode, batches, versions, first, apart, adapter, wallMs}; equal is null with changed settings, and
+where this engine is not the recorded one: mode is then tolerance, and apart says how far the adapters are.
 Exit code 0 unless equal is false.`,
   options: { branch: { type: 'string' }, from: { type: 'string' }, until: { type: 'string' }, set: { type: 'string', multiple: true }, judge: { type: 'string' }, engine: { type: 'string' } },
   overrides: ['host', 'port', 'data', 'model'],
@@ -70,7 +71,7 @@ Exit code 0 unless equal is false.`,
     if (call.terminal) call.err('\n')
     const done = report
     if (!done) throw new InstarError('no_reply', 'The replay ended without a report.')
-    answer(done, () => `branch ${done.branch}: ${done.batches} batches, ${done.versions} versions in ${seconds(done.wallMs)}; ${done.equal === null ? 'settings changed, nothing to compare' : done.equal ? 'equal, bit for bit' : `DIFFERENT from batch ${done.first?.batch} on`}\n`)
+    answer(done, () => `branch ${done.branch}: ${done.batches} batches, ${done.versions} versions in ${seconds(done.wallMs)}; ${done.apart ? `another engine than the recorded one: no bits to compare; what the adapters learned is within ${done.apart.distance.toPrecision(2)} of the record (relative, farthest in batch ${done.apart.batch})` : done.equal === null ? 'settings changed, nothing to compare' : done.equal ? 'equal, bit for bit' : `DIFFERENT from batch ${done.first?.batch} on`}\n`)
     return done.equal !== false
   },
 })

@@ -1,6 +1,6 @@
 export * from './port.ts'
 export { openModel, loadWeights } from './checkpoints/open.ts'
-export { adapterFromWeights, readAdapter, writeAdapter, type Lora } from './checkpoints/peft.ts'
+export { adapterDistance, adapterFromWeights, readAdapter, writeAdapter, type Lora } from './checkpoints/peft.ts'
 export { parseAnswer, type Answer, type ToolCall } from './chat/answer.ts'
 export { startServing, type ServingOptions } from './serve/engine.ts'
 export { startLearning, type LearningOptions } from './learn/engine.ts'

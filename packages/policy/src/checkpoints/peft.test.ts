@@ -2,7 +2,7 @@ import { test } from 'node:test'
 import assert from 'node:assert/strict'
 import { InstarError } from '@instar/events/errors'
 import { PROJECTIONS, projectionShape, type ModelConfig, type WeightTensor } from '../weights.ts'
-import { adapterFromWeights, moduleName, readAdapter, sha256, writeAdapter, type Lora } from './peft.ts'
+import { adapterDistance, adapterFromWeights, moduleName, readAdapter, sha256, writeAdapter, type Lora } from './peft.ts'
 import { readSafetensors, writeSafetensors, type Tensor } from './safetensors.ts'
 
 const config: ModelConfig = {
@@ -72,4 +72,15 @@ test('refused: what does not fit the model, is not finite, or is not what its na
   assert.throws(() => readAdapter({ ...adapter, sha256: '0'.repeat(64) }, config), bad(/named 0{64}, but its weights have sha256/))
   const dora = new TextEncoder().encode(new TextDecoder().decode(adapter.config).replace('"use_dora": false', '"use_dora": true'))
   assert.throws(() => readAdapter({ ...adapter, config: dora }, config), bad(/use_dora is not supported/))
+})
+
+test('the distance of two adapters is that of what they learned', () => {
+  const learned = (scale: number): Uint8Array => {
+    const matrix = (rows: number, columns: number, value: number) => ({ shape: [rows, columns], data: new Float32Array(rows * columns).fill(value) })
+    return writeAdapter({ rank: 2, alpha: 4, modules: new Map([['model.layers.0.self_attn.q_proj', { a: matrix(2, 4, scale * 7), b: matrix(4, 2, scale) }]]) }, 'base').weights
+  }
+  assert.equal(adapterDistance(learned(1), learned(1)), 0)
+  assert.equal(adapterDistance(learned(1.5), learned(1)), 0.5)
+  assert.equal(adapterDistance(learned(1), learned(0)), Infinity)
+  assert.equal(adapterDistance(learned(0), learned(0)), 0)
 })

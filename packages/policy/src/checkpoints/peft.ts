@@ -118,6 +118,26 @@ export function readAdapter(adapter: Adapter, model: ModelConfig): Lora {
   return { rank, alpha, modules }
 }
 
+/**
+ * How far what one adapter has learned is from what another has, as ‖B − B'‖ / ‖B'‖ over all B matrices: they begin
+ * at zero. Infinity where the two are not of one shape.
+ */
+export function adapterDistance(weights: Uint8Array, reference: Uint8Array): number {
+  const [mine, theirs] = [weights, reference].map((bytes) => new Map([...readSafetensors(bytes, 'adapter_model.safetensors')].filter(([name]) => name.endsWith('.lora_B.weight'))))
+  let apart = 0
+  let length = 0
+  if (mine?.size !== theirs?.size) return Infinity
+  for (const [name, { data }] of theirs ?? []) {
+    const other = mine?.get(name)?.data
+    if (!(data instanceof Float32Array) || !(other instanceof Float32Array) || other.length !== data.length) return Infinity
+    for (let at = 0; at < data.length; at++) {
+      apart += ((other[at] as number) - (data[at] as number)) ** 2
+      length += (data[at] as number) ** 2
+    }
+  }
+  return apart === 0 ? 0 : Math.sqrt(apart / length)
+}
+
 export function moduleName(layer: number, projection: Projection): string {
   return `model.layers.${layer}.${projectionPath(projection)}`
 }

@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import * as tf from '@tensorflow/tfjs'
 import { LAYOUT, type Kind } from './place.ts'
 
-/** `gpu`: the name of the card that computes; null: the CPU does. `handles`: tensors that the library holds for this thread. */
-export type Native = { tensorflow: string; gpu: string | null; oneDnn: boolean; tf32: boolean; threads: number; handles(): number }
+/** `gpu`: the name of the card that computes; null: the CPU does. `held`: tensors alive in this thread, and handles of the library for it. */
+export type Native = { tensorflow: string; gpu: string | null; oneDnn: boolean; tf32: boolean; threads: number; held(): { tensors: number; handles: number } }
 
 type Environment = { claim(name: string, value: string): string }
 type Binding = { TF_Version: string; isUsingGpuDevice(): boolean; getNumOfTensors(): number }
@@ -64,7 +64,7 @@ export function loadNative(home: string, kind: Kind, threads: number): Native {
     oneDnn: inForce.get('TF_ENABLE_ONEDNN_OPTS') !== '0',
     tf32: inForce.get('NVIDIA_TF32_OVERRIDE') !== '0',
     threads: Number(inForce.get('TF_NUM_INTRAOP_THREADS')),
-    handles: () => binding.getNumOfTensors(),
+    held: () => ({ tensors: tf.memory().numTensors, handles: binding.getNumOfTensors() }),
   }
   loaded = { home, native }
   return native
