@@ -3,7 +3,7 @@
  * One test after another on one stack; each says how long it took.
  */
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
-import { after, describe, test } from 'node:test'
+import { describe, test, type TestContext } from 'node:test'
 import { Demo, DEMO } from '../../cli/src/demo/protocol.ts'
 import { ask, question } from '../flow/people.ts'
 import { compose, done, place } from './docker.ts'
@@ -42,6 +42,9 @@ const nothingLost = async (): Promise<void> => {
 const served = async (port: number): Promise<number> =>
   (await ask(clientOf(port, book), [{ role: 'user', content: question(book.next++) }])).version
 
+/** What never changes again of a version. */
+const chain = (list: readonly Version[]): unknown[] => list.map(({ version, parent, sha256 }) => [version, parent, sha256])
+
 const head = (list: readonly Version[]): number => list.find(({ status }) => status === 'serving')!.version
 
 /** The ports of the running gateways. */
@@ -54,36 +57,48 @@ const learned = (port: number, least: number): Promise<number> => until(`a versi
 }, LEARN_MS)
 
 describe('docker compose', { timeout: 570_000 }, () => {
-  let before: Version[] = []
-  let talking: Talk | null = null
-  after(() => talking?.stop())
+  let failed = false
+  const part = (name: string, work: (t: TestContext) => Promise<void>): void => void test(name, async (t) => {
+    try {
+      await work(t)
+    } catch (error) {
+      failed = true
+      throw error
+    }
+  })
+  /** People who talk to these gateways until they are stopped, at the latest at the end of the test that began it. */
+  const people = (t: TestContext, ports: readonly number[], lanes?: number): Talk => {
+    const talking = talk(ports.map((port) => clientOf(port, book)), book, lanes)
+    t.after(() => talking.stop())
+    return talking
+  }
 
-  test('up -d --wait: everything is healthy', async () => {
+  part('up -d --wait: everything is healthy', async () => {
     await compose(['up', '-d', '--wait'], { limit: UP_MS })
     for (const service of ['kafka', 'registry', 'postgres', ...SERVICES]) deepEqual((await containers(service)).map(({ healthy }) => healthy), [true], service)
     equal((await containers('setup'))[0]!.exit, 0)
     equal(await served(HOST.port), 0)
   })
 
-  test('nothing but the gateway is published, on the loopback', async () => {
+  part('nothing but the gateway is published, on the loopback', async () => {
     const ids = (await compose(['ps', '-a', '-q'])).split('\n').filter(Boolean)
     const published = JSON.parse(await done(['inspect', ...ids])) as { NetworkSettings: { Ports: Record<string, { HostIp: string; HostPort: string }[] | null> } }[]
     deepEqual(published.flatMap(({ NetworkSettings }) => Object.values(NetworkSettings.Ports).flatMap((ports) => ports ?? [])), [{ HostIp: '127.0.0.1', HostPort: String(HOST.port) }])
   })
 
-  test('up again changes nothing', async () => {
+  part('up again changes nothing', async () => {
     const pids = async (): Promise<number[]> => (await Promise.all(SERVICES.map(containers))).flat().map(({ pid }) => pid)
     const running = await pids()
     await compose(['up', '-d', '--wait'], { limit: UP_MS })
     deepEqual(await pids(), running)
   })
 
-  test('the conversation of the demo becomes a version that serves', async () => {
+  part('the conversation of the demo becomes a version that serves', async (t) => {
     const demo = new Demo({ client: clientOf(HOST.port, book), settled: async () => undefined }, { ...DEMO, sessions: 24 })
     await demo.run()
     deepEqual([demo.failed, demo.sessions], [0, 24], String(demo.lastError))
     // The gate may refuse a batch: people go on talking until one is taken.
-    talking = talk([clientOf(HOST.port, book)], book)
+    const talking = people(t, [HOST.port])
     await learned(HOST.port, 0)
     await talking.stop()
     deepEqual(talking.faults(), [])
@@ -91,8 +106,8 @@ describe('docker compose', { timeout: 570_000 }, () => {
     await nothingLost()
   })
 
-  test('the CLI as a container: versions, sql, verify, replay; psql in the database', async () => {
-    before = await versions()
+  part('the CLI as a container: versions, sql, verify, replay; psql in the database', async () => {
+    const before = await versions()
     ok(head(before) > 0)
     const [counted] = await instar<{ turns: number }[]>('sql', 'select count(*)::int as turns from turns')
     ok(counted!.turns >= book.turns.size)
@@ -100,35 +115,41 @@ describe('docker compose', { timeout: 570_000 }, () => {
     ok(verified.ok)
     ok(verified.batches.some(({ mode }) => mode === 'recompute'))
     const replayed = await instar<{ equal: boolean | null; versions: number }>('replay', '--branch', 'again')
-    deepEqual([replayed.equal, replayed.versions], [true, before.length - 1])
+    // Learning may go on meanwhile.
+    const meanwhile = await versions()
+    equal(replayed.equal, true)
+    ok(replayed.versions >= before.length - 1 && replayed.versions < meanwhile.length, `${replayed.versions} of ${before.length} to ${meanwhile.length} versions`)
+    deepEqual(chain(meanwhile).slice(0, before.length), chain(before))
     const out = await compose(['exec', '-T', 'postgres', 'psql', '-U', 'instar', '-c', 'select version, status, turns, reward from version_metrics order by version'])
     match(out, /version \| +status +\| turns \| +reward[\s\S]*\(\d+ rows\)/)
-    equal((await psql('select version from version_metrics')).length, before.length)
+    ok((await psql('select version from version_metrics')).length >= meanwhile.length)
   })
 
-  test('--scale gateway=2 --scale scorer=3: a gateway with an empty disk serves the head, sessions hop between both', async () => {
+  part('--scale gateway=2 --scale scorer=3: a gateway with an empty disk serves the head, sessions hop between both', async (t) => {
     await compose(['up', '-d', '--wait', '--scale', 'gateway=2', '--scale', 'scorer=3'], { extra: SCALED, limit: UP_MS })
     const ports = await gatewayPorts()
     equal(new Set(ports).size, 2)
     equal((await containers('scorer')).filter(({ healthy }) => healthy).length, 3)
-    for (const port of ports) equal(await served(port), head(before))
-    talking = talk(ports.map((port) => clientOf(port, book)), book, 4)
+    const now = head(await versions())
+    ok(now > 0)
+    for (const port of ports) ok(await served(port) >= now)
+    const talking = people(t, ports, 4)
     await talking.more(40)
     await talking.stop()
     deepEqual(talking.faults(), [])
     await nothingLost()
   })
 
-  test('a rollback returns when every gateway serves it; thaw lets learning go on', async () => {
+  part('a rollback returns when every gateway serves it; thaw lets learning go on', async () => {
     const ports = await gatewayPorts()
     const { version } = await instar<{ version: number }>('rollback', '0')
     deepEqual([version, ...await Promise.all(ports.map(served))], [0, 0, 0])
     await instar('thaw')
   })
 
-  test('kill -9 of each in turn while people talk: it comes back, nothing that was answered is lost', async (t) => {
+  part('kill -9 of each in turn while people talk: it comes back, nothing that was answered is lost', async (t) => {
     const ports = await gatewayPorts()
-    talking = talk(ports.map((port) => clientOf(port, book)), book, 4)
+    const talking = people(t, ports, 4)
     for (const service of ['scorer', 'trainer', 'publisher', 'projections', 'gateway', 'kafka']) {
       await talking.more(4)
       const [one] = await containers(service) as [Container]
@@ -145,10 +166,10 @@ describe('docker compose', { timeout: 570_000 }, () => {
     await nothingLost()
   })
 
-  test('learning goes on after it', async () => {
+  part('learning goes on after it', async (t) => {
     const ports = await gatewayPorts()
     const newest = (await versions()).at(-1)!.version
-    talking = talk(ports.map((port) => clientOf(port, book)), book, 4)
+    const talking = people(t, ports, 4)
     const version = await learned(ports[0]!, newest)
     await talking.stop()
     ok(version > newest)
@@ -156,19 +177,20 @@ describe('docker compose', { timeout: 570_000 }, () => {
     ok((await instar<{ ok: boolean }>('verify', 'all', '--digests')).ok)
   })
 
-  test('stop: SIGTERM is enough for each; down and up again on the volumes: the same versions', async () => {
-    before = await versions()
+  part('stop: SIGTERM is enough for each; down and up again on the volumes: the same versions', async () => {
     await compose(['stop', ...SERVICES], { limit: 60_000 })
+    const before = await versions()
     const ended = (await Promise.all(SERVICES.map(containers))).flat()
     deepEqual(ended.filter(({ exit, running }) => running || exit !== 0).map(({ name, exit }) => `${name} ${exit}`), [])
     await compose(['down'], { limit: 120_000 })
     await compose(['up', '-d', '--wait'], { limit: UP_MS })
-    deepEqual(await versions(), before)
-    equal(await served(HOST.port), head(before))
+    deepEqual(chain(await versions()).slice(0, before.length), chain(before))
+    ok(await served(HOST.port) >= head(before))
     await nothingLost()
   })
 
-  test('down -v leaves nothing', async () => {
+  part('down -v leaves nothing', async (t) => {
+    if (failed) return t.skip('kept until its logs have been shown')
     const ids = (await compose(['ps', '-a', '-q'])).split('\n').filter(Boolean)
     equal((await inspect(ids)).length, 9)
     await compose(['down', '-v'], { limit: 120_000 })

@@ -52,15 +52,22 @@ export const containers = async (service: string): Promise<Container[]> =>
  * start the container again; and process 1 cannot be killed from within.)
  */
 export const crash = async ({ id }: Container): Promise<void> => {
-  const [{ pid }] = await inspect([id]) as [Container]
+  const [{ pid, name }] = await inspect([id]) as [Container]
+  if (pid === 0) throw new Error(`${name} does not run`)
   await done(['run', '--rm', '--pid=host', '--network=none', '--user=0', 'instar', '-e', `process.kill(${pid}, 'SIGKILL')`])
 }
 
 /** Resolves when Docker has started the container again and it is healthy. */
-export const back = ({ id, restarts, name }: Container, limit = 60_000): Promise<Container> => until(`${name} is back`, async () => {
-  const [now] = await inspect([id])
-  return now !== undefined && now.restarts > restarts && now.healthy && now
-}, limit)
+export const back = async ({ id, restarts, name }: Container, limit = 90_000): Promise<Container> => {
+  try {
+    return await until(`${name} is back`, async () => {
+      const [now] = await inspect([id])
+      return now !== undefined && now.restarts > restarts && now.healthy && now
+    }, limit)
+  } catch (error) {
+    throw new Error(`${(error as Error).message}\n${JSON.stringify(await inspect([id]))}\n${await done(['logs', '--tail', '30', id])}`, { cause: error })
+  }
+}
 
 /** Any command of the CLI, as the README says; the last line of what it prints. */
 export const instar = async <T>(...args: string[]): Promise<T> => {
