@@ -6,7 +6,7 @@ import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { ERRORS, InstarError, weightLine } from '@instar/events'
 import { createGateway, gatewayConfig, type Gateway, type GatewaySettings } from '@instar/gateway'
-import type { EventLog } from '@instar/log'
+import { openSnapshots, type EventLog } from '@instar/log'
 import { openModel, startLearning, startServing, type EngineChoice, type LearningEngine, type Model, type ServingEngine } from '@instar/policy'
 import { openLog, type Settings } from '@instar/process'
 import { startPostgres, startProjections, type Postgres, type Projections } from '@instar/projections'
@@ -73,6 +73,7 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
   }
   try {
     const log = keep(await openLog({ log: 'embedded', registry: null, ...config.log, data: config.data }, { name: 'instar', say: hooks.say }), (l) => l.close())
+    const snapshots = openSnapshots(join(config.data, 'snapshots'), { say: hooks.say })
     const giveUp = hooks.signal ? { signal: hooks.signal } : {}
     const [model, serving, learner, postgres] = await allOrNone([
       openModel(config.model),
@@ -83,9 +84,9 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
     const projections = postgres ? keep<Projections>(startProjections({ log, connection: postgres.owner, say: hooks.say }), (p) => p.stop()) : null
     // The read model is a cache of the log: whatever happens to it, the agent is served.
     projections?.done.catch((error: unknown) => hooks.say(`PostgreSQL is no longer filled: ${(error as Error).message}`))
-    const trainer = keep<Trainer>(createTrainer({ log, learner, model, now, onFatal: hooks.onFatal, ...(hooks.onTraining ? { onProgress: hooks.onTraining } : {}) }, trainerConfig.parse(config.trainer)), (t) => t.stop())
-    const publisher = keep<Publisher>(createPublisher({ log, learner, model, probes: probesOf(config.model), now, onFatal: hooks.onFatal, ...(hooks.onVerdict ? { onProgress: hooks.onVerdict } : {}) }, publisherConfig.parse(config.publisher)), (p) => p.stop())
-    const scorer = keep<Scorer>(createScorer({ log, now, onFatal: hooks.onFatal }, scorerConfig.parse(config.scorer)), (s) => s.stop())
+    const trainer = keep<Trainer>(createTrainer({ log, snapshots, learner, model, now, onFatal: hooks.onFatal, ...(hooks.onTraining ? { onProgress: hooks.onTraining } : {}) }, trainerConfig.parse(config.trainer)), (t) => t.stop())
+    const publisher = keep<Publisher>(createPublisher({ log, snapshots, learner, model, probes: probesOf(config.model), now, onFatal: hooks.onFatal, ...(hooks.onVerdict ? { onProgress: hooks.onVerdict } : {}) }, publisherConfig.parse(config.publisher)), (p) => p.stop())
+    const scorer = keep<Scorer>(createScorer({ log, snapshots, now, onFatal: hooks.onFatal }, scorerConfig.parse(config.scorer)), (s) => s.stop())
     const over = new AbortController()
     keep(over, async (o) => o.abort())
     const runs = (fields: Readonly<Record<string, unknown>>, gone: AbortSignal): AsyncIterable<unknown> =>

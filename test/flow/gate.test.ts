@@ -1,6 +1,6 @@
 /** The gate with the real engines: what the defaults learn passes, what a spoiled setting learns does not, and says why. */
 import { deepEqual, equal, ok } from 'node:assert/strict'
-import { weightLine, type MemoryWeightLine } from '@instar/events'
+import { decodeRecord, foldWeights, initialWeights, weightLine, type Logged, type MemoryWeightLine, type WeightsEvent } from '@instar/events'
 import { after, before, describe, test } from 'node:test'
 import { dataFolder } from './process.ts'
 import { open, talkTwice, type Place } from './history.ts'
@@ -17,37 +17,43 @@ describe('the gate', { timeout: 170_000 }, () => {
   })
   after(() => place.stop())
 
-  const line = () => weightLine(place.publisher.state.weights, 'policy') as MemoryWeightLine
+  const lineNow = async (): Promise<MemoryWeightLine> => {
+    const weights = initialWeights()
+    for await (const records of place.log.read('weights')) for (const record of records) foldWeights(weights, decodeRecord(record) as Logged<WeightsEvent>)
+    return weightLine(weights, 'policy')
+  }
 
-  test('an update with the settings that ship passes, with its figures', (t) => {
-    const published = line().versions.get(1)?.published
-    ok(published, `no version; rejected: ${JSON.stringify(line().rejected.map(({ event }) => [event.reason, event.figures]))}`)
+  test('an update with the settings that ship passes, with its figures', async (t) => {
+    const line = await lineNow()
+    const published = line.versions.get(1)?.published
+    ok(published, `no version; rejected: ${JSON.stringify(line.rejected.map(({ event }) => [event.reason, event.figures]))}`)
     const { finite, kl_parent, kl_base, content, length, repetition } = published.figures as Record<string, number>
     t.diagnostic(JSON.stringify(published.figures))
     equal(finite, 1)
     ok(kl_parent! > 0 && kl_parent! <= 0.03)
     ok(kl_base! > 0 && kl_base! <= 0.25)
-    ok(content! >= line().started!.settings['content']! - 0.04)
+    ok(content! >= line.started!.settings['content']! - 0.04)
     ok(length! > 1 && repetition! >= 0 && repetition! <= 0.5)
   })
 
   test('the same turns with a learning rate ten times as high are refused for their KL, and the head stays', async (t) => {
-    const head = line().head
+    const { head } = await lineNow()
     const { report } = await place.order<Line>('replay', { branch: 'spoiled', set: { lr: '0.03' }, until: '1' })
     deepEqual([report.equal, report.versions], [null, 1])
     const verdict = await place.order<Promoted>('promote', { branch: 'spoiled' })
-    const rejected = line().rejected.at(-1)?.event
+    const line = await lineNow()
+    const rejected = line.rejected.at(-1)?.event
     t.diagnostic(JSON.stringify(rejected?.figures))
     deepEqual([verdict.accepted, verdict.reason, verdict.head, verdict.version], [false, 'kl_parent', head, head])
     equal(rejected?.reason, 'kl_parent')
     ok(rejected!.figures['kl_parent']! > 0.03)
-    equal(line().head, head)
+    equal(line.head, head)
     equal((await place.client.chat.completions.create({ model: 'policy', max_tokens: 4, messages: [{ role: 'user', content: 'What is 2 + 2?' }] }).withResponse()).response.headers.get('x-instar-version'), String(head))
   })
 
   test('learning goes on after a refusal', async () => {
-    const batches = line().verdicts.size
+    const batches = (await lineNow()).judged
     await talkTwice(place, 16)
-    ok(line().verdicts.size > batches)
+    ok((await lineNow()).judged > batches)
   })
 })

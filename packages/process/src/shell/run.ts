@@ -3,7 +3,8 @@
  * it in good order (exit code 0); a fault that it cannot outlive ends it (1), and whoever runs it starts it again.
  */
 import { ERRORS, InstarError } from '@instar/events/errors'
-import type { EventLog } from '@instar/log'
+import { openSnapshots, type EventLog, type SnapshotStore } from '@instar/log'
+import { join } from 'node:path'
 import { readSettings, type Environment, type Settings } from '../environment.ts'
 import { startHealth, type Health } from './health.ts'
 import { openKafka } from './open-log.ts'
@@ -18,6 +19,8 @@ export type Service = {
 export type World = {
   settings: Settings
   log: EventLog
+  /** In INSTAR_DATA. */
+  snapshots: SnapshotStore
   now: () => number
   say: (line: string) => void
   onFatal: (error: Error) => void
@@ -51,7 +54,8 @@ export const runService = async (name: string, host: Host, start: (world: World)
     }
     const log = await openKafka(settings, { name, say })
     ends.push(() => log.close())
-    const started = await start({ settings, log, now: () => Date.now(), say, onFatal: fault.reject, signal: host.stop })
+    const snapshots = openSnapshots(join(settings.data, 'snapshots'), { say })
+    const started = await start({ settings, log, snapshots, now: () => Date.now(), say, onFatal: fault.reject, signal: host.stop })
     ends.push(() => started.stop())
     return started
   }
