@@ -12,7 +12,7 @@ test('three processes over eight partitions: join, leave, kill -9, stopped for l
   const { brokers } = addresses()
   const prefix = `m${process.pid}.`
   await setupKafka({ brokers, prefix })
-  const members = membersOf({ brokers, prefix, session: SESSION }, PARTITIONS)
+  const members = membersOf('member', { brokers, prefix, session: SESSION }, PARTITIONS)
   const say = (what: string, ms: number): void => t.diagnostic(`${what}: ${ms} ms (session ${SESSION} ms)`)
   try {
     const a = members.start()

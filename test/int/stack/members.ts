@@ -7,15 +7,19 @@ import { fileURLToPath } from 'node:url'
 export type MemberProcess = {
   /** As it said last. */
   share(): readonly number[]
+  /** What it began with, in order. */
+  did(): readonly string[]
   signal(signal: NodeJS.Signals): void
   kill(): Promise<void>
   /** Leaves in good order. */
   end(): Promise<void>
 }
 
-export type Members = {
-  start(): MemberProcess
-  /** Resolves with the milliseconds that it took until these have every partition once, evenly. */
+export type Members<Place> = {
+  start(place?: Partial<Place>): MemberProcess
+  /** Resolves with the milliseconds that it took until it holds. Looked at whenever one says something. */
+  until(holds: () => boolean): Promise<number>
+  /** Until these have every partition once, evenly. */
   settled(members: readonly MemberProcess[]): Promise<number>
   killAll(): Promise<void>
 }
@@ -26,21 +30,31 @@ const even = (shares: readonly (readonly number[])[], partitions: number): boole
   return owned.length === partitions && new Set(owned).size === partitions && Math.max(...sizes) - Math.min(...sizes) <= 1
 }
 
-export const membersOf = (place: { brokers: readonly string[]; prefix: string; session: number }, partitions: number): Members => {
+/** `script` of ../processes prints lines of JSON: `{share: number[]}` or `{did: string}`. */
+export const membersOf = <Place extends object>(script: string, place: Place, partitions: number): Members<Place> => {
   const running = new Set<MemberProcess>()
   let changed = Promise.withResolvers<void>()
+  const until = async (holds: () => boolean): Promise<number> => {
+    const begin = performance.now()
+    while (!holds()) await changed.promise
+    return Math.round(performance.now() - begin)
+  }
   return {
-    start() {
-      const child = spawn(process.execPath, [fileURLToPath(new URL('../processes/member.ts', import.meta.url)), JSON.stringify(place)], { detached: true, stdio: ['pipe', 'pipe', 'inherit'] })
+    start(more = {}) {
+      const child = spawn(process.execPath, [fileURLToPath(new URL(`../processes/${script}.ts`, import.meta.url)), JSON.stringify({ ...place, ...more })], { detached: true, stdio: ['pipe', 'pipe', 'inherit'] })
       const exited = once(child, 'exit')
       let share: number[] = []
+      const did: string[] = []
       createInterface({ input: child.stdout }).on('line', (line) => {
-        share = JSON.parse(line) as number[]
+        const said = JSON.parse(line) as { share: number[] } | { did: string }
+        if ('share' in said) share = said.share
+        else did.push(said.did)
         changed.resolve()
         changed = Promise.withResolvers()
       })
       const member: MemberProcess = {
         share: () => share,
+        did: () => did,
         signal: (signal) => void process.kill(-child.pid!, signal),
         async kill() {
           if (running.delete(member)) process.kill(-child.pid!, 'SIGKILL')
@@ -56,11 +70,8 @@ export const membersOf = (place: { brokers: readonly string[]; prefix: string; s
       running.add(member)
       return member
     },
-    async settled(members) {
-      const begin = performance.now()
-      while (!even(members.map((member) => member.share()), partitions)) await changed.promise
-      return Math.round(performance.now() - begin)
-    },
+    until,
+    settled: (members) => until(() => even(members.map((member) => member.share()), partitions)),
     async killAll() {
       await Promise.all([...running].map((member) => member.kill()))
     },

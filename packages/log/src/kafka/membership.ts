@@ -44,6 +44,10 @@ export class Membership implements Share {
   #failing = false
   /** Since when the topic answers and the group does not, ms of the process's clock. */
   #aloneSince: number | undefined
+  /** When the next sign of life is due; never while the group is being joined or not reached. */
+  #due = Infinity
+  /** Something was said not to be ours that may be. */
+  #doubted = false
 
   constructor(parts: MembershipParts) {
     this.#parts = parts
@@ -51,8 +55,13 @@ export class Membership implements Share {
     this.#gone = this.#run()
   }
 
+  /** Whoever slept through a session, on waking up, begins with nothing before it has asked what became of its share. */
   mine(partition: number): boolean {
-    return this.#mine.has(partition)
+    if (!this.#mine.has(partition)) return false
+    const { session } = this.#parts
+    const slept = performance.now() > this.#due + session - session / BEATS
+    this.#doubted ||= slept
+    return !slept
   }
 
   /** Nobody waits longer for the farewell than the others would have to without it. */
@@ -96,12 +105,14 @@ export class Membership implements Share {
         continue
       }
       pauses.reset()
+      this.#due = performance.now() + session / BEATS
       this.#reached()
       await rest(session / BEATS, signal)
     }
   }
 
   async #join(coordinator: Broker): Promise<void> {
+    this.#due = Infinity
     const { groupId, session, topic } = this.#parts
     const metadata = MemberMetadata.encode({ version: 1, topics: [topic], userData: Buffer.from(JSON.stringify(this.#held)) })
     const { generationId, leaderId, memberId, members } = await coordinator.joinGroup({
@@ -135,11 +146,13 @@ export class Membership implements Share {
     this.#take(new Set(this.#held.held))
   }
 
-  /** A member that was given up (it was silent for too long) joins as a new one. Any other fault leaves it a member. */
+  /** A member that was given up (it was silent for too long, others have its share) joins as a new one. Any other fault leaves it a member. */
   #forget(error: string | undefined): void {
+    this.#due = Infinity
     if (error === undefined || !GIVEN_UP.has(error)) return
     this.#memberId = ''
     this.#generation = undefined
+    this.#take(new Set())
   }
 
   /**
@@ -160,9 +173,13 @@ export class Membership implements Share {
   }
 
   #take(share: ReadonlySet<number>): void {
-    if (this.#leaving.signal.aborted || (share.size === this.#mine.size && share.isSubsetOf(this.#mine))) return
+    const same = share.size === this.#mine.size && share.isSubsetOf(this.#mine)
+    if (this.#leaving.signal.aborted || (same && !this.#doubted)) return
     this.#mine = share
-    this.#parts.onChange()
+    this.#doubted = false
+    const { onChange, say, groupId, topic } = this.#parts
+    if (!same) say(`group ${groupId}: ${share.size === 0 ? 'no partition' : `partitions ${[...share].join(', ')}`} of ${topic}`)
+    onChange()
   }
 }
 
