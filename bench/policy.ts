@@ -59,11 +59,11 @@ export type PolicyRow = {
   ratioFastest: number | null
   rounds: number
   ratioBf16: number | null
-  /** Reading the float32 weights once, in the same rounds, in ms: no decode step is faster where they fit no cache. */
+  /** Reading the float32 weights once, the fastest of the same rounds, in ms: no decode step is faster where they fit no cache. */
   floorMs: number | null
-  /** Median over the rounds of that floor / our step. */
+  /** That floor / our fastest step. */
   ofFloor: number | null
-  /** What the target asks of a step, in ms: below `floorMs` it is out of reach on this machine. */
+  /** What the target asks of a step, in ms, by the peer's fastest: below `floorMs` it is out of reach on this machine. */
   targetMs: number | null
   target: string | null
   same: string | null
@@ -225,7 +225,7 @@ const best = <Reply>({ seconds, fastest }: Rounds<Reply>, dtype: string): { thre
   return found ? { threads: Number(found[0].split(' ')[1]), seconds: found[1], fastest: fastest.get(found[0])! } : null
 }
 
-const row = <Reply>(fixed: Pick<PolicyRow, 'model' | 'what' | 'rows' | 'adapter' | 'unit' | 'same'>, amount: number, steps: number, found: Rounds<Reply>, target: number | null): PolicyRow => {
+const row = <Reply>(fixed: Pick<PolicyRow, 'model' | 'what' | 'rows' | 'adapter' | 'unit' | 'same'>, amount: number, found: Rounds<Reply>, target: number | null): PolicyRow => {
   const ours = found.seconds.get('onnx')!
   const rate = (values: readonly number[] | null | undefined): number | null => (values ? rounded(amount / median(values)) : null)
   const fp32 = best(found, 'float32')
@@ -236,7 +236,7 @@ const row = <Reply>(fixed: Pick<PolicyRow, 'model' | 'what' | 'rows' | 'adapter'
   return {
     ...fixed, onnx: rate(ours)!, wasm: rate(found.seconds.get('wasm')), tfjsNode: rate(native), tfjsNodeToOnnx: native ? rounded(median(ours.map((value, at) => value / native[at]!))) : null, torch: rate(fp32?.seconds), torchThreads: fp32?.threads ?? null, torchBf16: rate(bf16?.seconds),
     ratio: against(fp32), ratioFastest: fp32 ? rounded(fp32.fastest / found.fastest.get('onnx')!) : null, ratioBf16: against(bf16), rounds: ours.length,
-    floorMs: floor && rounded((1000 * median(floor.seconds)) / steps), ofFloor: against(floor), targetMs: target !== null && fp32 && floor ? rounded((1000 * median(fp32.seconds)) / target / steps) : null,
+    floorMs: floor && rounded(1000 * floor.fastest), ofFloor: floor && rounded(floor.fastest / found.fastest.get('onnx')!), targetMs: target !== null && fp32 && floor ? rounded((1000 * fp32.fastest) / target) : null,
     target: target === null ? null : `≥ ${target}`,
   }
 }
@@ -273,7 +273,7 @@ const one = async (subject: Subject, peer: Peer | null, say: (line: string) => v
         ], subject.rounds)
         const theirs = found.first.get('float32 1')
         const same = theirs ? (JSON.stringify(theirs.ids) === JSON.stringify(found.first.get('onnx')?.ids) ? 'same ids' : 'other ids') : null
-        note(row({ model: subject.name, what: 'decode', rows: B, adapter, unit: 'tokens/s', same }, B * subject.steps, subject.steps, found, adapter ? null : subject.targets.decode[at]!))
+        note(row({ model: subject.name, what: 'decode', rows: B, adapter, unit: 'tokens/s', same }, B * subject.steps, found, adapter ? null : subject.targets.decode[at]!))
       }
     }
     const { turns: count, prompt, completion, positions } = subject.train
@@ -286,7 +286,7 @@ const one = async (subject: Subject, peer: Peer | null, say: (line: string) => v
     const found = await rounds<TrainReply>(entrants((engine) => engine.train(config, turns, positions), theirs), subject.rounds)
     const [mine, other] = [found.first.get('onnx'), found.first.get('float32 1')]
     const same = mine && other ? `gradient norm within ${rounded(Math.abs(mine.gradNorm / other.gradNorm - 1)).toExponential(0)}` : null
-    note(row({ model: subject.name, what: 'train step', rows: count, adapter: true, unit: 'tokens/s', same }, count * (prompt + completion - 1), 1, found, subject.targets.train))
+    note(row({ model: subject.name, what: 'train step', rows: count, adapter: true, unit: 'tokens/s', same }, count * (prompt + completion - 1), found, subject.targets.train))
     return rows
   } finally {
     for (const engine of engines.values()) await engine.runtime.close()

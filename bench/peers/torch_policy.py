@@ -6,6 +6,9 @@ Reads one JSON request per line, answers with one JSON line:
   {"op": "decode", "dtype", "threads", "prompts": [[id]], "steps", "adapter": bool}
       greedy; the prompts (equal lengths) are read before the clock starts
       -> {"seconds", "fastest": of one step, "ids": [[id]]}
+  {"op": "read", "threads", "steps"}
+      reads as many bytes as the float32 weights have, `steps` times over, as a product with a vector does: what a decode
+      step cannot be faster than where the weights do not fit a cache -> {"seconds", "fastest", "bytes"}
   {"op": "train", "dtype", "threads", "rows": [{"ids", "start"}], "old", "advantage", "weight", "clip", "learningRate", "betas"}
       one clipped policy-gradient step of a fresh copy of the adapter -> {"seconds", "fastest", "loss", "gradNorm"}
 """
@@ -124,6 +127,8 @@ def load(request):
             path = f"model.layers.{layer}.{name}"
             source["adapter"][path] = [flat[f"base_model.model.{path}.lora_{side}.weight"] for side in "AB"]
     models.clear()
+    size = request["config"]["hiddenSize"]
+    source["flat"] = torch.ones(sum(tensor.numel() for tensor in source["weights"].values()) // size, size)
     return {"torch": torch.__version__}
 
 
@@ -143,6 +148,18 @@ def decode(model, request):
         out.append(last)
         at += 1
     return {"seconds": sum(seconds), "fastest": min(seconds), "ids": torch.cat(out, 1).tolist()}
+
+
+@torch.inference_mode()
+def read(_, request):
+    flat = source["flat"]
+    vector = torch.ones(flat.shape[1])
+    seconds = []
+    for _ in range(request["steps"]):
+        began = time.perf_counter()
+        torch.mv(flat, vector)
+        seconds.append(time.perf_counter() - began)
+    return {"seconds": sum(seconds), "fastest": min(seconds), "bytes": flat.numel() * 4}
 
 
 def train(model, request):
@@ -172,5 +189,5 @@ for line in sys.stdin:
         reply = load(message)
     else:
         torch.set_num_threads(message["threads"])
-        reply = {"decode": decode, "train": train}[message["op"]](policy(message["dtype"]), message)
+        reply = {"decode": decode, "train": train, "read": read}[message["op"]](policy(message.get("dtype", "float32")), message)
     print(json.dumps(reply), flush=True)
