@@ -174,14 +174,14 @@ test('a port that is taken', async () => {
 })
 
 test('with keys: one is needed, sessions are scoped by it, commands need an admin', async () => {
-  const keys = [{ id: 'anna', sha256: sha256(Buffer.from('secret-a')) }, { id: 'ops', sha256: sha256(Buffer.from('secret-o')), admin: true }]
+  const keys = [{ id: 'anna', sha256: sha256(Buffer.from('secret-a')) }, { id: 'ops', sha256: sha256(Buffer.from('secret-o')), scopes: ['inference' as const, 'feedback' as const, 'admin' as const] }]
   const keyed = await startRig({ settings: { keys } })
   try {
     const call = (path: string, key: string | null, json?: unknown) => keyed.fetch(path, { json, headers: { ...(key === null ? {} : { authorization: `Bearer ${key}` }), 'x-session-id': 'one' } })
     assert.equal((await faultOf(await call('/v1/models', null))).code, 'invalid_api_key')
     assert.equal((await faultOf(await call('/v1/models', 'wrong'))).status, 401)
     assert.equal((await keyed.fetch('/health/ready')).status, 200)
-    assert.equal((await faultOf(await call('/admin/status', 'secret-a'))).code, 'invalid_api_key')
+    assert.equal((await faultOf(await call('/admin/status', 'secret-a'))).code, 'missing_scope')
     assert.equal((await call('/admin/status', 'secret-o')).status, 200)
     const body = { model: 'policy', messages: [USER('Hi')] }
     const [a, b] = [await call('/v1/chat/completions', 'secret-a', body), await call('/v1/chat/completions', 'secret-o', body)]

@@ -16,5 +16,6 @@ export const COMMANDS: Readonly<Record<string, Entry>> = {
   replay: { summary: 'train again from the log, onto a branch', load: () => import('./replay.ts') },
   promote: { summary: 'serve the result of a branch, through the gate', load: () => import('./promote.ts') },
   log: { summary: 'copy a log: embedded to Kafka, back, or with other partitions', load: () => import('./log.ts') },
+  keys: { summary: 'API keys: who may call the gateway, and for what', load: () => import('./keys.ts') },
   doctor: { summary: 'look at everything that could be wrong', load: () => import('./doctor.ts') },
 }

@@ -1,8 +1,9 @@
 import { InstarError } from '@instar/events/errors'
 import { checkBind } from '@instar/gateway/core/guard'
+import { readKeys } from '@instar/gateway/shell/keyring'
 import { isKafka, requireEmbeddedEngine } from '@instar/process'
 import { once } from 'node:events'
-import { statSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { command } from '../command.ts'
@@ -83,11 +84,11 @@ embedded one) and the PostgreSQL of DATABASE_URL (default: an embedded one), and
     const learnEngine = learnEngineOf(values['learn-engine'], config.learnEngine, values.engine)
     requireEmbeddedEngine(config)
     if (!statSync(config.model, { throwIfNoEntry: false })) throw new InstarError('bad_checkpoint', `There is no model at ${config.model}.`, { file: config.model })
-    checkBind(config.host, 0, config.open)
+    checkBind(config.host, existsSync(config.keyFile) && readKeys(config.keyFile).length > 0, config.open)
     const fault = Promise.withResolvers<Error>()
     const running = await unlessStopped(stop, startPipeline({
       data: config.data, log: { log: config.log, registry: config.registry }, model: config.model, engine, learnEngine, database: config.database, postgresPrograms: config.postgresPrograms,
-      gateway: { host: config.host, port: config.port, open: config.open },
+      gateway: { host: config.host, port: config.port, open: config.open, keyFile: config.keyFile },
       scorer: { idleMs: config.sessionIdleMs, ...(config.judge === null ? {} : { llm: config.judge }) },
       trainer: {}, publisher: {},
     }, { say: (line) => err(`${line}\n`), onFatal: fault.resolve, signal: stop }))

@@ -1,6 +1,6 @@
 /** What the environment says (a main.ts hands it over), checked once and frozen. The names are a promise: README, "Environment". */
 import { InstarError } from '@instar/events/errors'
-import { resolve } from 'node:path'
+import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
 
@@ -24,6 +24,7 @@ const environment = z.object({
   INSTAR_JUDGE_MODEL: z.string().optional(),
   INSTAR_JUDGE_KEY: z.string().optional(),
   INSTAR_OPEN: flag.default(false),
+  INSTAR_KEYS: z.string().optional(),
   INSTAR_SESSION_IDLE: z.coerce.number().positive().max(30 * 24 * 3600).default(600),
   INSTAR_HEALTH_PORT: port.optional(),
   INSTAR_PG_BIN: z.string().optional(),
@@ -47,6 +48,8 @@ const build = (env: z.infer<typeof environment>, cwd: string) => ({
   replication: env.INSTAR_REPLICATION,
   judge: env.INSTAR_JUDGE_URL === undefined ? null : { url: env.INSTAR_JUDGE_URL, model: env.INSTAR_JUDGE_MODEL ?? 'default', key: env.INSTAR_JUDGE_KEY ?? null },
   open: env.INSTAR_OPEN,
+  /** API keys; without the file there are none. */
+  keyFile: env.INSTAR_KEYS === undefined ? join(resolve(cwd, env.INSTAR_DATA), 'keys.json') : resolve(cwd, env.INSTAR_KEYS),
   /** After so many milliseconds without a turn a session counts as ended. */
   sessionIdleMs: Math.round(1000 * env.INSTAR_SESSION_IDLE),
   /** Where a service other than the gateway says how it is; null: nowhere. */

@@ -17,6 +17,7 @@ import { answer, countTokens, type AnswerPorts } from './shell/answering.ts'
 import { runCommand } from './shell/commands.ts'
 import { giveFeedback } from './shell/feedback.ts'
 import { createServer } from './shell/http.ts'
+import { createKeyring } from './shell/keyring.ts'
 import { Pool } from './shell/pool.ts'
 import { Running } from './shell/running.ts'
 import { startTail, type Tail } from './shell/tail.ts'
@@ -70,6 +71,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   const capture = new Capture({ log, now, onBroken }, config.appendPatienceMs)
   const reader = createTurnReader(log, (turn) => index.fold.turns.get(turn), REMEMBERED_RECORDS)
   const running = new Running()
+  const keyring = createKeyring(config.keys, config.keyFile, now)
   /** The engine's last word, while it was that it is gone; for engines that do not say themselves how they are. */
   const health: { lost: string | null } = { lost: null }
   let tail: Tail | null = null
@@ -101,7 +103,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   const report = () => ({ config, model, engine, line: line(), pool, capture, index, ignoredWeights, running: running.size, bad: tail?.bad() ?? 0, unready: unready() })
 
   const listen = async (): Promise<string> => {
-    server = createServer(config, {
+    server = createServer(config, keyring, {
       answer: async (call) => {
         if (stopping) throw new InstarError('stopping', 'The gateway is shutting down.')
         return answer(answerPorts(), call)
@@ -141,7 +143,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
 
   return {
     async start() {
-      checkBind(config.host, config.keys.length, config.open)
+      checkBind(config.host, keyring.locked(), config.open)
       tail = await startTail({ log, name: policy, index, weights, ignored: ignoredWeights, onWeights: () => pool.wake(), onBroken })
       try {
         await tail.caughtUp()

@@ -1,12 +1,24 @@
 /** The gateway's settings, checked and frozen. Who reads the environment is main.ts or the CLI. */
 import { z } from 'zod'
+import { SCOPES } from './core/keys.ts'
 
 const key = z.object({
   /** Public: it is on the log and in session ids. */
   id: z.string().regex(/^[A-Za-z0-9-]{1,32}$/),
-  /** sha256 (hex) of the secret that the client sends. */
+  /** sha256 (hex) of the token that the client sends. */
   sha256: z.string().regex(/^[0-9a-f]{64}$/),
-  admin: z.boolean().default(false),
+  scopes: z.array(z.enum(SCOPES)).default(['inference', 'feedback', 'train']),
+  expiresAt: z.number().nullable().default(null),
+  requestsPerMinute: z.int().positive().nullable().default(null),
+  concurrent: z.int().positive().nullable().default(null),
+})
+
+/** What `instar keys` writes; times are ISO texts. */
+export const keyFile = z.object({
+  keys: z.array(z.object({
+    id: key.shape.id, name: z.string().default(''), sha256: key.shape.sha256, scopes: key.shape.scopes, created_at: z.iso.datetime(),
+    expires_at: z.iso.datetime().nullable().default(null), requests_per_minute: key.shape.requestsPerMinute, concurrent: key.shape.concurrent,
+  }).transform(({ expires_at: expires, requests_per_minute: requestsPerMinute, created_at: _, name: __, ...rest }) => ({ ...rest, requestsPerMinute, expiresAt: expires === null ? null : Date.parse(expires) }))),
 })
 
 const schema = z.object({
@@ -15,6 +27,8 @@ const schema = z.object({
   /** Listen beyond loopback without keys. */
   open: z.boolean().default(false),
   keys: z.array(key).default([]),
+  /** The file of `instar keys`; it need not be there. */
+  keyFile: z.string().nullable().default(null),
   /** Names by which the gateway may be called besides loopback ones. */
   allowedHosts: z.array(z.string().toLowerCase()).default([]),
   policy: z.string().regex(/^[A-Za-z0-9._-]+$/).default('policy'),

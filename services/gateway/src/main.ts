@@ -6,7 +6,7 @@ import { createGateway, gatewayConfig } from './app.ts'
 
 process.exitCode = await runService('gateway', hostOf(process.env), async ({ settings, log, now, onFatal, signal }) => {
   requireEmbeddedEngine(settings)
-  const config = gatewayConfig({ host: settings.host, port: settings.port, open: settings.open })
+  const config = gatewayConfig({ host: settings.host, port: settings.port, open: settings.open, keyFile: settings.keyFile })
   const [model, engine] = await Promise.all([openModel(settings.model), startServing({ model: settings.model, engine: 'auto', signal })])
   const gateway = createGateway({ log, engine, model, now, random: randomBytes, onFatal }, config)
   const { url } = await gateway.start()

@@ -1,15 +1,13 @@
 /** Who may call: a key, or without keys the machine itself (a browser page of another site may not). */
 import { InstarError } from '@instar/events'
 
-export type Key = { id: string; sha256: string; admin: boolean }
-
 const LOOPBACK = /^(localhost|[a-z0-9-]+\.localhost|127(\.\d{1,3}){3}|\[::1\]|::1)$/i
 
 export const isLoopback = (host: string): boolean => LOOPBACK.test(host)
 
 /** Beyond loopback without keys only where somebody said so. */
-export const checkBind = (host: string, keys: number, open: boolean): void => {
-  if (keys > 0 || open || isLoopback(host)) return
+export const checkBind = (host: string, locked: boolean, open: boolean): void => {
+  if (locked || open || isLoopback(host)) return
   throw new InstarError('open_bind', `The gateway will not listen on ${host} without API keys: anybody who reaches it could use and teach the model.`, { host })
 }
 

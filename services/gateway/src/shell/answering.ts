@@ -29,7 +29,7 @@ export type AnswerPorts = AdmissionPorts & {
   health: { lost: string | null }
 }
 
-export type AnswerCall = { dialect: Dialect; body: Uint8Array; headers: Headers; key: string | null; segment: string | null; response: ServerResponse; onFault: (fault: InstarError) => void }
+export type AnswerCall = { dialect: Dialect; body: Uint8Array; headers: Headers; key: string | null; /** False: the key's turns are captured, not learned from. */ mayTrain: boolean; segment: string | null; response: ServerResponse; onFault: (fault: InstarError) => void }
 
 /** A whole answer; null where it went out as a stream. Throws InstarError while nothing has been sent. */
 export type AnswerReply = { headers: Record<string, string>; body: unknown } | null
@@ -66,7 +66,7 @@ export const answer = async (ports: AnswerPorts, call: AnswerCall): Promise<Answ
       callPrefix: dialect.callPrefix,
       topLogprobs: request.logprobs ? request.topLogprobs : 0,
       parser: { tools: request.tools.length > 0 && request.mayCall, reasoning: admission.insideReasoning, parseCalls: ports.parseCalls },
-      optedOut: optedOut(call.headers),
+      optedOut: !call.mayTrain || optedOut(call.headers),
       learning: ports.learning,
       stored,
       sink: null,

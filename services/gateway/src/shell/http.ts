@@ -1,16 +1,17 @@
 /** The HTTP server: who may call, bodies as bytes, routes, and every fault as one JSON shape. */
 import { InstarError } from '@instar/events'
-import { createHash, timingSafeEqual } from 'node:crypto'
 import { Readable } from 'node:stream'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import type { GatewayConfig } from '../config.ts'
 import { asInstarError, DIALECTS, type Dialect } from '@instar/dialects'
-import { checkLocal, tokenOf, type Key } from '../core/guard.ts'
+import { checkLocal, tokenOf } from '../core/guard.ts'
+import type { Key, Scope } from '../core/keys.ts'
 import type { Headers } from '../core/labels.ts'
 import type { AnswerCall, AnswerReply } from './answering.ts'
 import type { AdminCall } from './commands.ts'
 import type { FeedbackCall } from './feedback.ts'
 import { isIterable, jsonLines } from './json-lines.ts'
+import type { Keyring } from './keyring.ts'
 import { traceOf } from './trace.ts'
 
 export type Routes = {
@@ -34,7 +35,7 @@ const SURFACES: readonly (readonly [path: string, dialect: Dialect])[] = [['/cha
 /** Faults have the shape of the dialect whose path was asked for; elsewhere OpenAI's. */
 const dialectAt = (request: FastifyRequest): Dialect => SURFACES.find(([path]) => pathOf(request).includes(`/v1${path}`))?.[1] ?? DIALECTS.chat
 
-export const createServer = (config: GatewayConfig, routes: Routes, random: (bytes: number) => Uint8Array): FastifyInstance => {
+export const createServer = (config: GatewayConfig, keyring: Keyring, routes: Routes, random: (bytes: number) => Uint8Array): FastifyInstance => {
   const server = Fastify({
     bodyLimit: config.bodyLimit,
     genReqId: () => Buffer.from(random(12)).toString('hex'),
@@ -42,12 +43,21 @@ export const createServer = (config: GatewayConfig, routes: Routes, random: (byt
     routerOptions: { maxParamLength: 512 },
     logger: config.logLevel === 'silent' ? false : { level: config.logLevel, stream: process.stderr, serializers: { err: (error) => ({ type: error.name, message: '', stack: '', trace: traceOf(error) }) } },
   })
+  /** Null without keys; then the request must be the machine's own. */
+  const check = (request: FastifyRequest, scope: Scope | null): Key | null => {
+    if (!keyring.locked()) {
+      checkLocal({ host: request.headers.host, origin: one(request.headers.origin) ?? undefined }, config)
+      return null
+    }
+    if (pathOf(request).startsWith('/health/')) return null
+    return keyring.find(tokenOf(request.headers.authorization, one(request.headers['x-api-key']) ?? undefined), scope)
+  }
   server.removeAllContentTypeParsers()
   server.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
 
   server.addHook('onRequest', async (request, reply) => {
     reply.headers({ 'x-request-id': request.id, 'request-id': request.id })
-    keyOf(config, request)
+    check(request, null)
     const encoding = request.headers['content-encoding'] ?? 'identity'
     if (encoding !== 'identity') throw new InstarError('bad_request', `Send the body as it is, not encoded as ${encoding.slice(0, 40)}.`, { field: 'content-encoding' })
   })
@@ -58,12 +68,14 @@ export const createServer = (config: GatewayConfig, routes: Routes, random: (byt
 
   for (const prefix of ['/v1', '/s/:session/v1']) {
     for (const [path, dialect] of SURFACES) server.post(`${prefix}${path}`, async (request, reply) => {
-      const whole = await routes.answer({ dialect, body: bytesOf(request), headers: request.headers as Headers, key: keyOf(config, request)?.id ?? null, segment: segmentOf(request), response: hijackable(reply), onFault: (fault) => tell(fault, request) })
+      const key = check(request, 'inference')
+      if (key) reply.raw.once('close', keyring.enter(key))
+      const whole = await routes.answer({ dialect, body: bytesOf(request), headers: request.headers as Headers, key: key?.id ?? null, mayTrain: key?.scopes.includes('train') ?? true, segment: segmentOf(request), response: hijackable(reply), onFault: (fault) => tell(fault, request) })
       if (!whole) return reply.hijack()
       return reply.headers(whole.headers).send(whole.body)
     })
     server.post(`${prefix}/messages/count_tokens`, (request) => routes.countTokens(DIALECTS.messages, bytesOf(request)))
-    server.post(`${prefix}/feedback`, (request) => routes.feedback({ body: bytesOf(request), key: keyOf(config, request)?.id ?? null, idempotencyKey: one(request.headers['idempotency-key']) }))
+    server.post(`${prefix}/feedback`, (request) => routes.feedback({ body: bytesOf(request), key: check(request, 'feedback')?.id ?? null, idempotencyKey: one(request.headers['idempotency-key']) }))
     server.get(`${prefix}/models`, () => routes.models())
     server.get(`${prefix}/models/:id`, (request) => routes.model((request.params as { id: string }).id))
   }
@@ -75,11 +87,11 @@ export const createServer = (config: GatewayConfig, routes: Routes, random: (byt
     return why === null ? routes.ready() : reply.status(503).send(why)
   })
   server.get('/admin/status', (request) => {
-    keyOf(config, request, true)
+    check(request, 'admin')
     return routes.status()
   })
   server.post('/admin/:command', async (request, reply) => {
-    const key = keyOf(config, request, true)
+    const key = check(request, 'admin')
     const gone = new AbortController()
     reply.raw.once('close', () => { if (!reply.raw.writableFinished) gone.abort() })
     const answer = routes.command((request.params as { command: string }).command, { body: bytesOf(request), who: one(request.headers['x-instar-who']) ?? key?.id ?? 'admin', gone: gone.signal })
@@ -107,21 +119,6 @@ const one = (value: string | string[] | undefined): string | null => (Array.isAr
 
 const pathOf = (request: FastifyRequest): string => request.url.split('?')[0]!.slice(0, 200)
 
-/** Null without configured keys; then the request must be the machine's own. */
-const keyOf = (config: GatewayConfig, request: FastifyRequest, admin = false): Key | null => {
-  if (config.keys.length === 0) {
-    checkLocal({ host: request.headers.host, origin: one(request.headers.origin) ?? undefined }, config)
-    return null
-  }
-  if (pathOf(request).startsWith('/health/')) return null
-  const token = tokenOf(request.headers.authorization, one(request.headers['x-api-key']) ?? undefined)
-  const sha256 = createHash('sha256').update(token ?? '').digest()
-  const key = token === null ? undefined : config.keys.find((known) => timingSafeEqual(Buffer.from(known.sha256, 'hex'), sha256))
-  if (!key) throw new InstarError('invalid_api_key', token === null ? 'You did not send an API key.' : 'The API key is not one of this gateway.')
-  if (admin && !key.admin) throw new InstarError('invalid_api_key', `The key ${key.id} may not give commands.`)
-  return key
-}
-
 /** Fastify's own errors are about the request, unless they are about us. */
 const faultOf = (error: unknown, config: GatewayConfig): InstarError => {
   const { code, statusCode } = error as { code?: unknown; statusCode?: unknown }
@@ -140,7 +137,10 @@ const tell = (fault: InstarError, request: FastifyRequest): void => {
 
 const sendFault = (fault: InstarError, request: FastifyRequest, reply: FastifyReply): FastifyReply => {
   tell(fault, request)
-  if (fault.retryable && fault.status === 503) void reply.headers({ 'retry-after': '1', 'retry-after-ms': '1000' })
+  if (fault.retryable && (fault.status === 503 || fault.status === 429)) {
+    const wait = typeof fault.details['retryAfterMs'] === 'number' ? fault.details['retryAfterMs'] : 1000
+    void reply.headers({ 'retry-after': String(Math.ceil(wait / 1000)), 'retry-after-ms': String(wait) })
+  }
   if (!fault.retryable && fault.status >= 500) void reply.header('x-should-retry', 'false')
   return reply.status(fault.status).type('application/json; charset=utf-8').send(dialectAt(request).error(fault, request.id))
 }

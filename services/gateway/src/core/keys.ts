@@ -1,0 +1,40 @@
+/**
+ * API keys: a public id, which is on the log and in session ids, and the hash of a secret that is shown once.
+ * The key store is a file, the one thing here that the log could not give back.
+ */
+import { InstarError } from '@instar/events'
+
+/** `inference`: answers and models. `feedback`: `/v1/feedback`. `admin`: commands. `train`: its turns may be learned from. */
+export const SCOPES = ['inference', 'feedback', 'admin', 'train'] as const
+export type Scope = (typeof SCOPES)[number]
+
+export type Key = {
+  id: string
+  /** Of the whole token, hex. */
+  sha256: string
+  scopes: readonly Scope[]
+  /** Milliseconds; null: never. */
+  expiresAt: number | null
+  requestsPerMinute: number | null
+  /** Requests at once. */
+  concurrent: number | null
+}
+
+/** `sk-instar-<id>-<secret>`: what scanners for leaked secrets can look for. */
+export const tokenFor = (id: string, secret: string): string => `sk-instar-${id}-${secret}`
+
+/** What a request may do that came with this key. Throws `invalid_api_key`, `missing_scope`. */
+export const checkKey = (key: Key, scope: Scope | null, now: number): void => {
+  if (key.expiresAt !== null && key.expiresAt <= now) throw new InstarError('invalid_api_key', `The API key ${key.id} has expired.`)
+  if (scope !== null && !key.scopes.includes(scope)) throw new InstarError('missing_scope', `The API key ${key.id} has no scope ${scope}.`, { scope })
+}
+
+/** A bucket that fills evenly: `requestsPerMinute` at once, then one every 60/n seconds. */
+export type Bucket = { left: number; at: number }
+
+/** The bucket after one request, or how many milliseconds until there is room for one. */
+export const take = (bucket: Bucket | null, perMinute: number, now: number): { bucket: Bucket } | { waitMs: number } => {
+  const filled = bucket === null ? perMinute : Math.min(perMinute, bucket.left + ((now - bucket.at) * perMinute) / 60_000)
+  if (filled < 1) return { waitMs: Math.ceil(((1 - filled) * 60_000) / perMinute) }
+  return { bucket: { left: filled - 1, at: now } }
+}

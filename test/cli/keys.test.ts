@@ -1,0 +1,62 @@
+/** `instar keys` and a gateway that runs meanwhile. */
+import assert from 'node:assert/strict'
+import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { runCli } from '../../cli/src/cli.ts'
+import { startRig, turnOf, USER } from '../gateway/harness.ts'
+
+type Made = { id: string; token: string; scopes: string[]; expires_at: string | null }
+
+test('keys are made, limited, rotated and revoked; a running gateway hears of it; the file holds no secret', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'instar-keys-'))
+  const file = join(folder, 'keys.json')
+  const keys = async (...args: string[]): Promise<unknown> => {
+    const out: string[] = []
+    const code = await runCli(['keys', ...args, '--json'], { env: { INSTAR_DATA: folder }, cwd: folder, out: (text) => void out.push(text), err: () => undefined, terminal: false, stop: new AbortController().signal })
+    assert.equal(code, 0)
+    return JSON.parse(out.at(-1)!)
+  }
+  let now = Date.now()
+  const rig = await startRig({ settings: { keyFile: file }, ports: { now: () => now } })
+  const call = (token?: string, path = '/v1/chat/completions'): Promise<Response> =>
+    rig.fetch(path, { json: path.startsWith('/admin') ? {} : { model: 'policy', messages: [USER('Hello')] }, ...(token === undefined ? {} : { headers: { authorization: `Bearer ${token}` } }) })
+  const later = (): void => { now += 1001 }
+  try {
+    assert.equal((await call()).status, 200)
+    const anna = await keys('add', 'anna') as Made
+    assert.match(anna.token, /^sk-instar-[0-9a-f]{12}-[A-Za-z0-9]{43}$/)
+    later()
+    assert.deepEqual([(await call()).status, (await call(anna.token)).status, (await call(`${anna.token}x`)).status, (await call(anna.token, '/admin/thaw')).status], [401, 200, 401, 403])
+    assert.equal((await stat(file)).mode & 0o777, 0o600)
+    assert.doesNotMatch(await readFile(file, 'utf8'), new RegExp(anna.token.split('-').at(-1)!))
+
+    const guest = await keys('add', 'guest', '--scopes', 'inference', '--rpm', '2', '--days', '1') as Made
+    later()
+    const answers = [await call(guest.token), await call(guest.token), await call(guest.token)]
+    assert.deepEqual(answers.map(({ status }) => status), [200, 200, 429])
+    assert.equal(answers[2]!.headers.get('retry-after'), '30')
+    const turn = await turnOf(rig.log, answers[0]!.headers.get('x-instar-turn-id'))
+    assert.deepEqual([turn.key, turn.trainable, turn.reason], [guest.id, false, 'opted_out'])
+
+    const next = await keys('rotate', anna.id, '--overlap', '1') as Made
+    later()
+    assert.deepEqual([(await call(anna.token)).status, (await call(next.token)).status], [200, 200])
+    now += 3600 * 1000
+    assert.deepEqual([(await call(anna.token)).status, (await call(next.token)).status], [401, 200])
+    await keys('revoke', next.id)
+    later()
+    assert.equal((await call(next.token)).status, 401)
+    assert.deepEqual((await keys('list') as Made[]).map(({ id }) => id), [anna.id, guest.id])
+
+    const before = await readFile(file)
+    await writeFile(file, '{"keys": [')
+    later()
+    assert.equal((await call(guest.token)).status, 200)
+    await writeFile(file, before)
+  } finally {
+    await rig.stop()
+    await rm(folder, { recursive: true, force: true })
+  }
+})
