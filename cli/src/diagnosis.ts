@@ -1,22 +1,23 @@
-/** What `instar doctor` looks at. Each look says what it found, or what it could not find out; what it throws is the finding of a fault. */
-import { FLOW, foldScores, foldTurns, foldUpdates, foldWeights, initialScores, initialTurns, initialUpdates, initialWeights, decodeRecord, InstarError, TOPICS, type Logged, type Outcome, type ScoresEvent, type Topic, type TurnsEvent, type UpdatesEvent, type WeightsEvent } from '@instar/events'
+/** What `instar doctor` looks at: on one machine here, on Kafka with doctor/looks.ts. What a look throws is the finding of a fault. */
+import { InstarError } from '@instar/events'
 import { openModel, startServing } from '@instar/policy'
 import { readOnlyQuery, runningPostgres, startPostgres } from '@instar/projections'
 import { mkdtemp, rm, stat, statfs, access, constants } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { isKafka } from '@instar/process'
 import { gatewayUrl, type Config } from './config.ts'
+import { fine, unsure, type Look } from './doctor/finding.ts'
+import { kafkaLooks } from './doctor/looks.ts'
+import { readRecords } from './doctor/records.ts'
+import { stackOf } from './doctor/stack.ts'
 import { ask } from './gateway.ts'
 import { hasLog, postgresFolder, withLog } from './lines.ts'
 
-/** `unsure`: nothing is known to be wrong, but it could not be looked at. */
-export type Found = string | { unsure: string }
-export type Look = { name: string; of(config: Config): Promise<Found> }
-
 const LEAST_FREE_BYTES = 2 ** 30
 
-const node: Look = { name: 'node', of: async () => `${process.version} on ${process.platform}-${process.arch}` }
+const node: Look = { name: 'node', of: async () => [fine(`${process.version} on ${process.platform}-${process.arch}`)] }
 
 const data: Look = {
   name: 'data folder',
@@ -29,38 +30,19 @@ const data: Look = {
     const { bavail, bsize } = await statfs(folder)
     const gigabytes = `${((bavail * bsize) / 2 ** 30).toFixed(1)} GiB free`
     if (bavail * bsize < LEAST_FREE_BYTES) throw new InstarError('data_unreadable', `${config.data}: only ${gigabytes}.`, { folder })
-    return `${config.data}${folder === config.data ? '' : ' (made by the first start)'}, ${gigabytes}`
+    return [fine(`${config.data}${folder === config.data ? '' : ' (made by the first start)'}, ${gigabytes}`)]
   },
 }
-
-type Folds = Partial<Record<Topic, (logged: Logged) => Outcome>>
 
 /** Every record decoded and folded: a gap in a chain, a damaged or unknown record throws. */
 const log: Look = {
   name: 'log',
   async of(config) {
-    if (!hasLog(config)) return 'none yet'
-    const [turns, scores, updates, weights] = [initialTurns(), initialScores(), initialUpdates(), initialWeights()]
-    const folds: Folds = {
-      turns: (logged) => foldTurns(turns, logged as Logged<TurnsEvent>),
-      scores: (logged) => foldScores(scores, logged as Logged<ScoresEvent>),
-      updates: (logged) => foldUpdates(updates, logged as Logged<UpdatesEvent>),
-      weights: (logged) => foldWeights(weights, logged as Logged<WeightsEvent>),
-    }
+    if (!hasLog(config)) return [fine('none yet')]
     return withLog(config, async (opened) => {
-      const said: string[] = []
-      let ignored = 0
-      for (const topic of TOPICS) {
-        let count = 0
-        for await (const records of opened.read(topic)) {
-          for (const record of records) {
-            count++
-            if (folds[topic]?.(decodeRecord(record)).counted === false) ignored++
-          }
-        }
-        said.push(`${count} ${topic}${FLOW[topic].chain ? ' (chain whole)' : ''}`)
-      }
-      return `${said.join(', ')}; ${ignored} ignored`
+      const { said, unreadable: [bad] } = await readRecords(opened)
+      if (bad) throw new InstarError('bad_record', bad.reason, bad)
+      return [fine(said)]
     })
   },
 }
@@ -69,7 +51,7 @@ const model: Look = {
   name: 'model',
   async of(config) {
     const { name, contextLength, vocabulary } = await openModel(config.model)
-    return `${name}, context ${contextLength}, vocabulary ${vocabulary} (${config.model})`
+    return [fine(`${name}, context ${contextLength}, vocabulary ${vocabulary} (${config.model})`)]
   },
 }
 
@@ -78,7 +60,7 @@ const engine: Look = {
   async of(config) {
     const serving = await startServing({ model: config.model, engine: 'auto' })
     try {
-      return serving.capabilities().fingerprint
+      return [fine(serving.capabilities().fingerprint)]
     } finally {
       await serving.close()
     }
@@ -90,12 +72,12 @@ const database: Look = {
   async of(config) {
     const version = async (connection: Parameters<typeof readOnlyQuery>[0]): Promise<string> => String((await readOnlyQuery(connection, 'select version()'))[0]?.version).split(' on ')[0]!
     const running = config.database === null ? await runningPostgres(postgresFolder(config)) : undefined
-    if (running) return `${await version(running.reader)}, embedded, running`
+    if (running) return [fine(`${await version(running.reader)}, embedded, running`)]
     const folder = await mkdtemp(join(tmpdir(), 'instar-doctor-'))
     try {
       const postgres = await startPostgres({ folder, ...(config.database === null ? {} : { url: config.database }), ...(config.postgresPrograms === null ? {} : { bin: config.postgresPrograms }) })
       try {
-        return `${await version(postgres.reader)}, ${config.database === null ? 'embedded, starts' : 'by DATABASE_URL'}`
+        return [fine(`${await version(postgres.reader)}, ${config.database === null ? 'embedded, starts' : 'by DATABASE_URL'}`)]
       } finally {
         await postgres.stop()
       }
@@ -117,13 +99,13 @@ const gateway: Look = {
     try {
       const status = await ask<{ status: string; problem: { message?: string } | null; serving: number; frozen: boolean }>(config, '/admin/status', undefined, { timeoutMs: 5000 })
       if (status.status !== 'ready') throw new InstarError('not_served', `${gatewayUrl(config)} is ${status.status}: ${status.problem?.message ?? 'see /health/ready'}`)
-      return `${gatewayUrl(config)} serves version ${status.serving}${status.frozen ? ', learning is frozen' : ''}`
+      return [fine(`${gatewayUrl(config)} serves version ${status.serving}${status.frozen ? ', learning is frozen' : ''}`)]
     } catch (error) {
       if (!(error instanceof InstarError) || error.code !== 'not_running') throw error
       await listen(config.host, config.port).catch((cause: unknown) => {
         throw new InstarError('address_in_use', `${config.host}:${config.port}: ${(cause as Error).message}`, {}, { cause })
       })
-      return `not running; ${config.host}:${config.port} is free`
+      return [fine(`not running; ${config.host}:${config.port} is free`)]
     }
   },
 }
@@ -131,16 +113,22 @@ const gateway: Look = {
 const judge: Look = {
   name: 'judge',
   async of({ judge: asked }) {
-    if (asked === null) return 'rules on the next message (INSTAR_JUDGE_URL takes a model)'
+    if (asked === null) return [fine('rules on the next message (INSTAR_JUDGE_URL takes a model)')]
     const response = await fetch(`${asked.url.replace(/\/$/, '')}/models`, { headers: asked.key === null ? {} : { authorization: `Bearer ${asked.key}` }, signal: AbortSignal.timeout(5000) }).catch((cause: unknown) => {
       throw new InstarError('not_running', `No judge answers at ${asked.url}.`, { url: asked.url }, { cause })
     })
     await response.body?.cancel()
     if (response.status === 401 || response.status === 403) throw new InstarError('invalid_api_key', `The judge at ${asked.url} refuses the key (HTTP ${response.status}).`)
     // Many endpoints that can judge list no models.
-    if (!response.ok) return { unsure: `${asked.url} answers, but lists no models (HTTP ${response.status}); whether ${asked.model} judges shows with the first turn` }
-    return `${asked.model} at ${asked.url}`
+    if (!response.ok) return [unsure(`${asked.url} answers, but lists no models (HTTP ${response.status}); whether ${asked.model} judges shows with the first turn`)]
+    return [fine(`${asked.model} at ${asked.url}`)]
   },
 }
 
-export const LOOKS: readonly Look[] = [node, data, log, model, engine, database, gateway, judge]
+/** What is to be looked at, in order; `close` when all was. */
+export const looksOf = (config: Config): { looks: readonly Look[]; close(): Promise<void> } => {
+  if (!isKafka(config)) return { looks: [node, data, log, model, engine, database, gateway, judge], close: async () => undefined }
+  const stack = stackOf(config)
+  const { before, after } = kafkaLooks(stack)
+  return { looks: [node, data, ...before, ...after, model, engine, judge], close: stack.close }
+}

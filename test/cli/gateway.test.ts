@@ -7,7 +7,7 @@ import { describe, test, type TestContext } from 'node:test'
 import { schemaTexts } from '@instar/events'
 import { openEmbeddedLog } from '@instar/log'
 import { readConfig } from '../../cli/src/config.ts'
-import { LOOKS } from '../../cli/src/diagnosis.ts'
+import { looksOf } from '../../cli/src/diagnosis.ts'
 import { ask, askLines } from '../../cli/src/gateway.ts'
 import { folder, instar } from './world.ts'
 
@@ -107,8 +107,11 @@ describe('commands and the answers that they get', () => {
   test('doctor: a judge without a list of models may be a judge; one that is away or refuses the key is not', async (t) => {
     const status = (code: number) => serve(t, (_, response) => response.writeHead(code).end('{"data":[]}'))
     const given = ({ port }: Place): Record<string, string> => ({ ...env({ host: '', port: 9 }), INSTAR_JUDGE_URL: `http://127.0.0.1:${port}/v1`, INSTAR_JUDGE_MODEL: 'some-judge' })
-    const judge = async (place: Place) => LOOKS.find(({ name }) => name === 'judge')!.of(readConfig(given(place), '/'))
-    match(await judge(await status(200)) as string, /^some-judge at http/)
+    const judge = async (place: Place) => {
+      const config = readConfig(given(place), '/')
+      return looksOf(config).looks.find(({ name }) => name === 'judge')!.of(config)
+    }
+    match((await judge(await status(200)))[0]!.found, /^some-judge at http/)
     await rejects(judge(await status(401)), { code: 'invalid_api_key' })
     await rejects(judge({ host: '', port: 9 }), { code: 'not_running' })
     const { code, json: said, err } = await instar(['doctor', '--json'], given(await status(404)))

@@ -1,30 +1,46 @@
-import { ERRORS, InstarError } from '@instar/events/errors'
+import { requireEmbeddedEngine } from '@instar/process'
 import { command } from '../command.ts'
-import { requireEmbedded } from '../config.ts'
-import { LOOKS } from '../diagnosis.ts'
+import { looksOf } from '../diagnosis.ts'
+import { faultOf, type Finding } from '../doctor/finding.ts'
+
+const LABEL: Readonly<Record<Finding['level'], string>> = { ok: 'ok', note: 'note', unsure: 'unsure', wrong: 'WRONG' }
+const INDENT = ' '.repeat(20)
+
+const line = (name: string, { level, found, todo }: Finding): string => `${LABEL[level].padEnd(6)} ${name.padEnd(12)} ${found}${todo === null ? '' : `\n${INDENT}→ ${todo}`}\n`
 
 export default command('doctor', {
   usage: '',
   help: `
-Looks at everything that a start needs, and at what is there: Node, data folder, every record of the log, model,
-engine, PostgreSQL, gateway, judge. Changes nothing. Exit code 0 when nothing is wrong.
+Looks at everything that a start needs, and at what is there, and says what to do about what is not as it should be.
+Changes nothing. Exit code 0 when nothing is wrong.
 
---json: {ok, checks: [{name, ok, unsure, found, todo}]}; unsure: it could not be looked at, which is no fault`,
+On one machine: Node, data folder, every record of the log, model, engine, PostgreSQL, gateway, judge. With INSTAR_LOG
+on Kafka also: brokers, topics, their settings, schemas and their compatibility, dead letters, migrations, how far the
+projections are behind the log, what waits for the scorer, the trainer and the publisher, what groups committed, every
+gateway behind INSTAR_HOST, clocks.
+
+  ok      as it should be
+  note    it works, and somebody should know
+  unsure  it could not be looked at, which is no fault
+  WRONG   it does not work, or will not for long
+
+--json: {ok, checks: [{name, level, ok, unsure, found, todo}]}, level: ok, note, unsure or wrong`,
   options: {},
   overrides: ['data', 'model', 'host', 'port'],
   async run({ config, json, answer, out }) {
-    requireEmbedded(config)
-    const checks: { name: string; ok: boolean; unsure: boolean; found: string; todo: string | null }[] = []
-    for (const { name, of } of LOOKS) {
-      try {
-        const found = await of(config)
-        checks.push({ name, ok: true, unsure: typeof found !== 'string', found: typeof found === 'string' ? found : found.unsure, todo: null })
-      } catch (error) {
-        const known = error instanceof InstarError
-        checks.push({ name, ok: false, unsure: false, found: `${known ? error.code : 'internal'}: ${error instanceof Error ? error.message : String(error)}`, todo: ERRORS[known ? error.code : 'internal'].todo })
+    requireEmbeddedEngine(config)
+    const checks: (Finding & { name: string; ok: boolean; unsure: boolean })[] = []
+    const { looks, close } = looksOf(config)
+    try {
+      for (const { name, of } of looks) {
+        const findings = await of(config).catch((error: unknown) => [faultOf(error)])
+        for (const finding of findings) {
+          checks.push({ name, ok: finding.level !== 'wrong', unsure: finding.level === 'unsure', ...finding })
+          if (!json) out(line(name, finding))
+        }
       }
-      const { ok, unsure, found, todo } = checks.at(-1)!
-      if (!json) out(`${!ok ? 'WRONG ' : unsure ? 'unsure' : 'ok    '} ${name.padEnd(12)} ${found}${todo === null ? '' : `\n${' '.repeat(20)}${todo}`}\n`)
+    } finally {
+      await close()
     }
     const ok = checks.every((one) => one.ok)
     answer({ ok, checks }, () => '')

@@ -5,3 +5,4 @@ export { startProjections, type Projections, type ProjectionsOptions } from './r
 export { readOnlyQuery, type Row } from './query.ts'
 export { initialProjection, project, PROJECTED, type Projection } from './project.ts'
 export { noRows, type Rows } from './rows.ts'
+export { inspectDatabase, type DatabaseFound, type Migrations, type StoredMark, type Waiting } from './inspect.ts'

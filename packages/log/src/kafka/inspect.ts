@@ -46,24 +46,23 @@ export type ClusterFound = {
   kafka: '4.0 or newer' | 'older than 4.0'
   topics: TopicFound[]
   missing: string[]
-  /** Settings of our topics that are not ours. */
+  /** Settings of our topics that are not ours, for as many copies as each topic has. */
   differing: SetupReport['differing']
 }
 
 /** Kafka's number of the fetch request, whose first four versions 4.0 dropped. */
 const FETCH = 1
 
-/** `replication`: as for `setupKafka`. Throws `log_unavailable`. */
-export const inspectCluster = async (options: InspectOptions & { replication?: number }): Promise<ClusterFound> => withAdmin(options, options.patience ?? PATIENCE, async (admin) => {
+/** Throws `log_unavailable`. */
+export const inspectCluster = async (options: InspectOptions): Promise<ClusterFound> => withAdmin(options, options.patience ?? PATIENCE, async (admin) => {
   const wanted = topicNames(options.prefix).all
   const [{ brokers, controller, clusterId }, there] = await ask(options, 'looking at the brokers', () => Promise.all([admin.describeCluster(), admin.listTopics()]))
   const ours = wanted.filter((name) => there.includes(name))
-  const [topics, differing] = await ask(options, 'looking at the topics', () => Promise.all([
-    ours.length === 0 ? [] : topicsOf(admin, ours),
-    ours.length === 0 ? [] : differences(admin, ours, topicSettings(options.replication ?? 1)),
-  ]))
+  const topics = ours.length === 0 ? [] : await ask(options, 'looking at the topics', () => topicsOf(admin, ours))
+  const byCopies = Map.groupBy(topics, ({ replicas }) => replicas)
+  const differing = await ask(options, 'reading settings', () => Promise.all([...byCopies].map(([replicas, of]) => differences(admin, of.map(({ name }) => name), topicSettings(replicas)))))
   return {
-    clusterId, kafka: await oldest(options, brokers.map(({ nodeId }) => String(nodeId))), topics, differing, missing: wanted.filter((name) => !there.includes(name)),
+    clusterId, kafka: await oldest(options, brokers.map(({ nodeId }) => String(nodeId))), topics, differing: differing.flat(), missing: wanted.filter((name) => !there.includes(name)),
     brokers: brokers.map(({ nodeId, host, port }) => ({ id: nodeId, address: `${host}:${port}`, controller: nodeId === controller })),
   }
 })

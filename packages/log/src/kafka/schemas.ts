@@ -42,7 +42,7 @@ export const subjectOf = (schema: string): { subject: string; version: number } 
 
 const notSetUp = (schema: string): InstarError => new InstarError('not_set_up', `the schema registry does not hold ${schema}`, { schema })
 
-const canonical = (avro: string): { type: SchemaType.AVRO; schema: string } => ({ type: SchemaType.AVRO, schema: JSON.stringify(JSON.parse(avro)) })
+export const canonical = (avro: string): { type: SchemaType.AVRO; schema: string } => ({ type: SchemaType.AVRO, schema: JSON.stringify(JSON.parse(avro)) })
 
 /** What the registry said, if it was the registry that spoke: a refused connection also has a status, 400. */
 const answered = (cause: unknown): number | undefined => {
@@ -112,6 +112,9 @@ export class RegistryIds implements SchemaIds {
   }
 }
 
+/** Of every subject: what reads all of its earlier versions. */
+export const LEVEL = COMPATIBILITY.BACKWARD_TRANSITIVE
+
 export type RegisterOptions = {
   /** The registry's Confluent-compatible address. */
   registry: string
@@ -135,7 +138,7 @@ const register = async ({ registry, schemas }: RegisterOptions): Promise<Map<str
   const ordered = Object.keys(schemas).map((name) => ({ name, ...subjectOf(name) })).toSorted((a, b) => a.version - b.version)
   for (const { name, subject, version } of ordered) {
     try {
-      const { id } = await client.register(canonical(schemas[name]!), { subject, compatibility: COMPATIBILITY.BACKWARD_TRANSITIVE })
+      const { id } = await client.register(canonical(schemas[name]!), { subject, compatibility: LEVEL })
       if (await client.getRegistryId(subject, version) !== id) throw changed(name, 'another schema has its place')
       ids.set(name, id)
     } catch (cause) {

@@ -14,8 +14,8 @@ import type { Client } from 'pg'
 import * as schema from '../schema.ts'
 import { offerReader } from './reader.ts'
 
-const FOLDER = fileURLToPath(new URL('../../../../migrations', import.meta.url))
-const APPLIED = 'instar_migrations'
+export const MIGRATIONS = fileURLToPath(new URL('../../../../migrations', import.meta.url))
+export const APPLIED = 'instar_migrations'
 
 /** Any number that no other program is likely to lock. */
 const LOCK = 7_345_120
@@ -26,7 +26,7 @@ export const migrate = async (client: Client): Promise<void> => {
     await client.query('set client_min_messages = warning')
     await offerReader(client)
     if (!await isOnOurPath(client)) await dropOurs(client)
-    await apply(drizzle(client), { migrationsFolder: FOLDER, migrationsSchema: 'public', migrationsTable: APPLIED })
+    await apply(drizzle(client), { migrationsFolder: MIGRATIONS, migrationsSchema: 'public', migrationsTable: APPLIED })
   } finally {
     await client.query('select pg_advisory_unlock($1)', [LOCK])
   }
@@ -36,7 +36,7 @@ const isOnOurPath = async (client: Client): Promise<boolean> => {
   const { rows: [table] } = await client.query<{ found: boolean }>('select to_regclass($1) is not null as found', [`public.${APPLIED}`])
   if (!table?.found) return false
   const { rows: applied } = await client.query<{ hash: string }>(`select hash from public.${APPLIED} order by id`)
-  const ours = readMigrationFiles({ migrationsFolder: FOLDER })
+  const ours = readMigrationFiles({ migrationsFolder: MIGRATIONS })
   return applied.every(({ hash }, i) => hash === ours[i]?.hash)
 }
 

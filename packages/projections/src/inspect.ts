@@ -1,0 +1,66 @@
+/** Looking at the database of the read model without changing anything in it. */
+import { readMigrationFiles } from 'drizzle-orm/migrator'
+import type { Topic } from '@instar/events/flow'
+import { APPLIED, MIGRATIONS } from './postgres/migrate.ts'
+import type { Connection } from './postgres/start.ts'
+import { RULES } from './project.ts'
+import { readOnlyQuery, type Row } from './query.ts'
+
+/** `current`: this build's tables; `older`: a beginning of them; `none`: nothing of ours; `other`: what another build made. */
+export type Migrations = { state: 'current' | 'older' | 'none' | 'other'; applied: number; ours: number }
+
+/** Where the projection stands in a partition, and the id of the record before it. `current`: its rows are this build's. */
+export type StoredMark = { topic: Topic; partition: number; next: number; last: string; current: boolean }
+
+/** Work of the live lines that the log asks of a service and that is not done. `since`: ms since the epoch, of the oldest. */
+export type Waiting = { what: 'scores' | 'updates' | 'verdicts'; count: number; since: number | null }
+
+export type DatabaseFound = {
+  version: string
+  /** Its clock between two of ours, ms since the epoch. */
+  clock: { before: number; theirs: number; after: number }
+  migrations: Migrations
+  /** The next two are empty unless the migrations are current. */
+  marks: StoredMark[]
+  waiting: Waiting[]
+}
+
+/** Throws `postgres_failed` when it cannot be reached. */
+export const inspectDatabase = async (connection: Connection, now: () => number): Promise<DatabaseFound> => {
+  const version = String((await readOnlyQuery(connection, 'select version()'))[0]?.version).split(' on ')[0]!
+  const before = now()
+  const [clock] = await readOnlyQuery(connection, 'select (extract(epoch from clock_timestamp()) * 1000)::float8 as ms')
+  const after = now()
+  const migrations = await migrationsOf(connection)
+  const current = migrations.state === 'current'
+  return {
+    version, clock: { before, theirs: Number(clock?.ms), after }, migrations,
+    marks: current ? (await readOnlyQuery(connection, 'select topic, partition, next_offset, last_record_id, rules from offsets order by topic, partition')).map(markOf) : [],
+    waiting: current ? await Promise.all(WAITING.map(async ([what, sql]) => waitingOf(what, await readOnlyQuery(connection, sql)))) : [],
+  }
+}
+
+const migrationsOf = async (connection: Connection): Promise<Migrations> => {
+  const ours = readMigrationFiles({ migrationsFolder: MIGRATIONS })
+  const [table] = await readOnlyQuery(connection, `select to_regclass('public.${APPLIED}') is not null as found`)
+  if (table?.found !== true) return { state: 'none', applied: 0, ours: ours.length }
+  const applied = await readOnlyQuery(connection, `select hash from public.${APPLIED} order by id`)
+  const same = applied.every(({ hash }, i) => hash === ours[i]?.hash)
+  return { state: !same ? 'other' : applied.length < ours.length ? 'older' : 'current', applied: applied.length, ours: ours.length }
+}
+
+const markOf = (row: Row): StoredMark =>
+  ({ topic: row.topic as Topic, partition: Number(row.partition), next: Number(row.next_offset), last: String(row.last_record_id), current: row.rules === RULES })
+
+const ms = (expression: string): string => `(extract(epoch from min(${expression})) * 1000)::float8 as since`
+
+const WAITING: readonly (readonly [Waiting['what'], string])[] = [
+  ['scores', `
+    select count(*) as count, ${ms('coalesce(n.started_at, t.finished_at)')} from turns t left join turns n on n.turn_id = t.next_turn_id
+    where t.next_state <> 'open' and t.kind = 'main' and t.status = 'complete' and t.trainable and strpos(t.policy, '~') = 0
+      and not exists (select from all_scores s where s.policy = t.policy and s.turn_id = t.turn_id)`],
+  ['updates', `select count(*) as count, ${ms('sealed_at')} from updates where status = 'sealed'`],
+  ['verdicts', `select count(*) as count, ${ms('finished_at')} from updates where status = 'computed'`],
+]
+
+const waitingOf = (what: Waiting['what'], [row]: Row[]): Waiting => ({ what, count: Number(row?.count), since: row?.since === null ? null : Number(row?.since) })

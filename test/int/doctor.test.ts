@@ -1,0 +1,182 @@
+/** `instar doctor` on a broker of its own: sound, and with each thing that may be wrong. */
+import { encodeEvent, schemaTexts } from '@instar/events'
+import { openKafkaLog } from '@instar/log/kafka/index'
+import { startProjections, startPostgres } from '@instar/projections'
+import { Kafka, logLevel, type Admin } from 'kafkajs'
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { instar } from '../cli/world.ts'
+import { records, smallHistory } from '../projections/history.ts'
+import { startKafka, type KafkaCluster } from './stack/kafka.ts'
+import { startDatabase, startRegistry, type Database, type Registry } from './stack/registry.ts'
+import { temporaryFolder } from './stack.ts'
+
+let folder: Awaited<ReturnType<typeof temporaryFolder>>
+let kafka: KafkaCluster
+let postgres: Database
+let registry: Registry
+let env: Record<string, string>
+const schemas = schemaTexts()
+
+before(async () => {
+  folder = await temporaryFolder()
+  const [cluster, database] = await Promise.all([startKafka({ folder: join(folder.path, 'kafka') }), startDatabase(join(folder.path, 'postgres'))])
+  kafka = cluster
+  postgres = database
+  registry = await startRegistry(join(folder.path, 'registry'), database)
+  env = {
+    INSTAR_LOG: `kafka://${kafka.brokers.join(',')}`, INSTAR_REGISTRY: registry.url, INSTAR_DATA: join(folder.path, 'data'), INSTAR_PORT: '9',
+    DATABASE_URL: `postgres://postgres@127.0.0.1:${database.port}/instar`,
+  }
+})
+
+after(async () => {
+  await Promise.all([kafka.stop(), registry.kill()])
+  await postgres.stop()
+  await folder.remove()
+})
+
+type Check = { name: string; level: string; found: string; todo: string | null }
+
+const doctor = async (): Promise<{ code: number; of(name: string): Check[] }> => {
+  const { code, json, err } = await instar(['doctor', '--json'], env)
+  assert.ok(json, err)
+  const { ok, checks } = json as { ok: boolean; checks: Check[] }
+  assert.equal(ok, code === 0)
+  for (const { level, todo } of checks) assert.ok(level === 'ok' || level === 'unsure' || todo !== null)
+  return { code, of: (name) => checks.filter((check) => check.name === name) }
+}
+
+const is = (checks: readonly Check[], level: string, found: RegExp, todo?: RegExp): void => {
+  const check = checks.find((one) => found.test(one.found))
+  assert.ok(check, JSON.stringify(checks))
+  assert.equal(check.level, level, JSON.stringify(check))
+  if (todo) assert.match(String(check.todo), todo)
+}
+
+const openLog = () => openKafkaLog({ brokers: kafka.brokers, clientId: 'test', registry: registry.url, schemas })
+
+const withAdmin = async (work: (admin: Admin) => Promise<unknown>): Promise<void> => {
+  const admin = new Kafka({ brokers: kafka.brokers, logLevel: logLevel.NOTHING }).admin()
+  await admin.connect()
+  await work(admin).finally(() => admin.disconnect())
+}
+
+const putCompatibility = async (subject: string, compatibility: string): Promise<void> => {
+  const response = await fetch(`${registry.url}/config/${subject}`, { method: 'PUT', headers: { 'content-type': 'application/vnd.schemaregistry.v1+json' }, body: JSON.stringify({ compatibility }) })
+  assert.equal(response.status, 200, await response.text())
+}
+
+test('nothing is set up: what is missing is named, and setup is what to do', { timeout: 120_000 }, async () => {
+  const { code, of } = await doctor()
+  assert.equal(code, 1)
+  is(of('Kafka'), 'ok', /^1 broker .*4\.0 or newer/)
+  is(of('topics'), 'wrong', /^missing: turns, scores/, /instar setup/)
+  is(of('registry'), 'wrong', /does not hold TurnCaptured\.v1/, /instar setup/)
+  is(of('log'), 'unsure', /cannot be read now/)
+  is(of('PostgreSQL'), 'wrong', /postgres_failed.*"instar" does not exist/, /instar setup/)
+  is(of('gateways'), 'unsure', /no gateway answers at http:\/\/127\.0\.0\.1:9/)
+})
+
+test('sound: nothing is wrong, nothing behind, every clock the same', { timeout: 120_000 }, async () => {
+  assert.equal((await instar(['setup', '--json'], env)).code, 0)
+  const log = await openLog()
+  await log.append(records(smallHistory().events))
+  const late = await doctor()
+  assert.equal(late.code, 1)
+  is(late.of('projections'), 'wrong', /records behind \(turns \d+, scores \d+, updates 6, weights 7\); the oldest was written \d+ days ago/, /Start the projections/)
+
+  const projections = startProjections({ log, connection: (await startPostgres({ folder: env.INSTAR_DATA!, url: env.DATABASE_URL! })).owner })
+  await projections.caughtUp()
+  await projections.stop()
+  await log.close()
+  const { code, of } = await doctor()
+  assert.equal(code, 0, JSON.stringify([...of('clocks'), ...of('services')]))
+  is(of('topics'), 'ok', /turns 8, scores 4/)
+  is(of('settings'), 'ok', /kept for ever/)
+  is(of('registry'), 'ok', /each holds our schemas and is BACKWARD_TRANSITIVE/)
+  is(of('log'), 'ok', /^9 turns, .*updates \(chain whole\), .*weights \(chain whole\).* ignored$/)
+  is(of('dead letters'), 'ok', /none/)
+  is(of('migrations'), 'ok', /all \d+ migrations/)
+  is(of('projections'), 'ok', /every record of the log/)
+  is(of('clocks'), 'ok', /within a second of this machine: PostgreSQL, the registry, who wrote the newest record/)
+  is(of('model'), 'ok', /context/)
+  const { out } = await instar(['doctor'], env)
+  assert.match(out, /^ok {4} settings {5}as `instar setup` makes them/m)
+})
+
+test('a topic with another retention, a group that committed, an older reader', { timeout: 60_000 }, async () => {
+  await withAdmin(async (admin) => {
+    await admin.alterConfigs({ validateOnly: false, resources: [{ type: 2, name: 'scores', configEntries: [{ name: 'retention.ms', value: '604800000' }, { name: 'max.message.bytes', value: '8388608' }] }] })
+  })
+  const log = await openLog()
+  const subscription = await log.subscribe({ topics: ['scores'], group: 'somebody', from: 'start', handle: () => undefined })
+  await subscription.caughtUp()
+  await subscription.commit([{ topic: 'scores', partition: 0, offset: 1 }])
+  await subscription.stop()
+  await log.close()
+  const { code, of } = await doctor()
+  assert.equal(code, 1)
+  is(of('settings'), 'wrong', /^scores: retention\.ms is 604800000, should be -1: records older/, /kafka-configs\.sh --bootstrap-server 127\.0\.0\.1:\d+ --alter --entity-type topics --entity-name scores --add-config retention\.ms=-1/)
+  assert.ok(of('settings').every(({ found }) => found.startsWith('scores: ')))
+  is(of('groups'), 'ok', /somebody scores: \d+ behind/)
+  const { configs } = await settingsNow()
+  assert.equal(configs['retention.ms'], '604800000', 'the doctor changed a setting')
+})
+
+const settingsNow = async (): Promise<{ configs: Record<string, string> }> => {
+  let configs: Record<string, string> = {}
+  await withAdmin(async (admin) => {
+    const { resources } = await admin.describeConfigs({ includeSynonyms: false, resources: [{ type: 2, name: 'scores' }] })
+    configs = Object.fromEntries(resources[0]!.configEntries.map(({ configName, configValue }) => [configName, configValue]))
+  })
+  return { configs }
+}
+
+test('a subject with other compatibility; as it says, it is put right', { timeout: 60_000 }, async () => {
+  await putCompatibility('TurnScored', 'NONE')
+  is((await doctor()).of('registry'), 'wrong', /^TurnScored: compatibility is NONE, should be BACKWARD_TRANSITIVE/, /curl -X PUT .*\/config\/TurnScored$/)
+  await putCompatibility('TurnScored', 'BACKWARD_TRANSITIVE')
+  is((await doctor()).of('registry'), 'ok', /each holds our schemas/)
+})
+
+test('dead letters: bytes of no schema, of an unknown one, and of a broken record', { timeout: 60_000 }, async () => {
+  const kafkajs = new Kafka({ brokers: kafka.brokers, logLevel: logLevel.NOTHING })
+  const producer = kafkajs.producer()
+  await producer.connect()
+  const framed = (id: number, payload: Uint8Array): Buffer => Buffer.concat([Buffer.from([0]), Buffer.from(new Uint32Array([id]).buffer).swap32(), payload])
+  const good = encodeEvent({ type: 'FeedbackGiven', id: 'f', session: 's', turn: null, value: 1, comment: null, subject: 'u', key: null, at: Date.now() })
+  const response = await fetch(`${registry.url}/subjects/FeedbackGiven/versions/1`)
+  const { id } = await response.json() as { id: number }
+  await producer.send({ topic: 'turns', messages: [
+    { key: 's', value: Buffer.from('hello'), partition: 1 }, { key: 's', value: framed(4_000_000, good.payload), partition: 1 }, { key: 's', value: framed(id, Buffer.from(good.payload).subarray(0, 7)), partition: 1 },
+  ] })
+  await producer.disconnect()
+  const log = await openLog()
+  const subscription = await log.subscribe({ topics: ['turns'], group: 'g', from: 'start', handle: () => undefined })
+  await subscription.caughtUp()
+  await subscription.stop()
+  await log.close()
+  const { of } = await doctor()
+  is(of('dead letters'), 'note', /^turns: 1 record that nobody can read: 1@\d+ \(its value does not begin/, /other than Instar/)
+  is(of('dead letters'), 'note', /there is no schema 4000000/, /INSTAR_REGISTRY/)
+  is(of('dead letters'), 'note', /is not a FeedbackGiven\.v1/, /schema of its type/)
+  is(of('log'), 'ok', /chain whole/)
+})
+
+test('parts that are away: each is named once, with what to do; the rest is looked at', { timeout: 120_000 }, async () => {
+  await registry.kill()
+  const without = await doctor()
+  assert.equal(without.code, 1)
+  is(without.of('registry'), 'wrong', /log_unavailable: the schema registry at .* does not answer/, /docker compose up -d registry/)
+  is(without.of('log'), 'unsure', /cannot be read now/)
+  is(without.of('migrations'), 'ok', /all/)
+  await kafka.stop()
+  await postgres.stop()
+  const nothing = await doctor()
+  is(nothing.of('Kafka'), 'wrong', /log_unavailable/, /advertised\.listeners/)
+  is(nothing.of('topics'), 'unsure', /Kafka does not answer/)
+  is(nothing.of('PostgreSQL'), 'wrong', /postgres_failed/, /DATABASE_URL/)
+  is(nothing.of('clocks'), 'unsure', /nothing that tells the time/)
+})
