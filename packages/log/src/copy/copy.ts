@@ -50,7 +50,7 @@ export const copyLog = async ({ from, to, onProgress = () => undefined, signal }
     found.set(topic, await findCopied(source, before, topic, meter.read))
     meter.end()
   }
-  if (!sameEnds(before.ends, await to.ends(TOPICS))) throw new InstarError('copy_differs', 'somebody else writes to the destination')
+  if (!sameEnds(before.ends, await to.ends(TOPICS))) throw new InstarError('copy_differs', 'the destination changed while it was compared: somebody else writes to it, or the last records of an earlier copy were still on their way. In the second case run it again.')
 
   let copied = 0
   for (const topic of ORDER) copied += await copyTopic(source, to, topic, found.get(topic)!, told)
