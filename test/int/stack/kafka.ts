@@ -30,10 +30,14 @@ export type KafkaStartOptions = {
   nodes?: 1 | 3
   /** For one node: the port of a proxy, which the node's second listener is reached through. */
   advertised?: number
+  /** Default: what starts soon in little memory. */
+  jvm?: readonly string[]
 }
 
 const CLUSTER_ID = 'aW5zdGFyLWludC10ZXN0cw'
 const JVM = ['-Xms96m', '-Xmx256m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1']
+/** For measuring: a server's compiler. */
+export const FULL_JVM = ['-Xms512m', '-Xmx512m', '-XX:+UseG1GC']
 const LOGGING = `status=error
 rootLogger.level=warn
 rootLogger.appenderRef.console.ref=console
@@ -77,12 +81,12 @@ const settings = ({ id, port, control, inner }: Ports, all: readonly Ports[], da
 }
 
 /** Resolves when every node answers. */
-export const startKafka = async ({ folder, nodes: count = 1, advertised }: KafkaStartOptions): Promise<KafkaCluster> => {
+export const startKafka = async ({ folder, nodes: count = 1, advertised, jvm = JVM }: KafkaStartOptions): Promise<KafkaCluster> => {
   const [jars, java] = await Promise.all([kafkaJars(), kafkaJava()])
   await mkdir(folder, { recursive: true })
   const logging = join(folder, 'log4j2.properties')
   await writeFile(logging, LOGGING)
-  const program = [java, ...JVM, `-Dlog4j2.configurationFile=${logging}`, '-cp', join(jars, '*')]
+  const program = [java, ...jvm, `-Dlog4j2.configurationFile=${logging}`, '-cp', join(jars, '*')]
   const ports: Ports[] = []
   for (let id = 1; id <= count; id++) ports.push({ id, port: await freePort(), control: await freePort(), inner: await freePort() })
   const nodes = await Promise.all(ports.map(async (own): Promise<Node> => {

@@ -10,6 +10,7 @@
 import { createRequire } from 'node:module'
 import { connect } from 'node:net'
 import type { Broker as PublicBroker, Cluster as PublicCluster } from 'kafkajs'
+import { encodeProduce, type ProduceRequest } from './record-batch.ts'
 
 export type ClientOptions = {
   /** `host:port` of some of the brokers. */
@@ -22,22 +23,22 @@ export type ClientOptions = {
 
 type Listed = { topic: string; partitions: { partition: number; offset: string }[] }
 
-export type Message = { key: Buffer | null; value: Buffer | null; timestamp: string; headers?: Record<string, string> }
 /** `timestamp` and `offset` are decimal numbers. */
 export type Fetchable = { key: Buffer | null; value: Buffer | null; timestamp: string; offset: string; isControlRecord: boolean; headers?: Record<string, unknown> }
 export type FetchResponse = { responses: { topicName: string; partitions: { partition: number; highWatermark: string; messages: Fetchable[] }[] }[] }
 
+export type ProduceResponse = { topics: { topicName: string; partitions: { partition: number; errorCode: number; baseOffset: string }[] }[] }
+
+/** A request of the version that the broker takes, and how its answer is read. */
+type Protocol = { request: { apiVersion: number; encode(): Promise<object> }; response: object }
+type Versioned = (request: object) => Protocol
+
 export type Broker = Omit<PublicBroker, 'produce' | 'fetch'> & {
+  lookupRequest(apiKey: number, definition: object): Versioned
+  connectionPool: { send(protocol: Protocol): Promise<unknown> }
   initProducerId(request: { transactionalId?: string; transactionTimeout: number }): Promise<{ producerId: string; producerEpoch: number }>
   listOffsets(request: { replicaId: number; isolationLevel: number; topics: { topic: string; partitions: { partition: number; timestamp: number }[] }[] }): Promise<{ responses: Listed[] }>
   fetch(request: Parameters<PublicBroker['fetch']>[0]): Promise<FetchResponse>
-  produce(request: {
-    topicData: { topic: string; partitions: { partition: number; firstSequence: number; messages: readonly Message[] }[] }[]
-    producerId: string
-    producerEpoch: number
-    acks: number
-    timeout: number
-  }): Promise<{ topics: { topicName: string; partitions: { partition: number; errorCode: number; baseOffset: string }[] }[] }>
   /** Answered when every member has joined, or `rebalanceTimeout` ms have passed. Only the leader is told of the members. */
   joinGroup(request: { groupId: string; sessionTimeout: number; rebalanceTimeout: number; memberId: string; groupProtocols: { name: string; metadata: Buffer }[] }): Promise<{ generationId: number; leaderId: string; memberId: string; members: { memberId: string; memberMetadata: Buffer }[] }>
   /** Answered when the leader has given its assignment. */
@@ -52,10 +53,27 @@ export type Cluster = Omit<PublicCluster, 'findBroker' | 'findGroupCoordinator' 
   findControllerBroker(): Promise<Broker>
 }
 
+const require = createRequire(import.meta.url)
+
+const apiKeys = require('kafkajs/src/protocol/requests/apiKeys.js') as { Produce: number }
+const { requests } = require('kafkajs/src/protocol/requests/index.js') as { requests: { Produce: object } }
+
+/** Older brokers take other records. */
+const OLDEST_PRODUCE = 3
+
+/** Our encoding in kafkajs's envelope, which takes it for an encoder of its own. Throws the first error of the answer. */
+export const produce = async (broker: Broker, request: ProduceRequest): Promise<ProduceResponse> => {
+  const { acks, timeout } = request
+  const protocol = broker.lookupRequest(apiKeys.Produce, requests.Produce)({ acks, timeout, topicData: [] })
+  if (protocol.request.apiVersion < OLDEST_PRODUCE) throw new Error(`the broker takes produce requests of version ${protocol.request.apiVersion} only; ${OLDEST_PRODUCE} is needed`)
+  const body = encodeProduce(request)
+  const answer = await broker.connectionPool.send({ ...protocol, request: { ...protocol.request, encode: () => Promise.resolve({ buf: body, buffer: body }) } })
+  return answer as ProduceResponse
+}
+
 const silent = { info: nothing, error: nothing, warn: nothing, debug: nothing, namespace: () => silent, setLogLevel: nothing }
 function nothing(): void { /* What goes wrong reaches the caller as an error. */ }
 
-const require = createRequire(import.meta.url)
 const NewCluster = require('kafkajs/src/cluster/index.js') as new (options: Record<string, unknown>) => Cluster
 
 /**

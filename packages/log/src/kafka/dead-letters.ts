@@ -6,7 +6,6 @@
 import type { Topic } from '@instar/events/flow'
 import type { Fetchable, Link } from './client.ts'
 import { byLeader, EARLIEST, fetchFrom, LATEST, offsetsAt, type Place } from './fetch.ts'
-import { timestampText } from './frame.ts'
 import type { Producer } from './producer.ts'
 
 export type DeadLetter = {
@@ -47,7 +46,7 @@ export class DeadLetters {
     await this.#producer.send([{
       topic: this.#nameOf(topic), partition: 0,
       message: {
-        key: record.key, value: record.value ?? Buffer.alloc(0), timestamp: timestampText(Number(record.timestamp)),
+        key: record.key, value: record.value ?? Buffer.alloc(0), timestamp: Number(record.timestamp),
         headers: { 'instar.topic': topic, 'instar.partition': String(partition), 'instar.offset': record.offset, 'instar.reason': reason },
       },
     }])

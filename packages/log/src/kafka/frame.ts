@@ -36,9 +36,3 @@ export const unframe = (topic: Topic, partition: number, { key, value, timestamp
     named: (schema) => ({ topic, key: text, schema, payload, timestamp: Number(timestamp), partition, offset: Number(offset) }),
   }
 }
-
-/**
- * As kafkajs must be given it: it orders timestamps as text to find the batch's first and last, and takes
- * a 0 for none.
- */
-export const timestampText = (timestamp: number): string => String(timestamp).padStart(16, '0')

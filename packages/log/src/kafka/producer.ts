@@ -12,8 +12,9 @@
  * - acks from all replicas that count; tried for as long as it takes. Only the queue's bound, and `close`, end it.
  */
 import { InstarError } from '@instar/events/errors'
-import { kafkaError, messageOf, type Cluster, type Link, type Message } from './client.ts'
+import { kafkaError, messageOf, produce, type Cluster, type Link } from './client.ts'
 import { byLeader, byTopic, type Place } from './fetch.ts'
+import type { Message } from './record-batch.ts'
 import { Pauses } from './wait.ts'
 
 export type QueueLimits = { records: number; bytes: number }
@@ -174,7 +175,7 @@ export class Producer {
       const identity = this.#identity ?? await this.#introduce(cluster)
       const outcomes = await Promise.allSettled([...byLeader(cluster, runs)].map(async ([nodeId, led]) => {
         const broker = await cluster.findBroker({ nodeId })
-        const { topics } = await broker.produce({
+        const { topics } = await produce(broker, {
           ...identity, acks: -1, timeout: ACKS_TIMEOUT,
           topicData: byTopic(led).map(([topic, of]) => ({
             topic, partitions: of.map(({ partition, items }) => ({ partition, firstSequence: this.#sequence(topic, partition), messages: items.map(({ message }) => message) })),

@@ -5,7 +5,7 @@ import { partitionOf, type PartitionCounts } from '../partition.ts'
 import type { Append, LogRecord } from '../port.ts'
 import { checkAppend } from '../record.ts'
 import { messageOf, type Fetchable } from './client.ts'
-import { frame, setId, timestampText, unframe } from './frame.ts'
+import { frame, setId, unframe } from './frame.ts'
 import type { Outgoing } from './producer.ts'
 import type { SchemaIds } from './schemas.ts'
 import { MAX_RECORD_BYTES, type TopicNames } from './topics.ts'
@@ -44,7 +44,7 @@ export class Records {
     if (size > MAX_RECORD_BYTES) throw new InstarError('bad_record', `a record of ${size} bytes is larger than ${MAX_RECORD_BYTES}`, { topic, key })
     return {
       topic: names.of(topic), partition: partitionOf(key, counts[topic]),
-      message: { key: keyBytes, value, timestamp: timestampText(timestamp) },
+      message: { key: keyBytes, value, timestamp },
       prepare: (signal) => {
         const id = ids.known(schema)
         if (id === undefined) return this.#fromRegistry(() => ids.idOf(schema), signal).then((found) => setId(value, found))

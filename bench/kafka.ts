@@ -1,0 +1,116 @@
+/**
+ * Our adapter on Kafka against Kafka's own tools and against another client for Node, on one broker, in interleaved
+ * rounds: durable appends of 2 KB by 256 callers, and reading them back. A fresh topic for each round.
+ */
+import { setupKafka } from '@instar/log/kafka/index'
+import { topicSettings } from '@instar/log/kafka/topics'
+import { partitionCounts } from '@instar/log'
+import { Kafka, logLevel, type Admin } from 'kafkajs'
+import { join } from 'node:path'
+import { ROOT } from '../test/tree.ts'
+import { killAll } from '../test/int/stack/guarded.ts'
+import { FULL_JVM, startKafka } from '../test/int/stack/kafka.ts'
+import { temporaryFolder } from '../test/int/stack.ts'
+import * as java from './kafka/java.ts'
+import { startClient, type Done, type Place, type Process } from './kafka/client.ts'
+import * as platformatic from './kafka/platformatic.ts'
+import { machine, median, rounded } from './machine.ts'
+
+export type Row = { what: string; client: string; perSecond: number; ofJava: number; p50: number | null; p99: number | null; cpuMicrosPerRecord: number | null; target: string | null; reached: boolean | null }
+export type Report = { name: string; machine: string; rounds: number; records: number; rows: Row[] }
+export type KafkaOptions = { quick?: boolean; say?: (line: string) => void; rounds?: number; records?: number }
+
+const CALLERS = 256
+const WARM_UP = 50_000
+
+type Setting = { what: string; flushed: boolean }
+/** What `setup` makes for one broker, and what it makes where each record has three copies. */
+const SETTINGS: Setting[] = [{ what: 'each batch flushed to disk', flushed: true }, { what: 'left to the page cache', flushed: false }]
+
+const makeTopics = async (admin: Admin, brokers: readonly string[], prefix: string, flushed: boolean): Promise<void> => {
+  const entries = Object.entries(topicSettings(flushed ? 1 : 3)).map(([name, value]) => ({ name, value: name === 'min.insync.replicas' ? '1' : value }))
+  await admin.createTopics({ topics: [{ topic: `${prefix}turns`, numPartitions: partitionCounts().turns, replicationFactor: 1, configEntries: entries }], waitForLeaders: false })
+  await setupKafka({ brokers, prefix })
+}
+
+const removeTopics = async (admin: Admin, prefix: string): Promise<void> => {
+  await admin.deleteTopics({ topics: (await admin.listTopics()).filter((topic) => topic.startsWith(prefix)) })
+}
+
+type Sample = Pick<Done, 'seconds'> & Partial<Done>
+type Subject = { client: string; produce(place: Place, records: number): Promise<Sample>; consume(place: Place, records: number): Promise<Sample> }
+
+const nodeSubject = (client: string, process: Process): Subject => ({
+  client,
+  produce: (place, records) => process.run(place, { task: 'produce', records, callers: CALLERS, perCall: 1 }),
+  consume: (place, records) => process.run(place, { task: 'consume', records }),
+})
+
+export const bench = async (options: KafkaOptions = {}): Promise<Report> => {
+  const { quick = false, say = () => undefined, rounds = quick ? 1 : 5, records = quick ? 20_000 : 100_000 } = options
+  const folder = await temporaryFolder()
+  const cache = join(ROOT, '.cache')
+  const other = await platformatic.install(cache, say)
+  const processes = [startClient(new URL('./kafka/ours.ts', import.meta.url).href), ...(other ? [startClient(new URL('./kafka/platformatic.ts', import.meta.url).href, other)] : [])]
+  const subjects: Subject[] = [
+    { client: 'Kafka (Java)', produce: (place, count) => java.produce(place, count, quick ? 10_000 : WARM_UP), consume: java.consume },
+    nodeSubject('Instar', processes[0]!), ...(other ? [nodeSubject(`@platformatic/kafka ${platformatic.VERSION}`, processes[1]!)] : []),
+  ]
+  const samples = new Map<string, Sample[]>()
+  const tell = (round: number, what: string, client: string, count: number, sample: Sample): void => {
+    say(`${round < 0 ? 'warm-up' : `round ${round + 1}`}: ${what}: ${client} ${Math.round(count / sample.seconds)}/s`)
+    if (round >= 0) samples.set(`${what}/${client}`, [...samples.get(`${what}/${client}`) ?? [], sample])
+  }
+  const inOrder = (round: number): Subject[] => subjects.map((_, i) => subjects[(i + round + subjects.length) % subjects.length]!)
+  const toRead = 3 * records
+  try {
+    const { brokers } = await startKafka({ folder: join(folder.path, 'kafka'), jvm: FULL_JVM })
+    const admin = new Kafka({ brokers, logLevel: logLevel.NOTHING }).admin()
+    await admin.connect()
+    const written = { brokers, prefix: 'bench.read.', topic: 'bench.read.turns' }
+    await makeTopics(admin, brokers, written.prefix, false)
+    // By us: what has no schema id is no record to us.
+    await subjects.find(({ client }) => client === 'Instar')!.produce(written, toRead)
+    for (let round = -1; round < rounds; round++) {
+      for (const { what, flushed } of SETTINGS) {
+        const prefix = `bench${round + 1}.${flushed ? 'disk' : 'cache'}.`
+        await makeTopics(admin, brokers, prefix, flushed)
+        const place = { brokers, prefix, topic: `${prefix}turns` }
+        for (const { client, produce } of inOrder(round)) {
+          const sample = await produce(place, records)
+          tell(round, `produce, ${what}`, client, records, sample)
+        }
+        await removeTopics(admin, prefix)
+      }
+      for (const { client, consume } of inOrder(round)) {
+        const sample = await consume(written, toRead)
+        tell(round, 'consume', client, toRead, sample)
+      }
+    }
+    await admin.disconnect()
+  } finally {
+    for (const process of processes) process.stop()
+    await killAll()
+    await folder.remove()
+  }
+  const rows = [...SETTINGS.map(({ what }) => ({ what: `produce, ${what}`, count: records, least: 0.6 })), { what: 'consume', count: toRead, least: 1 }].flatMap(({ what, count, least }) => subjects.map(({ client }): Row => {
+    const mine = samples.get(`${what}/${client}`)!
+    const theirs = samples.get(`${what}/${subjects[0]!.client}`)!
+    const ofJava = median(mine.map(({ seconds }, round) => theirs[round]!.seconds / seconds))
+    const [p50, p99] = [median(mine.map((sample) => sample.p50 ?? Number.NaN)), median(mine.map((sample) => sample.p99 ?? Number.NaN))]
+    const cpu = median(mine.map((sample) => (sample.cpuSeconds ?? Number.NaN) * 1e6 / count))
+    const judged = client === 'Instar'
+    const orNull = (value: number): number | null => (Number.isFinite(value) ? rounded(value) : null)
+    return {
+      what, client, perSecond: Math.round(median(mine.map(({ seconds }) => count / seconds))), ofJava: rounded(ofJava), p50: orNull(p50), p99: orNull(p99), cpuMicrosPerRecord: orNull(cpu),
+      target: judged ? `≥ ${least} of Java` : null, reached: judged ? ofJava >= least : null,
+    }
+  }))
+  return { name: 'kafka', machine: machine(), rounds, records, rows }
+}
+
+if (import.meta.main) {
+  const report = await bench({ quick: process.argv.includes('--quick'), say: (line) => { console.error(line) } })
+  console.log(report.machine)
+  console.table(report.rows)
+}
