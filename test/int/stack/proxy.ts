@@ -2,7 +2,7 @@
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 
 /** Numbers of the requests that tests speak of. */
-export const API = { produce: 0, fetch: 1, listOffsets: 2, metadata: 3, offsetCommit: 8, initProducerId: 22 } as const
+export const API = { produce: 0, fetch: 1, listOffsets: 2, metadata: 3, offsetCommit: 8, findCoordinator: 10, joinGroup: 11, heartbeat: 12, leaveGroup: 13, syncGroup: 14, initProducerId: 22 } as const
 
 export type Fate = 'pass' | 'drop' | { delay: number }
 

@@ -32,7 +32,7 @@ export type KafkaOptions = ClientOptions & {
   queue?: Partial<QueueLimits>
   /** Milliseconds after which a question to the brokers, or what waits at `close`, is given up. Default 30,000. Appends wait without end. */
   patience?: number
-  /** Milliseconds without a sign of life after which others take over a process's share of the work. Default 10,000. */
+  /** Milliseconds without a sign of life after which others take over a process's share of the work. Default 6,000. */
   session?: number
   /** Told when Kafka or the registry goes away and when it is back. */
   say?(line: string): void
@@ -64,7 +64,8 @@ export const openKafkaLog = async (options: KafkaOptions): Promise<KafkaLog> => 
 }
 
 const PATIENCE = 30_000
-const SESSION = 10_000
+/** The least that brokers allow by default: others take over this soon, and losing a share by mistake costs little. */
+const SESSION = 6_000
 /** For an answer about a group: a session has room for several tries, but a busy broker may take this long. */
 const LEAST_WAIT = 1_000
 
