@@ -91,7 +91,7 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
     keep(over, async (o) => o.abort())
     const runs = (fields: Readonly<Record<string, unknown>>, gone: AbortSignal): AsyncIterable<unknown> =>
       runReplay({ log, learner, model, policy: trainer.state.policy, turns: trainer.state.turns, scorer: config.scorer }, replayOptionsOf(fields), AbortSignal.any([over.signal, gone]))
-    const gateway = keep<Gateway>(createGateway({ log, engine: serving, model, now, random: randomBytes, promote: (branch) => publisher.promote(`${publisher.state.policy}~${branch}`), replay: runs, onFatal: hooks.onFatal }, gatewayConfig(config.gateway)), (g) => g.stop())
+    const gateway = keep<Gateway>(createGateway({ log, snapshots, engine: serving, model, now, random: randomBytes, promote: (branch) => publisher.promote(`${publisher.state.policy}~${branch}`), replay: runs, onFatal: hooks.onFatal }, gatewayConfig(config.gateway)), (g) => g.stop())
     await Promise.all([scorer.start(), trainer.start(), publisher.start()])
     const { url } = await gateway.start()
     const fingerprint = learner.fingerprint()

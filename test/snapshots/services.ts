@@ -46,7 +46,7 @@ const scorer = (state: ScorerState): Fold => ({
   view: (history) => ({
     ...turnsOf(state.turns, history), scores: POLICIES.map((policy) => history.turns.map((id) => state.scores.get(policy)?.turns.get(id))),
     // What is needed does not hang on how topics interleave, its order does.
-    needed: [...state.needed].sort(), watched: [...state.idle.watched].sort(),
+    needed: [...state.needed].sort(), watched: new Map(state.idle.watched),
   }),
 })
 

@@ -9,6 +9,7 @@ import { describe, test } from 'node:test'
 import { seeded } from '../simulation/random.ts'
 import { randomHistory, type History } from './histories.ts'
 import { SERVICES, type Fold, type Service } from './services.ts'
+import { gatewayView, liveGateway } from './gateway.ts'
 
 export type OpenedLog = { log: EventLog; close(): Promise<void> }
 
@@ -45,6 +46,22 @@ export const snapshotFeatures = (name: string, open: () => Promise<OpenedLog>, s
             if (last) assert.deepEqual(await whole(log, one.service, folder, history), await fromStart(log, one.service, history), `${one.service.name}, ${one.lives} lives, seed ${seed}`)
           }
         }
+      })
+    }
+
+    for (const limits of [{ sessions: 1000, turns: 10_000 }, { sessions: 8, turns: 60 }]) {
+      feature(`a gateway that remembers ${limits.sessions} sessions: killed and stopped anywhere, it knows them as the log has them`, async (log, folder) => {
+        const random = seeded(limits.sessions)
+        const history = randomHistory(random, 600)
+        for (let i = 0; i < 6; i += 1) {
+          await append(log, history.events.slice(i * 100, (i + 1) * 100))
+          await liveGateway(log, folder, limits, { save: random.chance(0.4), records: 1 + random.below(40) }, async () => undefined)
+        }
+        const truth = await liveGateway(log, null, { sessions: 1000, turns: 10_000 }, {}, (gateway) => gatewayView(gateway, history))
+        await liveGateway(log, folder, limits, {}, async (gateway) => {
+          assert.ok(gateway.index.recent.size <= limits.sessions)
+          assert.deepEqual(await gatewayView(gateway, history), truth)
+        })
       })
     }
 

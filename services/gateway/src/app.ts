@@ -1,6 +1,6 @@
 /** The gateway on its ports: HTTP in front, the log and the engine behind. */
-import { InstarError, initialWeights, weightLine } from '@instar/events'
-import { createTurnReader, type EventLog } from '@instar/log'
+import { InstarError, weightLine } from '@instar/events'
+import { createTurnReader, type EventLog, type SnapshotStore } from '@instar/log'
 import { adapterFromWeights, type Adapter, type Model, type ServingEngine } from '@instar/policy'
 import { parseAnswer } from '@instar/policy/chat/answer'
 import type { FastifyInstance } from 'fastify'
@@ -18,6 +18,7 @@ import { runCommand } from './shell/commands.ts'
 import { giveFeedback } from './shell/feedback.ts'
 import { createServer } from './shell/http.ts'
 import { createKeyring } from './shell/keyring.ts'
+import { keep } from './shell/kept.ts'
 import { Pool } from './shell/pool.ts'
 import { Running } from './shell/running.ts'
 import { startTail, type Tail } from './shell/tail.ts'
@@ -26,6 +27,8 @@ export * from './config.ts'
 
 export type GatewayPorts = {
   log: EventLog
+  /** Where what is known is kept between two lives; without it the log is read from its start. */
+  snapshots?: SnapshotStore | undefined
   engine: ServingEngine
   model: Model
   now: () => number
@@ -63,9 +66,9 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   const { log, engine, model, now, random } = ports
   const { policy, tailWaitMs } = config
   const index = initialIndex({ sessions: config.sessions, turns: config.turns })
-  const weights = initialWeights()
+  const kept = keep(ports.snapshots, policy, index)
   const ignoredWeights = new Map<string, number>()
-  const line = () => weightLine(weights, policy)
+  const line = () => weightLine(kept.weights, policy)
   const pool = new Pool({ log, engine, line, now, toAdapter: ports.toAdapter ?? adapterFromWeights, keep: config.keepVersions })
   const onBroken = (error: Error): void => ports.onFatal?.(error)
   const capture = new Capture({ log, now, onBroken }, config.appendPatienceMs)
@@ -144,7 +147,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   return {
     async start() {
       checkBind(config.host, keyring.locked(), config.open)
-      tail = await startTail({ log, name: policy, index, weights, ignored: ignoredWeights, onWeights: () => pool.wake(), onBroken })
+      tail = await startTail({ log, name: policy, index, kept, ignored: ignoredWeights, onWeights: () => pool.wake(), onBroken })
       try {
         await tail.caughtUp()
         await pool.ready()

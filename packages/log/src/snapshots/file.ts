@@ -12,7 +12,7 @@ import { open, type FileHandle } from 'node:fs/promises'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { crc32 } from 'node:zlib'
 
-type Statements = Record<'get' | 'put' | 'drop' | 'all' | 'queued' | 'enqueue' | 'dequeue' | 'page' | 'count', StatementSync>
+type Statements = Record<'get' | 'put' | 'drop' | 'entries' | 'queued' | 'enqueue' | 'dequeue' | 'page' | 'count', StatementSync>
 
 const LAYOUT = `
   CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -45,7 +45,7 @@ export class SnapshotFile {
         get: db.prepare(`SELECT value ${entry}`),
         put: db.prepare('INSERT INTO entries VALUES (?, ?, ?) ON CONFLICT (name, key) DO UPDATE SET value = excluded.value'),
         drop: db.prepare(`DELETE ${entry}`),
-        all: db.prepare('SELECT key, value FROM entries WHERE name = ? AND rowid > ? ORDER BY rowid'),
+        entries: db.prepare('SELECT key, value FROM entries WHERE name = ? AND key > ? ORDER BY key LIMIT 64'),
         queued: db.prepare(`SELECT 1 ${queued} AND key = ?`),
         enqueue: db.prepare('INSERT INTO queued (name, key) VALUES (?, ?)'),
         dequeue: db.prepare(`DELETE ${queued} AND key = ?`),
@@ -92,10 +92,12 @@ export class SnapshotFile {
     this.#statements.drop.run(this.#name(table), key)
   }
 
-  *all(table: string): Generator<[key: string, value: Uint8Array]> {
+  /** Some of a table, in the order of the keys, behind `after`. */
+  entries(table: string, after: string): [key: string, value: Uint8Array][] {
     const name = this.#names.get(table)
-    if (name === undefined) return
-    for (const row of this.#read(() => this.#statements.all.all(name, 0)) as unknown as [string, Uint8Array][]) yield [row[0], this.#checked(table, row[0], row[1])]
+    if (name === undefined) return []
+    const rows = this.#read(() => this.#statements.entries.all(name, after)) as unknown as [string, Uint8Array][]
+    return rows.map(([key, value]) => [key, this.#checked(table, key, value)])
   }
 
   queued(table: string, key: string): boolean {

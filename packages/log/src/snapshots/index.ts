@@ -1,4 +1,5 @@
 export { openSnapshots, type SnapshotOptions, type SnapshotStore } from './store.ts'
+export { packSession, unpackSession } from './sessions.ts'
 export { Snapshot } from './snapshot.ts'
 export { storedByPolicy, storedScores, storedTurns, storedUpdates, storedWeights } from './folds.ts'
 export { foldVersion } from './version.ts'

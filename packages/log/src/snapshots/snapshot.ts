@@ -10,7 +10,9 @@ import { join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import type { EventLog, Offsets } from '../port.ts'
 import { isLocked, removeSnapshot, SnapshotFile } from './file.ts'
-import { keysOf, ResidentTable, SpilledTable, StoredQueue, type Place, type Stored, type TableOptions } from './tables.ts'
+import { Mirror, type Mirrored } from './mirror.ts'
+import { StoredQueue } from './queue.ts'
+import { keysOf, ResidentTable, SpilledTable, type Place, type Stored, type TableOptions } from './tables.ts'
 
 export type SnapshotSettings = {
   folder: string
@@ -62,6 +64,10 @@ export class Snapshot {
     return this.#with(new StoredQueue(this.#place, name))
   }
 
+  mirror(name: string, of: Mirrored): Mirror {
+    return this.#with(new Mirror(this.#place, name, of))
+  }
+
   keys(name: string): Keys {
     return keysOf(this.table<true>(name))
   }
@@ -74,12 +80,21 @@ export class Snapshot {
     if (!file) return {}
     const problem = await this.#misfit(file, log)
     if (problem === null) return this.positions()
+    await this.#startOver(file, problem)
+    return {}
+  }
+
+  /** What was opened cannot be read after all: nothing is kept, and the log is to be read from its start. */
+  async startOver(problem: string): Promise<void> {
+    if (this.#place.file) await this.#startOver(this.#place.file, problem)
+  }
+
+  async #startOver(file: SnapshotFile, problem: string): Promise<void> {
     if (problem !== '') this.#settings.say(`${this.#name}: the snapshot is not used (${problem}); the log is read from its start`)
     await file.close()
     removeSnapshot(file.path)
     this.#reached.clear()
     this.#place.file = this.#find()
-    return {}
   }
 
   positions(): Offsets {

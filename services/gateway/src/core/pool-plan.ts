@@ -12,11 +12,9 @@ export const servedVersion = (line: WeightLine, version: number): Served | null 
   return version === 0 && !line.started ? BASE : null
 }
 
-/** The head, then what may stand in for it while its bytes are missing: its ancestors, the nearest first. */
-export const lineage = (line: WeightLine): number[] => {
-  const versions: number[] = []
-  for (let at: number | null = line.head; at !== null; at = line.versions.get(at)?.parent ?? null) versions.push(at)
-  return versions
+/** What may stand in for the head while its bytes are missing: its ancestors, the nearest first. */
+export function* ancestors(line: WeightLine): Generator<number> {
+  for (let at = line.versions.get(line.head)?.parent ?? null; at !== null; at = line.versions.get(at)?.parent ?? null) yield at
 }
 
 export type Held = { adapter: string; inUse: number; usedAt: number }

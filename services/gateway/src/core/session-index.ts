@@ -14,6 +14,8 @@ export type TurnExtra = {
   idsDepth: number
   /** Whether its request brought tools; null: not known without its body. */
   tools: boolean | null
+  /** Whether it said anything by which it is found. */
+  said: boolean
 }
 
 export type Limits = { sessions: number; turns: number }
@@ -33,6 +35,8 @@ export type SessionIndex = {
   forgotten: Map<string, Place>
   /** Records that did not count, by reason. */
   ignored: Map<string, number>
+  /** Sessions that were folded, forgotten or read again since a snapshot was taken; null where none is taken. */
+  changed: Set<string> | null
 }
 
 /** Of an answer that many turns gave, this many are remembered. */
@@ -40,7 +44,7 @@ const SAME_ANSWER = 256
 const FORGOTTEN_PER_SESSION = 20
 
 export const initialIndex = (limits: Limits): SessionIndex => ({
-  limits, fold: initialTurns(), extras: new Map(), byStrict: new Map(), byLoose: new Map(), byMark: new Map(), recent: new Map(), forgotten: new Map(), ignored: new Map(),
+  limits, fold: initialTurns(), extras: new Map(), byStrict: new Map(), byLoose: new Map(), byMark: new Map(), recent: new Map(), forgotten: new Map(), ignored: new Map(), changed: null,
 })
 
 /** A record of `turns` as it comes back in log order. One of a forgotten session waits for `restore`. */
@@ -62,6 +66,7 @@ const isAgain = (index: SessionIndex, { event, partition, offset }: Logged<Turns
 /** All records of a forgotten session, in order. */
 export const restore = (index: SessionIndex, session: string, records: readonly Logged<TurnsEvent>[]): void => {
   if (!index.forgotten.delete(session)) return
+  index.changed?.add(session)
   for (const logged of records) fold(index, logged)
 }
 
@@ -77,6 +82,7 @@ const fold = (index: SessionIndex, logged: Logged<TurnsEvent>): Outcome => {
   const outcome = foldTurns(index.fold, logged)
   if (!outcome.counted) return outcome
   const { session } = event
+  index.changed?.add(session)
   if (index.recent.has(session)) touch(index, session)
   else {
     index.recent.set(session, { partition: logged.partition, offset: logged.offset })
@@ -89,12 +95,48 @@ const fold = (index: SessionIndex, logged: Logged<TurnsEvent>): Outcome => {
     bodyDepth: event.body.from === null ? 0 : 1 + (before(event.body.from)?.bodyDepth ?? 0),
     idsDepth: event.prompt.from === null ? 0 : 1 + (before(event.prompt.from)?.idsDepth ?? 0),
     tools: null,
+    said: event.text.bytes.length > 0 || event.toolCallIds.length > 0,
   })
-  if (event.text.bytes.length > 0 || event.toolCallIds.length > 0) {
+  if (index.extras.get(event.turn)?.said) {
     remember(index.byStrict, event.answer.strict, event.turn)
     remember(index.byLoose, event.answer.loose, event.turn)
   }
   return outcome
+}
+
+/** What a snapshot holds of a session: all of it, or of a forgotten one its place. */
+export type KeptSession = { place: Place; state: SessionState; extras: (TurnExtra | undefined)[] } | { place: Place }
+
+export const keptSession = (index: SessionIndex, session: string): KeptSession | undefined => {
+  const place = index.recent.get(session)
+  const state = index.fold.sessions.get(session)
+  if (place && state) return { place, state, extras: state.turns.map(({ turn }) => index.extras.get(turn)) }
+  const forgotten = index.forgotten.get(session)
+  return forgotten && { place: forgotten }
+}
+
+/** Sessions of a snapshot, in any order, into an empty index. */
+export const fill = (index: SessionIndex, kept: readonly (readonly [session: string, kept: KeptSession])[]): void => {
+  const whole = kept.flatMap(([session, one]) => ('state' in one ? [{ session, ...one }] : []))
+  const forgotten = kept.filter(([, one]) => !('state' in one))
+  for (const [session] of kept) index.byMark.set(sessionMark(session), session)
+  // What lies furthest back is let go first.
+  for (const [session, { place }] of forgotten.sort(([, a], [, b]) => a.place.offset - b.place.offset)) index.forgotten.set(session, place)
+  for (const { session, place, state, extras } of whole.sort((a, b) => a.state.lastAt - b.state.lastAt)) {
+    index.recent.set(session, place)
+    index.fold.sessions.set(session, state)
+    for (const [i, turn] of state.turns.entries()) {
+      index.fold.turns.set(turn.turn, turn)
+      const extra = extras[i]
+      if (extra) index.extras.set(turn.turn, extra)
+    }
+  }
+  const said = [...index.fold.turns.values()].filter(({ turn }) => index.extras.get(turn)?.said).sort((a, b) => a.at - b.at)
+  for (const { turn, answer } of said) {
+    remember(index.byStrict, answer.strict, turn)
+    remember(index.byLoose, answer.loose, turn)
+  }
+  shrink(index)
 }
 
 const remember = (map: Map<string, string[]>, key: string, turn: string): void => {
@@ -116,6 +158,7 @@ const shrink = (index: SessionIndex): void => {
   while (index.forgotten.size > limits.sessions * FORGOTTEN_PER_SESSION) {
     const oldest = index.forgotten.keys().next().value!
     index.forgotten.delete(oldest)
+    index.changed?.add(oldest)
     index.byMark.delete(sessionMark(oldest))
   }
 }
@@ -127,6 +170,7 @@ const forget = (index: SessionIndex, session: string): void => {
     forgetAnswer(index.byStrict, turn.answer.strict, turn.turn)
     forgetAnswer(index.byLoose, turn.answer.loose, turn.turn)
   }
+  index.changed?.add(session)
   index.fold.sessions.delete(session)
   index.forgotten.set(session, index.recent.get(session)!)
   index.recent.delete(session)

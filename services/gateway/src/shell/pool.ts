@@ -5,7 +5,7 @@
 import { InstarError, type WeightLine } from '@instar/events'
 import { createPump, getBlob, type EventLog, type Pump } from '@instar/log'
 import type { Adapter, ServingEngine } from '@instar/policy'
-import { lineage, servedVersion, surplus, type Served } from '../core/pool-plan.ts'
+import { ancestors, servedVersion, surplus, type Served } from '../core/pool-plan.ts'
 
 export type PoolPorts = {
   log: EventLog
@@ -133,7 +133,7 @@ export class Pool {
       if (!head || (this.current?.version === head.version && this.current.adapter === head.adapter)) break
       if (await this.tryServe(head)) continue
       // Nothing has been served yet: an ancestor speaks until the head's bytes are there.
-      for (const version of this.current ? [] : lineage(line).slice(1)) {
+      for (const version of this.current ? [] : ancestors(line)) {
         const ancestor = servedVersion(line, version)
         if (ancestor && (await this.tryServe(ancestor))) break
       }

@@ -1,14 +1,15 @@
-/** Follows `turns` and `weights` from the start, each for itself: what the gateway knows comes from here. */
-import { decodeRecord, foldWeights, InstarError, type Logged, type TurnsEvent, type WeightsEvent, type WeightsState } from '@instar/events'
+/** Follows `turns` and `weights`, each for itself, from the start or from what was kept: what the gateway knows comes from here. */
+import { decodeRecord, foldWeights, InstarError, type Logged, type TurnsEvent, type WeightsEvent } from '@instar/events'
 import { followEvents, type EventLog, type Follower } from '@instar/log'
 import { setTimeout as delay } from 'node:timers/promises'
 import { evolveIndex, restore, type SessionIndex } from '../core/session-index.ts'
+import type { Kept } from './kept.ts'
 
 export type TailPorts = {
   log: EventLog
   name: string
   index: SessionIndex
-  weights: WeightsState
+  kept: Kept
   /** Records of `weights` that did not count, by reason. */
   ignored: Map<string, number>
   onWeights: () => void
@@ -32,28 +33,33 @@ export type Tail = {
 }
 
 export const startTail = async (ports: TailPorts): Promise<Tail> => {
-  const { log, name, index, weights } = ports
+  const { log, name, index, kept } = ports
   const restoring = new Map<string, { later: Logged<TurnsEvent>[]; done: Promise<void> }>()
   let ended: { topic: 'turns' | 'weights'; error: Error } | null = null
   let bad = 0
 
+  const from = await kept.open(log)
   const turns = await followEvents(log, {
     name: `gateway.${name}.turns`,
     topics: ['turns'],
+    from: from.turns,
     onEvent(logged) {
       const record = logged as Logged<TurnsEvent>
       evolveIndex(index, record)
       restoring.get(record.key)?.later.push(record)
+      return kept.after(record)
     },
     onBad: () => { bad += 1 },
   })
   const versions = await followEvents(log, {
     name: `gateway.${name}.weights`,
     topics: ['weights'],
+    from: from.weights,
     onEvent(logged) {
-      const outcome = foldWeights(weights, logged as Logged<WeightsEvent>)
+      const outcome = foldWeights(kept.weights, logged as Logged<WeightsEvent>)
       if (!outcome.counted) ports.ignored.set(outcome.why, (ports.ignored.get(outcome.why) ?? 0) + 1)
       ports.onWeights()
+      return kept.after(logged)
     },
   })
   const followers: ['turns' | 'weights', Follower][] = [['turns', turns], ['weights', versions]]
@@ -98,6 +104,7 @@ export const startTail = async (ports: TailPorts): Promise<Tail> => {
     bad: () => bad,
     async stop() {
       await Promise.all(followers.map(([, follower]) => follower.stop()))
+      await kept.close()
     },
   }
 }

@@ -1,0 +1,69 @@
+/**
+ * A bounded state that is all in memory, entry by entry in the file: what changed is written, everything is
+ * read at the start, some entries at a time.
+ */
+import { setImmediate } from 'node:timers/promises'
+import { deserialize, serialize } from 'node:v8'
+import type { Place, Stored } from './tables.ts'
+
+export type Mirrored = {
+  /** Keys of entries that have changed since it was last emptied. */
+  changed: Set<string>
+  /** What the entry is now, as v8.serialize takes it; undefined: there is none any more. */
+  entry(key: string): unknown
+}
+
+/** How long the event loop is held at a time, ms. */
+const SLICE_MS = 5
+
+export class Mirror implements Stored {
+  readonly #place: Place
+  readonly #name: string
+  readonly #of: Mirrored
+  #saving: string[] = []
+
+  constructor(place: Place, name: string, of: Mirrored) {
+    this.#place = place
+    this.#name = name
+    this.#of = of
+  }
+
+  take(): (() => void)[] {
+    const { file } = this.#place
+    if (!file) return []
+    const { changed } = this.#of
+    this.#saving = [...changed]
+    changed.clear()
+    return this.#saving.map((key) => () => {
+      const entry = this.#of.entry(key)
+      if (entry === undefined) file.drop(this.#name, key)
+      else file.put(this.#name, key, serialize(entry))
+    })
+  }
+
+  done(): void {
+    this.#saving = []
+  }
+
+  undone(): void {
+    for (const key of this.#saving) this.#of.changed.add(key)
+    this.#saving = []
+  }
+
+  async load(take: (key: string, entry: unknown) => void): Promise<void> {
+    const { file } = this.#place
+    let from = performance.now()
+    for (let after = ''; file;) {
+      const page = file.entries(this.#name, after)
+      for (const [key, value] of page) {
+        take(key, deserialize(value))
+        if (performance.now() - from < SLICE_MS) continue
+        await setImmediate()
+        from = performance.now()
+      }
+      const last = page.at(-1)
+      if (!last) return
+      after = last[0]
+    }
+  }
+}

@@ -1,0 +1,80 @@
+/** A queue of a fold: what waits may be as long as the log. */
+import type { Queue } from '@instar/events'
+import type { Place, Stored } from './tables.ts'
+
+/** Keys in the order in which they came, the most of them in the file. */
+export class StoredQueue implements Queue, Stored {
+  readonly #place: Place
+  readonly #name: string
+  #added = new Set<string>()
+  #removed = new Set<string>()
+  #saving: { added: Set<string>; removed: Set<string> } | undefined
+  #stored: number | undefined
+
+  constructor(place: Place, name: string) {
+    this.#place = place
+    this.#name = name
+  }
+
+  get size(): number {
+    return this.#inFile - this.#removed.size + this.#added.size
+  }
+
+  has(key: string): boolean {
+    return this.#added.has(key) || (this.#isInFile(key) && !this.#removed.has(key))
+  }
+
+  add(key: string): void {
+    if (!this.has(key)) this.#added.add(key)
+  }
+
+  delete(key: string): void {
+    if (!this.#added.delete(key) && this.#isInFile(key)) this.#removed.add(key)
+  }
+
+  *[Symbol.iterator](): IterableIterator<string> {
+    const { file } = this.#place
+    for (let after = 0; file && this.#inFile > 0;) {
+      const page = file.page(this.#name, after)
+      for (const [, key] of page) if (!this.#removed.has(key)) yield key
+      const last = page.at(-1)
+      if (!last) break
+      after = last[0]
+    }
+    yield* this.#added
+  }
+
+  /** Written at once, since `has` and the order are asked of the file: a queue changes between two records only. */
+  take(): (() => void)[] {
+    const { file } = this.#place
+    if (!file) return []
+    const [added, removed] = [this.#added, this.#removed]
+    this.#saving = { added: new Set(added), removed: new Set(removed) }
+    const before = this.#inFile
+    return [() => {
+      for (const key of removed) file.dequeue(this.#name, key)
+      for (const key of added) file.enqueue(this.#name, key)
+      this.#stored = before - removed.size + added.size
+      this.#added = new Set()
+      this.#removed = new Set()
+    }]
+  }
+
+  done(): void {
+    this.#saving = undefined
+  }
+
+  undone(): void {
+    if (this.#saving) ({ added: this.#added, removed: this.#removed } = this.#saving)
+    this.#saving = undefined
+    this.#stored = undefined
+  }
+
+  get #inFile(): number {
+    return this.#stored ??= this.#place.file?.count(this.#name) ?? 0
+  }
+
+  #isInFile(key: string): boolean {
+    return this.#inFile > 0 && this.#place.file !== null && this.#place.file.queued(this.#name, key)
+  }
+}
