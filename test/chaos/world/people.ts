@@ -48,6 +48,8 @@ export type PeopleOptions = {
   turns?: number
   /** Together no more than so many turns. Default: until they leave. */
   limit?: number
+  /** Between two conversations of a person, ms: leaves the machine time to learn. */
+  breathMs?: number
   /** A request that is not answered for so long, tries included, ends the test, ms. */
   patience?: number
 }
@@ -56,7 +58,7 @@ export type PeopleOptions = {
 const AGAIN_MS = 200
 const THANKS = 'Thanks, that is just how I like it.'
 
-export const startPeople = ({ gateways, sessions, random, ledger, turns = 4, limit = Infinity, patience = 120_000 }: PeopleOptions): People => {
+export const startPeople = ({ gateways, sessions, random, ledger, turns = 4, limit = Infinity, breathMs = 0, patience = 120_000 }: PeopleOptions): People => {
   const clients = gateways.map(({ name, url }) => ({ name, client: new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0, timeout: patience }) }))
   const waiters: { at: number; held: PromiseWithResolvers<void> }[] = []
   let leaving = false
@@ -108,7 +110,10 @@ export const startPeople = ({ gateways, sessions, random, ledger, turns = 4, lim
   }
 
   const everybody = Promise.all(Array.from({ length: sessions }, async () => {
-    while (!leaving && begun < limit) await converse()
+    while (!leaving && begun < limit) {
+      await converse()
+      if (breathMs > 0) await pause(breathMs)
+    }
   })).catch((error: unknown) => {
     fault ??= error as Error
     leaving = true

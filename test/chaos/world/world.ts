@@ -12,6 +12,7 @@ import { freePort } from '../../int/stack/ready.ts'
 import { startDatabase, startRegistry, type Database, type Registry } from '../../int/stack/registry.ts'
 import { temporaryFolder } from '../../int/stack.ts'
 import { ROOT } from '../../tree.ts'
+import { untilNothingLeft } from './orphans.ts'
 import { startService, type Kind, type Service } from './service.ts'
 
 export type WorldOptions = {
@@ -63,6 +64,7 @@ export const startWorld = async ({ nodes = 1, proxied = false, services: counts 
     await killAll()
     await proxy?.close()
     await folder.remove()
+    await untilNothingLeft(folder.path)
   }
   try {
     const [kafka, { registry, database }] = await Promise.all([

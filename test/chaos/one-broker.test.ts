@@ -1,0 +1,164 @@
+/**
+ * Faults of every kind on one broker, one after another on one history, while people talk. After each of them
+ * everything settles, and: no answered turn lost, nothing twice, one chain of versions, PostgreSQL equal to the log.
+ */
+import { ok } from 'node:assert/strict'
+import { after, before, describe, test, type TestContext } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
+import { integer, pick, seeded } from '../../models/tiny/recipe/random.ts'
+import { API, type Fate } from '../int/stack/proxy.ts'
+import { checkAll, checkNoCrash, figuresOf } from './world/checks.ts'
+import { History } from './world/history.ts'
+import { newLedger, startPeople, type People } from './world/people.ts'
+import type { Kind, Service } from './world/service.ts'
+import { startWorld, type World } from './world/world.ts'
+
+const SHORT = process.env['INSTAR_SHORT'] === '1'
+/** Kills of each kind of service. */
+const KILLS = Number(process.env['INSTAR_ROUNDS'] ?? (SHORT ? 1 : 5))
+const KINDS: readonly Kind[] = ['gateway', 'scorer', 'trainer', 'publisher', 'projections']
+const SESSIONS = 8
+/** The adapter's default is 10 s: members of a group that say nothing for so long are taken for dead. */
+const LONGER_THAN_A_SESSION_MS = 13_000
+
+describe('one broker', { timeout: SHORT ? 240_000 : 2_400_000 }, () => {
+  const random = seeded(Number(process.env['INSTAR_SEED'] ?? 1))
+  const ledger = newLedger()
+  const history = new History()
+  let world: World
+  before(async () => {
+    world = await startWorld({ proxied: true })
+    await history.follow(world.log)
+  })
+  after(() => world?.end())
+
+  /** People talk, something happens, people go on talking; then everything is looked at. */
+  const round = async (t: TestContext, fault: (people: People) => Promise<unknown>, turns = 20): Promise<void> => {
+    const from = ledger.received.length
+    ledger.refusals.clear()
+    const people = startPeople({ gateways: world.of('gateway'), sessions: SESSIONS, random, ledger, breathMs: 300 })
+    await people.more(integer(random, 4, 24))
+    await pause(integer(random, 0, 300))
+    const begun = performance.now()
+    await fault(people)
+    await people.more(turns)
+    await people.leave()
+    await world.ready()
+    await checkAll(world, history, ledger)
+    const waited = ledger.received.slice(from).map(({ waitedMs }) => waitedMs)
+    t.diagnostic(`settled ${((performance.now() - begun) / 1000).toFixed(1)} s after the fault; ${waited.length} turns, the longest wait of a client ${Math.max(...waited)} ms, failed tries ${JSON.stringify(Object.fromEntries(ledger.refusals))}; ${history.summary()}`)
+  }
+
+  const killed = async (service: Service): Promise<void> => {
+    await service.kill()
+  }
+  const sealed = (): boolean => history.batches.some(({ outcome }) => outcome === null)
+  const computed = (): boolean => history.batches.some(({ outcome, verdict }) => outcome?.event.type === 'UpdateComputed' && verdict === null)
+
+  for (const n of Array.from({ length: KILLS }, (_, i) => i + 1)) {
+    for (const kind of KINDS) {
+      test(`kill -9 of a ${kind}, ${n}`, async (t) => {
+        await round(t, async () => {
+          const working = integer(random, 0, 2) > 0
+          if (kind === 'trainer' && working) await history.until('a sealed batch', sealed)
+          if (kind === 'publisher' && working) await history.until('an update', computed)
+          await pause(integer(random, 0, 400))
+          await killed(pick(random, world.of(kind)))
+        })
+      })
+    }
+  }
+
+  test('kill -9 of everything at once', async (t) => {
+    await round(t, () => Promise.all(world.services.map(killed)))
+  })
+
+  test('the broker is killed and started again', async (t) => {
+    const [node] = world.kafka.nodes
+    for (let n = 0; n < (SHORT ? 1 : 3); n += 1) {
+      await round(t, async (people) => {
+        await node!.kill()
+        await pause(integer(random, 0, 3000))
+        await node!.start()
+        await people.more(10)
+      })
+    }
+  })
+
+  test('PostgreSQL is killed and started again', async (t) => {
+    await round(t, async (people) => {
+      await world.database.stop()
+      await people.more(20)
+      await world.database.start()
+    })
+  })
+
+  test('the registry is down, while a scorer and a gateway are killed', async (t) => {
+    await round(t, async (people) => {
+      await world.registry.kill()
+      await people.more(10)
+      await killed(pick(random, world.of('scorer')))
+      await killed(pick(random, world.of('gateway')))
+      await people.more(10)
+      await world.registry.start()
+    })
+  })
+
+  for (const kind of SHORT ? ['scorer'] as const : ['gateway', 'scorer', 'trainer', 'publisher', 'projections'] as const) {
+    test(`a ${kind} is stopped for longer than a session, then goes on`, async (t) => {
+      await round(t, async () => {
+        if (kind === 'trainer') await history.until('a sealed batch', sealed)
+        const service = pick(random, world.of(kind))
+        service.pause()
+        await pause(LONGER_THAN_A_SESSION_MS)
+        service.resume()
+      })
+    })
+  }
+
+  /** Of the answers (or requests) of these kinds every n-th, so many times. */
+  const some = (apis: readonly number[], n: number, times: number, fate: Fate) => {
+    let seen = 0
+    let done = 0
+    return { done: () => done, fate: (api: number): Fate => (apis.includes(api) && ++seen % n === 0 && done < times ? (done += 1, fate) : 'pass') }
+  }
+
+  for (const [what, side, fate, times] of [
+    ['answers of the broker are lost', 'response', 'drop', 4],
+    ['answers of the broker come late', 'response', { delay: 1500 }, 12],
+    ['requests to the broker are lost', 'request', 'drop', 4],
+  ] as const) {
+    if (SHORT && what !== 'answers of the broker are lost') continue
+    test(what, async (t) => {
+      const faults = [some([API.produce], 5, times, fate), some([API.fetch, API.listOffsets, API.metadata], 40, times, fate)]
+      await round(t, async (people) => {
+        world.proxy![side] = (api) => faults.map((one) => one.fate(api)).find((it) => it !== 'pass') ?? 'pass'
+        await people.more(60)
+        world.proxy![side] = () => 'pass'
+      })
+      for (const { done } of faults) ok(done() >= Math.min(3, times), `only ${done()} of ${times}`)
+    })
+  }
+
+  test('a second trainer and a second publisher join during a training step; the first ones are stopped in the middle of the next and go on', async (t) => {
+    await round(t, async () => {
+      await history.until('a sealed batch', sealed)
+      await Promise.all([world.add('trainer'), world.add('publisher')])
+    })
+    await round(t, async () => {
+      await history.until('a sealed batch', sealed)
+      for (const kind of ['trainer', 'publisher'] as const) world.of(kind)[0]!.pause()
+      await pause(LONGER_THAN_A_SESSION_MS)
+      for (const kind of ['trainer', 'publisher'] as const) world.of(kind)[0]!.resume()
+    }, 60)
+    await round(t, async () => {
+      await history.until('a sealed batch', sealed)
+      await Promise.all([...world.of('trainer'), ...world.of('publisher')].map(killed))
+    })
+  })
+
+  test('nobody ended by itself, and the whole of it', (t) => {
+    checkNoCrash(world)
+    t.diagnostic(JSON.stringify({ seed: process.env['INSTAR_SEED'], ...figuresOf(ledger, history) }))
+  })
+})

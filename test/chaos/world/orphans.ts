@@ -1,0 +1,25 @@
+/** Processes that have anything to do with a folder, by Linux's own word: none may be left. */
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { setTimeout as pause } from 'node:timers/promises'
+
+const said = (read: () => string): string => {
+  try {
+    return read()
+  } catch (error) {
+    if (['ENOENT', 'ESRCH', 'EACCES', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) return ''
+    throw error
+  }
+}
+
+/** By command line, working directory or environment. */
+export const processesOf = (folder: string): string[] => readdirSync('/proc').filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid).flatMap((pid) => {
+  const [command, cwd, environment] = [() => readFileSync(`/proc/${pid}/cmdline`, 'utf8'), () => readlinkSync(`/proc/${pid}/cwd`), () => readFileSync(`/proc/${pid}/environ`, 'utf8')].map(said)
+  return [command, cwd, environment].some((text) => text!.includes(folder)) ? [`${pid} ${command!.replaceAll('\0', ' ').slice(0, 200)}`] : []
+})
+
+/** What was killed may take a moment to be gone. */
+export const untilNothingLeft = async (folder: string, ms = 20_000): Promise<void> => {
+  for (const until = Date.now() + ms; processesOf(folder).length > 0; await pause(50)) {
+    if (Date.now() > until) throw new Error(`left behind: ${processesOf(folder).join('; ')}`)
+  }
+}
