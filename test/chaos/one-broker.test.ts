@@ -32,8 +32,12 @@ describe('one broker', { timeout: SHORT ? 240_000 : 2_400_000 }, () => {
   })
   after(() => world?.end())
 
+  /** What comes after a broken promise says nothing. */
+  let broken = false
   /** People talk, something happens, people go on talking; then everything is looked at. */
   const round = async (t: TestContext, fault: (people: People) => Promise<unknown>, turns = 20): Promise<void> => {
+    if (broken) return t.skip('a round before it failed')
+    broken = true
     const from = ledger.received.length
     ledger.refusals.clear()
     const people = startPeople({ gateways: world.of('gateway'), sessions: SESSIONS, random, ledger, breathMs: 300 })
@@ -45,6 +49,7 @@ describe('one broker', { timeout: SHORT ? 240_000 : 2_400_000 }, () => {
     await people.leave()
     await world.ready()
     await checkAll(world, history, ledger)
+    broken = false
     const waited = ledger.received.slice(from).map(({ waitedMs }) => waitedMs)
     t.diagnostic(`settled ${((performance.now() - begun) / 1000).toFixed(1)} s after the fault; ${waited.length} turns, the longest wait of a client ${Math.max(...waited)} ms, failed tries ${JSON.stringify(Object.fromEntries(ledger.refusals))}; ${history.summary()}`)
   }

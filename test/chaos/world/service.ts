@@ -2,7 +2,6 @@
  * One of our services as a process of its own, kept alive as a container is: when it ends without having been told
  * to, the same command is started again. Ends that nobody caused are told apart from those that a test did.
  */
-import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { guarded, type Guarded } from '../../int/stack/guarded.ts'
@@ -57,7 +56,6 @@ export const startService = ({ kind, name, folder, port, env }: ServiceOptions):
   let child: Guarded
   const launch = (): void => {
     ours = false
-    rmSync(join(folder, `${name}.pid`), { force: true })
     child = guarded([process.execPath, join(ROOT, PROGRAMS[kind])], { folder, name, cwd: folder, env: { ...env, INSTAR_DATA: join(folder, name), [kind === 'gateway' ? 'INSTAR_PORT' : 'INSTAR_HEALTH_PORT']: String(port) } })
     const current = child
     void current.exited.then(async (status) => {

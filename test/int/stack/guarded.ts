@@ -3,8 +3,9 @@
  * pipe that only we hold. However we end, kill -9 included, the pipe closes and the program is killed.
  */
 import { spawn } from 'node:child_process'
-import { closeSync, openSync, readFileSync } from 'node:fs'
+import { closeSync, openSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 
 const GUARD = `
 exec 3<&0
@@ -43,9 +44,21 @@ export type GuardedOptions = {
 
 const running = new Set<Guarded>()
 
+const BURIAL_MS = 2000
+
+/** Nothing where it is gone, or has not got a number yet. */
+const signalOf = (pid: () => number, signal: NodeJS.Signals): void => {
+  try {
+    process.kill(pid(), signal)
+  } catch (error) {
+    if (!['ESRCH', 'ENOENT'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+  }
+}
+
 export const guarded = (command: readonly string[], { folder, name, cwd, env, user }: GuardedOptions): Guarded => {
   const log = join(folder, `${name}.log`)
   const pidFile = join(folder, `${name}.pid`)
+  rmSync(pidFile, { force: true })
   const output = openSync(log, 'a')
   const child = spawn('/bin/sh', ['-c', GUARD, 'guard', ...command], {
     cwd: cwd ?? folder, detached: true, stdio: ['pipe', output, output], env: { ...process.env, ...env, PID_FILE: pidFile }, ...user,
@@ -59,15 +72,20 @@ export const guarded = (command: readonly string[], { folder, name, cwd, env, us
   })
   const one: Guarded = {
     exited, said,
-    pid: () => Number(readFileSync(pidFile, 'utf8')),
+    pid() {
+      const pid = Number.parseInt(readFileSync(pidFile, 'utf8'), 10)
+      if (pid > 0) return pid
+      throw Object.assign(new Error(`${name} has no number yet`), { code: 'ENOENT' })
+    },
     signal(signal) {
-      try {
-        process.kill(-child.pid!, signal)
-      } catch (error) {
-        if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
-      }
+      signalOf(() => -child.pid!, signal)
     },
     async kill() {
+      // The program first, so that the shell buries it: its number must be free when it is started again.
+      signalOf(one.pid, 'SIGKILL')
+      const late = new AbortController()
+      await Promise.race([exited, delay(BURIAL_MS, undefined, { signal: late.signal }).catch(() => undefined)])
+      late.abort()
       one.signal('SIGKILL')
       await exited
     },
