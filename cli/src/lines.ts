@@ -1,5 +1,5 @@
 /** Versions and batches, folded from the log, which another process may be writing to. */
-import { decodeRecord, foldUpdates, foldWeights, initialUpdates, initialWeights, InstarError, weightLine, type BatchState, type Logged, type UpdatesEvent, type VersionState, type MemoryWeightLine as WeightLine, type WeightsEvent } from '@instar/events'
+import { decodeReadable, foldUpdates, foldWeights, initialUpdates, initialWeights, InstarError, weightLine, type BatchState, type Logged, type UpdatesEvent, type VersionState, type MemoryWeightLine as WeightLine, type WeightsEvent } from '@instar/events'
 import type { EventLog } from '@instar/log'
 import { isKafka, logFolder, openLog } from '@instar/process'
 import { existsSync } from 'node:fs'
@@ -40,8 +40,8 @@ export const readLines = async (config: Config, policy = POLICY): Promise<Lines>
   if (hasLog(config)) {
     await withLog(config, async (log) => {
       const to = await log.ends(['weights', 'updates'])
-      for await (const records of log.read('updates', { to })) for (const record of records) foldUpdates(updates, decodeRecord(record) as Logged<UpdatesEvent>)
-      for await (const records of log.read('weights', { key: policy, to })) for (const record of records) foldWeights(weights, decodeRecord(record) as Logged<WeightsEvent>)
+      for await (const records of log.read('updates', { to })) for (const record of records.flatMap((one) => decodeReadable(one) ?? [])) foldUpdates(updates, record as Logged<UpdatesEvent>)
+      for await (const records of log.read('weights', { key: policy, to })) for (const record of records.flatMap((one) => decodeReadable(one) ?? [])) foldWeights(weights, record as Logged<WeightsEvent>)
     })
   }
   return { weights: weightLine(weights, policy), batches: [...updates.lines.values()].flatMap(({ batches }) => batches) }

@@ -1,4 +1,4 @@
-import { initialTurns, InstarError, foldTurns, decodeRecord, type Logged, type TurnsEvent } from '@instar/events'
+import { initialTurns, InstarError, foldTurns, decodeReadable, type Logged, type TurnsEvent } from '@instar/events'
 import { openModel, startLearning, type EngineChoice } from '@instar/policy'
 import { isKafka, requireEmbeddedEngine } from '@instar/process'
 import type { ReplayOptions, ReplayProgress, ReplayReport } from '@instar/trainer'
@@ -20,7 +20,7 @@ const alone = async function* (config: Config, engine: EngineChoice, options: Re
   const log = await openWritable(config)
   try {
     const turns = initialTurns()
-    for await (const records of log.read('turns')) for (const record of records) foldTurns(turns, decodeRecord(record) as Logged<TurnsEvent>)
+    for await (const records of log.read('turns')) for (const record of records.flatMap((one) => decodeReadable(one) ?? [])) foldTurns(turns, record as Logged<TurnsEvent>)
     const [model, learner] = await Promise.all([openModel(config.model), startLearning({ model: config.model, engine })])
     try {
       yield* runReplay({ log, learner, model, policy: POLICY, turns, scorer: config.judge === null ? {} : { llm: config.judge } }, options, signal)

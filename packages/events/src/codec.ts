@@ -93,6 +93,16 @@ export const decodeRecord = (record: Stored): Logged => {
   return { id: recordId(record), topic: record.topic, key: record.key, partition: record.partition, offset: record.offset, timestamp: record.timestamp, event }
 }
 
+/** As `decodeRecord`, but null for bytes that no build can read: readers pass over them. */
+export const decodeReadable = (record: Stored): Logged | null => {
+  try {
+    return decodeRecord(record)
+  } catch (error) {
+    if (error instanceof InstarError && error.code === 'bad_record') return null
+    throw error
+  }
+}
+
 const utf8 = new TextDecoder()
 const toUtf8 = new TextEncoder()
 /** A person's words as a record field, and back. Encryption, once keys exist, happens here. */

@@ -2,7 +2,7 @@
  * Bytes on the log: chunks of at most 512 KiB under the key of their sha256, appended before the record
  * that names them. A blob is looked for by that name and by the time that the naming record gives.
  */
-import { contentSha, decodeRecord, encodeEvent, InstarError } from '@instar/events'
+import { contentSha, decodeReadable, encodeEvent, InstarError } from '@instar/events'
 import { persist } from './persist.ts'
 import type { EventLog } from './port.ts'
 
@@ -35,8 +35,8 @@ export const getBlob = async (log: EventLog, sha256: string, at: number): Promis
   const chunks = new Map<string, Uint8Array[]>()
   for await (const records of log.read('blobs', { key: sha256, from: { time: Math.max(0, at - CLOCK_SKEW_MS) } })) {
     for (const record of records) {
-      const { event } = decodeRecord(record)
-      if (event.type !== 'BlobChunk' || event.sha256 !== sha256 || event.index >= event.count) continue
+      const event = decodeReadable(record)?.event
+      if (!event || event.type !== 'BlobChunk' || event.sha256 !== sha256 || event.index >= event.count) continue
       const slot = `${event.count}/${event.index}`
       chunks.set(slot, [...(chunks.get(slot) ?? []).filter((bytes) => Buffer.compare(bytes, event.bytes) !== 0), event.bytes])
       const whole = assemble(chunks, event.count, sha256)

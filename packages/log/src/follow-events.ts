@@ -1,5 +1,5 @@
 /** How the services read: records decoded into events, with the one rule for bytes that cannot be read. */
-import { decodeRecord, FLOW, InstarError, type Logged } from '@instar/events'
+import { decodeRecord, InstarError, type Logged } from '@instar/events'
 import type { Topic } from '@instar/events/flow'
 import { follow, type Follower } from './follow.ts'
 import type { EventLog, LogRecord, Offsets } from './port.ts'
@@ -15,11 +15,12 @@ export type FollowEventsOptions = {
 }
 
 /**
- * In order per partition. A record that nobody can decode is skipped on `turns`, `scores` and `blobs`; on
- * a chain, and for a type that only a newer build knows, the reader must stop: `done` rejects.
+ * In order per partition. A record that nobody can decode is skipped and, where the log keeps dead letters, copied
+ * to them first; on a chain too, where a record that counted is missed by its successor (`log_gap`). For a type that
+ * only a newer build knows the reader must stop: `done` rejects.
  */
 export const followEvents = (log: EventLog, options: FollowEventsOptions): Promise<Follower> =>
-  follow<Logged | null>(log, {
+  follow<Logged | Unreadable>(log, {
     name: options.name,
     topics: options.topics,
     from: options.from ?? 'start',
@@ -27,12 +28,15 @@ export const followEvents = (log: EventLog, options: FollowEventsOptions): Promi
       try {
         return decodeRecord(record)
       } catch (error) {
-        if (error instanceof InstarError && error.code === 'bad_record' && !FLOW[record.topic].chain) {
-          options.onBad?.(record, error)
-          return null
-        }
+        if (error instanceof InstarError && error.code === 'bad_record') return { unreadable: error }
         throw error
       }
     },
-    onEvent: (logged) => (logged ? options.onEvent(logged) : undefined),
+    async onEvent(read, record) {
+      if (!('unreadable' in read)) return options.onEvent(read)
+      options.onBad?.(record, read.unreadable)
+      await log.setAside?.({ topic: record.topic, partition: record.partition, offset: record.offset }, read.unreadable.message)
+    },
   })
+
+type Unreadable = { unreadable: InstarError }

@@ -92,5 +92,7 @@ export interface EventLog {
   /** The next offset of each partition: what an append that resolved before this call lies below. */
   ends(topics: readonly Topic[]): Promise<Offsets>
   partitions(topic: Topic): number
+  /** Copies a record that is there, and that nobody can read, to its topic's dead letters; durable when it resolves. Absent where there are none. */
+  setAside?(position: Position, reason: string): Promise<void>
   close(): Promise<void>
 }

@@ -71,7 +71,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   const line = () => weightLine(kept.weights, policy)
   const pool = new Pool({ log, engine, line, now, toAdapter: ports.toAdapter ?? adapterFromWeights, keep: config.keepVersions })
   const onBroken = (error: Error): void => ports.onFatal?.(error)
-  const capture = new Capture({ log, now, onBroken }, config.appendPatienceMs)
+  const capture = new Capture({ log, now, onBroken }, { patienceMs: config.appendPatienceMs, maxHeld: config.maxHeld })
   const reader = createTurnReader(log, (turn) => index.fold.turns.get(turn), REMEMBERED_RECORDS)
   const running = new Running()
   const keyring = createKeyring(config.keys, config.keyFile, now)

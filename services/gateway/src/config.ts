@@ -41,6 +41,8 @@ const schema = z.object({
   tailWaitMs: z.number().nonnegative().default(60_000),
   /** How long an answer waits for the log before it is given up. */
   appendPatienceMs: z.number().nonnegative().default(3000),
+  /** Answers that may wait for the log at a time, their clients with them. */
+  maxHeld: z.int().positive().default(512),
   /** Sessions and turns that are remembered. */
   sessions: z.int().positive().default(20_000),
   turns: z.int().positive().default(200_000),

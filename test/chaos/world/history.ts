@@ -2,8 +2,8 @@
  * What the log says, worked out from its records alone and independently of the services' folds: which records
  * count, what came of each turn, the chains of batches and versions. Follows the log while others write it.
  */
-import { decodeRecord, type BatchSealed, type Event, type LineStarted, type Logged, type ScoresEvent, type TurnAborted, type TurnCaptured, type TurnScored, type TurnSkipped, type UpdateComputed, type UpdateFailed, type UpdatesEvent, type VersionPublished, type VersionRejected, type WeightsEvent } from '@instar/events'
-import type { EventLog, Subscription } from '@instar/log'
+import { decodeReadable, InstarError, type BatchSealed, type Event, type LineStarted, type Logged, type ScoresEvent, type TurnAborted, type TurnCaptured, type UpdateComputed, type UpdateFailed, type UpdatesEvent, type VersionPublished, type VersionRejected, type WeightsEvent } from '@instar/events'
+import type { EventLog, LogRecord, Subscription } from '@instar/log'
 
 export type Turn = TurnCaptured | TurnAborted
 export type Fact<E> = { id: string; event: E }
@@ -43,17 +43,22 @@ export class History {
   readonly #weights: Chain = { tip: '', ignored: 0 }
   readonly #waiting = new Set<() => void>()
   #subscription: Subscription | null = null
+  #failed: Error | null = null
 
   async follow(log: EventLog): Promise<void> {
     this.#subscription = await log.subscribe({
       topics: TOPICS, group: 'test', from: 'start',
       handle: (records) => {
-        for (const record of records) this.#take(decodeRecord(record))
+        for (const record of records) {
+          const logged = known(record)
+          if (logged) this.#take(logged)
+        }
         for (const look of this.#waiting) look()
       },
     })
     this.#subscription.done.catch((error: unknown) => {
-      throw error
+      this.#failed = error as Error
+      for (const look of this.#waiting) look()
     })
     await this.#subscription.caughtUp()
   }
@@ -65,7 +70,10 @@ export class History {
   /** Resolves when `found` is true; asked after each read. */
   async until(what: string, found: () => boolean, ms = 240_000): Promise<void> {
     const held = Promise.withResolvers<void>()
-    const look = (): void => { if (found()) held.resolve() }
+    const look = (): void => {
+      if (this.#failed) held.reject(this.#failed)
+      else if (found()) held.resolve()
+    }
     const timer = setTimeout(() => held.reject(new Error(`not within ${ms / 1000} s: ${what}; ${this.summary()}`)), ms)
     this.#waiting.add(look)
     look()
@@ -187,6 +195,12 @@ export class History {
   }
 }
 
-export const scoreInForce = (facts: readonly Fact<ScoresEvent>[]): Fact<ScoresEvent> => facts.at(-1)!
-export const isSkipped = (event: ScoresEvent): event is TurnSkipped => event.type === 'TurnSkipped'
-export type Scored = TurnScored
+/** Null for poison of either kind. */
+const known = (record: LogRecord): Logged | null => {
+  try {
+    return decodeReadable(record)
+  } catch (error) {
+    if (error instanceof InstarError && error.code === 'unknown_record') return null
+    throw error
+  }
+}

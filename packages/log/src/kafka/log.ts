@@ -39,7 +39,6 @@ export type KafkaOptions = ClientOptions & {
 }
 
 export type KafkaLog = EventLog & {
-  /** Copies a record that is there, and that nobody can read, to its dead letters. */
   setAside(position: Position, reason: string): Promise<void>
   deadLetters(topic: Topic): Promise<DeadLetter[]>
 }
@@ -172,10 +171,12 @@ class Log implements KafkaLog {
     return this.#counts[topic]
   }
 
-  async setAside(position: Position, reason: string): Promise<void> {
-    const record = await this.#raw(position)
-    if (!record) throw new InstarError('position_unknown', `${position.topic} ${position.partition}@${position.offset} holds no record`, { ...position })
-    await this.#dead.put(position.topic, position.partition, record, reason)
+  setAside(position: Position, reason: string): Promise<void> {
+    return patiently('putting a record aside', async () => {
+      const record = await this.#raw(position)
+      if (!record) throw new InstarError('position_unknown', `${position.topic} ${position.partition}@${position.offset} holds no record`, { ...position })
+      await this.#dead.put(position.topic, position.partition, record, reason)
+    }, Infinity, this.#ending.signal)
   }
 
   deadLetters(topic: Topic): Promise<DeadLetter[]> {

@@ -12,16 +12,18 @@ export class Capture {
   private readonly log: EventLog
   private readonly now: () => number
   private readonly patienceMs: number
+  private readonly maxHeld: number
   private running = 0
   private failures = 0
   private refused: { until: number; error: InstarError } | null = null
   private readonly onBroken: (error: InstarError) => void
 
-  constructor(ports: { log: EventLog; now: () => number; onBroken: (error: InstarError) => void }, patienceMs: number) {
+  constructor(ports: { log: EventLog; now: () => number; onBroken: (error: InstarError) => void }, { patienceMs, maxHeld }: { patienceMs: number; maxHeld: number }) {
     this.log = ports.log
     this.now = ports.now
     this.onBroken = ports.onBroken
     this.patienceMs = patienceMs
+    this.maxHeld = maxHeld
   }
 
   /** Records that are on their way, and how many never arrived. */
@@ -34,9 +36,11 @@ export class Capture {
     return this.refused && this.now() < this.refused.until ? this.refused.error : null
   }
 
+  /** While the log is away answers are held; when too many are, the next request is refused before anything is made of it. */
   admit(): void {
     const refusal = this.refusal()
     if (refusal) throw refusal
+    if (this.running >= this.maxHeld) throw new InstarError('log_full', `${this.running} answers wait for the log.`, { waiting: this.running })
   }
 
   /** Resolves when the record is durable; rejects with `log_full` or `log_unavailable` when patience ends, with `log_broken` at once. */

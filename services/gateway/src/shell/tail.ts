@@ -1,5 +1,5 @@
 /** Follows `turns` and `weights`, each for itself, from the start or from what was kept: what the gateway knows comes from here. */
-import { decodeRecord, foldWeights, InstarError, type Logged, type TurnsEvent, type WeightsEvent } from '@instar/events'
+import { decodeReadable, foldWeights, InstarError, type Logged, type TurnsEvent, type WeightsEvent } from '@instar/events'
 import { followEvents, type EventLog, type Follower } from '@instar/log'
 import { setTimeout as delay } from 'node:timers/promises'
 import { evolveIndex, restore, type SessionIndex } from '../core/session-index.ts'
@@ -76,7 +76,10 @@ export const startTail = async (ports: TailPorts): Promise<Tail> => {
     if (!place) return
     const records: Logged<TurnsEvent>[] = []
     for await (const batch of log.read('turns', { key: session, from: { turns: { [place.partition]: place.offset } } })) {
-      for (const record of batch) records.push(decodeRecord(record) as Logged<TurnsEvent>)
+      for (const record of batch) {
+        const logged = decodeReadable(record)
+        if (logged) records.push(logged as Logged<TurnsEvent>)
+      }
     }
     restore(index, session, [...records, ...later])
   }

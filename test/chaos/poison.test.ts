@@ -1,0 +1,135 @@
+/**
+ * Poison on every topic, written straight to Kafka between good records: bytes, a schema id that nobody gave, payloads
+ * that break their contract, chunks with a wrong hash. It goes to the dead letters with its origin, and nobody ends or
+ * waits. A record of a type that only a newer build knows stops every reader of its chain, and they say so.
+ */
+import { deepEqual, equal, ok } from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { after, before, describe, test } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
+import { Kafka, logLevel, Partitioners, type Producer } from 'kafkajs'
+import { encodeEvent, type Topic } from '@instar/events'
+import { partitionOf } from '@instar/log'
+import { seeded } from '../../models/tiny/recipe/random.ts'
+import { checkAll, checkNoCrash } from './world/checks.ts'
+import { History } from './world/history.ts'
+import { newLedger, startPeople } from './world/people.ts'
+import { streamed } from './world/streams.ts'
+import { startWorld, type World } from './world/world.ts'
+
+const FRAMED = 5
+const TOPICS = ['turns', 'scores', 'updates', 'weights'] as const
+const KNOWN = { turns: 'TurnCaptured', scores: 'TurnScored', updates: 'BatchSealed', weights: 'VersionPublished', blobs: 'BlobChunk' } as const
+const NOBODYS = 9_999_999
+
+describe('a poisoned log', { timeout: 400_000 }, () => {
+  const random = seeded(Number(process.env['INSTAR_SEED'] ?? 1))
+  const ledger = newLedger()
+  const history = new History()
+  let world: World
+  let foreign: Producer
+  before(async () => {
+    world = await startWorld()
+    await history.follow(world.log)
+    foreign = new Kafka({ brokers: world.kafka.brokers, logLevel: logLevel.NOTHING }).producer({ createPartitioner: Partitioners.DefaultPartitioner })
+    await foreign.connect()
+  })
+  after(async () => {
+    await foreign?.disconnect()
+    await world?.end()
+  })
+
+  const framed = (id: number, payload: Uint8Array): Buffer => {
+    const value = Buffer.alloc(FRAMED + payload.length)
+    value.writeUInt32BE(id, 1)
+    value.set(payload, FRAMED)
+    return value
+  }
+  const idOf = async (subject: string): Promise<number> => (await (await fetch(`${world.registry.url}/subjects/${subject}/versions/latest`)).json() as { id: number }).id
+  /** Where it was written. */
+  const put = async (topic: Topic, key: string, value: Buffer): Promise<{ topic: Topic; partition: number; offset: number; value: Buffer }> => {
+    const partition = partitionOf(key, world.log.partitions(topic))
+    const [at] = await foreign.send({ topic, messages: [{ key, value, partition }] })
+    return { topic, partition, offset: Number(at!.baseOffset), value }
+  }
+
+  test('goes to the dead letters with its origin; good records before, between and behind it are read by everyone', async (t) => {
+    const people = startPeople({ gateways: world.of('gateway'), sessions: 6, random, ledger, breathMs: 200 })
+    await people.more(40)
+    const session = ledger.received[0]!.session
+    const written: Awaited<ReturnType<typeof put>>[] = []
+    for (const topic of TOPICS) {
+      const key = topic === 'turns' ? session : 'policy'
+      const known = await idOf(KNOWN[topic])
+      for (const value of [randomBytes(64), Buffer.alloc(0), framed(NOBODYS, randomBytes(32)), framed(known, randomBytes(48)), framed(known, Buffer.alloc(0))]) {
+        // Random bytes must not be a frame by chance.
+        if (value.length === 64) value[0] = 0xff
+        written.push(await put(topic, key, value))
+        await people.more(2)
+      }
+    }
+    await history.until('a published version', () => history.head > 0)
+    const { adapter } = history.versions[history.head]!.fact!.event
+    const chunk = await idOf(KNOWN.blobs)
+    for (const value of [randomBytes(64), framed(NOBODYS, randomBytes(8)), framed(chunk, randomBytes(40))]) await put('blobs', adapter, value)
+    for (const [index, count] of [[0, 1], [0, 2], [7, 1]] as const) {
+      const { payload } = encodeEvent({ type: 'BlobChunk', sha256: adapter, index, count, bytes: randomBytes(1000), at: Date.now() })
+      await put('blobs', adapter, framed(chunk, payload))
+    }
+    await people.more(20)
+    await people.leave()
+    await checkAll(world, history, ledger)
+
+    // Those that start now meet all of it at once; a gateway with an empty disk must find the head's bytes among the wrong ones.
+    const late = await world.add('gateway')
+    await Promise.all(world.services.filter((service) => service !== late).map((service) => service.kill()))
+    await world.ready()
+    const answer = await streamed(late.url, [{ role: 'user', content: 'And who are you, then?' }])
+    equal(answer.version, history.head)
+    const again = startPeople({ gateways: world.of('gateway'), sessions: 6, random, ledger })
+    await again.more(20)
+    await again.leave()
+    await checkAll(world, history, ledger)
+    checkNoCrash(world)
+
+    let copies = 0
+    for (const topic of TOPICS) {
+      const letters = await world.log.deadLetters(topic)
+      const poison = written.filter((one) => one.topic === topic)
+      copies += letters.length
+      for (const { partition, offset, value } of poison) {
+        const found = letters.filter((letter) => letter.partition === partition && letter.offset === offset)
+        ok(found.length > 0, `${topic} ${partition}@${offset} is not among the dead letters`)
+        for (const { reason, value: kept } of found) {
+          ok(reason.length > 0)
+          deepEqual(Buffer.from(kept ?? []), value)
+        }
+      }
+      deepEqual([...new Set(letters.map(({ partition, offset }) => `${partition}@${offset}`))].toSorted(), poison.map(({ partition, offset }) => `${partition}@${offset}`).toSorted(), `a good record of ${topic} is among the dead letters`)
+    }
+    t.diagnostic(`${written.length} poisoned records, ${copies} dead letters (several readers may meet one at the same time); ${history.summary()}`)
+  })
+
+  test('a type that only a newer build knows stops the readers of its chain, and they say which', async () => {
+    const schema = JSON.stringify({ type: 'record', name: 'HeadMovedFurther', fields: [{ name: 'far', type: 'long' }] })
+    const registered = await fetch(`${world.registry.url}/subjects/HeadMovedFurther/versions`, { method: 'POST', headers: { 'content-type': 'application/vnd.schemaregistry.v1+json' }, body: JSON.stringify({ schema }) })
+    const { id } = await registered.json() as { id: number }
+    await put('weights', 'policy', framed(id, Buffer.from([8])))
+    const stopped = async (what: string, is: () => boolean | Promise<boolean>): Promise<void> => {
+      for (const until = Date.now() + 60_000; !await is(); await pause(50)) if (Date.now() > until) throw new Error(`${what} did not stop`)
+    }
+    for (const { name, crashes } of [...world.of('trainer'), ...world.of('publisher'), ...world.of('projections')]) {
+      await stopped(name, () => crashes.length > 0)
+      equal(crashes[0]!.status, 1)
+      ok(/unknown_record: weights holds a record of the type HeadMovedFurther/.test(crashes[0]!.said), crashes[0]!.said)
+    }
+    for (const { name, url, health } of world.of('gateway')) {
+      await stopped(name, async () => (await health()).status === 'not following')
+      ok(/HeadMovedFurther/.test(JSON.stringify((await health()).problem)))
+      // What it serves it goes on serving, and what it says is on the log.
+      const answer = await streamed(url, [{ role: 'user', content: `Do you still answer, ${name}?` }])
+      equal(answer.version, history.head)
+      await history.until('the answer', () => history.turns.has(answer.turn))
+    }
+  })
+})
