@@ -31,7 +31,7 @@ describe('flow', { timeout: SHORT ? 150_000 : 900_000 }, () => {
     t.diagnostic(`${JSON.stringify(figuresOf(ledger, history))}; talked for ${talked.toFixed(1)} s (${(TURNS / talked).toFixed(0)} turns/s), settled after ${settled.toFixed(1)} s`)
     equal(ledger.received.length, TURNS)
     equal(history.turns.size, TURNS, 'a turn that nobody asked for')
-    equal(history.repeats, 0)
+    deepEqual(history.repeats, {})
     deepEqual([...ledger.refusals], [])
     for (const { name } of world.of('gateway')) ok(ledger.received.filter(({ gateway }) => gateway === name).length > TURNS / 4)
     ok(history.versions.length > 1, history.summary())

@@ -32,8 +32,8 @@ export class History {
   readonly closedTurns = new Set<string>()
   /** Feedback by turn. */
   readonly feedback = new Map<string, number>()
-  /** Records that stand on the log again, byte for byte; readers drop them. */
-  repeats = 0
+  /** Records that stand on the log again, byte for byte, by type; readers drop them. */
+  readonly repeats: Record<string, number> = {}
   /** Second records about one thing: scores of a turn that had one, records of a chain that came too late. */
   readonly late = { scores: 0, updates: 0, weights: 0 }
   /** Two different captures under one turn id: never. */
@@ -121,7 +121,7 @@ export class History {
 
   #take(logged: Logged): void {
     if (this.#seen.has(logged.id)) {
-      this.repeats += 1
+      this.repeats[logged.event.type] = (this.repeats[logged.event.type] ?? 0) + 1
       return
     }
     this.#seen.add(logged.id)
