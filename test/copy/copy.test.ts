@@ -193,12 +193,13 @@ describe('a destination that is not the beginning of the source', () => {
 test('a copy that is killed again and again is finished by the next one, without a loss or a double', { timeout: 60_000 }, async () => {
   const [from, into] = [folder(), folder()]
   const source = await openEmbeddedLog({ folder: from, schemas: SCHEMAS })
-  await fill(source, 8000)
+  await fill(source, 12_000)
   const copier = () => spawn(process.execPath, [fileURLToPath(new URL('processes/copier.ts', import.meta.url)), from, into], { stdio: ['ignore', 'pipe', 'inherit'] })
-  for (const step of ['copy/blobs/', 'copy/turns/0.', 'copy/scores/0.', 'copy/updates/0.']) {
+  // A page of records is written before the next one is counted: each is killed in the midst of a topic.
+  for (const step of [/^copy\/blobs/, /^copy\/turns\/0\.[789]/, /^copy\/scores\/0\.[789]/, /^copy\/updates\/0\.[789]/]) {
     const child = copier()
     for await (const line of createInterface({ input: child.stdout })) {
-      if (!line.startsWith(step)) continue
+      if (!step.test(line)) continue
       child.kill('SIGKILL')
       break
     }
@@ -209,8 +210,8 @@ test('a copy that is killed again and again is finished by the next one, without
   const lines: string[] = []
   for await (const line of createInterface({ input: last.stdout })) lines.push(line)
   const { copied, skipped, equal } = JSON.parse(lines.at(-1)!.slice('done '.length)) as { copied: number; skipped: number; equal: boolean }
-  assert.deepEqual([copied + skipped, equal], [40_000, true])
-  assert.ok(skipped >= 8000 && copied >= 1000, `${copied} ${skipped}`)
+  assert.deepEqual([copied + skipped, equal], [60_000, true])
+  assert.ok(skipped > 3 * 12_000 && skipped < 4 * 12_000, `${skipped} were there`)
   const copy = await openEmbeddedLog({ folder: into, readOnly: true })
   await assertSame(source, copy)
   await Promise.all([source.close(), copy.close()])

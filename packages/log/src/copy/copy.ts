@@ -6,6 +6,7 @@
  */
 import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
+import { partitionOf } from '../partition.ts'
 import type { Append, EventLog, LogRecord, Offsets } from '../port.ts'
 import { chainsOf, findCopied, firstDifference, type Difference, type Found, type Side } from './compare.ts'
 import { inTimeOrder } from './lane.ts'
@@ -85,7 +86,7 @@ const copyTopic = async (source: Side, to: EventLog, topic: Topic, { from, have 
     const records = left ? page.filter(({ key }) => !taken(left, key)) : page
     if (records.length === 0) continue
     copied += records.length
-    writing = to.append(records.map(asAppend))
+    writing = to.append(byPartition(records, to.partitions(topic)).map(asAppend))
     writing.catch(() => undefined)
   }
   await orAborted(writing, told.signal)
@@ -99,6 +100,13 @@ const readBack = async (side: Side, topic: Topic, phase: 'check source' | 'check
   meter.end()
   return { records: chains.records, bytes: chains.bytes, digest: chains.digest() }
 }
+
+/**
+ * The order within a partition is all that readers see. Together, they are written in few large pieces: Kafka takes
+ * and flushes each partition's by itself.
+ */
+const byPartition = (records: readonly LogRecord[], count: number): LogRecord[] =>
+  [...Map.groupBy(records, ({ key }) => partitionOf(key, count)).values()].flat()
 
 const asAppend = ({ topic, key, schema, payload, timestamp }: LogRecord): Append => ({ topic, key, schema, payload, timestamp })
 

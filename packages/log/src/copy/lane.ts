@@ -42,8 +42,8 @@ export class Lane {
 }
 
 /** Pages of at most so much, unless a single record is more. */
-const PAGE_BYTES = 2 << 20
-const PAGE_RECORDS = 4096
+const PAGE_BYTES = 8 << 20
+const PAGE_RECORDS = 8192
 
 /**
  * A topic whole: the records of a partition in their order, partitions side by side by time, so that a log with
