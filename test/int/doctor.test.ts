@@ -4,6 +4,9 @@ import { openKafkaLog } from '@instar/log/kafka/index'
 import { startProjections, startPostgres } from '@instar/projections'
 import { Kafka, logLevel, type Admin } from 'kafkajs'
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { instar } from '../cli/world.ts'
@@ -163,6 +166,21 @@ test('dead letters: bytes of no schema, of an unknown one, and of a broken recor
   is(of('dead letters'), 'note', /there is no schema 4000000/, /INSTAR_REGISTRY/)
   is(of('dead letters'), 'note', /is not a FeedbackGiven\.v1/, /schema of its type/)
   is(of('log'), 'ok', /chain whole/)
+})
+
+test('gateways: every figure is its own, and so is its clock', { timeout: 60_000 }, async () => {
+  const server = createServer((request, response) => {
+    response.writeHead(200, { date: new Date(Date.now() + 90_000).toUTCString() })
+      .end(JSON.stringify({ status: 'ready', problem: null, head: 2, serving: 1, frozen: true, log: { pending: 0, unreadable: 0 }, path: request.url }))
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { code, json } = await instar(['doctor', '--json'], { ...env, INSTAR_PORT: String((server.address() as AddressInfo).port) })
+  server.close()
+  server.closeAllConnections()
+  assert.equal(code, 1)
+  const { checks } = json as { checks: Check[] }
+  is(checks.filter(({ name }) => name === 'gateways'), 'note', /serves version 1, learning is frozen.*the head is 2/, /fetches/)
+  is(checks.filter(({ name }) => name === 'clocks'), 'wrong', /^the gateway at http:\/\/127\.0\.0\.1:\d+ is (8\d|90) s ahead of this machine$/, /NTP/)
 })
 
 test('parts that are away: each is named once, with what to do; the rest is looked at', { timeout: 120_000 }, async () => {

@@ -7,6 +7,7 @@ import { clocksFound, skewOf } from './clocks.ts'
 import { lagFound, lagOf, migrationsFound, waitingFound } from './database.ts'
 import { deadLettersFound } from './dead-letters.ts'
 import { duration, faultOf, type Finding } from './finding.ts'
+import { gatewaysFound } from './gateways.ts'
 import { registryFound } from './registry.ts'
 import { InstarError } from '@instar/events/errors'
 
@@ -92,6 +93,19 @@ describe('read model', () => {
     only(waitingFound([{ what: 'updates', count: 1, since: 0 }], 3_600_000), 'note', /1 sealed batch waits .* 60 min/, /trainer/)
     only(waitingFound([{ what: 'verdicts', count: 2, since: 0 }], 3_600_000), 'note', /2 updates wait/, /publisher/)
   })
+})
+
+test('gateways: every one behind the name, one that is not ready, one that is behind', () => {
+  const status = { status: 'ready', problem: null, head: 3, serving: 3, frozen: false, log: { pending: 2, unreadable: 0 } }
+  const gateway = (rest: Partial<typeof status> & { problem?: null } = {}) => ({ address: 'http://a:1', status: { ...status, ...rest }, fault: null, clock: null })
+  const away = { address: 'http://b:1', status: null, fault: new Error('No gateway answers at http://b:1.'), clock: null }
+  only(gatewaysFound([], 'http://gateway:1'), 'unsure', /^no gateway answers at http:\/\/gateway:1$/, /INSTAR_HOST/)
+  only(gatewaysFound([away], 'http://b:1'), 'unsure', /no gateway answers/, /INSTAR_HOST/)
+  only(gatewaysFound([gateway()], 'u'), 'ok', /^http:\/\/a:1 serves version 3, 2 answers wait for the log$/)
+  only(gatewaysFound([gateway({ frozen: true })], 'u'), 'ok', /version 3, learning is frozen/)
+  only(gatewaysFound([gateway({ head: 4 })], 'u'), 'note', /serves version 3.*the head is 4/, /fetches/)
+  only(gatewaysFound([gateway({ status: 'log not taking' })], 'u'), 'wrong', /it is log not taking/, /comes back by itself/)
+  deepEqual(levels(gatewaysFound([gateway(), away], 'u')), ['ok', 'note'])
 })
 
 test('clocks: only what the way there and back, and whole seconds, do not explain', () => {

@@ -4,15 +4,16 @@ import { InstarError } from '@instar/events/errors'
 import { TOPICS } from '@instar/events/flow'
 import { groupLags, type DeadLetter, type KafkaLog } from '@instar/log/kafka/index'
 import { PROJECTED, type DatabaseFound } from '@instar/projections'
-import { gatewayUrl, type Config } from '../config.ts'
+import { gatewayUrl } from '../config.ts'
 import { brokersFound, groupsFound, settingsFound, topicsFound } from './cluster.ts'
 import { clocksFound, type Told } from './clocks.ts'
 import { lagFound, lagOf, migrationsFound, waitingFound, type Lag } from './database.ts'
 import { deadLettersFound } from './dead-letters.ts'
-import { faultOf, fine, note, unsure, wrong, type Finding, type Look } from './finding.ts'
+import { faultOf, fine, unsure, type Finding, type Look } from './finding.ts'
+import { gatewaysFound } from './gateways.ts'
 import { readRecords } from './records.ts'
 import { registryFound } from './registry.ts'
-import type { GatewayFound, Stack } from './stack.ts'
+import type { Stack } from './stack.ts'
 
 const NO_KAFKA = 'Start the brokers (`docker compose up -d kafka`), or correct INSTAR_LOG; a broker tells clients to come to its advertised.listeners, which must be reachable from here.'
 const NO_REGISTRY = 'Start it (`docker compose up -d registry`), or correct INSTAR_REGISTRY (Apicurio: …/apis/ccompat/v7). Services that know the ids go on meanwhile, those that start wait; nothing is lost.'
@@ -51,7 +52,7 @@ export const kafkaLooks = (stack: Stack): Record<'before' | 'after', readonly Lo
     { name: 'projections', of: () => withDatabase(stack, (found) => given(readable(stack), (log) => projectionsFound(log, found), UNREADABLE)) },
     { name: 'services', of: () => withDatabase(stack, ({ migrations, waiting }) => (migrations.state === 'current' ? waitingFound(waiting, Date.now()) : [unsure('told by the tables, which are not there')])) },
     { name: 'groups', of: () => given(stack.cluster, async ({ missing }) => (missing.length > 0 ? [unsure('topics are missing')] : groupsFound(await groupLags({ brokers: stack.brokers, clientId: 'instar doctor' }))), 'Kafka does not answer') },
-    { name: 'gateways', of: async (config) => gatewaysFound(await stack.gateways(), config) },
+    { name: 'gateways', of: async (config) => gatewaysFound(await stack.gateways(), gatewayUrl(config)) },
     { name: 'clocks', of: () => clocks(stack) },
   ],
 })
@@ -89,18 +90,6 @@ const projectionsFound = async (log: KafkaLog, { migrations, marks }: DatabaseFo
     }
   }
   return lagFound(lags, Date.now())
-}
-
-const gatewaysFound = (gateways: readonly GatewayFound[], config: Config): readonly Finding[] => {
-  const answering = gateways.filter(({ status }) => status !== null)
-  if (answering.length === 0) return [unsure(`no gateway answers at ${gatewayUrl(config)}`, 'If one should: `docker compose up -d gateway`; INSTAR_HOST and INSTAR_PORT say where.')]
-  return gateways.map(({ address, status, fault }) => {
-    if (!status) return note(`${address}: ${String(fault?.message)}`, 'Another gateway answers. See this one\'s /health/ready and what it logs.')
-    const said = `${address} serves version ${String(status.serving)}${status.frozen ? ', learning is frozen' : ''}, ${status.log.pending} answers wait for the log`
-    if (status.status !== 'ready') return wrong(`${said}; it is ${status.status}: ${status.problem?.message ?? 'see /health/ready'}`, 'See what it logs; while the log or the engine is away it holds requests and comes back by itself.')
-    if (status.serving !== status.head) return note(`${said}, the head is ${status.head}`, 'It fetches the new version; if it stays so, see what it logs.')
-    return fine(said)
-  })
 }
 
 const clocks = async (stack: Stack): Promise<readonly Finding[]> => {
