@@ -6,8 +6,8 @@ import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
 import { Demo, DEMO } from '../../cli/src/demo/protocol.ts'
 import { ask, question } from '../flow/people.ts'
-import { compose, done, place } from './docker.ts'
-import { back, containers, crash, inspect, instar, psql, remains, SCALED, SERVICES, until, versions, type Container, type Version } from './stack.ts'
+import { compose, docker, done, place } from './docker.ts'
+import { back, containers, crash, instar, psql, remains, SCALED, SERVICES, until, versions, type Container, type Version } from './stack.ts'
 import { clientOf, ledger, talk, type Talk } from './talk.ts'
 
 const UP_MS = 240_000
@@ -41,6 +41,14 @@ const nothingLost = async (): Promise<void> => {
 
 const served = async (port: number): Promise<number> =>
   (await ask(clientOf(port, book), [{ role: 'user', content: question(book.next++) }])).version
+
+/** Runs inside a container that publishes nothing. */
+const ASK = `
+const { version } = await (await fetch('http://127.0.0.1:30000/health/ready')).json()
+const request = { model: 'policy', max_tokens: 8, messages: [{ role: 'user', content: 'What is 1 + 2?' }] }
+const reply = await fetch('http://127.0.0.1:30000/v1/chat/completions', { method: 'POST', headers: { 'content-type': 'application/json', 'x-instar-no-train': '1' }, body: JSON.stringify(request) })
+if (Number(reply.headers.get('x-instar-version')) < version) throw new Error('an older version answered')
+console.log(JSON.stringify({ version, answer: (await reply.json()).choices[0].message.content }))`
 
 /** What never changes again of a version. */
 const chain = (list: readonly Version[]): unknown[] => list.map(({ version, parent, sha256 }) => [version, parent, sha256])
@@ -106,6 +114,20 @@ describe('docker compose', { timeout: 570_000 }, () => {
     await nothingLost()
   })
 
+  part('a gateway on an empty disk serves the head', async () => {
+    const now = head(await versions())
+    const id = (await compose(['run', '-d', '--no-deps', '-e', 'INSTAR_DATA=/tmp/empty', 'gateway'])).trim()
+    try {
+      const asked = await until('it is ready', async () => {
+        const { code, out } = await docker(['exec', id, 'node', '-e', ASK])
+        return code === 0 && JSON.parse(out) as { version: number; answer: string }
+      })
+      ok(asked.version >= now && asked.answer.length > 0, JSON.stringify(asked))
+    } finally {
+      await done(['rm', '-f', '-v', id])
+    }
+  })
+
   part('the CLI as a container: versions, sql, verify, replay; psql in the database', async () => {
     const before = await versions()
     ok(head(before) > 0)
@@ -121,11 +143,12 @@ describe('docker compose', { timeout: 570_000 }, () => {
     ok(replayed.versions >= before.length - 1 && replayed.versions < meanwhile.length, `${replayed.versions} of ${before.length} to ${meanwhile.length} versions`)
     deepEqual(chain(meanwhile).slice(0, before.length), chain(before))
     const out = await compose(['exec', '-T', 'postgres', 'psql', '-U', 'instar', '-c', 'select version, status, turns, reward from version_metrics order by version'])
+    ok(await instar('doctor'))
     match(out, /version \| +status +\| turns \| +reward[\s\S]*\(\d+ rows\)/)
     ok((await psql('select version from version_metrics')).length >= meanwhile.length)
   })
 
-  part('--scale gateway=2 --scale scorer=3: a gateway with an empty disk serves the head, sessions hop between both', async (t) => {
+  part('--scale gateway=2 --scale scorer=3: sessions hop between both gateways', async (t) => {
     await compose(['up', '-d', '--wait', '--scale', 'gateway=2', '--scale', 'scorer=3'], { extra: SCALED, limit: UP_MS })
     const ports = await gatewayPorts()
     equal(new Set(ports).size, 2)
@@ -192,7 +215,10 @@ describe('docker compose', { timeout: 570_000 }, () => {
   part('down -v leaves nothing', async (t) => {
     if (failed) return t.skip('kept until its logs have been shown')
     const ids = (await compose(['ps', '-a', '-q'])).split('\n').filter(Boolean)
-    equal((await inspect(ids)).length, 9)
+    equal(ids.length, 9)
+    const mounted = JSON.parse(await done(['inspect', '-f', '{{json .Mounts}}', ...ids]).then((lines) => `[${lines.trim().split('\n').join()}]`)) as { Type: string; Name?: string }[][]
+    const volumes = mounted.flat().flatMap(({ Type, Name }) => (Type === 'volume' && Name !== undefined ? [Name] : []))
+    deepEqual([...new Set(volumes)].toSorted(), ['instar-data', 'kafka-data', 'postgres-data'].map((name) => `${place().project}_${name}`), 'no volume without a name')
     await compose(['down', '-v'], { limit: 120_000 })
     deepEqual(await remains(), [])
   })
