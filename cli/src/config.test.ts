@@ -8,13 +8,13 @@ const fails = (code: string, field: string) => (error: unknown): boolean => erro
 describe('configuration', () => {
   test('defaults are those that scripts may rely on', () => {
     const { model, ...rest } = readConfig({}, '/here')
-    deepEqual(rest, { host: '127.0.0.1', port: 30000, data: '/here/.instar', log: 'embedded', engine: 'embedded', learnEngine: 'auto', registry: null, replication: 1, judge: null, open: false, keyFile: '/here/.instar/keys.json', sessionIdleMs: 600_000, healthPort: null, postgresPrograms: null, database: null })
+    deepEqual(rest, { host: '127.0.0.1', port: 30000, data: '/here/.instar', log: 'embedded', engine: 'embedded', learnEngine: 'auto', registry: null, partitions: {}, replication: 1, judge: null, open: false, keyFile: '/here/.instar/keys.json', sessionIdleMs: 600_000, healthPort: null, postgresPrograms: null, database: null })
     equal(model.endsWith('/models/tiny'), true)
   })
 
   test('each variable is heard, relative folders are of the working directory', () => {
-    const config = readConfig({ INSTAR_PORT: '8080', INSTAR_HOST: '::', INSTAR_DATA: 'data', INSTAR_MODEL: '../m.gguf', INSTAR_OPEN: '1', INSTAR_JUDGE_URL: 'http://judge/v1', INSTAR_JUDGE_KEY: 'secret', INSTAR_REGISTRY: 'http://registry', INSTAR_LEARN_ENGINE: 'tfjs-node', INSTAR_REPLICATION: '3', INSTAR_HEALTH_PORT: '30080', DATABASE_URL: 'postgresql://db/x', INSTAR_PG_BIN: '/pg' }, '/here')
-    deepEqual(config, { host: '::', port: 8080, data: '/here/data', log: 'embedded', engine: 'embedded', learnEngine: 'tfjs-node', model: '/m.gguf', registry: 'http://registry', replication: 3, healthPort: 30080, judge: { url: 'http://judge/v1', model: 'default', key: 'secret' }, open: true, keyFile: '/here/data/keys.json', sessionIdleMs: 600_000, postgresPrograms: '/pg', database: 'postgresql://db/x' })
+    const config = readConfig({ INSTAR_PORT: '8080', INSTAR_HOST: '::', INSTAR_DATA: 'data', INSTAR_MODEL: '../m.gguf', INSTAR_OPEN: '1', INSTAR_JUDGE_URL: 'http://judge/v1', INSTAR_JUDGE_KEY: 'secret', INSTAR_REGISTRY: 'http://registry', INSTAR_LEARN_ENGINE: 'tfjs-node', INSTAR_REPLICATION: '3', INSTAR_PARTITIONS: 'turns=16, scores=8', INSTAR_HEALTH_PORT: '30080', DATABASE_URL: 'postgresql://db/x', INSTAR_PG_BIN: '/pg' }, '/here')
+    deepEqual(config, { host: '::', port: 8080, data: '/here/data', log: 'embedded', engine: 'embedded', learnEngine: 'tfjs-node', model: '/m.gguf', registry: 'http://registry', partitions: { turns: 16, scores: 8 }, replication: 3, healthPort: 30080, judge: { url: 'http://judge/v1', model: 'default', key: 'secret' }, open: true, keyFile: '/here/data/keys.json', sessionIdleMs: 600_000, postgresPrograms: '/pg', database: 'postgresql://db/x' })
     equal(Object.isFrozen(config), true)
   })
 
@@ -24,6 +24,7 @@ describe('configuration', () => {
     throws(() => readConfig({ INSTAR_PORT: 'x' }, '/'), fails('bad_request', 'INSTAR_PORT'))
     throws(() => readConfig({ INSTAR_PORT: '70000' }, '/'), fails('bad_request', 'INSTAR_PORT'))
     throws(() => readConfig({ INSTAR_LOG: 'redis://x' }, '/'), fails('bad_request', 'INSTAR_LOG'))
+    throws(() => readConfig({ INSTAR_PARTITIONS: 'rows=3' }, '/'), fails('bad_request', 'INSTAR_PARTITIONS'))
     throws(() => readConfig({ INSTAR_ENGINE: 'http://x/v1' }, '/'), fails('bad_request', 'INSTAR_ENGINE'))
     throws(() => readConfig({ INSTAR_LEARN_ENGINE: 'cuda' }, '/'), fails('bad_request', 'INSTAR_LEARN_ENGINE'))
     throws(() => readConfig({ INSTAR_JUDGE_URL: 'nowhere' }, '/'), fails('bad_request', 'INSTAR_JUDGE_URL'))

@@ -18,7 +18,7 @@ import { replayOptionsOf, runReplay } from './replays.ts'
 export type PipelineConfig = {
   data: string
   /** The log that INSTAR_LOG names; default: the embedded one. */
-  log?: Pick<Settings, 'log' | 'registry'>
+  log?: Pick<Settings, 'log' | 'registry' | 'partitions'>
   model: string
   /** What serves. */
   engine: EngineChoice
@@ -72,7 +72,7 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
     return part
   }
   try {
-    const log = keep(await openLog({ log: 'embedded', registry: null, ...config.log, data: config.data }, { name: 'instar', say: hooks.say }), (l) => l.close())
+    const log = keep(await openLog({ log: 'embedded', registry: null, partitions: {}, ...config.log, data: config.data }, { name: 'instar', say: hooks.say }), (l) => l.close())
     const snapshots = openSnapshots(join(config.data, 'snapshots'), { say: hooks.say })
     const giveUp = hooks.signal ? { signal: hooks.signal } : {}
     const [model, serving, learner, postgres] = await allOrNone([

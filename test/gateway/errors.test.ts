@@ -1,13 +1,15 @@
 import assert from 'node:assert/strict'
 import { request } from 'node:http'
 import { after, test } from 'node:test'
+import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
 import { ERRORS } from '@instar/events'
 import { gatewayConfig, createGateway } from '@instar/gateway'
 import { openMemoryLog } from '@instar/log'
 import { model, sha256, startRig, turnsOf, USER } from './harness.ts'
 import { ScriptedEngine } from './scripted-engine.ts'
 
-const rig = await startRig({ settings: { bodyLimit: 20_000 } })
+const LIMIT = 20_000
+const rig = await startRig({ settings: { bodyLimit: LIMIT } })
 after(() => rig.stop())
 
 type Fault = { status: number; code: string; param: string | null; message: string; type: string }
@@ -40,7 +42,14 @@ test('JSON that nests for ever, half characters, control characters', async () =
   }
 })
 
-test('an encoded body', async () => {
+test('an encoded body is decoded; one that is not what it says, is too large inside or of an unknown kind is told', async () => {
+  const own = await startRig({ settings: { bodyLimit: LIMIT } })
+  const send = (body: Uint8Array, encoding: string): Promise<Response> => own.fetch('/v1/chat/completions', { method: 'POST', body: new Uint8Array(body), headers: { 'content-encoding': encoding } })
+  const json = Buffer.from(JSON.stringify({ model: 'policy', messages: [USER('Hello')] }))
+  for (const [encoding, encode] of [['gzip', gzipSync], ['br', brotliCompressSync], ['deflate', deflateSync], ['zstd', zstdCompressSync]] as const) assert.equal((await send(encode(json), encoding)).status, 200, encoding)
+  assert.equal((await faultOf(await send(gzipSync(Buffer.alloc(LIMIT + 1, 32)), 'gzip'))).code, 'body_too_large')
+  assert.equal((await faultOf(await send(json, 'compress'))).param, 'content-encoding')
+  await own.stop()
   const fault = await faultOf(await rig.fetch('/v1/chat/completions', { method: 'POST', body: new Uint8Array([1]), headers: { 'content-encoding': 'gzip' } }))
   assert.equal(fault.code, 'bad_request')
   assert.equal(fault.param, 'content-encoding')

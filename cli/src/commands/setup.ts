@@ -13,7 +13,8 @@ Prepares what the services need and do not make themselves: the topics of INSTAR
 in INSTAR_REGISTRY with BACKWARD_TRANSITIVE compatibility, the tables and the reader's role in DATABASE_URL. Waits a
 minute for each to answer. Safe to run again, and by several at once: what is there stays as it is.
 
-INSTAR_REPLICATION says how many copies Kafka keeps of a record (default 1; 3 on three brokers).
+INSTAR_REPLICATION says how many copies Kafka keeps of a record (default 1; 3 on three brokers), INSTAR_PARTITIONS how
+many partitions topics have where not as many as usual (turns=16): for ever, and every service must be told the same.
 
 --json: {topics: {created: […], differing: [{topic, setting, is, should}]}, schemas, database}
 Exit code 1 where a topic that was there has other settings than ours.`,
@@ -24,7 +25,7 @@ Exit code 1 where a topic that was there has other settings than ours.`,
     const registry = registryOf(config)
     err(`topics on ${config.log}, schemas in ${registry}${config.database === null ? '' : ', tables in DATABASE_URL'} …\n`)
     const [topics] = await Promise.all([
-      setupKafka({ brokers: brokersOf(config.log), replication: config.replication }),
+      setupKafka({ brokers: brokersOf(config.log), replication: config.replication, partitions: config.partitions }),
       registerSchemas({ registry, schemas, patience: 60_000 }),
       config.database === null ? null : setupDatabase(config.database),
     ])

@@ -40,7 +40,7 @@ const UNREADABLE = 'cannot be read now: see Kafka, topics and registry above'
 export const kafkaLooks = (stack: Stack): Record<'before' | 'after', readonly Look[]> => ({
   before: [
     { name: 'Kafka', of: () => own(stack.cluster, brokersFound, NO_KAFKA) },
-    { name: 'topics', of: (config) => given(stack.cluster, (cluster) => topicsFound(cluster, config.replication), 'Kafka does not answer') },
+    { name: 'topics', of: (config) => given(stack.cluster, (cluster) => topicsFound(cluster, config.replication, config.partitions), 'Kafka does not answer') },
     { name: 'settings', of: () => given(stack.cluster, ({ differing }) => settingsFound(differing, stack.brokers.join(',')), 'Kafka does not answer') },
     { name: 'registry', of: (config) => own(stack.registry, (found) => registryFound(found, String(config.registry)), NO_REGISTRY) },
     { name: 'log', of: () => given(readable(stack), recordsFound(stack), UNREADABLE) },

@@ -39,7 +39,7 @@ export const stackOf = (config: Config): Stack => {
   const cluster = once(() => inspectCluster({ brokers, clientId: CLIENT, patience: PATIENCE }))
   const registry = once(() => inspectRegistry(registryOf(config), schemaTexts(), Date.now))
   let opened: KafkaLog | undefined
-  const log = once(async () => opened = await openKafkaLog({ brokers, clientId: CLIENT, registry: registryOf(config), schemas: schemaTexts(), patience: PATIENCE }))
+  const log = once(async () => opened = await openKafkaLog({ brokers, clientId: CLIENT, registry: registryOf(config), schemas: schemaTexts(), partitions: config.partitions, patience: PATIENCE }))
   const database = once(async () => (config.database === null ? null : inspectDatabase((await startPostgres({ folder: config.data, url: config.database })).reader, Date.now)))
   const gateways = once(async () => {
     const host = new URL(gatewayUrl(config)).hostname.replace(/^\[|\]$/g, '')

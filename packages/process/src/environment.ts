@@ -1,5 +1,6 @@
 /** What the environment says (a main.ts hands it over), checked once and frozen. The names are a promise: README, "Environment". */
 import { InstarError } from '@instar/events/errors'
+import { TOPICS, type Topic } from '@instar/events/flow'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
@@ -10,6 +11,14 @@ const TINY = fileURLToPath(new URL('../../../models/tiny', import.meta.url))
 const port = z.coerce.number().int().min(0).max(65535)
 const flag = z.enum(['0', '1', 'true', 'false']).transform((text) => text === '1' || text === 'true')
 
+/** `turns=16,scores=8` */
+const partitionsOf = (text: string, context: z.RefinementCtx): Partial<Record<Topic, number>> => Object.fromEntries(text.split(',').flatMap((part) => {
+  const [, topic, count] = /^([a-z]+)=([1-9]\d{0,4})$/.exec(part.trim()) ?? []
+  if (TOPICS.some((one) => one === topic)) return [[topic as Topic, Number(count)]]
+  context.addIssue({ code: 'custom', message: `must be of the form turns=16,scores=8 (topics: ${TOPICS.join(', ')})` })
+  return []
+}))
+
 const environment = z.object({
   INSTAR_PORT: port.default(30000),
   INSTAR_HOST: z.string().default('127.0.0.1'),
@@ -19,6 +28,7 @@ const environment = z.object({
   INSTAR_LEARN_ENGINE: z.enum(['auto', 'onnx', 'wasm', 'tfjs-node']).default('auto'),
   INSTAR_MODEL: z.string().optional(),
   INSTAR_REGISTRY: z.url().optional(),
+  INSTAR_PARTITIONS: z.string().transform(partitionsOf).optional(),
   INSTAR_REPLICATION: z.coerce.number().int().min(1).max(9).default(1),
   INSTAR_JUDGE_URL: z.url().optional(),
   INSTAR_JUDGE_MODEL: z.string().optional(),
@@ -44,6 +54,8 @@ const build = (env: z.infer<typeof environment>, cwd: string) => ({
   learnEngine: env.INSTAR_LEARN_ENGINE,
   model: env.INSTAR_MODEL === undefined ? TINY : resolve(cwd, env.INSTAR_MODEL),
   registry: env.INSTAR_REGISTRY ?? null,
+  /** Partitions where they differ from the flow table's: what a log was made with, for ever. */
+  partitions: env.INSTAR_PARTITIONS ?? {},
   /** Copies that Kafka keeps of each record: what `setup` makes the topics with. */
   replication: env.INSTAR_REPLICATION,
   judge: env.INSTAR_JUDGE_URL === undefined ? null : { url: env.INSTAR_JUDGE_URL, model: env.INSTAR_JUDGE_MODEL ?? 'default', key: env.INSTAR_JUDGE_KEY ?? null },

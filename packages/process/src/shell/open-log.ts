@@ -16,7 +16,7 @@ export const registryOf = ({ registry, log }: Pick<Settings, 'registry' | 'log'>
   return registry
 }
 
-export type LogSettings = Pick<Settings, 'log' | 'data' | 'registry'>
+export type LogSettings = Pick<Settings, 'log' | 'data' | 'registry' | 'partitions'>
 
 export type OpenLogOptions = {
   /** What it calls itself at the brokers. */
@@ -28,9 +28,9 @@ export type OpenLogOptions = {
 
 /** Throws `log_unavailable`, `not_set_up`, or what the embedded log says of its folder. */
 export const openLog = async (settings: LogSettings, options: OpenLogOptions): Promise<EventLog> =>
-  isKafka(settings) ? openKafka(settings, options) : openEmbeddedLog({ folder: logFolder(settings), ...(options.readOnly ? { readOnly: true } : { schemas: schemaTexts() }) })
+  isKafka(settings) ? openKafka(settings, options) : openEmbeddedLog({ folder: logFolder(settings), partitions: settings.partitions, ...(options.readOnly ? { readOnly: true } : { schemas: schemaTexts() }) })
 
 export const openKafka = (settings: LogSettings, { name, say }: OpenLogOptions): Promise<KafkaLog> => {
   if (!isKafka(settings)) throw new InstarError('bad_request', `A ${name} of its own needs INSTAR_LOG=kafka://host:port: the embedded log has one writer, \`npm start\`.`, { field: 'INSTAR_LOG' })
-  return openKafkaLog({ brokers: brokersOf(settings.log), clientId: `${name}@${hostname()}.${process.pid}`, registry: registryOf(settings), schemas: schemaTexts(), ...(say ? { say } : {}) })
+  return openKafkaLog({ brokers: brokersOf(settings.log), clientId: `${name}@${hostname()}.${process.pid}`, registry: registryOf(settings), schemas: schemaTexts(), partitions: settings.partitions, ...(say ? { say } : {}) })
 }

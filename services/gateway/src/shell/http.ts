@@ -1,7 +1,8 @@
 /** The HTTP server: who may call, bodies as bytes, routes, and every fault as one JSON shape. */
 import { InstarError } from '@instar/events'
-import { Readable } from 'node:stream'
-import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import { PassThrough, Readable, type Transform } from 'node:stream'
+import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib'
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest, type RequestPayload } from 'fastify'
 import type { GatewayConfig } from '../config.ts'
 import { asInstarError, DIALECTS, type Dialect } from '@instar/dialects'
 import { checkLocal, tokenOf } from '../core/guard.ts'
@@ -58,9 +59,8 @@ export const createServer = (config: GatewayConfig, keyring: Keyring, routes: Ro
   server.addHook('onRequest', async (request, reply) => {
     reply.headers({ 'x-request-id': request.id, 'request-id': request.id })
     check(request, null)
-    const encoding = request.headers['content-encoding'] ?? 'identity'
-    if (encoding !== 'identity') throw new InstarError('bad_request', `Send the body as it is, not encoded as ${encoding.slice(0, 40)}.`, { field: 'content-encoding' })
   })
+  server.addHook('preParsing', (request, _reply, payload) => Promise.resolve(decoded(payload, request.headers['content-encoding'] ?? 'identity')))
   server.setNotFoundHandler((request) => {
     throw new InstarError('unknown_route', `There is no ${request.method} ${pathOf(request)}.`)
   })
@@ -100,6 +100,22 @@ export const createServer = (config: GatewayConfig, keyring: Keyring, routes: Ro
     return reply.type(LINES).send(Readable.from(jsonLines(answer, { beatMs: config.pingMs, gone: gone.signal, onFault: (fault) => tell(fault, request) })))
   })
   return server
+}
+
+const DECODERS: Readonly<Record<string, () => Transform>> = { gzip: createGunzip, 'x-gzip': createGunzip, deflate: createInflate, br: createBrotliDecompress, zstd: createZstdDecompress }
+
+/** The body as it was before its encoding; the limit holds for what comes out. */
+const decoded = (payload: RequestPayload, encoding: string): RequestPayload => {
+  if (encoding === 'identity') return payload
+  const decoder = DECODERS[encoding.toLowerCase()]?.()
+  if (!decoder) throw new InstarError('bad_request', `The body is encoded as ${encoding.slice(0, 40)}; send it as it is, or as ${Object.keys(DECODERS).join(', ')}.`, { field: 'content-encoding' })
+  const body = Object.assign(new PassThrough(), { receivedEncodedLength: 0 })
+  payload.on('data', (piece: Buffer) => { body.receivedEncodedLength += piece.length })
+  decoder.on('error', (cause) => body.destroy(new InstarError('bad_request', `The body is not what its encoding ${encoding.slice(0, 40)} says.`, { field: 'content-encoding' }, { cause })))
+  payload.once('error', (cause) => body.destroy(cause))
+  body.once('close', () => decoder.destroy())
+  payload.pipe(decoder).pipe(body)
+  return body
 }
 
 /** What a client asks for that wants to know that a long command goes on. */
