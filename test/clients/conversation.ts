@@ -1,0 +1,50 @@
+/**
+ * One conversation for every library: two parallel calls, an answer, words of displeasure, a call again, an
+ * answer, a farewell. Arguments are spaced oddly and not in the schema's order, texts hold what clients are
+ * tempted to tidy up. And what may go wrong on the way.
+ */
+import { calls, dying, type Say } from './scene.ts'
+
+export const USERS = ['Read both files.', 'That was wrong.', 'Good bye.'] as const
+export const FILES: Readonly<Record<string, string>> = { 'a.txt': 'It is red.', 'b.txt': 'It is blue.', 'c.txt': 'It is green.' }
+export const CALLED = [{ path: 'a.txt', lines: 2 }, { path: 'b.txt', lines: 3 }, { path: 'c.txt', lines: 1 }] as const
+export const SAID = ['Cafe\u0301 and caf\u00e9:\r\n\tred &amp; blue.  ', 'Green it is.', 'Bye.'] as const
+export const THOUGHT = 'They want two files.'
+
+/** Requests that the conversation takes. */
+export const TURNS = 5
+
+export const talk: Say = (last) => {
+  if (last.includes('Read both')) return `<think>\n${THOUGHT}\n</think>\n\nI will look.\n${calls(['read', '{"lines":  2, "path": "\\u0061.txt"}'], ['read', '{"lines": 3,"path": "b.txt"}'])}`
+  if (last.includes('red') && last.includes('blue')) return SAID[0]
+  if (last.includes('wrong')) return calls(['read', '{"lines": 1, "path": "c.txt" }'])
+  if (last.includes('green')) return SAID[1]
+  return SAID[2]
+}
+
+/** One that dies at the first try of what is asked of it, after a few words, and answers at the second. */
+export const mortal = (): Say => {
+  let lives = 1
+  return (last, prompt) => (last.includes('Tell me') && lives-- > 0 ? dying('Once upon a time there was', 4) : last.includes('Tell me') ? 'The end.' : talk(last, prompt))
+}
+
+export const PARAMETERS = { type: 'object', properties: { path: { type: 'string' }, lines: { type: 'number' } }, required: ['path', 'lines'], additionalProperties: false } as const
+
+export const readFile = ({ path }: { path: string }): string => FILES[path] ?? 'no such file'
+
+/** More than a context of 2048 tokens. */
+export const LONG = 'A word and another one. '.repeat(1200)
+export const SMALL_CONTEXT = 2048
+
+/** Both wordings by which clients know an overflow. */
+export const OVERFLOW = /maximum context length is 2048 tokens[^]*prompt is too long: \d+ tokens > 2047 maximum/
+
+export type Usage = { input: number; output: number }
+
+/** How long a client waited before it came again. Throws unless it was answered 429 once, with a `Retry-After` of two seconds. */
+export const waited = (exchanges: readonly { status: number; at: number; endedAt: number }[]): number => {
+  const at = exchanges.findIndex(({ status }) => status === 429)
+  const [refused, again] = exchanges.slice(at)
+  if (at < 0 || !refused || !again || again.status !== 200) throw new Error(`expected a 429 and then an answer, got ${exchanges.map(({ status }) => status).join()}`)
+  return again.at - refused.endedAt
+}

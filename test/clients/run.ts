@@ -1,0 +1,57 @@
+/**
+ * `npm run test:clients [-- part of a path ...]`: installs the client libraries (sdk/) and the agents (agents/)
+ * from lockfiles of their own, which of the two is needed, and runs the tests of this folder against a gateway
+ * with a scripted model, offline. Needs Linux, macOS or Windows on x64 or arm64 for the agents' native programs.
+ */
+import { spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import { globSync } from 'node:fs'
+import { readFile, writeFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import path from 'node:path'
+import { run } from 'node:test'
+import { spec } from 'node:test/reporters'
+
+const HERE = import.meta.dirname
+const ROOT = path.resolve(HERE, '../..')
+const wanted = process.argv.slice(2)
+const files = globSync('{sdk,agents}/*.test.ts', { cwd: HERE }).toSorted().filter((file) => wanted.length === 0 || wanted.some((part) => file.includes(part)))
+if (files.length === 0) throw new Error(`no test file matches ${wanted.join(', ')}`)
+
+const exitOf = async (command: string, args: readonly string[], cwd: string): Promise<number> => {
+  const child = spawn(command, args, { cwd, stdio: 'inherit', shell: process.platform === 'win32' })
+  const [code] = await once(child, 'close') as [number | null]
+  return code ?? 1
+}
+
+/** Once for each lockfile: its hash stands in node_modules when all of it is there. */
+const install = async (folder: string): Promise<void> => {
+  const hash = createHash('sha256').update(await readFile(path.join(folder, 'package-lock.json'))).digest('hex')
+  const mark = path.join(folder, 'node_modules', '.installed')
+  if (await readFile(mark, 'utf8').catch(() => null) === hash) return
+  const begin = performance.now()
+  const code = await exitOf('npm', ['ci', '--prefer-offline', '--loglevel=error', '--progress=false'], folder)
+  if (code !== 0) throw new Error(`npm ci in ${path.relative(ROOT, folder)} ended with ${code}`)
+  await writeFile(mark, hash)
+  process.stdout.write(`installed ${path.relative(ROOT, folder)} in ${Math.round((performance.now() - begin) / 1000)} s\n`)
+}
+
+await install(HERE)
+if (files.some((file) => file.startsWith('agents'))) await install(path.join(HERE, 'agents'))
+
+const require = createRequire(import.meta.url)
+const typed = await exitOf(process.execPath, [path.join(path.dirname(require.resolve('typescript/package.json')), 'bin/tsc'), '--noEmit', '-p', HERE], ROOT) === 0
+
+const interrupted = new AbortController()
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => {
+  interrupted.abort()
+  process.exitCode = 130
+})
+const events = run({ files: files.map((file) => path.join(HERE, file)), concurrency: 2, timeout: 300_000, signal: interrupted.signal, cwd: ROOT })
+let passed = false
+events.on('test:summary', ({ file, success }) => {
+  if (file === undefined) passed = success
+})
+for await (const text of events.compose(spec())) process.stdout.write(text as string)
+process.exitCode ??= passed && typed ? 0 : 1

@@ -1,0 +1,130 @@
+/**
+ * A gateway with a scripted model behind a recording wire, and what its log says when the client is done: which
+ * turns there are, which is whose next state, whether what was rendered extends what was sampled.
+ */
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { decodeRecord, foldTurns, initialTurns, InstarError, readWritten, type Logged, type TurnAborted, type TurnCaptured, type TurnsEvent } from '@instar/events'
+import { createTurnReader, openMemoryLog, type EventLog } from '@instar/log'
+import { startRig, type Rig, type RigOptions } from '../gateway/harness.ts'
+import { ScriptedEngine, type Reply } from '../gateway/scripted-engine.ts'
+import { tokenizerModel } from '../gateway/tokenizer-model.ts'
+import { startWire, type Exchange, type Wire } from './wire.ts'
+
+/** `last`: what stands behind the last answer in the prompt: new words of the user's, results of tools. */
+export type Say = (last: string, prompt: string) => Reply | string
+
+export type Scene = {
+  /** Without /v1. */
+  url: string
+  rig: Rig
+  wire: Wire
+  /** A token of the gateway's key. */
+  token: string
+  /** Uses up the key's requests: the next one gets a 429, and the one two seconds later an answer. */
+  exhaust(): Promise<void>
+  /** What each turn of the log became. */
+  story(): Promise<Story>
+  stop(): Promise<void>
+}
+
+/** One turn: `session`, `next` are places in the order in which sessions and turns began. */
+export type Told = {
+  session: number
+  kind: 'main' | 'side'
+  status: 'complete' | 'aborted'
+  next: number | null
+  attempt: number
+  offPrefix: boolean
+  reason: string | null
+  event: TurnCaptured | TurnAborted
+  text: string
+}
+export type Story = { turns: Told[]; sessions: string[]; of<K extends keyof Told>(field: K): Told[K][] }
+
+const TOKEN = 'sk-instar-clients-test'
+const KEY = { id: 'clients', sha256: createHash('sha256').update(TOKEN).digest('hex') }
+/** Requests that a key may send at once; then one every two seconds. */
+const BURST = 30
+
+export const startScene = async (say: Say, { contextLength = 120_000, limited = false, ...options }: { contextLength?: number; limited?: boolean } & Omit<RigOptions, 'engine' | 'script'> = {}): Promise<Scene> => {
+  const model = tokenizerModel(contextLength)
+  const engine = new ScriptedEngine(model, (_, prompt) => say(lastWords(prompt), prompt))
+  const log = options.log ?? openMemoryLog()
+  const rig = await startRig({ ...options, log, engine, ports: { model, ...options.ports }, settings: { keys: [{ ...KEY, ...(limited ? { requestsPerMinute: BURST } : {}) }], ...options.settings } })
+  const wire = await startWire(rig.url)
+  return {
+    url: wire.url, rig, wire, token: TOKEN,
+    async exhaust() {
+      for (let i = 0; i < BURST; i += 1) {
+        const { status } = await fetch(`${rig.url}/v1/chat/completions`, { method: 'POST', headers: { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json' }, body: '{}' })
+        if (status === 429) return
+      }
+    },
+    story: () => storyOf(rig, log),
+    async stop() {
+      await wire.stop()
+      await rig.stop()
+    },
+  }
+}
+
+const lastWords = (prompt: string): string => {
+  const end = prompt.endsWith('assistant\n') ? prompt.length - 'assistant\n'.length : prompt.length
+  const before = prompt.slice(0, end)
+  return before.slice(Math.max(before.lastIndexOf('\nassistant\n'), before.lastIndexOf('\nuser\n'), 0))
+}
+
+/** The log, folded as every service folds it, and checked on the way: nothing ignored, every turn readable, ids and log-probs of one length, the prompt the one that the engine was given. */
+export const storyOf = async (rig: Rig, log: EventLog): Promise<Story> => {
+  const state = initialTurns()
+  const events: (TurnCaptured | TurnAborted)[] = []
+  for await (const batch of log.read('turns')) for (const record of batch) {
+    const logged: Logged<TurnsEvent> = { ...record, ...decodeRecord(record) } as Logged<TurnsEvent>
+    assert.equal(foldTurns(state, logged).counted, true)
+    if (logged.event.type === 'TurnCaptured' || logged.event.type === 'TurnAborted') events.push(logged.event)
+  }
+  const reader = createTurnReader(log, (turn) => state.turns.get(turn))
+  for (const event of events) {
+    assert.equal(event.ids.length, event.logprobs.length)
+    assert.equal(event.tokens, 'exact')
+    await reader.body(event.turn)
+    const prompt = (await reader.promptIds(event.turn)).join()
+    assert.ok(rig.engine.requests.some((request) => request.prompt.join() === prompt), 'the prompt on the log is one that the engine was given')
+  }
+  events.sort((a, b) => a.at - b.at || a.candidate - b.candidate)
+  const order = events.map(({ turn }) => turn)
+  const sessions = [...new Set(events.map(({ session }) => session))]
+  const turns = events.map((event): Told => {
+    const known = state.turns.get(event.turn)!
+    return {
+      session: sessions.indexOf(event.session), kind: event.kind, status: known.status, next: known.next === null ? null : order.indexOf(known.next),
+      attempt: known.attempt, offPrefix: event.offPrefix, reason: event.reason, event, text: readWritten(event.text),
+    }
+  })
+  return { turns, sessions, of: (field) => turns.map((turn) => turn[field]) }
+}
+
+/** One session, each turn the next state of the one before, all of it on the tokens that were sampled. */
+export const assertOneThread = (story: Story, turns: number): void => {
+  assert.deepEqual(story.of('session'), Array.from({ length: turns }, () => 0))
+  assert.deepEqual(story.of('next'), Array.from({ length: turns }, (_, i) => (i === turns - 1 ? null : i + 1)))
+  assert.deepEqual(story.of('kind'), Array.from({ length: turns }, () => 'main'))
+  assert.deepEqual(story.of('status'), Array.from({ length: turns }, () => 'complete'))
+  assert.deepEqual(story.of('offPrefix'), Array.from({ length: turns }, () => false))
+  assert.deepEqual(story.of('reason'), Array.from({ length: turns }, () => null))
+}
+
+/** What clients were told that turns cost, in order, is what they cost. */
+export const assertUsage = (story: Story, told: readonly { input: number; output: number }[]): void =>
+  assert.deepEqual(told, story.turns.map(({ event }) => ({ input: event.prompt.length, output: event.ids.length })))
+
+/** Requests for answers. */
+export const posts = (wire: Wire): Exchange[] => wire.exchanges.filter(({ method }) => method === 'POST')
+
+/** A reply whose engine dies before its `at`-th token. */
+export const dying = (text: string, at: number): Reply => ({ text, before: (i) => { if (i === at) throw new InstarError('engine_lost', 'the engine is gone') } })
+
+/** Markup of calls as the model writes them. */
+export const calls = (...list: readonly (readonly [name: string, args: string])[]): string =>
+  list.map(([name, args]) => `<tool_call>\n{"name": ${JSON.stringify(name)}, "arguments": ${args}}\n</tool_call>`).join('\n')

@@ -1,0 +1,55 @@
+/** What goes over the wire between a client and the gateway: everything is passed on as it is, and kept. */
+import { createServer, request as ask, type IncomingHttpHeaders } from 'node:http'
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+
+export type Exchange = { method: string; path: string; headers: IncomingHttpHeaders; body: string; status: number; answer: string; /** Milliseconds, of the request and of the end of the answer. */ at: number; endedAt: number }
+
+export type Wire = { url: string; exchanges: Exchange[]; /** The next stream's connection is dropped once the answer holds this text. */ dropAt(text: string): void; stop(): Promise<void> }
+
+/** `target`: the gateway's URL. */
+export const startWire = async (target: string): Promise<Wire> => {
+  const { hostname, port } = new URL(target)
+  const exchanges: Exchange[] = []
+  const drop: { at: string | null } = { at: null }
+  const server = createServer((from, to) => {
+    const chunks: Buffer[] = []
+    from.on('data', (bytes: Buffer) => chunks.push(bytes))
+    from.once('end', () => {
+      const body = Buffer.concat(chunks)
+      const exchange: Exchange = { method: from.method ?? '', path: from.url ?? '', headers: from.headers, body: body.toString('utf8'), status: 0, answer: '', at: Date.now(), endedAt: 0 }
+      exchanges.push(exchange)
+      const { connection: _, 'transfer-encoding': __, ...headers } = from.headers
+      const through = ask({ hostname, port, method: from.method, path: from.url, headers: { ...headers, host: `${hostname}:${port}`, 'content-length': body.length } }, (answer) => {
+        exchange.status = answer.statusCode ?? 0
+        to.writeHead(exchange.status, answer.headers)
+        answer.on('data', (bytes: Buffer) => {
+          exchange.answer += bytes.toString('utf8')
+          to.write(bytes)
+          if (drop.at === null || !exchange.answer.includes(drop.at)) return
+          drop.at = null
+          to.destroy()
+          through.destroy()
+        })
+        answer.once('end', () => to.end())
+        answer.once('close', () => { exchange.endedAt = Date.now() })
+        answer.on('error', () => to.destroy())
+      })
+      through.on('error', () => to.destroy())
+      to.once('close', () => { if (!to.writableFinished) through.destroy() })
+      through.end(body)
+    })
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    exchanges,
+    dropAt(text) { drop.at = text },
+    async stop() {
+      server.closeAllConnections()
+      server.close()
+      await once(server, 'close')
+    },
+  }
+}
