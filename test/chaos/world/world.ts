@@ -50,7 +50,7 @@ export type World = {
 
 const DEFAULTS: Record<Kind, number> = { gateway: 2, scorer: 2, trainer: 1, publisher: 1, projections: 1 }
 /** A session is quiet after so many seconds: turns that nobody goes on with are settled within a test's time. */
-const IDLE_S = '6'
+const IDLE_S = '3'
 
 export const startWorld = async ({ nodes = 1, proxied = false, services: counts = {}, env: more = {} }: WorldOptions = {}): Promise<World> => {
   const folder = await temporaryFolder()
