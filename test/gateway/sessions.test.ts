@@ -182,6 +182,20 @@ test('the other gateway waits until its tail has the answer that a request conti
   }
 })
 
+test('forty people are told the same: each goes on in his own conversation, on the other gateway', async () => {
+  const log = openMemoryLog()
+  const [a, b] = [await startRig({ log, script: () => 'I do not know.' }), await startRig({ log, script: () => 'I do not know.' })]
+  try {
+    const people = Array.from({ length: 40 }, (_, i) => [USER(`Case ${i}: what now?`)])
+    const first = await Promise.all(people.map((said) => ask(a, said)))
+    const second = await Promise.all(people.map((said, i) => ask(b, [...said, first[i]!.message, USER('And then?')])))
+    assert.deepEqual(second.map(({ session }) => session), first.map(({ session }) => session))
+    assert.equal(new Set(second.map(({ session }) => session)).size, 40)
+  } finally {
+    await Promise.all([a.stop(), b.stop()])
+  }
+})
+
 test('an unlabelled request does not wait for a tail that never comes', async () => {
   const log = openMemoryLog()
   const never = gate()

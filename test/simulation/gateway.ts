@@ -60,7 +60,9 @@ export class Gateway extends Process<State> {
     const { index } = this.state
     const { messages } = call
     const digest = digestOf({ messages, tools: [] })
-    const asked: Asked = { key: null, label: call.label === null ? null : { source: 'header', value: call.label }, messages, answers: answersOf(messages), digest, subject: null }
+    const answers = answersOf(messages)
+    const last = answers.at(-1)
+    const asked: Asked = { key: null, label: call.label === null ? null : { source: 'header', value: call.label }, messages, answers, digest, before: last ? digestOf({ messages: messages.slice(0, last.at), tools: [] }) : null, subject: null }
     let step = locate(index, asked)
     for (; step.do === 'restore'; step = locate(index, asked)) this.#restore(step.session)
     const requests = step.do === 'compare' ? step.candidates.map(({ turn }) => this.world.bodies.get(turn) ?? []) : []

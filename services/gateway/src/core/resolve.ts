@@ -15,6 +15,8 @@ export type Asked = {
   /** The answers that the request holds, in order, with the place of each. */
   answers: readonly { at: number; key: AnswerKey; length: number }[]
   digest: string
+  /** The same of what stands before the last answer: the request that was answered so, where its client repeats it as it was; null without an answer. */
+  before: string | null
   /** The subject that the request's `user` field names; null without one. */
   subject: string | null
 }
@@ -75,15 +77,19 @@ export const settled = (index: SessionIndex, asked: Asked, step: Step, requests:
   return next === null && !closed && (asked.subject === null || subject === asked.subject) && said.size > 0 && said.isSubsetOf(here)
 }
 
-/** Turns of this key that gave the last answer, of those whose earlier answers agree longest: the same person's first, then those that nobody continued, then the latest. */
+/**
+ * Turns of this key that gave the last answer: those that gave it to this very request, and those whose earlier
+ * answers agree longest. The likeliest first: the same request, the same person, not continued yet, the latest.
+ */
 const candidatesOf = (index: SessionIndex, asked: Asked): TurnState[] => {
   const last = asked.answers.at(-1)
   if (!last) return []
   const turns = turnsThatSaid(index, last.key).filter((turn) => index.extras.get(turn.turn)?.key === asked.key)
   const depth = new Map(turns.map((turn) => [turn, agreement(index, asked, turn)]))
   const longest = Math.max(0, ...depth.values())
-  const promise = (turn: TurnState): number => 2 * Number(turn.subject === asked.subject) + Number(turn.next === null && !turn.closed)
-  return turns.filter((turn) => depth.get(turn) === longest).sort((a, b) => promise(b) - promise(a) || later(a, b)).slice(0, COMPARED)
+  const same = new Set(turns.filter((turn) => asked.before !== null && sessionState(index, turn.session)?.digests.get(asked.before)?.has(turn.group)))
+  const promise = (turn: TurnState): number => 4 * Number(same.has(turn)) + 2 * Number(turn.subject === asked.subject) + Number(turn.next === null && !turn.closed)
+  return turns.filter((turn) => same.has(turn) || depth.get(turn) === longest).sort((a, b) => promise(b) - promise(a) || later(a, b)).slice(0, COMPARED)
 }
 
 /** How many of the answers before the last one are those that the turn's own conversation holds. */

@@ -43,8 +43,9 @@ export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<
   const { request, raw, headers, key, at } = incoming
   const answers = answersOf(request.messages)
   const digest = digestOf(request)
+  const last = answers.at(-1)
   const asked: Asked = {
-    key, messages: request.messages, answers, digest, label: labelOf(headers, request.body, incoming.segment),
+    key, messages: request.messages, answers, digest, before: last ? digestOf({ messages: request.messages.slice(0, last.at), tools: request.tools }) : null, label: labelOf(headers, request.body, incoming.segment),
     subject: request.user === null ? null : subjectOf(request.user, key, ''),
   }
   const resolved: Resolved = await resolveSession(ports, asked, newSession(key, hex(ports.random(16))))
