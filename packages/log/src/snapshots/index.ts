@@ -2,4 +2,5 @@ export { openSnapshots, type SnapshotOptions, type SnapshotStore } from './store
 export { packSession, unpackSession } from './sessions.ts'
 export { Snapshot } from './snapshot.ts'
 export { storedByPolicy, storedScores, storedTurns, storedUpdates, storedWeights } from './folds.ts'
+export { inSlices } from './slices.ts'
 export { foldVersion } from './version.ts'

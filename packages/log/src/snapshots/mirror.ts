@@ -2,8 +2,8 @@
  * A bounded state that is all in memory, entry by entry in the file: what changed is written, everything is
  * read at the start, some entries at a time.
  */
-import { setImmediate } from 'node:timers/promises'
 import { deserialize, serialize } from 'node:v8'
+import { inSlices } from './slices.ts'
 import type { Place, Stored } from './tables.ts'
 
 export type Mirrored = {
@@ -12,9 +12,6 @@ export type Mirrored = {
   /** What the entry is now, as v8.serialize takes it; undefined: there is none any more. */
   entry(key: string): unknown
 }
-
-/** How long the event loop is held at a time, ms. */
-const SLICE_MS = 5
 
 export class Mirror implements Stored {
   readonly #place: Place
@@ -52,15 +49,9 @@ export class Mirror implements Stored {
 
   async load(take: (key: string, entry: unknown) => void): Promise<void> {
     const { file } = this.#place
-    let from = performance.now()
     for (let after = ''; file;) {
       const page = file.entries(this.#name, after)
-      for (const [key, value] of page) {
-        take(key, deserialize(value))
-        if (performance.now() - from < SLICE_MS) continue
-        await setImmediate()
-        from = performance.now()
-      }
+      await inSlices(page, ([key, value]) => take(key, deserialize(value)))
       const last = page.at(-1)
       if (!last) return
       after = last[0]

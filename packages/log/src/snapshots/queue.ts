@@ -1,6 +1,62 @@
-/** A queue of a fold: what waits may be as long as the log. */
+/** Queues of a fold: what waits may be as long as the log, or a few. */
 import type { Queue } from '@instar/events'
-import type { Place, Stored } from './tables.ts'
+import { ResidentTable, type Place, type Stored } from './tables.ts'
+
+/** A short one, all in memory. Its entries' values say in which order they came. */
+export class ResidentQueue implements Queue, Stored {
+  readonly #table: ResidentTable<number>
+  #order: Set<string> | undefined
+  #next = 0
+
+  constructor(place: Place, name: string) {
+    this.#table = new ResidentTable(place, name)
+  }
+
+  get size(): number {
+    return this.#keys.size
+  }
+
+  has(key: string): boolean {
+    return this.#keys.has(key)
+  }
+
+  add(key: string): void {
+    const keys = this.#keys
+    if (keys.has(key)) return
+    keys.add(key)
+    this.#table.set(key, this.#next)
+    this.#next += 1
+  }
+
+  delete(key: string): void {
+    if (this.#keys.delete(key)) this.#table.delete(key)
+  }
+
+  [Symbol.iterator](): IterableIterator<string> {
+    return this.#keys.values()
+  }
+
+  take(): (() => void)[] {
+    return this.#table.take()
+  }
+
+  done(): void {
+    this.#table.done()
+  }
+
+  undone(): void {
+    this.#table.undone()
+  }
+
+  get #keys(): Set<string> {
+    if (!this.#order) {
+      const stored = [...this.#table].sort(([, a], [, b]) => a - b)
+      this.#order = new Set(stored.map(([key]) => key))
+      this.#next = (stored.at(-1)?.[1] ?? -1) + 1
+    }
+    return this.#order
+  }
+}
 
 /** Keys in the order in which they came, the most of them in the file. */
 export class StoredQueue implements Queue, Stored {

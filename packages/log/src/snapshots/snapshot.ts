@@ -7,11 +7,11 @@ import { InstarError, recordId, type Keys, type Logged, type Queue, type Table }
 import type { Topic } from '@instar/events/flow'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { setImmediate } from 'node:timers/promises'
 import type { EventLog, Offsets } from '../port.ts'
 import { isLocked, removeSnapshot, SnapshotFile } from './file.ts'
 import { Mirror, type Mirrored } from './mirror.ts'
-import { StoredQueue } from './queue.ts'
+import { ResidentQueue, StoredQueue } from './queue.ts'
+import { inSlices } from './slices.ts'
 import { keysOf, ResidentTable, SpilledTable, type Place, type Stored, type TableOptions } from './tables.ts'
 
 export type SnapshotSettings = {
@@ -27,8 +27,6 @@ export type SnapshotSettings = {
 
 type Reached = { next: number; id: string }
 
-/** How long the event loop is held at a time by a snapshot, ms. */
-const SLICE_MS = 5
 /** Of one service on one folder so many processes find a file of their own. */
 const OPENINGS = 32
 
@@ -62,6 +60,11 @@ export class Snapshot {
 
   queue(name: string): Queue {
     return this.#with(new StoredQueue(this.#place, name))
+  }
+
+  /** `queue`, of few keys: all in memory. */
+  shortQueue(name: string): Queue {
+    return this.#with(new ResidentQueue(this.#place, name))
   }
 
   mirror(name: string, of: Mirrored): Mirror {
@@ -119,13 +122,7 @@ export class Snapshot {
     const steps = this.#parts.flatMap((part) => part.take())
     try {
       file.begin()
-      let from = performance.now()
-      for (const step of steps) {
-        step()
-        if (performance.now() - from < SLICE_MS) continue
-        await setImmediate()
-        from = performance.now()
-      }
+      await inSlices(steps, (step) => step())
       file.setMeta('version', this.#version)
       file.setMeta('reached', JSON.stringify([...this.#reached].map(([topic, partitions]) => [topic, [...partitions]])))
       file.commit()

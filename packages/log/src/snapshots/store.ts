@@ -9,9 +9,9 @@ export type SnapshotStore = {
 export type SnapshotOptions = Partial<Omit<SnapshotSettings, 'folder'>>
 
 /** Records between two snapshots: what a killed process reads again. */
-const RECORDS = 20_000
+const RECORDS = 5_000
 const MS = 10_000
-const ROOM = 20_000
+const ROOM = 10_000
 
 export const openSnapshots = (folder: string, { records = RECORDS, ms = MS, room = ROOM, say = () => undefined }: SnapshotOptions = {}): SnapshotStore => ({
   of: (name, version) => new Snapshot({ folder, records, ms, room, say }, name, version),

@@ -115,28 +115,39 @@ export const keptSession = (index: SessionIndex, session: string): KeptSession |
   return forgotten && { place: forgotten }
 }
 
-/** Sessions of a snapshot, in any order, into an empty index. */
-export const fill = (index: SessionIndex, kept: readonly (readonly [session: string, kept: KeptSession])[]): void => {
-  const whole = kept.flatMap(([session, one]) => ('state' in one ? [{ session, ...one }] : []))
-  const forgotten = kept.filter(([, one]) => !('state' in one))
-  for (const [session] of kept) index.byMark.set(sessionMark(session), session)
-  // What lies furthest back is let go first.
-  for (const [session, { place }] of forgotten.sort(([, a], [, b]) => a.place.offset - b.place.offset)) index.forgotten.set(session, place)
-  for (const { session, place, state, extras } of whole.sort((a, b) => a.state.lastAt - b.state.lastAt)) {
-    index.recent.set(session, place)
-    index.fold.sessions.set(session, state)
-    for (const [i, turn] of state.turns.entries()) {
-      index.fold.turns.set(turn.turn, turn)
-      const extra = extras[i]
-      if (extra) index.extras.set(turn.turn, extra)
-    }
+/** A session of a snapshot. Those that were touched last come last; `settle` when all have come. */
+export const addKept = (index: SessionIndex, session: string, kept: KeptSession): void => {
+  index.byMark.set(sessionMark(session), session)
+  if (!('state' in kept)) {
+    index.forgotten.set(session, kept.place)
+    return
   }
-  const said = [...index.fold.turns.values()].filter(({ turn }) => index.extras.get(turn)?.said).sort((a, b) => a.at - b.at)
-  for (const { turn, answer } of said) {
-    remember(index.byStrict, answer.strict, turn)
-    remember(index.byLoose, answer.loose, turn)
+  index.recent.set(session, kept.place)
+  index.fold.sessions.set(session, kept.state)
+  for (const [i, turn] of kept.state.turns.entries()) {
+    index.fold.turns.set(turn.turn, turn)
+    const extra = kept.extras[i]
+    if (!extra) continue
+    index.extras.set(turn.turn, extra)
+    if (!extra.said) continue
+    addTo(index.byStrict, turn.answer.strict, turn.turn)
+    addTo(index.byLoose, turn.answer.loose, turn.turn)
+  }
+}
+
+/** Of each answer the turns in the order of their requests, and as many as are remembered; as many sessions as there is room for. */
+export const settle = (index: SessionIndex): void => {
+  const at = (turn: string): number => index.fold.turns.get(turn)?.at ?? 0
+  for (const map of [index.byStrict, index.byLoose]) {
+    for (const [key, turns] of map) if (turns.length > 1) map.set(key, turns.sort((a, b) => at(a) - at(b)).slice(-SAME_ANSWER))
   }
   shrink(index)
+}
+
+const addTo = (map: Map<string, string[]>, key: string, turn: string): void => {
+  const turns = map.get(key)
+  if (turns) turns.push(turn)
+  else map.set(key, [turn])
 }
 
 const remember = (map: Map<string, string[]>, key: string, turn: string): void => {

@@ -1,7 +1,7 @@
 /** What a gateway knows, between two lives: the index of `turns` and the line of versions, each with its own positions. */
 import { InstarError, initialWeights, type Logged, type WeightsState } from '@instar/events'
-import { foldVersion, packSession, storedWeights, unpackSession, type EventLog, type Offsets, type SnapshotStore } from '@instar/log'
-import { fill, keptSession, type KeptSession, type Place, type SessionIndex, type TurnExtra } from '../core/session-index.ts'
+import { foldVersion, inSlices, packSession, storedWeights, unpackSession, type EventLog, type Offsets, type SnapshotStore } from '@instar/log'
+import { addKept, keptSession, settle, type KeptSession, type Place, type SessionIndex, type TurnExtra } from '../core/session-index.ts'
 
 export type Kept = {
   weights: WeightsState
@@ -13,7 +13,11 @@ export type Kept = {
   close(how?: { save?: boolean }): Promise<void>
 }
 
-type Stored = [place: Place, turns?: ReturnType<typeof packSession>, extras?: (TurnExtra | undefined)[]]
+type Extra = [key: string | null, bodyDepth: number, idsDepth: number, tools: boolean | null, said: boolean]
+type Stored = [place: Place, turns?: ReturnType<typeof packSession>, extras?: (Extra | undefined)[]]
+
+const packExtra = (extra: TurnExtra | undefined): Extra | undefined => extra && [extra.key, extra.bodyDepth, extra.idsDepth, extra.tools, extra.said]
+const unpackExtra = (packed: Extra | undefined): TurnExtra | undefined => packed && { key: packed[0], bodyDepth: packed[1], idsDepth: packed[2], tools: packed[3], said: packed[4] }
 
 const stateVersion = (): string => foldVersion(['../core/session-index.ts', './kept.ts'].map((name) => new URL(name, import.meta.url)))
 
@@ -28,17 +32,23 @@ export const keep = (store: SnapshotStore | undefined, policy: string, index: Se
     changed,
     entry(session): Stored | undefined {
       const kept = keptSession(index, session)
-      return kept && ('state' in kept ? [kept.place, packSession(kept.state), kept.extras] : [kept.place])
+      return kept && ('state' in kept ? [kept.place, packSession(kept.state), kept.extras.map(packExtra)] : [kept.place])
     },
   })
 
   const readKept = async (): Promise<void> => {
-    const kept: [string, KeptSession][] = []
+    const kept: { session: string; at: number; one: KeptSession }[] = []
     await sessions.load((session, entry) => {
       const [place, rows, extras] = entry as Stored
-      kept.push([session, rows && extras ? { place, state: unpackSession(rows, session), extras } : { place }])
+      if (!rows || !extras) kept.push({ session, at: place.offset, one: { place } })
+      else {
+        const state = unpackSession(rows, session)
+        kept.push({ session, at: state.lastAt, one: { place, state, extras: extras.map(unpackExtra) } })
+      }
     })
-    fill(index, kept)
+    // Of those that were forgotten the ones that lie furthest back come first, and are let go first.
+    await inSlices(kept.sort((a, b) => a.at - b.at), ({ session, one }) => addKept(index, session, one))
+    settle(index)
     changed.clear()
   }
 

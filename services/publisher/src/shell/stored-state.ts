@@ -7,5 +7,5 @@ export const stateVersion = (): string => foldVersion(['../core/state.ts', './st
 
 export const storedState = (snapshot: Snapshot, policy: string): PublisherState => ({
   policy, turns: storedTurns(snapshot), scores: storedScores(snapshot, policy), updates: storedUpdates(snapshot, { training: false }), weights: storedWeights(snapshot),
-  unsettled: snapshot.queue('unsettled'), positive: snapshot.queue('positive'),
+  unsettled: snapshot.shortQueue('unsettled'), positive: snapshot.shortQueue('positive'),
 })

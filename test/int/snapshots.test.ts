@@ -1,0 +1,15 @@
+import { schemaTexts } from '@instar/events'
+import { openKafkaLog, registerSchemas, setupKafka } from '@instar/log/kafka/index'
+import { snapshotFeatures } from '../snapshots/snapshots.features.ts'
+import { addresses } from './stack.ts'
+
+let count = 0
+
+snapshotFeatures('kafka', async () => {
+  const { brokers, registry } = addresses()
+  const prefix = `snapshots${process.pid}.${count++}.`
+  const schemas = schemaTexts()
+  await Promise.all([setupKafka({ brokers, prefix }), registerSchemas({ registry, schemas })])
+  const log = await openKafkaLog({ brokers, prefix, clientId: 'snapshots', registry, schemas })
+  return { log, close: () => log.close() }
+}, 2)
