@@ -184,7 +184,7 @@ const live = async (log: EventLog, service: Service, folder: string, life: Life)
   return read
 }
 
-const whole = async (log: EventLog, service: Service, folder: string, history: History, say?: (line: string) => void): Promise<unknown> => {
+export const whole = async (log: EventLog, service: Service, folder: string, history: History, say?: (line: string) => void): Promise<unknown> => {
   const { fold, snapshot } = start(service, folder, say ? { say } : {})
   const follower = await followEvents(log, {
     name: service.name, topics: service.topics, from: await snapshot.open(log),
@@ -200,7 +200,7 @@ const whole = async (log: EventLog, service: Service, folder: string, history: H
   return view
 }
 
-const fromStart = async (log: EventLog, service: Service, history: History): Promise<unknown> => {
+export const fromStart = async (log: EventLog, service: Service, history: History): Promise<unknown> => {
   const fold = service.inMemory()
   const follower = await followEvents(log, { name: service.name, topics: service.topics, onEvent: (logged) => fold.evolve(logged) })
   await follower.caughtUp()

@@ -48,7 +48,7 @@ export const storedUpdates = (snapshot: Snapshot, { training }: { training: bool
     (policy, head) => ({
       chain: { tip: head?.tip ?? '', read: snapshot.keys(`updates read ${policy}`) },
       count: head?.count ?? 0, failed: head?.failed ?? 0, last: head?.last ?? '', batches: NOWHERE,
-      byId: snapshot.table<BatchState>(`batches ${policy}`, { weigh: ({ sealed }) => sealed.items.length + sealed.dropped.length + 1 }),
+      byId: snapshot.table<BatchState>(`batches ${policy}`, { squeeze: true, weigh: ({ sealed }) => sealed.items.length + sealed.dropped.length + 1 }),
       byUpdate: snapshot.table<string>(`batch of ${policy}`),
       spent: training ? keysOf(bySession(snapshot.table<Map<string, true>>(`spent ${policy}`, { weigh: ({ size }) => size }), sessionOfTurn)) : NONE,
       baselines: training ? snapshot.table(`baselines ${policy}`) : NONE,

@@ -4,10 +4,11 @@
  */
 import type { Keys, Table } from '@instar/events'
 import { deserialize, serialize } from 'node:v8'
+import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import type { SnapshotFile } from './file.ts'
 
-/** `pack` and `unpack`: a shorter form of a value, of what v8.serialize takes. `weigh`: what it counts in memory. */
-export type TableOptions<V> = { pack?: (value: V) => unknown; unpack?: (packed: unknown, key: string) => V; weigh?: (value: V) => number }
+/** `pack` and `unpack`: a shorter form of a value, of what v8.serialize takes. `weigh`: what it counts in memory. `squeeze`: large, and seldom read. */
+export type TableOptions<V> = { squeeze?: boolean; pack?: (value: V) => unknown; unpack?: (packed: unknown, key: string) => V; weigh?: (value: V) => number }
 
 /** What a snapshot writes of a collection: some changes, then either `done` or `undone` for all of them. */
 export type Stored = {
@@ -21,6 +22,8 @@ export type Stored = {
 
 /** Where a collection finds the file; null while there is none, and everything stays in memory. */
 export type Place = { file: SnapshotFile | null }
+
+const FAST = { params: { [constants.ZSTD_c_compressionLevel]: 1 } }
 
 const GONE = Symbol('gone')
 
@@ -102,8 +105,9 @@ export class SpilledTable<V> extends Changes<V> implements Table<string, V>, Sto
   }
 
   protected encode(value: V): Uint8Array {
-    const { pack } = this.#options
-    return serialize(pack ? pack(value) : value)
+    const { pack, squeeze } = this.#options
+    const bytes = serialize(pack ? pack(value) : value)
+    return squeeze ? zstdCompressSync(bytes, FAST) : bytes
   }
 
   protected settled(saved: ReadonlyMap<string, V | typeof GONE>): void {
@@ -113,8 +117,8 @@ export class SpilledTable<V> extends Changes<V> implements Table<string, V>, Sto
   #load(key: string): V | undefined {
     const bytes = this.place.file?.get(this.name, key)
     if (!bytes) return undefined
-    const packed = deserialize(bytes) as unknown
-    const { unpack } = this.#options
+    const { unpack, squeeze } = this.#options
+    const packed = deserialize(squeeze ? zstdDecompressSync(bytes) : bytes) as unknown
     return unpack ? unpack(packed, key) : packed as V
   }
 
