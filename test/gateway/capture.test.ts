@@ -119,7 +119,7 @@ test('an engine that fails in mid-stream: an error in the stream, [DONE], and th
     const lines: string[] = []
     for await (const line of sse(response)) lines.push(line)
     assert.equal(lines.pop(), '[DONE]')
-    assert.deepEqual(JSON.parse(lines.pop()!), { error: { message: 'The thread of the model ended.', type: 'server_error', param: null, code: 'engine_lost' } })
+    assert.deepEqual(JSON.parse(lines.pop()!), { error: { message: 'The thread of the model ended. This is a temporary server error: you can retry your request.', type: 'server_error', param: null, code: 'engine_lost' } })
     const turn = await turnOf(rig.log, response.headers.get('x-instar-turn-id'))
     assert.ok(turn.type === 'TurnAborted')
     assert.equal(turn.why, 'engine_failed')

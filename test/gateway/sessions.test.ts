@@ -274,6 +274,24 @@ test('after a cut answer the same continuation goes to the same session', async 
   }
 })
 
+test('a first request that was cut and is sent again without any label is one session; of a person of another name it is not', async () => {
+  let lives = 2
+  const rig = await startRig({ script: () => (lives-- > 0 ? { text: 'Never said in full.', before: (i) => { if (i === 2) throw new Error('lost') } } : 'Said in full.') })
+  try {
+    const post = (body: object): Promise<Response> => rig.fetch('/v1/chat/completions', { json: { model: 'policy', messages: [USER('Tell me')], ...body } })
+    assert.equal((await post({ user: 'ann' })).status, 500)
+    assert.equal((await post({ user: 'ann' })).status, 500)
+    const bob = await ask(rig, [USER('Tell me')], { body: { user: 'bob' } })
+    const ann = await ask(rig, [USER('Tell me')], { body: { user: 'ann' } })
+    const another = await ask(rig, [USER('Tell me')], { body: { user: 'ann' } })
+    const turns = await turnsOf(rig.log)
+    assert.deepEqual([turns[0]!.session, turns[1]!.session], [ann.session, ann.session])
+    assert.equal(new Set([ann.session, bob.session, another.session]).size, 3)
+  } finally {
+    await rig.stop()
+  }
+})
+
 test('subject: the user field, else the key, else the session', async () => {
   const rig = await startRig({ script: counting() })
   try {

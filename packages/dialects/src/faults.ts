@@ -4,6 +4,9 @@ import { ERRORS, InstarError } from '@instar/events/errors'
 /** A defect of ours says nothing of its inside. */
 export const told = (fault: InstarError): string => (fault.code === 'internal' ? ERRORS.internal.meaning : fault.message)
 
+/** The end of a stream that began well. Agents that go by words try again for these alone. */
+export const toldInStream = (fault: InstarError): string => (fault.retryable ? `${told(fault)} This is a temporary server error: you can retry your request.` : told(fault))
+
 /** Both wordings by which agents know that they have to compact. */
 export const contextLengthExceeded = (prompt: number, context: number): InstarError =>
   new InstarError('context_length_exceeded', `This model's maximum context length is ${context} tokens, of which at least one is for the answer. Your messages have ${prompt} tokens: prompt is too long: ${prompt} tokens > ${context - 1} maximum.`, { field: 'messages', prompt, context })

@@ -2,7 +2,7 @@
 import type { InstarError } from '@instar/events/errors'
 import type { Call, Choice, Counts, Finish, Piece, Speaking, Token } from '../answer.ts'
 import type { Frame, Streaming } from '../dialect.ts'
-import { told } from '../faults.ts'
+import { told, toldInStream } from '../faults.ts'
 import type { Request } from '../request.ts'
 
 type LogprobEntry = { token: string; logprob: number; bytes: number[] | null }
@@ -88,7 +88,7 @@ export const chatStream = (speaking: Speaking, request: Request): Streaming => {
     },
     finish: (index, { finish }) => [...open(index), chunk(index, {}, null, finish)],
     end: (counts) => [...(request.includeUsage ? [{ data: { ...head, choices: [], usage: usageOf(counts) } }] : []), DONE],
-    fail: (fault) => [{ data: chatError(fault) }, DONE],
+    fail: (fault) => [{ data: chatError(fault, toldInStream(fault)) }, DONE],
   }
 }
 
@@ -98,11 +98,11 @@ const TYPES: Record<number, string> = { 401: 'authentication_error', 403: 'permi
 
 export type ChatError = { error: { message: string; type: string; param: string | null; code: string } }
 
-export const chatError = (fault: InstarError): ChatError => {
+export const chatError = (fault: InstarError, message = told(fault)): ChatError => {
   const field = fault.details['field']
   return {
     error: {
-      message: told(fault),
+      message,
       type: TYPES[fault.status] ?? (fault.status >= 500 ? 'server_error' : 'invalid_request_error'),
       param: typeof field === 'string' ? field : null,
       code: fault.code,

@@ -11,7 +11,7 @@ export const chat: Dialect = {
   messages: chatMessages,
   whole: chatWhole,
   stream: chatStream,
-  error: chatError,
+  error: (fault) => chatError(fault),
   callPrefix: 'call',
   ping: null,
 }

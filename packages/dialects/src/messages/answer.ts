@@ -2,7 +2,7 @@
 import type { InstarError } from '@instar/events/errors'
 import type { Call, Choice, Counts, Piece, Speaking } from '../answer.ts'
 import type { Frame, Streaming } from '../dialect.ts'
-import { told } from '../faults.ts'
+import { told, toldInStream } from '../faults.ts'
 import { isFields } from '../fields.ts'
 import { mintId } from '../minted.ts'
 import { RAW_INPUT } from './request.ts'
@@ -102,7 +102,7 @@ export const messagesStream = (speaking: Speaking): Streaming => {
       frame('message_delta', { delta: { stop_reason: last === null ? 'end_turn' : stopReason(last), stop_sequence: last?.stop ?? null }, usage: { output_tokens: completionTokens } }),
       frame('message_stop', {}),
     ],
-    fail: (fault) => [{ event: 'error', data: messagesError(fault, null) }],
+    fail: (fault) => [{ event: 'error', data: messagesError(fault, null, toldInStream(fault)) }],
   }
 }
 
@@ -110,8 +110,8 @@ const TYPES: Record<number, string> = {
   400: 'invalid_request_error', 401: 'authentication_error', 402: 'billing_error', 403: 'permission_error', 404: 'not_found_error', 413: 'request_too_large', 429: 'rate_limit_error', 503: 'overloaded_error', 504: 'timeout_error', 529: 'overloaded_error',
 }
 
-export const messagesError = (fault: InstarError, requestId: string | null) => ({
+export const messagesError = (fault: InstarError, requestId: string | null, message = told(fault)) => ({
   type: 'error' as const,
-  error: { type: TYPES[fault.status] ?? (fault.status < 500 ? 'invalid_request_error' : 'api_error'), message: told(fault), code: fault.code },
+  error: { type: TYPES[fault.status] ?? (fault.status < 500 ? 'invalid_request_error' : 'api_error'), message, code: fault.code },
   ...(requestId === null ? {} : { request_id: requestId }),
 })

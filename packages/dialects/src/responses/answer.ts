@@ -3,7 +3,7 @@ import type { InstarError } from '@instar/events/errors'
 import type { Call, Choice, Counts, Piece, Speaking, Token } from '../answer.ts'
 import { logprobEntries } from '../chat/answer.ts'
 import type { Frame, Streaming } from '../dialect.ts'
-import { told } from '../faults.ts'
+import { toldInStream } from '../faults.ts'
 import type { Fields } from '../fields.ts'
 import { mintId } from '../minted.ts'
 import type { Request } from '../request.ts'
@@ -132,4 +132,4 @@ export const responsesStream = (speaking: Speaking, request: Request): Streaming
 }
 
 /** The codes that clients know; anything of ours is the server's. */
-const failureOf = (fault: InstarError) => ({ code: fault.status >= 500 ? 'server_error' : fault.code, message: told(fault) })
+const failureOf = (fault: InstarError) => ({ code: fault.status >= 500 ? 'server_error' : fault.code, message: toldInStream(fault) })

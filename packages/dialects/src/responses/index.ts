@@ -13,7 +13,7 @@ export const responses: Dialect = {
   messages: responsesMessages,
   whole: responsesWhole,
   stream: responsesStream,
-  error: chatError,
+  error: (fault) => chatError(fault),
   callPrefix: 'call',
   ping: null,
 }

@@ -76,8 +76,9 @@ type Answer = { texts: string[] | null; reasoning: string[]; calls: Call[]; mint
 const gathered = (items: readonly Fields[]): Message[] => {
   const out: Message[] = []
   const at: { open: Answer | null } = { open: null }
+  // Thoughts alone are what is left of an answer that was cut: nothing was said.
   const close = (): void => {
-    if (at.open) out.push(messageOf(at.open))
+    if (at.open && (at.open.texts !== null || at.open.calls.length > 0)) out.push(messageOf(at.open))
     at.open = null
   }
   /** What opens an answer (reasoning, a text) ends one that has said something, unless both are of one turn of ours. */

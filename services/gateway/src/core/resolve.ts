@@ -6,7 +6,7 @@
 import { answerKey, contentText, findAnswer, lastAnswer, type AnswerKey, type LabelSource, type TurnState } from '@instar/events'
 import { idMarks, isFields, type Message } from '@instar/dialects'
 import { fingerprintSession, sessionOfLabel, type Label } from './labels.ts'
-import { keyOfSession, sessionState, turnsThatSaid, type SessionIndex } from './session-index.ts'
+import { keyOfSession, sessionState, turnsThatSaid, turnsThatWereCut, type SessionIndex } from './session-index.ts'
 
 export type Asked = {
   key: string | null
@@ -55,7 +55,18 @@ export const locate = (index: SessionIndex, asked: Asked): Step => {
     if (keyOfSession(index, session) === asked.key) return { do: 'found', resolved: { session, source: 'minted' } }
   }
   const candidates = candidatesOf(index, asked)
-  return candidates.length === 0 ? { do: 'unknown' } : { do: 'compare', candidates }
+  if (candidates.length > 0) return { do: 'compare', candidates }
+  const session = begunAndCut(index, asked)
+  return session === null ? { do: 'unknown' } : { do: 'found', resolved: { session, source: 'fingerprint' } }
+}
+
+/** The session whose only request so far is this one, and was cut: its client asks again. */
+const begunAndCut = (index: SessionIndex, asked: Asked): string | null => {
+  if (asked.answers.length > 0) return null
+  const begun = turnsThatWereCut(index, asked.digest).findLast(({ turn, session, subject }) =>
+    index.extras.get(turn)?.key === asked.key && (asked.subject === null || subject === asked.subject)
+    && sessionState(index, session)!.turns.every(({ digest, status, closed }) => digest === asked.digest && status === 'aborted' && !closed))
+  return begun?.session ?? null
 }
 
 /**

@@ -28,6 +28,8 @@ export type SessionIndex = {
   /** Answer key → turns that gave it, oldest first. */
   byStrict: Map<string, string[]>
   byLoose: Map<string, string[]>
+  /** What was asked → turns whose answer to it was cut, oldest first. */
+  byCut: Map<string, string[]>
   /** A session's 60 bits → the session; forgotten ones too. */
   byMark: Map<string, string>
   /** Sessions in the order in which they were touched. */
@@ -44,7 +46,7 @@ const SAME_ANSWER = 256
 const FORGOTTEN_PER_SESSION = 20
 
 export const initialIndex = (limits: Limits): SessionIndex => ({
-  limits, fold: initialTurns(), extras: new Map(), byStrict: new Map(), byLoose: new Map(), byMark: new Map(), recent: new Map(), forgotten: new Map(), ignored: new Map(), changed: null,
+  limits, fold: initialTurns(), extras: new Map(), byStrict: new Map(), byLoose: new Map(), byCut: new Map(), byMark: new Map(), recent: new Map(), forgotten: new Map(), ignored: new Map(), changed: null,
 })
 
 /** A record of `turns` as it comes back in log order. One of a forgotten session waits for `restore`. */
@@ -101,6 +103,7 @@ const fold = (index: SessionIndex, logged: Logged<TurnsEvent>): Outcome => {
     remember(index.byStrict, event.answer.strict, event.turn)
     remember(index.byLoose, event.answer.loose, event.turn)
   }
+  if (event.type === 'TurnAborted') remember(index.byCut, event.digest, event.turn)
   return outcome
 }
 
@@ -180,6 +183,7 @@ const forget = (index: SessionIndex, session: string): void => {
     index.extras.delete(turn.turn)
     forgetAnswer(index.byStrict, turn.answer.strict, turn.turn)
     forgetAnswer(index.byLoose, turn.answer.loose, turn.turn)
+    if (turn.status === 'aborted') forgetAnswer(index.byCut, turn.digest, turn.turn)
   }
   index.changed?.add(session)
   index.fold.sessions.delete(session)
@@ -190,6 +194,10 @@ const forget = (index: SessionIndex, session: string): void => {
 /** Turns of any session that gave this answer, oldest first: by the strict key, else by the loose one. */
 export const turnsThatSaid = (index: SessionIndex, answer: AnswerKey): TurnState[] =>
   (index.byStrict.get(answer.strict) ?? index.byLoose.get(answer.loose) ?? []).flatMap((turn) => index.fold.turns.get(turn) ?? [])
+
+/** Turns of any session that were asked this and cut, oldest first. */
+export const turnsThatWereCut = (index: SessionIndex, digest: string): TurnState[] =>
+  (index.byCut.get(digest) ?? []).flatMap((turn) => index.fold.turns.get(turn) ?? [])
 
 export const sessionState = (index: SessionIndex, session: string): SessionState | undefined => index.fold.sessions.get(session)
 
