@@ -2,6 +2,7 @@
 import { Prompter } from '@instar/policy/chat/prompt'
 import { ChatTemplate } from '@instar/policy/chat/template'
 import type { Model } from '@instar/policy'
+import { Detokenizer } from '@instar/policy/tokenizer/detokenizer'
 import { TextTokenizer } from '@instar/policy/tokenizer/tokenizer'
 import { readFileSync } from 'node:fs'
 
@@ -15,6 +16,7 @@ export const tokenizerModel = (contextLength = 2048): Model => {
     name: 'tiny', sha256: 'none', contextLength, vocabulary: 4096, defaults: { temperature: 0.7, topP: 1, topK: 0 }, endOfTurn: [end],
     encode: (text) => tokenizer.encode(text),
     decode: (ids) => tokenizer.decode(ids),
+    detokenizer: () => new Detokenizer(tokenizer),
     render: (messages, options) => prompter.render(messages, options),
     promptIds: (messages, options) => prompter.ids(messages, { ...options, addGenerationPrompt: true }),
   }

@@ -11,7 +11,7 @@ import { ScriptedLearner } from './scripted-learner.ts'
 const BODY = Buffer.from(JSON.stringify({ messages: [{ role: 'user', content: 'q' }] }))
 const model: Model = {
   name: 'm', sha256: 'base', contextLength: 64, vocabulary: 8, defaults: { temperature: 1, topP: 1, topK: 0 }, endOfTurn: [0],
-  encode: () => [1], decode: () => 'x', render: () => 'x', promptIds: (messages) => Array.from({ length: JSON.stringify(messages).length }, () => 1),
+  encode: () => [1], decode: () => 'x', detokenizer: () => ({ push: () => 'x', end: () => '' }), render: () => 'x', promptIds: (messages) => Array.from({ length: JSON.stringify(messages).length }, () => 1),
 }
 
 let clock = 1_000

@@ -33,7 +33,7 @@ async function ask(prompt: readonly number[], { adapter = null, temperature = 0,
   for await (const piece of serving.generate({ prompt, adapter, topLogprobs: top, sampling: { temperature, topP: 1, topK: 0, seed, maxTokens, stop: [] } })) {
     pieces++
     if (piece.type === 'end') text += piece.text
-    else {
+    else if (piece.type === 'tokens') {
       tokens.push(...piece.tokens)
       text += piece.tokens.map((token) => token.text).join('')
     }

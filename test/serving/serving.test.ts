@@ -32,6 +32,7 @@ async function answer(given: GenerateRequest, signal?: AbortSignal): Promise<{ t
   let text = ''
   for await (const piece of engine.generate(given, signal)) {
     if (piece.type === 'end') return { tokens, text: text + piece.text, reason: piece.reason }
+    if (piece.type === 'text') continue
     tokens.push(...piece.tokens)
     text += piece.tokens.map((token) => token.text).join('')
   }

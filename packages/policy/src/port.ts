@@ -27,7 +27,14 @@ export type GenerateRequest = {
   adapter: AdapterSha
   /** How many alternatives to report for each token (OpenAI `top_logprobs`), 0 for none. */
   topLogprobs: number
+  /** Requests of one session go to one replica while it answers, whose prefix cache holds what came before. */
+  session?: string
+  /** For engines that take messages, not ids (`Capabilities.chat`); `prompt` is then empty. */
+  chat?: ChatRequest
 }
+
+/** In the shapes of Chat Completions. Null: the client did not say. */
+export type ChatRequest = { messages: readonly ChatMessage[]; tools: readonly unknown[]; toolChoice: unknown; responseFormat: unknown; maxTokens: number | null }
 
 /**
  * One sampled token. `logprob` is the log-probability with which it was drawn: of the distribution
@@ -45,10 +52,15 @@ export type GeneratedToken = {
 /** `stop`: end-of-turn token or stop string; `length`: maxTokens or the context is full. */
 export type FinishReason = 'stop' | 'length'
 
-/** The last piece carries the reason; text still held back comes in `text` of the same piece. */
+/**
+ * The last piece carries the reason; text still held back comes in `text` of the same piece. `text` pieces come
+ * from engines that did not say which tokens they are. `inexact`: why the tokens of this answer are not the ones
+ * that were sampled, or not all of them, in a word; absent where they are. `counts`: as the engine says.
+ */
 export type GeneratedPiece =
   | { type: 'tokens'; tokens: GeneratedToken[] }
-  | { type: 'end'; reason: FinishReason; text: string }
+  | { type: 'text'; text: string }
+  | { type: 'end'; reason: FinishReason; text: string; inexact?: string; counts?: { promptTokens: number; completionTokens: number } }
 
 export type Capabilities = {
   engine: string
@@ -58,6 +70,8 @@ export type Capabilities = {
   tokenExact: boolean
   logprobs: boolean
   maxBatch: number
+  /** Takes messages and gives text: `GenerateRequest.chat` is what it answers to. */
+  chat?: boolean
 }
 
 export type Load = { running: number; waiting: number }
@@ -192,6 +206,8 @@ export interface Model {
   endOfTurn: readonly number[]
   encode(text: string): number[]
   decode(ids: readonly number[]): string
+  /** Of one answer, id by id; all that it gives out is `decode` of all ids. */
+  detokenizer(): { push(id: number): string; end(): string }
   render(messages: readonly ChatMessage[], options: { tools?: readonly unknown[]; addGenerationPrompt: boolean; now?: number }): string
   /**
    * render + encode with the template's control tokens recognised and the content's not. `now` (milliseconds since

@@ -61,7 +61,7 @@ class Learner extends ScriptedLearner {
 
 const model: Model = {
   name: 'm', sha256: 'base', contextLength: 64, vocabulary: 8, defaults: { temperature: 1, topP: 1, topK: 0 }, endOfTurn: [0],
-  encode: () => [1], decode: () => 'x', render: () => 'x', promptIds: () => [1],
+  encode: () => [1], decode: () => 'x', detokenizer: () => ({ push: () => 'x', end: () => '' }), render: () => 'x', promptIds: () => [1],
 }
 const now = Date.now
 const onFatal = (error: Error): void => { throw error }

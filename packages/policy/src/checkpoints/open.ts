@@ -6,6 +6,7 @@ import { InstarError } from '@instar/events/errors'
 import { Prompter } from '../chat/prompt.ts'
 import { ChatTemplate } from '../chat/template.ts'
 import type { Model } from '../port.ts'
+import { Detokenizer } from '../tokenizer/detokenizer.ts'
 import { TextTokenizer } from '../tokenizer/tokenizer.ts'
 import type { ModelConfig, Weights } from '../weights.ts'
 import { isJson, type Json } from './config.ts'
@@ -68,6 +69,7 @@ function modelOf(checkpoint: Checkpoint, sha256: string): Model {
     endOfTurn: ends,
     encode: (text) => tokenizer.encode(text),
     decode: (ids) => tokenizer.decode(ids),
+    detokenizer: () => new Detokenizer(tokenizer),
     render: (messages, options) => prompter.render(messages, options),
     promptIds: (messages, options) => prompter.ids(messages, { ...options, addGenerationPrompt: true }),
   }

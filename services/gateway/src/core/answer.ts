@@ -25,6 +25,12 @@ export class Answer {
     this.pieces.push(...this.parser.push(token.text))
   }
 
+  /** Text that came without its tokens. */
+  addText(text: string): void {
+    this.raw += text
+    this.pieces.push(...this.parser.push(text))
+  }
+
   /** `text`: what the engine still held back. */
   end(text: string): void {
     this.raw += text

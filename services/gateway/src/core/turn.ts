@@ -23,11 +23,11 @@ export const optedOut = (headers: Headers): boolean => {
 }
 
 /** Why a turn is not trained on; null if it may be. */
-export const whyNotTrainable = (turn: { kind: TurnKind; tokens: 'exact' | 'none'; temperature: number; optedOut: boolean; learning: boolean; text: string }): string | null =>
+export const whyNotTrainable = (turn: { kind: TurnKind; tokens: 'exact' | 'none'; inexact: string | null; temperature: number; optedOut: boolean; learning: boolean; text: string }): string | null =>
   turn.optedOut ? 'opted_out'
     : !turn.learning ? 'off'
       : turn.kind === 'side' ? 'side'
-        : turn.tokens === 'none' ? 'no_tokens'
+        : turn.tokens === 'none' ? turn.inexact ?? 'no_tokens'
           : turn.temperature === 0 ? 'greedy'
             : turn.text.trim() === '' ? 'empty'
               : null

@@ -5,6 +5,7 @@ import type { ServerResponse } from 'node:http'
 import { asInstarError, parseJson, type Call, type Choice, type Counts, type Dialect, type Request, type Speaking } from '@instar/dialects'
 import type { Headers } from '../core/labels.ts'
 import { versionOf } from '../core/model-name.ts'
+import { chatOf } from '../core/chat-asked.ts'
 import { optedOut } from '../core/turn.ts'
 import { admit, hex, type AdmissionPorts } from './admission.ts'
 import { Cut, speak, type Result, type Sink, type Task } from './candidate.ts'
@@ -66,6 +67,7 @@ export const answer = async (ports: AnswerPorts, call: AnswerCall): Promise<Answ
       candidate: { turn, candidate, sampling: samplingOf(request, ports.model, admission.prompt.length, seeds[candidate]!) },
       prompt: admission.prompt,
       callPrefix: dialect.callPrefix,
+      chat: ports.engine.capabilities().chat ? chatOf(request) : null,
       topLogprobs: request.logprobs ? request.topLogprobs : 0,
       parser: { tools: request.tools.length > 0 && request.mayCall, reasoning: admission.insideReasoning, parseCalls: ports.parseCalls },
       optedOut: !call.mayTrain || optedOut(call.headers),
@@ -166,7 +168,11 @@ const rethrow = (error: unknown): never => {
   throw faultOf(error)
 }
 
-const countsOf = ({ promptTokens }: Speaking, results: readonly Result[]): Counts => ({ promptTokens, completionTokens: results.reduce((sum, { tokens }) => sum + tokens.length, 0) })
+/** The prompt is counted once for all candidates. */
+const countsOf = ({ promptTokens }: Speaking, results: readonly Result[]): Counts => ({
+  promptTokens: results[0]?.counts?.promptTokens ?? promptTokens,
+  completionTokens: results.reduce((sum, { tokens, counts }) => sum + (counts?.completionTokens ?? tokens.length), 0),
+})
 
 const choiceOf = ({ said, toolCallIds, finish, tokens }: Result, model: Model, stops: readonly string[]): Choice =>
   ({ shown: said.shown, toolCallIds, finish, stop: finish === 'stop' ? stopIn(model, said.ids, stops) : null, tokens: visible(tokens, model) })

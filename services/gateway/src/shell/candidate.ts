@@ -3,8 +3,8 @@
  * piece of content waits until the turn is on the log: what a client has received in full is captured.
  */
 import { InstarError, type TurnAborted, type TurnCaptured } from '@instar/events'
-import type { GeneratedPiece, GenerateRequest, ServingEngine } from '@instar/policy'
-import { mintCallId, type Call, type Piece, type Token } from '@instar/dialects'
+import type { ChatRequest, GeneratedPiece, GenerateRequest, ServingEngine } from '@instar/policy'
+import { mintCallId, type Call, type Counts, type Piece, type Token } from '@instar/dialects'
 import { Answer, type Said } from '../core/answer.ts'
 import { aborted, captured, whyNotTrainable, type Admitted, type Candidate } from '../core/turn.ts'
 import type { Capture } from './capture.ts'
@@ -32,6 +32,8 @@ export type Task = {
   topLogprobs: number
   /** What begins the ids of its calls. */
   callPrefix: 'call' | 'toolu'
+  /** For an engine that takes messages. */
+  chat: ChatRequest | null
   parser: { tools: boolean; reasoning: boolean; parseCalls: (block: string) => Call[] | null }
   optedOut: boolean
   learning: boolean
@@ -41,10 +43,12 @@ export type Task = {
   signal: AbortSignal
 }
 
-export type Result = { said: Said; toolCallIds: string[]; finish: TurnCaptured['finish']; tokens: readonly Token[] }
+/** `counts`: of tokens, where the engine counts them itself. */
+export type Result = { said: Said; toolCallIds: string[]; finish: TurnCaptured['finish']; tokens: readonly Token[]; counts: Counts | null }
 
 export const speak = async (ports: CandidatePorts, task: Task): Promise<Result> => {
-  const { admitted, candidate } = task
+  const { candidate } = task
+  let { admitted } = task
   const answer = new Answer(task.parser)
   const idOf = (call: number): string => mintCallId(admitted.session, candidate.turn, call, task.callPrefix)
   const idsOf = (said: Said): string[] => said.shown.calls.map((_, i) => idOf(i))
@@ -68,14 +72,20 @@ export const speak = async (ports: CandidatePorts, task: Task): Promise<Result> 
     }
   }
 
-  let reason: 'stop' | 'length'
+  /** Its tokens are not all known, or not the ones that were sampled. */
+  const withoutTokens = (): void => { admitted = { ...admitted, tokens: 'none' } }
+  let end: End
   try {
-    reason = await generate(ports, task, async (piece) => {
+    end = await generate(ports, task, async (piece) => {
       firstTokenAt ||= ports.now()
       if (piece.type === 'tokens') for (const token of piece.tokens) answer.add(token)
-      else answer.end(piece.text)
+      else if (piece.type === 'text') {
+        withoutTokens()
+        answer.addText(piece.text)
+      } else answer.end(piece.text)
       await flow(1)
     })
+    if (end.inexact !== undefined) withoutTokens()
   } catch (error) {
     const cut: unknown = task.signal.aborted ? task.signal.reason : error
     const said = answer.sent(sent)
@@ -87,28 +97,30 @@ export const speak = async (ports: CandidatePorts, task: Task): Promise<Result> 
 
   const said = answer.whole()
   const toolCallIds = idsOf(said)
-  const finish = reason === 'stop' && toolCallIds.length > 0 ? 'tool_calls' : reason
-  const notTrainable = whyNotTrainable({ kind: admitted.kind, tokens: admitted.tokens, temperature: candidate.sampling.temperature, optedOut: task.optedOut, learning: task.learning, text: said.text })
+  const finish = end.reason === 'stop' && toolCallIds.length > 0 ? 'tool_calls' : end.reason
+  const notTrainable = whyNotTrainable({ kind: admitted.kind, tokens: admitted.tokens, inexact: end.inexact ?? null, temperature: candidate.sampling.temperature, optedOut: task.optedOut, learning: task.learning, text: said.text })
   await task.stored
   await ports.capture.write(captured(admitted, candidate, { said, toolCallIds, reason: notTrainable, firstTokenAt, finishedAt: ports.now() }, finish))
   await flow(0)
-  return { said, toolCallIds, finish, tokens: answer.tokens }
+  return { said, toolCallIds, finish, tokens: answer.tokens, counts: end.counts ?? null }
 }
+
+type End = Extract<GeneratedPiece, { type: 'end' }>
 
 const generate = async (
   { engine }: CandidatePorts,
-  { candidate, admitted, prompt, topLogprobs, signal }: Task,
+  { candidate, admitted, prompt, topLogprobs, chat, signal }: Task,
   take: (piece: GeneratedPiece) => Promise<void>,
-): Promise<'stop' | 'length'> => {
-  const request: GenerateRequest = { prompt, sampling: candidate.sampling, adapter: admitted.adapter, topLogprobs }
-  let reason: 'stop' | 'length' | null = null
+): Promise<End> => {
+  const request: GenerateRequest = { prompt, sampling: candidate.sampling, adapter: admitted.adapter, topLogprobs, session: admitted.session, ...(chat ? { chat } : {}) }
+  let end: End | null = null
   signal.throwIfAborted()
   for await (const piece of engine.generate(request, signal)) {
     signal.throwIfAborted()
     await take(piece)
-    if (piece.type === 'end') reason = piece.reason
+    if (piece.type === 'end') end = piece
   }
-  if (reason !== null) return reason
+  if (end) return end
   signal.throwIfAborted()
   throw new InstarError('engine_lost', 'The engine ended in the middle of an answer.')
 }

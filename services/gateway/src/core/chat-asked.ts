@@ -1,0 +1,22 @@
+/** A request as an engine that takes messages is asked it: in the shapes of Chat Completions, whatever dialect it came in. */
+import { isFields, type Message, type Request } from '@instar/dialects'
+
+export type ChatAsked = { messages: Message[]; tools: readonly unknown[]; toolChoice: unknown; responseFormat: unknown; maxTokens: number | null }
+
+export const chatOf = ({ messages, tools, body, maxTokens }: Request): ChatAsked => ({
+  messages: messages.map(({ minted: _, ...message }) => message),
+  tools,
+  toolChoice: tools.length === 0 ? null : choiceOf(body['tool_choice']),
+  responseFormat: body['response_format'] ?? null,
+  maxTokens,
+})
+
+/** Of Chat Completions and Responses a word or `{type: function}`; of Messages `{type: auto | any | tool | none, name}`. */
+const choiceOf = (choice: unknown): unknown => {
+  if (!isFields(choice)) return choice ?? null
+  const { type, name } = choice
+  if (type === 'auto' || type === 'none') return type
+  if (type === 'any') return 'required'
+  if (typeof name === 'string') return { type: 'function', function: { name } }
+  return choice
+}

@@ -1,0 +1,43 @@
+/** Whether what an engine said of an answer's tokens is what was sampled. */
+import type { Sampled, Usage } from './wire.ts'
+
+/** Which steps of sampling the engine's log-probs are behind. */
+export type Logprobs = { temperature: boolean; filters: boolean }
+
+/** The engine's log-probs for this sampling are those of the distribution that was drawn from; greedy: those of temperature 1. */
+export const logprobsFit = ({ temperature, filters }: Logprobs, { temperature: t, topP, topK }: Sampled): boolean =>
+  t === 0 || ((temperature || t === 1) && (filters || (topP >= 1 && topK === 0)))
+
+export type Counted = { ids: number; logprobs: number; usage: Usage | null; textWithoutIds: boolean; fit: boolean }
+
+/**
+ * Null: ids, log-probs and the engine's count of tokens agree. Else why the answer's tokens are not used, as the
+ * turn's `reason` says it.
+ */
+export const inexactness = ({ ids, logprobs, usage, textWithoutIds, fit }: Counted): string | null =>
+  textWithoutIds || ids === 0 ? 'no_ids'
+    : logprobs !== ids ? 'no_logprobs'
+      : usage === null ? 'no_token_count'
+        : usage.completionTokens !== ids ? 'token_count_differs'
+          : fit ? null : 'other_logprobs'
+
+/**
+ * From two probes: log-probs of tokens drawn at a temperature so high that all are equally likely, and the log-prob
+ * of the one token that top-k 1 leaves.
+ */
+export const logprobsOf = (hot: readonly number[], only: number): Logprobs => ({
+  temperature: hot.length > 1 && Math.max(...hot) - Math.min(...hot) < 0.1,
+  filters: Math.abs(only) < 1e-4,
+})
+
+/** Beyond this mean difference two servers do not run the same base model; other number formats differ by less. */
+const SAME_BASE = 0.25
+
+export const sameBase = (a: readonly number[], b: readonly number[]): boolean =>
+  a.length === b.length && a.reduce((sum, value, at) => sum + Math.abs(value - b[at]!), 0) <= SAME_BASE * Math.max(1, a.length)
+
+/** The base's log-probs twice, and the adapter's. Null: they differ by more than the engine's own noise. */
+export const adapterFault = (base: readonly number[], again: readonly number[], adapted: readonly number[]): string | null => {
+  const apart = (a: readonly number[], b: readonly number[]): number => a.reduce((most, value, at) => Math.max(most, Math.abs(value - (b[at] ?? Infinity))), 0)
+  return apart(base, adapted) > apart(base, again) ? null : 'its log-probs of given tokens are those of the base model'
+}

@@ -1,0 +1,18 @@
+/** Server-sent events from the bytes of a stream, however they are cut. Only `data` is read. */
+export class EventReader {
+  private readonly decoder = new TextDecoder()
+  private held = ''
+
+  /** The data of each event that is complete now. */
+  push(bytes: Uint8Array): string[] {
+    this.held += this.decoder.decode(bytes, { stream: true })
+    const events: string[] = []
+    for (;;) {
+      const end = /\r?\n\r?\n/.exec(this.held)
+      if (!end) return events
+      const data = this.held.slice(0, end.index).split(/\r?\n/).filter((line) => line.startsWith('data:')).map((line) => line.slice(line[5] === ' ' ? 6 : 5))
+      this.held = this.held.slice(end.index + end[0].length)
+      if (data.length > 0) events.push(data.join('\n'))
+    }
+  }
+}

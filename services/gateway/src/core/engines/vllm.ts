@@ -1,0 +1,110 @@
+/**
+ * vLLM: `/v1/completions` with token ids in and out, adapters by `/v1/load_lora_adapter`. Shapes of vLLM 0.32.
+ * Log-probs are those of the distribution that was drawn from only with `--logprobs-mode processed_logprobs`.
+ */
+import { errorOf, idsOf, isFields, list, NOTHING, numberOr, textOr, usageOf, type Asked, type Delta, type Fields, type Protocol, type WireToken } from './wire.ts'
+
+/** What vLLM writes for a probability of zero. */
+const IMPOSSIBLE = -9999
+
+const sampling = ({ sampling: { temperature, topP, topK, seed, maxTokens, stop } }: Asked): Fields => ({
+  temperature, top_p: topP, top_k: topK, min_p: 0, repetition_penalty: 1, presence_penalty: 0, frequency_penalty: 0, seed, max_tokens: maxTokens, stop: [...stop],
+})
+
+/** `token_id:17`, as `return_tokens_as_token_ids` writes a token. */
+const idOf = (token: string): number => (token.startsWith('token_id:') ? Number(token.slice(9)) : Number.NaN)
+
+const topOf = (value: unknown, count: number): WireToken['top'] =>
+  (!isFields(value) || count === 0 ? [] : Object.entries(value).map(([token, logprob]) => ({ id: idOf(token), logprob: numberOr(logprob, Number.NaN) }))
+    .filter(({ id }) => Number.isSafeInteger(id)).sort((a, b) => b.logprob - a.logprob).slice(0, count))
+
+const tokensOf = (ids: readonly number[], logprobs: unknown, count: number): WireToken[] => {
+  const given = isFields(logprobs) ? list(logprobs['token_logprobs']) : []
+  const tops = isFields(logprobs) ? list(logprobs['top_logprobs']) : []
+  return ids.map((id, at) => {
+    const logprob = numberOr(given[at], Number.NaN)
+    return { id, logprob: logprob > IMPOSSIBLE ? logprob : Number.NaN, top: topOf(tops[at], count) }
+  })
+}
+
+const delta = (event: Fields, count: number): Delta => {
+  const error = errorOf(event)
+  if (error !== null) return { ...NOTHING, error }
+  const choice = list(event['choices'])[0]
+  const usage = usageOf(event['usage'])
+  if (!isFields(choice)) return { ...NOTHING, usage }
+  const ids = idsOf(choice['token_ids'])
+  const finish = choice['finish_reason']
+  return {
+    tokens: ids ? tokensOf(ids, choice['logprobs'], count) : [],
+    text: ids ? '' : textOr(choice['text'], ''),
+    // An answer that vLLM aborted has no end of its own.
+    finish: finish === 'length' ? 'length' : finish === 'stop' ? 'stop' : null,
+    usage,
+    error: finish === 'abort' || finish === 'error' ? `finish_reason ${finish}` : null,
+  }
+}
+
+export const vllm: Protocol = {
+  kind: 'vllm',
+  ids: true,
+  async identify(asking, named) {
+    const [models, version] = await Promise.all([asking.get('/v1/models'), asking.get('/version')])
+    const cards = list(models?.['data']).filter(isFields)
+    const bases = cards.filter((card) => (card['parent'] ?? null) === null)
+    const base = named === null ? bases[0] : bases.find((card) => card['id'] === named)
+    if (!base) throw new Error(named === null ? '/v1/models lists no base model' : `/v1/models does not list ${JSON.stringify(named)}`)
+    const length = base['max_model_len']
+    return {
+      version: textOr(version?.['version'], 'of unknown version'), model: textOr(base['id'], ''), contextLength: typeof length === 'number' ? length : null,
+      adapters: cards.filter((card) => !bases.includes(card)).map((card) => textOr(card['id'], '')), concurrent: null,
+    }
+  },
+  async tokenize(asking, model, text) {
+    const { status, body } = await asking.post('/tokenize', { model, prompt: text, add_special_tokens: false })
+    return status === 200 ? idsOf(body?.['tokens']) : null
+  },
+  async refusesAdapters(asking) {
+    // Without a name it loads nothing; the path is there only where loading was allowed.
+    const { status } = await asking.post('/v1/load_lora_adapter', {})
+    return status === 404 || status === 405 ? 'it was started without VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 and --enable-lora' : null
+  },
+  generate: (asked) => ({
+    path: '/v1/completions',
+    body: {
+      model: asked.adapter ?? asked.model, prompt: [...asked.prompt], ...sampling(asked), stop_token_ids: [...asked.endOfTurn],
+      // A count above 0 brings that many alternatives, 0 the sampled token alone.
+      logprobs: asked.topLogprobs, return_token_ids: true, return_tokens_as_token_ids: true, skip_special_tokens: false,
+      stream: true, stream_options: { include_usage: true },
+    },
+  }),
+  reader: ({ topLogprobs }) => (event) => delta(event, topLogprobs),
+  score: {
+    call: ({ model, adapter, prompt, completion }) => ({
+      path: '/v1/completions',
+      body: { model: adapter ?? model, prompt: [...prompt, ...completion], max_tokens: 1, temperature: 1, prompt_logprobs: 0, return_token_ids: true, stream: false },
+    }),
+    /** One entry for each id of the prompt, the first null; each maps ids to `{logprob}`. */
+    read(body, { prompt, completion }) {
+      const choice = list(body['choices'])[0]
+      const entries = isFields(choice) ? list(choice['prompt_logprobs']) : []
+      const logprobs = completion.map((id, at) => {
+        const entry = entries[prompt.length + at]
+        const said = isFields(entry) ? entry[String(id)] : undefined
+        return isFields(said) ? numberOr(said['logprob'], Number.NaN) : Number.NaN
+      })
+      return logprobs.some(Number.isNaN) ? null : logprobs
+    },
+  },
+  adapter: {
+    async load(asking, { name, folder }) {
+      const { status, text } = await asking.post('/v1/load_lora_adapter', { lora_name: name, lora_path: folder })
+      if (status === 200 || (status === 400 && /already (been )?loaded/i.test(text))) return name
+      throw new Error(`/v1/load_lora_adapter answered ${status}: ${text.slice(0, 300)}`)
+    },
+    async unload(asking, handle) {
+      await asking.post('/v1/unload_lora_adapter', { lora_name: handle })
+    },
+  },
+  adapterUnknown: (status, said) => status === 404 && /does not exist/i.test(said),
+}

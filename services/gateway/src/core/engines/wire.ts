@@ -1,0 +1,90 @@
+/**
+ * What an engine behind HTTP is asked and what it says, whichever it is. A `Protocol` maps one to the other and
+ * does nothing else: no clock, no socket.
+ */
+export type Fields = Readonly<Record<string, unknown>>
+
+export type EngineKind = 'vllm' | 'sglang' | 'llamacpp' | 'openai'
+
+export type Sampled = { temperature: number; topP: number; topK: number; seed: number; maxTokens: number; stop: readonly string[] }
+
+export type ChatAsked = { messages: readonly Fields[]; tools: readonly unknown[]; toolChoice: unknown; responseFormat: unknown; maxTokens: number | null }
+
+/** `adapter`: what `Protocol.adapter.load` gave for it; null: the base. */
+export type Asked = {
+  /** What the engine calls the base model. */
+  model: string
+  adapter: string | null
+  prompt: readonly number[]
+  sampling: Sampled
+  topLogprobs: number
+  /** Ids at which it has to stop, and which it then gives. */
+  endOfTurn: readonly number[]
+  chat: ChatAsked | null
+}
+
+export type Given = Pick<Asked, 'model' | 'adapter'> & { prompt: readonly number[]; completion: readonly number[] }
+
+export type Call = { path: string; body: Fields }
+
+/** `logprob` NaN: the engine did not say. */
+export type WireToken = { id: number; logprob: number; top: readonly { id: number; logprob: number }[] }
+export type Usage = { promptTokens: number; completionTokens: number }
+
+/** One event of a stream. `text`: what came without ids. */
+export type Delta = { tokens: readonly WireToken[]; text: string; finish: 'stop' | 'length' | null; usage: Usage | null; error: string | null }
+export const NOTHING: Delta = { tokens: [], text: '', finish: null, usage: null, error: null }
+
+/** What an engine says of itself. `contextLength` null: it does not say. */
+export type Identity = { version: string; model: string; contextLength: number | null; adapters: readonly string[]; concurrent: number | null }
+
+/** Answers of the engine as JSON; null: it has no such path, or does not answer with an object there. */
+export type Asking = { get(path: string): Promise<Fields | null>; post(path: string, body: Fields): Promise<{ status: number; body: Fields | null; text: string }> }
+
+export type Protocol = {
+  kind: EngineKind
+  /** It takes ids and gives ids; else messages and text. */
+  ids: boolean
+  identify(asking: Asking, named: string | null): Promise<Identity>
+  /** Null: it does not tell how it would cut a text into ids. */
+  tokenize(asking: Asking, model: string, text: string): Promise<readonly number[] | null>
+  /** Why adapters cannot be loaded; null if they can. Changes nothing. */
+  refusesAdapters(asking: Asking): Promise<string | null>
+  generate(asked: Asked): Call
+  /** Reads the events of one answer in order. */
+  reader(asked: Asked): (event: Fields) => Delta
+  /** Log-probs of given ids, at temperature 1; null: it cannot. */
+  score: { call(given: Given): Call; read(body: Fields, given: Given): number[] | null } | null
+  /** Null: it takes none. */
+  adapter: {
+    /** What `Asked.adapter` is from now on; there already is as good as loaded. Throws an Error that says why not. */
+    load(asking: Asking, adapter: { name: string; sha256: string; folder: string }): Promise<string>
+    unload(asking: Asking, handle: string): Promise<void>
+  } | null
+  /** Of an answer to `generate`: the adapter is not known there (any more). */
+  adapterUnknown(status: number, said: string): boolean
+}
+
+export const isFields = (value: unknown): value is Fields => typeof value === 'object' && value !== null && !Array.isArray(value)
+export const list = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value as readonly unknown[] : [])
+export const numberOr = (value: unknown, otherwise: number): number => (typeof value === 'number' ? value : otherwise)
+export const textOr = (value: unknown, otherwise: string): string => (typeof value === 'string' ? value : otherwise)
+export const idsOf = (value: unknown): number[] | null => (Array.isArray(value) && value.every((id) => Number.isSafeInteger(id)) ? value as number[] : null)
+
+/** The `error` of an event or a body, in whichever of its shapes. */
+export const errorOf = (body: Fields): string | null => {
+  const { error } = body
+  if (error === undefined || error === null) return null
+  return isFields(error) ? textOr(error['message'], 'error') : textOr(error, 'error')
+}
+
+export const usageOf = (value: unknown): Usage | null => {
+  if (!isFields(value) || typeof value['completion_tokens'] !== 'number') return null
+  return { promptTokens: numberOr(value['prompt_tokens'], 0), completionTokens: value['completion_tokens'] }
+}
+
+/**
+ * The name of an adapter at an engine: of its bytes, so that it is never that of others. 128 bits of the sha256.
+ * Letters, digits and hyphens: a colon would part base and adapter at SGLang.
+ */
+export const adapterName = (sha256: string): string => `instar-${sha256.slice(0, 32)}`

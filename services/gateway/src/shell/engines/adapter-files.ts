@@ -1,0 +1,69 @@
+/** Adapters as the folders of PEFT, where the engines see them too. A folder's name is the adapter's sha256. */
+import type { Adapter } from '@instar/policy'
+import { mkdir, open, readdir, rename, rm, stat, utimes } from 'node:fs/promises'
+import { join } from 'node:path'
+
+/** Folders that stay besides those that are held: an engine may read one again after it has let it go. */
+const KEPT = 16
+
+const WEIGHTS = 'adapter_model.safetensors'
+
+export class AdapterFiles {
+  private readonly folder: string
+
+  constructor(folder: string) {
+    this.folder = folder
+  }
+
+  pathOf(sha256: string): string {
+    return join(this.folder, sha256)
+  }
+
+  /** The adapter's folder; complete once it is there, whoever else writes it. */
+  async write({ sha256, weights, config }: Adapter): Promise<string> {
+    const path = this.pathOf(sha256)
+    if (await sizeOf(join(path, WEIGHTS)) === weights.length) {
+      const now = new Date()
+      await utimes(path, now, now)
+      return path
+    }
+    const draft = `${path}.${process.pid}.${performance.now()}.draft`
+    await mkdir(draft, { recursive: true })
+    await writeDurably(join(draft, 'adapter_config.json'), config)
+    await writeDurably(join(draft, WEIGHTS), weights)
+    try {
+      await rename(draft, path)
+    } catch (error) {
+      await rm(draft, { recursive: true, force: true })
+      // Another gateway was first; the bytes are the same.
+      if (await sizeOf(join(path, WEIGHTS)) !== weights.length) throw error
+    }
+    return path
+  }
+
+  /** Removes the oldest folders that none of `held` names. */
+  async prune(held: ReadonlySet<string>): Promise<void> {
+    const names = (await readdir(this.folder)).filter((name) => /^[0-9a-f]{64}$/.test(name) && !held.has(name))
+    const aged = await Promise.all(names.map(async (name) => ({ name, at: (await stat(this.pathOf(name))).mtimeMs })))
+    for (const { name } of aged.sort((a, b) => b.at - a.at).slice(KEPT)) await rm(this.pathOf(name), { recursive: true, force: true })
+  }
+}
+
+const sizeOf = async (file: string): Promise<number | null> => {
+  try {
+    return (await stat(file)).size
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
+    throw error
+  }
+}
+
+const writeDurably = async (file: string, bytes: Uint8Array): Promise<void> => {
+  const handle = await open(file, 'w')
+  try {
+    await handle.writeFile(bytes)
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+}

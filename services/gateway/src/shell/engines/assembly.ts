@@ -1,0 +1,71 @@
+/** From an engine's deltas to the pieces of the port: text by our own tokenizer, stop strings held back, counts compared. */
+import type { GeneratedPiece, GenerateRequest, Model } from '@instar/policy'
+import { StopStrings } from '@instar/policy/serve/stop'
+import { inexactness, logprobsFit, type Logprobs } from '../../core/engines/exactness.ts'
+import type { Delta, Usage } from '../../core/engines/wire.ts'
+
+export class Assembly {
+  private readonly detokenizer: ReturnType<Model['detokenizer']>
+  private readonly stops: StopStrings
+  private readonly endOfTurn: ReadonlySet<number>
+  private readonly fit: boolean
+  private ids = 0
+  private logprobs = 0
+  private usage: Usage | null = null
+  private finish: 'stop' | 'length' | null = null
+  private stopped = false
+  private textWithoutIds = false
+
+  constructor(model: Model, { sampling }: GenerateRequest, logprobs: Logprobs) {
+    this.detokenizer = model.detokenizer()
+    this.stops = new StopStrings(sampling.stop)
+    this.endOfTurn = new Set(model.endOfTurn)
+    this.fit = logprobsFit(logprobs, sampling)
+  }
+
+  /** What may be shown now. */
+  add({ tokens, text, finish, usage }: Delta): GeneratedPiece[] {
+    this.usage = usage ?? this.usage
+    this.finish = finish ?? this.finish
+    const pieces: GeneratedPiece[] = []
+    if (tokens.length > 0) {
+      this.ids += tokens.length
+      this.logprobs += tokens.filter(({ logprob }) => Number.isFinite(logprob)).length
+      pieces.push({ type: 'tokens', tokens: tokens.map(({ id, logprob, top }) => ({ id, logprob: Number.isFinite(logprob) ? logprob : 0, text: this.textOf(id), top: [...top] })) })
+    }
+    if (text !== '') {
+      this.textWithoutIds = true
+      const shown = this.show(text)
+      if (shown !== '') pieces.push({ type: 'text', text: shown })
+    }
+    return pieces
+  }
+
+  /** The engine said how the answer ended; without that there is no end. */
+  complete(): boolean {
+    return this.finish !== null
+  }
+
+  end(): GeneratedPiece {
+    const rest = this.stopped ? '' : this.show(this.detokenizer.end())
+    const inexact = inexactness({ ids: this.ids, logprobs: this.logprobs, usage: this.usage, textWithoutIds: this.textWithoutIds, fit: this.fit })
+    return {
+      type: 'end',
+      reason: this.stopped ? 'stop' : this.finish ?? 'stop',
+      text: this.stopped ? rest : rest + this.stops.end(),
+      ...(inexact === null ? {} : { inexact }),
+      ...(this.usage === null ? {} : { counts: this.usage }),
+    }
+  }
+
+  private textOf(id: number): string {
+    return this.endOfTurn.has(id) ? '' : this.show(this.detokenizer.push(id))
+  }
+
+  private show(text: string): string {
+    if (this.stopped) return ''
+    const pushed = this.stops.push(text)
+    this.stopped = pushed.stopped
+    return pushed.text
+  }
+}

@@ -1,0 +1,155 @@
+/** The `ServingEngine` over replicas behind HTTP. */
+import { InstarError } from '@instar/events'
+import type { Adapter, Capabilities, GeneratedPiece, GenerateRequest, Load, Model, ServingEngine } from '@instar/policy'
+import { readSafetensors } from '@instar/policy/checkpoints/safetensors'
+import { setTimeout as delay } from 'node:timers/promises'
+import { routeOf } from '../../core/engines/routing.ts'
+import { isBusy } from '../../core/engines/faults.ts'
+import type { Protocol } from '../../core/engines/wire.ts'
+import type { AdapterFiles } from './adapter-files.ts'
+import { EngineFault } from './http.ts'
+import type { Replica, StoredAdapter } from './replica.ts'
+
+export type Patience = {
+  /** How long a request waits while no replica answers. */
+  waitMs: number
+  /** How often each replica is asked before the first token. */
+  rounds: number
+  roundMs: number
+}
+
+/** Requests that a server takes at a time where it does not say. */
+const CONCURRENT = 256
+/** How long a server's Retry-After is waited for; behind that the client is told. */
+const LONGEST_WAIT_MS = 5000
+
+export class RemoteEngine implements ServingEngine {
+  private readonly protocol: Protocol
+  private readonly model: Model
+  private readonly replicas: readonly Replica[]
+  private readonly files: AdapterFiles
+  private readonly patience: Patience
+  private readonly say: (line: string) => void
+  readonly wanted = new Map<string, StoredAdapter>()
+  private waiters: (() => void)[] = []
+
+  constructor(parts: { protocol: Protocol; model: Model; replicas: readonly Replica[]; files: AdapterFiles; patience: Patience; say: (line: string) => void }) {
+    this.protocol = parts.protocol
+    this.model = parts.model
+    this.replicas = parts.replicas
+    this.files = parts.files
+    this.patience = parts.patience
+    this.say = parts.say
+  }
+
+  capabilities(): Capabilities {
+    const known = this.replicas.flatMap((replica) => replica.known ?? [])
+    const versions = [...new Set(known.map(({ version, model }) => `${this.protocol.kind} ${version}, ${model}`))]
+    const lengths = known.flatMap(({ contextLength }) => contextLength ?? [])
+    return {
+      engine: this.protocol.kind, fingerprint: versions.join('; '), contextLength: Math.min(this.model.contextLength, ...lengths), vocabulary: this.model.vocabulary,
+      tokenExact: this.protocol.ids, logprobs: this.protocol.ids, maxBatch: this.capacity(), ...(this.protocol.ids ? {} : { chat: true }),
+    }
+  }
+
+  pending(): Load {
+    const running = this.replicas.reduce((sum, replica) => sum + replica.running, 0)
+    return { running: Math.min(running, this.capacity()), waiting: Math.max(0, running - this.capacity()) }
+  }
+
+  lost(): string | null {
+    if (this.replicas.some((replica) => replica.up())) return null
+    return `No engine answers: ${this.replicas.map(({ problem }) => problem).join('; ')}.`
+  }
+
+  /** Loaded where it can be; a replica that refuses it is not asked for it. */
+  async load(adapter: Adapter): Promise<void> {
+    const lost = this.lost()
+    if (lost !== null) throw new InstarError('engine_lost', lost)
+    const stored = { sha256: adapter.sha256, folder: await this.files.write(adapter), neutral: isNeutral(adapter) }
+    const outcomes = await Promise.allSettled(this.replicas.filter((replica) => replica.up()).map((replica) => replica.load(stored)))
+    const faults = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason as Error] : []))
+    if (faults.length === outcomes.length) throw faults[0] instanceof InstarError ? faults[0] : new InstarError('engine_lost', faults[0]?.message ?? 'no engine answers')
+    for (const fault of faults) this.say(fault.message)
+    this.wanted.set(adapter.sha256, stored)
+    await this.files.prune(new Set(this.wanted.keys()))
+  }
+
+  async unload(sha256: string): Promise<void> {
+    this.wanted.delete(sha256)
+    const outcomes = await Promise.allSettled(this.replicas.map((replica) => replica.unload(sha256)))
+    for (const outcome of outcomes) if (outcome.status === 'rejected') this.say(`an adapter was not unloaded: ${(outcome.reason as Error).message}`)
+  }
+
+  async *generate(request: GenerateRequest, signal?: AbortSignal): AsyncGenerator<GeneratedPiece> {
+    const { rounds, roundMs } = this.patience
+    let last: EngineFault | null = null
+    for (let round = 0; round < rounds; round += 1) {
+      if (last) await delay(Math.min(LONGEST_WAIT_MS, last.retryAfterMs ?? roundMs * 4 ** (round - 1)), undefined, signal ? { signal } : {}).catch(() => undefined)
+      for (const replica of await this.route(request, signal)) {
+        let began = false
+        try {
+          signal?.throwIfAborted()
+          if (!replica.holds(request.adapter)) await this.bring(replica, request.adapter!)
+          for await (const piece of replica.generate(request, signal)) {
+            began = true
+            yield piece
+          }
+          return
+        } catch (error) {
+          if (signal?.aborted) throw new InstarError('aborted', 'The request was given up.', {}, { cause: signal.reason })
+          if (!(error instanceof EngineFault)) throw error
+          last = error
+          replica.failed(error, request.adapter)
+          if (began) throw new InstarError('engine_lost', `The engine failed in the middle of an answer: ${error.message}.`, {}, { cause: error })
+        }
+      }
+    }
+    if (last && isBusy(last.status)) throw new InstarError('overloaded', `The engine takes no more requests: ${last.message}.`, last.retryAfterMs === null ? {} : { retryAfterMs: last.retryAfterMs })
+    throw new InstarError('engine_lost', `No engine answered: ${last?.message ?? 'none is there'}.`, {}, { cause: last })
+  }
+
+  async score({ prompt, completion, adapter, temperature }: { prompt: readonly number[]; completion: readonly number[]; adapter: string | null; temperature: number }): Promise<Float32Array> {
+    if (temperature !== 1) throw new InstarError('not_available', 'An engine behind HTTP gives log-probs of given tokens at temperature 1 only.')
+    const replica = this.replicas.find((one) => one.up() && one.holds(adapter))
+    if (!replica) throw new InstarError('unknown_adapter', `No engine holds ${adapter}.`, { adapter })
+    return Float32Array.from(await replica.score(prompt, completion, adapter))
+  }
+
+  close(): Promise<void> {
+    for (const replica of this.replicas) replica.close()
+    return Promise.resolve()
+  }
+
+  /** A replica's state has changed. */
+  changed(): void {
+    for (const wake of this.waiters.splice(0)) wake()
+  }
+
+  private capacity(): number {
+    return this.replicas.reduce((sum, { known }) => sum + (known?.concurrent ?? CONCURRENT), 0)
+  }
+
+  /** Those that answer, the one that should first; those that hold the adapter before others. Waits while there is none. */
+  private async route({ adapter, session }: GenerateRequest, signal: AbortSignal | undefined): Promise<Replica[]> {
+    const until = performance.now() + this.patience.waitMs
+    for (;;) {
+      const up = this.replicas.filter((replica) => replica.up())
+      const left = until - performance.now()
+      if (up.length > 0 || left <= 0 || signal?.aborted) return routeOf(up, session ?? null).sort((a, b) => Number(b.holds(adapter)) - Number(a.holds(adapter)))
+      const woken = new Promise<void>((resolve) => this.waiters.push(resolve))
+      await Promise.race([woken, delay(left, undefined, signal ? { signal, ref: false } : { ref: false }).catch(() => undefined)])
+    }
+  }
+
+  /** It came back, or lost it. */
+  private async bring(replica: Replica, sha256: string): Promise<void> {
+    const stored = this.wanted.get(sha256)
+    if (!stored) throw new InstarError('unknown_adapter', `No adapter ${sha256} is loaded.`, { adapter: sha256 })
+    await replica.load(stored)
+  }
+}
+
+/** All of the B matrices are zero: a line's first adapter is the base in another form. */
+const isNeutral = ({ weights }: Adapter): boolean =>
+  [...readSafetensors(weights, 'adapter_model.safetensors')].every(([name, { data }]) => !name.endsWith('.lora_B.weight') || data.every((value) => Number(value) === 0))

@@ -1,0 +1,103 @@
+/** What has to be known of a replica before it is asked for answers. */
+import { InstarError } from '@instar/events'
+import type { Model } from '@instar/policy'
+import { logprobsOf, type Logprobs } from '../../core/engines/exactness.ts'
+import { errorOf, type Asked, type Delta, type Identity, type Protocol, type WireToken } from '../../core/engines/wire.ts'
+import { EventReader } from '../../core/engines/sse.ts'
+import { EngineFault, quoted, collect, type EngineHttp } from './http.ts'
+import { mayPass, refusal } from '../../core/engines/faults.ts'
+
+/** `adapterFault`: why it takes none. `base`: log-probs of the base for the check text, twice; null where it gives none. */
+export type Known = Identity & { logprobs: Logprobs; adapterFault: string | null; base: { first: readonly number[]; again: readonly number[] } | null }
+
+/** Code and prose, so that any model has something to say to it. */
+const CHECK_TEXT = 'The quick brown fox jumps over the lazy dog. def add(a, b):\n    return a + b\nQ: What is the capital of France? A: Paris, of course; and of Italy it is Rome.'
+const CHECK_IDS = 48
+const HOT = 1000
+
+export const checkText = (model: Model): { prompt: number[]; completion: number[] } => {
+  const ids = model.encode(CHECK_TEXT).slice(0, CHECK_IDS)
+  return { prompt: ids.slice(0, 2), completion: ids.slice(2) }
+}
+
+/** The deltas of one answer. Throws EngineFault where asking again may help, InstarError where not. */
+export async function* deltas(http: EngineHttp, protocol: Protocol, asked: Asked, signal?: AbortSignal): AsyncGenerator<Delta> {
+  const { path, body } = protocol.generate(asked)
+  const { status, retryAfterMs, bytes } = await http.send('POST', path, body, signal)
+  if (status !== 200) {
+    const said = quoted(await collect(bytes))
+    if (mayPass(status) || (asked.adapter !== null && protocol.adapterUnknown(status, said))) throw new EngineFault('status', said, status, retryAfterMs)
+    throw refusal(protocol.kind, status, said)
+  }
+  const events = new EventReader()
+  const read = protocol.reader(asked)
+  let done = false
+  for await (const some of bytes) {
+    for (const data of events.push(some)) {
+      // Read to its end, so that the connection can be used again.
+      done ||= data === '[DONE]'
+      if (done) continue
+      const delta = read(eventOf(data))
+      if (delta.error !== null) throw new EngineFault('said', quoted(delta.error))
+      yield delta
+    }
+  }
+}
+
+const eventOf = (data: string): Record<string, unknown> => {
+  try {
+    return JSON.parse(data) as Record<string, unknown>
+  } catch (cause) {
+    throw new EngineFault('said', 'an event that is not JSON', 0, null, { cause })
+  }
+}
+
+const tokensOf = async (http: EngineHttp, protocol: Protocol, asked: Asked): Promise<WireToken[]> => {
+  const tokens: WireToken[] = []
+  for await (const delta of deltas(http, protocol, asked)) tokens.push(...delta.tokens)
+  return tokens
+}
+
+export const scoreOf = async (http: EngineHttp, protocol: Protocol, given: { model: string; adapter: string | null; prompt: readonly number[]; completion: readonly number[] }): Promise<number[]> => {
+  if (!protocol.score) throw new InstarError('not_available', `${protocol.kind} gives no log-probs of given tokens.`)
+  const { path, body } = protocol.score.call(given)
+  const answer = await http.json('POST', path, body)
+  const logprobs = answer.status === 200 && answer.body ? protocol.score.read(answer.body, given) : null
+  if (logprobs) return logprobs
+  if (mayPass(answer.status)) throw new EngineFault('status', quoted(answer.text), answer.status)
+  throw refusal(protocol.kind, answer.status, quoted((answer.body && errorOf(answer.body)) ?? answer.text))
+}
+
+/** Log-probs by which an adapter is told from the base: of given tokens, or where there are none of greedy ones. */
+export const checkScores = async (http: EngineHttp, protocol: Protocol, model: Model, name: string, adapter: string | null): Promise<number[]> => {
+  const { prompt, completion } = checkText(model)
+  if (protocol.score) return scoreOf(http, protocol, { model: name, adapter, prompt, completion })
+  const greedy = { temperature: 0, topP: 1, topK: 0, seed: 0, maxTokens: 8, stop: [] }
+  const tokens = await tokensOf(http, protocol, { model: name, adapter, prompt: [...prompt, ...completion], sampling: greedy, topLogprobs: 0, endOfTurn: [], chat: null })
+  return tokens.flatMap(({ id, logprob }) => [id, logprob])
+}
+
+/** Throws EngineFault while it does not answer, `engine_mismatch` where it never will as it should. */
+export const probe = async (http: EngineHttp, protocol: Protocol, model: Model, named: string | null): Promise<Known> => {
+  const asking = http.asking()
+  const identity = await protocol.identify(asking, named).catch((error: unknown) => {
+    if (error instanceof EngineFault) throw error
+    throw new EngineFault('said', `${http.url}: ${(error as Error).message}`, 0, null, { cause: error })
+  })
+  if (!protocol.ids) return { ...identity, logprobs: { temperature: false, filters: false }, adapterFault: `${protocol.kind} takes no adapters`, base: null }
+  const { prompt, completion } = checkText(model)
+  const theirs = await protocol.tokenize(asking, identity.model, CHECK_TEXT)
+  const ours = model.encode(CHECK_TEXT)
+  if (theirs && (theirs.length !== ours.length || theirs.some((id, at) => id !== ours[at]))) {
+    throw new InstarError('engine_mismatch', `${http.url} serves ${identity.model}, whose tokenizer is not that of ${model.name}.`, { field: 'INSTAR_MODEL' })
+  }
+  const one = { model: identity.model, adapter: null, prompt: [...prompt, ...completion], topLogprobs: 0, endOfTurn: [], chat: null }
+  const sampling = { temperature: 1, topP: 1, topK: 0, seed: 1, stop: [] }
+  const hot = await tokensOf(http, protocol, { ...one, sampling: { ...sampling, temperature: HOT, maxTokens: 8 } })
+  const only = await tokensOf(http, protocol, { ...one, sampling: { ...sampling, topK: 1, maxTokens: 1 } })
+  if (hot.length === 0) throw new InstarError('engine_mismatch', `${http.url} gives no token ids: ${protocol.kind} of this version is not what is spoken here, or it is another program.`, { field: 'INSTAR_ENGINE' })
+  const adapterFault = await protocol.refusesAdapters(asking)
+  const score = (): Promise<number[]> => checkScores(http, protocol, model, identity.model, null)
+  const base = adapterFault === null ? { first: await score(), again: await score() } : null
+  return { ...identity, logprobs: logprobsOf(hot.map(({ logprob }) => logprob), only[0]?.logprob ?? Number.NaN), adapterFault, base }
+}

@@ -1,0 +1,97 @@
+/** Engines behind HTTP from INSTAR_ENGINE: asked what they can do, and then served from. */
+import { InstarError } from '@instar/events'
+import type { Model } from '@instar/policy'
+import { once } from 'node:events'
+import { setTimeout as delay } from 'node:timers/promises'
+import { engineAddress } from '../../core/engines/address.ts'
+import { sameBase } from '../../core/engines/exactness.ts'
+import { PROTOCOLS } from '../../core/engines/protocols.ts'
+import type { Protocol } from '../../core/engines/wire.ts'
+import { AdapterFiles } from './adapter-files.ts'
+import { RemoteEngine, type Patience } from './engine.ts'
+import { EngineFault, EngineHttp, type Timeouts } from './http.ts'
+import type { Known } from './probe.ts'
+import { Replica } from './replica.ts'
+
+export type RemoteOptions = {
+  /** INSTAR_ENGINE. */
+  engine: string
+  /** The tokenizer and template of the model that the engine serves. */
+  model: Model
+  /** A folder that the engines see under the same path. */
+  adapters: string
+  key?: string | null
+  /** The base's name at the engine; default: the first that it lists. */
+  named?: string | null
+  timeouts?: Partial<Timeouts>
+  patience?: Partial<Patience>
+  /** How long the start waits for a first replica. */
+  startMs?: number
+  say?: (line: string) => void
+  signal?: AbortSignal
+}
+
+/** `model`: with the context that the engine really has. `line`: what can be done there, for a person. */
+export type Remote = { engine: RemoteEngine; model: Model; line: string }
+
+const TIMEOUTS: Timeouts = { connectMs: 5000, firstByteMs: 300_000, idleMs: 60_000 }
+const PATIENCE: Patience = { waitMs: 30_000, rounds: 3, roundMs: 100 }
+const START_MS = 15 * 60_000
+const LOOK_AGAIN_MS = 1000
+
+/** Throws `engine_mismatch` where what answers is not what it should be, `engine_lost` where nothing answers in time. */
+export const startRemote = async (options: RemoteOptions): Promise<Remote> => {
+  const { model, say = () => undefined, signal } = options
+  const { kind, urls } = engineAddress(options.engine)
+  const protocol = PROTOCOLS[kind]
+  const timeouts = { ...TIMEOUTS, ...options.timeouts }
+  let first: Known | null = null
+  const agrees = (known: Known): void => {
+    first ??= known
+    if (first.model !== known.model || !sameBase(first.base?.first ?? [], known.base?.first ?? [])) {
+      throw new InstarError('engine_mismatch', `The replicas of INSTAR_ENGINE do not serve one model: ${first.model} and ${known.model}, or other weights under the same name.`, { field: 'INSTAR_ENGINE' })
+    }
+  }
+  const replicas: Replica[] = urls.map((url): Replica => new Replica({
+    http: new EngineHttp(url, options.key ?? null, timeouts), protocol, model, named: options.named ?? null,
+    wanted: () => engine.wanted.values(), agrees, changed: () => engine.changed(), say,
+  }))
+  const engine: RemoteEngine = new RemoteEngine({ protocol, model, replicas, files: new AdapterFiles(options.adapters), patience: { ...PATIENCE, ...options.patience }, say })
+  try {
+    await open(replicas, options.startMs ?? START_MS, say, signal)
+  } catch (error) {
+    await engine.close()
+    throw error
+  }
+  const { contextLength } = engine.capabilities()
+  return { engine, model: { ...model, contextLength }, line: lineOf(protocol, replicas, contextLength) }
+}
+
+/** Until one of them answers; those that do not yet are tried on. */
+const open = async (replicas: readonly Replica[], ms: number, say: (line: string) => void, signal: AbortSignal | undefined): Promise<void> => {
+  const until = performance.now() + ms
+  for (let round = 0; ; round += 1) {
+    const outcomes = await Promise.allSettled(replicas.map((replica) => replica.open()))
+    const faults = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason as Error] : []))
+    const never = faults.find((fault) => !(fault instanceof EngineFault))
+    if (never) throw never
+    if (faults.length < replicas.length) break
+    if (round === 0) say(`waiting for the engine: ${faults[0]!.message}`)
+    if (performance.now() > until) throw new InstarError('engine_lost', `No engine answered: ${faults[0]!.message}.`, { field: 'INSTAR_ENGINE' })
+    await Promise.race([delay(LOOK_AGAIN_MS), ...(signal ? [once(signal, 'abort')] : [])])
+    if (signal?.aborted) throw new InstarError('aborted', 'The start was given up.')
+  }
+  for (const replica of replicas) if (!replica.up()) replica.reopen()
+}
+
+const lineOf = ({ kind, ids }: Protocol, replicas: readonly Replica[], contextLength: number): string => {
+  const known = replicas.flatMap((replica) => replica.known ?? [])
+  const [one] = known
+  if (!one) return kind
+  const { temperature, filters } = one.logprobs
+  const logprobs = temperature && filters ? 'log-probs as drawn'
+    : temperature ? 'log-probs as drawn without top_p and top_k'
+      : 'log-probs as drawn at temperature 1 without top_p and top_k, other turns are captured only'
+  const can = ids ? `token ids, ${logprobs}` : 'text only: turns are captured, none is trained on'
+  return `${kind} ${one.version} (${one.model}), ${known.length} of ${replicas.length} ${replicas.length === 1 ? 'server' : 'replicas'}: ${can}; adapters ${one.adapterFault === null ? 'loaded as versions come' : `not loaded: ${one.adapterFault}`}; context ${contextLength} tokens`
+}

@@ -1,0 +1,113 @@
+/** What the scripted engines share: an HTTP server on loopback whose answers a test can spoil. */
+import type { Model } from '@instar/policy'
+import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+export type Body = Record<string, unknown>
+export type Seen = { path: string; body: Body; headers: IncomingMessage['headers'] }
+
+/** Everything that a test may bend; what is not set behaves as the engine does. */
+export type Behaviour = {
+  say: (prompt: string) => string
+  /** Awaited before token i; what it throws cuts the connection. */
+  before?: (token: number, seen: Seen) => Promise<void> | void
+  /** Awaited before anything is answered to a generation. A status other than 200 is the answer. */
+  admit?: (seen: Seen) => Promise<number | null> | number | null
+  withoutIds?: boolean
+  withoutLogprobs?: boolean
+  /** What is claimed of the number of tokens. */
+  count?: (tokens: number) => number
+  /** Adapters are taken, and not applied. */
+  ignoresAdapters?: boolean
+  /** Log-probs are those of temperature 1 without filters, whatever was asked. */
+  rawLogprobs?: boolean
+  refusesLoad?: string
+  /** A network mistake of the base: all its log-probs are off by this. */
+  offset?: number
+}
+
+export class Cut extends Error {}
+
+export abstract class ScriptedServer {
+  readonly model: Model
+  readonly seen: Seen[] = []
+  behaviour: Behaviour
+  private server: Server | null = null
+  private port = 0
+
+  constructor(model: Model, behaviour: Behaviour) {
+    this.model = model
+    this.behaviour = behaviour
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.port}`
+  }
+
+  /** A second start listens where the first did. */
+  async start(): Promise<this> {
+    this.server = createServer((request, response) => { void this.serve(request, response) })
+    this.server.listen(this.port, '127.0.0.1')
+    await once(this.server, 'listening')
+    this.port = (this.server.address() as AddressInfo).port
+    return this
+  }
+
+  /** Every connection breaks. */
+  async kill(): Promise<void> {
+    if (!this.server) return
+    const closed = once(this.server, 'close')
+    this.server.close()
+    this.server.closeAllConnections()
+    this.server = null
+    await closed
+  }
+
+  /** Requests for answers, without those of probes. */
+  asked(path: string): Seen[] {
+    return this.seen.filter((one) => one.path === path && !this.isProbe(one.body))
+  }
+
+  protected abstract isProbe(body: Body): boolean
+  protected abstract answer(seen: Seen, response: ServerResponse): Promise<void>
+
+  /** The log-prob of an id under an adapter: fixed, and another for each. */
+  protected logprob(id: number, adapter: string | null, sampling: { temperature: number; topK: number }): number {
+    const { rawLogprobs, ignoresAdapters, offset = 0 } = this.behaviour
+    if (!rawLogprobs && sampling.topK === 1) return 0
+    if (!rawLogprobs && sampling.temperature > 100) return -Math.log(this.model.vocabulary)
+    return logprobOf(id, ignoresAdapters ? null : adapter) - offset
+  }
+
+  private async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    try {
+      let text = ''
+      for await (const bytes of request) text += String(bytes)
+      const seen: Seen = { path: request.url ?? '', body: text === '' ? {} : JSON.parse(text) as Body, headers: request.headers }
+      this.seen.push(seen)
+      await this.answer(seen, response)
+    } catch (error) {
+      if (!(error instanceof Cut)) throw error
+      response.destroy()
+    }
+  }
+}
+
+/** From −0.1 to −2.6, by id and adapter. */
+export const logprobOf = (id: number, adapter: string | null): number =>
+  -(createHash('sha1').update(`${id} ${adapter}`).digest().readUInt16LE(0) % 251 + 10) / 100
+
+export const json = (response: ServerResponse, status: number, body: unknown): void => {
+  response.writeHead(status, { 'content-type': 'application/json' }).end(typeof body === 'string' ? body : JSON.stringify(body))
+}
+
+/** Resolves when the bytes are handed to the socket, or the connection is gone. */
+export const event = async (response: ServerResponse, data: unknown): Promise<void> => {
+  if (!response.headersSent) response.writeHead(200, { 'content-type': 'text/event-stream' })
+  if (response.destroyed) throw new Cut('the client is gone')
+  await new Promise<void>((resolve) => {
+    response.write(`data: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`, () => resolve())
+  })
+}
