@@ -16,8 +16,9 @@ import { startWorld, type World } from './world/world.ts'
 const SHORT = process.env['INSTAR_SHORT'] === '1'
 const AWAY_MS = 30_000
 const STREAMS = 24
-/** The gateway's default. */
+/** The gateway's defaults: answers that wait for the log, requests that wait for the model. */
 const HELD = 512
+const WAITING = 256
 
 describe('Kafka is away for 30 s', { timeout: 600_000 }, () => {
   const random = seeded(Number(process.env['INSTAR_SEED'] ?? 1))
@@ -92,7 +93,7 @@ describe('Kafka is away for 30 s', { timeout: 600_000 }, () => {
     const enough = Promise.withResolvers<void>()
     world.kafka.nodes[0]!.signal('SIGSTOP')
     const stopped = performance.now()
-    const everybody = Array.from({ length: HELD + 64 }, async () => {
+    const everybody = Array.from({ length: HELD + WAITING + 64 }, async () => {
       for (const messages = fresh(); ;) {
         const answer = await streamed(gateway!.url, messages, undefined, 6)
         if (answer.status === 200) return answer

@@ -45,8 +45,9 @@ export const answer = async (ports: AnswerPorts, call: AnswerCall): Promise<Answ
   if (version === undefined) throw new InstarError('model_not_found', `There is no model ${JSON.stringify(request.model?.slice(0, 100))} here; use ${JSON.stringify(ports.policy)} or ${JSON.stringify(`${ports.policy}@N`)}.`, { field: 'model' })
   ports.capture.admit()
   // Requests that came at the same moment are on their way to the model: it does not know them yet.
-  const before = ports.running.size - ports.capture.queue().pending - ports.engine.pending().running
-  if (Math.max(before, ports.engine.pending().waiting) > ports.maxWaiting) throw new InstarError('overloaded', 'Too many requests wait for the model.')
+  const { running, waiting } = ports.engine.pending()
+  const before = Math.max(waiting, ports.running.size - ports.capture.queue().pending - running)
+  if (before > 0 && before >= ports.maxWaiting) throw new InstarError('overloaded', 'Too many requests wait for the model.')
 
   const controller = new AbortController()
   const gone = (): void => { if (!call.response.writableFinished) controller.abort(new Cut('client_gone')) }

@@ -87,6 +87,8 @@ export const speak = async (ports: CandidatePorts, task: Task): Promise<Result> 
     })
     if (end.inexact !== undefined) withoutTokens()
   } catch (error) {
+    // Refused at the model's door: there was no answer that could be cut.
+    if (error instanceof InstarError && error.code === 'overloaded' && answer.tokens.length === 0 && !task.signal.aborted) throw error
     const cut: unknown = task.signal.aborted ? task.signal.reason : error
     const said = answer.sent(sent)
     const finishedAt = ports.now()
