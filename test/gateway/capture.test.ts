@@ -57,6 +57,35 @@ test('tokens flow at once, the last content and the finish wait for the append',
   }
 })
 
+test('the log is away: so many answers are held, the next request is refused before anything is made of it, and served when the log is back', async () => {
+  const durable = gate()
+  const memory = openMemoryLog()
+  let held = 0
+  const two = gate()
+  const log = withAppend(memory, async (records, next) => {
+    if (records[0]!.topic === 'turns') {
+      if (++held === 2) two.open()
+      await durable.passed
+    }
+    return next()
+  })
+  const rig = await startRig({ log, script: () => TEXT, settings: { maxHeld: 2, pingMs: 20 } })
+  try {
+    const answers = [rig.fetch('/v1/chat/completions', { json: stream }).then((response) => response.text()), rig.fetch('/v1/chat/completions', { json: { ...stream, stream: false } }).then((response) => response.text())]
+    await two.passed
+    const refused = await rig.fetch('/v1/chat/completions', { json: stream })
+    assert.deepEqual([refused.status, refused.headers.get('retry-after'), (await refused.json() as { error: { code: string } }).error.code], [503, '1', 'log_full'])
+    assert.equal(rig.engine.requests.length, 2)
+    durable.open()
+    const [streamed, whole] = await Promise.all(answers)
+    assert.ok(streamed!.endsWith('data: [DONE]\n\n') && whole!.includes(TEXT))
+    assert.equal((await rig.fetch('/v1/chat/completions', { json: { ...stream, stream: false } })).status, 200)
+  } finally {
+    durable.open()
+    await rig.stop()
+  }
+})
+
 test('a whole answer waits for the append', async () => {
   const asked = gate()
   const durable = gate()

@@ -1,0 +1,29 @@
+/** A run that is killed, even while a service of it is stopped, leaves no process and no data behind. */
+import { equal, ok } from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { createInterface } from 'node:readline'
+import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { setTimeout as pause } from 'node:timers/promises'
+import { processesOf, untilNothingLeft } from './world/orphans.ts'
+
+test('kill -9 of a run: its services, brokers, registry and database go with it', { timeout: 180_000 }, async () => {
+  const child = spawn(process.execPath, [fileURLToPath(new URL('processes/world.ts', import.meta.url))], { detached: true, stdio: ['ignore', 'pipe', 'inherit'] })
+  const gone = once(child, 'exit')
+  try {
+    const [folder] = await once(createInterface({ input: child.stdout }), 'line') as [string]
+    // Five services, each under a shell and its guard, beside Kafka, the registry, PostgreSQL and the folder's sweeper.
+    const before = processesOf(folder)
+    equal(before.filter((line) => /\/main\.ts/.test(line) && !/guard/.test(line)).length, 5)
+    ok(['kafka.Kafka', 'quarkus-run.jar', 'postgres'].every((what) => before.some((line) => line.includes(what))), before.join('\n'))
+    process.kill(child.pid!, 'SIGKILL')
+    await gone
+    await untilNothingLeft(folder)
+    for (const until = Date.now() + 10_000; existsSync(folder) && Date.now() < until;) await pause(50)
+    ok(!existsSync(folder))
+  } finally {
+    child.kill('SIGKILL')
+  }
+})
