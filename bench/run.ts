@@ -1,8 +1,10 @@
-/** `npm run bench [-- log|policy|latency|projections …] [--json] [--quick]`: every speed claim with its peer, in one run. */
+/** `npm run bench [-- log|policy|latency|projections|kafka|services …] [--json] [--quick]`: every speed claim with its peer, in one run. */
+import * as kafka from './kafka.ts'
 import * as latency from './latency.ts'
 import * as log from './log.ts'
 import * as policy from './policy.ts'
 import * as projections from './projections.ts'
+import * as services from './services.ts'
 
 type Cell = string | number | boolean | null
 type Report = { name: string; machine: string; rows: object[] }
@@ -14,6 +16,9 @@ const USAGE = `npm run bench [-- NAMES] [--json] [--quick] [--no-peer]
                (fetches a 93 MB model and, for the peer, a few GB of PyTorch into .cache, once)
   latency      from a batch to the version that it made, rollback, waits while learning
   projections  100,000 turns into PostgreSQL
+  kafka        our adapter against Kafka's own tools and another client for Node (a broker is fetched once, as for
+               test:int, and the other client, into .cache)
+  services     on that broker: what each service bears, what capturing adds to an answer, bytes and CPU of a turn
 
   --quick      fewer and shorter rounds: shows that it runs, not how fast
   --no-peer    without PyTorch
@@ -28,6 +33,8 @@ const BENCHES: Record<string, () => Promise<Report>> = {
   log: () => log.bench(),
   policy: () => policy.bench({ quick, say, peer: !flags.includes('--no-peer') }),
   latency: () => latency.bench({ quick, say }),
+  kafka: () => kafka.bench({ quick, say }),
+  services: () => services.bench({ quick, say }),
   projections: () => (quick ? projections.bench(5_000) : projections.bench()),
 }
 

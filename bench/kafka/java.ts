@@ -11,10 +11,14 @@ const tool = async (name: string, ...words: string[]): Promise<string> => {
   return stdout
 }
 
-/** As tuned in kafka's own documentation for throughput. The first `warmUp` records are sent before the clock starts. */
-export const produce = async ({ brokers, topic }: Place, records: number, warmUp: number): Promise<{ seconds: number }> => {
+/** Bytes that it may hold unacknowledged, and in one batch. */
+export type Room = { batch: number; memory: number }
+export const AMPLE: Room = { batch: 256 << 10, memory: 32 << 20 }
+
+/** The first `warmUp` records are sent before the clock starts. */
+export const produce = async ({ brokers, topic }: Place, records: number, warmUp: number, { batch, memory }: Room): Promise<{ seconds: number }> => {
   const said = await tool('ProducerPerformance', '--bootstrap-server', brokers.join(','), '--topic', topic, '--num-records', String(records + warmUp), '--warmup-records', String(warmUp),
-    '--record-size', String(RECORD_BYTES), '--throughput', '-1', '--reporting-interval', '600000', '--command-property', 'acks=all', 'linger.ms=5', 'batch.size=262144')
+    '--record-size', String(RECORD_BYTES), '--throughput', '-1', '--reporting-interval', '600000', '--command-property', 'acks=all', 'linger.ms=5', `batch.size=${batch}`, `buffer.memory=${memory}`)
   const [, perSecond] = said.trim().split('\n').map((line) => /records sent, ([\d.]+) records\/sec/.exec(line)).findLast((found) => found) ?? []
   if (!perSecond) throw new Error(`ProducerPerformance said: ${said}`)
   return { seconds: records / Number(perSecond) }

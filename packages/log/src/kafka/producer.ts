@@ -30,8 +30,8 @@ type Item = Outgoing & { call: Call; index: number; bytes: number }
 /** The records of a batch for one partition: one record batch of Kafka's, with one run of sequence numbers. */
 type Run = Place & { items: Item[] }
 
-const BATCH_RECORDS = 1000
-const BATCH_BYTES = 1 << 20
+const BATCH_RECORDS = 2000
+const BATCH_BYTES = 4 << 20
 /** What a record takes beside its key and value. */
 const OVERHEAD = 100
 /** Sequence numbers are 31 bits and begin again at 0. */

@@ -1,0 +1,53 @@
+/** An engine that costs nothing: the same answer for everybody, token by token, and when its last token was given. */
+import { setImmediate } from 'node:timers/promises'
+import type { Capabilities, GeneratedPiece, GenerateRequest, Model, ServingEngine } from '@instar/policy'
+
+export const ANSWER = 'A spider has eight legs, which is two more than an insect has, and it uses the front pair to feel its way, much as you would use your hands in a dark room.'
+
+export class InstantEngine implements ServingEngine {
+  /** Seed → milliseconds since the epoch. */
+  readonly lastToken = new Map<number, number>()
+  readonly #model: Model
+  readonly #pieces: GeneratedPiece[]
+
+  constructor(model: Model) {
+    this.#model = model
+    const ids = [...model.encode(ANSWER), model.endOfTurn[0]!]
+    this.#pieces = ids.map((id, i) => {
+      const [before, after] = [i, i + 1].map((count) => model.decode(ids.slice(0, Math.min(count, ids.length - 1)))) as [string, string]
+      return { type: 'tokens', tokens: [{ id, logprob: -0.5, text: after.slice(before.length), top: [] }] }
+    })
+  }
+
+  capabilities(): Capabilities {
+    return { engine: 'instant', fingerprint: 'instant-1', contextLength: this.#model.contextLength, vocabulary: this.#model.vocabulary, tokenExact: true, logprobs: true, maxBatch: 256 }
+  }
+
+  async *generate({ sampling }: GenerateRequest): AsyncIterable<GeneratedPiece> {
+    await setImmediate()
+    yield* this.#pieces.slice(0, -1)
+    this.lastToken.set(sampling.seed, performance.timeOrigin + performance.now())
+    yield this.#pieces.at(-1)!
+    yield { type: 'end', reason: 'stop', text: '' }
+  }
+
+  load(): Promise<void> {
+    return Promise.resolve()
+  }
+
+  unload(): Promise<void> {
+    return Promise.resolve()
+  }
+
+  score(): Promise<Float32Array> {
+    return Promise.resolve(new Float32Array(0))
+  }
+
+  pending(): { running: number; waiting: number } {
+    return { running: 0, waiting: 0 }
+  }
+
+  close(): Promise<void> {
+    return Promise.resolve()
+  }
+}
