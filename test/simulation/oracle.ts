@@ -92,8 +92,8 @@ const agree = (world: World, truth: Reader, says: Says): void => {
     same('a reader', 'the branch', updatesView(truth.updates, BRANCH) + weightsView(truth.weights, BRANCH), updatesView(reader.updates, BRANCH) + weightsView(reader.weights, BRANCH))
   }
   for (const gateway of world.gateways) {
-    const kept = new Set(gateway.state.index.fold.sessions.keys())
-    same(gateway.name, 'turns', turnsView(truth.turns, kept), turnsView(gateway.state.index.fold))
+    const kept = new Set(gateway.state.index.memory!.fold.sessions.keys())
+    same(gateway.name, 'turns', turnsView(truth.turns, kept), turnsView(gateway.state.index.memory!.fold))
     same(gateway.name, 'versions', weights, weightsView(gateway.state.weights, POLICY))
   }
   for (const scorer of world.scorers) {

@@ -9,7 +9,7 @@ import { describe, test } from 'node:test'
 import { seeded } from '../simulation/random.ts'
 import { randomHistory, type History } from './histories.ts'
 import { SERVICES, type Fold, type Service } from './services.ts'
-import { gatewayView, liveGateway } from './gateway.ts'
+import { found, gatewayView, liveGateway } from './gateway.ts'
 
 export type OpenedLog = { log: EventLog; close(): Promise<void> }
 
@@ -59,7 +59,10 @@ export const snapshotFeatures = (name: string, open: () => Promise<OpenedLog>, s
         }
         const truth = await liveGateway(log, null, { sessions: 1000, turns: 10_000 }, {}, (gateway) => gatewayView(gateway, history))
         await liveGateway(log, folder, limits, {}, async (gateway) => {
-          assert.ok(gateway.index.recent.size <= limits.sessions)
+          const { index } = gateway.kept
+          assert.ok(index.recent.size <= limits.sessions && index.turns <= limits.turns)
+          assert.equal(index.turns, [...index.recent.keys()].reduce((sum, session) => sum + (index.fold.sessions.get(session)?.turns.length ?? 0), 0))
+          assert.ok(found(gateway) <= index.turns)
           assert.deepEqual(await gatewayView(gateway, history), truth)
         })
       })

@@ -10,7 +10,6 @@ import type { GatewayConfig } from './config.ts'
 import { versionOf } from './core/model-name.ts'
 import { checkBind } from './core/guard.ts'
 import { modelCard, modelList, statusOf } from './core/report.ts'
-import { initialIndex } from './core/session-index.ts'
 import { Capture } from './shell/capture.ts'
 import { Cut } from './shell/candidate.ts'
 import { answer, countTokens, type AnswerPorts } from './shell/answering.ts'
@@ -65,8 +64,8 @@ const parseCalls = (block: string) => {
 export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gateway => {
   const { log, engine, model, now, random } = ports
   const { policy, tailWaitMs } = config
-  const index = initialIndex({ sessions: config.sessions, turns: config.turns })
-  const kept = keep(ports.snapshots, policy, index)
+  const kept = keep(ports.snapshots, policy, { sessions: config.sessions, turns: config.turns })
+  const { index } = kept
   const ignoredWeights = new Map<string, number>()
   const line = () => weightLine(kept.weights, policy)
   const pool = new Pool({ log, engine, line, now, toAdapter: ports.toAdapter ?? adapterFromWeights, keep: config.keepVersions })
@@ -147,7 +146,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   return {
     async start() {
       checkBind(config.host, keyring.locked(), config.open)
-      tail = await startTail({ log, name: policy, index, kept, ignored: ignoredWeights, onWeights: () => pool.wake(), onBroken })
+      tail = await startTail({ log, name: policy, kept, ignored: ignoredWeights, onWeights: () => pool.wake(), onBroken })
       try {
         await tail.caughtUp()
         await pool.ready()

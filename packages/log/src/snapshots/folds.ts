@@ -18,6 +18,14 @@ export const storedScores = (snapshot: Snapshot, policy: string): ScoresState =>
   turns: bySession(snapshot.table<Map<string, ScoreState>>(`scores ${policy}`, { pack: (scores) => packScores(scores, policy), unpack: (packed, session) => unpackScores(packed, session, policy), weigh: ({ size }) => size }), sessionOfTurn),
 })
 
+/** What is known of single turns, an entry for each session. */
+export const storedBySession = <V, P>(snapshot: Snapshot, name: string, pack: (value: V) => P, unpack: (packed: P) => V): Table<string, V> =>
+  bySession(snapshot.table<Map<string, V>>(name, {
+    pack: (values) => [...values].map(([turn, value]) => [turn.slice(turn.lastIndexOf('.')), pack(value)]),
+    unpack: (packed, session) => new Map((packed as [string, P][]).map(([turn, value]) => [session + turn, unpack(value)])),
+    weigh: ({ size }) => size,
+  }), sessionOfTurn)
+
 /** One fold for each policy, made when it is asked for. */
 export const storedByPolicy = <S>(make: (policy: string) => S): Table<string, S> => {
   const made = new Map<string, S>()

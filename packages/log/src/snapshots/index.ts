@@ -1,6 +1,5 @@
 export { openSnapshots, type SnapshotOptions, type SnapshotStore } from './store.ts'
-export { packSession, unpackSession } from './sessions.ts'
 export { Snapshot } from './snapshot.ts'
-export { storedByPolicy, storedScores, storedTurns, storedUpdates, storedWeights } from './folds.ts'
+export { storedByPolicy, storedBySession, storedScores, storedTurns, storedUpdates, storedWeights } from './folds.ts'
 export { inSlices } from './slices.ts'
 export { foldVersion } from './version.ts'

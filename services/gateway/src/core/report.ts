@@ -10,7 +10,7 @@ export type Known = {
   line: WeightLine
   pool: { serving(): Served | null; problem(): { version: number; message: string } | null; loadedAdapters(): string[] }
   capture: { queue(): { pending: number; failed: number } }
-  index: { fold: { sessions: ReadonlyMap<string, unknown>; turns: ReadonlyMap<string, unknown> }; forgotten: ReadonlyMap<string, unknown>; ignored: ReadonlyMap<string, number> }
+  index: { recent: ReadonlyMap<string, unknown>; turns: number; forgotten: ReadonlyMap<string, unknown>; ignored: ReadonlyMap<string, number> }
   ignoredWeights: ReadonlyMap<string, number>
   running: number
   bad: number
@@ -78,7 +78,7 @@ export const statusOf = (known: Known): Record<string, unknown> => {
     },
     requests: { running: known.running },
     log: { ...capture.queue(), unreadable: known.bad },
-    index: { sessions: index.fold.sessions.size, turns: index.fold.turns.size, forgotten: index.forgotten.size },
+    index: { sessions: index.recent.size, turns: index.turns, forgotten: index.forgotten.size },
     ignored: { turns: Object.fromEntries(index.ignored), weights: Object.fromEntries(known.ignoredWeights) },
   }
 }

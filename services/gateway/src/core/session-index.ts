@@ -1,9 +1,10 @@
 /**
  * What a gateway remembers of `turns`: the shared fold, and over it our answers across sessions. Bounded: the
- * sessions that were touched longest ago are forgotten; of a forgotten one only its first position stays, so
- * that it can be read again from the log.
+ * sessions that were touched longest ago are forgotten. In memory, only the first position of a forgotten one
+ * stays, so that it can be read again from the log; in a store the session itself stays, and only its answers
+ * no longer lead to it.
  */
-import { COUNTED, foldTurns, initialTurns, type AnswerKey, type Logged, type Outcome, type SessionState, type TurnsEvent, type TurnState, type MemoryTurns } from '@instar/events'
+import { COUNTED, foldTurns, initialTurns, type AnswerKey, type Logged, type MemoryTurns, type Outcome, type SessionState, type Table, type TurnsEvent, type TurnsState, type TurnState } from '@instar/events'
 import { sessionMark } from '@instar/dialects'
 
 export type TurnExtra = {
@@ -23,21 +24,24 @@ export type Place = { partition: number; offset: number }
 
 export type SessionIndex = {
   limits: Limits
-  fold: MemoryTurns
-  extras: Map<string, TurnExtra>
+  fold: TurnsState
+  extras: Table<string, TurnExtra>
   /** Answer key → turns that gave it, oldest first. */
   byStrict: Map<string, string[]>
   byLoose: Map<string, string[]>
   /** What was asked → turns whose answer to it was cut, oldest first. */
   byCut: Map<string, string[]>
   /** A session's 60 bits → the session; forgotten ones too. */
-  byMark: Map<string, string>
-  /** Sessions in the order in which they were touched. */
+  byMark: Table<string, string>
+  /** Sessions in the order in which they were touched, and how many turns they hold. */
   recent: Map<string, Place>
+  turns: number
   forgotten: Map<string, Place>
   /** Records that did not count, by reason. */
   ignored: Map<string, number>
-  /** Sessions that were folded, forgotten or read again since a snapshot was taken; null where none is taken. */
+  /** Where forgetting makes room; null where fold and extras are in a store. */
+  memory: { fold: MemoryTurns; extras: Map<string, TurnExtra> } | null
+  /** Sessions that were folded, forgotten or touched again since a snapshot was taken; null where none is taken. */
   changed: Set<string> | null
 }
 
@@ -45,9 +49,10 @@ export type SessionIndex = {
 const SAME_ANSWER = 256
 const FORGOTTEN_PER_SESSION = 20
 
-export const initialIndex = (limits: Limits): SessionIndex => ({
-  limits, fold: initialTurns(), extras: new Map(), byStrict: new Map(), byLoose: new Map(), byCut: new Map(), byMark: new Map(), recent: new Map(), forgotten: new Map(), ignored: new Map(), changed: null,
-})
+export const initialIndex = (limits: Limits): SessionIndex => {
+  const memory = { fold: initialTurns(), extras: new Map<string, TurnExtra>() }
+  return { limits, ...memory, byStrict: new Map(), byLoose: new Map(), byCut: new Map(), byMark: new Map(), recent: new Map(), turns: 0, forgotten: new Map(), ignored: new Map(), memory, changed: null }
+}
 
 /** A record of `turns` as it comes back in log order. One of a forgotten session waits for `restore`. */
 export const evolveIndex = (index: SessionIndex, logged: Logged<TurnsEvent>): Outcome => {
@@ -74,23 +79,26 @@ export const restore = (index: SessionIndex, session: string, records: readonly 
 
 export const touch = (index: SessionIndex, session: string): void => {
   const place = index.recent.get(session)
-  if (!place) return
-  index.recent.delete(session)
-  index.recent.set(session, place)
+  if (place) {
+    index.recent.delete(session)
+    index.recent.set(session, place)
+  } else if (!index.memory) {
+    const state = index.fold.sessions.get(session)
+    if (state) revive(index, state, state.turns)
+    shrink(index)
+  }
 }
 
 const fold = (index: SessionIndex, logged: Logged<TurnsEvent>): Outcome => {
   const { event } = logged
   const outcome = foldTurns(index.fold, logged)
   if (!outcome.counted) return outcome
-  const { session } = event
-  index.changed?.add(session)
-  if (index.recent.has(session)) touch(index, session)
-  else {
-    index.recent.set(session, { partition: logged.partition, offset: logged.offset })
-    index.byMark.set(sessionMark(session), session)
-  }
-  if (event.type !== 'TurnCaptured' && event.type !== 'TurnAborted') return outcome
+  index.changed?.add(event.session)
+  const isTurn = event.type === 'TurnCaptured' || event.type === 'TurnAborted'
+  const state = index.fold.sessions.get(event.session)
+  if (index.recent.has(event.session)) touch(index, event.session)
+  else if (state) revive(index, state, isTurn ? state.turns.slice(0, -1) : state.turns)
+  if (!isTurn) return outcome
   const before = (turn: string | null) => (turn === null ? undefined : index.extras.get(turn))
   index.extras.set(event.turn, {
     key: event.key,
@@ -99,58 +107,51 @@ const fold = (index: SessionIndex, logged: Logged<TurnsEvent>): Outcome => {
     tools: null,
     said: event.text.bytes.length > 0 || event.toolCallIds.length > 0,
   })
-  if (index.extras.get(event.turn)?.said) {
-    remember(index.byStrict, event.answer.strict, event.turn)
-    remember(index.byLoose, event.answer.loose, event.turn)
-  }
-  if (event.type === 'TurnAborted') remember(index.byCut, event.digest, event.turn)
+  const turn = index.fold.turns.get(event.turn)
+  if (turn) lead(index, event.turn, namesOf(index, turn))
+  index.turns += 1
   return outcome
 }
 
-/** What a snapshot holds of a session: all of it, or of a forgotten one its place. */
-export type KeptSession = { place: Place; state: SessionState; extras: (TurnExtra | undefined)[] } | { place: Place }
+/** A session is recent: its turns so far are found by their answers. */
+const revive = (index: SessionIndex, { session, turns: all }: SessionState, turns: readonly TurnState[]): void => {
+  const first = all[0]
+  index.recent.set(session, { partition: first?.partition ?? 0, offset: first?.offset ?? 0 })
+  index.changed?.add(session)
+  const mark = sessionMark(session)
+  if (!index.byMark.has(mark)) index.byMark.set(mark, session)
+  index.turns += turns.length
+  for (const turn of turns) lead(index, turn.turn, namesOf(index, turn))
+}
+
+/** By what a turn is found: its answer, strictly and loosely, and what was asked if the answer was cut. */
+export type Names = readonly [strict: string | null, loose: string | null, cut: string | null]
+
+const namesOf = (index: SessionIndex, turn: TurnState): Names => {
+  const said = index.extras.get(turn.turn)?.said ?? false
+  return [said ? turn.answer.strict : null, said ? turn.answer.loose : null, turn.status === 'aborted' ? turn.digest : null]
+}
+
+const lead = (index: SessionIndex, turn: string, [strict, loose, cut]: Names): void => {
+  if (strict !== null) remember(index.byStrict, strict, turn)
+  if (loose !== null) remember(index.byLoose, loose, turn)
+  if (cut !== null) remember(index.byCut, cut, turn)
+}
+
+/** What a snapshot holds of a recent session, besides its fold. */
+export type KeptSession = { at: number; place: Place; turns: (readonly [turn: string, names: Names])[] }
 
 export const keptSession = (index: SessionIndex, session: string): KeptSession | undefined => {
   const place = index.recent.get(session)
-  const state = index.fold.sessions.get(session)
-  if (place && state) return { place, state, extras: state.turns.map(({ turn }) => index.extras.get(turn)) }
-  const forgotten = index.forgotten.get(session)
-  return forgotten && { place: forgotten }
+  const state = place && index.fold.sessions.get(session)
+  return state && { at: state.lastAt, place, turns: state.turns.map((turn) => [turn.turn, namesOf(index, turn)]) }
 }
 
-/** A session of a snapshot. Those that were touched last come last; `settle` when all have come. */
-export const addKept = (index: SessionIndex, session: string, kept: KeptSession): void => {
-  index.byMark.set(sessionMark(session), session)
-  if (!('state' in kept)) {
-    index.forgotten.set(session, kept.place)
-    return
-  }
-  index.recent.set(session, kept.place)
-  index.fold.sessions.set(session, kept.state)
-  for (const [i, turn] of kept.state.turns.entries()) {
-    index.fold.turns.set(turn.turn, turn)
-    const extra = kept.extras[i]
-    if (!extra) continue
-    index.extras.set(turn.turn, extra)
-    if (!extra.said) continue
-    addTo(index.byStrict, turn.answer.strict, turn.turn)
-    addTo(index.byLoose, turn.answer.loose, turn.turn)
-  }
-}
-
-/** Of each answer the turns in the order of their requests, and as many as are remembered; as many sessions as there is room for. */
-export const settle = (index: SessionIndex): void => {
-  const at = (turn: string): number => index.fold.turns.get(turn)?.at ?? 0
-  for (const map of [index.byStrict, index.byLoose]) {
-    for (const [key, turns] of map) if (turns.length > 1) map.set(key, turns.sort((a, b) => at(a) - at(b)).slice(-SAME_ANSWER))
-  }
-  shrink(index)
-}
-
-const addTo = (map: Map<string, string[]>, key: string, turn: string): void => {
-  const turns = map.get(key)
-  if (turns) turns.push(turn)
-  else map.set(key, [turn])
+/** A session of a snapshot; those that were heard last come last. */
+export const addKept = (index: SessionIndex, session: string, { place, turns }: KeptSession): void => {
+  index.recent.set(session, place)
+  index.turns += turns.length
+  for (const [turn, names] of turns) lead(index, turn, names)
 }
 
 const remember = (map: Map<string, string[]>, key: string, turn: string): void => {
@@ -159,35 +160,39 @@ const remember = (map: Map<string, string[]>, key: string, turn: string): void =
   else if (turns.push(turn) > SAME_ANSWER) turns.shift()
 }
 
-const forgetAnswer = (map: Map<string, string[]>, key: string, turn: string): void => {
+const forgetName = (map: Map<string, string[]>, key: string, turn: string): void => {
   const left = map.get(key)?.filter((other) => other !== turn)
   if (!left) return
   if (left.length > 0) map.set(key, left)
   else map.delete(key)
 }
 
-const shrink = (index: SessionIndex): void => {
-  const { limits, recent, fold: state } = index
-  while (recent.size > 1 && (recent.size > limits.sessions || state.turns.size > limits.turns)) forget(index, recent.keys().next().value!)
+export const shrink = (index: SessionIndex): void => {
+  const { limits, recent } = index
+  while (recent.size > 1 && (recent.size > limits.sessions || index.turns > limits.turns)) forget(index, recent.keys().next().value!)
   while (index.forgotten.size > limits.sessions * FORGOTTEN_PER_SESSION) {
     const oldest = index.forgotten.keys().next().value!
     index.forgotten.delete(oldest)
-    index.changed?.add(oldest)
     index.byMark.delete(sessionMark(oldest))
   }
 }
 
 const forget = (index: SessionIndex, session: string): void => {
-  for (const turn of index.fold.sessions.get(session)?.turns ?? []) {
-    index.fold.turns.delete(turn.turn)
-    index.extras.delete(turn.turn)
-    forgetAnswer(index.byStrict, turn.answer.strict, turn.turn)
-    forgetAnswer(index.byLoose, turn.answer.loose, turn.turn)
-    if (turn.status === 'aborted') forgetAnswer(index.byCut, turn.digest, turn.turn)
+  const turns = index.fold.sessions.get(session)?.turns ?? []
+  for (const turn of turns) {
+    const [strict, loose, cut] = namesOf(index, turn)
+    if (strict !== null) forgetName(index.byStrict, strict, turn.turn)
+    if (loose !== null) forgetName(index.byLoose, loose, turn.turn)
+    if (cut !== null) forgetName(index.byCut, cut, turn.turn)
+    index.memory?.fold.turns.delete(turn.turn)
+    index.memory?.extras.delete(turn.turn)
   }
+  index.turns -= turns.length
   index.changed?.add(session)
-  index.fold.sessions.delete(session)
-  index.forgotten.set(session, index.recent.get(session)!)
+  if (index.memory) {
+    index.memory.fold.sessions.delete(session)
+    index.forgotten.set(session, index.recent.get(session)!)
+  }
   index.recent.delete(session)
 }
 

@@ -1,9 +1,10 @@
 /** What a gateway knows, between two lives: the index of `turns` and the line of versions, each with its own positions. */
 import { InstarError, initialWeights, type Logged, type WeightsState } from '@instar/events'
-import { foldVersion, inSlices, packSession, storedWeights, unpackSession, type EventLog, type Offsets, type SnapshotStore } from '@instar/log'
-import { addKept, keptSession, settle, type KeptSession, type Place, type SessionIndex, type TurnExtra } from '../core/session-index.ts'
+import { foldVersion, inSlices, storedBySession, storedTurns, storedWeights, type EventLog, type Offsets, type SnapshotStore } from '@instar/log'
+import { addKept, initialIndex, keptSession, shrink, type KeptSession, type Limits, type Names, type SessionIndex, type TurnExtra } from '../core/session-index.ts'
 
 export type Kept = {
+  index: SessionIndex
   weights: WeightsState
   /** Where each topic is read on from; the index is filled with what was kept. */
   open(log: EventLog): Promise<{ turns: Offsets; weights: Offsets }>
@@ -13,46 +14,43 @@ export type Kept = {
   close(how?: { save?: boolean }): Promise<void>
 }
 
+/** Of each turn what its id has behind the session's. */
+type Row = [at: number, partition: number, offset: number, turns: [string, Names][]]
 type Extra = [key: string | null, bodyDepth: number, idsDepth: number, tools: boolean | null, said: boolean]
-type Stored = [place: Place, turns?: ReturnType<typeof packSession>, extras?: (Extra | undefined)[]]
-
-const packExtra = (extra: TurnExtra | undefined): Extra | undefined => extra && [extra.key, extra.bodyDepth, extra.idsDepth, extra.tools, extra.said]
-const unpackExtra = (packed: Extra | undefined): TurnExtra | undefined => packed && { key: packed[0], bodyDepth: packed[1], idsDepth: packed[2], tools: packed[3], said: packed[4] }
 
 const stateVersion = (): string => foldVersion(['../core/session-index.ts', './kept.ts'].map((name) => new URL(name, import.meta.url)))
 
 /** Without a store nothing is kept: the log is read from its start. */
-export const keep = (store: SnapshotStore | undefined, policy: string, index: SessionIndex): Kept => {
-  if (!store) return { weights: initialWeights(), open: async () => ({ turns: {}, weights: {} }), after: () => undefined, close: async () => undefined }
+export const keep = (store: SnapshotStore | undefined, policy: string, limits: Limits): Kept => {
+  if (!store) return { index: initialIndex(limits), weights: initialWeights(), open: async () => ({ turns: {}, weights: {} }), after: () => undefined, close: async () => undefined }
   const version = stateVersion()
   const turns = store.of(`gateway.${policy}.turns`, version)
   const versions = store.of(`gateway.${policy}.weights`, version)
-  const changed = index.changed = new Set<string>()
-  const sessions = turns.mirror('sessions', {
+  const changed = new Set<string>()
+  const index: SessionIndex = {
+    ...initialIndex(limits), fold: storedTurns(turns), memory: null, changed, byMark: turns.table<string>('marks'),
+    extras: storedBySession<TurnExtra, Extra>(turns, 'extras', (e) => [e.key, e.bodyDepth, e.idsDepth, e.tools, e.said], ([key, bodyDepth, idsDepth, tools, said]) => ({ key, bodyDepth, idsDepth, tools, said })),
+  }
+  const recent = turns.mirror('recent', {
     changed,
-    entry(session): Stored | undefined {
+    entry(session): Row | undefined {
       const kept = keptSession(index, session)
-      return kept && ('state' in kept ? [kept.place, packSession(kept.state), kept.extras.map(packExtra)] : [kept.place])
+      return kept && [kept.at, kept.place.partition, kept.place.offset, kept.turns.map(([turn, names]) => [turn.slice(session.length), names])]
     },
   })
 
   const readKept = async (): Promise<void> => {
-    const kept: { session: string; at: number; one: KeptSession }[] = []
-    await sessions.load((session, entry) => {
-      const [place, rows, extras] = entry as Stored
-      if (!rows || !extras) kept.push({ session, at: place.offset, one: { place } })
-      else {
-        const state = unpackSession(rows, session)
-        kept.push({ session, at: state.lastAt, one: { place, state, extras: extras.map(unpackExtra) } })
-      }
+    const kept: [string, KeptSession][] = []
+    await recent.load((session, entry) => {
+      const [at, partition, offset, rows] = entry as Row
+      kept.push([session, { at, place: { partition, offset }, turns: rows.map(([turn, names]) => [session + turn, names]) }])
     })
-    // Of those that were forgotten the ones that lie furthest back come first, and are let go first.
-    await inSlices(kept.sort((a, b) => a.at - b.at), ({ session, one }) => addKept(index, session, one))
-    settle(index)
-    changed.clear()
+    await inSlices(kept.sort(([, a], [, b]) => a.at - b.at), ([session, one]) => addKept(index, session, one))
+    shrink(index)
   }
 
   return {
+    index,
     weights: storedWeights(versions),
     async open(log) {
       const from = { turns: await turns.open(log), weights: await versions.open(log) }

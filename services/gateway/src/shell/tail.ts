@@ -2,13 +2,12 @@
 import { decodeReadable, foldWeights, InstarError, type Logged, type TurnsEvent, type WeightsEvent } from '@instar/events'
 import { followEvents, type EventLog, type Follower } from '@instar/log'
 import { setTimeout as delay } from 'node:timers/promises'
-import { evolveIndex, restore, type SessionIndex } from '../core/session-index.ts'
+import { evolveIndex, restore } from '../core/session-index.ts'
 import type { Kept } from './kept.ts'
 
 export type TailPorts = {
   log: EventLog
   name: string
-  index: SessionIndex
   kept: Kept
   /** Records of `weights` that did not count, by reason. */
   ignored: Map<string, number>
@@ -33,7 +32,8 @@ export type Tail = {
 }
 
 export const startTail = async (ports: TailPorts): Promise<Tail> => {
-  const { log, name, index, kept } = ports
+  const { log, name, kept } = ports
+  const { index } = kept
   const restoring = new Map<string, { later: Logged<TurnsEvent>[]; done: Promise<void> }>()
   let ended: { topic: 'turns' | 'weights'; error: Error } | null = null
   let bad = 0
