@@ -19,7 +19,9 @@ export type Letter =
 export type FromWriter =
   | { kind: 'ready' }
   | { kind: 'refused'; code: ErrorCode; message: string; details: Record<string, unknown> }
-  /** Durable; the words hold the first offsets. The next transaction may be opened. */
-  | { kind: 'written' }
+  /** Durable; the words hold the first offsets. The next transaction may be opened. A bare word: it is said after every transaction. */
+  | 'written'
   /** Not written, or not known to be. After `broken` nothing is written any more: opening the file again did not help. */
-  | { kind: 'failed'; message: string; broken: boolean }
+  | Failed
+
+export type Failed = { kind: 'failed'; message: string; broken: boolean }

@@ -10,7 +10,7 @@ import { checkAppend } from '../record.ts'
 import { Batch } from './batch.ts'
 import { Caller, controlMemory, firstOffsets } from './control.ts'
 import { framedBytes } from './frame.ts'
-import type { FromWriter, Letter, WriterData } from './messages.ts'
+import type { Failed, FromWriter, Letter, WriterData } from './messages.ts'
 
 export type QueueLimits = { records: number; bytes: number }
 
@@ -54,7 +54,8 @@ export class Queue {
     return new Promise((resolve, reject) => {
       worker.once('error', reject)
       worker.on('message', (message: FromWriter) => {
-        if (message.kind === 'ready') resolve(queue)
+        if (message === 'written') queue.#answered()
+        else if (message.kind === 'ready') resolve(queue)
         else if (message.kind === 'refused') void queue.#exited.then(() => reject(new InstarError(message.code, message.message, message.details)))
         else queue.#answered(message)
       })
@@ -165,10 +166,10 @@ export class Queue {
     this.#state = 'sealed'
   }
 
-  #answered(answer: Extract<FromWriter, { kind: 'written' | 'failed' }>): void {
+  #answered(failed?: Failed): void {
     const batch = this.#writing
     this.#state = 'idle'
-    const failure = answer.kind === 'written' ? undefined : answer.broken ? broken(answer.message) : unavailable(answer.message)
+    const failure = failed && (failed.broken ? broken(failed.message) : unavailable(failed.message))
     const settle = batch.take(failure ?? firstOffsets(this.#data.control))
     if (failure?.code === 'log_broken') this.#break(failure)
     else if (!this.#waiting.empty) {
@@ -177,7 +178,7 @@ export class Queue {
       this.#seal()
     }
     settle()
-    if (answer.kind === 'written') this.#written()
+    if (!failed) this.#written()
     if (this.#state === 'idle') this.#drained?.()
   }
 

@@ -115,7 +115,7 @@ const run = (data: WriterData): void => {
     try {
       transaction(frame)
       reopened = 0
-      return { kind: 'written' }
+      return 'written'
     } catch (cause) {
       const { message } = cause as Error
       try {
