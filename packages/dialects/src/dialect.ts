@@ -1,7 +1,7 @@
 /** What a dialect is: how a body is read, and the shapes of answers, streams and errors. All of it pure. */
 import type { Dialect as DialectName } from '@instar/events/records'
 import type { InstarError } from '@instar/events/errors'
-import type { Choice, Counts, Finish, Piece, Speaking, Token } from './answer.ts'
+import type { Choice, Counts, Piece, Speaking, Token } from './answer.ts'
 import type { Fields } from './fields.ts'
 import type { Message, Request } from './request.ts'
 
