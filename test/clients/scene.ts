@@ -21,8 +21,8 @@ export type Scene = {
   wire: Wire
   /** A token of the gateway's key. */
   token: string
-  /** Uses up the key's requests: the next one gets a 429, and the one two seconds later an answer. */
-  exhaust(): Promise<void>
+  /** The key's requests are used up when the next one comes: it gets a 429, and the one two seconds later an answer. */
+  exhaust(): void
   /** What each turn of the log became. */
   story(): Promise<Story>
   stop(): Promise<void>
@@ -55,12 +55,9 @@ export const startScene = async (say: Say, { contextLength = 120_000, limited = 
   const wire = await startWire(rig.url)
   return {
     url: wire.url, rig, wire, token: TOKEN,
-    async exhaust() {
-      for (let i = 0; i < BURST; i += 1) {
-        const { status } = await fetch(`${rig.url}/v1/chat/completions`, { method: 'POST', headers: { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json' }, body: '{}' })
-        if (status === 429) return
-      }
-    },
+    exhaust: () => wire.first(async () => {
+      for (let i = 0; i < BURST; i += 1) await fetch(`${rig.url}/v1/chat/completions`, { method: 'POST', headers: { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json' }, body: '{}' })
+    }),
     story: () => storyOf(rig, log),
     async stop() {
       await wire.stop()
@@ -69,10 +66,10 @@ export const startScene = async (say: Say, { contextLength = 120_000, limited = 
   }
 }
 
+/** All of it before the first answer. */
 const lastWords = (prompt: string): string => {
-  const end = prompt.endsWith('assistant\n') ? prompt.length - 'assistant\n'.length : prompt.length
-  const before = prompt.slice(0, end)
-  return before.slice(Math.max(before.lastIndexOf('\nassistant\n'), before.lastIndexOf('\nuser\n'), 0))
+  const before = prompt.slice(0, prompt.length - (prompt.endsWith('assistant\n') ? 'assistant\n'.length : 0))
+  return before.slice(Math.max(before.lastIndexOf('\nassistant\n'), 0))
 }
 
 /** The log, folded as every service folds it, and checked on the way: nothing ignored, every turn readable, ids and log-probs of one length, the prompt the one that the engine was given. */
@@ -118,6 +115,20 @@ export const assertOneThread = (story: Story, turns: number): void => {
 /** What clients were told that turns cost, in order, is what they cost. */
 export const assertUsage = (story: Story, told: readonly { input: number; output: number }[]): void =>
   assert.deepEqual(told, story.turns.map(({ event }) => ({ input: event.prompt.length, output: event.ids.length })))
+
+const TERMINAL = /(data: \[DONE\]|event: response\.(completed|incomplete|failed)\ndata: [^\n]*|event: (message_stop|error)\ndata: [^\n]*)\n\n$/
+const lastNumber = (text: string, pattern: RegExp): number => Number([...text.matchAll(pattern)].at(-1)?.[1] ?? -1)
+
+/** Every answer that was not dropped on the way went out whole, and named what its turn cost. */
+export const assertAnswered = ({ wire }: Scene, story: Story): void => {
+  for (const { turn, answer, status, dropped, body } of wire.exchanges) {
+    if (turn === null || status !== 200 || dropped) continue
+    const told = story.turns.find(({ event }) => event.turn === turn)
+    assert.ok(told)
+    if ((JSON.parse(body) as { stream?: boolean }).stream) assert.match(answer, TERMINAL)
+    if (told.status === 'complete') assert.deepEqual([lastNumber(answer, /"(?:input|prompt)_tokens":(\d+)/g), lastNumber(answer, /"(?:output|completion)_tokens":(\d+)/g)], [told.event.prompt.length, told.event.ids.length])
+  }
+}
 
 /** Requests for answers. */
 export const posts = (wire: Wire): Exchange[] => wire.exchanges.filter(({ method }) => method === 'POST')

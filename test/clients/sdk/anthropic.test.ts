@@ -57,7 +57,7 @@ for (const stream of [false, true]) {
 test('a 429 is waited out as Retry-After says', async () => {
   const scene = await startScene(talk, { limited: true })
   try {
-    await scene.exhaust()
+    scene.exhaust()
     const said = await turnOf(clientOf(scene, 2), [{ role: 'user', content: 'Hello' }], false)
     assert.equal(said.content[0]?.type === 'text' ? said.content[0].text : null, 'Bye.')
     assert.ok(waited(posts(scene.wire)) >= 1000)

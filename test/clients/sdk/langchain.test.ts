@@ -53,7 +53,7 @@ for (const stream of [false, true]) {
 test('a 429 is waited out', async () => {
   const scene = await startScene(talk, { limited: true })
   try {
-    await scene.exhaust()
+    scene.exhaust()
     assert.equal((await modelOf(scene, 4).invoke([new HumanMessage('Hello')])).text, 'Bye.')
     const { exchanges } = scene.wire
     assert.equal(exchanges.at(-1)!.status, 200)

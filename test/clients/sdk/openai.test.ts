@@ -111,7 +111,7 @@ for (const way of WAYS) for (const stream of [false, true]) {
 test('a 429 is waited out as Retry-After says', async () => {
   const scene = await startScene(talk, { limited: true })
   try {
-    await scene.exhaust()
+    scene.exhaust()
     const said = await clientOf(scene, 2).chat.completions.create({ model: 'policy', messages: [{ role: 'user', content: 'Hello' }] })
     assert.equal(said.choices[0]!.message.content, 'Bye.')
     assert.ok(waited(posts(scene.wire)) >= 1000)

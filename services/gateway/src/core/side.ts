@@ -13,7 +13,7 @@ const SIDE_CLASSES = new Set(['side', 'auxiliary', 'compaction', 'compact', 'tit
 const SIDE_SYSTEMS = [
   /^You are naming a coding session\b/,
   /^You are a title generator\b/,
-  /^You are a context summarization agent\b/,
+  /^You are a context summarization (agent|assistant)\b/,
   /\bmemory extraction subagent\b/i,
 ]
 

@@ -23,6 +23,8 @@ test('what agents put around a person\'s words is not theirs', () => {
   assert.equal(stripWrappers('<system-reminder>The current date is…</system-reminder>\nToo long.'), 'Too long.')
   assert.equal(stripWrappers('[Sat 2026-11-21 04:09 UTC] shorter, please'), 'shorter, please')
   assert.equal(stripWrappers('<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>\nwrong, bad\n<<<END_OPENCLAW_INTERNAL_CONTEXT>>>'), '')
+  assert.equal(stripWrappers('Compare them.\n\nYour response above was cut off mid-stream. Resume directly from where it stops \u2014 no apology, no recap. If none of it survived, answer the request from the start.'), 'Compare them.')
+  assert.equal(stripWrappers('The connection dropped mid-response. Resume directly from there.'), '')
   assert.equal(stripWrappers('"fix the test"'), 'fix the test')
   assert.equal(stripWrappers('say "hello"'), 'say "hello"')
   assert.equal(stripWrappers('[1, 2] is sorted'), '[1, 2] is sorted')

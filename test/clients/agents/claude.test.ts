@@ -1,0 +1,79 @@
+/** Claude Code, `claude -p`, on Messages. */
+import assert from 'node:assert/strict'
+import { writeFile } from 'node:fs/promises'
+import path from 'node:path'
+import { test } from 'node:test'
+import { assertAnswered, calls, dying, posts } from '../scene.ts'
+import { begin, PROMPTS, talkOf } from './journey.ts'
+import { claude } from './programs.ts'
+import { trials } from './trials.ts'
+
+const shown = (stdout: string): string => (JSON.parse(stdout) as { result: string }).result
+
+trials(claude(), { sources: ['agent', 'agent', 'agent', 'agent', 'agent'], shown, rewords: true })
+
+test('claude: after an error in a stream it asks without one', async () => {
+  let lives = 1
+  const program = claude()
+  const journey = await begin(program, { script: (place) => (last, prompt) => (lives-- > 0 ? dying('Half an answer that is cut', 3) : talkOf(program, place)(last, prompt)) })
+  try {
+    assert.equal((await journey.say(PROMPTS[0])).code, 0)
+    assert.deepEqual(posts(journey.scene.wire).map(({ body }) => (JSON.parse(body) as { stream?: boolean }).stream ?? false), [true, false, true])
+    const story = await journey.scene.story()
+    assert.deepEqual([story.of('attempt'), story.of('next')], [[1, 2, 1], [null, 2, null]])
+    assertAnswered(journey.scene, story)
+  } finally {
+    await journey.end()
+  }
+})
+
+const BIG = 'A long line of text that says nothing at all.\n'.repeat(400)
+
+for (const hints of [true, false]) {
+  test(`claude: an overflow makes it compact, ${hints ? 'with' : 'without'} headers that say so; what comes after it is the same session`, async () => {
+    const program = claude(hints ? {} : { CLAUDE_CODE_GATEWAY_HINT_HEADERS: '0' })
+    const journey = await begin(program, {
+      contextLength: 27_000,
+      script: (place) => (last) => {
+        if (last.includes('CRITICAL: Respond with TEXT ONLY')) return '<analysis>\nShort.\n</analysis>\n<summary>\nThe file was read.\n</summary>'
+        if (last.includes('Read the big file') && !last.includes('The file was read.')) return calls(program.read(place, 'a3.txt'))
+        return 'It is done.'
+      },
+    })
+    try {
+      await writeFile(path.join(journey.place.work, 'a3.txt'), BIG)
+      for (const [i, prompt] of ['Read the big file.', PROMPTS[2]].entries()) assert.equal((await journey.say(prompt, i > 0)).code, 0)
+      const story = await journey.scene.story()
+      assert.deepEqual(posts(journey.scene.wire).filter(({ path: to }) => !to.includes('count_tokens')).map(({ status }) => status), [200, 400, 200, 200, 200])
+      assert.deepEqual(story.of('kind'), ['main', 'side', 'main', 'main'])
+      assert.deepEqual(story.of('session'), [0, 0, 0, 0])
+      assert.deepEqual(story.of('next'), [null, null, 3, null])
+      assertAnswered(journey.scene, story)
+    } finally {
+      await journey.end()
+    }
+  })
+}
+
+test('claude: a subagent is a session of its own', async () => {
+  const program = claude()
+  const journey = await begin(program, {
+    script: (place) => (last) => {
+      if (last.includes('Delegate it.')) return calls(['Agent', '{"subagent_type": "general-purpose", "run_in_background": false, "prompt": "Inspect a1.txt please", "description": "inspect"}'])
+      if (last.includes('The child says red')) return 'The child is right.'
+      return last.includes('It is red') ? 'The child says red.' : calls(program.read(place, 'a1.txt'))
+    },
+  })
+  try {
+    const { code, stdout } = await journey.say('Delegate it.')
+    assert.deepEqual([code, shown(stdout)], [0, 'The child is right.'])
+    const story = await journey.scene.story()
+    assert.deepEqual([story.of('session'), story.of('next')], [[0, 1, 1, 0], [3, 2, null, null]])
+    assert.deepEqual(story.of('kind'), ['main', 'main', 'main', 'main'])
+    assert.deepEqual(story.of('offPrefix'), [false, false, false, false])
+    assert.ok(story.sessions[1]!.startsWith(story.sessions[0]!))
+    assertAnswered(journey.scene, story)
+  } finally {
+    await journey.end()
+  }
+})

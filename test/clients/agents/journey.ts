@@ -1,0 +1,53 @@
+/**
+ * What every agent goes through: two files read by parallel calls, words of displeasure, a file written, a
+ * farewell, each prompt by a process of its own. The model's texts hold what agents are tempted to tidy up.
+ */
+import assert from 'node:assert/strict'
+import { readFile, writeFile } from 'node:fs/promises'
+import path from 'node:path'
+import { makePlace, type Place, type Ran } from '../program.ts'
+import { calls, startScene, type Say, type Scene } from '../scene.ts'
+import type { Program } from './programs.ts'
+
+export const PROMPTS = ['Compare both files, please.', 'That was wrong, write it down.', 'Thank you and good bye.'] as const
+export const ANSWERS = ['Cafe\u0301 and caf\u00e9:\r\n\tred &amp; blue.', 'It is written.', 'Bye.'] as const
+/** Requests that the journey takes. */
+export const TURNS = 5
+
+export const talkOf = (program: Program, place: Place): Say => (last) => {
+  if (last.includes(PROMPTS[0])) return `<think>\nTwo files.\n</think>\n\nI will look.\n${calls(program.read(place, 'a1.txt'), program.read(place, 'a2.txt'))}`
+  if (last.includes('It is red') && last.includes('It is blue')) return `${ANSWERS[0]}  `
+  if (last.includes(PROMPTS[1])) return calls(program.write(place, 'note.txt', 'purple'))
+  if (last.includes(PROMPTS[2])) return `<think>\nThey leave.\n</think>\n\n${ANSWERS[2]}`
+  return ANSWERS[1]
+}
+
+export type Journey = { scene: Scene; place: Place; say(prompt: string, goOn?: boolean): Promise<Ran>; end(): Promise<void> }
+
+/** `script`: what the model says; default: the whole journey. */
+export const begin = async (program: Program, { script = (place: Place) => talkOf(program, place), ...options }: { script?: (place: Place) => Say; contextLength?: number; limited?: boolean } = {}): Promise<Journey> => {
+  const place = await makePlace()
+  await Promise.all([['a1.txt', 'It is red.\n'], ['a2.txt', 'It is blue.\n']].map(([file, text]) => writeFile(path.join(place.work, file!), text!)))
+  const scene = await startScene(script(place), options)
+  await program.prepare(scene, place)
+  return {
+    scene, place,
+    say: (prompt, goOn = false) => program.run(scene, place, prompt, goOn),
+    async end() {
+      await scene.stop()
+      await place.remove()
+    },
+  }
+}
+
+/** The whole of it; what the agent showed of the last answer of each prompt is in `ran`. */
+export const travel = async ({ say, place }: Journey): Promise<Ran[]> => {
+  const ran: Ran[] = []
+  for (const [i, prompt] of PROMPTS.entries()) {
+    const one = await say(prompt, i > 0)
+    assert.equal(one.code, 0, one.stderr)
+    ran.push(one)
+  }
+  assert.equal(await readFile(path.join(place.work, 'note.txt'), 'utf8'), 'purple')
+  return ran
+}

@@ -1,0 +1,44 @@
+/** pi, `pi -p`, on Chat Completions: it names no session unless it is told to. */
+import assert from 'node:assert/strict'
+import { writeFile } from 'node:fs/promises'
+import path from 'node:path'
+import { test } from 'node:test'
+import { assertAnswered, calls } from '../scene.ts'
+import { begin, PROMPTS } from './journey.ts'
+import { pi } from './programs.ts'
+import { trials } from './trials.ts'
+
+const shown = (stdout: string): string => stdout
+
+trials(pi(), { sources: ['fingerprint', 'minted', 'minted', 'minted', 'minted'], shown })
+
+const AFFINITY = { compat: { sendSessionAffinityHeaders: true } }
+trials({ ...pi(AFFINITY), name: 'pi with session headers' }, { sources: ['agent', 'agent', 'agent', 'agent', 'agent'], shown })
+
+const BIG = 'A long line of text that says nothing at all.\n'.repeat(400)
+
+for (const header of [false, true]) {
+  test(`pi: a compaction is a side turn, what comes after it the same session, ${header ? 'by its headers' : 'by the ids of our calls'}`, async () => {
+    const program = pi({ contextWindow: 18_000, maxTokens: 500, ...(header ? AFFINITY : {}) }, { compaction: { enabled: true, reserveTokens: 6500, keepRecentTokens: 20 } })
+    const journey = await begin(program, {
+      script: (place) => (last) => {
+        if (last.includes('context summarization assistant')) return 'The file was read.'
+        if (last.includes('Write it down')) return calls(program.write(place, 'note.txt', 'purple'))
+        if (last.includes('Read the big file')) return calls(program.read(place, 'a3.txt'))
+        return 'It is done.'
+      },
+    })
+    try {
+      await writeFile(path.join(journey.place.work, 'a3.txt'), BIG)
+      for (const [i, prompt] of ['Read the big file.', `Write it down.${' And mind every word.'.repeat(400)}`, PROMPTS[2]].entries()) assert.equal((await journey.say(prompt, i > 0)).code, 0)
+      const story = await journey.scene.story()
+      assert.deepEqual(story.of('kind'), ['main', 'main', 'main', 'side', 'main', 'main'])
+      assert.deepEqual(story.of('session'), [0, 0, 0, 1, 0, 0])
+      assert.deepEqual(story.of('next'), [1, 2, 4, null, 5, null])
+      assert.deepEqual(story.of('reason'), [null, null, null, 'side', null, null])
+      assertAnswered(journey.scene, story)
+    } finally {
+      await journey.end()
+    }
+  })
+}

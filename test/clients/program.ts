@@ -1,0 +1,43 @@
+/** A program of somebody else's, run headless in a home of its own, and ended whatever it does. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+
+export type Ran = { code: number | null; stdout: string; stderr: string; /** Milliseconds. */ took: number }
+
+/** Two empty folders, and how they go away: the program's home, and where it works. */
+export type Place = { home: string; work: string; remove(): Promise<void> }
+
+export const makePlace = async (): Promise<Place> => {
+  const root = await mkdtemp(path.join(tmpdir(), 'instar-agent-'))
+  const [home, work] = [path.join(root, 'home'), path.join(root, 'work')]
+  await Promise.all([home, work].map((folder) => mkdir(folder)))
+  return { home, work, remove: () => rm(root, { recursive: true, force: true, maxRetries: 5 }) }
+}
+
+/** Nothing of this process's environment but where programs are. */
+export const runProgram = async (script: string, args: readonly string[], { home, work }: Place, env: Readonly<Record<string, string>>, timeoutMs = 120_000): Promise<Ran> => {
+  const native = !/\.[cm]?js$/.test(script)
+  const begin = performance.now()
+  const child = spawn(native ? script : process.execPath, native ? args : [script, ...args], {
+    cwd: work, detached: process.platform !== 'win32', stdio: ['ignore', 'pipe', 'pipe'],
+    env: { PATH: `${path.dirname(process.execPath)}${path.delimiter}${process.env['PATH'] ?? ''}`, HOME: home, USERPROFILE: home, TMPDIR: home, XDG_CONFIG_HOME: path.join(home, '.config'), LANG: 'C.UTF-8', ...env },
+  })
+  const said = { stdout: '', stderr: '' }
+  for (const name of ['stdout', 'stderr'] as const) child[name].setEncoding('utf8').on('data', (text: string) => { said[name] += text })
+  const kill = (): void => {
+    try {
+      if (child.pid !== undefined) process.kill(process.platform === 'win32' ? child.pid : -child.pid, 'SIGKILL')
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+    }
+  }
+  const timer = setTimeout(kill, timeoutMs)
+  const [code] = await once(child, 'close') as [number | null]
+  clearTimeout(timer)
+  // What it left running goes with it.
+  kill()
+  return { ...said, code, took: Math.round(performance.now() - begin) }
+}
