@@ -4,6 +4,7 @@ import * as latency from './latency.ts'
 import * as log from './log.ts'
 import * as policy from './policy.ts'
 import * as projections from './projections.ts'
+import * as snapshots from './snapshots.ts'
 import * as services from './services.ts'
 
 type Cell = string | number | boolean | null
@@ -16,6 +17,7 @@ const USAGE = `npm run bench [-- NAMES] [--json] [--quick] [--no-peer]
                (fetches a 93 MB model and, for the peer, a few GB of PyTorch into .cache, once)
   latency      from a batch to the version that it made, rollback, waits while learning
   projections  100,000 turns into PostgreSQL
+  snapshots    how soon a service is ready on a log of 1,000,000 turns (4 GB in the temporary folder)
   kafka        our adapter against Kafka's own tools and another client for Node (a broker is fetched once, as for
                test:int, and the other client, into .cache)
   services     on that broker: what each service bears, what capturing adds to an answer, bytes and CPU of a turn
@@ -36,6 +38,7 @@ const BENCHES: Record<string, () => Promise<Report>> = {
   kafka: () => kafka.bench({ quick, say }),
   services: () => services.bench({ quick, say }),
   projections: () => (quick ? projections.bench(5_000) : projections.bench()),
+  snapshots: () => snapshots.bench({ say, ...(quick ? { turns: 20_000 } : {}) }),
 }
 
 const short = (value: Cell): Cell => (typeof value === 'number' && !Number.isInteger(value) ? Number(value.toPrecision(3)) : value ?? '')

@@ -4,10 +4,10 @@ import { hostOf, runService } from '@instar/process'
 import { startPostgres } from './postgres/start.ts'
 import { startProjections } from './run.ts'
 
-process.exitCode = await runService('projections', hostOf(process.env), async ({ settings, log, say, onFatal }) => {
+process.exitCode = await runService('projections', hostOf(process.env), async ({ settings, log, snapshots, say, onFatal }) => {
   if (settings.database === null) throw new InstarError('bad_request', 'The projections need DATABASE_URL.', { field: 'DATABASE_URL' })
   const postgres = await startPostgres({ folder: settings.data, url: settings.database })
-  const projections = startProjections({ log, connection: postgres.owner, say })
+  const projections = startProjections({ log, snapshots, connection: postgres.owner, say })
   projections.done.catch((error: unknown) => onFatal(error as Error))
   await projections.caughtUp()
   return {

@@ -1,13 +1,14 @@
 /**
  * Log records → rows, pure: the shared folds say what counts, this file says what is shown of it. A record
  * that does not count becomes a row of `ignored` and nothing else. Feed it every record of the four
- * topics in log order from the start; the caller decides which of the rows are already written.
+ * topics in log order, from the start or from where its state was kept; the caller decides which of the rows are already written.
  */
 import { readWritten } from '@instar/events/codec'
-import { foldScores, initialScores, type MemoryScores, type ScoresState } from '@instar/events/folds/scores'
-import { foldTurns, initialTurns, type MemoryTurns, type TurnsState } from '@instar/events/folds/turns'
-import { foldUpdates, initialUpdates, type MemoryUpdates } from '@instar/events/folds/updates'
-import { foldWeights, initialWeights, weightLine, type MemoryWeights } from '@instar/events/folds/weights'
+import { foldScores, initialScores, type ScoresState } from '@instar/events/folds/scores'
+import type { Table } from '@instar/events/folds/table'
+import { foldTurns, initialTurns, type TurnsState } from '@instar/events/folds/turns'
+import { foldUpdates, initialUpdates, type UpdatesState } from '@instar/events/folds/updates'
+import { foldWeights, initialWeights, weightLine, type WeightsState } from '@instar/events/folds/weights'
 import type { Topic } from '@instar/events/flow'
 import type { BatchSealed, FeedbackGiven, Logged, ScoresEvent, SessionClosed, TurnAborted, TurnCaptured, TurnsEvent, UpdateComputed, UpdateFailed, UpdatesEvent, VersionPublished, WeightsEvent } from '@instar/events/records'
 import { timestampOf, type Rows } from './rows.ts'
@@ -18,11 +19,11 @@ export const PROJECTED = ['turns', 'scores', 'updates', 'weights'] as const sati
 export const RULES = 1
 
 export type Projection = {
-  turns: MemoryTurns
+  turns: TurnsState
   /** One fold for each policy: a branch that scores a turn again changes nothing of the live line's. */
-  scores: Map<string, MemoryScores>
-  updates: MemoryUpdates
-  weights: MemoryWeights
+  scores: Table<string, ScoresState>
+  updates: UpdatesState
+  weights: WeightsState
 }
 
 export const initialProjection = (): Projection => ({ turns: initialTurns(), scores: new Map(), updates: initialUpdates(), weights: initialWeights() })
@@ -49,9 +50,10 @@ const fold = (state: Projection, logged: Logged, rows: Rows): string | null => {
     if (!outcome.counted) return outcome.why
     updatesRows(logged, rows)
   } else if (isOf(logged, 'weights')) {
+    const { head } = weightLine(state.weights, logged.event.policy)
     const outcome = foldWeights(state.weights, logged)
     if (!outcome.counted) return outcome.why
-    weightsRows(state.weights, logged, rows)
+    weightsRows(state.weights, head, logged, rows)
   }
   return null
 }
@@ -148,12 +150,12 @@ const outcomeRow = (event: UpdateComputed | UpdateFailed, id: string): Rows['all
   }
 }
 
-const weightsRows = (state: MemoryWeights, logged: Logged<WeightsEvent>, rows: Rows): void => {
+/** `head`: before this record. */
+const weightsRows = (state: WeightsState, head: number, logged: Logged<WeightsEvent>, rows: Rows): void => {
   const { event, id } = logged
   const { policy } = event
   const at = timestampOf(event.at)
-  const move = weightLine(state, policy).moves.at(-1)
-  const seq = weightLine(state, policy).moves.length
+  const seq = weightLine(state, policy).moved
   switch (event.type) {
     case 'LineStarted':
       rows.lines.push({
@@ -168,13 +170,13 @@ const weightsRows = (state: MemoryWeights, logged: Logged<WeightsEvent>, rows: R
       break
     case 'VersionPublished':
       rows.all_versions.push(versionRow(event, id))
-      rows.all_head_moves.push({ policy, seq, from_version: move?.from ?? null, to_version: event.number, why: event.why, who: 'publisher', froze: false, request: null, at, record_id: id })
+      rows.all_head_moves.push({ policy, seq, from_version: head, to_version: event.number, why: event.why, who: 'publisher', froze: false, request: null, at, record_id: id })
       break
     case 'VersionRejected':
       rows.all_rejections.push({ record_id: id, policy, update_id: event.update, adapter: event.adapter, parent: event.parent, reason: event.reason, figures: event.figures, evidence: event.evidence, at })
       break
     case 'HeadMoved':
-      rows.all_head_moves.push({ policy, seq, from_version: move?.from ?? null, to_version: event.to, why: event.why, who: event.who, froze: event.freeze, request: event.request, at, record_id: id })
+      rows.all_head_moves.push({ policy, seq, from_version: head, to_version: event.to, why: event.why, who: event.who, froze: event.freeze, request: event.request, at, record_id: id })
       break
     case 'LearningFrozen':
       rows.all_freezes.push({ record_id: id, policy, frozen: event.on, why: event.why, who: event.who, request: event.request, at })

@@ -1,6 +1,6 @@
 /**
- * The projection: follows the log from its start, folds every record in memory, writes the rows of those
- * that the database does not hold yet. It only ever reads the log, so whatever happens to PostgreSQL
+ * The projection: follows the log, folds every record, writes the rows of those that the database does not
+ * hold yet. Its fold is never kept ahead of the database, which would then lack the rows in between. It only ever reads the log, so whatever happens to PostgreSQL
  * disturbs nobody: it waits, connects again, goes on; a database that is gone is filled anew.
  */
 import { setTimeout as pause } from 'node:timers/promises'
@@ -8,10 +8,13 @@ import { recordId } from '@instar/events/ids'
 import type { Logged } from '@instar/events/records'
 import { followEvents } from '@instar/log/follow-events'
 import type { Follower } from '@instar/log/follow'
-import type { EventLog, LogRecord } from '@instar/log/port'
+import type { EventLog, LogRecord, Offsets } from '@instar/log/port'
+import type { Snapshot } from '@instar/log/snapshots/snapshot'
+import type { SnapshotStore } from '@instar/log/snapshots/store'
 import type { Connection } from './postgres/start.ts'
 import { initialProjection, project, PROJECTED } from './project.ts'
 import { noRows, type Rows } from './rows.ts'
+import { stateVersion, storedProjection } from './stored.ts'
 import { createLink, Restart, Stopped, type Link } from './link.ts'
 import { partitionKey, type Advance, type Mark, type Partition } from './sink.ts'
 
@@ -25,6 +28,8 @@ export type ProjectionsOptions = {
   /** How long an event may wait for others to share its transaction, in milliseconds. Default 20. */
   linger?: number
   group?: string
+  /** Where the fold is kept between two lives; without it the log is read from its start. */
+  snapshots?: SnapshotStore | undefined
 }
 
 export type Projections = {
@@ -37,7 +42,7 @@ export type Projections = {
 }
 
 export const startProjections = (options: ProjectionsOptions): Projections => {
-  const { log, connection, batch = 500, linger = 20, group = 'projections' } = options
+  const { log, connection, batch = 500, linger = 20, group = 'projections', snapshots } = options
   const stopping = new AbortController()
   const link = createLink(connection, stopping.signal, options.say ?? (() => undefined))
   let current = Promise.withResolvers<Pass>()
@@ -46,7 +51,7 @@ export const startProjections = (options: ProjectionsOptions): Projections => {
     try {
       while (!stopping.signal.aborted) {
         const marks = await link.use((sink) => sink.marks(log))
-        const pass = await startPass({ log, link, marks, batch, linger, group })
+        const pass = await startPass({ log, link, marks, batch, linger, group, snapshots })
         current.resolve(pass)
         const ended = await Promise.race([pass.done, aborted(stopping.signal)])
         if (ended === 'stop') await pass.stop()
@@ -80,7 +85,7 @@ export const startProjections = (options: ProjectionsOptions): Projections => {
     },
     async stop() {
       const pass = await Promise.race([current.promise.catch(() => undefined), pause(0)])
-      if (pass) await Promise.race([pass.flush().catch(() => undefined), pause(2_000, undefined, { ref: false })])
+      if (pass) await Promise.race([pass.finish().catch(() => undefined), pause(2_000, undefined, { ref: false })])
       stopping.abort()
       await done.catch(() => undefined)
     },
@@ -94,16 +99,19 @@ const aborted = (signal: AbortSignal): Promise<'stop'> => new Promise((resolve) 
 
 type Pass = {
   caughtUp(): Promise<void>
-  flush(): Promise<void>
+  /** Stops reading, writes what was read, keeps the fold. */
+  finish(): Promise<void>
   stop(): Promise<void>
   /** Resolves when the pass must be begun again, rejects when the log cannot be followed. */
   done: Promise<'restart'>
 }
 
-type PassParts = { log: EventLog; link: Link; marks: Map<string, Mark>; batch: number; linger: number; group: string }
+type PassParts = { log: EventLog; link: Link; marks: Map<string, Mark>; batch: number; linger: number; group: string; snapshots: SnapshotStore | undefined }
 
-const startPass = async ({ log, link, marks, batch, linger, group }: PassParts): Promise<Pass> => {
-  const state = initialProjection()
+const startPass = async ({ log, link, marks, batch, linger, group, snapshots }: PassParts): Promise<Pass> => {
+  const snapshot = snapshots?.of(group, stateVersion())
+  const from = snapshot ? await openBehind(snapshot, log, marks) : {}
+  const state = snapshot ? storedProjection(snapshot) : initialProjection()
   const spare = noRows()
   let rows = noRows()
   let reached = new Map<string, Partition & Mark>()
@@ -188,7 +196,12 @@ const startPass = async ({ log, link, marks, batch, linger, group }: PassParts):
   const follower: Follower = await followEvents(log, {
     name: group,
     topics: PROJECTED,
-    onEvent: (logged: Logged) => take(logged, (into) => project(state, logged, into)),
+    from,
+    onEvent(logged: Logged) {
+      const room = take(logged, (into) => project(state, logged, into))
+      const kept = snapshot?.after(logged, flush)
+      return room && kept ? Promise.all([room, kept]).then(() => undefined) : room ?? kept
+    },
     onBad: (record) => void take({ ...record, id: recordId(record) }, (into) => into.ignored.push({ topic: record.topic, key: record.key, record_id: recordId(record), type: record.schema, why: 'unreadable', partition: record.partition, position: record.offset })),
   })
   follower.done.catch((error: unknown) => {
@@ -198,11 +211,16 @@ const startPass = async ({ log, link, marks, batch, linger, group }: PassParts):
   const done = ended.promise.finally(async () => {
     clearTimeout(timer)
     await follower.stop()
+    await snapshot?.close({ save: false })
   })
   done.catch(() => undefined)
   return {
     done,
-    flush,
+    async finish() {
+      await follower.stop()
+      await flush()
+      await snapshot?.close()
+    },
     async caughtUp() {
       await follower.caughtUp()
       await flush()
@@ -210,6 +228,16 @@ const startPass = async ({ log, link, marks, batch, linger, group }: PassParts):
     async stop() {
       clearTimeout(timer)
       await follower.stop()
+      await snapshot?.close({ save: false })
     },
   }
+}
+
+/** Where to read on from. A database that holds less than the fold has seen is filled from the start. */
+const openBehind = async (snapshot: Snapshot, log: EventLog, marks: ReadonlyMap<string, Mark>): Promise<Offsets> => {
+  const from = await snapshot.open(log)
+  const ahead = PROJECTED.some((topic) => Object.entries(from[topic] ?? {}).some(([partition, next]) => next > (marks.get(partitionKey({ topic, partition: Number(partition) }))?.next ?? 0)))
+  if (!ahead) return from
+  await snapshot.startOver('PostgreSQL holds less')
+  return {}
 }

@@ -2,7 +2,7 @@
  * The fold of `weights`, per policy, a chain: the line's base, its accepted versions, its head, whether
  * learning is frozen. Version 0 is the base (of a branch: the version it leaves).
  */
-import type { HeadMoved, LineStarted, Logged, VersionPublished, VersionRejected, WeightsEvent } from '../records.ts'
+import type { LineStarted, Logged, VersionPublished, VersionRejected, WeightsEvent } from '../records.ts'
 import { emptyChain, link, type Chain, type MemoryChain } from './chain.ts'
 import { ignored, type Outcome } from './outcome.ts'
 import type { Journal, Keys, Table } from './table.ts'
@@ -39,6 +39,8 @@ export type WeightLine = {
   bestContent: number | null
   rejected: Journal<{ record: string; event: VersionRejected }>
   moves: Journal<Move>
+  /** How many moves there were. */
+  moved: number
   /** Ids of admin requests that counted. */
   requests: Keys
 }
@@ -82,15 +84,16 @@ const fold = (line: WeightLine, logged: Logged<WeightsEvent>): Outcome => {
       line.last = Math.max(line.last, event.number)
       raiseContent(line, event.figures.content)
       rule(line, event.update, { accepted: true, version: event.number })
-      line.moves.push({ from: line.head, to: event.number, at: event.at, why: event.why, who: 'publisher', record: id })
-      line.head = event.number
+      moveHead(line, event.number, { why: event.why, who: 'publisher', at: event.at, record: id })
       break
     case 'VersionRejected':
       rule(line, event.update, { accepted: false, reason: event.reason })
       line.rejected.push({ record: id, event })
       break
     case 'HeadMoved':
-      moveHead(line, event, id)
+      moveHead(line, event.to, { why: event.why, who: event.who, at: event.at, record: id })
+      line.requests.add(event.request)
+      if (event.freeze) line.frozen = true
       break
     case 'LearningFrozen':
       line.frozen = event.on
@@ -100,11 +103,10 @@ const fold = (line: WeightLine, logged: Logged<WeightsEvent>): Outcome => {
   return outcome
 }
 
-const moveHead = (line: WeightLine, event: HeadMoved, record: string): void => {
-  line.moves.push({ from: line.head, to: event.to, at: event.at, why: event.why, who: event.who, record })
-  line.head = event.to
-  line.requests.add(event.request)
-  if (event.freeze) line.frozen = true
+const moveHead = (line: WeightLine, to: number, move: Omit<Move, 'from' | 'to'>): void => {
+  line.moves.push({ from: line.head, to, ...move })
+  line.moved += 1
+  line.head = to
 }
 
 const rule = (line: WeightLine, update: string, verdict: Verdict): void => {
@@ -117,7 +119,7 @@ const raiseContent = (line: WeightLine, content: number | undefined): void => {
 }
 
 const emptyLine = (): MemoryWeightLine => ({
-  chain: emptyChain(), started: null, versions: new Map(), last: 0, head: 0, frozen: false, verdicts: new Map(), judged: 0, bestContent: null, rejected: [], moves: [], requests: new Set(),
+  chain: emptyChain(), started: null, versions: new Map(), last: 0, head: 0, frozen: false, verdicts: new Map(), judged: 0, bestContent: null, rejected: [], moves: [], moved: 0, requests: new Set(),
 })
 
 export function weightLine(state: MemoryWeights, policy: string): MemoryWeightLine

@@ -66,15 +66,15 @@ export const storedUpdates = (snapshot: Snapshot, { training }: { training: bool
 })
 
 export const storedWeights = (snapshot: Snapshot): WeightsState => ({
-  lines: storedLine<WeightLine, 'started' | 'last' | 'head' | 'frozen' | 'judged' | 'bestContent'>(
+  lines: storedLine<WeightLine, 'started' | 'last' | 'head' | 'frozen' | 'judged' | 'bestContent' | 'moved'>(
     snapshot.table('weights'),
     (policy, head) => ({
       chain: { tip: head?.tip ?? '', read: snapshot.keys(`weights read ${policy}`) },
-      started: head?.started ?? null, last: head?.last ?? 0, head: head?.head ?? 0, frozen: head?.frozen ?? false, judged: head?.judged ?? 0, bestContent: head?.bestContent ?? null,
+      started: head?.started ?? null, last: head?.last ?? 0, head: head?.head ?? 0, frozen: head?.frozen ?? false, judged: head?.judged ?? 0, bestContent: head?.bestContent ?? null, moved: head?.moved ?? 0,
       versions: byNumber(snapshot.table<VersionState>(`versions ${policy}`)), verdicts: snapshot.table<GateVerdict>(`verdicts ${policy}`),
       rejected: NOWHERE, moves: NOWHERE, requests: snapshot.keys(`requests ${policy}`),
     }),
-    ({ started, last, head, frozen, judged, bestContent }) => ({ started, last, head, frozen, judged, bestContent }),
+    ({ started, last, head, frozen, judged, bestContent, moved }) => ({ started, last, head, frozen, judged, bestContent, moved }),
   ),
 })
 

@@ -104,14 +104,17 @@ export class Snapshot {
     return Object.fromEntries([...this.#reached].map(([topic, partitions]) => [topic, Object.fromEntries([...partitions].map(([partition, { next }]) => [partition, next]))]))
   }
 
-  /** A record was folded. What it returns, if anything, must be waited for before the next one is. */
-  after({ topic, partition, offset, id }: Logged): Promise<void> | undefined {
+  /**
+   * A record was folded. What it returns, if anything, must be waited for before the next one is. `first` is what
+   * has to be done elsewhere before the snapshot may say that the record was.
+   */
+  after({ topic, partition, offset, id }: Logged, first?: () => Promise<void>): Promise<void> | undefined {
     let partitions = this.#reached.get(topic)
     if (!partitions) this.#reached.set(topic, partitions = new Map())
     partitions.set(partition, { next: offset + 1, id })
     this.#unsaved += 1
     if (this.#unsaved < this.#settings.records && (this.#unsaved % 64 !== 1 || performance.now() - this.#savedAt < this.#settings.ms)) return undefined
-    return this.save()
+    return first ? first().then(() => this.save()) : this.save()
   }
 
   /** Writes what has changed, a slice at a time. The fold must not change until it resolves; the disk is not waited for. */
