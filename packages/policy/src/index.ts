@@ -1,5 +1,6 @@
 export * from './port.ts'
-export { openModel, loadWeights } from './checkpoints/open.ts'
+export { openModel, openTokenizer, loadWeights } from './checkpoints/open.ts'
+export { holdsWeights } from './checkpoints/folder.ts'
 export { adapterDistance, adapterFromWeights, readAdapter, writeAdapter, type Lora } from './checkpoints/peft.ts'
 export { parseAnswer, type Answer, type ToolCall } from './chat/answer.ts'
 export { startServing, type ServingOptions } from './serve/engine.ts'

@@ -26,6 +26,9 @@ const environment = z.object({
   INSTAR_LOG: z.string().regex(/^(embedded|kafka:\/\/.+)$/, 'must be `embedded` or kafka://host:port,…').default('embedded'),
   INSTAR_ENGINE: z.string().regex(/^(embedded|(openai|vllm|sglang|llamacpp)\+https?:\/\/.+)$/, 'must be `embedded`, or openai+, vllm+, sglang+ or llamacpp+ before an http://…/v1').default('embedded'),
   INSTAR_LEARN_ENGINE: z.enum(['auto', 'onnx', 'wasm', 'tfjs-node']).default('auto'),
+  INSTAR_ENGINE_MODEL: z.string().optional(),
+  INSTAR_ENGINE_KEY: z.string().optional(),
+  INSTAR_ADAPTERS: z.string().optional(),
   INSTAR_MODEL: z.string().optional(),
   INSTAR_REGISTRY: z.url().optional(),
   INSTAR_PARTITIONS: z.string().transform(partitionsOf).optional(),
@@ -52,7 +55,14 @@ const build = (env: z.infer<typeof environment>, cwd: string) => ({
   engine: env.INSTAR_ENGINE,
   /** What learns; serving has its own. */
   learnEngine: env.INSTAR_LEARN_ENGINE,
+  /** What an engine behind HTTP calls the base model; null: the first that it lists. */
+  engineModel: env.INSTAR_ENGINE_MODEL ?? null,
+  engineKey: env.INSTAR_ENGINE_KEY ?? null,
+  /** Where adapters are written for engines behind HTTP, which have to see them under the same path. */
+  adapters: env.INSTAR_ADAPTERS === undefined ? join(resolve(cwd, env.INSTAR_DATA), 'adapters') : resolve(cwd, env.INSTAR_ADAPTERS),
   model: env.INSTAR_MODEL === undefined ? TINY : resolve(cwd, env.INSTAR_MODEL),
+  /** Somebody said which model; else it is the one that ships. */
+  modelNamed: env.INSTAR_MODEL !== undefined,
   registry: env.INSTAR_REGISTRY ?? null,
   /** Partitions where they differ from the flow table's: what a log was made with, for ever. */
   partitions: env.INSTAR_PARTITIONS ?? {},

@@ -1,17 +1,21 @@
 /** The gateway as a process of its own, on Kafka. */
 import { openModel, startServing } from '@instar/policy'
-import { hostOf, requireEmbeddedEngine, runService } from '@instar/process'
+import { hostOf, runService } from '@instar/process'
 import { randomBytes } from 'node:crypto'
 import { createGateway, gatewayConfig } from './app.ts'
+import { isRemote, openRemote } from './shell/engines/open-remote.ts'
 
-process.exitCode = await runService('gateway', hostOf(process.env), async ({ settings, log, snapshots, now, onFatal, signal }) => {
-  requireEmbeddedEngine(settings)
+process.exitCode = await runService('gateway', hostOf(process.env), async ({ settings, log, snapshots, now, onFatal, say, signal }) => {
   const config = gatewayConfig({ host: settings.host, port: settings.port, open: settings.open, keyFile: settings.keyFile })
-  const [model, engine] = await Promise.all([openModel(settings.model), startServing({ model: settings.model, engine: 'auto', signal })])
+  const embedded = async () => {
+    const [model, engine] = await Promise.all([openModel(settings.model), startServing({ model: settings.model, engine: 'auto', signal })])
+    return { model, engine, line: engine.capabilities().fingerprint }
+  }
+  const { model, engine, line } = await (isRemote(settings) ? openRemote(settings, { say, signal }) : embedded())
   const gateway = createGateway({ log, snapshots, engine, model, now, random: randomBytes, onFatal }, config)
   const { url } = await gateway.start()
   return {
-    line: `${url}/v1, ${model.name}, ${engine.capabilities().fingerprint}`,
+    line: `${url}/v1, ${model.name}, ${line}`,
     health: () => ({ status: 'ready', problem: null }),
     async stop() {
       await gateway.stop()

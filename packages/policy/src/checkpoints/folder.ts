@@ -124,13 +124,35 @@ function templateOf(config: Json): string | null {
   return typeof named === 'string' ? named : null
 }
 
-export function openFolder(folder: string): Checkpoint {
+/** What a folder holds besides weights. */
+export type Light = Pick<Checkpoint, 'name' | 'files' | 'tokenizer' | 'generation'> & { json: Json }
+
+export function openLight(folder: string): Light {
   const at = (name: string) => path.join(folder, name)
-  const configJson = readJson(at('config.json'))
-  if (!configJson) throw bad(folder, 'holds no config.json')
+  const json = readJson(at('config.json'))
+  if (!json) throw bad(folder, 'holds no config.json')
   const tokenizer = readJson(at('tokenizer.json'))
   if (!tokenizer) throw bad(folder, 'holds no tokenizer.json')
   const tokenizerConfig = readJson(at('tokenizer_config.json')) ?? {}
+  return {
+    name: path.basename(path.resolve(folder)),
+    files: ['chat_template.jinja', 'config.json', 'generation_config.json', 'tokenizer.json', 'tokenizer_config.json'].map(at).filter((file) => sizeOf(file) !== null),
+    tokenizer: { tokenizer, config: tokenizerConfig, template: readText(at('chat_template.jinja')) ?? templateOf(tokenizerConfig) },
+    generation: { ...json, ...readJson(at('generation_config.json')) },
+    json,
+  }
+}
+
+/** Whether a folder holds weights, or is a file that does. */
+export function holdsWeights(target: string): boolean {
+  const stat = statSync(target, { throwIfNoEntry: false })
+  if (!stat?.isDirectory()) return stat !== undefined
+  return ['model.safetensors', 'model.safetensors.index.json'].some((name) => sizeOf(path.join(target, name)) !== null)
+}
+
+export function openFolder(folder: string): Checkpoint {
+  const at = (name: string) => path.join(folder, name)
+  const { json: configJson, files: small, ...light } = openLight(folder)
   const shards = weightFiles(folder)
   const entries = new Map<string, TensorEntry & { file: string }>()
   for (const file of shards) {
@@ -148,15 +170,7 @@ export function openFolder(folder: string): Checkpoint {
     if (!(data instanceof Float32Array)) throw bad(entry.file, `tensor ${JSON.stringify(name)} is ${entry.dtype}, not a float of 16 or 32 bits`)
     return { shape: entry.shape, data }
   })
-  const small = ['chat_template.jinja', 'config.json', 'generation_config.json', 'tokenizer.json', 'tokenizer_config.json'].map(at).filter((file) => sizeOf(file) !== null)
-  return {
-    name: path.basename(path.resolve(folder)),
-    files: [...small, ...shards],
-    config,
-    tokenizer: { tokenizer, config: tokenizerConfig, template: readText(at('chat_template.jinja')) ?? templateOf(tokenizerConfig) },
-    generation: { ...configJson, ...readJson(at('generation_config.json')) },
-    weights,
-  }
+  return { ...light, files: [...small, ...shards], config, weights }
 }
 
 /** The header's length is not written anywhere: ever longer prefixes are tried. */

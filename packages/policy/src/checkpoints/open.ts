@@ -1,6 +1,6 @@
 /** `Model` (port.ts) over a checkpoint on disk, and the weights of the same checkpoint for a worker. */
 import { createHash } from 'node:crypto'
-import { createReadStream } from 'node:fs'
+import { createReadStream, statSync } from 'node:fs'
 import path from 'node:path'
 import { InstarError } from '@instar/events/errors'
 import { Prompter } from '../chat/prompt.ts'
@@ -10,7 +10,7 @@ import { Detokenizer } from '../tokenizer/detokenizer.ts'
 import { TextTokenizer } from '../tokenizer/tokenizer.ts'
 import type { ModelConfig, Weights } from '../weights.ts'
 import { isJson, type Json } from './config.ts'
-import { openCheckpoint, type Checkpoint } from './folder.ts'
+import { openCheckpoint, openLight, type Checkpoint } from './folder.ts'
 
 /** ChatML, for checkpoints that bring no template but know its tokens. */
 const CHATML = "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
@@ -49,7 +49,9 @@ function defaults(generation: Json): Model['defaults'] {
   return { temperature: number('temperature', 1), topP: number('top_p', 1), topK: number('top_k', 0) }
 }
 
-function modelOf(checkpoint: Checkpoint, sha256: string): Model {
+type Spoken = Pick<Checkpoint, 'name' | 'tokenizer' | 'generation'> & { config: Pick<ModelConfig, 'contextLength' | 'vocabulary'> }
+
+function modelOf(checkpoint: Spoken, sha256: string): Model {
   const { config, generation } = checkpoint
   const files = checkpoint.tokenizer
   const tokenizer = new TextTokenizer(files.tokenizer, files.config, `${checkpoint.name}: tokenizer.json`)
@@ -84,6 +86,25 @@ export function hashCheckpoint(target: string): Promise<string> {
 export async function openModel(target: string): Promise<Model> {
   const checkpoint = openCheckpoint(target)
   return modelOf(checkpoint, await hashFiles(checkpoint.files))
+}
+
+/** The context of a model whose folder does not say: the engine that serves it does. */
+const UNSAID_CONTEXT = 1_000_000
+
+/**
+ * For a model that somebody else serves: its folder without the weights, of any architecture. `sha256` is then of
+ * the small files alone. A GGUF file is read whole.
+ */
+export async function openTokenizer(target: string): Promise<Model> {
+  if (!statSync(target, { throwIfNoEntry: false })?.isDirectory()) return openModel(target)
+  const { json, files, ...light } = openLight(target)
+  const added = Array.isArray(light.tokenizer.tokenizer['added_tokens']) ? light.tokenizer.tokenizer['added_tokens'].filter(isJson) : []
+  const highest = added.reduce((max, { id }) => Math.max(max, Number(id)), 0)
+  // Multimodal models keep what their text part is in a part of its own.
+  const text = isJson(json['text_config']) ? { ...json, ...json['text_config'] } : json
+  const number = (key: string) => (typeof text[key] === 'number' ? text[key] : 0)
+  const config = { contextLength: number('max_position_embeddings') || UNSAID_CONTEXT, vocabulary: Math.max(number('vocab_size'), highest + 1) }
+  return modelOf({ ...light, config }, await hashFiles(files))
 }
 
 /** What an engine's worker needs. Tensors are read when asked for and not kept. */

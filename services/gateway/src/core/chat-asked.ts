@@ -11,6 +11,10 @@ export const chatOf = ({ messages, tools, body, maxTokens }: Request): ChatAsked
   maxTokens,
 })
 
+/** Four bytes a token: what English and JSON come to, roughly. */
+export const estimatedTokens = ({ messages, tools }: Pick<Request, 'messages' | 'tools'>): number =>
+  Math.ceil(Buffer.byteLength(JSON.stringify([messages, tools])) / 4)
+
 /** Of Chat Completions and Responses a word or `{type: function}`; of Messages `{type: auto | any | tool | none, name}`. */
 const choiceOf = (choice: unknown): unknown => {
   if (!isFields(choice)) return choice ?? null

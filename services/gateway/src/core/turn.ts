@@ -23,7 +23,7 @@ export const optedOut = (headers: Headers): boolean => {
 }
 
 /** Why a turn is not trained on; null if it may be. */
-export const whyNotTrainable = (turn: { kind: TurnKind; tokens: 'exact' | 'none'; inexact: string | null; temperature: number; optedOut: boolean; learning: boolean; text: string }): string | null =>
+export const whyNotTrainable = (turn: { kind: TurnKind; tokens: 'exact' | 'none'; inexact?: string | null; temperature: number; optedOut: boolean; learning: boolean; text: string }): string | null =>
   turn.optedOut ? 'opted_out'
     : !turn.learning ? 'off'
       : turn.kind === 'side' ? 'side'

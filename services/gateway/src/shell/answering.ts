@@ -5,7 +5,7 @@ import type { ServerResponse } from 'node:http'
 import { asInstarError, parseJson, type Call, type Choice, type Counts, type Dialect, type Request, type Speaking } from '@instar/dialects'
 import type { Headers } from '../core/labels.ts'
 import { versionOf } from '../core/model-name.ts'
-import { chatOf } from '../core/chat-asked.ts'
+import { chatOf, estimatedTokens } from '../core/chat-asked.ts'
 import { optedOut } from '../core/turn.ts'
 import { admit, hex, type AdmissionPorts } from './admission.ts'
 import { Cut, speak, type Result, type Sink, type Task } from './candidate.ts'
@@ -81,7 +81,7 @@ export const answer = async (ports: AnswerPorts, call: AnswerCall): Promise<Answ
       ports, dialect, request, tasks, controller, response: call.response, onFault: call.onFault,
       speaking: {
         turn: turns[0]!, session: admission.facts.session, at, model: request.model ?? ports.policy, fingerprint: `instar-${ports.policy}@${spoke.version}`,
-        textOf: (id) => ports.model.decode([id]), promptTokens: admission.prompt.length,
+        textOf: (id) => ports.model.decode([id]), promptTokens: promptTokens(ports.model, request, admission.prompt),
       },
       headers: {
         'x-instar-version': String(spoke.version), 'x-instar-turn-id': turns[0]!, 'x-instar-session-id': admission.facts.session,
@@ -206,5 +206,8 @@ const seedsOf = (request: Request, random: (bytes: number) => Uint8Array): numbe
 /** Of a prompt as the client tells it: our answers in it are not known again. Room for an answer is not asked for. */
 export const countTokens = (model: Model, dialect: Dialect, body: Uint8Array): number => {
   const request = dialect.request({ max_tokens: 1, ...parseJson(body) })
-  return model.promptIds(request.messages, { tools: request.tools }).length
+  return promptTokens(model, request, model.promptIds(request.messages, { tools: request.tools }))
 }
+
+/** Without a tokenizer an estimate, until the engine says. */
+const promptTokens = (model: Model, request: Request, prompt: readonly number[]): number => (model.vocabulary === 0 ? estimatedTokens(request) : prompt.length)

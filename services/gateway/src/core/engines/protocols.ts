@@ -1,4 +1,7 @@
+import { llamacpp } from './llamacpp.ts'
+import { openai } from './openai.ts'
+import { sglang } from './sglang.ts'
 import { vllm } from './vllm.ts'
 import type { EngineKind, Protocol } from './wire.ts'
 
-export const PROTOCOLS: Readonly<Record<EngineKind, Protocol>> = { vllm, sglang: vllm, llamacpp: vllm, openai: vllm }
+export const PROTOCOLS: Readonly<Record<EngineKind, Protocol>> = { vllm, sglang, llamacpp, openai }

@@ -1,4 +1,7 @@
-/** Server-sent events from the bytes of a stream, however they are cut. Only `data` is read. */
+/**
+ * Server-sent events from the bytes of a stream, however they are cut. Only `data` is read, and `error`, which
+ * llama.cpp has written in its place: it becomes `{"error": …}`.
+ */
 export class EventReader {
   private readonly decoder = new TextDecoder()
   private held = ''
@@ -10,7 +13,9 @@ export class EventReader {
     for (;;) {
       const end = /\r?\n\r?\n/.exec(this.held)
       if (!end) return events
-      const data = this.held.slice(0, end.index).split(/\r?\n/).filter((line) => line.startsWith('data:')).map((line) => line.slice(line[5] === ' ' ? 6 : 5))
+      const lines = this.held.slice(0, end.index).split(/\r?\n/)
+      const data = lines.filter((line) => line.startsWith('data:')).map((line) => line.slice(5).trimStart())
+      for (const line of lines) if (line.startsWith('error:')) data.push(`{"error":${line.slice(6)}}`)
       this.held = this.held.slice(end.index + end[0].length)
       if (data.length > 0) events.push(data.join('\n'))
     }

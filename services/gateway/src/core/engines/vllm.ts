@@ -41,15 +41,17 @@ const delta = (event: Fields, count: number): Delta => {
     // An answer that vLLM aborted has no end of its own.
     finish: finish === 'length' ? 'length' : finish === 'stop' ? 'stop' : null,
     usage,
-    error: finish === 'abort' || finish === 'error' ? `finish_reason ${finish}` : null,
+    error: finish === 'abort' || finish === 'error' ? { message: `finish_reason ${finish}`, status: 0 } : null,
   }
 }
 
 export const vllm: Protocol = {
   kind: 'vllm',
   ids: true,
+  stopsItself: true,
   async identify(asking, named) {
-    const [models, version] = await Promise.all([asking.get('/v1/models'), asking.get('/version')])
+    // Without a name nothing is loaded; the path is there only where loading is allowed.
+    const [models, version, load] = await Promise.all([asking.get('/v1/models'), asking.get('/version'), asking.post('/v1/load_lora_adapter', {})])
     const cards = list(models?.['data']).filter(isFields)
     const bases = cards.filter((card) => (card['parent'] ?? null) === null)
     const base = named === null ? bases[0] : bases.find((card) => card['id'] === named)
@@ -57,17 +59,13 @@ export const vllm: Protocol = {
     const length = base['max_model_len']
     return {
       version: textOr(version?.['version'], 'of unknown version'), model: textOr(base['id'], ''), contextLength: typeof length === 'number' ? length : null,
-      adapters: cards.filter((card) => !bases.includes(card)).map((card) => textOr(card['id'], '')), concurrent: null,
+      concurrent: null,
+      adapterFault: load.status === 404 || load.status === 405 ? 'it was started without --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1' : null,
     }
   },
   async tokenize(asking, model, text) {
     const { status, body } = await asking.post('/tokenize', { model, prompt: text, add_special_tokens: false })
     return status === 200 ? idsOf(body?.['tokens']) : null
-  },
-  async refusesAdapters(asking) {
-    // Without a name it loads nothing; the path is there only where loading was allowed.
-    const { status } = await asking.post('/v1/load_lora_adapter', {})
-    return status === 404 || status === 405 ? 'it was started without VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 and --enable-lora' : null
   },
   generate: (asked) => ({
     path: '/v1/completions',

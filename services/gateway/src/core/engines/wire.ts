@@ -31,25 +31,28 @@ export type Call = { path: string; body: Fields }
 export type WireToken = { id: number; logprob: number; top: readonly { id: number; logprob: number }[] }
 export type Usage = { promptTokens: number; completionTokens: number }
 
+/** An error inside an answer; `status` 0: it names none. */
+export type Said = { message: string; status: number }
+
 /** One event of a stream. `text`: what came without ids. */
-export type Delta = { tokens: readonly WireToken[]; text: string; finish: 'stop' | 'length' | null; usage: Usage | null; error: string | null }
+export type Delta = { tokens: readonly WireToken[]; text: string; finish: 'stop' | 'length' | null; usage: Usage | null; error: Said | null }
 export const NOTHING: Delta = { tokens: [], text: '', finish: null, usage: null, error: null }
 
-/** What an engine says of itself. `contextLength` null: it does not say. */
-export type Identity = { version: string; model: string; contextLength: number | null; adapters: readonly string[]; concurrent: number | null }
+/** What an engine says of itself. Null: it does not say. `adapterFault`: why it takes no adapters; null where it does. */
+export type Identity = { version: string; model: string; contextLength: number | null; concurrent: number | null; adapterFault: string | null }
 
-/** Answers of the engine as JSON; null: it has no such path, or does not answer with an object there. */
+/** Answers of the engine as JSON, a list as `{data}`; null: it has no such path, or answers with something else there. */
 export type Asking = { get(path: string): Promise<Fields | null>; post(path: string, body: Fields): Promise<{ status: number; body: Fields | null; text: string }> }
 
 export type Protocol = {
   kind: EngineKind
   /** It takes ids and gives ids; else messages and text. */
   ids: boolean
+  /** It is told the stop strings; else an answer is given up when one has come. */
+  stopsItself: boolean
   identify(asking: Asking, named: string | null): Promise<Identity>
   /** Null: it does not tell how it would cut a text into ids. */
   tokenize(asking: Asking, model: string, text: string): Promise<readonly number[] | null>
-  /** Why adapters cannot be loaded; null if they can. Changes nothing. */
-  refusesAdapters(asking: Asking): Promise<string | null>
   generate(asked: Asked): Call
   /** Reads the events of one answer in order. */
   reader(asked: Asked): (event: Fields) => Delta
@@ -72,10 +75,10 @@ export const textOr = (value: unknown, otherwise: string): string => (typeof val
 export const idsOf = (value: unknown): number[] | null => (Array.isArray(value) && value.every((id) => Number.isSafeInteger(id)) ? value as number[] : null)
 
 /** The `error` of an event or a body, in whichever of its shapes. */
-export const errorOf = (body: Fields): string | null => {
+export const errorOf = (body: Fields): Said | null => {
   const { error } = body
   if (error === undefined || error === null) return null
-  return isFields(error) ? textOr(error['message'], 'error') : textOr(error, 'error')
+  return isFields(error) ? { message: textOr(error['message'], 'error'), status: numberOr(error['code'], 0) } : { message: textOr(error, 'error'), status: 0 }
 }
 
 export const usageOf = (value: unknown): Usage | null => {

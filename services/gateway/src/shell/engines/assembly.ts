@@ -2,13 +2,14 @@
 import type { GeneratedPiece, GenerateRequest, Model } from '@instar/policy'
 import { StopStrings } from '@instar/policy/serve/stop'
 import { inexactness, logprobsFit, type Logprobs } from '../../core/engines/exactness.ts'
-import type { Delta, Usage } from '../../core/engines/wire.ts'
+import type { Delta, Protocol, Usage } from '../../core/engines/wire.ts'
 
 export class Assembly {
   private readonly detokenizer: ReturnType<Model['detokenizer']>
   private readonly stops: StopStrings
   private readonly endOfTurn: ReadonlySet<number>
   private readonly fit: boolean
+  private readonly spoken: Pick<Protocol, 'ids' | 'stopsItself'>
   private ids = 0
   private logprobs = 0
   private usage: Usage | null = null
@@ -16,7 +17,8 @@ export class Assembly {
   private stopped = false
   private textWithoutIds = false
 
-  constructor(model: Model, { sampling }: GenerateRequest, logprobs: Logprobs) {
+  constructor(protocol: Pick<Protocol, 'ids' | 'stopsItself'>, model: Model, { sampling }: GenerateRequest, logprobs: Logprobs) {
+    this.spoken = protocol
     this.detokenizer = model.detokenizer()
     this.stops = new StopStrings(sampling.stop)
     this.endOfTurn = new Set(model.endOfTurn)
@@ -41,14 +43,20 @@ export class Assembly {
     return pieces
   }
 
-  /** The engine said how the answer ended; without that there is no end. */
+  /** A stop string has come that the engine does not know of: the answer is given up there. */
+  enough(): boolean {
+    return this.stopped && !this.spoken.stopsItself
+  }
+
+  /** How the answer ended is known; without that there is no end. */
   complete(): boolean {
-    return this.finish !== null
+    return this.finish !== null || this.enough()
   }
 
   end(): GeneratedPiece {
     const rest = this.stopped ? '' : this.show(this.detokenizer.end())
-    const inexact = inexactness({ ids: this.ids, logprobs: this.logprobs, usage: this.usage, textWithoutIds: this.textWithoutIds, fit: this.fit })
+    // Of an engine that never gives ids that is known beforehand.
+    const inexact = !this.spoken.ids ? null : inexactness({ ids: this.ids, logprobs: this.logprobs, usage: this.usage, textWithoutIds: this.textWithoutIds, fit: this.fit })
     return {
       type: 'end',
       reason: this.stopped ? 'stop' : this.finish ?? 'stop',

@@ -146,7 +146,7 @@ const faultOf = (error: NodeJS.ErrnoException, signal: AbortSignal | undefined, 
 const parsed = (text: string): Fields | null => {
   try {
     const value: unknown = JSON.parse(text)
-    return isFields(value) ? value : null
+    return Array.isArray(value) ? { data: value as unknown } : isFields(value) ? value : null
   } catch (error) {
     if (error instanceof SyntaxError) return null
     throw error

@@ -2,13 +2,13 @@
 import { InstarError } from '@instar/events'
 import type { Model } from '@instar/policy'
 import { logprobsOf, type Logprobs } from '../../core/engines/exactness.ts'
-import { errorOf, type Asked, type Delta, type Identity, type Protocol, type WireToken } from '../../core/engines/wire.ts'
+import { errorOf, type Asked, type Delta, type Identity, type Protocol, type Said, type WireToken } from '../../core/engines/wire.ts'
 import { EventReader } from '../../core/engines/sse.ts'
 import { EngineFault, quoted, collect, type EngineHttp } from './http.ts'
 import { mayPass, refusal } from '../../core/engines/faults.ts'
 
-/** `adapterFault`: why it takes none. `base`: log-probs of the base for the check text, twice; null where it gives none. */
-export type Known = Identity & { logprobs: Logprobs; adapterFault: string | null; base: { first: readonly number[]; again: readonly number[] } | null }
+/** `base`: log-probs of the base for the check text, twice; null where it gives none. */
+export type Known = Identity & { logprobs: Logprobs; base: { first: readonly number[]; again: readonly number[] } | null }
 
 /** Code and prose, so that any model has something to say to it. */
 const CHECK_TEXT = 'The quick brown fox jumps over the lazy dog. def add(a, b):\n    return a + b\nQ: What is the capital of France? A: Paris, of course; and of Italy it is Rome.'
@@ -38,10 +38,15 @@ export async function* deltas(http: EngineHttp, protocol: Protocol, asked: Asked
       done ||= data === '[DONE]'
       if (done) continue
       const delta = read(eventOf(data))
-      if (delta.error !== null) throw new EngineFault('said', quoted(delta.error))
+      if (delta.error) throw faultOf(protocol, asked, delta.error)
       yield delta
     }
   }
+}
+
+const faultOf = (protocol: Protocol, { adapter }: Asked, { message, status }: Said): Error => {
+  const final = status >= 400 && !mayPass(status) && !(adapter !== null && protocol.adapterUnknown(status, message))
+  return final ? refusal(protocol.kind, status, quoted(message)) : new EngineFault('said', quoted(message), status)
 }
 
 const eventOf = (data: string): Record<string, unknown> => {
@@ -65,7 +70,7 @@ export const scoreOf = async (http: EngineHttp, protocol: Protocol, given: { mod
   const logprobs = answer.status === 200 && answer.body ? protocol.score.read(answer.body, given) : null
   if (logprobs) return logprobs
   if (mayPass(answer.status)) throw new EngineFault('status', quoted(answer.text), answer.status)
-  throw refusal(protocol.kind, answer.status, quoted((answer.body && errorOf(answer.body)) ?? answer.text))
+  throw refusal(protocol.kind, answer.status, quoted((answer.body && errorOf(answer.body)?.message) ?? answer.text))
 }
 
 /** Log-probs by which an adapter is told from the base: of given tokens, or where there are none of greedy ones. */
@@ -84,7 +89,7 @@ export const probe = async (http: EngineHttp, protocol: Protocol, model: Model, 
     if (error instanceof EngineFault) throw error
     throw new EngineFault('said', `${http.url}: ${(error as Error).message}`, 0, null, { cause: error })
   })
-  if (!protocol.ids) return { ...identity, logprobs: { temperature: false, filters: false }, adapterFault: `${protocol.kind} takes no adapters`, base: null }
+  if (!protocol.ids) return { ...identity, logprobs: { temperature: false, filters: false }, base: null }
   const { prompt, completion } = checkText(model)
   const theirs = await protocol.tokenize(asking, identity.model, CHECK_TEXT)
   const ours = model.encode(CHECK_TEXT)
@@ -96,8 +101,7 @@ export const probe = async (http: EngineHttp, protocol: Protocol, model: Model, 
   const hot = await tokensOf(http, protocol, { ...one, sampling: { ...sampling, temperature: HOT, maxTokens: 8 } })
   const only = await tokensOf(http, protocol, { ...one, sampling: { ...sampling, topK: 1, maxTokens: 1 } })
   if (hot.length === 0) throw new InstarError('engine_mismatch', `${http.url} gives no token ids: ${protocol.kind} of this version is not what is spoken here, or it is another program.`, { field: 'INSTAR_ENGINE' })
-  const adapterFault = await protocol.refusesAdapters(asking)
   const score = (): Promise<number[]> => checkScores(http, protocol, model, identity.model, null)
-  const base = adapterFault === null ? { first: await score(), again: await score() } : null
-  return { ...identity, logprobs: logprobsOf(hot.map(({ logprob }) => logprob), only[0]?.logprob ?? Number.NaN), adapterFault, base }
+  const base = identity.adapterFault === null ? { first: await score(), again: await score() } : null
+  return { ...identity, logprobs: logprobsOf(hot.map(({ logprob }) => logprob), only[0]?.logprob ?? Number.NaN), base }
 }

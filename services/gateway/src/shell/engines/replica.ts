@@ -108,14 +108,17 @@ export class Replica {
   async *generate(request: GenerateRequest, signal: AbortSignal | undefined): AsyncGenerator<GeneratedPiece> {
     const { http, protocol, model } = this.ports
     const known = this.known!
-    const assembly = new Assembly(model, request, known.logprobs)
+    const assembly = new Assembly(protocol, model, request, known.logprobs)
     const asked = {
       model: known.model, adapter: request.adapter === null ? null : this.held.get(request.adapter) ?? null, prompt: request.prompt, sampling: request.sampling,
       topLogprobs: request.topLogprobs, endOfTurn: model.endOfTurn, chat: request.chat ?? null,
     }
     this.running += 1
     try {
-      for await (const delta of deltas(http, protocol, asked, signal)) yield* assembly.add(delta)
+      for await (const delta of deltas(http, protocol, asked, signal)) {
+        yield* assembly.add(delta)
+        if (assembly.enough()) break
+      }
       if (!assembly.complete()) throw new EngineFault('cut', `${this.url} ended an answer without its end`)
       this.faults = 0
       yield assembly.end()

@@ -1,0 +1,91 @@
+/**
+ * llama.cpp's server: its native `/completion` with ids in and out. Shapes of its tools/server at the end of 2026.
+ * Adapters are GGUF files that it was started with; none can be added while it runs.
+ *
+ * It sends no event for a token that ends inside a character, so that the ids of such an answer are not all known:
+ * from its count of tokens that is seen, and the answer goes on as text. Stop strings are not left to it: with them
+ * it would hold back text, of which then some would come twice.
+ */
+import { errorOf, idsOf, isFields, list, NOTHING, numberOr, textOr, type Asked, type Delta, type Fields, type Protocol, type WireToken } from './wire.ts'
+
+/** `{id, logprob}` before the samplers, `{id, prob}` behind them. */
+const logprobOf = (entry: Fields): number => {
+  const prob = entry['prob']
+  return typeof prob === 'number' ? (prob > 0 ? Math.log(prob) : Number.NaN) : numberOr(entry['logprob'], Number.NaN)
+}
+
+const topOf = (entry: Fields, count: number): WireToken['top'] =>
+  list(entry['top_probs'] ?? entry['top_logprobs']).filter(isFields).slice(0, count).map((one) => ({ id: numberOr(one['id'], -1), logprob: logprobOf(one) }))
+
+/** Greedy answers are told with the log-probs before the samplers: behind them the one token has all. */
+const behindSamplers = ({ sampling }: Asked): boolean => sampling.temperature > 0
+
+const reader = ({ topLogprobs }: Asked) => {
+  let predicted = 0
+  return (event: Fields): Delta => {
+    const fault = errorOf(event)
+    if (fault) return { ...NOTHING, error: fault }
+    const total = numberOr(event['tokens_predicted'], Number.NaN)
+    const usage = Number.isNaN(total) ? null : { promptTokens: numberOr(event['tokens_evaluated'], 0), completionTokens: total }
+    if (event['stop'] === true) return { ...NOTHING, usage, finish: event['stop_type'] === 'limit' ? 'length' : 'stop' }
+    const ids = idsOf(event['tokens']) ?? []
+    const missing = ids.length === 0 || total !== predicted + ids.length
+    predicted = Number.isNaN(total) ? predicted + ids.length : total
+    if (missing) return { ...NOTHING, usage, text: textOr(event['content'], '') }
+    const entries = list(event['completion_probabilities']).filter(isFields)
+    return {
+      ...NOTHING, usage,
+      tokens: ids.map((id, at) => {
+        const entry = entries[at]
+        return entry?.['id'] === id ? { id, logprob: logprobOf(entry), top: topOf(entry, topLogprobs) } : { id, logprob: Number.NaN, top: [] }
+      }),
+    }
+  }
+}
+
+export const llamacpp: Protocol = {
+  kind: 'llamacpp',
+  ids: true,
+  stopsItself: false,
+  async identify(asking) {
+    const props = await asking.get('/props')
+    if (!props) throw new Error('/props tells nothing (it may still be loading)')
+    const defaults = isFields(props['default_generation_settings']) ? props['default_generation_settings'] : {}
+    const files = list((await asking.get('/lora-adapters'))?.['data']).filter(isFields)
+    const context = defaults['n_ctx']
+    const slots = props['total_slots']
+    return {
+      version: textOr(props['build_info'], 'of unknown build'), model: textOr(props['model_alias'], textOr(props['model_path'], '').split('/').at(-1) ?? ''),
+      contextLength: typeof context === 'number' ? context : null, concurrent: typeof slots === 'number' ? slots : null,
+      adapterFault: files.length > 0 ? null : 'it was started without --lora, and takes no adapters while it runs',
+    }
+  },
+  async tokenize(asking, _, text) {
+    const { status, body } = await asking.post('/tokenize', { content: text, add_special: false, parse_special: false })
+    return status === 200 ? idsOf(body?.['tokens']) : null
+  },
+  generate: (asked) => {
+    const { temperature, topP, topK, seed, maxTokens } = asked.sampling
+    return {
+      path: '/completion',
+      body: {
+        prompt: [...asked.prompt], n_predict: maxTokens, stream: true, return_tokens: true, cache_prompt: true, n_probs: Math.max(1, asked.topLogprobs), post_sampling_probs: behindSamplers(asked),
+        // Its own defaults are others, and in its own order the temperature comes behind the filters.
+        samplers: ['temperature', 'top_k', 'top_p'], temperature, top_k: topK, top_p: topP, min_p: 0, repeat_penalty: 1, presence_penalty: 0, frequency_penalty: 0, seed,
+        lora: asked.adapter === null ? [] : [{ id: Number(asked.adapter), scale: 1 }],
+      },
+    }
+  },
+  reader,
+  score: null,
+  adapter: {
+    async load(asking, { sha256 }) {
+      const files = list((await asking.get('/lora-adapters'))?.['data']).filter(isFields)
+      const file = files.find((one) => textOr(one['path'], '').includes(sha256.slice(0, 16)))
+      if (file) return String(file['id'])
+      throw new Error(`llama.cpp takes no adapters while it runs; convert it to GGUF, with ${sha256.slice(0, 16)} in the file's name, and start it with --lora FILE --lora-init-without-apply`)
+    },
+    unload: () => Promise.resolve(),
+  },
+  adapterUnknown: () => false,
+}

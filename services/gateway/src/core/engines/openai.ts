@@ -1,0 +1,101 @@
+/**
+ * Any server that speaks Chat Completions: messages in, text out. Its tokens are not known, so nothing of it is
+ * trained on. Reasoning and tool calls come back as the markup in which a model of ours would have written them,
+ * so that all dialects and the log see one kind of answer.
+ */
+import { errorOf, isFields, list, NOTHING, numberOr, textOr, usageOf, type Delta, type Fields, type Protocol } from './wire.ts'
+
+type Calling = { name: string; arguments: string }
+
+/** Arguments that are JSON stay as they were written; others become a JSON string. */
+const markupOf = ({ name, arguments: given }: Calling): string => {
+  const raw = given.trim() === '' ? '{}' : given
+  return `\n<tool_call>\n{"name": ${JSON.stringify(name)}, "arguments": ${isJson(raw) ? raw : JSON.stringify(raw)}}\n</tool_call>`
+}
+
+const isJson = (text: string): boolean => {
+  try {
+    JSON.parse(text)
+    return true
+  } catch (error) {
+    if (error instanceof SyntaxError) return false
+    throw error
+  }
+}
+
+const reader = () => {
+  let reasoning = false
+  const calls = new Map<number, Calling>()
+  const textOf = (delta: Fields): string => {
+    let text = ''
+    const thought = textOr(delta['reasoning_content'] ?? delta['reasoning'], '')
+    if (thought !== '') {
+      text += reasoning ? thought : `<think>${thought}`
+      reasoning = true
+    }
+    const content = textOr(delta['content'], '') + textOr(delta['refusal'], '')
+    if (content !== '') {
+      text += reasoning ? `</think>\n\n${content}` : content
+      reasoning = false
+    }
+    return text
+  }
+  const collect = (delta: Fields): void => {
+    for (const [at, call] of list(delta['tool_calls']).filter(isFields).entries()) {
+      const index = numberOr(call['index'], at)
+      const known = calls.get(index) ?? { name: '', arguments: '' }
+      const named = isFields(call['function']) ? call['function'] : {}
+      calls.set(index, { name: known.name + textOr(named['name'], ''), arguments: known.arguments + textOr(named['arguments'], '') })
+    }
+  }
+  return (event: Fields): Delta => {
+    const fault = errorOf(event)
+    if (fault) return { ...NOTHING, error: fault }
+    const usage = usageOf(event['usage'])
+    const choice = list(event['choices'])[0]
+    if (!isFields(choice)) return { ...NOTHING, usage }
+    const delta = isFields(choice['delta']) ? choice['delta'] : {}
+    let text = textOf(delta)
+    collect(delta)
+    const finish = choice['finish_reason'] ?? null
+    if (finish !== null) {
+      if (reasoning) text += '</think>'
+      reasoning = false
+      text += [...calls.values()].map(markupOf).join('')
+    }
+    return { ...NOTHING, text, usage, finish: finish === null ? null : finish === 'length' ? 'length' : 'stop' }
+  }
+}
+
+export const openai: Protocol = {
+  kind: 'openai',
+  ids: false,
+  stopsItself: true,
+  async identify(asking, named) {
+    const cards = list((await asking.get('/v1/models'))?.['data']).filter(isFields)
+    const card = named === null ? cards[0] : cards.find((one) => one['id'] === named)
+    const model = named ?? textOr(card?.['id'], '')
+    if (model === '') throw new Error('/v1/models names no model; set INSTAR_ENGINE_MODEL')
+    const length = card?.['max_model_len'] ?? card?.['context_length']
+    return { version: 'compatible', model, contextLength: typeof length === 'number' ? length : null, concurrent: null, adapterFault: 'adapters need vllm+ or sglang+' }
+  },
+  tokenize: () => Promise.resolve(null),
+  generate: ({ model, sampling, chat }) => {
+    const { temperature, topP, topK, seed, stop } = sampling
+    const { messages, tools, toolChoice, responseFormat, maxTokens } = chat ?? { messages: [], tools: [], toolChoice: null, responseFormat: null, maxTokens: null }
+    return {
+      path: '/v1/chat/completions',
+      body: {
+        model, messages, stream: true, stream_options: { include_usage: true }, seed,
+        // What equals the interface's own default is left out: some models refuse to be told.
+        ...(temperature === 1 ? {} : { temperature }), ...(topP === 1 ? {} : { top_p: topP }), ...(topK === 0 ? {} : { top_k: topK }),
+        ...(maxTokens === null ? {} : { max_tokens: maxTokens }), ...(stop.length === 0 ? {} : { stop: [...stop] }),
+        ...(tools.length === 0 ? {} : { tools }), ...(toolChoice === null ? {} : { tool_choice: toolChoice }), ...(responseFormat === null ? {} : { response_format: responseFormat }),
+      },
+    }
+  },
+  reader,
+  score: null,
+  adapter: null,
+  adapterUnknown: () => false,
+}

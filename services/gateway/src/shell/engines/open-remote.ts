@@ -1,0 +1,23 @@
+/** The engine behind HTTP that the settings name, with the tokenizer that goes with it. */
+import { InstarError } from '@instar/events'
+import { openTokenizer } from '@instar/policy'
+import type { Settings } from '@instar/process'
+import { engineAddress } from '../../core/engines/address.ts'
+import { PROTOCOLS } from '../../core/engines/protocols.ts'
+import { startRemote, type Remote, type RemoteOptions } from './start.ts'
+import { textModel } from './text-model.ts'
+
+export type RemoteSettings = Pick<Settings, 'engine' | 'engineKey' | 'engineModel' | 'adapters' | 'model' | 'modelNamed'>
+
+export const isRemote = ({ engine }: Pick<Settings, 'engine'>): boolean => engine !== 'embedded'
+
+/** Whether the engine gives token ids: only then anything is learned from it. */
+export const givesIds = ({ engine }: Pick<Settings, 'engine'>): boolean => PROTOCOLS[engineAddress(engine).kind].ids
+
+/** Throws what `startRemote` does, and `bad_request` where the tokenizer is not named. */
+export const openRemote = async (settings: RemoteSettings, options: Pick<RemoteOptions, 'say' | 'signal'>): Promise<Remote> => {
+  const { engine, engineKey, engineModel, adapters, model, modelNamed } = settings
+  if (givesIds(settings) && !modelNamed) throw new InstarError('bad_request', `INSTAR_ENGINE=${engine} needs INSTAR_MODEL: the folder of the model that is served there. Its tokenizer and chat template are read; weights need not be in it.`, { field: 'INSTAR_MODEL' })
+  const spoken = givesIds(settings) ? await openTokenizer(model) : textModel(engineModel ?? 'policy')
+  return startRemote({ engine, model: spoken, adapters, key: engineKey, named: engineModel, ...options })
+}
