@@ -32,6 +32,7 @@ export type TurnFacts = {
   turn: string
   session: string
   policy: string
+  /** The version that spoke; -1: none of this policy's (an imported turn of another model). */
   version: number
   /** sha256 of the adapter that answered; null: the base. */
   adapter: string | null

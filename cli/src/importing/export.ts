@@ -1,0 +1,51 @@
+/** Turns of a log as lines that `instar import` reads: one for each answer, with what somebody said of it. */
+import { decodeReadable, foldTurns, initialTurns, readWritten, type Logged, type TurnsEvent, type TurnState } from '@instar/events'
+import { parseJson } from '@instar/dialects'
+import { createTurnReader, type EventLog, type TurnReader } from '@instar/log'
+import { parseAnswer } from '@instar/policy'
+
+export type ExportReport = { sessions: number; turns: number; /** Answers that were cut, which are left out. */ aborted: number; feedback: number }
+
+/** `session`: that one alone. Lines come session by session, in the order of the log. */
+export const exportLines = async function* (log: EventLog, session: string | null, report: ExportReport): AsyncGenerator<string> {
+  const turns = initialTurns()
+  for await (const records of log.read('turns', session === null ? {} : { key: session })) {
+    for (const record of records.flatMap((one) => decodeReadable(one) ?? [])) foldTurns(turns, record as Logged<TurnsEvent>)
+  }
+  const reader = createTurnReader(log, (turn) => turns.turns.get(turn))
+  for (const { turns: said } of turns.sessions.values()) {
+    if (said.length > 0) report.sessions += 1
+    for (const turn of said) {
+      if (turn.status === 'aborted') report.aborted += 1
+      else {
+        report.turns += 1
+        report.feedback += turn.feedback.length
+        yield `${JSON.stringify(await lineOf(reader, turn))}\n`
+      }
+    }
+  }
+}
+
+const lineOf = async (reader: TurnReader, state: TurnState): Promise<object> => {
+  const turn = await reader.record(state.turn)
+  const text = readWritten(turn.text)
+  const { content, reasoning, toolCalls } = parseAnswer(text)
+  const exact = turn.tokens === 'exact'
+  return {
+    session_id: turn.session, dialect: turn.dialect, kind: turn.kind, started_at: turn.at, first_token_at: turn.firstTokenAt, finished_at: turn.finishedAt,
+    subject: turn.subject, group: turn.group, engine: turn.engine, ...(turn.version < 0 ? {} : { version: turn.version, adapter: turn.adapter }), ...(turn.reason === 'opted_out' ? { no_train: true } : {}),
+    request: parseJson(await reader.body(turn.turn)), sampling: turn.sampling,
+    response: {
+      ...(turn.version < 0 ? {} : { system_fingerprint: `instar-${turn.policy}@${turn.version}` }), ...(exact ? { prompt_token_ids: await reader.promptIds(turn.turn) } : {}),
+      choices: [{
+        index: turn.candidate, turn_id: turn.turn, finish_reason: turn.type === 'TurnCaptured' ? turn.finish : 'stop', raw_text: text,
+        message: {
+          role: 'assistant', content: content === '' && toolCalls.length > 0 ? null : content, ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
+          ...(toolCalls.length === 0 ? {} : { tool_calls: toolCalls.map((call, i) => ({ id: turn.toolCallIds[i] ?? '', type: 'function', function: call })) }),
+        },
+        ...(exact ? { token_ids: turn.ids, logprobs: { content: turn.logprobs.map((logprob) => ({ logprob })) } } : {}),
+      }],
+    },
+    ...(state.feedback.length === 0 ? {} : { feedback: state.feedback.map(({ id, value, comment, at }) => ({ id, value, comment: comment && readWritten(comment), at })) }),
+  }
+}

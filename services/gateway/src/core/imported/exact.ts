@@ -1,0 +1,54 @@
+/**
+ * Whether the tokens that a record brings are the ones that were sampled, by everything that can be seen of them
+ * here. Nothing is mended: what does not agree is not token-exact, and says why.
+ */
+import { canonicalJson } from '@instar/events'
+import type { Reading, Said, Spoken } from './spoken.ts'
+
+/** What this log knows: the adapter of each version (null: the base), and how many tokens the model has. */
+export type Line = { versions: ReadonlyMap<number, string | null>; vocabulary: number | null }
+
+export type Inexact =
+  | 'no_ids' | 'no_logprobs' | 'no_prompt_ids' | 'lengths_differ' | 'bad_logprobs' | 'not_this_vocabulary' | 'text_differs'
+  | 'no_version' | 'foreign_version' | 'unknown_version' | 'other_adapter'
+
+/** Rounding of a certain token. */
+const ABOVE_ONE = 1e-3
+
+/** Null: token-exact. */
+export const whyInexact = (spoken: Spoken, said: Said, line: Line, reading: Reading): Inexact | null => {
+  const { promptIds, claim } = spoken
+  const { ids, logprobs } = said
+  if (ids === null || ids.length === 0) return 'no_ids'
+  if (logprobs === null || logprobs.length === 0) return 'no_logprobs'
+  if (promptIds === null || promptIds.length === 0) return 'no_prompt_ids'
+  if (ids.length !== logprobs.length) return 'lengths_differ'
+  if (!logprobs.every((logprob) => Number.isFinite(logprob) && logprob <= ABOVE_ONE)) return 'bad_logprobs'
+  const { vocabulary } = line
+  if (vocabulary === null || [...ids, ...promptIds].some((id) => id >= vocabulary)) return 'not_this_vocabulary'
+  if (claim === null) return 'no_version'
+  if (!claim.ours) return 'foreign_version'
+  const adapter = line.versions.get(claim.version)
+  if (adapter === undefined) return 'unknown_version'
+  if (claim.adapter !== undefined && claim.adapter !== adapter) return 'other_adapter'
+  return agrees(spoken, said, ids, reading) ? null : 'text_differs'
+}
+
+/** A stop string is sampled and not shown: what was said is then the beginning of what the ids say. */
+const agrees = ({ sampling }: Spoken, { raw, content, calls }: Said, ids: readonly number[], { decode, parse }: Reading): boolean => {
+  const decoded = decode?.(ids) ?? ''
+  if (raw !== null) return sampling.stop.length > 0 ? decoded.startsWith(raw) : decoded === raw
+  const shown = parse(decoded)
+  if (shown.toolCalls.length > 0 && calls.length === 0) return decoded.trim() === content.trim()
+  const same = sampling.stop.length > 0 ? shown.content.trim().startsWith(content.trim()) : shown.content.trim() === content.trim()
+  return same && canonicalJson(shown.toolCalls.map(called)) === canonicalJson(calls.map(called))
+}
+
+const called = ({ name, arguments: given }: { name: string; arguments: string }): [string, unknown] => {
+  try {
+    return [name, JSON.parse(given)]
+  } catch (error) {
+    if (error instanceof SyntaxError) return [name, given]
+    throw error
+  }
+}

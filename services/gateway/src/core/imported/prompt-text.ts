@@ -1,0 +1,42 @@
+/** The messages that a prompt of token ids shows, by the control tokens that chat templates put between them. */
+import type { Call, Message } from '@instar/dialects'
+
+const HEADED = /^\s*(system|developer|user|assistant|model|tool|ipython)(?:\n+([^]*))?$/
+const ROLES: Readonly<Record<string, string>> = { model: 'assistant', ipython: 'tool' }
+
+type Parse = (text: string) => { content: string; reasoning: string; toolCalls: Call[] }
+
+/** One message of the user's where nothing is recognised. `decode`: '' for a control token alone. */
+export const messagesOfPrompt = (ids: readonly number[], decode: (ids: readonly number[]) => string, parse: Parse): Message[] => {
+  const found: { role: string; text: string }[] = []
+  for (const piece of pieces(ids, decode)) {
+    const headed = HEADED.exec(piece)
+    const open = found.at(-1)
+    if (headed) found.push({ role: ROLES[headed[1]!] ?? headed[1]!, text: headed[2] ?? '' })
+    else if (open && open.text === '') open.text = piece.replace(/^\n+/, '')
+    else if (piece.trim() !== '') found.push({ role: 'user', text: piece })
+  }
+  // The header behind which the answer begins.
+  if (found.at(-1)?.role === 'assistant' && found.at(-1)?.text.trim() === '') found.pop()
+  if (found.length === 0) return [{ role: 'user', content: decode(ids) }]
+  return found.map(({ role, text }, i) => messageOf(role, text, parse, i))
+}
+
+/** Text between control tokens. */
+const pieces = (ids: readonly number[], decode: (ids: readonly number[]) => string): string[] => {
+  const runs: number[][] = [[]]
+  for (const id of ids) {
+    if (decode([id]) === '') runs.push([])
+    else runs.at(-1)!.push(id)
+  }
+  return runs.filter((run) => run.length > 0).map(decode)
+}
+
+const messageOf = (role: string, text: string, parse: Parse, at: number): Message => {
+  if (role !== 'assistant') return { role, content: text, ...(role === 'tool' ? { tool_call_id: `call_${at}` } : {}) }
+  const { content, reasoning, toolCalls } = parse(text)
+  return {
+    role, content: content === '' && toolCalls.length > 0 ? null : content, ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
+    ...(toolCalls.length === 0 ? {} : { tool_calls: toolCalls.map((call, i) => ({ id: `call_${at}_${i}`, type: 'function', function: call })) }),
+  }
+}
