@@ -1,4 +1,4 @@
-/** `npm run bench [-- log|policy|latency|projections|kafka|services …] [--json] [--quick]`: every speed claim with its peer, in one run. */
+/** `npm run bench [-- log|policy|latency|projections|snapshots|kafka|services …] [--json] [--quick]`: every speed claim with its peer, in one run. */
 import * as kafka from './kafka.ts'
 import * as latency from './latency.ts'
 import * as log from './log.ts'
