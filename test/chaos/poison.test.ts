@@ -92,22 +92,18 @@ describe('a poisoned log', { timeout: 400_000 }, () => {
     await checkAll(world, history, ledger)
     checkNoCrash(world)
 
-    let copies = 0
     for (const topic of TOPICS) {
       const letters = await world.log.deadLetters(topic)
       const poison = written.filter((one) => one.topic === topic)
-      copies += letters.length
       for (const { partition, offset, value } of poison) {
-        const found = letters.filter((letter) => letter.partition === partition && letter.offset === offset)
-        ok(found.length > 0, `${topic} ${partition}@${offset} is not among the dead letters`)
-        for (const { reason, value: kept } of found) {
-          ok(reason.length > 0)
-          deepEqual(Buffer.from(kept ?? []), value)
-        }
+        const found = letters.find((letter) => letter.partition === partition && letter.offset === offset)
+        ok(found, `${topic} ${partition}@${offset} is not among the dead letters`)
+        ok(found.reason.length > 0)
+        deepEqual(Buffer.from(found.value ?? []), value)
       }
-      deepEqual([...new Set(letters.map(({ partition, offset }) => `${partition}@${offset}`))].toSorted(), poison.map(({ partition, offset }) => `${partition}@${offset}`).toSorted(), `a good record of ${topic} is among the dead letters`)
+      deepEqual(letters.map(({ partition, offset }) => `${partition}@${offset}`).toSorted(), poison.map(({ partition, offset }) => `${partition}@${offset}`).toSorted(), `a good record of ${topic} is among the dead letters`)
     }
-    t.diagnostic(`${written.length} poisoned records, ${copies} dead letters (several readers may meet one at the same time); ${history.summary()}`)
+    t.diagnostic(`${written.length} poisoned records, each among the dead letters; ${history.summary()}`)
   })
 
   test('a type that only a newer build knows stops the readers of its chain, and they say which', async () => {

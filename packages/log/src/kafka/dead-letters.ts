@@ -53,19 +53,23 @@ export class DeadLetters {
     known.add(origin)
   }
 
-  /** All that are there now. */
+  /** All that are there now, each origin once. */
   async read(topic: Topic): Promise<DeadLetter[]> {
     const place: Place = { topic: this.#nameOf(topic), partition: 0 }
     return this.#link.use(async (cluster) => {
       const [first, last] = await Promise.all([offsetsAt(cluster, [place], EARLIEST), offsetsAt(cluster, [place], LATEST)])
-      const letters: DeadLetter[] = []
+      const letters = new Map<string, DeadLetter>()
       for (let offset = first[0]!.offset; offset < last[0]!.offset;) {
         const [nodeId] = byLeader(cluster, [place]).keys()
         const [batch] = await fetchFrom(cluster, nodeId!, [{ ...place, offset }], LIMITS)
-        letters.push(...batch!.records.map((record) => letterOf(topic, record)))
+        for (const record of batch!.records) {
+          const letter = letterOf(topic, record)
+          const origin = `${letter.partition}@${letter.offset}`
+          if (!letters.has(origin)) letters.set(origin, letter)
+        }
         offset = batch!.next
       }
-      return letters
+      return [...letters.values()]
     })
   }
 
