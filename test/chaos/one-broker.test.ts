@@ -56,9 +56,8 @@ describe('one broker', { timeout: SHORT ? 240_000 : 2_400_000 }, () => {
     t.diagnostic(`settled ${((performance.now() - begun) / 1000).toFixed(1)} s after the fault; ${waited.length} turns, the longest wait of a client ${Math.max(...waited)} ms, failed tries ${JSON.stringify(Object.fromEntries([...ledger.refusals].map(([why, times]) => [why, times - (refused.get(why) ?? 0)]).filter(([, times]) => times !== 0)))}; ${history.summary()}`)
   }
 
-  const killed = async (service: Service): Promise<void> => {
-    await service.kill()
-  }
+  /** One time in four what it kept on disk is gone as well: snapshots are caches. */
+  const killed = (service: Service): Promise<void> => service.kill(integer(random, 0, 3) === 0)
   const sealed = (): boolean => history.batches.some(({ outcome }) => outcome === null)
   const computed = (): boolean => history.batches.some(({ outcome, verdict }) => outcome?.event.type === 'UpdateComputed' && verdict === null)
 

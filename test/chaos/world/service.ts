@@ -2,6 +2,7 @@
  * One of our services as a process of its own, kept alive as a container is: when it ends without having been told
  * to, the same command is started again. Ends that nobody caused are told apart from those that a test did.
  */
+import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { guarded, type Guarded } from '../../int/stack/guarded.ts'
@@ -26,8 +27,8 @@ export type Service = {
   /** Resolves when `/health/ready` says yes. */
   ready(): Promise<void>
   health(): Promise<{ status: string; problem: unknown; [figure: string]: unknown }>
-  /** kill -9. It is started again; resolves when the old process is gone. */
-  kill(): Promise<void>
+  /** kill -9. It is started again, `forgetting` with an empty data folder; resolves when the old process is gone. */
+  kill(forgetting?: boolean): Promise<void>
   /** SIGSTOP and SIGCONT of the process itself. */
   pause(): void
   resume(): void
@@ -54,9 +55,13 @@ export const startService = ({ kind, name, folder, port, env }: ServiceOptions):
   let ours = false
   let inARow = 0
   let child: Guarded
+  const data = join(folder, name)
+  let forget = false
   const launch = (): void => {
     ours = false
-    child = guarded([process.execPath, join(ROOT, PROGRAMS[kind])], { folder, name, cwd: folder, env: { ...env, INSTAR_DATA: join(folder, name), [kind === 'gateway' ? 'INSTAR_PORT' : 'INSTAR_HEALTH_PORT']: String(port) } })
+    if (forget) rmSync(data, { recursive: true, force: true })
+    forget = false
+    child = guarded([process.execPath, join(ROOT, PROGRAMS[kind])], { folder, name, cwd: folder, env: { ...env, INSTAR_DATA: data, [kind === 'gateway' ? 'INSTAR_PORT' : 'INSTAR_HEALTH_PORT']: String(port) } })
     const current = child
     void current.exited.then(async (status) => {
       if (stopping) return
@@ -90,9 +95,10 @@ export const startService = ({ kind, name, folder, port, env }: ServiceOptions):
         if (Date.now() > until || inARow >= HOPELESS) throw new Error(`${name} is not ready:\n${child.said()}`)
       }
     },
-    async kill() {
+    async kill(forgetting = false) {
       const current = child
       ours = true
+      forget ||= forgetting
       await current.kill()
     },
     pause: () => signal('SIGSTOP'),
