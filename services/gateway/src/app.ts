@@ -13,6 +13,7 @@ import { modelCard, modelList, statusOf } from './core/report.ts'
 import { Capture } from './shell/capture.ts'
 import { Cut } from './shell/candidate.ts'
 import { answer, countTokens, type AnswerPorts } from './shell/answering.ts'
+import { closeSession } from './shell/closing.ts'
 import { runCommand } from './shell/commands.ts'
 import { giveFeedback } from './shell/feedback.ts'
 import { createServer } from './shell/http.ts'
@@ -112,6 +113,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
       },
       countTokens: (dialect, body) => ({ input_tokens: countTokens(model, dialect, body) }),
       feedback: (call) => giveFeedback({ index, tail: followed(), capture, now, random, tailWaitMs }, call),
+      close: (call) => closeSession({ index, tail: followed(), capture, now, tailWaitMs }, call),
       models: () => modelList(report()),
       model(id) {
         const version = versionOf(id, policy)

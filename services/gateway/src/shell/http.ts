@@ -19,6 +19,7 @@ export type Routes = {
   answer(call: AnswerCall): Promise<AnswerReply>
   countTokens(dialect: Dialect, body: Uint8Array): unknown
   feedback(call: FeedbackCall): Promise<unknown>
+  close(call: { label: string; key: string | null }): Promise<unknown>
   models(): unknown
   model(id: string): unknown
   /** Null while everything is in order. */
@@ -76,6 +77,7 @@ export const createServer = (config: GatewayConfig, keyring: Keyring, routes: Ro
     })
     server.post(`${prefix}/messages/count_tokens`, (request) => routes.countTokens(DIALECTS.messages, bytesOf(request)))
     server.post(`${prefix}/feedback`, (request) => routes.feedback({ body: bytesOf(request), key: check(request, 'feedback')?.id ?? null, idempotencyKey: one(request.headers['idempotency-key']) }))
+    server.post(`${prefix}/sessions/:id/close`, (request) => routes.close({ label: (request.params as { id: string }).id, key: check(request, 'feedback')?.id ?? null }))
     server.get(`${prefix}/models`, () => routes.models())
     server.get(`${prefix}/models/:id`, (request) => routes.model((request.params as { id: string }).id))
   }
