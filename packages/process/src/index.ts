@@ -3,3 +3,5 @@ export { isKafka, logFolder, openKafka, openLog, registryOf, type OpenLogOptions
 export { startHealth, type Health } from './shell/health.ts'
 export { hostOf } from './shell/host.ts'
 export { runService, type Host, type Service, type World } from './shell/run.ts'
+export { createMetrics, METRICS_TYPE, NO_METRICS, type Metrics } from './metrics/metrics.ts'
+export { measuredLog } from './metrics/measured-log.ts'

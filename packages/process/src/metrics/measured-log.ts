@@ -1,0 +1,38 @@
+/** A log whose appends are measured: how long, how many wait, what was refused. */
+import { InstarError } from '@instar/events/errors'
+import { TOPICS, type Topic } from '@instar/events/flow'
+import type { EventLog } from '@instar/log'
+import type { Metrics } from './metrics.ts'
+
+/** Everything but `append` is the log's own. A batch of several topics counts for that of its first record. */
+export const measuredLog = <L extends EventLog>(log: L, metrics: Metrics): L => {
+  const waiting = new Map<Topic, number>(TOPICS.map((topic) => [topic, 0]))
+  metrics.read('instar_log_append_waiting', () => [...waiting].map(([topic, count]) => [{ topic }, count]))
+  const append: EventLog['append'] = async (records) => {
+    const topic = records[0]?.topic
+    if (topic === undefined) return log.append(records)
+    const from = performance.now()
+    waiting.set(topic, waiting.get(topic)! + records.length)
+    try {
+      const positions = await log.append(records)
+      metrics.observe('instar_log_append_duration_seconds', { topic }, (performance.now() - from) / 1000)
+      return positions
+    } catch (error) {
+      metrics.count('instar_log_append_failures_total', { topic, code: error instanceof InstarError ? error.code : 'internal' })
+      throw error
+    } finally {
+      waiting.set(topic, waiting.get(topic)! - records.length)
+    }
+  }
+  const own = new Map<PropertyKey, unknown>([['append', append]])
+  return new Proxy(log, {
+    get(target, name) {
+      if (own.has(name)) return own.get(name)
+      const value: unknown = Reflect.get(target, name)
+      if (typeof value !== 'function') return value
+      const bound: unknown = value.bind(target)
+      own.set(name, bound)
+      return bound
+    },
+  })
+}

@@ -1,0 +1,8 @@
+import { equal } from 'node:assert/strict'
+import { readFile } from 'node:fs/promises'
+import { test } from 'node:test'
+import { METRICS_PAGE, metricsPage } from './metrics.ts'
+
+test('docs/metrics.md says of each metric what the table says', { skip: process.platform !== 'linux' }, async () => {
+  equal(await readFile(METRICS_PAGE, 'utf8'), await metricsPage(), 'write it anew with: node bootstrap.cjs test/docs/metrics.ts')
+})
