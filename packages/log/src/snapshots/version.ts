@@ -14,6 +14,6 @@ function inFolder(file: URL): URL[] {
 /** Digest of the shared folds' sources and of a service's own, comments and blanks aside. */
 export const foldVersion = (own: readonly URL[], read: (source: URL) => string = (source) => readFileSync(fileURLToPath(source), 'utf8')): string => {
   const hash = createHash('sha256')
-  for (const source of [...SHARED, ...own]) hash.update(`${read(source).replace(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm, '').replace(/\s+/g, ' ')}\n`)
+  for (const source of [...SHARED, ...own]) hash.update(`${read(source).replace(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm, '').replace(/\s+/g, ' ').trim()}\n`)
   return hash.digest('hex').slice(0, 16)
 }
