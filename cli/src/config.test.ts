@@ -8,13 +8,13 @@ const fails = (code: string, field: string) => (error: unknown): boolean => erro
 describe('configuration', () => {
   test('defaults are those that scripts may rely on', () => {
     const { model, ...rest } = readConfig({}, '/here')
-    deepEqual(rest, { host: '127.0.0.1', port: 30000, data: '/here/.instar', log: 'embedded', engine: 'embedded', learnEngine: 'auto', registry: null, partitions: {}, replication: 1, judge: null, open: false, keyFile: '/here/.instar/keys.json', sessionIdleMs: 600_000, healthPort: null, postgresPrograms: null, database: null })
+    deepEqual(rest, { host: '127.0.0.1', port: 30000, data: '/here/.instar', log: 'embedded', engine: 'embedded', learnEngine: 'auto', engineModel: null, engineKey: null, adapters: '/here/.instar/adapters', modelNamed: false, registry: null, partitions: {}, replication: 1, judge: null, open: false, keyFile: '/here/.instar/keys.json', sessionIdleMs: 600_000, healthPort: null, postgresPrograms: null, database: null })
     equal(model.endsWith('/models/tiny'), true)
   })
 
   test('each variable is heard, relative folders are of the working directory', () => {
-    const config = readConfig({ INSTAR_PORT: '8080', INSTAR_HOST: '::', INSTAR_DATA: 'data', INSTAR_MODEL: '../m.gguf', INSTAR_OPEN: '1', INSTAR_JUDGE_URL: 'http://judge/v1', INSTAR_JUDGE_KEY: 'secret', INSTAR_REGISTRY: 'http://registry', INSTAR_LEARN_ENGINE: 'tfjs-node', INSTAR_REPLICATION: '3', INSTAR_PARTITIONS: 'turns=16, scores=8', INSTAR_HEALTH_PORT: '30080', DATABASE_URL: 'postgresql://db/x', INSTAR_PG_BIN: '/pg' }, '/here')
-    deepEqual(config, { host: '::', port: 8080, data: '/here/data', log: 'embedded', engine: 'embedded', learnEngine: 'tfjs-node', model: '/m.gguf', registry: 'http://registry', partitions: { turns: 16, scores: 8 }, replication: 3, healthPort: 30080, judge: { url: 'http://judge/v1', model: 'default', key: 'secret' }, open: true, keyFile: '/here/data/keys.json', sessionIdleMs: 600_000, postgresPrograms: '/pg', database: 'postgresql://db/x' })
+    const config = readConfig({ INSTAR_PORT: '8080', INSTAR_HOST: '::', INSTAR_DATA: 'data', INSTAR_MODEL: '../m.gguf', INSTAR_OPEN: '1', INSTAR_JUDGE_URL: 'http://judge/v1', INSTAR_JUDGE_KEY: 'secret', INSTAR_REGISTRY: 'http://registry', INSTAR_LEARN_ENGINE: 'tfjs-node', INSTAR_REPLICATION: '3', INSTAR_PARTITIONS: 'turns=16, scores=8', INSTAR_HEALTH_PORT: '30080', DATABASE_URL: 'postgresql://db/x', INSTAR_PG_BIN: '/pg', INSTAR_ENGINE: 'vllm+http://a:8000/v1,http://b:8000/v1', INSTAR_ENGINE_MODEL: 'base', INSTAR_ENGINE_KEY: 'key', INSTAR_ADAPTERS: '/shared' }, '/here')
+    deepEqual(config, { host: '::', port: 8080, data: '/here/data', log: 'embedded', engine: 'vllm+http://a:8000/v1,http://b:8000/v1', engineModel: 'base', engineKey: 'key', adapters: '/shared', modelNamed: true, learnEngine: 'tfjs-node', model: '/m.gguf', registry: 'http://registry', partitions: { turns: 16, scores: 8 }, replication: 3, healthPort: 30080, judge: { url: 'http://judge/v1', model: 'default', key: 'secret' }, open: true, keyFile: '/here/data/keys.json', sessionIdleMs: 600_000, postgresPrograms: '/pg', database: 'postgresql://db/x' })
     equal(Object.isFrozen(config), true)
   })
 
@@ -31,7 +31,7 @@ describe('configuration', () => {
     throws(() => readConfig({ INSTAR_OPEN: 'yes please' }, '/'), fails('bad_request', 'INSTAR_OPEN'))
   })
 
-  test('what this build does not have is refused, not passed over', () => {
+  test('what a command does not do is refused, not passed over', () => {
     throws(() => requireEmbedded(readConfig({ INSTAR_LOG: 'kafka://broker:9092' }, '/')), fails('not_available', 'INSTAR_LOG'))
     throws(() => requireEmbedded(readConfig({ INSTAR_ENGINE: 'vllm+http://gpu:8000/v1' }, '/')), fails('not_available', 'INSTAR_ENGINE'))
     requireEmbedded(readConfig({}, '/'))

@@ -1,6 +1,6 @@
 /** The environment as the CLI sees it: which options stand for which variable, and where the gateway is. */
 import { InstarError } from '@instar/events/errors'
-import { isKafka, readSettings, requireEmbeddedEngine, type Environment, type Settings } from '@instar/process'
+import { isKafka, readSettings, type Environment, type Settings } from '@instar/process'
 
 export type { Environment } from '@instar/process'
 export type Config = Settings
@@ -25,5 +25,5 @@ export const gatewayUrl = ({ host, port: number }: Pick<Config, 'host' | 'port'>
 /** What the command does on the embedded log and engine alone. */
 export const requireEmbedded = (config: Pick<Config, 'log' | 'engine'>): void => {
   if (isKafka(config)) throw new InstarError('not_available', `INSTAR_LOG=${config.log}: this command is for the embedded log only.`, { field: 'INSTAR_LOG' })
-  requireEmbeddedEngine(config)
+  if (config.engine !== 'embedded') throw new InstarError('not_available', `INSTAR_ENGINE=${config.engine}: this command is for the embedded engine only.`, { field: 'INSTAR_ENGINE' })
 }

@@ -1,6 +1,7 @@
 /** What `instar doctor` looks at: on one machine here, on Kafka with doctor/looks.ts. What a look throws is the finding of a fault. */
 import { InstarError } from '@instar/events'
-import { openModel, startServing } from '@instar/policy'
+import { givesIds, isRemote, openRemote } from '@instar/gateway/shell/engines/open-remote'
+import { holdsWeights, openModel, openTokenizer, startServing } from '@instar/policy'
 import { readOnlyQuery, runningPostgres, startPostgres } from '@instar/projections'
 import { mkdtemp, rm, stat, statfs, access, constants } from 'node:fs/promises'
 import { createServer } from 'node:net'
@@ -8,13 +9,15 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { isKafka } from '@instar/process'
 import { gatewayUrl, type Config } from './config.ts'
-import { fine, unsure, type Look } from './doctor/finding.ts'
+import { fine, note, unsure, type Look } from './doctor/finding.ts'
 import { kafkaLooks } from './doctor/looks.ts'
 import { readRecords } from './doctor/records.ts'
 import { stackOf } from './doctor/stack.ts'
 import { ask } from './gateway.ts'
 import { hasLog, postgresFolder, withLog } from './lines.ts'
 
+/** How long an engine behind HTTP may take to answer. */
+const PATIENCE_MS = 5000
 const LEAST_FREE_BYTES = 2 ** 30
 
 const node: Look = { name: 'node', of: async () => [fine(`${process.version} on ${process.platform}-${process.arch}`)] }
@@ -50,7 +53,10 @@ const log: Look = {
 const model: Look = {
   name: 'model',
   async of(config) {
-    const { name, contextLength, vocabulary } = await openModel(config.model)
+    if (isRemote(config) && !givesIds(config)) return [fine('none: the engine takes messages; turns are captured only')]
+    const learns = holdsWeights(config.model)
+    const { name, contextLength, vocabulary } = await (learns || !isRemote(config) ? openModel(config.model) : openTokenizer(config.model))
+    if (!learns && isRemote(config)) return [note(`${name}, tokenizer and chat template (${config.model})`, 'Weights in this folder would let it learn; without them turns are captured only.')]
     return [fine(`${name}, context ${contextLength}, vocabulary ${vocabulary} (${config.model})`)]
   },
 }
@@ -58,6 +64,11 @@ const model: Look = {
 const engine: Look = {
   name: 'engine',
   async of(config) {
+    if (isRemote(config)) {
+      const { engine: remote, line } = await openRemote(config, { startMs: PATIENCE_MS })
+      await remote.close()
+      return [fine(line)]
+    }
     const serving = await startServing({ model: config.model, engine: 'auto' })
     try {
       return [fine(serving.capabilities().fingerprint)]

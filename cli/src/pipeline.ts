@@ -5,9 +5,10 @@
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { ERRORS, InstarError, weightLine } from '@instar/events'
-import { createGateway, gatewayConfig, type Gateway, type GatewaySettings } from '@instar/gateway'
-import { openSnapshots, type EventLog } from '@instar/log'
-import { openModel, startLearning, startServing, type EngineChoice, type LearningEngine, type Model, type ServingEngine } from '@instar/policy'
+import { createGateway, gatewayConfig, type Gateway, type GatewayPorts, type GatewaySettings } from '@instar/gateway'
+import { givesIds, openRemote, type RemoteSettings } from '@instar/gateway/shell/engines/open-remote'
+import { openSnapshots, type EventLog, type SnapshotStore } from '@instar/log'
+import { holdsWeights, openModel, startLearning, startServing, type EngineChoice, type Fingerprint, type LearningEngine, type Model, type ServingEngine } from '@instar/policy'
 import { openLog, type Settings } from '@instar/process'
 import { startPostgres, startProjections, type Postgres, type Projections } from '@instar/projections'
 import { createPublisher, probesOf, publisherConfig, type Publisher, type PublisherPorts } from '@instar/publisher'
@@ -22,6 +23,8 @@ export type PipelineConfig = {
   model: string
   /** What serves. */
   engine: EngineChoice
+  /** What serves in its place: an engine behind HTTP. Learning then needs the weights in `model`; else turns are captured only. */
+  remote?: RemoteSettings
   /** What learns and measures candidates; default: what serves. */
   learnEngine?: EngineChoice
   /** A database of one's own; null: the embedded one. False: none (the demo). */
@@ -47,15 +50,20 @@ export type Running = {
   url: string
   model: Model
   serving: string
-  learning: string
+  /** Null: turns are captured, nothing is learned. */
+  learning: string | null
   psql: string | null
   log: EventLog
-  trainer: Trainer
-  publisher: Publisher
+  /** Null where nothing is learned. */
+  trainer: Trainer | null
+  publisher: Publisher | null
   /** Resolves when everything said so far is scored, learned from and settled. */
   settled(): Promise<void>
   stop(): Promise<void>
 }
+
+/** `model`: where the engine's own is not that of the weights. */
+type Serving = { engine: ServingEngine; line: string; model: Model | null; adapterFault: string | null }
 
 const now = (): number => Date.now()
 const SETTLE_POLL_MS = 15
@@ -75,37 +83,55 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
     const log = keep(await openLog({ log: 'embedded', registry: null, partitions: {}, ...config.log, data: config.data }, { name: 'instar', say: hooks.say }), (l) => l.close())
     const snapshots = openSnapshots(join(config.data, 'snapshots'), { say: hooks.say })
     const giveUp = hooks.signal ? { signal: hooks.signal } : {}
-    const [model, serving, learner, postgres] = await allOrNone([
-      openModel(config.model),
-      startServing({ model: config.model, engine: config.engine, ...giveUp }).then((engine) => keep<ServingEngine>(engine, (e) => e.close())),
-      startLearning({ model: config.model, engine: config.learnEngine ?? config.engine, ...giveUp }).then((engine) => keep<LearningEngine>(engine, (e) => e.close())),
+    const learns = !config.remote || (givesIds(config.remote) && holdsWeights(config.model))
+    const embedded = async (): Promise<Serving> => {
+      const engine = await startServing({ model: config.model, engine: config.engine, ...giveUp })
+      return { engine, line: engine.capabilities().fingerprint, model: null, adapterFault: null }
+    }
+    const [base, serving, learner, postgres] = await allOrNone([
+      learns ? openModel(config.model) : Promise.resolve(null),
+      (config.remote ? openRemote(config.remote, { say: hooks.say, ...giveUp }) : embedded()).then((started): Serving => keep(started, ({ engine }) => engine.close())),
+      learns ? startLearning({ model: config.model, engine: config.learnEngine ?? config.engine, ...giveUp }).then((engine) => keep<LearningEngine>(engine, (e) => e.close())) : Promise.resolve(null),
       config.database === false ? Promise.resolve(null) : database(config, hooks).then((p) => (p ? keep<Postgres>(p, (it) => it.stop()) : null)),
     ])
+    // What serves has the context that it really has; whatever is recorded of the base is of the weights.
+    const model = base ? { ...base, contextLength: (serving.model ?? base).contextLength } : serving.model!
+    if (!learns) hooks.say(`Turns are captured only: ${config.remote && givesIds(config.remote) ? `${config.model} holds no weights to learn with` : 'this engine gives no token ids'}.`)
+    else if (serving.adapterFault !== null) hooks.say(`New versions are learned, but not served: ${serving.adapterFault}.`)
     const projections = postgres ? keep<Projections>(startProjections({ log, snapshots, connection: postgres.owner, say: hooks.say }), (p) => p.stop()) : null
     // The read model is a cache of the log: whatever happens to it, the agent is served.
     projections?.done.catch((error: unknown) => hooks.say(`PostgreSQL is no longer filled: ${(error as Error).message}`))
-    const trainer = keep<Trainer>(createTrainer({ log, snapshots, learner, model, now, onFatal: hooks.onFatal, ...(hooks.onTraining ? { onProgress: hooks.onTraining } : {}) }, trainerConfig.parse(config.trainer)), (t) => t.stop())
-    const publisher = keep<Publisher>(createPublisher({ log, snapshots, learner, model, probes: probesOf(config.model), now, onFatal: hooks.onFatal, ...(hooks.onVerdict ? { onProgress: hooks.onVerdict } : {}) }, publisherConfig.parse(config.publisher)), (p) => p.stop())
-    const scorer = keep<Scorer>(createScorer({ log, snapshots, now, onFatal: hooks.onFatal }, scorerConfig.parse(config.scorer)), (s) => s.stop())
     const over = new AbortController()
+    const learning = learner && learnersOf({ log, snapshots, learner, model, over: over.signal, config, hooks, keep })
+    const scorer = keep<Scorer>(createScorer({ log, snapshots, now, onFatal: hooks.onFatal }, scorerConfig.parse(config.scorer)), (s) => s.stop())
     keep(over, async (o) => o.abort())
-    const runs = (fields: Readonly<Record<string, unknown>>, gone: AbortSignal): AsyncIterable<unknown> =>
-      runReplay({ log, learner, model, policy: trainer.state.policy, turns: trainer.state.turns, scorer: config.scorer }, replayOptionsOf(fields), AbortSignal.any([over.signal, gone]))
-    const gateway = keep<Gateway>(createGateway({ log, snapshots, engine: serving, model, now, random: randomBytes, promote: (branch) => publisher.promote(`${publisher.state.policy}~${branch}`), replay: runs, onFatal: hooks.onFatal }, gatewayConfig(config.gateway)), (g) => g.stop())
-    await Promise.all([scorer.start(), trainer.start(), publisher.start()])
+    const gateway = keep<Gateway>(createGateway({ log, snapshots, engine: serving.engine, model, now, random: randomBytes, ...learning?.ports, onFatal: hooks.onFatal }, gatewayConfig({ ...config.gateway, ...(learning ? {} : { learning: false }) })), (g) => g.stop())
+    await Promise.all([scorer.start(), learning?.trainer.start(), learning?.publisher.start()])
     const { url } = await gateway.start()
-    const fingerprint = learner.fingerprint()
     return {
-      url, model, log, trainer, publisher, stop,
-      serving: serving.capabilities().fingerprint, learning: `${fingerprint.engine} ${fingerprint.build} (${fingerprint.isa}, ${fingerprint.threads} thread${fingerprint.threads === 1 ? '' : 's'})`,
+      url, model, log, trainer: learning?.trainer ?? null, publisher: learning?.publisher ?? null, stop,
+      serving: serving.line, learning: learner && lineOf(learner.fingerprint()),
       psql: postgres?.psql ?? null,
-      settled: () => settled(scorer, trainer, over.signal),
+      settled: () => settled(scorer, learning?.trainer ?? null, over.signal),
     }
   } catch (error) {
     await stop()
     throw error
   }
 }
+
+type Learners = { log: EventLog; snapshots: SnapshotStore; learner: LearningEngine; model: Model; over: AbortSignal; config: PipelineConfig; hooks: PipelineHooks; keep: <T>(part: T, end: (part: T) => Promise<unknown>) => T }
+
+/** Trainer and publisher, and what the gateway asks of them. */
+const learnersOf = ({ log, snapshots, learner, model, over, config, hooks, keep }: Learners): { trainer: Trainer; publisher: Publisher; ports: Pick<GatewayPorts, 'promote' | 'replay'> } => {
+  const trainer = keep<Trainer>(createTrainer({ log, snapshots, learner, model, now, onFatal: hooks.onFatal, ...(hooks.onTraining ? { onProgress: hooks.onTraining } : {}) }, trainerConfig.parse(config.trainer)), (t) => t.stop())
+  const publisher = keep<Publisher>(createPublisher({ log, snapshots, learner, model, probes: probesOf(config.model), now, onFatal: hooks.onFatal, ...(hooks.onVerdict ? { onProgress: hooks.onVerdict } : {}) }, publisherConfig.parse(config.publisher)), (p) => p.stop())
+  const replay = (fields: Readonly<Record<string, unknown>>, gone: AbortSignal): AsyncIterable<unknown> =>
+    runReplay({ log, learner, model, policy: trainer.state.policy, turns: trainer.state.turns, scorer: config.scorer }, replayOptionsOf(fields), AbortSignal.any([over, gone]))
+  return { trainer, publisher, ports: { replay, promote: (branch) => publisher.promote(`${publisher.state.policy}~${branch}`) } }
+}
+
+const lineOf = ({ engine, build, isa, threads }: Fingerprint): string => `${engine} ${build} (${isa}, ${threads} thread${threads === 1 ? '' : 's'})`
 
 /** Null, and said, where PostgreSQL cannot be had: everything but SQL works without it. */
 const database = async (config: PipelineConfig, hooks: PipelineHooks): Promise<Postgres | null> => {
@@ -130,13 +156,12 @@ const allOrNone = async <T extends readonly unknown[]>(starting: { readonly [K i
 }
 
 /** From the services' own view of the log: every joined turn scored, no batch in the making, none unsettled. */
-const settled = async (scorer: Scorer, trainer: Trainer, over: AbortSignal): Promise<void> => {
-  const { state } = trainer
+const settled = async (scorer: Scorer, trainer: Trainer | null, over: AbortSignal): Promise<void> => {
   for (;;) {
     const scored = await scorer.settled()
-    const still = await trainer.settled()
+    const still = trainer ? await trainer.settled() : true
     if (over.aborted) throw new InstarError('stopping', 'The pipeline has stopped.')
-    if (still && scored && weightLine(state.weights, state.policy).started) return
+    if (still && scored && (!trainer || weightLine(trainer.state.weights, trainer.state.policy).started)) return
     await new Promise((resolve) => {
       setTimeout(resolve, SETTLE_POLL_MS)
     })

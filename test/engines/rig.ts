@@ -1,5 +1,6 @@
 /** A gateway whose engine is behind HTTP: scripted servers, real adapters, the log in memory. */
 import { encodeEvent, type Event } from '@instar/events'
+import type { GatewaySettings } from '@instar/gateway'
 import { startRemote, type RemoteOptions } from '@instar/gateway/shell/engines/start'
 import { openMemoryLog, putBlob } from '@instar/log'
 import { adapterFromWeights, type Adapter } from '@instar/policy'
@@ -13,11 +14,11 @@ export type RemoteRig = Rig & { said: string[]; line: string; adapters: string; 
 
 export const QUICK = { connectMs: 2000, firstByteMs: 20_000, idleMs: 20_000 }
 
-export const startRemoteRig = async (address: string, options: Partial<RemoteOptions> = {}): Promise<RemoteRig> => {
+export const startRemoteRig = async (address: string, { settings = {}, ...options }: Partial<RemoteOptions> & { settings?: GatewaySettings } = {}): Promise<RemoteRig> => {
   const adapters = mkdtempSync(join(tmpdir(), 'instar-adapters-'))
   const said: string[] = []
   const remote = await startRemote({ engine: address, model, adapters, timeouts: QUICK, say: (line) => said.push(line), ...options })
-  const rig = await startRig({ log: openMemoryLog(), ports: { engine: remote.engine, model: remote.model, toAdapter: adapterFromWeights } })
+  const rig = await startRig({ log: openMemoryLog(), settings, ports: { engine: remote.engine, model: remote.model, toAdapter: adapterFromWeights } })
   return {
     ...rig, said, line: remote.line, adapters,
     async stop() {

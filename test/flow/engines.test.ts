@@ -25,7 +25,7 @@ for (const [learnEngine, otherEngine] of [['onnx', 'wasm'], ['tfjs-node', 'onnx'
     const data = dataFolder()
     const place = await open(data, { engine: 'onnx', learnEngine })
     match(place.serving, /^onnx; /)
-    match(place.learning, new RegExp(`^${learnEngine} `))
+    match(place.learning ?? '', new RegExp(`^${learnEngine} `))
     await talkTwice(place, 0)
     await place.stop()
 

@@ -1,4 +1,3 @@
-import { requireEmbeddedEngine } from '@instar/process'
 import { command } from '../command.ts'
 import { looksOf } from '../diagnosis.ts'
 import { faultOf, type Finding } from '../doctor/finding.ts'
@@ -28,7 +27,6 @@ gateway behind INSTAR_HOST, clocks.
   options: {},
   overrides: ['data', 'model', 'host', 'port'],
   async run({ config, json, answer, out }) {
-    requireEmbeddedEngine(config)
     const checks: (Finding & { name: string; ok: boolean; unsure: boolean })[] = []
     const { looks, close } = looksOf(config)
     try {

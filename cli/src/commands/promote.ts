@@ -1,6 +1,6 @@
 import { InstarError } from '@instar/events/errors'
 import { openModel, startLearning } from '@instar/policy'
-import { isKafka, requireEmbeddedEngine } from '@instar/process'
+import { isKafka } from '@instar/process'
 import { createPublisher, probesOf, publisherConfig } from '@instar/publisher'
 import { weightLine } from '@instar/events'
 import { command } from '../command.ts'
@@ -12,7 +12,6 @@ type Promotion = Reply & { accepted?: boolean; reason?: string | null }
 
 /** On Kafka any process may put a branch through the gate: this one does, as a publisher that decides nothing else. */
 const alone = async (config: Config, branch: string, stop: AbortSignal): Promise<Promotion> => {
-  requireEmbeddedEngine(config)
   const fault = Promise.withResolvers<never>()
   fault.promise.catch(() => undefined)
   const log = await openWritable(config)

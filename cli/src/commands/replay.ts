@@ -1,6 +1,6 @@
 import { initialTurns, InstarError, foldTurns, decodeReadable, type Logged, type TurnsEvent } from '@instar/events'
 import { openModel, startLearning, type EngineChoice } from '@instar/policy'
-import { isKafka, requireEmbeddedEngine } from '@instar/process'
+import { isKafka } from '@instar/process'
 import type { ReplayOptions, ReplayProgress, ReplayReport } from '@instar/trainer'
 import { command, UsageError, type World } from '../command.ts'
 import type { Config } from '../config.ts'
@@ -53,7 +53,6 @@ Exit code 0 unless equal is false.`,
   overrides: ['host', 'port', 'data', 'model'],
   async run(call) {
     const { config, values, answer } = call
-    requireEmbeddedEngine(config)
     if (values.branch === undefined) throw new UsageError('--branch NAME is missing')
     const options: ReplayOptions = { branch: values.branch, from: boundOf(values.from, 'from'), until: boundOf(values.until, 'until'), set: settingsOf(values.set ?? []), judge: values.judge ?? null }
     const sent = { branch: values.branch, from: values.from, until: values.until, set: options.set, judge: values.judge }

@@ -1,7 +1,8 @@
 import { InstarError } from '@instar/events/errors'
 import { checkBind } from '@instar/gateway/core/guard'
 import { readKeys } from '@instar/gateway/shell/keyring'
-import { isKafka, requireEmbeddedEngine } from '@instar/process'
+import { isRemote } from '@instar/gateway/shell/engines/open-remote'
+import { isKafka } from '@instar/process'
 import { once } from 'node:events'
 import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -16,12 +17,13 @@ import { startPipeline, type Running } from '../pipeline.ts'
 const isTiny = (config: Config): boolean => config.model === readConfig({}, '/').model
 
 const modelLine = (config: Config, running: Running): string =>
-  isTiny(config)
+  isRemote(config) ? `${running.model.name}, context ${running.model.contextLength} tokens` : isTiny(config)
     ? `${running.model.name}: a small model that we trained to show the loop. It answers short questions; it does not drive a\n           coding agent, whose prompts alone are longer than its context of ${running.model.contextLength} tokens. --model takes a real one.`
     : `${running.model.name} (${config.model}), context ${running.model.contextLength} tokens`
 
 /** A line of its own where another engine learns. */
-const learnsApart = ({ serving, learning }: Running): string => (serving.split(';')[0] === learning.split(' ')[0] ? '' : `\n  learns   ${learning}`)
+const learnsApart = ({ serving, learning }: Running): string =>
+  learning === null ? '\n  learns   nothing: turns are captured only' : serving.split(';')[0] === learning.split(' ')[0] ? '' : `\n  learns   ${learning}`
 
 const welcome = (config: Config, running: Running, head: number, frozen: boolean): string => `
 Instar is up: version ${head} of the policy serves${frozen ? '; learning is frozen (`instar thaw` lets it go on)' : ''}.
@@ -41,16 +43,16 @@ Instar is up: version ${head} of the policy serves${frozen ? '; learning is froz
     })
     console.log(answer.choices[0].message.content)
   Thank or correct it in the next message, or POST /v1/feedback {"session_id": "…", "value": true}:
-  every 16 scored turns become an update. Ctrl-C stops.
+  ${running.learning === null ? 'it is on the log.' : 'every 16 scored turns become an update.'} Ctrl-C stops.
 `
 
 const LOOK_AGAIN_MS = 25
 
 /** Waits for the policy's line, which the publisher begins at the very first start: commands need it. Null: asked to stop. */
-const lineStarted = async (config: Config, stop: AbortSignal): Promise<Lines | null> => {
+const lineStarted = async (config: Config, learns: boolean, stop: AbortSignal): Promise<Lines | null> => {
   while (!stop.aborted) {
     const lines = await readLines(config)
-    if (lines.weights.started) return lines
+    if (lines.weights.started || !learns) return lines
     await delay(LOOK_AGAIN_MS)
   }
   return null
@@ -82,12 +84,11 @@ embedded one) and the PostgreSQL of DATABASE_URL (default: an embedded one), and
   async run({ config, values, answer, err, stop }) {
     const engine = engineOf(values.engine)
     const learnEngine = learnEngineOf(values['learn-engine'], config.learnEngine, values.engine)
-    requireEmbeddedEngine(config)
     if (!statSync(config.model, { throwIfNoEntry: false })) throw new InstarError('bad_checkpoint', `There is no model at ${config.model}.`, { file: config.model })
     checkBind(config.host, existsSync(config.keyFile) && readKeys(config.keyFile).length > 0, config.open)
     const fault = Promise.withResolvers<Error>()
     const running = await unlessStopped(stop, startPipeline({
-      data: config.data, log: { log: config.log, registry: config.registry, partitions: config.partitions }, model: config.model, engine, learnEngine, database: config.database, postgresPrograms: config.postgresPrograms,
+      data: config.data, log: { log: config.log, registry: config.registry, partitions: config.partitions }, model: config.model, engine, learnEngine, ...(isRemote(config) ? { remote: config } : {}), database: config.database, postgresPrograms: config.postgresPrograms,
       gateway: { host: config.host, port: config.port, open: config.open, keyFile: config.keyFile },
       scorer: { idleMs: config.sessionIdleMs, ...(config.judge === null ? {} : { llm: config.judge }) },
       trainer: {}, publisher: {},
@@ -97,7 +98,7 @@ embedded one) and the PostgreSQL of DATABASE_URL (default: an embedded one), and
       const failed = fault.promise.then((error) => {
         throw error
       })
-      const lines = await Promise.race([lineStarted(config, stop), failed])
+      const lines = await Promise.race([lineStarted(config, running.learning !== null, stop), failed])
       if (lines) {
         const { weights } = lines
         answer({ url: running.url, data: config.data, psql: running.psql, engine: running.serving, learning: running.learning, model: running.model.name, version: weights.head, frozen: weights.frozen }, () => welcome(config, running, weights.head, weights.frozen))

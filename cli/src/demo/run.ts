@@ -89,6 +89,6 @@ export const runDemo = async (options: DemoOptions): Promise<DemoResult> => {
   }
 }
 
-const headOf = (pipeline: Running): number => weightLine(pipeline.trainer.state.weights, pipeline.trainer.state.policy).head
+const headOf = ({ trainer }: Running): number => (trainer ? weightLine(trainer.state.weights, trainer.state.policy).head : 0)
 
 const folderBytes = (folder: string): number => (existsSync(folder) ? readdirSync(folder).reduce((total, name) => total + statSync(join(folder, name)).size, 0) : 0)

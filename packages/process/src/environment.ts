@@ -89,8 +89,3 @@ export const readSettings = (env: Environment, cwd: string): Settings => {
   const name = String(issue?.path[0] ?? 'The environment')
   throw new InstarError('bad_request', `${name}=${set[name] ?? ''}: ${issue?.message ?? 'not understood'}`, { field: name })
 }
-
-/** The part that this build does not have yet. */
-export const requireEmbeddedEngine = ({ engine }: Pick<Settings, 'engine'>): void => {
-  if (engine !== 'embedded') throw new InstarError('not_available', `INSTAR_ENGINE=${engine}: this build has the embedded engine only.`, { field: 'INSTAR_ENGINE' })
-}

@@ -83,10 +83,11 @@ export class RemoteEngine implements ServingEngine {
 
   async *generate(request: GenerateRequest, signal?: AbortSignal): AsyncGenerator<GeneratedPiece> {
     const { rounds, roundMs } = this.patience
+    const until = performance.now() + this.patience.waitMs
     let last: EngineFault | null = null
     for (let round = 0; round < rounds; round += 1) {
       if (last) await delay(Math.min(LONGEST_WAIT_MS, last.retryAfterMs ?? roundMs * 4 ** (round - 1)), undefined, signal ? { signal } : {}).catch(() => undefined)
-      for (const replica of await this.route(request, signal)) {
+      for (const replica of await this.route(request, until, signal)) {
         let began = false
         try {
           signal?.throwIfAborted()
@@ -131,8 +132,7 @@ export class RemoteEngine implements ServingEngine {
   }
 
   /** Those that answer, the one that should first; those that hold the adapter before others. Waits while there is none. */
-  private async route({ adapter, session }: GenerateRequest, signal: AbortSignal | undefined): Promise<Replica[]> {
-    const until = performance.now() + this.patience.waitMs
+  private async route({ adapter, session }: GenerateRequest, until: number, signal: AbortSignal | undefined): Promise<Replica[]> {
     for (;;) {
       const up = this.replicas.filter((replica) => replica.up())
       const left = until - performance.now()

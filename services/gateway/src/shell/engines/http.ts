@@ -4,6 +4,7 @@
  */
 import { Agent as PlainAgent, request as plainRequest, type IncomingMessage } from 'node:http'
 import { Agent as SecureAgent, request as secureRequest } from 'node:https'
+import { refusal } from '../../core/engines/faults.ts'
 import { isFields, type Asking, type Fields } from '../../core/engines/wire.ts'
 
 export type Timeouts = { connectMs: number; firstByteMs: number; idleMs: number }
@@ -66,7 +67,8 @@ export class EngineHttp {
   asking(signal?: AbortSignal): Asking {
     return {
       get: async (path) => {
-        const { status, body } = await this.json('GET', path, null, signal)
+        const { status, body, text } = await this.json('GET', path, null, signal)
+        if (status === 401 || status === 403) throw refusal(this.url, status, quoted(text))
         return status === 200 ? body : null
       },
       post: (path, body) => this.json('POST', path, body, signal),

@@ -15,7 +15,7 @@ export const isRemote = ({ engine }: Pick<Settings, 'engine'>): boolean => engin
 export const givesIds = ({ engine }: Pick<Settings, 'engine'>): boolean => PROTOCOLS[engineAddress(engine).kind].ids
 
 /** Throws what `startRemote` does, and `bad_request` where the tokenizer is not named. */
-export const openRemote = async (settings: RemoteSettings, options: Pick<RemoteOptions, 'say' | 'signal'>): Promise<Remote> => {
+export const openRemote = async (settings: RemoteSettings, options: Pick<RemoteOptions, 'say' | 'signal' | 'startMs'>): Promise<Remote> => {
   const { engine, engineKey, engineModel, adapters, model, modelNamed } = settings
   if (givesIds(settings) && !modelNamed) throw new InstarError('bad_request', `INSTAR_ENGINE=${engine} needs INSTAR_MODEL: the folder of the model that is served there. Its tokenizer and chat template are read; weights need not be in it.`, { field: 'INSTAR_MODEL' })
   const spoken = givesIds(settings) ? await openTokenizer(model) : textModel(engineModel ?? 'policy')

@@ -86,7 +86,7 @@ export const checkScores = async (http: EngineHttp, protocol: Protocol, model: M
 export const probe = async (http: EngineHttp, protocol: Protocol, model: Model, named: string | null): Promise<Known> => {
   const asking = http.asking()
   const identity = await protocol.identify(asking, named).catch((error: unknown) => {
-    if (error instanceof EngineFault) throw error
+    if (error instanceof EngineFault || error instanceof InstarError) throw error
     throw new EngineFault('said', `${http.url}: ${(error as Error).message}`, 0, null, { cause: error })
   })
   if (!protocol.ids) return { ...identity, logprobs: { temperature: false, filters: false }, base: null }

@@ -31,8 +31,8 @@ export type RemoteOptions = {
   signal?: AbortSignal
 }
 
-/** `model`: with the context that the engine really has. `line`: what can be done there, for a person. */
-export type Remote = { engine: RemoteEngine; model: Model; line: string }
+/** `model`: with the context that the engine really has. `line`: what can be done there, for a person. `adapterFault`: why no version but the base can be served. */
+export type Remote = { engine: RemoteEngine; model: Model; line: string; adapterFault: string | null }
 
 const TIMEOUTS: Timeouts = { connectMs: 5000, firstByteMs: 300_000, idleMs: 60_000 }
 const PATIENCE: Patience = { waitMs: 30_000, rounds: 3, roundMs: 100 }
@@ -64,7 +64,7 @@ export const startRemote = async (options: RemoteOptions): Promise<Remote> => {
     throw error
   }
   const { contextLength } = engine.capabilities()
-  return { engine, model: { ...model, contextLength }, line: lineOf(protocol, replicas, contextLength) }
+  return { engine, model: { ...model, contextLength }, line: lineOf(protocol, replicas, contextLength), adapterFault: replicas.find(({ known }) => known !== null)?.known?.adapterFault ?? null }
 }
 
 /** Until one of them answers; those that do not yet are tried on. */

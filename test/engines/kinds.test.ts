@@ -1,0 +1,146 @@
+import assert from 'node:assert/strict'
+import { test, type TestContext } from 'node:test'
+import type { TurnAborted, TurnCaptured } from '@instar/events'
+import { textModel } from '@instar/gateway/shell/engines/text-model'
+import { randomAdapter } from '../serving/random-model.ts'
+import { model, turnOf, USER } from '../gateway/harness.ts'
+import { Line, startRemoteRig, statusThat, type RemoteRig } from './rig.ts'
+import { ScriptedLlamacpp } from './scripted-llamacpp.ts'
+import { ScriptedOpenai } from './scripted-openai.ts'
+import { ScriptedSglang } from './scripted-sglang.ts'
+import { logprobOf, type Behaviour, type ScriptedServer } from './server.ts'
+
+const PLAIN: Behaviour = { say: () => 'Hello there, how are you?' }
+const IDS = [...model.encode('Hello there, how are you?'), model.endOfTurn[0]!]
+
+const opened = async (t: TestContext, kind: string, server: ScriptedServer, options: Parameters<typeof startRemoteRig>[1] = {}): Promise<RemoteRig> => {
+  await server.start()
+  const rig = await startRemoteRig(`${kind}+${server.url}/v1`, options)
+  t.after(async () => {
+    await rig.stop()
+    await server.kill()
+  })
+  return rig
+}
+
+type Answer = { text: string; turn: TurnCaptured | TurnAborted; json: { choices: { message: Record<string, unknown>; finish_reason: string }[]; usage: unknown } }
+const ask = async (rig: RemoteRig, body: object = {}): Promise<Answer> => {
+  const response = await rig.fetch('/v1/chat/completions', { json: { model: 'policy', messages: [USER('Hi')], ...body } })
+  const json = await response.json() as Answer['json']
+  return { json, text: String(json.choices[0]?.message['content']), turn: await turnOf(rig.log, response.headers.get('x-instar-turn-id')) }
+}
+const rounded = (logprobs: readonly number[]): number[] => logprobs.map((one) => Math.round(one * 100) / 100)
+
+for (const incremental of [false, true]) {
+  test(`SGLang, events that hold ${incremental ? 'what is new' : 'everything so far'}: exact ids and log-probs, a version loaded, checked and named by its bytes`, async (t) => {
+    const server = new ScriptedSglang(model, PLAIN)
+    server.incremental = incremental
+    const rig = await opened(t, 'sglang', server)
+    assert.equal(rig.line, 'sglang 0.5.23 (base), 1 of 1 server: token ids, log-probs as drawn without top_p and top_k; adapters loaded as versions come; context 512 tokens')
+    const { text, turn } = await ask(rig, { temperature: 0.7 })
+    assert.equal(text, 'Hello there, how are you?')
+    assert.deepEqual([turn.tokens, turn.ids, rounded(turn.logprobs)], ['exact', IDS, IDS.map((id) => logprobOf(id, null))])
+    const line = new Line(rig)
+    await line.start()
+    const adapter = await line.publish()
+    await statusThat(rig, ({ serving }) => serving === 1)
+    const second = await ask(rig)
+    assert.deepEqual([second.turn.adapter, rounded(second.turn.logprobs)], [adapter.sha256, IDS.map((id) => logprobOf(id, adapter.sha256))])
+    assert.deepEqual([...server.loaded.keys()], [`instar-${adapter.sha256.slice(0, 32)}`])
+    // The server was started anew behind our back: the adapter is loaded again, the request answered.
+    server.loaded.clear()
+    const third = await ask(rig)
+    assert.deepEqual([third.text, third.turn.adapter, server.loaded.size], [text, adapter.sha256, 1])
+  })
+}
+
+test('SGLang: log-probs before top_p are not those of the draw: such a turn holds no tokens', async (t) => {
+  const rig = await opened(t, 'sglang', new ScriptedSglang(model, PLAIN))
+  const { turn, text } = await ask(rig, { top_p: 0.9 })
+  assert.deepEqual([text, turn.tokens, turn.reason], ['Hello there, how are you?', 'none', 'other_logprobs'])
+})
+
+test('SGLang without --enable-lora serves the base and says why it loads nothing', async (t) => {
+  const server = new ScriptedSglang(model, PLAIN)
+  server.lora = false
+  const rig = await opened(t, 'sglang', server)
+  assert.match(rig.line, /adapters not loaded: it was started without --enable-lora/)
+  const line = new Line(rig)
+  await line.start()
+  await line.publish()
+  const status = await statusThat(rig, ({ problem }) => problem !== null)
+  assert.match(status.problem!.message, /--enable-lora/)
+  assert.equal((await ask(rig)).turn.version, 0)
+})
+
+test('llama.cpp: exact ids and log-probs behind the samplers; the adapter that it was started with is found by its name', async (t) => {
+  const server = new ScriptedLlamacpp(model, PLAIN)
+  const adapter = randomAdapter(5)
+  server.files = [`/adapters/policy-${adapter.sha256.slice(0, 16)}.gguf`]
+  const rig = await opened(t, 'llamacpp', server)
+  assert.equal(rig.line, 'llamacpp b9999-abc (tiny-f16.gguf), 1 of 1 server: token ids, log-probs as drawn; adapters loaded as versions come; context 512 tokens')
+  const { text, turn } = await ask(rig, { temperature: 0.7, top_p: 0.9 })
+  assert.equal(text, 'Hello there, how are you?')
+  assert.deepEqual([turn.tokens, turn.ids, rounded(turn.logprobs)], ['exact', IDS, IDS.map((id) => logprobOf(id, null))])
+  const line = new Line(rig)
+  await line.start()
+  await line.publish(adapter)
+  await statusThat(rig, ({ serving }) => serving === 1)
+  await ask(rig)
+  assert.deepEqual(server.asked('/completion').at(-1)!.body['lora'], [{ id: 0, scale: 1 }])
+  await line.publish(randomAdapter(6))
+  const status = await statusThat(rig, ({ problem }) => problem !== null)
+  assert.match(status.problem!.message, /takes no adapters while it runs; convert it to GGUF/)
+  assert.equal((await ask(rig)).turn.version, 1)
+})
+
+test('llama.cpp sends no event for a token inside a character: the text is whole, the turn says no_ids', async (t) => {
+  const rig = await opened(t, 'llamacpp', new ScriptedLlamacpp(model, { say: () => 'Fine 🦋 day' }))
+  const { text, turn } = await ask(rig)
+  assert.deepEqual([text, turn.tokens, turn.reason], ['Fine 🦋 day', 'none', 'no_ids'])
+})
+
+test('llama.cpp is not told stop strings: the answer is given up where one has come, with its tokens', async (t) => {
+  const server = new ScriptedLlamacpp(model, PLAIN)
+  const rig = await opened(t, 'llamacpp', server)
+  const { text, turn } = await ask(rig, { stop: ['how'] })
+  assert.deepEqual([text, turn.tokens, turn.type === 'TurnCaptured' && turn.finish], ['Hello there, ', 'exact', 'stop'])
+  assert.ok(model.decode(turn.ids).endsWith('how'))
+  assert.equal(server.asked('/completion').at(-1)!.body['stop'], undefined)
+})
+
+test('any server of Chat Completions: messages go through, text, reasoning and calls come back, nothing of it is trained on', async (t) => {
+  const server = new ScriptedOpenai(model, PLAIN)
+  server.key = 'secret'
+  const rig = await opened(t, 'openai', server, { model: textModel('policy'), key: 'secret' })
+  assert.match(rig.line, /^openai compatible \(some-model\), 1 of 1 server: text only: turns are captured, none is trained on; adapters not loaded/)
+  const plain = await ask(rig, { temperature: 0.5, max_tokens: 50, stop: ['zzz'] })
+  assert.deepEqual([plain.text, plain.turn.tokens, plain.turn.ids, plain.turn.trainable, plain.turn.reason], ['Hello there.', 'none', [], false, 'no_tokens'])
+  assert.deepEqual(plain.json.usage, { prompt_tokens: 21, completion_tokens: 9, total_tokens: 30 })
+  const { body } = server.asked('/v1/chat/completions').at(-1)!
+  assert.deepEqual([body['model'], body['messages'], body['temperature'], body['max_tokens'], body['stop'], 'top_p' in body], ['some-model', [USER('Hi')], 0.5, 50, ['zzz'], false])
+
+  server.said = { reasoning: 'Which file?', content: 'I look.', calls: [{ name: 'read', arguments: '{"path": "a.txt"}' }, { name: 'odd', arguments: '{"broken' }] }
+  const tools = [{ type: 'function', function: { name: 'read', parameters: { type: 'object', properties: {} } } }, { type: 'function', function: { name: 'odd' } }]
+  const called = await ask(rig, { tools, tool_choice: 'required' })
+  const [choice] = called.json.choices
+  assert.equal(choice!.finish_reason, 'tool_calls')
+  assert.equal(choice!.message['content'], 'I look.')
+  assert.equal(choice!.message['reasoning_content'] ?? choice!.message['reasoning'], 'Which file?')
+  assert.deepEqual((choice!.message['tool_calls'] as { function: unknown }[]).map((call) => call.function), [{ name: 'read', arguments: '{"path": "a.txt"}' }, { name: 'odd', arguments: '{"broken' }])
+  assert.equal(server.asked('/v1/chat/completions').at(-1)!.body['tool_choice'], 'required')
+  assert.equal(called.turn.toolCallIds.length, 2)
+
+  const follow = await ask(rig, { messages: [USER('Hi'), { role: 'assistant', content: plain.text }, USER('More')] })
+  assert.equal(follow.turn.session, plain.turn.session)
+})
+
+test('a wrong key is told at once, with the variable to set', async () => {
+  const server = await new ScriptedOpenai(model, PLAIN).start()
+  server.key = 'secret'
+  try {
+    await assert.rejects(startRemoteRig(`openai+${server.url}/v1`, { model: textModel('policy'), named: null, startMs: 0 }), (error: Error & { code: string }) => error.code === 'engine_refused' && error.message.includes('INSTAR_ENGINE_KEY'))
+  } finally {
+    await server.kill()
+  }
+})
