@@ -45,7 +45,7 @@ const NONE = 0xffff
 
 /**
  * In a reading connection. Every offset is looked at once in the life of the connection, for the partitions' ends
- * (3 ms for a million records); what else is asked for is read again from the file.
+ * (9 ms for a million records, when it first asks); what else is asked for is read again from the file.
  */
 export class BlockReader {
   readonly #topic: Topic
@@ -76,7 +76,8 @@ export class BlockReader {
     const end = this.end()
     for (; blockOf(this.#seen) < blockOf(end); this.#seen = (blockOf(this.#seen) + 1) * BLOCK) {
       const first = blockOf(this.#seen) * BLOCK
-      this.#readFull(blockOf(this.#seen)).forEach((partition, i) => { this.#ends[partition] = first + i + 1 })
+      const partitions = this.#readFull(blockOf(this.#seen))
+      for (let i = 0; i < BLOCK; i++) this.#ends[partitions[i]!] = first + i + 1
     }
     for (const { offset, partition } of this.#places.iterate(this.#seen, end) as Iterable<Place>) this.#ends[partition] = offset + 1
     this.#seen = end
