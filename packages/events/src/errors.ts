@@ -56,6 +56,7 @@ export const ERRORS = {
   lost_race: { status: 409, retryable: true, meaning: 'Others moved the line each time before this command could count.', todo: 'Look at `instar versions` and repeat the command if it is still wanted.' },
   not_served: { status: 503, retryable: true, meaning: 'A command counts and is on the log, but this gateway does not serve its result yet.', todo: 'See `GET /admin/status` for what it waits for; the command need not be repeated.' },
   not_available: { status: 501, retryable: false, meaning: 'This process runs no service that could do it.', todo: 'Send it to the process that runs the publisher or the replay.' },
+  no_equivalent: { status: 501, retryable: false, meaning: 'The path is one of another trainer\'s, and what it asks for has no meaning here.', todo: 'docs/foreign-clients.md says what takes its place.' },
   not_running: { status: 503, retryable: true, meaning: 'No pipeline answers at the address that the command was given.', todo: 'Start it with `npm start`, or set INSTAR_HOST and INSTAR_PORT to where it listens.' },
   empty_branch: { status: 409, retryable: false, meaning: 'The branch holds no version of its own.', todo: 'Its turns gave no signal, or its range held too few: replay another range.' },
   unfinished_branch: { status: 409, retryable: false, meaning: 'The replay that makes this branch was not finished.', todo: 'Wait for it; if it was interrupted, replay onto another name.' },

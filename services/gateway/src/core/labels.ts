@@ -73,3 +73,7 @@ export const subjectOf = (user: string | null, key: string | null, session: stri
   user !== null && user !== '' ? derivedId('subject', 'user', key ?? '', Buffer.from(user).toString('base64'))
     : key !== null ? derivedId('subject', 'key', key)
       : derivedId('subject', 'session', session)
+
+/** Rollouts of one prompt that were asked the very same (`digest`) are candidates of one group, whatever their sessions. */
+export const promptGroup = (key: string | null, prompt: string, digest: string): string =>
+  derivedId('prompt', key ?? '', Buffer.from(prompt).toString('base64'), digest).slice(0, 32)

@@ -4,7 +4,7 @@ import type { TurnReader } from '@instar/log'
 import type { Model, ServingEngine } from '@instar/policy'
 import { contextLengthExceeded, isFields, type Dialect, type Request } from '@instar/dialects'
 import { extendsIds, recognise, withSampledIds } from '../core/history.ts'
-import { labelOf, newSession, subjectOf, type Headers } from '../core/labels.ts'
+import { labelOf, newSession, promptGroup, subjectOf, type Headers } from '../core/labels.ts'
 import { answersOf, type Asked, type Resolved } from '../core/resolve.ts'
 import { sessionState, type SessionIndex } from '../core/session-index.ts'
 import { kindOf } from '../core/side.ts'
@@ -24,7 +24,7 @@ export type AdmissionPorts = {
 }
 
 /** `raw`: the body, references of ours resolved. */
-export type Incoming = { dialect: Dialect; request: Request; raw: Uint8Array; headers: Headers; key: string | null; segment: string | null; at: number }
+export type Incoming = { dialect: Dialect; request: Request; raw: Uint8Array; headers: Headers; key: string | null; segment: string | null; prompt?: string | undefined; at: number }
 
 export type Admission = {
   /** Version and adapter are the lease's, added by the caller. */
@@ -69,7 +69,7 @@ export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<
     facts: {
       session: resolved.session,
       policy: ports.policy,
-      group: hex(ports.random(16)),
+      group: incoming.prompt === undefined || answers.length > 0 ? hex(ports.random(16)) : promptGroup(key, incoming.prompt, digest),
       candidates: request.n,
       dialect: incoming.dialect.name,
       kind: kindOf(headers, request, await hadTools(ports, state?.turns ?? [])),

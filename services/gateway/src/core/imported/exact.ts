@@ -6,7 +6,7 @@ import { canonicalJson } from '@instar/events'
 import type { Reading, Said, Spoken } from './spoken.ts'
 
 /** What this log knows: the adapter of each version (null: the base), and how many tokens the model has. */
-export type Line = { versions: ReadonlyMap<number, string | null>; vocabulary: number | null }
+export type Line = { versions: Pick<ReadonlyMap<number, string | null>, 'get'>; vocabulary: number | null }
 
 export type Inexact =
   | 'no_ids' | 'no_logprobs' | 'no_prompt_ids' | 'lengths_differ' | 'bad_logprobs' | 'not_this_vocabulary' | 'text_differs'

@@ -5,7 +5,7 @@
  */
 import { contentSha, derivedId } from '@instar/events'
 import { DIALECTS, flag, integer, isFields, number, text, wrong, type Fields } from '@instar/dialects'
-import { newSession, sessionOfLabel } from '../labels.ts'
+import { newSession, promptGroup, sessionOfLabel } from '../labels.ts'
 import { messagesOfPrompt } from './prompt-text.ts'
 import { idsOf, numbersOf, rewardOf, samplingOf, timesOf, type Reading, type Spoken } from './spoken.ts'
 
@@ -46,7 +46,7 @@ export const readStep = (step: Fields, reading: Reading): Spoken => {
     times: timesOf({ ...metadata, ...step }), user: request.user, subject: null, kind: null, optedOut: step['trainable'] === false || metadata['trainable'] === false,
     identity: trajectory === null ? contentSha(Buffer.from(JSON.stringify([promptIds, ids]))) : `step ${index}`,
     // Rollouts of one prompt are one group only where they were asked the very same.
-    group: prompt === null || index > 0 ? null : derivedId('import', 'prompt', key ?? '', Buffer.from(prompt).toString('base64'), promptSha).slice(0, 32),
+    group: prompt === null || index > 0 ? null : promptGroup(key, prompt, promptSha),
     engine: text(metadata, 'engine') ?? 'imported', last: flag(step, 'is_last'),
   }
 }

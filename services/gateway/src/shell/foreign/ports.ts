@@ -1,0 +1,30 @@
+import type { EventLog } from '@instar/log'
+import type { Dialect } from '@instar/dialects'
+import type { Model, ServingEngine } from '@instar/policy'
+import type { WeightLine } from '@instar/events'
+import type { Reading } from '../../core/imported/spoken.ts'
+import type { AnswerCall, AnswerReply } from '../answering.ts'
+import type { Capture } from '../capture.ts'
+import type { SessionIndex } from '../../core/session-index.ts'
+import type { Pool } from '../pool.ts'
+import type { Tail } from '../tail.ts'
+
+export type ForeignPorts = {
+  log: EventLog
+  index: SessionIndex
+  tail: Tail
+  capture: Capture
+  pool: Pool
+  line: () => WeightLine
+  engine: ServingEngine
+  model: Model
+  policy: string
+  parse: Reading['parse']
+  now: () => number
+  random: (bytes: number) => Uint8Array
+  tailWaitMs: number
+  /** Null while everything is in order. */
+  unready: () => { status: string } | null
+  answer: (call: AnswerCall) => Promise<AnswerReply>
+  dialects: Readonly<Record<'chat' | 'responses' | 'messages', Dialect>>
+}

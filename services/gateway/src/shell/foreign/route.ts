@@ -1,0 +1,24 @@
+/** Paths of other trainers' gateways. One entry for each, with the scope that its key needs. */
+import type { InstarError } from '@instar/events'
+import type { ServerResponse } from 'node:http'
+import type { Key, Scope } from '../../core/keys.ts'
+import type { Headers } from '../../core/labels.ts'
+import type { AnswerReply } from '../answering.ts'
+
+export type ForeignCall = {
+  /** Null without keys. */
+  key: Key | null
+  params: Readonly<Record<string, string>>
+  query: Readonly<Record<string, unknown>>
+  headers: Headers
+  body: Uint8Array
+  /** As the client wrote it: scheme, host, port. */
+  origin: string
+  response: () => ServerResponse
+  onFault: (fault: InstarError) => void
+}
+
+/** `answers`: counts as a request of its key. `handle` gives null where the answer went out as a stream. */
+export type ForeignRoute = { method: 'GET' | 'POST'; url: string; scope: Scope; answers?: boolean; handle(call: ForeignCall): Promise<AnswerReply> }
+
+export const json = (body: unknown): AnswerReply => ({ headers: {}, body })

@@ -1,0 +1,56 @@
+/** How near the next batch is: scored turns that no batch has taken, followed from the first time that somebody asks. */
+import { foldUpdates, initialUpdates, sessionOfTurn, updateLine, type Logged, type ScoresEvent, type UpdatesEvent } from '@instar/events'
+import { followEvents, type EventLog, type Follower } from '@instar/log'
+
+export type WaterLine = {
+  /** Scored turns that wait, by session. */
+  waiting: ReadonlyMap<string, number>
+  /** Turns of the last batch; 0 before the first. */
+  batch: number
+  /** Whether a turn of the session was in a batch. */
+  spent: (session: string) => boolean
+}
+
+export type WaterLines = { read(): Promise<WaterLine>; stop(): Promise<void> }
+
+export const createWaterLines = (log: EventLog, policy: string): WaterLines => {
+  const updates = initialUpdates()
+  const scored = new Set<string>()
+  const spentSessions = new Set<string>()
+  let follower: Promise<Follower> | null = null
+  let fault: Error | null = null
+
+  const take = (logged: Logged): void => {
+    const event = logged.event as ScoresEvent | UpdatesEvent
+    if (event.policy !== policy) return
+    if (event.type === 'TurnScored') scored.add(event.turn)
+    else if (event.type === 'BatchSealed' && foldUpdates(updates, logged as Logged<UpdatesEvent>).counted) {
+      for (const { turn } of event.items) spentSessions.add(sessionOfTurn(turn))
+    } else if (event.type === 'UpdateComputed' || event.type === 'UpdateFailed') foldUpdates(updates, logged as Logged<UpdatesEvent>)
+  }
+
+  const follow = async (): Promise<Follower> => {
+    const following = await followEvents(log, { name: `gateway.${policy}.waterline`, topics: ['scores', 'updates'], onEvent: take })
+    following.done.catch((error: unknown) => { fault = error instanceof Error ? error : new Error(String(error)) })
+    return following
+  }
+
+  return {
+    async read() {
+      follower ??= follow()
+      const following = await follower
+      await Promise.race([following.caughtUp(), following.done])
+      if (fault !== null) throw fault
+      const line = updateLine(updates, policy)
+      const waiting = new Map<string, number>()
+      for (const turn of scored) {
+        if (line.spent.has(turn)) scored.delete(turn)
+        else waiting.set(sessionOfTurn(turn), (waiting.get(sessionOfTurn(turn)) ?? 0) + 1)
+      }
+      return { waiting, batch: line.byId.get(line.last)?.sealed.items.length ?? 0, spent: (session) => spentSessions.has(session) }
+    },
+    async stop() {
+      await (await follower)?.stop()
+    },
+  }
+}
