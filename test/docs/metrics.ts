@@ -35,6 +35,7 @@ const cell = (text: string): string => text.replaceAll('|', '\\|')
 
 const labelsOf = ({ labels = {} }: MetricEntry): string => Object.entries(labels).map(([label, values]) => {
   if ('most' in values) return `\`${label}\` (at most ${values.most})`
+  if (label === 'code') return '`code` ([errors.md](errors.md))'
   return values.length > 12 ? `\`${label}\` (${values.length} values)` : `\`${label}\` (${values.join(', ')})`
 }).join('; ')
 

@@ -1,6 +1,7 @@
 export { startPostgres, runningPostgres, type Connection, type Postgres, type StartOptions } from './postgres/start.ts'
 export { setupDatabase } from './postgres/setup.ts'
 export { READER, READER_TIMEOUT } from './postgres/reader.ts'
+export { watchProjections } from './metrics.ts'
 export { startProjections, type Projections, type ProjectionsOptions } from './run.ts'
 export { readOnlyQuery, type Row } from './query.ts'
 export { initialProjection, project, PROJECTED, type Projection } from './project.ts'

@@ -1,13 +1,15 @@
 /** The projections as a process of their own: from Kafka into the PostgreSQL of DATABASE_URL. */
 import { InstarError } from '@instar/events/errors'
 import { hostOf, runService } from '@instar/process'
+import { watchProjections } from './metrics.ts'
 import { startPostgres } from './postgres/start.ts'
 import { startProjections } from './run.ts'
 
-process.exitCode = await runService('projections', hostOf(process.env), async ({ settings, log, snapshots, say, onFatal }) => {
+process.exitCode = await runService('projections', hostOf(process.env), async ({ settings, log, snapshots, metrics, now, say, onFatal }) => {
   if (settings.database === null) throw new InstarError('bad_request', 'The projections need DATABASE_URL.', { field: 'DATABASE_URL' })
   const postgres = await startPostgres({ folder: settings.data, url: settings.database })
   const projections = startProjections({ log, snapshots, connection: postgres.owner, say })
+  watchProjections(metrics, log, projections, now)
   projections.done.catch((error: unknown) => onFatal(error as Error))
   await projections.caughtUp()
   return {

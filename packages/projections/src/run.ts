@@ -35,6 +35,8 @@ export type ProjectionsOptions = {
 export type Projections = {
   /** Resolves when all that was on the log when it is called is in PostgreSQL. Rejects once it has ended. */
   caughtUp(): Promise<void>
+  /** How far PostgreSQL is, by `partitionKey`, as this process knows it; null while it does not. */
+  marks(): ReadonlyMap<string, Mark> | null
   /** Writes what was read, then ends. Resolves soon even when PostgreSQL is gone, and after a failure, which `done` tells. */
   stop(): Promise<void>
   /** Rejects when the log cannot be followed: a gap in a chain, a record of a newer build. Resolves after `stop`. */
@@ -46,12 +48,14 @@ export const startProjections = (options: ProjectionsOptions): Projections => {
   const stopping = new AbortController()
   const link = createLink(connection, stopping.signal, options.say ?? (() => undefined))
   let current = Promise.withResolvers<Pass>()
+  let marks: ReadonlyMap<string, Mark> | null = null
 
   const run = async (): Promise<void> => {
     try {
       while (!stopping.signal.aborted) {
-        const marks = await link.use((sink) => sink.marks(log))
-        const pass = await startPass({ log, link, marks, batch, linger, group, snapshots })
+        const held = await link.use((sink) => sink.marks(log))
+        marks = held
+        const pass = await startPass({ log, link, marks: held, batch, linger, group, snapshots })
         current.resolve(pass)
         const ended = await Promise.race([pass.done, aborted(stopping.signal)])
         if (ended === 'stop') await pass.stop()
@@ -71,6 +75,7 @@ export const startProjections = (options: ProjectionsOptions): Projections => {
 
   return {
     done,
+    marks: () => marks,
     async caughtUp() {
       for (;;) {
         const pass = await current.promise

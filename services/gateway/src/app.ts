@@ -3,6 +3,7 @@ import { InstarError, weightLine } from '@instar/events'
 import { createTurnReader, type EventLog, type SnapshotStore } from '@instar/log'
 import { adapterFromWeights, type Adapter, type Model, type ServingEngine } from '@instar/policy'
 import { parseAnswer } from '@instar/policy/chat/answer'
+import { createMetrics, type Metrics } from '@instar/process'
 import type { FastifyInstance } from 'fastify'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -19,6 +20,7 @@ import { giveFeedback } from './shell/feedback.ts'
 import { createServer } from './shell/http.ts'
 import { createKeyring } from './shell/keyring.ts'
 import { keep } from './shell/kept.ts'
+import { createMeter, watchGateway } from './shell/metrics.ts'
 import { Pool } from './shell/pool.ts'
 import { Running } from './shell/running.ts'
 import { startTail, type Tail } from './shell/tail.ts'
@@ -37,6 +39,8 @@ export type GatewayPorts = {
   promote?: (branch: string) => Promise<unknown>
   /** Training from history onto a branch: yields progress, then the report. `gone`: whoever asked has left. */
   replay?: (options: Readonly<Record<string, unknown>>, gone: AbortSignal) => AsyncIterable<unknown>
+  /** Of the process; default: the gateway's own. */
+  metrics?: Metrics
   /** The log is broken: the caller stops the process. */
   onFatal?: (error: Error) => void
   /** The adapter of the bytes on the log. Default: packages/policy's. */
@@ -74,6 +78,8 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   const capture = new Capture({ log, now, onBroken }, { patienceMs: config.appendPatienceMs, maxHeld: config.maxHeld })
   const reader = createTurnReader(log, (turn) => index.fold.turns.get(turn), REMEMBERED_RECORDS)
   const running = new Running()
+  const metrics = ports.metrics ?? createMetrics()
+  const meter = createMeter(metrics)
   const keyring = createKeyring(config.keys, config.keyFile, now)
   /** The engine's last word, while it was that it is gone; for engines that do not say themselves how they are. */
   const health: { lost: string | null } = { lost: null }
@@ -88,7 +94,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
 
   const answerPorts = (): AnswerPorts => ({
     index, tail: followed(), reader, model, engine, random, tailWaitMs, policy, capture, pool, now, parseCalls,
-    maxWaiting: config.maxWaiting, learning: config.learning, pingMs: config.pingMs, running, health,
+    maxWaiting: config.maxWaiting, learning: config.learning, pingMs: config.pingMs, running, health, meter,
   })
 
   const unready = (): { status: string; problem: unknown } | null => {
@@ -124,6 +130,8 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
       unready,
       ready: () => ({ status: pool.problem() ? 'degraded' : 'ready', version: pool.serving()?.version ?? null, head: line().head, problem: pool.problem() }),
       status: () => statusOf(report()),
+      metrics: () => metrics.text(),
+      meter,
       command: (name, call) => runCommand({ log, tail: followed(), pool, line, policy, now, random, adminWaitMs: config.adminWaitMs, promote: ports.promote, replay: ports.replay }, name, call),
     }, random)
     try {
@@ -151,6 +159,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
       tail = await startTail({ log, name: policy, kept, ignored: ignoredWeights, onWeights: () => pool.wake(), onBroken })
       try {
         await tail.caughtUp()
+        watchGateway(metrics, report)
         await pool.ready()
         return { url: await listen() }
       } catch (error) {

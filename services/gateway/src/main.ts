@@ -5,14 +5,14 @@ import { randomBytes } from 'node:crypto'
 import { createGateway, gatewayConfig } from './app.ts'
 import { isRemote, openRemote } from './shell/engines/open-remote.ts'
 
-process.exitCode = await runService('gateway', hostOf(process.env), async ({ settings, log, snapshots, now, onFatal, say, signal }) => {
+process.exitCode = await runService('gateway', hostOf(process.env), async ({ settings, log, snapshots, metrics, now, onFatal, say, signal }) => {
   const config = gatewayConfig({ host: settings.host, port: settings.port, open: settings.open, keyFile: settings.keyFile })
   const embedded = async () => {
     const [model, engine] = await Promise.all([openModel(settings.model), startServing({ model: settings.model, engine: 'auto', signal })])
     return { model, engine, line: engine.capabilities().fingerprint }
   }
   const { model, engine, line } = await (isRemote(settings) ? openRemote(settings, { say, signal }) : embedded())
-  const gateway = createGateway({ log, snapshots, engine, model, now, random: randomBytes, onFatal }, config)
+  const gateway = createGateway({ log, snapshots, metrics, engine, model, now, random: randomBytes, onFatal }, config)
   const { url } = await gateway.start()
   return {
     line: `${url}/v1, ${model.name}, ${line}`,

@@ -2,12 +2,14 @@
 import { encodeEvent, InstarError, weightLine, type BatchSealed, type Event, type UpdateComputed } from '@instar/events'
 import { createPump, createTurnReader, followEvents, partitionOf, persist, type EventLog, type Follower, type Share, type SnapshotStore } from '@instar/log'
 import type { LearningEngine, Model } from '@instar/policy'
+import { NO_METRICS, type Metrics } from '@instar/process'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { PublisherConfig } from './config.ts'
 import { decide, decidePromotion, lineStarted, unmeasurable, type Decision, type Measured } from './core/decide.ts'
 import { positiveTurns } from './core/evidence.ts'
 import { evolve, initialState, type PublisherState } from './core/state.ts'
 import { evaluate, measureBase, type Probe } from './shell/evaluate.ts'
+import { watchPublisher } from './shell/metrics.ts'
 import { stateVersion, storedState } from './shell/stored-state.ts'
 
 export * from './config.ts'
@@ -25,6 +27,7 @@ export type PublisherPorts = {
   model: Model
   probes: readonly Probe[]
   now: () => number
+  metrics?: Metrics
   /** Puts branches through the gate when it is asked to, and decides nothing by itself. */
   promotionsOnly?: boolean
   onFatal: (error: Error) => void
@@ -65,6 +68,7 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
   let tries = 0
 
   const mine = (): boolean => share?.mine(partition) ?? false
+  const watched = watchPublisher(ports.metrics ?? NO_METRICS, () => ({ policy: config.policy, waits }))
 
   /** At most one unread append on the chain: decisions wait until this one comes back in log order. */
   const append = async (event: Event): Promise<void> => {
@@ -173,6 +177,7 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
         topics: ['turns', 'scores', 'updates', 'weights'],
         onEvent(logged) {
           const outcome = evolve(state, logged)
+          if (ready) watched(logged, outcome)
           if (logged.id === unread) unread = null
           if (ready && outcome?.counted) report(logged.event)
           wake()

@@ -1,6 +1,7 @@
 /** The scorer on its ports: follows `turns` and `scores`, asks judges, appends. The rules are in core/decide.ts. */
 import { encodeEvent, InstarError } from '@instar/events'
 import { createTurnReader, followEvents, persist, type EventLog, type Follower, type Share, type SnapshotStore } from '@instar/log'
+import { NO_METRICS, type Metrics } from '@instar/process'
 import { judgeOrder, type ScorerConfig } from './config.ts'
 import { closeIdle, decide, judged, lookAgain, stillOurs, type JudgeRequest, type Output, type Rules } from './core/decide.ts'
 import { settle, type Evidence, type Judged } from './core/judgement.ts'
@@ -8,6 +9,7 @@ import { evolve, forgetWork, initialState, type ScorerState } from './core/state
 import { readEvidence } from './shell/evidence.ts'
 import { judgeTurn, signalsJudge, type Judge } from './shell/judges.ts'
 import { createLlmJudge } from './shell/llm-judge.ts'
+import { watchScorer } from './shell/metrics.ts'
 import { stateVersion, storedState } from './shell/stored-state.ts'
 
 export { judgeOrder, scorerConfig, scorerSettings, type ScorerConfig } from './config.ts'
@@ -32,6 +34,7 @@ export type ScorerPorts = {
   fetch?: typeof fetch
   /** Instead of those that the configuration names. */
   judges?: readonly Judge[]
+  metrics?: Metrics
   /** For people who watch. */
   onScored?: (what: { turn: string; reward: number | null; reason: string | null; hint: boolean }) => void
 }
@@ -74,6 +77,8 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
   let callOff = (): void => undefined
 
   const mine = (partition: number): boolean => share?.mine(partition) ?? false
+  const shared = (): number => Array.from({ length: log.partitions('turns') }, (_, partition) => partition).filter(mine).length
+  const watched = watchScorer(ports.metrics ?? NO_METRICS, () => ({ judging, waiting: queue.length, share: shared() }))
 
   const run = (work: Promise<void>): void => {
     const tracked: Promise<void> = work.catch((error: unknown) => {
@@ -144,8 +149,7 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
   return {
     state,
     metrics: () => ({
-      ...metrics, skipped: { ...metrics.skipped }, ignored: { ...metrics.ignored }, judging, waiting: queue.length,
-      share: Array.from({ length: log.partitions('turns') }, (_, partition) => partition).filter(mine).length,
+      ...metrics, skipped: { ...metrics.skipped }, ignored: { ...metrics.ignored }, judging, waiting: queue.length, share: shared(),
     }),
     async settled() {
       await follower?.caughtUp()
@@ -160,6 +164,7 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
         onEvent(logged) {
           const { event } = logged
           const outcome = evolve(state, logged)
+          if (ready) watched(logged, outcome)
           if (outcome && !outcome.counted) count(metrics.ignored, `${logged.topic} ${outcome.why}`)
           else if (event.type === 'SessionClosed') metrics.closed += 1
           else if (event.type === 'TurnScored' || event.type === 'ScoreRevised' || event.type === 'TurnSkipped') {

@@ -1,12 +1,14 @@
 /** The trainer on its ports: follows four topics, seals, computes, appends. See core/decide.ts for the rules. */
-import { encodeEvent, InstarError, type BatchSealed, type Encoded, type Event, type UpdateComputed, type UpdateFailed } from '@instar/events'
+import { encodeEvent, InstarError, updateLine, type BatchSealed, type Encoded, type Event, type UpdateComputed, type UpdateFailed } from '@instar/events'
 import { createPump, createTurnReader, followEvents, partitionOf, persist, type EventLog, type Follower, type Share, type SnapshotStore } from '@instar/log'
 import type { LearningEngine, Model } from '@instar/policy'
+import { NO_METRICS, type Metrics } from '@instar/process'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { TrainerConfig } from './config.ts'
 import { computed, decide, failed, type Decision } from './core/decide.ts'
 import { evolve, initialState, type TrainerState } from './core/state.ts'
 import { compute } from './shell/compute.ts'
+import { watchTrainer } from './shell/metrics.ts'
 import { stateVersion, storedState } from './shell/stored-state.ts'
 
 export * from './config.ts'
@@ -26,6 +28,7 @@ export type TrainerPorts = {
   learner: LearningEngine
   model: Model
   now: () => number
+  metrics?: Metrics
   /** A fault that ends the service: the caller stops the process. */
   onFatal: (error: Error) => void
   /** What the trainer is doing, for people who watch. */
@@ -61,6 +64,7 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
   let waits = 'starting'
 
   const mine = (): boolean => share?.mine(partition) ?? false
+  const watched = watchTrainer(ports.metrics ?? NO_METRICS, () => ({ policy: config.policy, waits, pending: state.pending.size, figures: lastFigures(state) }))
 
   /** At most one unread append: the next decision waits until this one comes back in log order. */
   const append = async (event: Event): Promise<void> => {
@@ -130,7 +134,8 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
         ...(from ? { from } : {}),
         topics: ['turns', 'scores', 'updates', 'weights'],
         onEvent(logged) {
-          evolve(state, logged)
+          const outcome = evolve(state, logged)
+          if (ready) watched(logged, outcome)
           if (logged.id === unread) unread = null
           wake()
           return snapshot?.after(logged)
@@ -149,4 +154,9 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
       await snapshot?.close()
     },
   }
+}
+
+const lastFigures = (state: TrainerState): Record<string, number> | null => {
+  const line = updateLine(state.updates, state.policy)
+  return line.byId.get(line.last)?.update?.event.figures ?? null
 }

@@ -3,10 +3,10 @@ import { openModel, startLearning } from '@instar/policy'
 import { hostOf, runService } from '@instar/process'
 import { createTrainer, trainerConfig } from './app.ts'
 
-process.exitCode = await runService('trainer', hostOf(process.env), async ({ settings, log, snapshots, now, say, onFatal, signal }) => {
+process.exitCode = await runService('trainer', hostOf(process.env), async ({ settings, log, snapshots, metrics, now, say, onFatal, signal }) => {
   const [model, learner] = await Promise.all([openModel(settings.model), startLearning({ model: settings.model, engine: settings.learnEngine, signal })])
   const trainer = createTrainer({
-    log, snapshots, learner, model, now, onFatal,
+    log, snapshots, metrics, learner, model, now, onFatal,
     onProgress: ({ phase, number, reason }) => say(`batch ${number} ${phase}${reason === undefined ? '' : `: ${reason}`}`),
   }, trainerConfig.parse({}))
   await trainer.start()

@@ -1,18 +1,23 @@
-/** `GET /health/live` and `/health/ready` of a service that serves nothing else. */
+/** `GET /health/live`, `/health/ready` and `/metrics` of a service that serves nothing else. */
 import { InstarError } from '@instar/events/errors'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { METRICS_TYPE, type Metrics } from '../metrics/metrics.ts'
 
 /** Null problem: ready. */
 export type Health = { status: string; problem: string | null; [figure: string]: unknown }
 
 /** Throws `address_in_use`. */
-export const startHealth = async (host: string, port: number, health: () => Health): Promise<{ port: number; stop(): Promise<void> }> => {
+export const startHealth = async (host: string, port: number, health: () => Health, metrics: Metrics): Promise<{ port: number; stop(): Promise<void> }> => {
   const server = createServer((request, response) => {
     const asked = request.url?.split('?')[0]
+    if (asked === '/metrics') {
+      void metrics.text().then((text) => response.writeHead(200, { 'content-type': METRICS_TYPE, connection: 'close' }).end(text), (error: unknown) => response.destroy(error as Error))
+      return
+    }
     const known = asked === '/health/live' || asked === '/health/ready'
-    const body = asked === '/health/live' ? { status: 'live' } : known ? health() : { status: 'unknown path', problem: 'Ask for /health/live or /health/ready.' }
+    const body = asked === '/health/live' ? { status: 'live' } : known ? health() : { status: 'unknown path', problem: 'Ask for /health/live, /health/ready or /metrics.' }
     const status = !known ? 404 : 'problem' in body && body.problem !== null ? 503 : 200
     response.writeHead(status, { 'content-type': 'application/json', connection: 'close' }).end(JSON.stringify(body))
   })

@@ -6,6 +6,8 @@ import { ERRORS, InstarError } from '@instar/events/errors'
 import { openSnapshots, type EventLog, type SnapshotStore } from '@instar/log'
 import { join } from 'node:path'
 import { readSettings, type Environment, type Settings } from '../environment.ts'
+import { measuredLog } from '../metrics/measured-log.ts'
+import { createMetrics, type Metrics } from '../metrics/metrics.ts'
 import { startHealth, type Health } from './health.ts'
 import { openKafka } from './open-log.ts'
 
@@ -21,6 +23,8 @@ export type World = {
   log: EventLog
   /** In INSTAR_DATA. */
   snapshots: SnapshotStore
+  /** What `/metrics` tells; the log's part is in it. */
+  metrics: Metrics
   now: () => number
   say: (line: string) => void
   onFatal: (error: Error) => void
@@ -47,15 +51,16 @@ export const runService = async (name: string, host: Host, start: (world: World)
   const health = (): Health => (host.stop.aborted ? { status: 'stopping', problem: 'stopping' } : service ? service.health() : { status: 'starting', problem: 'starting' })
   const begin = async (): Promise<Service> => {
     const settings = readSettings(host.env, host.cwd)
+    const metrics = createMetrics()
     if (settings.healthPort !== null && name !== 'gateway') {
-      const server = await startHealth(settings.host, settings.healthPort, health)
+      const server = await startHealth(settings.host, settings.healthPort, health, metrics)
       ends.push(() => server.stop())
       say(`health on http://${settings.host}:${server.port}/health/ready`)
     }
-    const log = await openKafka(settings, { name, say })
+    const log = measuredLog(await openKafka(settings, { name, say }), metrics)
     ends.push(() => log.close())
     const snapshots = openSnapshots(join(settings.data, 'snapshots'), { say })
-    const started = await start({ settings, log, snapshots, now: () => Date.now(), say, onFatal: fault.reject, signal: host.stop })
+    const started = await start({ settings, log, snapshots, metrics, now: () => Date.now(), say, onFatal: fault.reject, signal: host.stop })
     ends.push(() => started.stop())
     return started
   }

@@ -11,6 +11,7 @@ import { admit, hex, type AdmissionPorts } from './admission.ts'
 import { Cut, speak, type Result, type Sink, type Task } from './candidate.ts'
 import type { Capture } from './capture.ts'
 import { EventStream } from './event-stream.ts'
+import type { Meter } from './metrics.ts'
 import type { Lease, Pool } from './pool.ts'
 import { resolveReferences } from './references.ts'
 import type { Running } from './running.ts'
@@ -26,6 +27,7 @@ export type AnswerPorts = AdmissionPorts & {
   learning: boolean
   pingMs: number
   running: Running
+  meter: Meter
   /** What the engine said when it was lost; null once it answers. */
   health: { lost: string | null }
 }

@@ -8,6 +8,7 @@ import { mintCallId, type Call, type Counts, type Piece, type Token } from '@ins
 import { Answer, type Said } from '../core/answer.ts'
 import { aborted, captured, whyNotTrainable, type Admitted, type Candidate } from '../core/turn.ts'
 import type { Capture } from './capture.ts'
+import type { Meter } from './metrics.ts'
 
 export type Why = TurnAborted['why']
 
@@ -23,7 +24,8 @@ export class Cut extends Error {
 /** Receives the pieces in order. False: the client is gone, this piece was not sent. */
 export type Sink = (piece: Piece, tokens: readonly Token[], idOf: (call: number) => string) => Promise<boolean>
 
-export type CandidatePorts = { engine: ServingEngine; capture: Capture; now: () => number }
+/** `meter`: told of each turn that is on the log. */
+export type CandidatePorts = { engine: ServingEngine; capture: Capture; now: () => number; meter?: Pick<Meter, 'turn'> }
 
 export type Task = {
   admitted: Admitted
@@ -93,7 +95,9 @@ export const speak = async (ports: CandidatePorts, task: Task): Promise<Result> 
     const said = answer.sent(sent)
     const finishedAt = ports.now()
     await task.stored
-    await ports.capture.write(aborted(admitted, candidate, { said, toolCallIds: idsOf(said), firstTokenAt: firstTokenAt || finishedAt, finishedAt }, cut instanceof Cut ? cut.why : 'engine_failed'))
+    const turn = aborted(admitted, candidate, { said, toolCallIds: idsOf(said), firstTokenAt: firstTokenAt || finishedAt, finishedAt }, cut instanceof Cut ? cut.why : 'engine_failed')
+    await ports.capture.write(turn)
+    ports.meter?.turn(turn, answer.tokens.length)
     throw cut
   }
 
@@ -102,7 +106,9 @@ export const speak = async (ports: CandidatePorts, task: Task): Promise<Result> 
   const finish = end.reason === 'stop' && toolCallIds.length > 0 ? 'tool_calls' : end.reason
   const notTrainable = whyNotTrainable({ kind: admitted.kind, tokens: admitted.tokens, inexact: end.inexact ?? null, temperature: candidate.sampling.temperature, optedOut: task.optedOut, learning: task.learning, text: said.text })
   await task.stored
-  await ports.capture.write(captured(admitted, candidate, { said, toolCallIds, reason: notTrainable, firstTokenAt, finishedAt: ports.now() }, finish))
+  const turn = captured(admitted, candidate, { said, toolCallIds, reason: notTrainable, firstTokenAt, finishedAt: ports.now() }, finish)
+  await ports.capture.write(turn)
+  ports.meter?.turn(turn, end.counts?.completionTokens ?? answer.tokens.length)
   await flow(0)
   return { said, toolCallIds, finish, tokens: answer.tokens, counts: end.counts ?? null }
 }

@@ -3,6 +3,7 @@ import { InstarError } from '@instar/events'
 import { PassThrough, Readable, type Transform } from 'node:stream'
 import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest, type RequestPayload } from 'fastify'
+import { METRICS_TYPE } from '@instar/process'
 import type { GatewayConfig } from '../config.ts'
 import { asInstarError, DIALECTS, type Dialect } from '@instar/dialects'
 import { checkLocal, tokenOf } from '../core/guard.ts'
@@ -13,6 +14,7 @@ import type { AdminCall } from './commands.ts'
 import type { FeedbackCall } from './feedback.ts'
 import { isIterable, jsonLines } from './json-lines.ts'
 import type { Keyring } from './keyring.ts'
+import type { Meter } from './metrics.ts'
 import { traceOf } from './trace.ts'
 
 export type Routes = {
@@ -27,6 +29,9 @@ export type Routes = {
   ready(): unknown
   status(): unknown
   command(name: string, call: AdminCall): Promise<unknown>
+  /** In Prometheus's text format. */
+  metrics(): Promise<string>
+  meter: Meter
 }
 
 const EMPTY = new Uint8Array(0)
@@ -57,7 +62,25 @@ export const createServer = (config: GatewayConfig, keyring: Keyring, routes: Ro
   server.removeAllContentTypeParsers()
   server.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
 
+  /** Faults that went out inside a stream, whose status was 200. */
+  const inStream = new WeakMap<FastifyRequest, InstarError>()
+  const tell = (fault: InstarError, request: FastifyRequest): void => {
+    routes.meter.fault(fault)
+    told(fault, request)
+  }
+  const broken = (fault: InstarError, request: FastifyRequest): void => {
+    inStream.set(request, fault)
+    tell(fault, request)
+  }
+  const answered = (request: FastifyRequest, { raw }: FastifyReply, from: number): void => {
+    const route = (request.routeOptions.url ?? 'none').replace(/^\/s\/:session/, '')
+    const status = inStream.get(request)?.status ?? (raw.writableFinished ? raw.statusCode : 499)
+    routes.meter.ended({ route, dialect: SURFACES.find(([path]) => route === `/v1${path}`)?.[1].name ?? null, status, seconds: (performance.now() - from) / 1000 })
+  }
+
   server.addHook('onRequest', async (request, reply) => {
+    const from = performance.now()
+    reply.raw.once('close', () => answered(request, reply, from))
     reply.headers({ 'x-request-id': request.id, 'request-id': request.id })
     check(request, null)
   })
@@ -65,13 +88,17 @@ export const createServer = (config: GatewayConfig, keyring: Keyring, routes: Ro
   server.setNotFoundHandler((request) => {
     throw new InstarError('unknown_route', `There is no ${request.method} ${pathOf(request)}.`)
   })
-  server.setErrorHandler((error: unknown, request, reply) => sendFault(faultOf(error, config), request, reply))
+  server.setErrorHandler((error: unknown, request, reply) => {
+    const fault = faultOf(error, config)
+    tell(fault, request)
+    return sendFault(fault, request, reply)
+  })
 
   for (const prefix of ['/v1', '/s/:session/v1']) {
     for (const [path, dialect] of SURFACES) server.post(`${prefix}${path}`, async (request, reply) => {
       const key = check(request, 'inference')
       if (key) reply.raw.once('close', keyring.enter(key))
-      const whole = await routes.answer({ dialect, body: bytesOf(request), headers: request.headers as Headers, key: key?.id ?? null, mayTrain: key?.scopes.includes('train') ?? true, segment: segmentOf(request), response: hijackable(reply), onFault: (fault) => tell(fault, request) })
+      const whole = await routes.answer({ dialect, body: bytesOf(request), headers: request.headers as Headers, key: key?.id ?? null, mayTrain: key?.scopes.includes('train') ?? true, segment: segmentOf(request), response: hijackable(reply), onFault: (fault) => broken(fault, request) })
       if (!whole) return reply.hijack()
       return reply.headers(whole.headers).send(whole.body)
     })
@@ -91,6 +118,10 @@ export const createServer = (config: GatewayConfig, keyring: Keyring, routes: Ro
   server.get('/admin/status', (request) => {
     check(request, 'admin')
     return routes.status()
+  })
+  server.get('/metrics', async (request, reply) => {
+    check(request, 'admin')
+    return reply.type(METRICS_TYPE).send(await routes.metrics())
   })
   server.post('/admin/:command', async (request, reply) => {
     const key = check(request, 'admin')
@@ -146,15 +177,14 @@ const faultOf = (error: unknown, config: GatewayConfig): InstarError => {
 }
 
 /** Nothing of what a person wrote: code and places alone. What we expect to pass by itself is a warning. */
-const tell = (fault: InstarError, request: FastifyRequest): void => {
+const told = (fault: InstarError, request: FastifyRequest): void => {
   if (fault.status < 500) return
-  const told = { code: fault.code, requestId: request.id, trace: fault.code === 'internal' ? traceOf(fault.cause ?? fault) : undefined }
-  if (fault.retryable && fault.code !== 'internal') request.log.warn(told, 'request failed')
-  else request.log.error(told, 'request failed')
+  const said = { code: fault.code, requestId: request.id, trace: fault.code === 'internal' ? traceOf(fault.cause ?? fault) : undefined }
+  if (fault.retryable && fault.code !== 'internal') request.log.warn(said, 'request failed')
+  else request.log.error(said, 'request failed')
 }
 
 const sendFault = (fault: InstarError, request: FastifyRequest, reply: FastifyReply): FastifyReply => {
-  tell(fault, request)
   if (fault.retryable && (fault.status === 503 || fault.status === 429)) {
     const wait = typeof fault.details['retryAfterMs'] === 'number' ? fault.details['retryAfterMs'] : 1000
     void reply.headers({ 'retry-after': String(Math.ceil(wait / 1000)), 'retry-after-ms': String(wait) })

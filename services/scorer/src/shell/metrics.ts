@@ -1,0 +1,21 @@
+/** What the scorer tells of itself: packages/process/src/metrics/table.ts says what each means. */
+import type { Logged, Outcome } from '@instar/events'
+import type { Metrics } from '@instar/process'
+
+type Now = { judging: number; waiting: number; share: number }
+
+/** Returns what is to be called with every record that is read once the scorer is ready. */
+export const watchScorer = (metrics: Metrics, now: () => Now): ((logged: Logged, outcome: Outcome | null) => void) => {
+  metrics.read('instar_scorer_judging', () => [[{}, now().judging]])
+  metrics.read('instar_scorer_waiting', () => [[{}, now().waiting]])
+  metrics.read('instar_scorer_share', () => [[{}, now().share]])
+  return ({ topic, event }, outcome) => {
+    if (outcome && !outcome.counted) metrics.count('instar_records_ignored_total', { service: 'scorer', topic, why: outcome.why })
+    else if (event.type === 'TurnSkipped') metrics.count('instar_turns_skipped_total', { reason: event.reason })
+    else if (event.type === 'SessionClosed') metrics.count('instar_sessions_closed_total', {})
+    else if (event.type === 'TurnScored' || event.type === 'ScoreRevised') {
+      metrics.count('instar_scores_total', { revision: event.type === 'TurnScored' ? 'first' : 'revised' })
+      metrics.observe('instar_reward', {}, event.reward)
+    }
+  }
+}

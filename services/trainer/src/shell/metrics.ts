@@ -1,0 +1,33 @@
+/** What the trainer tells of itself: packages/process/src/metrics/table.ts says what each means. */
+import type { Logged, Outcome } from '@instar/events'
+import type { Metrics } from '@instar/process'
+import { TRAINER_WAITS } from '@instar/process/metrics/table'
+
+/** `figures`: of the last batch; null while it has none. */
+type Now = { policy: string; waits: string; pending: number; figures: Readonly<Record<string, number>> | null }
+
+const known = (waits: string): string => (TRAINER_WAITS.some((one) => one === waits) ? waits : 'other')
+
+/** Returns what is to be called with every record that is read once the trainer is ready. */
+export const watchTrainer = (metrics: Metrics, now: () => Now): ((logged: Logged, outcome: Outcome | null) => void) => {
+  let figures: Readonly<Record<string, number>> = {}
+  metrics.read('instar_trainer_waits', () => TRAINER_WAITS.map((one) => [{ for: one }, one === known(now().waits) ? 1 : 0]))
+  metrics.read('instar_turns_pending', () => [[{}, now().pending]])
+  metrics.read('instar_update_figure', () => {
+    figures = now().figures ?? figures
+    return Object.entries(figures).map(([figure, value]) => [{ figure }, value])
+  })
+  return ({ topic, event }, outcome) => {
+    if (outcome && !outcome.counted) return metrics.count('instar_records_ignored_total', { service: 'trainer', topic, why: outcome.why })
+    if (!outcome || !('policy' in event) || event.policy !== now().policy) return
+    if (event.type === 'BatchSealed') {
+      metrics.count('instar_batches_sealed_total', {})
+      for (const { reason } of event.dropped) metrics.count('instar_turns_dropped_total', { reason })
+    } else if (event.type === 'UpdateFailed') metrics.count('instar_updates_total', { outcome: 'failed' })
+    else if (event.type === 'UpdateComputed') {
+      figures = event.figures
+      metrics.count('instar_updates_total', { outcome: 'computed' })
+      metrics.observe('instar_update_duration_seconds', {}, (event.at - event.startedAt) / 1000)
+    }
+  }
+}
