@@ -3,6 +3,7 @@ import { InstarError, weightLine } from '@instar/events'
 import { createTurnReader, type EventLog, type SnapshotStore } from '@instar/log'
 import { adapterFromWeights, type Adapter, type Model, type ServingEngine } from '@instar/policy'
 import { parseAnswer } from '@instar/policy/chat/answer'
+import { DIALECTS } from '@instar/dialects'
 import { createMetrics, type Metrics } from '@instar/process'
 import type { FastifyInstance } from 'fastify'
 import type { AddressInfo } from 'node:net'
@@ -13,10 +14,11 @@ import { checkBind } from './core/guard.ts'
 import { modelCard, modelList, statusOf } from './core/report.ts'
 import { Capture } from './shell/capture.ts'
 import { Cut } from './shell/candidate.ts'
-import { answer, countTokens, type AnswerPorts } from './shell/answering.ts'
+import { answer, countTokens, type AnswerCall, type AnswerPorts, type AnswerReply } from './shell/answering.ts'
 import { closeSession } from './shell/closing.ts'
 import { runCommand } from './shell/commands.ts'
 import { giveFeedback } from './shell/feedback.ts'
+import { foreignRoutes } from './shell/foreign/index.ts'
 import { createServer } from './shell/http.ts'
 import { createKeyring } from './shell/keyring.ts'
 import { keep } from './shell/kept.ts'
@@ -85,6 +87,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   const health: { lost: string | null } = { lost: null }
   let tail: Tail | null = null
   let server: FastifyInstance | null = null
+  let foreign: ReturnType<typeof foreignRoutes> | null = null
   let stopping = false
 
   const followed = (): Tail => {
@@ -111,12 +114,16 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
 
   const report = () => ({ config, model, engine, line: line(), pool, capture, index, ignoredWeights, running: running.size, bad: tail?.bad() ?? 0, unready: unready() })
 
+  const answerNow = async (call: AnswerCall): Promise<AnswerReply> => {
+    if (stopping) throw new InstarError('stopping', 'The gateway is shutting down.')
+    return answer(answerPorts(), call)
+  }
+
   const listen = async (): Promise<string> => {
+    foreign = foreignRoutes({ log, index, tail: followed(), capture, pool, line, engine, model, policy, parse: parseAnswer, now, random, tailWaitMs, unready, answer: answerNow, dialects: DIALECTS })
     server = createServer(config, keyring, {
-      answer: async (call) => {
-        if (stopping) throw new InstarError('stopping', 'The gateway is shutting down.')
-        return answer(answerPorts(), call)
-      },
+      answer: answerNow,
+      foreign: foreign.routes,
       countTokens: (dialect, body) => ({ input_tokens: countTokens(model, dialect, body) }),
       feedback: (call) => giveFeedback({ index, tail: followed(), capture, now, random, tailWaitMs }, call),
       close: (call) => closeSession({ index, tail: followed(), capture, now, tailWaitMs }, call),
@@ -174,6 +181,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
       const force = setTimeout(() => server?.server.closeAllConnections(), LAST_BYTES_MS)
       await server?.close()
       clearTimeout(force)
+      await foreign?.stop()
       await pool.stop()
       await tail?.stop()
     },

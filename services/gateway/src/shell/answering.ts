@@ -32,7 +32,7 @@ export type AnswerPorts = AdmissionPorts & {
   health: { lost: string | null }
 }
 
-export type AnswerCall = { dialect: Dialect; body: Uint8Array; headers: Headers; key: string | null; /** False: the key's turns are captured, not learned from. */ mayTrain: boolean; segment: string | null; response: ServerResponse; onFault: (fault: InstarError) => void }
+export type AnswerCall = { dialect: Dialect; body: Uint8Array; headers: Headers; key: string | null; /** False: the key's turns are captured, not learned from. */ mayTrain: boolean; segment: string | null; /** Rollouts of one prompt name it, so that those that were asked the same are one group. */ prompt?: string; response: ServerResponse; onFault: (fault: InstarError) => void }
 
 /** A whole answer; null where it went out as a stream. Throws InstarError while nothing has been sent. */
 export type AnswerReply = { headers: Record<string, string>; body: unknown } | null
@@ -59,7 +59,7 @@ export const answer = async (ports: AnswerPorts, call: AnswerCall): Promise<Answ
   try {
     const spoke = await ports.pool.lease(version)
     lease = spoke
-    const admission = await admit(ports, { dialect, request, raw: body === sent ? call.body : Buffer.from(JSON.stringify(body)), headers: call.headers, key: call.key, segment: call.segment, at })
+    const admission = await admit(ports, { dialect, request, raw: body === sent ? call.body : Buffer.from(JSON.stringify(body)), headers: call.headers, key: call.key, segment: call.segment, prompt: call.prompt, at })
     const stored = admission.blob === null ? Promise.resolve() : ports.capture.blob(admission.blob, at)
     // Awaited by each candidate; a rejection before that is not unhandled.
     stored.catch(() => undefined)

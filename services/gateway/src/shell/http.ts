@@ -12,6 +12,7 @@ import type { Headers } from '../core/labels.ts'
 import type { AnswerCall, AnswerReply } from './answering.ts'
 import type { AdminCall } from './commands.ts'
 import type { FeedbackCall } from './feedback.ts'
+import type { ForeignRoute } from './foreign/route.ts'
 import { isIterable, jsonLines } from './json-lines.ts'
 import type { Keyring } from './keyring.ts'
 import type { Meter } from './metrics.ts'
@@ -22,6 +23,8 @@ export type Routes = {
   countTokens(dialect: Dialect, body: Uint8Array): unknown
   feedback(call: FeedbackCall): Promise<unknown>
   close(call: { label: string; key: string | null }): Promise<unknown>
+  /** Paths of other trainers' gateways. */
+  foreign: readonly ForeignRoute[]
   models(): unknown
   model(id: string): unknown
   /** Null while everything is in order. */
@@ -108,6 +111,15 @@ export const createServer = (config: GatewayConfig, keyring: Keyring, routes: Ro
     server.get(`${prefix}/models`, () => routes.models())
     server.get(`${prefix}/models/:id`, (request) => routes.model((request.params as { id: string }).id))
   }
+  for (const { method, url, scope, answers, handle } of routes.foreign) server.route({
+    method, url, handler: async (request, reply) => {
+      const key = check(request, scope)
+      if (key && answers) reply.raw.once('close', keyring.enter(key))
+      const { params, query, headers, host, protocol } = request
+      const said = await handle({ key, params: params as Record<string, string>, query: query as Record<string, unknown>, headers: headers as Headers, body: bytesOf(request), origin: `${protocol}://${host}`, response: () => hijackable(reply), onFault: (fault) => broken(fault, request) })
+      return said ? reply.headers(said.headers).send(said.body) : reply.hijack()
+    },
+  })
   // Claude Code asks whether somebody is there.
   server.head('/api/hello', (_request, reply) => reply.send())
   server.get('/health/live', () => ({ status: 'live' }))
