@@ -41,7 +41,7 @@ export class ScriptedVllm extends ScriptedServer {
     return [card(this.name, null, '/models/base'), ...[...this.loaded.keys()].map((name) => card(name, this.name, 'x'))]
   }
 
-  private load(body: Body, response: ServerResponse): void {
+  protected load(body: Body, response: ServerResponse): Promise<void> | void {
     const { lora_name: name, lora_path: folder } = body
     if (typeof name !== 'string' || typeof folder !== 'string') return json(response, 422, { detail: [{ type: 'missing', loc: ['body', 'lora_name'] }] })
     this.loads.push(name)
@@ -53,7 +53,7 @@ export class ScriptedVllm extends ScriptedServer {
     json(response, 200, `Success: LoRA adapter '${name}' added successfully.`)
   }
 
-  private async complete(seen: Seen, response: ServerResponse): Promise<void> {
+  protected async complete(seen: Seen, response: ServerResponse): Promise<void> {
     const { body } = seen
     const asked = String(body['model'])
     const adapter = asked === this.name ? null : this.loaded.get(asked)

@@ -77,7 +77,7 @@ export abstract class ScriptedServer {
   protected logprob(id: number, adapter: string | null, sampling: { temperature: number; topK: number }): number {
     const { rawLogprobs, ignoresAdapters, offset = 0 } = this.behaviour
     if (!rawLogprobs && sampling.topK === 1) return 0
-    if (!rawLogprobs && sampling.temperature > 100) return -Math.log(this.model.vocabulary)
+    if (!rawLogprobs && sampling.temperature >= 100) return -Math.log(this.model.vocabulary)
     return logprobOf(id, ignoresAdapters ? null : adapter) - offset
   }
 

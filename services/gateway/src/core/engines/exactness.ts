@@ -26,7 +26,7 @@ export const inexactness = ({ ids, logprobs, usage, textWithoutIds, fit }: Count
  * of the one token that top-k 1 leaves.
  */
 export const logprobsOf = (hot: readonly number[], only: number): Logprobs => ({
-  temperature: hot.length > 1 && Math.max(...hot) - Math.min(...hot) < 0.1,
+  temperature: hot.length > 1 && Math.max(...hot) - Math.min(...hot) < 0.3,
   filters: Math.abs(only) < 1e-4,
 })
 

@@ -13,7 +13,8 @@ export type Known = Identity & { logprobs: Logprobs; base: { first: readonly num
 /** Code and prose, so that any model has something to say to it. */
 const CHECK_TEXT = 'The quick brown fox jumps over the lazy dog. def add(a, b):\n    return a + b\nQ: What is the capital of France? A: Paris, of course; and of Italy it is Rome.'
 const CHECK_IDS = 48
-const HOT = 1000
+/** All tokens are then nearly equally likely. */
+const HOT = 100
 
 export const checkText = (model: Model): { prompt: number[]; completion: number[] } => {
   const ids = model.encode(CHECK_TEXT).slice(0, CHECK_IDS)

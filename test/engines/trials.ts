@@ -1,0 +1,187 @@
+/**
+ * The gateway on an engine that speaks vLLM's wire, with adapters that our trainer makes. Ids, log-probs and adapters
+ * are held against our own engine, which computes the same tokens again. In every run: our engine behind that wire;
+ * nightly: vLLM itself.
+ */
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { createTurnReader, openMemoryLog } from '@instar/log'
+import { decodeRecord, type TurnCaptured } from '@instar/events'
+import { startRemote, type Remote } from '@instar/gateway/shell/engines/start'
+import { adapterFromWeights, openModel, startLearning, type Adapter, type LearningEngine, type Model, type TrainItem } from '@instar/policy'
+import { trainerConfig } from '@instar/trainer'
+import { sse, startRig, turnOf, USER, type Rig } from '../gateway/harness.ts'
+import { Line, statusThat } from './rig.ts'
+
+/** The model that ships. */
+export const MODEL = join(import.meta.dirname, '../../models/tiny')
+/** float32 on both sides; what was seen between engines is below 1e-5. */
+const TOLERANCE = 1e-3
+const START_MS = 20 * 60_000
+
+/** A server of vLLM's wire that serves MODEL as `base`. `ended` rejects when it ends by itself. */
+export type Behind = { url: string; ended: Promise<never>; stop(): Promise<void> }
+
+export const trials = (start: () => Promise<Behind>): void => {
+  let server: Behind
+  let model: Model
+  let learner: LearningEngine
+  let remote: Remote
+  let rig: Rig
+  let line: Line
+  const folder = mkdtempSync(join(tmpdir(), 'instar-vllm-'))
+  const figures: Record<string, unknown> = {}
+  const adapters: Adapter[] = []
+
+  before(async () => {
+    const began = performance.now()
+    const [started, tiny, learning] = await Promise.all([start(), openModel(MODEL), startLearning({ model: MODEL })])
+    server = started
+    model = tiny
+    learner = learning
+    remote = await Promise.race([startRemote({ engine: `vllm+${server.url}/v1`, model, adapters: folder, startMs: START_MS, say: (said) => process.stdout.write(`${said}\n`) }), server.ended])
+    figures['startSeconds'] = Math.round((performance.now() - began) / 1000)
+    rig = await startRig({ log: openMemoryLog(), ports: { engine: remote.engine, model: remote.model, toAdapter: adapterFromWeights } })
+    line = new Line(rig)
+    await line.start()
+  }, { timeout: START_MS + 60_000 })
+
+  after(async () => {
+    await rig?.stop()
+    await remote?.engine.close()
+    await learner?.close()
+    await server?.stop()
+    rmSync(folder, { recursive: true, force: true })
+    process.stdout.write(`${JSON.stringify(figures)}\n`)
+  })
+
+  /** An update on made-up turns, so that the adapter is one that our trainer writes. */
+  const train = async (seed: number): Promise<Adapter> => {
+    const { step } = trainerConfig.parse({})
+    const answers = ['Paris.', 'I do not know.', 'It is blue.', 'No.']
+    const items: TrainItem[] = await Promise.all(answers.map(async (answer, at) => {
+      const prompt = model.promptIds([USER(`Question ${seed} ${at}?`)], {})
+      const completion = [...model.encode(answer), model.endOfTurn[0]!]
+      return { prompt, completion, behaviourLogprobs: [...await learner.score({ prompt, completion, adapter: null, temperature: 1 })], temperature: 1, advantage: at % 2 === 0 ? 1 : -1, hintPrompt: null }
+    }))
+    const { adapter } = await learner.step(items, { ...step, seed }, { adapter: null, state: null })
+    await learner.load(adapter)
+    return adapter
+  }
+
+  const promptOf = async (turn: string): Promise<number[]> => {
+    const places = new Map<string, { partition: number; offset: number }>()
+    for await (const batch of rig.log.read('turns')) {
+      for (const record of batch) {
+        const { event } = decodeRecord(record)
+        if (event.type === 'TurnCaptured' || event.type === 'TurnAborted') places.set(event.turn, record)
+      }
+    }
+    return createTurnReader(rig.log, (name) => places.get(name)).promptIds(turn)
+  }
+
+  const ask = async (body: object): Promise<TurnCaptured> => {
+    const response = await rig.fetch('/v1/chat/completions', { json: { model: 'policy', messages: [USER('What is the capital of France?')], max_tokens: 40, ...body } })
+    assert.equal(response.status, 200, await response.clone().text())
+    await response.text()
+    const turn = await turnOf(rig.log, response.headers.get('x-instar-turn-id'))
+    assert.ok(turn.type === 'TurnCaptured')
+    return turn
+  }
+
+  /** The largest difference between what vLLM said of its tokens and what our engine says of them. */
+  const apart = async (turn: TurnCaptured): Promise<number> => {
+    const scored = await learner.score({ prompt: await promptOf(turn.turn), completion: turn.ids, adapter: turn.adapter, temperature: turn.sampling.temperature || 1 })
+    return turn.logprobs.reduce((most, logprob, at) => Math.max(most, Math.abs(logprob - scored[at]!)), 0)
+  }
+
+  test('what it can do', () => {
+    figures['line'] = remote.line
+    assert.match(remote.line, /^vllm 0\.32\.0\S* \(base\), 1 of 1 server: token ids, log-probs as drawn; adapters loaded as versions come; context 512 tokens$/)
+  })
+
+  test('the base: ids, and log-probs as our engine computes them, at several temperatures', async () => {
+    let most = 0
+    for (const [seed, temperature] of [1, 0.7, 0.3, 0, 1.5].entries()) {
+      const turn = await ask({ seed: seed + 10, temperature })
+      assert.equal(turn.tokens, 'exact')
+      most = Math.max(most, await apart(turn))
+    }
+    figures['baseApart'] = most
+    assert.ok(most < TOLERANCE, String(most))
+  })
+
+  test('the same seed says the same; the answer ends at the end of turn, whose id is with it', async () => {
+    const [a, b] = [await ask({ seed: 3 }), await ask({ seed: 3 })]
+    assert.deepEqual(a.ids, b.ids)
+    assert.ok(a.finish === 'length' || a.ids.at(-1) === model.endOfTurn[0])
+  })
+
+  test('top_p and top_k: log-probs of what is left, so never below those of the whole', async () => {
+    const turn = await ask({ seed: 4, temperature: 1, top_p: 0.8, top_k: 20 })
+    assert.equal(turn.tokens, 'exact')
+    const whole = await learner.score({ prompt: await promptOf(turn.turn), completion: turn.ids, adapter: null, temperature: 1 })
+    for (const [at, logprob] of turn.logprobs.entries()) assert.ok(logprob >= whole[at]! - TOLERANCE, `${logprob} and ${whole[at]}`)
+  })
+
+  test('a stop string and a limit', async () => {
+    const free = await ask({ seed: 5, temperature: 0 })
+    const text = Buffer.from(free.text.bytes).toString()
+    const stop = text.slice(2, 5)
+    const stopped = await ask({ seed: 5, temperature: 0, stop: [stop] })
+    assert.deepEqual([Buffer.from(stopped.text.bytes).toString(), stopped.finish, stopped.tokens], [text.slice(0, text.indexOf(stop)), 'stop', 'exact'])
+    const short = await ask({ seed: 5, temperature: 0, max_tokens: 2 })
+    assert.deepEqual([short.ids, short.finish], [free.ids.slice(0, 2), 'length'])
+  })
+
+  test('an update of our trainer is loaded, told from the base and served; its log-probs are those of our engine', async () => {
+    for (const number of [1, 2]) {
+      const began = performance.now()
+      const adapter = await train(number)
+      adapters.push(adapter)
+      const published = performance.now()
+      await line.publish(adapter)
+      await statusThat(rig, ({ serving }) => serving === number)
+      figures[`version${number}`] = { trainMs: Math.round(published - began), servedMs: Math.round(performance.now() - published) }
+    }
+    let most = 0
+    for (const number of [1, 2]) {
+      const turn = await ask({ model: `policy@${number}`, seed: 6, temperature: 0.7 })
+      assert.deepEqual([turn.adapter, turn.tokens], [adapters[number - 1]!.sha256, 'exact'])
+      most = Math.max(most, await apart(turn))
+      const asBase = { ...turn, adapter: null }
+      assert.ok(await apart(asBase) > 10 * TOLERANCE, 'the base would have said other log-probs')
+    }
+    figures['adapterApart'] = most
+    assert.ok(most < TOLERANCE, String(most))
+  })
+
+  test('versions flip while streams run: none mixes, each ends on its own', async () => {
+    const open = async (name: string) => rig.fetch('/v1/chat/completions', { json: { model: name, messages: [USER('Tell me a story.')], stream: true, max_tokens: 120, temperature: 0.7 } })
+    const responses = await Promise.all(['policy@0', 'policy@1', 'policy', 'policy@1'].map(open))
+    await line.rollback(2, 1)
+    await Promise.all(responses.map(async (response) => { for await (const _ of sse(response)) if (_ === '[DONE]') return }))
+    for (const response of responses) {
+      const turn = await turnOf(rig.log, response.headers.get('x-instar-turn-id'))
+      assert.ok(turn.type === 'TurnCaptured')
+      assert.ok(await apart(turn) < TOLERANCE)
+    }
+    await statusThat(rig, ({ serving }) => serving === 1)
+  })
+
+  test('an adapter that was unloaded behind our back is loaded again before the answer', async () => {
+    const [name] = ((await (await fetch(`${server.url}/v1/models`)).json()) as { data: { id: string; parent: string | null }[] }).data.filter(({ parent, id }) => parent !== null && id.includes(adapters[0]!.sha256.slice(0, 32))).map(({ id }) => id)
+    const unloaded = await fetch(`${server.url}/v1/unload_lora_adapter`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ lora_name: name }) })
+    assert.equal(unloaded.status, 200)
+    const turn = await ask({ seed: 7, temperature: 0.7 })
+    assert.equal(turn.adapter, adapters[0]!.sha256)
+    assert.ok(await apart(turn) < TOLERANCE)
+  })
+
+  test('a folder without an adapter is refused in vLLM\'s words', async () => {
+    await assert.rejects(remote.engine.load({ ...adapters[0]!, sha256: 'f'.repeat(64), weights: adapters[0]!.weights.slice(), config: Buffer.from('{}') }), { code: 'adapter_refused' })
+  })
+}
