@@ -9,8 +9,8 @@ import { createGateway, gatewayConfig, type Gateway, type GatewayPorts, type Gat
 import { givesIds, openRemote, type RemoteSettings } from '@instar/gateway/shell/engines/open-remote'
 import { openSnapshots, type EventLog, type SnapshotStore } from '@instar/log'
 import { holdsWeights, openModel, startLearning, startServing, type EngineChoice, type Fingerprint, type LearningEngine, type Model, type ServingEngine } from '@instar/policy'
-import { openLog, type Settings } from '@instar/process'
-import { startPostgres, startProjections, type Postgres, type Projections } from '@instar/projections'
+import { createMetrics, measuredLog, openLog, type Metrics, type Settings } from '@instar/process'
+import { startPostgres, startProjections, watchProjections, type Postgres, type Projections } from '@instar/projections'
 import { createPublisher, probesOf, publisherConfig, type Publisher, type PublisherPorts } from '@instar/publisher'
 import { createScorer, scorerConfig, type Scorer } from '@instar/scorer'
 import { createTrainer, trainerConfig, type Trainer, type TrainerPorts } from '@instar/trainer'
@@ -80,7 +80,8 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
     return part
   }
   try {
-    const log = keep(await openLog({ log: 'embedded', registry: null, partitions: {}, ...config.log, data: config.data }, { name: 'instar', say: hooks.say }), (l) => l.close())
+    const metrics = createMetrics()
+    const log = measuredLog(keep(await openLog({ log: 'embedded', registry: null, partitions: {}, ...config.log, data: config.data }, { name: 'instar', say: hooks.say }), (l) => l.close()), metrics)
     const snapshots = openSnapshots(join(config.data, 'snapshots'), { say: hooks.say })
     const giveUp = hooks.signal ? { signal: hooks.signal } : {}
     const learns = !config.remote || (givesIds(config.remote) && holdsWeights(config.model))
@@ -94,18 +95,20 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
       learns ? startLearning({ model: config.model, engine: config.learnEngine ?? config.engine, ...giveUp }).then((engine) => keep<LearningEngine>(engine, (e) => e.close())) : Promise.resolve(null),
       config.database === false ? Promise.resolve(null) : database(config, hooks).then((p) => (p ? keep<Postgres>(p, (it) => it.stop()) : null)),
     ])
-    // What serves has the context that it really has; whatever is recorded of the base is of the weights.
-    const model = base ? { ...base, contextLength: (serving.model ?? base).contextLength } : serving.model!
+    // What serves has a context and defaults of its own; whatever is recorded of the base is of the weights.
+    const { contextLength, defaults } = serving.model ?? base!
+    const model = base ? { ...base, contextLength, defaults } : serving.model!
     if (!learns) hooks.say(`Turns are captured only: ${config.remote && givesIds(config.remote) ? `${config.model} holds no weights to learn with` : 'this engine gives no token ids'}.`)
     else if (serving.adapterFault !== null) hooks.say(`New versions are learned, but not served: ${serving.adapterFault}.`)
     const projections = postgres ? keep<Projections>(startProjections({ log, snapshots, connection: postgres.owner, say: hooks.say }), (p) => p.stop()) : null
     // The read model is a cache of the log: whatever happens to it, the agent is served.
+    if (projections) watchProjections(metrics, log, projections, now)
     projections?.done.catch((error: unknown) => hooks.say(`PostgreSQL is no longer filled: ${(error as Error).message}`))
     const over = new AbortController()
-    const learning = learner && learnersOf({ log, snapshots, learner, model, over: over.signal, config, hooks, keep })
-    const scorer = keep<Scorer>(createScorer({ log, snapshots, now, onFatal: hooks.onFatal }, scorerConfig.parse(config.scorer)), (s) => s.stop())
+    const learning = learner && learnersOf({ log, snapshots, metrics, learner, model, over: over.signal, config, hooks, keep })
+    const scorer = keep<Scorer>(createScorer({ log, snapshots, metrics, now, onFatal: hooks.onFatal }, scorerConfig.parse(config.scorer)), (s) => s.stop())
     keep(over, async (o) => o.abort())
-    const gateway = keep<Gateway>(createGateway({ log, snapshots, engine: serving.engine, model, now, random: randomBytes, ...learning?.ports, onFatal: hooks.onFatal }, gatewayConfig({ ...config.gateway, ...(learning ? {} : { learning: false }) })), (g) => g.stop())
+    const gateway = keep<Gateway>(createGateway({ log, snapshots, metrics, engine: serving.engine, model, now, random: randomBytes, ...learning?.ports, onFatal: hooks.onFatal }, gatewayConfig({ ...config.gateway, ...(learning ? {} : { learning: false }) })), (g) => g.stop())
     await Promise.all([scorer.start(), learning?.trainer.start(), learning?.publisher.start()])
     const { url } = await gateway.start()
     return {
@@ -120,12 +123,12 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
   }
 }
 
-type Learners = { log: EventLog; snapshots: SnapshotStore; learner: LearningEngine; model: Model; over: AbortSignal; config: PipelineConfig; hooks: PipelineHooks; keep: <T>(part: T, end: (part: T) => Promise<unknown>) => T }
+type Learners = { log: EventLog; snapshots: SnapshotStore; metrics: Metrics; learner: LearningEngine; model: Model; over: AbortSignal; config: PipelineConfig; hooks: PipelineHooks; keep: <T>(part: T, end: (part: T) => Promise<unknown>) => T }
 
 /** Trainer and publisher, and what the gateway asks of them. */
-const learnersOf = ({ log, snapshots, learner, model, over, config, hooks, keep }: Learners): { trainer: Trainer; publisher: Publisher; ports: Pick<GatewayPorts, 'promote' | 'replay'> } => {
-  const trainer = keep<Trainer>(createTrainer({ log, snapshots, learner, model, now, onFatal: hooks.onFatal, ...(hooks.onTraining ? { onProgress: hooks.onTraining } : {}) }, trainerConfig.parse(config.trainer)), (t) => t.stop())
-  const publisher = keep<Publisher>(createPublisher({ log, snapshots, learner, model, probes: probesOf(config.model), now, onFatal: hooks.onFatal, ...(hooks.onVerdict ? { onProgress: hooks.onVerdict } : {}) }, publisherConfig.parse(config.publisher)), (p) => p.stop())
+const learnersOf = ({ log, snapshots, metrics, learner, model, over, config, hooks, keep }: Learners): { trainer: Trainer; publisher: Publisher; ports: Pick<GatewayPorts, 'promote' | 'replay'> } => {
+  const trainer = keep<Trainer>(createTrainer({ log, snapshots, metrics, learner, model, now, onFatal: hooks.onFatal, ...(hooks.onTraining ? { onProgress: hooks.onTraining } : {}) }, trainerConfig.parse(config.trainer)), (t) => t.stop())
+  const publisher = keep<Publisher>(createPublisher({ log, snapshots, metrics, learner, model, probes: probesOf(config.model), now, onFatal: hooks.onFatal, ...(hooks.onVerdict ? { onProgress: hooks.onVerdict } : {}) }, publisherConfig.parse(config.publisher)), (p) => p.stop())
   const replay = (fields: Readonly<Record<string, unknown>>, gone: AbortSignal): AsyncIterable<unknown> =>
     runReplay({ log, learner, model, policy: trainer.state.policy, turns: trainer.state.turns, scorer: config.scorer }, replayOptionsOf(fields), AbortSignal.any([over, gone]))
   return { trainer, publisher, ports: { replay, promote: (branch) => publisher.promote(`${publisher.state.policy}~${branch}`) } }

@@ -56,6 +56,10 @@ describe('instar up', () => {
     const rolled = await instar(['rollback', '0', '--why', 'a test', '--json'], first.env)
     deepEqual([rolled.code, rolled.json], [0, { head: 0, version: 0, frozen: true }])
     equal((await instar(['rollback', '7', '--json'], first.env)).code, 1)
+    const told = await (await fetch(`${first.ready.url}/metrics`)).text()
+    for (const line of ['instar_turns_total{status="complete",kind="main",label_source="header",trainable="yes",reason="none"} 1', 'instar_trainer_waits{for="frozen"} 1', 'instar_publisher_waits{for="updates"} 1', 'instar_scorer_judging 0', 'instar_learning_frozen 1', 'instar_projections_behind_partitions{topic="blobs"}', 'nodejs_eventloop_lag_p99_seconds ', 'instar_log_append_duration_seconds_count{topic="weights"} ']) {
+      equal(told.split('\n').some((one) => one.startsWith(line)), !line.includes('blobs'), `${line}\n${told}`)
+    }
     const thawed = await instar(['thaw', '--json'], first.env)
     deepEqual([thawed.code, thawed.json], [0, { head: 0, version: 0, frozen: false }])
     equal(((await instar(['promote', 'nothing', '--json'], first.env)).json as { error: { code: string } }).error.code, 'unknown_branch')
