@@ -16,8 +16,8 @@ export const TURNS = 5
 
 export const talk: Say = (last) => {
   if (last.includes('Read both')) return `<think>\n${THOUGHT}\n</think>\n\nI will look.\n${calls(['read', '{"lines":  2, "path": "\\u0061.txt"}'], ['read', '{"lines": 3,"path": "b.txt"}'])}`
-  if (last.includes('red') && last.includes('blue')) return SAID[0]
   if (last.includes('wrong')) return calls(['read', '{"lines": 1, "path": "c.txt" }'])
+  if (last.includes('red') && last.includes('blue')) return SAID[0]
   if (last.includes('green')) return SAID[1]
   return SAID[2]
 }

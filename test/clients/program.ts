@@ -8,13 +8,13 @@ import path from 'node:path'
 export type Ran = { code: number | null; stdout: string; stderr: string; /** Milliseconds. */ took: number }
 
 /** Two empty folders, and how they go away: the program's home, and where it works. */
-export type Place = { home: string; work: string; remove(): Promise<void> }
+export type Place = { root: string; home: string; work: string; remove(): Promise<void> }
 
 export const makePlace = async (): Promise<Place> => {
   const root = await mkdtemp(path.join(tmpdir(), 'instar-agent-'))
   const [home, work] = [path.join(root, 'home'), path.join(root, 'work')]
   await Promise.all([home, work].map((folder) => mkdir(folder)))
-  return { home, work, remove: () => rm(root, { recursive: true, force: true, maxRetries: 5 }) }
+  return { root, home, work, remove: () => rm(root, { recursive: true, force: true, maxRetries: 5 }) }
 }
 
 /** Nothing of this process's environment but where programs are. */

@@ -1,6 +1,6 @@
 /**
- * `npm run test:clients [-- part of a path ...]`: installs the client libraries (sdk/) and the agents (agents/)
- * from lockfiles of their own, which of the two is needed, and runs the tests of this folder against a gateway
+ * `npm run test:clients [-- part of a path ...]`: installs the client libraries (sdk/) and the agents (agents/;
+ * nightly/ if it is named) from lockfiles of their own, those that are needed, and runs the tests of this folder against a gateway
  * with a scripted model, offline. Needs Linux, macOS or Windows on x64 or arm64 for the agents' native programs.
  */
 import { spawn } from 'node:child_process'
@@ -16,7 +16,8 @@ import { spec } from 'node:test/reporters'
 const HERE = import.meta.dirname
 const ROOT = path.resolve(HERE, '../..')
 const wanted = process.argv.slice(2)
-const files = globSync('{sdk,agents}/*.test.ts', { cwd: HERE }).toSorted().filter((file) => wanted.length === 0 || wanted.some((part) => file.includes(part)))
+const files = globSync('{sdk,agents,nightly}/*.test.ts', { cwd: HERE }).toSorted()
+  .filter((file) => (wanted.length === 0 ? !file.startsWith('nightly') : wanted.some((part) => file.includes(part))))
 if (files.length === 0) throw new Error(`no test file matches ${wanted.join(', ')}`)
 
 const exitOf = async (command: string, args: readonly string[], cwd: string): Promise<number> => {
@@ -38,7 +39,7 @@ const install = async (folder: string): Promise<void> => {
 }
 
 await install(HERE)
-if (files.some((file) => file.startsWith('agents'))) await install(path.join(HERE, 'agents'))
+for (const folder of ['agents', 'nightly']) if (files.some((file) => file.startsWith(folder))) await install(path.join(HERE, folder))
 
 const require = createRequire(import.meta.url)
 const typed = await exitOf(process.execPath, [path.join(path.dirname(require.resolve('typescript/package.json')), 'bin/tsc'), '--noEmit', '-p', HERE], ROOT) === 0
@@ -48,7 +49,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => 
   interrupted.abort()
   process.exitCode = 130
 })
-const events = run({ files: files.map((file) => path.join(HERE, file)), concurrency: 2, timeout: 300_000, signal: interrupted.signal, cwd: ROOT })
+const events = run({ files: files.map((file) => path.join(HERE, file)), concurrency: files.some((file) => file.startsWith('nightly')) ? 1 : 2, timeout: 900_000, signal: interrupted.signal, cwd: ROOT })
 let passed = false
 events.on('test:summary', ({ file, success }) => {
   if (file === undefined) passed = success

@@ -4,11 +4,14 @@
  */
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
 import { decodeRecord, foldTurns, initialTurns, InstarError, readWritten, type Logged, type TurnAborted, type TurnCaptured, type TurnsEvent } from '@instar/events'
 import { createTurnReader, openMemoryLog, type EventLog } from '@instar/log'
+import type { Model } from '@instar/policy'
 import { startRig, type Rig, type RigOptions } from '../gateway/harness.ts'
 import { ScriptedEngine, type Reply } from '../gateway/scripted-engine.ts'
 import { tokenizerModel } from '../gateway/tokenizer-model.ts'
+import { becameOf, tapeOf, writeTape, type Became } from './tapes/tape.ts'
 import { startWire, type Exchange, type Wire } from './wire.ts'
 
 /** `last`: what stands behind the last answer in the prompt: new words of the user's, results of tools. */
@@ -18,6 +21,7 @@ export type Scene = {
   /** Without /v1. */
   url: string
   rig: Rig
+  model: Model
   wire: Wire
   /** A token of the gateway's key. */
   token: string
@@ -25,6 +29,10 @@ export type Scene = {
   exhaust(): void
   /** What each turn of the log became. */
   story(): Promise<Story>
+  /** With the body of each, as it is on the log. */
+  became(): Promise<Became[]>
+  /** Writes what went over the wire into tapes/, if INSTAR_RECORD is set. `client`: name and version. */
+  record(name: string, client: string, hidden?: readonly (readonly [text: string, name: string])[]): Promise<void>
   stop(): Promise<void>
 }
 
@@ -54,11 +62,21 @@ export const startScene = async (say: Say, { contextLength = 120_000, limited = 
   const rig = await startRig({ ...options, log, engine, ports: { model, ...options.ports }, settings: { keys: [{ ...KEY, ...(limited ? { requestsPerMinute: BURST } : {}) }], ...options.settings } })
   const wire = await startWire(rig.url)
   return {
-    url: wire.url, rig, wire, token: TOKEN,
+    url: wire.url, rig, model, wire, token: TOKEN,
     exhaust: () => wire.first(async () => {
       for (let i = 0; i < BURST; i += 1) await fetch(`${rig.url}/v1/chat/completions`, { method: 'POST', headers: { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json' }, body: '{}' })
     }),
-    story: () => storyOf(rig, log),
+    story: async () => (await storyOf(rig, log)).story,
+    async became() {
+      const { story, bodies } = await storyOf(rig, log)
+      return becameOf(story, bodies)
+    },
+    async record(name, client, hidden = []) {
+      if (process.env['INSTAR_RECORD'] === undefined) return
+      const { story, bodies } = await storyOf(rig, log)
+      const places = [...hidden, [rig.url, 'http://gateway'], [wire.url, 'http://gateway']] as const
+      await writeFile(new URL(`tapes/${name}.jsonl`, import.meta.url), writeTape(tapeOf(client, wire.exchanges, story, becameOf(story, bodies), places)))
+    },
     async stop() {
       await wire.stop()
       await rig.stop()
@@ -73,7 +91,7 @@ const lastWords = (prompt: string): string => {
 }
 
 /** The log, folded as every service folds it, and checked on the way: nothing ignored, every turn readable, ids and log-probs of one length, the prompt the one that the engine was given. */
-export const storyOf = async (rig: Rig, log: EventLog): Promise<Story> => {
+const storyOf = async (rig: Rig, log: EventLog): Promise<{ story: Story; bodies: Map<string, Uint8Array> }> => {
   const state = initialTurns()
   const events: (TurnCaptured | TurnAborted)[] = []
   for await (const batch of log.read('turns')) for (const record of batch) {
@@ -82,10 +100,11 @@ export const storyOf = async (rig: Rig, log: EventLog): Promise<Story> => {
     if (logged.event.type === 'TurnCaptured' || logged.event.type === 'TurnAborted') events.push(logged.event)
   }
   const reader = createTurnReader(log, (turn) => state.turns.get(turn))
+  const bodies = new Map<string, Uint8Array>()
   for (const event of events) {
     assert.equal(event.ids.length, event.logprobs.length)
     assert.equal(event.tokens, 'exact')
-    await reader.body(event.turn)
+    bodies.set(event.turn, await reader.body(event.turn))
     const prompt = (await reader.promptIds(event.turn)).join()
     assert.ok(rig.engine.requests.some((request) => request.prompt.join() === prompt), 'the prompt on the log is one that the engine was given')
   }
@@ -99,7 +118,7 @@ export const storyOf = async (rig: Rig, log: EventLog): Promise<Story> => {
       attempt: known.attempt, offPrefix: event.offPrefix, reason: event.reason, event, text: readWritten(event.text),
     }
   })
-  return { turns, sessions, of: (field) => turns.map((turn) => turn[field]) }
+  return { story: { turns, sessions, of: (field) => turns.map((turn) => turn[field]) }, bodies }
 }
 
 /** One session, each turn the next state of the one before, all of it on the tokens that were sampled. */

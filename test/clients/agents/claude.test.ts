@@ -27,12 +27,27 @@ test('claude: after an error in a stream it asks without one', async () => {
   }
 })
 
+test('claude: cut after it had thought, it asks again with words of its own in the user\'s', async () => {
+  const journey = await begin(claude(), { tape: 'claude.reworded' })
+  try {
+    journey.scene.wire.dropAt('content_block_stop')
+    assert.equal((await journey.say(PROMPTS[0])).code, 0)
+    const story = await journey.scene.story()
+    assert.match(posts(journey.scene.wire)[1]!.body, /Your response above was cut off mid-stream/)
+    assert.deepEqual([story.of('session'), story.of('status'), story.of('next'), story.of('offPrefix')], [[0, 0, 0], ['aborted', 'complete', 'complete'], [null, 2, null], [false, false, false]])
+    assertAnswered(journey.scene, story)
+  } finally {
+    await journey.end()
+  }
+})
+
 const BIG = 'A long line of text that says nothing at all.\n'.repeat(400)
 
 for (const hints of [true, false]) {
   test(`claude: an overflow makes it compact, ${hints ? 'with' : 'without'} headers that say so; what comes after it is the same session`, async () => {
     const program = claude(hints ? {} : { CLAUDE_CODE_GATEWAY_HINT_HEADERS: '0' })
     const journey = await begin(program, {
+      tape: hints ? 'claude.compaction' : 'claude.compaction-unmarked',
       contextLength: 27_000,
       script: (place) => (last) => {
         if (last.includes('CRITICAL: Respond with TEXT ONLY')) return '<analysis>\nShort.\n</analysis>\n<summary>\nThe file was read.\n</summary>'
@@ -58,6 +73,7 @@ for (const hints of [true, false]) {
 test('claude: a subagent is a session of its own', async () => {
   const program = claude()
   const journey = await begin(program, {
+    tape: 'claude.subagent',
     script: (place) => (last) => {
       if (last.includes('Delegate it.')) return calls(['Agent', '{"subagent_type": "general-purpose", "run_in_background": false, "prompt": "Inspect a1.txt please", "description": "inspect"}'])
       if (last.includes('The child says red')) return 'The child is right.'

@@ -15,6 +15,7 @@ const BIG = 'A long line of text that says nothing at all.\n'.repeat(400)
 test('codex: a compaction is a side turn, what comes after it the same session', async () => {
   const program = codex('model_context_window = 30000\nmodel_auto_compact_token_limit = 18500')
   const journey = await begin(program, {
+    tape: 'codex.compaction',
     script: (place) => (last) => {
       if (last.includes('CONTEXT CHECKPOINT COMPACTION')) return 'The file was read.'
       if (last.includes('Read the big file') && !last.includes('The file was read.')) return calls(program.read(place, 'a3.txt'))
@@ -40,6 +41,7 @@ test('codex: a compaction is a side turn, what comes after it the same session',
 test('codex: a subagent is a session of its own, its tools have a namespace', async () => {
   const program = codex()
   const journey = await begin(program, {
+    tape: 'codex.subagent',
     script: (place) => (last) => {
       if (last.includes('Delegate it.')) return calls(['multi_agent_v1__spawn_agent', '{"message": "Inspect a1.txt please"}'])
       const agent = /"agent_id":\s*"([^"]+)"/.exec(last)?.[1]

@@ -4,6 +4,8 @@
  */
 import assert from 'node:assert/strict'
 import { readFile, writeFile } from 'node:fs/promises'
+import { realpathSync } from 'node:fs'
+import { hostname } from 'node:os'
 import path from 'node:path'
 import { makePlace, type Place, type Ran } from '../program.ts'
 import { calls, startScene, type Say, type Scene } from '../scene.ts'
@@ -24,8 +26,8 @@ export const talkOf = (program: Program, place: Place): Say => (last) => {
 
 export type Journey = { scene: Scene; place: Place; say(prompt: string, goOn?: boolean): Promise<Ran>; end(): Promise<void> }
 
-/** `script`: what the model says; default: the whole journey. */
-export const begin = async (program: Program, { script = (place: Place) => talkOf(program, place), ...options }: { script?: (place: Place) => Say; contextLength?: number; limited?: boolean } = {}): Promise<Journey> => {
+/** `script`: what the model says; default: the whole journey. `tape`: its name, if it is to be one. */
+export const begin = async (program: Program, { script = (place: Place) => talkOf(program, place), tape, ...options }: { script?: (place: Place) => Say; tape?: string; contextLength?: number; limited?: boolean } = {}): Promise<Journey> => {
   const place = await makePlace()
   await Promise.all([['a1.txt', 'It is red.\n'], ['a2.txt', 'It is blue.\n']].map(([file, text]) => writeFile(path.join(place.work, file!), text!)))
   const scene = await startScene(script(place), options)
@@ -34,11 +36,18 @@ export const begin = async (program: Program, { script = (place: Place) => talkO
     scene, place,
     say: (prompt, goOn = false) => program.run(scene, place, prompt, goOn),
     async end() {
+      if (tape !== undefined) await scene.record(tape, `${program.name} ${program.version}`, hiddenOf(place))
       await scene.stop()
       await place.remove()
     },
   }
 }
+
+/** Names of this machine, the longest first. */
+const hiddenOf = ({ root, home, work }: Place): (readonly [string, string])[] => [
+  [work, '/home/agent/project'], [home, '/home/agent'], [root, '/home'], [path.basename(root), 'agent'],
+  [path.resolve(import.meta.dirname, '../../..'), '/opt/instar'], [realpathSync(path.resolve(import.meta.dirname, 'node_modules')), '/opt/agents'], [hostname(), 'host'],
+]
 
 /** The whole of it; what the agent showed of the last answer of each prompt is in `ran`. */
 export const travel = async ({ say, place }: Journey): Promise<Ran[]> => {

@@ -21,6 +21,7 @@ for (const header of [false, true]) {
   test(`pi: a compaction is a side turn, what comes after it the same session, ${header ? 'by its headers' : 'by the ids of our calls'}`, async () => {
     const program = pi({ contextWindow: 18_000, maxTokens: 500, ...(header ? AFFINITY : {}) }, { compaction: { enabled: true, reserveTokens: 6500, keepRecentTokens: 20 } })
     const journey = await begin(program, {
+      tape: header ? 'pi-with-session-headers.compaction' : 'pi.compaction',
       script: (place) => (last) => {
         if (last.includes('context summarization assistant')) return 'The file was read.'
         if (last.includes('Write it down')) return calls(program.write(place, 'note.txt', 'purple'))

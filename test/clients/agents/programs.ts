@@ -1,4 +1,5 @@
 /** How each agent is told of the gateway, started, and gone on with; and what its tools are called with. */
+import { existsSync, readFileSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { runProgram, type Place, type Ran } from '../program.ts'
@@ -8,6 +9,7 @@ export type Call = readonly [name: string, args: string]
 
 export type Program = {
   name: string
+  version: string
   /** Before the first run. */
   prepare(scene: Scene, place: Place): Promise<void>
   /** `goOn`: the conversation that was the last in this place. */
@@ -18,6 +20,12 @@ export type Program = {
 }
 
 const installed = (script: string): string => path.join(import.meta.dirname, 'node_modules', script)
+/** Those that take too long for every submission. */
+const nightly = (script: string): string => path.join(import.meta.dirname, '../nightly/node_modules', script)
+
+const SLOW_MS = 300_000
+
+const versionOf = (packageFolder: string): string => (existsSync(path.join(packageFolder, 'package.json')) ? String((JSON.parse(readFileSync(path.join(packageFolder, 'package.json'), 'utf8')) as { version: unknown }).version) : 'not installed')
 
 const writeInto = async (folder: string, name: string, text: string): Promise<void> => {
   await mkdir(folder, { recursive: true })
@@ -26,7 +34,7 @@ const writeInto = async (folder: string, name: string, text: string): Promise<vo
 
 /** `more`: lines of config.toml before the tables. */
 export const codex = (more = ''): Program => ({
-  name: 'codex',
+  name: 'codex', version: versionOf(installed('@openai/codex')),
   prepare: (scene, { home }) => writeInto(path.join(home, '.codex'), 'config.toml', `model = "policy"
 model_provider = "instar"
 approval_policy = "never"
@@ -49,7 +57,7 @@ wire_api = "responses"
 
 /** `more`: environment. */
 export const claude = (more: Readonly<Record<string, string>> = {}): Program => ({
-  name: 'claude',
+  name: 'claude', version: versionOf(installed('@anthropic-ai/claude-code')),
   prepare: () => Promise.resolve(),
   run: (scene, place, prompt, goOn = false) => runProgram(installed('@anthropic-ai/claude-code/cli-wrapper.cjs'), ['-p', prompt, '--dangerously-skip-permissions', '--output-format', 'json', ...(goOn ? ['--continue'] : [])], place, {
     ANTHROPIC_BASE_URL: scene.url, ANTHROPIC_AUTH_TOKEN: scene.token,
@@ -62,7 +70,7 @@ export const claude = (more: Readonly<Record<string, string>> = {}): Program => 
 
 /** `model`: fields of its entry in models.json; `settings`: settings.json. */
 export const pi = (model: Readonly<Record<string, unknown>> = {}, settings: Readonly<Record<string, unknown>> = {}): Program => ({
-  name: 'pi',
+  name: 'pi', version: versionOf(installed('@earendil-works/pi-coding-agent')),
   async prepare(scene, { home }) {
     const folder = path.join(home, '.pi/agent')
     await writeInto(folder, 'settings.json', JSON.stringify(settings))
@@ -71,6 +79,39 @@ export const pi = (model: Readonly<Record<string, unknown>> = {}, settings: Read
     }))
   },
   run: (_, place, prompt, goOn = false) => runProgram(installed('@earendil-works/pi-coding-agent/dist/bundle/cli.js'), ['-p', '--provider', 'instar', '--model', 'policy', ...(goOn ? ['--continue'] : []), prompt], place, { PI_OFFLINE: '1', PI_SKIP_VERSION_CHECK: '1', PI_TELEMETRY: '0' }),
+  read: (_, file) => ['read', `{"limit":  900, "path": "\\u0061${file.slice(1)}"}`],
+  write: (_, file, text) => ['write', JSON.stringify({ content: text, path: file })],
+})
+
+export const opencode = (limit = { context: 100_000, output: 4096 }): Program => ({
+  name: 'opencode', version: versionOf(nightly('opencode-ai')),
+  prepare: (scene, { home }) => writeInto(path.join(home, '.config/opencode'), 'opencode.json', JSON.stringify({
+    autoupdate: false, share: 'disabled', model: 'instar/policy', permission: 'allow',
+    provider: { instar: { npm: '@ai-sdk/openai-compatible', options: { baseURL: `${scene.url}/v1`, apiKey: scene.token }, models: { policy: { limit } } } },
+  })),
+  run: (_, place, prompt, goOn = false) => runProgram(nightly(`opencode-${process.platform}-${process.arch}/bin/opencode`), ['run', ...(goOn ? ['--continue'] : []), prompt], place, { OPENCODE_DISABLE_MODELS_FETCH: '1', OPENCODE_DISABLE_AUTOUPDATE: '1', OPENCODE_DISABLE_LSP_DOWNLOAD: '1' }, SLOW_MS),
+  read: ({ work }, file) => ['read', `{"limit":  900, "filePath": ${JSON.stringify(path.join(work, file))}}`],
+  write: ({ work }, file, text) => ['write', JSON.stringify({ content: text, filePath: path.join(work, file) })],
+})
+
+export const qwen = (): Program => ({
+  name: 'qwen', version: versionOf(nightly('@qwen-code/qwen-code')),
+  prepare: (_, { home }) => writeInto(path.join(home, '.qwen'), 'settings.json', JSON.stringify({
+    privacy: { usageStatisticsEnabled: false }, telemetry: { enabled: false }, general: { disableAutoUpdate: true }, security: { auth: { selectedType: 'openai' } },
+  })),
+  run: (scene, place, prompt, goOn = false) => runProgram(nightly('@qwen-code/qwen-code/cli-entry.js'), ['--yolo', ...(goOn ? ['--continue'] : []), '-p', prompt], place, { OPENAI_BASE_URL: `${scene.url}/v1`, OPENAI_API_KEY: scene.token, OPENAI_MODEL: 'policy' }, SLOW_MS),
+  read: ({ work }, file) => ['read_file', `{"limit":  900, "file_path": ${JSON.stringify(path.join(work, file))}}`],
+  write: ({ work }, file, text) => ['write_file', JSON.stringify({ content: text, file_path: path.join(work, file) })],
+})
+
+/** It works in a folder that it is told of, and goes on with a session by its name. `model`: fields of its entry; `provider`: of its provider. */
+export const openclaw = (model: Readonly<Record<string, unknown>> = {}, provider: Readonly<Record<string, unknown>> = {}): Program => ({
+  name: 'openclaw', version: versionOf(nightly('openclaw')),
+  prepare: (scene, { home, work }) => writeInto(path.join(home, '.openclaw'), 'openclaw.json', JSON.stringify({
+    models: { mode: 'merge', providers: { instar: { baseUrl: `${scene.url}/v1`, apiKey: scene.token, api: 'openai-completions', request: { allowPrivateNetwork: true }, ...provider, models: [{ id: 'policy', name: 'policy', reasoning: true, input: ['text'], contextWindow: 100_000, maxTokens: 4096, cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 }, ...model }] } } },
+    agents: { defaults: { model: { primary: 'instar/policy' }, workspace: work, skipBootstrap: true } },
+  })),
+  run: (_, place, prompt) => runProgram(nightly('openclaw/openclaw.mjs'), ['agent', '--local', '--agent', 'main', '--session-id', 'journey', '--message', prompt, '--json'], place, {}, SLOW_MS),
   read: (_, file) => ['read', `{"limit":  900, "path": "\\u0061${file.slice(1)}"}`],
   write: (_, file, text) => ['write', JSON.stringify({ content: text, path: file })],
 })

@@ -8,8 +8,9 @@ import type { Program } from './programs.ts'
 
 /** `sources`: by what the session of each turn of the journey is found. `shown`: the answer in what the agent prints. `rewords`: after a cut it may add words of its own to the user's. */
 export const trials = (program: Program, { sources, shown, rewords = false }: { sources: readonly LabelSource[]; shown: (stdout: string) => string; rewords?: boolean }): void => {
+  const tape = program.name.replaceAll(' ', '-')
   test(`${program.name}: three prompts by three processes, parallel calls, a file written: one session`, async () => {
-    const journey = await begin(program)
+    const journey = await begin(program, { tape: `${tape}.journey` })
     try {
       const ran = await travel(journey)
       assert.deepEqual(ran.map(({ stdout }) => shown(stdout).trim()), ANSWERS)
@@ -40,7 +41,7 @@ export const trials = (program: Program, { sources, shown, rewords = false }: { 
 
   test(`${program.name}: the model dies in mid-stream: asked again in the same session, joined`, async () => {
     let lives = 1
-    const journey = await begin(program, { script: (place) => (last, prompt) => (last.includes('It is red') && lives-- > 0 ? dying('Half an answer that is cut', 3) : talkOf(program, place)(last, prompt)) })
+    const journey = await begin(program, { tape: `${tape}.died`, script: (place) => (last, prompt) => (last.includes('It is red') && lives-- > 0 ? dying('Half an answer that is cut', 3) : talkOf(program, place)(last, prompt)) })
     try {
       const ran = [await journey.say(PROMPTS[0]), await journey.say(PROMPTS[1], true)]
       assert.deepEqual(ran.map(({ code, stdout }) => [code, shown(stdout).trim()]), [[0, ANSWERS[0]], [0, ANSWERS[1]]])
@@ -59,7 +60,7 @@ export const trials = (program: Program, { sources, shown, rewords = false }: { 
   })
 
   test(`${program.name}: the connection drops in the first answer: sent again in the same session`, async () => {
-    const journey = await begin(program)
+    const journey = await begin(program, { tape: `${tape}.dropped` })
     try {
       journey.scene.wire.dropAt('look')
       const { code, stdout } = await journey.say(PROMPTS[0])

@@ -6,6 +6,7 @@ import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { APICallError, generateText, isStepCount, streamText, tool, type LanguageModel, type ModelMessage } from 'ai'
 import { z } from 'zod'
 import { CALLED, LONG, mortal, OVERFLOW, readFile, SAID, SMALL_CONTEXT, talk, TURNS, USERS, waited, type Usage } from '../conversation.ts'
+import { pinned } from '../pins.ts'
 import { assertOneThread, assertUsage, posts, startScene, type Scene } from '../scene.ts'
 
 const WIRES: Readonly<Record<string, (scene: Scene) => LanguageModel>> = {
@@ -37,6 +38,7 @@ for (const [wire, modelOf] of Object.entries(WIRES)) {
         const story = await scene.story()
         assertOneThread(story, TURNS)
         assertUsage(story, usages)
+        if (stream) await scene.record(`ai-sdk.${wire}`, pinned(wire === 'chat' ? '@ai-sdk/openai-compatible' : '@ai-sdk/openai'))
       } finally {
         await scene.stop()
       }

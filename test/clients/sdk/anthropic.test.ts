@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import Anthropic from '@anthropic-ai/sdk'
 import { CALLED, LONG, mortal, OVERFLOW, PARAMETERS, readFile, SAID, SMALL_CONTEXT, talk, THOUGHT, TURNS, USERS, waited, type Usage } from '../conversation.ts'
+import { pinned } from '../pins.ts'
 import { assertOneThread, assertUsage, posts, startScene, type Scene } from '../scene.ts'
 
 const clientOf = ({ url, token }: Scene, maxRetries = 0): Anthropic => new Anthropic({ baseURL: url, apiKey: token, maxRetries })
@@ -48,6 +49,7 @@ for (const stream of [false, true]) {
       const story = await scene.story()
       assertOneThread(story, TURNS)
       assertUsage(story, usages)
+      if (!stream) await scene.record('anthropic', pinned('@anthropic-ai/sdk'))
     } finally {
       await scene.stop()
     }

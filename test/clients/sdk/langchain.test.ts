@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { HumanMessage, SystemMessage, ToolMessage, type AIMessageChunk, type BaseMessage } from '@langchain/core/messages'
 import { ChatOpenAI } from '@langchain/openai'
 import { CALLED, LONG, mortal, OVERFLOW, PARAMETERS, readFile, SAID, SMALL_CONTEXT, talk, TURNS, USERS, type Usage } from '../conversation.ts'
+import { pinned } from '../pins.ts'
 import { assertOneThread, assertUsage, posts, startScene, type Scene } from '../scene.ts'
 
 const tools = [{ type: 'function' as const, function: { name: 'read', description: 'reads', parameters: PARAMETERS } }]
@@ -44,6 +45,7 @@ for (const stream of [false, true]) {
       const story = await scene.story()
       assertOneThread(story, TURNS)
       assertUsage(story, usages)
+      if (!stream) await scene.record('langchain', pinned('@langchain/openai'))
     } finally {
       await scene.stop()
     }

@@ -5,6 +5,7 @@ import { Agent, OpenAIProvider, Runner, tool, type AgentInputItem } from '@opena
 import OpenAI from 'openai'
 import { z } from 'zod'
 import { CALLED, LONG, mortal, OVERFLOW, readFile, SAID, SMALL_CONTEXT, talk, TURNS, USERS, waited, type Usage } from '../conversation.ts'
+import { pinned } from '../pins.ts'
 import { assertOneThread, assertUsage, posts, startScene, type Scene } from '../scene.ts'
 
 const runnerOf = ({ url, token }: Scene, useResponses: boolean, maxRetries = 0): Runner =>
@@ -41,6 +42,7 @@ for (const useResponses of [true, false]) {
         const story = await scene.story()
         assertOneThread(story, TURNS)
         assertUsage(story, usages)
+        if (!stream) await scene.record(`openai-agents.${wire}`, pinned('@openai/agents'))
       } finally {
         await scene.stop()
       }

@@ -25,17 +25,22 @@ export const lastRequest = (messages: readonly Message[]): string =>
 const BLOCKS = [
   /<system-reminder>[\s\S]*?(?:<\/system-reminder>|$)/g,
   /<environment_context>[\s\S]*?(?:<\/environment_context>|$)/g,
+  /<subagent_notification>[\s\S]*?(?:<\/subagent_notification>|$)/g,
   /<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>[\s\S]*?(?:<<<END_OPENCLAW_INTERNAL_CONTEXT>>>|$)/g,
 ]
-/** What agents say in the user's name when an answer was cut: Claude Code, Qwen Code. */
-const AFTER_A_CUT = /^(?:Your response above was cut off mid-stream\.|The connection dropped mid-response\.)[^\n]*$/gm
+/** What agents say in the user's name: when an answer was cut (Claude Code, Qwen Code), after a compaction (OpenCode). */
+const AGENTS_WORDS = [
+  /(?<![^\n])Your response above was cut off mid-stream\.[^\n]*/g,
+  /(?<![^\n])The connection dropped mid-response\.[\s\S]*?(?:<\/previous_response_suffix>|$)/g,
+  /^\s*Continue if you have next steps, or stop and ask for clarification if you are unsure how to proceed\.\s*$/g,
+]
 /** `[Sat 2026-11-21 04:09 UTC] ` in front of what a person typed. */
 const DATED = /^\s*\[(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*,? [^\]\n]{4,40}\]\s*/i
 
 export const stripWrappers = (text: string): string => {
   let stripped = text
-  for (const block of BLOCKS) stripped = stripped.replace(block, '')
-  stripped = stripped.replace(AFTER_A_CUT, '').replace(DATED, '').trim()
+  for (const block of [...BLOCKS, ...AGENTS_WORDS]) stripped = stripped.replace(block, '')
+  stripped = stripped.replace(DATED, '').trim()
   const quoted = /^"([^"]*)"$/.exec(stripped)
   return quoted?.[1] !== undefined ? quoted[1].trim() : stripped
 }
