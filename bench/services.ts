@@ -119,8 +119,8 @@ export const bench = async ({ quick = false, say = () => undefined }: ServicesOp
     const kafka = async (name: string): Promise<Place> => ({ log: 'kafka', brokers, prefix, model: MODEL, scratch: await scratch(name) })
     const rows: Row[] = []
     const gateways = new Map<string, Running>([
-      ['a log in memory', await started('gateway', { log: 'memory', model: MODEL, scratch: '' })],
-      ['the embedded log', await started('gateway', { log: 'embedded', folder: await scratch('embedded'), model: MODEL, scratch: '' })],
+      ['a log in memory', await started('gateway', { log: 'memory', model: MODEL, scratch: await scratch('gateway-memory') })],
+      ['the embedded log', await started('gateway', { log: 'embedded', folder: await scratch('embedded'), model: MODEL, scratch: await scratch('gateway-embedded') })],
       ['Kafka', await started('gateway', await kafka('gateway'))],
     ])
     rows.push(...await captureWaits(gateways, rounds, seconds, say))
@@ -134,6 +134,9 @@ export const bench = async ({ quick = false, say = () => undefined }: ServicesOp
     const log = await openKafkaLog({ brokers, prefix, clientId: 'bench', schemas, registry: new Map(Object.keys(schemas).map((name, i) => [name, i + 1])) })
     let captured = 0
     for await (const batch of log.read('turns')) captured += batch.length
+    const replica = await started('gateway', await kafka('gateway-again'))
+    rows.push({ ...backlog('gateway', captured, await replica.used()), what: 'gateway: that log from its start: what a replica reads' })
+    await replica.stop()
     const scorer = await started('scorer', await kafka('scorer'))
     rows.push(backlog('scorer', captured, await scorer.settled()))
     await scorer.stop()

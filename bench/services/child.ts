@@ -1,5 +1,6 @@
 /** One service in a process of its own, so that what it uses can be told: `child.ts <service> <place as JSON>`. */
 import { randomBytes } from 'node:crypto'
+import { join } from 'node:path'
 import { schemaTexts } from '@instar/events'
 import { createGateway, gatewayConfig } from '@instar/gateway'
 import { openEmbeddedLog, openMemoryLog, openSnapshots, type EventLog } from '@instar/log'
@@ -51,35 +52,37 @@ const until = async (done: () => Promise<boolean>): Promise<void> => {
 /** The turns were all captured before the first update: none of them may be too old. */
 const BACKLOG = 1_000_000
 
+const snapshots = () => openSnapshots(join(place.scratch, 'snapshots'), { say: console.error })
+
 const never = (): Promise<never> => new Promise(() => undefined)
 
 const SERVICES: Record<Service, (log: EventLog) => Promise<Part>> = {
   async gateway(log) {
     const model = await openModel(place.model)
     const engine = new InstantEngine(model)
-    const gateway = createGateway({ log, engine, model, now, random: (bytes) => randomBytes(bytes), onFatal }, gatewayConfig({ port: 0 }))
+    const gateway = createGateway({ log, snapshots: snapshots(), engine, model, now, random: (bytes) => randomBytes(bytes), onFatal }, gatewayConfig({ port: 0 }))
     const { url } = await gateway.start()
     return { url, lastToken: engine.lastToken, settled: never, stop: () => gateway.stop() }
   },
   async scorer(log) {
-    const scorer = createScorer({ log, snapshots: openSnapshots(place.scratch, { say: console.error }), now, onFatal }, scorerConfig.parse({ idleMs: 1000 }))
+    const scorer = createScorer({ log, snapshots: snapshots(), now, onFatal }, scorerConfig.parse({ idleMs: 1000 }))
     await scorer.start()
     return { settled: () => until(() => scorer.settled()), stop: () => scorer.stop() }
   },
   async trainer(log) {
-    const trainer = createTrainer({ log, snapshots: openSnapshots(place.scratch, { say: console.error }), ...await learning(place.model), now, onFatal }, trainerConfig.parse({ staleness: BACKLOG }))
+    const trainer = createTrainer({ log, snapshots: snapshots(), ...await learning(place.model), now, onFatal }, trainerConfig.parse({ staleness: BACKLOG }))
     await trainer.start()
     return { settled: never, stop: () => trainer.stop() }
   },
   async publisher(log) {
-    const publisher = createPublisher({ log, snapshots: openSnapshots(place.scratch, { say: console.error }), ...await learning(place.model), probes: probesOf(place.model), now, onFatal }, publisherConfig.parse({}))
+    const publisher = createPublisher({ log, snapshots: snapshots(), ...await learning(place.model), probes: probesOf(place.model), now, onFatal }, publisherConfig.parse({}))
     await publisher.start()
     return { settled: never, stop: () => publisher.stop() }
   },
   async projections(log) {
     const postgres = await startPostgres({ folder: place.scratch })
     restart()
-    const projections = startProjections({ log, connection: postgres.owner })
+    const projections = startProjections({ log, snapshots: snapshots(), connection: postgres.owner })
     return {
       settled: () => projections.caughtUp(),
       async stop() {
