@@ -207,6 +207,20 @@ describe('instar import: conversations', () => {
   })
 })
 
+test('a long request is in blobs, what repeats it leans on it; lines of any length and ending', async (t) => {
+  const data = folder()
+  const long = 'A river. '.repeat(100_000)
+  const path = join(folder(), 'long.jsonl')
+  const line = JSON.stringify({ messages: [USER(long), SAID('Noted.'), USER('Again!'), SAID('Noted again.')], session_id: 'long' })
+  writeFileSync(path, `\ufeff\r\n${line}\r\n\n${JSON.stringify({ messages: [USER('é'), SAID('ü')] })}`)
+  const { code, ...report } = await load(data, path)
+  deepEqual([code, report.lines, report.turns], [0, 2, 3])
+  const { turns, of, reader } = await look(t, data)
+  ok(of(turns[0]!.turn).body.blob !== null && of(turns[1]!.turn).body.from === turns[0]!.turn)
+  deepEqual(JSON.parse(Buffer.from(await reader.body(turns[1]!.turn)).toString()), { messages: [USER(long), SAID('Noted.'), USER('Again!')] })
+  equal(readWritten(of(turns[2]!.turn).text), 'ü')
+})
+
 describe('instar import: steps of Claw-R1', () => {
   const steps = () => {
     const first = model.promptIds([USER('2+2?')], {})

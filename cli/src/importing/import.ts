@@ -51,8 +51,9 @@ export type ImportOptions = Pick<Reading, 'policy' | 'key' | 'ownVersions' | 're
 
 type Entry = { file: number; line: Omit<Line, 'text'>; part: number; at: number | null; place: number | null }
 
-/** Records of one append. */
+/** Records of one append; of a long session. */
 const BATCH = 256
+const LONG = 1024
 const BATCH_BYTES = 4 << 20
 
 export const importFiles = async (paths: readonly string[], ports: ImportPorts, options: ImportOptions): Promise<ImportReport> => {
@@ -156,25 +157,29 @@ const write = async (files: readonly FileHandle[], sessions: ReadonlyMap<string,
       const spoken = await partOf(entry)
       const { made, blob } = turnsOf(spoken, so, line, reading, (turn) => known.turns.has(turn) || seen.has(turn), ports.now())
       const wanted = made.filter(({ turn }) => isNew(turn.turn, known, seen, report))
-      if (blob && wanted.some(({ turn }) => turn.body.blob === blob.sha256)) for (const chunk of blobChunks(blob.bytes, blob.sha256, wanted[0]!.turn.at)) await append(chunk)
+      if (blob && wanted[0]) {
+        for (const chunk of blobChunks(blob.bytes, blob.sha256, wanted[0].turn.at)) await append.add(chunk)
+        await append.end()
+      }
       for (const { turn } of wanted) {
         fresh.push(turn.turn)
         count(report, turn)
-        await append(encodeEvent(turn))
+        await append.add(encodeEvent(turn))
       }
       for (const feedback of made.flatMap((one) => one.feedback)) {
         if (known.feedback.has(feedback.id) || seen.has(feedback.id)) continue
         seen.add(feedback.id)
         report.feedback += 1
-        await append(encodeEvent(feedback))
+        await append.add(encodeEvent(feedback))
       }
       if (spoken.last && made[0]) closing = { type: 'SessionClosed', session: spoken.session, open: [], why: 'client', at: made[0].turn.finishedAt }
       done += 1
       ports.onProgress({ phase: 'writing', share: done / all, what: `${report.turns} turns` })
     }
-    if (closing && fresh.length > 0) await append(encodeEvent({ ...closing, open: fresh }))
+    if (closing && fresh.length > 0) await append.add(encodeEvent({ ...closing, open: fresh }))
+    await append.settle()
   }
-  await append(null)
+  await append.end()
 }
 
 const isNew = (turn: string, known: Known, seen: Set<string>, report: ImportReport): boolean => {
@@ -195,18 +200,26 @@ const count = (report: ImportReport, turn: { tokens: string; trainable: boolean;
   if (turn.reason !== null) report.not_trainable[turn.reason] = (report.not_trainable[turn.reason] ?? 0) + 1
 }
 
-/** Gathers records into appends; null: those that wait go now. */
-const appender = ({ log, signal }: ImportPorts): ((record: Encoded | null) => Promise<void>) => {
+type Appender = { add(record: Encoded): Promise<void>; /** A session is whole. */ settle(): Promise<void>; end(): Promise<void> }
+
+/** Gathers records into appends, sessions whole where they are not long: nobody closes one of which half was read. */
+const appender = ({ log, signal }: ImportPorts): Appender => {
   let waiting: Encoded[] = []
   let bytes = 0
-  return async (record) => {
-    if (record !== null) {
-      waiting.push(record)
-      bytes += record.payload.length
-      if (waiting.length < BATCH && bytes < BATCH_BYTES) return
-    }
+  const end = async (): Promise<void> => {
     if (log && waiting.length > 0) await persist(log, waiting, signal)
     waiting = []
     bytes = 0
+  }
+  return {
+    end,
+    async add(record) {
+      waiting.push(record)
+      bytes += record.payload.length
+      if (waiting.length >= LONG || bytes >= BATCH_BYTES) await end()
+    },
+    async settle() {
+      if (waiting.length >= BATCH) await end()
+    },
   }
 }
