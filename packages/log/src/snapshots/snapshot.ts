@@ -27,6 +27,8 @@ export type SnapshotSettings = {
 
 type Reached = { next: number; id: string }
 
+/** How many times the records of a snapshot may wait for the one before it. */
+const OVERDUE = 4
 /** Of one service on one folder so many processes find a file of their own. */
 const OPENINGS = 32
 
@@ -39,6 +41,7 @@ export class Snapshot {
   readonly #reached = new Map<Topic, Map<number, Reached>>()
   /** Of the last snapshot, while it is on its way to the disk. */
   #flushing: Promise<void> = Promise.resolve()
+  #onItsWay = false
   #unsaved = 0
   #savedAt = 0
   #ended = false
@@ -113,7 +116,10 @@ export class Snapshot {
     if (!partitions) this.#reached.set(topic, partitions = new Map())
     partitions.set(partition, { next: offset + 1, id })
     this.#unsaved += 1
-    if (this.#unsaved < this.#settings.records && (this.#unsaved % 64 !== 1 || performance.now() - this.#savedAt < this.#settings.ms)) return undefined
+    const { records, ms } = this.#settings
+    if (this.#unsaved < records && (this.#unsaved % 64 !== 1 || performance.now() - this.#savedAt < ms)) return undefined
+    // A slow disk makes snapshots rarer, and holds nobody up before a few of them are due.
+    if (this.#onItsWay && this.#unsaved < OVERDUE * records) return undefined
     return first ? first().then(() => this.save()) : this.save()
   }
 
@@ -140,7 +146,8 @@ export class Snapshot {
     for (const part of this.#parts) part.done()
     this.#unsaved = 0
     this.#savedAt = performance.now()
-    this.#flushing = file.flush().catch((error: unknown) => this.#settings.say(`${this.#name}: the snapshot may not survive a power cut: ${(error as Error).message}`))
+    this.#onItsWay = true
+    this.#flushing = file.flush().catch((error: unknown) => this.#settings.say(`${this.#name}: the snapshot may not survive a power cut: ${(error as Error).message}`)).finally(() => { this.#onItsWay = false })
   }
 
   /** A last snapshot, then the file is let go. `save` false: as if the process had been killed. */
