@@ -8,6 +8,10 @@ export type Logprobs = { temperature: boolean; filters: boolean }
 export const logprobsFit = ({ temperature, filters }: Logprobs, { temperature: t, topP, topK }: Sampled): boolean =>
   t === 0 || ((temperature || t === 1) && (filters || (topP >= 1 && topK === 0)))
 
+/** What is sampled with where the client says nothing: of the model's own defaults what the engine's log-probs are behind. */
+export const fittingDefaults = <D extends { temperature: number; topP: number; topK: number }>({ temperature, filters }: Logprobs, defaults: D): D =>
+  ({ ...defaults, ...(temperature || defaults.temperature === 0 ? {} : { temperature: 1 }), ...(filters ? {} : { topP: 1, topK: 0 }) })
+
 export type Counted = { ids: number; logprobs: number; usage: Usage | null; textWithoutIds: boolean; fit: boolean }
 
 /**

@@ -1,4 +1,5 @@
 /** What an engine's refusal is to whoever asked. */
+import { contextLengthExceeded } from '@instar/dialects'
 import { InstarError } from '@instar/events'
 
 /** The statuses after which another replica, or the same a moment later, may answer. */
@@ -10,9 +11,16 @@ export const isBusy = (status: number): boolean => status === 429 || status === 
 /** In the words of vLLM, SGLang, llama.cpp and OpenAI. */
 const TOO_LONG = /maximum context length|context[_ ](length|size|window)|exceeds? the (available|model'?s?) context|longer than the model's context/i
 
+/** In the words that agents know, with the engine's numbers where it gives them. */
+const tooLong = (said: string): InstarError => {
+  const limit = Number(/context[_ ](?:length|size|window)\D{0,40}(\d{2,})/i.exec(said)?.[1] ?? 0)
+  const prompt = Math.max(0, ...[...said.matchAll(/\d{2,}/g)].map(([digits]) => Number(digits)))
+  return limit > 0 && prompt > limit ? contextLengthExceeded(prompt, limit) : new InstarError('context_length_exceeded', `The prompt is too long for the maximum context length of the model: ${said}`)
+}
+
 /** Of an answer whose status says that asking again is of no use. */
 export const refusal = (kind: string, status: number, said: string): InstarError => {
-  if (status === 400 && TOO_LONG.test(said)) return new InstarError('context_length_exceeded', said)
+  if ((status === 400 || status === 413) && TOO_LONG.test(said)) return tooLong(said)
   if (status === 401 || status === 403) return new InstarError('engine_refused', `${kind} answered ${status}: INSTAR_ENGINE_KEY is missing or wrong.`, { status })
   return new InstarError('engine_refused', `${kind} answered ${status}: ${said}`, { status })
 }

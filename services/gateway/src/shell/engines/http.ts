@@ -29,7 +29,8 @@ export type Exchange = { status: number; retryAfterMs: number | null; bytes: Asy
 /** Of what an engine says, as much as a message quotes. */
 const QUOTED = 300
 const LARGEST_BODY = 64 * 1024 * 1024
-const PROBE_MS = 30_000
+/** For a probe, or an adapter that comes from a slow disk. */
+const WHOLE_MS = 120_000
 
 export class EngineHttp {
   readonly url: string
@@ -58,7 +59,7 @@ export class EngineHttp {
   }
 
   /** A whole answer. Throws EngineFault where there is none; a status is none of this function's business. */
-  async json(method: 'GET' | 'POST', path: string, body: Fields | null, signal?: AbortSignal, ms = PROBE_MS): Promise<{ status: number; body: Fields | null; text: string }> {
+  async json(method: 'GET' | 'POST', path: string, body: Fields | null, signal?: AbortSignal, ms = WHOLE_MS): Promise<{ status: number; body: Fields | null; text: string }> {
     const { status, bytes } = await this.send(method, path, body, signal, ms)
     const text = await collect(bytes)
     return { status, body: parsed(text), text }

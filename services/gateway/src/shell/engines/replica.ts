@@ -40,6 +40,7 @@ export class Replica {
   private rests = 0
   private timer: NodeJS.Timeout | null = null
   private closed = false
+  private told = ''
 
   constructor(ports: ReplicaPorts) {
     this.ports = ports
@@ -85,7 +86,11 @@ export class Replica {
     this.timer = setTimeout(() => {
       this.timer = null
       if (this.closed) return
-      this.open().then(() => { this.ports.say(`${this.url} answers again`) }, () => { this.reopen() })
+      this.open().then(() => { this.tell(`${this.url} answers again`) }, (error: unknown) => {
+        // That it is away has been said; that something else is there has not.
+        if (error instanceof InstarError) this.tell(error.message)
+        this.reopen()
+      })
     }, restMs(this.rests))
     this.rests += 1
   }
@@ -143,7 +148,7 @@ export class Replica {
     this.faults += fault.kind === 'unreachable' ? FAULTS_IN_A_ROW : 1
     if (this.faults >= FAULTS_IN_A_ROW && this.problem === null) {
       this.problem = fault.message
-      this.ports.say(`${this.url} is left alone for now: ${fault.message}`)
+      this.tell(`${this.url} is left alone for now: ${fault.message}`)
       this.reopen()
       this.ports.changed()
     }
@@ -154,6 +159,12 @@ export class Replica {
     this.closed = true
     if (this.timer) clearTimeout(this.timer)
     this.ports.http.close()
+  }
+
+  /** What was said last is not said again. */
+  private tell(line: string): void {
+    if (this.told !== line) this.ports.say(line)
+    this.told = line
   }
 
   private async fetch({ sha256, folder, neutral }: StoredAdapter): Promise<void> {

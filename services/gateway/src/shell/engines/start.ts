@@ -4,7 +4,7 @@ import type { Model } from '@instar/policy'
 import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
 import { engineAddress } from '../../core/engines/address.ts'
-import { sameBase } from '../../core/engines/exactness.ts'
+import { fittingDefaults, sameBase } from '../../core/engines/exactness.ts'
 import { PROTOCOLS } from '../../core/engines/protocols.ts'
 import type { Protocol } from '../../core/engines/wire.ts'
 import { AdapterFiles } from './adapter-files.ts'
@@ -31,7 +31,7 @@ export type RemoteOptions = {
   signal?: AbortSignal
 }
 
-/** `model`: with the context that the engine really has. `line`: what can be done there, for a person. `adapterFault`: why no version but the base can be served. */
+/** `model`: with the context that the engine really has, and defaults of sampling that can be learned from. `line`: what can be done there, for a person. `adapterFault`: why no version but the base can be served. */
 export type Remote = { engine: RemoteEngine; model: Model; line: string; adapterFault: string | null }
 
 const TIMEOUTS: Timeouts = { connectMs: 5000, firstByteMs: 300_000, idleMs: 60_000 }
@@ -64,7 +64,9 @@ export const startRemote = async (options: RemoteOptions): Promise<Remote> => {
     throw error
   }
   const { contextLength } = engine.capabilities()
-  return { engine, model: { ...model, contextLength }, line: lineOf(protocol, replicas, contextLength), adapterFault: replicas.find(({ known }) => known !== null)?.known?.adapterFault ?? null }
+  const known = replicas.flatMap((replica) => replica.known ?? [])
+  const defaults = protocol.ids ? known.reduce((fitting, { logprobs }) => fittingDefaults(logprobs, fitting), model.defaults) : model.defaults
+  return { engine, model: { ...model, contextLength, defaults }, line: lineOf(protocol, replicas, contextLength), adapterFault: known[0]?.adapterFault ?? null }
 }
 
 /** Until one of them answers; those that do not yet are tried on. */
