@@ -54,8 +54,8 @@ describe('a poisoned log', { timeout: 400_000 }, () => {
   }
 
   test('goes to the dead letters with its origin; good records before, between and behind it are read by everyone', async (t) => {
-    const people = startPeople({ gateways: world.of('gateway'), sessions: 6, random, ledger, breathMs: 200 })
-    await people.more(40)
+    const people = startPeople({ gateways: world.of('gateway'), sessions: 6, random, ledger, breathMs: 500 })
+    await people.more(30)
     const session = ledger.received[0]!.session
     const written: Awaited<ReturnType<typeof put>>[] = []
     for (const topic of TOPICS) {

@@ -11,8 +11,8 @@ import { spec } from 'node:test/reporters'
 const given = process.argv.slice(2)
 const short = given.includes('--short')
 const wanted = given.filter((one) => one !== '--short')
-/** What `test:int` does for the log alone, on every push. */
-const LONG = ['three-brokers.test.ts']
+/** What `test:int` does on every push, for the log alone. */
+const LONG = ['three-brokers.test.ts', 'orphans.test.ts']
 const files = globSync('*.test.ts', { cwd: import.meta.dirname }).toSorted()
   .filter((file) => (wanted.length === 0 ? !(short && LONG.includes(file)) : wanted.some((part) => file.includes(part))))
 if (files.length === 0) throw new Error(`no test file matches ${wanted.join(', ')}`)

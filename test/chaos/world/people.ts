@@ -48,7 +48,7 @@ export type PeopleOptions = {
   turns?: number
   /** Together no more than so many turns. Default: until they leave. */
   limit?: number
-  /** Between two conversations of a person, ms: leaves the machine time to learn. */
+  /** Before a person says something, ms: leaves the machine time to learn. */
   breathMs?: number
   /** A request that is not answered for so long, tries included, ends the test, ms. */
   patience?: number
@@ -104,16 +104,14 @@ export const startPeople = ({ gateways, sessions, random, ledger, turns = 4, lim
     let last: Received | null = null
     for (let n = 0; n < turns && !leaving && begun < limit; n += 1) {
       begun += 1
+      if (breathMs > 0) await pause(breathMs * random())
       last = await say(messages, last?.turn ?? null, user)
       messages.push({ role: 'assistant', content: last.text }, { role: 'user', content: n === 0 ? reaction(i).says : n % 2 === 1 ? THANKS : question(100_000 * n + i) })
     }
   }
 
   const everybody = Promise.all(Array.from({ length: sessions }, async () => {
-    while (!leaving && begun < limit) {
-      await converse()
-      if (breathMs > 0) await pause(breathMs)
-    }
+    while (!leaving && begun < limit) await converse()
   })).catch((error: unknown) => {
     fault ??= error as Error
     leaving = true
