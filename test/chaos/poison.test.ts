@@ -54,7 +54,7 @@ describe('a poisoned log', { timeout: 400_000 }, () => {
   }
 
   test('goes to the dead letters with its origin; good records before, between and behind it are read by everyone', async (t) => {
-    const people = startPeople({ gateways: world.of('gateway'), sessions: 6, random, ledger, breathMs: 500 })
+    const people = startPeople({ gateways: world.of('gateway'), sessions: 4, random, ledger, breathMs: 1000 })
     await people.more(30)
     const session = ledger.received[0]!.session
     const written: Awaited<ReturnType<typeof put>>[] = []
