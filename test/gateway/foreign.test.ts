@@ -28,6 +28,9 @@ const talk = async (baseURL: string, name: string, more: string, apiKey = 'not-n
   await client.chat.completions.create({ model: name, messages: [USER('What is 2+2?'), choice!.message, USER(more)] })
 }
 
+/** 32 hex digits, as `uuid4().hex`. */
+const uidOf = (name: string): string => createHash('md5').update(name).digest('hex')
+
 describe('Claw-R1', () => {
   test('a black-box trajectory: init, register, chat, complete with a reward, each once', async (t) => {
     const rig = await rigOf(t)
@@ -43,21 +46,23 @@ describe('Claw-R1', () => {
     deepEqual((await closings(rig)).map(({ open, why }) => [open, why]), [[[turns[1]!.turn], 'client']])
     const other = await post(rig, `/complete_trajectory/${String(uid)}`, { reward: 0.5 })
     deepEqual([other.status_, codeOf(other)], [400, 'bad_request'])
-    equal((await post(rig, '/never-said/1/v1/trajectory/complete', undefined)).status_, 200)
+    equal((await post(rig, `/${uidOf('never said')}/1/v1/trajectory/complete`, undefined)).status_, 200)
+    const wrong = await post(rig, '/openai/deployments/v1/chat/completions', { messages: [USER('Hi')] })
+    deepEqual([wrong.status_, codeOf(wrong)], [404, 'unknown_route'], 'a base URL that is merely wrong is no trajectory')
     equal((await feedbackOf(rig.log)).length, 1)
   })
 
   test('rollouts of one prompt that were asked the same are a group; a channel other than train is not learned from', async (t) => {
     const rig = await rigOf(t)
-    await post(rig, '/register_trajectory', { trajectory_uid: 'c', channel: 'val', metadata: null })
-    for (const uid of ['a', 'b', 'c']) await talk(`${rig.url}/${uid}/p1/v1`, 'default', 'Sure?')
-    await rig.fetch('/d/p1/v1/chat/completions', { json: { messages: [USER('Something else')] } })
+    await post(rig, '/register_trajectory', { trajectory_uid: uidOf('c'), channel: 'val', metadata: null })
+    for (const uid of ['a', 'b', 'c']) await talk(`${rig.url}/${uidOf(uid)}/p1/v1`, 'default', 'Sure?')
+    await rig.fetch(`/${uidOf('d')}/p1/v1/chat/completions`, { json: { messages: [USER('Something else')] } })
     const turns = await turnsOf(rig.log)
-    const groupsOf = (uid: string) => turns.filter(({ session }) => session === uid).map(({ group }) => group)
+    const groupsOf = (uid: string) => turns.filter(({ session }) => session === uidOf(uid)).map(({ group }) => group)
     equal(groupsOf('a')[0], groupsOf('b')[0])
     notEqual(groupsOf('a')[1], groupsOf('b')[1])
     notEqual(groupsOf('a')[0], groupsOf('d')[0])
-    deepEqual(turns.filter(({ session }) => session === 'c').map(({ trainable, reason }) => [trainable, reason]), [[false, 'opted_out'], [false, 'opted_out']])
+    deepEqual(turns.filter(({ session }) => session === uidOf('c')).map(({ trainable, reason }) => [trainable, reason]), [[false, 'opted_out'], [false, 'opted_out']])
   })
 
   const step = (more: Json): Json => ({

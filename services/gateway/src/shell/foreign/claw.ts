@@ -10,6 +10,8 @@ import { speakAt } from './speaking.ts'
 import { createSteps } from './steps.ts'
 
 const OK = { status: 'ok' }
+/** As Claw-R1 makes them (uuids, with or without dashes): a base URL that is merely wrong is no trajectory. */
+const UID = '^[0-9a-fA-F-]{16,64}$'
 /** Registrations that are remembered. */
 const MOST = 10_000
 
@@ -42,7 +44,7 @@ export const clawRoutes = (ports: ForeignPorts): ForeignRoute[] => {
   }
 
   const at = (call: ForeignCall): string => call.params['trajectory']!
-  const own = '/:trajectory/:prompt/v1'
+  const own = `/:trajectory(${UID})/:prompt/v1`
   return [
     {
       method: 'POST', url: '/init_trajectory', scope: 'inference',
