@@ -17,7 +17,7 @@ import { startPipeline, type Running } from '../pipeline.ts'
 const isTiny = (config: Config): boolean => config.model === readConfig({}, '/').model
 
 const modelLine = (config: Config, running: Running): string =>
-  isRemote(config) ? `${running.model.name}, context ${running.model.contextLength} tokens` : isTiny(config)
+  isRemote(config) ? running.model.name : isTiny(config)
     ? `${running.model.name}: a small model that we trained to show the loop. It answers short questions; it does not drive a\n           coding agent, whose prompts alone are longer than its context of ${running.model.contextLength} tokens. --model takes a real one.`
     : `${running.model.name} (${config.model}), context ${running.model.contextLength} tokens`
 

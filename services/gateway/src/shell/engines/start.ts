@@ -12,6 +12,7 @@ import { RemoteEngine, type Patience } from './engine.ts'
 import { EngineFault, EngineHttp, type Timeouts } from './http.ts'
 import type { Known } from './probe.ts'
 import { Replica } from './replica.ts'
+import { UNKNOWN_CONTEXT } from './text-model.ts'
 
 export type RemoteOptions = {
   /** INSTAR_ENGINE. */
@@ -95,5 +96,5 @@ const lineOf = ({ kind, ids }: Protocol, replicas: readonly Replica[], contextLe
     : temperature ? 'log-probs as drawn without top_p and top_k'
       : 'log-probs as drawn at temperature 1 without top_p and top_k, other turns are captured only'
   const can = ids ? `token ids, ${logprobs}` : 'text only: turns are captured, none is trained on'
-  return `${kind} ${one.version} (${one.model}), ${known.length} of ${replicas.length} ${replicas.length === 1 ? 'server' : 'replicas'}: ${can}; adapters ${one.adapterFault === null ? 'loaded as versions come' : `not loaded: ${one.adapterFault}`}; context ${contextLength} tokens`
+  return `${kind} ${one.version} (${one.model}), ${known.length} of ${replicas.length} ${replicas.length === 1 ? 'server' : 'replicas'}: ${can}; adapters ${one.adapterFault === null ? 'loaded as versions come' : `not loaded: ${one.adapterFault}`}; ${contextLength < UNKNOWN_CONTEXT ? `context ${contextLength} tokens` : 'it does not tell its context'}`
 }

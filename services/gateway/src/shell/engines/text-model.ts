@@ -2,7 +2,7 @@
 import type { Model } from '@instar/policy'
 
 /** Where the engine does not say how much it takes. */
-const UNKNOWN_CONTEXT = 1_000_000
+export const UNKNOWN_CONTEXT = 1_000_000
 
 export const textModel = (name: string): Model => ({
   name, sha256: '', contextLength: UNKNOWN_CONTEXT, vocabulary: 0, defaults: { temperature: 1, topP: 1, topK: 0 }, endOfTurn: [],
