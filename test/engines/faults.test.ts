@@ -45,7 +45,7 @@ test('what fails before the first token is asked again, and the client sees noth
   assert.deepEqual((await turnsOf(rig.log)).map(({ type, tokens }) => [type, tokens]), Array.from({ length: 4 }, () => ['TurnCaptured', 'exact']))
 })
 
-test('an engine that stays busy: 503 with a time to wait, in the end; the turn is aborted', async (t) => {
+test('an engine that stays busy: 503 with a time to wait, in the end', async (t) => {
   const { servers: [server], rig } = await opened(t, 1)
   server!.behaviour = { ...PLAIN, admit: () => 429 }
   const response = await chat(rig)
@@ -94,6 +94,27 @@ test('a first token that does not come in time: another replica is asked', async
   })
   assert.equal(await textOf(await chat(rig)), TEXT)
   assert.deepEqual(slow.map(count), [1, 1])
+})
+
+test('connections are used again; a client that leaves ends the answer at the engine too', async (t) => {
+  const { servers: [server], rig } = await opened(t, 1)
+  const before = server!.connections
+  for (let at = 0; at < 5; at += 1) assert.equal(await textOf(await chat(rig)), TEXT)
+  assert.ok(server!.connections - before <= 1, `${server!.connections - before} new connections`)
+  const hold = gate()
+  t.after(hold.open)
+  server!.behaviour = { ...PLAIN, before: (token) => (token === 3 ? hold.passed : undefined) }
+  const control = new AbortController()
+  const response = await rig.fetch('/v1/chat/completions', { json: { model: 'policy', messages: [USER('Hi')], stream: true }, signal: control.signal })
+  await sse(response).next()
+  control.abort()
+  const turn = await turnThat(rig.log, ({ type }) => type === 'TurnAborted')
+  assert.ok(turn.type === 'TurnAborted' && turn.why === 'client_gone')
+  const until = Date.now() + 20_000
+  while (server!.left === 0) {
+    assert.ok(Date.now() < until)
+    await new Promise((resolve) => { setTimeout(resolve, 10) })
+  }
 })
 
 test('silence in the middle of an answer ends it', async (t) => {

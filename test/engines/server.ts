@@ -33,6 +33,9 @@ export class Cut extends Error {}
 export abstract class ScriptedServer {
   readonly model: Model
   readonly seen: Seen[] = []
+  connections = 0
+  /** Answers that their client did not wait for. */
+  left = 0
   behaviour: Behaviour
   private server: Server | null = null
   private port = 0
@@ -49,6 +52,7 @@ export abstract class ScriptedServer {
   /** A second start listens where the first did. */
   async start(): Promise<this> {
     this.server = createServer((request, response) => { void this.serve(request, response) })
+    this.server.on('connection', () => { this.connections += 1 })
     this.server.listen(this.port, '127.0.0.1')
     await once(this.server, 'listening')
     this.port = (this.server.address() as AddressInfo).port
@@ -82,6 +86,7 @@ export abstract class ScriptedServer {
   }
 
   private async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    response.once('close', () => { if (!response.writableFinished) this.left += 1 })
     try {
       let text = ''
       for await (const bytes of request) text += String(bytes)
