@@ -37,3 +37,6 @@ export const integer = (fields: Fields, name: string, min: number, max: number):
   if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < min || value > max) throw wrong(name, `a whole number${max === Number.MAX_SAFE_INTEGER ? ` of at least ${min}` : ` from ${min} to ${max}`}`)
   return value
 }
+
+/** Of names for one thing, the first that was given; all have been read. */
+export const first = <T>(...values: readonly (T | null)[]): T | null => values.find((value) => value !== null) ?? null

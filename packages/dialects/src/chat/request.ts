@@ -1,6 +1,6 @@
 /** What a Chat Completions request asks for. Fields that mean nothing here are accepted and ignored. */
 import { InstarError } from '@instar/events'
-import { fieldsOf, flag, integer, isFields, number, text, wrong, type Fields } from '../fields.ts'
+import { fieldsOf, first, flag, integer, isFields, number, text, wrong, type Fields } from '../fields.ts'
 import type { Message, Request } from '../request.ts'
 
 const ROLES = new Set(['system', 'developer', 'user', 'assistant', 'tool', 'function'])
@@ -29,7 +29,7 @@ export const chatRequest = (body: Fields): Request => ({
   topP: topP(body),
   topK: integer(body, 'top_k', -1, Number.MAX_SAFE_INTEGER),
   seed: integer(body, 'seed', Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER),
-  maxTokens: integer(body, 'max_completion_tokens', 1, Number.MAX_SAFE_INTEGER) ?? integer(body, 'max_tokens', 1, Number.MAX_SAFE_INTEGER),
+  maxTokens: first(integer(body, 'max_completion_tokens', 1, Number.MAX_SAFE_INTEGER), integer(body, 'max_tokens', 1, Number.MAX_SAFE_INTEGER)),
   stop: stopOf(body['stop']),
   logprobs: flag(body, 'logprobs'),
   topLogprobs: integer(body, 'top_logprobs', 0, MAX_TOP_LOGPROBS) ?? 0,

@@ -3,7 +3,7 @@
  * answer's items (reasoning, message, calls) one message. Items of types that mean nothing here are left out.
  */
 import { InstarError } from '@instar/events/errors'
-import { fieldsOf, flag, integer, isFields, number, text, wrong, type Fields } from '../fields.ts'
+import { fieldsOf, first, flag, integer, isFields, number, text, wrong, type Fields } from '../fields.ts'
 import { readId } from '../minted.ts'
 import type { Message, Request } from '../request.ts'
 import { offered, qualified, shapesOf } from './tools.ts'
@@ -29,7 +29,7 @@ export const responsesRequest = (body: Fields): Request => {
     stop: [],
     logprobs: includes(body, 'message.output_text.logprobs'),
     topLogprobs: integer(body, 'top_logprobs', 0, MAX_TOP_LOGPROBS) ?? 0,
-    user: text(body, 'user') ?? text(body, 'safety_identifier'),
+    user: first(text(body, 'user'), text(body, 'safety_identifier')),
     body,
   }
 }

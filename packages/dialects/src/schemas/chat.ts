@@ -1,0 +1,32 @@
+/** `POST /v1/chat/completions`: what `../chat/request.ts` accepts. */
+import { z } from 'zod'
+import { fields, flag, integer, model, seed, stops, stream, temperature, text, tokens, topK, topP } from './fields.ts'
+
+const part = z.union([z.looseObject({ text: z.string() }), z.looseObject({ type: z.literal('refusal') })])
+const content = z.union([z.string(), z.array(part)]).describe('A text, or parts that are texts; a refusal says nothing to a model.')
+const calls = z.array(fields).nullish()
+
+const message = z.union([
+  z.looseObject({ role: z.literal('user'), content, tool_calls: calls }),
+  z.looseObject({ role: z.enum(['system', 'developer', 'assistant', 'tool', 'function']), content: content.nullish(), tool_calls: calls }),
+])
+
+export const chatBody = z.looseObject({
+  model,
+  messages: z.array(message).min(1),
+  tools: z.array(fields).nullish().describe('As chat templates take them: functions with a JSON Schema.'),
+  tool_choice: z.unknown().optional().describe('`none`: calls stay text. Anything else counts as `auto`.'),
+  stream,
+  stream_options: z.looseObject({ include_usage: flag('A last chunk with the tokens used.') }).nullish(),
+  n: integer(1, 16, 'Candidates. Each is a turn; together they are a group.'),
+  temperature,
+  top_p: topP,
+  top_k: topK,
+  seed,
+  max_completion_tokens: tokens('At most so many tokens of answer. Default: what the context has room for.'),
+  max_tokens: tokens('The older name; the other one outranks it.'),
+  stop: z.union([z.string().min(1), stops]).nullish(),
+  logprobs: flag('Log-probabilities of the sampled tokens.'),
+  top_logprobs: integer(0, 20, 'And of so many likely ones.'),
+  user: text('Whoever is behind the request: baselines are kept, and erasing works, by it.'),
+})

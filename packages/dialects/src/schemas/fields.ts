@@ -1,0 +1,25 @@
+/** Schemas of the fields that `../fields.ts` reads. Null counts as absent; what is not named is accepted and kept. */
+import { z } from 'zod'
+
+export const text = (description: string) => z.string().nullish().describe(description)
+export const flag = (description: string) => z.boolean().nullish().describe(description)
+export const number = (min: number, max: number, description: string) => z.number().min(min).max(max).nullish().describe(description)
+export const integer = (min: number, max: number, description: string) => z.int().min(min).max(max).nullish().describe(description)
+
+/** An object of which nothing is known. */
+export const fields = z.looseObject({})
+
+/** Anything but these texts. */
+export const otherThan = (...texts: readonly string[]) =>
+  z.union([z.string().regex(new RegExp(`^(?!(?:${texts.join('|')})$)`)), z.number(), z.boolean(), z.null(), z.array(z.unknown()), fields])
+
+export const model = text('`policy` for the version that serves, `policy@17` to pin one; absent: `policy`.')
+export const stream = flag('Server-sent events instead of one JSON value.')
+export const temperature = number(0, 2, 'Default: the model\'s own. A turn at 0 is captured, not trained on.')
+export const topP = z.number().gt(0).lte(1).nullish().describe('Nucleus sampling.')
+export const topK = integer(-1, Number.MAX_SAFE_INTEGER, 'The most likely tokens that are sampled from; 0 or -1: all.')
+export const seed = integer(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER, 'Fixes what is sampled on one engine build.')
+export const tokens = (description: string) => integer(1, Number.MAX_SAFE_INTEGER, description)
+
+export const MAX_STOPS = 16
+export const stops = z.array(z.string().min(1)).max(MAX_STOPS)

@@ -1,0 +1,41 @@
+/** `POST /v1/messages` and `/v1/messages/count_tokens`: what `../messages/request.ts` accepts. */
+import { z } from 'zod'
+import { model, otherThan, stops, stream, temperature, text, topK, topP } from './fields.ts'
+
+const textBlock = z.looseObject({ text: z.string() })
+const texts = z.union([z.string(), z.array(textBlock)])
+
+const userBlock = z.union([
+  z.looseObject({ type: z.literal('tool_result'), tool_use_id: text('The call that this is the result of.'), content: texts.nullish() }),
+  z.looseObject({ type: otherThan('tool_result').optional(), text: z.string() }),
+])
+const assistantBlock = z.union([
+  z.looseObject({ type: z.literal('tool_use'), name: text('The tool that was called.') }),
+  z.looseObject({ type: otherThan('tool_use').optional() }),
+])
+
+const message = z.union([
+  z.looseObject({ role: z.literal('user'), content: z.union([z.string(), z.array(userBlock)]) }),
+  z.looseObject({ role: z.literal('assistant'), content: z.union([z.string(), z.array(assistantBlock)]) }),
+  z.looseObject({ role: z.literal('system'), content: texts }),
+])
+
+const maxTokens = z.int().min(1).describe('At most so many tokens of answer.')
+
+export const messagesBody = z.looseObject({
+  model,
+  max_tokens: maxTokens,
+  system: texts.nullish(),
+  messages: z.array(message).min(1),
+  tools: z.array(z.looseObject({ name: z.string(), description: z.unknown().optional(), input_schema: z.unknown().optional() })).nullish().describe('Those without an `input_schema` run at Anthropic\'s: they are left out, and named in `x-instar-dropped-tools`.'),
+  tool_choice: z.looseObject({ type: text('`none`: calls stay text.') }).nullish(),
+  stream,
+  temperature,
+  top_p: topP,
+  top_k: topK,
+  stop_sequences: stops.nullish(),
+  metadata: z.unknown().optional().describe('`user_id`: whoever is behind the request; Claude Code\'s form names the session too.'),
+})
+
+/** An answer is not asked for, so that room for one need not be. */
+export const countTokensBody = messagesBody.extend({ max_tokens: maxTokens.optional() })
