@@ -17,6 +17,21 @@ const toolsFor = (asked: unknown[]) => ({
   read: tool({ description: 'reads', inputSchema: z.object({ path: z.string(), lines: z.number() }), execute: (args) => { asked.push(args); return readFile(args) } }),
 })
 
+test('responses: words alone, which come back as references: the session is found by these', async () => {
+  const scene = await startScene((last) => (last.includes('Good bye') ? SAID[2] : SAID[1]))
+  try {
+    const model = WIRES['responses']!(scene)
+    const first = await generateText({ model, prompt: 'Hello', maxRetries: 0 })
+    await generateText({ model, messages: [{ role: 'user', content: 'Hello' }, ...first.responseMessages, { role: 'user', content: USERS[2] }], maxRetries: 0 })
+    const story = await scene.story()
+    assertOneThread(story, 2)
+    assert.deepEqual(story.turns.map(({ event }) => event.labelSource), ['fingerprint', 'minted'])
+    await scene.record('ai-sdk.references', pinned('@ai-sdk/openai'))
+  } finally {
+    await scene.stop()
+  }
+})
+
 for (const [wire, modelOf] of Object.entries(WIRES)) {
   for (const stream of [false, true]) {
     test(`${wire}, ${stream ? 'streamed' : 'whole'}: a conversation with calls`, async () => {
