@@ -1,10 +1,11 @@
 /** A fold that goes on from a snapshot is the fold from the start, wherever it was killed; on any log. */
-import { encodeEvent, type Event } from '@instar/events'
+import { encodeEvent, topicOf, type Event } from '@instar/events'
 import { followEvents, openSnapshots, type EventLog, type Snapshot } from '@instar/log'
 import assert from 'node:assert/strict'
 import { mkdtempSync, readdirSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { describe, test } from 'node:test'
 import { seeded } from '../simulation/random.ts'
 import { randomHistory, type History } from './histories.ts'
@@ -103,6 +104,24 @@ export const snapshotFeatures = (name: string, open: () => Promise<OpenedLog>, s
       assert.equal(await live(log, service, folder, { clean: true }), 0)
     })
 
+    feature('one changed byte of a row ends the service that reads it, and the next start reads the log; a gateway reads it at once', async (log, folder) => {
+      const history = randomHistory(seeded(13), 300)
+      await append(log, history.events)
+      const service = SERVICES[0]!
+      const read = await live(log, service, folder, { clean: true })
+      spoil(join(folder, 'scorer.db'))
+      await append(log, history.events.slice(0, 40))
+      await assert.rejects(live(log, service, folder, { clean: true }), { code: 'snapshot_damaged' })
+      assert.deepEqual(databases(folder), [])
+      assert.equal(await live(log, service, folder, { clean: true }), read + history.events.slice(0, 40).filter((event) => service.topics.some((topic) => topic === topicOf(event))).length)
+      assert.deepEqual(await whole(log, service, folder, history), await fromStart(log, service, history))
+
+      const limits = { sessions: 1000, turns: 10_000 }
+      const truth = await liveGateway(log, folder, limits, {}, (gateway) => gatewayView(gateway, history))
+      spoil(join(folder, 'gateway.policy.turns.db'))
+      assert.deepEqual(await liveGateway(log, folder, limits, {}, (gateway) => gatewayView(gateway, history)), truth)
+    })
+
     feature('a snapshot of another log is not used', async (log, folder) => {
       const [one, other] = [randomHistory(seeded(9), 200), randomHistory(seeded(10), 300)]
       const elsewhere = await open()
@@ -146,6 +165,13 @@ export const snapshotFeatures = (name: string, open: () => Promise<OpenedLog>, s
       assert.match(said.join(), /no snapshots are kept/)
     })
   })
+}
+
+/** A byte of every row is another one, which SQLite has no way to see. */
+const spoil = (file: string): void => {
+  const db = new DatabaseSync(file)
+  db.exec("update entries set value = cast(substr(value, 1, length(value) - 1) || x'ff' as blob)")
+  db.close()
 }
 
 const databases = (folder: string): string[] => readdirSync(folder).filter((name) => name.endsWith('.db')).sort()
