@@ -20,6 +20,7 @@ export const giveFeedback = async (ports: FeedbackPorts, call: FeedbackCall): Pr
   }
   const value = valueOf(body)
   const comment = text(body, 'comment')
+  const user = text(body, 'user')
   const session = turn === null ? sessionOfLabel(call.key, label!) : sessionOfTurn(turn)
   if (!(await isKnown(ports, call.key, session, turn)) && !((await ports.tail.turnsWithin(ports.tailWaitMs)) && (await isKnown(ports, call.key, session, turn)))) {
     throw new InstarError('unknown_turn', turn === null ? 'There is no such session.' : 'There is no such turn.', { field: turn === null ? 'session_id' : 'turn_id' })
@@ -27,7 +28,7 @@ export const giveFeedback = async (ports: FeedbackPorts, call: FeedbackCall): Pr
   const id = call.idempotencyKey === null ? hex(ports.random(16)) : derivedId('feedback', call.key ?? '', session, Buffer.from(call.idempotencyKey).toString('base64')).slice(0, 32)
   const event: FeedbackGiven = {
     type: 'FeedbackGiven', id, session, turn, value, comment: comment === null ? null : written(comment),
-    subject: subjectOf(text(body, 'user'), call.key, session), key: call.key, at: ports.now(),
+    subject: subjectOf(user, call.key, session), key: call.key, at: ports.now(),
   }
   await ports.capture.write(event)
   return { id, session_id: session, turn_id: turn, value }

@@ -16,6 +16,7 @@ import type { ForeignRoute } from './foreign/route.ts'
 import { isIterable, jsonLines } from './json-lines.ts'
 import type { Keyring } from './keyring.ts'
 import type { Meter } from './metrics.ts'
+import { openApi, type ServedRoute } from './openapi/document.ts'
 import { traceOf } from './trace.ts'
 
 export type Routes = {
@@ -53,6 +54,10 @@ export const createServer = (config: GatewayConfig, keyring: Keyring, routes: Ro
     routerOptions: { maxParamLength: 512 },
     logger: config.logLevel === 'silent' ? false : { level: config.logLevel, stream: process.stderr, serializers: { err: (error) => ({ type: error.name, message: '', stack: '', trace: traceOf(error) }) } },
   })
+  const served: ServedRoute[] = []
+  server.addHook('onRoute', ({ method, url }) => {
+    for (const one of [method].flat()) if (one !== 'HEAD' || url === '/api/hello') served.push({ method: one, url, scope: routes.foreign.find((route) => route.url === url)?.scope })
+  })
   /** Null without keys; then the request must be the machine's own. */
   const check = (request: FastifyRequest, scope: Scope | null): Key | null => {
     if (!keyring.locked()) {
@@ -76,9 +81,9 @@ export const createServer = (config: GatewayConfig, keyring: Keyring, routes: Ro
     tell(fault, request)
   }
   const answered = (request: FastifyRequest, { raw }: FastifyReply, from: number): void => {
-    const route = (request.routeOptions.url ?? 'none').replace(/^\/s\/:session/, '')
+    const route = (request.routeOptions.url ?? 'none').replace(/^\/s\/:session|\([^)]*\)/g, '')
     const status = inStream.get(request)?.status ?? (raw.writableFinished ? raw.statusCode : 499)
-    routes.meter.ended({ route, dialect: SURFACES.find(([path]) => route === `/v1${path}`)?.[1].name ?? null, status, seconds: (performance.now() - from) / 1000 })
+    routes.meter.ended({ route, dialect: SURFACES.find(([path]) => route.endsWith(`/v1${path}`))?.[1].name ?? null, status, seconds: (performance.now() - from) / 1000 })
   }
 
   server.addHook('onRequest', async (request, reply) => {
@@ -135,6 +140,8 @@ export const createServer = (config: GatewayConfig, keyring: Keyring, routes: Ro
     check(request, 'admin')
     return reply.type(METRICS_TYPE).send(await routes.metrics())
   })
+  let described: unknown = null
+  server.get('/openapi.json', () => (described ??= openApi(served)))
   server.post('/admin/:command', async (request, reply) => {
     const key = check(request, 'admin')
     const gone = new AbortController()

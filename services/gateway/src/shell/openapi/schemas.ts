@@ -1,0 +1,49 @@
+/** What is sent to the gateway's own paths and what comes back, as zod schemas. Those of the dialects: @instar/dialects/schemas. */
+import { flag, text } from '@instar/dialects/schemas/fields'
+import { z } from 'zod'
+
+const said = {
+  value: z.union([z.boolean(), z.number().min(-1).max(1)]).describe('true is 1, false is −1.'),
+  comment: text('In words; kept on the log, never in logs of the process.'),
+  user: text('Who says so, as in the request that the turn answered.'),
+}
+
+export const feedbackBody = z.union([
+  z.looseObject({ turn_id: z.string().describe('`x-instar-turn-id` of the answer.'), session_id: text('One of the two is enough.'), ...said }),
+  z.looseObject({ turn_id: z.null().optional(), session_id: z.string().describe('The session: its last turn is meant.'), ...said }),
+])
+export const feedbackReply = z.looseObject({ id: z.string(), session_id: z.string(), turn_id: z.string().nullable(), value: z.number() })
+export const closingReply = z.looseObject({ session_id: z.string(), closed: z.array(z.string()).describe('Turns that waited for what follows.') })
+
+const order = { request: text('An id of your own: the same one again changes nothing.'), who: text('Recorded. Default: the key, or the header `x-instar-who`.'), why: text('Recorded.') }
+export const rollbackBody = z.looseObject({ version: z.int().min(0).max(1e9), keepLearning: flag('Otherwise learning is frozen in the same record.'), ...order })
+export const freezeBody = z.looseObject(order)
+export const servedBody = z.looseObject({})
+export const promoteBody = z.union([
+  z.looseObject({ branch: z.string(), name: z.unknown().optional() }),
+  z.looseObject({ branch: z.null().optional(), name: z.string() }),
+])
+export const replayBody = z.looseObject({
+  branch: z.string(),
+  from: z.string().optional().describe('A version (`3`) or a time.'),
+  until: z.string().optional().describe('A version or a time.'),
+  set: z.looseObject({}).optional().describe('Settings of the trainer that are to be others.'),
+  judge: z.string().optional().describe('`signals` or `llm`: score anew.'),
+})
+export const commandReply = z.looseObject({ head: z.int(), version: z.int().describe('What this gateway serves now.'), frozen: z.boolean() })
+
+const card = z.looseObject({ id: z.string(), object: z.literal('model'), created: z.int(), owned_by: z.string(), root: z.string(), parent: z.string().nullable(), max_model_len: z.int() })
+export const modelReply = card
+export const modelsReply = z.looseObject({ object: z.literal('list'), data: z.array(card) })
+
+export const liveReply = z.looseObject({ status: z.literal('live') })
+export const readyReply = z.looseObject({ status: z.enum(['ready', 'degraded']), version: z.int().nullable(), head: z.int(), problem: z.unknown() })
+export const unreadyReply = z.looseObject({ status: z.string(), problem: z.unknown() })
+export const statusReply = z.looseObject({
+  status: z.string(), policy: z.string(), head: z.int(), serving: z.int().nullable(), frozen: z.boolean(), versions: z.array(z.int()),
+  model: z.looseObject({ name: z.string(), sha256: z.string(), contextLength: z.int() }),
+})
+export const tokensReply = z.looseObject({ input_tokens: z.int() })
+
+/** OpenAI's shape; Messages has its own around the same code. */
+export const fault = z.looseObject({ error: z.looseObject({ message: z.string(), type: z.string() }) })
