@@ -27,13 +27,13 @@ test('claude: after an error in a stream it asks without one', async () => {
   }
 })
 
-test('claude: cut after it had thought, it asks again with words of its own in the user\'s', async () => {
-  const journey = await begin(claude(), { tape: 'claude.reworded' })
+test('claude: cut after it had thought, it asks again, at times with words of its own in the user\'s', async () => {
+  const journey = await begin(claude())
   try {
     journey.scene.wire.dropAt('content_block_stop')
     assert.equal((await journey.say(PROMPTS[0])).code, 0)
     const story = await journey.scene.story()
-    assert.match(posts(journey.scene.wire)[1]!.body, /Your response above was cut off mid-stream/)
+    if (posts(journey.scene.wire)[1]!.body.includes('Your response above was cut off mid-stream')) await journey.record('claude.reworded')
     assert.deepEqual([story.of('session'), story.of('status'), story.of('next'), story.of('offPrefix')], [[0, 0, 0], ['aborted', 'complete', 'complete'], [null, 2, null], [false, false, false]])
     assertAnswered(journey.scene, story)
   } finally {
@@ -88,6 +88,33 @@ test('claude: a subagent is a session of its own', async () => {
     assert.deepEqual(story.of('kind'), ['main', 'main', 'main', 'main'])
     assert.deepEqual(story.of('offPrefix'), [false, false, false, false])
     assert.ok(story.sessions[1]!.startsWith(story.sessions[0]!))
+    assertAnswered(journey.scene, story)
+  } finally {
+    await journey.end()
+  }
+})
+
+test('claude: a subagent in the background, whose end is told in the user\'s name, is a session of its own', async () => {
+  const program = claude()
+  const journey = await begin(program, {
+    tape: 'claude.background',
+    script: (place) => (last) => {
+      if (last.includes('Delegate it.')) return calls(['Agent', '{"subagent_type": "general-purpose", "prompt": "Inspect a1.txt please", "description": "inspect"}'])
+      if (last.includes('<task-notification>')) return 'The child is right.'
+      if (last.includes('Async agent launched')) return 'I wait.'
+      return last.includes('It is red') ? 'The child says red.' : calls(program.read(place, 'a1.txt'))
+    },
+  })
+  try {
+    const { code, stdout } = await journey.say('Delegate it.')
+    assert.deepEqual([code, shown(stdout)], [0, 'The child is right.'])
+    const story = await journey.scene.story()
+    const of = (session: number): number[] => story.turns.flatMap((turn, i) => (turn.session === session ? [i] : []))
+    assert.deepEqual([of(0).length, of(1).length], [3, 2])
+    for (const session of [0, 1]) assert.deepEqual(of(session).map((i) => story.turns[i]!.next), [...of(session).slice(1), null])
+    // What the user said to the second turn: nothing.
+    const became = await journey.scene.became()
+    assert.equal(became[of(0)[1]!]!.heard!.user, '')
     assertAnswered(journey.scene, story)
   } finally {
     await journey.end()

@@ -24,7 +24,7 @@ export const talkOf = (program: Program, place: Place): Say => (last) => {
   return ANSWERS[1]
 }
 
-export type Journey = { scene: Scene; place: Place; say(prompt: string, goOn?: boolean): Promise<Ran>; end(): Promise<void> }
+export type Journey = { scene: Scene; place: Place; say(prompt: string, goOn?: boolean): Promise<Ran>; record(tape: string): Promise<void>; end(): Promise<void> }
 
 /** `script`: what the model says; default: the whole journey. `tape`: its name, if it is to be one. */
 export const begin = async (program: Program, { script = (place: Place) => talkOf(program, place), tape, ...options }: { script?: (place: Place) => Say; tape?: string; contextLength?: number; limited?: boolean } = {}): Promise<Journey> => {
@@ -32,11 +32,12 @@ export const begin = async (program: Program, { script = (place: Place) => talkO
   await Promise.all([['a1.txt', 'It is red.\n'], ['a2.txt', 'It is blue.\n']].map(([file, text]) => writeFile(path.join(place.work, file!), text!)))
   const scene = await startScene(script(place), options)
   await program.prepare(scene, place)
+  const record = (name: string): Promise<void> => scene.record(name, `${program.name} ${program.version}`, hiddenOf(place))
   return {
-    scene, place,
+    scene, place, record,
     say: (prompt, goOn = false) => program.run(scene, place, prompt, goOn),
     async end() {
-      if (tape !== undefined) await scene.record(tape, `${program.name} ${program.version}`, hiddenOf(place))
+      if (tape !== undefined) await record(tape)
       await scene.stop()
       await place.remove()
     },
