@@ -1,0 +1,63 @@
+/**
+ * What is used of OpenClaw's plugin interface, as its release 2026.9.6 declares it (`openclaw/plugin-sdk/plugin-entry`).
+ * test/clients/nightly holds these types against that package's own, and runs the plugin in it.
+ */
+
+export const OPENCLAW_RELEASE = '2026.9.6'
+
+/** Hooks that speak of conversations are given to plugins that the config lets (`hooks.allowConversationAccess`). */
+export type AgentContext = { readonly sessionId?: string; readonly trigger?: string }
+
+/** One request of a generic transport (chat and responses); asked anew for each, repeats included. */
+export type TransportTurn = { readonly provider: string; readonly sessionId?: string }
+export type TurnState = { headers?: Record<string, string> }
+
+export type ProviderResponse = { status: number; headers: Record<string, string> }
+
+/** Fields of a model call's options that are read or set; header names of responses are in lower case. */
+export type CallOptions<M> = {
+  sessionId?: string
+  headers?: Record<string, string>
+  /** The answer's headers, before its body. */
+  onResponse?: (response: ProviderResponse, model: M) => void | Promise<void>
+}
+
+export type Stream<M, C, O, R> = (model: M, context: C, options?: O) => R
+
+export type Api = 'openai-completions' | 'openai-responses' | 'anthropic-messages'
+export type ModelDefinition = {
+  id: string
+  name: string
+  reasoning: boolean
+  input: ('text' | 'image')[]
+  cost: { input: number; output: number; cacheRead: number; cacheWrite: number }
+  contextWindow: number
+  maxTokens: number
+}
+export type RuntimeModel = ModelDefinition & { provider: string; api: Api; baseUrl: string }
+export type ProviderConfig = { baseUrl: string; apiKey: string; api: Api; request: { allowPrivateNetwork: boolean }; models: ModelDefinition[] }
+
+export type Provider = {
+  id: string
+  label: string
+  envVars: string[]
+  /** Ways to sign in: none, the key is in the plugin's config. */
+  auth: []
+  catalog: { order: 'late'; run(context: { signal?: AbortSignal }): Promise<{ provider: ProviderConfig }> }
+  prepareDynamicModel(context: { modelId: string }): Promise<RuntimeModel>
+  resolveDynamicModel(context: { modelId: string }): RuntimeModel
+  resolveSyntheticAuth(): { apiKey: string; source: string; mode: 'api-key' }
+  resolveTransportTurnState(turn: TransportTurn): TurnState | undefined
+  wrapStreamFn<M, C, O extends CallOptions<M>, R>(context: { streamFn?: Stream<M, C, O, R> }): Stream<M, C, O, R> | undefined
+  wrapSimpleCompletionStreamFn<M, C, O extends CallOptions<M>, R>(context: { streamFn?: Stream<M, C, O, R> }): Stream<M, C, O, R> | undefined
+}
+
+export type CommandCall = { readonly args?: string; readonly sessionId?: string }
+export type Command = { name: string; description: string; acceptsArgs: true; handler(call: CommandCall): Promise<{ text: string }> }
+
+export type Host = {
+  readonly pluginConfig?: Record<string, unknown>
+  registerProvider(provider: Provider): void
+  registerCommand(command: Command): void
+  on(hook: 'before_prompt_build', handler: (event: { readonly prompt: string }, context: AgentContext) => void): void
+}

@@ -1,0 +1,42 @@
+/** The provider `instar`: models, key, and labels on every request. */
+import type { CallOptions, Provider, Stream } from './host.ts'
+import type { Labels } from './labels.ts'
+import { listModels, oneModel, runtimeModelOf, unknownModel } from './models.ts'
+import { transportUrl, type Settings } from './settings.ts'
+
+/** What stands for a key where the gateway has none. */
+const NO_KEY = 'none'
+
+export const createProvider = (settings: Settings, labels: Labels): Provider => {
+  const apiKey = settings.apiKey ?? NO_KEY
+  /** Labels what goes out and hears which turn answers. The only hook that every transport calls. */
+  const labelled = <M, C, O extends CallOptions<M>, R>(inner: Stream<M, C, O, R> | undefined, kind?: 'side'): Stream<M, C, O, R> | undefined =>
+    inner && ((model, context, options) => inner(model, context, {
+      ...options,
+      headers: { ...options?.headers, ...labels.headers(options?.sessionId, kind) },
+      async onResponse(response, answering) {
+        labels.answered(options?.sessionId, response, kind)
+        await options?.onResponse?.(response, answering)
+      },
+    } satisfies CallOptions<M> as O))
+  return {
+    id: 'instar',
+    label: 'Instar',
+    envVars: ['INSTAR_KEY'],
+    auth: [],
+    catalog: {
+      order: 'late',
+      run: async ({ signal }) => ({ provider: { baseUrl: transportUrl(settings), apiKey, api: settings.api, request: { allowPrivateNetwork: true }, models: await listModels(settings, signal) } }),
+    },
+    prepareDynamicModel: async ({ modelId }) => runtimeModelOf(await oneModel(modelId, settings), settings),
+    resolveDynamicModel: ({ modelId }) => runtimeModelOf(unknownModel(modelId, settings), settings),
+    resolveSyntheticAuth: () => ({ apiKey, source: 'plugins.entries.instar.config', mode: 'api-key' }),
+    resolveTransportTurnState({ sessionId }) {
+      const headers = labels.headers(sessionId)
+      return Object.keys(headers).length > 0 ? { headers } : undefined
+    },
+    wrapStreamFn: ({ streamFn }) => labelled(streamFn),
+    // Completions outside the agent's loop: titles, summaries, extraction.
+    wrapSimpleCompletionStreamFn: ({ streamFn }) => labelled(streamFn, 'side'),
+  }
+}
