@@ -15,6 +15,7 @@ import type { Meter } from './metrics.ts'
 import type { Lease, Pool } from './pool.ts'
 import { resolveReferences } from './references.ts'
 import type { Running } from './running.ts'
+import { requestSpan, type RequestSpan } from './spans.ts'
 
 export type AnswerPorts = AdmissionPorts & {
   model: Model
@@ -38,6 +39,22 @@ export type AnswerCall = { dialect: Dialect; body: Uint8Array; headers: Headers;
 export type AnswerReply = { headers: Record<string, string>; body: unknown } | null
 
 export const answer = async (ports: AnswerPorts, call: AnswerCall): Promise<AnswerReply> => {
+  const span = requestSpan(call.headers)
+  if (!span) return answerWithin(ports, call, null)
+  try {
+    return await answerWithin(ports, { ...call, onFault: (fault) => {
+      span.failed(fault)
+      call.onFault(fault)
+    } }, span)
+  } catch (error) {
+    span.failed(error)
+    throw error
+  } finally {
+    span.end()
+  }
+}
+
+const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestSpan | null): Promise<AnswerReply> => {
   const at = ports.now()
   const { dialect } = call
   const sent = parseJson(call.body)
@@ -45,6 +62,7 @@ export const answer = async (ports: AnswerPorts, call: AnswerCall): Promise<Answ
   const request = dialect.request(body)
   const version = versionOf(request.model, ports.policy)
   if (version === undefined) throw new InstarError('model_not_found', `There is no model ${JSON.stringify(request.model?.slice(0, 100))} here; use ${JSON.stringify(ports.policy)} or ${JSON.stringify(`${ports.policy}@N`)}.`, { field: 'model' })
+  span?.asked(dialect.name, request.model ?? ports.policy, request)
   ports.capture.admit()
   // Requests that came at the same moment are on their way to the model: it does not know them yet.
   const { running, waiting } = ports.engine.pending()
@@ -64,6 +82,8 @@ export const answer = async (ports: AnswerPorts, call: AnswerCall): Promise<Answ
     // Awaited by each candidate; a rejection before that is not unhandled.
     stored.catch(() => undefined)
     const turns = Array.from({ length: request.n }, () => turnId(admission.facts.session, hex(ports.random(16))))
+    const { session, kind, labelSource } = admission.facts
+    span?.admitted({ session, turns, kind, labelSource, version: spoke.version, model: `${ports.policy}@${spoke.version}`, promptTokens: admission.prompt.length })
     const seeds = seedsOf(request, ports.random)
     const tasks = turns.map((turn, candidate): Task => ({
       admitted: { ...admission.facts, version: spoke.version, adapter: spoke.adapter },
@@ -78,9 +98,10 @@ export const answer = async (ports: AnswerPorts, call: AnswerCall): Promise<Answ
       stored,
       sink: null,
       signal: controller.signal,
+      span,
     }))
     const answering: Answering = {
-      ports, dialect, request, tasks, controller, response: call.response, onFault: call.onFault,
+      ports, dialect, request, tasks, controller, span, response: call.response, onFault: call.onFault,
       speaking: {
         turn: turns[0]!, session: admission.facts.session, at, model: request.model ?? ports.policy, fingerprint: `instar-${ports.policy}@${spoke.version}`,
         textOf: (id) => ports.model.decode([id]), promptTokens: promptTokens(ports.model, request, admission.prompt),
@@ -105,6 +126,7 @@ type Answering = {
   request: Request
   tasks: readonly Task[]
   controller: AbortController
+  span: RequestSpan | null
   response: ServerResponse
   /** Told of a fault that goes out inside a stream. */
   onFault: (fault: InstarError) => void
@@ -113,7 +135,7 @@ type Answering = {
 }
 
 /** All candidates; the first that fails cuts the others. */
-const speakAll = async ({ ports, controller }: Answering, tasks: readonly Task[], each: (result: Result, index: number) => Promise<void>): Promise<Result[]> => {
+const speakAll = async ({ ports, controller, speaking, span }: Answering, tasks: readonly Task[], each: (result: Result, index: number) => Promise<void>): Promise<Result[]> => {
   const outcomes = await Promise.allSettled(tasks.map(async (task, index) => {
     try {
       const result = await speak(ports, task)
@@ -128,7 +150,9 @@ const speakAll = async ({ ports, controller }: Answering, tasks: readonly Task[]
   }))
   const faults = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason as unknown] : []))
   if (faults.length > 0) throw faults.find((fault) => !(fault instanceof Cut)) ?? faults[0]
-  return outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []))
+  const results = outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []))
+  span?.said(countsOf(speaking, results), results.map(({ finish }) => finish))
+  return results
 }
 
 const whole = async (answering: Answering): Promise<AnswerReply> => {

@@ -2,13 +2,14 @@
  * One candidate of a request from its first token to its record. Tokens go out as they come, but the last
  * piece of content waits until the turn is on the log: what a client has received in full is captured.
  */
-import { InstarError, type TurnAborted, type TurnCaptured } from '@instar/events'
+import { InstarError, type TurnAborted, type TurnCaptured, type TurnsEvent } from '@instar/events'
 import type { ChatRequest, GeneratedPiece, GenerateRequest, ServingEngine } from '@instar/policy'
 import { mintCallId, type Call, type Counts, type Piece, type Token } from '@instar/dialects'
 import { Answer, type Said } from '../core/answer.ts'
 import { aborted, captured, whyNotTrainable, type Admitted, type Candidate } from '../core/turn.ts'
 import type { Capture } from './capture.ts'
 import type { Meter } from './metrics.ts'
+import type { RequestSpan } from './spans.ts'
 
 export type Why = TurnAborted['why']
 
@@ -43,6 +44,7 @@ export type Task = {
   stored: Promise<void>
   sink: Sink | null
   signal: AbortSignal
+  span: RequestSpan | null
 }
 
 /** `counts`: of tokens, where the engine counts them itself. */
@@ -74,6 +76,8 @@ export const speak = async (ports: CandidatePorts, task: Task): Promise<Result> 
     }
   }
 
+  const write = (turn: TurnsEvent): Promise<void> => (task.span ? task.span.appending(() => ports.capture.write(turn), candidate.turn) : ports.capture.write(turn))
+
   /** Its tokens are not all known, or not the ones that were sampled. */
   const withoutTokens = (): void => { admitted = { ...admitted, tokens: 'none' } }
   let end: End
@@ -96,7 +100,7 @@ export const speak = async (ports: CandidatePorts, task: Task): Promise<Result> 
     const finishedAt = ports.now()
     await task.stored
     const turn = aborted(admitted, candidate, { said, toolCallIds: idsOf(said), firstTokenAt: firstTokenAt || finishedAt, finishedAt }, cut instanceof Cut ? cut.why : 'engine_failed')
-    await ports.capture.write(turn)
+    await write(turn)
     ports.meter?.turn(turn, answer.tokens.length)
     throw cut
   }
@@ -107,7 +111,7 @@ export const speak = async (ports: CandidatePorts, task: Task): Promise<Result> 
   const notTrainable = whyNotTrainable({ kind: admitted.kind, tokens: admitted.tokens, inexact: end.inexact ?? null, temperature: candidate.sampling.temperature, optedOut: task.optedOut, learning: task.learning, text: said.text })
   await task.stored
   const turn = captured(admitted, candidate, { said, toolCallIds, reason: notTrainable, firstTokenAt, finishedAt: ports.now() }, finish)
-  await ports.capture.write(turn)
+  await write(turn)
   ports.meter?.turn(turn, end.counts?.completionTokens ?? answer.tokens.length)
   await flow(0)
   return { said, toolCallIds, finish, tokens: answer.tokens, counts: end.counts ?? null }
@@ -117,13 +121,14 @@ type End = Extract<GeneratedPiece, { type: 'end' }>
 
 const generate = async (
   { engine }: CandidatePorts,
-  { candidate, admitted, prompt, topLogprobs, chat, signal }: Task,
+  { candidate, admitted, prompt, topLogprobs, chat, signal, span }: Task,
   take: (piece: GeneratedPiece) => Promise<void>,
 ): Promise<End> => {
   const request: GenerateRequest = { prompt, sampling: candidate.sampling, adapter: admitted.adapter, topLogprobs, session: admitted.session, ...(chat ? { chat } : {}) }
   let end: End | null = null
   signal.throwIfAborted()
-  for await (const piece of engine.generate(request, signal)) {
+  const pieces = engine.generate(request, signal)
+  for await (const piece of span ? span.generating(pieces, { engine: engine.capabilities().engine, ...candidate }) : pieces) {
     signal.throwIfAborted()
     await take(piece)
     if (piece.type === 'end') end = piece
