@@ -17,6 +17,8 @@ const SEALED = 4
 const LETTERS = 5
 const ASLEEP = 6
 const WORDS = 8
+/** Looks between two looks at the clock. */
+const LOOKS = 50
 
 export type ControlMemory = SharedArrayBuffer
 
@@ -85,8 +87,14 @@ export class Called {
     return Atomics.load(this.#words, CALLED)
   }
 
-  /** Until it is called once more than `times`. */
-  sleep(times: number): void {
+  /** Until it is called once more than `times`. It looks for `lookMs` before it lies down: to be woken takes longer than that is worth. */
+  sleep(times: number, lookMs: number): void {
+    if (lookMs > 0) {
+      const until = performance.now() + lookMs
+      do {
+        for (let i = 0; i < LOOKS; i++) if (this.times !== times) return
+      } while (performance.now() < until)
+    }
     Atomics.store(this.#words, ASLEEP, 1)
     Atomics.wait(this.#words, CALLED, times)
     Atomics.store(this.#words, ASLEEP, 0)
