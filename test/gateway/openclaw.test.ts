@@ -99,9 +99,9 @@ test('/feedback goes to the turn that the user saw last, whatever came after it'
   equal(host.command.name, 'feedback')
   match(await give('+', 'desk'), /^Noted: the last answer was good\.$/)
   match(await give('- too long', 'desk'), /bad, with your words/)
-  match(await give('one paragraph, please', 'other'), /neither good nor bad, with your words/)
+  match(await give('one paragraph, please', 'other'), /to be corrected, with your words/)
   deepEqual((await feedbackOf(rig.log)).map(({ turn, value, comment }) => [turn, value, comment && readWritten(comment)]), [
-    [seen!.turn, 1, null], [seen!.turn, -1, 'too long'], [other!.turn, 0, 'one paragraph, please'],
+    [seen!.turn, 1, null], [seen!.turn, -1, 'too long'], [other!.turn, -0.5, 'one paragraph, please'],
   ])
   match(await give(undefined, 'desk'), /Say \/feedback \+/)
   match(await give('+'), /no session here yet/)

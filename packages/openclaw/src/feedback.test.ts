@@ -2,12 +2,12 @@ import { deepEqual, equal } from 'node:assert/strict'
 import { test } from 'node:test'
 import { readFeedback } from './feedback.ts'
 
-test('a sign is a verdict, words alone are none', () => {
+test('a sign is a verdict, words alone are a correction', () => {
   deepEqual(readFeedback('+'), { value: 1, comment: null })
   deepEqual(readFeedback('  -  '), { value: -1, comment: null })
   deepEqual(readFeedback('+ just as I like it'), { value: 1, comment: 'just as I like it' })
   deepEqual(readFeedback('- too long\nand loud '), { value: -1, comment: 'too long\nand loud' })
-  deepEqual(readFeedback('one paragraph, please'), { value: 0, comment: 'one paragraph, please' })
-  deepEqual(readFeedback('-1 is what I asked for'), { value: 0, comment: '-1 is what I asked for' })
+  deepEqual(readFeedback('one paragraph, please'), { value: -0.5, comment: 'one paragraph, please' })
+  deepEqual(readFeedback('-1 is what I asked for'), { value: -0.5, comment: '-1 is what I asked for' })
   equal(readFeedback('   '), null)
 })

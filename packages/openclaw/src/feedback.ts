@@ -5,21 +5,23 @@ import { bearer, type Settings } from './settings.ts'
 
 const PATIENCE_MS = 30_000
 const USAGE = 'Say /feedback + (good), /feedback - (bad), either with words behind it, or /feedback and what should have been otherwise.'
+/** Of words without a sign: they correct, and a hint is looked for behind reproaches alone. */
+const CORRECTION = -0.5
 
 export type Said = { value: number; comment: string | null }
 
-/** Words without a sign are no verdict: the reward is 0, and the scorer looks for a hint in them. Null: nothing was said. */
+/** Null: nothing was said. */
 export const readFeedback = (args: string): Said | null => {
   const [, sign = '', words = ''] = /^\s*([+-](?=\s|$))?\s*([\s\S]*?)\s*$/.exec(args) ?? []
   if (sign === '' && words === '') return null
-  return { value: sign === '+' ? 1 : sign === '-' ? -1 : 0, comment: words === '' ? null : words }
+  return { value: sign === '+' ? 1 : sign === '-' ? -1 : CORRECTION, comment: words === '' ? null : words }
 }
 
-const VERDICTS: Readonly<Record<number, string>> = { 1: 'good', [-1]: 'bad', 0: 'neither good nor bad' }
+const VERDICTS: Readonly<Record<number, string>> = { 1: 'good', [-1]: 'bad', [CORRECTION]: 'to be corrected' }
 
 export const feedbackCommand = (settings: Settings, labels: Pick<Labels, 'lastTurn'>): Command => ({
   name: 'feedback',
-  description: 'Tell Instar what its last answer was worth: + or - and, if you like, why.',
+  description: 'What the last answer was worth: + or -, with words if you like; words alone say what should have been otherwise.',
   acceptsArgs: true,
   async handler({ args = '', sessionId }) {
     const said = readFeedback(args)
