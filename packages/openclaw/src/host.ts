@@ -41,12 +41,11 @@ export type Provider = {
   id: string
   label: string
   envVars: string[]
-  /** Ways to sign in: none, the key is in the plugin's config. */
+  /** Ways to sign in: none, the key is in the environment. */
   auth: []
   catalog: { order: 'late'; run(context: { signal?: AbortSignal }): Promise<{ provider: ProviderConfig }> }
   prepareDynamicModel(context: { modelId: string }): Promise<RuntimeModel>
   resolveDynamicModel(context: { modelId: string }): RuntimeModel
-  resolveSyntheticAuth(): { apiKey: string; source: string; mode: 'api-key' }
   resolveTransportTurnState(turn: TransportTurn): TurnState | undefined
   wrapStreamFn<M, C, O extends CallOptions<M>, R>(context: { streamFn?: Stream<M, C, O, R> }): Stream<M, C, O, R> | undefined
   wrapSimpleCompletionStreamFn<M, C, O extends CallOptions<M>, R>(context: { streamFn?: Stream<M, C, O, R> }): Stream<M, C, O, R> | undefined

@@ -8,8 +8,7 @@ import { transportUrl, type Settings } from './settings.ts'
 const NO_KEY = 'none'
 
 export const createProvider = (settings: Settings, labels: Labels): Provider => {
-  const apiKey = settings.apiKey ?? NO_KEY
-  /** Labels what goes out and hears which turn answers. The only hook that every transport calls. */
+  /** Labels what goes out and hears which turn answers. Every transport calls it; turn state only the generic ones. */
   const labelled = <M, C, O extends CallOptions<M>, R>(inner: Stream<M, C, O, R> | undefined, kind?: 'side'): Stream<M, C, O, R> | undefined =>
     inner && ((model, context, options) => inner(model, context, {
       ...options,
@@ -26,11 +25,10 @@ export const createProvider = (settings: Settings, labels: Labels): Provider => 
     auth: [],
     catalog: {
       order: 'late',
-      run: async ({ signal }) => ({ provider: { baseUrl: transportUrl(settings), apiKey, api: settings.api, request: { allowPrivateNetwork: true }, models: await listModels(settings, signal) } }),
+      run: async ({ signal }) => ({ provider: { baseUrl: transportUrl(settings), apiKey: settings.apiKey ?? NO_KEY, api: settings.api, request: { allowPrivateNetwork: true }, models: await listModels(settings, signal) } }),
     },
     prepareDynamicModel: async ({ modelId }) => runtimeModelOf(await oneModel(modelId, settings), settings),
     resolveDynamicModel: ({ modelId }) => runtimeModelOf(unknownModel(modelId, settings), settings),
-    resolveSyntheticAuth: () => ({ apiKey, source: 'plugins.entries.instar.config', mode: 'api-key' }),
     resolveTransportTurnState({ sessionId }) {
       const headers = labels.headers(sessionId)
       return Object.keys(headers).length > 0 ? { headers } : undefined

@@ -1,0 +1,84 @@
+/**
+ * packages/openclaw in OpenClaw itself, of the release that it is written for: its types hold against the package's own,
+ * OpenClaw finds nothing to complain of, and what it sends is labelled.
+ */
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { test } from 'node:test'
+import { OPENCLAW_RELEASE } from '@instar/openclaw-provider/source'
+import { begin, travel } from '../agents/journey.ts'
+import { openclaw, type Program } from '../agents/programs.ts'
+import { runProgram } from '../program.ts'
+import { assertAnswered } from '../scene.ts'
+
+const ROOT = path.resolve(import.meta.dirname, '../../..')
+const PLUGIN = path.join(ROOT, 'packages/openclaw')
+const OPENCLAW = path.join(import.meta.dirname, 'node_modules/openclaw')
+
+/** No entry under models.providers: address and models come from the plugin, the key from the environment. */
+const withPlugin = (): Program => {
+  const program = openclaw()
+  return {
+    ...program,
+    async prepare(scene, place) {
+      await program.prepare(scene, place)
+      const file = path.join(place.home, '.openclaw/openclaw.json')
+      const { agents } = JSON.parse(await readFile(file, 'utf8')) as { agents: unknown }
+      await writeFile(file, JSON.stringify({
+        agents,
+        plugins: { allow: ['instar'], load: { paths: [PLUGIN] }, entries: { instar: { enabled: true, hooks: { allowConversationAccess: true }, config: { baseUrl: `${scene.url}/v1`, apiKey: '${INSTAR_KEY}' } } } },
+      }))
+    },
+    run: (scene, place, prompt) => runProgram(path.join(OPENCLAW, 'openclaw.mjs'), ['agent', '--local', '--agent', 'main', '--session-id', 'journey', '--message', prompt, '--json'], place, { INSTAR_KEY: scene.token }, 300_000),
+  }
+}
+
+test('the types that the plugin declares are those of the release', async (t) => {
+  assert.equal((JSON.parse(await readFile(path.join(OPENCLAW, 'package.json'), 'utf8')) as { version: string }).version, OPENCLAW_RELEASE)
+  const folder = await mkdtemp(path.join(tmpdir(), 'instar-types-'))
+  t.after(() => rm(folder, { recursive: true, force: true }))
+  await writeFile(path.join(folder, 'held.ts'), `
+import type { OpenClawPluginApi, OpenClawPluginDefinition, OpenClawPluginCommandDefinition, ProviderPlugin } from 'openclaw/plugin-sdk/plugin-entry'
+import plugin from ${JSON.stringify(path.join(PLUGIN, 'src/index.ts'))}
+import type { Command, Provider } from ${JSON.stringify(path.join(PLUGIN, 'src/host.ts'))}
+export const whole: OpenClawPluginDefinition = plugin
+export const registered = (api: OpenClawPluginApi): void => plugin.register(api)
+export const provider = (ours: Provider): ProviderPlugin => ours
+export const command = (ours: Command): OpenClawPluginCommandDefinition => ours
+// @ts-expect-error the release's types are really there
+export const wrong: ProviderPlugin = { ...provider, wrapStreamFn: () => 3 }
+`)
+  await writeFile(path.join(folder, 'tsconfig.json'), JSON.stringify({
+    compilerOptions: {
+      target: 'es2024', lib: ['es2024', 'dom'], module: 'nodenext', moduleResolution: 'nodenext', strict: true, skipLibCheck: true, noEmit: true, allowImportingTsExtensions: true,
+      types: ['node'], typeRoots: [path.join(ROOT, 'node_modules/@types')], paths: { 'openclaw/plugin-sdk/plugin-entry': [path.join(OPENCLAW, 'dist/plugin-sdk/plugin-entry.d.ts')] },
+    },
+    files: ['held.ts'],
+  }))
+  const tsc = path.join(path.dirname(createRequire(import.meta.url).resolve('typescript/package.json')), 'bin/tsc')
+  const { status, stdout } = spawnSync(process.execPath, [tsc, '-p', folder], { encoding: 'utf8' })
+  assert.equal(status, 0, stdout)
+})
+
+test('OpenClaw with the provider: its session is named, its answers continue each other', async () => {
+  const journey = await begin(withPlugin())
+  try {
+    const { place, scene } = journey
+    const inspected = await runProgram(path.join(OPENCLAW, 'openclaw.mjs'), ['plugins', 'inspect', 'instar', '--runtime', '--json'], place, { INSTAR_KEY: scene.token }, 300_000)
+    assert.equal(inspected.code, 0, inspected.stderr)
+    assert.match(inspected.stdout, /"feedback"/)
+    await travel(journey)
+    const story = await scene.story()
+    assert.deepEqual(story.of('session'), [0, 0, 0, 0, 0])
+    assert.deepEqual(story.of('kind'), ['main', 'main', 'main', 'main', 'main'])
+    assert.deepEqual(story.of('next'), [1, 2, 3, 4, null])
+    assert.deepEqual(story.turns.map(({ event }) => event.labelSource), ['header', 'header', 'header', 'header', 'header'])
+    assertAnswered(scene, story)
+  } finally {
+    await journey.end()
+  }
+})
