@@ -42,6 +42,8 @@ export const ERRORS = {
   branch_exists: { status: 409, retryable: false, meaning: 'The log holds a branch of this name already; nothing is overwritten.', todo: 'Choose another name.' },
   context_length_exceeded: { status: 400, retryable: false, meaning: 'The prompt leaves no room for an answer in the context of the model.', todo: 'Shorten or compact the conversation; the message gives both lengths.' },
   body_too_large: { status: 413, retryable: false, meaning: 'The request body is larger than the gateway takes.', todo: 'Shorten the conversation, or raise the limit that the message names.' },
+  request_timeout: { status: 408, retryable: true, meaning: 'The request did not arrive whole within the time that the gateway gives it.', todo: 'Send it again; over a slow connection make it smaller, or raise the gateway\'s requestTimeoutMs.' },
+  answer_timeout: { status: 504, retryable: false, meaning: 'The answer took longer than the gateway gives a request.', todo: 'Ask for fewer tokens, or raise the gateway\'s answerTimeoutMs.' },
   model_not_found: { status: 404, retryable: false, meaning: 'The gateway serves no model of this name.', todo: 'Use `policy`, or `policy@N` for a version; `GET /v1/models` lists them.' },
   unknown_version: { status: 404, retryable: false, meaning: 'The policy has no accepted version of this number.', todo: 'Take one that `instar versions` or `GET /v1/models` lists.' },
   unknown_route: { status: 404, retryable: false, meaning: 'The gateway has no such path, or not for this method.', todo: 'See the list of paths in the gateway\'s README; most base URLs end in /v1.' },

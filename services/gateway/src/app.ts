@@ -97,7 +97,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
 
   const answerPorts = (): AnswerPorts => ({
     index, tail: followed(), reader, model, engine, random, tailWaitMs, policy, capture, pool, now, parseCalls,
-    maxWaiting: config.maxWaiting, learning: config.learning, pingMs: config.pingMs, running, health, meter,
+    maxWaiting: config.maxWaiting, learning: config.learning, answerTimeoutMs: config.answerTimeoutMs, pingMs: config.pingMs, stalledMs: config.stalledMs, running, health, meter,
   })
 
   const unready = (): { status: string; problem: unknown } | null => {

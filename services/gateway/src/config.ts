@@ -50,6 +50,13 @@ const schema = z.object({
   maxWaiting: z.int().nonnegative().default(256),
   /** Silence in a stream after which a comment keeps the connection open, in a long command a heartbeat. */
   pingMs: z.number().positive().default(10_000),
+  /** How long a request's headers, and all of it, may take to arrive. */
+  headersTimeoutMs: z.int().positive().default(30_000),
+  requestTimeoutMs: z.int().positive().default(300_000),
+  /** How long a request may take from its arrival to the end of its answer. */
+  answerTimeoutMs: z.int().positive().default(3_600_000),
+  /** How long a client may take nothing of what waits for it before its connection is cut. */
+  stalledMs: z.int().positive().default(60_000),
   /** How long running answers may go on when the gateway stops. */
   stopGraceMs: z.number().nonnegative().default(3000),
   /** How long an admin command waits until its result is served here. */

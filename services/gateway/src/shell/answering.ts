@@ -10,12 +10,13 @@ import { optedOut } from '../core/turn.ts'
 import { admit, hex, type AdmissionPorts } from './admission.ts'
 import { Cut, speak, type Result, type Sink, type Task } from './candidate.ts'
 import type { Capture } from './capture.ts'
+import { startDeadline } from './deadline.ts'
 import { EventStream } from './event-stream.ts'
 import type { Meter } from './metrics.ts'
 import type { Lease, Pool } from './pool.ts'
 import { resolveReferences } from './references.ts'
 import type { Running } from './running.ts'
-import { requestSpan, type RequestSpan } from './spans.ts'
+import { spanning, type RequestSpan } from './spans.ts'
 
 export type AnswerPorts = AdmissionPorts & {
   model: Model
@@ -26,7 +27,9 @@ export type AnswerPorts = AdmissionPorts & {
   parseCalls: (block: string) => Call[] | null
   maxWaiting: number
   learning: boolean
+  answerTimeoutMs: number
   pingMs: number
+  stalledMs: number
   running: Running
   meter: Meter
   /** What the engine said when it was lost; null once it answers. */
@@ -38,21 +41,8 @@ export type AnswerCall = { dialect: Dialect; body: Uint8Array; headers: Headers;
 /** A whole answer; null where it went out as a stream. Throws InstarError while nothing has been sent. */
 export type AnswerReply = { headers: Record<string, string>; body: unknown } | null
 
-export const answer = async (ports: AnswerPorts, call: AnswerCall): Promise<AnswerReply> => {
-  const span = requestSpan(call.headers)
-  if (!span) return answerWithin(ports, call, null)
-  try {
-    return await answerWithin(ports, { ...call, onFault: (fault) => {
-      span.failed(fault)
-      call.onFault(fault)
-    } }, span)
-  } catch (error) {
-    span.failed(error)
-    throw error
-  } finally {
-    span.end()
-  }
-}
+export const answer = (ports: AnswerPorts, call: AnswerCall): Promise<AnswerReply> =>
+  spanning(call.headers, call.onFault, (span, onFault) => answerWithin(ports, { ...call, onFault }, span))
 
 const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestSpan | null): Promise<AnswerReply> => {
   const at = ports.now()
@@ -74,10 +64,11 @@ const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestS
   call.response.once('close', gone)
   ports.running.add(controller)
   let lease: Lease | null = null
+  const deadline = startDeadline(ports.answerTimeoutMs, controller)
   try {
-    const spoke = await ports.pool.lease(version)
+    const spoke = await deadline.before(ports.pool.lease(version), (late) => late.release())
     lease = spoke
-    const admission = await admit(ports, { dialect, request, raw: body === sent ? call.body : Buffer.from(JSON.stringify(body)), headers: call.headers, key: call.key, segment: call.segment, prompt: call.prompt, at })
+    const admission = await deadline.before(admit(ports, { dialect, request, raw: body === sent ? call.body : Buffer.from(JSON.stringify(body)), headers: call.headers, key: call.key, segment: call.segment, prompt: call.prompt, at }))
     const stored = admission.blob === null ? Promise.resolve() : ports.capture.blob(admission.blob, at)
     // Awaited by each candidate; a rejection before that is not unhandled.
     stored.catch(() => undefined)
@@ -113,7 +104,10 @@ const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestS
       },
     }
     return request.stream ? await stream(answering) : await whole(answering)
+  } catch (error) {
+    throw faultOf(error)
   } finally {
+    deadline.clear()
     lease?.release()
     ports.running.delete(controller)
     call.response.off('close', gone)
@@ -163,7 +157,7 @@ const whole = async (answering: Answering): Promise<AnswerReply> => {
 
 const stream = async (answering: Answering): Promise<null> => {
   const { ports, dialect, request, speaking } = answering
-  const events = new EventStream(answering.response, answering.headers, ports.pingMs, dialect.ping)
+  const events = new EventStream(answering.response, answering.headers, ports, dialect.ping)
   const streaming = dialect.stream(speaking, request)
   const sinkOf = (index: number): Sink => (piece, tokens, idOf) => events.send(streaming.piece(index, piece, visible(tokens, ports.model), idOf))
   try {
@@ -186,6 +180,7 @@ const stream = async (answering: Answering): Promise<null> => {
 /** A cut that is not the client's own doing, as the client is told it. */
 const faultOf = (error: unknown): InstarError => {
   if (!(error instanceof Cut)) return asInstarError(error)
+  if (error.fault) return error.fault
   return error.why === 'client_gone' ? new InstarError('aborted', 'The client closed the connection.')
     : error.why === 'shutdown' ? new InstarError('stopping', 'The gateway is shutting down.')
       : new InstarError('engine_lost', 'The model failed in the middle of an answer.')

@@ -16,9 +16,12 @@ export type Why = TurnAborted['why']
 /** Why a request was given up, as the reason of its AbortSignal. */
 export class Cut extends Error {
   readonly why: Why
-  constructor(why: Why) {
+  /** What the client is told, where the reason alone does not say it. */
+  readonly fault: InstarError | null
+  constructor(why: Why, fault: InstarError | null = null) {
     super(why)
     this.why = why
+    this.fault = fault
   }
 }
 

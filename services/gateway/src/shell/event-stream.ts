@@ -6,11 +6,13 @@ export class EventStream {
   private readonly raw: ServerResponse
   private readonly headers: Readonly<Record<string, string>>
   private readonly ping: NodeJS.Timeout
+  private readonly stalledMs: number
   private ended = false
 
-  /** `ping`: what keeps a silent connection open; null: a comment. */
-  constructor(raw: ServerResponse, headers: Readonly<Record<string, string>>, pingMs: number, ping: Frame | null = null) {
+  /** `ping`: what keeps a silent connection open; null: a comment. `stalledMs`: a client that takes nothing of what waits for it for so long is cut off. */
+  constructor(raw: ServerResponse, headers: Readonly<Record<string, string>>, { pingMs, stalledMs }: { pingMs: number; stalledMs: number }, ping: Frame | null = null) {
     this.raw = raw
+    this.stalledMs = stalledMs
     this.headers = headers
     this.ping = setInterval(() => { if (!this.ended && !raw.destroyed && raw.writableLength === 0) this.put(ping ? textOf(ping) : ': ping\n\n') }, pingMs)
   }
@@ -23,6 +25,7 @@ export class EventStream {
   async send(frames: readonly Frame[]): Promise<boolean> {
     if (this.ended || this.raw.destroyed) return false
     if (frames.length === 0 || this.put(frames.map(textOf).join(''))) return true
+    this.raw.setTimeout(this.stalledMs)
     await new Promise<void>((resolve) => {
       const settle = (): void => {
         this.raw.off('drain', settle)
@@ -32,6 +35,7 @@ export class EventStream {
       this.raw.once('drain', settle)
       this.raw.once('close', settle)
     })
+    this.raw.setTimeout(0)
     return true
   }
 
@@ -41,6 +45,7 @@ export class EventStream {
     this.close()
     if (!this.raw.destroyed) {
       this.put(frames.map(textOf).join(''))
+      this.raw.setTimeout(this.stalledMs)
       this.raw.end()
     }
   }

@@ -1,11 +1,13 @@
 /** The HTTP server: who may call, bodies as bytes, routes, and every fault as one JSON shape. */
 import { InstarError } from '@instar/events'
+import { STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
 import { PassThrough, Readable, type Transform } from 'node:stream'
 import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest, type RequestPayload } from 'fastify'
 import { METRICS_TYPE } from '@instar/process'
 import type { GatewayConfig } from '../config.ts'
-import { asInstarError, DIALECTS, type Dialect } from '@instar/dialects'
+import { asInstarError, chatError, DIALECTS, type Dialect } from '@instar/dialects'
 import { checkLocal, tokenOf } from '../core/guard.ts'
 import type { Key, Scope } from '../core/keys.ts'
 import type { Headers } from '../core/labels.ts'
@@ -49,6 +51,14 @@ const dialectAt = (request: FastifyRequest): Dialect => SURFACES.find(([path]) =
 export const createServer = (config: GatewayConfig, keyring: Keyring, routes: Routes, random: (bytes: number) => Uint8Array): FastifyInstance => {
   const server = Fastify({
     bodyLimit: config.bodyLimit,
+    requestTimeout: config.requestTimeoutMs,
+    // Node looks at intervals; each request has half its time more at most.
+    http: { headersTimeout: Math.min(config.headersTimeoutMs, config.requestTimeoutMs), connectionsCheckingInterval: Math.ceil(Math.min(config.headersTimeoutMs, config.requestTimeoutMs) / 2) },
+    clientErrorHandler: (error, socket) => {
+      const fault = unheard(error, config)
+      if (fault) routes.meter.fault(fault)
+      sayUnheard(fault, socket)
+    },
     genReqId: () => Buffer.from(random(12)).toString('hex'),
     forceCloseConnections: 'idle',
     routerOptions: { maxParamLength: 512 },
@@ -91,6 +101,11 @@ export const createServer = (config: GatewayConfig, keyring: Keyring, routes: Ro
     reply.raw.once('close', () => answered(request, reply, from))
     reply.headers({ 'x-request-id': request.id, 'request-id': request.id })
     check(request, null)
+  })
+  // What a reply waits with; a connection that waits for its next request has another time.
+  server.addHook('onSend', (_request, reply, _payload, done) => {
+    reply.raw.setTimeout(Math.max(config.stalledMs, 2 * config.pingMs))
+    done()
   })
   server.addHook('preParsing', (request, _reply, payload) => Promise.resolve(decoded(payload, request.headers['content-encoding'] ?? 'identity')))
   server.setNotFoundHandler((request) => {
@@ -193,6 +208,22 @@ const faultOf = (error: unknown, config: GatewayConfig): InstarError => {
   if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') return new InstarError('body_too_large', `The request body is larger than ${config.bodyLimit} bytes.`, { limit: config.bodyLimit })
   if (!(error instanceof InstarError) && typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500) return new InstarError('bad_request', error instanceof Error ? error.message : 'The request cannot be read.')
   return asInstarError(error)
+}
+
+/** Of bytes that are no request, or not yet; null for a connection that is gone. */
+const unheard = ({ code }: { code?: string }, { requestTimeoutMs }: GatewayConfig): InstarError | null => {
+  if (code === 'ECONNRESET' || code === 'EPIPE') return null
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return new InstarError('request_timeout', `The request did not arrive within ${requestTimeoutMs / 1000} s.`, { limitMs: requestTimeoutMs })
+  return new InstarError('bad_request', code === 'HPE_HEADER_OVERFLOW' ? 'The headers are too long.' : 'This is no HTTP request.')
+}
+
+/** Before there is a request there is no dialect: OpenAI's shape. */
+const sayUnheard = (fault: InstarError | null, socket: Socket): void => {
+  if (fault && socket.writable) {
+    const body = JSON.stringify(chatError(fault))
+    socket.write(`HTTP/1.1 ${fault.status} ${STATUS_CODES[fault.status]}\r\nconnection: close\r\ncontent-type: application/json; charset=utf-8\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`)
+  }
+  socket.destroySoon()
 }
 
 /** Nothing of what a person wrote: code and places alone. What we expect to pass by itself is a warning. */

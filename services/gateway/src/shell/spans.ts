@@ -69,6 +69,23 @@ export const requestSpan = (headers: Headers): RequestSpan | null => {
   }
 }
 
+/** Around a request; `onFault` is told of what goes wrong inside its stream. */
+export const spanning = async <T>(headers: Headers, onFault: (fault: InstarError) => void, run: (span: RequestSpan | null, onFault: (fault: InstarError) => void) => Promise<T>): Promise<T> => {
+  const span = requestSpan(headers)
+  if (!span) return run(null, onFault)
+  try {
+    return await run(span, (fault) => {
+      span.failed(fault)
+      onFault(fault)
+    })
+  } catch (error) {
+    span.failed(error)
+    throw error
+  } finally {
+    span.end()
+  }
+}
+
 const generating = async function* (parent: Context, pieces: AsyncIterable<GeneratedPiece>, { engine, turn, candidate }: { engine: string; turn: string; candidate: number }): AsyncGenerator<GeneratedPiece, void> {
   const began = performance.now()
   const span = tracer.startSpan(`generate ${engine}`, { kind: SpanKind.INTERNAL, attributes: { 'gen_ai.operation.name': 'chat', 'gen_ai.provider.name': engine, 'instar.turn.id': turn, 'instar.candidate': candidate } }, parent)
