@@ -9,6 +9,7 @@ import { z } from 'zod'
 const TINY = fileURLToPath(new URL('../../../models/tiny', import.meta.url))
 
 const port = z.coerce.number().int().min(0).max(65535)
+const seconds = z.coerce.number().positive().max(7 * 24 * 3600).transform((value) => Math.ceil(1000 * value))
 const flag = z.enum(['0', '1', 'true', 'false']).transform((text) => text === '1' || text === 'true')
 
 /** `turns=16,scores=8` */
@@ -40,6 +41,9 @@ const environment = z.object({
   INSTAR_KEYS: z.string().optional(),
   INSTAR_SESSION_IDLE: z.coerce.number().positive().max(30 * 24 * 3600).default(600),
   INSTAR_HEALTH_PORT: port.optional(),
+  INSTAR_BODY_LIMIT: z.coerce.number().int().positive().optional(),
+  INSTAR_REQUEST_TIMEOUT: seconds.optional(),
+  INSTAR_ANSWER_TIMEOUT: seconds.optional(),
   INSTAR_PG_BIN: z.string().optional(),
   DATABASE_URL: z.string().optional(),
 })
@@ -74,6 +78,12 @@ const build = (env: z.infer<typeof environment>, cwd: string) => ({
   keyFile: env.INSTAR_KEYS === undefined ? join(resolve(cwd, env.INSTAR_DATA), 'keys.json') : resolve(cwd, env.INSTAR_KEYS),
   /** After so many milliseconds without a turn a session counts as ended. */
   sessionIdleMs: Math.round(1000 * env.INSTAR_SESSION_IDLE),
+  /** Of the gateway, where they are to be others than its own: bytes of a body, milliseconds for a request to arrive and to be answered. */
+  limits: {
+    ...(env.INSTAR_BODY_LIMIT === undefined ? {} : { bodyLimit: env.INSTAR_BODY_LIMIT }),
+    ...(env.INSTAR_REQUEST_TIMEOUT === undefined ? {} : { requestTimeoutMs: env.INSTAR_REQUEST_TIMEOUT }),
+    ...(env.INSTAR_ANSWER_TIMEOUT === undefined ? {} : { answerTimeoutMs: env.INSTAR_ANSWER_TIMEOUT }),
+  },
   /** Where a service other than the gateway says how it is; null: nowhere. */
   healthPort: env.INSTAR_HEALTH_PORT ?? null,
   postgresPrograms: env.INSTAR_PG_BIN ?? null,

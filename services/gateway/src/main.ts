@@ -6,7 +6,7 @@ import { createGateway, gatewayConfig } from './app.ts'
 import { isRemote, openRemote } from './shell/engines/open-remote.ts'
 
 process.exitCode = await runService('gateway', hostOf(process.env), async ({ settings, log, snapshots, metrics, now, onFatal, say, signal }) => {
-  const config = gatewayConfig({ host: settings.host, port: settings.port, open: settings.open, keyFile: settings.keyFile })
+  const config = gatewayConfig({ host: settings.host, port: settings.port, open: settings.open, keyFile: settings.keyFile, ...settings.limits })
   const embedded = async () => {
     const [model, engine] = await Promise.all([openModel(settings.model), startServing({ model: settings.model, engine: 'auto', signal })])
     return { model, engine, line: engine.capabilities().fingerprint }
