@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { test } from 'node:test'
 import { OPENCLAW_RELEASE } from '@instar/openclaw-provider/source'
-import { begin, travel } from '../agents/journey.ts'
+import { ANSWERS, begin, PROMPTS, travel } from '../agents/journey.ts'
 import { openclaw, type Program } from '../agents/programs.ts'
 import { runProgram } from '../program.ts'
 import { assertAnswered } from '../scene.ts'
@@ -20,7 +20,7 @@ const PLUGIN = path.join(ROOT, 'packages/openclaw')
 const OPENCLAW = path.join(import.meta.dirname, 'node_modules/openclaw')
 
 /** No entry under models.providers: address and models come from the plugin, the key from the environment. */
-const withPlugin = (): Program => {
+const withPlugin = (more: Readonly<Record<string, unknown>> = {}): Program => {
   const program = openclaw()
   return {
     ...program,
@@ -30,7 +30,7 @@ const withPlugin = (): Program => {
       const { agents } = JSON.parse(await readFile(file, 'utf8')) as { agents: unknown }
       await writeFile(file, JSON.stringify({
         agents,
-        plugins: { allow: ['instar'], load: { paths: [PLUGIN] }, entries: { instar: { enabled: true, hooks: { allowConversationAccess: true }, config: { baseUrl: `${scene.url}/v1`, apiKey: '${INSTAR_KEY}' } } } },
+        plugins: { allow: ['instar'], load: { paths: [PLUGIN] }, entries: { instar: { enabled: true, hooks: { allowConversationAccess: true }, config: { baseUrl: `${scene.url}/v1`, apiKey: '${INSTAR_KEY}', ...more } } } },
       }))
     },
     run: (scene, place, prompt) => runProgram(path.join(OPENCLAW, 'openclaw.mjs'), ['agent', '--local', '--agent', 'main', '--session-id', 'journey', '--message', prompt, '--json'], place, { INSTAR_KEY: scene.token }, 300_000),
@@ -82,3 +82,18 @@ test('OpenClaw with the provider: its session is named, its answers continue eac
     await journey.end()
   }
 })
+
+for (const [api, dialect] of [['openai-responses', 'responses'], ['anthropic-messages', 'messages']] as const) {
+  test(`OpenClaw with the provider, ${api}: labelled as well`, async () => {
+    const journey = await begin(withPlugin({ api }))
+    try {
+      const ran = await journey.say(PROMPTS[2])
+      assert.equal(ran.code, 0, ran.stderr)
+      assert.ok(ran.stdout.includes(ANSWERS[2]))
+      const { turns } = await journey.scene.story()
+      assert.deepEqual(turns.map(({ event }) => [event.dialect, event.labelSource, event.kind, event.session]), [[dialect, 'header', 'main', 'clients_journey']])
+    } finally {
+      await journey.end()
+    }
+  })
+}
