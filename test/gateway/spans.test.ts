@@ -2,8 +2,16 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { openMemoryLog } from '@instar/log'
-import { INVALID_SPAN_CONTEXT, SpanStatusCode, trace, TraceFlags, type Attributes, type AttributeValue, type Context, type Span, type SpanContext, type SpanOptions, type SpanStatus, type Tracer } from '@opentelemetry/api'
+import { EngineHttp } from '@instar/gateway/shell/engines/http'
+import {
+  context, INVALID_SPAN_CONTEXT, propagation, ROOT_CONTEXT, SpanStatusCode, trace, TraceFlags,
+  type Attributes, type AttributeValue, type Context, type ContextManager, type Span, type SpanContext, type SpanOptions, type SpanStatus, type TextMapPropagator, type Tracer,
+} from '@opentelemetry/api'
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { Publisher, sse, startRig, turnsOf, turnThat, USER } from './harness.ts'
 
 class Kept implements Span {
@@ -56,8 +64,27 @@ const tracer: Tracer = {
   },
   startActiveSpan: () => { throw new Error('not used') },
 }
+const storage = new AsyncLocalStorage<Context>()
+const contexts: ContextManager = {
+  active: () => storage.getStore() ?? ROOT_CONTEXT,
+  with: (at, work, self, ...args) => storage.run(at, () => work.call(self as ThisParameterType<typeof work>, ...args)),
+  bind: (_, target) => target,
+  enable: () => contexts,
+  disable: () => contexts,
+}
+/** W3C's, outwards; inwards the gateway must find the header by itself. */
+const outwards: TextMapPropagator = {
+  inject: (at, carrier, setter) => {
+    const own = trace.getSpanContext(at)
+    if (own) setter.set(carrier, 'traceparent', `00-${own.traceId}-${own.spanId}-01`)
+  },
+  extract: (at) => at,
+  fields: () => ['traceparent'],
+}
 trace.setGlobalTracerProvider({ getTracer: () => tracer })
-after(() => trace.disable())
+context.setGlobalContextManager(contexts)
+propagation.setGlobalPropagator(outwards)
+after(() => [trace, context, propagation].forEach((api) => api.disable()))
 
 const log = openMemoryLog()
 const publisher = new Publisher(log)
@@ -113,6 +140,26 @@ test('the trace that a request names is gone on with; what is no traceparent beg
   assert.ok(children.length === 2 && children.every(({ own }) => own.traceId === traceId))
   assert.equal((await ask(`cc-${traceId}-b7ad6b7169203331-01-what-comes-later`))[0]!.parent?.traceId, traceId)
   for (const wrong of ['', 'x', `ff-${traceId}-b7ad6b7169203331-01`, `00-${traceId}-b7ad6b7169203331-01-x`, `00-${'0'.repeat(32)}-b7ad6b7169203331-01`, `00-${traceId}-${'0'.repeat(16)}-01`]) assert.equal((await ask(wrong))[0]!.parent, undefined, wrong)
+})
+
+test('what the engine asks of others while it generates carries the engine\'s span', async () => {
+  const asked: string[] = []
+  const server = createServer((request, response) => {
+    asked.push(String(request.headers['traceparent']))
+    response.end('{}')
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const http = new EngineHttp(`http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`, null, { connectMs: 1000, firstByteMs: 1000, idleMs: 1000 })
+  const own = await startRig({ script: () => ({ text: 'It asks.', before: async (token) => { if (token === 1) await http.json('POST', '/x', {}) } }) })
+  try {
+    const all = await collect(async () => { await (await own.fetch('/v1/chat/completions', { json: { model: 'policy', messages: [USER('Hi')] } })).text() })
+    const [generated] = named(all, 'generate scripted')
+    assert.deepEqual(asked, [`00-${generated!.own.traceId}-${generated!.own.spanId}-01`])
+  } finally {
+    http.close()
+    await own.stop()
+    server.close()
+  }
 })
 
 test('a stream has one span until its end; a fault in it, and one before it, are told by their codes', async () => {

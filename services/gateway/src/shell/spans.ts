@@ -86,6 +86,13 @@ export const spanning = async <T>(headers: Headers, onFault: (fault: InstarError
   }
 }
 
+/** Headers of a request to somebody else, with the trace that it is part of. */
+export const traced = (headers: Readonly<Record<string, string | number>>): Record<string, string | number> => {
+  const carrier = { ...headers }
+  propagation.inject(context.active(), carrier)
+  return carrier
+}
+
 const generating = async function* (parent: Context, pieces: AsyncIterable<GeneratedPiece>, { engine, turn, candidate }: { engine: string; turn: string; candidate: number }): AsyncGenerator<GeneratedPiece, void> {
   const began = performance.now()
   const span = tracer.startSpan(`generate ${engine}`, { kind: SpanKind.INTERNAL, attributes: { 'gen_ai.operation.name': 'chat', 'gen_ai.provider.name': engine, 'instar.turn.id': turn, 'instar.candidate': candidate } }, parent)

@@ -6,6 +6,7 @@ import { Agent as PlainAgent, request as plainRequest, type IncomingMessage } fr
 import { Agent as SecureAgent, request as secureRequest } from 'node:https'
 import { refusal } from '../../core/engines/faults.ts'
 import { isFields, type Asking, type Fields } from '../../core/engines/wire.ts'
+import { traced } from '../spans.ts'
 
 export type Timeouts = { connectMs: number; firstByteMs: number; idleMs: number }
 
@@ -88,7 +89,7 @@ export class EngineHttp {
       const secure = this.base.protocol === 'https:'
       const sent = (secure ? secureRequest : plainRequest)({
         protocol: this.base.protocol, hostname: this.base.hostname.replace(/^\[|\]$/g, ''), port: this.base.port, path: `${this.base.pathname.replace(/\/$/, '')}${path}`, method, agent: this.agent,
-        headers: bytes === null ? this.headers : { ...this.headers, 'content-length': bytes.length }, ...(signal ? { signal } : {}),
+        headers: traced(bytes === null ? this.headers : { ...this.headers, 'content-length': bytes.length }), ...(signal ? { signal } : {}),
       })
       let connected = false
       const connecting = setTimeout(() => sent.destroy(new EngineFault('unreachable', `no connection to ${this.url} within ${connectMs} ms`)), connectMs)
