@@ -1,16 +1,28 @@
 /** Waiting for what was started, by asking it. */
-import { connect, createServer, type AddressInfo } from 'node:net'
+import { connect, createServer } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Guarded } from './guarded.ts'
 
-/** A port of the loopback that is free now. */
-export const freePort = (): Promise<number> => new Promise((resolve, reject) => {
+/**
+ * A port for a server that may be stopped and started again: below those that the system gives to whoever connects
+ * somewhere, so that nobody takes it meanwhile. Each process looks from a place of its own on.
+ */
+export const freePort = async (): Promise<number> => {
+  for (let tries = 0; tries < PORTS; tries += 1) {
+    const port = FIRST_PORT + (next++ % PORTS)
+    if (await isFree(port)) return port
+  }
+  throw new Error(`no port from ${FIRST_PORT} on is free`)
+}
+
+const FIRST_PORT = 10_240
+const PORTS = 21_504
+let next = process.pid * 64
+
+const isFree = (port: number): Promise<boolean> => new Promise((resolve) => {
   const server = createServer()
-  server.once('error', reject)
-  server.listen(0, '127.0.0.1', () => {
-    const { port } = server.address() as AddressInfo
-    server.close(() => resolve(port))
-  })
+  server.once('error', () => resolve(false))
+  server.listen({ host: '127.0.0.1', port }, () => server.close(() => resolve(true)))
 })
 
 /** Asks until the answer is yes. Throws with what the program wrote when it has ended or `limit` milliseconds have passed. */

@@ -21,11 +21,12 @@ export const startHealth = async (host: string, port: number, health: () => Heal
     const status = !known ? 404 : 'problem' in body && body.problem !== null ? 503 : 200
     response.writeHead(status, { 'content-type': 'application/json', connection: 'close' }).end(JSON.stringify(body))
   })
-  const failed = once(server, 'error').then(([cause]) => {
-    throw new InstarError('address_in_use', `Cannot listen on ${host}:${port} (${(cause as NodeJS.ErrnoException).code ?? (cause as Error).message}).`, { port }, { cause })
-  })
   server.listen({ host, port })
-  await Promise.race([once(server, 'listening'), failed])
+  try {
+    await once(server, 'listening')
+  } catch (cause) {
+    throw new InstarError('address_in_use', `Cannot listen on ${host}:${port} (${(cause as NodeJS.ErrnoException).code ?? (cause as Error).message}).`, { port }, { cause })
+  }
   return {
     port: (server.address() as AddressInfo).port,
     async stop() {
