@@ -243,13 +243,17 @@ test('a log that is full for a moment delays the end of an answer, nothing else'
 })
 
 test('a stop cuts what runs: recorded as shutdown, ended in the stream', async () => {
-  const stuck = gate()
   const arrived = gate()
-  const rig = await startRig({ script: () => ({ text: TEXT, before: (i) => { if (i === 3) { arrived.open(); return stuck.passed } return undefined } }) })
+  // Goes on only once it is cut: the answer could otherwise end before the stop comes to it.
+  const before = async (i: number, signal: AbortSignal | undefined): Promise<void> => {
+    if (i !== 3) return
+    arrived.open()
+    await once(signal!, 'abort')
+  }
+  const rig = await startRig({ script: () => ({ text: TEXT, before }) })
   const lines = sse(await rig.fetch('/v1/chat/completions', { json: stream }))
   await arrived.passed
   const stopped = rig.stop()
-  stuck.open()
   const rest: string[] = []
   for await (const line of lines) rest.push(line)
   await stopped
