@@ -59,7 +59,7 @@ test('replies are as described', async () => {
   const turn = answer.headers.get('x-instar-turn-id')!
   const session = answer.headers.get('x-instar-session-id')!
   const calls: [path: string, real: string, json?: unknown][] = [
-    ['/v1/models', '/v1/models'], ['/v1/models/{id}', '/v1/models/policy'], ['/v1/models/{id}', '/s/a/v1/models/policy@1'], ['/health/live', '/health/live'], ['/health/ready', '/health/ready'], ['/admin/status', '/admin/status'],
+    ['/v1/models', '/v1/models'], ['/v1/models/{id}', '/v1/models/policy'], ['/v1/models/{id}', '/s/a/v1/models/policy@1'], ['/health/live', '/health/live'], ['/health/ready', '/health/ready'], ['/admin/status', '/admin/status'], ['/admin/requests', '/admin/requests'],
     ['/v1/messages/count_tokens', '/v1/messages/count_tokens', { messages: [USER('Hi')] }], ['/v1/feedback', '/v1/feedback', { turn_id: turn, value: true }], ['/v1/sessions/{id}/close', `/v1/sessions/${session}/close`, {}],
     ['/admin/rollback', '/admin/rollback', { version: 0, keepLearning: true }], ['/admin/freeze', '/admin/freeze', {}], ['/admin/thaw', '/admin/thaw', {}], ['/admin/served', '/admin/served', {}], ['/admin/promote', '/admin/promote', { branch: 'x' }],
   ]

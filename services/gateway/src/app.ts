@@ -11,6 +11,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { GatewayConfig } from './config.ts'
 import { versionOf } from './core/model-name.ts'
 import { checkBind } from './core/guard.ts'
+import { Seen } from './core/seen.ts'
 import { modelCard, modelList, statusOf } from './core/report.ts'
 import { Capture } from './shell/capture.ts'
 import { Cut } from './shell/candidate.ts'
@@ -82,6 +83,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   const running = new Running()
   const metrics = ports.metrics ?? createMetrics()
   const meter = createMeter(metrics)
+  const seen = new Seen()
   const keyring = createKeyring(config.keys, config.keyFile, now)
   /** The engine's last word, while it was that it is gone; for engines that do not say themselves how they are. */
   const health: { lost: string | null } = { lost: null }
@@ -97,7 +99,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
 
   const answerPorts = (): AnswerPorts => ({
     index, tail: followed(), reader, model, engine, random, tailWaitMs, policy, capture, pool, now, parseCalls,
-    maxWaiting: config.maxWaiting, learning: config.learning, answerTimeoutMs: config.answerTimeoutMs, pingMs: config.pingMs, stalledMs: config.stalledMs, running, health, meter,
+    maxWaiting: config.maxWaiting, learning: config.learning, answerTimeoutMs: config.answerTimeoutMs, pingMs: config.pingMs, stalledMs: config.stalledMs, running, health, meter, seen,
   })
 
   const unready = (): { status: string; problem: unknown } | null => {
@@ -137,6 +139,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
       unready,
       ready: () => ({ status: pool.problem() ? 'degraded' : 'ready', version: pool.serving()?.version ?? null, head: line().head, problem: pool.problem() }),
       status: () => statusOf(report()),
+      requests: () => seen.list((turn) => index.fold.turns.get(turn)),
       metrics: () => metrics.text(),
       meter,
       command: (name, call) => runCommand({ log, tail: followed(), pool, line, policy, now, random, adminWaitMs: config.adminWaitMs, promote: ports.promote, replay: ports.replay }, name, call),

@@ -5,6 +5,7 @@ import type { ServerResponse } from 'node:http'
 import { asInstarError, parseJson, type Call, type Choice, type Counts, type Dialect, type Request, type Speaking } from '@instar/dialects'
 import type { Headers } from '../core/labels.ts'
 import { versionOf } from '../core/model-name.ts'
+import { carriedBy, clientOf, type Seen } from '../core/seen.ts'
 import { chatOf, estimatedTokens } from '../core/chat-asked.ts'
 import { optedOut } from '../core/turn.ts'
 import { admit, hex, type AdmissionPorts } from './admission.ts'
@@ -32,6 +33,7 @@ export type AnswerPorts = AdmissionPorts & {
   stalledMs: number
   running: Running
   meter: Meter
+  seen: Seen
   /** What the engine said when it was lost; null once it answers. */
   health: { lost: string | null }
 }
@@ -73,7 +75,8 @@ const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestS
     // Awaited by each candidate; a rejection before that is not unhandled.
     stored.catch(() => undefined)
     const turns = Array.from({ length: request.n }, () => turnId(admission.facts.session, hex(ports.random(16))))
-    const { session, kind, labelSource } = admission.facts
+    const { session, kind, labelSource, offPrefix } = admission.facts
+    ports.seen.add({ at, dialect: dialect.name, client: clientOf(call.headers), carried: carriedBy(call.headers, sent), session, labelSource, kind, turn: turns[0]!, messages: request.messages.length, tools: request.tools.length, offPrefix })
     span?.admitted({ session, turns, kind, labelSource, version: spoke.version, model: `${ports.policy}@${spoke.version}`, promptTokens: admission.prompt.length })
     const seeds = seedsOf(request, ports.random)
     const tasks = turns.map((turn, candidate): Task => ({

@@ -34,6 +34,8 @@ export type Routes = {
   unready(): unknown
   ready(): unknown
   status(): unknown
+  /** The last requests: what they carried, how they were understood. */
+  requests(): unknown
   command(name: string, call: AdminCall): Promise<unknown>
   /** In Prometheus's text format. */
   metrics(): Promise<string>
@@ -146,6 +148,10 @@ export const createServer = (config: GatewayConfig, keyring: Keyring, routes: Ro
   server.get('/health/ready', (_request, reply) => {
     const why = routes.unready()
     return why === null ? routes.ready() : reply.status(503).send(why)
+  })
+  server.get('/admin/requests', (request) => {
+    check(request, 'admin')
+    return routes.requests()
   })
   server.get('/admin/status', (request) => {
     check(request, 'admin')

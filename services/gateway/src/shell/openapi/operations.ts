@@ -38,6 +38,7 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   'GET /metrics': { tag: 'health', scope: 'admin', summary: 'Metrics in Prometheus\'s text format (docs/metrics.md)', media: 'text/plain' },
   'GET /openapi.json': { tag: 'health', scope: null, summary: 'This document' },
   'GET /admin/status': { tag: 'admin', scope: 'admin', summary: 'What is served, what is loaded, what waits', reply: own.statusReply },
+  'GET /admin/requests': { tag: 'admin', scope: 'admin', summary: 'The last requests: what names their sessions, how they were understood', reply: own.requestsReply },
   'POST /admin/rollback': { tag: 'admin', scope: 'admin', summary: 'Moves the head to an accepted version and freezes learning; answers when this gateway serves it', body: own.rollbackBody, reply: own.commandReply },
   'POST /admin/freeze': { tag: 'admin', scope: 'admin', summary: 'Learning stops', body: own.freezeBody, bodyOptional: true, reply: own.commandReply },
   'POST /admin/thaw': { tag: 'admin', scope: 'admin', summary: 'Learning goes on', body: own.freezeBody, bodyOptional: true, reply: own.commandReply },
