@@ -92,8 +92,8 @@ describe('one broker', () => {
   feature('killed and started again: everyone keeps its share meanwhile, afterwards each partition has one owner again', async (workers, join, say) => {
     const three = [await join('direct'), await join('direct'), await join('direct')]
     await workers.settled(three)
-    const held = shares(three)
     for (const round of range(2)) {
+      const held = shares(three)
       workers.said.length = 0
       await kafka.nodes[0]!.kill()
       await workers.until(() => workers.said.filter((line) => line.includes('is not reached')).length === three.length)
