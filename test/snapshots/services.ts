@@ -63,7 +63,8 @@ const publisher = (state: PublisherState): Fold => ({
   view: (history) => ({
     ...turnsOf(state.turns, history), scores: history.turns.map((id) => state.scores.turns.get(id)),
     updates: updatesOf(state.updates, history, POLICIES).map(({ spent: _, baselines: __, ...rest }) => rest), weights: weightsOf(state.weights, history, POLICIES),
-    unsettled: queued(state.unsettled), positive: queued(state.positive),
+    // As above: a batch that was computed twice may have come again at another place.
+    unsettled: { size: state.unsettled.size, keys: [...state.unsettled].sort() }, positive: queued(state.positive),
   }),
 })
 

@@ -130,3 +130,21 @@ describe('promotion', () => {
     assert.equal(weightLine(h.state.weights, 'policy').versions.get(1)?.published?.source?.policy, 'policy~b')
   })
 })
+
+describe('what waits for a verdict', () => {
+  it('does not hang on how the topics interleave, though somebody computed a batch twice', () => {
+    const h = new History()
+    const weights: Logged[] = []
+    const updates: Logged[] = []
+    const computed = (batch: string, number: number): Event => ({ type: 'UpdateComputed', prev: updateLine(h.state.updates, 'policy').chain.tip, policy: 'policy', batch, number, adapter: `a${number}`, adapterBytes: 1, state: `s${number}`, stateBytes: 1, blobsAt: number, fingerprint: { engine: 'e', build: 'b', isa: 'i', threads: 1, base: 'm' }, figures: {}, startedAt: 1, at: number })
+    weights.push(h.add(lineStarted('policy', { name: 'm', sha256: 'x' }, { content: 0.99 }, 1)))
+    const sealed = h.add({ type: 'BatchSealed', prev: '', policy: 'policy', number: 1, parent: { version: 0, adapter: null, state: null }, items: [], dropped: [], baselines: [], seed: 1, loss: 'hybrid', settings: {}, at: 1 })
+    updates.push(sealed, h.add(computed(sealed.id, 2)), h.add(computed(sealed.id, 3)))
+    weights.push(h.add({ type: 'VersionRejected', prev: h.tip(), policy: 'policy', update: updates[1]!.id, adapter: 'a2', parent: 0, reason: 'content', figures: {}, evidence: [], at: 4 }))
+    for (let first = 0; first <= updates.length; first += 1) {
+      const state = initialState('policy')
+      for (const logged of [...updates.slice(0, first), ...weights, ...updates.slice(first)]) evolve(state, logged)
+      assert.deepEqual([...state.unsettled], [sealed.id], `the verdict after ${first} of them`)
+    }
+  })
+})

@@ -62,7 +62,10 @@ const evolveWeights = (state: PublisherState, logged: Logged<WeightsEvent>): Out
   const { event } = logged
   const outcome = foldWeights(state.weights, logged)
   if (outcome.counted && event.policy === state.policy && (event.type === 'VersionPublished' || event.type === 'VersionRejected')) {
-    state.unsettled.delete(updateLine(state.updates, state.policy).byUpdate.get(event.update) ?? '')
+    const { byUpdate, byId } = updateLine(state.updates, state.policy)
+    const batch = byUpdate.get(event.update)
+    // Of a batch that somebody computed twice the last update is what waits: a verdict on an earlier one settles nothing.
+    if (batch !== undefined && byId.get(batch)?.update?.id === event.update) state.unsettled.delete(batch)
   }
   return outcome
 }
