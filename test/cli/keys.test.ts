@@ -60,3 +60,24 @@ test('keys are made, limited, rotated and revoked; a running gateway hears of it
     await rm(folder, { recursive: true, force: true })
   }
 })
+
+test('a gateway that listens beyond loopback does not open when its last key is revoked; its health is still told', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'instar-keys-'))
+  const file = join(folder, 'keys.json')
+  await writeFile(file, JSON.stringify({ keys: [{ id: 'one', sha256: '0'.repeat(64), created_at: new Date().toISOString() }] }))
+  let now = Date.now()
+  const rig = await startRig({ settings: { host: '0.0.0.0', keyFile: file }, ports: { now: () => now } })
+  const { port } = new URL(rig.url)
+  const at = (path: string): Promise<Response> => fetch(`http://127.0.0.1:${port}${path}`)
+  try {
+    assert.equal((await at('/v1/models')).status, 401)
+    await writeFile(file, JSON.stringify({ keys: [] }))
+    now += 1001
+    const refused = await at('/admin/status')
+    assert.deepEqual([refused.status, ((await refused.json()) as { error: { code: string } }).error.code], [409, 'open_bind'])
+    assert.equal((await at('/health/ready')).status, 200)
+  } finally {
+    await rig.stop()
+    await rm(folder, { recursive: true, force: true })
+  }
+})

@@ -61,12 +61,14 @@ Exit code 0 unless equal is false.`,
       if ('progress' in line) show(call, line.progress)
       else report = line.report
     }
+    let here = isKafka(config)
     try {
-      if (!isKafka(config)) for await (const line of askLines<ReplayLine>(config, '/admin/replay', sent, call.stop)) take(line)
+      if (!here) for await (const line of askLines<ReplayLine>(config, '/admin/replay', sent, call.stop)) take(line)
     } catch (error) {
       if (!(error instanceof InstarError) || error.code !== 'not_running') throw error
+      here = true
     }
-    if (report === null) for await (const line of alone(config, learnEngineOf(values.engine, config.learnEngine, undefined), options, call.stop)) take(line)
+    if (here) for await (const line of alone(config, learnEngineOf(values.engine, config.learnEngine, undefined), options, call.stop)) take(line)
     if (call.terminal) call.err('\n')
     const done = report
     if (!done) throw new InstarError('no_reply', 'The replay ended without a report.')

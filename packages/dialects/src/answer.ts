@@ -31,3 +31,8 @@ export type Speaking = {
   textOf: (token: number) => string
   promptTokens: number
 }
+
+const FRAGMENT = /[^]{1,64}(?![\uDC00-\uDFFF])/g
+
+/** A call's arguments as deltas of up to 64 characters; no character is torn apart. */
+export const fragments = (text: string): string[] => text.match(FRAGMENT) ?? []

@@ -40,3 +40,10 @@ export const integer = (fields: Fields, name: string, min: number, max: number):
 
 /** Of names for one thing, the first that was given; all have been read. */
 export const first = <T>(...values: readonly (T | null)[]): T | null => values.find((value) => value !== null) ?? null
+
+/** `top_p`: above 0 and at most 1; null if absent. */
+export const topP = (body: Fields): number | null => {
+  const value = number(body, 'top_p', 0, 1)
+  if (value === 0) throw wrong('top_p', 'above 0 and at most 1')
+  return value
+}

@@ -1,6 +1,6 @@
 /** The shapes of Chat Completions answers: whole, in chunks, and as errors. */
 import type { InstarError } from '@instar/events/errors'
-import type { Call, Choice, Counts, Finish, Piece, Speaking, Token } from '../answer.ts'
+import { fragments, type Call, type Choice, type Counts, type Finish, type Piece, type Speaking, type Token } from '../answer.ts'
 import type { Frame, Streaming } from '../dialect.ts'
 import { told, toldInStream } from '../faults.ts'
 import type { Request } from '../request.ts'
@@ -50,17 +50,11 @@ export const chatWhole = (speaking: Speaking, request: Request, choices: readonl
 type CallDelta = { index: number; id?: string; type?: 'function'; function: { name?: string; arguments: string } }
 type Delta = { role?: 'assistant'; content?: string | null; reasoning_content?: string; tool_calls?: CallDelta[] }
 
-/** Characters of arguments in one delta. */
-const FRAGMENT = 64
-
 /** Id and name once, then the arguments in fragments. */
-const callDeltas = (call: Call, index: number, id: string): Delta[] => {
-  const fragments = call.arguments.match(new RegExp(`[^]{1,${FRAGMENT}}(?![\\uDC00-\\uDFFF])`, 'g')) ?? []
-  return [
-    { tool_calls: [{ index, id, type: 'function', function: { name: call.name, arguments: '' } }] },
-    ...fragments.map((text): Delta => ({ tool_calls: [{ index, function: { arguments: text } }] })),
-  ]
-}
+const callDeltas = (call: Call, index: number, id: string): Delta[] => [
+  { tool_calls: [{ index, id, type: 'function', function: { name: call.name, arguments: '' } }] },
+  ...fragments(call.arguments).map((text): Delta => ({ tool_calls: [{ index, function: { arguments: text } }] })),
+]
 
 export const chatStream = (speaking: Speaking, request: Request): Streaming => {
   const head = { ...headOf(speaking), object: 'chat.completion.chunk' as const }

@@ -1,6 +1,6 @@
 /** What a Chat Completions request asks for. Fields that mean nothing here are accepted and ignored. */
 import { InstarError } from '@instar/events'
-import { fieldsOf, first, flag, integer, isFields, number, text, wrong, type Fields } from '../fields.ts'
+import { fieldsOf, first, flag, integer, isFields, number, text, topP, wrong, type Fields } from '../fields.ts'
 import type { Message, Request } from '../request.ts'
 
 const ROLES = new Set(['system', 'developer', 'user', 'assistant', 'tool', 'function'])
@@ -36,12 +36,6 @@ export const chatRequest = (body: Fields): Request => ({
   user: text(body, 'user'),
   body,
 })
-
-const topP = (body: Fields): number | null => {
-  const value = number(body, 'top_p', 0, 1)
-  if (value === 0) throw wrong('top_p', 'above 0 and at most 1')
-  return value
-}
 
 const messagesOf = (value: unknown): Message[] => {
   if (!Array.isArray(value)) throw wrong('messages', 'a list of messages')

@@ -1,6 +1,6 @@
 /** The shapes of Anthropic Messages answers: whole, as a typed stream, and as errors. */
 import type { InstarError } from '@instar/events/errors'
-import type { Call, Choice, Counts, Piece, Speaking } from '../answer.ts'
+import { fragments, type Call, type Choice, type Counts, type Piece, type Speaking } from '../answer.ts'
 import type { Frame, Streaming } from '../dialect.ts'
 import { told, toldInStream } from '../faults.ts'
 import { isFields } from '../fields.ts'
@@ -49,10 +49,6 @@ export const messagesWhole = (speaking: Speaking, _request: unknown, [choice]: r
 const frame = (event: string, fields: object): Frame => ({ event, data: { type: event, ...fields } })
 
 export const PING = frame('ping', {})
-
-/** Characters of input in one delta. */
-const FRAGMENT = 64
-const fragments = (text: string): string[] => text.match(new RegExp(`[^]{1,${FRAGMENT}}(?![\\uDC00-\\uDFFF])`, 'g')) ?? []
 
 type Block = 'content' | 'reasoning'
 

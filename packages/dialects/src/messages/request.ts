@@ -4,7 +4,7 @@
  * header) is dropped here, so that what was said once reads alike for ever; the log keeps the body as it came.
  */
 import { InstarError } from '@instar/events/errors'
-import { fieldsOf, flag, integer, isFields, number, text, wrong, type Fields } from '../fields.ts'
+import { fieldsOf, flag, integer, isFields, number, text, topP, wrong, type Fields } from '../fields.ts'
 import { readId } from '../minted.ts'
 import type { Message, Request } from '../request.ts'
 
@@ -43,12 +43,6 @@ export const messagesMessages = (body: Fields): Message[] => {
     if (error instanceof InstarError) return []
     throw error
   }
-}
-
-const topP = (body: Fields): number | null => {
-  const value = number(body, 'top_p', 0, 1)
-  if (value === 0) throw wrong('top_p', 'above 0 and at most 1')
-  return value
 }
 
 /** Changes with every kind of request of Claude Code, and is for the bill alone. */

@@ -1,6 +1,6 @@
 /** The shapes of Responses answers: whole, and as a typed stream. */
 import type { InstarError } from '@instar/events/errors'
-import type { Call, Choice, Counts, Piece, Speaking, Token } from '../answer.ts'
+import { fragments, type Call, type Choice, type Counts, type Piece, type Speaking, type Token } from '../answer.ts'
 import { logprobEntries } from '../chat/answer.ts'
 import type { Frame, Streaming } from '../dialect.ts'
 import { toldInStream } from '../faults.ts'
@@ -33,10 +33,6 @@ const ended = (speaking: Speaking, request: Request, choice: Choice | undefined,
 }
 
 export const responsesWhole = (speaking: Speaking, request: Request, [choice]: readonly Choice[], counts: Counts) => ended(speaking, request, choice, counts)
-
-/** Characters of arguments in one delta. */
-const FRAGMENT = 64
-const fragments = (text: string): string[] => text.match(new RegExp(`[^]{1,${FRAGMENT}}(?![\\uDC00-\\uDFFF])`, 'g')) ?? []
 
 type Open = { kind: 'message' | 'reasoning'; text: string; tokens: Token[] }
 

@@ -3,7 +3,7 @@
  * answer's items (reasoning, message, calls) one message. Items of types that mean nothing here are left out.
  */
 import { InstarError } from '@instar/events/errors'
-import { fieldsOf, first, flag, integer, isFields, number, text, wrong, type Fields } from '../fields.ts'
+import { fieldsOf, first, flag, integer, isFields, number, text, topP, wrong, type Fields } from '../fields.ts'
 import { readId } from '../minted.ts'
 import type { Message, Request } from '../request.ts'
 import { offered, qualified, shapesOf } from './tools.ts'
@@ -46,12 +46,6 @@ export const responsesMessages = (body: Fields): Message[] => {
 
 /** Whether `include` lists something. */
 export const includes = (body: Fields, what: string): boolean => Array.isArray(body['include']) && body['include'].includes(what)
-
-const topP = (body: Fields): number | null => {
-  const value = number(body, 'top_p', 0, 1)
-  if (value === 0) throw wrong('top_p', 'above 0 and at most 1')
-  return value
-}
 
 /** `input` as items; a text is one message of the user's. */
 export const inputOf = (body: Fields): Fields[] => {

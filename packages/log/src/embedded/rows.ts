@@ -58,7 +58,7 @@ export class Rows implements Store {
   scan(topic: Topic, { from, to, partition, key, maxRecords, maxBytes }: Scan): Page {
     const { sweep, among, amongOfKey } = this.#statements[topic]
     const until = partition === undefined ? to : Math.min(to, from + FILTER_WINDOW)
-    const offsets = partition === undefined ? '' : JSON.stringify(this.#blocks[topic].within(partition, from, until))
+    const offsets = partition === undefined ? '' : JSON.stringify(this.#blocks[topic].within(partition, from, until, key === undefined ? maxRecords : Infinity))
     const rows = (partition === undefined ? sweep.iterate(from, until, maxRecords)
       : key === undefined ? among.iterate(offsets, maxRecords)
         : amongOfKey.iterate(offsets, key, maxRecords)) as unknown as Iterable<Row>

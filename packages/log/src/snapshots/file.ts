@@ -134,6 +134,9 @@ export class SnapshotFile {
 
   rollback(): void {
     if (this.#db.isTransaction) this.#db.exec('ROLLBACK')
+    // Names that were given in what was rolled back are not in the file.
+    this.#names.clear()
+    for (const { id, name } of this.#db.prepare('SELECT id, name FROM names').all() as { id: number; name: string }[]) this.#names.set(name, id)
   }
 
   /** Makes the last commit durable and takes it over into the file. Between two transactions only. */

@@ -54,8 +54,8 @@ export class Answer {
   /** How many tokens have all their text before `upTo` in the raw text, and bring some of it. */
   tokensUpTo(upTo: number): number {
     if (upTo === 0) return 0
-    let count = 0
-    while (count < this.ends.length && this.ends[count]! <= upTo) count += 1
+    let count = this.ends.length
+    while (count > 0 && this.ends[count - 1]! > upTo) count -= 1
     while (count > 0 && this.ends[count - 1] === (this.ends[count - 2] ?? 0)) count -= 1
     return count
   }

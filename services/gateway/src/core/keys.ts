@@ -4,7 +4,7 @@
  */
 import { InstarError } from '@instar/events'
 
-/** `inference`: answers and models. `feedback`: `/v1/feedback`. `admin`: commands. `train`: its turns may be learned from. */
+/** `inference`: answers and counts of tokens; models are listed for any key. `feedback`: `/v1/feedback`. `admin`: commands. `train`: its turns may be learned from. */
 export const SCOPES = ['inference', 'feedback', 'admin', 'train'] as const
 export type Scope = (typeof SCOPES)[number]
 

@@ -1,5 +1,5 @@
 /** The record of a turn: what is known at admission, and what came of it. */
-import { canonicalJson, contentSha, written, type RecordedSampling, type StoredBody, type StoredIds, type TurnAborted, type TurnCaptured, type TurnFacts, type TurnKind, type TurnState } from '@instar/events'
+import { canonicalJson, contentSha, written, type RecordedSampling, type TurnAborted, type TurnCaptured, type TurnFacts, type TurnKind, type TurnState } from '@instar/events'
 import type { Said } from './answer.ts'
 import type { Request } from '@instar/dialects'
 import { header, type Headers } from './labels.ts'
@@ -55,4 +55,3 @@ export const captured = (admitted: Admitted, candidate: Candidate, outcome: Outc
 export const aborted = (admitted: Admitted, candidate: Candidate, outcome: Omit<Outcome, 'reason'>, why: TurnAborted['why']): TurnAborted =>
   ({ type: 'TurnAborted', why, ...facts(admitted, candidate, { ...outcome, reason: 'aborted' }) })
 
-export type Stored = { body: StoredBody; prompt: StoredIds }

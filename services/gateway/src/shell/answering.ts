@@ -64,6 +64,7 @@ const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestS
   const controller = new AbortController()
   const gone = (): void => { if (!call.response.writableFinished) controller.abort(new Cut('client_gone')) }
   call.response.once('close', gone)
+  if (call.response.destroyed) gone()
   ports.running.add(controller)
   let lease: Lease | null = null
   const deadline = startDeadline(ports.answerTimeoutMs, controller)

@@ -8,7 +8,7 @@ import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest, 
 import { METRICS_TYPE } from '@instar/process'
 import type { GatewayConfig } from '../config.ts'
 import { asInstarError, chatError, DIALECTS, type Dialect } from '@instar/dialects'
-import { checkLocal, tokenOf } from '../core/guard.ts'
+import { checkBind, checkLocal, tokenOf } from '../core/guard.ts'
 import type { Key, Scope } from '../core/keys.ts'
 import type { Headers } from '../core/labels.ts'
 import type { AnswerCall, AnswerReply } from './answering.ts'
@@ -73,6 +73,8 @@ export const createServer = (config: GatewayConfig, keyring: Keyring, routes: Ro
   /** Null without keys; then the request must be the machine's own. */
   const check = (request: FastifyRequest, scope: Scope | null): Key | null => {
     if (!keyring.locked()) {
+      // The last key may have been revoked since the start: what listens beyond loopback does not open for that.
+      if (!pathOf(request).startsWith('/health/')) checkBind(config.host, false, config.open)
       checkLocal({ host: request.headers.host, origin: one(request.headers.origin) ?? undefined }, config)
       return null
     }
@@ -110,6 +112,8 @@ export const createServer = (config: GatewayConfig, keyring: Keyring, routes: Ro
     done()
   })
   server.addHook('preParsing', (request, _reply, payload) => Promise.resolve(decoded(payload, request.headers['content-encoding'] ?? 'identity')))
+  // Who has left while the body came would never be seen to close again.
+  server.addHook('preHandler', (_request, reply, done) => done(reply.raw.destroyed ? new InstarError('aborted', 'The client closed the connection.') : undefined))
   server.setNotFoundHandler((request) => {
     throw new InstarError('unknown_route', `There is no ${request.method} ${pathOf(request)}.`)
   })
@@ -127,7 +131,10 @@ export const createServer = (config: GatewayConfig, keyring: Keyring, routes: Ro
       if (!whole) return reply.hijack()
       return reply.headers(whole.headers).send(whole.body)
     })
-    server.post(`${prefix}/messages/count_tokens`, (request) => routes.countTokens(DIALECTS.messages, bytesOf(request)))
+    server.post(`${prefix}/messages/count_tokens`, (request) => {
+      check(request, 'inference')
+      return routes.countTokens(DIALECTS.messages, bytesOf(request))
+    })
     server.post(`${prefix}/feedback`, (request) => routes.feedback({ body: bytesOf(request), key: check(request, 'feedback')?.id ?? null, idempotencyKey: one(request.headers['idempotency-key']) }))
     server.post(`${prefix}/sessions/:id/close`, (request) => routes.close({ label: (request.params as { id: string }).id, key: check(request, 'feedback')?.id ?? null }))
     server.get(`${prefix}/models`, () => routes.models())

@@ -18,7 +18,7 @@ export type Kept = {
 type Row = [at: number, partition: number, offset: number, turns: [string, Names][]]
 type Extra = [key: string | null, bodyDepth: number, idsDepth: number, tools: boolean | null, said: boolean]
 
-const stateVersion = (): string => foldVersion(['../core/session-index.ts', './kept.ts'].map((name) => new URL(name, import.meta.url)))
+const stateVersion = (): string => foldVersion([...['../core/session-index.ts', './kept.ts'].map((name) => new URL(name, import.meta.url)), new URL(import.meta.resolve('@instar/dialects/minted'))])
 
 /** Without a store nothing is kept: the log is read from its start. */
 export const keep = (store: SnapshotStore | undefined, policy: string, limits: Limits): Kept => {

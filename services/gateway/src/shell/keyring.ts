@@ -1,7 +1,7 @@
 /** The keys that hold now: those of the configuration and of the key file, which is read again when it changes. */
 import { InstarError } from '@instar/events'
 import { createHash, timingSafeEqual } from 'node:crypto'
-import { readFileSync, statSync } from 'node:fs'
+import { readFileSync, statSync, type Stats } from 'node:fs'
 import { keyFile } from '../config.ts'
 import { checkKey, take, type Bucket, type Key, type Scope } from '../core/keys.ts'
 
@@ -27,7 +27,7 @@ export const createKeyring = (fixed: readonly Key[], file: string | null, now: (
   const look = (): void => {
     if (file === null || now() - lookedAt < LOOK_MS) return
     lookedAt = now()
-    const stat = statSync(file, { throwIfNoEntry: false })
+    const stat = statOf(file)
     const seen = stat ? `${stat.ino} ${stat.size} ${stat.mtimeMs}` : ''
     if (seen === stamp) return
     if (stat) listed = readKeys(file)
@@ -68,6 +68,15 @@ export const createKeyring = (fixed: readonly Key[], file: string | null, now: (
         running.set(key.id, (running.get(key.id) ?? 1) - 1)
       }
     },
+  }
+}
+
+/** Undefined where there is no file. Throws `data_unreadable`. */
+const statOf = (file: string): Stats | undefined => {
+  try {
+    return statSync(file, { throwIfNoEntry: false })
+  } catch (cause) {
+    throw new InstarError('data_unreadable', `${file} cannot be looked at: ${(cause as Error).message.slice(0, 200)}`, { file }, { cause })
   }
 }
 

@@ -69,13 +69,8 @@ export const pop = (idle: Idle): string | undefined => {
 }
 
 const push = (idle: Idle, heard: Heard): void => {
-  if (idle.heap.length > 2 * idle.watched.size + SLACK) {
-    const { parked } = idle
-    rebuild(idle)
-    idle.heap = idle.heap.filter(({ session }) => !parked.has(session))
-    idle.parked = parked
-    if (idle.heap.some(({ session }) => session === heard.session)) return
-  }
+  // Every caller has put `heard` among the watched, and what was parked is looked at once more.
+  if (idle.heap.length > 2 * idle.watched.size + SLACK) return rebuild(idle)
   const { heap } = idle
   let at = heap.length
   heap.push(heard)

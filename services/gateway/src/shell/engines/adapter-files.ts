@@ -1,6 +1,7 @@
 /** Adapters as the folders of PEFT, where the engines see them too. A folder's name is the adapter's sha256. */
 import type { Adapter } from '@instar/policy'
 import { mkdir, open, readdir, rename, rm, stat, utimes } from 'node:fs/promises'
+import type { Stats } from 'node:fs'
 import { join } from 'node:path'
 
 /** Folders that stay besides those that are held: an engine may read one again after it has let it go. */
@@ -44,14 +45,21 @@ export class AdapterFiles {
   /** Removes the oldest folders that none of `held` names. */
   async prune(held: ReadonlySet<string>): Promise<void> {
     const names = (await readdir(this.folder)).filter((name) => /^[0-9a-f]{64}$/.test(name) && !held.has(name))
-    const aged = await Promise.all(names.map(async (name) => ({ name, at: (await stat(this.pathOf(name))).mtimeMs })))
-    for (const { name } of aged.sort((a, b) => b.at - a.at).slice(KEPT)) await rm(this.pathOf(name), { recursive: true, force: true })
+    const aged = await Promise.all(names.map(async (name) => {
+      // Another gateway on this folder may have removed it.
+      const at = await ageOf(this.pathOf(name))
+      return at === null ? [] : [{ name, at }]
+    }))
+    for (const { name } of aged.flat().sort((a, b) => b.at - a.at).slice(KEPT)) await rm(this.pathOf(name), { recursive: true, force: true })
   }
 }
 
-const sizeOf = async (file: string): Promise<number | null> => {
+const ageOf = async (path: string): Promise<number | null> => (await statOf(path))?.mtimeMs ?? null
+const sizeOf = async (file: string): Promise<number | null> => (await statOf(file))?.size ?? null
+
+const statOf = async (path: string): Promise<Stats | null> => {
   try {
-    return (await stat(file)).size
+    return await stat(path)
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
     throw error

@@ -85,6 +85,7 @@ export class RemoteEngine implements ServingEngine {
     const { rounds, roundMs } = this.patience
     const until = performance.now() + this.patience.waitMs
     let last: EngineFault | null = null
+    let refused: InstarError | null = null
     for (let round = 0; round < rounds; round += 1) {
       if (last) await delay(Math.min(LONGEST_WAIT_MS, last.retryAfterMs ?? roundMs * 4 ** (round - 1)), undefined, signal ? { signal } : {}).catch(() => undefined)
       for (const replica of await this.route(request, until, signal)) {
@@ -99,6 +100,11 @@ export class RemoteEngine implements ServingEngine {
           return
         } catch (error) {
           if (signal?.aborted) throw new InstarError('aborted', 'The request was given up.', {}, { cause: signal.reason })
+          // Another replica may hold the adapter that this one refuses.
+          if (error instanceof InstarError && error.code === 'adapter_refused') {
+            refused = error
+            continue
+          }
           if (!(error instanceof EngineFault)) throw error
           last = error
           replica.failed(error, request.adapter)
@@ -106,6 +112,8 @@ export class RemoteEngine implements ServingEngine {
         }
       }
     }
+    if (signal?.aborted) throw new InstarError('aborted', 'The request was given up.', {}, { cause: signal.reason })
+    if (refused && !last) throw refused
     if (last && isBusy(last.status)) throw new InstarError('overloaded', `The engine takes no more requests: ${last.message}.`, last.retryAfterMs === null ? {} : { retryAfterMs: last.retryAfterMs })
     throw new InstarError('engine_lost', `No engine answered: ${last?.message ?? 'none is there'}.`, {}, { cause: last })
   }

@@ -37,7 +37,10 @@ export const createWaterLines = (log: EventLog, policy: string): WaterLines => {
 
   return {
     async read() {
-      follower ??= follow()
+      follower ??= follow().catch((error: unknown) => {
+        follower = null
+        throw error
+      })
       const following = await follower
       await Promise.race([following.caughtUp(), following.done])
       if (fault !== null) throw fault
