@@ -2,9 +2,8 @@
 import { InstarError } from '@instar/events'
 import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
-import { PassThrough, Readable, type Transform } from 'node:stream'
-import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib'
-import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest, type RequestPayload } from 'fastify'
+import { Readable } from 'node:stream'
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { METRICS_TYPE } from '@instar/process'
 import type { GatewayConfig } from '../config.ts'
 import { asInstarError, chatError, DIALECTS, type Dialect } from '@instar/dialects'
@@ -13,6 +12,7 @@ import type { Key, Scope } from '../core/keys.ts'
 import type { Headers } from '../core/labels.ts'
 import type { AnswerCall, AnswerReply } from './answering.ts'
 import type { AdminCall } from './commands.ts'
+import { decoded } from './encoding.ts'
 import type { FeedbackCall } from './feedback.ts'
 import type { ForeignRoute } from './foreign/route.ts'
 import { isIterable, jsonLines } from './json-lines.ts'
@@ -180,22 +180,6 @@ export const createServer = (config: GatewayConfig, keyring: Keyring, routes: Ro
     return reply.type(LINES).send(Readable.from(jsonLines(answer, { beatMs: config.pingMs, gone: gone.signal, onFault: (fault) => tell(fault, request) })))
   })
   return server
-}
-
-const DECODERS: Readonly<Record<string, () => Transform>> = { gzip: createGunzip, 'x-gzip': createGunzip, deflate: createInflate, br: createBrotliDecompress, zstd: createZstdDecompress }
-
-/** The body as it was before its encoding; the limit holds for what comes out. */
-const decoded = (payload: RequestPayload, encoding: string): RequestPayload => {
-  if (encoding === 'identity') return payload
-  const decoder = DECODERS[encoding.toLowerCase()]?.()
-  if (!decoder) throw new InstarError('bad_request', `The body is encoded as ${encoding.slice(0, 40)}; send it as it is, or as ${Object.keys(DECODERS).join(', ')}.`, { field: 'content-encoding' })
-  const body = Object.assign(new PassThrough(), { receivedEncodedLength: 0 })
-  payload.on('data', (piece: Buffer) => { body.receivedEncodedLength += piece.length })
-  decoder.on('error', (cause) => body.destroy(new InstarError('bad_request', `The body is not what its encoding ${encoding.slice(0, 40)} says.`, { field: 'content-encoding' }, { cause })))
-  payload.once('error', (cause) => body.destroy(cause))
-  body.once('close', () => decoder.destroy())
-  payload.pipe(decoder).pipe(body)
-  return body
 }
 
 /** What a client asks for that wants to know that a long command goes on. */
