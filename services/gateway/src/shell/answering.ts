@@ -50,25 +50,24 @@ const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestS
   const at = ports.now()
   const { dialect } = call
   const sent = parseJson(call.body)
-  const body = await resolveReferences(ports, dialect, call.key, sent)
-  const request = dialect.request(body)
-  const version = versionOf(request.model, ports.policy)
-  if (version === undefined) throw new InstarError('model_not_found', `There is no model ${JSON.stringify(request.model?.slice(0, 100))} here; use ${JSON.stringify(ports.policy)} or ${JSON.stringify(`${ports.policy}@N`)}.`, { field: 'model' })
-  span?.asked(dialect.name, request.model ?? ports.policy, request)
-  ports.capture.admit()
-  // Requests that came at the same moment are on their way to the model: it does not know them yet.
-  const { running, waiting } = ports.engine.pending()
-  const before = Math.max(waiting, ports.running.size - ports.capture.queue().pending - running)
-  if (before > 0 && before >= ports.maxWaiting) throw new InstarError('overloaded', 'Too many requests wait for the model.')
-
   const controller = new AbortController()
   const gone = (): void => { if (!call.response.writableFinished) controller.abort(new Cut('client_gone')) }
   call.response.once('close', gone)
   if (call.response.destroyed) gone()
-  ports.running.add(controller)
   let lease: Lease | null = null
   const deadline = startDeadline(ports.answerTimeoutMs, controller)
   try {
+    const body = await deadline.before(resolveReferences(ports, dialect, call.key, sent))
+    const request = dialect.request(body)
+    const version = versionOf(request.model, ports.policy)
+    if (version === undefined) throw new InstarError('model_not_found', `There is no model ${JSON.stringify(request.model?.slice(0, 100))} here; use ${JSON.stringify(ports.policy)} or ${JSON.stringify(`${ports.policy}@N`)}.`, { field: 'model' })
+    span?.asked(dialect.name, request.model ?? ports.policy, request)
+    ports.capture.admit()
+    // Requests that came at the same moment are on their way to the model: it does not know them yet.
+    const { running, waiting } = ports.engine.pending()
+    const before = Math.max(waiting, ports.running.size - ports.capture.queue().pending - running)
+    if (before > 0 && before >= ports.maxWaiting) throw new InstarError('overloaded', 'Too many requests wait for the model.')
+    ports.running.add(controller)
     const spoke = await deadline.before(ports.pool.lease(version), (late) => late.release())
     lease = spoke
     const admission = await deadline.before(admit(ports, { dialect, request, raw: body === sent ? call.body : Buffer.from(JSON.stringify(body)), headers: call.headers, key: call.key, segment: call.segment, prompt: call.prompt, at }))
