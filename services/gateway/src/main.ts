@@ -13,7 +13,10 @@ process.exitCode = await runService('gateway', hostOf(process.env), async ({ set
   }
   const { model, engine, line } = await (isRemote(settings) ? openRemote(settings, { say, signal }) : embedded())
   const gateway = createGateway({ log, snapshots, metrics, engine, model, now, random: randomBytes, onFatal }, config)
-  const { url } = await gateway.start()
+  const { url } = await gateway.start().catch(async (error: unknown) => {
+    await engine.close()
+    throw error
+  })
   return {
     line: `${url}/v1, ${model.name}, ${line}`,
     health: () => ({ status: 'ready', problem: null }),
