@@ -45,11 +45,11 @@ test('what fails before the first token is asked again, and the client sees noth
   assert.deepEqual((await turnsOf(rig.log)).map(({ type, tokens }) => [type, tokens]), Array.from({ length: 4 }, () => ['TurnCaptured', 'exact']))
 })
 
-test('an engine that stays busy: 503 with a time to wait, in the end', async (t) => {
+test('an engine that stays busy: 429 with a time to wait, in the end', async (t) => {
   const { servers: [server], rig } = await opened(t, 1)
   server!.behaviour = { ...PLAIN, admit: () => 429 }
   const response = await chat(rig)
-  assert.equal(response.status, 503)
+  assert.equal(response.status, 429)
   assert.ok(response.headers.get('retry-after'))
   assert.equal(((await response.json()) as { error: { code: string } }).error.code, 'overloaded')
   // Busy is not broken: it is asked again at once.

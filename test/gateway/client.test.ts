@@ -81,7 +81,7 @@ test('it waits as long as it is asked, tries again, and counts once', async (t) 
   await rig.fetch('/v1/chat/completions', { json: { messages: [USER('Hi')] }, headers: { 'x-session-id': 'desk' } })
   const tries: number[] = []
   let cut = 0
-  const busy = (headers: Record<string, string>): Response => new Response(JSON.stringify({ error: { message: 'later', code: 'overloaded' } }), { status: 503, headers })
+  const busy = (headers: Record<string, string>): Response => new Response(JSON.stringify({ error: { message: 'later', code: 'overloaded' } }), { status: 429, headers })
   const client = createClient({
     baseURL: rig.url,
     fetch: async (...args) => {

@@ -133,9 +133,12 @@ test('the official client sees its own error classes', async () => {
 test('too many waiting: refused with a time to come back', async () => {
   rig.engine.waiting = 10_000
   try {
-    const response = await rig.fetch('/v1/chat/completions', { json: { model: 'policy', messages: [USER('Hi')] } })
-    assert.equal(response.headers.get('retry-after'), '1')
-    assert.equal((await faultOf(response)).code, 'overloaded')
+    for (const path of ['chat/completions', 'responses', 'messages']) {
+      const response = await rig.fetch(`/v1/${path}`, { json: { model: 'policy', max_tokens: 8, ...(path === 'responses' ? { input: 'Hi' } : { messages: [USER('Hi')] }) } })
+      assert.deepEqual([response.status, response.headers.get('retry-after')], [429, '1'])
+      const fault = await faultOf(response)
+      assert.deepEqual([fault.code, fault.type], ['overloaded', 'rate_limit_error'], path)
+    }
   } finally {
     rig.engine.waiting = 0
   }

@@ -27,7 +27,7 @@ export const ERRORS = {
   bad_sql: { status: 400, retryable: false, meaning: 'A query was refused by PostgreSQL, or is more than one statement.', todo: 'Correct the query; send one statement at a time, and only ones that read.' },
   unknown_turn: { status: 404, retryable: false, meaning: 'There is no such turn (or session) on the log.', todo: 'Send the id from the `x-instar-turn-id` or `x-instar-session-id` header of an answer.' },
   missing_blob: { status: 500, retryable: false, meaning: 'A record names bytes by sha256 that the log does not hold.', todo: 'Restore the log from its copy; until then the version that needs them cannot be loaded.' },
-  overloaded: { status: 503, retryable: true, meaning: 'More requests wait for the model than its queue may hold.', todo: 'Try again after the time in Retry-After.' },
+  overloaded: { status: 429, retryable: true, meaning: 'More requests wait for the model than its queue may hold.', todo: 'Try again after the time in Retry-After.' },
   unknown_adapter: { status: 409, retryable: true, meaning: 'The engine does not hold the adapter that a request names.', todo: 'Load the adapter first; it is installed by the version that names it.' },
   aborted: { status: 499, retryable: false, meaning: 'The caller gave the request up.', todo: 'Nothing: it was on purpose.' },
   engine_lost: { status: 503, retryable: true, meaning: 'The thread that runs the model ended, or the model could not be loaded in it; of engines behind HTTP: none answers, or the one that spoke broke off.', todo: 'Try again: a thread that ended is started again by itself, a server is asked again by itself. If it stays, the message holds the reason; a model that is too large for the memory is one.' },

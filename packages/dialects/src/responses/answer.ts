@@ -128,4 +128,4 @@ export const responsesStream = (speaking: Speaking, request: Request): Streaming
 }
 
 /** The codes that clients know; anything of ours is the server's. */
-const failureOf = (fault: InstarError) => ({ code: fault.status >= 500 ? 'server_error' : fault.code, message: toldInStream(fault) })
+const failureOf = (fault: InstarError) => ({ code: fault.status >= 500 ? 'server_error' : fault.status === 429 ? 'rate_limit_exceeded' : fault.code, message: toldInStream(fault) })
