@@ -34,14 +34,14 @@ export class EmbeddedVllm extends ScriptedVllm {
     const number = (name: string): number => Number(body[name])
     const sampling = { temperature: number('temperature'), topP: number('top_p'), topK: number('top_k'), seed: number('seed'), maxTokens: number('max_tokens'), stop: body['stop'] as string[] }
     let count = 0
-    for await (const piece of this.engine.generate({ prompt, sampling, adapter, topLogprobs: 0 })) {
+    for await (const piece of this.engine.generate({ prompt, sampling, adapter, topLogprobs: number('logprobs') })) {
       const tokens = piece.type === 'tokens' ? piece.tokens : []
       count += tokens.length
       await event(response, {
         id: 'cmpl-1', object: 'text_completion', model: asked,
         choices: [{
           index: 0, text: tokens.map(({ text }) => text).join(''), token_ids: tokens.map(({ id }) => id), finish_reason: piece.type === 'end' ? piece.reason : null,
-          logprobs: { tokens: tokens.map(({ id }) => `token_id:${id}`), token_logprobs: tokens.map(({ logprob }) => logprob), top_logprobs: tokens.map(() => null), text_offset: tokens.map(() => 0) },
+          logprobs: { tokens: tokens.map(({ id }) => `token_id:${id}`), token_logprobs: tokens.map(({ logprob }) => logprob), top_logprobs: tokens.map(({ top }) => Object.fromEntries(top.map(({ id, logprob }) => [`token_id:${id}`, logprob]))), text_offset: tokens.map(() => 0) },
         }],
       })
     }

@@ -38,9 +38,10 @@ export class ScriptedLlamacpp extends ScriptedServer {
       const whole = this.model.decode(ids.slice(0, at + 1))
       if (whole.endsWith('\ufffd')) continue
       const logprob = this.logprob(id, adapter, sampling)
+      const second = this.second(id, adapter, sampling)
       await event(response, {
         index: 0, content: whole.slice(sent.length), tokens: withoutIds ? [] : [id], stop: false, id_slot: 0, tokens_predicted: at + 1, tokens_evaluated: prompt.length,
-        ...(withoutLogprobs ? {} : { completion_probabilities: [post ? { id, token: '', bytes: [], prob: Math.exp(logprob), top_probs: [{ id, token: '', bytes: [], prob: Math.exp(logprob) }] } : { id, token: '', bytes: [], logprob, top_logprobs: [] }] }),
+        ...(withoutLogprobs ? {} : { completion_probabilities: [post ? { id, token: '', bytes: [], prob: Math.exp(logprob), top_probs: [{ id, token: '', bytes: [], prob: Math.exp(logprob) }, { id: second.id, token: '', bytes: [], prob: Math.exp(second.logprob) }] } : { id, token: '', bytes: [], logprob, top_logprobs: [] }] }),
       })
       sent = whole
     }

@@ -68,18 +68,23 @@ export class ScriptedSglang extends ScriptedServer {
     const { before, say, withoutIds, withoutLogprobs, count } = this.behaviour
     const ids = [...this.model.encode(say(this.model.decode(prompt))), this.model.endOfTurn[0]!].slice(0, limit)
     const greedy = sampling['top_k'] === 1
-    const logprobs = ids.map((id) => [this.logprob(id, adapter, { temperature: greedy ? 1 : Number(sampling['temperature']), topK: 0 }), id, null])
+    const drawn = { temperature: greedy ? 1 : Number(sampling['temperature']), topK: 0 }
+    const logprobs = ids.map((id) => [this.logprob(id, adapter, drawn), id, null])
+    const tops = ids.map((id) => {
+      const second = this.second(id, adapter, drawn)
+      return [[this.logprob(id, adapter, drawn), id, null], [second.logprob, second.id, null]]
+    })
     let sent = 0
     for (let upTo = 1; upTo <= ids.length; upTo += upTo === 1 ? 1 : 2) {
       if (!this.isProbe(body)) await before?.(upTo - 1, seen)
-      sent = await this.part(response, { ids, logprobs: withoutLogprobs ? [] : logprobs, withIds: !withoutIds, prompt, sent, upTo, total: count?.(upTo) ?? upTo, last: upTo === ids.length })
+      sent = await this.part(response, { ids, logprobs: withoutLogprobs ? [] : logprobs, tops, withIds: !withoutIds, prompt, sent, upTo, total: count?.(upTo) ?? upTo, last: upTo === ids.length })
     }
-    if (sent < ids.length) await this.part(response, { ids, logprobs: withoutLogprobs ? [] : logprobs, withIds: !withoutIds, prompt, sent, upTo: ids.length, total: count?.(ids.length) ?? ids.length, last: true })
+    if (sent < ids.length) await this.part(response, { ids, logprobs: withoutLogprobs ? [] : logprobs, tops, withIds: !withoutIds, prompt, sent, upTo: ids.length, total: count?.(ids.length) ?? ids.length, last: true })
     await event(response, '[DONE]')
     response.end()
   }
 
-  private async part(response: ServerResponse, { ids, logprobs, withIds, prompt, sent, upTo, total, last }: { ids: number[]; logprobs: unknown[]; withIds: boolean; prompt: number[]; sent: number; upTo: number; total: number; last: boolean }): Promise<number> {
+  private async part(response: ServerResponse, { ids, logprobs, tops, withIds, prompt, sent, upTo, total, last }: { ids: number[]; logprobs: unknown[]; tops: unknown[]; withIds: boolean; prompt: number[]; sent: number; upTo: number; total: number; last: boolean }): Promise<number> {
     const from = this.incremental ? sent : 0
     const ended = ids.at(-1) === this.model.endOfTurn[0]
     await event(response, {
@@ -87,7 +92,7 @@ export class ScriptedSglang extends ScriptedServer {
       meta_info: {
         id: 'r', prompt_tokens: prompt.length, completion_tokens: total, cached_tokens: 0, weight_version: 'default',
         finish_reason: last ? (ended ? { type: 'stop', matched: this.model.endOfTurn[0] } : { type: 'length', length: ids.length }) : null,
-        output_token_logprobs: logprobs.slice(from, upTo),
+        output_token_logprobs: logprobs.slice(from, upTo), output_top_logprobs: tops.slice(from, upTo),
       },
     })
     return upTo

@@ -81,8 +81,12 @@ export abstract class ScriptedServer {
   protected logprob(id: number, adapter: string | null, sampling: { temperature: number; topK: number }): number {
     const { rawLogprobs, ignoresAdapters, offset = 0 } = this.behaviour
     if (!rawLogprobs && sampling.topK === 1) return 0
-    if (!rawLogprobs && sampling.temperature >= 100) return -Math.log(this.model.vocabulary)
     return logprobOf(id, ignoresAdapters ? null : adapter) - offset
+  }
+
+  /** Of the token that comes second wherever id is first. The script's own tokens are as likely at any temperature. */
+  protected second(id: number, adapter: string | null, sampling: { temperature: number; topK: number }): { id: number; logprob: number } {
+    return { id: id === 7 ? 8 : 7, logprob: this.logprob(id, adapter, sampling) - 4 / (this.behaviour.rawLogprobs ? 1 : sampling.temperature || 1) }
   }
 
   private async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {

@@ -38,8 +38,10 @@ test('which log-probs are those of the draw', () => {
   assert.deepEqual(fits(true, true), [true, true, true, true])
   assert.deepEqual(fits(true, false), [false, true, true, true])
   assert.deepEqual(fits(false, false), [false, false, true, true])
-  assert.deepEqual(logprobsOf([-7.6, -7.7, -7.65], 0), { temperature: true, filters: true })
-  assert.deepEqual(logprobsOf([-3, -9, -12], -0.4), { temperature: false, filters: false })
+  assert.equal(logprobsFit({ temperature: true, filters: true }, { ...sampling, temperature: 0.005 }), false)
+  assert.deepEqual(logprobsOf([-1, -2, -4], [-1.8, -2.3, -3.3], 0), { temperature: true, filters: true })
+  assert.deepEqual(logprobsOf([-1, -2, -4], [-1, -2, -4], -0.4), { temperature: false, filters: false })
+  for (const silent of [[[], []], [[-1], [-1]], [[-3, -3], [-3, -3]]] as const) assert.equal(logprobsOf(silent[0], silent[1], 0).temperature, false)
   const defaults = { temperature: 0.6, topP: 0.95, topK: 20 }
   assert.deepEqual(fittingDefaults({ temperature: true, filters: true }, defaults), defaults)
   assert.deepEqual(fittingDefaults({ temperature: true, filters: false }, defaults), { temperature: 0.6, topP: 1, topK: 0 })

@@ -4,9 +4,12 @@ import type { Sampled, Usage } from './wire.ts'
 /** Which steps of sampling the engine's log-probs are behind. */
 export type Logprobs = { temperature: boolean; filters: boolean }
 
+/** vLLM draws at this temperature where less is asked for. */
+const COLDEST = 0.01
+
 /** The engine's log-probs for this sampling are those of the distribution that was drawn from; greedy: those of temperature 1. */
 export const logprobsFit = ({ temperature, filters }: Logprobs, { temperature: t, topP, topK }: Sampled): boolean =>
-  t === 0 || ((temperature || t === 1) && (filters || (topP >= 1 && topK === 0)))
+  t === 0 || (t >= COLDEST && (temperature || t === 1) && (filters || (topP >= 1 && topK === 0)))
 
 /** What is sampled with where the client says nothing: of the model's own defaults what the engine's log-probs are behind. */
 export const fittingDefaults = <D extends { temperature: number; topP: number; topK: number }>({ temperature, filters }: Logprobs, defaults: D): D =>
@@ -26,13 +29,18 @@ export const inexactness = ({ ids, logprobs, usage, textWithoutIds, fit }: Count
           : fit ? null : 'other_logprobs'
 
 /**
- * From two probes: log-probs of tokens drawn at a temperature so high that all are equally likely, and the log-prob
- * of the one token that top-k 1 leaves.
+ * From three probes of the same place: the most likely tokens' log-probs at temperature 1 and at `WARM`, where the
+ * differences between them are divided by it, and the log-prob of the one token that top-k 1 leaves.
  */
-export const logprobsOf = (hot: readonly number[], only: number): Logprobs => ({
-  temperature: hot.length > 1 && Math.max(...hot) - Math.min(...hot) < 0.3,
-  filters: Math.abs(only) < 1e-4,
-})
+export const logprobsOf = (plain: readonly number[], warm: readonly number[], only: number): Logprobs => {
+  const [before, behind] = [spread(plain), spread(warm)]
+  return { temperature: plain.length === warm.length && before > 1e-3 && Math.abs(behind - before / WARM) < Math.abs(behind - before), filters: Math.abs(only) < 1e-4 }
+}
+
+/** vLLM and the hosted APIs take no higher temperature. */
+export const WARM = 2
+
+const spread = (logprobs: readonly number[]): number => (logprobs.length < 2 ? 0 : Math.max(...logprobs) - Math.min(...logprobs))
 
 /** Beyond this mean difference two servers do not run the same base model; other number formats differ by less. */
 const SAME_BASE = 0.25

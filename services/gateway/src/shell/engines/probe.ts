@@ -1,7 +1,7 @@
 /** What has to be known of a replica before it is asked for answers. */
 import { InstarError } from '@instar/events'
 import type { Model } from '@instar/policy'
-import { logprobsOf, type Logprobs } from '../../core/engines/exactness.ts'
+import { logprobsOf, WARM, type Logprobs } from '../../core/engines/exactness.ts'
 import { errorOf, type Asked, type Delta, type Identity, type Protocol, type Said, type WireToken } from '../../core/engines/wire.ts'
 import { EventReader } from '../../core/engines/sse.ts'
 import { EngineFault, quoted, collect, type EngineHttp } from './http.ts'
@@ -13,8 +13,8 @@ export type Known = Identity & { logprobs: Logprobs; base: { first: readonly num
 /** Code and prose, so that any model has something to say to it. */
 const CHECK_TEXT = 'The quick brown fox jumps over the lazy dog. def add(a, b):\n    return a + b\nQ: What is the capital of France? A: Paris, of course; and of Italy it is Rome.'
 const CHECK_IDS = 48
-/** All tokens are then nearly equally likely. */
-const HOT = 100
+/** Of the most likely tokens, as many as tell a temperature. */
+const TOPS = 5
 
 export const checkText = (model: Model): { prompt: number[]; completion: number[] } => {
   const ids = model.encode(CHECK_TEXT).slice(0, CHECK_IDS)
@@ -83,6 +83,8 @@ export const checkScores = async (http: EngineHttp, protocol: Protocol, model: M
   return tokens.flatMap(({ id, logprob }) => [id, logprob])
 }
 
+const logprobsIn = ({ top }: WireToken): number[] => top.map(({ logprob }) => logprob)
+
 /** Throws EngineFault while it does not answer, `engine_mismatch` where it never will as it should. */
 export const probe = async (http: EngineHttp, protocol: Protocol, model: Model, named: string | null): Promise<Known> => {
   const asking = http.asking()
@@ -97,12 +99,15 @@ export const probe = async (http: EngineHttp, protocol: Protocol, model: Model, 
   if (theirs && (theirs.length !== ours.length || theirs.some((id, at) => id !== ours[at]))) {
     throw new InstarError('engine_mismatch', `${http.url} serves ${identity.model}, whose tokenizer is not that of ${model.name}.`, { field: 'INSTAR_MODEL' })
   }
-  const one = { model: identity.model, adapter: null, prompt: [...prompt, ...completion], topLogprobs: 0, endOfTurn: [], chat: null }
-  const sampling = { temperature: 1, topP: 1, topK: 0, seed: 1, stop: [] }
-  const hot = await tokensOf(http, protocol, { ...one, sampling: { ...sampling, temperature: HOT, maxTokens: 8 } })
-  const only = await tokensOf(http, protocol, { ...one, sampling: { ...sampling, topK: 1, maxTokens: 1 } })
-  if (hot.length === 0) throw new InstarError('engine_mismatch', `${http.url} gives no token ids: ${protocol.kind} of this version is not what is spoken here, or it is another program.`, { field: 'INSTAR_ENGINE' })
+  const one = { model: identity.model, adapter: null, prompt: [...prompt, ...completion], endOfTurn: [], chat: null }
+  const sampling = { temperature: 1, topP: 1, topK: 0, seed: 1, maxTokens: 1, stop: [] }
+  const first = async (other: Partial<typeof sampling>, topLogprobs: number): Promise<WireToken | undefined> =>
+    (await tokensOf(http, protocol, { ...one, topLogprobs, sampling: { ...sampling, ...other } }))[0]
+  const plain = await first({}, TOPS)
+  const warm = await first({ temperature: WARM }, TOPS)
+  const only = await first({ topK: 1 }, 0)
+  if (!plain || !warm) throw new InstarError('engine_mismatch', `${http.url} gives no token ids: ${protocol.kind} of this version is not what is spoken here, or it is another program.`, { field: 'INSTAR_ENGINE' })
   const score = (): Promise<number[]> => checkScores(http, protocol, model, identity.model, null)
   const base = identity.adapterFault === null ? { first: await score(), again: await score() } : null
-  return { ...identity, logprobs: logprobsOf(hot.map(({ logprob }) => logprob), only[0]?.logprob ?? Number.NaN), base }
+  return { ...identity, logprobs: logprobsOf(logprobsIn(plain), logprobsIn(warm), only?.logprob ?? Number.NaN), base }
 }
