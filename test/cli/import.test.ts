@@ -207,14 +207,16 @@ describe('instar import: conversations', () => {
   })
 })
 
-test('a long request is in blobs, what repeats it leans on it; lines of any length and ending', async (t) => {
+test('a long request is in blobs, what repeats it leans on it; lines of any length and ending; what is no UTF-8 is told, not changed', async (t) => {
   const data = folder()
   const long = 'A river. '.repeat(100_000)
   const path = join(folder(), 'long.jsonl')
   const line = JSON.stringify({ messages: [USER(long), SAID('Noted.'), USER('Again!'), SAID('Noted again.')], session_id: 'long' })
-  writeFileSync(path, `\ufeff\r\n${line}\r\n\n${JSON.stringify({ messages: [USER('é'), SAID('ü')] })}`)
+  const accents = JSON.stringify({ messages: [USER('é'), SAID('ü')] })
+  writeFileSync(path, Buffer.concat([Buffer.from(`\ufeff\r\n${line}\r\n\n${accents}\n`), Buffer.from(accents, 'latin1')]))
   const { code, ...report } = await load(data, path)
-  deepEqual([code, report.lines, report.turns], [0, 2, 3])
+  deepEqual([code, report.lines, report.turns], [1, 3, 3])
+  deepEqual(report.skipped.map(({ line: number, reason }) => [number, reason]), [[5, 'The line is not a JSON object in UTF-8.']])
   const { turns, of, reader } = await look(t, data)
   ok(of(turns[0]!.turn).body.blob !== null && of(turns[1]!.turn).body.from === turns[0]!.turn)
   deepEqual(JSON.parse(Buffer.from(await reader.body(turns[1]!.turn)).toString()), { messages: [USER(long), SAID('Noted.'), USER('Again!')] })

@@ -1,5 +1,5 @@
 import { InstarError } from '@instar/events/errors'
-import { openModel, parseAnswer } from '@instar/policy'
+import { openModel, parseAnswer, type Model } from '@instar/policy'
 import { openLog } from '@instar/process'
 import { resolve } from 'node:path'
 import { command, UsageError, type Values } from '../command.ts'
@@ -42,9 +42,10 @@ The embedded log has one writer: stop the pipeline first. A log on Kafka may be 
     const dry = values['dry-run'] === true
     const { show, end } = progressLine(err, terminal)
     let report: ImportReport
+    let model: Promise<Model | null> | null = null
     try {
       report = await withDestination(config, dry, (log, known) => importFiles(positionals.map((path) => resolve(cwd, path)), {
-        log, known, model: () => modelOf(config.model), parse: parseAnswer, now: Date.now, onProgress: show, signal: stop,
+        log, known, model: () => (model ??= modelOf(config.model)), parse: parseAnswer, now: Date.now, onProgress: show, signal: stop,
       }, optionsOf(values)))
     } catch (cause) {
       if (stop.aborted) throw new InstarError('aborted', 'The import was given up; run it again for the rest.', {}, { cause })
@@ -78,18 +79,11 @@ const withDestination = async <T>(config: Config, dry: boolean, use: Use<T>): Pr
   }
 }
 
-type TokenizerOf = { decode: (ids: readonly number[]) => string; vocabulary: number; sha256: string }
-
-const models = new Map<string, Promise<TokenizerOf | null>>()
 /** Null where there is none to be read: ids then say nothing. */
-const modelOf = (folder: string): Promise<TokenizerOf | null> => {
-  const opening = models.get(folder) ?? openModel(folder).catch((error: unknown) => {
-    if (error instanceof InstarError) return null
-    throw error
-  })
-  models.set(folder, opening)
-  return opening
-}
+const modelOf = (folder: string): Promise<Model | null> => openModel(folder).catch((error: unknown) => {
+  if (error instanceof InstarError) return null
+  throw error
+})
 
 /** Between two lines where there is no terminal; between two drawings where there is one. */
 const LINE_MS = 5000

@@ -1,3 +1,4 @@
+import { weightLine, type WeightLine } from '@instar/events'
 import { InstarError } from '@instar/events/errors'
 import { checkBind } from '@instar/gateway/core/guard'
 import { readKeys } from '@instar/gateway/shell/keyring'
@@ -10,7 +11,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { command } from '../command.ts'
 import { OVERRIDES, readConfig, type Config } from '../config.ts'
 import { engineOf, learnEngineOf } from '../engine.ts'
-import { readLines, type Lines } from '../lines.ts'
+import { readLines } from '../lines.ts'
 import { startPipeline, type Running } from '../pipeline.ts'
 
 /** The same model as the default of INSTAR_MODEL, whatever the environment says now. */
@@ -49,10 +50,11 @@ Instar is up: version ${head} of the policy serves${frozen ? '; learning is froz
 const LOOK_AGAIN_MS = 25
 
 /** Waits for the policy's line, which the publisher begins at the very first start: commands need it. Null: asked to stop. */
-const lineStarted = async (config: Config, learns: boolean, stop: AbortSignal): Promise<Lines | null> => {
+const lineStarted = async (config: Config, { publisher }: Running, stop: AbortSignal): Promise<WeightLine | null> => {
+  if (!publisher) return (await readLines(config)).weights
   while (!stop.aborted) {
-    const lines = await readLines(config)
-    if (lines.weights.started || !learns) return lines
+    const line = weightLine(publisher.state.weights, publisher.state.policy)
+    if (line.started) return line
     await delay(LOOK_AGAIN_MS)
   }
   return null
@@ -98,9 +100,8 @@ embedded one) and the PostgreSQL of DATABASE_URL (default: an embedded one), and
       const failed = fault.promise.then((error) => {
         throw error
       })
-      const lines = await Promise.race([lineStarted(config, running.learning !== null, stop), failed])
-      if (lines) {
-        const { weights } = lines
+      const weights = await Promise.race([lineStarted(config, running, stop), failed])
+      if (weights) {
         answer({ url: running.url, data: config.data, psql: running.psql, engine: running.serving, learning: running.learning, model: running.model.name, version: weights.head, frozen: weights.frozen }, () => welcome(config, running, weights.head, weights.frozen))
       }
       if (!stop.aborted) await Promise.race([failed, once(stop, 'abort')])

@@ -49,7 +49,7 @@ export type ImportPorts = {
 
 export type ImportOptions = Pick<Reading, 'policy' | 'key' | 'ownVersions' | 'rewards'>
 
-type Entry = { file: number; line: Omit<Line, 'text'>; part: number; at: number | null; place: number | null }
+type Entry = { file: number; line: Omit<Line, 'bytes'>; part: number; at: number | null; place: number | null }
 
 /** Records of one append; of a long session. */
 const BATCH = 256
@@ -92,13 +92,13 @@ const survey = async (paths: readonly string[], files: readonly FileHandle[], po
   const whole = Math.max(1, sizes.reduce((sum, size) => sum + size, 0))
   let before = 0
   for (const [file, handle] of files.entries()) {
-    for await (const { text, ...line } of linesOf(handle)) {
+    for await (const { bytes, ...line } of linesOf(handle)) {
       ports.signal.throwIfAborted()
       report.lines += 1
       ports.onProgress({ phase: 'reading', share: (before + line.from + line.length) / whole, what: `${report.lines} lines` })
       try {
-        if (reading.decode === null && holdsIds(text)) reading.decode = (await ports.model())?.decode ?? null
-        for (const [part, { spoken, place }] of readText(text, reading).entries()) {
+        if (reading.decode === null && holdsIds(bytes)) reading.decode = (await ports.model())?.decode ?? null
+        for (const [part, { spoken, place }] of readBytes(bytes, reading).entries()) {
           notInTheFuture(spoken, ports.now())
           const entry: Entry = { file, line, part, at: spoken.times.at, place }
           const entries = sessions.get(spoken.session)
@@ -115,11 +115,11 @@ const survey = async (paths: readonly string[], files: readonly FileHandle[], po
   return new Map([...sessions].map(([session, entries]) => [session, inOrder(entries)]))
 }
 
-const readText = (text: string, reading: Reading): ReturnType<typeof readLine> => {
+const readBytes = (bytes: Buffer, reading: Reading): ReturnType<typeof readLine> => {
   try {
-    return readLine(parseJson(Buffer.from(text, 'utf8')), reading)
+    return readLine(parseJson(bytes), reading)
   } catch (error) {
-    if (error instanceof InstarError && error.message.startsWith('The request body')) throw new InstarError('bad_request', 'The line is not a JSON object.', {}, { cause: error })
+    if (error instanceof InstarError && error.message.startsWith('The request body')) throw new InstarError('bad_request', 'The line is not a JSON object in UTF-8.', {}, { cause: error })
     throw error
   }
 }
@@ -145,7 +145,7 @@ const write = async (files: readonly FileHandle[], sessions: ReadonlyMap<string,
   let last: { key: string; parts: ReturnType<typeof readLine> } | null = null
   const partOf = async ({ file, line: place, part }: Entry): Promise<Spoken> => {
     const key = `${file} ${place.number}`
-    if (last?.key !== key) last = { key, parts: readText(await readAgain(files[file]!, place), reading) }
+    if (last?.key !== key) last = { key, parts: readBytes(await readAgain(files[file]!, place), reading) }
     return last.parts[part]!.spoken
   }
   for (const entries of sessions.values()) {

@@ -3,11 +3,11 @@ import { InstarError } from '@instar/events/errors'
 import { open, type FileHandle } from 'node:fs/promises'
 
 /** `number` counts from 1; `from` and `length` in bytes. */
-export type Line = { number: number; from: number; length: number; text: string }
+export type Line = { number: number; from: number; length: number; bytes: Buffer }
 
 const PIECE = 1 << 20
 /** A line that is longer is no record of a conversation. */
-export const LONGEST_LINE = 256 << 20
+const LONGEST_LINE = 256 << 20
 
 export const openFile = async (path: string): Promise<FileHandle> => {
   try {
@@ -17,7 +17,7 @@ export const openFile = async (path: string): Promise<FileHandle> => {
   }
 }
 
-/** Lines that are not blank. Text that is no UTF-8 is left to whoever parses it. */
+/** Lines that are not blank, as bytes: whether they are UTF-8 is left to whoever parses them. */
 export const linesOf = async function* (file: FileHandle): AsyncGenerator<Line> {
   const piece = Buffer.alloc(PIECE)
   let held: Buffer[] = []
@@ -48,13 +48,11 @@ export const linesOf = async function* (file: FileHandle): AsyncGenerator<Line> 
 
 const lineOf = (pieces: readonly Uint8Array[], number: number, from: number): Line | null => {
   const bytes = Buffer.concat(pieces)
-  const text = bytes.toString('utf8')
-  return text.trim() === '' ? null : { number, from, length: bytes.length, text: number === 1 ? text.replace(/^\ufeff/, '') : text }
+  return bytes.toString().trim() === '' ? null : { number, from, length: bytes.length, bytes }
 }
 
-export const readAgain = async (file: FileHandle, { from, length, number }: Omit<Line, 'text'>): Promise<string> => {
+export const readAgain = async (file: FileHandle, { from, length }: Omit<Line, 'bytes'>): Promise<Buffer> => {
   const bytes = Buffer.alloc(length)
   await file.read(bytes, 0, length, from)
-  const text = bytes.toString('utf8')
-  return number === 1 ? text.replace(/^\ufeff/, '') : text
+  return bytes
 }

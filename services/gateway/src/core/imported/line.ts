@@ -15,4 +15,4 @@ export const readLine = (line: Fields, reading: Reading): { spoken: Spoken; plac
 }
 
 /** Whether reading it needs the model's tokenizer. */
-export const holdsIds = (text: string): boolean => text.includes('"prompt_ids"') || text.includes('"token_ids"')
+export const holdsIds = (line: Buffer): boolean => line.includes('"prompt_ids"') || line.includes('"token_ids"')
