@@ -91,7 +91,8 @@ describe('Claw-R1', () => {
   })
 
   test('tokens that were sampled elsewhere count where the version that they name would have said them so', async (t) => {
-    const engine = Object.assign(new ScriptedEngine(model, () => 'unused'), { score: ({ completion = [] as readonly number[] } = {}) => Promise.resolve(Float32Array.from(completion, logprobOf)) })
+    let scored = 0
+    const engine = Object.assign(new ScriptedEngine(model, () => 'unused'), { score: ({ completion = [] as readonly number[] } = {}) => Promise.resolve((scored += 1, Float32Array.from(completion, logprobOf))) })
     const rig = await rigOf(t, { engine })
     const prompt = model.promptIds([USER('2+2?')], {})
     const ids = model.encode('Four.')
@@ -104,6 +105,9 @@ describe('Claw-R1', () => {
     const { turns } = await post<{ turns: Json[] }>(rig, '/submit_steps', { steps })
     deepEqual(turns.map(({ tokens, reason }) => [tokens, reason]), [['exact', null], ['none', 'foreign_version'], ['none', 'no_logprobs'], ['none', 'foreign_version']])
     deepEqual((await turnsOf(rig.log)).map(({ session, version }) => [session, version]), [['good', 0], ['other', -1], ['none', -1], ['later', -1]])
+    const once = scored
+    const { turns: again } = await post<{ turns: Json[] }>(rig, '/submit_steps', { steps })
+    deepEqual([again, scored], [turns.map((turn) => ({ ...turn, repeated: true })), once], 'told again as they are on the log, without asking the model')
     const { turns: held } = await post<{ turns: Json[] }>(rig, '/submit_steps?channel=val', { steps: [{ ...steps[0], trajectory_uid: 'val' }] })
     deepEqual(held.map(({ tokens, trainable, reason }) => [tokens, trainable, reason]), [['exact', false, 'opted_out']])
     const before = (await eventsOf(rig.log)).length

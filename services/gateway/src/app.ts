@@ -122,7 +122,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   }
 
   const listen = async (): Promise<string> => {
-    foreign = foreignRoutes({ log, index, tail: followed(), capture, pool, line, engine, model, policy, parse: parseAnswer, now, random, tailWaitMs, unready, answer: answerNow, dialects: DIALECTS })
+    foreign = foreignRoutes({ log, index, tail: followed(), reader, capture, pool, line, engine, model, policy, parse: parseAnswer, now, random, tailWaitMs, unready, answer: answerNow, dialects: DIALECTS })
     server = createServer(config, keyring, {
       answer: answerNow,
       foreign: foreign.routes,

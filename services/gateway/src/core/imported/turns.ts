@@ -11,7 +11,7 @@ import { whyInexact, type Inexact, type Line } from './exact.ts'
 import { composed, type Reading, type Said, type Spoken } from './spoken.ts'
 
 /** The number that stands where no version of this line spoke. */
-export const NO_VERSION = -1
+const NO_VERSION = -1
 
 type Kept = { turn: string; answer: AnswerKey; /** Prompt and answer as they were told, exact or not. */ told: readonly number[] | null; exact: boolean; body: Uint8Array; bodyDepth: number; ids: readonly number[]; idsDepth: number; leant: boolean }
 
@@ -49,7 +49,7 @@ export const turnsOf = (spoken: Spoken, so: SessionSoFar, line: Line, reading: R
     const reason = whyNotTrainable({ kind, tokens: exact ? 'exact' : 'none', inexact, temperature: spoken.sampling.temperature, optedOut: spoken.optedOut, learning: true, text })
     const turn: TurnCaptured = {
       type: 'TurnCaptured', finish: said.finish,
-      turn: said.turn ?? turnId(session, derivedId('import', 'turn', session, spoken.identity, said.candidate).slice(0, 32)),
+      turn: turnOf(spoken, said),
       session, policy: reading.policy, ...spokeWith(spoken, line),
       group, candidate: said.candidate, candidates: spoken.candidates, dialect: spoken.dialect, kind, labelSource: spoken.labelSource, subject, key: reading.key,
       digest: digestOf(request), body: body.stored,
@@ -71,6 +71,9 @@ export const turnsOf = (spoken: Spoken, so: SessionSoFar, line: Line, reading: R
   so.kept = [...so.kept, ...kept].slice(-KEPT)
   return { made, blob: body.stored.blob === null ? null : { bytes: body.middle, sha256: body.stored.blob } }
 }
+
+/** The id that it has as a turn of ours. */
+export const turnOf = ({ session, identity }: Spoken, { turn, candidate }: Said): string => turn ?? turnId(session, derivedId('import', 'turn', session, identity, candidate).slice(0, 32))
 
 const leanOn = <T>(turn: string, content: T, depth: number): Earlier<T> => ({ turn, content, depth: Math.min(depth, MAX_DEPTH) })
 

@@ -1,4 +1,4 @@
-import type { EventLog } from '@instar/log'
+import type { EventLog, TurnReader } from '@instar/log'
 import type { Dialect } from '@instar/dialects'
 import type { Model, ServingEngine } from '@instar/policy'
 import type { WeightLine } from '@instar/events'
@@ -13,6 +13,7 @@ export type ForeignPorts = {
   log: EventLog
   index: SessionIndex
   tail: Tail
+  reader: TurnReader
   capture: Capture
   pool: Pool
   line: () => WeightLine

@@ -8,7 +8,7 @@ import { fieldsOf, integer, number, parseJson, wrong, type Fields } from '@insta
 import type { Line } from '../../core/imported/exact.ts'
 import { isStep, placeOf, readStep } from '../../core/imported/steps.ts'
 import { idsOf, type Claim, type Reading, type Spoken } from '../../core/imported/spoken.ts'
-import { newSessionSoFar, turnsOf, type SessionSoFar } from '../../core/imported/turns.ts'
+import { newSessionSoFar, turnOf, turnsOf, type SessionSoFar } from '../../core/imported/turns.ts'
 import { servedVersion } from '../../core/pool-plan.ts'
 import { sessionState } from '../../core/session-index.ts'
 import { closeSession } from '../closing.ts'
@@ -108,8 +108,10 @@ export const createSteps = (ports: ForeignPorts): Steps => {
       const so = trajectories.get(spoken.session) ?? beginning(sessionState(index, spoken.session))
       remember(trajectories, spoken.session, so, MOST_TRAJECTORIES)
       const line: Line = { versions: { get: (version) => servedVersion(ports.line(), version)?.adapter }, vocabulary: model.vocabulary }
+      const there = spoken.answers.every((said) => index.fold.turns.has(turnOf(spoken, said)))
+      const sampled = there ? null : await vouched(spoken)
       const known = so.kept.map(({ turn }) => turn)
-      const { made, blob } = turnsOf({ ...spoken, ...await vouched(spoken), optedOut: spoken.optedOut || !learned }, so, line, reading, (turn) => index.fold.turns.has(turn) || known.includes(turn), now())
+      const { made, blob } = turnsOf({ ...spoken, ...sampled, optedOut: spoken.optedOut || !learned }, so, line, reading, (turn) => index.fold.turns.has(turn) || known.includes(turn), now())
       for (const { turn, feedback, inexact } of made) {
         const repeated = index.fold.turns.has(turn.turn) || known.includes(turn.turn)
         if (!repeated) {
@@ -118,7 +120,8 @@ export const createSteps = (ports: ForeignPorts): Steps => {
         }
         const given = sessionState(index, turn.session)?.feedback
         for (const one of feedback) if (!repeated || given?.has(one.id) === false) await capture.write(one)
-        told.push({ at, turn_id: turn.turn, tokens: turn.tokens, trainable: turn.trainable, reason: turn.reason ?? inexact, repeated })
+        const { tokens, trainable, reason } = there ? await ports.reader.record(turn.turn) : turn
+        told.push({ at, turn_id: turn.turn, tokens, trainable, reason: reason ?? (there ? null : inexact), repeated })
       }
       if (spoken.last) await closeSession(ports, { label: spoken.session, key })
     }
