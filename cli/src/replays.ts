@@ -50,7 +50,7 @@ const rescoring = (run: ReplayRun, signal: AbortSignal): NonNullable<ReplayPorts
   if (name !== 'signals' && !(name === 'llm' && config.llm)) return null
   const judges = createJudges({ ...config, judges: [name] }, { now })
   const reader = createTurnReader(run.log, (turn) => run.turns.turns.get(turn))
-  return async (turn, next) => judgeTurn(judges, { feedback: null }, await readEvidence(reader, turn, next), signal)
+  return async (turn, said) => judgeTurn(judges, { feedback: null }, await readEvidence(reader, turn, said), signal)
 }
 
 /** A version (`3`, `v3`) or a time that Date understands. */

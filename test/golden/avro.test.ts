@@ -30,6 +30,7 @@ const value = { reward: -1, judge: 'j', hint: written, hintJudge: 'h' }
 const SAMPLES: Event[] = [
   { type: 'TurnCaptured', finish: 'stop', ...turn } as unknown as Event,
   { type: 'TurnAborted', why: 'client_gone', ...turn } as unknown as Event,
+  { type: 'TurnSampled', finish: 'length', ...turn, candidate: 2, candidates: 4 } as unknown as Event,
   { type: 'FeedbackGiven', id: 'f', session: 's', turn: null, value: -0.5, comment: written, subject: 'u', key: 'k', at: 7 },
   { type: 'SessionClosed', session: 's', open: ['s.0f'], why: 'idle', at: 8 },
   { type: 'TurnScored', ...value, ...score, rank: null },

@@ -43,7 +43,7 @@ test('a turn is judged once, when its next state is there', () => {
   assert.deepEqual(scene.decide(), [])
   scene.read(second)
   const request = scene.request()
-  assert.deepEqual(request, { do: 'judge', ask: 1, turn: first.turn, next: second.turn, feedback: null, cause: second.turn })
+  assert.deepEqual(request, { do: 'judge', ask: 1, turn: first.turn, next: second.turn, shown: null, feedback: null, cause: second.turn })
   assert.deepEqual(scene.decide(), [], 'the judges have been asked')
   const output = judged(scene.state, request, GOOD, 100)
   assert.ok(output?.do === 'append' && output.event.type === 'TurnScored' && output.event.reward === 1)
@@ -182,6 +182,28 @@ test('of candidates the continued one gets the next state, the others are skippe
   const skips = scene.decide()
   assert.equal(skips.length, 1)
   assert.ok(skips[0]?.do === 'append' && skips[0].event.type === 'TurnSkipped' && skips[0].event.turn === one.turn)
+})
+
+test('candidates that nobody saw are judged by what was said to the one that was shown, whichever comes first', () => {
+  const shown = { ...first, candidates: 3 }
+  const beside = (name: string, candidate: number): Event => ({ ...captured({ session: 's', messages: [user('hi')], answer: `other ${name}`, at: 15, name, group: shown.group, candidate, candidates: 3 }), type: 'TurnSampled' })
+  const alone: Rules = { ...RULES, judgesAlone: true }
+  const scene = new Scene()
+  scene.read(shown, beside('x', 1))
+  assert.deepEqual(scene.decide(alone), [])
+  scene.read(second)
+  const asked = (outputs: Output[]) => outputs.flatMap((output) => (output.do === 'judge' ? [[output.turn, output.next, output.shown, output.cause]] : []))
+  assert.deepEqual(asked(scene.decide(alone)), [[shown.turn, second.turn, null, second.turn], [turnNamed('s', 'x'), second.turn, shown.turn, second.turn]])
+  scene.read(beside('y', 2))
+  assert.deepEqual(asked(scene.decide(alone)), [[turnNamed('s', 'y'), second.turn, shown.turn, second.turn]])
+
+  const closed = new Scene()
+  closed.read(shown, beside('x', 1), { type: 'SessionClosed', session: 's', open: [shown.turn], why: 'client', at: 30 })
+  assert.deepEqual(asked(closed.decide(alone)).map(([turn, next, to]) => [turn, next, to]), [[shown.turn, null, null], [turnNamed('s', 'x'), null, shown.turn]])
+
+  const without = new Scene()
+  without.read(shown, second, beside('x', 1))
+  assert.deepEqual(without.decide().map((output) => (output.do === 'append' && output.event.type === 'TurnSkipped' ? [output.event.turn, output.event.reason] : output.do)), ['judge', [turnNamed('s', 'x'), 'no_next_state']], 'rules that read the next message say nothing of what was not shown')
 })
 
 test('a retry of the same request is not its next state', () => {

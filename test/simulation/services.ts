@@ -17,7 +17,7 @@ export const POLICY = 'policy'
 const OWN = 0
 export const IDLE_MS = 150
 export const BATCH = 2
-const TRAINING = { batchSize: BATCH, staleness: 4, loss: 'hybrid', settings: {} }
+const TRAINING = { batchSize: BATCH, groupWaitMs: 1000, staleness: 4, loss: 'hybrid', settings: {} }
 
 export class Scorer extends Process<MemoryScorer> {
   #asked: JudgeRequest[] = []

@@ -5,7 +5,7 @@
 export const FLOW = {
   turns: {
     key: 'session',
-    records: ['TurnCaptured', 'TurnAborted', 'FeedbackGiven', 'SessionClosed'],
+    records: ['TurnCaptured', 'TurnAborted', 'TurnSampled', 'FeedbackGiven', 'SessionClosed'],
     writers: ['gateway', 'scorer'],
     readers: ['scorer', 'gateway', 'trainer', 'publisher', 'projections'],
     chain: false,

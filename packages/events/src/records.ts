@@ -27,7 +27,7 @@ export type LabelSource = 'header' | 'agent' | 'minted' | 'answer' | 'fingerprin
 
 export type RecordedSampling = { temperature: number; topP: number; topK: number; seed: number; maxTokens: number; stop: string[] }
 
-/** What captured and aborted turns share. `turn` = session id + '.' + 32 hex digits, minted at admission. */
+/** What captured, aborted and sampled turns share. `turn` = session id + '.' + 32 hex digits, minted at admission. */
 export type TurnFacts = {
   turn: string
   session: string
@@ -39,6 +39,7 @@ export type TurnFacts = {
   /** One request; its candidates (`n`) share it. */
   group: string
   candidate: number
+  /** How many there are to be; those sampled in the background may stay away. */
   candidates: number
   dialect: Dialect
   kind: TurnKind
@@ -80,7 +81,13 @@ export type TurnCaptured = { type: 'TurnCaptured'; finish: 'stop' | 'length' | '
 /** The answer was cut: `ids` and `text` are exactly what was flushed to the client. */
 export type TurnAborted = { type: 'TurnAborted'; why: 'client_gone' | 'engine_failed' | 'shutdown' } & TurnFacts
 
-/** `turn` null: the last turn before this record in the session. `value` −1…1. */
+/**
+ * Another candidate of a request that is answered already: sampled afterwards, shown to nobody. Nothing
+ * continues from it, and nobody says anything to it; what was said to the answer that was shown judges it too.
+ */
+export type TurnSampled = { type: 'TurnSampled'; finish: TurnCaptured['finish'] } & TurnFacts
+
+/** `turn` null: the last turn before this record in the session that was shown. `value` −1…1. */
 export type FeedbackGiven = { type: 'FeedbackGiven'; id: string; session: string; turn: string | null; value: number; comment: Written | null; subject: string; key: string | null; at: number }
 /** Closes exactly the turns it lists; each one still without a next state gets none, for good. */
 export type SessionClosed = { type: 'SessionClosed'; session: string; open: string[]; why: 'idle' | 'client'; at: number }
@@ -195,7 +202,7 @@ export type LearningFrozen = { type: 'LearningFrozen'; prev: string; policy: str
 
 export type BlobChunk = { type: 'BlobChunk'; sha256: string; index: number; count: number; bytes: Uint8Array; at: number }
 
-export type TurnsEvent = TurnCaptured | TurnAborted | FeedbackGiven | SessionClosed
+export type TurnsEvent = TurnCaptured | TurnAborted | TurnSampled | FeedbackGiven | SessionClosed
 export type ScoresEvent = TurnScored | TurnSkipped | ScoreRevised
 export type UpdatesEvent = BatchSealed | UpdateComputed | UpdateFailed
 export type WeightsEvent = LineStarted | VersionPublished | VersionRejected | HeadMoved | LearningFrozen

@@ -2,11 +2,11 @@
  * Reads turns back whole: the record by its position, body and prompt ids with their references followed.
  * A small cache serves the sessions that are being talked in; everything can be read again.
  */
-import { contentSha, decodeRecord, expandBody, expandIds, InstarError, type TurnAborted, type TurnCaptured } from '@instar/events'
+import { contentSha, decodeRecord, expandBody, expandIds, InstarError, type TurnAborted, type TurnCaptured, type TurnSampled } from '@instar/events'
 import { getBlob } from './blobs.ts'
 import type { EventLog } from './port.ts'
 
-export type TurnRecord = TurnCaptured | TurnAborted
+export type TurnRecord = TurnCaptured | TurnAborted | TurnSampled
 export type PositionOf = (turn: string) => { partition: number; offset: number } | undefined
 
 export type TurnReader = {
@@ -31,7 +31,7 @@ export const createTurnReader = (log: EventLog, positionOf: PositionOf, cacheSiz
     const position = positionOf(turn)
     const stored = position && (await log.at({ topic: 'turns', ...position }))
     const event = stored && decodeRecord(stored).event
-    if (!event || (event.type !== 'TurnCaptured' && event.type !== 'TurnAborted')) {
+    if (!event || (event.type !== 'TurnCaptured' && event.type !== 'TurnAborted' && event.type !== 'TurnSampled')) {
       throw new InstarError('unknown_turn', `turn ${turn} is not on the log`, { turn })
     }
     cache.set(turn, event)

@@ -6,17 +6,17 @@
 import { readWritten } from '@instar/events/codec'
 import { foldScores, initialScores, type ScoresState } from '@instar/events/folds/scores'
 import type { Table } from '@instar/events/folds/table'
-import { foldTurns, initialTurns, type TurnsState } from '@instar/events/folds/turns'
+import { foldTurns, initialTurns, lastShown, type TurnsState } from '@instar/events/folds/turns'
 import { foldUpdates, initialUpdates, type UpdatesState } from '@instar/events/folds/updates'
 import { foldWeights, initialWeights, weightLine, type WeightsState } from '@instar/events/folds/weights'
 import type { Topic } from '@instar/events/flow'
-import type { BatchSealed, FeedbackGiven, Logged, ScoresEvent, SessionClosed, TurnAborted, TurnCaptured, TurnsEvent, UpdateComputed, UpdateFailed, UpdatesEvent, VersionPublished, WeightsEvent } from '@instar/events/records'
+import type { BatchSealed, FeedbackGiven, Logged, ScoresEvent, SessionClosed, TurnAborted, TurnCaptured, TurnSampled, TurnsEvent, UpdateComputed, UpdateFailed, UpdatesEvent, VersionPublished, WeightsEvent } from '@instar/events/records'
 import { timestampOf, type Rows } from './rows.ts'
 
 export const PROJECTED = ['turns', 'scores', 'updates', 'weights'] as const satisfies readonly Topic[]
 
 /** Raise it when the rows of an old log would come out otherwise: every database is then filled anew. */
-export const RULES = 1
+export const RULES = 2
 
 export type Projection = {
   turns: TurnsState
@@ -69,7 +69,7 @@ const turnsRows = (state: TurnsState, logged: Logged<TurnsEvent>, rows: Rows): v
   else turnRow(state, event, id, rows)
 }
 
-const turnRow = (state: TurnsState, event: TurnCaptured | TurnAborted, id: string, rows: Rows): void => {
+const turnRow = (state: TurnsState, event: TurnCaptured | TurnAborted | TurnSampled, id: string, rows: Rows): void => {
   const turn = state.turns.get(event.turn)
   const session = state.sessions.get(event.session)
   if (!turn || !session) return
@@ -81,11 +81,11 @@ const turnRow = (state: TurnsState, event: TurnCaptured | TurnAborted, id: strin
   }
   rows.turns.push({
     turn_id: event.turn, session_id: event.session, policy: event.policy, version: event.version, adapter: event.adapter,
-    group_id: event.group, candidate: event.candidate, candidates: event.candidates, dialect: event.dialect, kind: event.kind,
+    group_id: event.group, candidate: event.candidate, candidates: event.candidates, shown: turn.shown, dialect: event.dialect, kind: event.kind,
     label_source: event.labelSource, subject: event.subject, key_id: event.key, status: turn.status,
-    finish: event.type === 'TurnCaptured' ? event.finish : event.why,
+    finish: event.type === 'TurnAborted' ? event.why : event.finish,
     trainable: event.trainable, reason: event.reason, off_prefix: event.offPrefix, tokens: event.tokens, attempt: turn.attempt,
-    follows_turn_id: turn.follows, next_turn_id: null, next_state: 'open',
+    follows_turn_id: turn.follows, next_turn_id: null, next_state: turn.shown ? 'open' : 'none',
     prompt_tokens: event.prompt.length, completion_tokens: event.ids.length,
     started_at: timestampOf(event.at), first_token_at: timestampOf(event.firstTokenAt), finished_at: timestampOf(event.finishedAt),
     ttft_ms: event.firstTokenAt - event.at, latency_ms: event.finishedAt - event.at, temperature: event.sampling.temperature,
@@ -96,7 +96,7 @@ const turnRow = (state: TurnsState, event: TurnCaptured | TurnAborted, id: strin
 }
 
 const feedbackRow = (state: TurnsState, event: FeedbackGiven, id: string, rows: Rows): void => {
-  const turn = event.turn ?? state.sessions.get(event.session)?.turns.at(-1)?.turn
+  const turn = event.turn ?? lastShown(state.sessions.get(event.session))?.turn
   if (turn === undefined) return
   rows.feedback.push({ feedback_id: event.id, turn_id: turn, session_id: event.session, value: event.value, subject: event.subject, key_id: event.key, at: timestampOf(event.at), record_id: id })
 }

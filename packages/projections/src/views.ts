@@ -82,7 +82,7 @@ from all_lineage where strpos(policy, '~') = 0`)
 
 const metricColumns = () => ({
   policy: text(), version: integer(), parent: integer(), sha256: text(), status: text(), why: text(), published_at: time(),
-  turns: integer(), side_turns: integer(), aborted: integer(), sessions: integer(),
+  turns: integer(), side_turns: integer(), aborted: integer(), sessions: integer(), sampled: integer(),
   scored: integer(), skipped: integer(), feedback: integer(), reward: doublePrecision(), reward_low: doublePrecision(), reward_high: doublePrecision(),
   trained_turns: integer(), trained_reward: doublePrecision(),
   kl_parent: doublePrecision(), kl_base: doublePrecision(), content: doublePrecision(), entropy: doublePrecision(), sampled_length: doublePrecision(), repetition: doublePrecision(), loss: doublePrecision(), policy_loss: doublePrecision(), opd_loss: doublePrecision(), kl_loss: doublePrecision(), grad_norm: doublePrecision(),
@@ -94,7 +94,7 @@ const metricColumns = () => ({
 
 /**
  * One row per version of every line. `reward` is the mean of the scores in force of the turns that the
- * version answered; low and high are its 95 % interval (mean ± 1.96 s/√n), null below two scores.
+ * version answered, those that somebody saw (`sampled` counts the others); low and high are its 95 % interval (mean ± 1.96 s/√n), null below two scores.
  * The gate's figures (kl_parent … repetition) and the update's (loss … grad_norm) are as recorded; all of
  * them are in `gate_figures` and `update_figures`. `head_from` is when it served first, `head_to` when it last stopped (null: it serves).
  */
@@ -105,9 +105,12 @@ with served as (
     avg(prompt_tokens)::float8 as prompt_tokens, avg(completion_tokens)::float8 as completion_tokens,
     percentile_cont(array[0.5, 0.99]) within group (order by latency_ms) as latency,
     percentile_cont(array[0.5, 0.99]) within group (order by ttft_ms) as ttft
-  from turns group by policy, version
+  from turns where shown group by policy, version
+), beside as (
+  select policy, version, count(*)::int as sampled from turns where not shown group by policy, version
 ), in_force as (
-  select distinct on (policy, turn_id) policy, version, reward, explicit from all_scores order by policy, turn_id, revision desc
+  select distinct on (policy, turn_id) policy, version, reward, explicit from all_scores s
+  where not exists (select from turns t where t.turn_id = s.turn_id and not t.shown) order by policy, turn_id, revision desc
 ), judged as (
   select policy, version, count(reward)::int as scored, count(*) filter (where reward is null)::int as skipped, count(*) filter (where explicit)::int as feedback,
     avg(reward) as reward, 1.96 * stddev_samp(reward) / sqrt(nullif(count(reward), 0)) as margin
@@ -120,7 +123,7 @@ with served as (
   from reigns group by policy, version
 )
 select v.policy, v.version, v.parent, v.sha256, v.status, v.why, v.published_at,
-  coalesce(s.turns, 0) as turns, coalesce(s.side_turns, 0) as side_turns, coalesce(s.aborted, 0) as aborted, coalesce(s.sessions, 0) as sessions,
+  coalesce(s.turns, 0) as turns, coalesce(s.side_turns, 0) as side_turns, coalesce(s.aborted, 0) as aborted, coalesce(s.sessions, 0) as sessions, coalesce(c.sampled, 0) as sampled,
   coalesce(j.scored, 0) as scored, coalesce(j.skipped, 0) as skipped, coalesce(j.feedback, 0) as feedback,
   j.reward, j.reward - j.margin as reward_low, j.reward + j.margin as reward_high,
   b.items as trained_turns, b.mean_reward as trained_reward,
@@ -132,6 +135,7 @@ select v.policy, v.version, v.parent, v.sha256, v.status, v.why, v.published_at,
   r.head_from, r.head_to, r.head_seconds, o.figures as update_figures, v.figures as gate_figures
 from all_lineage v
 left join served s on s.policy = v.policy and s.version = v.version
+left join beside c on c.policy = v.policy and c.version = v.version
 left join judged j on j.policy = v.policy and j.version = v.version
 left join reigned r on r.policy = v.policy and r.version = v.version
 left join all_outcomes o on o.update_id = v.update_id
@@ -150,5 +154,5 @@ with in_force as (
 select s.session_id, s.policy, s.subject, s.label_source, s.dialect, s.started_at, max(t.finished_at) as last_at,
   count(*) filter (where t.kind = 'main')::int as turns, count(*) filter (where t.kind = 'side')::int as side_turns,
   count(f.reward)::int as scored, avg(f.reward) as reward
-from sessions s join turns t on t.session_id = s.session_id left join in_force f on f.turn_id = t.turn_id
+from sessions s join turns t on t.session_id = s.session_id and t.shown left join in_force f on f.turn_id = t.turn_id
 group by s.session_id`)

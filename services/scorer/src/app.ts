@@ -105,7 +105,7 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
   const judgementOf = async (request: JudgeRequest): Promise<Judged> => {
     let evidence: Evidence
     try {
-      evidence = await readEvidence(reader, request.turn, request.next)
+      evidence = await readEvidence(reader, request.turn, request)
     } catch (error) {
       if (!(error instanceof InstarError) || error.retryable) throw error
       if (!request.feedback) return { ...settle([]), reason: 'unreadable' }

@@ -53,7 +53,7 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
   const snapshot = ports.snapshots?.of(`trainer.${config.policy}`, stateVersion())
   const state = snapshot ? storedState(snapshot, config.policy) : initialState(config.policy)
   const reader = createTurnReader(ports.log, (turn) => state.turns.turns.get(turn))
-  const options = { batchSize: config.batchSize, staleness: config.staleness, loss: config.loss, settings: { ...config.step, batchSize: config.batchSize, staleness: config.staleness } }
+  const options = { batchSize: config.batchSize, staleness: config.staleness, groupWaitMs: config.groupWaitMs, loss: config.loss, settings: { ...config.step, batchSize: config.batchSize, staleness: config.staleness } }
   const stopping = new AbortController()
   const partition = partitionOf(config.policy, ports.log.partitions('updates'))
   let follower: Follower | null = null
@@ -61,6 +61,7 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
   let ready = false
   let unread: string | null = null
   let tries = 0
+  let again: NodeJS.Timeout | undefined
   let waits = 'starting'
 
   const mine = (): boolean => share?.mine(partition) ?? false
@@ -107,10 +108,15 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
   }
 
   const pump = async (): Promise<void> => {
+    clearTimeout(again)
     while (ready && !stopping.signal.aborted && unread === null) {
       const decision = decide(state, options, ports.now(), mine())
       waits = decision.do === 'wait' ? decision.why : decision.do
-      if (decision.do === 'wait') return
+      if (decision.do === 'wait') {
+        // Enough turns, and yet no batch: some of them wait for the candidates beside them.
+        if (decision.why === 'turns' && state.pending.size >= config.batchSize) again = setTimeout(wake, config.groupWaitMs)
+        return
+      }
       await act(decision)
     }
   }
@@ -149,6 +155,7 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
     },
     async stop() {
       stopping.abort()
+      clearTimeout(again)
       await Promise.all([share?.leave(), follower?.stop()])
       await idle()
       await snapshot?.close()

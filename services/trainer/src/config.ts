@@ -23,6 +23,8 @@ export const trainerConfig = z.object({
   policy: z.string().default('policy'),
   batchSize: z.int().positive().default(16),
   staleness: z.int().nonnegative().default(4),
+  /** How long the turns of a request wait for its last candidate, ms. */
+  groupWaitMs: z.number().nonnegative().default(600_000),
   /** `hybrid`: GRPO + OPD. `binary`: rewards alone. `opd`: hints alone. */
   loss: z.enum(['hybrid', 'binary', 'opd']).default('hybrid'),
   step: step.prefault({}),

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { answerKey } from '../answer-key.ts'
 import { encodeEvent, decodeRecord, written } from '../codec.ts'
-import type { Event, Logged, TurnCaptured } from '../records.ts'
+import type { Event, Logged, TurnCaptured, TurnSampled } from '../records.ts'
 import { foldScores, initialScores } from './scores.ts'
-import { foldTurns, initialTurns, openTurns } from './turns.ts'
+import { foldTurns, initialTurns, openTurns, shownOf, unshownBeside } from './turns.ts'
 import { foldUpdates, initialUpdates, updateLine } from './updates.ts'
 import { foldWeights, initialWeights, lineageDistance, nextVersion, weightLine } from './weights.ts'
 
@@ -19,6 +19,8 @@ const turn = (id: string, changes: Partial<TurnCaptured> = {}): TurnCaptured => 
   ids: [2], logprobs: [-0.5], text: written(`answer ${id}`), toolCallIds: [], answer: answerKey(`answer ${id}`, []), trainable: true, reason: null, offPrefix: false, engine: 'e',
   at: 1, firstTokenAt: 2, finishedAt: 3, ...changes,
 })
+
+const sampled = (id: string, changes: Partial<TurnCaptured> = {}): TurnSampled => ({ ...turn(id, { candidate: 1, candidates: 2, ...changes }), type: 'TurnSampled' })
 
 describe('turns', () => {
   it('joins on our own answer, the first continuation wins, a retry of it changes nothing', () => {
@@ -78,6 +80,34 @@ describe('turns', () => {
     assert.deepEqual(foldTurns(state, logged({ ...feedback, at: 6 })), { counted: false, why: 'repeat' })
     assert.deepEqual(foldTurns(state, logged({ ...feedback, id: 'g', turn: 's.z' })), { counted: false, why: 'unknown_turn' })
     assert.deepEqual(state.turns.get('s.a')?.feedback.map((f) => [f.id, f.value]), [['f', -1]])
+  })
+})
+
+describe('a candidate that was shown to nobody', () => {
+  it('has no next state and gives none, though it reads like the answer that was shown', () => {
+    const state = initialTurns()
+    foldTurns(state, logged(turn('a', { candidates: 2 })))
+    foldTurns(state, logged(turn('b', { after: answerKey('answer a', []) })))
+    foldTurns(state, logged(sampled('x', { group: 'a', digest: 'da', answer: answerKey('answer a', []), finishedAt: 50 })))
+    foldTurns(state, logged(sampled('y', { group: 'b', digest: 'db', after: answerKey('answer a', []) })))
+    foldTurns(state, logged(turn('c', { after: answerKey('answer a', []) })))
+    const session = state.sessions.get('s')
+    assert.equal(state.turns.get('s.a')?.next, 's.b')
+    assert.deepEqual(['x', 'y'].map((id) => state.turns.get(`s.${id}`)).map((one) => [one?.shown, one?.follows, one?.next, one?.attempt]), [[false, null, null, 1], [false, null, null, 1]])
+    assert.equal(state.turns.get('s.c')?.follows, 's.a')
+    assert.deepEqual(openTurns(session), ['s.b', 's.c'], 'a closing does not wait for it')
+    assert.equal(session?.lastAt, 3, 'nor does it keep the session awake')
+    assert.deepEqual(unshownBeside(session, session!.turns[0]!).map((one) => one.turn), ['s.x'])
+    assert.equal(shownOf(session, state.turns.get('s.x')!)?.turn, 's.a')
+  })
+
+  it('is not what feedback without a turn is for; by its id it is', () => {
+    const state = initialTurns()
+    foldTurns(state, logged(turn('a', { candidates: 2 })))
+    foldTurns(state, logged(sampled('x', { group: 'a' })))
+    foldTurns(state, logged({ type: 'FeedbackGiven', id: 'f', session: 's', turn: null, value: 1, comment: null, subject: 'u', key: null, at: 4 }))
+    foldTurns(state, logged({ type: 'FeedbackGiven', id: 'g', session: 's', turn: 's.x', value: -1, comment: null, subject: 'u', key: null, at: 5 }))
+    assert.deepEqual(['a', 'x'].map((id) => state.turns.get(`s.${id}`)?.feedback.map((one) => one.value)), [[1], [-1]])
   })
 })
 

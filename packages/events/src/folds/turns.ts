@@ -2,12 +2,13 @@
  * The fold of `turns`, per session: which turns there are, what the world said to each (the join), what is
  * closed. The join is anchored on our own answer: a main turn whose request's last assistant answer has
  * the key of turn T's answer is T's next state; the first such turn wins and the next state is final. A retry
- * of the request that T itself answered is none, though T's answer may read like the one before it.
+ * of the request that T itself answered is none, though T's answer may read like the one before it. A candidate
+ * that was shown to nobody has no next state and gives none.
  * States are owned by the fold and change in place. All of a session is in one entry of `sessions`, and a
  * turn's session is known from its id.
  */
 import { sessionOfTurn } from '../ids.ts'
-import type { AnswerKey, FeedbackGiven, Logged, SessionClosed, TurnAborted, TurnCaptured, TurnsEvent, Written } from '../records.ts'
+import type { AnswerKey, FeedbackGiven, Logged, SessionClosed, TurnAborted, TurnCaptured, TurnSampled, TurnsEvent, Written } from '../records.ts'
 import { COUNTED, ignored, type Outcome } from './outcome.ts'
 import type { Table } from './table.ts'
 
@@ -22,6 +23,9 @@ export type TurnState = {
   kind: 'main' | 'side'
   group: string
   candidate: number
+  candidates: number
+  /** False: a candidate that was sampled in the background. */
+  shown: boolean
   subject: string
   trainable: boolean
   reason: string | null
@@ -71,7 +75,8 @@ export const foldTurns = (state: TurnsState, logged: Logged<TurnsEvent>): Outcom
   switch (event.type) {
     case 'TurnCaptured':
     case 'TurnAborted':
-      return foldTurn(state, logged as Logged<TurnCaptured | TurnAborted>)
+    case 'TurnSampled':
+      return foldTurn(state, logged as Logged<TurnCaptured | TurnAborted | TurnSampled>)
     case 'FeedbackGiven':
       return foldFeedback(state, logged.id, event)
     case 'SessionClosed':
@@ -79,9 +84,20 @@ export const foldTurns = (state: TurnsState, logged: Logged<TurnsEvent>): Outcom
   }
 }
 
-/** Without a next state and not closed: what a closing lists. */
+/** Shown, without a next state and not closed: what a closing lists. */
 export const openTurns = (session: SessionState | undefined): string[] =>
-  (session?.turns ?? []).flatMap(({ turn, next, closed }) => (next === null && !closed ? [turn] : []))
+  (session?.turns ?? []).flatMap(({ turn, shown, next, closed }) => (shown && next === null && !closed ? [turn] : []))
+
+/** What somebody means who says nothing of which turn. */
+export const lastShown = (session: SessionState | undefined): TurnState | undefined => session?.turns.findLast(({ shown }) => shown)
+
+/** The candidate of a turn's request that somebody saw: itself, or the one beside it. */
+export const shownOf = (session: SessionState | undefined, turn: TurnState): TurnState | undefined =>
+  turn.shown ? turn : session?.turns.find(({ shown, group }) => shown && group === turn.group)
+
+/** The candidates of a turn's request that were shown to nobody. */
+export const unshownBeside = (session: SessionState | undefined, { shown, group, candidates }: TurnState): TurnState[] =>
+  shown && candidates > 1 ? (session?.turns ?? []).filter((turn) => !turn.shown && turn.group === group) : []
 
 const foldClosed = (state: TurnsState, record: string, event: SessionClosed): Outcome => {
   const session = state.sessions.get(event.session)
@@ -98,7 +114,7 @@ const foldClosed = (state: TurnsState, record: string, event: SessionClosed): Ou
   return COUNTED
 }
 
-const foldTurn = (state: TurnsState, logged: Logged<TurnCaptured | TurnAborted>): Outcome => {
+const foldTurn = (state: TurnsState, logged: Logged<TurnCaptured | TurnAborted | TurnSampled>): Outcome => {
   const { event } = logged
   // Another session's id: whether this counts would hang on what another key's log holds.
   if (sessionOfTurn(event.turn) !== event.session) return ignored('unknown_turn')
@@ -106,13 +122,13 @@ const foldTurn = (state: TurnsState, logged: Logged<TurnCaptured | TurnAborted>)
   const session = sessionOf(state, event.session)
   const turn: TurnState = {
     turn: event.turn, record: logged.id, session: event.session, policy: event.policy, version: event.version,
-    status: event.type === 'TurnCaptured' ? 'complete' : 'aborted', kind: event.kind,
-    group: event.group, candidate: event.candidate, subject: event.subject,
+    status: event.type === 'TurnAborted' ? 'aborted' : 'complete', kind: event.kind,
+    group: event.group, candidate: event.candidate, candidates: event.candidates, shown: event.type !== 'TurnSampled', subject: event.subject,
     trainable: event.trainable, reason: event.reason, attempt: attemptOf(session, event.digest, event.group), digest: event.digest,
     answer: event.answer, follows: null, next: null, closed: false, closedBy: null, feedback: [],
     at: event.at, finishedAt: event.finishedAt, partition: logged.partition, offset: logged.offset,
   }
-  if (event.kind === 'main' && event.after) {
+  if (turn.shown && event.kind === 'main' && event.after) {
     const followed = findAnswer(session, event.after, session.digests.get(event.digest))
     if (followed) {
       turn.follows = followed.turn
@@ -128,7 +144,7 @@ const foldTurn = (state: TurnsState, logged: Logged<TurnCaptured | TurnAborted>)
 const foldFeedback = (state: TurnsState, record: string, event: FeedbackGiven): Outcome => {
   const session = state.sessions.get(event.session)
   if (session?.feedback.has(event.id)) return ignored('repeat')
-  const turn = event.turn === null ? session?.turns.at(-1) : sessionOfTurn(event.turn) === event.session ? state.turns.get(event.turn) : undefined
+  const turn = event.turn === null ? lastShown(session) : sessionOfTurn(event.turn) === event.session ? state.turns.get(event.turn) : undefined
   if (!session || !turn) return ignored('unknown_turn')
   session.feedback.add(event.id)
   turn.feedback.push({ id: event.id, record, value: event.value, at: event.at, comment: event.comment })
@@ -165,12 +181,13 @@ const sessionOf = (state: TurnsState, id: string): SessionState => {
 /** Enters a turn into what its session is searched by. */
 export const addTurn = (session: SessionState, turn: TurnState): void => {
   session.turns.push(turn)
+  session.byId.set(turn.turn, turn)
+  for (const { id } of turn.feedback) session.feedback.add(id)
+  if (!turn.shown) return
   pushTo(session.byStrict, turn.answer.strict, turn)
   pushTo(session.byLoose, turn.answer.loose, turn)
-  session.byId.set(turn.turn, turn)
   attemptOf(session, turn.digest, turn.group)
   session.lastAt = Math.max(session.lastAt, turn.finishedAt)
-  for (const { id } of turn.feedback) session.feedback.add(id)
 }
 
 /** 1 for the first request with this digest; asking again in the same group is the same request. */

@@ -25,6 +25,8 @@ export const turns = pgTable('turns', {
   group_id: text().notNull(),
   candidate: integer().notNull(),
   candidates: integer().notNull(),
+  /** False: sampled in the background as one more candidate of its request. */
+  shown: boolean().notNull().default(true),
   /** chat, responses, messages */
   dialect: text().notNull(),
   /** main, side */

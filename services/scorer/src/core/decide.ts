@@ -12,7 +12,7 @@ import type { ScorerState } from './state.ts'
 export type Rules = {
   /** A session in which no turn has finished for this long is closed, ms. */
   idleMs: number
-  /** A judge is configured that can score an answer without a next state. */
+  /** A judge is configured that can score an answer to which nobody said anything. */
   judgesAlone: boolean
 }
 
@@ -51,7 +51,7 @@ export const decide = (state: ScorerState, rules: Rules, now: number, mine: Mine
       state.elsewhere.add(id)
       continue
     }
-    if (need.next === null && need.feedback === null && !rules.judgesAlone) {
+    if ((need.next === null || need.shown !== null) && need.feedback === null && !rules.judgesAlone) {
       outputs.push(appendScore(state, skipped(turn, need.cause, 'no_next_state', [], now)))
       continue
     }

@@ -10,6 +10,8 @@ export type Evidence = {
   calls: boolean
   /** What came after the answer; null: the session ended. */
   next: { user: string; tools: string } | null
+  /** What the person saw instead, and `next` was said to, where this answer was shown to nobody. */
+  shown?: string
 }
 
 /** `value` −1…1, or null: abstained or failed, `note` says why. A hint is 1–3 sentences, positively phrased. */

@@ -17,6 +17,8 @@ verdict:
 - "unclear": the next state says nothing about this answer. A tool that merely raised no error is unclear. A user who turns to something else is unclear.
 Judge the answer, not the user and not the task. A correct answer in a form that the user objects to is bad.
 
+If there is a shown_answer, the user never saw the answer that you judge: it is another answer to the same request, and the next state was said to shown_answer. Use it to learn what this user wants, and say whether the answer would have met that: "good" if the user would have had nothing to correct, "bad" if the user's words would hold for it too or it fails the request otherwise, "unclear" if the next state does not help to tell and the answer is neither plainly right nor plainly wrong.
+
 hint: only for "bad", else an empty string. One to three short sentences that, had the assistant known them beforehand, would have led to a good answer. Say what to do, never what to leave out: "Answer in one plain paragraph.", not "Do not use lists.". Keep to what this user's words show.`
 
 export const VERDICT_SCHEMA = {
@@ -39,6 +41,7 @@ export const judgePrompt = (evidence: Evidence, rubric: string | null, nonce: st
   const shown = {
     request: excerpt(evidence.request),
     answer: excerpt(evidence.answer),
+    ...(evidence.shown === undefined ? {} : { shown_answer: excerpt(evidence.shown) }),
     next_state: evidence.next === null ? null : { user: excerpt(evidence.next.user), tools: excerpt(evidence.next.tools) },
   }
   const fence = `evidence-${nonce}`

@@ -1,11 +1,13 @@
 /** Whether a turn is still to be scored, and on what: a function of the two folds. */
-import { outranks, readWritten, type Rank, type ScoreState, type TurnState } from '@instar/events'
+import { outranks, readWritten, shownOf, type Rank, type ScoreState, type TurnState } from '@instar/events'
 import type { Feedback } from './judgement.ts'
 import type { ScorerState } from './state.ts'
 
 export type Need = {
   /** The turn whose request holds the next state; null: the session ended. */
   next: string | null
+  /** The candidate that was shown, and that the next state was said to, where it is not the turn itself. */
+  shown: string | null
   /** Given: it is the reward, and judges are asked for a hint alone. */
   feedback: Feedback | null
   /** What gives rise to it: the next turn, or the record of the feedback or of the closing. */
@@ -15,13 +17,17 @@ export type Need = {
 export const needOf = (state: Pick<ScorerState, 'turns' | 'scores'>, turn: TurnState): Need | null => {
   const score = state.scores.get(turn.policy)?.turns.get(turn.turn)
   const feedback = latestFeedback(turn)
+  const seen = shownOf(state.turns.sessions.get(turn.session), turn)
+  if (!seen) return null
+  const { next, closedBy } = seen
+  const shown = turn.shown ? null : seen.turn
   if (feedback && (!score || outranks(rankOf(feedback), score.rank))) {
     const { comment } = feedback
-    return { next: turn.next, feedback: { ...feedback, comment: comment ? readWritten(comment) : null }, cause: feedback.record }
+    return { next, shown, feedback: { ...feedback, comment: comment ? readWritten(comment) : null }, cause: feedback.record }
   }
   if (score || turn.kind !== 'main' || turn.status !== 'complete' || !turn.trainable) return null
-  if (turn.next !== null) return { next: turn.next, feedback: null, cause: turn.next }
-  if (turn.closedBy !== null) return { next: null, feedback: null, cause: turn.closedBy }
+  if (next !== null) return { next, shown, feedback: null, cause: next }
+  if (closedBy !== null) return { next: null, shown, feedback: null, cause: closedBy }
   return null
 }
 

@@ -3,7 +3,7 @@
  * this process's own affair (what it has asked for and not seen come back): `forgetWork` of a snapshot.
  */
 import {
-  foldScores, foldTurns, initialScores, initialTurns, openTurns,
+  foldScores, foldTurns, initialScores, initialTurns, lastShown, openTurns, unshownBeside,
   type Event, type Logged, type MemoryScores, type MemoryTurns, type Outcome, type Queue, type ScoresEvent, type ScoresState, type Table, type TurnsEvent, type TurnsState,
 } from '@instar/events'
 import { needOf } from './need.ts'
@@ -73,8 +73,11 @@ const evolveTurns = (state: ScorerState, logged: Logged<TurnsEvent>): Outcome =>
       watch(state.idle, event.session, state.turns.sessions.get(event.session)?.lastAt ?? 0)
       break
     }
+    case 'TurnSampled':
+      touch(state, event.turn)
+      break
     case 'FeedbackGiven': {
-      const turn = event.turn ?? state.turns.sessions.get(event.session)?.turns.at(-1)?.turn
+      const turn = event.turn ?? lastShown(state.turns.sessions.get(event.session))?.turn
       if (turn) touch(state, turn)
       break
     }
@@ -85,17 +88,23 @@ const evolveTurns = (state: ScorerState, logged: Logged<TurnsEvent>): Outcome =>
   return outcome
 }
 
-/** Something was said of a turn. */
+/** Something was said of a turn, and so of the candidates beside it that nobody saw. */
 const touch = (state: ScorerState, id: string): void => {
   const turn = state.turns.turns.get(id)
-  if (turn && needOf(state, turn)) {
-    state.needed.add(id)
-    state.touched.add(id)
-  } else {
-    state.needed.delete(id)
-    state.touched.delete(id)
-    state.elsewhere.delete(id)
+  if (!turn) return drop(state, id)
+  for (const one of [turn, ...unshownBeside(state.turns.sessions.get(turn.session), turn)]) {
+    if (!needOf(state, one)) drop(state, one.turn)
+    else {
+      state.needed.add(one.turn)
+      state.touched.add(one.turn)
+    }
   }
+}
+
+const drop = (state: ScorerState, turn: string): void => {
+  state.needed.delete(turn)
+  state.touched.delete(turn)
+  state.elsewhere.delete(turn)
 }
 
 /** A closing was read, counted or not: ours is no longer on its way, and what is still open has to go quiet again. */

@@ -4,10 +4,10 @@ import type { TurnReader } from '@instar/log'
 import { lastRequest, messagesOf, saidSince } from '../core/conversation.ts'
 import type { Evidence } from '../core/judgement.ts'
 
-/** `next`: the turn whose request holds the next state, null if the session ended. */
-export const readEvidence = async (reader: TurnReader, turn: string, next: string | null): Promise<Evidence> => {
+/** `next`: the turn whose request holds the next state, null if the session ended. `shown`: the turn that it was said to, null if it is `turn`. */
+export const readEvidence = async (reader: TurnReader, turn: string, { next, shown }: { next: string | null; shown: string | null }): Promise<Evidence> => {
   const record = await reader.record(turn)
-  const evidence = { request: lastRequest(messagesOf(record.dialect, await reader.body(turn))), answer: readWritten(record.text), calls: record.toolCallIds.length > 0 }
+  const evidence = { request: lastRequest(messagesOf(record.dialect, await reader.body(turn))), answer: readWritten(record.text), calls: record.toolCallIds.length > 0, ...(shown === null ? {} : { shown: readWritten((await reader.record(shown)).text) }) }
   if (next === null) return { ...evidence, next: null }
   const { stateFrom, dialect } = await reader.record(next)
   return { ...evidence, next: saidSince(messagesOf(dialect, await reader.body(next)), stateFrom) }

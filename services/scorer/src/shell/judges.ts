@@ -6,7 +6,7 @@ import { hintOfWords, judgeBySignals, signalsId, type SignalSettings } from '../
 export type Judge = {
   /** Hash of its prompt or rules, model and settings, behind its name. */
   id: string
-  /** It can score an answer without a next state. */
+  /** It can score an answer to which nobody said anything: without a next state, or shown to nobody. */
   alone: boolean
   /** Called once before the first turn, so that no turn pays for it. */
   prepare?(): void
@@ -29,14 +29,14 @@ export const signalsJudge = (settings: SignalSettings): Judge => ({
 export const judgeTurn = async (judges: readonly Judge[], request: Pick<JudgeRequest, 'feedback'>, evidence: Evidence, signal: AbortSignal): Promise<Judged> => {
   if (request.feedback) {
     const { value, comment } = request.feedback
-    const words = [comment ?? '', evidence.next?.user ?? ''].filter((text) => text !== '').join('\n')
+    const words = [comment ?? '', evidence.shown === undefined ? evidence.next?.user ?? '' : ''].filter((text) => text !== '').join('\n')
     const hint = value < 0 && words !== '' ? hintOfWords(words, evidence) : null
     const reader: Opinion[] = hint === null ? [] : [{ judge: signalsId({ movedOn: null }), value: null, note: 'read for a hint', hint }]
     return settle([{ judge: FEEDBACK_JUDGE, value, note: 'explicit', hint: null }, ...reader])
   }
   const opinions: Opinion[] = []
   for (const judge of judges) {
-    if (evidence.next === null && !judge.alone) continue
+    if ((evidence.next === null || evidence.shown !== undefined) && !judge.alone) continue
     const opinion = await opinionOf(judge, evidence, signal)
     opinions.push(opinion)
     if (opinion.value !== null) break

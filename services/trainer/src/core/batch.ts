@@ -8,19 +8,21 @@ export type BatchSettings = {
   batchSize: number
   /** Updates between the version that spoke and the head, along the lineage. */
   staleness: number
+  /** How long the turns of a request wait for a candidate of theirs that is still to be sampled or judged, ms from the first score. */
+  groupWaitMs: number
   loss: string
   settings: Settings
 }
 
 type Chosen = { items: Omit<BatchItem, 'baseline' | 'advantage'>[]; groups: string[]; dropped: { turn: string; reason: string }[] }
 
-/** Null until `batchSize` usable turns wait. */
+/** Null until `batchSize` usable turns wait. The candidates of a request go together, if need be beyond `batchSize`. */
 export const sealBatch = (state: TrainerState, options: BatchSettings, now: number): BatchSealed | null => {
   const updates = updateLine(state.updates, state.policy)
   const weights = weightLine(state.weights, state.policy)
   const head = weights.versions.get(weights.head)
   if (state.pending.size < options.batchSize) return null
-  const { items, groups, dropped } = choose(state, options)
+  const { items, groups, dropped } = choose(state, options, now)
   if (!head || items.length < options.batchSize) return null
   const number = updates.count + 1
   const { items: valued, after } = advantages(items.map((item, i) => ({ subject: item.subject, group: groups[i] ?? item.turn, reward: item.reward })), updates.baselines)
@@ -33,27 +35,42 @@ export const sealBatch = (state: TrainerState, options: BatchSettings, now: numb
 }
 
 /** Takes pending turns in log order; those that no batch will ever use are dropped, visibly, on the way. */
-const choose = (state: TrainerState, options: BatchSettings): Chosen => {
+const choose = (state: TrainerState, options: BatchSettings, now: number): Chosen => {
   const line = weightLine(state.weights, state.policy)
   const chosen: Chosen = { items: [], groups: [], dropped: [] }
-  for (const id of state.pending) {
+  const taken = new Set<string>()
+  for (const first of state.pending) {
     if (chosen.items.length >= options.batchSize) break
-    const turn = state.turns.turns.get(id)
-    const score = state.scores.turns.get(id)
-    if (!turn || !score || score.reward === null) continue
-    if (turn.status !== 'complete' || !turn.trainable || turn.policy !== state.policy) {
-      chosen.dropped.push({ turn: id, reason: turn.reason ?? turn.status })
-      continue
+    for (const id of together(state, first, options.groupWaitMs, now)) {
+      const turn = state.turns.turns.get(id)
+      const score = state.scores.turns.get(id)
+      if (taken.has(id) || !turn || !score || score.reward === null) continue
+      taken.add(id)
+      if (turn.status !== 'complete' || !turn.trainable || turn.policy !== state.policy) {
+        chosen.dropped.push({ turn: id, reason: turn.reason ?? turn.status })
+        continue
+      }
+      const distance = lineageDistance(line, turn.version, line.head)
+      if (distance === null || distance > options.staleness) {
+        chosen.dropped.push({ turn: id, reason: distance === null ? 'not_on_lineage' : 'stale' })
+        continue
+      }
+      chosen.items.push({ turn: id, record: turn.record, session: turn.session, score: score.score, subject: score.subject, version: turn.version, reward: score.reward, hint: score.hint })
+      chosen.groups.push(turn.group)
     }
-    const distance = lineageDistance(line, turn.version, line.head)
-    if (distance === null || distance > options.staleness) {
-      chosen.dropped.push({ turn: id, reason: distance === null ? 'not_on_lineage' : 'stale' })
-      continue
-    }
-    chosen.items.push({ turn: id, record: turn.record, session: turn.session, score: score.score, subject: score.subject, version: turn.version, reward: score.reward, hint: score.hint })
-    chosen.groups.push(turn.group)
   }
   return chosen
+}
+
+/** The turn and, where candidates of its request are sampled in the background, those with it; nothing while one of them is to come. */
+const together = (state: TrainerState, id: string, waitMs: number, now: number): string[] => {
+  const turn = state.turns.turns.get(id)
+  if (!turn || turn.candidates === 1) return [id]
+  const group = (state.turns.sessions.get(turn.session)?.turns ?? []).filter((one) => one.group === turn.group)
+  if (group.filter(({ shown }) => shown).length === turn.candidates) return [id]
+  const scoredAt = group.flatMap((one) => state.scores.turns.get(one.turn)?.at ?? [])
+  if (scoredAt.length < turn.candidates && now < Math.min(...scoredAt) + waitMs) return []
+  return group.flatMap((one) => (state.pending.has(one.turn) ? [one.turn] : []))
 }
 
 /** 31 bits of the batch's identity: the same batch draws the same numbers wherever it is computed. */

@@ -9,7 +9,7 @@ import { withHint } from './hint.ts'
 import { changedSettings } from './replay.ts'
 import { evolve, initialState, type MemoryTrainer } from './state.ts'
 
-const OPTIONS: BatchSettings = { batchSize: 2, staleness: 1, loss: 'hybrid', settings: { learningRate: 0.003, batchSize: 2 } }
+const OPTIONS: BatchSettings = { batchSize: 2, groupWaitMs: 1000, staleness: 1, loss: 'hybrid', settings: { learningRate: 0.003, batchSize: 2 } }
 
 class History {
   readonly records: Logged[] = []
@@ -29,8 +29,8 @@ class History {
   publish(number: number, parent: number): void {
     this.add({ type: 'VersionPublished', prev: this.tip('weights'), policy: 'policy', number, update: `u${number}`, adapter: `a${number}`, adapterBytes: 1, state: `s${number}`, blobsAt: 5, parent, why: 'update', source: null, figures: {}, at: 5 })
   }
-  scored(id: string, reward: number, changes: Partial<TurnCaptured> = {}, score: Partial<TurnScored> = {}): void {
-    this.add(turn(id, changes))
+  scored(id: string, reward: number, changes: Partial<TurnCaptured> = {}, score: Partial<TurnScored> = {}, shown = true): void {
+    this.add(shown ? turn(id, changes) : { ...turn(id, changes), type: 'TurnSampled' })
     this.add({ type: 'TurnScored', turn: `s.${id}`, session: 's', policy: 'policy', version: 0, subject: 'u', verdicts: [], cause: 'c', rank: null, at: 2, reward, judge: 'j', hint: null, hintJudge: null, ...score })
   }
   act(): ReturnType<typeof decide> {
@@ -142,6 +142,28 @@ describe('decide', () => {
     assert.deepEqual(sealed?.items.map((i) => i.turn), ['s.a', 's.b'])
     assert.equal(sealed?.parent.adapter, 'a2')
     assert.equal(h.state.pending.size, 0)
+  })
+
+  it('the candidates of a request wait for each other, others go before them, and none waits for ever', () => {
+    const h = new History()
+    h.line()
+    const group = { group: 'a', candidates: 3 }
+    h.scored('a', 1, group)
+    h.scored('b', -1)
+    assert.deepEqual(h.act(), { do: 'wait', why: 'turns' })
+    h.scored('x', -1, { ...group, candidate: 1 }, {}, false)
+    assert.deepEqual(h.act(), { do: 'wait', why: 'turns' }, 'one more candidate is to come')
+    h.scored('y', 1, { ...group, candidate: 2 }, {}, false)
+    assert.equal(h.act().do, 'append')
+    const batch = updateLine(h.state.updates, 'policy').batches[0]
+    assert.deepEqual(batch?.sealed.items.map(({ turn, advantage }) => [turn, advantage.toFixed(3)]), [['s.a', '0.667'], ['s.x', '-1.333'], ['s.y', '0.667']], 'whole, beyond the size of a batch')
+
+    const late = new History()
+    late.line()
+    late.scored('a', 1, group)
+    late.scored('x', -1, { ...group, candidate: 1 }, {}, false)
+    assert.deepEqual(decide(late.state, OPTIONS, 2 + OPTIONS.groupWaitMs - 1), { do: 'wait', why: 'turns' })
+    assert.equal(decide(late.state, OPTIONS, 2 + OPTIONS.groupWaitMs).do, 'append')
   })
 
   it('pending does not depend on the order in which topics are read', () => {

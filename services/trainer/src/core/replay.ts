@@ -1,5 +1,5 @@
 /** What a replay does again, and the records of its branch. A branch is a policy with a key of its own. */
-import { InstarError, updateLine, weightLine, type BatchSealed, type BatchState, type LineStarted, type Settings, type VersionState } from '@instar/events'
+import { InstarError, shownOf, updateLine, weightLine, type BatchSealed, type BatchState, type LineStarted, type Settings, type VersionState } from '@instar/events'
 import { advantages, type Baselines } from './baseline.ts'
 import type { AuditState } from './audit.ts'
 
@@ -81,8 +81,12 @@ export const changedSettings = (recorded: Settings, set: Record<string, string>)
 export type ScoredTurn = { turn: string; record: string; session: string; group: string; score: string; subject: string; version: number; reward: number; hint: BatchSealed['items'][number]['hint'] }
 
 /** Turns that a judge may score again: usable, with a next state, in log order. */
-export const joinedTurns = (state: AuditState): { turn: string; next: string }[] =>
-  [...state.turns.turns.values()].flatMap((turn) => (turn.next !== null && turn.kind === 'main' && turn.status === 'complete' && turn.trainable && turn.policy === state.policy ? [{ turn: turn.turn, next: turn.next }] : []))
+export const joinedTurns = (state: AuditState): { turn: string; next: string; shown: string | null }[] =>
+  [...state.turns.turns.values()].flatMap((turn) => {
+    if (turn.kind !== 'main' || turn.status !== 'complete' || !turn.trainable || turn.policy !== state.policy) return []
+    const seen = shownOf(state.turns.sessions.get(turn.session), turn)
+    return seen && seen.next !== null ? [{ turn: turn.turn, next: seen.next, shown: turn.shown ? null : seen.turn }] : []
+  })
 
 /** Scored, usable turns in log order: what a replay with changed settings seals anew. */
 export const scoredTurns = (state: AuditState, scores = state.scores): ScoredTurn[] =>

@@ -21,7 +21,8 @@ export type ReplayProgress = { phase: 'judging' | 'training'; done: number; tota
 export type ReplayReport = { branch: string; equal: boolean | null; mode: 'recompute' | 'tolerance'; batches: number; versions: number; first: { batch: number; recorded: string; found: string } | null; apart: { batch: number; distance: number } | null; adapter: string | null; wallMs: number }
 /** What a judge says of a turn, given the turn whose request holds its next state. */
 export type Rescored = { reward: number | null; judge: string | null; hint: string | null; reason: string | null; verdicts: TurnScored['verdicts'] }
-export type Rescore = (turn: string, next: string) => Promise<Rescored>
+/** `shown`: what `next` was said to, where `turn` was shown to nobody. */
+export type Rescore = (turn: string, said: { next: string; shown: string | null }) => Promise<Rescored>
 
 export type ReplayPorts = {
   log: EventLog
@@ -110,12 +111,12 @@ const anew = async (run: Run, options: ReplayOptions): Promise<ReplayReport> => 
 const rescore = async (run: Run, judge: Rescore, name: string, within: (turn: string) => boolean): Promise<MemoryScores> => {
   const { ports, state, branch } = run
   const turns = joinedTurns(state).filter(({ turn }) => within(turn))
-  for (const [i, { turn, next }] of turns.entries()) {
+  for (const [i, { turn, ...told }] of turns.entries()) {
     const known = state.turns.turns.get(turn)
     if (!known) continue
     ports.signal.throwIfAborted()
-    const said = await judge(turn, next)
-    const facts = { turn, session: known.session, policy: branch.key, version: known.version, subject: known.subject, verdicts: said.verdicts, cause: next, rank: null, at: ports.now() }
+    const said = await judge(turn, told)
+    const facts = { turn, session: known.session, policy: branch.key, version: known.version, subject: known.subject, verdicts: said.verdicts, cause: told.next, rank: null, at: ports.now() }
     await branch.append(said.reward === null
       ? { type: 'TurnSkipped', reason: said.reason ?? 'abstained', ...facts }
       : { type: 'TurnScored', reward: said.reward, judge: said.judge ?? name, hint: said.hint === null ? null : written(said.hint), hintJudge: said.hint === null ? null : (said.judge ?? name), ...facts })
