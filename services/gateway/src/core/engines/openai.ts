@@ -3,25 +3,13 @@
  * trained on. Reasoning and tool calls come back as the markup in which a model of ours would have written them,
  * so that all dialects and the log see one kind of answer.
  */
+import { callMarkup } from '../call-markup.ts'
 import { errorOf, isFields, list, NOTHING, numberOr, textOr, usageOf, type Delta, type Fields, type Protocol } from './wire.ts'
 
 type Calling = { name: string; arguments: string }
 
-/** Arguments that are JSON stay as they were written; others become a JSON string. */
-const markupOf = ({ name, arguments: given }: Calling): string => {
-  const raw = given.trim() === '' ? '{}' : given
-  return `\n<tool_call>\n{"name": ${JSON.stringify(name)}, "arguments": ${isJson(raw) ? raw : JSON.stringify(raw)}}\n</tool_call>`
-}
-
-const isJson = (text: string): boolean => {
-  try {
-    JSON.parse(text)
-    return true
-  } catch (error) {
-    if (error instanceof SyntaxError) return false
-    throw error
-  }
-}
+/** A call without arguments is one of an empty object: what clients are given has to be JSON. */
+const markupOf = (call: Calling): string => `\n${callMarkup(call.arguments.trim() === '' ? { ...call, arguments: '{}' } : call)}`
 
 const reader = () => {
   let reasoning = false

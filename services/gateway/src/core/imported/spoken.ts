@@ -4,6 +4,7 @@
  */
 import { fieldsOf, isFields, number, text, wrong, type Call, type Fields, type Finish, type Request } from '@instar/dialects'
 import type { LabelSource, RecordedSampling, TurnKind } from '@instar/events'
+import { callMarkup } from '../call-markup.ts'
 import type { Headers } from '../labels.ts'
 
 /** The version that is said to have spoken. `ours`: the number is one of this line's, not of some other trainer's. */
@@ -152,14 +153,4 @@ export const saidOf = (message: Fields, where: string): Pick<Said, 'content' | '
 
 /** The markup that our models write, so that every reader of the log finds the parts again. */
 export const composed = ({ content, reasoning, calls }: Pick<Said, 'content' | 'reasoning' | 'calls'>): string =>
-  [reasoning === '' ? '' : `<think>\n${reasoning}\n</think>\n\n`, content, ...calls.map((call, i) => `${i > 0 || content !== '' ? '\n' : ''}<tool_call>\n{"name": ${JSON.stringify(call.name)}, "arguments": ${isJson(call.arguments) ? call.arguments : JSON.stringify(call.arguments)}}\n</tool_call>`)].join('')
-
-const isJson = (given: string): boolean => {
-  try {
-    JSON.parse(given)
-    return true
-  } catch (error) {
-    if (error instanceof SyntaxError) return false
-    throw error
-  }
-}
+  [reasoning === '' ? '' : `<think>\n${reasoning}\n</think>\n\n`, content, ...calls.map((call, i) => `${i > 0 || content !== '' ? '\n' : ''}${callMarkup(call)}`)].join('')

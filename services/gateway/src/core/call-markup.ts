@@ -1,0 +1,13 @@
+/** A tool call as our models write it. Arguments that are JSON stay as they were written; others become a JSON string. */
+export const callMarkup = (call: { name: string; arguments: string }): string =>
+  `<tool_call>\n{"name": ${JSON.stringify(call.name)}, "arguments": ${isJson(call.arguments) ? call.arguments : JSON.stringify(call.arguments)}}\n</tool_call>`
+
+const isJson = (text: string): boolean => {
+  try {
+    JSON.parse(text)
+    return true
+  } catch (error) {
+    if (error instanceof SyntaxError) return false
+    throw error
+  }
+}
