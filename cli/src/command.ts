@@ -1,6 +1,7 @@
 /** What a command is: a name, its options, and what it does with them. One file for each under commands/. */
 import { parseArgs, type ParseArgsOptionsConfig } from 'node:util'
-import { OVERRIDES, readConfig, type Config, type Environment } from './config.ts'
+import { readSettings } from '@instar/process'
+import { OVERRIDES, type Config, type Environment } from './config.ts'
 
 /** The world as a command sees it. */
 export type World = {
@@ -65,7 +66,7 @@ export const command = <O extends ParseArgsOptionsConfig>(name: string, definiti
       for (const key of overrides) if (typeof given[key] === 'string') env[OVERRIDES[key].variable] = given[key]
       const json = given.json === true
       const answer = (value: unknown, text: () => string): void => world.out(json ? `${JSON.stringify(value)}\n` : text())
-      return await definition.run({ ...world, config: readConfig(env, world.cwd), json, values: values as Values<O>, positionals, answer }) !== false
+      return await definition.run({ ...world, config: readSettings(env, world.cwd), json, values: values as Values<O>, positionals, answer }) !== false
     },
   }
 }

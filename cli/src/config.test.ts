@@ -1,40 +1,41 @@
 import { deepEqual, equal, throws } from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { InstarError } from '@instar/events/errors'
-import { gatewayUrl, readConfig, requireEmbedded } from './config.ts'
+import { readSettings } from '@instar/process'
+import { gatewayUrl, requireEmbedded } from './config.ts'
 
 const fails = (code: string, field: string) => (error: unknown): boolean => error instanceof InstarError && error.code === code && error.details.field === field
 
 describe('configuration', () => {
   test('defaults are those that scripts may rely on', () => {
-    const { model, ...rest } = readConfig({}, '/here')
+    const { model, ...rest } = readSettings({}, '/here')
     deepEqual(rest, { host: '127.0.0.1', port: 30000, data: '/here/.instar', log: 'embedded', engine: 'embedded', learnEngine: 'auto', engineModel: null, engineKey: null, adapters: '/here/.instar/adapters', modelNamed: false, registry: null, partitions: {}, replication: 1, judge: null, open: false, keyFile: '/here/.instar/keys.json', sessionIdleMs: 600_000, limits: {}, healthPort: null, postgresPrograms: null, database: null })
     equal(model.endsWith('/models/tiny'), true)
   })
 
   test('each variable is heard, relative folders are of the working directory', () => {
-    const config = readConfig({ INSTAR_PORT: '8080', INSTAR_HOST: '::', INSTAR_DATA: 'data', INSTAR_MODEL: '../m.gguf', INSTAR_OPEN: '1', INSTAR_JUDGE_URL: 'http://judge/v1', INSTAR_JUDGE_KEY: 'secret', INSTAR_REGISTRY: 'http://registry', INSTAR_LEARN_ENGINE: 'tfjs-node', INSTAR_REPLICATION: '3', INSTAR_PARTITIONS: 'turns=16, scores=8', INSTAR_HEALTH_PORT: '30080', DATABASE_URL: 'postgresql://db/x', INSTAR_PG_BIN: '/pg', INSTAR_ENGINE: 'vllm+http://a:8000/v1,http://b:8000/v1', INSTAR_ENGINE_MODEL: 'base', INSTAR_ENGINE_KEY: 'key', INSTAR_ADAPTERS: '/shared', INSTAR_BODY_LIMIT: '1000', INSTAR_REQUEST_TIMEOUT: '2.5', INSTAR_ANSWER_TIMEOUT: '60' }, '/here')
+    const config = readSettings({ INSTAR_PORT: '8080', INSTAR_HOST: '::', INSTAR_DATA: 'data', INSTAR_MODEL: '../m.gguf', INSTAR_OPEN: '1', INSTAR_JUDGE_URL: 'http://judge/v1', INSTAR_JUDGE_KEY: 'secret', INSTAR_REGISTRY: 'http://registry', INSTAR_LEARN_ENGINE: 'tfjs-node', INSTAR_REPLICATION: '3', INSTAR_PARTITIONS: 'turns=16, scores=8', INSTAR_HEALTH_PORT: '30080', DATABASE_URL: 'postgresql://db/x', INSTAR_PG_BIN: '/pg', INSTAR_ENGINE: 'vllm+http://a:8000/v1,http://b:8000/v1', INSTAR_ENGINE_MODEL: 'base', INSTAR_ENGINE_KEY: 'key', INSTAR_ADAPTERS: '/shared', INSTAR_BODY_LIMIT: '1000', INSTAR_REQUEST_TIMEOUT: '2.5', INSTAR_ANSWER_TIMEOUT: '60' }, '/here')
     deepEqual(config, { host: '::', port: 8080, data: '/here/data', log: 'embedded', engine: 'vllm+http://a:8000/v1,http://b:8000/v1', engineModel: 'base', engineKey: 'key', adapters: '/shared', modelNamed: true, learnEngine: 'tfjs-node', model: '/m.gguf', registry: 'http://registry', partitions: { turns: 16, scores: 8 }, replication: 3, limits: { bodyLimit: 1000, requestTimeoutMs: 2500, answerTimeoutMs: 60_000 }, healthPort: 30080, judge: { url: 'http://judge/v1', model: 'default', key: 'secret' }, open: true, keyFile: '/here/data/keys.json', sessionIdleMs: 600_000, postgresPrograms: '/pg', database: 'postgresql://db/x' })
     equal(Object.isFrozen(config), true)
   })
 
-  test('a variable that is empty is one that is not set', () => equal(readConfig({ INSTAR_PORT: '', INSTAR_JUDGE_URL: '' }, '/').port, 30000))
+  test('a variable that is empty is one that is not set', () => equal(readSettings({ INSTAR_PORT: '', INSTAR_JUDGE_URL: '' }, '/').port, 30000))
 
   test('what is not understood names its variable', () => {
-    throws(() => readConfig({ INSTAR_PORT: 'x' }, '/'), fails('bad_request', 'INSTAR_PORT'))
-    throws(() => readConfig({ INSTAR_PORT: '70000' }, '/'), fails('bad_request', 'INSTAR_PORT'))
-    throws(() => readConfig({ INSTAR_LOG: 'redis://x' }, '/'), fails('bad_request', 'INSTAR_LOG'))
-    throws(() => readConfig({ INSTAR_PARTITIONS: 'rows=3' }, '/'), fails('bad_request', 'INSTAR_PARTITIONS'))
-    throws(() => readConfig({ INSTAR_ENGINE: 'http://x/v1' }, '/'), fails('bad_request', 'INSTAR_ENGINE'))
-    throws(() => readConfig({ INSTAR_LEARN_ENGINE: 'cuda' }, '/'), fails('bad_request', 'INSTAR_LEARN_ENGINE'))
-    throws(() => readConfig({ INSTAR_JUDGE_URL: 'nowhere' }, '/'), fails('bad_request', 'INSTAR_JUDGE_URL'))
-    throws(() => readConfig({ INSTAR_OPEN: 'yes please' }, '/'), fails('bad_request', 'INSTAR_OPEN'))
+    throws(() => readSettings({ INSTAR_PORT: 'x' }, '/'), fails('bad_request', 'INSTAR_PORT'))
+    throws(() => readSettings({ INSTAR_PORT: '70000' }, '/'), fails('bad_request', 'INSTAR_PORT'))
+    throws(() => readSettings({ INSTAR_LOG: 'redis://x' }, '/'), fails('bad_request', 'INSTAR_LOG'))
+    throws(() => readSettings({ INSTAR_PARTITIONS: 'rows=3' }, '/'), fails('bad_request', 'INSTAR_PARTITIONS'))
+    throws(() => readSettings({ INSTAR_ENGINE: 'http://x/v1' }, '/'), fails('bad_request', 'INSTAR_ENGINE'))
+    throws(() => readSettings({ INSTAR_LEARN_ENGINE: 'cuda' }, '/'), fails('bad_request', 'INSTAR_LEARN_ENGINE'))
+    throws(() => readSettings({ INSTAR_JUDGE_URL: 'nowhere' }, '/'), fails('bad_request', 'INSTAR_JUDGE_URL'))
+    throws(() => readSettings({ INSTAR_OPEN: 'yes please' }, '/'), fails('bad_request', 'INSTAR_OPEN'))
   })
 
   test('what a command does not do is refused, not passed over', () => {
-    throws(() => requireEmbedded(readConfig({ INSTAR_LOG: 'kafka://broker:9092' }, '/')), fails('not_available', 'INSTAR_LOG'))
-    throws(() => requireEmbedded(readConfig({ INSTAR_ENGINE: 'vllm+http://gpu:8000/v1' }, '/')), fails('not_available', 'INSTAR_ENGINE'))
-    requireEmbedded(readConfig({}, '/'))
+    throws(() => requireEmbedded(readSettings({ INSTAR_LOG: 'kafka://broker:9092' }, '/')), fails('not_available', 'INSTAR_LOG'))
+    throws(() => requireEmbedded(readSettings({ INSTAR_ENGINE: 'vllm+http://gpu:8000/v1' }, '/')), fails('not_available', 'INSTAR_ENGINE'))
+    requireEmbedded(readSettings({}, '/'))
   })
 
   test('a gateway that listens everywhere is reached on this machine', () => {

@@ -1,12 +1,9 @@
 /** The environment as the CLI sees it: which options stand for which variable, and where the gateway is. */
 import { InstarError } from '@instar/events/errors'
-import { isKafka, readSettings, type Environment, type Settings } from '@instar/process'
+import { isKafka, type Settings } from '@instar/process'
 
 export type { Environment } from '@instar/process'
 export type Config = Settings
-
-/** Relative paths are of `cwd`. A variable that is empty counts as not set. Throws `bad_request` with the variable's name. */
-export const readConfig = (env: Environment, cwd: string): Config => readSettings(env, cwd)
 
 /** Options that the commands share with the environment, as parseArgs takes them, and the variable of each. */
 export const OVERRIDES = {

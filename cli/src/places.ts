@@ -1,7 +1,7 @@
 /** Logs that a command names: `embedded[:FOLDER]` or `kafka://host:port,…`. */
 import { schemaTexts } from '@instar/events'
 import { InstarError } from '@instar/events/errors'
-import { TOPICS, type Topic } from '@instar/events/flow'
+import type { Topic } from '@instar/events/flow'
 import { openEmbeddedLog, type EmbeddedLog, type EventLog } from '@instar/log'
 import { brokersOf, openKafkaLog, storedPartitions, type KafkaLog } from '@instar/log/kafka/index'
 import { logFolder, registryOf } from '@instar/process'
@@ -13,7 +13,6 @@ import type { Config } from './config.ts'
 const CLIENT = 'instar log copy'
 
 export type Place = { kind: 'embedded'; folder: string } | { kind: 'kafka'; brokers: string[]; registry: string }
-export type Partitions = Partial<Record<Topic, number>>
 
 /** FOLDER is what INSTAR_DATA would say; without it, INSTAR_DATA's. */
 export const placeOf = (text: string, config: Config, cwd: string, registry: string | null): Place => {
@@ -25,13 +24,6 @@ export const placeOf = (text: string, config: Config, cwd: string, registry: str
 
 export const samePlace = (a: Place, b: Place): boolean =>
   a.kind === 'embedded' ? b.kind === 'embedded' && a.folder === b.folder : b.kind === 'kafka' && a.brokers.some((broker) => b.brokers.includes(broker))
-
-/** `turns=16,scores=8` */
-export const partitionsOf = (text: string): Partitions => Object.fromEntries(text.split(',').map((part) => {
-  const [, topic, count] = /^([a-z]+)=([1-9]\d{0,4})$/.exec(part.trim()) ?? []
-  if (!TOPICS.some((one) => one === topic)) throw new UsageError(`--partitions ${text} is not of the form turns=16,scores=8 (topics: ${TOPICS.join(', ')})`)
-  return [topic as Topic, Number(count)]
-}))
 
 /** With as many partitions as it has. */
 export const openSource = async (place: Place, say: (line: string) => void): Promise<EmbeddedLog | KafkaLog> => {
@@ -47,7 +39,7 @@ export const openSource = async (place: Place, say: (line: string) => void): Pro
  * For writing; an embedded one is made, one on Kafka has to be set up. Throws `partition_count_changed` when it
  * has another number of partitions than `partitions` says, `data_in_use`, `not_set_up`.
  */
-export const openDestination = async (place: Place, partitions: Partitions, schemas: Readonly<Record<string, string>>, say: (line: string) => void): Promise<EventLog> => {
+export const openDestination = async (place: Place, partitions: Partial<Record<Topic, number>>, schemas: Readonly<Record<string, string>>, say: (line: string) => void): Promise<EventLog> => {
   try {
     if (place.kind === 'embedded') return await openEmbeddedLog({ folder: place.folder, schemas, partitions })
     // Tells at once that nothing is set up, which the log itself would wait for.

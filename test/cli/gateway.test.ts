@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { describe, test, type TestContext } from 'node:test'
 import { schemaTexts } from '@instar/events'
 import { openEmbeddedLog } from '@instar/log'
-import { readConfig } from '../../cli/src/config.ts'
+import { readSettings } from '@instar/process'
 import { looksOf } from '../../cli/src/diagnosis.ts'
 import { ask, askLines } from '../../cli/src/gateway.ts'
 import { folder, instar } from './world.ts'
@@ -108,7 +108,7 @@ describe('commands and the answers that they get', () => {
     const status = (code: number) => serve(t, (_, response) => response.writeHead(code).end('{"data":[]}'))
     const given = ({ port }: Place): Record<string, string> => ({ ...env({ host: '', port: 9 }), INSTAR_JUDGE_URL: `http://127.0.0.1:${port}/v1`, INSTAR_JUDGE_MODEL: 'some-judge' })
     const judge = async (place: Place) => {
-      const config = readConfig(given(place), '/')
+      const config = readSettings(given(place), '/')
       return looksOf(config).looks.find(({ name }) => name === 'judge')!.of(config)
     }
     match((await judge(await status(200)))[0]!.found, /^some-judge at http/)

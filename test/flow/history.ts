@@ -1,7 +1,7 @@
 /** A pipeline in this process, without a database, that people have talked to: for what looks at the log it leaves. */
 import { deepEqual } from 'node:assert/strict'
 import OpenAI from 'openai'
-import { readConfig } from '../../cli/src/config.ts'
+import { readSettings } from '@instar/process'
 import { startPipeline, type PipelineConfig, type Running } from '../../cli/src/pipeline.ts'
 import { ask, sessions, type Session } from './people.ts'
 
@@ -14,7 +14,7 @@ export type Place = Running & {
 export const open = async (data: string, changes: Partial<PipelineConfig> = {}): Promise<Place> => {
   const faults: Error[] = []
   const running = await startPipeline({
-    data, model: readConfig({}, '/').model, engine: 'auto', database: false, gateway: { port: 0 }, scorer: {}, trainer: {}, publisher: {}, ...changes,
+    data, model: readSettings({}, '/').model, engine: 'auto', database: false, gateway: { port: 0 }, scorer: {}, trainer: {}, publisher: {}, ...changes,
   }, { onFatal: (error) => faults.push(error), say: () => undefined })
   return {
     ...running,

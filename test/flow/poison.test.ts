@@ -6,7 +6,7 @@ import { deepEqual, equal, ok } from 'node:assert/strict'
 import { after, before, describe, test, type TestContext } from 'node:test'
 import { openModel, startLearning, type LearningEngine, type Model } from '@instar/policy'
 import { THRESHOLDS, type Probe } from '@instar/publisher'
-import { readConfig } from '../../cli/src/config.ts'
+import { readSettings } from '@instar/process'
 import { probesOf } from '@instar/publisher'
 import { honest, lied, startSeries, type Feedback, type SeriesSettings, type Step } from './series.ts'
 
@@ -18,7 +18,7 @@ const FAST = { learningRate: 9e-3, rank: 8, alpha: 16 }
 describe('series of updates through the gate', { timeout: 170_000 }, () => {
   let ports: { learner: LearningEngine; model: Model; probes: readonly Probe[] }
   before(async () => {
-    const { model } = readConfig({}, '/')
+    const { model } = readSettings({}, '/')
     ports = { learner: await startLearning({ model }), model: await openModel(model), probes: probesOf(model) }
   })
   after(() => ports.learner.close())

@@ -2,9 +2,10 @@ import { schemaTexts } from '@instar/events'
 import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
 import { copyLog, type CopyReport } from '@instar/log'
+import { PARTITIONS_FORM, partitionsOf } from '@instar/process'
 import { command, UsageError } from '../command.ts'
 import { copyProgress, reportText } from '../copying.ts'
-import { openDestination, openSource, partitionsOf, placeOf, samePlace } from '../places.ts'
+import { openDestination, openSource, placeOf, samePlace } from '../places.ts'
 
 export default command('log', {
   usage: 'copy --from LOG --to LOG [--partitions turns=16,…] [--registry URL]',
@@ -33,6 +34,7 @@ Exit code 0 iff equal.`,
     if (positionals[0] !== 'copy') throw new UsageError(`there is no \`log ${positionals[0]}\``)
     if (values.from === undefined || values.to === undefined) throw new UsageError('--from and --to are needed')
     const asked = values.partitions === undefined ? {} : partitionsOf(values.partitions)
+    if (asked === null) throw new UsageError(`--partitions ${values.partitions} is not ${PARTITIONS_FORM}`)
     const registry = values.registry ?? config.registry
     const [from, to] = [values.from, values.to].map((text) => placeOf(text, config, cwd, registry)) as [ReturnType<typeof placeOf>, ReturnType<typeof placeOf>]
     if (samePlace(from, to)) throw new InstarError('bad_request', 'The source and the destination are the same log.', { field: 'to' })

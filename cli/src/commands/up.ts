@@ -3,19 +3,19 @@ import { InstarError } from '@instar/events/errors'
 import { checkBind } from '@instar/gateway/core/guard'
 import { readKeys } from '@instar/gateway/shell/keyring'
 import { isRemote } from '@instar/gateway/shell/engines/open-remote'
-import { isKafka } from '@instar/process'
+import { isKafka, readSettings } from '@instar/process'
 import { once } from 'node:events'
 import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { command } from '../command.ts'
-import { OVERRIDES, readConfig, type Config } from '../config.ts'
+import { OVERRIDES, type Config } from '../config.ts'
 import { engineOf, learnEngineOf } from '../engine.ts'
 import { readLines } from '../lines.ts'
 import { startPipeline, type Running } from '../pipeline.ts'
 
 /** The same model as the default of INSTAR_MODEL, whatever the environment says now. */
-const isTiny = (config: Config): boolean => config.model === readConfig({}, '/').model
+const isTiny = (config: Config): boolean => config.model === readSettings({}, '/').model
 
 const modelLine = (config: Config, running: Running): string =>
   isRemote(config) ? running.model.name : isTiny(config)

@@ -12,13 +12,13 @@ const port = z.coerce.number().int().min(0).max(65535)
 const seconds = z.coerce.number().positive().max(7 * 24 * 3600).transform((value) => Math.ceil(1000 * value))
 const flag = z.enum(['0', '1', 'true', 'false']).transform((text) => text === '1' || text === 'true')
 
-/** `turns=16,scores=8` */
-const partitionsOf = (text: string, context: z.RefinementCtx): Partial<Record<Topic, number>> => Object.fromEntries(text.split(',').flatMap((part) => {
-  const [, topic, count] = /^([a-z]+)=([1-9]\d{0,4})$/.exec(part.trim()) ?? []
-  if (TOPICS.some((one) => one === topic)) return [[topic as Topic, Number(count)]]
-  context.addIssue({ code: 'custom', message: `must be of the form turns=16,scores=8 (topics: ${TOPICS.join(', ')})` })
-  return []
-}))
+export const PARTITIONS_FORM = `of the form turns=16,scores=8 (topics: ${TOPICS.join(', ')})`
+
+/** Null for what is not of `PARTITIONS_FORM`. */
+export const partitionsOf = (text: string): Partial<Record<Topic, number>> | null => {
+  const parts = text.split(',').map((part) => /^([a-z]+)=([1-9]\d{0,4})$/.exec(part.trim()))
+  return parts.every((part) => TOPICS.some((one) => one === part?.[1])) ? Object.fromEntries(parts.map((part) => [part?.[1], Number(part?.[2])])) : null
+}
 
 const environment = z.object({
   INSTAR_PORT: port.default(30000),
@@ -32,7 +32,7 @@ const environment = z.object({
   INSTAR_ADAPTERS: z.string().optional(),
   INSTAR_MODEL: z.string().optional(),
   INSTAR_REGISTRY: z.url().optional(),
-  INSTAR_PARTITIONS: z.string().transform(partitionsOf).optional(),
+  INSTAR_PARTITIONS: z.string().transform(partitionsOf).refine((partitions) => partitions !== null, `must be ${PARTITIONS_FORM}`).optional(),
   INSTAR_REPLICATION: z.coerce.number().int().min(1).max(9).default(1),
   INSTAR_JUDGE_URL: z.url().optional(),
   INSTAR_JUDGE_MODEL: z.string().optional(),

@@ -1,4 +1,4 @@
-export { readSettings, type Environment, type Settings } from './environment.ts'
+export { PARTITIONS_FORM, partitionsOf, readSettings, type Environment, type Settings } from './environment.ts'
 export { isKafka, logFolder, openKafka, openLog, registryOf, type OpenLogOptions } from './shell/open-log.ts'
 export { startHealth, type Health } from './shell/health.ts'
 export { hostOf } from './shell/host.ts'
