@@ -1,4 +1,5 @@
-/** `npm run bench [-- log|policy|latency|projections|snapshots|kafka|services …] [--json] [--quick]`: every speed claim with its peer, in one run. */
+/** `npm run bench [-- log|policy|latency|projections|snapshots|kafka|services|gateway …] [--json] [--quick]`: every speed claim with its peer, in one run. */
+import * as gateway from './gateway.ts'
 import * as kafka from './kafka.ts'
 import * as latency from './latency.ts'
 import * as log from './log.ts'
@@ -22,8 +23,11 @@ const USAGE = `npm run bench [-- NAMES] [--json] [--quick] [--no-peer]
                test:int, and the other client, into .cache)
   services     on that broker: what each service bears, what capturing adds to an answer, bytes and CPU of a turn
 
+  gateway      what the gateway adds to a call, and its CPU, against the engine itself, a bare pass-through, Portkey's gateway
+               and LiteLLM (fetched into .cache, once)
+
   --quick      fewer and shorter rounds: shows that it runs, not how fast
-  --no-peer    without PyTorch
+  --no-peer    without what is fetched: PyTorch, Portkey's gateway and LiteLLM
   --json       one JSON array on the last line`
 
 const words = process.argv.slice(2)
@@ -37,6 +41,7 @@ const BENCHES: Record<string, () => Promise<Report>> = {
   latency: () => latency.bench({ quick, say }),
   kafka: () => kafka.bench({ quick, say }),
   services: () => services.bench({ quick, say }),
+  gateway: () => gateway.bench({ quick, say, peer: !flags.includes('--no-peer') }),
   projections: () => (quick ? projections.bench(5_000) : projections.bench()),
   snapshots: () => snapshots.bench({ say, ...(quick ? { turns: 20_000 } : {}) }),
 }

@@ -1,0 +1,27 @@
+/**
+ * The gateway as a process of its own: `ours.ts ENGINE FOLDER`. The embedded log in that folder, every turn flushed to
+ * disk by the log's own thread before its answer ends; snapshots and metrics as in `instar up`.
+ */
+import { randomBytes } from 'node:crypto'
+import { join } from 'node:path'
+import { schemaTexts } from '@instar/events'
+import { createGateway, gatewayConfig } from '@instar/gateway'
+import { openRemote } from '@instar/gateway/shell/engines/open-remote'
+import { openEmbeddedLog, openSnapshots } from '@instar/log'
+import { createMetrics, measuredLog } from '@instar/process'
+
+const [, , engine = '', folder = ''] = process.argv
+const say = (line: string): void => { console.error(line) }
+const onFatal = (error: Error): void => {
+  console.error(error)
+  process.exit(1)
+}
+const metrics = createMetrics()
+const log = measuredLog(await openEmbeddedLog({ folder: join(folder, 'log'), schemas: schemaTexts() }), metrics)
+const remote = await openRemote({ engine, engineKey: null, engineModel: null, adapters: join(folder, 'adapters'), model: '', modelNamed: false }, { say })
+const gateway = createGateway({ log, snapshots: openSnapshots(join(folder, 'snapshots'), { say }), metrics, engine: remote.engine, model: remote.model, now: () => Date.now(), random: randomBytes, onFatal }, gatewayConfig({ port: 0 }))
+const { url } = await gateway.start()
+process.send!(Number(new URL(url).port))
+process.on('disconnect', () => {
+  void gateway.stop().then(() => remote.engine.close()).then(() => log.close()).then(() => process.exit(0))
+})

@@ -1,0 +1,57 @@
+/** What is measured: each a server that takes Chat Completions and has the same engine behind it. */
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { ROOT } from '../../test/tree.ts'
+import { installLitellm, installPortkey, installUndici, LITELLM, PORTKEY } from '../peers/gateway/install.ts'
+import { freePort, startForeign, startProgram, type Server } from './process.ts'
+
+export type Name = 'direct' | 'pass-through' | 'ours' | 'Portkey' | 'LiteLLM'
+/** `headers`: what its clients have to send. */
+export type Subject = { name: Name; server: Server; headers: readonly string[] }
+
+const KEY = 'sk-bench'
+const START_MS = 120_000
+
+const portkey = async (program: string, engine: string): Promise<Subject> => {
+  const port = await freePort()
+  const server = await startForeign(process.execPath, [program, `--port=${port}`, '--headless'], { port, path: '/', env: {}, ms: START_MS })
+  return { name: 'Portkey', server, headers: ['x-portkey-provider: openai', `x-portkey-custom-host: ${engine}/v1`, `authorization: Bearer ${KEY}`] }
+}
+
+/** One worker, no database. */
+const litellm = async (program: string, engine: string, folder: string): Promise<Subject> => {
+  const port = await freePort()
+  const config = join(folder, 'litellm.json')
+  // JSON is YAML.
+  await writeFile(config, JSON.stringify({
+    model_list: [{ model_name: 'policy', litellm_params: { model: 'openai/mock', api_base: `${engine}/v1`, api_key: KEY } }],
+    general_settings: { master_key: KEY },
+  }))
+  const env = { LITELLM_LOCAL_MODEL_COST_MAP: 'True', LITELLM_TELEMETRY: 'False', LITELLM_LOG: 'ERROR' }
+  const server = await startForeign(program, ['--config', config, '--host', '127.0.0.1', '--port', String(port), '--num_workers', '1'], { port, path: '/health/liveliness', env, ms: START_MS })
+  return { name: 'LiteLLM', server, headers: [`authorization: Bearer ${KEY}`] }
+}
+
+export type Options = { engine: Server; folder: string; peer: boolean; profile: string | null; say: (line: string) => void }
+
+/** Those that can be had here. */
+export const startSubjects = async ({ engine, folder, peer, profile, say }: Options): Promise<Subject[]> => {
+  const cache = join(ROOT, '.cache')
+  const url = `http://127.0.0.1:${engine.port}`
+  const subjects: Subject[] = [{ name: 'direct', server: engine, headers: [] }]
+  const undici = await installUndici(cache, say)
+  if (undici !== null) subjects.push({ name: 'pass-through', server: await startProgram(join(ROOT, 'bench/peers/gateway/floor.ts'), [url, undici]), headers: [] })
+  const flags = profile === null ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}`]
+  subjects.push({ name: 'ours', server: await startProgram(join(ROOT, 'bench/gateway/ours.ts'), [`openai+${url}/v1`, folder], flags), headers: [] })
+  if (!peer) return subjects
+  for (const [name, install, start] of [[`Portkey ${PORTKEY}`, installPortkey, portkey], [`LiteLLM ${LITELLM}`, installLitellm, litellm]] as const) {
+    const program = await install(cache, say)
+    if (program === null) continue
+    try {
+      subjects.push(await start(program, url, folder))
+    } catch (cause) {
+      say(`without ${name}: ${(cause as Error).message}`)
+    }
+  }
+  return subjects
+}
