@@ -10,7 +10,7 @@ import { EagerBackend } from '../eager.ts'
 import { LIBRARY, loadNative } from './native.ts'
 import { ENGINES_FOLDER, findBuilt } from './place.ts'
 
-export const BUILD_COMMAND = 'npm run engine:tfjs-node'
+const BUILD_COMMAND = 'npm run engine:tfjs-node'
 
 /** `engine_not_built` where it is not there, or does not load. */
 export async function createTfjsNodeBackend(options: { threads: number; folder?: string }): Promise<Backend> {

@@ -31,7 +31,7 @@ export class RemoteEngine implements ServingEngine {
   private readonly patience: Patience
   private readonly say: (line: string) => void
   readonly wanted = new Map<string, StoredAdapter>()
-  private waiters: (() => void)[] = []
+  private readonly waiters = new Set<() => void>()
 
   constructor(parts: { protocol: Protocol; model: Model; replicas: readonly Replica[]; files: AdapterFiles; patience: Patience; say: (line: string) => void }) {
     this.protocol = parts.protocol
@@ -132,7 +132,7 @@ export class RemoteEngine implements ServingEngine {
 
   /** A replica's state has changed. */
   changed(): void {
-    for (const wake of this.waiters.splice(0)) wake()
+    for (const wake of this.waiters) wake()
   }
 
   private capacity(): number {
@@ -145,8 +145,10 @@ export class RemoteEngine implements ServingEngine {
       const up = this.replicas.filter((replica) => replica.up())
       const left = until - performance.now()
       if (up.length > 0 || left <= 0 || signal?.aborted) return routeOf(up, session ?? null).sort((a, b) => Number(b.holds(adapter)) - Number(a.holds(adapter)))
-      const woken = new Promise<void>((resolve) => this.waiters.push(resolve))
+      const { promise: woken, resolve: wake } = Promise.withResolvers<void>()
+      this.waiters.add(wake)
       await Promise.race([woken, delay(left, undefined, signal ? { signal, ref: false } : { ref: false }).catch(() => undefined)])
+      this.waiters.delete(wake)
     }
   }
 

@@ -16,7 +16,7 @@ const CHECK_IDS = 48
 /** Of the most likely tokens, as many as tell a temperature. */
 const TOPS = 5
 
-export const checkText = (model: Model): { prompt: number[]; completion: number[] } => {
+const checkText = (model: Model): { prompt: number[]; completion: number[] } => {
   const ids = model.encode(CHECK_TEXT).slice(0, CHECK_IDS)
   return { prompt: ids.slice(0, 2), completion: ids.slice(2) }
 }

@@ -138,13 +138,13 @@ export class Replica {
     return scoreOf(http, protocol, { model: this.known!.model, adapter: adapter === null ? null : this.held.get(adapter) ?? null, prompt, completion })
   }
 
-  /** What came of a request: a replica that fails is left alone for a while. True: the adapter is gone there, not the replica. */
-  failed(fault: EngineFault, adapter: string | null): boolean {
+  /** What came of a request: a replica that fails is left alone for a while. */
+  failed(fault: EngineFault, adapter: string | null): void {
     if (adapter !== null && this.ports.protocol.adapterUnknown(fault.status, fault.message)) {
       this.held.delete(adapter)
-      return true
+      return
     }
-    if (isBusy(fault.status)) return false
+    if (isBusy(fault.status)) return
     this.faults += fault.kind === 'unreachable' ? FAULTS_IN_A_ROW : 1
     if (this.faults >= FAULTS_IN_A_ROW && this.problem === null) {
       this.problem = fault.message
@@ -152,7 +152,6 @@ export class Replica {
       this.reopen()
       this.ports.changed()
     }
-    return false
   }
 
   close(): void {

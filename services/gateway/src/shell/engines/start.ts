@@ -1,7 +1,6 @@
 /** Engines behind HTTP from INSTAR_ENGINE: asked what they can do, and then served from. */
 import { InstarError } from '@instar/events'
 import type { Model } from '@instar/policy'
-import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
 import { engineAddress } from '../../core/engines/address.ts'
 import { fittingDefaults, sameBase } from '../../core/engines/exactness.ts'
@@ -81,7 +80,7 @@ const open = async (replicas: readonly Replica[], ms: number, say: (line: string
     if (faults.length < replicas.length) break
     if (round === 0) say(`waiting for the engine: ${faults[0]!.message}`)
     if (performance.now() > until) throw new InstarError('engine_lost', `No engine answered: ${faults[0]!.message}.`, { field: 'INSTAR_ENGINE' })
-    await Promise.race([delay(LOOK_AGAIN_MS), ...(signal ? [once(signal, 'abort')] : [])])
+    await delay(LOOK_AGAIN_MS, undefined, signal ? { signal } : {}).catch(() => undefined)
     if (signal?.aborted) throw new InstarError('aborted', 'The start was given up.')
   }
   for (const replica of replicas) if (!replica.up()) replica.reopen()

@@ -88,7 +88,7 @@ export const noEquivalent = (path: string) => (): Promise<never> => {
 }
 
 /** Bodies that may be absent. */
-export const fieldsIn = (body: Uint8Array): Fields => {
+const fieldsIn = (body: Uint8Array): Fields => {
   if (body.length === 0) return {}
   if (Buffer.from(body).toString('utf8').trim() === 'null') return {}
   const fields = parseJson(body)

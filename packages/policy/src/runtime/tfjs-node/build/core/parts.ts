@@ -5,7 +5,7 @@ export type Kind = 'cpu' | 'gpu'
 /** A file of a registry. `bytes` is about what is fetched; `digest` is `<algorithm>-<base64 or hex>`. */
 export type Part = { name: string; version: string; file: string; from: 'pypi' | 'npm'; digest: string; megabytes: number }
 
-export const TENSORFLOW = '2.21.0'
+const TENSORFLOW = '2.21.0'
 export const PACKAGE = { name: '@tensorflow/tfjs-node-gpu', version: '4.22.0' }
 
 const wheel = (name: string, version: string, tag: string, sha256: string, megabytes: number): Part =>
