@@ -15,6 +15,8 @@ export class InstarClientError extends Error {
   }
 }
 
+const PASSING = new Set([408, 425, 429, 500, 502, 503, 504])
+
 /** Of an answer that is none of ours, what can be said. */
 export const faultOf = (status: number, body: unknown, headers: Headers): InstarClientError => {
   const error: unknown = typeof body === 'object' && body !== null && 'error' in body ? body.error : null
@@ -23,13 +25,9 @@ export const faultOf = (status: number, body: unknown, headers: Headers): Instar
     return typeof value === 'string' ? value : null
   }
   return new InstarClientError(field('message') ?? `The gateway answered with HTTP ${status}.`, {
-    status, code: field('code') ?? 'unknown', requestId: headers.get('x-request-id'), retryable: mayRetry(status, headers),
+    status, code: field('code') ?? 'unknown', requestId: headers.get('x-request-id'), retryable: headers.get('x-should-retry') !== 'false' && PASSING.has(status),
   })
 }
-
-const PASSING = new Set([408, 425, 429, 500, 502, 503, 504])
-
-export const mayRetry = (status: number, headers: Headers): boolean => headers.get('x-should-retry') !== 'false' && PASSING.has(status)
 
 /** How long the answer asks to wait: `retry-after-ms`, else `Retry-After` as seconds or as a date; null where it does not say. */
 export const askedToWait = (headers: Headers, now: number): number | null => {

@@ -1,5 +1,5 @@
 /** One request to the gateway, tried again while that may help. */
-import { askedToWait, faultOf, InstarClientError, mayRetry } from './fault.ts'
+import { askedToWait, faultOf, InstarClientError } from './fault.ts'
 
 export type Sending = { method: 'GET' | 'POST'; path: string; body?: unknown; headers?: Record<string, string>; signal?: AbortSignal | undefined }
 
@@ -46,7 +46,7 @@ const once = async ({ root, apiKey, fetch: send, timeoutMs }: RequestPorts, { me
   }
   const said = parsed(text)
   if (response.ok) return { value: said }
-  return { fault: faultOf(response.status, said, response.headers), wait: mayRetry(response.status, response.headers) ? askedToWait(response.headers, Date.now()) : null }
+  return { fault: faultOf(response.status, said, response.headers), wait: askedToWait(response.headers, Date.now()) }
 }
 
 /** Null for what is no JSON. */
