@@ -10,11 +10,14 @@ import { partitionKey, type Mark } from './sink.ts'
 type Behind = { partitions: number; since: number | null }
 
 export const watchProjections = (metrics: Metrics, log: EventLog, projections: Projections, now: () => number): void => {
-  const behind = async (): Promise<[Topic, Behind][]> => {
+  const look = async (): Promise<[Topic, Behind][]> => {
     const ends = await log.ends(PROJECTED)
     const marks = projections.marks()
     return marks ? Promise.all(PROJECTED.map(async (topic) => [topic, await behindOf(log, topic, marks, ends[topic] ?? {})])) : []
   }
+  let looking: Promise<[Topic, Behind][]> | null = null
+  /** Both metrics are asked for at once: what is under way answers the second too. */
+  const behind = (): Promise<[Topic, Behind][]> => (looking ??= look().finally(() => { looking = null }))
   metrics.read('instar_projections_behind_partitions', async () => (await behind()).map(([topic, { partitions }]) => [{ topic }, partitions]))
   metrics.read('instar_projections_lag_seconds', async () => (await behind()).map(([topic, { since }]) => [{ topic }, since === null ? 0 : Math.max(0, now() - since) / 1000]))
 }

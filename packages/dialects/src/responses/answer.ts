@@ -34,7 +34,7 @@ const ended = (speaking: Speaking, request: Request, choice: Choice | undefined,
 
 export const responsesWhole = (speaking: Speaking, request: Request, [choice]: readonly Choice[], counts: Counts) => ended(speaking, request, choice, counts)
 
-type Open = { kind: 'message' | 'reasoning'; text: string; tokens: Token[] }
+type Open = { kind: 'message' | 'reasoning'; id: string; text: string; tokens: Token[] }
 
 export const responsesStream = (speaking: Speaking, request: Request): Streaming => {
   let sequence = 0
@@ -71,27 +71,24 @@ export const responsesStream = (speaking: Speaking, request: Request): Streaming
     index += 1
     return frames
   }
-  const begin = (kind: Open['kind']): Frame[] => {
-    if (open?.kind === kind) return []
+  const begin = (kind: Open['kind']): { open: Open; frames: Frame[] } => {
+    if (open?.kind === kind) return { open, frames: [] }
     const closed = close()
-    open = { kind, text: '', tokens: [] }
     const item = kind === 'reasoning' ? reasoningItem(speaking, '', false) : messageItem(speaking, 'in_progress', [], messages)
     const added = frame('response.output_item.added', { output_index: index, item })
     const part = kind === 'reasoning'
       ? frame('response.reasoning_summary_part.added', { ...at(item.id), summary_index: 0, part: { type: 'summary_text', text: '' } })
       : frame('response.content_part.added', { ...at(item.id), content_index: 0, part: textPart('') })
-    return [...closed, added, part]
+    open = { kind, id: item.id, text: '', tokens: [] }
+    return { open, frames: [...closed, added, part] }
   }
   const text = (kind: Open['kind'], said: string, tokens: readonly Token[]): Frame[] => {
-    const begun = begin(kind)
-    if (open) {
-      open.text += said
-      open.tokens.push(...tokens)
-    }
-    const id = mintId(kind === 'reasoning' ? 'rs' : 'msg', speaking.session, speaking.turn, kind === 'reasoning' ? 0 : messages)
-    return [...begun, kind === 'reasoning'
-      ? frame('response.reasoning_summary_text.delta', { ...at(id), summary_index: 0, delta: said })
-      : frame('response.output_text.delta', { ...at(id), content_index: 0, delta: said, logprobs: request.logprobs ? logprobEntries(speaking, tokens) : [] })]
+    const { open, frames } = begin(kind)
+    open.text += said
+    open.tokens.push(...tokens)
+    return [...frames, kind === 'reasoning'
+      ? frame('response.reasoning_summary_text.delta', { ...at(open.id), summary_index: 0, delta: said })
+      : frame('response.output_text.delta', { ...at(open.id), content_index: 0, delta: said, logprobs: request.logprobs ? logprobEntries(speaking, tokens) : [] })]
   }
   const call = (one: Call, callId: string): Frame[] => {
     const shape = request.shapes.get(one.name)
@@ -116,7 +113,7 @@ export const responsesStream = (speaking: Speaking, request: Request): Streaming
     finish(_candidate, choice) {
       last = choice
       // An answer without calls always has a message, be it empty.
-      const empty = messages === 0 && open?.kind !== 'message' && choice.shown.calls.length === 0 ? begin('message') : []
+      const empty = messages === 0 && open?.kind !== 'message' && choice.shown.calls.length === 0 ? begin('message').frames : []
       return [...start(), ...empty, ...close(choice.finish === 'length' ? 'incomplete' : 'completed')]
     },
     end(counts) {
