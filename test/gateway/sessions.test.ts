@@ -121,6 +121,22 @@ test('a conversation whose answers are not ours keeps one name, from its beginni
   }
 })
 
+test('examples before the first words make no two conversations one; the same request again is one', async () => {
+  const rig = await startRig({ script: counting() })
+  try {
+    const examples: Message[] = [{ role: 'system', content: 'Edit files.' }, USER('Change the greeting.'), { role: 'assistant', content: 'Ok, I will.' }, USER('I switched to another code base.'), { role: 'assistant', content: 'Ok.' }]
+    const one = await ask(rig, [...examples, USER('Add a test.')])
+    const two = await ask(rig, [...examples, USER('Fix the build.')])
+    const again = await ask(rig, [...examples, USER('Fix the build.')])
+    assert.notEqual(two.session, one.session)
+    assert.equal(again.session, two.session)
+    const next = await ask(rig, [...examples, USER('Add a test.'), { role: 'assistant', content: one.text }, USER('Thanks.')])
+    assert.deepEqual([next.session, next.turn.labelSource], [one.session, 'answer'])
+  } finally {
+    await rig.stop()
+  }
+})
+
 test('a conversation that hops between two gateways is one session, and its prompts extend exactly', async () => {
   const log = openMemoryLog()
   const script = counting()

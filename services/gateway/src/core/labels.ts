@@ -56,6 +56,9 @@ export const newSession = (key: string | null, random: string): string => (key =
 
 type Message = { role: string; content?: unknown }
 
+/** For one request and its repetitions, on every gateway. */
+export const wholeSession = (key: string | null, digest: string): string => newSession(key, derivedId('whole', key ?? '', digest).slice(0, 32))
+
 /**
  * For a conversation whose answers nobody here gave: its beginning (system texts, the first words of the user
  * and the first answer) names it, so that every gateway chooses the same name.

@@ -5,7 +5,7 @@
  */
 import { answerKey, contentText, findAnswer, lastAnswer, type AnswerKey, type LabelSource, type TurnState } from '@instar/events'
 import { idMarks, isFields, type Message } from '@instar/dialects'
-import { fingerprintSession, sessionOfLabel, type Label } from './labels.ts'
+import { fingerprintSession, sessionOfLabel, wholeSession, type Label } from './labels.ts'
 import { keyOfSession, sessionState, turnsThatSaid, turnsThatWereCut, type SessionIndex } from './session-index.ts'
 
 export type Asked = {
@@ -165,3 +165,10 @@ const wasCut = (index: SessionIndex, asked: Asked, turn: TurnState): boolean => 
 /** Without any trace of ours: a conversation that others began is named by its beginning, a new one at random. */
 export const nameUnknown = (asked: Asked, fresh: string): Resolved =>
   ({ session: asked.answers.length === 0 ? fresh : fingerprintSession(asked.key, asked.messages), source: 'fingerprint' })
+
+/**
+ * Of one that begins as an earlier one did, and does not repeat all that was said there (`first`: the messages of its
+ * first request), it is another: examples of a conversation stand before many (aider's, those of few-shot prompts).
+ */
+export const unlessAnother = (asked: Asked, resolved: Resolved, first: readonly unknown[]): Resolved =>
+  (partsOf(first).isSubsetOf(partsOf(asked.messages)) ? resolved : { ...resolved, session: wholeSession(asked.key, asked.digest) })

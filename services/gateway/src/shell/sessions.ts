@@ -2,8 +2,8 @@
 import { InstarError } from '@instar/events'
 import type { TurnReader } from '@instar/log'
 import { dialectOf, parseJson } from '@instar/dialects'
-import { choose, locate, nameUnknown, settled, type Asked, type Resolved, type Step } from '../core/resolve.ts'
-import { touch, type SessionIndex } from '../core/session-index.ts'
+import { choose, locate, nameUnknown, settled, unlessAnother, type Asked, type Resolved, type Step } from '../core/resolve.ts'
+import { sessionState, touch, type SessionIndex } from '../core/session-index.ts'
 import type { Tail } from './tail.ts'
 
 export type SessionPorts = { index: SessionIndex; tail: Tail; reader: TurnReader; tailWaitMs: number }
@@ -13,10 +13,18 @@ export const resolveSession = async (ports: SessionPorts, asked: Asked, fresh: s
   const { index, tail } = ports
   let found = await located(ports, asked)
   if (!settled(index, asked, found.step, found.requests) && (await tail.turnsWithin(ports.tailWaitMs))) found = await located(ports, asked)
-  const resolved = decided(index, asked, found) ?? nameUnknown(asked, fresh)
+  const resolved = decided(index, asked, found) ?? await named(ports, asked, fresh)
   if (index.forgotten.has(resolved.session)) await tail.restore(resolved.session)
   touch(index, resolved.session)
   return resolved
+}
+
+/** The name of a conversation that nothing here is known of. */
+const named = async ({ index, tail, reader }: SessionPorts, asked: Asked, fresh: string): Promise<Resolved> => {
+  const resolved = nameUnknown(asked, fresh)
+  if (index.forgotten.has(resolved.session)) await tail.restore(resolved.session)
+  const first = sessionState(index, resolved.session)?.turns[0]
+  return first ? unlessAnother(asked, resolved, await messagesOf(reader, first.turn)) : resolved
 }
 
 /** `requests`: the messages of each candidate's request. */
