@@ -3,9 +3,12 @@ import assert from 'node:assert/strict'
 import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
 import { runCli } from '../../cli/src/cli.ts'
 import { startRig, turnOf, USER } from '../gateway/harness.ts'
+import { folder, instar } from './world.ts'
 
 type Made = { id: string; token: string; scopes: string[]; expires_at: string | null }
 
@@ -59,6 +62,24 @@ test('keys are made, limited, rotated and revoked; a running gateway hears of it
     await rig.stop()
     await rm(folder, { recursive: true, force: true })
   }
+})
+
+test('two that change the file at once wait for each other; a key that has expired has no successor', async () => {
+  const data = folder()
+  const file = join(data, 'keys.json')
+  const stored = (id: string, expires: string | null): object => ({ id, name: id, sha256: '0'.repeat(64), scopes: ['inference'], created_at: new Date().toISOString(), expires_at: expires, requests_per_minute: null, concurrent: null })
+  const lock = new DatabaseSync(`${file}.lock`)
+  lock.exec('BEGIN EXCLUSIVE')
+  const adding = instar(['keys', 'add', 'later', '--json'], { INSTAR_DATA: data })
+  await turn()
+  await writeFile(file, JSON.stringify({ keys: [stored('first', null), stored('over', new Date(Date.now() - 1000).toISOString())] }))
+  lock.close()
+  assert.equal((await adding).code, 0)
+  const listed = (await instar(['keys', 'list', '--json'], { INSTAR_DATA: data })).json as { name: string }[]
+  assert.deepEqual(listed.map(({ name }) => name), ['first', 'over', 'later'])
+  const rotated = await instar(['keys', 'rotate', 'over'], { INSTAR_DATA: data })
+  assert.notEqual(rotated.code, 0)
+  assert.match(rotated.err, /key over has expired/)
 })
 
 test('a gateway that listens beyond loopback does not open when its last key is revoked; its health is still told', async () => {

@@ -3,6 +3,8 @@ import { SCOPES, tokenFor, type Scope } from '@instar/gateway/core/keys'
 import { randomBytes, createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { setTimeout as delay } from 'node:timers/promises'
 import { command, UsageError } from '../command.ts'
 import { table } from '../table.ts'
 
@@ -22,9 +24,31 @@ const read = (file: string): Stored[] => {
   }
 }
 
+const BUSY = 5
+const LOOK_AGAIN_MS = 25
+const WAIT_MS = 10_000
+
+/** Until it is closed no other process changes the file; a lock of the operating system, which ends with its process. Throws `data_in_use`, `data_unreadable`. */
+const lockFor = async (file: string, signal: AbortSignal): Promise<DatabaseSync> => {
+  mkdirSync(dirname(file), { recursive: true })
+  const lock = new DatabaseSync(`${file}.lock`, { timeout: 0 })
+  for (const until = performance.now() + WAIT_MS; ;) {
+    try {
+      lock.exec('BEGIN EXCLUSIVE')
+      return lock
+    } catch (cause) {
+      const { errcode, message } = cause as Error & { errcode?: number }
+      if (errcode !== BUSY || performance.now() > until) {
+        lock.close()
+        throw new InstarError(errcode === BUSY ? 'data_in_use' : 'data_unreadable', `${file}.lock cannot be locked: ${message}`, { file }, { cause })
+      }
+    }
+    await delay(LOOK_AGAIN_MS, undefined, { signal })
+  }
+}
+
 /** Whole or not at all; for its owner's eyes. */
 const write = (file: string, keys: readonly Stored[]): void => {
-  mkdirSync(dirname(file), { recursive: true })
   const next = `${file}.${process.pid}.new`
   writeFileSync(next, `${JSON.stringify({ keys }, null, 2)}\n`, { mode: 0o600 })
   renameSync(next, file)
@@ -71,9 +95,10 @@ of the new key, with \`token\`.`,
   options: { scopes: { type: 'string', default: 'inference,feedback,train' }, days: { type: 'string' }, rpm: { type: 'string' }, concurrent: { type: 'string' }, overlap: { type: 'string' } },
   overrides: ['data'],
   positionals: [1, 2],
-  async run({ config, positionals: [what, which], values, answer }) {
+  async run({ config, positionals: [what, which], values, answer, stop }) {
     const now = Date.now()
     const file = config.keyFile
+    using _ = what === 'list' ? null : await lockFor(file, stop)
     const keys = read(file)
     if (what === 'list') {
       answer(keys.map(shown), () => table([
@@ -98,10 +123,12 @@ of the new key, with \`token\`.`,
       return
     }
     if (what !== 'rotate') throw new UsageError(`there is no \`keys ${what}\``)
-    const ends = new Date(now + (count(values.overlap, 'overlap') ?? OVERLAP_HOURS) * 3600 * 1000).toISOString()
+    const overlap = new Date(now + (count(values.overlap, 'overlap') ?? OVERLAP_HOURS) * 3600 * 1000).toISOString()
+    const ends = found.expires_at !== null && found.expires_at < overlap ? found.expires_at : overlap
+    if (found.expires_at !== null && Date.parse(found.expires_at) <= now) throw new UsageError(`key ${found.id} has expired: its successor would have, too; \`instar keys add\` makes a new one`)
     const { name, scopes, expires_at: expires, requests_per_minute: perMinute, concurrent } = found
     const { key, token } = mint({ name, scopes, expires_at: expires, requests_per_minute: perMinute, concurrent }, now)
-    write(file, [...keys.map((one) => (one === found ? { ...one, expires_at: one.expires_at !== null && one.expires_at < ends ? one.expires_at : ends } : one)), key])
+    write(file, [...keys.map((one) => (one === found ? { ...one, expires_at: ends } : one)), key])
     answer({ ...shown(key), token }, () => `${token}\n\nkey ${key.id} takes over from ${found.id}, which ends ${ends.slice(0, 16).replace('T', ' ')} UTC\n`)
   },
 })
