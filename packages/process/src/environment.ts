@@ -41,12 +41,14 @@ const environment = z.object({
   INSTAR_KEYS: z.string().optional(),
   INSTAR_SESSION_IDLE: z.coerce.number().positive().max(30 * 24 * 3600).default(600),
   INSTAR_HEALTH_PORT: port.optional(),
+  INSTAR_CANDIDATES: z.coerce.number().int().min(1).max(16).optional(),
+  INSTAR_CANDIDATE_TOKENS: z.coerce.number().int().positive().optional(),
   INSTAR_BODY_LIMIT: z.coerce.number().int().positive().optional(),
   INSTAR_REQUEST_TIMEOUT: seconds.optional(),
   INSTAR_ANSWER_TIMEOUT: seconds.optional(),
   INSTAR_PG_BIN: z.string().optional(),
   DATABASE_URL: z.string().optional(),
-})
+}).refine((env) => (env.INSTAR_CANDIDATES ?? 1) === 1 || env.INSTAR_JUDGE_URL !== undefined, { path: ['INSTAR_CANDIDATES'], message: 'candidates that nobody sees need a judge, INSTAR_JUDGE_URL: the rules read only what was said to an answer' })
 
 export type Environment = Readonly<Record<string, string | undefined>>
 export type Settings = Readonly<ReturnType<typeof build>>
@@ -78,11 +80,13 @@ const build = (env: z.infer<typeof environment>, cwd: string) => ({
   keyFile: env.INSTAR_KEYS === undefined ? join(resolve(cwd, env.INSTAR_DATA), 'keys.json') : resolve(cwd, env.INSTAR_KEYS),
   /** After so many milliseconds without a turn a session counts as ended. */
   sessionIdleMs: Math.round(1000 * env.INSTAR_SESSION_IDLE),
-  /** Of the gateway, where they are to be others than its own: bytes of a body, milliseconds for a request to arrive and to be answered. */
+  /** Of the gateway, where they are to be others than its own: bytes of a body, milliseconds for a request to arrive and to be answered, candidates of a request and the tokens of those that nobody sees. */
   limits: {
     ...(env.INSTAR_BODY_LIMIT === undefined ? {} : { bodyLimit: env.INSTAR_BODY_LIMIT }),
     ...(env.INSTAR_REQUEST_TIMEOUT === undefined ? {} : { requestTimeoutMs: env.INSTAR_REQUEST_TIMEOUT }),
     ...(env.INSTAR_ANSWER_TIMEOUT === undefined ? {} : { answerTimeoutMs: env.INSTAR_ANSWER_TIMEOUT }),
+    ...(env.INSTAR_CANDIDATES === undefined ? {} : { candidates: env.INSTAR_CANDIDATES }),
+    ...(env.INSTAR_CANDIDATE_TOKENS === undefined ? {} : { candidateTokens: env.INSTAR_CANDIDATE_TOKENS }),
   },
   /** Where a service other than the gateway says how it is; null: nowhere. */
   healthPort: env.INSTAR_HEALTH_PORT ?? null,

@@ -13,6 +13,7 @@ import { versionOf } from './core/model-name.ts'
 import { checkBind } from './core/guard.ts'
 import { Seen } from './core/seen.ts'
 import { modelCard, modelList, statusOf } from './core/report.ts'
+import { Background } from './shell/background.ts'
 import { Capture } from './shell/capture.ts'
 import { Cut } from './shell/candidate.ts'
 import { answer, countTokens, type AnswerCall, type AnswerPorts, type AnswerReply } from './shell/answering.ts'
@@ -84,6 +85,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   const metrics = ports.metrics ?? createMetrics()
   const meter = createMeter(metrics)
   const seen = new Seen()
+  const background = new Background({ engine, capture, pool, running, meter, now, random }, { candidates: config.candidates, tokensPerHour: config.candidateTokens, patienceMs: config.candidatePatienceMs })
   const keyring = createKeyring(config.keys, config.keyFile, now)
   /** The engine's last word, while it was that it is gone; for engines that do not say themselves how they are. */
   const health: { lost: string | null } = { lost: null }
@@ -99,7 +101,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
 
   const answerPorts = (): AnswerPorts => ({
     index, tail: followed(), reader, model, engine, random, tailWaitMs, policy, capture, pool, now, parseCalls,
-    maxWaiting: config.maxWaiting, learning: config.learning, answerTimeoutMs: config.answerTimeoutMs, pingMs: config.pingMs, stalledMs: config.stalledMs, running, health, meter, seen,
+    maxWaiting: config.maxWaiting, learning: config.learning, answerTimeoutMs: config.answerTimeoutMs, pingMs: config.pingMs, stalledMs: config.stalledMs, running, health, meter, seen, background,
   })
 
   const unready = (): { status: string; problem: unknown } | null => {
@@ -179,6 +181,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     },
     async stop() {
       stopping = true
+      await background.stop()
       await drain()
       // A client that is still sending its request would hold the port for ever.
       const force = setTimeout(() => server?.server.closeAllConnections(), LAST_BYTES_MS)

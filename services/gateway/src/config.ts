@@ -48,6 +48,12 @@ const schema = z.object({
   turns: z.int().positive().default(200_000),
   /** Requests that may wait for the engine. */
   maxWaiting: z.int().nonnegative().default(256),
+  /** Candidates of each request, as a group to learn from: the answer, and others sampled when nobody waits. 1: the answer alone. */
+  candidates: z.int().min(1).max(16).default(1),
+  /** Tokens of such candidates in an hour. */
+  candidateTokens: z.int().positive().default(200_000),
+  /** After which those of a request are given up. */
+  candidatePatienceMs: z.number().positive().default(300_000),
   /** Silence in a stream after which a comment keeps the connection open, in a long command a heartbeat. */
   pingMs: z.number().positive().default(10_000),
   /** How long a request's headers, and all of it, may take to arrive. */

@@ -183,10 +183,10 @@ export const addTurn = (session: SessionState, turn: TurnState): void => {
   session.turns.push(turn)
   session.byId.set(turn.turn, turn)
   for (const { id } of turn.feedback) session.feedback.add(id)
+  attemptOf(session, turn.digest, turn.group)
   if (!turn.shown) return
   pushTo(session.byStrict, turn.answer.strict, turn)
   pushTo(session.byLoose, turn.answer.loose, turn)
-  attemptOf(session, turn.digest, turn.group)
   session.lastAt = Math.max(session.lastAt, turn.finishedAt)
 }
 

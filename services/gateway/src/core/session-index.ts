@@ -15,7 +15,7 @@ export type TurnExtra = {
   idsDepth: number
   /** Whether its request brought tools; null: not known without its body. */
   tools: boolean | null
-  /** Whether it said anything by which it is found. */
+  /** Whether it said anything to anybody, by which it is found. */
   said: boolean
 }
 
@@ -66,7 +66,7 @@ export const evolveIndex = (index: SessionIndex, logged: Logged<TurnsEvent>): Ou
 
 /** The very record that was folded already: delivered twice, or read by `restore` before the tail came to it. */
 const isAgain = (index: SessionIndex, { event, partition, offset }: Logged<TurnsEvent>): boolean => {
-  const known = event.type === 'TurnCaptured' || event.type === 'TurnAborted' ? index.fold.turns.get(event.turn) : undefined
+  const known = event.type === 'TurnCaptured' || event.type === 'TurnAborted' || event.type === 'TurnSampled' ? index.fold.turns.get(event.turn) : undefined
   return known?.offset === offset && known.partition === partition
 }
 
@@ -94,7 +94,7 @@ const fold = (index: SessionIndex, logged: Logged<TurnsEvent>): Outcome => {
   const outcome = foldTurns(index.fold, logged)
   if (!outcome.counted) return outcome
   index.changed?.add(event.session)
-  const isTurn = event.type === 'TurnCaptured' || event.type === 'TurnAborted'
+  const isTurn = event.type === 'TurnCaptured' || event.type === 'TurnAborted' || event.type === 'TurnSampled'
   const state = index.fold.sessions.get(event.session)
   if (index.recent.has(event.session)) touch(index, event.session)
   else if (state) revive(index, state, isTurn ? state.turns.slice(0, -1) : state.turns)
@@ -105,7 +105,7 @@ const fold = (index: SessionIndex, logged: Logged<TurnsEvent>): Outcome => {
     bodyDepth: event.body.from === null ? 0 : 1 + (before(event.body.from)?.bodyDepth ?? 0),
     idsDepth: event.prompt.from === null ? 0 : 1 + (before(event.prompt.from)?.idsDepth ?? 0),
     tools: null,
-    said: event.text.bytes.length > 0 || event.toolCallIds.length > 0,
+    said: event.type !== 'TurnSampled' && (event.text.bytes.length > 0 || event.toolCallIds.length > 0),
   })
   const turn = index.fold.turns.get(event.turn)
   if (turn) lead(index, event.turn, namesOf(index, turn))

@@ -1,5 +1,5 @@
 /** The record of a turn: what is known at admission, and what came of it. */
-import { canonicalJson, contentSha, written, type RecordedSampling, type TurnAborted, type TurnCaptured, type TurnFacts, type TurnKind, type TurnState } from '@instar/events'
+import { canonicalJson, contentSha, written, type RecordedSampling, type TurnAborted, type TurnCaptured, type TurnFacts, type TurnKind, type TurnSampled, type TurnState } from '@instar/events'
 import type { Said } from './answer.ts'
 import type { Request } from '@instar/dialects'
 import { header, type Headers } from './labels.ts'
@@ -14,7 +14,7 @@ export type Times = { firstTokenAt: number; finishedAt: number }
 export const digestOf = (request: Pick<Request, 'messages' | 'tools'>): string =>
   contentSha(Buffer.from(canonicalJson({ messages: request.messages.map(({ minted: _, ...said }) => said), tools: request.tools })))
 
-export const lastMain = (turns: readonly TurnState[]): TurnState | undefined => turns.findLast((turn) => turn.kind === 'main')
+export const lastMain = (turns: readonly TurnState[]): TurnState | undefined => turns.findLast((turn) => turn.shown && turn.kind === 'main')
 
 /** `x-instar-no-train` with any value but 0 or false. */
 export const optedOut = (headers: Headers): boolean => {
@@ -50,6 +50,10 @@ const facts = (admitted: Admitted, candidate: Candidate, outcome: Outcome): Turn
 
 export const captured = (admitted: Admitted, candidate: Candidate, outcome: Outcome, finish: TurnCaptured['finish']): TurnCaptured =>
   ({ type: 'TurnCaptured', finish, ...facts(admitted, candidate, outcome) })
+
+/** One more candidate, for nobody to see. */
+export const sampled = (admitted: Admitted, candidate: Candidate, outcome: Outcome, finish: TurnCaptured['finish']): TurnSampled =>
+  ({ type: 'TurnSampled', finish, ...facts(admitted, candidate, outcome) })
 
 /** An answer that was cut is never trained on. */
 export const aborted = (admitted: Admitted, candidate: Candidate, outcome: Omit<Outcome, 'reason'>, why: TurnAborted['why']): TurnAborted =>

@@ -1,5 +1,5 @@
 /** From a request to everything that has to be known before the first token: session, history, prompt, storage. */
-import { InstarError, lastAnswer, MAX_DEPTH, storeBody, storeIds, type Earlier, type TurnState } from '@instar/events'
+import { InstarError, lastAnswer, lastShown, MAX_DEPTH, storeBody, storeIds, type Earlier, type TurnState } from '@instar/events'
 import type { TurnReader } from '@instar/log'
 import type { Model, ServingEngine } from '@instar/policy'
 import { contextLengthExceeded, isFields, type Dialect, type Request } from '@instar/dialects'
@@ -55,7 +55,7 @@ export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<
   if (prompt.length >= model.contextLength) throw contextLengthExceeded(prompt.length, model.contextLength)
 
   const followed = turns.at(-1)
-  const base = followed ?? state?.turns.at(-1) ?? null
+  const base = followed ?? lastShown(state) ?? null
   const body = storeBody(raw, base && await earlierBody(ports, base))
   const earlier = base && await earlierIds(ports, base)
   const ids = storeIds(prompt, earlier)

@@ -7,8 +7,9 @@ import type { Headers } from '../core/labels.ts'
 import { versionOf } from '../core/model-name.ts'
 import { carriedBy, clientOf, type Seen } from '../core/seen.ts'
 import { chatOf, estimatedTokens } from '../core/chat-asked.ts'
-import { optedOut } from '../core/turn.ts'
+import { optedOut, whyNotTrainable } from '../core/turn.ts'
 import { admit, hex, type AdmissionPorts } from './admission.ts'
+import type { Background } from './background.ts'
 import { Cut, speak, type Result, type Sink, type Task } from './candidate.ts'
 import type { Capture } from './capture.ts'
 import { startDeadline } from './deadline.ts'
@@ -34,6 +35,7 @@ export type AnswerPorts = AdmissionPorts & {
   running: Running
   meter: Meter
   seen: Seen
+  background: Background
   /** What the engine said when it was lost; null once it answers. */
   health: { lost: string | null }
 }
@@ -68,6 +70,7 @@ const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestS
     const before = Math.max(waiting, ports.running.size - ports.capture.queue().pending - running)
     if (before > 0 && before >= ports.maxWaiting) throw new InstarError('overloaded', 'Too many requests wait for the model.')
     ports.running.add(controller)
+    ports.background.yield()
     const spoke = await deadline.before(ports.pool.lease(version), (late) => late.release())
     lease = spoke
     const admission = await deadline.before(admit(ports, { dialect, request, raw: body === sent ? call.body : Buffer.from(JSON.stringify(body)), headers: call.headers, key: call.key, segment: call.segment, prompt: call.prompt, at }))
@@ -79,18 +82,21 @@ const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestS
     ports.seen.add({ at, dialect: dialect.name, client: clientOf(call.headers), carried: carriedBy(call.headers, sent), session, labelSource, kind, turn: turns[0]!, messages: request.messages.length, tools: request.tools.length, offPrefix })
     span?.admitted({ session, turns, kind, labelSource, version: spoke.version, model: `${ports.policy}@${spoke.version}`, promptTokens: admission.prompt.length })
     const seeds = seedsOf(request, ports.random)
+    const [sampling, mayLearn] = [samplingOf(request, ports.model, admission.prompt.length), { optedOut: !call.mayTrain || optedOut(call.headers), learning: ports.learning }]
+    const learnable = call.prompt === undefined && whyNotTrainable({ ...admission.facts, ...mayLearn, temperature: sampling.temperature, text: 'any' }) === null
+    const candidates = request.n === 1 && learnable ? ports.background.wanted() : request.n
     const tasks = turns.map((turn, candidate): Task => ({
-      admitted: { ...admission.facts, version: spoke.version, adapter: spoke.adapter },
-      candidate: { turn, candidate, sampling: samplingOf(request, ports.model, admission.prompt.length, seeds[candidate]!) },
+      admitted: { ...admission.facts, candidates, version: spoke.version, adapter: spoke.adapter },
+      candidate: { turn, candidate, sampling: { ...sampling, seed: seeds[candidate]! } },
       prompt: admission.prompt,
       callPrefix: dialect.callPrefix,
       chat: ports.engine.capabilities().chat ? chatOf(request) : null,
       topLogprobs: request.logprobs ? request.topLogprobs : 0,
       parser: { tools: request.tools.length > 0 && request.mayCall, reasoning: admission.insideReasoning, parseCalls: ports.parseCalls },
-      optedOut: !call.mayTrain || optedOut(call.headers),
-      learning: ports.learning,
+      ...mayLearn,
       stored,
       sink: null,
+      shown: true,
       signal: controller.signal,
       span,
     }))
@@ -113,6 +119,7 @@ const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestS
     deadline.clear()
     lease?.release()
     ports.running.delete(controller)
+    ports.background.wake()
     call.response.off('close', gone)
   }
 }
@@ -149,6 +156,8 @@ const speakAll = async ({ ports, controller, speaking, span }: Answering, tasks:
   if (faults.length > 0) throw faults.find((fault) => !(fault instanceof Cut)) ?? faults[0]
   const results = outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []))
   span?.said(countsOf(speaking, results), results.map(({ finish }) => finish))
+  const [first] = tasks
+  if (first && first.admitted.candidates > tasks.length && results[0]?.trainable) ports.background.add(first)
   return results
 }
 
@@ -211,11 +220,10 @@ const stopIn = (model: Model, ids: readonly number[], stops: readonly string[]):
 
 const visible = (tokens: Result['tokens'], model: Model): Result['tokens'] => tokens.filter(({ id }) => !model.endOfTurn.includes(id))
 
-const samplingOf = (request: Request, model: Model, promptTokens: number, seed: number): RecordedSampling => ({
+const samplingOf = (request: Request, model: Model, promptTokens: number): Omit<RecordedSampling, 'seed'> => ({
   temperature: request.temperature ?? model.defaults.temperature,
   topP: request.topP ?? model.defaults.topP,
   topK: Math.max(0, request.topK ?? model.defaults.topK),
-  seed,
   maxTokens: Math.min(request.maxTokens ?? Infinity, model.contextLength - promptTokens),
   stop: [...request.stop],
 })

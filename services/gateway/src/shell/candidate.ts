@@ -6,7 +6,7 @@ import { InstarError, type TurnAborted, type TurnCaptured, type TurnsEvent } fro
 import type { ChatRequest, GeneratedPiece, GenerateRequest, ServingEngine } from '@instar/policy'
 import { mintCallId, type Call, type Counts, type Piece, type Token } from '@instar/dialects'
 import { Answer, type Said } from '../core/answer.ts'
-import { aborted, captured, whyNotTrainable, type Admitted, type Candidate } from '../core/turn.ts'
+import { aborted, captured, sampled, whyNotTrainable, type Admitted, type Candidate } from '../core/turn.ts'
 import type { Capture } from './capture.ts'
 import type { Meter } from './metrics.ts'
 import type { RequestSpan } from './spans.ts'
@@ -46,12 +46,14 @@ export type Task = {
   /** Resolves when what the record refers to is on the log. */
   stored: Promise<void>
   sink: Sink | null
+  /** False: for the log alone; then what is cut leaves nothing. */
+  shown: boolean
   signal: AbortSignal
   span: RequestSpan | null
 }
 
 /** `counts`: of tokens, where the engine counts them itself. */
-export type Result = { said: Said; toolCallIds: string[]; finish: TurnCaptured['finish']; tokens: readonly Token[]; counts: Counts | null }
+export type Result = { said: Said; toolCallIds: string[]; finish: TurnCaptured['finish']; trainable: boolean; tokens: readonly Token[]; counts: Counts | null }
 
 export const speak = async (ports: CandidatePorts, task: Task): Promise<Result> => {
   const { candidate } = task
@@ -98,6 +100,7 @@ export const speak = async (ports: CandidatePorts, task: Task): Promise<Result> 
   } catch (error) {
     // Refused at the model's door: there was no answer that could be cut.
     if (error instanceof InstarError && error.code === 'overloaded' && answer.tokens.length === 0 && !task.signal.aborted) throw error
+    if (!task.shown) throw error
     const cut: unknown = task.signal.aborted ? task.signal.reason : error
     const said = answer.sent(sent)
     const finishedAt = ports.now()
@@ -113,11 +116,11 @@ export const speak = async (ports: CandidatePorts, task: Task): Promise<Result> 
   const finish = end.reason === 'stop' && toolCallIds.length > 0 ? 'tool_calls' : end.reason
   const notTrainable = whyNotTrainable({ kind: admitted.kind, tokens: admitted.tokens, inexact: end.inexact ?? null, temperature: candidate.sampling.temperature, optedOut: task.optedOut, learning: task.learning, text: said.text })
   await task.stored
-  const turn = captured(admitted, candidate, { said, toolCallIds, reason: notTrainable, firstTokenAt, finishedAt: ports.now() }, finish)
+  const turn = (task.shown ? captured : sampled)(admitted, candidate, { said, toolCallIds, reason: notTrainable, firstTokenAt, finishedAt: ports.now() }, finish)
   await write(turn)
   ports.meter?.turn(turn, end.counts?.completionTokens ?? answer.tokens.length)
   await flow(0)
-  return { said, toolCallIds, finish, tokens: answer.tokens, counts: end.counts ?? null }
+  return { said, toolCallIds, finish, trainable: turn.trainable, tokens: answer.tokens, counts: end.counts ?? null }
 }
 
 type End = Extract<GeneratedPiece, { type: 'end' }>

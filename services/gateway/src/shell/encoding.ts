@@ -15,6 +15,8 @@ export const decoded = (payload: RequestPayload, encoding: string): RequestPaylo
   payload.on('data', (piece: Buffer) => { body.receivedEncodedLength += piece.length })
   decoder.on('error', (cause) => body.destroy(new InstarError('bad_request', `The body is not what its encoding ${encoding.slice(0, 40)} says.`, { field: 'content-encoding' }, { cause })))
   payload.once('error', (cause) => body.destroy(cause))
+  // Of a request that was refused before its body was read nobody else listens.
+  body.on('error', () => payload.unpipe(decoder))
   body.once('close', () => decoder.destroy())
   payload.pipe(decoder).pipe(body)
   return body

@@ -1,18 +1,17 @@
 /** The HTTP server: who may call, bodies as bytes, routes, and every fault as one JSON shape. */
 import { InstarError } from '@instar/events'
-import { STATUS_CODES } from 'node:http'
-import type { Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { METRICS_TYPE } from '@instar/process'
 import type { GatewayConfig } from '../config.ts'
-import { asInstarError, chatError, DIALECTS, type Dialect } from '@instar/dialects'
+import { DIALECTS, type Dialect } from '@instar/dialects'
 import { checkBind, checkLocal, tokenOf } from '../core/guard.ts'
 import type { Key, Scope } from '../core/keys.ts'
 import type { Headers } from '../core/labels.ts'
 import type { AnswerCall, AnswerReply } from './answering.ts'
 import type { AdminCall } from './commands.ts'
 import { decoded } from './encoding.ts'
+import { faultOf, sayUnheard, sendFault, told, unheard } from './faults.ts'
 import type { FeedbackCall } from './feedback.ts'
 import type { ForeignRoute } from './foreign/route.ts'
 import { isIterable, jsonLines } from './json-lines.ts'
@@ -55,12 +54,13 @@ export const createServer = (config: GatewayConfig, keyring: Keyring, routes: Ro
     bodyLimit: config.bodyLimit,
     requestTimeout: config.requestTimeoutMs,
     // Node looks at intervals; each request has half its time more at most.
-    http: { headersTimeout: Math.min(config.headersTimeoutMs, config.requestTimeoutMs), connectionsCheckingInterval: Math.ceil(Math.min(config.headersTimeoutMs, config.requestTimeoutMs) / 2) },
+    http: { requireHostHeader: false, headersTimeout: Math.min(config.headersTimeoutMs, config.requestTimeoutMs), connectionsCheckingInterval: Math.ceil(Math.min(config.headersTimeoutMs, config.requestTimeoutMs) / 2) },
     clientErrorHandler: (error, socket) => {
       const fault = unheard(error, config)
       if (fault) routes.meter.fault(fault)
       sayUnheard(fault, socket)
     },
+    frameworkErrors: (error, request, reply) => void failed(error, request, reply.headers({ 'x-request-id': request.id, 'request-id': request.id })),
     genReqId: () => Buffer.from(random(12)).toString('hex'),
     forceCloseConnections: 'idle',
     routerOptions: { maxParamLength: 512 },
@@ -104,8 +104,11 @@ export const createServer = (config: GatewayConfig, keyring: Keyring, routes: Ro
     const from = performance.now()
     reply.raw.once('close', () => answered(request, reply, from))
     reply.headers({ 'x-request-id': request.id, 'request-id': request.id })
+    if (request.headers.host === undefined && request.raw.httpVersion === '1.1') throw new InstarError('bad_request', 'The request has no Host header.', { field: 'host' })
     check(request, null)
   })
+  // What somebody expects beyond being told to go on is nothing to us.
+  server.server.on('checkExpectation', (request, response) => server.server.emit('request', request, response))
   // What a reply waits with; a connection that waits for its next request has another time.
   server.addHook('onSend', (_request, reply, _payload, done) => {
     reply.raw.setTimeout(Math.max(config.stalledMs, 2 * config.pingMs))
@@ -117,11 +120,12 @@ export const createServer = (config: GatewayConfig, keyring: Keyring, routes: Ro
   server.setNotFoundHandler((request) => {
     throw new InstarError('unknown_route', `There is no ${request.method} ${pathOf(request)}.`)
   })
-  server.setErrorHandler((error: unknown, request, reply) => {
+  const failed = (error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply => {
     const fault = faultOf(error, config)
     tell(fault, request)
-    return sendFault(fault, request, reply)
-  })
+    return sendFault(fault, request, reply, dialectAt(request))
+  }
+  server.setErrorHandler(failed)
 
   for (const prefix of ['/v1', '/s/:session/v1']) {
     for (const [path, dialect] of SURFACES) server.post(`${prefix}${path}`, async (request, reply) => {
@@ -198,44 +202,3 @@ const segmentOf = (request: FastifyRequest): string | null => (request.params as
 const one = (value: string | string[] | undefined): string | null => (Array.isArray(value) ? value[0] : value) ?? null
 
 const pathOf = (request: FastifyRequest): string => request.url.split('?')[0]!.slice(0, 200)
-
-/** Fastify's own errors are about the request, unless they are about us. */
-const faultOf = (error: unknown, config: GatewayConfig): InstarError => {
-  const { code, statusCode } = error as { code?: unknown; statusCode?: unknown }
-  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') return new InstarError('body_too_large', `The request body is larger than ${config.bodyLimit} bytes.`, { limit: config.bodyLimit })
-  if (!(error instanceof InstarError) && typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500) return new InstarError('bad_request', error instanceof Error ? error.message : 'The request cannot be read.')
-  return asInstarError(error)
-}
-
-/** Of bytes that are no request, or not yet; null for a connection that is gone. */
-const unheard = ({ code }: { code?: string }, { requestTimeoutMs }: GatewayConfig): InstarError | null => {
-  if (code === 'ECONNRESET' || code === 'EPIPE') return null
-  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return new InstarError('request_timeout', `The request did not arrive within ${requestTimeoutMs / 1000} s.`, { limitMs: requestTimeoutMs })
-  return new InstarError('bad_request', code === 'HPE_HEADER_OVERFLOW' ? 'The headers are too long.' : 'This is no HTTP request.')
-}
-
-/** Before there is a request there is no dialect: OpenAI's shape. */
-const sayUnheard = (fault: InstarError | null, socket: Socket): void => {
-  if (fault && socket.writable) {
-    const body = JSON.stringify(chatError(fault))
-    socket.write(`HTTP/1.1 ${fault.status} ${STATUS_CODES[fault.status]}\r\nconnection: close\r\ncontent-type: application/json; charset=utf-8\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`)
-  }
-  socket.destroySoon()
-}
-
-/** Nothing of what a person wrote: code and places alone. What we expect to pass by itself is a warning. */
-const told = (fault: InstarError, request: FastifyRequest): void => {
-  if (fault.status < 500) return
-  const said = { code: fault.code, requestId: request.id, trace: fault.code === 'internal' ? traceOf(fault.cause ?? fault) : undefined }
-  if (fault.retryable && fault.code !== 'internal') request.log.warn(said, 'request failed')
-  else request.log.error(said, 'request failed')
-}
-
-const sendFault = (fault: InstarError, request: FastifyRequest, reply: FastifyReply): FastifyReply => {
-  if (fault.retryable && (fault.status === 503 || fault.status === 429)) {
-    const wait = typeof fault.details['retryAfterMs'] === 'number' ? fault.details['retryAfterMs'] : 1000
-    void reply.headers({ 'retry-after': String(Math.ceil(wait / 1000)), 'retry-after-ms': String(wait) })
-  }
-  if (!fault.retryable && fault.status >= 500) void reply.header('x-should-retry', 'false')
-  return reply.status(fault.status).type('application/json; charset=utf-8').send(dialectAt(request).error(fault, request.id))
-}

@@ -1,7 +1,8 @@
 /** What the gateway tells of itself: packages/process/src/metrics/table.ts says what each means. */
-import type { InstarError, TurnAborted, TurnCaptured } from '@instar/events'
+import type { InstarError, TurnAborted, TurnCaptured, TurnSampled } from '@instar/events'
 import type { Metrics } from '@instar/process'
 import type { Known } from '../core/report.ts'
+import type { Outcome } from './background.ts'
 
 /** `route`: its pattern. `dialect` null: not a request for an answer. */
 export type Ended = { route: string; dialect: 'chat' | 'responses' | 'messages' | null; status: number; seconds: number }
@@ -12,7 +13,9 @@ export type Meter = {
   /** Something that a client is told, before a stream or in it. */
   fault(fault: InstarError): void
   /** A turn is on the log. `tokens`: how many were generated. */
-  turn(turn: TurnCaptured | TurnAborted, tokens: number): void
+  turn(turn: TurnCaptured | TurnAborted | TurnSampled, tokens: number): void
+  /** Of candidates that were to be sampled in the background. */
+  candidates(outcome: Outcome, count: number): void
 }
 
 export const createMeter = (metrics: Metrics): Meter => ({
@@ -21,7 +24,9 @@ export const createMeter = (metrics: Metrics): Meter => ({
     if (dialect) metrics.observe('instar_request_duration_seconds', { dialect }, seconds)
   },
   fault: ({ code }) => metrics.count('instar_request_errors_total', { code }),
+  candidates: (outcome, count) => metrics.count('instar_background_candidates_total', { outcome }, count),
   turn(turn, tokens) {
+    if (turn.type === 'TurnSampled') return metrics.count('instar_generation_tokens_total', { dialect: turn.dialect }, tokens)
     const { dialect, kind, labelSource, trainable, reason, candidate } = turn
     metrics.count('instar_turns_total', { status: turn.type === 'TurnCaptured' ? 'complete' : 'aborted', kind, label_source: labelSource, trainable: trainable ? 'yes' : 'no', reason: reason ?? 'none' })
     if (candidate === 0) metrics.count('instar_prompt_tokens_total', { dialect }, turn.prompt.length)

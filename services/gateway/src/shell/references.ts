@@ -39,6 +39,6 @@ const referenceTo = async (reader: TurnReader, { turn, session }: TurnState): Pr
   const { content, reasoning, toolCalls } = parseAnswer(readWritten(record.text))
   return {
     turn, session, body: parseJson(await reader.body(turn)),
-    choice: { shown: { content, reasoning, calls: toolCalls }, toolCallIds: record.toolCallIds, finish: record.type === 'TurnCaptured' ? record.finish : 'stop', stop: null, tokens: [] },
+    choice: { shown: { content, reasoning, calls: toolCalls }, toolCallIds: record.toolCallIds, finish: record.type === 'TurnAborted' ? 'stop' : record.finish, stop: null, tokens: [] },
   }
 }
