@@ -3,7 +3,8 @@
  * answer, a farewell. Arguments are spaced oddly and not in the schema's order, texts hold what clients are
  * tempted to tidy up. And what may go wrong on the way.
  */
-import { calls, dying, type Say } from './scene.ts'
+import assert from 'node:assert/strict'
+import { assertOneThread, calls, dying, posts, startScene, type Say, type Scene } from './scene.ts'
 
 export const USERS = ['Read both files.', 'That was wrong.', 'Good bye.'] as const
 export const FILES: Readonly<Record<string, string>> = { 'a.txt': 'It is red.', 'b.txt': 'It is blue.', 'c.txt': 'It is green.' }
@@ -39,12 +40,23 @@ export const SMALL_CONTEXT = 2048
 /** Both wordings by which clients know an overflow. */
 export const OVERFLOW = /maximum context length is 2048 tokens[^]*prompt is too long: \d+ tokens > 2047 maximum/
 
+/** Timers and Date.now() differ by this. */
+const CLOCKS_MS = 10
+
 export type Usage = { input: number; output: number }
 
-/** How long a client waited before it came again. Throws unless it was answered 429 once, with a `Retry-After` of two seconds. */
-export const waited = (exchanges: readonly { status: number; at: number; endedAt: number }[]): number => {
-  const at = exchanges.findIndex(({ status }) => status === 429)
-  const [refused, again] = exchanges.slice(at)
-  if (at < 0 || !refused || !again || again.status !== 200) throw new Error(`expected a 429 and then an answer, got ${exchanges.map(({ status }) => status).join()}`)
-  return again.at - refused.endedAt
+/** The key's requests are used up: the client comes again when the 429 lets it, and the user has the last answer of `talk`. */
+export const assertWaitsOut = async (say: (scene: Scene) => Promise<string>): Promise<void> => {
+  const scene = await startScene(talk, { limited: true })
+  try {
+    scene.exhaust()
+    assert.equal(await say(scene), SAID[2])
+    const exchanges = posts(scene.wire)
+    const [refused, again] = exchanges
+    assert.deepEqual(exchanges.map(({ status }) => status), [429, 200])
+    assert.ok(refused!.retryAfterMs > 1000 && again!.at - refused!.endedAt >= refused!.retryAfterMs - CLOCKS_MS, `came again after ${again!.at - refused!.endedAt} ms, asked to wait ${refused!.retryAfterMs}`)
+    assertOneThread(await scene.story(), 1)
+  } finally {
+    await scene.stop()
+  }
 }

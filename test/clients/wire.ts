@@ -3,7 +3,7 @@ import { createServer, request as ask, type IncomingHttpHeaders } from 'node:htt
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 
-export type Exchange = { method: string; path: string; headers: IncomingHttpHeaders; body: string; status: number; /** Of the turn that the answer is. */ turn: string | null; answer: string; dropped: boolean; /** Milliseconds, of the request and of the end of the answer. */ at: number; endedAt: number }
+export type Exchange = { method: string; path: string; headers: IncomingHttpHeaders; body: string; status: number; /** What the answer asks to wait. */ retryAfterMs: number; /** Of the turn that the answer is. */ turn: string | null; answer: string; dropped: boolean; /** Milliseconds, of the request and of the end of the answer. */ at: number; endedAt: number }
 
 export type Wire = { url: string; exchanges: Exchange[]; /** Done before the next request is passed on. */ first(task: () => Promise<void>): void; /** The next stream's connection is dropped once the answer holds this text. */ dropAt(text: string): void; stop(): Promise<void> }
 
@@ -18,11 +18,12 @@ export const startWire = async (target: string): Promise<Wire> => {
     from.on('data', (bytes: Buffer) => chunks.push(bytes))
     from.once('end', () => {
       const body = Buffer.concat(chunks)
-      const exchange: Exchange = { method: from.method ?? '', path: from.url ?? '', headers: from.headers, body: body.toString('utf8'), status: 0, turn: null, answer: '', dropped: false, at: Date.now(), endedAt: 0 }
+      const exchange: Exchange = { method: from.method ?? '', path: from.url ?? '', headers: from.headers, body: body.toString('utf8'), status: 0, retryAfterMs: 0, turn: null, answer: '', dropped: false, at: Date.now(), endedAt: 0 }
       exchanges.push(exchange)
       const { connection: _, 'transfer-encoding': __, ...headers } = from.headers
       const through = ask({ hostname, port, method: from.method, path: from.url, headers: { ...headers, host: `${hostname}:${port}`, 'content-length': body.length } }, (answer) => {
         exchange.status = answer.statusCode ?? 0
+        exchange.retryAfterMs = Number(answer.headers['retry-after-ms'] ?? 0)
         exchange.turn = String(answer.headers['x-instar-turn-id'] ?? '') || null
         to.writeHead(exchange.status, answer.headers)
         answer.on('data', (bytes: Buffer) => {

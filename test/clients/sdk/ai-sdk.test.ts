@@ -5,7 +5,7 @@ import { createOpenAI } from '@ai-sdk/openai'
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { APICallError, generateText, isStepCount, streamText, tool, type LanguageModel, type ModelMessage } from 'ai'
 import { z } from 'zod'
-import { CALLED, LONG, mortal, OVERFLOW, readFile, SAID, SMALL_CONTEXT, talk, TURNS, USERS, waited, type Usage } from '../conversation.ts'
+import { assertWaitsOut, CALLED, LONG, mortal, OVERFLOW, readFile, SAID, SMALL_CONTEXT, talk, TURNS, USERS, type Usage } from '../conversation.ts'
 import { pinned } from '../pins.ts'
 import { assertOneThread, assertUsage, posts, startScene, type Scene } from '../scene.ts'
 
@@ -60,17 +60,7 @@ for (const [wire, modelOf] of Object.entries(WIRES)) {
     })
   }
 
-  test(`${wire}: a 429 is waited out as Retry-After says`, async () => {
-    const scene = await startScene(talk, { limited: true })
-    try {
-      scene.exhaust()
-      assert.equal((await generateText({ model: modelOf(scene), prompt: 'Hello' })).text, 'Bye.')
-      assert.ok(waited(posts(scene.wire)) >= 1000)
-      assertOneThread(await scene.story(), 1)
-    } finally {
-      await scene.stop()
-    }
-  })
+  test(`${wire}: a 429 is waited out as Retry-After says`, () => assertWaitsOut(async (scene) => (await generateText({ model: modelOf(scene), prompt: 'Hello' })).text))
 
   test(`${wire}: the model dies in mid-stream; asked again, it goes on in the same session`, async () => {
     const scene = await startScene(mortal())

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import Anthropic from '@anthropic-ai/sdk'
-import { CALLED, LONG, mortal, OVERFLOW, PARAMETERS, readFile, SAID, SMALL_CONTEXT, talk, THOUGHT, TURNS, USERS, waited, type Usage } from '../conversation.ts'
+import { assertWaitsOut, CALLED, LONG, mortal, OVERFLOW, PARAMETERS, readFile, SAID, SMALL_CONTEXT, talk, THOUGHT, TURNS, USERS, type Usage } from '../conversation.ts'
 import { pinned } from '../pins.ts'
 import { assertOneThread, assertUsage, posts, startScene, type Scene } from '../scene.ts'
 
@@ -56,18 +56,10 @@ for (const stream of [false, true]) {
   })
 }
 
-test('a 429 is waited out as Retry-After says', async () => {
-  const scene = await startScene(talk, { limited: true })
-  try {
-    scene.exhaust()
-    const said = await turnOf(clientOf(scene, 2), [{ role: 'user', content: 'Hello' }], false)
-    assert.equal(said.content[0]?.type === 'text' ? said.content[0].text : null, 'Bye.')
-    assert.ok(waited(posts(scene.wire)) >= 1000)
-    assertOneThread(await scene.story(), 1)
-  } finally {
-    await scene.stop()
-  }
-})
+test('a 429 is waited out as Retry-After says', () => assertWaitsOut(async (scene) => {
+  const [said] = (await turnOf(clientOf(scene, 2), [{ role: 'user', content: 'Hello' }], false)).content
+  return said?.type === 'text' ? said.text : ''
+}))
 
 test('the model dies in mid-stream: an error of the client\'s own, then without a stream in the same session', async () => {
   const scene = await startScene(mortal())

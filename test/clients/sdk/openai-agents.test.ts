@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { Agent, OpenAIProvider, Runner, tool, type AgentInputItem } from '@openai/agents'
 import OpenAI from 'openai'
 import { z } from 'zod'
-import { CALLED, LONG, mortal, OVERFLOW, readFile, SAID, SMALL_CONTEXT, talk, TURNS, USERS, waited, type Usage } from '../conversation.ts'
+import { assertWaitsOut, CALLED, LONG, mortal, OVERFLOW, readFile, SAID, SMALL_CONTEXT, talk, TURNS, USERS, type Usage } from '../conversation.ts'
 import { pinned } from '../pins.ts'
 import { assertOneThread, assertUsage, posts, startScene, type Scene } from '../scene.ts'
 
@@ -49,17 +49,7 @@ for (const useResponses of [true, false]) {
     })
   }
 
-  test(`${wire}: a 429 is waited out as Retry-After says`, async () => {
-    const scene = await startScene(talk, { limited: true })
-    try {
-      scene.exhaust()
-      assert.equal((await runnerOf(scene, useResponses, 2).run(agentWith([]), 'Hello')).finalOutput, 'Bye.')
-      assert.ok(waited(posts(scene.wire)) >= 1000)
-      assertOneThread(await scene.story(), 1)
-    } finally {
-      await scene.stop()
-    }
-  })
+  test(`${wire}: a 429 is waited out as Retry-After says`, () => assertWaitsOut(async (scene) => String((await runnerOf(scene, useResponses, 2).run(agentWith([]), 'Hello')).finalOutput)))
 
   test(`${wire}: the model dies in mid-stream; asked again, it goes on in the same session`, async () => {
     const scene = await startScene(mortal())

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import OpenAI from 'openai'
-import { CALLED, LONG, mortal, OVERFLOW, PARAMETERS, readFile, SAID, SMALL_CONTEXT, talk, THOUGHT, TURNS, USERS, waited, type Usage } from '../conversation.ts'
+import { assertWaitsOut, CALLED, LONG, mortal, OVERFLOW, PARAMETERS, readFile, SAID, SMALL_CONTEXT, talk, THOUGHT, TURNS, USERS, type Usage } from '../conversation.ts'
 import { assertOneThread, assertUsage, posts, startScene, type Scene } from '../scene.ts'
 
 const clientOf = ({ url, token }: Scene, maxRetries = 0): OpenAI => new OpenAI({ baseURL: `${url}/v1`, apiKey: token, maxRetries })
@@ -108,18 +108,7 @@ for (const way of WAYS) for (const stream of [false, true]) {
   })
 }
 
-test('a 429 is waited out as Retry-After says', async () => {
-  const scene = await startScene(talk, { limited: true })
-  try {
-    scene.exhaust()
-    const said = await clientOf(scene, 2).chat.completions.create({ model: 'policy', messages: [{ role: 'user', content: 'Hello' }] })
-    assert.equal(said.choices[0]!.message.content, 'Bye.')
-    assert.ok(waited(posts(scene.wire)) >= 1000)
-    assertOneThread(await scene.story(), 1)
-  } finally {
-    await scene.stop()
-  }
-})
+test('a 429 is waited out as Retry-After says', () => assertWaitsOut(async (scene) => (await clientOf(scene, 2).chat.completions.create({ model: 'policy', messages: [{ role: 'user', content: 'Hello' }] })).choices[0]!.message.content ?? ''))
 
 test('the model dies in mid-stream: an error of the client\'s own, what was flushed is on the log, the retry goes on in the same session', async () => {
   const scene = await startScene(mortal())
