@@ -11,6 +11,7 @@ import { startWorld, type World } from './world/world.ts'
 
 const SHORT = process.env['INSTAR_SHORT'] === '1'
 const ROUNDS = Number(process.env['INSTAR_ROUNDS'] ?? (SHORT ? 2 : 12))
+const IN_STEP_MS = 120_000
 const TOPICS = ['turns', 'scores', 'updates', 'weights', 'blobs']
 
 describe('three brokers', { timeout: SHORT ? 240_000 : 1_800_000 }, () => {
@@ -33,7 +34,12 @@ describe('three brokers', { timeout: SHORT ? 240_000 : 1_800_000 }, () => {
   const partitions = async () => (await admin.fetchTopicMetadata({ topics: TOPICS })).topics.flatMap((topic) => topic.partitions)
   const untilInStep = async (): Promise<void> => {
     const inStep = async (): Promise<boolean> => (await partitions()).every(({ isr, leader }) => isr.length === 3 && leader > 0)
-    while (!await inStep().catch(() => false)) await pause(100)
+    for (const until = Date.now() + IN_STEP_MS; ; await pause(100)) {
+      // A broker that starts does not answer at once.
+      const answer = await inStep().catch((error: unknown) => error)
+      if (answer === true) return
+      if (Date.now() > until) throw new Error('the brokers are not in step', { cause: answer })
+    }
   }
 
   test(`kill -9 of ${ROUNDS} leaders`, async (t) => {

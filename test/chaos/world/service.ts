@@ -29,15 +29,15 @@ export type Service = {
   health(): Promise<{ status: string; problem: unknown; [figure: string]: unknown }>
   /** kill -9. It is started again, `forgetting` with an empty data folder; resolves when the old process is gone. */
   kill(forgetting?: boolean): Promise<void>
-  /** SIGSTOP and SIGCONT of the process itself. */
+  /** SIGSTOP and SIGCONT of the process itself. `pause` throws where there is none. */
   pause(): void
   resume(): void
   /** SIGTERM, and not started again. The exit status. */
   stop(): Promise<number>
   /** kill -9, and not started again. */
   end(): Promise<void>
-  /** The end of what it wrote. */
-  said(): string
+  /** The end of what it wrote, 3000 characters or as many as are asked for. */
+  said(characters?: number): string
 }
 
 /** Between an end and the next start, as Docker's first wait. */
@@ -101,7 +101,7 @@ export const startService = ({ kind, name, folder, port, env }: ServiceOptions):
       forget ||= forgetting
       await current.kill()
     },
-    pause: () => signal('SIGSTOP'),
+    pause: () => void process.kill(child.pid(), 'SIGSTOP'),
     resume: () => signal('SIGCONT'),
     stop() {
       stopping = true
@@ -112,6 +112,6 @@ export const startService = ({ kind, name, folder, port, env }: ServiceOptions):
       stopping = true
       await child.kill()
     },
-    said: () => child.said(),
+    said: (characters) => child.said(characters),
   }
 }

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import Anthropic from '@anthropic-ai/sdk'
 import { assertWaitsOut, CALLED, LONG, mortal, OVERFLOW, PARAMETERS, readFile, SAID, SMALL_CONTEXT, talk, THOUGHT, TURNS, USERS, type Usage } from '../conversation.ts'
 import { pinned } from '../pins.ts'
-import { assertOneThread, assertUsage, posts, startScene, type Scene } from '../scene.ts'
+import { assertOneThread, assertUsage, startScene, type Scene } from '../scene.ts'
 
 const clientOf = ({ url, token }: Scene, maxRetries = 0): Anthropic => new Anthropic({ baseURL: url, apiKey: token, maxRetries })
 const tools: Anthropic.Tool[] = [{ name: 'read', input_schema: { ...PARAMETERS, required: [...PARAMETERS.required] } }]

@@ -6,7 +6,7 @@ import OpenAI from 'openai'
 import { z } from 'zod'
 import { assertWaitsOut, CALLED, LONG, mortal, OVERFLOW, readFile, SAID, SMALL_CONTEXT, talk, TURNS, USERS, type Usage } from '../conversation.ts'
 import { pinned } from '../pins.ts'
-import { assertOneThread, assertUsage, posts, startScene, type Scene } from '../scene.ts'
+import { assertOneThread, assertUsage, startScene, type Scene } from '../scene.ts'
 
 const runnerOf = ({ url, token }: Scene, useResponses: boolean, maxRetries = 0): Runner =>
   new Runner({ modelProvider: new OpenAIProvider({ openAIClient: new OpenAI({ baseURL: `${url}/v1`, apiKey: token, maxRetries }), useResponses }), tracingDisabled: true })

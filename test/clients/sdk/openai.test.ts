@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import OpenAI from 'openai'
 import { assertWaitsOut, CALLED, LONG, mortal, OVERFLOW, PARAMETERS, readFile, SAID, SMALL_CONTEXT, talk, THOUGHT, TURNS, USERS, type Usage } from '../conversation.ts'
-import { assertOneThread, assertUsage, posts, startScene, type Scene } from '../scene.ts'
+import { assertOneThread, assertUsage, startScene, type Scene } from '../scene.ts'
 
 const clientOf = ({ url, token }: Scene, maxRetries = 0): OpenAI => new OpenAI({ baseURL: `${url}/v1`, apiKey: token, maxRetries })
 

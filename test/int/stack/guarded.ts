@@ -28,8 +28,8 @@ export type Guarded = {
   signal(signal: NodeJS.Signals): void
   /** SIGKILL; resolves when it has ended. */
   kill(): Promise<void>
-  /** The end of what it wrote. */
-  said(): string
+  /** The end of what it wrote, 3000 characters or as many as are asked for. */
+  said(characters?: number): string
 }
 
 export type GuardedOptions = {
@@ -65,7 +65,7 @@ export const guarded = (command: readonly string[], { folder, name, cwd, env, us
   })
   closeSync(output)
   child.stdin?.on('error', () => undefined)
-  const said = (): string => readFileSync(log, 'utf8').slice(-3000)
+  const said = (characters = 3000): string => readFileSync(log, 'utf8').slice(-characters)
   const exited = new Promise<number>((resolve, reject) => {
     child.once('error', reject)
     child.once('exit', (code, signal) => resolve(code ?? (signal === 'SIGKILL' ? 137 : 143)))
