@@ -14,8 +14,8 @@ describe('configuration', () => {
   })
 
   test('each variable is heard, relative folders are of the working directory', () => {
-    const config = readSettings({ INSTAR_PORT: '8080', INSTAR_HOST: '::', INSTAR_DATA: 'data', INSTAR_MODEL: '../m.gguf', INSTAR_OPEN: '1', INSTAR_JUDGE_URL: 'http://judge/v1', INSTAR_JUDGE_KEY: 'secret', INSTAR_REGISTRY: 'http://registry', INSTAR_LEARN_ENGINE: 'tfjs-node', INSTAR_REPLICATION: '3', INSTAR_PARTITIONS: 'turns=16, scores=8', INSTAR_HEALTH_PORT: '30080', DATABASE_URL: 'postgresql://db/x', INSTAR_PG_BIN: '/pg', INSTAR_ENGINE: 'vllm+http://a:8000/v1,http://b:8000/v1', INSTAR_ENGINE_MODEL: 'base', INSTAR_ENGINE_KEY: 'key', INSTAR_ADAPTERS: '/shared', INSTAR_BODY_LIMIT: '1000', INSTAR_REQUEST_TIMEOUT: '2.5', INSTAR_ANSWER_TIMEOUT: '60' }, '/here')
-    deepEqual(config, { host: '::', port: 8080, data: '/here/data', log: 'embedded', engine: 'vllm+http://a:8000/v1,http://b:8000/v1', engineModel: 'base', engineKey: 'key', adapters: '/shared', modelNamed: true, learnEngine: 'tfjs-node', model: '/m.gguf', registry: 'http://registry', partitions: { turns: 16, scores: 8 }, replication: 3, limits: { bodyLimit: 1000, requestTimeoutMs: 2500, answerTimeoutMs: 60_000 }, healthPort: 30080, judge: { url: 'http://judge/v1', model: 'default', key: 'secret' }, open: true, keyFile: '/here/data/keys.json', sessionIdleMs: 600_000, postgresPrograms: '/pg', database: 'postgresql://db/x' })
+    const config = readSettings({ INSTAR_PORT: '8080', INSTAR_HOST: '::', INSTAR_DATA: 'data', INSTAR_MODEL: '../m.gguf', INSTAR_OPEN: '1', INSTAR_JUDGE_URL: 'http://judge/v1', INSTAR_JUDGE_KEY: 'secret', INSTAR_REGISTRY: 'http://registry', INSTAR_LEARN_ENGINE: 'tfjs-node', INSTAR_REPLICATION: '3', INSTAR_PARTITIONS: 'turns=16, scores=8', INSTAR_HEALTH_PORT: '30080', DATABASE_URL: 'postgresql://db/x', INSTAR_PG_BIN: '/pg', INSTAR_ENGINE: 'vllm+http://a:8000/v1,http://b:8000/v1', INSTAR_ENGINE_MODEL: 'base', INSTAR_ENGINE_KEY: 'key', INSTAR_ADAPTERS: '/shared', INSTAR_BODY_LIMIT: '1000', INSTAR_REQUEST_TIMEOUT: '2.5', INSTAR_ANSWER_TIMEOUT: '60', INSTAR_CANDIDATES: '4', INSTAR_CANDIDATE_TOKENS: '5000' }, '/here')
+    deepEqual(config, { host: '::', port: 8080, data: '/here/data', log: 'embedded', engine: 'vllm+http://a:8000/v1,http://b:8000/v1', engineModel: 'base', engineKey: 'key', adapters: '/shared', modelNamed: true, learnEngine: 'tfjs-node', model: '/m.gguf', registry: 'http://registry', partitions: { turns: 16, scores: 8 }, replication: 3, limits: { bodyLimit: 1000, requestTimeoutMs: 2500, answerTimeoutMs: 60_000, candidates: 4, candidateTokens: 5000 }, healthPort: 30080, judge: { url: 'http://judge/v1', model: 'default', key: 'secret' }, open: true, keyFile: '/here/data/keys.json', sessionIdleMs: 600_000, postgresPrograms: '/pg', database: 'postgresql://db/x' })
     equal(Object.isFrozen(config), true)
   })
 
@@ -30,6 +30,8 @@ describe('configuration', () => {
     throws(() => readSettings({ INSTAR_LEARN_ENGINE: 'cuda' }, '/'), fails('bad_request', 'INSTAR_LEARN_ENGINE'))
     throws(() => readSettings({ INSTAR_JUDGE_URL: 'nowhere' }, '/'), fails('bad_request', 'INSTAR_JUDGE_URL'))
     throws(() => readSettings({ INSTAR_OPEN: 'yes please' }, '/'), fails('bad_request', 'INSTAR_OPEN'))
+    throws(() => readSettings({ INSTAR_CANDIDATES: '17' }, '/'), fails('bad_request', 'INSTAR_CANDIDATES'))
+    throws(() => readSettings({ INSTAR_CANDIDATES: '4' }, '/'), fails('bad_request', 'INSTAR_CANDIDATES'), 'nobody could judge them')
   })
 
   test('what a command does not do is refused, not passed over', () => {

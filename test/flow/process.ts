@@ -93,8 +93,8 @@ const within = async <T>(ms: number, what: string, work: Promise<T>): Promise<T>
 }
 
 /** A start that may be killed before it is up. */
-export const begin = (data: string): Child & { up(): Promise<Up> } => {
-  const started = launch(['up', '--json', '--port', '0'], { INSTAR_DATA: data })
+export const begin = (data: string, env: Record<string, string> = {}): Child & { up(): Promise<Up> } => {
+  const started = launch(['up', '--json', '--port', '0'], { INSTAR_DATA: data, ...env })
   const { child, ended } = started
   return {
     ...started,
@@ -117,7 +117,7 @@ export const begin = (data: string): Child & { up(): Promise<Up> } => {
   }
 }
 
-export const up = (data: string): Promise<Up> => begin(data).up()
+export const up = (data: string, env?: Record<string, string>): Promise<Up> => begin(data, env).up()
 
 /** Resolves when the gateway serves this version: soon after its record is on the log. */
 export const serves = async ({ ready }: Up, version: number): Promise<void> => {
