@@ -85,11 +85,11 @@ const measure = async (subject: Subject, callers: number): Promise<number> => {
 
 const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[values.length >> 1]!
 
-const appends = (): Promise<Row[]> => inFolder(async (folder) => {
+const appends = (rounds: number): Promise<Row[]> => inFolder(async (folder) => {
   const subjects: [string, Subject][] = [['embedded log', await ours(folder)], ['raw SQLite', rawSqlite(folder)], ['raw SQLite, own thread', await rawThread(folder)], ['write + fdatasync', writeFsync(folder)]]
   const figures = new Map<string, number[]>()
   for (let group = 0; group < WARM_GROUPS; group++) for (const [, subject] of subjects) await subject.group(256)
-  for (let round = -1; round < ROUNDS; round++) {
+  for (let round = -1; round < rounds; round++) {
     for (const callers of CALLERS) {
       for (const [what, subject] of subjects) {
         const perSecond = await measure(subject, callers)
@@ -105,9 +105,9 @@ const appends = (): Promise<Row[]> => inFolder(async (folder) => {
   }))
 })
 
-const replay = (): Promise<Row[]> => inFolder(async (folder) => {
+const replay = (replayed: number): Promise<Row[]> => inFolder(async (folder) => {
   const log = await openEmbeddedLog({ folder, schemas: { 'Bench.v1': '"bytes"' } })
-  for (let i = 0; i < REPLAYED; i += 1000) await log.append(Array.from({ length: 1000 }, (_, j) => record(keys[(i + j) % keys.length]!)))
+  for (let i = 0; i < replayed; i += 1000) await log.append(Array.from({ length: 1000 }, (_, j) => record(keys[(i + j) % keys.length]!)))
   const read: number[] = []
   const subscribed: number[] = []
   for (let round = 0; round < 5; round++) {
@@ -118,16 +118,16 @@ const replay = (): Promise<Row[]> => inFolder(async (folder) => {
     const again = performance.now()
     const subscription = await log.subscribe({ topics: ['turns'], group: 'bench', from: 'start', handle: () => {} })
     await subscription.caughtUp()
-    subscribed.push((REPLAYED / (performance.now() - again)) * 1000)
+    subscribed.push((replayed / (performance.now() - again)) * 1000)
     await subscription.stop()
   }
   await log.close()
   return [['replay: read', read], ['replay: subscribe', subscribed]].map(([what, rounds]): Row => ({ what: what as string, callers: null, perSecond: median(rounds as number[]), ofRawSqlite: null, ofRawThread: null, ofWriteFsync: null, target: '≥ 100,000/s' }))
 })
 
-export const bench = async (): Promise<Report> => {
+export const bench = async ({ quick = false } = {}): Promise<Report> => {
   const machine = `${availableParallelism()} × ${cpus()[0]?.model ?? 'unknown CPU'}, Node ${process.versions.node}, load ${loadavg()[0]!.toFixed(1)}`
-  return { name: 'embedded log', machine, rows: [...await appends(), ...await replay()] }
+  return { name: 'embedded log', machine, rows: [...await appends(quick ? 3 : ROUNDS), ...await replay(quick ? 5_000 : REPLAYED)] }
 }
 
 if (import.meta.main) {

@@ -36,7 +36,7 @@ const quick = flags.includes('--quick')
 const say = (line: string): void => { process.stderr.write(`${line}\n`) }
 
 const BENCHES: Record<string, () => Promise<Report>> = {
-  log: () => log.bench(),
+  log: () => log.bench({ quick }),
   policy: () => policy.bench({ quick, say, peer: !flags.includes('--no-peer') }),
   latency: () => latency.bench({ quick, say }),
   kafka: () => kafka.bench({ quick, say }),

@@ -15,8 +15,7 @@ export const longLog = function* (count: number): Long {
   const open: Open[] = Array.from({ length: CONVERSATIONS }, (_, i) => ({ session: `session-${i}`, last: null, turns: 0 }))
   let [weightsTip, updatesTip, version, sessions] = ['', '', 0, CONVERSATIONS]
   let batch: BatchItem[] = []
-  const chained = (event: Event): Encoded & { id: string } => encodeEvent(event)
-  const start = chained(lineStarted())
+  const start = encodeEvent(lineStarted())
   yield start
   weightsTip = start.id
   for (let i = 0; i < count; i += 1) {
@@ -55,10 +54,10 @@ export const longLog = function* (count: number): Long {
       type: 'BatchSealed', prev: updatesTip, policy: 'policy', number: version + 1, parent: { version, adapter: null, state: null }, items: batch, dropped: [], baselines: [{ subject: of.subject, value: 0.5, count: 1 }],
       seed: 7, loss: 'hybrid', settings: { learningRate: 0.01 }, at: event.at,
     }
-    const sealed = chained(seal)
+    const sealed = encodeEvent(seal)
     const made = computed(seal)
-    const update = chained(made)
-    const next = chained(published(weightsTip, version + 1, version, made))
+    const update = encodeEvent(made)
+    const next = encodeEvent(published(weightsTip, version + 1, version, made))
     yield* [sealed, update, next]
     ;[updatesTip, weightsTip, version, batch] = [update.id, next.id, version + 1, []]
   }
