@@ -65,7 +65,7 @@ describe('instar export and import', () => {
     await conversation(from)
     const path = join(folder(), 'desk.jsonl')
     const exported = await instar(['export', path, '--json'], { INSTAR_DATA: from })
-    deepEqual([exported.code, exported.json], [0, { sessions: 1, turns: 3, aborted: 0, feedback: 1 }], exported.err)
+    deepEqual([exported.code, exported.json], [0, { sessions: 1, turns: 3, aborted: 0, unshown: 0, feedback: 1 }], exported.err)
     equal((await instar(['export', path, '--json'], { INSTAR_DATA: from })).code, 1, 'a file that is there is not written over')
 
     const dry = await load(to, path, '--dry-run')

@@ -16,14 +16,14 @@ log-probs and feedback, as \`instar import\` reads them. Answers that were cut a
 
   --session ID  that session alone
 
---json: {sessions, turns, aborted, feedback} (not together with -)`,
+--json: {sessions, turns, aborted, unshown, feedback} (not together with -)`,
   options: { session: { type: 'string' } },
   overrides: ['data'],
   positionals: [1, 1],
   async run({ config, cwd, positionals: [file], values, json, out, err, answer, stop }) {
     if (file === '-' && json) throw new InstarError('bad_request', 'Standard output holds the lines: name a file for --json.', { field: 'FILE' })
-    const report: ExportReport = { sessions: 0, turns: 0, aborted: 0, feedback: 0 }
-    const told = (): string => `${report.turns} turns of ${report.sessions} sessions, ${report.feedback} times feedback; ${report.aborted} answers that were cut are left out\n`
+    const report: ExportReport = { sessions: 0, turns: 0, aborted: 0, unshown: 0, feedback: 0 }
+    const told = (): string => `${report.turns} turns of ${report.sessions} sessions, ${report.feedback} times feedback; ${report.aborted} answers that were cut and ${report.unshown} that nobody saw are left out\n`
     await withLog(config, async (log) => {
       const lines = exportLines(log, values.session ?? null, report)
       if (file === '-') for await (const line of lines) out(line)

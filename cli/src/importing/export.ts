@@ -4,7 +4,7 @@ import { parseJson } from '@instar/dialects'
 import { createTurnReader, type EventLog, type TurnReader } from '@instar/log'
 import { parseAnswer } from '@instar/policy'
 
-export type ExportReport = { sessions: number; turns: number; /** Answers that were cut, which are left out. */ aborted: number; feedback: number }
+export type ExportReport = { sessions: number; turns: number; /** Answers that were cut, which are left out. */ aborted: number; /** Candidates that nobody was shown, likewise. */ unshown: number; feedback: number }
 
 /** `session`: that one alone. Lines come session by session, in the order of the log. */
 export const exportLines = async function* (log: EventLog, session: string | null, report: ExportReport): AsyncGenerator<string> {
@@ -17,6 +17,7 @@ export const exportLines = async function* (log: EventLog, session: string | nul
     if (said.length > 0) report.sessions += 1
     for (const turn of said) {
       if (turn.status === 'aborted') report.aborted += 1
+      else if (!turn.shown) report.unshown += 1
       else {
         report.turns += 1
         report.feedback += turn.feedback.length
@@ -38,7 +39,7 @@ const lineOf = async (reader: TurnReader, state: TurnState): Promise<object> => 
     response: {
       ...(turn.version < 0 ? {} : { system_fingerprint: `instar-${turn.policy}@${turn.version}` }), ...(exact ? { prompt_token_ids: await reader.promptIds(turn.turn) } : {}),
       choices: [{
-        index: turn.candidate, turn_id: turn.turn, finish_reason: turn.type === 'TurnCaptured' ? turn.finish : 'stop', raw_text: text,
+        index: turn.candidate, turn_id: turn.turn, finish_reason: turn.type === 'TurnAborted' ? 'stop' : turn.finish, raw_text: text,
         message: {
           role: 'assistant', content: content === '' && toolCalls.length > 0 ? null : content, ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
           ...(toolCalls.length === 0 ? {} : { tool_calls: toolCalls.map((call, i) => ({ id: turn.toolCallIds[i] ?? '', type: 'function', function: call })) }),

@@ -13,7 +13,7 @@ export const sessionAt = async ({ index, tail, tailWaitMs }: ForeignPorts, key: 
 }
 
 /** Answers in full, of the conversation itself. */
-export const answered = (session: SessionState | undefined): TurnState[] => (session?.turns ?? []).filter(({ status, kind }) => status === 'complete' && kind === 'main')
+export const answered = (session: SessionState | undefined): TurnState[] => (session?.turns ?? []).filter(({ status, kind, shown }) => shown && status === 'complete' && kind === 'main')
 
 /** Throws `bad_request` where it got another one from the same source before. */
 export const rewardTurn = async ({ capture, now }: ForeignPorts, turn: TurnState, { key, source, value }: { key: string | null; source: string; value: number }): Promise<void> => {
