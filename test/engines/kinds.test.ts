@@ -123,6 +123,7 @@ test('any server of Chat Completions: messages go through, text, reasoning and c
   server.said = { reasoning: 'Which file?', content: 'I look.', calls: [{ name: 'read', arguments: '{"path": "a.txt"}' }, { name: 'odd', arguments: '{"broken' }] }
   const tools = [{ type: 'function', function: { name: 'read', parameters: { type: 'object', properties: {} } } }, { type: 'function', function: { name: 'odd' } }]
   const called = await ask(rig, { tools, tool_choice: 'required' })
+  assert.equal(server.asked('/v1/chat/completions').at(-1)!.body['stream'], false)
   const [choice] = called.json.choices
   assert.equal(choice!.finish_reason, 'tool_calls')
   assert.equal(choice!.message['content'], 'I look.')

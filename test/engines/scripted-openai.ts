@@ -20,6 +20,12 @@ export class ScriptedOpenai extends ScriptedServer {
     const status = await this.behaviour.admit?.(seen) ?? 200
     if (status !== 200) return json(response, status, { error: { message: `scripted ${status}`, type: 'server_error', param: null, code: null } })
     const { content = '', reasoning = '', calls = [], finish = calls.length > 0 ? 'tool_calls' : 'stop' } = this.said
+    const usage = { prompt_tokens: 21, completion_tokens: 9, total_tokens: 30 }
+    if (seen.body['stream'] !== true) {
+      await this.behaviour.before?.(0, seen)
+      const message = { role: 'assistant', content: content === '' ? null : content, ...(reasoning === '' ? {} : { reasoning_content: reasoning }), ...(calls.length === 0 ? {} : { tool_calls: calls.map((call, index) => ({ id: `call_${index}`, type: 'function', function: call })) }) }
+      return json(response, 200, { id: 'c1', object: 'chat.completion', created: 1, model: 'some-model', choices: [{ index: 0, message, finish_reason: finish }], usage })
+    }
     const chunk = (delta: Body, reason: string | null = null): Body => ({ id: 'c1', object: 'chat.completion.chunk', created: 1, model: 'some-model', choices: [{ index: 0, delta, finish_reason: reason }] })
     const deltas: Body[] = [
       { role: 'assistant', content: null },
@@ -35,7 +41,7 @@ export class ScriptedOpenai extends ScriptedServer {
       await event(response, chunk(delta))
     }
     await event(response, chunk({}, finish))
-    await event(response, { ...chunk({}), choices: [], usage: { prompt_tokens: 21, completion_tokens: 9, total_tokens: 30 } })
+    await event(response, { ...chunk({}), choices: [], usage })
     await event(response, '[DONE]')
     response.end()
   }

@@ -33,8 +33,8 @@ export type GenerateRequest = {
   chat?: ChatRequest
 }
 
-/** In the shapes of Chat Completions. Null: the client did not say. */
-export type ChatRequest = { messages: readonly ChatMessage[]; tools: readonly unknown[]; toolChoice: unknown; responseFormat: unknown; maxTokens: number | null }
+/** In the shapes of Chat Completions. Null: the client did not say. `stream` false: nobody sees a part of the answer, so that it may come in one piece. */
+export type ChatRequest = { stream: boolean; messages: readonly ChatMessage[]; tools: readonly unknown[]; toolChoice: unknown; responseFormat: unknown; maxTokens: number | null }
 
 /**
  * One sampled token. `logprob` is the log-probability with which it was drawn: of the distribution

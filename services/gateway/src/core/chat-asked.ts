@@ -1,9 +1,10 @@
 /** A request as an engine that takes messages is asked it: in the shapes of Chat Completions, whatever dialect it came in. */
 import { isFields, type Message, type Request } from '@instar/dialects'
 
-export type ChatAsked = { messages: Message[]; tools: readonly unknown[]; toolChoice: unknown; responseFormat: unknown; maxTokens: number | null }
+export type ChatAsked = { stream: boolean; messages: Message[]; tools: readonly unknown[]; toolChoice: unknown; responseFormat: unknown; maxTokens: number | null }
 
-export const chatOf = ({ messages, tools, body, maxTokens }: Request): ChatAsked => ({
+export const chatOf = ({ stream, messages, tools, body, maxTokens }: Request): ChatAsked => ({
+  stream,
   messages: messages.map(({ minted: _, ...message }) => message),
   tools,
   toolChoice: tools.length === 0 ? null : choiceOf(body['tool_choice']),

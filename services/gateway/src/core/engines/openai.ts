@@ -42,7 +42,9 @@ const reader = () => {
     const usage = usageOf(event['usage'])
     const choice = list(event['choices'])[0]
     if (!isFields(choice)) return { ...NOTHING, usage }
-    const delta = isFields(choice['delta']) ? choice['delta'] : {}
+    // A whole answer has a message where an event has a delta.
+    const said = choice['delta'] ?? choice['message']
+    const delta = isFields(said) ? said : {}
     let text = textOf(delta)
     collect(delta)
     const finish = choice['finish_reason'] ?? null
@@ -70,11 +72,11 @@ export const openai: Protocol = {
   tokenize: () => Promise.resolve(null),
   generate: ({ model, sampling, chat }) => {
     const { temperature, topP, topK, seed, stop } = sampling
-    const { messages, tools, toolChoice, responseFormat, maxTokens } = chat ?? { messages: [], tools: [], toolChoice: null, responseFormat: null, maxTokens: null }
+    const { stream, messages, tools, toolChoice, responseFormat, maxTokens } = chat ?? { stream: true, messages: [], tools: [], toolChoice: null, responseFormat: null, maxTokens: null }
     return {
       path: '/v1/chat/completions',
       body: {
-        model, messages, stream: true, stream_options: { include_usage: true }, seed,
+        model, messages, stream, ...(stream ? { stream_options: { include_usage: true } } : {}), seed,
         // What equals the interface's own default is left out: some models refuse to be told.
         ...(temperature === 1 ? {} : { temperature }), ...(topP === 1 ? {} : { top_p: topP }), ...(topK === 0 ? {} : { top_k: topK }),
         ...(maxTokens === null ? {} : { max_tokens: maxTokens }), ...(stop.length === 0 ? {} : { stop: [...stop] }),

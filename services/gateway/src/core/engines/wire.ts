@@ -8,7 +8,7 @@ export type EngineKind = 'vllm' | 'sglang' | 'llamacpp' | 'openai'
 
 export type Sampled = { temperature: number; topP: number; topK: number; seed: number; maxTokens: number; stop: readonly string[] }
 
-export type ChatAsked = { messages: readonly Fields[]; tools: readonly unknown[]; toolChoice: unknown; responseFormat: unknown; maxTokens: number | null }
+export type ChatAsked = { stream: boolean; messages: readonly Fields[]; tools: readonly unknown[]; toolChoice: unknown; responseFormat: unknown; maxTokens: number | null }
 
 /** `adapter`: what `Protocol.adapter.load` gave for it; null: the base. */
 export type Asked = {

@@ -30,6 +30,8 @@ export type Exchange = { status: number; retryAfterMs: number | null; bytes: Asy
 /** Of what an engine says, as much as a message quotes. */
 const QUOTED = 300
 const LARGEST_BODY = 64 * 1024 * 1024
+/** So many times longer than the first token an answer may take that comes in one piece. */
+const WHOLE_ANSWER = 2
 /** For a probe, or an adapter that comes from a slow disk. */
 const WHOLE_MS = 120_000
 
@@ -48,8 +50,9 @@ export class EngineHttp {
     this.timeouts = timeouts
   }
 
-  /** Resolves with the head of the answer; `bytes` must be read or returned. */
-  async send(method: 'GET' | 'POST', path: string, body: Fields | null, signal?: AbortSignal, firstByteMs = this.timeouts.firstByteMs): Promise<Exchange> {
+  /** Resolves with the head of the answer; `bytes` must be read or returned. `whole`: it begins when all of it is there. */
+  async send(method: 'GET' | 'POST', path: string, body: Fields | null, signal?: AbortSignal, whole = false, ms = this.timeouts.firstByteMs): Promise<Exchange> {
+    const firstByteMs = whole ? WHOLE_ANSWER * ms : ms
     const { response, since } = await this.head(method, path, body, signal, firstByteMs)
     const seconds = Number(response.headers['retry-after'])
     return {
@@ -61,7 +64,7 @@ export class EngineHttp {
 
   /** A whole answer. Throws EngineFault where there is none; a status is none of this function's business. */
   async json(method: 'GET' | 'POST', path: string, body: Fields | null, signal?: AbortSignal, ms = WHOLE_MS): Promise<{ status: number; body: Fields | null; text: string }> {
-    const { status, bytes } = await this.send(method, path, body, signal, ms)
+    const { status, bytes } = await this.send(method, path, body, signal, false, ms)
     const text = await collect(bytes)
     return { status, body: parsed(text), text }
   }

@@ -24,14 +24,21 @@ const checkText = (model: Model): { prompt: number[]; completion: number[] } => 
 /** The deltas of one answer. Throws EngineFault where asking again may help, InstarError where not. */
 export async function* deltas(http: EngineHttp, protocol: Protocol, asked: Asked, signal?: AbortSignal): AsyncGenerator<Delta> {
   const { path, body } = protocol.generate(asked)
-  const { status, retryAfterMs, bytes } = await http.send('POST', path, body, signal)
+  const whole = asked.chat?.stream === false
+  const { status, retryAfterMs, bytes } = await http.send('POST', path, body, signal, whole)
   if (status !== 200) {
     const said = quoted(await collect(bytes))
     if (mayPass(status) || (asked.adapter !== null && protocol.adapterUnknown(status, said))) throw new EngineFault('status', said, status, retryAfterMs)
     throw refusal(protocol.kind, status, said)
   }
-  const events = new EventReader()
   const read = protocol.reader(asked)
+  if (whole) {
+    const delta = read(eventOf(await collect(bytes)))
+    if (delta.error) throw faultOf(protocol, asked, delta.error)
+    yield delta
+    return
+  }
+  const events = new EventReader()
   let done = false
   for await (const some of bytes) {
     for (const data of events.push(some)) {
