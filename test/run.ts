@@ -7,9 +7,8 @@
  */
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
-import { run } from 'node:test'
-import { spec } from 'node:test/reporters'
 import { compact } from './reporter.ts'
+import { runTests } from './runner.ts'
 import { committable, ROOT } from './tree.ts'
 
 const wanted = process.argv.slice(2)
@@ -22,17 +21,6 @@ if (files.length === 0) {
   process.stderr.write(`no test file matches ${wanted.join(', ')}\n`)
   process.exitCode = 1
 } else {
-  const stop = new AbortController()
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => {
-    stop.abort()
-    process.exitCode = 130
-  })
-  const events = run({ files, concurrency: 2, execArgv: ['--import', join(ROOT, 'test/watchdog.ts')], signal: stop.signal, cwd: ROOT })
-  let passed = false
-  events.on('test:summary', ({ file, success }) => {
-    if (file === undefined) passed = success
-  })
-  const report = wanted.length > 0 ? events.compose(spec()) : events.compose(compact)
-  for await (const text of report) process.stdout.write(text)
+  const passed = await runTests(files, { concurrency: 2, execArgv: ['--import', join(ROOT, 'test/watchdog.ts')], cwd: ROOT }, wanted.length > 0 ? undefined : compact)
   process.exitCode ??= checked && passed ? 0 : 1
 }

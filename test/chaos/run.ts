@@ -5,8 +5,7 @@
  */
 import { globSync } from 'node:fs'
 import path from 'node:path'
-import { run } from 'node:test'
-import { spec } from 'node:test/reporters'
+import { runTests } from '../runner.ts'
 
 const given = process.argv.slice(2)
 const short = given.includes('--short')
@@ -23,15 +22,5 @@ process.env['INSTAR_SEED'] ??= String(Math.floor(Math.random() * 1e6))
 process.env['NODE_ENV'] = 'production'
 process.stdout.write(`seed ${process.env['INSTAR_SEED']}\n`)
 
-const interrupted = new AbortController()
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => {
-  interrupted.abort()
-  process.exitCode = 130
-})
-const events = run({ files: files.map((file) => path.join(import.meta.dirname, file)), concurrency: short ? 2 : 1, signal: interrupted.signal })
-let passed = false
-events.on('test:summary', ({ file, success }) => {
-  if (file === undefined) passed = success
-})
-for await (const text of events.compose(spec())) process.stdout.write(text as string)
+const passed = await runTests(files.map((file) => path.join(import.meta.dirname, file)), { concurrency: short ? 2 : 1 })
 process.exitCode ??= passed ? 0 : 1

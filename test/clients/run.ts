@@ -10,8 +10,7 @@ import { globSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import path from 'node:path'
-import { run } from 'node:test'
-import { spec } from 'node:test/reporters'
+import { runTests } from '../runner.ts'
 
 const HERE = import.meta.dirname
 const ROOT = path.resolve(HERE, '../..')
@@ -44,15 +43,5 @@ for (const folder of ['agents', 'nightly']) if (files.some((file) => file.starts
 const require = createRequire(import.meta.url)
 const typed = await exitOf(process.execPath, [path.join(path.dirname(require.resolve('typescript/package.json')), 'bin/tsc'), '--noEmit', '-p', HERE], ROOT) === 0
 
-const interrupted = new AbortController()
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => {
-  interrupted.abort()
-  process.exitCode = 130
-})
-const events = run({ files: files.map((file) => path.join(HERE, file)), concurrency: files.some((file) => file.startsWith('nightly')) ? 1 : 2, timeout: 900_000, signal: interrupted.signal, cwd: ROOT })
-let passed = false
-events.on('test:summary', ({ file, success }) => {
-  if (file === undefined) passed = success
-})
-for await (const text of events.compose(spec())) process.stdout.write(text as string)
+const passed = await runTests(files.map((file) => path.join(HERE, file)), { concurrency: files.some((file) => file.startsWith('nightly')) ? 1 : 2, timeout: 900_000, cwd: ROOT })
 process.exitCode ??= passed && typed ? 0 : 1

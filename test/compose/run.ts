@@ -7,9 +7,8 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { globSync } from 'node:fs'
 import path from 'node:path'
-import { run } from 'node:test'
-import { spec } from 'node:test/reporters'
 import { freePort } from '../int/stack/ready.ts'
+import { runTests } from '../runner.ts'
 import { ROOT } from '../tree.ts'
 import { composeArgs, docker, environment, type Place } from './docker.ts'
 
@@ -26,18 +25,6 @@ const problem = async (): Promise<string | null> => {
 }
 
 const seconds = (begin: number): string => `${((performance.now() - begin) / 1000).toFixed(0)} s`
-
-const tests = async (here: Place, signal: AbortSignal): Promise<boolean> => {
-  process.env['INSTAR_COMPOSE'] = JSON.stringify(here)
-  let passed = false
-  const files = globSync('*.test.ts', { cwd: import.meta.dirname }).map((file) => path.join(import.meta.dirname, file))
-  const events = run({ files, concurrency: 1, timeout: 600_000, signal })
-  events.on('test:summary', ({ file, success }) => {
-    if (file === undefined) passed = success
-  })
-  for await (const text of events.compose(spec())) process.stdout.write(text as string)
-  return passed
-}
 
 const main = async (): Promise<number> => {
   const missing = await problem()
@@ -61,7 +48,8 @@ const main = async (): Promise<number> => {
       return 1
     }
     process.stdout.write(`the image is there after ${seconds(begin)}; project ${here.project}, port ${here.port}\n`)
-    const passed = await tests(here, interrupted.signal)
+    process.env['INSTAR_COMPOSE'] = JSON.stringify(here)
+    const passed = await runTests(globSync('*.test.ts', { cwd: import.meta.dirname }).map((file) => path.join(import.meta.dirname, file)), { concurrency: 1, timeout: 600_000 })
     if (!passed) {
       const { out } = await docker(composeArgs(here, ['logs', '--no-color', '--tail', '40']))
       process.stdout.write(out)

@@ -5,8 +5,7 @@
  */
 import { globSync } from 'node:fs'
 import path from 'node:path'
-import { run } from 'node:test'
-import { spec } from 'node:test/reporters'
+import { runTests } from '../runner.ts'
 import { startStack } from './stack.ts'
 
 const wanted = process.argv.slice(2)
@@ -23,19 +22,9 @@ if (stack) {
 }
 // Fault suites test what runs in production: kafkajs reads this.
 process.env['NODE_ENV'] = 'production'
-const interrupted = new AbortController()
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => {
-  interrupted.abort()
-  process.exitCode = 130
-})
-const events = run({ files: files.map((file) => path.join(import.meta.dirname, file)), concurrency: 1, timeout: 600_000, signal: interrupted.signal })
-let passed = false
-events.on('test:summary', ({ file, success }) => {
-  if (file === undefined) passed = success
-})
 try {
-  for await (const text of events.compose(spec())) process.stdout.write(text as string)
+  const passed = await runTests(files.map((file) => path.join(import.meta.dirname, file)), { concurrency: 1, timeout: 600_000 })
+  process.exitCode ??= passed ? 0 : 1
 } finally {
   await stack?.stop()
 }
-process.exitCode ??= passed ? 0 : 1
