@@ -1,5 +1,6 @@
-/** `npm run bench [-- log|policy|latency|projections|snapshots|kafka|services|gateway …] [--json] [--quick]`: every speed claim with its peer, in one run. */
+/** `npm run bench [-- log|policy|latency|projections|snapshots|kafka|services|gateway|candidates …] [--json] [--quick]`: every speed claim with its peer, in one run. */
 import * as gateway from './gateway.ts'
+import * as candidates from './candidates.ts'
 import * as kafka from './kafka.ts'
 import * as latency from './latency.ts'
 import * as log from './log.ts'
@@ -17,6 +18,8 @@ const USAGE = `npm run bench [-- NAMES] [--json] [--quick] [--no-peer]
   policy       decoding and a train step against PyTorch, tiny model and SmolLM2-135M
                (fetches a 93 MB model and, for the peer, a few GB of PyTorch into .cache, once)
   latency      from a batch to the version that it made, rollback, waits while learning
+  candidates   what groups sampled in the background are worth: conversations of the demo's people until they are
+               content, with one answer to each request and with four candidates of it (10 minutes)
   projections  100,000 turns into PostgreSQL
   snapshots    how soon a service is ready on a log of 1,000,000 turns (4 GB in the temporary folder)
   kafka        our adapter against Kafka's own tools and another client for Node (a broker is fetched once, as for
@@ -40,6 +43,7 @@ const BENCHES: Record<string, () => Promise<Report>> = {
   policy: () => policy.bench({ quick, say, peer: !flags.includes('--no-peer') }),
   latency: () => latency.bench({ quick, say }),
   kafka: () => kafka.bench({ quick, say }),
+  candidates: () => candidates.bench({ quick, say }),
   services: () => services.bench({ quick, say }),
   gateway: () => gateway.bench({ quick, say, peer: !flags.includes('--no-peer') }),
   projections: () => (quick ? projections.bench(5_000) : projections.bench()),

@@ -116,7 +116,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     return pool.serving() ? null : { status: 'starting', problem: pool.problem() }
   }
 
-  const report = () => ({ config, model, engine, line: line(), pool, capture, index, ignoredWeights, running: running.size, bad: tail?.bad() ?? 0, unready: unready() })
+  const report = () => ({ config, model, engine, line: line(), pool, capture, index, ignoredWeights, running: running.size, candidates: background.waiting(), bad: tail?.bad() ?? 0, unready: unready() })
 
   const answerNow = async (call: AnswerCall): Promise<AnswerReply> => {
     if (stopping) throw new InstarError('stopping', 'The gateway is shutting down.')

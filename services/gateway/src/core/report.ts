@@ -13,6 +13,8 @@ export type Known = {
   index: { recent: ReadonlyMap<string, unknown>; turns: number; forgotten: ReadonlyMap<string, unknown>; ignored: ReadonlyMap<string, number> }
   ignoredWeights: ReadonlyMap<string, number>
   running: number
+  /** That are to be sampled in the background. */
+  candidates: number
   bad: number
   unready: { status: string; problem: unknown } | null
 }
@@ -76,7 +78,7 @@ export const statusOf = (known: Known): Record<string, unknown> => {
       keep: config.keepVersions,
       loaded: newest(line).reverse().filter((version) => isLoaded(line, version, loaded)),
     },
-    requests: { running: known.running },
+    requests: { running: known.running, candidatesWaiting: known.candidates },
     log: { ...capture.queue(), unreadable: known.bad },
     index: { sessions: index.recent.size, turns: index.turns, forgotten: index.forgotten.size },
     ignored: { turns: Object.fromEntries(index.ignored), weights: Object.fromEntries(known.ignoredWeights) },

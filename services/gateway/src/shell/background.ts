@@ -48,6 +48,11 @@ export class Background {
     return candidates > 1 && !this.stopping && this.jobs.length < MOST_JOBS && this.tokens() > 0 ? candidates : 1
   }
 
+  /** How many are still to be sampled. */
+  waiting(): number {
+    return this.jobs.reduce((sum, { left }) => sum + left.length, 0)
+  }
+
   /** The answer to a request that was to have more: it is on the log. */
   add(shown: Task): void {
     const { admitted, candidate: { sampling } } = shown
