@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { contentSha, type TurnAborted, type TurnCaptured } from '@instar/events'
 import { createTurnReader, openMemoryLog, type EventLog } from '@instar/log'
-import { model, startRig, turnOf, turnsOf, USER, withAppend, type Rig } from './harness.ts'
+import { eventsOf, model, startRig, turnOf, turnsOf, USER, withAppend, type Rig } from './harness.ts'
 import { gate } from './scripted-engine.ts'
 
 type Message = { role: string; content: unknown; [key: string]: unknown }
@@ -72,6 +72,14 @@ test('label by what agents send already', async () => {
       assert.equal(turn.session, session)
       assert.equal(turn.labelSource, 'agent')
     }
+    const begot: [Record<string, string>, string, string][] = [
+      [{ 'x-claude-code-session-id': 'cc-2', 'x-claude-code-agent-id': 'b1' }, 'cc-2-b1', 'cc-2'],
+      [{ 'session-id': 's-2', 'thread-id': 't-2', 'x-openai-subagent': 'collab_spawn', 'x-codex-parent-thread-id': 's-2' }, 't-2', 's-2'],
+      [{ 'x-session-id': 'ses_child', 'x-parent-session-id': 'ses_parent' }, 'ses_child', 'ses_parent'],
+    ]
+    for (const [headers, session] of [...begot, ...begot]) assert.equal((await ask(rig, [USER('Look it up')], { headers })).turn.session, session)
+    const links = (await eventsOf(rig.log)).flatMap((event) => (event.type === 'SessionLinked' ? [[event.session, event.parent]] : []))
+    assert.deepEqual(links, [['cc-1-a7', 'cc-1'], ...begot.map(([, session, parent]) => [session, parent])], 'a subagent\'s session is linked to the one that begot it, once')
     const shared = await ask(rig, [USER('Hi')], { body: { prompt_cache_key: 'my-app' } })
     assert.equal(shared.turn.labelSource, 'fingerprint', 'a cache key that all conversations share names none')
   } finally {

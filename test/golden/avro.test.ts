@@ -33,6 +33,7 @@ const SAMPLES: Event[] = [
   { type: 'TurnSampled', finish: 'length', ...turn, candidate: 2, candidates: 4 } as unknown as Event,
   { type: 'FeedbackGiven', id: 'f', session: 's', turn: null, value: -0.5, comment: written, subject: 'u', key: 'k', at: 7 },
   { type: 'SessionClosed', session: 's', open: ['s.0f'], why: 'idle', at: 8 },
+  { type: 'SessionLinked', session: 's', parent: 'r', at: 8 },
   { type: 'TurnScored', ...value, ...score, rank: null },
   { type: 'TurnSkipped', reason: 'abstained', ...score, rank: null },
   { type: 'ScoreRevised', ...value, ...score },

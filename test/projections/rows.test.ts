@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import type { Event } from '@instar/events'
 import { openMemoryLog } from '@instar/log'
 import { readOnlyQuery, startPostgres, startProjections, type Connection } from '@instar/projections'
 import { digests, temporaryFolder, withClient } from './database.ts'
@@ -105,6 +106,24 @@ test('the rows of a small history', { timeout: 60_000 }, async (t) => {
       }
     })
   })
+})
+
+test('a candidate that nobody saw is no answer in the metrics; a subagent\'s session names its parent', { timeout: 60_000 }, async (t) => {
+  using folder = temporaryFolder()
+  const postgres = await startPostgres({ folder: folder.path })
+  t.after(() => postgres.stop())
+  const { a1, s1, events } = smallHistory()
+  const beside: Event = { ...a1, type: 'TurnSampled', turn: `${a1.session}.${'9'.repeat(32)}`, candidate: 1, candidates: 2, finishedAt: a1.at + 60_000 }
+  const link: Event = { type: 'SessionLinked', session: 'sb', parent: 'sa', at: T0 + 1 }
+  const log = openMemoryLog()
+  await log.append(records([...events, beside, { ...s1, turn: beside.turn, reward: 1 }, link, { ...link, parent: 'sx' }, { ...link, session: 'nobody' }]))
+  await project(log, postgres.owner)
+  const rows = (sql: string) => readOnlyQuery(postgres.reader, sql)
+  assert.partialDeepStrictEqual(await rows('select * from version_metrics where version = 0'), [{ turns: 2, sessions: 1, sampled: 1, scored: 2, reward: 0, latency_p50_ms: 120 }])
+  assert.deepEqual(await rows('select shown, next_state, status, group_id = (select group_id from turns where turn_id = \'' + a1.turn + '\') as grouped from turns where not shown'), [{ shown: false, next_state: 'none', status: 'complete', grouped: true }])
+  assert.deepEqual(await rows('select turns from session_metrics where session_id = \'sa\''), [{ turns: 2 }])
+  assert.deepEqual(await rows('select session_id, parent_session_id from session_links'), [{ session_id: 'sb', parent_session_id: 'sa' }])
+  assert.deepEqual(await rows('select key, why from ignored where type = \'SessionLinked\' order by key'), [{ key: 'nobody', why: 'unknown_session' }, { key: 'sb', why: 'repeat' }])
 })
 
 test('a deleted folder comes back with identical rows, in any batches, resumed anywhere', { timeout: 120_000 }, async () => {

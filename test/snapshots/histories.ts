@@ -37,6 +37,7 @@ const turnOf = (random: Random, past: Written, at: number): Event => {
   past.turns.push(turn)
   if (random.chance(0.05)) return { ...turn, turn: turnNamed('another', random.hex(4)) }
   if (random.chance(0.05) && old) return { ...turn, turn: old.turn }
+  if (random.chance(0.05) && before) return { type: 'SessionLinked', session: before.session, parent: `s${random.below(40)}`, at }
   if (random.chance(0.1) && before) return { ...turn, type: 'TurnSampled', session: before.session, turn: turnNamed(before.session, random.hex(4)), group: before.group, candidate: 1, candidates: 2 }
   if (random.chance(0.9)) return turn
   const { finish: _, ...facts } = turn

@@ -40,7 +40,7 @@ export const schemaTexts = (): Record<string, string> => Object.fromEntries([...
 /** The key of an event on its topic: session, policy or sha256 (flow.ts). */
 export const keyOf = (event: Event): string =>
   event.type === 'BlobChunk' ? event.sha256
-    : event.type === 'TurnCaptured' || event.type === 'TurnAborted' || event.type === 'TurnSampled' || event.type === 'FeedbackGiven' || event.type === 'SessionClosed' ? event.session
+    : event.type === 'TurnCaptured' || event.type === 'TurnAborted' || event.type === 'TurnSampled' || event.type === 'FeedbackGiven' || event.type === 'SessionClosed' || event.type === 'SessionLinked' ? event.session
       : event.policy
 
 export const topicOf = (event: Event): Topic => codecOf(event.type).topic

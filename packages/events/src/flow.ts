@@ -5,7 +5,7 @@
 export const FLOW = {
   turns: {
     key: 'session',
-    records: ['TurnCaptured', 'TurnAborted', 'TurnSampled', 'FeedbackGiven', 'SessionClosed'],
+    records: ['TurnCaptured', 'TurnAborted', 'TurnSampled', 'FeedbackGiven', 'SessionClosed', 'SessionLinked'],
     writers: ['gateway', 'scorer'],
     readers: ['scorer', 'gateway', 'trainer', 'publisher', 'projections'],
     chain: false,

@@ -91,6 +91,8 @@ export type TurnSampled = { type: 'TurnSampled'; finish: TurnCaptured['finish'] 
 export type FeedbackGiven = { type: 'FeedbackGiven'; id: string; session: string; turn: string | null; value: number; comment: Written | null; subject: string; key: string | null; at: number }
 /** Closes exactly the turns it lists; each one still without a next state gets none, for good. */
 export type SessionClosed = { type: 'SessionClosed'; session: string; open: string[]; why: 'idle' | 'client'; at: number }
+/** Another session of the same agent begot this one, as its client says: a subagent's. */
+export type SessionLinked = { type: 'SessionLinked'; session: string; parent: string; at: number }
 
 /** What one judge said. `value` null: it abstained or failed, `note` says why. */
 export type Verdict = { judge: string; value: number | null; note: string }
@@ -202,7 +204,7 @@ export type LearningFrozen = { type: 'LearningFrozen'; prev: string; policy: str
 
 export type BlobChunk = { type: 'BlobChunk'; sha256: string; index: number; count: number; bytes: Uint8Array; at: number }
 
-export type TurnsEvent = TurnCaptured | TurnAborted | TurnSampled | FeedbackGiven | SessionClosed
+export type TurnsEvent = TurnCaptured | TurnAborted | TurnSampled | FeedbackGiven | SessionClosed | SessionLinked
 export type ScoresEvent = TurnScored | TurnSkipped | ScoreRevised
 export type UpdatesEvent = BatchSealed | UpdateComputed | UpdateFailed
 export type WeightsEvent = LineStarted | VersionPublished | VersionRejected | HeadMoved | LearningFrozen

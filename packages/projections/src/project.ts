@@ -66,6 +66,7 @@ const turnsRows = (state: TurnsState, logged: Logged<TurnsEvent>, rows: Rows): v
   const { event, id } = logged
   if (event.type === 'FeedbackGiven') feedbackRow(state, event, id, rows)
   else if (event.type === 'SessionClosed') closedRows(state, event, id, rows)
+  else if (event.type === 'SessionLinked') rows.session_links.push({ session_id: event.session, parent_session_id: event.parent, at: timestampOf(event.at), record_id: id })
   else turnRow(state, event, id, rows)
 }
 

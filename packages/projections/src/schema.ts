@@ -10,7 +10,7 @@
  */
 import { ignored } from './tables/progress.ts'
 import { allScores } from './tables/scores.ts'
-import { feedback, sessions, turns } from './tables/turns.ts'
+import { feedback, sessionLinks, sessions, turns } from './tables/turns.ts'
 import { allBatches, allBatchTurns, allOutcomes } from './tables/updates.ts'
 import { allFreezes, allHeadMoves, allRejections, allVersions, lines } from './tables/weights.ts'
 
@@ -23,7 +23,7 @@ export * from './views.ts'
 
 /** Filled by `project`, in this order within a transaction. */
 export const TABLES = {
-  sessions, turns, feedback, all_scores: allScores, all_batches: allBatches, all_batch_turns: allBatchTurns, all_outcomes: allOutcomes,
+  sessions, session_links: sessionLinks, turns, feedback, all_scores: allScores, all_batches: allBatches, all_batch_turns: allBatchTurns, all_outcomes: allOutcomes,
   lines, all_versions: allVersions, all_head_moves: allHeadMoves, all_rejections: allRejections, all_freezes: allFreezes, ignored,
 } as const
 

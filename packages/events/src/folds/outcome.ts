@@ -9,6 +9,8 @@ export type Why =
   | 'stale'
   /** It names a turn that is not on its session's log before it, or its own turn's id is not of its session. */
   | 'unknown_turn'
+  /** The session has no turn before it. */
+  | 'unknown_session'
   /** The turn has a score of the same or a higher rank. */
   | 'outranked'
   /** None of the turns that it closes is still open. */

@@ -8,7 +8,7 @@
  * turn's session is known from its id.
  */
 import { sessionOfTurn } from '../ids.ts'
-import type { AnswerKey, FeedbackGiven, Logged, SessionClosed, TurnAborted, TurnCaptured, TurnSampled, TurnsEvent, Written } from '../records.ts'
+import type { AnswerKey, FeedbackGiven, Logged, SessionClosed, SessionLinked, TurnAborted, TurnCaptured, TurnSampled, TurnsEvent, Written } from '../records.ts'
 import { COUNTED, ignored, type Outcome } from './outcome.ts'
 import type { Table } from './table.ts'
 
@@ -50,6 +50,8 @@ export type TurnState = {
 
 export type SessionState = {
   session: string
+  /** The session that begot it; the first to be named stays. */
+  parent: string | null
   turns: TurnState[]
   byId: Map<string, TurnState>
   byStrict: Map<string, TurnState[]>
@@ -81,6 +83,8 @@ export const foldTurns = (state: TurnsState, logged: Logged<TurnsEvent>): Outcom
       return foldFeedback(state, logged.id, event)
     case 'SessionClosed':
       return foldClosed(state, logged.id, event)
+    case 'SessionLinked':
+      return foldLinked(state, event)
   }
 }
 
@@ -111,6 +115,15 @@ const foldClosed = (state: TurnsState, record: string, event: SessionClosed): Ou
   }
   if (!session || closed === 0) return ignored('not_open')
   state.sessions.set(session.session, session)
+  return COUNTED
+}
+
+const foldLinked = (state: TurnsState, { session: id, parent }: SessionLinked): Outcome => {
+  const session = state.sessions.get(id)
+  if (!session) return ignored('unknown_session')
+  if (session.parent !== null) return ignored('repeat')
+  session.parent = parent
+  state.sessions.set(id, session)
   return COUNTED
 }
 
@@ -167,7 +180,7 @@ export const findAnswer = (session: SessionState, key: AnswerKey, not: ReadonlyS
 const NONE: ReadonlySet<string> = new Set()
 
 export const emptySession = (id: string): SessionState =>
-  ({ session: id, turns: [], byId: new Map(), byStrict: new Map(), byLoose: new Map(), digests: new Map(), feedback: new Set(), lastAt: 0 })
+  ({ session: id, parent: null, turns: [], byId: new Map(), byStrict: new Map(), byLoose: new Map(), digests: new Map(), feedback: new Set(), lastAt: 0 })
 
 const sessionOf = (state: TurnsState, id: string): SessionState => {
   let session = state.sessions.get(id)

@@ -6,18 +6,19 @@ type Row = [
   string | null, string | null, boolean, string | null, TurnState['feedback'], number, number, number, number,
 ]
 
-export const packSession = ({ session, turns }: SessionState): Row[] => {
+export const packSession = ({ session, parent, turns }: SessionState): [parent: string | null, turns: Row[]] => {
   const short = (turn: string | null): string | null => (turn === null ? null : turn.slice(session.length + 1))
-  return turns.map((t) => [
+  return [parent, turns.map((t) => [
     t.turn.slice(session.length + 1), t.record, t.policy, t.version, t.status, t.kind, t.group, t.candidate, t.candidates, t.shown, t.subject, t.trainable, t.reason, t.attempt, t.digest, t.answer.strict, t.answer.loose,
     short(t.follows), short(t.next), t.closed, t.closedBy, t.feedback, t.at, t.finishedAt, t.partition, t.offset,
-  ])
+  ])]
 }
 
 export const unpackSession = (packed: unknown, id: string): SessionState => {
   const long = (turn: string | null): string | null => (turn === null ? null : `${id}.${turn}`)
-  const session = emptySession(id)
-  for (const [turn, record, policy, version, status, kind, group, candidate, candidates, shown, subject, trainable, reason, attempt, digest, strict, loose, follows, next, closed, closedBy, feedback, at, finishedAt, partition, offset] of packed as Row[]) {
+  const [parent, rows] = packed as ReturnType<typeof packSession>
+  const session = { ...emptySession(id), parent }
+  for (const [turn, record, policy, version, status, kind, group, candidate, candidates, shown, subject, trainable, reason, attempt, digest, strict, loose, follows, next, closed, closedBy, feedback, at, finishedAt, partition, offset] of rows) {
     addTurn(session, {
       turn: `${id}.${turn}`, record, session: id, policy, version, status, kind, group, candidate, candidates, shown, subject, trainable, reason, attempt, digest, answer: { strict, loose },
       follows: long(follows), next: long(next), closed, closedBy, feedback, at, finishedAt, partition, offset,

@@ -14,6 +14,14 @@ export const sessions = pgTable('sessions', {
   started_at: time().notNull(),
 })
 
+/** A subagent's session and the one that begot it. */
+export const sessionLinks = pgTable('session_links', {
+  session_id: text().primaryKey(),
+  parent_session_id: text().notNull(),
+  at: time().notNull(),
+  record_id: text().notNull(),
+}, (t) => [index('session_links_parent').on(t.parent_session_id)])
+
 export const turns = pgTable('turns', {
   turn_id: text().primaryKey(),
   session_id: text().notNull(),

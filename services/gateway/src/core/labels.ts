@@ -39,6 +39,11 @@ export const labelOf = (headers: Headers, body: Fields, segment: string | null):
   return null
 }
 
+/** The label of the session that this one was begot by: a subagent's client names it. */
+export const parentOf = (headers: Headers): string | null =>
+  header(headers, 'x-codex-parent-thread-id') ?? header(headers, 'x-parent-session-id')
+  ?? (header(headers, 'x-claude-code-agent-id') === null ? null : header(headers, 'x-claude-code-session-id'))
+
 const idLike = (value: unknown): unknown => (typeof value === 'string' && LOOKS_LIKE_AN_ID.test(value) ? value : null)
 
 /**

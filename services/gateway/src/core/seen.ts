@@ -10,7 +10,7 @@ import { header, type Headers } from './labels.ts'
 const TELLING = [
   'x-session-id', 'x-instar-session-id', 'x-instar-turn-kind', 'x-instar-no-train', 'x-turn-type',
   'x-claude-code-session-id', 'x-claude-code-agent-id', 'x-claude-code-request-class', 'x-claude-code-prompt-id',
-  'thread-id', 'session-id', 'session_id', 'x-codex-turn-metadata', 'x-codex-window-id', 'x-openai-subagent',
+  'thread-id', 'session-id', 'session_id', 'x-codex-turn-metadata', 'x-codex-window-id', 'x-openai-subagent', 'x-codex-parent-thread-id',
   'x-opencode-session', 'x-session-affinity', 'x-parent-session-id', 'x-client-request-id', 'x-litellm-session-id', 'helicone-session-id', 'x-conversation-id', 'traceparent',
 ] as const
 const TELLING_FIELDS = ['user', 'metadata', 'session_id', 'prompt_cache_key', 'safety_identifier', 'previous_response_id', 'client_metadata'] as const

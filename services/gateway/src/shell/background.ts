@@ -127,5 +127,5 @@ const besides = (shown: Task, candidate: Job['left'][number], at: number, signal
     body: { from, prefix: body.length, suffix: 0, written: { keyId: null, bytes: new Uint8Array(0) }, blob: null, length: body.length, sha256: body.sha256 },
     prompt: { from, prefix: prompt.length, ids: [], length: prompt.length },
   }
-  return { ...shown, admitted: { ...admitted, ...same, at }, candidate, topLogprobs: 0, shown: false, sink: null, signal, span: null }
+  return { ...shown, admitted: { ...admitted, ...same, at }, candidate, topLogprobs: 0, parent: null, shown: false, sink: null, signal, span: null }
 }

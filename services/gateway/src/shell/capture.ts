@@ -43,10 +43,13 @@ export class Capture {
     if (this.running >= this.maxHeld) throw new InstarError('log_full', `${this.running} answers wait for the log.`, { waiting: this.running })
   }
 
-  /** Resolves when the record is durable; rejects with `log_full` or `log_unavailable` when patience ends, with `log_broken` at once. */
-  async write(event: TurnsEvent): Promise<void> {
-    const { id: _, ...record } = encodeEvent(event)
-    await this.tried(() => this.log.append([record]))
+  /** Resolves when the records, of one session, are durable; rejects with `log_full` or `log_unavailable` when patience ends, with `log_broken` at once. */
+  async write(...events: TurnsEvent[]): Promise<void> {
+    const records = events.map((event) => {
+      const { id: _, ...record } = encodeEvent(event)
+      return record
+    })
+    await this.tried(() => this.log.append(records))
   }
 
   /** Rejects as `write` does. */

@@ -81,6 +81,8 @@ const evolveTurns = (state: ScorerState, logged: Logged<TurnsEvent>): Outcome =>
       if (turn) touch(state, turn)
       break
     }
+    case 'SessionLinked':
+      break
     case 'SessionClosed':
       for (const turn of event.open) touch(state, turn)
       break
