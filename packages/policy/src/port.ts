@@ -29,8 +29,21 @@ export type GenerateRequest = {
   topLogprobs: number
   /** Requests of one session go to one replica while it answers, whose prefix cache holds what came before. */
   session?: string
+  /** What the answer must be; the log-probs are then those of the distribution among what may come next. */
+  constraint?: Constraint
   /** For engines that take messages, not ids (`Capabilities.chat`); `prompt` is then empty. */
   chat?: ChatRequest
+}
+
+/**
+ * The answer is JSON of a schema, or calls of these functions with arguments of their parameters' schemas; where both
+ * are given, either. `field`: where the client gave the schema. `insideReasoning`: the prompt ends in an open thought.
+ */
+export type Constraint = {
+  json: { field: string; schema: unknown } | null
+  calls: readonly { name: string; parameters: unknown }[]
+  mostCalls: number
+  insideReasoning: boolean
 }
 
 /** In the shapes of Chat Completions. Null: the client did not say. `stream` false: nobody sees a part of the answer, so that it may come in one piece. */
@@ -85,6 +98,8 @@ export interface ServingEngine {
   load(adapter: Adapter): Promise<void>
   unload(sha256: string): Promise<void>
   generate(request: GenerateRequest, signal?: AbortSignal): AsyncIterable<GeneratedPiece>
+  /** Throws `bad_request` for a constraint that it cannot follow; without it there is none that it can. */
+  check?(constraint: Constraint): void
   /** Log-probs at `temperature` of given tokens under a prompt, one per completion token. */
   score(request: { prompt: readonly number[]; completion: readonly number[]; adapter: AdapterSha; temperature: number }): Promise<Float32Array>
   pending(): Load

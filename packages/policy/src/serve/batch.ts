@@ -4,6 +4,7 @@
  * until it is needed, so that a prompt that goes on from it is not read again.
  */
 import { InstarError } from '@instar/events/errors'
+import type { Constrainer, Following } from '../constrain/constrainer.ts'
 import type { AdapterSha } from '../port.ts'
 import type { TextTokenizer } from '../tokenizer/tokenizer.ts'
 import type { Decoder, DecodeRow } from './decoder.ts'
@@ -32,27 +33,35 @@ export class Batcher {
   private readonly tokenizer: Pick<TextTokenizer, 'bytesOf'>
   private readonly endOfTurn: ReadonlySet<number>
   private readonly settings: BatchSettings
+  private readonly constrainer: Constrainer | null
   private readonly rows: Row[]
   private readonly waiting: Job[] = []
   private clock = 0
   private events: BatchEvent[] = []
 
-  constructor(decoder: Decoder, tokenizer: Pick<TextTokenizer, 'bytesOf'>, endOfTurn: readonly number[], settings: BatchSettings) {
+  constructor(decoder: Decoder, tokenizer: Pick<TextTokenizer, 'bytesOf'>, endOfTurn: readonly number[], settings: BatchSettings, constrainer: Constrainer | null = null) {
     this.decoder = decoder
     this.tokenizer = tokenizer
     this.endOfTurn = new Set(endOfTurn)
     this.settings = settings
+    this.constrainer = constrainer
     this.adapters = new AdapterSlots(decoder)
     this.rows = Array.from({ length: decoder.rows }, (_, index) => ({ index, cached: [], adapter: null, used: 0, job: null, slot: null }))
   }
 
-  /** Requests are taken in the order of submission. An adapter that is not loaded is an `unknown_adapter` event. */
+  /** Requests are taken in the order of submission. An adapter that is not loaded is an `unknown_adapter` event, a constraint that cannot be followed a `bad_request`. */
   submit(key: number, request: JobRequest): void {
     const { adapter, prompt } = request
+    let following: Following | null = null
+    try {
+      if (request.kind === 'generate' && request.constraint) following = this.constrainer?.begin(request.constraint) ?? null
+    } catch (error) {
+      return this.fail(key, error)
+    }
     if (adapter !== null && !this.adapters.has(adapter)) return this.fail(key, new InstarError('unknown_adapter', `No adapter ${adapter} is loaded.`, { adapter }))
     if (adapter !== null) this.adapters.join(adapter)
     if (request.kind === 'generate') {
-      this.waiting.push({ key, adapter, ids: [...prompt], mayReuse: prompt.length - 1, work: { kind: 'generate', generation: new Generation(request, this.tokenizer, this.endOfTurn) } })
+      this.waiting.push({ key, adapter, ids: [...prompt], mayReuse: prompt.length - 1, work: { kind: 'generate', generation: new Generation(request, this.tokenizer, this.endOfTurn, following) } })
     } else {
       const ids = [...prompt, ...request.completion.slice(0, -1)]
       this.waiting.push({ key, adapter, ids, mayReuse: prompt.length - 1, work: { kind: 'score', scoring: new Scoring(request), firstLogits: prompt.length - 1 } })

@@ -1,7 +1,8 @@
 /** The embedded `ServingEngine`: the model in a thread of its own, requests and pieces as messages. */
 import { Worker } from 'node:worker_threads'
 import { InstarError } from '@instar/events/errors'
-import type { Adapter, AdapterSha, Capabilities, GenerateRequest, GeneratedPiece, Load, ServingEngine } from '../port.ts'
+import { machineOf } from '../constrain/constraint.ts'
+import type { Adapter, AdapterSha, Capabilities, Constraint, GenerateRequest, GeneratedPiece, Load, ServingEngine } from '../port.ts'
 import { checkGenerate, checkScore } from './check.ts'
 import type { BatchEvent, JobRequest, ScoreRequest } from './job.ts'
 import { PieceQueue } from './pieces.ts'
@@ -15,6 +16,9 @@ import { Thread, THREAD_DEFAULTS, type ThreadSettings } from './thread.ts'
 export type ServingOptions = { model: string; signal?: AbortSignal } & Partial<Omit<WorkerOptions, 'model'> & ThreadSettings & { queue: number }>
 
 const DEFAULTS = { ...THREAD_DEFAULTS, engine: 'auto', threads: 2, rows: 8, slots: 4, prefillBusy: 64, prefillIdle: 256, queue: 256 } as const
+
+/** Constraints that need not be looked at again. */
+const CHECKED = 64
 
 type Ready = Extract<FromWorker, { type: 'ready' }>
 type Open = { request: JobRequest } & (
@@ -37,6 +41,8 @@ class EmbeddedServing implements ServingEngine {
   private given: Adapter[] = []
   private readonly open = new Map<number, Open>()
   private readonly calls = new Map<number, Call>()
+  /** Constraints that can be followed. */
+  private readonly checked = new Set<string>()
   private next = 1
 
   constructor(options: WorkerOptions & { queue: number }, settings: ThreadSettings) {
@@ -109,6 +115,15 @@ class EmbeddedServing implements ServingEngine {
     signal?.addEventListener('abort', onAbort)
     this.submit(key, { type: 'generate', request: { kind: 'generate', ...request }, queue, detach: () => signal?.removeEventListener('abort', onAbort) })
     return queue
+  }
+
+  /** The thread compiles it again: nothing of it can be sent. */
+  check(constraint: Constraint): void {
+    const key = JSON.stringify(constraint)
+    if (this.checked.has(key)) return
+    machineOf(constraint, new Map())
+    this.checked.add(key)
+    if (this.checked.size > CHECKED) this.checked.clear()
   }
 
   async score(request: ScoreRequest): Promise<Float32Array> {

@@ -76,6 +76,9 @@ function nucleus(logits_V: Float32Array, temperature: number, topP: number, amon
   }
 }
 
+/** Under a constraint there may be fewer than were asked for. */
+const possible = (top: Candidate[]): Candidate[] => top.filter(({ logprob }) => logprob > -Infinity)
+
 /**
  * Temperature, then top-k, then top-p, renormalised (the order of vLLM and of Hugging Face). `u` in [0, 1)
  * picks by the inverse of the cumulative distribution. Temperature 0 is greedy with the log-prob of
@@ -87,7 +90,7 @@ export function sample(logits_V: Float32Array, sampling: Pick<Sampling, 'tempera
     const total = logSumExp(logits_V, 1)
     const ids = highest(logits_V, Math.max(1, topLogprobs))
     const id = ids[0]!
-    return { id, logprob: logits_V[id]! - total, top: ids.slice(0, topLogprobs).map((other) => ({ id: other, logprob: logits_V[other]! - total })) }
+    return { id, logprob: logits_V[id]! - total, top: possible(ids.slice(0, topLogprobs).map((other) => ({ id: other, logprob: logits_V[other]! - total }))) }
   }
   let kept: number[] | null = topK > 0 && topK < logits_V.length ? highest(logits_V, topK) : null
   if (topP < 1) kept = nucleus(logits_V, temperature, topP, kept)
@@ -104,5 +107,5 @@ export function sample(logits_V: Float32Array, sampling: Pick<Sampling, 'tempera
     if (mass > u) break
   }
   const top = topLogprobs === 0 ? [] : (kept ? kept.slice(0, topLogprobs) : highest(logits_V, topLogprobs)).map((other) => ({ id: other, logprob: logits_V[other]! / temperature - total }))
-  return { id, logprob: logits_V[id]! / temperature - total, top }
+  return { id, logprob: logits_V[id]! / temperature - total, top: possible(top) }
 }

@@ -4,6 +4,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { hashCheckpoint, loadTokenizer, loadWeights } from '../checkpoints/open.ts'
 import { readAdapter } from '../checkpoints/peft.ts'
 import { createRuntime } from '../runtime/runtime.ts'
+import { Constrainer } from '../constrain/constrainer.ts'
 import { Batcher } from './batch.ts'
 import { plainError, type FromWorker, type ToWorker, type WorkerData } from './protocol.ts'
 import { RowCaches } from './row-caches.ts'
@@ -22,7 +23,7 @@ async function main(options: WorkerData): Promise<void> {
   const decoder = new RowCaches(runtime, options)
   // Compiles the program, so that the first request does not wait for it and a model that cannot run is known now.
   await decoder.step([{ row: 0, keep: 0, ids: [0], slot: null, logits: 1 }])
-  const batcher = new Batcher(decoder, tokenizer, endOfTurn, options)
+  const batcher = new Batcher(decoder, tokenizer, endOfTurn, options, new Constrainer(tokenizer, config.vocabulary, endOfTurn))
   // The copies are not needed once they are read.
   for (const adapter of options.adapters.splice(0)) batcher.adapters.load(adapter.sha256, readAdapter(adapter, config))
   let running = false

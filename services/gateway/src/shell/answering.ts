@@ -12,6 +12,7 @@ import { admit, hex, type AdmissionPorts } from './admission.ts'
 import type { Background } from './background.ts'
 import { Cut, speak, type Result, type Sink, type Task } from './candidate.ts'
 import type { Capture } from './capture.ts'
+import { constrained } from './constrained.ts'
 import { startDeadline } from './deadline.ts'
 import { EventStream } from './event-stream.ts'
 import type { Meter } from './metrics.ts'
@@ -74,6 +75,7 @@ const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestS
     const spoke = await deadline.before(ports.pool.lease(version), (late) => late.release())
     lease = spoke
     const admission = await deadline.before(admit(ports, { dialect, request, raw: body === sent ? call.body : Buffer.from(JSON.stringify(body)), headers: call.headers, key: call.key, segment: call.segment, prompt: call.prompt, at }))
+    const constraint = constrained(ports.engine, dialect, request, admission.insideReasoning)
     const stored = admission.blob === null ? Promise.resolve() : ports.capture.blob(admission.blob, at)
     // Awaited by each candidate; a rejection before that is not unhandled.
     stored.catch(() => undefined)
@@ -83,7 +85,7 @@ const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestS
     span?.admitted({ session, turns, kind, labelSource, version: spoke.version, model: `${ports.policy}@${spoke.version}`, promptTokens: admission.prompt.length })
     const seeds = seedsOf(request, ports.random)
     const [sampling, mayLearn] = [samplingOf(request, ports.model, admission.prompt.length), { optedOut: !call.mayTrain || optedOut(call.headers), learning: ports.learning }]
-    const learnable = call.prompt === undefined && whyNotTrainable({ ...admission.facts, ...mayLearn, temperature: sampling.temperature, text: 'any' }) === null
+    const learnable = call.prompt === undefined && whyNotTrainable({ ...admission.facts, ...mayLearn, constrained: constraint !== null, temperature: sampling.temperature, text: 'any' }) === null
     const candidates = request.n === 1 && learnable ? ports.background.wanted() : request.n
     const tasks = turns.map((turn, candidate): Task => ({
       admitted: { ...admission.facts, candidates, version: spoke.version, adapter: spoke.adapter },
@@ -91,6 +93,7 @@ const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestS
       prompt: admission.prompt,
       callPrefix: dialect.callPrefix,
       chat: ports.engine.capabilities().chat ? chatOf(request) : null,
+      constraint,
       topLogprobs: request.logprobs ? request.topLogprobs : 0,
       parser: { tools: request.tools.length > 0 && request.mayCall, reasoning: admission.insideReasoning, parseCalls: ports.parseCalls },
       ...mayLearn,

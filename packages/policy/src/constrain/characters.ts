@@ -1,0 +1,113 @@
+/** Automata over Unicode characters (surrogates are none): how texts and patterns are held before they become JSON. */
+import { tooLarge } from './refusal.ts'
+
+/**
+ * Deterministic. Class c holds the characters from `cuts[c]` to before `cuts[c + 1]`; `table[state][class]` is the
+ * next state, -1 for none. It starts in state 0.
+ */
+export type Characters = { cuts: readonly number[]; table: readonly Int32Array[]; accepts: readonly boolean[] }
+
+export const END_OF_UNICODE = 0x110000
+/** Entries of one table. */
+export const MAX_TABLE = 400_000
+
+export function classOf({ cuts }: Pick<Characters, 'cuts'>, character: number): number {
+  let low = 0
+  let high = cuts.length - 1
+  while (low < high) {
+    const middle = (low + high + 1) >> 1
+    if ((cuts[middle] ?? 0) <= character) low = middle
+    else high = middle - 1
+  }
+  return low
+}
+
+/** Begin of the surrogates is a cut, and so is their end: they are in classes of their own. */
+export const cutsOf = (borders: Iterable<number>): number[] =>
+  [...new Set([0, 0xd800, 0xe000, ...borders])].filter((at) => at < END_OF_UNICODE).sort((a, b) => a - b)
+
+export const isSurrogates = (cut: number): boolean => cut >= 0xd800 && cut < 0xe000
+
+/** Without the states from which nothing is accepted; null if that leaves nothing. */
+export function trimmed({ cuts, table, accepts }: Characters): Characters | null {
+  const into: number[][] = table.map(() => [])
+  for (const [from, row] of table.entries()) for (const to of new Set(row)) if (to >= 0) into[to]?.push(from)
+  const live = new Set<number>()
+  const open = accepts.flatMap((accepting, state) => (accepting ? [state] : []))
+  for (let state = open.pop(); state !== undefined; state = open.pop()) {
+    if (live.has(state)) continue
+    live.add(state)
+    open.push(...into[state] ?? [])
+  }
+  if (!live.has(0)) return null
+  return { cuts, accepts, table: table.map((row) => row.map((to) => (live.has(to) ? to : -1))) }
+}
+
+/** What both accept. */
+export function both(a: Characters, b: Characters): Characters {
+  const cuts = cutsOf([...a.cuts, ...b.cuts])
+  const classes = cuts.map((cut) => [classOf(a, cut), classOf(b, cut)] as const)
+  const pairs: [number, number][] = [[0, 0]]
+  const ids = new Map([['0,0', 0]])
+  const table: Int32Array[] = []
+  for (let at = 0; at < pairs.length; at++) {
+    if (pairs.length * cuts.length > MAX_TABLE) throw tooLarge('pattern')
+    const [x, y] = pairs[at]!
+    table.push(Int32Array.from(classes, ([i, j]) => {
+      const to = [a.table[x]?.[i] ?? -1, b.table[y]?.[j] ?? -1] as const
+      if (to[0] < 0 || to[1] < 0) return -1
+      const key = to.join(',')
+      let id = ids.get(key)
+      if (id === undefined) {
+        id = pairs.length
+        ids.set(key, id)
+        pairs.push([...to])
+      }
+      return id
+    }))
+  }
+  return { cuts, table, accepts: pairs.map(([x, y]) => Boolean(a.accepts[x] && b.accepts[y])) }
+}
+
+const PLAIN = cutsOf([])
+
+/** Longer texts than this are not asked for: no answer has room for them. */
+const LONGEST = 20_000
+
+/** Texts of `min` to `max` characters. */
+export function ofLength(min: number, max: number): Characters {
+  if (min > LONGEST) throw tooLarge('minLength')
+  const last = max === Infinity ? min : Math.min(max, LONGEST)
+  const step = (state: number): number => (state < last ? state + 1 : max === Infinity ? last : -1)
+  return {
+    cuts: PLAIN,
+    table: Array.from({ length: last + 1 }, (_, state) => Int32Array.from(PLAIN, (cut) => (isSurrogates(cut) ? -1 : step(state)))),
+    accepts: Array.from({ length: last + 1 }, (_, state) => state >= min),
+  }
+}
+
+export const ANY_TEXT: Characters = ofLength(0, Infinity)
+
+/** Any text but these. */
+export function except(texts: readonly string[]): Characters {
+  const points = texts.map((text) => Array.from(text, (character) => character.codePointAt(0) ?? 0))
+  const cuts = cutsOf(points.flat().flatMap((point) => [point, point + 1]))
+  if (points.flat().length * cuts.length > MAX_TABLE) throw tooLarge('properties')
+  // State 0 is the root of the tree of names, 1 what has left it.
+  const table: Int32Array[] = []
+  const accepts: boolean[] = []
+  const grow = (): number => table.push(Int32Array.from(cuts, (cut) => (isSurrogates(cut) ? -1 : 1))) - 1
+  grow()
+  grow()
+  for (const text of points) {
+    let at = 0
+    for (const point of text) {
+      const c = classOf({ cuts }, point)
+      if (table[at]![c] === 1) table[at]![c] = grow()
+      at = table[at]![c]!
+      if (at < 0) break
+    }
+    if (at >= 0) accepts[at] = false
+  }
+  return { cuts, table, accepts: table.map((_, state) => accepts[state] ?? true) }
+}

@@ -1,0 +1,220 @@
+/**
+ * JSON Schema → a grammar of JSON texts, each of which is valid. Not all that are valid are said: fields come in the
+ * order of the schema, and what it leaves open is not used where it says what it wants (properties without
+ * `additionalProperties` are all there are). A keyword that is not followed is refused.
+ */
+import { ANY_TEXT, both, except, ofLength, trimmed, type Characters } from './characters.ts'
+import { FORMATS } from './formats.ts'
+import type { Grammar, Node } from './grammar.ts'
+import { asserted, flattened, isSchema, listOf, merged, pointed, TYPES, typesOf, type Schema, type Type } from './keywords.ts'
+import { INTEGER, NUMBER, numberBetween } from './numbers.ts'
+import { patternOf } from './pattern.ts'
+import { malformed, tooLarge, unsupported } from './refusal.ts'
+import { distinct, wordsOf } from './values.ts'
+import { BLANKS, SPACE, words } from './terminal.ts'
+import { jsonText } from './text.ts'
+
+const MAX_DEPTH = 60
+const MAX_SCHEMAS = 4000
+/** Of all texts and patterns in one schema: what their tables may hold. */
+const MAX_CELLS = 2_000_000
+
+/** Which keywords speak of which type: without `type` they say what is wanted. */
+const SPEAKS: Readonly<Record<string, Type>> = {
+  properties: 'object', required: 'object', additionalProperties: 'object', minProperties: 'object', maxProperties: 'object',
+  items: 'array', prefixItems: 'array', additionalItems: 'array', minItems: 'array', maxItems: 'array', uniqueItems: 'array',
+  minLength: 'string', maxLength: 'string', pattern: 'string', format: 'string',
+  minimum: 'number', maximum: 'number', exclusiveMinimum: 'number', exclusiveMaximum: 'number', multipleOf: 'number',
+}
+
+export class SchemaCompiler {
+  private readonly grammar: Grammar
+  private readonly root: unknown
+  private readonly inCall: boolean
+  private readonly known = new Map<object, Node>()
+  private readonly blanks: Node
+  private readonly comma: Node
+  private readonly space: Node
+  private anything: Node | null = null
+  private schemas = 0
+  private cells = 0
+
+  /** `inCall`: the JSON stands in a tool call, and no text in it may look like its end. */
+  constructor(grammar: Grammar, root: unknown, inCall: boolean) {
+    this.grammar = grammar
+    this.root = root
+    this.inCall = inCall
+    this.blanks = grammar.terminal(BLANKS)
+    this.comma = this.literal(',')
+    this.space = grammar.terminal(SPACE)
+  }
+
+  /** Throws `bad_request` naming what is not followed. */
+  compile(): Node {
+    return this.schema(this.root, '#', 0)
+  }
+
+  private literal(text: string): Node {
+    return this.grammar.terminal(words([text]))
+  }
+
+  private schema(schema: unknown, where: string, depth: number): Node {
+    if (schema === true) return this.any()
+    if (schema === false) return this.grammar.choice([])
+    if (!isSchema(schema)) throw malformed(where, 'an object, true or false')
+    const known = this.known.get(schema)
+    if (known) return known
+    if (depth > MAX_DEPTH) throw tooLarge('its depth')
+    if (++this.schemas > MAX_SCHEMAS) throw tooLarge('the number of its parts')
+    return this.grammar.rule((rule) => {
+      this.known.set(schema, rule)
+      const { $ref, ...rest } = asserted(schema, where)
+      if ($ref !== undefined && Object.keys(rest).length === 0) return this.schema(pointed(this.root, $ref, where), String($ref), depth + 1)
+      const flat = flattened(schema, this.root, where)
+      return flat === false ? this.grammar.choice([]) : this.flat(flat, where, depth)
+    })
+  }
+
+  private flat(schema: Schema, where: string, depth: number): Node {
+    const { anyOf, oneOf, ...rest } = schema
+    if (anyOf !== undefined && oneOf !== undefined) throw unsupported('oneOf', where, 'is not supported beside anyOf')
+    if (anyOf !== undefined || oneOf !== undefined) {
+      const keyword = anyOf === undefined ? 'oneOf' : 'anyOf'
+      const given = listOf(anyOf ?? oneOf, `${where}/${keyword}`)
+      const alone = Object.keys(rest).length === 0
+      const flats = given.map((branch, i) => flattened(branch, this.root, `${where}/${keyword}/${i}`))
+      if (oneOf !== undefined && !distinct(flats, this.root, where)) throw unsupported('oneOf', where, 'is only supported where the type, or a required property with const or enum, tells its schemas apart')
+      return this.grammar.choice(given.map((branch, i) => {
+        const flat = flats[i] ?? false
+        return flat === false ? this.grammar.choice([]) : this.schema(alone ? branch : merged(rest, flat, where), `${where}/${keyword}/${i}`, depth + 1)
+      }))
+    }
+    if ('enum' in rest || 'const' in rest) return this.values(rest, where)
+    return this.grammar.choice(this.typesIn(rest, where).map((type) => this.typed(type, rest, where, depth)))
+  }
+
+  private typesIn(schema: Schema, where: string): readonly Type[] {
+    if (schema['type'] !== undefined) return typesOf(schema['type'], where)
+    const spoken = [...new Set(Object.keys(schema).flatMap((keyword) => SPEAKS[keyword] ?? []))]
+    return spoken.length > 0 ? spoken : TYPES.filter((type) => type !== 'integer')
+  }
+
+  /** The values of `enum` and `const` that the rest of the schema allows too. */
+  private values(schema: Schema, where: string): Node {
+    const { enum: list, const: only, ...rest } = schema
+    const given = [...(list === undefined ? [only] : listOf(list, `${where}/enum`))].filter((value) => list === undefined || !('const' in schema) || JSON.stringify(value) === JSON.stringify(only))
+    const texts = wordsOf(given, rest, where)
+    if (texts.length === 0) return this.grammar.choice([])
+    return this.grammar.terminal(words(texts.map((text) => this.written(text))))
+  }
+
+  /** In a call `</` is written `<\/`: it can only stand inside of texts. */
+  private written(json: string): string {
+    return this.inCall ? json.replaceAll('</', '<\\/') : json
+  }
+
+  private typed(type: Type, schema: Schema, where: string, depth: number): Node {
+    switch (type) {
+      case 'null': return this.literal('null')
+      case 'boolean': return this.grammar.terminal(words(['true', 'false']))
+      case 'integer': case 'number': return this.number(type === 'integer', schema, where)
+      case 'string': return this.text(schema, where)
+      case 'array': return this.array(schema, where, depth)
+      case 'object': return this.object(schema, where, depth)
+    }
+  }
+
+  private number(whole: boolean, schema: Schema, where: string): Node {
+    const bound = (name: string, otherwise: number): number => numberIn(schema, name, where) ?? otherwise
+    const multipleOf = bound('multipleOf', 0)
+    if (multipleOf !== 0 && !(Number.isSafeInteger(multipleOf) && multipleOf >= 1 && multipleOf <= 1000)) throw unsupported('multipleOf', where, 'is only supported from 1 to 1000, as a whole number')
+    const [min, max, over, under] = [bound('minimum', -Infinity), bound('maximum', Infinity), bound('exclusiveMinimum', -Infinity), bound('exclusiveMaximum', Infinity)]
+    if (multipleOf === 0 && min === -Infinity && max === Infinity && over === -Infinity && under === Infinity) return this.grammar.terminal(whole ? INTEGER : NUMBER)
+    const between = numberBetween({ min: Math.max(min, over), max: Math.min(max, under), above: over >= min && over > -Infinity, below: under <= max && under < Infinity, multipleOf: multipleOf || 1 }, whole || multipleOf !== 0)
+    return between ? this.grammar.terminal(between) : this.grammar.choice([])
+  }
+
+  private text(schema: Schema, where: string): Node {
+    const { pattern, format } = schema
+    const [min, max] = [countIn(schema, 'minLength', where) ?? 0, countIn(schema, 'maxLength', where) ?? Infinity]
+    const kinds: (Characters | null)[] = []
+    if (pattern !== undefined) kinds.push(patternOf(textIn(pattern, `${where}/pattern`), where))
+    if (format !== undefined) {
+      const source = FORMATS[textIn(format, `${where}/format`)]
+      if (source === undefined) throw unsupported('format', where, `is only supported as ${Object.keys(FORMATS).join(', ')}`)
+      kinds.push(patternOf(source, where, true))
+    }
+    if (min > 0 || max < Infinity) kinds.push(trimmed(ofLength(min, max)))
+    let all: Characters | null = ANY_TEXT
+    for (const kind of kinds) all = all && kind && (all === ANY_TEXT ? kind : trimmed(both(all, kind)))
+    if (!all) return this.grammar.choice([])
+    this.cells += all.table.length * all.cuts.length
+    if (this.cells > MAX_CELLS) throw tooLarge('its texts and patterns')
+    return this.grammar.terminal(jsonText(all, this.inCall))
+  }
+
+  private array(schema: Schema, where: string, depth: number): Node {
+    const { items, prefixItems, additionalItems, uniqueItems } = schema
+    if (uniqueItems === true) throw unsupported('uniqueItems', where)
+    const before = prefixItems ?? (Array.isArray(items) ? items : undefined)
+    const behind = Array.isArray(items) ? additionalItems : items
+    const min = countIn(schema, 'minItems', where) ?? 0
+    const max = countIn(schema, 'maxItems', where) ?? Infinity
+    const item = (one: unknown, at: string): Node => this.grammar.sequence(this.blanks, this.schema(one, `${where}/${at}`, depth + 1))
+    const first = before === undefined ? [] : listOf(before, `${where}/prefixItems`).map((one, i) => item(one, `prefixItems/${i}`))
+    // A tuple that does not say what may follow is at its end.
+    const rest = behind === undefined ? before !== undefined && min <= first.length ? null : item(true, 'items') : item(behind, 'items')
+    const list = this.grammar.list({ first, rest, min: Math.max(min, Math.min(first.length, max)), max, separator: this.comma })
+    return this.grammar.sequence(this.literal('['), list, this.blanks, this.literal(']'))
+  }
+
+  private object(schema: Schema, where: string, depth: number): Node {
+    const { properties = {}, additionalProperties } = schema
+    if (!isSchema(properties)) throw malformed(`${where}/properties`, 'an object')
+    const required = schema['required'] === undefined ? [] : namesIn(schema['required'], `${where}/required`)
+    const open = additionalProperties ?? schema['properties'] === undefined
+    const named: [string, unknown][] = [...Object.entries(properties), ...required.filter((name) => !Object.hasOwn(properties, name)).map((name): [string, unknown] => [name, additionalProperties ?? true])]
+    const value = (of: unknown, at: string): Node => this.schema(of, `${where}/${at}`, depth + 1)
+    const fields = named.map(([name, of]) => ({
+      node: this.grammar.sequence(this.blanks, this.literal(`${this.written(JSON.stringify(name))}:`), this.space, value(of, `properties/${name}`)),
+      required: required.includes(name),
+    }))
+    const minimum = countIn(schema, 'minProperties', where) ?? 0
+    const maximum = countIn(schema, 'maxProperties', where) ?? Infinity
+    if (minimum > new Set(required).size) throw unsupported('minProperties', where, 'is only supported up to the number of required properties')
+    if (maximum < fields.length || (maximum < Infinity && open !== false)) throw unsupported('maxProperties', where, 'is only supported where no more properties are named')
+    const extra = open === false ? null : this.grammar.sequence(this.blanks, this.grammar.terminal(jsonText(trimmed(except(named.map(([name]) => name))) ?? ANY_TEXT, this.inCall)), this.literal(':'), this.space, value(open, 'additionalProperties'))
+    return this.grammar.sequence(this.literal('{'), this.grammar.members({ fields, extra, separator: this.comma }), this.blanks, this.literal('}'))
+  }
+
+  private any(): Node {
+    this.anything ??= this.grammar.rule((rule) => {
+      this.anything = rule
+      return this.grammar.choice(TYPES.filter((type) => type !== 'integer').map((type) => this.typed(type, {}, '#', 0)))
+    })
+    return this.anything
+  }
+}
+
+function textIn(value: unknown, where: string): string {
+  if (typeof value !== 'string') throw malformed(where, 'a text')
+  return value
+}
+
+function namesIn(value: unknown, where: string): string[] {
+  if (!Array.isArray(value) || !value.every((name): name is string => typeof name === 'string')) throw malformed(where, 'a list of names')
+  return value
+}
+
+function numberIn(schema: Schema, name: string, where: string): number | null {
+  const value = schema[name]
+  if (value === undefined) return null
+  if (typeof value !== 'number' || !Number.isFinite(value)) throw malformed(`${where}/${name}`, 'a number')
+  return value
+}
+
+function countIn(schema: Schema, name: string, where: string): number | null {
+  const value = numberIn(schema, name, where)
+  if (value !== null && (!Number.isSafeInteger(value) || value < 0)) throw malformed(`${where}/${name}`, 'a count')
+  return value
+}

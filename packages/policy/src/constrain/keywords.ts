@@ -1,0 +1,113 @@
+/** What a schema may hold, how `$ref` and `allOf` are resolved, and what a schema of all of several is. */
+import { malformed, tooLarge, unsupported } from './refusal.ts'
+
+export type Schema = Readonly<Record<string, unknown>>
+
+export const isSchema = (value: unknown): value is Schema => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** Say nothing of what is allowed. */
+const NOTES = new Set(['$schema', '$id', '$comment', '$defs', 'definitions', 'title', 'description', 'default', 'examples', 'example', 'deprecated', 'readOnly', 'writeOnly', 'discriminator', 'contentEncoding', 'contentMediaType'])
+const KNOWN = new Set([
+  '$ref', 'type', 'enum', 'const', 'anyOf', 'oneOf', 'allOf', 'properties', 'required', 'additionalProperties', 'minProperties', 'maxProperties',
+  'items', 'prefixItems', 'additionalItems', 'minItems', 'maxItems', 'uniqueItems', 'minLength', 'maxLength', 'pattern', 'format',
+  'minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf',
+])
+export const TYPES = ['object', 'array', 'string', 'number', 'integer', 'boolean', 'null'] as const
+export type Type = (typeof TYPES)[number]
+
+/** Without notes. Throws `bad_request` naming a keyword that is not followed here. */
+export function asserted(schema: Schema, where: string): Schema {
+  const entries = Object.entries(schema).filter(([keyword]) => !NOTES.has(keyword) && !keyword.startsWith('x-'))
+  for (const [keyword] of entries) if (!KNOWN.has(keyword)) throw unsupported(keyword, where)
+  return Object.fromEntries(entries)
+}
+
+/** What `#/…` points to. */
+export function pointed(root: unknown, ref: unknown, where: string): unknown {
+  if (typeof ref !== 'string' || !/^#(\/|$)/.test(ref)) throw unsupported('$ref', where, 'may only point into the schema itself (#/…)')
+  let at: unknown = root
+  for (const step of ref.split('/').slice(1)) {
+    const name = decodeURIComponent(step).replaceAll('~1', '/').replaceAll('~0', '~')
+    at = Array.isArray(at) ? at[Number(name)] : isSchema(at) && Object.hasOwn(at, name) ? at[name] : undefined
+  }
+  if (at === undefined) throw unsupported('$ref', where, `points to nothing: ${ref.slice(0, 100)}`)
+  return at
+}
+
+const MAX_MERGED = 64
+
+/** `$ref` and `allOf` resolved at the top: one schema without either. False: nothing is allowed. */
+export function flattened(schema: unknown, root: unknown, where: string, depth = 0): Schema | false {
+  if (depth > MAX_MERGED) throw tooLarge('$ref')
+  if (schema === true) return {}
+  if (schema === false) return false
+  if (!isSchema(schema)) throw malformed(where, 'an object, true or false')
+  const { $ref, allOf, ...own } = asserted(schema, where)
+  const parts: unknown[] = [own]
+  if ($ref !== undefined) parts.push(pointed(root, $ref, where))
+  if (allOf !== undefined) parts.push(...listOf(allOf, `${where}/allOf`))
+  if (parts.length === 1) return own
+  let all: Schema = {}
+  for (const part of parts) {
+    const flat = part === own ? own : flattened(part, root, where, depth + 1)
+    if (flat === false) return false
+    all = merged(all, flat, where)
+  }
+  return all
+}
+
+export function listOf(value: unknown, where: string): readonly unknown[] {
+  if (!Array.isArray(value) || value.length === 0) throw malformed(where, 'a list that is not empty')
+  return value
+}
+
+export const typesOf = (value: unknown, where: string): readonly Type[] => {
+  const list: readonly unknown[] = Array.isArray(value) ? value : [value]
+  return list.map((name) => TYPES.find((type) => type === name) ?? refuse(where))
+}
+
+const refuse = (where: string): never => {
+  throw malformed(`${where}/type`, `of ${TYPES.join(', ')}`)
+}
+
+const tighter: Readonly<Record<string, (a: number, b: number) => number>> = {
+  minimum: Math.max, exclusiveMinimum: Math.max, minLength: Math.max, minItems: Math.max, minProperties: Math.max,
+  maximum: Math.min, exclusiveMaximum: Math.min, maxLength: Math.min, maxItems: Math.min, maxProperties: Math.min,
+}
+
+/** What both allow; what cannot be said in one schema is refused as `allOf`. */
+export function merged(a: Schema, b: Schema, where: string): Schema {
+  closedApart(a, b, where)
+  const out: Record<string, unknown> = { ...a }
+  for (const [keyword, value] of Object.entries(b)) out[keyword] = keyword in a ? together(keyword, a[keyword], value, where) : value
+  return out
+}
+
+/** What one closes is meant of its own properties alone. */
+function closedApart(a: Schema, b: Schema, where: string): void {
+  for (const [one, other] of [[a, b], [b, a]] as const) {
+    if (one['additionalProperties'] === undefined || one['additionalProperties'] === true) continue
+    const [own, others] = [one, other].map(({ properties }) => new Set(isSchema(properties) ? Object.keys(properties) : [])) as [Set<string>, Set<string>]
+    if ([...others].some((name) => !own.has(name))) throw unsupported('additionalProperties', where, 'cannot be combined with properties of another schema in allOf, anyOf or $ref')
+  }
+}
+
+function together(keyword: string, a: unknown, b: unknown, where: string): unknown {
+  if (JSON.stringify(a) === JSON.stringify(b)) return a
+  const bound = tighter[keyword]
+  if (bound && typeof a === 'number' && typeof b === 'number') return bound(a, b)
+  if (keyword === 'type') return typesOf(a, where).flatMap((type) => common(type, typesOf(b, where)))
+  if (keyword === 'required' && Array.isArray(a) && Array.isArray(b)) return [...new Set<unknown>([...a as unknown[], ...b as unknown[]])]
+  if (keyword === 'enum' && Array.isArray(a) && Array.isArray(b)) {
+    const texts = new Set(b.map((value: unknown) => JSON.stringify(value)))
+    return a.filter((value: unknown) => texts.has(JSON.stringify(value)))
+  }
+  if (keyword === 'properties' && isSchema(a) && isSchema(b)) {
+    const other = b
+    return { ...other, ...Object.fromEntries(Object.entries(a).map(([name, schema]) => [name, Object.hasOwn(other, name) ? { allOf: [schema, other[name]] } : schema])) }
+  }
+  throw unsupported(keyword, where, 'is given twice (in allOf, anyOf or beside $ref), which is not supported')
+}
+
+const common = (type: Type, others: readonly Type[]): Type[] =>
+  others.includes(type) ? [type] : type === 'number' && others.includes('integer') ? ['integer'] : type === 'integer' && others.includes('number') ? ['integer'] : []

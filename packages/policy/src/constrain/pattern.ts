@@ -1,0 +1,128 @@
+/** `pattern` → an automaton: Thompson's construction, then that of subsets. */
+import { cutsOf, isSurrogates, trimmed, MAX_TABLE, type Characters } from './characters.ts'
+import { readPattern, type Pattern, type Range } from './pattern-syntax.ts'
+import { tooLarge } from './refusal.ts'
+
+/** `free`: edges that take nothing; those with `only` are there at the start or the end of the text alone. */
+type State = { free: { to: number; only: 'start' | 'end' | null }[]; on: { ranges: readonly Range[]; to: number }[] }
+
+const MAX_STATES = 4000
+const LONGEST_SOURCE = 2000
+const MAX_WORK = 4_000_000
+
+const ALL: readonly Range[] = [[0, 0x110000]]
+
+class Thompson {
+  readonly states: State[] = []
+
+  add(): number {
+    if (this.states.length >= MAX_STATES) throw tooLarge('pattern')
+    return this.states.push({ free: [], on: [] }) - 1
+  }
+
+  link(from: number, to: number, only: 'start' | 'end' | null = null): void {
+    this.states[from]?.free.push({ to, only })
+  }
+
+  on(from: number, ranges: readonly Range[], to: number): void {
+    this.states[from]?.on.push({ ranges, to })
+  }
+
+  /** What follows `from`; the state behind it. */
+  build(pattern: Pattern, from: number): number {
+    switch (pattern.type) {
+      case 'set': {
+        const to = this.add()
+        this.on(from, pattern.ranges, to)
+        return to
+      }
+      case 'edge': {
+        const to = this.add()
+        this.link(from, to, pattern.of)
+        return to
+      }
+      case 'all': return pattern.parts.reduce((at, part) => this.build(part, at), from)
+      case 'any': {
+        const to = this.add()
+        for (const part of pattern.parts) {
+          const begin = this.add()
+          this.link(from, begin)
+          this.link(this.build(part, begin), to)
+        }
+        return to
+      }
+      case 'times': return this.times(pattern.part, pattern.min, pattern.max, from)
+    }
+  }
+
+  private times(part: Pattern, min: number, max: number, from: number): number {
+    let at = from
+    for (let i = 0; i < min; i++) at = this.build(part, at)
+    if (max === Infinity) {
+      const loop = this.add()
+      this.link(at, loop)
+      this.link(this.build(part, loop), loop)
+      const to = this.add()
+      this.link(loop, to)
+      return to
+    }
+    const to = this.add()
+    for (let i = min; i < max; i++) {
+      this.link(at, to)
+      at = this.build(part, at)
+    }
+    this.link(at, to)
+    return to
+  }
+}
+
+/**
+ * Texts in which the pattern is found, as JSON Schema has it; with `whole`, those that it matches from end to end.
+ * Null: there are none. Throws `bad_request` naming `pattern`.
+ */
+export function patternOf(source: string, where: string, whole = false): Characters | null {
+  if (source.length > LONGEST_SOURCE) throw tooLarge('pattern')
+  const machine = new Thompson()
+  const start = machine.add()
+  if (!whole) machine.on(start, ALL, start)
+  const end = machine.build(readPattern(source, where), start)
+  if (!whole) machine.on(end, ALL, end)
+  return trimmed(subsets(machine.states, start, end))
+}
+
+function subsets(states: readonly State[], start: number, end: number): Characters {
+  const cuts = cutsOf(states.flatMap(({ on }) => on.flatMap(({ ranges }) => ranges.flat())))
+  let work = 0
+  const closure = (from: Iterable<number>, edges: readonly ('start' | 'end')[]): number[] => {
+    const seen = new Set(from)
+    for (const at of seen) {
+      work += 1
+      for (const { to, only } of states[at]?.free ?? []) if (only === null || edges.includes(only)) seen.add(to)
+    }
+    if (work > MAX_WORK) throw tooLarge('pattern')
+    return [...seen].sort((a, b) => a - b)
+  }
+  const sets = [closure([start], ['start'])]
+  const ids = new Map([[sets[0]!.join(','), 0]])
+  const table: Int32Array[] = []
+  for (let at = 0; at < sets.length; at++) {
+    if (sets.length * cuts.length > MAX_TABLE) throw tooLarge('pattern')
+    const edges = sets[at]!.flatMap((state) => states[state]?.on ?? [])
+    table.push(Int32Array.from(cuts, (cut) => {
+      if (isSurrogates(cut)) return -1
+      work += edges.length
+      const reached = edges.filter(({ ranges }) => ranges.some(([low, high]) => low <= cut && cut < high)).map(({ to }) => to)
+      if (reached.length === 0) return -1
+      const set = closure(reached, [])
+      const key = set.join(',')
+      let id = ids.get(key)
+      if (id === undefined) {
+        id = sets.length
+        ids.set(key, id)
+        sets.push(set)
+      }
+      return id
+    }))
+  }
+  return { cuts, table, accepts: sets.map((set, at) => closure(set, at === 0 ? ['start', 'end'] : ['end']).includes(end)) }
+}

@@ -1,0 +1,10 @@
+/** Why a schema is not taken. */
+import { InstarError } from '@instar/events/errors'
+
+export const unsupported = (keyword: string, where: string, why = 'is not supported'): InstarError =>
+  new InstarError('bad_request', `The keyword ${JSON.stringify(keyword.slice(0, 60))} at ${where.slice(0, 200)} of the schema ${why}.`, { keyword: keyword.slice(0, 60) })
+
+export const malformed = (where: string, should: string): InstarError => new InstarError('bad_request', `${where.slice(0, 200)} of the schema must be ${should}.`)
+
+/** What a schema asks for takes more room or time than it is given. */
+export const tooLarge = (keyword: string): InstarError => new InstarError('bad_request', `The schema is too large: ${keyword} asks for more than is followed here.`, { keyword })

@@ -1,0 +1,121 @@
+/**
+ * Regular languages over symbols. A symbol below 256 is a byte; one above is an added token of the tokenizer,
+ * which is one unit whatever its text spells. Of each state something acceptable can be reached.
+ */
+export interface Terminal {
+  readonly start: number
+  /** -1: no word goes on with this symbol. */
+  next(state: number, symbol: number): number
+  accepts(state: number): boolean
+}
+
+const utf8 = new TextEncoder()
+
+/** States are values with a key; those that are equal by it are one, and only those that were reached exist. */
+export class Keyed<S> implements Terminal {
+  readonly start: number
+  private readonly states: S[] = []
+  private readonly ids = new Map<string, number>()
+  private readonly keyOf: (state: S) => string
+  private readonly step: (state: S, symbol: number) => S | null
+  private readonly final: (state: S) => boolean
+
+  constructor(start: S, keyOf: (state: S) => string, step: (state: S, symbol: number) => S | null, final: (state: S) => boolean) {
+    this.keyOf = keyOf
+    this.step = step
+    this.final = final
+    this.start = this.id(start)
+  }
+
+  next(state: number, symbol: number): number {
+    const from = this.states[state]
+    const to = from === undefined ? null : this.step(from, symbol)
+    return to === null ? -1 : this.id(to)
+  }
+
+  accepts(state: number): boolean {
+    const at = this.states[state]
+    return at !== undefined && this.final(at)
+  }
+
+  private id(state: S): number {
+    const key = this.keyOf(state)
+    const known = this.ids.get(key)
+    if (known !== undefined) return known
+    const id = this.states.length
+    this.states.push(state)
+    this.ids.set(key, id)
+    return id
+  }
+}
+
+/** One of a list of words, each a sequence of symbols. */
+class Words implements Terminal {
+  readonly start = 0
+  private readonly edges: Map<number, number>[] = [new Map()]
+  private readonly ends = new Set<number>()
+
+  constructor(list: readonly (readonly number[])[]) {
+    for (const word of list) {
+      let at = 0
+      for (const symbol of word) {
+        let to = this.edges[at]?.get(symbol)
+        if (to === undefined) {
+          to = this.edges.length
+          this.edges.push(new Map())
+          this.edges[at]?.set(symbol, to)
+        }
+        at = to
+      }
+      this.ends.add(at)
+    }
+  }
+
+  next(state: number, symbol: number): number {
+    return this.edges[state]?.get(symbol) ?? -1
+  }
+
+  accepts(state: number): boolean {
+    return this.ends.has(state)
+  }
+}
+
+export const words = (list: readonly string[]): Terminal => new Words(list.map((word) => [...utf8.encode(word)]))
+
+/** `symbols`: the added tokens by their text. A tag that is one is spelled by it alone. */
+export const tag = (text: string, symbols: ReadonlyMap<string, number>): Terminal => new Words([symbols.has(text) ? [symbols.get(text) ?? -1] : [...utf8.encode(text)]])
+
+/** Anything up to the end of the first `text`, as bytes or as the added token. */
+export function upTo(text: string, symbols: ReadonlyMap<string, number>): Terminal {
+  const bytes = utf8.encode(text)
+  const symbol = symbols.get(text)
+  /** How much of `text` the bytes so far end in: Knuth, Morris and Pratt's automaton. */
+  const matched = (count: number, byte: number): number => {
+    const tail = [...bytes.subarray(0, count), byte]
+    for (let length = tail.length; length > 0; length--) if (tail.slice(-length).every((one, i) => one === bytes[i])) return length
+    return 0
+  }
+  const step = (count: number, next: number): number | null => {
+    if (count === bytes.length) return null
+    if (next === symbol) return bytes.length
+    return next > 255 ? 0 : matched(count, next)
+  }
+  return new Keyed(0, String, step, (count) => count === bytes.length)
+}
+
+/** Between the parts of JSON: nothing, a space, or a line break and up to this many spaces. */
+const INDENT = 16
+
+/** State 1 is behind the one space, 2 + n behind a line break and n spaces. */
+export const BLANKS: Terminal = {
+  start: 0,
+  next(state, symbol) {
+    if (symbol === 0x0a) return state === 0 ? 2 : -1
+    if (symbol !== 0x20 || state === 1) return -1
+    return state === 0 ? 1 : state < 2 + INDENT ? state + 1 : -1
+  },
+  accepts: () => true,
+}
+
+/** At most one space. */
+export const SPACE: Terminal = { start: 0, next: (state, symbol) => (state === 0 && symbol === 0x20 ? 1 : -1), accepts: () => true }

@@ -1,0 +1,99 @@
+/** The vocabulary as a tree of symbols, and which of its tokens a state of a machine allows. */
+import { InstarError } from '@instar/events/errors'
+import type { TextTokenizer } from '../tokenizer/tokenizer.ts'
+import type { Machine, State } from './machine.ts'
+
+/** What a token's text needs of the tokenizer. */
+export type Spelling = Pick<TextTokenizer, 'bytesOf' | 'added'>
+
+/** Threads that may be moved for one set of tokens. */
+const MAX_WORK = 6_000_000
+
+/**
+ * Nodes in depth-first order: node i is `depth[i]` symbols deep and ends with `symbol[i]`; its branch ends before
+ * `end[i]`. The tokens that it spells are chained by `another` from `token[i]` on (-1: none).
+ */
+export class TokenTree {
+  readonly symbols: ReadonlyMap<string, number>
+  readonly vocabulary: number
+  private readonly symbol: Uint16Array
+  private readonly depth: Uint16Array
+  private readonly end: Int32Array
+  private readonly token: Int32Array
+  private readonly another: Int32Array
+  private readonly spelled: readonly (readonly number[])[]
+  private readonly endOfTurn: readonly number[]
+
+  constructor(tokenizer: Spelling, vocabulary: number, endOfTurn: readonly number[]) {
+    this.vocabulary = vocabulary
+    this.endOfTurn = endOfTurn
+    const units = tokenizer.added.filter(({ id, special }) => !special && id < vocabulary && !endOfTurn.includes(id))
+    this.symbols = new Map(units.map(({ content }, i) => [content, 256 + i]))
+    const unitOf = new Map(units.map(({ id }, i) => [id, 256 + i]))
+    this.spelled = Array.from({ length: vocabulary }, (_, id) => {
+      const unit = unitOf.get(id)
+      return unit === undefined ? [...tokenizer.bytesOf(id)] : [unit]
+    })
+    const ids = Array.from(this.spelled.keys()).filter((id) => this.spelled[id]!.length > 0 && !endOfTurn.includes(id)).sort((a, b) => compare(this.spelled[a]!, this.spelled[b]!))
+    const nodes: { symbol: number; depth: number; token: number }[] = []
+    this.another = new Int32Array(vocabulary).fill(-1)
+    let before: readonly number[] = []
+    for (const id of ids) {
+      const word = this.spelled[id]!
+      let shared = 0
+      while (shared < word.length && shared < before.length && word[shared] === before[shared]) shared++
+      for (let at = shared; at < word.length; at++) nodes.push({ symbol: word[at]!, depth: at, token: -1 })
+      const last = nodes.at(-1)
+      if (last) {
+        this.another[id] = last.token
+        last.token = id
+      }
+      before = word
+    }
+    this.symbol = Uint16Array.from(nodes, (node) => node.symbol)
+    this.depth = Uint16Array.from(nodes, (node) => node.depth)
+    this.token = Int32Array.from(nodes, (node) => node.token)
+    this.end = new Int32Array(nodes.length)
+    const open: number[] = []
+    for (let i = 0; i <= nodes.length; i++) {
+      while (open.length > (nodes[i]?.depth ?? 0)) this.end[open.pop() ?? 0] = i
+      open.push(i)
+    }
+    const single = new Set(this.spelled.flatMap((word) => (word.length === 1 ? word : [])))
+    for (let byte = 0x20; byte < 0xf5; byte++) if (byte !== 0x7f && byte !== 0xc0 && byte !== 0xc1 && !single.has(byte)) throw new InstarError('bad_request', 'The tokenizer of this model has no token for each byte, so that what an answer must be cannot be asked of it.', { field: 'response_format' })
+  }
+
+  /** One bit for each token. Throws `bad_request` for what is too ambiguous to follow. */
+  allowed(machine: Machine, start: State): Uint32Array {
+    const bits = new Uint32Array((this.vocabulary + 31) >> 5)
+    const limit = machine.work + MAX_WORK
+    const states: State[] = [start]
+    const { symbol, depth, end, token, another } = this
+    for (let i = 0; i < symbol.length;) {
+      const d = depth[i]!
+      const next = machine.step(states[d]!, symbol[i]!)
+      if (next === null) {
+        i = end[i]!
+        continue
+      }
+      states[d + 1] = next
+      for (let id = token[i]!; id >= 0; id = another[id]!) bits[id >> 5]! |= 1 << (id & 31)
+      i++
+      if (machine.work > limit) throw new InstarError('bad_request', 'The schema is too ambiguous to follow: too many of its alternatives begin alike.', { field: 'response_format' })
+    }
+    if (start.ends) for (const id of this.endOfTurn) bits[id >> 5]! |= 1 << (id & 31)
+    return bits
+  }
+
+  /** The state behind a token that was allowed. */
+  follow(machine: Machine, state: State, id: number): State | null {
+    let at: State | null = state
+    for (const symbol of this.spelled[id] ?? []) at = at && machine.step(at, symbol)
+    return at
+  }
+}
+
+function compare(a: readonly number[], b: readonly number[]): number {
+  for (let i = 0; i < a.length && i < b.length; i++) if (a[i] !== b[i]) return a[i]! - b[i]!
+  return a.length - b.length
+}

@@ -1,0 +1,55 @@
+/** Values that a schema names one by one, and whether such values tell schemas apart. */
+import { flattened, isSchema, typesOf, type Schema, type Type } from './keywords.ts'
+import { tooLarge, unsupported } from './refusal.ts'
+
+const MAX_WRITTEN = 200_000
+
+const typeOf = (value: unknown): Type => (value === null ? 'null' : Array.isArray(value) ? 'array' : Number.isInteger(value) ? 'integer' : (typeof value as Type))
+
+const fits = (value: unknown, types: readonly Type[]): boolean => types.includes(typeOf(value)) || (typeOf(value) === 'integer' && types.includes('number'))
+
+/** Those of the values that are of the schema's type, as JSON. Beside `enum` and `const` only `type` is followed. */
+export function wordsOf(values: readonly unknown[], { type, ...rest }: Schema, where: string): string[] {
+  const [other] = Object.keys(rest)
+  if (other !== undefined) throw unsupported(other, where, 'is not supported beside enum or const')
+  const texts = values.filter((value) => type === undefined || fits(value, typesOf(type, where))).map((value) => JSON.stringify(value))
+  if (texts.reduce((sum, text) => sum + text.length, 0) > MAX_WRITTEN) throw tooLarge('enum')
+  return texts
+}
+
+/** The types that a schema allows, integers as numbers; null if it does not say. */
+const typesIn = (schema: Schema, where: string): Set<Type> | null => {
+  const named = namedIn(schema)
+  if (named) return new Set(named.map((text) => typeOf(JSON.parse(text))).map((type) => (type === 'integer' ? 'number' : type)))
+  return schema['type'] === undefined ? null : new Set(typesOf(schema['type'], where).map((type) => (type === 'integer' ? 'number' : type)))
+}
+
+const namedIn = (schema: Schema): string[] | null =>
+  'const' in schema ? [JSON.stringify(schema['const'])] : Array.isArray(schema['enum']) ? schema['enum'].map((value: unknown) => JSON.stringify(value)) : null
+
+/** Whether no value is of two of them: their types, or a property that both require, differ. */
+export function distinct(schemas: readonly (Schema | false)[], root: unknown, where: string): boolean {
+  if (schemas.length > 100) throw tooLarge('oneOf')
+  return schemas.every((a, i) => schemas.slice(i + 1).every((b) => a === false || b === false || apart(a, b, root, where)))
+}
+
+function apart(a: Schema, b: Schema, root: unknown, where: string): boolean {
+  const [types, others] = [typesIn(a, where), typesIn(b, where)]
+  if (types && others && [...types].every((type) => !others.has(type))) return true
+  const [named, otherNamed] = [namedIn(a), namedIn(b)]
+  if (named && otherNamed) return named.every((text) => !otherNamed.includes(text))
+  // A value that is no object is of either, unless both ask for one.
+  if (!types || !others || [...types, ...others].some((type) => type !== 'object')) return false
+  return requiredIn(a).some((name) => {
+    if (!requiredIn(b).includes(name)) return false
+    const [x, y] = [a, b].map(({ properties }) => (isSchema(properties) && Object.hasOwn(properties, name) ? namedOf(properties[name], root, where) : null)) as [string[] | null, string[] | null]
+    return x !== null && y !== null && x.every((text) => !y.includes(text))
+  })
+}
+
+const namedOf = (schema: unknown, root: unknown, where: string): string[] | null => {
+  const flat = flattened(schema, root, where)
+  return flat === false ? null : namedIn(flat)
+}
+
+const requiredIn = ({ required }: Schema): string[] => (Array.isArray(required) ? required.filter((name): name is string => typeof name === 'string') : [])

@@ -1,0 +1,15 @@
+/** What the answer to a request must be, where the engine is one that can be told. */
+import { InstarError } from '@instar/events'
+import type { Constraint, ServingEngine } from '@instar/policy'
+import type { Dialect, Request } from '@instar/dialects'
+import { constraintOf } from '../core/constraint.ts'
+
+/** Null: whatever the model says, or the engine takes the request as it is and sees for itself. Throws `bad_request`. */
+export const constrained = (engine: ServingEngine, dialect: Dialect, request: Request, insideReasoning: boolean): Constraint | null => {
+  const { chat, engine: name } = engine.capabilities()
+  const constraint = chat ? null : constraintOf(dialect.name, request, insideReasoning)
+  if (!constraint) return null
+  if (!engine.check) throw new InstarError('bad_request', `The engine ${name} cannot be told what an answer must be.`, { field: constraint.json?.field ?? 'tool_choice' })
+  engine.check(constraint)
+  return constraint
+}
