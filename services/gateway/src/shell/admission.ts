@@ -2,9 +2,9 @@
 import { InstarError, lastAnswer, lastShown, MAX_DEPTH, storeBody, storeIds, type Earlier, type TurnState } from '@instar/events'
 import type { TurnReader } from '@instar/log'
 import type { Model, ServingEngine } from '@instar/policy'
-import { contextLengthExceeded, isFields, type Dialect, type Request } from '@instar/dialects'
+import { contextLengthExceeded, parseJson, type Dialect, type Request } from '@instar/dialects'
 import { extendsIds, recognise, withSampledIds } from '../core/history.ts'
-import { labelOf, newSession, promptGroup, subjectOf, type Headers } from '../core/labels.ts'
+import { labelOf, newSession, parentOf, promptGroup, sessionOfLabel, subjectOf, type Headers } from '../core/labels.ts'
 import { answersOf, type Asked, type Resolved } from '../core/resolve.ts'
 import { sessionState, type SessionIndex } from '../core/session-index.ts'
 import { kindOf } from '../core/side.ts'
@@ -32,6 +32,8 @@ export type Admission = {
   prompt: number[]
   /** What has to be on the log before the turn: the part of the body that is too long for a record. */
   blob: { bytes: Uint8Array; sha256: string } | null
+  /** The session that begot this one, where the log does not know it yet. */
+  parent: string | null
   /** The prompt ends inside an open `<think>`. */
   insideReasoning: boolean
 }
@@ -62,8 +64,11 @@ export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<
   // Without a turn that it follows, a prompt with answers in it leans on nothing that was sampled here.
   const offPrefix = followed ? earlier === null || !extendsIds(prompt, earlier.content) : answers.length > 0
   const capabilities = ports.engine.capabilities()
+  const begot = parentOf(headers)
+  const parent = begot === null ? null : sessionOfLabel(key, begot)
   return {
     prompt,
+    parent: parent !== null && parent !== resolved.session && !state?.parent ? parent : null,
     insideReasoning: model.decode(prompt.slice(-8)).trimEnd().endsWith('<think>'),
     blob: body.stored.blob === null ? null : { bytes: body.middle, sha256: body.stored.blob },
     facts: {
@@ -132,6 +137,6 @@ const bringsTools = (body: Uint8Array): boolean => {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
   // In JSON a quote inside a text is escaped, so that this finds fields only.
   if (!bytes.includes('"tools"')) return false
-  const parsed: unknown = JSON.parse(bytes.toString('utf8'))
-  return isFields(parsed) && Array.isArray(parsed['tools']) && parsed['tools'].length > 0
+  const { tools } = parseJson(body)
+  return Array.isArray(tools) && tools.length > 0
 }

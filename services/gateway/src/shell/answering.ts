@@ -3,6 +3,7 @@ import { InstarError, turnId, type RecordedSampling } from '@instar/events'
 import type { Model, ServingEngine } from '@instar/policy'
 import type { ServerResponse } from 'node:http'
 import { asInstarError, parseJson, type Call, type Choice, type Counts, type Dialect, type Request, type Speaking } from '@instar/dialects'
+import { headerText } from '../core/header-text.ts'
 import type { Headers } from '../core/labels.ts'
 import { versionOf } from '../core/model-name.ts'
 import { carriedBy, clientOf, type Seen } from '../core/seen.ts'
@@ -96,6 +97,7 @@ const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestS
       constraint,
       topLogprobs: request.logprobs ? request.topLogprobs : 0,
       parser: { tools: request.tools.length > 0 && request.mayCall, reasoning: admission.insideReasoning, parseCalls: ports.parseCalls },
+      parent: candidate === 0 ? admission.parent : null,
       ...mayLearn,
       stored,
       sink: null,
@@ -112,7 +114,7 @@ const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestS
       headers: {
         'x-instar-version': String(spoke.version), 'x-instar-turn-id': turns[0]!, 'x-instar-session-id': admission.facts.session,
         ...(turns.length > 1 ? { 'x-instar-turn-ids': turns.join(',') } : {}),
-        ...(request.dropped.length > 0 ? { 'x-instar-dropped-tools': request.dropped.join(',') } : {}),
+        ...(request.dropped.length > 0 ? { 'x-instar-dropped-tools': headerText(request.dropped.join(',')) } : {}),
       },
     }
     return request.stream ? await stream(answering) : await whole(answering)

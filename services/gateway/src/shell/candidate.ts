@@ -2,7 +2,7 @@
  * One candidate of a request from its first token to its record. Tokens go out as they come, but the last
  * piece of content waits until the turn is on the log: what a client has received in full is captured.
  */
-import { InstarError, type TurnAborted, type TurnCaptured, type TurnsEvent } from '@instar/events'
+import { InstarError, type SessionLinked, type TurnAborted, type TurnCaptured, type TurnsEvent } from '@instar/events'
 import type { ChatRequest, Constraint, GeneratedPiece, GenerateRequest, ServingEngine } from '@instar/policy'
 import { mintCallId, type Call, type Counts, type Piece, type Token } from '@instar/dialects'
 import { Answer, type Said } from '../core/answer.ts'
@@ -43,6 +43,8 @@ export type Task = {
   /** What the answer must be. Its log-probs are then not the policy's own, and it is not trained on. */
   constraint: Constraint | null
   parser: { tools: boolean; reasoning: boolean; parseCalls: (block: string) => Call[] | null }
+  /** The session that begot this one, for the log to know with the turn. */
+  parent: string | null
   optedOut: boolean
   learning: boolean
   /** Resolves when what the record refers to is on the log. */
@@ -83,7 +85,11 @@ export const speak = async (ports: CandidatePorts, task: Task): Promise<Result> 
     }
   }
 
-  const write = (turn: TurnsEvent): Promise<void> => (task.span ? task.span.appending(() => ports.capture.write(turn), candidate.turn) : ports.capture.write(turn))
+  const link = (): SessionLinked[] => (task.parent === null ? [] : [{ type: 'SessionLinked', session: admitted.session, parent: task.parent, at: ports.now() }])
+  const write = (turn: TurnsEvent): Promise<void> => {
+    const append = (): Promise<void> => ports.capture.write(turn, ...link())
+    return task.span ? task.span.appending(append, candidate.turn) : append()
+  }
 
   /** Its tokens are not all known, or not the ones that were sampled. */
   const withoutTokens = (): void => { admitted = { ...admitted, tokens: 'none' } }
