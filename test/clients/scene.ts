@@ -150,6 +150,9 @@ export const assertAnswered = ({ wire }: Scene, story: Story): void => {
 }
 
 /** Requests for answers. */
+/** Each of these turns is followed by the next of them. */
+export const assertChained = ({ turns }: Story, places: readonly number[]): void => assert.deepEqual(places.map((i) => turns[i]!.next), [...places.slice(1), null])
+
 export const posts = (wire: Wire): Exchange[] => wire.exchanges.filter(({ method }) => method === 'POST')
 
 /** A reply whose engine dies before its `at`-th token. */

@@ -146,7 +146,7 @@ test('a replica that dies: its sessions go to the other one, its adapters are th
   const { servers, rig } = await opened(t, 2)
   const line = new Line(rig)
   await line.start()
-  const adapter = await line.publish()
+  const adapter = await line.publishNext()
   await statusThat(rig, ({ serving }) => serving === 1)
   assert.deepEqual(servers.map((server) => server.loaded.size), [1, 1])
   const homeOf = async (): Promise<number> => {
@@ -200,7 +200,7 @@ test('an engine that does not apply what it loaded: the version is refused, the 
   const line = new Line(rig)
   await line.start()
   server!.behaviour = { ...PLAIN, ignoresAdapters: true }
-  await line.publish()
+  await line.publishNext()
   const status = await statusThat(rig, ({ problem }) => problem !== null)
   assert.match(status.problem!.message, /its log-probs of given tokens are those of the base model/)
   assert.equal(status.serving, 0)
@@ -215,7 +215,7 @@ test('an adapter that the engine refuses to load, in its own words', async (t) =
   const line = new Line(rig)
   await line.start()
   server!.behaviour = { ...PLAIN, refusesLoad: 'LoRA rank 64 is greater than max_lora_rank 16.' }
-  await line.publish()
+  await line.publishNext()
   const status = await statusThat(rig, ({ problem }) => problem !== null)
   assert.match(status.problem!.message, /LoRA rank 64 is greater than max_lora_rank 16/)
   assert.equal(await textOf(await chat(rig)), TEXT)
@@ -225,7 +225,7 @@ test('a rollback and three versions while streams run: each ends on the version 
   const { servers: [server], rig } = await opened(t, 1, { settings: { keepVersions: 1 } })
   const line = new Line(rig)
   await line.start()
-  await line.publish()
+  await line.publishNext()
   await statusThat(rig, ({ serving }) => serving === 1)
   const hold = gate()
   server!.behaviour = { ...PLAIN, before: (token) => (token === 2 ? hold.passed : undefined) }
@@ -240,7 +240,7 @@ test('a rollback and three versions while streams run: each ends on the version 
   await begin(1)
   await begin(1)
   for (const version of [2, 3]) {
-    await line.publish()
+    await line.publishNext()
     await statusThat(rig, ({ serving }) => serving === version)
     await begin(version)
   }

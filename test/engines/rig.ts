@@ -1,13 +1,12 @@
 /** A gateway whose engine is behind HTTP: scripted servers, real adapters, the log in memory. */
-import { encodeEvent, type Event } from '@instar/events'
 import type { GatewaySettings } from '@instar/gateway'
 import { startRemote, type RemoteOptions } from '@instar/gateway/shell/engines/start'
-import { openMemoryLog, putBlob } from '@instar/log'
+import { openMemoryLog } from '@instar/log'
 import { adapterFromWeights, type Adapter } from '@instar/policy'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { model, startRig, type Rig } from '../gateway/harness.ts'
+import { model, Publisher, startRig, type Rig } from '../gateway/harness.ts'
 import { randomAdapter } from '../serving/random-model.ts'
 
 export type RemoteRig = Rig & { said: string[]; line: string; adapters: string; stop(): Promise<void> }
@@ -30,35 +29,21 @@ export const startRemoteRig = async (address: string, { settings = {}, ...option
 }
 
 /** What a publisher writes, with adapters that are adapters. */
-export class Line {
-  private readonly rig: Rig
-  private prev = ''
+export class Line extends Publisher {
   private last = 0
 
   constructor(rig: Rig) {
-    this.rig = rig
+    super(rig.log)
   }
 
-  async start(): Promise<void> {
-    await this.append({ type: 'LineStarted', prev: '', policy: 'policy', mode: 'live', base: { name: 'tiny', sha256: model.sha256 }, parent: null, settings: {}, at: Date.now() })
-  }
-
-  async publish(adapter: Adapter = randomAdapter(this.last + 1)): Promise<Adapter> {
-    const blobsAt = Date.now()
-    await putBlob(this.rig.log, adapter.weights, blobsAt)
+  async publishNext(adapter: Adapter = randomAdapter(this.last + 1)): Promise<Adapter> {
+    await this.publish(this.last, { weights: adapter.weights })
     this.last += 1
-    await this.append({ type: 'VersionPublished', prev: this.prev, policy: 'policy', number: this.last, update: `u${this.last}`, adapter: adapter.sha256, adapterBytes: adapter.weights.length, state: 's', blobsAt, parent: this.last - 1, why: 'update', source: null, figures: {}, at: Date.now() })
     return adapter
   }
 
-  async rollback(from: number, to: number): Promise<void> {
-    await this.append({ type: 'HeadMoved', prev: this.prev, policy: 'policy', from, to, who: 'test', why: 'test', request: `r${Date.now()}`, freeze: false, at: Date.now() })
-  }
-
-  private async append(event: Event): Promise<void> {
-    const { id, ...record } = encodeEvent(event)
-    await this.rig.log.append([record])
-    this.prev = id
+  rollback(from: number, to: number): Promise<void> {
+    return this.append({ type: 'HeadMoved', prev: this.prev, policy: 'policy', from, to, who: 'test', why: 'test', request: `r${Date.now()}`, freeze: false, at: Date.now() })
   }
 }
 

@@ -143,7 +143,7 @@ export const trials = (start: () => Promise<Behind>): void => {
       const adapter = await train(number)
       adapters.push(adapter)
       const published = performance.now()
-      await line.publish(adapter)
+      await line.publishNext(adapter)
       await statusThat(rig, ({ serving }) => serving === number)
       figures[`version${number}`] = { trainMs: Math.round(published - began), servedMs: Math.round(performance.now() - published) }
     }

@@ -60,7 +60,7 @@ test('a stream: pieces as they come, a stop string never shown', async () => {
 })
 
 test('a version is loaded from the folder that both see, under the name of its bytes; the base stays for those who began with it', async () => {
-  const adapter = await line.publish()
+  const adapter = await line.publishNext()
   await statusThat(rig, ({ serving }) => serving === 1)
   const { response } = await ask()
   assert.equal(response.headers.get('x-instar-version'), '1')

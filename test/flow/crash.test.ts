@@ -10,7 +10,8 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type OpenAI from 'openai'
 import { TABLES } from '../../packages/projections/src/schema.ts'
 import { integer, seeded } from '../../models/tiny/recipe/random.ts'
-import { begin, dataFolder, done, instar, nothingLeft, sql, up, type Up } from './process.ts'
+import { untilNothingLeft } from '../chaos/world/orphans.ts'
+import { begin, dataFolder, done, instar, sql, up, type Up } from './process.ts'
 import { ask, askWhole, question, reaction, type Answer, type Messages } from './people.ts'
 import { BATCH, witness, type Witness } from './witness.ts'
 
@@ -253,7 +254,7 @@ describe('kill -9', { timeout: 280_000 }, () => {
     const there = await sql<{ table_name: string }>({ data }, "select table_name from information_schema.tables where table_schema = 'public' and table_type = 'BASE TABLE' and table_name <> 'instar_migrations'")
     deepEqual(there.map((row) => row.table_name).toSorted(), tables)
     const before = await digests()
-    await nothingLeft(data)
+    await untilNothingLeft(data)
     rmSync(join(data, 'postgres'), { recursive: true })
     deepEqual(await digests(), before)
     equal(before.find(({ name }) => name === 'turns')?.rows, seen!.turns.turns.size)

@@ -1,7 +1,8 @@
 /** The loop as a user has it: talk, correct, thank; versions appear, serve, are rolled back, verified, replayed, promoted. */
 import { deepEqual, equal, match, notEqual, ok } from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import { dataFolder, done, instar, nothingLeft, serves, sql, up, type Up } from './process.ts'
+import { untilNothingLeft } from '../chaos/world/orphans.ts'
+import { dataFolder, done, instar, serves, sql, up, type Up } from './process.ts'
 import { ask, question, sessions, talkInBackground, type Session } from './people.ts'
 import { BATCH, witness, type Witness } from './witness.ts'
 
@@ -255,7 +256,7 @@ describe('from a first word to a promoted branch', { timeout: 280_000 }, () => {
     const turns = seen.turns.turns.size
     const scores = seen.scores.turns.size
     equal(await pipeline.stop(), 0)
-    await nothingLeft(data)
+    await untilNothingLeft(data)
     pipeline = await up(data)
     where = { data, url: pipeline.ready.url }
     deepEqual([pipeline.ready.version, pipeline.ready.frozen], [head, false])
@@ -278,6 +279,6 @@ describe('from a first word to a promoted branch', { timeout: 280_000 }, () => {
     deepEqual(seen.ignored, [])
     deepEqual(seen.events('TurnAborted'), [])
     equal(await pipeline.stop(), 0)
-    await nothingLeft(data)
+    await untilNothingLeft(data)
   })
 })

@@ -2,16 +2,17 @@
  * `instar` as a user has it: real processes, each in a process group of its own, none of which outlives the test
  * file, however that ends. `process.execPath` runs the program directly, so that a signal reaches the pipeline.
  */
-import { deepEqual, ok } from 'node:assert/strict'
+import { ok } from 'node:assert/strict'
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { after } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import OpenAI from 'openai'
+import { untilNothingLeft } from '../chaos/world/orphans.ts'
 import { ROOT } from '../tree.ts'
 
 const MAIN = join(ROOT, 'cli/src/main.ts')
@@ -52,7 +53,7 @@ export const dataFolder = (): string => {
   const folder = mkdtempSync(join(tmpdir(), 'instar-flow-'))
   after(async () => {
     for (const pid of groups) killGroup(pid)
-    await nothingLeft(folder)
+    await untilNothingLeft(folder)
     rmSync(folder, { recursive: true, force: true })
   })
   return join(folder, 'data')
@@ -143,23 +144,3 @@ export const done = async <T>(where: { data: string; url?: string }, ...args: st
 }
 
 export const sql = <T>(where: { data: string; url?: string }, query: string): Promise<T[]> => done<T[]>(where, 'sql', query)
-
-/** Processes that name the folder in their command lines: the pipeline, its database. Empty where there is no /proc. */
-const processesOf = (folder: string): string[] => {
-  if (process.platform !== 'linux') return []
-  return readdirSync('/proc').filter((name) => /^\d+$/.test(name)).flatMap((pid) => {
-    try {
-      const command = readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ')
-      return command.includes(folder) ? [`${pid} ${command}`] : []
-    } catch (error) {
-      if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return []
-      throw error
-    }
-  })
-}
-
-/** The database leaves by itself, soon after whoever started it. */
-export const nothingLeft = async (folder: string): Promise<void> => {
-  for (const until = Date.now() + 30_000; processesOf(folder).length > 0 && Date.now() < until;) await pause(50)
-  deepEqual(processesOf(folder), [])
-}

@@ -87,7 +87,7 @@ export const withAppend = (log: EventLog, append: (records: readonly Append[], n
 /** Writes what a publisher would: a line, and versions on it. */
 export class Publisher {
   private readonly log: EventLog
-  private prev = ''
+  protected prev = ''
   private number = 0
 
   constructor(log: EventLog) {
@@ -100,9 +100,9 @@ export class Publisher {
   }
 
   /** The adapter's name. `stored: false` leaves its bytes off the log. */
-  async publish(parent: number, options: { stored?: boolean } = {}): Promise<string> {
+  async publish(parent: number, options: { stored?: boolean; weights?: Uint8Array } = {}): Promise<string> {
     this.number += 1
-    const weights = Buffer.from(`adapter ${this.number}`)
+    const weights = options.weights ?? Buffer.from(`adapter ${this.number}`)
     const adapter = sha256(weights)
     const blobsAt = Date.now()
     if (options.stored !== false) await putBlob(this.log, weights, blobsAt)

@@ -3,32 +3,24 @@ import { InstarError } from '@instar/events/errors'
 import { openKafkaLog, setupKafka, type KafkaLog } from '@instar/log/kafka/index'
 import type { LogRecord } from '@instar/log'
 import assert from 'node:assert/strict'
-import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { all, NOTE, note, range, SCHEMAS, textOf } from '../contract/event-log.harness.ts'
-import { killAll } from './stack/guarded.ts'
-import { startKafka, type KafkaCluster } from './stack/kafka.ts'
+import type { KafkaCluster } from './stack/kafka.ts'
 import { compare, startLoad } from './stack/load.ts'
-import { API, startProxy, type Proxy } from './stack/proxy.ts'
-import { temporaryFolder } from './stack.ts'
+import { startProxied, type Proxied } from './stack/proxied.ts'
+import { API, type Proxy } from './stack/proxy.ts'
 
 describe('one broker', () => {
+  let stack: Proxied
   let proxy: Proxy
   let kafka: KafkaCluster
-  let folder: Awaited<ReturnType<typeof temporaryFolder>>
   let count = 0
 
   before(async () => {
-    folder = await temporaryFolder()
-    proxy = await startProxy()
-    kafka = await startKafka({ folder: join(folder.path, 'kafka'), advertised: proxy.port })
-    proxy.upstream = kafka.nodes[0]!.behindProxy!
+    stack = await startProxied()
+    ;({ proxy, kafka } = stack)
   })
-  after(async () => {
-    await killAll()
-    await proxy.close()
-    await folder.remove()
-  })
+  after(() => stack.end())
 
   const feature = (title: string, body: (log: KafkaLog, direct: KafkaLog, say: (line: string) => void) => Promise<void>): void => {
     test(title, { timeout: 240_000 }, async (t) => {

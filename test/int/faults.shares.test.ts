@@ -7,7 +7,8 @@ import { after, before, describe, test } from 'node:test'
 import { NOTE, note, range, SCHEMAS } from '../contract/event-log.harness.ts'
 import { killAll } from './stack/guarded.ts'
 import { startKafka, type KafkaCluster } from './stack/kafka.ts'
-import { API, startProxy, type Proxy } from './stack/proxy.ts'
+import { startProxied, type Proxied } from './stack/proxied.ts'
+import { API, type Proxy } from './stack/proxy.ts'
 import { temporaryFolder } from './stack.ts'
 
 const SESSION = 1500
@@ -58,22 +59,16 @@ class Workers {
 const shares = (workers: readonly Worker[]): number[][] => workers.map((worker) => worker.owned())
 
 describe('one broker', () => {
+  let stack: Proxied
   let proxy: Proxy
   let kafka: KafkaCluster
-  let folder: Awaited<ReturnType<typeof temporaryFolder>>
   let count = 0
 
   before(async () => {
-    folder = await temporaryFolder()
-    proxy = await startProxy()
-    kafka = await startKafka({ folder: join(folder.path, 'kafka'), advertised: proxy.port })
-    proxy.upstream = kafka.nodes[0]!.behindProxy!
+    stack = await startProxied()
+    ;({ proxy, kafka } = stack)
   })
-  after(async () => {
-    await killAll()
-    await proxy.close()
-    await folder.remove()
-  })
+  after(() => stack.end())
 
   const feature = (title: string, body: (workers: Workers, join: (way?: 'direct') => Promise<Worker>, say: (line: string) => void) => Promise<void>): void => {
     test(title, { timeout: 120_000 }, async (t) => {

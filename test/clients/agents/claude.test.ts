@@ -1,10 +1,8 @@
 /** Claude Code, `claude -p`, on Messages. */
 import assert from 'node:assert/strict'
-import { writeFile } from 'node:fs/promises'
-import path from 'node:path'
 import { test } from 'node:test'
-import { assertAnswered, calls, dying, posts } from '../scene.ts'
-import { begin, PROMPTS, talkOf } from './journey.ts'
+import { assertAnswered, assertChained, calls, dying, posts } from '../scene.ts'
+import { begin, PROMPTS, readBig, talkOf } from './journey.ts'
 import { claude } from './programs.ts'
 import { trials } from './trials.ts'
 
@@ -41,8 +39,6 @@ test('claude: cut after it had thought, it asks again, at times with words of it
   }
 })
 
-const BIG = 'A long line of text that says nothing at all.\n'.repeat(400)
-
 for (const hints of [true, false]) {
   test(`claude: an overflow makes it compact, ${hints ? 'with' : 'without'} headers that say so; what comes after it is the same session`, async () => {
     const program = claude(hints ? {} : { CLAUDE_CODE_GATEWAY_HINT_HEADERS: '0' })
@@ -56,8 +52,7 @@ for (const hints of [true, false]) {
       },
     })
     try {
-      await writeFile(path.join(journey.place.work, 'a3.txt'), BIG)
-      for (const [i, prompt] of ['Read the big file.', PROMPTS[2]].entries()) assert.equal((await journey.say(prompt, i > 0)).code, 0)
+      await readBig(journey)
       const story = await journey.scene.story()
       assert.deepEqual(posts(journey.scene.wire).filter(({ path: to }) => !to.includes('count_tokens')).map(({ status }) => status), [200, 400, 200, 200, 200])
       assert.deepEqual(story.of('kind'), ['main', 'side', 'main', 'main'])
@@ -111,7 +106,7 @@ test('claude: a subagent in the background, whose end is told in the user\'s nam
     const story = await journey.scene.story()
     const of = (session: number): number[] => story.turns.flatMap((turn, i) => (turn.session === session ? [i] : []))
     assert.deepEqual([of(0).length, of(1).length], [3, 2])
-    for (const session of [0, 1]) assert.deepEqual(of(session).map((i) => story.turns[i]!.next), [...of(session).slice(1), null])
+    for (const session of [0, 1]) assertChained(story, of(session))
     // What the user said to the second turn: nothing.
     const became = await journey.scene.became()
     assert.equal(became[of(0)[1]!]!.heard!.user, '')

@@ -1,16 +1,12 @@
 /** Codex CLI, `codex exec`, on Responses. */
 import assert from 'node:assert/strict'
-import { writeFile } from 'node:fs/promises'
-import path from 'node:path'
 import { test } from 'node:test'
-import { assertAnswered, calls } from '../scene.ts'
-import { begin, PROMPTS } from './journey.ts'
+import { assertAnswered, assertChained, calls } from '../scene.ts'
+import { begin, PROMPTS, readBig } from './journey.ts'
 import { codex } from './programs.ts'
 import { trials } from './trials.ts'
 
 trials(codex(), { sources: ['agent', 'agent', 'agent', 'agent', 'agent'], shown: (stdout) => stdout })
-
-const BIG = 'A long line of text that says nothing at all.\n'.repeat(400)
 
 test('codex: a compaction is a side turn, what comes after it the same session', async () => {
   const program = codex('model_context_window = 30000\nmodel_auto_compact_token_limit = 18500')
@@ -23,8 +19,7 @@ test('codex: a compaction is a side turn, what comes after it the same session',
     },
   })
   try {
-    await writeFile(path.join(journey.place.work, 'a3.txt'), BIG)
-    for (const [i, prompt] of ['Read the big file.', PROMPTS[2]].entries()) assert.equal((await journey.say(prompt, i > 0)).code, 0)
+    await readBig(journey)
     const story = await journey.scene.story()
     assert.deepEqual(story.of('kind'), ['main', 'side', 'main', 'main'])
     assert.deepEqual(story.of('session'), [0, 0, 0, 0])
@@ -56,7 +51,7 @@ test('codex: a subagent is a session of its own, its tools have a namespace', as
     const story = await journey.scene.story()
     const of = (session: number): number[] => story.turns.flatMap((turn, i) => (turn.session === session ? [i] : []))
     assert.deepEqual([of(0).length, of(1).length], [3, 2])
-    for (const session of [0, 1]) assert.deepEqual(of(session).map((i) => story.turns[i]!.next), [...of(session).slice(1), null])
+    for (const session of [0, 1]) assertChained(story, of(session))
     assert.deepEqual(story.of('kind'), story.turns.map(() => 'main'))
     assert.deepEqual(story.of('offPrefix'), story.turns.map(() => false))
     assertAnswered(journey.scene, story)

@@ -50,6 +50,14 @@ const hiddenOf = ({ root, home, work }: Place): (readonly [string, string])[] =>
   [path.resolve(import.meta.dirname, '../../..'), '/opt/instar'], [realpathSync(path.resolve(import.meta.dirname, 'node_modules')), '/opt/agents'], [hostname(), 'host'],
 ]
 
+const BIG = 'A long line of text that says nothing at all.\n'.repeat(400)
+
+/** A file, `a3.txt`, that fills the context before the last of these prompts. */
+export const readBig = async ({ say, place }: Journey, prompts: readonly string[] = ['Read the big file.', PROMPTS[2]]): Promise<void> => {
+  await writeFile(path.join(place.work, 'a3.txt'), BIG)
+  for (const [i, prompt] of prompts.entries()) assert.equal((await say(prompt, i > 0)).code, 0)
+}
+
 /** The whole of it; what the agent showed of the last answer of each prompt is in `ran`. */
 export const travel = async ({ say, place }: Journey): Promise<Ran[]> => {
   const ran: Ran[] = []

@@ -1,10 +1,8 @@
 /** pi, `pi -p`, on Chat Completions: it names no session unless it is told to. */
 import assert from 'node:assert/strict'
-import { writeFile } from 'node:fs/promises'
-import path from 'node:path'
 import { test } from 'node:test'
 import { assertAnswered, calls } from '../scene.ts'
-import { begin, PROMPTS } from './journey.ts'
+import { begin, PROMPTS, readBig } from './journey.ts'
 import { pi } from './programs.ts'
 import { trials } from './trials.ts'
 
@@ -14,8 +12,6 @@ trials(pi(), { sources: ['fingerprint', 'minted', 'minted', 'minted', 'minted'],
 
 const AFFINITY = { compat: { sendSessionAffinityHeaders: true } }
 trials({ ...pi(AFFINITY), name: 'pi with session headers' }, { sources: ['agent', 'agent', 'agent', 'agent', 'agent'], shown })
-
-const BIG = 'A long line of text that says nothing at all.\n'.repeat(400)
 
 for (const header of [false, true]) {
   test(`pi: a compaction is a side turn, what comes after it the same session, ${header ? 'by its headers' : 'by the ids of our calls'}`, async () => {
@@ -30,8 +26,7 @@ for (const header of [false, true]) {
       },
     })
     try {
-      await writeFile(path.join(journey.place.work, 'a3.txt'), BIG)
-      for (const [i, prompt] of ['Read the big file.', `Write it down.${' And mind every word.'.repeat(400)}`, PROMPTS[2]].entries()) assert.equal((await journey.say(prompt, i > 0)).code, 0)
+      await readBig(journey, ['Read the big file.', `Write it down.${' And mind every word.'.repeat(400)}`, PROMPTS[2]])
       const story = await journey.scene.story()
       assert.deepEqual(story.of('kind'), ['main', 'main', 'main', 'side', 'main', 'main'])
       assert.deepEqual(story.of('session'), [0, 0, 0, 1, 0, 0])

@@ -1,10 +1,8 @@
 /** OpenCode, `opencode run`, on Chat Completions: its title comes before the first answer, in the same session. */
 import assert from 'node:assert/strict'
-import { writeFile } from 'node:fs/promises'
-import path from 'node:path'
 import { test } from 'node:test'
-import { assertAnswered, calls } from '../scene.ts'
-import { begin, PROMPTS, travel } from '../agents/journey.ts'
+import { assertAnswered, assertChained, calls } from '../scene.ts'
+import { begin, readBig, travel } from '../agents/journey.ts'
 import { opencode } from '../agents/programs.ts'
 
 test('opencode: three prompts by three processes: one session, the title a side turn', async () => {
@@ -15,15 +13,13 @@ test('opencode: three prompts by three processes: one session, the title a side 
     assert.deepEqual(story.of('session'), [0, 0, 0, 0, 0, 0])
     assert.equal(story.of('kind').filter((kind) => kind === 'side').length, 1)
     const main = story.turns.flatMap((turn, i) => (turn.kind === 'main' ? [i] : []))
-    assert.deepEqual(main.map((i) => story.turns[i]!.next), [...main.slice(1), null])
+    assertChained(story, main)
     assert.deepEqual(main.map((i) => story.turns[i]!.offPrefix), main.map(() => false))
     assertAnswered(journey.scene, story)
   } finally {
     await journey.end()
   }
 })
-
-const BIG = 'A long line of text that says nothing at all.\n'.repeat(400)
 
 test('opencode: a compaction is a side turn, what comes after it the same session', async () => {
   const program = opencode({ context: 20_000, output: 1000 })
@@ -37,8 +33,7 @@ test('opencode: a compaction is a side turn, what comes after it the same sessio
     },
   })
   try {
-    await writeFile(path.join(journey.place.work, 'a3.txt'), BIG)
-    for (const [i, prompt] of ['Read the big file.', PROMPTS[2]].entries()) assert.equal((await journey.say(prompt, i > 0)).code, 0)
+    await readBig(journey)
     const story = await journey.scene.story()
     assert.deepEqual(story.of('session'), story.turns.map(() => 0))
     assert.deepEqual(story.of('kind'), ['side', 'main', 'main', 'side', 'main', 'main'])

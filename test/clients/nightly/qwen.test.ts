@@ -1,7 +1,7 @@
 /** Qwen Code, `qwen -p`, on Chat Completions: no session on the wire, dates that come and go, memories extracted beside the conversation. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { assertAnswered, dying } from '../scene.ts'
+import { assertAnswered, assertChained, dying } from '../scene.ts'
 import { begin, PROMPTS, talkOf, travel } from '../agents/journey.ts'
 import { qwen } from '../agents/programs.ts'
 
@@ -12,7 +12,7 @@ test('qwen: three prompts by three processes: one session, its memories a side t
     const story = await journey.scene.story()
     const main = story.turns.flatMap((turn, i) => (turn.kind === 'main' ? [i] : []))
     assert.deepEqual(main.map((i) => story.turns[i]!.session), [0, 0, 0, 0, 0])
-    assert.deepEqual(main.map((i) => story.turns[i]!.next), [...main.slice(1), null])
+    assertChained(story, main)
     // A date is taken out of the history whenever the user speaks again.
     assert.deepEqual(main.map((i) => story.turns[i]!.offPrefix), [false, false, true, false, true])
     assertAnswered(journey.scene, story)
