@@ -27,6 +27,14 @@ it('nothing behind the answer is no next state', () => {
   assert.deepEqual(lastAnswer([{ role: 'user', content: 'q' }]), { after: null, stateFrom: 0 })
 })
 
+it('what aider has the model say is no answer of the model; the same word elsewhere is', () => {
+  const own = { role: 'assistant', content: 'Done.' }
+  const told = [{ role: 'user', content: 'I updated the files.' }, { role: 'assistant', content: 'Ok.' }, { role: 'user', content: 'I have *added these files to the chat* so you can go ahead and edit them.\n\na.txt' }, { role: 'assistant', content: 'Ok, any changes I propose will be to those files.' }]
+  assert.deepEqual(lastAnswer([{ role: 'user', content: 'q' }, own, ...told, { role: 'user', content: 'n' }]), { after: answerKey('Done.', []), stateFrom: 2 })
+  assert.deepEqual(lastAnswer([...told.slice(0, 2), { role: 'user', content: 'n' }]), { after: null, stateFrom: 0 })
+  assert.deepEqual(lastAnswer([{ role: 'user', content: 'Agreed?' }, { role: 'assistant', content: 'Ok.' }, { role: 'user', content: 'n' }]), { after: answerKey('Ok.', []), stateFrom: 2 })
+})
+
 it('canonical JSON sorts keys at every depth', () => {
   assert.equal(canonicalJson({ b: [{ d: 1, c: null }], a: 'x' }), '{"a":"x","b":[{"c":null,"d":1}]}')
 })

@@ -2,6 +2,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
 import path from 'node:path'
+import { AIDER, MINI, pythonAgents } from '../nightly/python.ts'
 import { runProgram, type Place, type Ran } from '../program.ts'
 import type { Scene } from '../scene.ts'
 
@@ -114,4 +115,30 @@ export const openclaw = (model: Readonly<Record<string, unknown>> = {}, provider
   run: (_, place, prompt) => runProgram(nightly('openclaw/openclaw.mjs'), ['agent', '--local', '--agent', 'main', '--session-id', 'journey', '--message', prompt, '--json'], place, {}, SLOW_MS),
   read: (_, file) => ['read', `{"limit":  900, "path": "\\u0061${file.slice(1)}"}`],
   write: (_, file, text) => ['write', JSON.stringify({ content: text, path: file })],
+})
+
+/** One task a process: it does not go on with a conversation. */
+export const mini = (): Program => ({
+  name: 'mini-swe-agent', version: MINI,
+  prepare: () => Promise.resolve(),
+  run: (scene, place, prompt) => runProgram(path.join(pythonAgents(), 'mini'), ['--model', 'openai/policy', '--task', prompt, '--yolo', '--exit-immediately', '--output', path.join(place.home, 'run.json')], place, {
+    OPENAI_API_BASE: `${scene.url}/v1`, OPENAI_API_KEY: scene.token, MSWEA_CONFIGURED: 'true', MSWEA_COST_TRACKING: 'ignore_errors', MSWEA_GLOBAL_CONFIG_DIR: place.home, LITELLM_LOCAL_MODEL_COST_MAP: 'True',
+  }, SLOW_MS),
+  read: (_, file) => ['bash', `{"command":  "c\\u0061t ${file}"}`],
+  write: (_, file, text) => ['bash', `{"command": "printf %s '${text}' > ${file}" }`],
+})
+
+/**
+ * No tools: it edits the files named in its answers. Without the setting it asks for temperature 0, and nothing greedy is
+ * trained on. `base`: the path of the API.
+ */
+export const aider = (base = '/v1'): Program => ({
+  name: 'aider', version: AIDER,
+  prepare: (_, { home }) => writeInto(home, '.aider.model.settings.yml', '- name: openai/policy\n  edit_format: diff\n  use_temperature: false\n'),
+  run: (scene, place, prompt, goOn = false) => runProgram(path.join(pythonAgents(), 'aider'), [
+    '--model', 'openai/policy', '--openai-api-base', `${scene.url}${base}`, '--openai-api-key', scene.token, '--no-git', '--no-check-update', '--no-show-release-notes', '--analytics-disable',
+    '--no-show-model-warnings', '--no-pretty', '--no-suggest-shell-commands', '--no-detect-urls', '--yes-always', ...(goOn ? ['--restore-chat-history'] : []), '--message', prompt, 'a1.txt', 'a2.txt',
+  ], place, { LITELLM_LOCAL_MODEL_COST_MAP: 'True' }, SLOW_MS),
+  read: () => { throw new Error('aider has no tools') },
+  write: () => { throw new Error('aider has no tools') },
 })

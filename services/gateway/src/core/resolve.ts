@@ -3,7 +3,7 @@
  * else a name of its own. Pure functions of the request and of what `turns` holds, so that every gateway that
  * has read the same log chooses the same session.
  */
-import { answerKey, contentText, findAnswer, lastAnswer, type AnswerKey, type LabelSource, type TurnState } from '@instar/events'
+import { answerKey, contentText, findAnswer, isPutInMouth, lastAnswer, type AnswerKey, type LabelSource, type TurnState } from '@instar/events'
 import { idMarks, isFields, type Message } from '@instar/dialects'
 import { fingerprintSession, sessionOfLabel, wholeSession, type Label } from './labels.ts'
 import { keyOfSession, sessionState, turnsThatSaid, turnsThatWereCut, type SessionIndex } from './session-index.ts'
@@ -37,7 +37,7 @@ const TELLING_LENGTH = 80
 
 export const answersOf = (messages: readonly Message[]): Asked['answers'] =>
   messages.flatMap((message, at) => {
-    if (message.role !== 'assistant') return []
+    if (message.role !== 'assistant' || isPutInMouth(messages, at)) return []
     const key = lastAnswer([message, { role: 'user' }]).after ?? answerKey('', [])
     return [{ at, key, length: contentText(message.content).trim().length }]
   })

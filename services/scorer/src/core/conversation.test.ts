@@ -26,6 +26,8 @@ test('what agents put around a person\'s words is not theirs', () => {
   assert.equal(stripWrappers('Compare them.\n\nYour response above was cut off mid-stream. Resume directly from where it stops \u2014 no apology, no recap. If none of it survived, answer the request from the start.'), 'Compare them.')
   assert.equal(stripWrappers('The connection dropped mid-response. Resume directly.\n\nThe previous one ended with:\n<previous_response_suffix>\nHalf\n</previous_response_suffix>'), '')
   assert.equal(stripWrappers('Continue if you have next steps, or stop and ask for clarification if you are unsure how to proceed.'), '')
+  for (const words of ['I updated the files.', 'I am not sharing any files that you can edit yet.', 'I have *added these files to the chat* so you can go ahead and edit them.\n\na.txt\n```\nred\n```']) assert.equal(stripWrappers(words), '')
+  assert.equal(stripWrappers('Make it blue.\n\n# *SEARCH/REPLACE block* Rules:\n\nEvery block must use this format.\n\nReply in English.'), 'Make it blue.')
   assert.equal(stripWrappers('"fix the test"'), 'fix the test')
   assert.equal(stripWrappers('say "hello"'), 'say "hello"')
   assert.equal(stripWrappers('[1, 2] is sorted'), '[1, 2] is sorted')

@@ -28,11 +28,14 @@ const BLOCKS = [
   /<subagent_notification>[\s\S]*?(?:<\/subagent_notification>|$)/g,
   /<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>[\s\S]*?(?:<<<END_OPENCLAW_INTERNAL_CONTEXT>>>|$)/g,
 ]
-/** What agents say in the user's name: when an answer was cut (Claude Code, Qwen Code), after a compaction (OpenCode). */
+/** What agents say in the user's name: when an answer was cut (Claude Code, Qwen Code), after a compaction (OpenCode), about files and how to change them (aider). */
 const AGENTS_WORDS = [
   /(?<![^\n])Your response above was cut off mid-stream\.[^\n]*/g,
   /(?<![^\n])The connection dropped mid-response\.[\s\S]*?(?:<\/previous_response_suffix>|$)/g,
   /^\s*Continue if you have next steps, or stop and ask for clarification if you are unsure how to proceed\.\s*$/g,
+  /^(?:I updated the files\.|I am not sharing any files that you can edit yet\.)$/g,
+  /^(?:I have \*added these files to the chat\*|Here are (?:summaries of some files|some READ ONLY files))[\s\S]*$/g,
+  /(?<![^\n])(?:# \*SEARCH\/REPLACE block\* Rules:|To suggest changes to a file you MUST return )[\s\S]*$/g,
 ]
 /** `[Sat 2026-11-21 04:09 UTC] ` in front of what a person typed. */
 const DATED = /^\s*\[(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*,? [^\]\n]{4,40}\]\s*/i

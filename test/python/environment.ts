@@ -1,0 +1,45 @@
+/** A Python environment in .cache with programs of other people's, made once for each list of exact versions. */
+import { createHash } from 'node:crypto'
+import { spawnSync } from 'node:child_process'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+
+const CACHE = resolve(import.meta.dirname, '../../.cache')
+const INSTALL_MS = 30 * 60_000
+
+/** `packages`: with their versions. `locked`: a file with the exact version of everything that may come along. `instead`: versions in place of what a package asks for. `from`, `to`: minor versions of Python 3 that will do. */
+export type Wanted = { name: string; packages: readonly string[]; locked: string; instead?: readonly string[]; from: number; to: number }
+
+/** The folder of its programs; installs it where that was not done yet. Throws where Python or the network is missing. */
+export const pythonPrograms = ({ name, packages, locked, instead = [], from, to }: Wanted): string => {
+  const folder = join(CACHE, name)
+  const programs = join(folder, 'venv', 'bin')
+  const mark = join(folder, 'installed')
+  const hash = createHash('sha256').update(JSON.stringify([packages, instead])).update(readFileSync(locked)).digest('hex')
+  if (existsSync(mark) && readFileSync(mark, 'utf8') === hash) return programs
+  const begin = performance.now()
+  mkdirSync(folder, { recursive: true })
+  const overrides = join(folder, 'overrides.txt')
+  writeFileSync(overrides, instead.map((one) => `${one}\n`).join(''))
+  run(pythonOf(from, to), ['-m', 'venv', '--clear', join(folder, 'venv')])
+  run(join(programs, 'python'), ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', 'uv'])
+  run(join(programs, 'uv'), ['pip', 'install', '--quiet', '--python', join(programs, 'python'), '--constraint', locked, '--override', overrides, ...packages])
+  writeFileSync(mark, hash)
+  process.stdout.write(`installed ${packages.join(', ')} in ${Math.round((performance.now() - begin) / 1000)} s\n`)
+  return programs
+}
+
+const pythonOf = (from: number, to: number): string => {
+  const minors = Array.from({ length: to - from + 1 }, (_, i) => from + i)
+  const found = ['python3', ...minors.map((minor) => `python3.${minor}`)].find((name) => {
+    const { status, stdout } = spawnSync(name, ['-c', 'import sys, venv; print(sys.version_info.minor)'], { encoding: 'utf8' })
+    return status === 0 && minors.includes(Number(stdout))
+  })
+  if (!found) throw new Error(`Python 3.${from} to 3.${to} with venv is needed`)
+  return found
+}
+
+const run = (program: string, args: readonly string[]): void => {
+  const { status, error } = spawnSync(program, args, { stdio: 'inherit', timeout: INSTALL_MS })
+  if (status !== 0) throw new Error(`${program} ${args.join(' ')}: ${error?.message ?? `exit code ${status}`}`)
+}
