@@ -102,12 +102,11 @@ describe('instar export and import', () => {
     await load(to, path)
     const log = await openEmbeddedLog({ folder: join(to, 'log'), schemas: schemaTexts() })
     t.after(() => log.close())
-    const scorer = createScorer({ log, now: Date.now, onFatal: (error) => { throw error } }, scorerConfig.parse({}))
     const third = Promise.withResolvers<void>()
+    let scored = 0
+    const scorer = createScorer({ log, now: Date.now, onFatal: third.reject, onScored: () => { if ((scored += 1) === 3) third.resolve() } }, scorerConfig.parse({}))
     await scorer.start()
-    const poll = setInterval(() => { if (scorer.metrics().scored + Object.values(scorer.metrics().skipped).reduce((sum, n) => sum + n, 0) >= 3) third.resolve() }, 10)
     await third.promise
-    clearInterval(poll)
     await scorer.stop()
     const rewards: Record<string, number> = {}
     for await (const batch of log.read('scores')) for (const record of batch) {

@@ -141,6 +141,7 @@ test('one that is told of its share judges what waits there, and leaves the rest
   const { log: shared, give } = sharing(log)
   const judgedTurns: string[] = []
   let more = Promise.withResolvers<void>()
+  let scored = 0
   const judge: Judge = { id: 'j', alone: false, judge: ({ answer }) => {
     judgedTurns.push(answer)
     return { value: 1, note: '', hint: null }
@@ -149,15 +150,16 @@ test('one that is told of its share judges what waits there, and leaves the rest
   const positions = await log.append(sessions.flatMap((session) => [...talk(session)]).map((event) => encodeEvent(event)))
   const here = (partition: number): number => positions.filter((position) => position.partition === partition).length / 2
   const scorer = createScorer({ log: shared, now: () => 100, onFatal: (error) => { throw error }, judges: [judge], onScored: () => {
+    scored += 1
     more.resolve()
     more = Promise.withResolvers()
   } }, scorerConfig.parse({ idleMs: 1000 }))
   await scorer.start()
-  assert.deepEqual([judgedTurns.length, scorer.metrics().share], [0, 0])
-  const until = async (count: number): Promise<void> => { while (scorer.metrics().scored < count) await more.promise }
+  assert.deepEqual([judgedTurns.length, scorer.work().share], [0, 0])
+  const until = async (count: number): Promise<void> => { while (scored < count) await more.promise }
   give([3])
   await until(here(3))
-  assert.deepEqual([judgedTurns.length, scorer.metrics().share], [here(3), 1])
+  assert.deepEqual([judgedTurns.length, scorer.work().share], [here(3), 1])
   give([0, 1, 2, 3, 4, 5, 6, 7])
   await until(sessions.length)
   assert.equal(judgedTurns.length, sessions.length)

@@ -39,10 +39,10 @@ export type ScorerPorts = {
   onScored?: (what: { turn: string; reward: number | null; reason: string | null; hint: boolean }) => void
 }
 
-/** Counts since the start. `ignored`: records that did not count, by topic and why. `share`: partitions of `turns` that are this process's to score. */
-export type ScorerMetrics = { scored: number; revised: number; skipped: Record<string, number>; closed: number; ignored: Record<string, number>; judging: number; waiting: number; share: number }
+/** `share`: partitions of `turns` that are this process's to score. What has been done is counted in its metrics. */
+export type ScorerWork = { judging: number; waiting: number; share: number }
 
-export type Scorer = { /** With the log read to its end as of the call: is every turn scored that is to be? */ settled(): Promise<boolean>; start(): Promise<void>; stop(): Promise<void>; metrics(): ScorerMetrics; state: ScorerState }
+export type Scorer = { /** With the log read to its end as of the call: is every turn scored that is to be? */ settled(): Promise<boolean>; start(): Promise<void>; stop(): Promise<void>; work(): ScorerWork; state: ScorerState }
 
 export const createJudges = (config: ScorerConfig, ports: { fetch?: typeof fetch; now: () => number }): Judge[] =>
   judgeOrder(config).flatMap((name): Judge[] => {
@@ -65,7 +65,6 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
   const snapshot = ports.snapshots?.of(`scorer.${config.policy}`, stateVersion())
   const state = snapshot ? storedState(snapshot) : initialState()
   const reader = createTurnReader(log, (turn) => state.turns.turns.get(turn))
-  const metrics = { scored: 0, revised: 0, skipped: {} as Record<string, number>, closed: 0, ignored: {} as Record<string, number> }
   const stopping = new AbortController()
   const { signal } = stopping
   const running = new Set<Promise<void>>()
@@ -78,7 +77,8 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
 
   const mine = (partition: number): boolean => share?.mine(partition) ?? false
   const shared = (): number => Array.from({ length: log.partitions('turns') }, (_, partition) => partition).filter(mine).length
-  const watched = watchScorer(ports.metrics ?? NO_METRICS, () => ({ judging, waiting: queue.length, share: shared() }))
+  const work = (): ScorerWork => ({ judging, waiting: queue.length, share: shared() })
+  const watched = watchScorer(ports.metrics ?? NO_METRICS, work)
 
   const run = (work: Promise<void>): void => {
     const tracked: Promise<void> = work.catch((error: unknown) => {
@@ -148,9 +148,7 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
 
   return {
     state,
-    metrics: () => ({
-      ...metrics, skipped: { ...metrics.skipped }, ignored: { ...metrics.ignored }, judging, waiting: queue.length, share: shared(),
-    }),
+    work,
     async settled() {
       await follower?.caughtUp()
       return ready && state.needed.size === 0
@@ -165,13 +163,8 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
           const { event } = logged
           const outcome = evolve(state, logged)
           if (ready) watched(logged, outcome)
-          if (outcome && !outcome.counted) count(metrics.ignored, `${logged.topic} ${outcome.why}`)
-          else if (event.type === 'SessionClosed') metrics.closed += 1
-          else if (event.type === 'TurnScored' || event.type === 'ScoreRevised' || event.type === 'TurnSkipped') {
-            if (event.type === 'TurnScored') metrics.scored += 1
-            else if (event.type === 'ScoreRevised') metrics.revised += 1
-            else count(metrics.skipped, event.reason)
-            if (ready) ports.onScored?.(event.type === 'TurnSkipped' ? { turn: event.turn, reward: null, reason: event.reason, hint: false } : { turn: event.turn, reward: event.reward, reason: null, hint: event.hint !== null })
+          if (ready && outcome?.counted !== false && (event.type === 'TurnScored' || event.type === 'ScoreRevised' || event.type === 'TurnSkipped')) {
+            ports.onScored?.(event.type === 'TurnSkipped' ? { turn: event.turn, reward: null, reason: event.reason, hint: false } : { turn: event.turn, reward: event.reward, reason: null, hint: event.hint !== null })
           }
           if (ready) pump()
           else state.touched.clear()
@@ -194,8 +187,4 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
       await snapshot?.close()
     },
   }
-}
-
-const count = (counts: Record<string, number>, name: string): void => {
-  counts[name] = (counts[name] ?? 0) + 1
 }

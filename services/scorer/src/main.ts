@@ -7,7 +7,7 @@ process.exitCode = await runService('scorer', hostOf(process.env), async ({ sett
   await scorer.start()
   return {
     line: settings.judge === null ? 'judging by signals' : `judging with ${settings.judge.model}`,
-    health: () => ({ status: 'ready', problem: null, ...scorer.metrics() }),
+    health: () => ({ status: 'ready', problem: null, ...scorer.work() }),
     stop: () => scorer.stop(),
   }
 })

@@ -1,11 +1,10 @@
 /** What the scorer tells of itself: packages/process/src/metrics/table.ts says what each means. */
 import type { Logged, Outcome } from '@instar/events'
 import type { Metrics } from '@instar/process'
-
-type Now = { judging: number; waiting: number; share: number }
+import type { ScorerWork } from '../app.ts'
 
 /** Returns what is to be called with every record that is read once the scorer is ready. */
-export const watchScorer = (metrics: Metrics, now: () => Now): ((logged: Logged, outcome: Outcome | null) => void) => {
+export const watchScorer = (metrics: Metrics, now: () => ScorerWork): ((logged: Logged, outcome: Outcome | null) => void) => {
   metrics.read('instar_scorer_judging', () => [[{}, now().judging]])
   metrics.read('instar_scorer_waiting', () => [[{}, now().waiting]])
   metrics.read('instar_scorer_share', () => [[{}, now().share]])
