@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
 import { request } from 'node:http'
+import { connect } from 'node:net'
+import { text } from 'node:stream/consumers'
 import { after, test } from 'node:test'
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
 import { ERRORS } from '@instar/events'
@@ -53,6 +55,54 @@ test('an encoded body is decoded; one that is not what it says, is too large ins
   const fault = await faultOf(await rig.fetch('/v1/chat/completions', { method: 'POST', body: new Uint8Array([1]), headers: { 'content-encoding': 'gzip' } }))
   assert.equal(fault.code, 'bad_request')
   assert.equal(fault.param, 'content-encoding')
+})
+
+test('an encoded body that nobody reads, since its length alone is too much, ends nothing when it cannot be decoded', async () => {
+  for (const encoding of ['gzip', 'br', 'deflate', 'zstd']) {
+    const fault = await faultOf(await rig.fetch('/v1/chat/completions', { method: 'POST', body: new Uint8Array(LIMIT + 1), headers: { 'content-encoding': encoding } }))
+    assert.equal(fault.code, 'body_too_large', encoding)
+    assert.equal((await rig.fetch('/v1/models')).status, 200)
+  }
+})
+
+test('a path, an expectation and a missing Host that Fastify or Node would answer for us', async () => {
+  const asked = async (line: string, ...headers: string[]): Promise<Fault> => {
+    const socket = connect(Number(new URL(rig.url).port), '127.0.0.1')
+    socket.write(`${line} HTTP/1.1\r\n${[...headers, 'connection: close'].join('\r\n')}\r\n\r\n`)
+    const [head = '', body = ''] = (await text(socket)).split('\r\n\r\n')
+    return faultOf(new Response(body, { status: Number(head.split(' ')[1]), headers: { 'content-type': /content-type: (.*)/.exec(head)?.[1] ?? '' } }))
+  }
+  assert.equal((await asked('GET /v1/models/%zz', 'host: 127.0.0.1')).param, 'path')
+  assert.equal((await asked(`GET /v1/models/${'a'.repeat(600)}`, 'host: 127.0.0.1')).param, 'path')
+  assert.equal((await asked('GET /v1/models')).param, 'host')
+  assert.equal((await asked('GET /v1/nothing', 'host: 127.0.0.1', 'expect: much')).code, 'unknown_route')
+})
+
+test('a byte order mark is no part of the body, for whoever reads it later either', async () => {
+  const own = await startRig()
+  try {
+    for (const said of ['Hi', 'And then?']) {
+      const answer = await own.fetch('/v1/chat/completions', { method: 'POST', body: `\ufeff${JSON.stringify({ messages: [USER(said)], tools: [{ type: 'function', function: { name: 'f', parameters: {} } }] })}`, headers: { 'x-session-id': 'one' } })
+      assert.equal(answer.status, 200, await answer.text())
+    }
+  } finally {
+    await own.stop()
+  }
+})
+
+test('tools of a name that no header can hold, nested further than can be written again', async () => {
+  const own = await startRig()
+  try {
+    for (const stream of [false, true]) {
+      const answer = await own.fetch('/v1/responses', { json: { input: 'Hi', stream, tools: [{ type: 'x\r\nx-evil: größe' }] } })
+      assert.deepEqual([answer.status, answer.headers.get('x-instar-dropped-tools'), answer.headers.get('x-evil')], [200, 'x??x-evil: gr??e', null])
+      await answer.text()
+      assert.equal((await faultOf(await own.fetch('/v1/responses', { method: 'POST', body: `{"input":"Hi","stream":${stream},"tools":[{"type":"function","name":"f","parameters":{"a":${'['.repeat(6000)}${']'.repeat(6000)}}}]}` }))).code, 'bad_request')
+    }
+    assert.equal((await turnsOf(own.log)).length, 2)
+  } finally {
+    await own.stop()
+  }
 })
 
 const WRONG: [string, object, string][] = [

@@ -52,5 +52,12 @@ export const parseJson = (body: Uint8Array): Fields => {
   } catch (cause) {
     throw new InstarError('bad_request', body.length === 0 ? 'The request has no body; send JSON.' : 'The request body is not valid JSON in UTF-8.', {}, { cause })
   }
+  if (isDeeper(value, DEEPEST)) throw new InstarError('bad_request', `The request nests more than ${DEEPEST} levels deep.`)
   return fieldsOf(value, 'The request body')
 }
+
+/** What is nested further can be parsed, but not be written again. Tools of agents stay below 50. */
+const DEEPEST = 500
+
+const isDeeper = (value: unknown, levels: number): boolean =>
+  typeof value === 'object' && value !== null && (levels === 0 || Object.values(value).some((inner) => isDeeper(inner, levels - 1)))
