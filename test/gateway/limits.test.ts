@@ -4,7 +4,8 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { test } from 'node:test'
-import { openMemoryLog } from '@instar/log'
+import { mintId } from '@instar/dialects'
+import { openMemoryLog, type EventLog } from '@instar/log'
 import type { GeneratedPiece, GenerateRequest } from '@instar/policy'
 import { model, Publisher, sse, startRig, turnsOf, turnThat, USER, type Rig } from './harness.ts'
 import { ScriptedEngine } from './scripted-engine.ts'
@@ -87,6 +88,26 @@ test('a version that does not load in time is not waited for', async () => {
     assert.equal((await rig.fetch('/v1/chat/completions', { json: { model: 'policy@1', messages: [USER('Hi')] } })).status, 200)
   } finally {
     loading.resolve()
+    await rig.stop()
+  }
+})
+
+test('a reference that is waited for is part of the time', async () => {
+  let behind = false
+  const log = openMemoryLog()
+  const subscribe = log.subscribe.bind(log)
+  Object.assign(log, { subscribe: async (...args: Parameters<EventLog['subscribe']>) => {
+    const subscription = await subscribe(...args)
+    const caughtUp = subscription.caughtUp.bind(subscription)
+    return Object.assign(subscription, { caughtUp: () => (behind ? new Promise<void>(() => undefined) : caughtUp()) })
+  } })
+  const rig = await startRig({ log, settings: { answerTimeoutMs: 200 } })
+  try {
+    behind = true
+    const response = await rig.fetch('/v1/responses', { json: { model: 'policy', input: 'Hi', previous_response_id: mintId('resp', 'elsewhere', `elsewhere.${'0'.repeat(32)}`) } })
+    assert.deepEqual([response.status, codeOf(await response.text())], [504, 'answer_timeout'])
+  } finally {
+    behind = false
     await rig.stop()
   }
 })
