@@ -29,7 +29,8 @@ export type Speaking = {
   model: string
   fingerprint: string
   textOf: (token: number) => string
-  promptTokens: number
+  /** Until the engine says: of a long prompt it takes a while to estimate. */
+  readonly promptTokens: number
 }
 
 const FRAGMENT = /[^]{1,64}(?![\uDC00-\uDFFF])/g

@@ -53,25 +53,22 @@ const codecOf = (type: string): Codec => {
 
 export type Encoded = { topic: Topic; key: string; schema: string; payload: Uint8Array; timestamp: number }
 
-/** The record that says `event`, and the id that it will have. Throws `bad_record` when a field breaks the schema. */
+/** The record that says `event`, and the id that it will have: a hash of all of it, which `encodeRecord` leaves out. */
 export const encodeEvent = (event: Event): Encoded & { id: string } => {
-  const codec = codecOf(event.type)
-  let payload: Uint8Array
-  try {
-    payload = codec.avro.toBuffer(withBuffers(event))
-  } catch (cause) {
-    throw new InstarError('bad_record', `${event.type} does not fit its schema: ${(cause as Error).message}`, { type: event.type }, { cause })
-  }
-  const record = { topic: codec.topic, key: keyOf(event), schema: codec.schema, payload, timestamp: event.at }
+  const record = encodeRecord(event)
   return { ...record, id: recordId(record) }
 }
 
-/** The same value with every Uint8Array as the Buffer that avsc asks for; no bytes are copied. */
-const withBuffers = (value: unknown): unknown => {
-  if (value instanceof Uint8Array) return Buffer.from(value.buffer, value.byteOffset, value.byteLength)
-  if (Array.isArray(value)) return typeof value[0] === 'object' ? value.map(withBuffers) : value
-  if (value === null || typeof value !== 'object') return value
-  return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, withBuffers(field)]))
+/** The record that says `event`. Throws `bad_record` when a field breaks the schema. */
+export const encodeRecord = (event: Event): Encoded => {
+  const codec = codecOf(event.type)
+  let payload: Uint8Array
+  try {
+    payload = codec.avro.toBuffer(event)
+  } catch (cause) {
+    throw new InstarError('bad_record', `${event.type} does not fit its schema: ${(cause as Error).message}`, { type: event.type }, { cause })
+  }
+  return { topic: codec.topic, key: keyOf(event), schema: codec.schema, payload, timestamp: event.at }
 }
 
 type Stored = { topic: Topic; key: string; schema: string; payload: Uint8Array; timestamp: number; partition: number; offset: number }

@@ -1,11 +1,7 @@
 /** Ids are hashes of their inputs; the only random ones come in from the shell. */
-import { createHash } from 'node:crypto'
+import { createHash, hash } from 'node:crypto'
 
-const sha256 = (...parts: (string | Uint8Array)[]): string => {
-  const hash = createHash('sha256')
-  for (const part of parts) hash.update(part)
-  return hash.digest('hex')
-}
+const sha256 = (bytes: string | Uint8Array): string => hash('sha256', bytes, 'hex')
 
 /** sha256 of bytes: the name of blobs, adapters, optimizer states. */
 export const contentSha = (bytes: Uint8Array): string => sha256(bytes)
@@ -15,7 +11,7 @@ export const contentSha = (bytes: Uint8Array): string => sha256(bytes)
  * (the record's own times are in its payload).
  */
 export const recordId = (record: { topic: string; key: string; schema: string; payload: Uint8Array }): string =>
-  sha256(`${record.topic}\n${record.key}\n${record.schema}\n`, record.payload)
+  createHash('sha256').update(`${record.topic}\n${record.key}\n${record.schema}\n`).update(record.payload).digest('hex')
 
 /** An id from named inputs; `kind` keeps two kinds of id apart that share inputs. Inputs may not hold newlines. */
 export const derivedId = (kind: string, ...inputs: (string | number)[]): string => sha256([kind, ...inputs].join('\n'))

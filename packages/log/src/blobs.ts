@@ -2,7 +2,7 @@
  * Bytes on the log: chunks of at most 512 KiB under the key of their sha256, appended before the record
  * that names them. A blob is looked for by that name and by the time that the naming record gives.
  */
-import { contentSha, decodeReadable, encodeEvent, InstarError } from '@instar/events'
+import { contentSha, decodeReadable, encodeRecord, InstarError } from '@instar/events'
 import { persist } from './persist.ts'
 import type { EventLog } from './port.ts'
 
@@ -20,10 +20,10 @@ export const putBlob = async (log: EventLog, bytes: Uint8Array, at: number, sign
 }
 
 /** The records of a blob whose sha256 is known. */
-export const blobChunks = function* (bytes: Uint8Array, sha256: string, at: number): Generator<ReturnType<typeof encodeEvent>> {
+export const blobChunks = function* (bytes: Uint8Array, sha256: string, at: number): Generator<ReturnType<typeof encodeRecord>> {
   const count = Math.max(1, Math.ceil(bytes.length / CHUNK_BYTES))
   for (let index = 0; index < count; index += 1) {
-    yield encodeEvent({ type: 'BlobChunk', sha256, index, count, bytes: bytes.slice(index * CHUNK_BYTES, (index + 1) * CHUNK_BYTES), at })
+    yield encodeRecord({ type: 'BlobChunk', sha256, index, count, bytes: bytes.slice(index * CHUNK_BYTES, (index + 1) * CHUNK_BYTES), at })
   }
 }
 

@@ -1,16 +1,24 @@
 /** A request as an engine that takes messages is asked it: in the shapes of Chat Completions, whatever dialect it came in. */
+import { fieldIn } from './json-field.ts'
 import { isFields, type Message, type Request } from '@instar/dialects'
 
-export type ChatAsked = { stream: boolean; messages: Message[]; tools: readonly unknown[]; toolChoice: unknown; responseFormat: unknown; maxTokens: number | null }
+/** `messagesJson`: the messages as the client wrote them, where they go on unchanged. */
+export type ChatAsked = { stream: boolean; messages: Message[]; messagesJson: Uint8Array | null; tools: readonly unknown[]; toolChoice: unknown; responseFormat: unknown; maxTokens: number | null }
 
-export const chatOf = ({ stream, messages, tools, body, maxTokens }: Request): ChatAsked => ({
+/** `sent`: the body, where it came in this very dialect. */
+export const chatOf = ({ stream, messages, tools, body, maxTokens }: Request, sent: Uint8Array | null): ChatAsked => ({
   stream,
   messages: messages.map(({ minted: _, ...message }) => message),
+  messagesJson: sent && asWritten(body['messages']) ? fieldIn(sent, 'messages') : null,
   tools,
   toolChoice: tools.length === 0 ? null : choiceOf(body['tool_choice']),
   responseFormat: body['response_format'] ?? null,
   maxTokens,
 })
+
+/** Nothing in them is said otherwise inside. */
+const asWritten = (messages: unknown): boolean =>
+  Array.isArray(messages) && messages.every((message) => isFields(message) && message['token_ids'] === undefined && message['role'] !== 'function')
 
 /** Four bytes a token: what English and JSON come to, roughly. */
 export const estimatedTokens = ({ messages, tools }: Pick<Request, 'messages' | 'tools'>): number =>

@@ -1,5 +1,5 @@
 /** The record of a turn: what is known at admission, and what came of it. */
-import { canonicalJson, contentSha, written, type RecordedSampling, type TurnAborted, type TurnCaptured, type TurnFacts, type TurnKind, type TurnSampled, type TurnState } from '@instar/events'
+import { ValueDigest, written, type RecordedSampling, type TurnAborted, type TurnCaptured, type TurnFacts, type TurnKind, type TurnSampled, type TurnState } from '@instar/events'
 import type { Said } from './answer.ts'
 import type { Request } from '@instar/dialects'
 import { header, type Headers } from './labels.ts'
@@ -11,8 +11,18 @@ export type Candidate = { turn: string; candidate: number; sampling: RecordedSam
 export type Times = { firstTokenAt: number; finishedAt: number }
 
 /** Attempts at one thing have one digest: what is asked, whatever the sampling. */
-export const digestOf = (request: Pick<Request, 'messages' | 'tools'>): string =>
-  contentSha(Buffer.from(canonicalJson({ messages: request.messages.map(({ minted: _, ...said }) => said), tools: request.tools })))
+export const digestOf = (request: Pick<Request, 'messages' | 'tools'>): string => digestsOf(request, null).digest
+
+/** `before`: of the same request with its first `upTo` messages alone; null for null. */
+export const digestsOf = ({ messages, tools }: Pick<Request, 'messages' | 'tools'>, upTo: number | null): { digest: string; before: string | null } => {
+  const digest = new ValueDigest().add(tools)
+  let before: string | null = null
+  for (const [at, { minted: _, ...said }] of messages.entries()) {
+    if (at === upTo) before = digest.fork().end()
+    digest.add(said)
+  }
+  return { digest: digest.end(), before }
+}
 
 export const lastMain = (turns: readonly TurnState[]): TurnState | undefined => turns.findLast((turn) => turn.shown && turn.kind === 'main')
 

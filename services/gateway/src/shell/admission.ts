@@ -8,7 +8,7 @@ import { labelOf, newSession, parentOf, promptGroup, sessionOfLabel, subjectOf, 
 import { answersOf, type Asked, type Resolved } from '../core/resolve.ts'
 import { sessionState, type SessionIndex } from '../core/session-index.ts'
 import { kindOf } from '../core/side.ts'
-import { digestOf, lastMain, type Admitted } from '../core/turn.ts'
+import { digestsOf, lastMain, type Admitted } from '../core/turn.ts'
 import { resolveSession } from './sessions.ts'
 import type { Tail } from './tail.ts'
 
@@ -44,10 +44,9 @@ export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<
   const { index, model } = ports
   const { request, raw, headers, key, at } = incoming
   const answers = answersOf(request.messages)
-  const digest = digestOf(request)
-  const last = answers.at(-1)
+  const { digest, before } = digestsOf(request, answers.at(-1)?.at ?? null)
   const asked: Asked = {
-    key, messages: request.messages, answers, digest, before: last ? digestOf({ messages: request.messages.slice(0, last.at), tools: request.tools }) : null, label: labelOf(headers, request.body, incoming.segment),
+    key, messages: request.messages, answers, digest, before, label: labelOf(headers, request.body, incoming.segment),
     subject: request.user === null ? null : subjectOf(request.user, key, ''),
   }
   const resolved: Resolved = await resolveSession(ports, asked, newSession(key, hex(ports.random(16))))

@@ -93,7 +93,7 @@ const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestS
       candidate: { turn, candidate, sampling: { ...sampling, seed: seeds[candidate]! } },
       prompt: admission.prompt,
       callPrefix: dialect.callPrefix,
-      chat: ports.engine.capabilities().chat ? chatOf(request) : null,
+      chat: ports.engine.capabilities().chat ? chatOf(request, body === sent && dialect.name === 'chat' ? call.body : null) : null,
       constraint,
       topLogprobs: request.logprobs ? request.topLogprobs : 0,
       parser: { tools: request.tools.length > 0 && request.mayCall, reasoning: admission.insideReasoning, parseCalls: ports.parseCalls },
@@ -109,7 +109,7 @@ const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestS
       ports, dialect, request, tasks, controller, span, response: call.response, onFault: call.onFault,
       speaking: {
         turn: turns[0]!, session: admission.facts.session, at, model: request.model ?? ports.policy, fingerprint: `instar-${ports.policy}@${spoke.version}`,
-        textOf: (id) => ports.model.decode([id]), promptTokens: promptTokens(ports.model, request, admission.prompt),
+        textOf: (id) => ports.model.decode([id]), get promptTokens() { return promptTokens(ports.model, request, admission.prompt) },
       },
       headers: {
         'x-instar-version': String(spoke.version), 'x-instar-turn-id': turns[0]!, 'x-instar-session-id': admission.facts.session,
@@ -208,8 +208,8 @@ const rethrow = (error: unknown): never => {
 }
 
 /** The prompt is counted once for all candidates. */
-const countsOf = ({ promptTokens }: Speaking, results: readonly Result[]): Counts => ({
-  promptTokens: results[0]?.counts?.promptTokens ?? promptTokens,
+const countsOf = (speaking: Speaking, results: readonly Result[]): Counts => ({
+  promptTokens: results[0]?.counts?.promptTokens ?? speaking.promptTokens,
   completionTokens: results.reduce((sum, { tokens, counts }) => sum + (counts?.completionTokens ?? tokens.length), 0),
 })
 

@@ -1,5 +1,5 @@
 /** Puts turns on the log and says when they are there. A log that is full or away is tried again for a while. */
-import { encodeEvent, InstarError, type TurnsEvent } from '@instar/events'
+import { encodeRecord, InstarError, type TurnsEvent } from '@instar/events'
 import { blobChunks, type EventLog } from '@instar/log'
 import { setTimeout as delay } from 'node:timers/promises'
 
@@ -45,16 +45,13 @@ export class Capture {
 
   /** Resolves when the records, of one session, are durable; rejects with `log_full` or `log_unavailable` when patience ends, with `log_broken` at once. */
   async write(...events: TurnsEvent[]): Promise<void> {
-    const records = events.map((event) => {
-      const { id: _, ...record } = encodeEvent(event)
-      return record
-    })
+    const records = events.map((event) => encodeRecord(event))
     await this.tried(() => this.log.append(records))
   }
 
   /** Rejects as `write` does. */
   async blob({ bytes, sha256 }: { bytes: Uint8Array; sha256: string }, at: number): Promise<void> {
-    for (const { id: _, ...chunk } of blobChunks(bytes, sha256, at)) await this.tried(() => this.log.append([chunk]))
+    for (const chunk of blobChunks(bytes, sha256, at)) await this.tried(() => this.log.append([chunk]))
   }
 
   private async tried(append: () => Promise<unknown>): Promise<void> {

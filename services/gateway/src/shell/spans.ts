@@ -87,7 +87,7 @@ export const spanning = async <T>(headers: Headers, onFault: (fault: InstarError
 }
 
 /** Headers of a request to somebody else, with the trace that it is part of. */
-export const traced = (headers: Readonly<Record<string, string | number>>): Record<string, string | number> => {
+export const traced = (headers: Readonly<Record<string, string>>): Record<string, string> => {
   const carrier = { ...headers }
   propagation.inject(context.active(), carrier)
   return carrier

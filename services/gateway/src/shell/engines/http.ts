@@ -2,11 +2,11 @@
  * HTTP to one engine. A connection that does not come, an answer that does not begin and one that falls silent each
  * have their own limit; what went wrong is an `EngineFault`.
  */
-import { Agent as PlainAgent, request as plainRequest, type IncomingMessage } from 'node:http'
-import { Agent as SecureAgent, request as secureRequest } from 'node:https'
+import { Pool } from 'undici'
 import { refusal } from '../../core/engines/faults.ts'
-import { isFields, type Asking, type Fields } from '../../core/engines/wire.ts'
+import { isFields, type Asking, type Call, type Fields } from '../../core/engines/wire.ts'
 import { traced } from '../spans.ts'
+import { Reception } from './reception.ts'
 
 export type Timeouts = { connectMs: number; firstByteMs: number; idleMs: number }
 
@@ -25,7 +25,10 @@ export class EngineFault extends Error {
   }
 }
 
-export type Exchange = { status: number; retryAfterMs: number | null; bytes: AsyncGenerator<Uint8Array> }
+export type Exchange = { status: number; retryAfterMs: number | null; bytes: AsyncIterable<Uint8Array> }
+
+/** `whole`: the answer begins when all of it is there. `ms`: until it begins. `written`: one more field of the body. */
+type Sending = { whole?: boolean; ms?: number; written?: Call['written'] & object }
 
 /** Of what an engine says, as much as a message quotes. */
 const QUOTED = 300
@@ -37,34 +40,39 @@ const WHOLE_MS = 120_000
 
 export class EngineHttp {
   readonly url: string
-  private readonly base: URL
+  /** Of the paths that are asked for. */
+  private readonly prefix: string
   private readonly headers: Readonly<Record<string, string>>
-  private readonly agent: PlainAgent | SecureAgent
+  private readonly pool: Pool
   private readonly timeouts: Timeouts
 
   constructor(url: string, key: string | null, timeouts: Timeouts) {
     this.url = url
-    this.base = new URL(url)
+    const { origin, pathname } = new URL(url)
+    this.prefix = pathname.replace(/\/$/, '')
     this.headers = { 'content-type': 'application/json', ...(key === null ? {} : { authorization: `Bearer ${key}` }) }
-    this.agent = new (this.base.protocol === 'https:' ? SecureAgent : PlainAgent)({ keepAlive: true })
+    // Whether an answer comes in time is told here, to the millisecond.
+    this.pool = new Pool(origin, { pipelining: 1, headersTimeout: 0, bodyTimeout: 0, connect: { timeout: timeouts.connectMs } })
     this.timeouts = timeouts
   }
 
-  /** Resolves with the head of the answer; `bytes` must be read or returned. `whole`: it begins when all of it is there. */
-  async send(method: 'GET' | 'POST', path: string, body: Fields | null, signal?: AbortSignal, whole = false, ms = this.timeouts.firstByteMs): Promise<Exchange> {
+  /** Resolves with the head of the answer; `bytes` must be read or returned. */
+  async send(method: 'GET' | 'POST', path: string, body: Fields | null, signal?: AbortSignal, { whole = false, ms = this.timeouts.firstByteMs, written }: Sending = {}): Promise<Exchange> {
     const firstByteMs = whole ? WHOLE_ANSWER * ms : ms
-    const { response, since } = await this.head(method, path, body, signal, firstByteMs)
-    const seconds = Number(response.headers['retry-after'])
-    return {
-      status: response.statusCode ?? 0,
-      retryAfterMs: response.headers['retry-after'] !== undefined && Number.isFinite(seconds) ? 1000 * seconds : null,
-      bytes: this.read(response, Math.max(1, firstByteMs - (performance.now() - since)), signal),
-    }
+    const answer = new Reception({
+      firstByteMs, idleMs: this.timeouts.idleMs, signal,
+      late: (began) => new EngineFault('timeout', began ? `${this.url} fell silent for ${this.timeouts.idleMs} ms in the middle of an answer` : `${this.url} did not begin to answer within ${Math.round(firstByteMs)} ms`),
+      faultOf: (error, connected) => faultOf(error, signal, connected ? 'cut' : 'unreachable', this.url),
+    })
+    this.pool.dispatch({ method, path: `${this.prefix}${path}`, headers: traced(this.headers), body: body === null ? null : bytesOf(body, written) }, answer)
+    const { status, headers } = await answer.head.promise
+    const seconds = Number(headers['retry-after'])
+    return { status, retryAfterMs: headers['retry-after'] !== undefined && Number.isFinite(seconds) ? 1000 * seconds : null, bytes: answer }
   }
 
   /** A whole answer. Throws EngineFault where there is none; a status is none of this function's business. */
   async json(method: 'GET' | 'POST', path: string, body: Fields | null, signal?: AbortSignal, ms = WHOLE_MS): Promise<{ status: number; body: Fields | null; text: string }> {
-    const { status, bytes } = await this.send(method, path, body, signal, false, ms)
+    const { status, bytes } = await this.send(method, path, body, signal, { ms })
     const text = await collect(bytes)
     return { status, body: parsed(text), text }
   }
@@ -81,74 +89,18 @@ export class EngineHttp {
   }
 
   close(): void {
-    this.agent.destroy()
-  }
-
-  private head(method: string, path: string, body: Fields | null, signal: AbortSignal | undefined, firstByteMs: number): Promise<{ response: IncomingMessage; since: number }> {
-    const { connectMs } = this.timeouts
-    const since = performance.now()
-    const bytes = body === null ? null : Buffer.from(JSON.stringify(body))
-    return new Promise((resolve, reject) => {
-      const secure = this.base.protocol === 'https:'
-      const sent = (secure ? secureRequest : plainRequest)({
-        protocol: this.base.protocol, hostname: this.base.hostname.replace(/^\[|\]$/g, ''), port: this.base.port, path: `${this.base.pathname.replace(/\/$/, '')}${path}`, method, agent: this.agent,
-        headers: traced(bytes === null ? this.headers : { ...this.headers, 'content-length': bytes.length }), ...(signal ? { signal } : {}),
-      })
-      let connected = false
-      const connecting = setTimeout(() => sent.destroy(new EngineFault('unreachable', `no connection to ${this.url} within ${connectMs} ms`)), connectMs)
-      const waiting = setTimeout(() => sent.destroy(new EngineFault('timeout', `${this.url} did not begin to answer within ${Math.round(firstByteMs)} ms`)), firstByteMs)
-      const up = (): void => {
-        connected = true
-        clearTimeout(connecting)
-      }
-      sent.once('socket', (socket) => {
-        if (socket.connecting) socket.once(secure ? 'secureConnect' : 'connect', up)
-        else up()
-      })
-      sent.once('response', (response) => {
-        up()
-        clearTimeout(waiting)
-        resolve({ response, since })
-      })
-      // Later errors come out of the response; the request must not throw them into the process.
-      sent.on('error', (error: NodeJS.ErrnoException) => {
-        clearTimeout(connecting)
-        clearTimeout(waiting)
-        reject(faultOf(error, signal, connected ? 'cut' : 'unreachable', this.url))
-      })
-      sent.end(bytes ?? undefined)
-    })
-  }
-
-  private async *read(response: IncomingMessage, firstByteMs: number, signal: AbortSignal | undefined): AsyncGenerator<Uint8Array> {
-    const { idleMs } = this.timeouts
-    let began = false
-    let timer: NodeJS.Timeout | undefined
-    const rearm = (): void => {
-      clearTimeout(timer)
-      const ms = began ? idleMs : firstByteMs
-      timer = setTimeout(() => response.destroy(new EngineFault('timeout', began ? `${this.url} fell silent for ${idleMs} ms in the middle of an answer` : `${this.url} did not begin to answer in time`)), ms)
-    }
-    rearm()
-    try {
-      for await (const bytes of response as AsyncIterable<Uint8Array>) {
-        began = true
-        clearTimeout(timer)
-        yield bytes
-        rearm()
-      }
-      if (!response.complete) throw new EngineFault('cut', `${this.url} cut its answer off`)
-    } catch (error) {
-      throw faultOf(error as NodeJS.ErrnoException, signal, 'cut', this.url)
-    } finally {
-      clearTimeout(timer)
-      response.destroy()
-    }
+    this.pool.destroy().catch(() => undefined)
   }
 }
 
+const bytesOf = (body: Fields, written: Sending['written']): Buffer => {
+  const json = JSON.stringify(body)
+  return written ? Buffer.concat([Buffer.from(`${json.slice(0, -1)},${JSON.stringify(written.name)}:`), written.json, CLOSED]) : Buffer.from(json)
+}
+const CLOSED = Buffer.from('}')
+
 const faultOf = (error: NodeJS.ErrnoException, signal: AbortSignal | undefined, kind: 'cut' | 'unreachable', url: string): Error =>
-  error instanceof EngineFault || signal?.aborted ? error : new EngineFault(kind, `${url}: ${error.code ?? error.message}`, 0, null, { cause: error })
+  error instanceof EngineFault || signal?.aborted ? error : new EngineFault(kind, `${url}: ${error.code === undefined || error.code.startsWith('UND_') ? error.message : error.code}`, 0, null, { cause: error })
 
 const parsed = (text: string): Fields | null => {
   try {

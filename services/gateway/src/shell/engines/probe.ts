@@ -23,9 +23,9 @@ const checkText = (model: Model): { prompt: number[]; completion: number[] } => 
 
 /** The deltas of one answer. Throws EngineFault where asking again may help, InstarError where not. */
 export async function* deltas(http: EngineHttp, protocol: Protocol, asked: Asked, signal?: AbortSignal): AsyncGenerator<Delta> {
-  const { path, body } = protocol.generate(asked)
+  const { path, body, written } = protocol.generate(asked)
   const whole = asked.chat?.stream === false
-  const { status, retryAfterMs, bytes } = await http.send('POST', path, body, signal, whole)
+  const { status, retryAfterMs, bytes } = await http.send('POST', path, body, signal, { whole, ...(written ? { written } : {}) })
   if (status !== 200) {
     const said = quoted(await collect(bytes))
     if (mayPass(status) || (asked.adapter !== null && protocol.adapterUnknown(status, said))) throw new EngineFault('status', said, status, retryAfterMs)
