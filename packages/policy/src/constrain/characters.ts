@@ -1,5 +1,5 @@
 /** Automata over Unicode characters (surrogates are none): how texts and patterns are held before they become JSON. */
-import { tooLarge } from './refusal.ts'
+import { tooLarge, type Budget } from './refusal.ts'
 
 /**
  * Deterministic. Class c holds the characters from `cuts[c]` to before `cuts[c + 1]`; `table[state][class]` is the
@@ -8,8 +8,6 @@ import { tooLarge } from './refusal.ts'
 export type Characters = { cuts: readonly number[]; table: readonly Int32Array[]; accepts: readonly boolean[] }
 
 export const END_OF_UNICODE = 0x110000
-/** Entries of one table. */
-export const MAX_TABLE = 400_000
 
 export function classOf({ cuts }: Pick<Characters, 'cuts'>, character: number): number {
   let low = 0
@@ -44,14 +42,14 @@ export function trimmed({ cuts, table, accepts }: Characters): Characters | null
 }
 
 /** What both accept. */
-export function both(a: Characters, b: Characters): Characters {
+export function both(a: Characters, b: Characters, budget: Budget): Characters {
   const cuts = cutsOf([...a.cuts, ...b.cuts])
   const classes = cuts.map((cut) => [classOf(a, cut), classOf(b, cut)] as const)
   const pairs: [number, number][] = [[0, 0]]
   const ids = new Map([['0,0', 0]])
   const table: Int32Array[] = []
   for (let at = 0; at < pairs.length; at++) {
-    if (pairs.length * cuts.length > MAX_TABLE) throw tooLarge('pattern')
+    budget.spend(4 * cuts.length, 'pattern')
     const [x, y] = pairs[at]!
     table.push(Int32Array.from(classes, ([i, j]) => {
       const to = [a.table[x]?.[i] ?? -1, b.table[y]?.[j] ?? -1] as const
@@ -71,13 +69,15 @@ export function both(a: Characters, b: Characters): Characters {
 
 const PLAIN = cutsOf([])
 
-/** Longer texts than this are not asked for: no answer has room for them. */
-const LONGEST = 20_000
+/** Longer texts than this are not asked for. */
+const LONGEST = 8192
 
-/** Texts of `min` to `max` characters. */
-export function ofLength(min: number, max: number): Characters {
+/** Texts of `min` to `max` characters; null if there are none. */
+export function ofLength(min: number, max: number, budget: Budget): Characters | null {
   if (min > LONGEST) throw tooLarge('minLength')
+  if (min > max) return null
   const last = max === Infinity ? min : Math.min(max, LONGEST)
+  budget.spend(8 * last, 'maxLength')
   const step = (state: number): number => (state < last ? state + 1 : max === Infinity ? last : -1)
   return {
     cuts: PLAIN,
@@ -86,13 +86,13 @@ export function ofLength(min: number, max: number): Characters {
   }
 }
 
-export const ANY_TEXT: Characters = ofLength(0, Infinity)
+export const ANY_TEXT: Characters = { cuts: PLAIN, table: [Int32Array.from(PLAIN, (cut) => (isSurrogates(cut) ? -1 : 0))], accepts: [true] }
 
 /** Any text but these. */
-export function except(texts: readonly string[]): Characters {
+export function except(texts: readonly string[], budget: Budget): Characters {
   const points = texts.map((text) => Array.from(text, (character) => character.codePointAt(0) ?? 0))
   const cuts = cutsOf(points.flat().flatMap((point) => [point, point + 1]))
-  if (points.flat().length * cuts.length > MAX_TABLE) throw tooLarge('properties')
+  budget.spend(points.flat().length * cuts.length, 'additionalProperties')
   // State 0 is the root of the tree of names, 1 what has left it.
   const table: Int32Array[] = []
   const accepts: boolean[] = []

@@ -1,7 +1,7 @@
 /** Constraints of one model: each is compiled once, and what a state allows is found once, as long as there is room. */
 import { InstarError } from '@instar/events/errors'
 import type { Constraint } from '../port.ts'
-import { machineOf } from './constraint.ts'
+import { keyOf, machineOf } from './constraint.ts'
 import type { Machine, State } from './machine.ts'
 import { TokenTree, type Spelling } from './tokens.ts'
 
@@ -25,8 +25,8 @@ export class Constrainer {
 
   /** Throws `bad_request` where the constraint cannot be followed. */
   begin(constraint: Constraint): Following {
+    const key = keyOf(constraint)
     this.tree ??= new TokenTree(this.tokenizer, this.vocabulary, this.endOfTurn)
-    const key = JSON.stringify(constraint)
     const machine = this.machines.get(key) ?? machineOf(constraint, this.tree.symbols)
     this.machines.delete(key)
     this.machines.set(key, machine)

@@ -5,26 +5,38 @@ import { Grammar, type Node } from './grammar.ts'
 import { SchemaCompiler } from './json-schema.ts'
 import { Machine } from './machine.ts'
 import { isSchema } from './keywords.ts'
+import { Budget } from './refusal.ts'
 import { tag, upTo, words } from './terminal.ts'
 
 const MAX_SOURCE = 512 * 1024
 const MAX_CALLS = 128
+const MAX_DEPTH = 300
 
 const THINK_OPEN = '<think>'
 const THINK_CLOSE = '</think>'
 const CALL_OPEN = '<tool_call>'
 const CALL_CLOSE = '</tool_call>'
 
-/** `symbols`: the tokenizer's added tokens by their text. Throws `bad_request` naming the field and the keyword. */
+/** One for each constraint. Throws `bad_request` for what is too large to look at. */
+export function keyOf(constraint: Constraint): string {
+  const { json, calls } = constraint
+  const field = json?.field ?? 'tools'
+  if (calls.length > MAX_CALLS) throw new InstarError('bad_request', `tools: at most ${MAX_CALLS} may be chosen from where one must be called.`, { field })
+  if (isDeep([json?.schema, calls])) throw new InstarError('bad_request', `${field}: the schema is nested more than ${MAX_DEPTH} deep.`, { field })
+  const key = JSON.stringify(constraint)
+  if (key.length > MAX_SOURCE) throw new InstarError('bad_request', `${field}: the schema is larger than 512 KiB.`, { field })
+  return key
+}
+
+/** `symbols`: the tokenizer's added tokens by their text. `constraint` has a key. Throws `bad_request` naming the field and the keyword. */
 export function machineOf(constraint: Constraint, symbols: ReadonlyMap<string, number>): Machine {
   const { json, calls, mostCalls, insideReasoning } = constraint
-  if (calls.length > MAX_CALLS) throw new InstarError('bad_request', `tools: at most ${MAX_CALLS} may be chosen from where one must be called.`, { field: 'tools' })
-  if (JSON.stringify([json?.schema, calls]).length > MAX_SOURCE) throw new InstarError('bad_request', 'The schemas that the answer must follow are larger than 512 KiB.', { field: json ? 'response_format' : 'tools' })
   const grammar = new Grammar()
+  const budget = new Budget()
   const answers: Node[] = []
-  if (json) answers.push(within(json.field, () => new SchemaCompiler(grammar, json.schema, false).compile()))
+  if (json) answers.push(within(json.field, () => new SchemaCompiler(grammar, json.schema, false, budget).compile()))
   if (calls.length > 0) {
-    const call = grammar.choice(calls.map(({ name, parameters }) => within(`tools (${name.slice(0, 64)})`, () => callOf(grammar, name, parameters, symbols))))
+    const call = grammar.choice(calls.map(({ name, parameters }) => within(`tools (${name.slice(0, 64)})`, () => callOf(grammar, name, parameters, symbols, budget))))
     answers.push(grammar.list({ first: [], rest: call, min: 1, max: mostCalls, separator: grammar.terminal(words(['\n'])) }))
   }
   const answer = grammar.choice(answers)
@@ -33,12 +45,22 @@ export function machineOf(constraint: Constraint, symbols: ReadonlyMap<string, n
   return within(json?.field ?? 'tools', () => new Machine(grammar, root))
 }
 
-function callOf(grammar: Grammar, name: string, parameters: unknown, symbols: ReadonlyMap<string, number>): Node {
+/** Without recursion: what is too deep for the stack is found here first. */
+function isDeep(value: unknown): boolean {
+  let level: unknown[] = [value]
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > MAX_DEPTH) return true
+    level = level.flatMap((one) => (typeof one === 'object' && one !== null ? Object.values(one) : []))
+  }
+  return false
+}
+
+function callOf(grammar: Grammar, name: string, parameters: unknown, symbols: ReadonlyMap<string, number>, budget: Budget): Node {
   const before = `\n{"name": ${JSON.stringify(name).replaceAll('</', '<\\/')}, "arguments": `
   const schema = isSchema(parameters) ? { ...parameters, type: 'object' } : { type: 'object' }
   return grammar.sequence(
     grammar.terminal(tag(CALL_OPEN, symbols)), grammar.terminal(words([before])),
-    new SchemaCompiler(grammar, schema, true).compile(),
+    new SchemaCompiler(grammar, schema, true, budget).compile(),
     grammar.terminal(words(['}\n'])), grammar.terminal(tag(CALL_CLOSE, symbols)),
   )
 }

@@ -12,7 +12,7 @@ export const FORMATS: Readonly<Record<string, string>> = {
   'time': TIME,
   'date-time': `${DATE}T${TIME}`,
   'duration': `P(?:${SPAN}W|${SPAN}D(?:T${SPAN}H)?|T${SPAN}[HMS])`,
-  'email': `[a-z0-9]+(?:[._+-][a-z0-9]+){0,3}@${LABEL}(?:\\.${LABEL}){0,2}\\.[a-z]{2,10}`,
+  'email': `[a-z0-9]{1,16}(?:[._+-][a-z0-9]{1,16}){0,2}@${LABEL}(?:\\.${LABEL}){0,2}\\.[a-z]{2,10}`,
   'hostname': `${LABEL}(?:\\.${LABEL}){0,3}`,
   'ipv4': `${BYTE}(?:\\.${BYTE}){3}`,
   'ipv6': '[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){7}',

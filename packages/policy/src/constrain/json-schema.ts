@@ -7,17 +7,15 @@ import { ANY_TEXT, both, except, ofLength, trimmed, type Characters } from './ch
 import { FORMATS } from './formats.ts'
 import type { Grammar, Node } from './grammar.ts'
 import { asserted, flattened, isSchema, listOf, merged, pointed, TYPES, typesOf, type Schema, type Type } from './keywords.ts'
-import { INTEGER, NUMBER, numberBetween } from './numbers.ts'
+import { INTEGER, NUMBER, numberBetween, type Bounds } from './numbers.ts'
 import { patternOf } from './pattern.ts'
-import { malformed, tooLarge, unsupported } from './refusal.ts'
+import { malformed, tooLarge, unsupported, type Budget } from './refusal.ts'
 import { distinct, wordsOf } from './values.ts'
-import { BLANKS, SPACE, words } from './terminal.ts'
+import { BLANKS, SPACE, words, type Terminal } from './terminal.ts'
 import { jsonText } from './text.ts'
 
-const MAX_DEPTH = 60
+const MAX_DEPTH = 100
 const MAX_SCHEMAS = 4000
-/** Of all texts and patterns in one schema: what their tables may hold. */
-const MAX_CELLS = 2_000_000
 
 /** Which keywords speak of which type: without `type` they say what is wanted. */
 const SPEAKS: Readonly<Record<string, Type>> = {
@@ -37,13 +35,15 @@ export class SchemaCompiler {
   private readonly space: Node
   private anything: Node | null = null
   private schemas = 0
-  private cells = 0
+  private readonly between = new Map<string, Terminal | null>()
+  private readonly budget: Budget
 
   /** `inCall`: the JSON stands in a tool call, and no text in it may look like its end. */
-  constructor(grammar: Grammar, root: unknown, inCall: boolean) {
+  constructor(grammar: Grammar, root: unknown, inCall: boolean, budget: Budget) {
     this.grammar = grammar
     this.root = root
     this.inCall = inCall
+    this.budget = budget
     this.blanks = grammar.terminal(BLANKS)
     this.comma = this.literal(',')
     this.space = grammar.terminal(SPACE)
@@ -69,8 +69,8 @@ export class SchemaCompiler {
     return this.grammar.rule((rule) => {
       this.known.set(schema, rule)
       const { $ref, ...rest } = asserted(schema, where)
-      if ($ref !== undefined && Object.keys(rest).length === 0) return this.schema(pointed(this.root, $ref, where), String($ref), depth + 1)
-      const flat = flattened(schema, this.root, where)
+      if ($ref !== undefined && Object.keys(rest).length === 0) return this.schema(pointed(this.root, $ref, where), typeof $ref === 'string' ? $ref : where, depth + 1)
+      const flat = flattened(schema, this.root, where, this.budget)
       return flat === false ? this.grammar.choice([]) : this.flat(flat, where, depth)
     })
   }
@@ -82,8 +82,8 @@ export class SchemaCompiler {
       const keyword = anyOf === undefined ? 'oneOf' : 'anyOf'
       const given = listOf(anyOf ?? oneOf, `${where}/${keyword}`)
       const alone = Object.keys(rest).length === 0
-      const flats = given.map((branch, i) => flattened(branch, this.root, `${where}/${keyword}/${i}`))
-      if (oneOf !== undefined && !distinct(flats, this.root, where)) throw unsupported('oneOf', where, 'is only supported where the type, or a required property with const or enum, tells its schemas apart')
+      const flats = given.map((branch, i) => flattened(branch, this.root, `${where}/${keyword}/${i}`, this.budget))
+      if (oneOf !== undefined && !distinct(flats, this.root, where, this.budget)) throw unsupported('oneOf', where, 'is only supported where the type, or a required property with const or enum, tells its schemas apart')
       return this.grammar.choice(given.map((branch, i) => {
         const flat = flats[i] ?? false
         return flat === false ? this.grammar.choice([]) : this.schema(alone ? branch : merged(rest, flat, where), `${where}/${keyword}/${i}`, depth + 1)
@@ -130,7 +130,10 @@ export class SchemaCompiler {
     if (multipleOf !== 0 && !(Number.isSafeInteger(multipleOf) && multipleOf >= 1 && multipleOf <= 1000)) throw unsupported('multipleOf', where, 'is only supported from 1 to 1000, as a whole number')
     const [min, max, over, under] = [bound('minimum', -Infinity), bound('maximum', Infinity), bound('exclusiveMinimum', -Infinity), bound('exclusiveMaximum', Infinity)]
     if (multipleOf === 0 && min === -Infinity && max === Infinity && over === -Infinity && under === Infinity) return this.grammar.terminal(whole ? INTEGER : NUMBER)
-    const between = numberBetween({ min: Math.max(min, over), max: Math.min(max, under), above: over >= min && over > -Infinity, below: under <= max && under < Infinity, multipleOf: multipleOf || 1 }, whole || multipleOf !== 0)
+    const bounds: Bounds = { min: Math.max(min, over), max: Math.min(max, under), above: over >= min && over > -Infinity, below: under <= max && under < Infinity, multipleOf: multipleOf || 1 }
+    const key = Object.values({ ...bounds, whole }).join(' ')
+    const between = this.between.get(key) ?? numberBetween(bounds, whole || multipleOf !== 0, this.budget)
+    this.between.set(key, between)
     return between ? this.grammar.terminal(between) : this.grammar.choice([])
   }
 
@@ -138,18 +141,16 @@ export class SchemaCompiler {
     const { pattern, format } = schema
     const [min, max] = [countIn(schema, 'minLength', where) ?? 0, countIn(schema, 'maxLength', where) ?? Infinity]
     const kinds: (Characters | null)[] = []
-    if (pattern !== undefined) kinds.push(patternOf(textIn(pattern, `${where}/pattern`), where))
+    if (pattern !== undefined) kinds.push(patternOf(textIn(pattern, `${where}/pattern`), where, this.budget))
     if (format !== undefined) {
       const source = FORMATS[textIn(format, `${where}/format`)]
       if (source === undefined) throw unsupported('format', where, `is only supported as ${Object.keys(FORMATS).join(', ')}`)
-      kinds.push(patternOf(source, where, true))
+      kinds.push(patternOf(source, where, this.budget, true))
     }
-    if (min > 0 || max < Infinity) kinds.push(trimmed(ofLength(min, max)))
+    if (min > 0 || max < Infinity) kinds.push(ofLength(min, max, this.budget))
     let all: Characters | null = ANY_TEXT
-    for (const kind of kinds) all = all && kind && (all === ANY_TEXT ? kind : trimmed(both(all, kind)))
+    for (const kind of kinds) all = all && kind && (all === ANY_TEXT ? kind : trimmed(both(all, kind, this.budget)))
     if (!all) return this.grammar.choice([])
-    this.cells += all.table.length * all.cuts.length
-    if (this.cells > MAX_CELLS) throw tooLarge('its texts and patterns')
     return this.grammar.terminal(jsonText(all, this.inCall))
   }
 
@@ -183,7 +184,7 @@ export class SchemaCompiler {
     const maximum = countIn(schema, 'maxProperties', where) ?? Infinity
     if (minimum > new Set(required).size) throw unsupported('minProperties', where, 'is only supported up to the number of required properties')
     if (maximum < fields.length || (maximum < Infinity && open !== false)) throw unsupported('maxProperties', where, 'is only supported where no more properties are named')
-    const extra = open === false ? null : this.grammar.sequence(this.blanks, this.grammar.terminal(jsonText(trimmed(except(named.map(([name]) => name))) ?? ANY_TEXT, this.inCall)), this.literal(':'), this.space, value(open, 'additionalProperties'))
+    const extra = open === false ? null : this.grammar.sequence(this.blanks, this.grammar.terminal(jsonText(trimmed(except(named.map(([name]) => name), this.budget)) ?? ANY_TEXT, this.inCall)), this.literal(':'), this.space, value(open, 'additionalProperties'))
     return this.grammar.sequence(this.literal('{'), this.grammar.members({ fields, extra, separator: this.comma }), this.blanks, this.literal('}'))
   }
 

@@ -1,5 +1,5 @@
 /** What a schema may hold, how `$ref` and `allOf` are resolved, and what a schema of all of several is. */
-import { malformed, tooLarge, unsupported } from './refusal.ts'
+import { malformed, tooLarge, unsupported, type Budget } from './refusal.ts'
 
 export type Schema = Readonly<Record<string, unknown>>
 
@@ -37,7 +37,8 @@ export function pointed(root: unknown, ref: unknown, where: string): unknown {
 const MAX_MERGED = 64
 
 /** `$ref` and `allOf` resolved at the top: one schema without either. False: nothing is allowed. */
-export function flattened(schema: unknown, root: unknown, where: string, depth = 0): Schema | false {
+export function flattened(schema: unknown, root: unknown, where: string, budget: Budget, depth = 0): Schema | false {
+  budget.spend(50, '$ref')
   if (depth > MAX_MERGED) throw tooLarge('$ref')
   if (schema === true) return {}
   if (schema === false) return false
@@ -49,7 +50,7 @@ export function flattened(schema: unknown, root: unknown, where: string, depth =
   if (parts.length === 1) return own
   let all: Schema = {}
   for (const part of parts) {
-    const flat = part === own ? own : flattened(part, root, where, depth + 1)
+    const flat = part === own ? own : flattened(part, root, where, budget, depth + 1)
     if (flat === false) return false
     all = merged(all, flat, where)
   }

@@ -1,6 +1,6 @@
 /** Numbers as JSON writes them, between bounds. Plain decimals of up to 15 digits: each of them is a double of its own. */
 import { patternOf } from './pattern.ts'
-import { tooLarge } from './refusal.ts'
+import { Budget } from './refusal.ts'
 import type { Characters } from './characters.ts'
 import { bare } from './text.ts'
 import { Keyed, type Terminal } from './terminal.ts'
@@ -13,7 +13,7 @@ const MINUS = 0x2d
 const POINT = 0x2e
 const ZERO = 0x30
 
-const fixed = (source: string): Terminal => bare(patternOf(source, '#', true) as Characters)
+const fixed = (source: string): Terminal => bare(patternOf(source, '#', new Budget(), true) as Characters)
 
 export const INTEGER: Terminal = fixed(`-?(0|[1-9][0-9]{0,${DIGITS - 1}})`)
 export const NUMBER: Terminal = fixed(`-?(0|[1-9][0-9]{0,${DIGITS - 1}})(\\.[0-9]{1,${DIGITS}})?([eE][+-]?[0-9]{1,2})?`)
@@ -46,7 +46,7 @@ type Place = Typed | Free | FreeFraction
  * A prefix of digits stands for intervals of numbers; where they lie all inside or all outside of the bounds, what the
  * digits were no longer matters, so that there are few states.
  */
-export function numberBetween({ min, max, above, below, multipleOf }: Bounds, whole: boolean): Terminal | null {
+export function numberBetween({ min, max, above, below, multipleOf }: Bounds, whole: boolean, budget: Budget): Terminal | null {
   const places = whole ? 0 : placesOf(min, max)
   const unit = 10n ** BigInt(places)
   const least = min === -Infinity ? -(10n ** 16n) * unit : scaled(min, places, true)
@@ -111,17 +111,17 @@ export function numberBetween({ min, max, above, below, multipleOf }: Bounds, wh
     return within(place.negative, value, value) === 1 && place.value % step === 0n
   }
 
-  return explored(new Keyed<Place>({ at: 'sign' }, (place) => Object.values(place).join(' '), next, final))
+  return explored(new Keyed<Place>({ at: 'sign' }, (place) => Object.values(place).join(' '), next, final), budget)
 }
 
 const SYMBOLS = [MINUS, POINT, ...Array.from({ length: 10 }, (_, i) => ZERO + i)]
-const MAX_PLACES = 20_000
 
 /** The same without what leads nowhere; null if that leaves nothing. */
-function explored(terminal: Terminal): Terminal | null {
+function explored(terminal: Terminal, budget: Budget): Terminal | null {
   const into = new Map<number, number[]>()
   const states = new Set([terminal.start])
   for (const state of states) {
+    budget.spend(100, 'minimum')
     for (const symbol of SYMBOLS) {
       const to = terminal.next(state, symbol)
       if (to < 0) continue
@@ -130,7 +130,6 @@ function explored(terminal: Terminal): Terminal | null {
       if (from) from.push(state)
       else into.set(to, [state])
     }
-    if (states.size > MAX_PLACES) throw tooLarge('multipleOf')
   }
   const live = new Set<number>()
   const open = [...states].filter((state) => terminal.accepts(state))

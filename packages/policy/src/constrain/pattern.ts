@@ -1,14 +1,13 @@
 /** `pattern` → an automaton: Thompson's construction, then that of subsets. */
-import { cutsOf, isSurrogates, trimmed, MAX_TABLE, type Characters } from './characters.ts'
+import { cutsOf, isSurrogates, trimmed, type Characters } from './characters.ts'
 import { readPattern, type Pattern, type Range } from './pattern-syntax.ts'
-import { tooLarge } from './refusal.ts'
+import { tooLarge, type Budget } from './refusal.ts'
 
 /** `free`: edges that take nothing; those with `only` are there at the start or the end of the text alone. */
 type State = { free: { to: number; only: 'start' | 'end' | null }[]; on: { ranges: readonly Range[]; to: number }[] }
 
 const MAX_STATES = 4000
 const LONGEST_SOURCE = 2000
-const MAX_WORK = 4_000_000
 
 const ALL: readonly Range[] = [[0, 0x110000]]
 
@@ -80,37 +79,33 @@ class Thompson {
  * Texts in which the pattern is found, as JSON Schema has it; with `whole`, those that it matches from end to end.
  * Null: there are none. Throws `bad_request` naming `pattern`.
  */
-export function patternOf(source: string, where: string, whole = false): Characters | null {
+export function patternOf(source: string, where: string, budget: Budget, whole = false): Characters | null {
   if (source.length > LONGEST_SOURCE) throw tooLarge('pattern')
   const machine = new Thompson()
   const start = machine.add()
   if (!whole) machine.on(start, ALL, start)
   const end = machine.build(readPattern(source, where), start)
   if (!whole) machine.on(end, ALL, end)
-  return trimmed(subsets(machine.states, start, end))
+  return trimmed(subsets(machine.states, start, end, budget))
 }
 
-function subsets(states: readonly State[], start: number, end: number): Characters {
+function subsets(states: readonly State[], start: number, end: number, budget: Budget): Characters {
   const cuts = cutsOf(states.flatMap(({ on }) => on.flatMap(({ ranges }) => ranges.flat())))
-  let work = 0
   const closure = (from: Iterable<number>, edges: readonly ('start' | 'end')[]): number[] => {
     const seen = new Set(from)
-    for (const at of seen) {
-      work += 1
-      for (const { to, only } of states[at]?.free ?? []) if (only === null || edges.includes(only)) seen.add(to)
-    }
-    if (work > MAX_WORK) throw tooLarge('pattern')
+    for (const at of seen) for (const { to, only } of states[at]?.free ?? []) if (only === null || edges.includes(only)) seen.add(to)
+    budget.spend(4 * seen.size, 'pattern')
     return [...seen].sort((a, b) => a - b)
   }
   const sets = [closure([start], ['start'])]
   const ids = new Map([[sets[0]!.join(','), 0]])
   const table: Int32Array[] = []
   for (let at = 0; at < sets.length; at++) {
-    if (sets.length * cuts.length > MAX_TABLE) throw tooLarge('pattern')
+    budget.spend(4 * cuts.length, 'pattern')
     const edges = sets[at]!.flatMap((state) => states[state]?.on ?? [])
     table.push(Int32Array.from(cuts, (cut) => {
       if (isSurrogates(cut)) return -1
-      work += edges.length
+      budget.spend(edges.length, 'pattern')
       const reached = edges.filter(({ ranges }) => ranges.some(([low, high]) => low <= cut && cut < high)).map(({ to }) => to)
       if (reached.length === 0) return -1
       const set = closure(reached, [])

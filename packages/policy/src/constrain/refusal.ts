@@ -6,5 +6,18 @@ export const unsupported = (keyword: string, where: string, why = 'is not suppor
 
 export const malformed = (where: string, should: string): InstarError => new InstarError('bad_request', `${where.slice(0, 200)} of the schema must be ${should}.`)
 
+/** What compiling one constraint may take: about a microsecond for ten. */
+const WORK = 2_000_000
+
+export class Budget {
+  private left = WORK
+
+  /** Throws `bad_request` naming `keyword` when nothing is left. */
+  spend(work: number, keyword: string): void {
+    this.left -= work
+    if (this.left < 0) throw tooLarge(keyword)
+  }
+}
+
 /** What a schema asks for takes more room or time than it is given. */
 export const tooLarge = (keyword: string): InstarError => new InstarError('bad_request', `The schema is too large: ${keyword} asks for more than is followed here.`, { keyword })

@@ -7,7 +7,7 @@ import type { Machine, State } from './machine.ts'
 export type Spelling = Pick<TextTokenizer, 'bytesOf' | 'added'>
 
 /** Threads that may be moved for one set of tokens. */
-const MAX_WORK = 6_000_000
+const MAX_WORK = 3_000_000
 
 /**
  * Nodes in depth-first order: node i is `depth[i]` symbols deep and ends with `symbol[i]`; its branch ends before

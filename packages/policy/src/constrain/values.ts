@@ -1,6 +1,6 @@
 /** Values that a schema names one by one, and whether such values tell schemas apart. */
 import { flattened, isSchema, typesOf, type Schema, type Type } from './keywords.ts'
-import { tooLarge, unsupported } from './refusal.ts'
+import { tooLarge, unsupported, type Budget } from './refusal.ts'
 
 const MAX_WRITTEN = 200_000
 
@@ -28,12 +28,12 @@ const namedIn = (schema: Schema): string[] | null =>
   'const' in schema ? [JSON.stringify(schema['const'])] : Array.isArray(schema['enum']) ? schema['enum'].map((value: unknown) => JSON.stringify(value)) : null
 
 /** Whether no value is of two of them: their types, or a property that both require, differ. */
-export function distinct(schemas: readonly (Schema | false)[], root: unknown, where: string): boolean {
+export function distinct(schemas: readonly (Schema | false)[], root: unknown, where: string, budget: Budget): boolean {
   if (schemas.length > 100) throw tooLarge('oneOf')
-  return schemas.every((a, i) => schemas.slice(i + 1).every((b) => a === false || b === false || apart(a, b, root, where)))
+  return schemas.every((a, i) => schemas.slice(i + 1).every((b) => a === false || b === false || apart(a, b, root, where, budget)))
 }
 
-function apart(a: Schema, b: Schema, root: unknown, where: string): boolean {
+function apart(a: Schema, b: Schema, root: unknown, where: string, budget: Budget): boolean {
   const [types, others] = [typesIn(a, where), typesIn(b, where)]
   if (types && others && [...types].every((type) => !others.has(type))) return true
   const [named, otherNamed] = [namedIn(a), namedIn(b)]
@@ -42,13 +42,13 @@ function apart(a: Schema, b: Schema, root: unknown, where: string): boolean {
   if (!types || !others || [...types, ...others].some((type) => type !== 'object')) return false
   return requiredIn(a).some((name) => {
     if (!requiredIn(b).includes(name)) return false
-    const [x, y] = [a, b].map(({ properties }) => (isSchema(properties) && Object.hasOwn(properties, name) ? namedOf(properties[name], root, where) : null)) as [string[] | null, string[] | null]
+    const [x, y] = [a, b].map(({ properties }) => (isSchema(properties) && Object.hasOwn(properties, name) ? namedOf(properties[name], root, where, budget) : null)) as [string[] | null, string[] | null]
     return x !== null && y !== null && x.every((text) => !y.includes(text))
   })
 }
 
-const namedOf = (schema: unknown, root: unknown, where: string): string[] | null => {
-  const flat = flattened(schema, root, where)
+const namedOf = (schema: unknown, root: unknown, where: string, budget: Budget): string[] | null => {
+  const flat = flattened(schema, root, where, budget)
   return flat === false ? null : namedIn(flat)
 }
 

@@ -1,7 +1,7 @@
 /** The embedded `ServingEngine`: the model in a thread of its own, requests and pieces as messages. */
 import { Worker } from 'node:worker_threads'
 import { InstarError } from '@instar/events/errors'
-import { machineOf } from '../constrain/constraint.ts'
+import { keyOf, machineOf } from '../constrain/constraint.ts'
 import type { Adapter, AdapterSha, Capabilities, Constraint, GenerateRequest, GeneratedPiece, Load, ServingEngine } from '../port.ts'
 import { checkGenerate, checkScore } from './check.ts'
 import type { BatchEvent, JobRequest, ScoreRequest } from './job.ts'
@@ -119,7 +119,7 @@ class EmbeddedServing implements ServingEngine {
 
   /** The thread compiles it again: nothing of it can be sent. */
   check(constraint: Constraint): void {
-    const key = JSON.stringify(constraint)
+    const key = keyOf(constraint)
     if (this.checked.has(key)) return
     machineOf(constraint, new Map())
     this.checked.add(key)

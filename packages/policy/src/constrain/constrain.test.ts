@@ -1,0 +1,252 @@
+import { test } from 'node:test'
+import assert from 'node:assert/strict'
+import { isIPv4, isIPv6 } from 'node:net'
+import { InstarError } from '@instar/events/errors'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import { loadTokenizer } from '../checkpoints/open.ts'
+import type { Constraint } from '../port.ts'
+import { parseAnswer } from '../chat/answer.ts'
+import { sample, logSumExp } from '../serve/sample.ts'
+import { uniform } from '../serve/random.ts'
+import { Constrainer } from './constrainer.ts'
+import { keyOf, machineOf } from './constraint.ts'
+import { TokenTree, type Spelling } from './tokens.ts'
+
+const VOCABULARY = 2304
+const { tokenizer, endOfTurn } = loadTokenizer('models/tiny')
+const tiny = new Constrainer(tokenizer, VOCABULARY, endOfTurn)
+const TEXTS = Array.from({ length: VOCABULARY }, (_, id) => tokenizer.decode([id]))
+
+const json = (schema: unknown): Constraint => ({ json: { field: 'response_format', schema }, calls: [], mostCalls: 1, insideReasoning: false })
+const calls = (parameters: unknown, mostCalls = 1): Constraint => ({ json: null, calls: [{ name: 'f', parameters }], mostCalls, insideReasoning: false })
+const asFormats: Record<string, (text: string) => boolean> = {
+  'date': (text) => new Date(text).toISOString().startsWith(text), 'date-time': (text) => !Number.isNaN(Date.parse(text)), 'time': (text) => !Number.isNaN(Date.parse(`2024-01-01T${text}`)),
+  'ipv4': isIPv4, 'ipv6': isIPv6, 'uri': (text) => URL.canParse(text), 'email': (text) => /^[^@\s]+@[^@\s]+\.[a-z]+$/.test(text), 'hostname': (text) => text.length < 254 && URL.canParse(`http://${text}`),
+  'uuid': (text) => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(text), 'duration': (text) => /^P(?!$)(\d+W|\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+S)?)?$/.test(text),
+}
+const ajv = new Ajv2020({ strict: false, formats: asFormats })
+
+/** Noise, a liking for what closes, and for the end of the turn: what a model that wants to be done would say. */
+const LIKING = TEXTS.map((text, id) => (endOfTurn.includes(id) ? 8 : /["}\]]/.test(text) ? 4 : 0))
+const NOISE = Array.from({ length: 4 * VOCABULARY }, (_, i) => 3 * uniform(7, i))
+const logitsAt = (seed: number, at: number): Float32Array => {
+  const from = Math.floor(uniform(seed, 1000 + at) * 3 * VOCABULARY)
+  return Float32Array.from(LIKING, (liking, id) => liking + NOISE[from + id]!)
+}
+
+/** Null: it was not done after `most` tokens. */
+function spoken(constraint: Constraint, seed: number, most = 400): string | null {
+  const following = tiny.begin(constraint)
+  const ids: number[] = []
+  for (let at = 0; at < most; at++) {
+    const { id } = sample(following.masked(logitsAt(seed, at)), { temperature: 1, topK: 0, topP: 1 }, uniform(seed, at), 0)
+    if (endOfTurn.includes(id)) return tokenizer.decode(ids)
+    ids.push(id)
+    following.push(id)
+  }
+  return null
+}
+
+/** How many of the answers ended; all that did are of the schema. */
+function follows(schema: unknown, seeds: number, most?: number): number {
+  const valid = ajv.compile(schema as object)
+  let ended = 0
+  for (let seed = 0; seed < seeds; seed++) {
+    const text = spoken(json(schema), seed, most)
+    if (text === null) continue
+    ended++
+    assert.ok(valid(JSON.parse(text)), `${JSON.stringify(schema)}: ${text}`)
+  }
+  return ended
+}
+
+const SCHEMAS: Record<string, unknown> = {
+  'any object': { type: 'object' },
+  'anything': {},
+  'bounds of numbers': { type: 'object', properties: { a: { type: 'integer', minimum: 3, maximum: 120 }, b: { type: 'number', exclusiveMinimum: 0.5, maximum: 17.25 }, c: { type: 'integer', exclusiveMaximum: -7 }, d: { type: 'number', minimum: 12345678901, maximum: 12345678902 }, e: { type: 'integer', multipleOf: 7, minimum: 10 } }, required: ['a', 'b', 'c', 'd', 'e'] },
+  'enum and const': { type: 'array', items: { enum: ['a', 'b"c', 'é</x\n', 1, -2.5, null, { a: [1] }, true] }, minItems: 2, maxItems: 4 },
+  'types': { type: 'object', properties: { a: { type: ['string', 'null'], maxLength: 5 }, b: { const: 'x' }, c: { type: 'boolean' } }, required: ['c', 'b'], additionalProperties: false },
+  ...Object.fromEntries(Object.keys(asFormats).map((format) => [`format ${format}`, { type: 'string', format }])),
+  'recursion': { $defs: { n: { type: 'object', properties: { v: { type: 'boolean' }, l: { anyOf: [{ $ref: '#/$defs/n' }, { type: 'null' }] } }, required: ['v', 'l'], additionalProperties: false } }, $ref: '#/$defs/n' },
+  'pattern and length': { type: 'string', pattern: '^[a-z]{2,4}-\\d+(é|中|😀|\\t)*$', maxLength: 12 },
+  'pattern anywhere': { type: 'string', pattern: 'fo+|[^\\w\\s]$', maxLength: 30, minLength: 4 },
+  'open object': { type: 'object', properties: { a: { type: 'integer' }, é: { type: 'null' } }, required: ['a'], additionalProperties: { type: 'string', maxLength: 5 } },
+  'oneOf by a tag': { oneOf: [{ type: 'object', properties: { k: { const: 'a' }, v: { type: 'integer' } }, required: ['k', 'v'] }, { type: 'object', properties: { k: { enum: ['b', 'c'] }, v: { type: 'boolean' } }, required: ['k', 'v'] }] },
+  'oneOf by type': { oneOf: [{ type: 'integer' }, { type: 'string', maxLength: 3 }] },
+  'tuple': { type: 'array', prefixItems: [{ type: 'integer', minimum: -5, maximum: 5 }, { type: 'boolean' }], items: { type: 'null' }, maxItems: 4 },
+  'allOf': { allOf: [{ type: 'object', properties: { a: { type: 'integer', minimum: 3 } }, required: ['a'] }, { properties: { a: { maximum: 9 }, b: { type: 'null' } }, required: ['b'] }] },
+  'anyOf with siblings': { type: 'object', properties: { a: { type: 'boolean' } }, required: ['a'], anyOf: [{ properties: { b: { type: 'null' } }, required: ['b'] }, { properties: { c: { type: 'boolean' } } }] },
+  'a name that is there': { type: 'object', required: ['x'], additionalProperties: { type: 'boolean' } },
+}
+
+for (const [name, schema] of Object.entries(SCHEMAS)) {
+  test(`${name}: what is said is of the schema`, () => assert.ok(follows(schema, 30) >= 12))
+}
+
+/** A schema of some depth, by chance. */
+function anySchema(seed: number): unknown {
+  let n = 0
+  const dice = (sides: number): number => Math.floor(uniform(seed, n++) * sides)
+  const maybe = <T>(value: T): T[] => (dice(2) === 0 ? [value] : [])
+  const some = (fields: Record<string, unknown>): Record<string, unknown> => Object.fromEntries(Object.entries(fields).flatMap((field) => maybe(field)))
+  const make = (depth: number): unknown => {
+    const kind = dice(depth > 2 ? 5 : 9)
+    const low = dice(40) - 20
+    switch (kind) {
+      case 0: return { type: 'string', ...some({ minLength: dice(4), maxLength: 4 + dice(8) }) }
+      case 1: return { type: 'integer', ...some({ minimum: low, exclusiveMaximum: low + 3 + dice(500) }) }
+      case 2: return { type: 'number', ...some({ exclusiveMinimum: low / 4, maximum: low / 4 + 0.125 + dice(50) }) }
+      case 3: return { enum: ['x', `"${'é\\\t'[dice(3)]}`, dice(10), null].slice(dice(3)) }
+      case 4: return { type: ['boolean', 'null'].slice(dice(2)) }
+      case 5: return { anyOf: Array.from({ length: 1 + dice(3) }, () => make(depth + 1)) }
+      case 6: return { type: 'array', items: make(depth + 1), maxItems: 2 + dice(2), ...some({ minItems: dice(3) }) }
+      default: {
+        const names = ['a', 'b "c"', 'é', '$', 'long name', 'a2'].slice(0, 1 + dice(6))
+        return { type: 'object', properties: Object.fromEntries(names.map((name) => [name, make(depth + 1)])), required: names.filter(() => dice(2) === 0), ...some({ additionalProperties: dice(2) === 0 ? false : make(depth + 2) }) }
+      }
+    }
+  }
+  return make(0)
+}
+
+test('three hundred schemas by chance: what is said is of the schema', () => {
+  let ended = 0
+  for (let seed = 0; seed < 300; seed++) ended += follows(anySchema(seed), 2, 200)
+  assert.ok(ended > 450, String(ended))
+})
+
+test('a token is allowed exactly if all of its bytes are; the end of the turn where the JSON is whole', () => {
+  const tree = new TokenTree(tokenizer, VOCABULARY, endOfTurn)
+  for (const [i, schema] of Object.values(SCHEMAS).entries()) {
+    const machine = machineOf(json(schema), tree.symbols)
+    let state = machine.start
+    for (let at = 0; at < 25; at++) {
+      const mask = tree.allowed(machine, state)
+      const open: number[] = []
+      for (let id = 0; id < VOCABULARY; id++) {
+        const said = ((mask[id >> 5]! >> (id & 31)) & 1) === 1
+        const expected = endOfTurn.includes(id) ? state.ends : tokenizer.bytesOf(id).length > 0 && tree.follow(machine, state, id) !== null
+        assert.equal(said, expected, `${TEXTS[id]} at ${at} of ${JSON.stringify(schema)}`)
+        if (said && !endOfTurn.includes(id)) open.push(id)
+      }
+      if (open.length === 0) break
+      state = tree.follow(machine, state, open[Math.floor(uniform(i, at) * open.length)]!)!
+    }
+  }
+})
+
+test('log-probs are those among what is allowed, and what is not never shows', () => {
+  const following = tiny.begin(json({ enum: ['yes', 'no'] }))
+  following.push(TEXTS.indexOf('"'))
+  const logits = logitsAt(1, 0)
+  const masked = following.masked(logits)
+  const allowed = [...masked.keys()].filter((id) => masked[id]! > -Infinity)
+  assert.deepEqual(allowed.map((id) => TEXTS[id]).filter((text) => !'yes"'.startsWith(text!) && !'no"'.startsWith(text!)), [])
+  for (const temperature of [0.7, 1]) {
+    const total = logSumExp(Float32Array.from(allowed, (id) => logits[id]!), temperature)
+    const drawn = sample(masked, { temperature, topK: 0, topP: 1 }, 0.5, 20)
+    assert.ok(Math.abs(drawn.logprob - (logits[drawn.id]! / temperature - total)) < 1e-9)
+    assert.ok(drawn.top.length <= allowed.length && drawn.top.every(({ id, logprob }) => allowed.includes(id) && Number.isFinite(logprob)))
+  }
+})
+
+test('calls read back as calls: texts in them cannot end them, and the markup is the model\'s own token', () => {
+  const parameters = { type: 'object', properties: { a: { type: 'string', pattern: '^</tool_call>.?$' }, 'b</tool_call>': { enum: ['</tool_call>'] } }, required: ['a', 'b</tool_call>'] }
+  const valid = ajv.compile(parameters)
+  for (let seed = 0; seed < 10; seed++) {
+    const text = spoken(calls(parameters, 3), seed)
+    assert.ok(text !== null)
+    const { content, toolCalls } = parseAnswer(text)
+    assert.equal(content, '')
+    assert.ok(toolCalls.length >= 1 && toolCalls.length <= 3)
+    for (const call of toolCalls) assert.ok(call.name === 'f' && valid(JSON.parse(call.arguments)), call.arguments)
+  }
+  const tree = new TokenTree(tokenizer, VOCABULARY, endOfTurn)
+  const machine = machineOf(calls(parameters), tree.symbols)
+  assert.deepEqual([...tree.allowed(machine, machine.start)].flatMap((word, i) => Array.from({ length: 32 }, (_, bit) => ((word >> bit) & 1) === 1 ? [i * 32 + bit] : []).flat()), [tokenizer.id('<tool_call>')])
+})
+
+test('an open thought is closed first; a model with a token for it may think', () => {
+  const bytes = Array.from({ length: 256 }, (_, byte) => Uint8Array.of(byte))
+  const utf8 = new TextEncoder()
+  const added = ['<think>', '</think>'].map((content, i) => ({ id: 257 + i, content, special: false, lstrip: false, rstrip: false }))
+  const thinker: Spelling = { added, bytesOf: (id) => bytes[id] ?? utf8.encode(added.find((token) => token.id === id)?.content ?? '') }
+  const tree = new TokenTree(thinker, 259, [256])
+  const accepts = (insideReasoning: boolean, ...said: (string | number)[]): boolean => {
+    const machine = machineOf({ ...json({ type: 'integer' }), insideReasoning }, tree.symbols)
+    const state = said.flatMap((part) => (typeof part === 'number' ? [part] : [...utf8.encode(part)])).reduce((at: typeof machine.start | null, id) => at && tree.follow(machine, at, id), machine.start)
+    return state?.ends ?? false
+  }
+  assert.ok(accepts(false, '12'))
+  assert.ok(accepts(false, 257, 'hm </thi', 258, '\n\n12'))
+  assert.ok(accepts(true, 'hm', 258, '12'))
+  assert.ok(accepts(true, 'hm <</think>12'))
+  assert.ok(!accepts(true, '12'))
+  assert.ok(!accepts(false, '<think>', 258, '12'), 'the tag is one token')
+})
+
+test('tokens that are parts of characters, and byte fallback', () => {
+  const utf8 = new TextEncoder()
+  const words = ['▁{"', '"}', '": "', 'é"', '\u4e2d', '😀"', '"a']
+  const form: Spelling = { added: [], bytesOf: (id) => (id < 256 ? Uint8Array.of(id) : utf8.encode((words[id - 256] ?? '').replaceAll('▁', ' '))) }
+  const size = 256 + words.length + 1
+  const constrainer = new Constrainer(form, size, [size - 1])
+  const valid = ajv.compile({ type: 'string', pattern: '^[é中😀\\u07ff-\\u0801]{1,3}$' })
+  for (let seed = 0; seed < 40; seed++) {
+    const following = constrainer.begin(json({ type: 'string', pattern: '^[é中😀\\u07ff-\\u0801]{1,3}$' }))
+    const out: number[] = []
+    for (let at = 0; at < 30; at++) {
+      const { id } = sample(following.masked(Float32Array.from({ length: size }, (_, i) => uniform(seed * 100 + at, i))), { temperature: 1, topK: 0, topP: 1 }, uniform(seed, at), 0)
+      if (id === size - 1) break
+      out.push(...form.bytesOf(id))
+      following.push(id)
+    }
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(Uint8Array.from(out))
+    assert.ok(valid(JSON.parse(text)), text)
+  }
+})
+
+const refused = (constraint: Constraint, says: RegExp): void => {
+  assert.throws(() => {
+    keyOf(constraint)
+    machineOf(constraint, new Map())
+  }, (error) => error instanceof InstarError && error.code === 'bad_request' && says.test(error.message))
+}
+
+test('what is not followed is refused by its name', () => {
+  for (const [schema, says] of [
+    [{ not: {} }, /"not" at #/], [{ type: 'object', patternProperties: {} }, /patternProperties/], [{ if: {} }, /"if"/], [{ type: 'array', contains: {} }, /contains/], [{ type: 'array', uniqueItems: true }, /uniqueItems/],
+    [{ oneOf: [{ type: 'integer' }, { type: 'number' }] }, /oneOf/], [{ type: 'number', multipleOf: 0.1 }, /multipleOf/], [{ type: 'string', format: 'iri' }, /format/], [{ enum: ['a'], minLength: 2 }, /minLength/],
+    [{ type: 'string', pattern: '(a)\\1' }, /pattern/], [{ type: 'string', pattern: '\\bfoo' }, /pattern/], [{ type: 'string', pattern: '(' }, /pattern/], [{ $ref: 'https://example.com' }, /\$ref/], [{ $ref: '#/nothing' }, /\$ref/],
+    [{ type: 'object', minProperties: 3 }, /minProperties/], [{ allOf: [{ properties: { a: {} }, additionalProperties: false }, { properties: { b: {} } }] }, /additionalProperties/], [{ type: 'text' }, /#\/type/],
+    [{ type: 'object', properties: { a: { properties: { b: { nullable: true } } } } }, /"nullable" at #\/properties\/a\/properties\/b/],
+    [{ type: 'string', minLength: 4, maxLength: 3 }, /no value/], [{ type: 'string', pattern: '^a$', minLength: 2 }, /no value/], [{ type: 'integer', minimum: 0.1, maximum: 0.9 }, /no value/], [false, /no value/],
+    [{ $defs: { a: { $ref: '#/$defs/b' }, b: { $ref: '#/$defs/a' } }, $ref: '#/$defs/a' }, /no value/],
+  ] as const) refused(json(schema), says)
+})
+
+test('hostile schemas are refused, or taken, within bounded work', () => {
+  const nested = (depth: number): unknown => (depth === 0 ? {} : { type: 'array', items: nested(depth - 1) })
+  const defs = (of: (i: number) => unknown): unknown => ({ $ref: '#/$defs/0', $defs: { ...Object.fromEntries(Array.from({ length: 40 }, (_, i) => [i, of(i)])), 40: { type: 'null' } } })
+  const many = (count: number, of: (i: number) => unknown): unknown => ({ type: 'object', properties: Object.fromEntries(Array.from({ length: count }, (_, i) => [`p${i}`, of(i)])) })
+  const before = process.cpuUsage()
+  refused(json(nested(800)), /deep/)
+  refused(json(nested(140)), /too large/)
+  refused(json(defs((i) => ({ allOf: [{ $ref: `#/$defs/${i + 1}` }, { $ref: `#/$defs/${i + 1}` }] }))), /too large/)
+  refused(json({ enum: Array.from({ length: 30_000 }, (_, i) => `value ${i}`) }), /too large/)
+  refused(json(many(3000, (i) => ({ type: 'integer', minimum: i, maximum: 123_456_789 }))), /too large/)
+  refused(json(many(300, (i) => ({ type: 'string', maxLength: 8000 - i }))), /too large/)
+  for (const pattern of ['^((a{1,1000}){1,1000}){1,1000}$', '^.*a.{20}$', '^(.{0,1000}){0,3}$', `${'('.repeat(60)}a${')'.repeat(60)}`, 'a'.repeat(3000)]) refused(json({ type: 'string', pattern }), /pattern/)
+  // What backtracking cannot bear is a plain automaton.
+  for (const pattern of ['^(a+)+$', '^(a|a)*b$', '^(x+x+)+y$']) machineOf(json({ type: 'string', pattern }), new Map())
+  // Exponential when written out; each part is compiled once.
+  machineOf(json(defs((i) => ({ type: 'array', prefixItems: [{ $ref: `#/$defs/${i + 1}` }, { $ref: `#/$defs/${i + 1}` }] }))), new Map())
+  const { user } = process.cpuUsage(before)
+  assert.ok(user < 10_000_000, `${user} µs of CPU`)
+})
+
+test('what is ambiguous without end is followed in part, and ends', () => {
+  const list = (maxItems: number): unknown => ({ type: 'array', items: { $ref: '#' }, minItems: 1, maxItems })
+  assert.ok(follows({ anyOf: [list(3), list(4), list(5), { type: 'integer', minimum: 0, maximum: 9 }] }, 6, 300) >= 0)
+  assert.ok(follows({ anyOf: Array.from({ length: 200 }, (_, i) => ({ type: 'string', minLength: i % 20, maxLength: i })) }, 4) > 0)
+})
