@@ -73,6 +73,7 @@ export const llamacpp: Protocol = {
         // Its own defaults are others, and in its own order the temperature comes behind the filters.
         samplers: ['temperature', 'top_k', 'top_p'], temperature, top_k: topK, top_p: topP, min_p: 0, repeat_penalty: 1, presence_penalty: 0, frequency_penalty: 0, seed,
         lora: asked.adapter === null ? [] : [{ id: Number(asked.adapter), scale: 1 }],
+        ...(asked.schema === undefined ? {} : { json_schema: asked.schema }),
       },
     }
   },

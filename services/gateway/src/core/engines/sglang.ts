@@ -73,6 +73,7 @@ export const sglang: Protocol = {
         sampling_params: {
           temperature, top_p: topP, top_k: topK === 0 ? -1 : topK, min_p: 0, repetition_penalty: 1, presence_penalty: 0, frequency_penalty: 0, sampling_seed: seed,
           max_new_tokens: maxTokens, stop: [...stop], stop_token_ids: [...asked.endOfTurn], skip_special_tokens: false,
+          ...(asked.schema === undefined ? {} : { json_schema: JSON.stringify(asked.schema) }),
         },
       },
     }

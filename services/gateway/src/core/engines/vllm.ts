@@ -71,6 +71,7 @@ export const vllm: Protocol = {
     path: '/v1/completions',
     body: {
       model: asked.adapter ?? asked.model, prompt: [...asked.prompt], ...sampling(asked), stop_token_ids: [...asked.endOfTurn],
+      ...(asked.schema === undefined ? {} : { structured_outputs: { json: asked.schema } }),
       // A count above 0 brings that many alternatives, 0 the sampled token alone.
       logprobs: asked.topLogprobs, return_token_ids: true, return_tokens_as_token_ids: true, skip_special_tokens: false,
       stream: true, stream_options: { include_usage: true },

@@ -20,6 +20,8 @@ export type Asked = {
   topLogprobs: number
   /** Ids at which it has to stop, and which it then gives. */
   endOfTurn: readonly number[]
+  /** A JSON Schema that the answer must be of; absent: any text. */
+  schema?: unknown
   chat: ChatAsked | null
 }
 

@@ -1,6 +1,6 @@
 /** The `ServingEngine` over replicas behind HTTP. */
 import { InstarError } from '@instar/events'
-import type { Adapter, Capabilities, GeneratedPiece, GenerateRequest, Load, Model, ServingEngine } from '@instar/policy'
+import type { Adapter, Capabilities, Constraint, GeneratedPiece, GenerateRequest, Load, Model, ServingEngine } from '@instar/policy'
 import { readSafetensors } from '@instar/policy/checkpoints/safetensors'
 import { setTimeout as delay } from 'node:timers/promises'
 import { routeOf } from '../../core/engines/routing.ts'
@@ -79,6 +79,12 @@ export class RemoteEngine implements ServingEngine {
     this.wanted.delete(sha256)
     const outcomes = await Promise.allSettled(this.replicas.map((replica) => replica.unload(sha256)))
     for (const outcome of outcomes) if (outcome.status === 'rejected') this.say(`an adapter was not unloaded: ${(outcome.reason as Error).message}`)
+  }
+
+  /** A schema is passed on; the markup of calls and of thoughts is not known to the servers. */
+  check({ json, calls, insideReasoning }: Constraint): void {
+    const why = !json ? 'a call of a tool cannot be forced' : calls.length > 0 ? 'JSON cannot be asked for beside tools' : insideReasoning ? 'JSON cannot be asked of a model that thinks first' : null
+    if (why !== null) throw new InstarError('bad_request', `With the engine ${this.protocol.kind} ${why}.`, { field: json?.field ?? 'tool_choice' })
   }
 
   async *generate(request: GenerateRequest, signal?: AbortSignal): AsyncGenerator<GeneratedPiece> {

@@ -117,6 +117,7 @@ export class Replica {
     const asked = {
       model: known.model, adapter: request.adapter === null ? null : this.held.get(request.adapter) ?? null, prompt: request.prompt, sampling: request.sampling,
       topLogprobs: request.topLogprobs, endOfTurn: model.endOfTurn, chat: request.chat ?? null,
+      ...(request.constraint?.json ? { schema: request.constraint.json.schema } : {}),
     }
     this.running += 1
     try {
