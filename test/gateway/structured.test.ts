@@ -1,33 +1,20 @@
 /** What an answer must be: the real engine on the model that ships, asked through the real client. */
 import assert from 'node:assert/strict'
-import { randomBytes } from 'node:crypto'
 import { after, before, test } from 'node:test'
 import { readWritten } from '@instar/events'
-import { createGateway, gatewayConfig, type Gateway } from '@instar/gateway'
-import { openMemoryLog } from '@instar/log'
-import { openModel, startServing, type ServingEngine } from '@instar/policy'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import OpenAI from 'openai'
 import { turnOf, turnsOf, USER } from './harness.ts'
+import { startTiny, type Tiny } from './tiny.ts'
 
-const MODEL = 'models/tiny'
-const log = openMemoryLog()
-let engine: ServingEngine
-let gateway: Gateway
-let url: string
+let tiny: Tiny
 let client: OpenAI
 
 before(async () => {
-  const model = await openModel(MODEL)
-  engine = await startServing({ model: MODEL, rows: 8, slots: 2, threads: 1 })
-  gateway = createGateway({ log, engine, model, now: Date.now, random: (bytes) => randomBytes(bytes) }, gatewayConfig({ port: 0, logLevel: 'silent' }))
-  url = (await gateway.start()).url
-  client = new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0 })
+  tiny = await startTiny()
+  client = new OpenAI({ baseURL: `${tiny.url}/v1`, apiKey: 'none', maxRetries: 0 })
 })
-after(async () => {
-  await gateway.stop()
-  await engine.close()
-})
+after(() => tiny.stop())
 
 const PERSON = {
   type: 'object',
@@ -44,7 +31,7 @@ test('json_schema: every answer that ends is of the schema, beside answers witho
     const free = seed % 3 === 0
     const { data, response } = await client.chat.completions.create({ ...base, seed, messages: [USER('Tell me of a person.')], ...(free ? {} : { response_format: format }) }).withResponse()
     const [choice] = data.choices
-    const turn = await turnOf(log, response.headers.get('x-instar-turn-id'))
+    const turn = await turnOf(tiny.log, response.headers.get('x-instar-turn-id'))
     assert.equal(turn.ids.length, turn.logprobs.length)
     if (free) assert.equal(turn.reason, null)
     else {
@@ -102,7 +89,7 @@ test('required without a limit may call more than once, and each fits', async ()
     const calls = choice!.message.tool_calls ?? []
     for (const call of calls) if (call.type === 'function') checkCall(call.function)
     if (choice!.finish_reason === 'tool_calls') counts.push(calls.length)
-    assert.equal((await turnOf(log, response.headers.get('x-instar-turn-id'))).reason, 'constrained')
+    assert.equal((await turnOf(tiny.log, response.headers.get('x-instar-turn-id'))).reason, 'constrained')
   }))
   assert.ok(counts.every((count) => count >= 1) && counts.length > 0)
 })
@@ -110,7 +97,7 @@ test('required without a limit may call more than once, and each fits', async ()
 type Block = { type: string; name?: string; text?: string; input?: unknown; arguments?: string; content?: Block[] }
 type Reply = { status: number; content?: Block[]; stop_reason?: string; output?: Block[]; error?: { message: string; param?: string } }
 const post = async (path: string, body: object): Promise<Reply> => {
-  const response = await fetch(`${url}${path}`, { method: 'POST', body: JSON.stringify({ ...base, ...body }) })
+  const response = await fetch(`${tiny.url}${path}`, { method: 'POST', body: JSON.stringify({ ...base, ...body }) })
   return { ...await response.json() as Reply, status: response.status }
 }
 
@@ -146,7 +133,7 @@ test('Responses: text.format, required and a named function', async () => {
 })
 
 test('what is not followed is a 400 that names it, before anything is said, and leaves no turn', async () => {
-  const turns = async (): Promise<number> => (await turnsOf(log)).length
+  const turns = async (): Promise<number> => (await turnsOf(tiny.log)).length
   const before = await turns()
   const schemas: [unknown, RegExp][] = [
     [{ type: 'object', properties: { a: { not: { type: 'string' } } } }, /"not" at #\/properties\/a /],
