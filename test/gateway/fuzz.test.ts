@@ -77,7 +77,7 @@ const begin = async (t: TestContext, name: string, keyed: boolean): Promise<{ ri
   const random = new Dice(keyed ? 1 : 2)
   const rig = await startRig({
     log, engine,
-    settings: { bodyLimit: BODY_LIMIT, headersTimeoutMs: 4000, requestTimeoutMs: 4000, sessions: 100, turns: 400, records: 50, pingMs: 50, keys: keyed ? KEYS.map(keyOf) : [] },
+    settings: { bodyLimit: BODY_LIMIT, headersTimeoutMs: 4000, requestTimeoutMs: 4000, sessions: 100, turns: 400, records: 8, pingMs: 50, keys: keyed ? KEYS.map(keyOf) : [] },
     ports: {
       random: (bytes) => random.bytes(bytes),
       promote: async (branch) => ({ accepted: false, reason: branch.slice(0, 20) }),

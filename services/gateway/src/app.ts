@@ -16,9 +16,10 @@ import { modelCard, modelList, statusOf } from './core/report.ts'
 import { Background } from './shell/background.ts'
 import { Capture } from './shell/capture.ts'
 import { Cut } from './shell/candidate.ts'
-import { answer, countTokens, type AnswerCall, type AnswerPorts, type AnswerReply } from './shell/answering.ts'
+import { answer, type AnswerCall, type AnswerPorts, type AnswerReply } from './shell/answering.ts'
 import { closeSession } from './shell/closing.ts'
 import { runCommand } from './shell/commands.ts'
+import { countTokens } from './shell/counting.ts'
 import { giveFeedback } from './shell/feedback.ts'
 import { foreignRoutes } from './shell/foreign/index.ts'
 import { createServer } from './shell/http.ts'
@@ -55,8 +56,6 @@ export type Gateway = { start(): Promise<{ url: string }>; stop(): Promise<void>
 
 /** How long the last answers may take to reach their clients. */
 const LAST_BYTES_MS = 500
-/** Turns whose records stay in memory: those of the sessions that are being talked in. */
-const REMEMBERED_RECORDS = 1024
 
 const within = async (done: Promise<void>, ms: number): Promise<void> => {
   const stop = new AbortController()
@@ -80,7 +79,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   const pool = new Pool({ log, engine, line, now, toAdapter: ports.toAdapter ?? adapterFromWeights, keep: config.keepVersions })
   const onBroken = (error: Error): void => ports.onFatal?.(error)
   const capture = new Capture({ log, now, onBroken }, { patienceMs: config.appendPatienceMs, maxHeld: config.maxHeld })
-  const reader = createTurnReader(log, (turn) => index.fold.turns.get(turn), REMEMBERED_RECORDS)
+  const reader = createTurnReader(log, (turn) => index.fold.turns.get(turn), config.records)
   const running = new Running()
   const metrics = ports.metrics ?? createMetrics()
   const meter = createMeter(metrics)

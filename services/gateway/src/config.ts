@@ -46,6 +46,8 @@ const schema = z.object({
   /** Sessions and turns that are remembered. */
   sessions: z.int().positive().default(20_000),
   turns: z.int().positive().default(200_000),
+  /** Turns whose records stay in memory: those of the sessions that are being talked in. */
+  records: z.int().positive().default(1024),
   /** Requests that may wait for the engine. */
   maxWaiting: z.int().nonnegative().default(256),
   /** Candidates of each request, as a group to learn from: the answer, and others sampled when nobody waits. 1: the answer alone. */

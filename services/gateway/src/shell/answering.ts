@@ -7,13 +7,14 @@ import { headerText } from '../core/header-text.ts'
 import type { Headers } from '../core/labels.ts'
 import { versionOf } from '../core/model-name.ts'
 import { carriedBy, clientOf, type Seen } from '../core/seen.ts'
-import { chatOf, estimatedTokens } from '../core/chat-asked.ts'
+import { chatOf } from '../core/chat-asked.ts'
 import { optedOut, whyNotTrainable } from '../core/turn.ts'
 import { admit, hex, type AdmissionPorts } from './admission.ts'
 import type { Background } from './background.ts'
 import { Cut, speak, type Result, type Sink, type Task } from './candidate.ts'
 import type { Capture } from './capture.ts'
 import { constrained } from './constrained.ts'
+import { promptTokens } from './counting.ts'
 import { startDeadline } from './deadline.ts'
 import { EventStream } from './event-stream.ts'
 import type { Meter } from './metrics.ts'
@@ -239,12 +240,3 @@ const seedsOf = (request: Request, random: (bytes: number) => Uint8Array): numbe
     if (request.seed === null) return Buffer.from(random(4)).readUInt32LE() >>> 1
     return Number((BigInt(request.seed) + BigInt(candidate) * 0x9e3779b1n) & 0x7fffffffn)
   })
-
-/** Of a prompt as the client tells it: our answers in it are not known again. Room for an answer is not asked for. */
-export const countTokens = (model: Model, dialect: Dialect, body: Uint8Array): number => {
-  const request = dialect.request({ max_tokens: 1, ...parseJson(body) })
-  return promptTokens(model, request, model.promptIds(request.messages, { tools: request.tools }))
-}
-
-/** Without a tokenizer an estimate, until the engine says. */
-const promptTokens = (model: Model, request: Request, prompt: readonly number[]): number => (model.vocabulary === 0 ? estimatedTokens(request) : prompt.length)
