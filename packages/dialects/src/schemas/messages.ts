@@ -28,12 +28,13 @@ export const messagesBody = z.looseObject({
   system: texts.nullish(),
   messages: z.array(message).min(1),
   tools: z.array(z.looseObject({ name: z.string(), description: z.unknown().optional(), input_schema: z.unknown().optional() })).nullish().describe('Those without an `input_schema` run at Anthropic\'s: they are left out, and named in `x-instar-dropped-tools`.'),
-  tool_choice: z.looseObject({ type: text('`none`: calls stay text.') }).nullish(),
+  tool_choice: z.looseObject({ type: text('`none`: calls stay text; `any`, `tool`: the answer is a call.') }).nullish(),
   stream,
   temperature,
   top_p: topP,
   top_k: topK,
   stop_sequences: stops.nullish(),
+  output_config: z.unknown().optional().describe('`format`: `json_schema` with a JSON Schema: the answer is JSON of it.'),
   metadata: z.unknown().optional().describe('`user_id`: whoever is behind the request; Claude Code\'s form names the session too.'),
 })
 
