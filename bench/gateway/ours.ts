@@ -2,11 +2,11 @@
  * The gateway as a process of its own: `ours.ts ENGINE FOLDER`. The embedded log in that folder, every turn flushed to
  * disk by the log's own thread before its answer ends; snapshots and metrics as in `instar up`.
  */
-import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { schemaTexts } from '@instar/events'
 import { createGateway, gatewayConfig } from '@instar/gateway'
 import { openRemote } from '@instar/gateway/shell/engines/open-remote'
+import { randomBytes } from '@instar/gateway/shell/random'
 import { openEmbeddedLog, openSnapshots } from '@instar/log'
 import { createMetrics, measuredLog } from '@instar/process'
 

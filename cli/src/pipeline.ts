@@ -2,11 +2,11 @@
  * The one place that starts services in-process: gateway, scorer, trainer, publisher and projections, on
  * the embedded log and the embedded PostgreSQL unless the environment names others.
  */
-import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { ERRORS, InstarError, weightLine } from '@instar/events'
 import { createGateway, gatewayConfig, type Gateway, type GatewayPorts, type GatewaySettings } from '@instar/gateway'
 import { givesIds, openRemote, type RemoteSettings } from '@instar/gateway/shell/engines/open-remote'
+import { randomBytes } from '@instar/gateway/shell/random'
 import { openSnapshots, type EventLog, type SnapshotStore } from '@instar/log'
 import { holdsWeights, openModel, startLearning, startServing, type EngineChoice, type Fingerprint, type LearningEngine, type Model, type ServingEngine } from '@instar/policy'
 import { createMetrics, measuredLog, openLog, type Metrics, type Settings } from '@instar/process'

@@ -1,9 +1,9 @@
 /** The gateway as a process of its own, on Kafka. */
 import { openModel, startServing } from '@instar/policy'
 import { hostOf, runService } from '@instar/process'
-import { randomBytes } from 'node:crypto'
 import { createGateway, gatewayConfig } from './app.ts'
 import { isRemote, openRemote } from './shell/engines/open-remote.ts'
+import { randomBytes } from './shell/random.ts'
 
 process.exitCode = await runService('gateway', hostOf(process.env), async ({ settings, log, snapshots, metrics, now, onFatal, say, signal }) => {
   const config = gatewayConfig({ host: settings.host, port: settings.port, open: settings.open, keyFile: settings.keyFile, ...settings.limits })

@@ -27,6 +27,9 @@ const FAST = { params: { [constants.ZSTD_c_compressionLevel]: 1 } }
 
 const GONE = Symbol('gone')
 
+/** Keys that a table remembers not to be in its file. */
+const MOST_ABSENT = 4096
+
 abstract class Changes<V> {
   protected readonly place: Place
   protected readonly name: string
@@ -71,6 +74,8 @@ export class SpilledTable<V> extends Changes<V> implements Table<string, V>, Sto
   #young = new Map<string, V>()
   #old = new Map<string, V>()
   #weight = 0
+  /** Not in the file either: it is asked once for each. */
+  #absent = new Set<string>()
 
   constructor(place: Place, name: string, room: number, options: TableOptions<V> = {}) {
     super(place, name)
@@ -94,14 +99,12 @@ export class SpilledTable<V> extends Changes<V> implements Table<string, V>, Sto
 
   set(key: string, value: V): void {
     this.changed.set(key, value)
-    this.#young.delete(key)
-    this.#old.delete(key)
+    this.#forget(key)
   }
 
   delete(key: string): void {
     this.changed.set(key, GONE)
-    this.#young.delete(key)
-    this.#old.delete(key)
+    this.#forget(key)
   }
 
   protected encode(value: V): Uint8Array {
@@ -114,9 +117,21 @@ export class SpilledTable<V> extends Changes<V> implements Table<string, V>, Sto
     for (const [key, value] of saved) if (value !== GONE && !this.changed.has(key)) this.#keep(key, value)
   }
 
+  #forget(key: string): void {
+    this.#young.delete(key)
+    this.#old.delete(key)
+    this.#absent.delete(key)
+  }
+
   #load(key: string): V | undefined {
-    const bytes = this.place.file?.get(this.name, key)
-    if (!bytes) return undefined
+    if (this.#absent.has(key)) return undefined
+    const { file } = this.place
+    const bytes = file?.get(this.name, key)
+    if (!bytes) {
+      if (this.#absent.size >= MOST_ABSENT) this.#absent = new Set()
+      if (file) this.#absent.add(key)
+      return undefined
+    }
     const { unpack, squeeze } = this.#options
     const packed = deserialize(squeeze ? zstdDecompressSync(bytes) : bytes) as unknown
     return unpack ? unpack(packed, key) : packed as V

@@ -44,7 +44,7 @@ export const processMetrics = async (): Promise<{ name: string; help: string; ty
 
 export const createMetrics = (): Metrics => {
   const registry = new Registry()
-  const told = new Map<string, Set<string>>()
+  const values = new Map<string, Set<string>>()
   const sources = new Map<MetricName, Source[]>()
   const counters = kept((name) => new Counter({ ...described(name), registers: [registry] }))
   const gauges = kept((name) => new Gauge({ ...described(name), registers: [registry] }))
@@ -55,22 +55,36 @@ export const createMetrics = (): Metrics => {
   processRegistry()
 
   /** False: there are `most` others already. */
-  const known = (place: string, value: string, most: number): boolean => {
-    const values = told.get(place) ?? new Set<string>()
-    if (values.has(value)) return true
-    if (values.size >= most) return false
-    told.set(place, values.add(value))
+  const isKnown = (place: string, value: string, most: number): boolean => {
+    const known = values.get(place) ?? new Set<string>()
+    if (known.has(value)) return true
+    if (known.size >= most) return false
+    values.set(place, known.add(value))
     return true
   }
 
   const boundedLabels = (name: MetricName, labels: Readonly<Record<string, string>>): Record<string, string> => {
     const allowed = Object.entries<LabelValues>(entryOf(name).labels ?? {})
-    const values = allowed.map(([label, which]) => {
+    const told = allowed.map(([label, which]) => {
       const value = labels[label] ?? ''
-      return ('most' in which ? known(`${name} ${label}`, value, which.most) : which.includes(value)) ? value : OTHER
+      return ('most' in which ? isKnown(`${name} ${label}`, value, which.most) : which.includes(value)) ? value : OTHER
     })
-    const whole = known(name, values.join('\n'), MOST_SERIES)
-    return Object.fromEntries(allowed.map(([label], i) => [label, whole ? values[i]! : OTHER]))
+    const whole = isKnown(name, told.join('\n'), MOST_SERIES)
+    return Object.fromEntries(allowed.map(([label], i) => [label, whole ? told[i]! : OTHER]))
+  }
+
+  const names = kept((name) => Object.keys(entryOf(name).labels ?? {}))
+  const bound = kept(() => new Map<string, Record<string, string>>())
+  /** `boundedLabels`, of what is told again and again without asking. */
+  const labelsOf = (name: MetricName, labels: Readonly<Record<string, string>>): Record<string, string> => {
+    let key = ''
+    for (const label of names(name)) key += `${labels[label] ?? ''}\n`
+    const before = bound(name)
+    const found = before.get(key)
+    if (found) return found
+    const bounded = boundedLabels(name, labels)
+    if (before.size < MOST_SERIES) before.set(key, bounded)
+    return bounded
   }
 
   /** A gauge is as it was read last; a counter grows by what a reader's total has grown since it was asked. */
@@ -92,8 +106,8 @@ export const createMetrics = (): Metrics => {
   }
 
   return {
-    count: (name, labels, by = 1) => counters(name).inc(boundedLabels(name, labels), by),
-    observe: (name, labels, value) => histograms(name).observe(boundedLabels(name, labels), value),
+    count: (name, labels, by = 1) => counters(name).inc(labelsOf(name, labels), by),
+    observe: (name, labels, value) => histograms(name).observe(labelsOf(name, labels), value),
     read(name, read) {
       sources.set(name, [...sources.get(name) ?? [], { read: read as Reader, last: new Map() }])
     },

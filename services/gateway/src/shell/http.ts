@@ -100,12 +100,13 @@ export const createServer = (config: GatewayConfig, keyring: Keyring, routes: Ro
     routes.meter.ended({ route, dialect: SURFACES.find(([path]) => route.endsWith(`/v1${path}`))?.[1].name ?? null, status, seconds: (performance.now() - from) / 1000 })
   }
 
-  server.addHook('onRequest', async (request, reply) => {
+  server.addHook('onRequest', (request, reply, done) => {
     const from = performance.now()
     reply.raw.once('close', () => answered(request, reply, from))
     reply.headers({ 'x-request-id': request.id, 'request-id': request.id })
     if (request.headers.host === undefined && request.raw.httpVersion === '1.1') throw new InstarError('bad_request', 'The request has no Host header.', { field: 'host' })
     check(request, null)
+    done()
   })
   // What somebody expects beyond being told to go on is nothing to us.
   server.server.on('checkExpectation', (request, response) => server.server.emit('request', request, response))
@@ -114,7 +115,7 @@ export const createServer = (config: GatewayConfig, keyring: Keyring, routes: Ro
     reply.raw.setTimeout(Math.max(config.stalledMs, 2 * config.pingMs))
     done()
   })
-  server.addHook('preParsing', (request, _reply, payload) => Promise.resolve(decoded(payload, request.headers['content-encoding'] ?? 'identity')))
+  server.addHook('preParsing', (request, _reply, payload, done) => done(null, decoded(payload, request.headers['content-encoding'] ?? 'identity')))
   // Who has left while the body came would never be seen to close again.
   server.addHook('preHandler', (_request, reply, done) => done(reply.raw.destroyed ? new InstarError('aborted', 'The client closed the connection.') : undefined))
   server.setNotFoundHandler((request) => {

@@ -32,6 +32,8 @@ export class RemoteEngine implements ServingEngine {
   private readonly say: (line: string) => void
   readonly wanted = new Map<string, StoredAdapter>()
   private readonly waiters = new Set<() => void>()
+  /** Until a replica changes. */
+  private told: Capabilities | null = null
 
   constructor(parts: { protocol: Protocol; model: Model; replicas: readonly Replica[]; files: AdapterFiles; patience: Patience; say: (line: string) => void }) {
     this.protocol = parts.protocol
@@ -43,6 +45,10 @@ export class RemoteEngine implements ServingEngine {
   }
 
   capabilities(): Capabilities {
+    return this.told ??= this.tell()
+  }
+
+  private tell(): Capabilities {
     const known = this.replicas.flatMap((replica) => replica.known ?? [])
     const versions = [...new Set(known.map(({ version, model }) => `${this.protocol.kind} ${version}, ${model}`))]
     const lengths = known.flatMap(({ contextLength }) => contextLength ?? [])
@@ -138,6 +144,7 @@ export class RemoteEngine implements ServingEngine {
 
   /** A replica's state has changed. */
   changed(): void {
+    this.told = null
     for (const wake of this.waiters) wake()
   }
 

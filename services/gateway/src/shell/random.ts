@@ -1,0 +1,18 @@
+/** Random bytes by the page: to ask the system costs the same for many as for few. */
+import { randomFillSync } from 'node:crypto'
+
+const PAGE = 4096
+
+let page = Buffer.alloc(0)
+let used = 0
+
+/** No byte is given twice. */
+export const randomBytes = (bytes: number): Uint8Array => {
+  if (bytes > PAGE) return randomFillSync(Buffer.alloc(bytes))
+  if (used + bytes > page.length) {
+    page = randomFillSync(Buffer.alloc(PAGE))
+    used = 0
+  }
+  used += bytes
+  return page.subarray(used - bytes, used)
+}
