@@ -11,6 +11,7 @@ import { join, resolve } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { setTimeout as pause } from 'node:timers/promises'
 import OpenAI from 'openai'
+import { firstFault } from '../cli/src/demo/first-fault.ts'
 import { Demo, DEMO } from '../cli/src/demo/protocol.ts'
 import { USERS, WRONG, type User } from '../cli/src/demo/users.ts'
 import { startPipeline, type Running } from '../cli/src/pipeline.ts'
@@ -66,14 +67,14 @@ const settled = async (pipeline: Running): Promise<void> => {
 const trial = async (judge: string | null, candidates: number, seed: number, sessions: number, fresh: number): Promise<CandidatesRow> => {
   const began = performance.now()
   const data = mkdtempSync(join(tmpdir(), 'instar-candidates-'))
-  let fault: Error | null = null
+  const fault = firstFault()
   const pipeline = await startPipeline(
     { data, model: MODEL, engine: 'auto', database: false, gateway: { port: 0, candidates, candidateTokens: 100_000_000 }, scorer: judge === null ? {} : { llm: { url: judge, model: 'listener', votes: 1 } }, trainer: {}, publisher: {} },
-    { say: () => undefined, onFatal: (error) => { fault ??= error } },
+    { say: () => undefined, onFatal: fault.onFatal },
   )
   try {
     const client = new OpenAI({ baseURL: `${pipeline.url}/v1`, apiKey: 'none', maxRetries: 0 })
-    const demo = new Demo({ client, settled: () => settled(pipeline) }, { ...DEMO, seed, sessions, fresh, evaluation: fresh })
+    const demo = new Demo({ client, settled: () => fault.before(settled(pipeline)) }, { ...DEMO, seed, sessions, fresh, evaluation: fresh })
     const mean = async (model: string): Promise<number> => {
       let sum = 0
       for (const { user } of demo.users) sum += await demo.rule(user, model)
@@ -82,7 +83,6 @@ const trial = async (judge: string | null, candidates: number, seed: number, ses
     await settled(pipeline)
     const before = await mean('policy@0')
     await demo.run()
-    if (fault) throw fault
     const after = await mean('policy')
     return {
       judge: judge === null ? 'rules' : 'listener', candidates, seed, sessions: demo.sessions, converged: demo.users.map(({ toConverge }) => toConverge ?? '–').join(' / '), before: rounded(before), after: rounded(after),
