@@ -88,6 +88,8 @@ export function ofLength(min: number, max: number, budget: Budget): Characters |
 
 export const ANY_TEXT: Characters = { cuts: PLAIN, table: [Int32Array.from(PLAIN, (cut) => (isSurrogates(cut) ? -1 : 0))], accepts: [true] }
 
+export const NO_TEXT: Characters = { ...ANY_TEXT, accepts: [false] }
+
 /** Any text but these. */
 export function except(texts: readonly string[], budget: Budget): Characters {
   const points = texts.map((text) => Array.from(text, (character) => character.codePointAt(0) ?? 0))

@@ -76,6 +76,10 @@ const SCHEMAS: Record<string, unknown> = {
   'tuple': { type: 'array', prefixItems: [{ type: 'integer', minimum: -5, maximum: 5 }, { type: 'boolean' }], items: { type: 'null' }, maxItems: 4 },
   'allOf': { allOf: [{ type: 'object', properties: { a: { type: 'integer', minimum: 3 } }, required: ['a'] }, { properties: { a: { maximum: 9 }, b: { type: 'null' } }, required: ['b'] }] },
   'anyOf with siblings': { type: 'object', properties: { a: { type: 'boolean' } }, required: ['a'], anyOf: [{ properties: { b: { type: 'null' } }, required: ['b'] }, { properties: { c: { type: 'boolean' } } }] },
+  'a record': { type: 'object', propertyNames: { type: 'string', maxLength: 3 }, additionalProperties: { type: 'boolean' } },
+  'names of a list': { type: 'object', propertyNames: { enum: ['a', 'b', 'c'] }, properties: { d: { type: 'null' } }, additionalProperties: { type: 'boolean' }, required: ['a'] },
+  'names of no kind': { type: 'object', propertyNames: { minLength: 4, maxLength: 3 } },
+  'a format by its pattern': { type: 'string', format: 'starts_with', pattern: '^ab.{0,5}$' },
   'a name that is there': { type: 'object', required: ['x'], additionalProperties: { type: 'boolean' } },
 }
 

@@ -1,3 +1,5 @@
+import { unsupported } from './refusal.ts'
+
 /** `format` as patterns. Each takes a part of what the format allows: always dates that exist, names that resolve as such. */
 
 const DAY = '(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))'
@@ -7,7 +9,7 @@ const LABEL = '[a-z0-9](?:[a-z0-9-]{0,20}[a-z0-9])?'
 const BYTE = '(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])'
 const SPAN = '(?:[1-9][0-9]{0,5}|0)'
 
-export const FORMATS: Readonly<Record<string, string>> = {
+const FORMATS: Readonly<Record<string, string>> = {
   'date': DATE,
   'time': TIME,
   'date-time': `${DATE}T${TIME}`,
@@ -18,4 +20,15 @@ export const FORMATS: Readonly<Record<string, string>> = {
   'ipv6': '[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){7}',
   'uuid': '[0-9a-f]{8}-[0-9a-f]{4}-[1-5][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}',
   'uri': `https?://${LABEL}(?:\\.${LABEL}){0,3}(?::[1-9][0-9]{0,3})?(?:/[A-Za-z0-9._~-]*)*(?:\\?[A-Za-z0-9._~=&-]*)?`,
+}
+
+/** JSON Schema's own that are not followed. */
+const UNKNOWN = new Set(['iri', 'iri-reference', 'uri-reference', 'uri-template', 'idn-email', 'idn-hostname', 'json-pointer', 'relative-json-pointer', 'regex'])
+
+/** Null: a library's word for the pattern that stands beside it. Throws `bad_request` naming `format`. */
+export function formatOf(name: string, hasPattern: boolean, where: string): string | null {
+  const source = Object.hasOwn(FORMATS, name) ? FORMATS[name] : undefined
+  if (source !== undefined) return source
+  if (hasPattern && !UNKNOWN.has(name)) return null
+  throw unsupported('format', where, `is only supported as ${Object.keys(FORMATS).join(', ')}, or beside a pattern`)
 }

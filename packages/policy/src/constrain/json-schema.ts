@@ -3,8 +3,8 @@
  * order of the schema, and what it leaves open is not used where it says what it wants (properties without
  * `additionalProperties` are all there are). A keyword that is not followed is refused.
  */
-import { ANY_TEXT, both, except, ofLength, trimmed, type Characters } from './characters.ts'
-import { FORMATS } from './formats.ts'
+import { ANY_TEXT, NO_TEXT, both, except, ofLength, trimmed, type Characters } from './characters.ts'
+import { formatOf } from './formats.ts'
 import type { Grammar, Node } from './grammar.ts'
 import { asserted, flattened, isSchema, listOf, merged, pointed, TYPES, typesOf, type Schema, type Type } from './keywords.ts'
 import { INTEGER, NUMBER, numberBetween, type Bounds } from './numbers.ts'
@@ -19,7 +19,7 @@ const MAX_SCHEMAS = 4000
 
 /** Which keywords speak of which type: without `type` they say what is wanted. */
 const SPEAKS: Readonly<Record<string, Type>> = {
-  properties: 'object', required: 'object', additionalProperties: 'object', minProperties: 'object', maxProperties: 'object',
+  properties: 'object', required: 'object', additionalProperties: 'object', propertyNames: 'object', minProperties: 'object', maxProperties: 'object',
   items: 'array', prefixItems: 'array', additionalItems: 'array', minItems: 'array', maxItems: 'array', uniqueItems: 'array',
   minLength: 'string', maxLength: 'string', pattern: 'string', format: 'string',
   minimum: 'number', maximum: 'number', exclusiveMinimum: 'number', exclusiveMaximum: 'number', multipleOf: 'number',
@@ -138,20 +138,22 @@ export class SchemaCompiler {
   }
 
   private text(schema: Schema, where: string): Node {
+    const characters = this.characters(schema, where)
+    return characters ? this.grammar.terminal(jsonText(characters, this.inCall)) : this.grammar.choice([])
+  }
+
+  /** Null: no text is allowed. */
+  private characters(schema: Schema, where: string): Characters | null {
     const { pattern, format } = schema
     const [min, max] = [countIn(schema, 'minLength', where) ?? 0, countIn(schema, 'maxLength', where) ?? Infinity]
     const kinds: (Characters | null)[] = []
     if (pattern !== undefined) kinds.push(patternOf(textIn(pattern, `${where}/pattern`), where, this.budget))
     if (format !== undefined) {
-      const source = FORMATS[textIn(format, `${where}/format`)]
-      if (source === undefined) throw unsupported('format', where, `is only supported as ${Object.keys(FORMATS).join(', ')}`)
-      kinds.push(patternOf(source, where, this.budget, true))
+      const source = formatOf(textIn(format, `${where}/format`), pattern !== undefined, where)
+      if (source !== null) kinds.push(patternOf(source, where, this.budget, true))
     }
     if (min > 0 || max < Infinity) kinds.push(ofLength(min, max, this.budget))
-    let all: Characters | null = ANY_TEXT
-    for (const kind of kinds) all = all && kind && (all === ANY_TEXT ? kind : trimmed(both(all, kind, this.budget)))
-    if (!all) return this.grammar.choice([])
-    return this.grammar.terminal(jsonText(all, this.inCall))
+    return kinds.reduce((all, kind) => all && kind && (all === ANY_TEXT ? kind : trimmed(both(all, kind, this.budget))), ANY_TEXT)
   }
 
   private array(schema: Schema, where: string, depth: number): Node {
@@ -174,7 +176,10 @@ export class SchemaCompiler {
     if (!isSchema(properties)) throw malformed(`${where}/properties`, 'an object')
     const required = schema['required'] === undefined ? [] : namesIn(schema['required'], `${where}/required`)
     const open = additionalProperties ?? schema['properties'] === undefined
-    const named: [string, unknown][] = [...Object.entries(properties), ...required.filter((name) => !Object.hasOwn(properties, name)).map((name): [string, unknown] => [name, additionalProperties ?? true])]
+    const names = this.names(schema, where)
+    const listed = names?.list ?? []
+    const others = [...new Set([...required, ...(open === false ? [] : listed)])].filter((name) => !Object.hasOwn(properties, name))
+    const named = [...Object.entries(properties), ...others.map((name): [string, unknown] => [name, additionalProperties ?? true])].map(([name, of]) => [name, names?.list && !names.list.includes(name) ? false : of] as const)
     const value = (of: unknown, at: string): Node => this.schema(of, `${where}/${at}`, depth + 1)
     const fields = named.map(([name, of]) => ({
       node: this.grammar.sequence(this.blanks, this.literal(`${this.written(JSON.stringify(name))}:`), this.space, value(of, `properties/${name}`)),
@@ -184,8 +189,31 @@ export class SchemaCompiler {
     const maximum = countIn(schema, 'maxProperties', where) ?? Infinity
     if (minimum > new Set(required).size) throw unsupported('minProperties', where, 'is only supported up to the number of required properties')
     if (maximum < fields.length || (maximum < Infinity && open !== false)) throw unsupported('maxProperties', where, 'is only supported where no more properties are named')
-    const extra = open === false ? null : this.grammar.sequence(this.blanks, this.grammar.terminal(jsonText(trimmed(except(named.map(([name]) => name), this.budget)) ?? ANY_TEXT, this.inCall)), this.literal(':'), this.space, value(open, 'additionalProperties'))
+    const extra = open === false || names?.list ? null : this.extra(named.map(([name]) => name), names?.characters ?? null, value(open, 'additionalProperties'))
     return this.grammar.sequence(this.literal('{'), this.grammar.members({ fields, extra, separator: this.comma }), this.blanks, this.literal('}'))
+  }
+
+  /** A field of another name than those. */
+  private extra(names: readonly string[], allowed: Characters | null, value: Node): Node | null {
+    const other = except(names, this.budget)
+    const characters = trimmed(allowed ? both(other, allowed, this.budget) : other)
+    return characters && this.grammar.sequence(this.blanks, this.grammar.terminal(jsonText(characters, this.inCall)), this.literal(':'), this.space, value)
+  }
+
+  /** What names may be: one of a list, or texts of a kind; null: any. */
+  private names(schema: Schema, where: string): { list: readonly string[] | null; characters: Characters | null } | null {
+    if (schema['propertyNames'] === undefined || schema['propertyNames'] === true) return null
+    const at = `${where}/propertyNames`
+    const flat = flattened(schema['propertyNames'], this.root, at, this.budget)
+    if (flat === false) return { list: [], characters: null }
+    const { type, enum: list, const: only, ...rest } = flat
+    if (type !== undefined && !typesOf(type, at).includes('string')) return { list: [], characters: null }
+    if (list !== undefined || only !== undefined) return { list: wordsOf(list === undefined ? [only] : listOf(list, at), { type: 'string', ...rest }, at).map((word) => String(JSON.parse(word))), characters: null }
+    const other = Object.keys(rest).find((keyword) => SPEAKS[keyword] !== 'string')
+    if (other !== undefined) throw unsupported(other, at, 'is not supported for names')
+    if (Object.keys(rest).length === 0) return null
+    if (schema['properties'] !== undefined || schema['required'] !== undefined) throw unsupported('propertyNames', where, 'is only supported beside properties or required as a list')
+    return { list: null, characters: this.characters(rest, at) ?? NO_TEXT }
   }
 
   private any(): Node {
