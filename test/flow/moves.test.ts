@@ -1,0 +1,23 @@
+/**
+ * Weights move under load: 100 streams that are kept going in a gateway of its own process, versions published on its
+ * log and rolled back by its admin API. No stream fails, none is of two versions. A minute of it, with what it costs
+ * those who wait, is in `npm run bench -- moves`.
+ */
+import { deepEqual, ok } from 'node:assert/strict'
+import { test } from 'node:test'
+import { moving } from './moves/moving.ts'
+
+const PUBLISHES = 8
+const ROLLBACKS = 2
+
+test(`100 streams, ${PUBLISHES} publishes and ${ROLLBACKS} rollbacks: none fails, each is of the version that its header names`, { timeout: 150_000 }, async (t) => {
+  const { streams, moves, mixed } = await moving([{ seconds: 8, publishes: PUBLISHES, rollbacks: ROLLBACKS }])
+  t.diagnostic(`${streams.length} streams of ${mixed.versions} versions, ${mixed.tokens} tokens, at most ${mixed.worst.toExponential(1)} nats off; under a neighbouring version at least ${mixed.other.toFixed(2)}`)
+  t.diagnostic(`served after ${moves.map(({ servedMs, rollback }) => `${servedMs.toFixed(0)}${rollback ? ' (rollback)' : ''}`).join(', ')} ms`)
+  deepEqual(streams.flatMap(({ fault }) => fault ?? []), [])
+  deepEqual(mixed.wrong, [])
+  deepEqual([moves.filter(({ rollback }) => !rollback).length, moves.filter(({ rollback }) => rollback).length], [PUBLISHES, ROLLBACKS])
+  ok(mixed.streams === streams.length && streams.length >= 100, `${mixed.streams} of ${streams.length} streams were looked at`)
+  ok(mixed.versions >= 3, `${mixed.versions} versions spoke`)
+  ok(mixed.other > 0.1 && Number.isFinite(mixed.other), `another version would have been ${mixed.other} nats off`)
+})
