@@ -1,6 +1,6 @@
 /**
  * `npm run test:clients [-- part of a path ...]`: installs the client libraries (sdk/) and the agents (agents/;
- * nightly/ if it is named) from lockfiles of their own, those that are needed, and runs the tests of this folder against a gateway
+ * nightly/ if it is named, with programs in Python) from lockfiles of their own, those that are needed, and runs the tests of this folder against a gateway
  * with a scripted model, offline. Needs Linux, macOS or Windows on x64 or arm64 for the agents' native programs.
  */
 import { spawn } from 'node:child_process'
@@ -11,6 +11,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import path from 'node:path'
 import { runTests } from '../runner.ts'
+import { pythonAgents } from './nightly/python.ts'
 
 const HERE = import.meta.dirname
 const ROOT = path.resolve(HERE, '../..')
@@ -39,6 +40,7 @@ const install = async (folder: string): Promise<void> => {
 
 await install(HERE)
 for (const folder of ['agents', 'nightly']) if (files.some((file) => file.startsWith(folder))) await install(path.join(HERE, folder))
+if (files.some((file) => /^nightly.(aider|mini)/.test(file))) pythonAgents()
 
 const require = createRequire(import.meta.url)
 const typed = await exitOf(process.execPath, [path.join(path.dirname(require.resolve('typescript/package.json')), 'bin/tsc'), '--noEmit', '-p', HERE], ROOT) === 0

@@ -17,6 +17,8 @@ export class ScriptedVllm extends ScriptedServer {
   contextLength = 512
   lora = true
   name = 'base'
+  /** The real one, on the CPU, ends itself when it is asked for `prompt_logprobs` meanwhile. */
+  private answering = 0
 
   protected isProbe(body: Body): boolean {
     return body['stream'] !== true || body['seed'] === 1
@@ -63,6 +65,7 @@ export class ScriptedVllm extends ScriptedServer {
     if (prompt.length + limit > this.contextLength) return json(response, 400, fault(400, `This model's maximum context length is ${this.contextLength} tokens. However, you requested ${prompt.length + limit} tokens.`, 'BadRequestError'))
     const sampling = { temperature: Number(body['temperature']), topK: Number(body['top_k'] ?? 0) }
     if (sampling.temperature < 0 || sampling.temperature > 2) return json(response, 400, fault(400, `temperature must be in [0, 2], got ${sampling.temperature}. (parameter=temperature, value=${sampling.temperature})`, 'BadRequestError'))
+    if (body['prompt_logprobs'] === 0 && this.answering > 0) return this.kill()
     if (body['prompt_logprobs'] === 0) {
       const entries = prompt.map((id, at) => (at === 0 ? null : { [id]: { logprob: this.logprob(id, adapter, { temperature: 1, topK: 0 }), rank: 1, decoded_token: '' } }))
       return json(response, 200, { id: 'cmpl-1', object: 'text_completion', model: asked, choices: [{ index: 0, text: 'x', prompt_logprobs: entries, prompt_token_ids: prompt, token_ids: [1], finish_reason: 'length' }], usage: { prompt_tokens: prompt.length, completion_tokens: 1 } })
@@ -78,24 +81,29 @@ export class ScriptedVllm extends ScriptedServer {
     const ids = this.script(prompt, limit, body, say)
     const ended = ids.at(-1) === this.model.endOfTurn[0]
     const common = { id: 'cmpl-1', object: 'text_completion', created: 1, model: asked }
-    for (const [at, id] of ids.entries()) {
-      if (!this.isProbe(body)) await before?.(at, seen)
-      const last = at === ids.length - 1
-      const logprob = this.logprob(id, adapter, sampling)
-      const second = this.second(id, adapter, sampling)
-      await event(response, {
-        ...common,
-        choices: [{
-          index: 0, text: last && ended ? '' : this.model.decode([id]), finish_reason: last ? (ended || ids.length < limit ? 'stop' : 'length') : null, stop_reason: null,
-          logprobs: withoutLogprobs ? null : { text_offset: [0], tokens: [`token_id:${id}`], token_logprobs: [logprob], top_logprobs: [{ [`token_id:${id}`]: logprob, [`token_id:${second.id}`]: second.logprob }] },
-          ...(at === 0 ? { prompt_token_ids: prompt } : {}), ...(withoutIds ? {} : { token_ids: [id] }),
-        }],
-      })
+    if (!this.isProbe(body)) this.answering += 1
+    try {
+      for (const [at, id] of ids.entries()) {
+        if (!this.isProbe(body)) await before?.(at, seen)
+        const last = at === ids.length - 1
+        const logprob = this.logprob(id, adapter, sampling)
+        const second = this.second(id, adapter, sampling)
+        await event(response, {
+          ...common,
+          choices: [{
+            index: 0, text: last && ended ? '' : this.model.decode([id]), finish_reason: last ? (ended || ids.length < limit ? 'stop' : 'length') : null, stop_reason: null,
+            logprobs: withoutLogprobs ? null : { text_offset: [0], tokens: [`token_id:${id}`], token_logprobs: [logprob], top_logprobs: [{ [`token_id:${id}`]: logprob, [`token_id:${second.id}`]: second.logprob }] },
+            ...(at === 0 ? { prompt_token_ids: prompt } : {}), ...(withoutIds ? {} : { token_ids: [id] }),
+          }],
+        })
+      }
+      if (!this.isProbe(body)) await before?.(ids.length, seen)
+      await event(response, { ...common, choices: [], usage: { prompt_tokens: prompt.length, completion_tokens: count?.(ids.length) ?? ids.length, total_tokens: prompt.length + ids.length }, system_fingerprint: 'vllm-0.32.0-scripted' })
+      await event(response, '[DONE]')
+      response.end()
+    } finally {
+      if (!this.isProbe(body)) this.answering -= 1
     }
-    if (!this.isProbe(body)) await before?.(ids.length, seen)
-    await event(response, { ...common, choices: [], usage: { prompt_tokens: prompt.length, completion_tokens: count?.(ids.length) ?? ids.length, total_tokens: prompt.length + ids.length }, system_fingerprint: 'vllm-0.32.0-scripted' })
-    await event(response, '[DONE]')
-    response.end()
   }
 
   /** Up to the end of turn, a stop string or the limit, whichever is first. */

@@ -19,13 +19,14 @@ import { Line, statusThat } from './rig.ts'
 /** The model that ships. */
 export const MODEL = join(import.meta.dirname, '../../models/tiny')
 /** float32 on both sides; what was seen between engines is below 1e-5. */
-const TOLERANCE = 1e-3
+export const TOLERANCE = 1e-3
 const START_MS = 20 * 60_000
 
-/** A server of vLLM's wire that serves MODEL as `base`. `ended` rejects when it ends by itself. */
+/** A server of vLLM's wire that serves the model as `base`. `ended` rejects when it ends by itself. */
 export type Behind = { url: string; ended: Promise<never>; stop(): Promise<void> }
 
-export const trials = (start: () => Promise<Behind>): void => {
+/** `target`: folder of the model. `share`: of the tokens that answers are given; fewer where they take their time. */
+export const trials = (start: () => Promise<Behind>, target = MODEL, share = 1): void => {
   let server: Behind
   let model: Model
   let learner: LearningEngine
@@ -35,10 +36,12 @@ export const trials = (start: () => Promise<Behind>): void => {
   const folder = mkdtempSync(join(tmpdir(), 'instar-vllm-'))
   const figures: Record<string, unknown> = {}
   const adapters: Adapter[] = []
+  /** Tokens. */
+  let compared = 0
 
   before(async () => {
     const began = performance.now()
-    const [started, tiny, learning] = await Promise.all([start(), openModel(MODEL), startLearning({ model: MODEL })])
+    const [started, tiny, learning] = await Promise.all([start(), openModel(target), startLearning({ model: target })])
     server = started
     model = tiny
     learner = learning
@@ -55,7 +58,7 @@ export const trials = (start: () => Promise<Behind>): void => {
     await learner?.close()
     await server?.stop()
     rmSync(folder, { recursive: true, force: true })
-    process.stdout.write(`${JSON.stringify(figures)}\n`)
+    process.stdout.write(`${JSON.stringify({ model: model?.name, ...figures, compared })}\n`)
   })
 
   /** An update on made-up turns, so that the adapter is one that our trainer writes. */
@@ -72,19 +75,19 @@ export const trials = (start: () => Promise<Behind>): void => {
     return adapter
   }
 
-  const promptOf = async (turn: string): Promise<number[]> => {
+  const promptOf = async (turn: string, from = rig): Promise<number[]> => {
     const places = new Map<string, { partition: number; offset: number }>()
-    for await (const batch of rig.log.read('turns')) {
+    for await (const batch of from.log.read('turns')) {
       for (const record of batch) {
         const { event } = decodeRecord(record)
         if (event.type === 'TurnCaptured' || event.type === 'TurnAborted') places.set(event.turn, record)
       }
     }
-    return createTurnReader(rig.log, (name) => places.get(name)).promptIds(turn)
+    return createTurnReader(from.log, (name) => places.get(name)).promptIds(turn)
   }
 
   const ask = async (body: object): Promise<TurnCaptured> => {
-    const response = await rig.fetch('/v1/chat/completions', { json: { model: 'policy', messages: [USER('What is the capital of France?')], max_tokens: 40, ...body } })
+    const response = await rig.fetch('/v1/chat/completions', { json: { model: 'policy', messages: [USER('What is the capital of France?')], max_tokens: Math.ceil(40 * share), ...body } })
     assert.equal(response.status, 200, await response.clone().text())
     await response.text()
     const turn = await turnOf(rig.log, response.headers.get('x-instar-turn-id'))
@@ -93,8 +96,9 @@ export const trials = (start: () => Promise<Behind>): void => {
   }
 
   /** The largest difference between what vLLM said of its tokens and what our engine says of them. */
-  const apart = async (turn: TurnCaptured): Promise<number> => {
-    const scored = await learner.score({ prompt: await promptOf(turn.turn), completion: turn.ids, adapter: turn.adapter, temperature: turn.sampling.temperature || 1 })
+  const apart = async (turn: TurnCaptured, from = rig): Promise<number> => {
+    compared += turn.ids.length
+    const scored = await learner.score({ prompt: await promptOf(turn.turn, from), completion: turn.ids, adapter: turn.adapter, temperature: turn.sampling.temperature || 1 })
     return turn.logprobs.reduce((most, logprob, at) => Math.max(most, Math.abs(logprob - scored[at]!)), 0)
   }
 
@@ -160,7 +164,7 @@ export const trials = (start: () => Promise<Behind>): void => {
   })
 
   test('versions flip while streams run: none mixes, each ends on its own', async () => {
-    const open = async (name: string) => rig.fetch('/v1/chat/completions', { json: { model: name, messages: [USER('Tell me a story.')], stream: true, max_tokens: 120, temperature: 0.7 } })
+    const open = async (name: string) => rig.fetch('/v1/chat/completions', { json: { model: name, messages: [USER('Tell me a story.')], stream: true, max_tokens: Math.ceil(120 * share), temperature: 0.7 } })
     const responses = await Promise.all(['policy@0', 'policy@1', 'policy', 'policy@1'].map(open))
     await line.rollback(2, 1)
     await Promise.all(responses.map(async (response) => { for await (const _ of sse(response)) if (_ === '[DONE]') return }))
@@ -179,6 +183,43 @@ export const trials = (start: () => Promise<Behind>): void => {
     const turn = await ask({ seed: 7, temperature: 0.7 })
     assert.equal(turn.adapter, adapters[0]!.sha256)
     assert.ok(await apart(turn) < TOLERANCE)
+  })
+
+  test('one version kept: the one before stays loaded until its last answer ends, then it is unloaded', async () => {
+    const adaptersThere = async (): Promise<string[]> => ((await (await fetch(`${server.url}/v1/models`)).json()) as { data: { id: string; parent: string | null }[] }).data.filter(({ parent }) => parent !== null).map(({ id }) => id)
+    const narrow = await startRig({ log: openMemoryLog(), settings: { keepVersions: 1 }, ports: { engine: remote.engine, model: remote.model, toAdapter: adapterFromWeights } })
+    try {
+      const own = new Line(narrow)
+      await own.start()
+      const [one, two] = [await train(21), await train(22)]
+      const name = `instar-${one.sha256.slice(0, 32)}`
+      await own.publishNext(one)
+      await statusThat(narrow, ({ serving }) => serving === 1)
+      const response = await narrow.fetch('/v1/chat/completions', { json: { model: 'policy', messages: [USER('Tell me a story.')], stream: true, max_tokens: Math.ceil(300 * share), temperature: 2 } })
+      const pieces = sse(response)
+      await pieces.next()
+      let ended = false
+      const rest = (async () => {
+        for await (const piece of pieces) if (piece === '[DONE]') ended = true
+      })()
+      await own.publishNext(two)
+      await statusThat(narrow, ({ serving }) => serving === 2)
+      const during = await adaptersThere()
+      assert.ok(ended || during.includes(name), 'unloaded under an answer')
+      figures['drainSeen'] = !ended
+      await rest
+      const turn = await turnOf(narrow.log, response.headers.get('x-instar-turn-id'))
+      assert.ok(turn.type === 'TurnCaptured')
+      assert.deepEqual([turn.version, turn.adapter, turn.tokens], [1, one.sha256, 'exact'])
+      assert.ok(await apart(turn, narrow) < TOLERANCE)
+      await statusThat(narrow, ({ pool }) => !pool.loaded.includes(1))
+      for (const until = Date.now() + 30_000; (await adaptersThere()).includes(name);) {
+        assert.ok(Date.now() < until, 'still loaded')
+        await new Promise((resolve) => { setTimeout(resolve, 20) })
+      }
+    } finally {
+      await narrow.stop()
+    }
   })
 
   test('a folder without an adapter is refused in vLLM\'s words', async () => {

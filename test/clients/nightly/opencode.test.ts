@@ -1,8 +1,9 @@
 /** OpenCode, `opencode run`, on Chat Completions: its title comes before the first answer, in the same session. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { assertAnswered, assertChained, calls } from '../scene.ts'
-import { begin, readBig, travel } from '../agents/journey.ts'
+import type { Place } from '../program.ts'
+import { assertAnswered, assertChained, calls, dying, posts, type Say } from '../scene.ts'
+import { ANSWERS, begin, PROMPTS, readBig, talkOf, travel } from '../agents/journey.ts'
 import { opencode } from '../agents/programs.ts'
 
 test('opencode: three prompts by three processes: one session, the title a side turn', async () => {
@@ -42,3 +43,39 @@ test('opencode: a compaction is a side turn, what comes after it the same sessio
     await journey.end()
   }
 })
+
+const titled = (place: Place): Say => (last, prompt) => (prompt.startsWith('system\nYou are a title generator') ? 'Two files' : talkOf(opencode(), place)(last, prompt))
+
+test('opencode: a 429 is waited out, and the conversation is the same', async () => {
+  const journey = await begin(opencode(), { limited: true, script: titled })
+  try {
+    journey.scene.exhaust()
+    assert.equal((await journey.say(PROMPTS[0])).code, 0)
+    assert.ok(posts(journey.scene.wire).some(({ status }) => status === 429))
+    const story = await journey.scene.story()
+    assert.deepEqual([story.of('session'), story.of('kind'), story.of('next'), story.of('attempt')], [[0, 0, 0], ['side', 'main', 'main'], [null, 2, null], [1, 1, 1]])
+    assertAnswered(journey.scene, story)
+  } finally {
+    await journey.end()
+  }
+})
+
+for (const [what, tape] of [['the model dies in mid-stream', 'opencode.died'], ['the connection drops in the first answer', 'opencode.dropped']] as const) {
+  test(`opencode: ${what}: sent again in the same session, joined`, async () => {
+    let lives = tape === 'opencode.died' ? 1 : 0
+    const journey = await begin(opencode(), { tape, script: (place) => (last, prompt) => (last.includes('It is red') && lives-- > 0 ? dying('Half an answer that is cut', 3) : titled(place)(last, prompt)) })
+    try {
+      if (tape === 'opencode.dropped') journey.scene.wire.dropAt('look')
+      const { code, stdout } = await journey.say(PROMPTS[0])
+      assert.deepEqual([code, stdout.includes(ANSWERS[0].split('\r')[0]!)], [0, true])
+      const story = await journey.scene.story()
+      assert.deepEqual([story.of('session'), story.of('kind')], [[0, 0, 0, 0], ['side', 'main', 'main', 'main']])
+      const cut = tape === 'opencode.died' ? 2 : 1
+      assert.deepEqual(story.of('status'), story.turns.map((_, i) => (i === cut ? 'aborted' : 'complete')))
+      assert.deepEqual(story.of('next'), cut === 1 ? [null, null, 3, null] : [null, 2, null, null])
+      assertAnswered(journey.scene, story)
+    } finally {
+      await journey.end()
+    }
+  })
+}

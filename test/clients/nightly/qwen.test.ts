@@ -1,7 +1,7 @@
 /** Qwen Code, `qwen -p`, on Chat Completions: no session on the wire, dates that come and go, memories extracted beside the conversation. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { assertAnswered, assertChained, dying } from '../scene.ts'
+import { assertAnswered, assertChained, assertOneThread, dying, posts } from '../scene.ts'
 import { begin, PROMPTS, talkOf, travel } from '../agents/journey.ts'
 import { qwen } from '../agents/programs.ts'
 
@@ -33,6 +33,34 @@ test('qwen: after a cut it goes on from what it had, and shows both as one answe
     assert.deepEqual(main.map(({ status }) => status), ['complete', 'aborted', 'complete', 'complete', 'complete'])
     assert.deepEqual(main.map(({ next }) => next), [1, 2, null, 4, null])
     assert.deepEqual(main.map(({ reason }) => reason), [null, 'aborted', null, null, null])
+  } finally {
+    await journey.end()
+  }
+})
+
+test('qwen: a 429 is waited out, and the conversation is the same', async () => {
+  const journey = await begin(qwen(), { limited: true })
+  try {
+    journey.scene.exhaust()
+    assert.equal((await journey.say(PROMPTS[0])).code, 0)
+    assert.ok(posts(journey.scene.wire).some(({ status }) => status === 429))
+    const story = await journey.scene.story()
+    assertOneThread(story, 2)
+    assertAnswered(journey.scene, story)
+  } finally {
+    await journey.end()
+  }
+})
+
+test('qwen: the connection drops in the first answer: it goes on from what it had, in the same session; its memories are a side turn', async () => {
+  const journey = await begin(qwen(), { tape: 'qwen.dropped' })
+  try {
+    journey.scene.wire.dropAt('look')
+    assert.equal((await journey.say(PROMPTS[0])).code, 0)
+    const { turns } = await journey.scene.story()
+    const main = turns.filter(({ kind }) => kind === 'main')
+    assert.deepEqual(main.map(({ session, status, next, reason }) => [session, status, next, reason]), [[0, 'aborted', 1, 'aborted'], [0, 'complete', null, null]])
+    assert.ok(main[0]!.text.endsWith('I will look'))
   } finally {
     await journey.end()
   }

@@ -1,8 +1,18 @@
 /**
- * `npm run nightly:vllm`: the trials on a real vLLM (CPU). Needs Python 3.10 to 3.13, 12 GB of disk and 6 GB of memory;
- * the first run fetches 2 GB. Prints the figures; exit code 0 when all of it holds.
+ * `npm run nightly:vllm`: a real vLLM (CPU) behind the gateway. Needs Linux, Python 3.11 to 3.13, 12 GB of disk and 6 GB
+ * of memory; the first run fetches 2.6 GB. Prints the figures; exit code 0 when all of it holds.
  */
+import { describe } from 'node:test'
 import { MODEL, trials } from '../trials.ts'
+import { loop } from './loop.ts'
 import { startVllm } from './server.ts'
+import { smolLM2 } from './smollm2.ts'
 
-trials(() => startVllm(MODEL))
+for (const [name, number] of [['SIGINT', 2], ['SIGTERM', 15]] as const) process.once(name, () => process.exit(128 + number))
+
+describe('the model that ships', () => trials(() => startVllm(MODEL)))
+describe('the whole loop', loop)
+describe('SmolLM2-135M-Instruct', async () => {
+  const model = await smolLM2()
+  trials(() => startVllm(model), model, 0.4)
+})

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { engineAddress } from './address.ts'
-import { adapterFault, fittingDefaults, inexactness, logprobsFit, logprobsOf, sameBase } from './exactness.ts'
+import { adapterFault, fittingDefaults, inexactness, logprobsFit, logprobsOf, sameBase, type Told } from './exactness.ts'
 import { mayPass, refusal } from './faults.ts'
 import { restMs, routeOf } from './routing.ts'
 import { EventReader } from './sse.ts'
@@ -56,11 +56,14 @@ test('ids, log-probs and count agree, or the reason says what does not', () => {
 })
 
 test('an adapter is told from the base by more than the engine\'s own noise; another number format is the same base', () => {
-  assert.equal(adapterFault([-1, -2], [-1, -2], [-1, -2.0001]), null)
-  assert.match(adapterFault([-1, -2], [-1, -2], [-1, -2])!, /those of the base/)
-  assert.match(adapterFault([-1, -2], [-1, -2.01], [-1, -2.005])!, /those of the base/)
-  assert.equal(sameBase([-1, -2], [-1.1, -1.9]), true)
-  assert.equal(sameBase([-1, -2], [-2, -3]), false)
+  const told = (...logprobs: number[]): Told => new Map(logprobs.map((logprob, id) => [`0:${id}`, logprob]))
+  assert.equal(adapterFault(told(-1, -2), told(-1, -2), told(-1, -2.0001)), null)
+  assert.match(adapterFault(told(-1, -2), told(-1, -2), told(-1, -2))!, /those of the base/)
+  assert.match(adapterFault(told(-1, -2), told(-1, -2.01), told(-1, -2.005))!, /those of the base/)
+  assert.equal(adapterFault(told(-1, -2), told(-1, -2), new Map([['0:0', -1], ['0:7', -1.9]])), null, 'another token among the likely ones')
+  assert.equal(sameBase(told(-1, -2), told(-1.1, -1.9)), true)
+  assert.equal(sameBase(told(-1, -2), told(-2, -3)), false)
+  assert.equal(sameBase(told(-1, -2), told()), false)
 })
 
 test('refusals: what may pass, what is too long, what is a key', () => {

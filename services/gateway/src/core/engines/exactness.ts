@@ -45,11 +45,18 @@ const spread = (logprobs: readonly number[]): number => (logprobs.length < 2 ? 0
 /** Beyond this mean difference two servers do not run the same base model; other number formats differ by less. */
 const SAME_BASE = 0.25
 
-export const sameBase = (a: readonly number[], b: readonly number[]): boolean =>
-  a.length === b.length && a.reduce((sum, value, at) => sum + Math.abs(value - b[at]!), 0) <= SAME_BASE * Math.max(1, a.length)
+/** Log-probs by the place in the check text and the id there. */
+export type Told = ReadonlyMap<string, number>
+
+/** Of what `a` tells; an id that `b` does not tell is at most as likely there as the least likely that it tells. */
+const apart = (a: Told, b: Told): number[] => {
+  const least = Math.min(...b.values())
+  return [...a].map(([key, value]) => Math.abs(value - (b.get(key) ?? least)))
+}
+
+export const sameBase = (a: Told, b: Told): boolean =>
+  a.size === b.size && apart(a, b).reduce((sum, one) => sum + one, 0) <= SAME_BASE * Math.max(1, a.size)
 
 /** The base's log-probs twice, and the adapter's. Null: they differ by more than the engine's own noise. */
-export const adapterFault = (base: readonly number[], again: readonly number[], adapted: readonly number[]): string | null => {
-  const apart = (a: readonly number[], b: readonly number[]): number => a.reduce((most, value, at) => Math.max(most, Math.abs(value - (b[at] ?? Infinity))), 0)
-  return apart(base, adapted) > apart(base, again) ? null : 'its log-probs of given tokens are those of the base model'
-}
+export const adapterFault = (base: Told, again: Told, adapted: Told): string | null =>
+  (Math.max(0, ...apart(base, adapted)) > Math.max(0, ...apart(base, again)) ? null : 'its log-probs of given tokens are those of the base model')

@@ -80,6 +80,7 @@ export const sglang: Protocol = {
   },
   reader,
   score: {
+    alone: false,
     call: ({ adapter, prompt, completion }) => ({
       path: '/generate',
       body: { input_ids: [...prompt, ...completion], stream: false, return_logprob: true, logprob_start_len: 0, lora_path: adapter, sampling_params: { temperature: 1, max_new_tokens: 1 } },

@@ -79,6 +79,8 @@ export const vllm: Protocol = {
   }),
   reader: ({ topLogprobs }) => (event) => delta(event, topLogprobs),
   score: {
+    // 0.32.0 on the CPU ends itself over `prompt_logprobs` beside any other request, if it takes adapters.
+    alone: true,
     call: ({ model, adapter, prompt, completion }) => ({
       path: '/v1/completions',
       body: { model: adapter ?? model, prompt: [...prompt, ...completion], max_tokens: 1, temperature: 1, prompt_logprobs: 0, return_token_ids: true, stream: false },

@@ -59,8 +59,8 @@ export type Protocol = {
   generate(asked: Asked): Call
   /** Reads the events of one answer in order. */
   reader(asked: Asked): (event: Fields) => Delta
-  /** Log-probs of given ids, at temperature 1; null: it cannot. */
-  score: { call(given: Given): Call; read(body: Fields, given: Given): number[] | null } | null
+  /** Log-probs of given ids, at temperature 1; null: it cannot. `alone`: it must not be asked while answers run there. */
+  score: { alone: boolean; call(given: Given): Call; read(body: Fields, given: Given): number[] | null } | null
   /** Null: it takes none. */
   adapter: {
     /** What `Asked.adapter` is from now on; there already is as good as loaded. Throws an Error that says why not. */

@@ -1,20 +1,22 @@
 /** What has to be known of a replica before it is asked for answers. */
 import { InstarError } from '@instar/events'
 import type { Model } from '@instar/policy'
-import { logprobsOf, WARM, type Logprobs } from '../../core/engines/exactness.ts'
+import { logprobsOf, WARM, type Logprobs, type Told } from '../../core/engines/exactness.ts'
 import { errorOf, type Asked, type Delta, type Identity, type Protocol, type Said, type WireToken } from '../../core/engines/wire.ts'
 import { EventReader } from '../../core/engines/sse.ts'
 import { EngineFault, quoted, collect, type EngineHttp } from './http.ts'
 import { mayPass, refusal } from '../../core/engines/faults.ts'
 
 /** `base`: log-probs of the base for the check text, twice; null where it gives none. */
-export type Known = Identity & { logprobs: Logprobs; base: { first: readonly number[]; again: readonly number[] } | null }
+export type Known = Identity & { logprobs: Logprobs; base: { first: Told; again: Told } | null }
 
 /** Code and prose, so that any model has something to say to it. */
 const CHECK_TEXT = 'The quick brown fox jumps over the lazy dog. def add(a, b):\n    return a + b\nQ: What is the capital of France? A: Paris, of course; and of Italy it is Rome.'
 const CHECK_IDS = 48
-/** Of the most likely tokens, as many as tell a temperature. */
+/** Of the most likely tokens, as many as tell a temperature, or an adapter. */
 const TOPS = 5
+/** Where in the check text. */
+const PLACES = [0.25, 0.5, 0.75, 1]
 
 const checkText = (model: Model): { prompt: number[]; completion: number[] } => {
   const ids = model.encode(CHECK_TEXT).slice(0, CHECK_IDS)
@@ -81,13 +83,21 @@ export const scoreOf = async (http: EngineHttp, protocol: Protocol, given: { mod
   throw refusal(protocol.kind, answer.status, quoted((answer.body && errorOf(answer.body)?.message) ?? answer.text))
 }
 
-/** Log-probs by which an adapter is told from the base: of given tokens, or where there are none of greedy ones. */
-export const checkScores = async (http: EngineHttp, protocol: Protocol, model: Model, name: string, adapter: string | null): Promise<number[]> => {
+/** Log-probs by which an adapter is told from the base: of the check text's tokens, or of the likeliest at places in it. */
+export const checkScores = async (http: EngineHttp, protocol: Protocol, model: Model, name: string, adapter: string | null): Promise<Told> => {
   const { prompt, completion } = checkText(model)
-  if (protocol.score) return scoreOf(http, protocol, { model: name, adapter, prompt, completion })
-  const greedy = { temperature: 0, topP: 1, topK: 0, seed: 0, maxTokens: 8, stop: [] }
-  const tokens = await tokensOf(http, protocol, { model: name, adapter, prompt: [...prompt, ...completion], sampling: greedy, topLogprobs: 0, endOfTurn: [], chat: null })
-  return tokens.flatMap(({ id, logprob }) => [id, logprob])
+  if (protocol.score && !protocol.score.alone) {
+    const given = await scoreOf(http, protocol, { model: name, adapter, prompt, completion })
+    return new Map(given.map((logprob, at) => [`${at}:${completion[at]}`, logprob]))
+  }
+  const text = [...prompt, ...completion]
+  const sampling = { temperature: 1, topP: 1, topK: 0, seed: 1, maxTokens: 1, stop: [] }
+  const told = new Map<string, number>()
+  for (const end of PLACES.map((share) => Math.ceil(share * text.length))) {
+    const [token] = await tokensOf(http, protocol, { model: name, adapter, prompt: text.slice(0, end), sampling, topLogprobs: TOPS, endOfTurn: [], chat: null })
+    for (const { id, logprob } of token?.top ?? []) told.set(`${end}:${id}`, logprob)
+  }
+  return told
 }
 
 const logprobsIn = ({ top }: WireToken): number[] => top.map(({ logprob }) => logprob)
@@ -114,7 +124,7 @@ export const probe = async (http: EngineHttp, protocol: Protocol, model: Model, 
   const warm = await first({ temperature: WARM }, TOPS)
   const only = await first({ topK: 1 }, 0)
   if (!plain || !warm) throw new InstarError('engine_mismatch', `${http.url} gives no token ids: ${protocol.kind} of this version is not what is spoken here, or it is another program.`, { field: 'INSTAR_ENGINE' })
-  const score = (): Promise<number[]> => checkScores(http, protocol, model, identity.model, null)
+  const score = (): Promise<Told> => checkScores(http, protocol, model, identity.model, null)
   const base = identity.adapterFault === null ? { first: await score(), again: await score() } : null
   return { ...identity, logprobs: logprobsOf(logprobsIn(plain), logprobsIn(warm), only?.logprob ?? Number.NaN), base }
 }

@@ -3,7 +3,7 @@ import { InstarError } from '@instar/events'
 import type { Model } from '@instar/policy'
 import { setTimeout as delay } from 'node:timers/promises'
 import { engineAddress } from '../../core/engines/address.ts'
-import { fittingDefaults, sameBase } from '../../core/engines/exactness.ts'
+import { fittingDefaults, sameBase, type Told } from '../../core/engines/exactness.ts'
 import { PROTOCOLS } from '../../core/engines/protocols.ts'
 import type { Protocol } from '../../core/engines/wire.ts'
 import { AdapterFiles } from './adapter-files.ts'
@@ -38,6 +38,7 @@ const TIMEOUTS: Timeouts = { connectMs: 5000, firstByteMs: 300_000, idleMs: 60_0
 const PATIENCE: Patience = { waitMs: 30_000, rounds: 3, roundMs: 100 }
 const START_MS = 15 * 60_000
 const LOOK_AGAIN_MS = 1000
+const NOTHING_TOLD: Told = new Map()
 
 /** Throws `engine_mismatch` where what answers is not what it should be, `engine_lost` where nothing answers in time. */
 export const startRemote = async (options: RemoteOptions): Promise<Remote> => {
@@ -48,7 +49,7 @@ export const startRemote = async (options: RemoteOptions): Promise<Remote> => {
   let first: Known | null = null
   const agrees = (known: Known): void => {
     first ??= known
-    if (first.model !== known.model || !sameBase(first.base?.first ?? [], known.base?.first ?? [])) {
+    if (first.model !== known.model || !sameBase(first.base?.first ?? NOTHING_TOLD, known.base?.first ?? NOTHING_TOLD)) {
       throw new InstarError('engine_mismatch', `The replicas of INSTAR_ENGINE do not serve one model: ${first.model} and ${known.model}, or other weights under the same name.`, { field: 'INSTAR_ENGINE' })
     }
   }

@@ -1,0 +1,235 @@
+/**
+ * `instar up` with INSTAR_ENGINE=vllm+…: people talk, an update is made of it, vLLM answers with it; a rollback; and
+ * vLLM killed in the middle of answers, once whole and once only the process that computes.
+ */
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
+import { createTurnReader } from '@instar/log'
+import { adapterFromWeights, openModel, startLearning, type LearningEngine } from '@instar/policy'
+import type { TurnCaptured } from '@instar/events'
+import { ask, question, sessions } from '../../flow/people.ts'
+import { dataFolder, done, serves, up, type Up } from '../../flow/process.ts'
+import { BATCH, witness, type Witness } from '../../flow/witness.ts'
+import { MODEL, TOLERANCE } from '../trials.ts'
+import { startVllm, type Vllm } from './server.ts'
+
+/** Batches that the gate may refuse before one is taken. */
+const PATIENCE = 6
+const START_MS = 10 * 60_000
+
+type Card = { id: string; parent: string | null; root: string }
+
+export const loop = (): void => {
+  const data = dataFolder()
+  const figures: Record<string, unknown> = {}
+  /** Name at vLLM → where it was loaded from. */
+  const names = new Map<string, string>()
+  let vllm: Vllm
+  let pipeline: Up
+  let seen: Witness
+  let learner: LearningEngine
+  let where: { data: string; url: string }
+
+  const adaptersThere = async (): Promise<string[]> => {
+    const { data: cards } = await (await fetch(`${vllm.url}/v1/models`)).json() as { data: Card[] }
+    const adapters = cards.filter(({ parent }) => parent !== null)
+    for (const { id, root } of adapters) {
+      assert.equal(names.get(id) ?? root, root, `${id} stands for other bytes now`)
+      names.set(id, root)
+    }
+    return adapters.map(({ id }) => id)
+  }
+  const nameOf = (version: number): string => `instar-${seen.line.versions.get(version)!.adapter!.slice(0, 32)}`
+
+  const turnOf = async (turn: string): Promise<TurnCaptured> => seen.until('the turn', () => seen.events('TurnCaptured').find((event) => event.turn === turn))
+
+  /** The largest difference between vLLM's log-probs of its tokens and ours; exactness on the way. */
+  const apart = async (turn: TurnCaptured): Promise<number> => {
+    assert.deepEqual([turn.tokens, turn.logprobs.length, turn.trainable], ['exact', turn.ids.length, true])
+    if (turn.adapter !== null) await learner.load(adapterFromWeights(readFileSync(join(data, 'adapters', turn.adapter, 'adapter_model.safetensors'))))
+    const prompt = await createTurnReader(seen.log, (id) => seen.turns.turns.get(id)).promptIds(turn.turn)
+    const scored = await learner.score({ prompt, completion: turn.ids, adapter: turn.adapter, temperature: turn.sampling.temperature })
+    return turn.logprobs.reduce((most, logprob, at) => Math.max(most, Math.abs(logprob - scored[at]!)), 0)
+  }
+
+  let talks = 0
+  const teach = async (behind: number): Promise<number> => {
+    for (let wave = 0; wave < PATIENCE; wave += 1) {
+      await sessions(pipeline.client, talks, BATCH)
+      talks += BATCH
+      await seen.learned()
+      const newest = Math.max(0, ...seen.line.versions.keys())
+      if (newest > behind) return newest
+    }
+    throw new Error(`the gate refused ${PATIENCE} batches: ${seen.summary()}`)
+  }
+
+  const ready = async (): Promise<{ status: number; said: string }> => {
+    const response = await fetch(`${where.url}/health/ready`)
+    return { status: response.status, said: ((await response.json()) as { status: string }).status }
+  }
+  const readyThat = async (status: number): Promise<number> => {
+    const begin = performance.now()
+    while ((await ready()).status !== status) {
+      assert.ok(performance.now() - begin < START_MS)
+      await pause(100)
+    }
+    return Math.round((performance.now() - begin) / 1000)
+  }
+
+  before(async () => {
+    vllm = await startVllm(MODEL)
+    const begin = performance.now()
+    // The start waits for the engine, but a test does not wait for a start for ever.
+    while (!await fetch(`${vllm.url}/version`).then(({ ok }) => ok, () => false)) {
+      assert.ok(performance.now() - begin < START_MS)
+      await Promise.race([pause(500), vllm.ended])
+    }
+    pipeline = await up(data, { INSTAR_ENGINE: `vllm+${vllm.url}/v1`, INSTAR_MODEL: MODEL })
+    where = { data, url: pipeline.ready.url }
+    seen = await witness(data)
+    await openModel(MODEL)
+    learner = await startLearning({ model: MODEL })
+  }, { timeout: START_MS })
+
+  after(async () => {
+    await learner?.close()
+    await seen?.stop()
+    await pipeline?.stop()
+    await vllm?.stop()
+    process.stdout.write(`${JSON.stringify({ loop: figures })}\n`)
+  })
+
+  test('it is up on vLLM', () => {
+    figures['engine'] = pipeline.ready.engine
+    assert.match(pipeline.ready.engine, /^vllm 0\.32\.0\S* \(base\), 1 of 1 server: token ids, log-probs as drawn; adapters loaded as versions come/)
+  })
+
+  test('turns on the base become a version; the next answer is vLLM\'s with that version, token by token ours', async () => {
+    const begin = performance.now()
+    assert.equal(await teach(0), 1)
+    await serves(pipeline, 1)
+    figures['firstVersionSeconds'] = Math.round((performance.now() - begin) / 1000)
+    assert.deepEqual(await adaptersThere(), [nameOf(1)])
+    const answer = await ask(pipeline.client, [{ role: 'user', content: question(1) }])
+    assert.equal(answer.version, 1)
+    const spoken = await turnOf(answer.turn)
+    assert.equal(spoken.adapter, seen.line.versions.get(1)!.adapter)
+    const difference = await apart(spoken)
+    figures['versionApart'] = difference
+    assert.ok(difference < TOLERANCE, String(difference))
+    const asBase = await apart({ ...spoken, adapter: null })
+    figures['versionFromBase'] = asBase
+    assert.ok(asBase > 10 * TOLERANCE, String(asBase))
+    const [batch] = seen.chain.batches
+    figures['behaviourGap'] = batch?.update?.event.figures['behaviourGap']
+  })
+
+  test('every turn of the talks is exact, and all of them together are ours', async () => {
+    const turns = seen.events('TurnCaptured')
+    let most = 0
+    let tokens = 0
+    for (const turn of turns) {
+      most = Math.max(most, await apart(turn))
+      tokens += turn.ids.length
+    }
+    Object.assign(figures, { turns: turns.length, tokens, turnsApart: most })
+    assert.ok(most < TOLERANCE, String(most))
+    assert.deepEqual([seen.events('TurnAborted'), seen.ignored], [[], []])
+  })
+
+  test('a second version; a rollback to the first, and a version asked for by its number', async () => {
+    const second = await teach(1)
+    await serves(pipeline, second)
+    assert.ok((await adaptersThere()).includes(nameOf(second)))
+    const begin = performance.now()
+    await done(where, 'rollback', '1')
+    figures['rollbackMs'] = Math.round(performance.now() - begin)
+    const answer = await ask(pipeline.client, [{ role: 'user', content: question(2) }])
+    assert.equal(answer.version, 1)
+    assert.ok(await apart(await turnOf(answer.turn)) < TOLERANCE)
+    const pinned = await ask(pipeline.client, [{ role: 'user', content: question(2) }], { model: `policy@${second}` })
+    assert.equal((await turnOf(pinned.turn)).adapter, seen.line.versions.get(second)!.adapter)
+    assert.equal((await ask(pipeline.client, [{ role: 'user', content: question(2) }], { model: 'policy@0' })).version, 0)
+  })
+
+  test('how fast', async () => {
+    const stream = async (): Promise<number> => {
+      const response = await fetch(`${where.url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ model: 'policy', messages: [{ role: 'user', content: 'Tell me a story.' }], temperature: 2, max_tokens: 300 }) })
+      return ((await response.json()) as { usage: { completion_tokens: number } }).usage.completion_tokens
+    }
+    for (const streams of [1, 8]) {
+      const begin = performance.now()
+      const tokens = (await Promise.all(Array.from({ length: streams }, stream))).reduce((a, b) => a + b, 0)
+      figures[`tokensPerSecond${streams}`] = Math.round(tokens / (performance.now() - begin) * 1000)
+    }
+    figures['memoryMiB'] = vllm.memory()
+  })
+
+  const CUT = [
+    ['/v1/chat/completions', { messages: [{ role: 'user', content: 'Tell me a story.' }], max_tokens: 400 }, /"content":"[^"]/, /"error":[^]*data: \[DONE\]\n\n$/, /data: \[DONE\]\n\n$/],
+    ['/v1/responses', { input: 'Tell me a story.', max_output_tokens: 400 }, /output_text\.delta/, /event: response\.failed\ndata: [^\n]*\n\n$/, /event: response\.(completed|incomplete)\ndata: [^\n]*\n\n$/],
+    ['/v1/messages', { messages: [{ role: 'user', content: 'Tell me a story.' }], max_tokens: 400 }, /text_delta/, /event: error\ndata: [^\n]*\n\n$/, /event: message_stop\ndata: [^\n]*\n\n$/],
+  ] as const
+
+  const FAULT = /"error":\{|event: response\.failed|event: error/
+  const STREAMS = 4
+
+  for (const what of ['all', 'engine'] as const) {
+    test(`kill -9 of ${what === 'all' ? 'vLLM' : 'the process in vLLM that computes'} in the middle of answers: each ends as its dialect ends, what was sent is on the log; it is not ready, and back by itself`, async () => {
+      const version = seen.line.head
+      const cutBefore = seen.events('TurnAborted').length
+      const began = CUT.map(() => Promise.withResolvers<void>())
+      // Several of each: some may have said what they had to say by then.
+      const answers = CUT.flatMap((cut, at) => Array.from({ length: STREAMS }, () => ({ cut, at }))).map(async ({ cut: [path, body, first], at }) => {
+        const response = await fetch(`${where.url}${path}`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ model: 'policy', stream: true, temperature: 2, ...body }) })
+        let text = ''
+        const decoder = new TextDecoder()
+        for await (const bytes of response.body as unknown as AsyncIterable<Uint8Array>) {
+          text += decoder.decode(bytes, { stream: true })
+          if (first.test(text)) began[at]!.resolve()
+        }
+        return { path, text }
+      })
+      await Promise.all(began.map(({ promise }) => promise))
+      const killed = performance.now()
+      const gone = vllm.kill(what)
+      const ended = await Promise.all(answers)
+      const faulty = ended.filter(({ text }) => FAULT.test(text))
+      for (const [path, , , fault, whole] of CUT) {
+        assert.ok(faulty.some((one) => one.path === path), `no ${path} was cut`)
+        for (const { text } of ended.filter((one) => one.path === path)) assert.match(text, FAULT.test(text) ? fault : whole)
+      }
+      Object.assign(figures, { [`${what}CutMs`]: Math.round(performance.now() - killed) })
+      await gone
+      const cut = await seen.until('the cut turns', () => {
+        const aborted = seen.events('TurnAborted').slice(cutBefore)
+        return aborted.length === faulty.length && aborted
+      })
+      assert.ok(cut.some((turn) => turn.ids.length > 0 && turn.text.bytes.length > 0))
+      for (const turn of cut) {
+        assert.deepEqual([turn.why, turn.trainable, turn.ids.length], ['engine_failed', false, turn.logprobs.length])
+      }
+      const held = fetch(`${where.url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ model: 'policy', messages: [{ role: 'user', content: 'Hello' }], max_tokens: 8 }) })
+      await readyThat(503)
+      assert.equal((await ready()).said, 'engine lost')
+      const refused = await held
+      assert.deepEqual([refused.status, ((await refused.json()) as { error: { code: string } }).error.code], [503, 'engine_lost'])
+      vllm = await startVllm(MODEL, Number(new URL(vllm.url).port))
+      figures[`${what}BackSeconds`] = await readyThat(200)
+      const answer = await ask(pipeline.client, [{ role: 'user', content: question(7) }])
+      assert.equal(answer.version, version)
+      assert.ok(await apart(await turnOf(answer.turn)) < TOLERANCE)
+      assert.ok((await adaptersThere()).includes(nameOf(version)))
+    })
+  }
+
+  test('it stops cleanly, and nothing on the log was ignored', async () => {
+    assert.deepEqual(seen.ignored, [])
+    assert.equal(await pipeline.stop(), 0)
+    assert.deepEqual(new Set(names.keys()).size, new Set(names.values()).size)
+  })
+}
