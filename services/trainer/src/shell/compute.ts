@@ -1,4 +1,5 @@
 /** A sealed batch through the learning engine: turns read back whole, parent restored from the log, results stored as blobs. */
+import { dialectOf, parseJson } from '@instar/dialects'
 import { InstarError, readWritten, weightLine, type BatchItem, type BatchSealed } from '@instar/events'
 import { getBlob, putBlob, type EventLog, type TurnReader } from '@instar/log'
 import { adapterFromWeights, type Adapter, type LearningEngine, type Model, type Parent, type StepSettings, type TrainItem } from '@instar/policy'
@@ -27,15 +28,21 @@ export const trainItem = async (ports: Pick<ComputePorts, 'reader' | 'model'>, i
   const turn = await ports.reader.record(item.turn)
   const prompt = await ports.reader.promptIds(item.turn)
   const hinted = loss !== 'binary' && item.reward < 0 && item.hint !== null
-  const hinting = hinted && item.hint ? hintIds(ports.model, await ports.reader.body(item.turn), readWritten(item.hint)) : null
+  const hinting = hinted && item.hint ? hintIds(ports.model, turn.dialect, await ports.reader.body(item.turn), readWritten(item.hint)) : null
   // A hint that no longer fits beside the answer is left out: the rest of the turn is trained all the same.
   const hintPrompt = hinting && hinting.length + turn.ids.length <= ports.model.contextLength ? hinting : null
   return { prompt, completion: turn.ids, behaviourLogprobs: turn.logprobs, temperature: turn.sampling.temperature, advantage: loss === 'opd' ? 0 : item.advantage, hintPrompt }
 }
 
-const hintIds = (model: Model, body: Uint8Array, hint: string): number[] => {
-  const request = JSON.parse(new TextDecoder().decode(body)) as { messages: { role: string; content: unknown }[]; tools?: unknown[] }
-  return model.promptIds(withHint(request.messages, hint), request.tools ? { tools: request.tools } : {})
+/** The request in its own dialect, as the gateway rendered it; null for a body that no longer reads as one. */
+const hintIds = (model: Model, dialect: string, body: Uint8Array, hint: string): number[] | null => {
+  try {
+    const { messages, tools } = dialectOf(dialect).request(parseJson(body))
+    return model.promptIds(withHint(messages, hint), tools.length > 0 ? { tools } : {})
+  } catch (error) {
+    if (error instanceof InstarError && error.code === 'bad_request') return null
+    throw error
+  }
 }
 
 /** The weights and optimizer that the batch names, from the log: memory is only a cache of it. */
