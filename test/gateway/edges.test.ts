@@ -107,9 +107,11 @@ test('a prompt of 30 MB is told to be too long in every dialect, and nobody wait
     const counted = await rig.fetch('/v1/messages/count_tokens', { json: { messages: [USER(content)] } })
     const { input_tokens: tokens } = await counted.json() as { input_tokens: number }
     assert.ok(tokens > 5_000_000, String(tokens))
+    const described = await chat(rig, { messages: [USER('Hi')], tools: [{ type: 'function', function: { name: 'f', description: content.slice(0, 12_000_000), parameters: {} } }] })
+    assert.deepEqual([described.status, (await described.json() as { error: { code: string } }).error.code], [400, 'context_length_exceeded'])
     const { user, system } = process.cpuUsage(before)
     // As tokens they take half a minute each.
-    assert.ok((user + system) / 1e6 < 12, `${(user + system) / 1e6} s of CPU for four of them, and for sending them`)
+    assert.ok((user + system) / 1e6 < 12, `${(user + system) / 1e6} s of CPU for five of them, and for sending them`)
     const large = await chat(rig, { messages: [USER('Hi')], metadata: { padding: 'x'.repeat(30_000_000) } })
     assert.equal(large.status, 200)
   } finally {

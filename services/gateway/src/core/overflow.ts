@@ -6,7 +6,7 @@ import { contentText } from '@instar/events'
 import type { Message } from '@instar/dialects'
 
 /** Fewer characters than this for each token of the context are looked at as they are. */
-const CHARACTERS = 8
+export const CHARACTERS = 8
 const SLICE = 16_384
 /** A cut in the middle of a word makes this many tokens more, at most. */
 const SEAM = 16

@@ -7,9 +7,9 @@ import { extendsIds, recognise, withSampledIds } from '../core/history.ts'
 import { labelOf, newSession, parentOf, promptGroup, sessionOfLabel, subjectOf, type Headers } from '../core/labels.ts'
 import { answersOf, type Asked, type Resolved } from '../core/resolve.ts'
 import { sessionState, type SessionIndex } from '../core/session-index.ts'
-import { tokensBeyond } from '../core/overflow.ts'
 import { kindOf } from '../core/side.ts'
 import { digestsOf, lastMain, type Admitted } from '../core/turn.ts'
+import { beyondContext } from './counting.ts'
 import { resolveSession } from './sessions.ts'
 import type { Tail } from './tail.ts'
 
@@ -44,7 +44,7 @@ export const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('h
 export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<Admission> => {
   const { index, model } = ports
   const { request, raw, headers, key, at } = incoming
-  const beyond = tokensBeyond(request.messages, model)
+  const beyond = beyondContext(model, request)
   if (beyond !== null) throw contextLengthExceeded(beyond, model.contextLength)
   const answers = answersOf(request.messages)
   const { digest, before } = digestsOf(request, answers.at(-1)?.at ?? null)

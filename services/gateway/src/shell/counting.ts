@@ -2,12 +2,19 @@
 import { parseJson, type Dialect, type Request } from '@instar/dialects'
 import type { Model } from '@instar/policy'
 import { estimatedTokens } from '../core/chat-asked.ts'
-import { tokensBeyond } from '../core/overflow.ts'
+import { CHARACTERS, tokensBeyond } from '../core/overflow.ts'
+
+/** About how many tokens a prompt has that certainly fills the context; null: it may fit. What a template makes of tools only the template knows. */
+export const beyondContext = (model: Model, { messages, tools }: Request): number | null => {
+  const beyond = tokensBeyond(messages, model)
+  if (beyond !== null || tools.length === 0 || model.vocabulary === 0 || JSON.stringify(tools).length < CHARACTERS * model.contextLength) return beyond
+  return tokensBeyond([{ role: 'user', content: model.render(messages, { tools, addGenerationPrompt: true }) }], model)
+}
 
 /** Of a prompt as the client tells it: our answers in it are not known again. Room for an answer is not asked for. */
 export const countTokens = (model: Model, dialect: Dialect, body: Uint8Array): number => {
   const request = dialect.request({ max_tokens: 1, ...parseJson(body) })
-  return tokensBeyond(request.messages, model) ?? promptTokens(model, request, model.promptIds(request.messages, { tools: request.tools }))
+  return beyondContext(model, request) ?? promptTokens(model, request, model.promptIds(request.messages, { tools: request.tools }))
 }
 
 /** Without a tokenizer an estimate, until the engine says. */
