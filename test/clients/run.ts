@@ -26,14 +26,18 @@ const exitOf = async (command: string, args: readonly string[], cwd: string): Pr
   return code ?? 1
 }
 
+/** Folders whose lockfile names packages for other platforms that are not published (any more): `npm ci` refuses all of it then. */
+const FOREIGN_GONE = ['nightly']
+
 /** Once for each lockfile: its hash stands in node_modules when all of it is there. */
 const install = async (folder: string): Promise<void> => {
   const hash = createHash('sha256').update(await readFile(path.join(folder, 'package-lock.json'))).digest('hex')
   const mark = path.join(folder, 'node_modules', '.installed')
   if (await readFile(mark, 'utf8').catch(() => null) === hash) return
   const begin = performance.now()
-  const code = await exitOf('npm', ['ci', '--prefer-offline', '--loglevel=error', '--progress=false'], folder)
-  if (code !== 0) throw new Error(`npm ci in ${path.relative(ROOT, folder)} ended with ${code}`)
+  const [verb, ...more] = FOREIGN_GONE.includes(path.basename(folder)) ? ['install', '--no-save'] : ['ci']
+  const code = await exitOf('npm', [verb!, ...more, '--prefer-offline', '--loglevel=error', '--progress=false'], folder)
+  if (code !== 0) throw new Error(`npm ${verb} in ${path.relative(ROOT, folder)} ended with ${code}`)
   await writeFile(mark, hash)
   process.stdout.write(`installed ${path.relative(ROOT, folder)} in ${Math.round((performance.now() - begin) / 1000)} s\n`)
 }
