@@ -44,3 +44,14 @@ describe('prompt ids', () => {
     assert.equal(storeIds([9, 9], { turn: 't', content: spoken, depth: 0 }).stored.from, null)
   })
 })
+
+it('what is repeated is found to the byte, however long it is', () => {
+  const base = Uint8Array.from({ length: 20_000 }, (_, i) => (i * 7919) % 251)
+  for (const at of [0, 1, 63, 4095, 4096, 4097, 9000, 19_998]) {
+    const other = base.slice()
+    other[at] = 255
+    const { stored, middle } = storeBody(other, { turn: 't', content: base, depth: 0 })
+    assert.deepEqual([stored.prefix, stored.suffix, middle.length], [at, base.length - at - 1, 1])
+    assert.deepEqual(expandBody(stored, middle, base), other)
+  }
+})

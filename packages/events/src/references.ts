@@ -56,9 +56,13 @@ export const storeIds = (ids: readonly number[], earlier: Earlier<readonly numbe
 export const expandIds = (stored: StoredIds, earlier: readonly number[] | null): number[] =>
   stored.from === null || !earlier ? stored.ids : [...earlier.slice(0, stored.prefix), ...stored.ids]
 
+/** Compared at a time, which is one call for all of them. */
+const BLOCK = 4096
+
 const commonPrefix = (a: Uint8Array, b: Uint8Array): number => {
   const end = Math.min(a.length, b.length)
   let n = 0
+  while (n + BLOCK <= end && Buffer.compare(a.subarray(n, n + BLOCK), b.subarray(n, n + BLOCK)) === 0) n += BLOCK
   while (n < end && a[n] === b[n]) n += 1
   return n
 }
@@ -66,6 +70,7 @@ const commonPrefix = (a: Uint8Array, b: Uint8Array): number => {
 const commonSuffix = (a: Uint8Array, b: Uint8Array, prefix: number): number => {
   const end = Math.min(a.length, b.length) - prefix
   let n = 0
+  while (n + BLOCK <= end && Buffer.compare(a.subarray(a.length - n - BLOCK, a.length - n), b.subarray(b.length - n - BLOCK, b.length - n)) === 0) n += BLOCK
   while (n < end && a[a.length - 1 - n] === b[b.length - 1 - n]) n += 1
   return n
 }

@@ -150,3 +150,11 @@ test('what is no turn on the log is an unknown turn', async () => {
   session.positions.set('s.beyond', { partition: position!.partition, offset: position!.offset + 1 })
   await assert.rejects(reader.body('s.beyond'), refused('unknown_turn'))
 })
+
+test('bodies that are kept are given without the log, the latest up to so many bytes', async () => {
+  const reader = createTurnReader(openMemoryLog(), () => undefined, 1, 50_000)
+  const bodies = [20_000, 20_000, 20_000, 50_001, 16_000].map((length, i) => Buffer.alloc(length, i))
+  for (const [i, body] of bodies.entries()) reader.keepBody(`s.${i}`, body)
+  for (const i of [1, 2]) assert.equal(await reader.body(`s.${i}`), bodies[i])
+  for (const i of [0, 3, 4]) await assert.rejects(reader.body(`s.${i}`), { code: 'unknown_turn' })
+})

@@ -9,17 +9,37 @@ import type { EventLog } from './port.ts'
 export type TurnRecord = TurnCaptured | TurnAborted | TurnSampled
 export type PositionOf = (turn: string) => { partition: number; offset: number } | undefined
 
+/** A shorter body is soon put together again. */
+const WORTH_KEEPING = 16 * 1024
+
 export type TurnReader = {
   record(turn: string): Promise<TurnRecord>
   /** The request body as the client sent it. */
   body(turn: string): Promise<Uint8Array>
+  /** The body of a turn that is on its way to the log: what comes next in its session leans on it. Nobody may change it. */
+  keepBody(turn: string, whole: Uint8Array): void
   promptIds(turn: string): Promise<number[]>
   /** How many references in a row lead from the turn to full copies (body, ids). */
   depths(turn: string): Promise<{ body: number; ids: number }>
 }
 
-export const createTurnReader = (log: EventLog, positionOf: PositionOf, cacheSize = 256): TurnReader => {
+/** `bodyBytes`: of whole bodies so many stay in memory, those of the turns that were put together or kept last. */
+export const createTurnReader = (log: EventLog, positionOf: PositionOf, cacheSize = 256, bodyBytes = 0): TurnReader => {
   const cache = new Map<string, TurnRecord>()
+  const bodies = new Map<string, Uint8Array>()
+  let held = 0
+
+  const keepBody = (turn: string, whole: Uint8Array): void => {
+    if (whole.length < WORTH_KEEPING || whole.length > bodyBytes) return
+    held += whole.length - (bodies.get(turn)?.length ?? 0)
+    bodies.delete(turn)
+    bodies.set(turn, whole)
+    for (const [oldest, { length }] of bodies) {
+      if (held <= bodyBytes) return
+      bodies.delete(oldest)
+      held -= length
+    }
+  }
 
   const record = async (turn: string): Promise<TurnRecord> => {
     const cached = cache.get(turn)
@@ -40,11 +60,14 @@ export const createTurnReader = (log: EventLog, positionOf: PositionOf, cacheSiz
   }
 
   const body = async (turn: string): Promise<Uint8Array> => {
+    const kept = bodies.get(turn)
+    if (kept) return kept
     const event = await record(turn)
     const stored = event.body
     const middle = stored.blob === null ? stored.written.bytes : await getBlob(log, stored.blob, event.at)
     const whole = expandBody(stored, middle, stored.from === null ? null : await body(stored.from))
     if (contentSha(whole) !== stored.sha256) throw new InstarError('bad_record', `the body of turn ${turn} does not have the digest that its record names`, { turn, expected: stored.sha256 })
+    keepBody(turn, whole)
     return whole
   }
 
@@ -65,5 +88,5 @@ export const createTurnReader = (log: EventLog, positionOf: PositionOf, cacheSiz
     }
   }
 
-  return { record, body, promptIds, depths }
+  return { record, body, keepBody, promptIds, depths }
 }

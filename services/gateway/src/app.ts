@@ -54,6 +54,8 @@ export type GatewayPorts = {
 
 export type Gateway = { start(): Promise<{ url: string }>; stop(): Promise<void> }
 
+/** Of bodies, which the next requests of their sessions repeat, for each record that is kept. */
+const KEPT_BODY_BYTES = 32 * 1024
 /** How long the last answers may take to reach their clients. */
 const LAST_BYTES_MS = 500
 
@@ -79,7 +81,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   const pool = new Pool({ log, engine, line, now, toAdapter: ports.toAdapter ?? adapterFromWeights, keep: config.keepVersions })
   const onBroken = (error: Error): void => ports.onFatal?.(error)
   const capture = new Capture({ log, now, onBroken }, { patienceMs: config.appendPatienceMs, maxHeld: config.maxHeld })
-  const reader = createTurnReader(log, (turn) => index.fold.turns.get(turn), config.records)
+  const reader = createTurnReader(log, (turn) => index.fold.turns.get(turn), config.records, config.records * KEPT_BODY_BYTES)
   const running = new Running()
   const metrics = ports.metrics ?? createMetrics()
   const meter = createMeter(metrics)

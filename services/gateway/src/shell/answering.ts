@@ -76,12 +76,14 @@ const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestS
     ports.background.yield()
     const spoke = await deadline.before(ports.pool.lease(version), (late) => late.release())
     lease = spoke
-    const admission = await deadline.before(admit(ports, { dialect, request, raw: body === sent ? call.body : Buffer.from(JSON.stringify(body)), headers: call.headers, key: call.key, segment: call.segment, prompt: call.prompt, at }))
+    const raw = body === sent ? call.body : Buffer.from(JSON.stringify(body))
+    const admission = await deadline.before(admit(ports, { dialect, request, raw, headers: call.headers, key: call.key, segment: call.segment, prompt: call.prompt, at }))
     const constraint = constrained(ports.engine, dialect, request, admission.insideReasoning)
     const stored = admission.blob === null ? Promise.resolve() : ports.capture.blob(admission.blob, at)
     // Awaited by each candidate; a rejection before that is not unhandled.
     stored.catch(() => undefined)
     const turns = Array.from({ length: request.n }, () => turnId(admission.facts.session, hex(ports.random(16))))
+    for (const turn of turns) ports.reader.keepBody(turn, raw)
     const { session, kind, labelSource, offPrefix } = admission.facts
     ports.seen.add({ at, dialect: dialect.name, client: clientOf(call.headers), carried: carriedBy(call.headers, sent), session, labelSource, kind, turn: turns[0]!, messages: request.messages.length, tools: request.tools.length, offPrefix })
     span?.admitted({ session, turns, kind, labelSource, version: spoke.version, model: `${ports.policy}@${spoke.version}`, promptTokens: admission.prompt.length })
