@@ -13,14 +13,14 @@ import { writeRandomModel } from '../../serving/random-model.ts'
 import type { Order, Told } from './child.ts'
 
 /** A stretch of time in which so many moves are made, evenly; none: how it is without. */
-export type Stretch = { seconds: number; publishes: number; rollbacks: number }
+type Stretch = { seconds: number; publishes: number; rollbacks: number }
 /** `version`: as the header names it. `fault`: what was wrong with it; null: nothing. `stretch`: that it began in. */
 export type Stream = { stretch: number; version: number; turn: string; text: string; fault: string | null; firstMs: number; allMs: number; tokens: number }
 /** From the record (a rollback: the request) to the first time that the gateway said that it serves it. */
-export type Move = { to: number; rollback: boolean; servedMs: number }
-export type Moved = { streams: Stream[]; moves: Move[]; mixed: Mixed }
+type Move = { to: number; rollback: boolean; servedMs: number }
+type Moved = { streams: Stream[]; moves: Move[]; mixed: Mixed }
 /** What recomputing the log-probs of each stream under the version that its header names says. */
-export type Mixed = { streams: number; tokens: number; versions: number; worst: number; other: number; wrong: string[] }
+type Mixed = { streams: number; tokens: number; versions: number; worst: number; other: number; wrong: string[] }
 
 const SPEAKERS = 100
 const LONGEST = 80

@@ -1,7 +1,7 @@
 /** One hostile request as the bytes that go over the wire, wholly made of a seed and a number. */
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
 import { bodyFor, idOf, type Ids } from './bodies.ts'
-import { Dice, TEXTS } from './dice.ts'
+import { Dice } from './dice.ts'
 import { bodyText, damaged, mutate } from './mutations.ts'
 import { rawShot } from './raw.ts'
 
@@ -142,5 +142,3 @@ export const shotOf = (seed: number, index: number, targets: readonly Target[]):
 /** As somebody reads it who wants to send it again. */
 export const readable = ({ index, what, target, pieces }: Shot): string =>
   `request ${index} to ${target} (${what.join(', ') || 'nothing wrong with it'}):\n${JSON.stringify(Buffer.concat(pieces).toString('latin1').slice(0, 4000))}`
-
-export { TEXTS }
