@@ -23,7 +23,7 @@ export const pythonPrograms = ({ name, packages, locked, instead = [], from, to 
   writeFileSync(overrides, instead.map((one) => `${one}\n`).join(''))
   run(pythonOf(from, to), ['-m', 'venv', '--clear', join(folder, 'venv')])
   run(join(programs, 'python'), ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', 'uv'])
-  run(join(programs, 'uv'), ['pip', 'install', '--quiet', '--python', join(programs, 'python'), '--constraint', locked, '--override', overrides, ...packages])
+  run(join(programs, 'uv'), ['pip', 'install', '--quiet', '--no-cache', '--python', join(programs, 'python'), '--constraint', locked, '--override', overrides, ...packages])
   writeFileSync(mark, hash)
   process.stdout.write(`installed ${packages.join(', ')} in ${Math.round((performance.now() - begin) / 1000)} s\n`)
   return programs
