@@ -36,13 +36,18 @@ const CASES: readonly Case[] = [
 
 export const nameOf = ({ size, stream, kind }: Case): string => `${size}, ${stream ? 'stream' : 'whole'}, ${kind}`
 
-const loadOf = ({ size, kind }: Case, name: Name, quick: boolean): Load =>
-  (kind === 'busy' ? { connections: CONNECTIONS, seconds: quick ? 0.7 : 2 } : { perSecond: rateOf(name, size), seconds: quick ? 1 : size === '1 KB' ? 5 : 3 })
+/** Before the rounds: a program that has just started is compiled yet. */
+const WARM_SECONDS = 3
+
+const loadOf = ({ size, kind }: Case, name: Name, round: number, quick: boolean): Load => {
+  if (kind === 'steady') return { perSecond: rateOf(name, size), seconds: quick ? 1 : size === '1 KB' ? 4 : 2.5 }
+  return { connections: CONNECTIONS, seconds: quick ? 0.7 : round < 0 ? WARM_SECONDS : 2 }
+}
 
 const measure = async (client: Client, subject: Subject, at: Case, round: number, quick: boolean): Promise<Measured> => {
   const { name, server: { port, pid }, headers } = subject
   let before = 0
-  const outcome = await client.run({ port, headers, size: at.size, stream: at.stream, load: loadOf(at, name, quick) }, async () => {
+  const outcome = await client.run({ port, headers, size: at.size, stream: at.stream, load: loadOf(at, name, round, quick) }, async () => {
     before = (await usedBy(pid)).cpuMs
   })
   const { cpuMs, megabytes } = await usedBy(pid)
@@ -76,7 +81,7 @@ export const bench = async ({ quick = false, peer = true, say = () => undefined,
         const turned = subjects.map((_, i) => subjects[(i + Math.max(0, round)) % subjects.length]!)
         for (const subject of turned) {
           if (round < 0 && at.kind === 'steady') continue
-          const one = await measure(client, subject, at, round, quick || round < 0)
+          const one = await measure(client, subject, at, round, quick)
           if (subject.name === 'ours') answered += one.outcome.count
           if (one.outcome.failed > 0) say(`${subject.name}, ${nameOf(at)}: ${one.outcome.failed} failed`)
           if (round >= 0) found.push(one)

@@ -27,7 +27,6 @@ const USAGE = `npm run bench [-- NAMES] [--json] [--quick] [--no-peer]
   kafka        our adapter against Kafka's own tools and another client for Node (a broker is fetched once, as for
                test:int, and the other client, into .cache)
   services     on that broker: what each service bears, what capturing adds to an answer, bytes and CPU of a turn
-
   gateway      what the gateway adds to a call, and its CPU, against the engine itself, a bare pass-through, Portkey's gateway
                and LiteLLM (fetched into .cache, once)
 

@@ -2,18 +2,27 @@
 import type { Frame } from '@instar/dialects'
 import type { ServerResponse } from 'node:http'
 
+/** More than so many characters do not wait for the end of the turn. */
+const AT_ONCE = 16 * 1024
+
 export class EventStream {
   private readonly raw: ServerResponse
   private readonly headers: Readonly<Record<string, string>>
   private readonly ping: NodeJS.Timeout
   private readonly stalledMs: number
   private ended = false
+  /** Said in this turn of the event loop: it is written at once. */
+  private held = ''
+  private waiting = false
+  /** The connection takes no more for now. */
+  private full = false
 
   /** `ping`: what keeps a silent connection open; null: a comment. `stalledMs`: a client that takes nothing of what waits for it for so long is cut off. */
   constructor(raw: ServerResponse, headers: Readonly<Record<string, string>>, { pingMs, stalledMs }: { pingMs: number; stalledMs: number }, ping: Frame | null = null) {
     this.raw = raw
     this.stalledMs = stalledMs
     this.headers = headers
+    raw.on('drain', () => { this.full = false })
     this.ping = setInterval(() => { if (!this.ended && !raw.destroyed && raw.writableLength === 0) this.put(ping ? textOf(ping) : ': ping\n\n') }, pingMs)
   }
 
@@ -45,6 +54,7 @@ export class EventStream {
     this.close()
     if (!this.raw.destroyed) {
       this.put(frames.map(textOf).join(''))
+      this.flush()
       this.raw.setTimeout(this.stalledMs)
       this.raw.end()
     }
@@ -56,11 +66,25 @@ export class EventStream {
     clearInterval(this.ping)
   }
 
+  private readonly flush = (): void => {
+    this.waiting = false
+    if (this.held === '' || this.raw.destroyed) return
+    this.full = !this.raw.write(this.held)
+    this.held = ''
+  }
+
+  /** False: there is no room for more. */
   private put(text: string): boolean {
     if (!this.raw.headersSent) {
       this.raw.writeHead(200, { ...this.headers, 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache, no-transform', 'x-accel-buffering': 'no' })
     }
-    return this.raw.write(text)
+    this.held += text
+    if (this.held.length >= AT_ONCE) this.flush()
+    else if (!this.waiting) {
+      this.waiting = true
+      process.nextTick(this.flush)
+    }
+    return !this.full
   }
 }
 

@@ -4,6 +4,7 @@ import type { Model } from '@instar/policy'
 import { logprobsOf, WARM, type Logprobs, type Told } from '../../core/engines/exactness.ts'
 import { errorOf, type Asked, type Delta, type Identity, type Protocol, type Said, type WireToken } from '../../core/engines/wire.ts'
 import { EventReader } from '../../core/engines/sse.ts'
+import { together } from '../../core/engines/together.ts'
 import { EngineFault, quoted, collect, type EngineHttp } from './http.ts'
 import { mayPass, refusal } from '../../core/engines/faults.ts'
 
@@ -43,14 +44,21 @@ export async function* deltas(http: EngineHttp, protocol: Protocol, asked: Asked
   const events = new EventReader()
   let done = false
   for await (const some of bytes) {
+    const arrived: Delta[] = []
     for (const data of events.push(some)) {
       // Read to its end, so that the connection can be used again.
       done ||= data === '[DONE]'
       if (done) continue
-      const delta = read(eventOf(data))
-      if (delta.error) throw faultOf(protocol, asked, delta.error)
-      yield delta
+      try {
+        const delta = read(eventOf(data))
+        if (delta.error) throw faultOf(protocol, asked, delta.error)
+        arrived.push(delta)
+      } catch (error) {
+        yield* together(arrived)
+        throw error
+      }
     }
+    yield* together(arrived)
   }
 }
 
