@@ -5,12 +5,14 @@
 import { contentSha, decodeRecord, expandBody, expandIds, InstarError, type TurnAborted, type TurnCaptured, type TurnSampled } from '@instar/events'
 import { getBlob } from './blobs.ts'
 import type { EventLog } from './port.ts'
+import { Recent } from './recent.ts'
 
 export type TurnRecord = TurnCaptured | TurnAborted | TurnSampled
 export type PositionOf = (turn: string) => { partition: number; offset: number } | undefined
 
 /** A shorter body is soon put together again. */
 const WORTH_KEEPING = 16 * 1024
+const BYTES_PER_RECORD = 32 * 1024
 
 export type TurnReader = {
   record(turn: string): Promise<TurnRecord>
@@ -23,31 +25,24 @@ export type TurnReader = {
   depths(turn: string): Promise<{ body: number; ids: number }>
 }
 
-/** `bodyBytes`: of whole bodies so many stay in memory, those of the turns that were put together or kept last. */
-export const createTurnReader = (log: EventLog, positionOf: PositionOf, cacheSize = 256, bodyBytes = 0): TurnReader => {
-  const cache = new Map<string, TurnRecord>()
-  const bodies = new Map<string, Uint8Array>()
-  let held = 0
+/** A record's bytes in memory, about: what people and the model wrote, ids and log-probs. */
+const weightOf = ({ body, text, prompt, ids }: TurnRecord): number => 1024 + body.written.bytes.length + text.bytes.length + 8 * (prompt.ids.length + 2 * ids.length)
+
+/**
+ * So many records stay in memory, and of bytes so many that a record may have BYTES_PER_RECORD on average. `bodyBytes`: of
+ * whole bodies so many besides, those of the turns that were put together or kept last.
+ */
+export const createTurnReader = (log: EventLog, positionOf: PositionOf, records = 256, bodyBytes = 0): TurnReader => {
+  const cache = new Recent<TurnRecord>(records, records * BYTES_PER_RECORD, weightOf)
+  const bodies = new Recent<Uint8Array>(Infinity, bodyBytes, ({ length }) => length)
 
   const keepBody = (turn: string, whole: Uint8Array): void => {
-    if (whole.length < WORTH_KEEPING || whole.length > bodyBytes) return
-    held += whole.length - (bodies.get(turn)?.length ?? 0)
-    bodies.delete(turn)
-    bodies.set(turn, whole)
-    for (const [oldest, { length }] of bodies) {
-      if (held <= bodyBytes) return
-      bodies.delete(oldest)
-      held -= length
-    }
+    if (whole.length >= WORTH_KEEPING) bodies.set(turn, whole)
   }
 
   const record = async (turn: string): Promise<TurnRecord> => {
     const cached = cache.get(turn)
-    if (cached) {
-      cache.delete(turn)
-      cache.set(turn, cached)
-      return cached
-    }
+    if (cached) return cached
     const position = positionOf(turn)
     const stored = position && (await log.at({ topic: 'turns', ...position }))
     const event = stored && decodeRecord(stored).event
@@ -55,7 +50,6 @@ export const createTurnReader = (log: EventLog, positionOf: PositionOf, cacheSiz
       throw new InstarError('unknown_turn', `turn ${turn} is not on the log`, { turn })
     }
     cache.set(turn, event)
-    if (cache.size > cacheSize) cache.delete(cache.keys().next().value as string)
     return event
   }
 

@@ -1,0 +1,41 @@
+/** Values that were used last: at most `most` of them, and of `bytes` in all. What is larger alone is not kept. */
+export class Recent<T> {
+  private readonly values = new Map<string, T>()
+  private readonly most: number
+  private readonly bytes: number
+  private readonly weigh: (value: T) => number
+  private held = 0
+
+  constructor(most: number, bytes: number, weigh: (value: T) => number) {
+    this.most = most
+    this.bytes = bytes
+    this.weigh = weigh
+  }
+
+  get(key: string): T | undefined {
+    const value = this.values.get(key)
+    if (value !== undefined) {
+      this.values.delete(key)
+      this.values.set(key, value)
+    }
+    return value
+  }
+
+  set(key: string, value: T): void {
+    this.delete(key)
+    if (this.weigh(value) > this.bytes) return
+    this.held += this.weigh(value)
+    this.values.set(key, value)
+    for (const oldest of this.values.keys()) {
+      if (this.values.size <= this.most && this.held <= this.bytes) return
+      this.delete(oldest)
+    }
+  }
+
+  private delete(key: string): void {
+    const value = this.values.get(key)
+    if (value === undefined) return
+    this.held -= this.weigh(value)
+    this.values.delete(key)
+  }
+}
