@@ -44,7 +44,7 @@ const install = async (folder: string): Promise<void> => {
 
 await install(HERE)
 for (const folder of ['agents', 'nightly']) if (files.some((file) => file.startsWith(folder))) await install(path.join(HERE, folder))
-if (files.some((file) => /^nightly.(aider|mini)/.test(file))) pythonAgents()
+if (files.some((file) => /^nightly.(aider|mini|snippets)/.test(file))) pythonAgents()
 
 const require = createRequire(import.meta.url)
 const typed = await exitOf(process.execPath, [path.join(path.dirname(require.resolve('typescript/package.json')), 'bin/tsc'), '--noEmit', '-p', HERE], ROOT) === 0

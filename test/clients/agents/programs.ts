@@ -24,6 +24,16 @@ const installed = (script: string): string => path.join(import.meta.dirname, 'no
 /** Those that take too long for every submission. */
 const nightly = (script: string): string => path.join(import.meta.dirname, '../nightly/node_modules', script)
 
+/** By the name of the command. */
+export const SCRIPTS = {
+  codex: installed('@openai/codex/bin/codex.js'),
+  claude: installed('@anthropic-ai/claude-code/cli-wrapper.cjs'),
+  pi: installed('@earendil-works/pi-coding-agent/dist/bundle/cli.js'),
+  opencode: nightly(`opencode-${process.platform}-${process.arch}/bin/opencode`),
+  qwen: nightly('@qwen-code/qwen-code/cli-entry.js'),
+  openclaw: nightly('openclaw/openclaw.mjs'),
+} as const
+
 const SLOW_MS = 300_000
 
 const versionOf = (packageFolder: string): string => (existsSync(path.join(packageFolder, 'package.json')) ? String((JSON.parse(readFileSync(path.join(packageFolder, 'package.json'), 'utf8')) as { version: unknown }).version) : 'not installed')
@@ -51,7 +61,7 @@ base_url = "${scene.url}/v1"
 env_key = "INSTAR_KEY"
 wire_api = "responses"
 `),
-  run: (scene, place, prompt, goOn = false) => runProgram(installed('@openai/codex/bin/codex.js'), ['exec', ...(goOn ? ['resume', '--last'] : []), '--skip-git-repo-check', prompt], place, { INSTAR_KEY: scene.token }),
+  run: (scene, place, prompt, goOn = false) => runProgram(SCRIPTS.codex, ['exec', ...(goOn ? ['resume', '--last'] : []), '--skip-git-repo-check', prompt], place, { INSTAR_KEY: scene.token }),
   read: (_, file) => ['exec_command', `{"login":  false, "cmd": "c\\u0061t ${file}"}`],
   write: (_, file, text) => ['exec_command', `{"cmd": "printf %s '${text}' > ${file}" }`],
 })
@@ -60,7 +70,7 @@ wire_api = "responses"
 export const claude = (more: Readonly<Record<string, string>> = {}): Program => ({
   name: 'claude', version: versionOf(installed('@anthropic-ai/claude-code')),
   prepare: () => Promise.resolve(),
-  run: (scene, place, prompt, goOn = false) => runProgram(installed('@anthropic-ai/claude-code/cli-wrapper.cjs'), ['-p', prompt, '--dangerously-skip-permissions', '--output-format', 'json', ...(goOn ? ['--continue'] : [])], place, {
+  run: (scene, place, prompt, goOn = false) => runProgram(SCRIPTS.claude, ['-p', prompt, '--dangerously-skip-permissions', '--output-format', 'json', ...(goOn ? ['--continue'] : [])], place, {
     ANTHROPIC_BASE_URL: scene.url, ANTHROPIC_AUTH_TOKEN: scene.token,
     ANTHROPIC_MODEL: 'policy', ANTHROPIC_DEFAULT_OPUS_MODEL: 'policy', ANTHROPIC_DEFAULT_SONNET_MODEL: 'policy', ANTHROPIC_DEFAULT_HAIKU_MODEL: 'policy',
     DISABLE_AUTOUPDATER: '1', CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1', CLAUDE_CODE_ATTRIBUTION_HEADER: '0', CLAUDE_CODE_GATEWAY_HINT_HEADERS: '1', IS_SANDBOX: '1', ...more,
@@ -79,7 +89,7 @@ export const pi = (model: Readonly<Record<string, unknown>> = {}, settings: Read
       providers: { instar: { baseUrl: `${scene.url}/v1`, api: 'openai-completions', apiKey: scene.token, models: [{ id: 'policy', name: 'policy', reasoning: true, input: ['text'], contextWindow: 100_000, maxTokens: 4000, cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 }, ...model }] } },
     }))
   },
-  run: (_, place, prompt, goOn = false) => runProgram(installed('@earendil-works/pi-coding-agent/dist/bundle/cli.js'), ['-p', '--provider', 'instar', '--model', 'policy', ...(goOn ? ['--continue'] : []), prompt], place, { PI_OFFLINE: '1', PI_SKIP_VERSION_CHECK: '1', PI_TELEMETRY: '0' }),
+  run: (_, place, prompt, goOn = false) => runProgram(SCRIPTS.pi, ['-p', '--provider', 'instar', '--model', 'policy', ...(goOn ? ['--continue'] : []), prompt], place, { PI_OFFLINE: '1', PI_SKIP_VERSION_CHECK: '1', PI_TELEMETRY: '0' }),
   read: (_, file) => ['read', `{"limit":  900, "path": "\\u0061${file.slice(1)}"}`],
   write: (_, file, text) => ['write', JSON.stringify({ content: text, path: file })],
 })
@@ -90,7 +100,7 @@ export const opencode = (limit = { context: 100_000, output: 4096 }): Program =>
     autoupdate: false, share: 'disabled', model: 'instar/policy', permission: 'allow',
     provider: { instar: { npm: '@ai-sdk/openai-compatible', options: { baseURL: `${scene.url}/v1`, apiKey: scene.token }, models: { policy: { limit } } } },
   })),
-  run: (_, place, prompt, goOn = false) => runProgram(nightly(`opencode-${process.platform}-${process.arch}/bin/opencode`), ['run', ...(goOn ? ['--continue'] : []), prompt], place, { OPENCODE_DISABLE_MODELS_FETCH: '1', OPENCODE_DISABLE_AUTOUPDATE: '1', OPENCODE_DISABLE_LSP_DOWNLOAD: '1' }, SLOW_MS),
+  run: (_, place, prompt, goOn = false) => runProgram(SCRIPTS.opencode, ['run', ...(goOn ? ['--continue'] : []), prompt], place, { OPENCODE_DISABLE_MODELS_FETCH: '1', OPENCODE_DISABLE_AUTOUPDATE: '1', OPENCODE_DISABLE_LSP_DOWNLOAD: '1' }, SLOW_MS),
   read: ({ work }, file) => ['read', `{"limit":  900, "filePath": ${JSON.stringify(path.join(work, file))}}`],
   write: ({ work }, file, text) => ['write', JSON.stringify({ content: text, filePath: path.join(work, file) })],
 })
@@ -100,7 +110,7 @@ export const qwen = (): Program => ({
   prepare: (_, { home }) => writeInto(path.join(home, '.qwen'), 'settings.json', JSON.stringify({
     privacy: { usageStatisticsEnabled: false }, telemetry: { enabled: false }, general: { disableAutoUpdate: true }, security: { auth: { selectedType: 'openai' } },
   })),
-  run: (scene, place, prompt, goOn = false) => runProgram(nightly('@qwen-code/qwen-code/cli-entry.js'), ['--yolo', ...(goOn ? ['--continue'] : []), '-p', prompt], place, { OPENAI_BASE_URL: `${scene.url}/v1`, OPENAI_API_KEY: scene.token, OPENAI_MODEL: 'policy' }, SLOW_MS),
+  run: (scene, place, prompt, goOn = false) => runProgram(SCRIPTS.qwen, ['--yolo', ...(goOn ? ['--continue'] : []), '-p', prompt], place, { OPENAI_BASE_URL: `${scene.url}/v1`, OPENAI_API_KEY: scene.token, OPENAI_MODEL: 'policy' }, SLOW_MS),
   read: ({ work }, file) => ['read_file', `{"limit":  900, "file_path": ${JSON.stringify(path.join(work, file))}}`],
   write: ({ work }, file, text) => ['write_file', JSON.stringify({ content: text, file_path: path.join(work, file) })],
 })
@@ -112,7 +122,7 @@ export const openclaw = (model: Readonly<Record<string, unknown>> = {}, provider
     models: { mode: 'merge', providers: { instar: { baseUrl: `${scene.url}/v1`, apiKey: scene.token, api: 'openai-completions', request: { allowPrivateNetwork: true }, ...provider, models: [{ id: 'policy', name: 'policy', reasoning: true, input: ['text'], contextWindow: 100_000, maxTokens: 4096, cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 }, ...model }] } } },
     agents: { defaults: { model: { primary: 'instar/policy' }, workspace: work, skipBootstrap: true } },
   })),
-  run: (_, place, prompt) => runProgram(nightly('openclaw/openclaw.mjs'), ['agent', '--local', '--agent', 'main', '--session-id', 'journey', '--message', prompt, '--json'], place, {}, SLOW_MS),
+  run: (_, place, prompt) => runProgram(SCRIPTS.openclaw, ['agent', '--local', '--agent', 'main', '--session-id', 'journey', '--message', prompt, '--json'], place, {}, SLOW_MS),
   read: (_, file) => ['read', `{"limit":  900, "path": "\\u0061${file.slice(1)}"}`],
   write: (_, file, text) => ['write', JSON.stringify({ content: text, path: file })],
 })
