@@ -74,11 +74,19 @@ export const goalsOf = (found: readonly Measured[]): string[] => {
   })
 }
 
-/** In Markdown. */
+/** In Markdown: what a busy and a steady case of one kind of request gave, side by side. */
 export const tableOf = (rows: readonly Row[]): string => {
-  const text = (value: string | number | null): string => (value === null ? '' : typeof value === 'number' && value >= 1000 ? Math.round(value).toLocaleString('en-US') : String(value))
-  const pair = (a: number | null, b: number | null): string => (a === null ? '' : `${text(a)} / ${text(b)}`)
-  const lines = rows.map((row) => [row.case, row.who, row.who === 'direct' ? '' : text(row.cpuMs), text(row.ofFloor), text(row.perSecond), pair(row.p50, row.p99), pair(row.addedP50, row.addedP99), pair(row.firstP50, row.firstP99), row.who === 'direct' ? '' : text(row.megabytes)])
-  const heads = ['case', 'who', 'CPU ms a request', 'of the pass-through', 'requests/s', 'p50 / p99 ms', 'added to direct', 'first byte p50 / p99', 'MB']
+  const text = (value: number | null | undefined): string => (value === null || value === undefined ? '' : value >= 1000 ? Math.round(value).toLocaleString('en-US') : String(value))
+  const pair = (a: number | null | undefined, b: number | null | undefined): string => (a === null || a === undefined ? '' : `${text(a)} / ${text(b)}`)
+  const lines = grouped(rows, (row) => `${row.case.replace(/, (busy|steady)$/, '')}\n${row.who}`).map((both) => {
+    const [busy, steady] = ['busy', 'steady'].map((kind) => both.find((row) => row.case.endsWith(kind)))
+    const { who, megabytes } = both[0]!
+    const own = who !== 'direct'
+    return [
+      both[0]!.case.replace(/, (busy|steady)$/, ''), who === 'ours' ? '**ours**' : who, own ? text(busy?.cpuMs) : '', own ? text(busy?.ofFloor) : '', text(busy?.perSecond),
+      pair(steady?.p50, steady?.p99), pair(steady?.addedP50, steady?.addedP99), pair(steady?.firstP50, steady?.firstP99), own ? text(megabytes) : '',
+    ]
+  })
+  const heads = ['request', 'who', 'CPU ms', 'of the pass-through', 'requests/s', 'p50 / p99 ms', 'added to direct', 'first byte p50 / p99', 'MB']
   return [heads, heads.map(() => '---'), ...lines].map((cells) => `| ${cells.join(' | ')} |`).join('\n')
 }
