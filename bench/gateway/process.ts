@@ -2,7 +2,6 @@
 import { fork, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { readdir, readFile } from 'node:fs/promises'
-import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import type { Outcome, Run } from './client.ts'
 
@@ -65,15 +64,6 @@ export const startProgram = async (file: string, words: readonly string[] = [], 
       await exited
     },
   }
-}
-
-export const freePort = async (): Promise<number> => {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }
 
 /** Somebody else's program, which is there when `path` is answered. */

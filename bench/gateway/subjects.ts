@@ -1,9 +1,10 @@
 /** What is measured: each a server that takes Chat Completions and has the same engine behind it. */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { freePort } from '../../test/int/stack/ready.ts'
 import { ROOT } from '../../test/tree.ts'
 import { installLitellm, installPortkey, installUndici, LITELLM, PORTKEY } from '../peers/gateway/install.ts'
-import { freePort, startForeign, startProgram, type Server } from './process.ts'
+import { startForeign, startProgram, type Server } from './process.ts'
 
 export type Name = 'direct' | 'pass-through' | 'ours' | 'Portkey' | 'LiteLLM'
 /** `headers`: what its clients have to send. */

@@ -2,10 +2,9 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { openSync, readFileSync, readdirSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { AddressInfo } from 'node:net'
+import { freePort } from '../../int/stack/ready.ts'
 import { pythonPrograms } from '../../python/environment.ts'
 
 export const VERSION = '0.32.0'
@@ -16,15 +15,6 @@ const installed = (): string => join(pythonPrograms({
   // It asks for a build of torch that only its own index has; the plain one does.
   instead: ['torch==2.13.0'], from: 11, to: 13,
 }), 'python')
-
-export const freePort = async (): Promise<number> => {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
-}
 
 export type Vllm = {
   url: string

@@ -3,7 +3,7 @@
  * that costs no user a moment. They are sampled on the version that answered, with seeds that are drawn once: what
  * a new request interrupts is begun again and comes out the same, so that long answers are not passed over.
  */
-import { InstarError, turnId, type TurnFacts } from '@instar/events'
+import { turnId, type TurnFacts } from '@instar/events'
 import { createPump } from '@instar/log'
 import { Cut, speak, type CandidatePorts, type Task } from './candidate.ts'
 import { hex } from './admission.ts'
@@ -94,7 +94,7 @@ export class Background {
       const lease = await this.ports.pool.lease(job.shown.admitted.version)
       try {
         const done = await Promise.allSettled(job.left.map(async (candidate) => {
-          const { tokens } = await speak({ ...this.ports }, besides(job.shown, candidate, this.ports.now(), signal))
+          const { tokens } = await speak(this.ports, besides(job.shown, candidate, this.ports.now(), signal))
           this.budget = { tokens: this.tokens() - tokens.length, at: this.ports.now() }
           this.ports.meter.candidates('sampled', 1)
           return candidate
@@ -105,10 +105,8 @@ export class Background {
       } finally {
         lease.release()
       }
-    } catch (error) {
-      if (signal.aborted) return null
-      if (error instanceof InstarError) return 'failed'
-      throw error
+    } catch {
+      return signal.aborted ? null : 'failed'
     } finally {
       this.sampling = null
     }
