@@ -127,7 +127,7 @@ test('what is not learned from has none: greedy, several asked for, opted out; n
   }
 })
 
-test('an engine that fails costs the others and nobody else; a stop leaves no trace of them', async () => {
+test('an engine that fails costs the others and nobody else; a stop leaves no trace of them', { timeout: 30_000 }, async () => {
   const metrics = createMetrics()
   const stuck = gate()
   const failing = await startRig({ ports: { metrics }, settings: { candidates: 3 }, script: () => ({ text: 'Yes.', before: () => { if (failing.engine.requests.length > 1) throw new InstarError('engine_lost', 'gone') } }) })

@@ -58,7 +58,7 @@ test('calls without a word: content is null, and null, empty or absent it is kno
   }
 })
 
-test('tool_choice none: markup stays text in every dialect', async () => {
+test('tool_choice none in Messages and Responses: markup stays text', async () => {
   const rig = await startRig({ script: () => READ })
   try {
     const said = async (path: string, json: object): Promise<string> => (await rig.fetch(path, { json: { model: 'policy', ...json } })).text()
@@ -92,7 +92,7 @@ test('images, sounds and files are refused by their place, in every dialect', as
   }
 })
 
-test('a prompt of 30 MB is told to be too long in every dialect, and nobody waits for that', async () => {
+test('a prompt of 30 MB is told to be too long in every dialect, without being made into tokens', async () => {
   const rig = await startRig()
   try {
     const content = 'word '.repeat(6_000_000)

@@ -62,7 +62,6 @@ const fits = new Map(tools.map(({ function: { name, parameters } }) => [name, ne
 const checkCall = ({ name, arguments: given }: { name: string; arguments: string }): void => assert.ok(fits.get(name)?.(JSON.parse(given)), `${name} ${given}`)
 
 test('a forced tool_choice: the named function, once, with arguments of its schema; required: one or more of any; streamed and whole', async () => {
-  const names = new Set<string>()
   for (let seed = 0; seed < 6; seed++) {
     const asked = { ...base, seed, messages: [USER('Hello')], tools }
     const named = await client.chat.completions.create({ ...asked, tool_choice: { type: 'function', function: { name: 'book' } } })
@@ -77,9 +76,7 @@ test('a forced tool_choice: the named function, once, with arguments of its sche
     assert.equal(others.length, 0)
     assert.ok(call?.type === 'function')
     checkCall(call.function)
-    names.add(call.function.name)
   }
-  assert.ok([...names].every((name) => fits.has(name)))
 })
 
 test('required without a limit may call more than once, and each fits', async () => {

@@ -182,8 +182,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     },
     async stop() {
       stopping = true
-      await background.stop()
-      await drain()
+      await Promise.all([within(background.stop(), config.stopGraceMs + LAST_BYTES_MS), drain()])
       // A client that is still sending its request would hold the port for ever.
       const force = setTimeout(() => server?.server.closeAllConnections(), LAST_BYTES_MS)
       await server?.close()

@@ -241,6 +241,12 @@ test('hostile schemas are refused, or taken, within bounded work', () => {
   refused(json(many(3000, (i) => ({ type: 'integer', minimum: i, maximum: 123_456_789 }))), /too large/)
   refused(json(many(300, (i) => ({ type: 'string', maxLength: 8000 - i }))), /too large/)
   for (const pattern of ['^((a{1,1000}){1,1000}){1,1000}$', '^.*a.{20}$', '^(.{0,1000}){0,3}$', `${'('.repeat(60)}a${')'.repeat(60)}`, 'a'.repeat(3000)]) refused(json({ type: 'string', pattern }), /pattern/)
+  refused(json({ $ref: '#/%zz' }), /points to nothing/)
+  const numbers = (from: number): number[] => Array.from({ length: 30_000 }, (_, i) => from + i)
+  refused(json({ type: Array.from({ length: 25_000 }, () => 'integer'), enum: numbers(0) }), /type/)
+  machineOf(json({ oneOf: [{ enum: numbers(0) }, { enum: numbers(40_000) }] }), new Map())
+  // A chain that stands in the order that settles last.
+  machineOf(json({ type: 'object', properties: Object.fromEntries(Array.from({ length: 1000 }, (_, i) => [`p${i}`, { type: 'array', minItems: 1, maxItems: 2, items: i === 0 ? { type: 'null' } : { $ref: `#/properties/p${i - 1}` } }])) }), new Map())
   // What backtracking cannot bear is a plain automaton.
   for (const pattern of ['^(a+)+$', '^(a|a)*b$', '^(x+x+)+y$']) machineOf(json({ type: 'string', pattern }), new Map())
   // Exponential when written out; each part is compiled once.

@@ -66,10 +66,12 @@ export class Grammar {
 
   /** Finds what has words; to be called once, when all is built. */
   settle(): void {
+    // A chain of nodes stands in one order or the other: either way two passes settle it.
+    const passes = [this.nodes, this.nodes.toReversed()]
     let changed = true
-    while (changed) {
+    for (let pass = 0; changed || pass < passes.length; pass += 1) {
       changed = false
-      for (const node of this.nodes) {
+      for (const node of passes[pass % passes.length]!) {
         if (node.alive || !isAlive(node)) continue
         node.alive = true
         changed = true

@@ -175,6 +175,7 @@ export class SchemaCompiler {
     const { properties = {}, additionalProperties } = schema
     if (!isSchema(properties)) throw malformed(`${where}/properties`, 'an object')
     const required = schema['required'] === undefined ? [] : namesIn(schema['required'], `${where}/required`)
+    const needed = new Set(required)
     const open = additionalProperties ?? schema['properties'] === undefined
     const names = this.names(schema, where)
     const listed = names?.list ?? []
@@ -183,11 +184,11 @@ export class SchemaCompiler {
     const value = (of: unknown, at: string): Node => this.schema(of, `${where}/${at}`, depth + 1)
     const fields = named.map(([name, of]) => ({
       node: this.grammar.sequence(this.blanks, this.literal(`${this.written(JSON.stringify(name))}:`), this.space, value(of, `properties/${name}`)),
-      required: required.includes(name),
+      required: needed.has(name),
     }))
     const minimum = countIn(schema, 'minProperties', where) ?? 0
     const maximum = countIn(schema, 'maxProperties', where) ?? Infinity
-    if (minimum > new Set(required).size) throw unsupported('minProperties', where, 'is only supported up to the number of required properties')
+    if (minimum > needed.size) throw unsupported('minProperties', where, 'is only supported up to the number of required properties')
     if (maximum < fields.length || (maximum < Infinity && open !== false)) throw unsupported('maxProperties', where, 'is only supported where no more properties are named')
     const extra = open === false || names?.list ? null : this.extra(named.map(([name]) => name), names?.characters ?? null, value(open, 'additionalProperties'))
     return this.grammar.sequence(this.literal('{'), this.grammar.members({ fields, extra, separator: this.comma }), this.blanks, this.literal('}'))

@@ -27,11 +27,20 @@ export function pointed(root: unknown, ref: unknown, where: string): unknown {
   if (typeof ref !== 'string' || !/^#(\/|$)/.test(ref)) throw unsupported('$ref', where, 'may only point into the schema itself (#/…)')
   let at: unknown = root
   for (const step of ref.split('/').slice(1)) {
-    const name = decodeURIComponent(step).replaceAll('~1', '/').replaceAll('~0', '~')
+    const name = decodedIn(step, where).replaceAll('~1', '/').replaceAll('~0', '~')
     at = Array.isArray(at) ? at[Number(name)] : isSchema(at) && Object.hasOwn(at, name) ? at[name] : undefined
   }
   if (at === undefined) throw unsupported('$ref', where, `points to nothing: ${ref.slice(0, 100)}`)
   return at
+}
+
+const decodedIn = (step: string, where: string): string => {
+  try {
+    return decodeURIComponent(step)
+  } catch (error) {
+    if (error instanceof URIError) throw unsupported('$ref', where, `points to nothing: ${step.slice(0, 100)}`)
+    throw error
+  }
 }
 
 const MAX_MERGED = 64
@@ -64,7 +73,7 @@ export function listOf(value: unknown, where: string): readonly unknown[] {
 
 export const typesOf = (value: unknown, where: string): readonly Type[] => {
   const list: readonly unknown[] = Array.isArray(value) ? value : [value]
-  return list.map((name) => TYPES.find((type) => type === name) ?? refuse(where))
+  return list.length > TYPES.length ? refuse(where) : list.map((name) => TYPES.find((type) => type === name) ?? refuse(where))
 }
 
 const refuse = (where: string): never => {
@@ -97,7 +106,10 @@ function together(keyword: string, a: unknown, b: unknown, where: string): unkno
   if (JSON.stringify(a) === JSON.stringify(b)) return a
   const bound = tighter[keyword]
   if (bound && typeof a === 'number' && typeof b === 'number') return bound(a, b)
-  if (keyword === 'type') return typesOf(a, where).flatMap((type) => common(type, typesOf(b, where)))
+  if (keyword === 'type') {
+    const others = typesOf(b, where)
+    return typesOf(a, where).flatMap((type) => common(type, others))
+  }
   if (keyword === 'required' && Array.isArray(a) && Array.isArray(b)) return [...new Set<unknown>([...a as unknown[], ...b as unknown[]])]
   if (keyword === 'enum' && Array.isArray(a) && Array.isArray(b)) {
     const texts = new Set(b.map((value: unknown) => JSON.stringify(value)))

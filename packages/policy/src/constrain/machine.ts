@@ -66,6 +66,8 @@ export class Machine {
     let state = this.states.get(key)
     if (state) return state
     if (this.states.size >= MAX_STATES) {
+      // Else those that are still followed would keep all the others.
+      for (const { next } of this.states.values()) next.clear()
       this.states = new Map()
       this.rests = new Map()
     }
@@ -73,8 +75,6 @@ export class Machine {
     this.states.set(key, state)
     return state
   }
-
-  static readonly limit = MAX_THREADS
 }
 
 /** The threads that are there without another symbol. */

@@ -12,7 +12,8 @@ const fits = (value: unknown, types: readonly Type[]): boolean => types.includes
 export function wordsOf(values: readonly unknown[], { type, ...rest }: Schema, where: string): string[] {
   const [other] = Object.keys(rest)
   if (other !== undefined) throw unsupported(other, where, 'is not supported beside enum or const')
-  const texts = values.filter((value) => type === undefined || fits(value, typesOf(type, where))).map((value) => JSON.stringify(value))
+  const types = type === undefined ? null : typesOf(type, where)
+  const texts = values.filter((value) => types === null || fits(value, types)).map((value) => JSON.stringify(value))
   if (texts.reduce((sum, text) => sum + text.length, 0) > MAX_WRITTEN) throw tooLarge('enum')
   return texts
 }
@@ -37,13 +38,14 @@ function apart(a: Schema, b: Schema, root: unknown, where: string, budget: Budge
   const [types, others] = [typesIn(a, where), typesIn(b, where)]
   if (types && others && [...types].every((type) => !others.has(type))) return true
   const [named, otherNamed] = [namedIn(a), namedIn(b)]
-  if (named && otherNamed) return named.every((text) => !otherNamed.includes(text))
+  if (named && otherNamed) return new Set(named).isDisjointFrom(new Set(otherNamed))
   // A value that is no object is of either, unless both ask for one.
   if (!types || !others || [...types, ...others].some((type) => type !== 'object')) return false
+  const alsoRequired = new Set(requiredIn(b))
   return requiredIn(a).some((name) => {
-    if (!requiredIn(b).includes(name)) return false
+    if (!alsoRequired.has(name)) return false
     const [x, y] = [a, b].map(({ properties }) => (isSchema(properties) && Object.hasOwn(properties, name) ? namedOf(properties[name], root, where, budget) : null)) as [string[] | null, string[] | null]
-    return x !== null && y !== null && x.every((text) => !y.includes(text))
+    return x !== null && y !== null && new Set(x).isDisjointFrom(new Set(y))
   })
 }
 

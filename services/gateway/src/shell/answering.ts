@@ -68,12 +68,12 @@ const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestS
     if (version === undefined) throw new InstarError('model_not_found', `There is no model ${JSON.stringify(request.model?.slice(0, 100))} here; use ${JSON.stringify(ports.policy)} or ${JSON.stringify(`${ports.policy}@N`)}.`, { field: 'model' })
     span?.asked(dialect.name, request.model ?? ports.policy, request)
     ports.capture.admit()
+    ports.background.yield()
     // Requests that came at the same moment are on their way to the model: it does not know them yet.
     const { running, waiting } = ports.engine.pending()
     const before = Math.max(waiting, ports.running.size - ports.capture.queue().pending - running)
     if (before > 0 && before >= ports.maxWaiting) throw new InstarError('overloaded', 'Too many requests wait for the model.')
     ports.running.add(controller)
-    ports.background.yield()
     const spoke = await deadline.before(ports.pool.lease(version), (late) => late.release())
     lease = spoke
     const raw = body === sent ? call.body : Buffer.from(JSON.stringify(body))

@@ -59,7 +59,7 @@ export class Background {
     const left = Array.from({ length: admitted.candidates - 1 }, (_, i) => ({
       turn: turnId(admitted.session, hex(this.ports.random(16))), candidate: i + 1, sampling: { ...sampling, seed: Buffer.from(this.ports.random(4)).readUInt32LE() >>> 1 },
     }))
-    this.jobs.push({ shown, left, at: this.ports.now() })
+    this.jobs.push({ shown: { ...shown, sink: null, span: null }, left, at: this.ports.now() })
   }
 
   /** Somebody asks: what is being sampled makes room. */
@@ -79,8 +79,10 @@ export class Background {
   }
 
   private async work(): Promise<void> {
-    for (let job = this.jobs[0]; job && !this.stopping && this.ports.running.size === 0; job = this.jobs[0]) {
-      const outcome = this.ports.now() - job.at > this.settings.patienceMs ? 'given_up' : await this.sample(job)
+    for (let job = this.jobs[0]; job && !this.stopping; job = this.jobs[0]) {
+      const late = this.ports.now() - job.at > this.settings.patienceMs
+      if (!late && this.ports.running.size > 0) return
+      const outcome = late ? 'given_up' : await this.sample(job)
       if (outcome === null) continue
       this.jobs.shift()
       if (job.left.length > 0) this.ports.meter.candidates(outcome, job.left.length)
@@ -125,5 +127,5 @@ const besides = (shown: Task, candidate: Job['left'][number], at: number, signal
     body: { from, prefix: body.length, suffix: 0, written: { keyId: null, bytes: new Uint8Array(0) }, blob: null, length: body.length, sha256: body.sha256 },
     prompt: { from, prefix: prompt.length, ids: [], length: prompt.length },
   }
-  return { ...shown, admitted: { ...admitted, ...same, at }, candidate, topLogprobs: 0, parent: null, shown: false, sink: null, signal, span: null }
+  return { ...shown, admitted: { ...admitted, ...same, at }, candidate, topLogprobs: 0, parent: null, shown: false, signal }
 }

@@ -4,13 +4,14 @@ import type { RequestPayload } from 'fastify'
 import { PassThrough, type Transform } from 'node:stream'
 import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib'
 
-const DECODERS: Readonly<Record<string, () => Transform>> = { gzip: createGunzip, 'x-gzip': createGunzip, deflate: createInflate, br: createBrotliDecompress, zstd: createZstdDecompress }
+const DECODERS: ReadonlyMap<string, () => Transform> = new Map<string, () => Transform>([['gzip', createGunzip], ['x-gzip', createGunzip], ['deflate', createInflate], ['br', createBrotliDecompress], ['zstd', createZstdDecompress]])
 
 /** The body as it was before its encoding; the limit holds for what comes out. */
 export const decoded = (payload: RequestPayload, encoding: string): RequestPayload => {
-  if (encoding === 'identity') return payload
-  const decoder = DECODERS[encoding.toLowerCase()]?.()
-  if (!decoder) throw new InstarError('bad_request', `The body is encoded as ${encoding.slice(0, 40)}; send it as it is, or as ${Object.keys(DECODERS).join(', ')}.`, { field: 'content-encoding' })
+  const name = encoding.toLowerCase()
+  if (name === 'identity') return payload
+  const decoder = DECODERS.get(name)?.()
+  if (!decoder) throw new InstarError('bad_request', `The body is encoded as ${encoding.slice(0, 40)}; send it as it is, or as ${[...DECODERS.keys()].join(', ')}.`, { field: 'content-encoding' })
   const body = Object.assign(new PassThrough(), { receivedEncodedLength: 0 })
   payload.on('data', (piece: Buffer) => { body.receivedEncodedLength += piece.length })
   decoder.on('error', (cause) => body.destroy(new InstarError('bad_request', `The body is not what its encoding ${encoding.slice(0, 40)} says.`, { field: 'content-encoding' }, { cause })))

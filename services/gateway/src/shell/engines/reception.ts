@@ -28,6 +28,7 @@ export class Reception implements Dispatcher.DispatchHandler, AsyncIterableItera
     this.#options = options
     this.#timer = setTimeout(() => this.#late(), options.firstByteMs)
     options.signal?.addEventListener('abort', this.#given, { once: true })
+    if (options.signal?.aborted) this.#given()
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
