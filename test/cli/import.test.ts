@@ -50,7 +50,7 @@ const conversation = async (data: string): Promise<void> => {
   const rig = await startRig({ log, script: () => `Answer ${(said += 1)} <tool_call>{"name": "look", "arguments": {"at":  ${said}}}</tool_call>` })
   const messages: { role: string; [key: string]: unknown }[] = [USER('Where is it?')]
   for (const next of ['Not there.', 'Thank you!', null]) {
-    const response = await rig.fetch('/v1/chat/completions', { json: { model: 'policy', messages, tools: [{ type: 'function', function: { name: 'look', parameters: {} } }], user: 'ann' }, headers: { 'x-session-id': 'desk' } })
+    const response = await rig.fetch('/v1/chat/completions', { json: { model: 'policy', messages, tools: [{ type: 'function', function: { name: 'look', parameters: {} } }], user: 'ann' }, headers: { 'x-session-id': 'desk', 'x-claude-code-prompt-id': 'prompt-1' } })
     const { choices: [choice] } = await response.json() as { choices: { message: { role: string } }[] }
     messages.push(choice!.message, ...(next === null ? [] : [USER(next)]))
     if (next === null) equal((await rig.fetch('/v1/feedback', { json: { turn_id: response.headers.get('x-instar-turn-id'), value: 0.5, comment: 'good' } })).status, 200)
@@ -74,12 +74,13 @@ describe('instar export and import', () => {
     deepEqual([code, first.lines, first.sessions, first.turns, first.exact, first.trainable, first.feedback, first.there], [0, 3, 1, 3, 3, 3, 1, 0])
     const [a, b] = [await look(t, from), await look(t, to)]
     equal(b.turns.length, 3)
+    equal(b.of(b.turns[0]!.turn).userTurn, 'prompt-1')
     for (const [i, before] of a.turns.entries()) {
       const after = b.turns[i]!
       for (const name of ['turn', 'session', 'version', 'kind', 'subject', 'group', 'digest', 'answer', 'follows', 'next', 'trainable', 'at', 'finishedAt'] as const) deepEqual(after[name], before[name], name)
       deepEqual(after.feedback.map(({ id, value, at, comment }) => [id, value, at, readWritten(comment!)]), before.feedback.map(({ id, value, at, comment }) => [id, value, at, readWritten(comment!)]))
       const [was, is] = [a.of(before.turn), b.of(before.turn)]
-      for (const name of ['tokens', 'ids', 'logprobs', 'sampling', 'toolCallIds', 'after', 'stateFrom', 'offPrefix', 'finish', 'labelSource'] as const) deepEqual(is[name], was[name], name)
+      for (const name of ['tokens', 'ids', 'logprobs', 'sampling', 'toolCallIds', 'after', 'stateFrom', 'offPrefix', 'finish', 'labelSource', 'userTurn'] as const) deepEqual(is[name], was[name], name)
       equal(readWritten(is.text), readWritten(was.text))
       deepEqual(await b.reader.promptIds(before.turn), await a.reader.promptIds(before.turn))
       deepEqual(await b.reader.body(before.turn), await a.reader.body(before.turn))

@@ -5,11 +5,11 @@
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { it } from 'node:test'
-import { decodeRecord, encodeEvent, FLOW, TOPICS, type Event } from '@instar/events'
+import { decodeRecord, encodeEvent, FLOW, TOPICS, writtenVersion, type Event, type RecordName } from '@instar/events'
 
 type Golden = { id: string; key: string; schema: string; payload: string; event: unknown }
 
-const file = (name: string): URL => new URL(`avro/${name}.v1.json`, import.meta.url)
+const file = (name: RecordName, version = writtenVersion(name)): URL => new URL(`avro/${name}.v${version}.json`, import.meta.url)
 const toJson = (value: unknown): unknown => JSON.parse(JSON.stringify(value, (_, v: unknown) => (v !== null && typeof v === 'object' && 'type' in v && v.type === 'Buffer' && 'data' in v ? { base64: Buffer.from(v.data as number[]).toString('base64') } : v)))
 const fromJson = (value: unknown): unknown => {
   if (Array.isArray(value)) return value.map(fromJson)
@@ -20,7 +20,7 @@ const fromJson = (value: unknown): unknown => {
 
 const written = { keyId: null, bytes: Buffer.from('né') }
 const turn = {
-  turn: 's.0f', session: 's', policy: 'policy', version: 3, adapter: 'ab', group: 'g', candidate: 0, candidates: 1, dialect: 'chat', kind: 'main', labelSource: 'header', subject: 'u', key: null, digest: 'd',
+  turn: 's.0f', session: 's', policy: 'policy', version: 3, adapter: 'ab', group: 'g', candidate: 0, candidates: 1, dialect: 'chat', kind: 'main', labelSource: 'prompt', userTurn: 'p-1', subject: 'u', key: null, digest: 'd',
   body: { from: 's.0e', prefix: 12, suffix: 3, written, blob: null, length: 99, sha256: 'c0' }, after: { strict: 'k', loose: 'l' }, stateFrom: 2, prompt: { from: null, prefix: 0, ids: [1, 300, 70000], length: 3 },
   sampling: { temperature: 0.7, topP: 1, topK: 0, seed: 42, maxTokens: 64, stop: ['\n'] }, tokens: 'exact', ids: [5, 6], logprobs: [-0.5, -1.25], text: written, toolCallIds: ['call1'], answer: { strict: 'm', loose: 'n' },
   trainable: true, reason: null, offPrefix: false, engine: 'onnx', at: 1760000000000, firstTokenAt: 1760000000010, finishedAt: 1760000000100,
@@ -55,18 +55,26 @@ for (const event of SAMPLES.filter((sample) => toWrite.includes(sample.type))) {
   writeFileSync(file(event.type), `${JSON.stringify({ id, key, schema, payload: Buffer.from(payload).toString('base64'), event: toJson(event) }, null, 2)}\n`)
 }
 
+/** What fields say that a version did not have yet. */
+const ADDED: Readonly<Record<string, object>> = Object.fromEntries(['TurnCaptured.v1', 'TurnAborted.v1', 'TurnSampled.v1'].map((schema) => [schema, { userTurn: null }]))
+
 for (const topic of TOPICS) {
   for (const name of FLOW[topic].records) {
-    it(`${name}.v1 is written and read as it was`, () => {
-      const golden = JSON.parse(readFileSync(file(name), 'utf8')) as Golden
-      const event = fromJson(golden.event) as Event
-      const encoded = encodeEvent(event)
-      assert.equal(Buffer.from(encoded.payload).toString('base64'), golden.payload)
-      assert.equal(encoded.id, golden.id)
-      assert.equal(encoded.key, golden.key)
-      const decoded = decodeRecord({ topic, key: golden.key, schema: golden.schema, payload: Buffer.from(golden.payload, 'base64'), timestamp: 0, partition: 0, offset: 0 })
-      assert.deepEqual(toJson(decoded.event), toJson(event))
-      assert.equal(decoded.id, golden.id)
-    })
+    for (let version = 1; version <= writtenVersion(name); version += 1) {
+      const current = version === writtenVersion(name)
+      it(`${name}.v${version} is ${current ? 'written and ' : ''}read as it was`, () => {
+        const golden = JSON.parse(readFileSync(file(name, version), 'utf8')) as Golden
+        const event = fromJson(golden.event) as Event
+        assert.equal(golden.schema, `${name}.v${version}`)
+        if (current) {
+          const encoded = encodeEvent(event)
+          assert.equal(Buffer.from(encoded.payload).toString('base64'), golden.payload)
+          assert.deepEqual([encoded.id, encoded.key, encoded.schema], [golden.id, golden.key, golden.schema])
+        }
+        const decoded = decodeRecord({ topic, key: golden.key, schema: golden.schema, payload: Buffer.from(golden.payload, 'base64'), timestamp: 0, partition: 0, offset: 0 })
+        assert.deepEqual(toJson(decoded.event), { ...toJson(event) as object, ...ADDED[golden.schema] })
+        assert.equal(decoded.id, golden.id)
+      })
+    }
   }
 }

@@ -27,7 +27,7 @@ const append = async (log: MemoryLog, ...events: Event[]): Promise<void> => {
 const turn = (n: number, reward: number, hint: string | null = null): Event[] => [
   {
     type: 'TurnCaptured', finish: 'stop', turn: `s.${n}`, session: 's', policy: 'policy', version: 0, adapter: null, group: String(n), candidate: 0, candidates: 1, dialect: 'chat', kind: 'main',
-    labelSource: 'header', subject: 'u', key: null, digest: String(n), body: { from: null, prefix: 0, suffix: 0, written: { keyId: null, bytes: BODY }, blob: null, length: BODY.length, sha256: contentSha(BODY) },
+    labelSource: 'header', userTurn: null, subject: 'u', key: null, digest: String(n), body: { from: null, prefix: 0, suffix: 0, written: { keyId: null, bytes: BODY }, blob: null, length: BODY.length, sha256: contentSha(BODY) },
     after: null, stateFrom: 0, prompt: { from: null, prefix: 0, ids: [1], length: 1 }, sampling: { temperature: 1, topP: 1, topK: 0, seed: 1, maxTokens: 5, stop: [] }, tokens: 'exact', ids: [2, 3], logprobs: [-0.5, -0.5],
     text: written('a'), toolCallIds: [], answer: answerKey(String(n), []), trainable: true, reason: null, offPrefix: false, engine: 'e', at: now(), firstTokenAt: clock, finishedAt: clock,
   },

@@ -18,7 +18,7 @@ export const turn = ({ session, name, says, to, ...rest }: TurnChoice): TurnCapt
   const request = Buffer.from(JSON.stringify({ messages: [{ role: 'user', content: name }] }))
   return {
     type: 'TurnCaptured', finish: 'stop', turn: turnId(session, hex(name)), session, policy: 'policy', version: 0, adapter: null,
-    group: `group-${name}`, candidate: 0, candidates: 1, dialect: 'chat', kind: 'main', labelSource: 'header', subject: `subject-${session}`, key: null,
+    group: `group-${name}`, candidate: 0, candidates: 1, dialect: 'chat', kind: 'main', labelSource: 'header', userTurn: null, subject: `subject-${session}`, key: null,
     digest: sha(`request ${name}`), body: { from: null, prefix: 0, suffix: 0, written: { keyId: null, bytes: request }, blob: null, length: request.length, sha256: contentSha(request) },
     after: to === undefined ? null : answerKey(to, []), stateFrom: 1, prompt: { from: null, prefix: 0, ids: [1, 2, 3], length: 3 },
     sampling: { temperature: 0.7, topP: 1, topK: 0, seed: 1, maxTokens: 64, stop: [] }, tokens: 'exact', ids: [4, 5], logprobs: [-0.5, -0.25],
@@ -71,7 +71,7 @@ export const records = (events: readonly Event[]): Append[] => events.map((event
  */
 export const smallHistory = () => {
   const a1 = turn({ session: 'sa', name: 'a1', says: 'Hello.' })
-  const a2 = turn({ session: 'sa', name: 'a2', says: 'Sorry!', to: 'Hello.', at: T0 + 5000, version: 0 })
+  const a2 = turn({ session: 'sa', name: 'a2', says: 'Sorry!', to: 'Hello.', at: T0 + 5000, version: 0, userTurn: 'prompt-2' })
   const b1 = turn({ session: 'sb', name: 'b1', says: 'Yes', at: T0 + 6000, version: 1, adapter: sha('x'), firstTokenAt: T0 + 6040, finishedAt: T0 + 6240 })
   const b2: Event = { ...turn({ session: 'sb', name: 'b2', says: 'No', at: T0 + 7000, version: 1, kind: 'side', trainable: false, reason: 'side turn' }), type: 'TurnAborted', why: 'client_gone' }
   const feedback: Event = { type: 'FeedbackGiven', id: 'f1', session: 'sa', turn: null, value: 1, comment: written('private words'), subject: 'subject-sa', key: null, at: T0 + 8000 }

@@ -31,6 +31,7 @@ test('the rows of a small history', { timeout: 60_000 }, async (t) => {
       { turn_id: b1.turn, session_id: 'sb', version: 1, dialect: 'chat', kind: 'main', label_source: 'header', status: 'complete', trainable: true, reason: null, next_turn_id: null, prompt_tokens: 3, completion_tokens: 2, started_at: '2026-01-01T00:00:06.000Z', finished_at: '2026-01-01T00:00:06.240Z' },
       { turn_id: b2.turn, session_id: 'sb', version: 1, dialect: 'chat', kind: 'side', label_source: 'header', status: 'aborted', trainable: false, reason: 'side turn', next_turn_id: null, prompt_tokens: 3, completion_tokens: 2, started_at: '2026-01-01T00:00:07.000Z', finished_at: '2026-01-01T00:00:07.120Z' },
     ])
+    assert.deepEqual(await rows('select user_turn from turns order by started_at'), [null, 'prompt-2', null, null].map((user_turn) => ({ user_turn })))
     assert.deepEqual(await rows('select turn_id, next_state, follows_turn_id, ttft_ms, finish from turns order by started_at'), [
       { turn_id: a1.turn, next_state: 'turn', follows_turn_id: null, ttft_ms: 20, finish: 'stop' },
       { turn_id: a2.turn, next_state: 'open', follows_turn_id: a1.turn, ttft_ms: 20, finish: 'stop' },

@@ -19,7 +19,7 @@ export const captured = ({ session, messages, answer, at, name = `${messages.len
   const turn = turnNamed(session, name)
   return {
     type: 'TurnCaptured', finish: 'stop', turn, session, policy: 'policy', version: 0, adapter: null, group: turn, candidate: 0, candidates: 1,
-    dialect: 'chat', kind: 'main', labelSource: 'header', subject: session, key: null, digest: contentSha(body), body: storeBody(body, null).stored,
+    dialect: 'chat', kind: 'main', labelSource: 'header', userTurn: null, subject: session, key: null, digest: contentSha(body), body: storeBody(body, null).stored,
     after, stateFrom, prompt: { from: null, prefix: 0, ids: [1, 2, 3], length: 3 }, sampling: { temperature: 1, topP: 1, topK: 0, seed: 1, maxTokens: 8, stop: [] },
     tokens: 'exact', ids: [4, 5], logprobs: [-0.5, -0.25], text: written(answer), toolCallIds: [], answer: answerKey(answer, []),
     trainable: true, reason: null, offPrefix: false, engine: 'test', at, firstTokenAt: at, finishedAt: at, ...more,

@@ -78,7 +78,7 @@ export class Gateway extends Process<State> {
     const candidates = random.chance(0.1) ? 2 : 1
     const admitted: Admitted = {
       session, policy: POLICY, version: line.head, adapter: line.versions.get(line.head)?.adapter ?? null, group: random.hex(8), candidates, dialect: 'chat',
-      kind: 'main', labelSource: source, subject: subjectOf(null, null, session), key: null, digest, body: storeBody(Buffer.from(JSON.stringify({ messages })), null).stored,
+      kind: 'main', labelSource: source, userTurn: null, subject: subjectOf(null, null, session), key: null, digest, body: storeBody(Buffer.from(JSON.stringify({ messages })), null).stored,
       ...lastAnswer(messages), prompt: { from: null, prefix: 0, ids: [1], length: 1 }, tokens: 'exact', offPrefix: false, engine: 'sim', at: now,
     }
     this.#capture(call, admitted, sessionState(index, session)?.digests.get(digest)?.size ?? 0)

@@ -5,11 +5,12 @@
 import { readFileSync } from 'node:fs'
 import avro from 'avsc'
 import { InstarError } from './errors.ts'
-import { FLOW, TOPICS, type RecordName, type Topic } from './flow.ts'
+import { FLOW, TOPICS, writtenVersion, type RecordName, type Topic } from './flow.ts'
 import { recordId } from './ids.ts'
 import type { Event, Logged } from './records.ts'
 
-type Codec = { schema: string; topic: Topic; name: RecordName; avro: avro.Type; text: string }
+/** `missing`: the type, and fields that later versions added, with their defaults. */
+type Codec = { schema: string; topic: Topic; name: RecordName; avro: avro.Type; text: string; missing: Readonly<Record<string, unknown>> }
 
 const folder = new URL('../../../schemas/', import.meta.url)
 
@@ -24,13 +25,25 @@ class AnyBytes extends avro.types.LogicalType {
 }
 const typeHook = (schema: unknown): avro.Type | undefined => (schema === 'bytes' ? new AnyBytes({ type: 'bytes' }) : undefined)
 
+/** By schema (`TurnCaptured.v1`), and by type the version that is written. */
 const codecs = new Map<string, Codec>()
+const current = new Map<string, Codec>()
 for (const topic of TOPICS) {
   for (const name of FLOW[topic].records) {
-    const schema = `${name}.v1`
-    const text = readFileSync(new URL(`${topic}/${schema}.avsc`, folder), 'utf8')
-    const type = avro.Type.forSchema(JSON.parse(text) as avro.Schema, { wrapUnions: false, typeHook: typeHook as (schema: avro.Schema) => avro.Type })
-    codecs.set(schema, { schema, topic, name, avro: type, text })
+    let later: readonly { name: string; default?: unknown }[] = []
+    for (let version = writtenVersion(name); version >= 1; version -= 1) {
+      const schema = `${name}.v${version}`
+      const text = readFileSync(new URL(`${topic}/${schema}.avsc`, folder), 'utf8')
+      const parsed = JSON.parse(text) as { fields: typeof later }
+      const type = avro.Type.forSchema(parsed as avro.Schema, { wrapUnions: false, typeHook: typeHook as (schema: avro.Schema) => avro.Type })
+      const known = new Set(parsed.fields.map((field) => field.name))
+      const missing = Object.fromEntries(later.filter((field) => !known.has(field.name)).map((field) => [field.name, field.default]))
+      const codec = { schema, topic, name, avro: type, text, missing: { ...missing, type: name } }
+      codecs.set(schema, codec)
+      if (version < writtenVersion(name)) continue
+      current.set(name, codec)
+      later = parsed.fields
+    }
   }
 }
 
@@ -46,7 +59,7 @@ export const keyOf = (event: Event): string =>
 export const topicOf = (event: Event): Topic => codecOf(event.type).topic
 
 const codecOf = (type: string): Codec => {
-  const codec = codecs.get(`${type}.v1`)
+  const codec = current.get(type)
   if (!codec) throw new InstarError('internal', `there is no record type ${type}`)
   return codec
 }
@@ -83,7 +96,7 @@ export const decodeRecord = (record: Stored): Logged => {
   const payload = Buffer.from(record.payload.buffer, record.payload.byteOffset, record.payload.byteLength)
   let event: Event
   try {
-    event = Object.assign(codec.avro.fromBuffer(payload) as object, { type: codec.name }) as Event
+    event = Object.assign(codec.avro.fromBuffer(payload) as object, codec.missing) as Event
   } catch (cause) {
     throw new InstarError('bad_record', `${record.topic} ${record.partition}@${record.offset} is not a ${record.schema}: ${(cause as Error).message}`, { topic: record.topic, offset: record.offset }, { cause })
   }

@@ -48,3 +48,7 @@ export const FLOW = {
 export type Topic = keyof typeof FLOW
 export const TOPICS = Object.keys(FLOW) as Topic[]
 export type RecordName = (typeof FLOW)[Topic]['records'][number]
+
+/** The version in which a record is written; 1 where it is not named. All up to it are read, since a log is never rewritten. */
+const WRITTEN: Readonly<Partial<Record<RecordName, number>>> = { TurnCaptured: 2, TurnAborted: 2, TurnSampled: 2 }
+export const writtenVersion = (name: RecordName): number => WRITTEN[name] ?? 1

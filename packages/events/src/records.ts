@@ -1,5 +1,6 @@
 /**
- * What is on the log. Each type is one record version; its Avro schema is `schemas/<topic>/<Name>.v1.avsc`.
+ * What is on the log. Each type is the version that is written (flow.ts); its Avro schema is `schemas/<topic>/<Name>.vN.avsc`, and what older
+ * versions lack has the default that stands there.
  * Times are milliseconds since the epoch; ids are lower-case hex sha256 unless said otherwise.
  * Nothing here names an offset.
  */
@@ -23,7 +24,7 @@ export type AnswerKey = { strict: string; loose: string }
 export type Dialect = 'chat' | 'responses' | 'messages'
 export type TurnKind = 'main' | 'side'
 /** How the session was found, strongest first. */
-export type LabelSource = 'header' | 'agent' | 'minted' | 'answer' | 'fingerprint'
+export type LabelSource = 'header' | 'agent' | 'minted' | 'answer' | 'prompt' | 'fingerprint'
 
 export type RecordedSampling = { temperature: number; topP: number; topK: number; seed: number; maxTokens: number; stop: string[] }
 
@@ -44,6 +45,8 @@ export type TurnFacts = {
   dialect: Dialect
   kind: TurnKind
   labelSource: LabelSource
+  /** What the agent calls the requests that one message of its user caused, subagents' among them; null where it names none. */
+  userTurn: string | null
   /** Whose words these are: a hash of the request's `user`, else of the key, else the session. */
   subject: string
   /** API key's public id, null without keys. */

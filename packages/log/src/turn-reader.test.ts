@@ -39,7 +39,7 @@ class Session {
     if (kept.stored.blob !== null) await putBlob(this.log, kept.middle, AT)
     const event: TurnCaptured = {
       type: 'TurnCaptured', finish: 'stop', turn: nameOf(i), session: 's', policy: 'policy', version: 0, adapter: null, group: nameOf(i), candidate: 0, candidates: 1,
-      dialect: 'chat', kind: 'main', labelSource: 'header', subject: 's', key: null, digest: contentSha(body), body: { ...kept.stored, ...storedBody },
+      dialect: 'chat', kind: 'main', labelSource: 'header', userTurn: null, subject: 's', key: null, digest: contentSha(body), body: { ...kept.stored, ...storedBody },
       after: null, stateFrom: 0, prompt: ids.stored, sampling: { temperature: 1, topP: 1, topK: 0, seed: 1, maxTokens: 8, stop: [] },
       tokens: 'exact', ids: answer, logprobs: answer.map(() => -0.5), text: written('answer'), toolCallIds: [], answer: { strict: contentSha(body), loose: contentSha(body) },
       trainable: true, reason: null, offPrefix: false, engine: 'test', at: AT, firstTokenAt: AT, finishedAt: AT, ...facts,

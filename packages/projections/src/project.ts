@@ -83,7 +83,7 @@ const turnRow = (state: TurnsState, event: TurnCaptured | TurnAborted | TurnSamp
   rows.turns.push({
     turn_id: event.turn, session_id: event.session, policy: event.policy, version: event.version, adapter: event.adapter,
     group_id: event.group, candidate: event.candidate, candidates: event.candidates, shown: turn.shown, dialect: event.dialect, kind: event.kind,
-    label_source: event.labelSource, subject: event.subject, key_id: event.key, status: turn.status,
+    label_source: event.labelSource, user_turn: event.userTurn, subject: event.subject, key_id: event.key, status: turn.status,
     finish: event.type === 'TurnAborted' ? event.why : event.finish,
     trainable: event.trainable, reason: event.reason, off_prefix: event.offPrefix, tokens: event.tokens, attempt: turn.attempt,
     follows_turn_id: turn.follows, next_turn_id: null, next_state: turn.shown ? 'open' : 'none',

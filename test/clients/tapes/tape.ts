@@ -14,6 +14,8 @@ import type { Exchange } from '../wire.ts'
 export type Became = {
   session: number
   source: LabelSource
+  /** A place in the order in which user turns began; null where the client names none. */
+  userTurn: number | null
   kind: TurnKind
   status: 'complete' | 'aborted'
   attempt: number
@@ -27,14 +29,16 @@ export type Request = { path: string; headers: Record<string, string>; body: unk
 export type Tape = { client: string; became: Became[]; requests: Request[] }
 
 /** `bodies`: of each turn, as it is on the log. */
-export const becameOf = (story: Story, bodies: ReadonlyMap<string, Uint8Array>): Became[] =>
-  story.turns.map(({ session, kind, status, attempt, next, offPrefix, reason, event }) => {
+export const becameOf = (story: Story, bodies: ReadonlyMap<string, Uint8Array>): Became[] => {
+  const userTurns = [...new Set(story.turns.flatMap(({ event }) => event.userTurn ?? []))]
+  return story.turns.map(({ session, kind, status, attempt, next, offPrefix, reason, event }) => {
     const following = next === null ? null : story.turns[next]!.event
     return {
-      session, source: event.labelSource, kind, status, attempt, next, offPrefix, reason,
+      session, source: event.labelSource, userTurn: event.userTurn === null ? null : userTurns.indexOf(event.userTurn), kind, status, attempt, next, offPrefix, reason,
       heard: following && saidSince(messagesOf(following.dialect, bodies.get(following.turn)!), following.stateFrom),
     }
   })
+}
 
 /** With as much of what was heard as stays of a text that is cut. */
 export const shortened = (became: readonly Became[]): Became[] =>

@@ -45,7 +45,7 @@ export const METRICS = {
   instar_generation_tokens_total: { type: 'counter', of: 'gateway', help: 'Tokens of answers.', labels: { dialect: SPOKEN } },
   instar_background_candidates_total: { type: 'counter', of: 'gateway', help: 'Candidates sampled while nobody waited for the model, and those that were given up: `given_up` for want of a quiet moment, `failed` by an engine or the log.', labels: { outcome: ['sampled', 'given_up', 'failed'] } },
   instar_background_candidates_waiting: { type: 'gauge', of: 'gateway', help: 'Candidates that are to be sampled when nobody waits for the model.' },
-  instar_turns_total: { type: 'counter', of: 'gateway', help: 'Turns put on the log: whole or cut, main or side, how the session was found, whether it may be trained on and if not why (`none` where it may).', labels: { status: ['complete', 'aborted'], kind: ['main', 'side'], label_source: ['header', 'agent', 'minted', 'answer', 'fingerprint'], trainable: ['yes', 'no'], reason: FEW } },
+  instar_turns_total: { type: 'counter', of: 'gateway', help: 'Turns put on the log: whole or cut, main or side, how the session was found, whether it may be trained on and if not why (`none` where it may).', labels: { status: ['complete', 'aborted'], kind: ['main', 'side'], label_source: ['header', 'agent', 'minted', 'answer', 'prompt', 'fingerprint'], trainable: ['yes', 'no'], reason: FEW } },
   instar_answers_waiting: { type: 'gauge', of: 'gateway', help: 'Answers that wait for the log.' },
   instar_answers_lost_total: { type: 'counter', of: 'gateway', help: 'Records that the log did not take within the patience of a request, which then failed.' },
   instar_engine_requests_running: { type: 'gauge', of: 'gateway', help: 'Sequences that the engine is generating.' },

@@ -40,6 +40,8 @@ export const turns = pgTable('turns', {
   /** main, side */
   kind: text().notNull(),
   label_source: text().notNull(),
+  /** The requests that one message of the user's caused, as the agent names them. */
+  user_turn: text(),
   subject: text().notNull(),
   key_id: text(),
   /** complete, aborted */

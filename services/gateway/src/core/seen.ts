@@ -28,6 +28,8 @@ export type SeenRequest = {
   carried: readonly string[]
   session: string
   labelSource: LabelSource
+  /** As user-turn.ts reads it. */
+  userTurn: string | null
   kind: TurnKind
   turn: string
   messages: number
@@ -51,10 +53,10 @@ export class Seen {
 
   /** Newest first, with what has come of each turn; `turnOf`: as the log has it. */
   list(turnOf: (turn: string) => TurnState | undefined) {
-    return this.requests.toReversed().map(({ at, labelSource, offPrefix, ...request }) => {
+    return this.requests.toReversed().map(({ at, labelSource, userTurn, offPrefix, ...request }) => {
       const turn = turnOf(request.turn)
       return {
-        at: new Date(at).toISOString(), ...request, label_source: labelSource, off_prefix: offPrefix,
+        at: new Date(at).toISOString(), ...request, label_source: labelSource, user_turn: userTurn, off_prefix: offPrefix,
         status: turn?.status ?? null, trainable: turn?.trainable ?? null, reason: turn?.reason ?? null, follows: turn?.follows ?? null, next: turn?.next ?? null,
       }
     })

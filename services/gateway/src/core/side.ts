@@ -4,8 +4,9 @@
  * are in docs/agents.md), or a session that had tools and now has none.
  */
 import { contentText, type TurnKind } from '@instar/events'
-import { isFields, type Message } from '@instar/dialects'
+import type { Message } from '@instar/dialects'
 import { header, type Headers } from './labels.ts'
+import { codexMetadata } from './user-turn.ts'
 
 const SIDE_CLASSES = new Set(['side', 'auxiliary', 'compaction', 'compact', 'title', 'summary', 'memory', 'memory_consolidation'])
 
@@ -30,17 +31,9 @@ const markedAs = (headers: Headers): TurnKind | null => {
   return SIDE_CLASSES.has(marked.toLowerCase()) ? 'side' : marked === 'main' || marked === 'turn' ? 'main' : null
 }
 
-/** `request_kind` of the JSON in `x-codex-turn-metadata`. */
 const codexKind = (headers: Headers): string | null => {
-  const metadata = header(headers, 'x-codex-turn-metadata')
-  if (metadata === null) return null
-  try {
-    const value: unknown = JSON.parse(metadata)
-    return isFields(value) && typeof value['request_kind'] === 'string' ? value['request_kind'] : null
-  } catch (error) {
-    if (error instanceof SyntaxError) return null
-    throw error
-  }
+  const kind = codexMetadata(headers)?.['request_kind']
+  return typeof kind === 'string' ? kind : null
 }
 
 const saysSo = (messages: readonly Message[]): boolean => {

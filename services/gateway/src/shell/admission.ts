@@ -9,6 +9,7 @@ import { answersOf, type Asked, type Resolved } from '../core/resolve.ts'
 import { sessionState, type SessionIndex } from '../core/session-index.ts'
 import { kindOf } from '../core/side.ts'
 import { digestsOf, lastMain, type Admitted } from '../core/turn.ts'
+import { userTurnOf } from '../core/user-turn.ts'
 import { beyondContext } from './counting.ts'
 import { resolveSession } from './sessions.ts'
 import type { Tail } from './tail.ts'
@@ -81,6 +82,7 @@ export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<
       dialect: incoming.dialect.name,
       kind: kindOf(headers, request, await hadTools(ports, state?.turns ?? [])),
       labelSource: resolved.source,
+      userTurn: userTurnOf(headers),
       subject: subjectOf(request.user, key, resolved.session),
       key,
       digest,

@@ -84,8 +84,8 @@ const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestS
     stored.catch(() => undefined)
     const turns = Array.from({ length: request.n }, () => turnId(admission.facts.session, hex(ports.random(16))))
     for (const turn of turns) ports.reader.keepBody(turn, raw)
-    const { session, kind, labelSource, offPrefix } = admission.facts
-    ports.seen.add({ at, dialect: dialect.name, client: clientOf(call.headers), carried: carriedBy(call.headers, sent), session, labelSource, kind, turn: turns[0]!, messages: request.messages.length, tools: request.tools.length, offPrefix })
+    const { session, kind, labelSource, userTurn, offPrefix } = admission.facts
+    ports.seen.add({ at, dialect: dialect.name, client: clientOf(call.headers), carried: carriedBy(call.headers, sent), session, labelSource, userTurn, kind, turn: turns[0]!, messages: request.messages.length, tools: request.tools.length, offPrefix })
     span?.admitted({ session, turns, kind, labelSource, version: spoke.version, model: `${ports.policy}@${spoke.version}`, promptTokens: admission.prompt.length })
     const seeds = seedsOf(request, ports.random)
     const [sampling, mayLearn] = [samplingOf(request, ports.model, admission.prompt.length), { optedOut: !call.mayTrain || optedOut(call.headers), learning: ports.learning }]

@@ -42,7 +42,7 @@ class History {
 
 const turn = (id: string, changes: Partial<TurnCaptured>): TurnCaptured => ({
   type: 'TurnCaptured', finish: 'stop', turn: `s.${id}`, session: 's', policy: 'policy', version: 0, adapter: null, group: id, candidate: 0, candidates: 1,
-  dialect: 'chat', kind: 'main', labelSource: 'header', subject: 'u', key: null, digest: id,
+  dialect: 'chat', kind: 'main', labelSource: 'header', userTurn: null, subject: 'u', key: null, digest: id,
   body: { from: null, prefix: 0, suffix: 0, written: written('{}'), blob: null, length: 2, sha256: '' }, after: null, stateFrom: 0,
   prompt: { from: null, prefix: 0, ids: [1], length: 1 }, sampling: { temperature: 1, topP: 1, topK: 0, seed: 1, maxTokens: 5, stop: [] }, tokens: 'exact',
   ids: [2], logprobs: [-0.5], text: written(id), toolCallIds: [], answer: answerKey(id, []), trainable: true, reason: null, offPrefix: false, engine: 'e',

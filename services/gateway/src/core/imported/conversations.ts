@@ -37,7 +37,7 @@ export const readConversation = (line: Fields, reading: Reading): Spoken[] => {
       }],
       candidates: 1, promptIds: null, claim: null, sampling: samplingOf(request, null),
       times: message['timestamp'] === undefined && message['created_at'] === undefined ? times : timesOf(message),
-      user: request.user, subject: null, kind: null, optedOut: flag(line, 'no_train') || message['weight'] === 0,
+      user: request.user, userTurn: null, subject: null, kind: null, optedOut: flag(line, 'no_train') || message['weight'] === 0,
       // Of all that was said up to there: the same beginning of two conversations of one label is one turn.
       identity: derivedId('import', 'said', JSON.stringify([shared, messages.slice(0, at + 1)])),
       group: null, engine: text(line, 'engine') ?? 'imported', last: at === last && flag(line, 'last'),

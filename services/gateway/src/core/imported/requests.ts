@@ -30,7 +30,7 @@ export const readRequest = (line: Fields, reading: Reading): Spoken => {
     promptIds: idsOf(answered['prompt_token_ids'] ?? firstChoice(answered)['prompt_token_ids'], 'response.prompt_token_ids'),
     claim: claimOf(line, answered, request, headersOf(line['response_headers']), reading),
     sampling: samplingOf(request, line['sampling']),
-    times, user: request.user ?? text(line, 'user'), subject: subjectIn(line), kind: kindIn(line),
+    times, user: request.user ?? text(line, 'user'), userTurn: text(line, 'user_turn'), subject: subjectIn(line), kind: kindIn(line),
     optedOut: flag(line, 'no_train') || optedOut(headers),
     identity: [contentSha(raw), JSON.stringify(answers.map(({ content, reasoning, calls }) => [content, reasoning, calls])), times.at ?? ''].join(' '),
     group: text(line, 'group'), engine: text(line, 'engine') ?? 'imported', last: flag(line, 'last'),

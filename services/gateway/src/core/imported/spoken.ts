@@ -34,6 +34,8 @@ export type Times = { at: number | null; firstTokenAt: number | null; finishedAt
 export type Spoken = {
   session: string
   labelSource: LabelSource
+  /** As another log of ours had it; else the headers may say. */
+  userTurn: string | null
   dialect: 'chat' | 'responses' | 'messages'
   request: Request
   raw: Uint8Array

@@ -43,7 +43,7 @@ export const readStep = (step: Fields, reading: Reading): Spoken => {
     }],
     candidates: 1, promptIds, claim: version === null ? null : { version, ours: reading.ownVersions },
     sampling: samplingOf(request, { temperature: number(noted, 'temperature', 0, 2), topP: number(noted, 'top_p', 0, 1), topK: integer(noted, 'top_k', -1, 2 ** 31 - 1) }),
-    times: timesOf({ ...metadata, ...step }), user: request.user, subject: null, kind: null, optedOut: step['trainable'] === false || metadata['trainable'] === false,
+    times: timesOf({ ...metadata, ...step }), user: request.user, userTurn: null, subject: null, kind: null, optedOut: step['trainable'] === false || metadata['trainable'] === false,
     identity: trajectory === null ? contentSha(Buffer.from(JSON.stringify([promptIds, ids]))) : `step ${index}`,
     // Rollouts of one prompt are one group only where they were asked the very same.
     group: prompt === null || index > 0 ? null : promptGroup(key, prompt, promptSha),

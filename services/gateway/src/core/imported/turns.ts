@@ -7,6 +7,7 @@ import { extendsIds } from '../history.ts'
 import { subjectOf } from '../labels.ts'
 import { kindOf } from '../side.ts'
 import { digestOf, whyNotTrainable } from '../turn.ts'
+import { userTurnOf } from '../user-turn.ts'
 import { whyInexact, type Inexact, type Line } from './exact.ts'
 import { composed, type Reading, type Said, type Spoken } from './spoken.ts'
 
@@ -51,7 +52,7 @@ export const turnsOf = (spoken: Spoken, so: SessionSoFar, line: Line, reading: R
       type: 'TurnCaptured', finish: said.finish,
       turn: turnOf(spoken, said),
       session, policy: reading.policy, ...spokeWith(spoken, line),
-      group, candidate: said.candidate, candidates: spoken.candidates, dialect: spoken.dialect, kind, labelSource: spoken.labelSource, subject, key: reading.key,
+      group, candidate: said.candidate, candidates: spoken.candidates, dialect: spoken.dialect, kind, labelSource: spoken.labelSource, userTurn: userTurnOf(spoken.headers, spoken.userTurn), subject, key: reading.key,
       digest: digestOf(request), body: body.stored,
       after: followed?.answer ?? after, stateFrom,
       prompt: ids.stored, sampling: spoken.sampling,

@@ -40,7 +40,7 @@ export const liveReply = z.looseObject({ status: z.literal('live') })
 export const readyReply = z.looseObject({ status: z.enum(['ready', 'degraded']), version: z.int().nullable(), head: z.int(), problem: z.unknown() })
 export const unreadyReply = z.looseObject({ status: z.string(), problem: z.unknown() })
 export const requestsReply = z.array(z.looseObject({
-  at: z.string(), dialect: z.enum(['chat', 'responses', 'messages']), client: z.string().nullable(), carried: z.array(z.string()), session: z.string(), label_source: z.string(),
+  at: z.string(), dialect: z.enum(['chat', 'responses', 'messages']), client: z.string().nullable(), carried: z.array(z.string()), session: z.string(), label_source: z.string(), user_turn: z.string().nullable(),
   kind: z.enum(['main', 'side']), turn: z.string(), messages: z.int(), tools: z.int(), off_prefix: z.boolean(), status: z.enum(['complete', 'aborted']).nullable(), trainable: z.boolean().nullable(), reason: z.string().nullable(), follows: z.string().nullable(), next: z.string().nullable(),
 }))
 export const statusReply = z.looseObject({

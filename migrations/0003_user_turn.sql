@@ -1,0 +1,1 @@
+ALTER TABLE "turns" ADD COLUMN "user_turn" text;
