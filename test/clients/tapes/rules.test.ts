@@ -96,3 +96,24 @@ test('a request may end with an answer, and one that nobody gave here is no turn
   const became = await replay([compacted, asked])
   assert.deepEqual([of(became, 'session'), of(became, 'next'), of(became, 'offPrefix')], [[0, 0], [null, null], [true, true]])
 })
+
+/** OpenClaw's requests without anything that we said: what a compaction that kept none of it would leave. */
+const withoutAnswers = (request: Request): Request => {
+  const { messages } = request.body as { messages: Body[] }
+  return { ...request, body: { ...request.body as Body, messages: messages.filter(({ role }) => role !== 'assistant' && role !== 'tool') } }
+}
+
+test('OpenClaw says its session in its prompt: enough where nothing of ours is left, and two that begin alike are two', async () => {
+  const { requests } = tapeNamed('openclaw.journey')
+  const [first, , second] = requests.map(withoutAnswers)
+  const other = { ...first!, ...withText(first!, (text) => text.replace('sessionId=journey', 'sessionId=another')) }
+  const became = await replay([first!, other, second!])
+  assert.deepEqual([of(became, 'session'), of(became, 'source')], [[0, 1, 0], ['prompt', 'prompt', 'prompt']])
+})
+
+test('the same line in the words of another client names nothing', async () => {
+  const { requests } = tapeNamed('openclaw.journey')
+  const [first, , second] = requests.map((request) => ({ ...request, ...withText(withoutAnswers(request), (text) => text.replace('<!-- openclaw:attempt:STABLE -->\\nYou are a personal assistant running inside OpenClaw', 'You are a helper')) }))
+  const became = await replay([first!, second!])
+  assert.deepEqual([of(became, 'session'), of(became, 'source')], [[0, 1], ['fingerprint', 'fingerprint']])
+})

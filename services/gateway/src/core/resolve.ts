@@ -1,11 +1,12 @@
 /**
  * The session of a request: what it says itself, else ids that we minted, else an earlier answer of ours,
- * else a name of its own. Pure functions of the request and of what `turns` holds, so that every gateway that
+ * else what its agent says in the prompt, else a name of its own. Pure functions of the request and of what `turns` holds, so that every gateway that
  * has read the same log chooses the same session.
  */
 import { answerKey, contentText, findAnswer, isPutInMouth, lastAnswer, type AnswerKey, type LabelSource, type TurnState } from '@instar/events'
 import { idMarks, isFields, type Message } from '@instar/dialects'
 import { fingerprintSession, sessionOfLabel, wholeSession, type Label } from './labels.ts'
+import { toldSession } from './openclaw.ts'
 import { keyOfSession, sessionState, turnsThatSaid, turnsThatWereCut, type SessionIndex } from './session-index.ts'
 
 export type Asked = {
@@ -42,7 +43,7 @@ export const answersOf = (messages: readonly Message[]): Asked['answers'] =>
     return [{ at, key, length: contentText(message.content).trim().length }]
   })
 
-/** `found` by label, minted id or answer, or what is missing for it. */
+/** `found` by label, minted id, answer or prompt, or what is missing for it. */
 export const locate = (index: SessionIndex, asked: Asked): Step => {
   if (asked.label) {
     const session = sessionOfLabel(asked.key, asked.label.value)
@@ -56,8 +57,15 @@ export const locate = (index: SessionIndex, asked: Asked): Step => {
   }
   const candidates = candidatesOf(index, asked)
   if (candidates.length > 0) return { do: 'compare', candidates }
+  const told = byPrompt(asked)
+  if (told !== null) return index.forgotten.has(told.session) ? { do: 'restore', session: told.session } : { do: 'found', resolved: told }
   const session = begunAndCut(index, asked)
   return session === null ? { do: 'unknown' } : { do: 'found', resolved: { session, source: 'fingerprint' } }
+}
+
+const byPrompt = ({ key, messages }: Asked): Resolved | null => {
+  const told = toldSession(messages)
+  return told === null ? null : { session: sessionOfLabel(key, told), source: 'prompt' }
 }
 
 /** The session whose only request so far is this one, and was cut: its client asks again. */
@@ -162,13 +170,13 @@ const wasCut = (index: SessionIndex, asked: Asked, turn: TurnState): boolean => 
   return groups !== undefined && state!.turns.some((other) => groups.has(other.group) && other.status === 'aborted')
 }
 
-/** Without any trace of ours: a conversation that others began is named by its beginning, a new one at random. */
+/** Without any trace of ours: as its agent says, else a conversation that others began is named by its beginning, a new one at random. */
 export const nameUnknown = (asked: Asked, fresh: string): Resolved =>
-  ({ session: asked.answers.length === 0 ? fresh : fingerprintSession(asked.key, asked.messages), source: 'fingerprint' })
+  byPrompt(asked) ?? ({ session: asked.answers.length === 0 ? fresh : fingerprintSession(asked.key, asked.messages), source: 'fingerprint' })
 
 /**
  * Of one that begins as an earlier one did, and does not repeat all that was said there (`first`: the messages of its
  * first request), it is another: examples of a conversation stand before many (aider's, those of few-shot prompts).
  */
 export const unlessAnother = (asked: Asked, resolved: Resolved, first: readonly unknown[]): Resolved =>
-  (partsOf(first).isSubsetOf(partsOf(asked.messages)) ? resolved : { ...resolved, session: wholeSession(asked.key, asked.digest) })
+  (resolved.source === 'prompt' || partsOf(first).isSubsetOf(partsOf(asked.messages)) ? resolved : { ...resolved, session: wholeSession(asked.key, asked.digest) })

@@ -5,6 +5,7 @@
 import { contentSha, derivedId, type LabelSource, type TurnKind } from '@instar/events'
 import { DIALECTS, dialectOf, fieldsOf, flag, integer, isFields, text, wrong, type Fields, type Finish, type Request } from '@instar/dialects'
 import { fingerprintSession, labelOf, sessionOfLabel, type Headers } from '../labels.ts'
+import { toldSession } from '../openclaw.ts'
 import { optedOut } from '../turn.ts'
 import { firstOf, idsOf, numbersOf, rewardOf, samplingOf, saidOf, timeOf, timesOf, type Claim, type Reading, type Reward, type Said, type Spoken } from './spoken.ts'
 
@@ -119,8 +120,10 @@ const claimOf = (line: Fields, answered: Fields, request: Request, headers: Head
 const sessionOf = (line: Fields, headers: Headers, request: Request, answer: Said, { key }: Reading): { session: string; labelSource: LabelSource } => {
   const named = sessionIn(line)
   const label = labelOf(headers, request.body, named)
-  if (label === null) return { session: fingerprintSession(key, [...request.messages, { role: 'assistant', content: answer.content }]), labelSource: 'fingerprint' }
-  return { session: sessionOfLabel(key, label.value), labelSource: label.source }
+  if (label !== null) return { session: sessionOfLabel(key, label.value), labelSource: label.source }
+  const told = toldSession(request.messages)
+  return told !== null ? { session: sessionOfLabel(key, told), labelSource: 'prompt' }
+    : { session: fingerprintSession(key, [...request.messages, { role: 'assistant', content: answer.content }]), labelSource: 'fingerprint' }
 }
 
 export const sessionIn = (line: Fields): string | null => {

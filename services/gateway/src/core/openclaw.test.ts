@@ -1,0 +1,39 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Message } from '@instar/dialects'
+import { isOpenClaw, toldSession } from './openclaw.ts'
+
+const SYSTEM: Message = { role: 'system', content: '<!-- openclaw:attempt:STABLE -->\nYou are a personal assistant running inside OpenClaw.\n## Tooling' }
+const user = (content: unknown): Message => ({ role: 'user', content }) as Message
+const RUNTIME = 'Runtime: agent=main | session=agent:main:explicit:desk | sessionId=desk | host=host | os=Linux 6.0.0 (x64) | default_model=instar/policy'
+const said = `[Sat 2026-11-21 20:09 UTC] Compare both files, please.\n\n${RUNTIME}`
+
+test('the line that ends the first words of the user names the session', () => {
+  assert.equal(toldSession([SYSTEM, user(said)]), 'desk')
+  assert.equal(toldSession([SYSTEM, user([{ type: 'text', text: said }]), user('<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>')]), 'desk')
+  assert.equal(toldSession([{ role: 'developer', content: 'You are a personal assistant running inside OpenClaw.' }, user(`${RUNTIME}\n`)]), 'desk')
+  // What a user copies into his own words stands before the line that OpenClaw adds.
+  assert.equal(toldSession([SYSTEM, user(`${RUNTIME.replace('=desk |', '=other |')}\nWhat is this?\n\n${RUNTIME}`)]), 'desk')
+})
+
+test('nothing else does', () => {
+  for (const messages of [
+    [], [SYSTEM], [user(said)],
+    [{ role: 'system', content: 'You summarise. The user is running inside OpenClaw.' } as Message, user(said)],
+    [SYSTEM, user('Hello'), user(said)],
+    [SYSTEM, user(`${said}\nAnd one more thing`)],
+    [SYSTEM, user(said.replace('\n\nRuntime', ' Runtime'))],
+    [SYSTEM, user('My sessionId=desk')],
+    [SYSTEM, user(said.replace('sessionId=desk', `sessionId=${'d'.repeat(201)}`))],
+    [SYSTEM, user(said.replace('sessionId=desk', 'sessionId='))],
+    [SYSTEM, user(said.replace('sessionId=desk', 'sessionId=a b'))],
+  ]) assert.equal(toldSession(messages), null, JSON.stringify(messages).slice(-200))
+  assert.deepEqual([isOpenClaw([SYSTEM]), isOpenClaw([user(said)])], [true, false])
+})
+
+test('a long text without the line is read once', () => {
+  const long = 'Runtime: agent=x | '.repeat(200_000)
+  const from = performance.now()
+  assert.equal(toldSession([SYSTEM, user(long)]), null)
+  assert.ok(performance.now() - from < 200)
+})
