@@ -7,7 +7,7 @@ import path from 'node:path'
 import { InstarError } from '@instar/events/errors'
 import { loadWeights, openModel } from '@instar/policy'
 import { readSafetensors, writeSafetensors } from '@instar/policy/checkpoints/safetensors'
-import type { ModelConfig } from '@instar/policy/weights'
+import type { ModelConfig, PackedTensor } from '@instar/policy/weights'
 import { CONFIG, writeRandomModel } from '../serving/random-model.ts'
 import type { Quantisation } from './gguf-writer.ts'
 import { LLAMA, smallGguf, smallWeights } from './small-gguf.ts'
@@ -20,6 +20,10 @@ const bad = (message: RegExp) => (error: unknown) => error instanceof InstarErro
 /** Half a step of the coarsest block, as a share of the largest value (about 1.2). */
 const TOLERANCE: Record<Quantisation, number> = { f32: 0, f16: 0.0005, q8_0: 0.006, q4_1: 0.09 }
 const QWEN3: ModelConfig = { ...LLAMA, qkNorm: true, tiedHead: false }
+
+/** What blocks hold, one value after another. */
+const valuesOf = ({ codes, scales, minima }: PackedTensor): Float32Array =>
+  Float32Array.from({ length: scales.length * 32 }, (_, i) => scales[i >> 5]! * ((codes[i >> 1]! >> (i % 2 === 0 ? 0 : 4)) & 15) + minima[i >> 5]!)
 
 for (const [name, config] of [['llama', LLAMA], ['qwen3', QWEN3]] as const) {
   for (const type of ['f32', 'f16', 'q8_0', 'q4_1'] as const) {
@@ -35,6 +39,9 @@ for (const [name, config] of [['llama', LLAMA], ['qwen3', QWEN3]] as const) {
         const found = loaded.weights.get(tensor)
         assert.deepEqual(found.shape, shape)
         for (let i = 0; i < data.length; i++) worst = Math.max(worst, Math.abs(found.data[i]! - data[i]!))
+        const packed = loaded.weights.packed?.(tensor) ?? null
+        assert.equal(packed !== null, type === 'q4_1' && shape.length === 2)
+        if (packed) assert.deepEqual(valuesOf(packed), found.data, tensor)
       }
       assert.ok(worst <= TOLERANCE[type], `off by ${worst}`)
       if (type !== 'f32') assert.ok(worst > 0)

@@ -68,6 +68,15 @@ describe('SmolLM2-135M-Instruct', () => {
     assert.ok(worst < TOLERANCE, `log-probs differ by up to ${worst}`)
   })
 
+  test('what one row says with 4-bit blocks is what a whole sequence says in float32', async () => {
+    for (const { prompt } of reference.answers) {
+      const { tokens, ids } = await ask(prompt)
+      const scored = await serving.score({ prompt, completion: ids, adapter: null, temperature: 1 })
+      const worst = Math.max(...tokens.map(({ logprob }, at) => Math.abs(logprob - scored[at]!)))
+      assert.ok(worst < TOLERANCE, `log-probs differ by up to ${worst}`)
+    }
+  })
+
   test('a conversation is streamed, and its second turn extends the first, id by id', async () => {
     const first = [{ role: 'user', content: 'What is the capital of France?' }]
     const prompt = model.promptIds(first, {})

@@ -6,7 +6,7 @@ import * as tf from '@tensorflow/tfjs'
 import { GROUPS } from './model.ts'
 import type { Group, Parameters } from './model.ts'
 import { projectionPath, projectionShape } from './weights.ts'
-import type { ModelConfig, Projection, Weights } from './weights.ts'
+import type { ModelConfig, PackedTensor, Projection, Weights } from './weights.ts'
 import type { InputSpec, TensorData } from './runtime/backend.ts'
 import type { Lora } from './checkpoints/peft.ts'
 
@@ -57,6 +57,35 @@ export function frozenConstants(config: ModelConfig, weights: Weights): Map<stri
   keep('model.norm.weight')
   if (!config.tiedHead) keep('lm_head.weight')
   return constants
+}
+
+/** Stacked projections by the names of `frozenConstants`, read when asked for: null where the checkpoint does not hold all of a group in blocks. */
+export function packedConstants(config: ModelConfig, weights: Weights): (name: string) => PackedTensor | null {
+  const groups = new Map<string, string[]>()
+  for (let layer = 0; layer < config.layers; layer++) {
+    for (const group of GROUP_NAMES) groups.set(fusedKey(layer, group, 'weight'), GROUPS[group].map((projection) => weightKey(layer, projection)))
+  }
+  return (name) => {
+    const parts: PackedTensor[] = []
+    for (const key of groups.get(name) ?? []) {
+      const part = weights.packed?.(key)
+      if (!part) return null
+      parts.push(part)
+    }
+    const [first] = parts
+    if (!first) return null
+    const rows = parts.reduce((sum, { shape }) => sum + shape[0], 0)
+    const out: PackedTensor = {
+      shape: [rows, first.shape[1]],
+      codes: new Uint8Array((rows * first.codes.length) / first.shape[0]), scales: new Float32Array((rows * first.scales.length) / first.shape[0]), minima: new Float32Array((rows * first.minima.length) / first.shape[0]),
+    }
+    let row = 0
+    for (const part of parts) {
+      for (const field of ['codes', 'scales', 'minima'] as const) out[field].set(part[field], row * (part[field].length / part.shape[0]))
+      row += part.shape[0]
+    }
+    return out
+  }
 }
 
 type Lookup = (name: string) => tf.Tensor

@@ -6,10 +6,10 @@
 import { closeSync, openSync, readFileSync, readSync, statSync } from 'node:fs'
 import path from 'node:path'
 import { InstarError } from '@instar/events/errors'
-import { weightShapes, type ModelConfig, type WeightTensor, type Weights } from '../weights.ts'
+import { weightShapes, type ModelConfig, type PackedTensor, type WeightTensor, type Weights } from '../weights.ts'
 import { checkConfig, configFromJson, isJson, type Json } from './config.ts'
-import { dequantise, parseGguf, type Gguf } from './gguf.ts'
-import { ggufConfig, ggufTensors, isPermuted, unpermute } from './gguf-model.ts'
+import { dequantise, packQ4, parseGguf, type Gguf } from './gguf.ts'
+import { ggufConfig, ggufTensors, isPermuted, unpermute, unpermuteBlocks } from './gguf-model.ts'
 import { ggufTokenizer, type TokenizerFiles } from './gguf-tokenizer.ts'
 import { decodeTensor, headerLength, parseHeader, type TensorEntry } from './safetensors.ts'
 
@@ -198,6 +198,13 @@ export function openGguf(file: string): Checkpoint {
     const tensor = { shape: entry.shape, data: dequantise(entry.type, readRange(file, entry.begin, entry.end - entry.begin)) }
     return isPermuted(gguf, name) ? unpermute(tensor, config.headDim) : tensor
   })
+  const packed = (name: string): PackedTensor | null => {
+    const entry = tensors.get(name)
+    if (!entry || entry.type !== 'q4_1' || entry.shape.length !== 2) return null
+    const [rows, columns] = entry.shape as [number, number]
+    const bytes = readRange(file, entry.begin, entry.end - entry.begin)
+    return packQ4(isPermuted(gguf, name) ? unpermuteBlocks(bytes, rows, config.headDim) : bytes, [rows, columns])
+  }
   const eos = gguf.metadata.get('tokenizer.ggml.eos_token_id')
   return {
     name: path.basename(file).replace(/\.gguf$/i, ''),
@@ -205,7 +212,7 @@ export function openGguf(file: string): Checkpoint {
     config,
     tokenizer: ggufTokenizer(gguf, file),
     generation: typeof eos === 'number' ? { eos_token_id: eos } : {},
-    weights,
+    weights: { ...weights, packed },
   }
 }
 

@@ -78,20 +78,30 @@ export function ggufTensors(gguf: Gguf, file: string): Map<string, GgufTensor> {
 }
 
 /** Row h·d + j·d/2 + i of the result is row h·d + 2i + j of the file (i < d/2, j < 2). */
-export function unpermute(tensor: WeightTensor, headDim: number): WeightTensor {
-  const rows = tensor.shape[0] ?? 0
-  const width = tensor.data.length / rows
+function unpermuteRows(data: Float32Array | Uint8Array, into: Float32Array | Uint8Array, rows: number, headDim: number): void {
+  const width = data.length / rows
   const half = headDim / 2
-  const data = new Float32Array(tensor.data.length)
   for (let head = 0; head < rows; head += headDim) {
     for (let j = 0; j < 2; j++) {
       for (let i = 0; i < half; i++) {
         const from = (head + 2 * i + j) * width
-        data.set(tensor.data.subarray(from, from + width), (head + j * half + i) * width)
+        into.set(data.subarray(from, from + width), (head + j * half + i) * width)
       }
     }
   }
+}
+
+export function unpermute(tensor: WeightTensor, headDim: number): WeightTensor {
+  const data = new Float32Array(tensor.data.length)
+  unpermuteRows(tensor.data, data, tensor.shape[0] ?? 0, headDim)
   return { shape: tensor.shape, data }
+}
+
+/** The same for rows as the file's blocks hold them. */
+export function unpermuteBlocks(bytes: Uint8Array, rows: number, headDim: number): Uint8Array {
+  const out = new Uint8Array(bytes.length)
+  unpermuteRows(bytes, out, rows, headDim)
+  return out
 }
 
 /** Whether a projection's rows (and bias) are stored permuted. */

@@ -4,6 +4,7 @@
  * `bad_checkpoint`. https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
  */
 import { InstarError } from '@instar/events/errors'
+import { PACKED_BLOCK, type PackedTensor } from '../weights.ts'
 import { decodeBF16, decodeF16, f16ToF32 } from './float16.ts'
 
 export type GgufValue = number | bigint | boolean | string | GgufValue[]
@@ -201,4 +202,23 @@ function dequantiseQ4(bytes: Uint8Array, width: 18 | 20): Float32Array {
     }
   }
   return out
+}
+
+/** The blocks of a q4_1 matrix [out, in] with their codes two inputs a byte; d and m are exact in float32. */
+export function packQ4(bytes: Uint8Array, shape: readonly [number, number]): PackedTensor {
+  const blocks = (shape[0] * shape[1]) / PACKED_BLOCK
+  const codes = new Uint8Array(blocks * 16)
+  const scales = new Float32Array(blocks)
+  const minima = new Float32Array(blocks)
+  for (let block = 0, at = 0; block < blocks; block++, at += 20) {
+    scales[block] = f16ToF32(bytes[at]! | (bytes[at + 1]! << 8))
+    minima[block] = f16ToF32(bytes[at + 2]! | (bytes[at + 3]! << 8))
+    for (let i = 0; i < 8; i++) {
+      const even = bytes[at + 4 + 2 * i]!
+      const odd = bytes[at + 5 + 2 * i]!
+      codes[block * 16 + i] = (even & 15) | ((odd & 15) << 4)
+      codes[block * 16 + 8 + i] = (even >> 4) | (odd & 240)
+    }
+  }
+  return { shape, codes, scales, minima }
 }

@@ -3,6 +3,7 @@
  * and run many times on plain arrays. `onnx.ts` traces it into a graph, `wasm.ts` and `tfjs-node/` run it as it stands.
  */
 import type * as tf from '@tensorflow/tfjs'
+import type { PackedTensor } from '../weights.ts'
 
 export type TensorData = { shape: readonly number[]; data: Float32Array | Int32Array }
 
@@ -12,12 +13,14 @@ export type InputSpec = { name: string; dtype: 'float32' | 'int32'; shape: reado
 /**
  * `build` is written in TensorFlow.js alone and may use its gradients. It may not read tensors back, and no
  * number in it may depend on a named dimension except as a shape: a traced program is built once.
- * `constants` are frozen: uploaded once and shared by all programs of a backend that hold the same array.
+ * `constants` are frozen: uploaded once and shared by all programs of a backend that hold the same array. `packed`
+ * gives some of them a second time, in blocks of 4 bits: a runtime may multiply by either.
  */
 export type Program = {
   name: string
   inputs: readonly InputSpec[]
   constants: ReadonlyMap<string, TensorData>
+  packed?: (name: string) => PackedTensor | null
   build(inputs: (name: string) => tf.Tensor, constants: (name: string) => tf.Tensor): Record<string, tf.Tensor>
 }
 

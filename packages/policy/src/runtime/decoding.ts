@@ -5,7 +5,7 @@ import { MASKED, attendCached, decode, head, ropeTable } from '../model.ts'
 import { causalMask } from '../pretraining.ts'
 import { frozenParameters, packAdapters, packedDelta, packedInputs, packedMasks } from '../parameters.ts'
 import type { Lora } from '../checkpoints/peft.ts'
-import type { ModelConfig } from '../weights.ts'
+import type { ModelConfig, PackedTensor } from '../weights.ts'
 import type { Backend, Compiled, Feeds, InputSpec, Program, TensorData } from './backend.ts'
 import type { KvCache } from './cache.ts'
 
@@ -26,7 +26,9 @@ export type DecodeRequest = {
 /** `logits` [N, V]: one row for each batch row, real position or asked place, in that order. */
 export type DecodeResult = { logits: Float32Array; rows: number; vocabulary: number }
 
-function program(config: ModelConfig, constants: ReadonlyMap<string, TensorData>): Program {
+type Packed = (name: string) => PackedTensor | null
+
+function program(config: ModelConfig, constants: ReadonlyMap<string, TensorData>, packed: Packed): Program {
   const { kvHeads: G, headDim: d, layers } = config
   const inputs: InputSpec[] = [
     { name: 'ids', dtype: 'int32', shape: ['B', 'T'] },
@@ -44,6 +46,7 @@ function program(config: ModelConfig, constants: ReadonlyMap<string, TensorData>
     name: 'decode',
     inputs,
     constants,
+    packed,
     build(input, constant) {
       const ids = input('ids')
       const [B, T] = ids.shape as [number, number]
@@ -82,8 +85,9 @@ export class Decoder {
     this.table = ropeTable(config, config.contextLength)
   }
 
-  static async create(backend: Backend, config: ModelConfig, constants: ReadonlyMap<string, TensorData>): Promise<Decoder> {
-    return new Decoder(config, await backend.compile(program(config, constants)))
+  /** `packed`: constants that the checkpoint holds in blocks of 4 bits, so (backend.ts). */
+  static async create(backend: Backend, config: ModelConfig, constants: ReadonlyMap<string, TensorData>, packed: Packed = () => null): Promise<Decoder> {
+    return new Decoder(config, await backend.compile(program(config, constants, packed)))
   }
 
   setAdapterSlot(slot: number, adapter: Lora | null): void {

@@ -3,11 +3,14 @@
  * those of onnx.proto3 (IR version 9).
  */
 
-export type OnnxType = 'float32' | 'int32' | 'int64' | 'bool'
-const TYPE_CODE: Record<OnnxType, number> = { float32: 1, int32: 6, int64: 7, bool: 9 }
+export type OnnxType = 'float32' | 'uint8' | 'int32' | 'int64' | 'bool'
+const TYPE_CODE: Record<OnnxType, number> = { float32: 1, uint8: 2, int32: 6, int64: 7, bool: 9 }
+
+/** A branch of an If: no inputs of its own, it sees every value of the graph around it. */
+export type OnnxBranch = { name: string; nodes: readonly OnnxNode[]; output: OnnxValue }
 
 /** Integers are written as `ints` or `i`; a number that stands for a float is wrapped. */
-export type Attribute = number | string | readonly number[] | { float: number }
+export type Attribute = number | string | readonly number[] | { float: number } | { branch: OnnxBranch }
 
 export type OnnxNode = { op: string; domain: string; inputs: readonly string[]; outputs: readonly string[]; attributes: Readonly<Record<string, Attribute>> }
 export type OnnxValue = { name: string; type: OnnxType; shape: readonly (number | string)[] }
@@ -79,6 +82,7 @@ function attribute(name: string, value: Attribute): Message {
   const out = new Message().text(1, name)
   if (typeof value === 'number') return out.integer(3, value).integer(20, 2)
   if (typeof value === 'string') return out.text(4, value).integer(20, 3)
+  if ('branch' in value) return out.message(6, branch(value.branch)).integer(20, 5)
   if ('float' in value) return out.float(2, value.float).integer(20, 1)
   for (const item of value) out.integer(8, item)
   return out.integer(20, 7)
@@ -99,6 +103,12 @@ function valueInfo(value: OnnxValue): Message {
   for (const size of value.shape) shape.message(1, typeof size === 'number' ? new Message().integer(1, size) : new Message().text(2, size))
   const tensor = new Message().integer(1, TYPE_CODE[value.type]).message(2, shape)
   return new Message().text(1, value.name).message(2, new Message().message(1, tensor))
+}
+
+function branch(value: OnnxBranch): Message {
+  const out = new Message()
+  for (const item of value.nodes) out.message(1, node(item))
+  return out.text(2, value.name).message(12, valueInfo(value.output))
 }
 
 function initializer(value: OnnxInitializer): Message {

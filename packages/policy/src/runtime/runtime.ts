@@ -1,7 +1,7 @@
 /** The one door to the arithmetic: picks what runs it, and holds one base model with its decode program. */
 import { InstarError } from '@instar/events/errors'
 import type { Lora } from '../checkpoints/peft.ts'
-import { frozenConstants } from '../parameters.ts'
+import { frozenConstants, packedConstants } from '../parameters.ts'
 import type { Fingerprint } from '../port.ts'
 import type { ModelConfig, Weights } from '../weights.ts'
 import type { Backend, TensorData } from './backend.ts'
@@ -93,7 +93,7 @@ export async function createRuntime(options: RuntimeOptions): Promise<Runtime> {
     decodeStep(request) {
       return inOrder(async () => {
         if (!decoder) {
-          decoder = await Decoder.create(backend, config, constants)
+          decoder = await Decoder.create(backend, config, constants, packedConstants(config, options.weights))
           for (const [slot, adapter] of slots.entries()) decoder.setAdapterSlot(slot, adapter)
         }
         return decoder.step(request)

@@ -1,5 +1,7 @@
 /** The kernels of the tracing backend: each appends ONNX nodes (opset 18) and says what shape comes out. */
 import * as tf from '@tensorflow/tfjs'
+import { PACKED_BLOCK } from '../weights.ts'
+import type { PackedTensor } from '../weights.ts'
 import { tracer } from './tracer.ts'
 import type { Attribute } from './onnx-writer.ts'
 
@@ -90,11 +92,38 @@ function matMul({ inputs, attrs }: { inputs: Inputs; attrs?: Attrs }): tf.Tensor
   const columns = b.shape[b.shape.length - (transB ? 2 : 1)] ?? 1
   const batch = broadcast_util.assertAndGetBroadcastShape(a.shape.slice(0, -2), b.shape.slice(0, -2))
   const shape = [...batch, rows, columns]
+  const packed = a.shape.length === 2 && !transA && transB ? tracer().packed(tracer().nameOf(b)) : null
+  if (packed) return named(packedMatMul(a, b, packed), shape, 'float32')
   if (a.shape.length === 2 && b.shape.length === 2) return emit('Gemm', [a, b], shape, 'float32', { transA: transA ? 1 : 0, transB: transB ? 1 : 0 })
   if (!transA && !transB) return emit('MatMul', [a, b], shape, 'float32')
   const graph = tracer()
   const output = graph.emit('FusedMatMul', [graph.nameOf(a), graph.nameOf(b)], { transA: transA ? 1 : 0, transB: transB ? 1 : 0 }, 'com.microsoft')
   return named(output, shape, 'float32')
+}
+
+/**
+ * x [N, in] · Wᵀ where W [out, in] is there in blocks too. One row reads the blocks, an eighth of the bytes:
+ * w = s·q + m = s·(q − 8) + (m + 8s), so a product with the codes, whose zero is 8, and the sums of x over each block
+ * times the rest; all in float32, nothing rounded that was not before. More rows take W itself: unpacking it costs
+ * them what reading it does.
+ */
+function packedMatMul(x: tf.TensorInfo, w: tf.TensorInfo, packed: PackedTensor): string {
+  const graph = tracer()
+  const name = graph.nameOf(w)
+  const given = graph.nameOf(x)
+  const [N, K] = packed.shape
+  const blocks = K / PACKED_BLOCK
+  const rest = new Float32Array(blocks * N)
+  for (let n = 0; n < N; n++) for (let k = 0; k < blocks; k++) rest[k * N + n] = (packed.minima[n * blocks + k] as number) + 8 * (packed.scales[n * blocks + k] as number)
+  const codes = graph.initializer(`${name}.codes`, [N, blocks, PACKED_BLOCK / 2], packed.codes)
+  const scales = graph.initializer(`${name}.scales`, [N * blocks], packed.scales)
+  const offsets = graph.initializer(`${name}.offsets`, [blocks, N], rest)
+  const oneRow = graph.emit('Equal', [graph.shapeTensor([x.shape[0] as number]), graph.int64([1])], {})
+  return graph.choose(oneRow, N, () => {
+    const product = graph.emit('MatMulNBits', [given, codes, scales], { K, N, bits: 4, block_size: PACKED_BLOCK, accuracy_level: 1 }, 'com.microsoft')
+    const sums = graph.emit('ReduceSum', [graph.emit('Reshape', [given, graph.int64([1, blocks, PACKED_BLOCK])], {}), graph.int64([2])], { keepdims: 0 })
+    return graph.emit('Gemm', [sums, offsets, product], {})
+  }, () => graph.emit('Gemm', [given, name], { transA: 0, transB: 1 }))
 }
 
 function reshape({ inputs, attrs }: { inputs: Inputs; attrs?: Attrs }): tf.TensorInfo {

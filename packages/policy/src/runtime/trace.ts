@@ -8,7 +8,7 @@
  * reshaped (concatenation along an axis and splitting it again is fine).
  */
 import * as tf from '@tensorflow/tfjs'
-import type { OnnxGraph, OnnxNode, OnnxValue } from './onnx-writer.ts'
+import type { Attribute, OnnxGraph, OnnxNode, OnnxValue } from './onnx-writer.ts'
 import type { Program } from './backend.ts'
 import { TRACE_KERNELS } from './trace-kernels.ts'
 import { Tracer, setTracer, tracer } from './tracer.ts'
@@ -54,6 +54,12 @@ function register(): void {
   for (const [kernelName, kernelFunc] of Object.entries(TRACE_KERNELS)) tf.registerKernel({ kernelName, backendName: TRACE_BACKEND, kernelFunc })
 }
 
+/** What a node reads, its branches included. */
+function reads(node: OnnxNode): string[] {
+  const inside = (value: Attribute): string[] => (typeof value === 'object' && 'branch' in value ? value.branch.nodes.flatMap(reads) : [])
+  return [...node.inputs, ...Object.values(node.attributes).flatMap(inside)]
+}
+
 /** Drops every node whose outputs nobody uses, and initializers likewise. */
 function prune(graph: OnnxGraph): OnnxGraph {
   const needed = new Set(graph.outputs.map((output) => output.name))
@@ -62,7 +68,7 @@ function prune(graph: OnnxGraph): OnnxGraph {
     const node = graph.nodes[at]
     if (!node || !node.outputs.some((output) => needed.has(output))) continue
     nodes.push(node)
-    for (const input of node.inputs) needed.add(input)
+    for (const input of reads(node)) needed.add(input)
   }
   return { ...graph, nodes: nodes.reverse(), initializers: graph.initializers.filter((item) => needed.has(item.name)), inputs: graph.inputs }
 }
@@ -88,11 +94,11 @@ function choosePrimes(program: Program): Map<string, { prime: number; input: str
   return out
 }
 
-/** Runs the program once on symbols and returns its graph. Every input of the program is an input of the graph, used or not. */
-export async function trace(program: Program): Promise<OnnxGraph> {
+/** Runs the program once on symbols and returns its graph. Every input of the program is an input of the graph, used or not. `packed`: use what the program holds in blocks. */
+export async function trace(program: Program, packed = false): Promise<OnnxGraph> {
   register()
   await tf.setBackend(TRACE_BACKEND)
-  const mine = new Tracer()
+  const mine = new Tracer(packed && program.packed ? program.packed : () => null)
   for (const [name, dimension] of choosePrimes(program)) mine.dimensions.set(name, dimension)
   setTracer(mine)
   const outputs: OnnxValue[] = []

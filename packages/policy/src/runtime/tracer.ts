@@ -1,6 +1,7 @@
 /** The graph under construction that the kernels of the tracing backend append to; see trace.ts. */
 import * as tf from '@tensorflow/tfjs'
-import type { Attribute, OnnxInitializer, OnnxNode, OnnxType } from './onnx-writer.ts'
+import type { PackedTensor } from '../weights.ts'
+import type { Attribute, OnnxBranch, OnnxInitializer, OnnxNode, OnnxType } from './onnx-writer.ts'
 import type { TensorData } from './backend.ts'
 
 export type Dtype = 'float32' | 'int32' | 'bool'
@@ -13,13 +14,17 @@ export type Traced = {
 
 /** One graph under construction. */
 export class Tracer {
-  readonly nodes: OnnxNode[] = []
+  nodes: OnnxNode[] = []
+  /** Frozen constants in blocks of 4 bits, by name. */
+  readonly packed: (name: string) => PackedTensor | null
   readonly initializers = new Map<string, OnnxInitializer>()
   private readonly values = new WeakMap<object, Traced>()
   private readonly shared = new Map<string, string>()
   private count = 0
   /** Named dimension → its prime, and where the run's size can be read: [input, axis]. */
   readonly dimensions = new Map<string, { prime: number; input: string; axis: number }>()
+
+  constructor(packed: (name: string) => PackedTensor | null) { this.packed = packed }
 
   fresh(prefix: string): string { return `${prefix}_${this.count++}` }
 
@@ -80,16 +85,35 @@ export class Tracer {
   }
 
   /** A large initializer that keeps the caller's bytes. */
-  frozen(name: string, value: TensorData): object {
-    const type: OnnxType = value.data instanceof Float32Array ? 'float32' : 'int32'
-    this.initializers.set(name, { name, type, shape: value.shape, bytes: new Uint8Array(value.data.buffer, value.data.byteOffset, value.data.byteLength) })
-    return this.define({ name, constant: null })
+  initializer(name: string, shape: readonly number[], data: Float32Array | Int32Array | Uint8Array): string {
+    const type: OnnxType = data instanceof Float32Array ? 'float32' : data instanceof Int32Array ? 'int32' : 'uint8'
+    this.initializers.set(name, { name, type, shape, bytes: new Uint8Array(data.buffer, data.byteOffset, data.byteLength) })
+    return name
   }
+
+  frozen(name: string, value: TensorData): object { return this.define({ name: this.initializer(name, value.shape, value.data), constant: null }) }
 
   emit(op: string, inputs: readonly string[], attributes: Record<string, Attribute>, domain = ''): string {
     const output = this.fresh(op)
     this.nodes.push({ op, domain, inputs, outputs: [output], attributes })
     return output
+  }
+
+  /** One of two values [*, columns] at run time. A branch says the name of its value; what it emits is its own and may not be shared. */
+  choose(condition: string, columns: number, then: () => string, otherwise: () => string): string {
+    const around = this.nodes
+    const branch = (make: () => string): { branch: OnnxBranch } => {
+      this.nodes = []
+      const name = make()
+      return { branch: { name: this.fresh('branch'), nodes: this.nodes, output: { name, type: 'float32', shape: [`${name}_0`, columns] } } }
+    }
+    try {
+      const branches = { then_branch: branch(then), else_branch: branch(otherwise) }
+      this.nodes = around
+      return this.emit('If', [condition], branches)
+    } finally {
+      this.nodes = around
+    }
   }
 
   emitMany(op: string, inputs: readonly string[], count: number, attributes: Record<string, Attribute>): string[] {
