@@ -84,7 +84,7 @@ export const encodeRecord = (event: Event): Encoded => {
   return { topic: codec.topic, key: keyOf(event), schema: codec.schema, payload, timestamp: event.at }
 }
 
-type Stored = { topic: Topic; key: string; schema: string; payload: Uint8Array; timestamp: number; partition: number; offset: number }
+type Stored = { topic: Topic; key: string; schema: string; payload: Uint8Array; timestamp: number; partition: number; offset: number; id?: string }
 
 /**
  * Throws `unknown_record` for a schema that this build does not know (on a chain the reader must stop) and
@@ -100,7 +100,7 @@ export const decodeRecord = (record: Stored): Logged => {
   } catch (cause) {
     throw new InstarError('bad_record', `${record.topic} ${record.partition}@${record.offset} is not a ${record.schema}: ${(cause as Error).message}`, { topic: record.topic, offset: record.offset }, { cause })
   }
-  return { id: recordId(record), topic: record.topic, key: record.key, partition: record.partition, offset: record.offset, timestamp: record.timestamp, event }
+  return { id: record.id ??= recordId(record), topic: record.topic, key: record.key, partition: record.partition, offset: record.offset, timestamp: record.timestamp, event }
 }
 
 /** As `decodeRecord`, but null for bytes that no build can read: readers pass over them. */

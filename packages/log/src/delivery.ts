@@ -58,6 +58,11 @@ export class Delivery implements Subscription {
     }).then(() => this.#leave())
   }
 
+  /** Of each topic what lies below has been handled. */
+  get cursors(): readonly { readonly topic: Topic; readonly cursor: number }[] {
+    return this.#readings
+  }
+
   commit(positions: readonly Position[]): Promise<void> {
     return this.#parts.commit(this.#options.group, positions)
   }

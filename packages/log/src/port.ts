@@ -21,7 +21,8 @@ export type Append = {
   timestamp: number
 }
 
-export type LogRecord = Append & { partition: number; offset: number }
+/** `id`: its hash, once somebody has asked for it. */
+export type LogRecord = Append & { partition: number; offset: number; id?: string }
 
 export type Position = { topic: Topic; partition: number; offset: number }
 

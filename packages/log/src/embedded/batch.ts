@@ -3,6 +3,7 @@ import { InstarError } from '@instar/events/errors'
 import { TOPICS } from '@instar/events/flow'
 import type { Position } from '../port.ts'
 import { Frame } from './frame.ts'
+import type { Written } from './latest.ts'
 import type { GroupCommit } from './messages.ts'
 
 type Settle<T> = { resolve(value: T): void; reject(cause: unknown): void }
@@ -17,7 +18,7 @@ export class Batch {
   /** Payload bytes. */
   bytes = 0
   /** The offsets count from the transaction's first of their topic. */
-  calls: (Settle<Position[]> & { positions: Position[] })[] = []
+  calls: (Settle<Position[]> & Written & { positions: Position[] })[] = []
   commits: (Settle<void> & GroupCommit)[] = []
 
   constructor(number: number) {
@@ -28,14 +29,17 @@ export class Batch {
     return this.calls.length === 0 && this.commits.length === 0
   }
 
-  /** Empties it; the function returned tells its callers. `outcome`: each topic's first offset, or why not. */
-  take(outcome: Float64Array | InstarError): () => void {
+  /** Empties it; the function returned tells its callers, and says what was written. `outcome`: each topic's first offset, or why not. */
+  take(outcome: Float64Array | InstarError): () => readonly Written[] {
     const { calls, commits } = this
     this.frame.clear()
     this.bytes = 0
     this.calls = []
     this.commits = []
-    if (outcome instanceof InstarError) return () => { for (const { reject } of [...calls, ...commits]) reject(outcome) }
+    if (outcome instanceof InstarError) return () => {
+      for (const { reject } of [...calls, ...commits]) reject(outcome)
+      return []
+    }
     const first = Object.fromEntries(TOPICS.map((topic, i) => [topic, outcome[i]!]))
     return () => {
       for (const { positions, resolve } of calls) {
@@ -43,6 +47,7 @@ export class Batch {
         resolve(positions)
       }
       for (const { resolve } of commits) resolve()
+      return calls
     }
   }
 }

@@ -11,6 +11,7 @@ import type { Append, EventLog, LogRecord, Offsets, Position, ReadOptions, Share
 import { readStore } from '../reading.ts'
 import { wholeShare } from '../share.ts'
 import { checkCounts, makeFolder, openReading, storedCounts, storedSchemas } from './file.ts'
+import { Latest, withLatest, type Written } from './latest.ts'
 import { Queue, type QueueLimits } from './queue.ts'
 import { Rows } from './rows.ts'
 import type { DatabaseSync } from 'node:sqlite'
@@ -56,7 +57,7 @@ export const openEmbeddedLog = async (options: EmbeddedOptions): Promise<Embedde
   const db = openReading(folder)
   queue.knowSchemas(new Map(storedSchemas(db).map(({ name, id }) => [name, id])))
   const log = new SqliteLog(db, counts, queue)
-  queue.onWritten(() => log.changed())
+  queue.onWritten((what) => log.wrote(what))
   queue.onBroken((error) => log.broke(error))
   return log
 }
@@ -69,6 +70,7 @@ class SqliteLog implements EmbeddedLog {
   readonly #rows: Rows
   readonly #queue: Queue | undefined
   readonly #deliveries = new Set<Delivery>()
+  readonly #latest = new Latest()
   #poll: NodeJS.Timeout | undefined
   #version = 0
   #closed = false
@@ -87,7 +89,7 @@ class SqliteLog implements EmbeddedLog {
 
   async subscribe(options: SubscribeOptions): Promise<Subscription> {
     this.#check()
-    const delivery = new Delivery({ store: this.#rows, breathe: setImmediate, commit: (group, positions) => this.#queue?.commit(group, positions) ?? Promise.reject(readOnly()) }, options)
+    const delivery = new Delivery({ store: withLatest(this.#rows, this.#latest), breathe: setImmediate, commit: (group, positions) => this.#queue?.commit(group, positions) ?? Promise.reject(readOnly()) }, options)
     this.#deliveries.add(delivery)
     this.#watch()
     const leave = (): void => {
@@ -128,6 +130,17 @@ class SqliteLog implements EmbeddedLog {
   schemas(): Record<string, string> {
     this.#check()
     return Object.fromEntries(storedSchemas(this.#db).map(({ name, avro }) => [name, avro]))
+  }
+
+  /** `what` null: it is not known what a transaction has written. */
+  wrote(what: readonly Written[] | null): void {
+    if (!what) return this.#latest.clear()
+    const reached = new Map<Topic, number>()
+    for (const { cursors } of this.#deliveries) for (const { topic, cursor } of cursors) reached.set(topic, Math.min(cursor, reached.get(topic) ?? Infinity))
+    const followed = new Set(reached.keys())
+    for (const call of what) this.#latest.add(call, followed)
+    for (const [topic, offset] of reached) this.#latest.forgetBelow(topic, offset)
+    this.changed()
   }
 
   /** Records may be new. */

@@ -10,6 +10,7 @@ import { checkAppend } from '../record.ts'
 import { Batch } from './batch.ts'
 import { Caller, controlMemory, firstOffsets } from './control.ts'
 import { framedBytes } from './frame.ts'
+import type { Written } from './latest.ts'
 import type { Failed, FromWriter, Letter, WriterData } from './messages.ts'
 
 export type QueueLimits = { records: number; bytes: number }
@@ -19,7 +20,7 @@ export class Queue {
   readonly #data: WriterData
   readonly #caller: Caller
   readonly #limits: QueueLimits
-  #written = (): void => {}
+  #written = (_what: readonly Written[] | null): void => {}
   #schemas: ReadonlyMap<string, number> = new Map()
   /** What the writer has. `open`: calls still join it. `sealed`: they join `#waiting`. */
   #writing = new Batch(0)
@@ -67,8 +68,8 @@ export class Queue {
     this.#schemas = schemas
   }
 
-  /** Called after each transaction. */
-  onWritten(written: () => void): void {
+  /** Called after each transaction with what it wrote; null where that is not known. */
+  onWritten(written: (what: readonly Written[] | null) => void): void {
     this.#written = written
   }
 
@@ -94,7 +95,7 @@ export class Queue {
       const { frame } = batch
       const positions = records.map((record) => frame.put(record, this.#schemas.get(record.schema)!, this.#data.counts))
       batch.bytes += bytes
-      batch.calls.push({ positions, resolve, reject })
+      batch.calls.push({ records, positions, resolve, reject })
       if (this.#state === 'open') this.#caller.publish(frame.used)
     })
   }
@@ -177,8 +178,8 @@ export class Queue {
       this.#caller.publish(this.#writing.frame.used)
       this.#seal()
     }
-    settle()
-    if (!failed) this.#written()
+    const written = settle()
+    this.#written(failed ? null : written)
     if (this.#state === 'idle') this.#drained?.()
   }
 

@@ -21,6 +21,10 @@ export type TurnExtra = {
 
 export type Limits = { sessions: number; turns: number }
 export type Place = { partition: number; offset: number }
+/** By what a turn is found: its answer, strictly and loosely, and what was asked if the answer was cut. */
+export type Names = readonly [strict: string | null, loose: string | null, cut: string | null]
+/** What is known of a recent session besides its fold. `at`: when it was last heard of; `place`: its first record. */
+export type Recent = { at: number; place: Place; turns: (readonly [turn: string, names: Names])[] }
 
 export type SessionIndex = {
   limits: Limits
@@ -34,7 +38,7 @@ export type SessionIndex = {
   /** A session's 60 bits → the session; forgotten ones too. */
   byMark: Table<string, string>
   /** Sessions in the order in which they were touched, and how many turns they hold. */
-  recent: Map<string, Place>
+  recent: Map<string, Recent>
   turns: number
   forgotten: Map<string, Place>
   /** Records that did not count, by reason. */
@@ -98,6 +102,8 @@ const fold = (index: SessionIndex, logged: Logged<TurnsEvent>): Outcome => {
   const state = index.fold.sessions.get(event.session)
   if (index.recent.has(event.session)) touch(index, event.session)
   else if (state) revive(index, state, isTurn ? state.turns.slice(0, -1) : state.turns)
+  const recent = index.recent.get(event.session)
+  if (recent && state) recent.at = state.lastAt
   if (!isTurn) return outcome
   const before = (turn: string | null) => (turn === null ? undefined : index.extras.get(turn))
   index.extras.set(event.turn, {
@@ -108,50 +114,40 @@ const fold = (index: SessionIndex, logged: Logged<TurnsEvent>): Outcome => {
     said: event.type !== 'TurnSampled' && (event.text.bytes.length > 0 || event.toolCallIds.length > 0),
   })
   const turn = index.fold.turns.get(event.turn)
-  if (turn) lead(index, event.turn, namesOf(index, turn))
-  index.turns += 1
+  if (turn && recent) lead(index, recent, event.turn, namesOf(index, turn))
   return outcome
 }
 
 /** A session is recent: its turns so far are found by their answers. */
-const revive = (index: SessionIndex, { session, turns: all }: SessionState, turns: readonly TurnState[]): void => {
+const revive = (index: SessionIndex, { session, turns: all, lastAt }: SessionState, turns: readonly TurnState[]): void => {
   const first = all[0]
-  index.recent.set(session, { partition: first?.partition ?? 0, offset: first?.offset ?? 0 })
+  const recent: Recent = { at: lastAt, place: { partition: first?.partition ?? 0, offset: first?.offset ?? 0 }, turns: [] }
+  index.recent.set(session, recent)
   index.changed?.add(session)
   const mark = sessionMark(session)
   if (!index.byMark.has(mark)) index.byMark.set(mark, session)
-  index.turns += turns.length
-  for (const turn of turns) lead(index, turn.turn, namesOf(index, turn))
+  for (const turn of turns) lead(index, recent, turn.turn, namesOf(index, turn))
 }
-
-/** By what a turn is found: its answer, strictly and loosely, and what was asked if the answer was cut. */
-export type Names = readonly [strict: string | null, loose: string | null, cut: string | null]
 
 const namesOf = (index: SessionIndex, turn: TurnState): Names => {
   const said = index.extras.get(turn.turn)?.said ?? false
   return [said ? turn.answer.strict : null, said ? turn.answer.loose : null, turn.status === 'aborted' ? turn.digest : null]
 }
 
-const lead = (index: SessionIndex, turn: string, [strict, loose, cut]: Names): void => {
+const lead = (index: SessionIndex, recent: Recent, turn: string, names: Names): void => {
+  const [strict, loose, cut] = names
+  recent.turns.push([turn, names])
+  index.turns += 1
   if (strict !== null) remember(index.byStrict, strict, turn)
   if (loose !== null) remember(index.byLoose, loose, turn)
   if (cut !== null) remember(index.byCut, cut, turn)
 }
 
-/** What a snapshot holds of a recent session, besides its fold. */
-export type KeptSession = { at: number; place: Place; turns: (readonly [turn: string, names: Names])[] }
-
-export const keptSession = (index: SessionIndex, session: string): KeptSession | undefined => {
-  const place = index.recent.get(session)
-  const state = place && index.fold.sessions.get(session)
-  return state && { at: state.lastAt, place, turns: state.turns.map((turn) => [turn.turn, namesOf(index, turn)]) }
-}
-
 /** A session of a snapshot; those that were heard last come last. */
-export const addKept = (index: SessionIndex, session: string, { place, turns }: KeptSession): void => {
-  index.recent.set(session, place)
-  index.turns += turns.length
-  for (const [turn, names] of turns) lead(index, turn, names)
+export const addKept = (index: SessionIndex, session: string, { at, place, turns }: Recent): void => {
+  const recent: Recent = { at, place, turns: [] }
+  index.recent.set(session, recent)
+  for (const [turn, names] of turns) lead(index, recent, turn, names)
 }
 
 const remember = (map: Map<string, string[]>, key: string, turn: string): void => {
@@ -178,22 +174,21 @@ export const shrink = (index: SessionIndex): void => {
 }
 
 const forget = (index: SessionIndex, session: string): void => {
-  const turns = index.fold.sessions.get(session)?.turns ?? []
-  for (const turn of turns) {
-    const [strict, loose, cut] = namesOf(index, turn)
-    if (strict !== null) forgetName(index.byStrict, strict, turn.turn)
-    if (loose !== null) forgetName(index.byLoose, loose, turn.turn)
-    if (cut !== null) forgetName(index.byCut, cut, turn.turn)
-    index.memory?.fold.turns.delete(turn.turn)
-    index.memory?.extras.delete(turn.turn)
+  const { place, turns } = index.recent.get(session)!
+  index.recent.delete(session)
+  for (const [turn, [strict, loose, cut]] of turns) {
+    if (strict !== null) forgetName(index.byStrict, strict, turn)
+    if (loose !== null) forgetName(index.byLoose, loose, turn)
+    if (cut !== null) forgetName(index.byCut, cut, turn)
+    index.memory?.fold.turns.delete(turn)
+    index.memory?.extras.delete(turn)
   }
   index.turns -= turns.length
   index.changed?.add(session)
   if (index.memory) {
     index.memory.fold.sessions.delete(session)
-    index.forgotten.set(session, index.recent.get(session)!)
+    index.forgotten.set(session, place)
   }
-  index.recent.delete(session)
 }
 
 /** Turns of any session that gave this answer, oldest first: by the strict key, else by the loose one. */

@@ -1,7 +1,7 @@
 /** What a gateway knows, between two lives: the index of `turns` and the line of versions, each with its own positions. */
 import { InstarError, initialWeights, type Logged, type WeightsState } from '@instar/events'
 import { foldVersion, inSlices, storedBySession, storedTurns, storedWeights, type EventLog, type Offsets, type SnapshotStore } from '@instar/log'
-import { addKept, initialIndex, keptSession, shrink, type KeptSession, type Limits, type Names, type SessionIndex, type TurnExtra } from '../core/session-index.ts'
+import { addKept, initialIndex, shrink, type Limits, type Names, type Recent, type SessionIndex, type TurnExtra } from '../core/session-index.ts'
 
 export type Kept = {
   index: SessionIndex
@@ -34,13 +34,13 @@ export const keep = (store: SnapshotStore | undefined, policy: string, limits: L
   const recent = turns.mirror('recent', {
     changed,
     entry(session): Row | undefined {
-      const kept = keptSession(index, session)
+      const kept = index.recent.get(session)
       return kept && [kept.at, kept.place.partition, kept.place.offset, kept.turns.map(([turn, names]) => [turn.slice(session.length), names])]
     },
   })
 
   const readKept = async (): Promise<void> => {
-    const kept: [string, KeptSession][] = []
+    const kept: [string, Recent][] = []
     await recent.load((session, entry) => {
       const [at, partition, offset, rows] = entry as Row
       kept.push([session, { at, place: { partition, offset }, turns: rows.map(([turn, names]) => [session + turn, names]) }])

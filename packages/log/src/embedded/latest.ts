@@ -1,0 +1,84 @@
+/**
+ * What was appended last, until those who follow the log have had it: they need not read back from the file what this
+ * process has just written to it. Everything held is durable; what is not held is in the file.
+ */
+import type { Topic } from '@instar/events/flow'
+import type { Append, LogRecord, Position } from '../port.ts'
+import type { Page, Scan, Store } from '../store.ts'
+
+/** The records of one call, and where they are now. */
+export type Written = { records: readonly Append[]; positions: readonly Position[] }
+
+/** Of one topic by offset, without a gap. */
+type Held = { records: Map<number, LogRecord>; first: number; end: number; bytes: number }
+
+/** Payload bytes that are held for those who lag behind; then they read the file. */
+const MOST_BYTES = 16 << 20
+
+export class Latest {
+  readonly #topics = new Map<Topic, Held>()
+
+  /** In the order of the transaction. `followed`: topics that somebody reads. */
+  add({ records, positions }: Written, followed: ReadonlySet<Topic>): void {
+    for (const [i, { topic, key, schema, payload, timestamp }] of records.entries()) {
+      const { partition, offset } = positions[i]!
+      let held = this.#topics.get(topic)
+      if (!held || held.end !== offset) this.#topics.set(topic, held = { records: new Map(), first: offset, end: offset, bytes: 0 })
+      held.end = offset + 1
+      if (followed.has(topic)) {
+        held.records.set(offset, { topic, key, schema, payload, timestamp, partition, offset })
+        held.bytes += payload.length
+      } else this.#forgetBelow(held, held.end)
+      while (held.bytes > MOST_BYTES) this.#forgetBelow(held, held.first + 1)
+    }
+  }
+
+  /** Everybody has had what lies below. */
+  forgetBelow(topic: Topic, offset: number): void {
+    const held = this.#topics.get(topic)
+    if (held) this.#forgetBelow(held, Math.min(offset, held.end))
+  }
+
+  /** It is not known what a transaction has written: the file says. */
+  clear(): void {
+    this.#topics.clear()
+  }
+
+  /** Undefined while nothing was written: then the file says. */
+  end(topic: Topic): number | undefined {
+    return this.#topics.get(topic)?.end
+  }
+
+  /** Undefined for what is not held. */
+  scan(topic: Topic, { from, to, partition, key, maxRecords, maxBytes }: Scan): Page | undefined {
+    const held = this.#topics.get(topic)?.records
+    if (partition !== undefined || key !== undefined || !held?.has(from)) return undefined
+    const records: LogRecord[] = []
+    let bytes = 0
+    let next = from
+    for (let record = held.get(next); record && next < to && records.length < maxRecords && bytes < maxBytes; record = held.get(next)) {
+      records.push(record)
+      bytes += record.payload.length
+      next += 1
+    }
+    return { records, next }
+  }
+
+  #forgetBelow(held: Held, offset: number): void {
+    for (; held.first < offset; held.first += 1) {
+      held.bytes -= held.records.get(held.first)?.payload.length ?? 0
+      held.records.delete(held.first)
+    }
+  }
+}
+
+/** A store for those who follow: what is held, else what the file says. */
+export const withLatest = (rows: Store, latest: Latest): Store => ({
+  scan: (topic, scan) => latest.scan(topic, scan) ?? rows.scan(topic, scan),
+  end: (topic) => latest.end(topic) ?? rows.end(topic),
+  ends: (topic) => rows.ends(topic),
+  firstAt: (topic, partition, offset) => rows.firstAt(topic, partition, offset),
+  firstSince: (topic, partition, time) => rows.firstSince(topic, partition, time),
+  at: (topic, partition, offset) => rows.at(topic, partition, offset),
+  committed: (group, topic) => rows.committed(group, topic),
+})
