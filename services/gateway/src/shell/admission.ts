@@ -6,6 +6,7 @@ import { contextLengthExceeded, parseJson, type Dialect, type Request } from '@i
 import { extendsIds, recognise, withSampledIds } from '../core/history.ts'
 import { labelOf, newSession, parentOf, promptGroup, sessionOfLabel, subjectOf, type Headers } from '../core/labels.ts'
 import { answersOf, type Asked, type Resolved } from '../core/resolve.ts'
+import type { Rewritten } from '../core/rewritten.ts'
 import { sessionState, type SessionIndex } from '../core/session-index.ts'
 import { kindOf } from '../core/side.ts'
 import { digestsOf, lastMain, type Admitted } from '../core/turn.ts'
@@ -23,6 +24,7 @@ export type AdmissionPorts = {
   random: (bytes: number) => Uint8Array
   tailWaitMs: number
   policy: string
+  rewritten: Rewritten
 }
 
 /** `raw`: the body, references of ours resolved. */
@@ -36,6 +38,8 @@ export type Admission = {
   blob: { bytes: Uint8Array; sha256: string } | null
   /** The session that begot this one, where the log does not know it yet. */
   parent: string | null
+  /** The first of a session of OpenClaw's that was refused. */
+  contaminated: boolean
   /** The prompt ends inside an open `<think>`. */
   insideReasoning: boolean
 }
@@ -69,9 +73,11 @@ export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<
   const capabilities = ports.engine.capabilities()
   const begot = parentOf(headers)
   const parent = begot === null ? null : sessionOfLabel(key, begot)
+  const kind = kindOf(headers, request, await hadTools(ports, state?.turns ?? []))
   return {
     prompt,
     parent: parent !== null && parent !== resolved.session && !state?.parent ? parent : null,
+    contaminated: kind === 'main' && ports.rewritten.take({ key, headers, body: request.body, segment: incoming.segment, messages: request.messages }),
     insideReasoning: model.decode(prompt.slice(-8)).trimEnd().endsWith('<think>'),
     blob: body.stored.blob === null ? null : { bytes: body.middle, sha256: body.stored.blob },
     facts: {
@@ -80,7 +86,7 @@ export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<
       group: incoming.prompt === undefined || answers.length > 0 ? hex(ports.random(16)) : promptGroup(key, incoming.prompt, digest),
       candidates: request.n,
       dialect: incoming.dialect.name,
-      kind: kindOf(headers, request, await hadTools(ports, state?.turns ?? [])),
+      kind,
       labelSource: resolved.source,
       userTurn: userTurnOf(headers),
       subject: subjectOf(request.user, key, resolved.session),

@@ -88,7 +88,7 @@ const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestS
     ports.seen.add({ at, dialect: dialect.name, client: clientOf(call.headers), carried: carriedBy(call.headers, sent), session, labelSource, userTurn, kind, turn: turns[0]!, messages: request.messages.length, tools: request.tools.length, offPrefix })
     span?.admitted({ session, turns, kind, labelSource, version: spoke.version, model: `${ports.policy}@${spoke.version}`, promptTokens: admission.prompt.length })
     const seeds = seedsOf(request, ports.random)
-    const [sampling, mayLearn] = [samplingOf(request, ports.model, admission.prompt.length), { optedOut: !call.mayTrain || optedOut(call.headers), learning: ports.learning }]
+    const [sampling, mayLearn] = [samplingOf(request, ports.model, admission.prompt.length), { optedOut: !call.mayTrain || optedOut(call.headers), learning: ports.learning, contaminated: admission.contaminated }]
     const learnable = call.prompt === undefined && whyNotTrainable({ ...admission.facts, ...mayLearn, constrained: constraint !== null, temperature: sampling.temperature, text: 'any' }) === null
     const candidates = request.n === 1 && learnable ? ports.background.wanted() : request.n
     const tasks = turns.map((turn, candidate): Task => ({

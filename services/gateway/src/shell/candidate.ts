@@ -47,6 +47,8 @@ export type Task = {
   parent: string | null
   optedOut: boolean
   learning: boolean
+  /** Its agent put the user's prompt into words of its own (rewritten.ts). */
+  contaminated: boolean
   /** Resolves when what the record refers to is on the log. */
   stored: Promise<void>
   sink: Sink | null
@@ -122,7 +124,7 @@ export const speak = async (ports: CandidatePorts, task: Task): Promise<Result> 
   const said = answer.whole()
   const toolCallIds = idsOf(said)
   const finish = end.reason === 'stop' && toolCallIds.length > 0 ? 'tool_calls' : end.reason
-  const notTrainable = whyNotTrainable({ kind: admitted.kind, tokens: admitted.tokens, inexact: end.inexact ?? null, constrained: task.constraint !== null, temperature: candidate.sampling.temperature, optedOut: task.optedOut, learning: task.learning, text: said.text })
+  const notTrainable = whyNotTrainable({ kind: admitted.kind, tokens: admitted.tokens, inexact: end.inexact ?? null, constrained: task.constraint !== null, contaminated: task.contaminated, temperature: candidate.sampling.temperature, optedOut: task.optedOut, learning: task.learning, text: said.text })
   await task.stored
   const turn = (task.shown ? captured : sampled)(admitted, candidate, { said, toolCallIds, reason: notTrainable, firstTokenAt, finishedAt: ports.now() }, finish)
   await write(turn)
