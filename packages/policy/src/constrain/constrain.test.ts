@@ -238,7 +238,10 @@ test('hostile schemas are refused, or taken, within bounded work', () => {
   refused(json(nested(140)), /too large/)
   refused(json(defs((i) => ({ allOf: [{ $ref: `#/$defs/${i + 1}` }, { $ref: `#/$defs/${i + 1}` }] }))), /too large/)
   refused(json({ enum: Array.from({ length: 30_000 }, (_, i) => `value ${i}`) }), /too large/)
-  refused(json(many(3000, (i) => ({ type: 'integer', minimum: i, maximum: 123_456_789 }))), /too large/)
+  refused(json(many(3000, (i) => ({ type: 'integer', minimum: i, maximum: 123_456_789 }))), /too large: minimum /)
+  refused(json(many(3000, (i) => ({ type: 'integer', exclusiveMinimum: i, exclusiveMaximum: 123_456_789 }))), /too large: exclusiveMinimum /)
+  // What nothing is within is found out once.
+  machineOf(json(many(3900, () => ({ type: 'number', minimum: 1.1234561, maximum: 1.1234562 }))), new Map())
   refused(json(many(300, (i) => ({ type: 'string', maxLength: 8000 - i }))), /too large/)
   for (const pattern of ['^((a{1,1000}){1,1000}){1,1000}$', '^.*a.{20}$', '^(.{0,1000}){0,3}$', `${'('.repeat(60)}a${')'.repeat(60)}`, 'a'.repeat(3000)]) refused(json({ type: 'string', pattern }), /pattern/)
   refused(json({ $ref: '#/%zz' }), /points to nothing/)
@@ -259,4 +262,34 @@ test('what is ambiguous without end is followed in part, and ends', () => {
   const list = (maxItems: number): unknown => ({ type: 'array', items: { $ref: '#' }, minItems: 1, maxItems })
   assert.ok(follows({ anyOf: [list(3), list(4), list(5), { type: 'integer', minimum: 0, maximum: 9 }] }, 6, 300) >= 0)
   assert.ok(follows({ anyOf: Array.from({ length: 200 }, (_, i) => ({ type: 'string', minLength: i % 20, maxLength: i })) }, 4) > 0)
+})
+
+test('a vocabulary is looked at once, also one that cannot say everything', () => {
+  let asked = 0
+  const without: Spelling = { added: [], bytesOf: (id) => (asked++, Uint8Array.from(id === 0x7b ? [] : [id])) }
+  const constrainer = new Constrainer(without, 256, [])
+  const anything = json({ type: 'integer' })
+  for (let i = 0; i < 3; i++) assert.throws(() => constrainer.begin(anything), (error) => error instanceof InstarError && error.code === 'bad_request' && error.details['field'] === 'response_format' && /no token for each byte/.test(error.message))
+  assert.equal(asked, 256)
+})
+
+test('what is kept of a constraint is kept within its room, and goes with it', () => {
+  const constrainer = new Constrainer(tokenizer, VOCABULARY, endOfTurn)
+  const followed = constrainer.compile(json({ type: 'string', maxLength: 30 }))
+  const states = (): number => (followed as unknown as { masks: Map<unknown, unknown> }).masks.size
+  const following = constrainer.begin(json({ type: 'string', maxLength: 30 }))
+  const [quote, letter] = ['"', 'a'].map((text) => TEXTS.indexOf(text)) as [number, number]
+  following.push(quote)
+  for (let i = 0; i < 20; i++) {
+    following.masked(new Float32Array(VOCABULARY))
+    following.push(letter)
+  }
+  assert.equal(states(), 20)
+  followed.keepWithin(5 * VOCABULARY / 8)
+  assert.equal(states(), 5)
+  following.masked(new Float32Array(VOCABULARY))
+  assert.equal(states(), 5)
+  assert.equal(constrainer.compile(json({ type: 'string', maxLength: 30 })), followed)
+  for (let i = 0; i < 16; i++) constrainer.compile(json({ type: 'string', maxLength: i + 1 }))
+  assert.notEqual(constrainer.compile(json({ type: 'string', maxLength: 30 })), followed)
 })

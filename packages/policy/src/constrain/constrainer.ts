@@ -14,8 +14,8 @@ export class Constrainer {
   private readonly vocabulary: number
   private readonly endOfTurn: readonly number[]
   private tree: TokenTree | null = null
-  private readonly machines = new Map<string, Machine>()
-  private readonly masks = new Map<State, Uint32Array>()
+  /** The longest unused first. */
+  private readonly machines = new Map<string, Followed>()
 
   constructor(tokenizer: Spelling, vocabulary: number, endOfTurn: readonly number[]) {
     this.tokenizer = tokenizer
@@ -23,56 +23,77 @@ export class Constrainer {
     this.endOfTurn = endOfTurn
   }
 
-  /** Throws `bad_request` where the constraint cannot be followed. */
   begin(constraint: Constraint): Following {
+    return new Following(this.compile(constraint))
+  }
+
+  /** What is kept of a constraint. Throws `bad_request` where it cannot be followed. */
+  compile(constraint: Constraint): Followed {
     const key = keyOf(constraint)
     this.tree ??= new TokenTree(this.tokenizer, this.vocabulary, this.endOfTurn)
-    const machine = this.machines.get(key) ?? machineOf(constraint, this.tree.symbols)
+    if (!this.tree.spellsAll) throw new InstarError('bad_request', 'The tokenizer of this model has no token for each byte, so that what an answer must be cannot be asked of it.', { field: constraint.json?.field ?? 'tool_choice' })
+    const kept = this.machines.get(key)
+    const followed = kept ?? new Followed(this.tree, machineOf(constraint, this.tree.symbols))
     this.machines.delete(key)
-    this.machines.set(key, machine)
+    this.machines.set(key, followed)
     for (const oldest of this.machines.keys()) {
       if (this.machines.size <= MAX_MACHINES) break
       this.machines.delete(oldest)
     }
-    return new Following(this, this.tree, machine)
+    if (!kept) for (const one of this.machines.values()) one.keepWithin(MAX_BYTES / this.machines.size)
+    return followed
+  }
+}
+
+/** A constraint's machine, and what its states allow. It goes as a whole when nobody follows it any more and others have its place. */
+export class Followed {
+  readonly tree: TokenTree
+  readonly machine: Machine
+  /** The longest unused first. */
+  private readonly masks = new Map<State, Uint32Array>()
+  private room = 0
+
+  constructor(tree: TokenTree, machine: Machine) {
+    this.tree = tree
+    this.machine = machine
   }
 
   /** One bit for each token that may come next. */
-  allowed(tree: TokenTree, machine: Machine, state: State): Uint32Array {
-    const known = this.masks.get(state)
-    if (known) {
-      // The longest unused goes first.
-      this.masks.delete(state)
-      this.masks.set(state, known)
-      return known
-    }
-    const mask = tree.allowed(machine, state)
+  allowed(state: State): Uint32Array {
+    const mask = this.masks.get(state) ?? this.tree.allowed(this.machine, state)
+    this.masks.delete(state)
     this.masks.set(state, mask)
+    this.shrink(mask.byteLength)
+    return mask
+  }
+
+  /** Bytes for what its states allow. */
+  keepWithin(room: number): void {
+    this.room = room
+    this.shrink((this.tree.vocabulary + 31 >> 5) * Uint32Array.BYTES_PER_ELEMENT)
+  }
+
+  private shrink(bytes: number): void {
     for (const oldest of this.masks.keys()) {
-      if (this.masks.size * mask.byteLength <= MAX_BYTES) break
+      if (this.masks.size * bytes <= this.room) break
       this.masks.delete(oldest)
     }
-    return mask
   }
 }
 
 /** One answer under its constraint. */
 export class Following {
-  private readonly constrainer: Constrainer
-  private readonly tree: TokenTree
-  private readonly machine: Machine
+  private readonly followed: Followed
   private state: State
 
-  constructor(constrainer: Constrainer, tree: TokenTree, machine: Machine) {
-    this.constrainer = constrainer
-    this.tree = tree
-    this.machine = machine
-    this.state = machine.start
+  constructor(followed: Followed) {
+    this.followed = followed
+    this.state = followed.machine.start
   }
 
   /** The logits with -∞ for what may not come next. */
   masked(logits_V: Float32Array): Float32Array {
-    const mask = this.constrainer.allowed(this.tree, this.machine, this.state)
+    const mask = this.followed.allowed(this.state)
     const out = new Float32Array(logits_V.length).fill(-Infinity)
     for (let word = 0; word < mask.length; word++) {
       for (let bits = mask[word]!; bits !== 0; bits &= bits - 1) {
@@ -85,7 +106,7 @@ export class Following {
 
   /** `id` was drawn. */
   push(id: number): void {
-    const next = this.tree.follow(this.machine, this.state, id)
+    const next = this.followed.tree.follow(this.followed.machine, this.state, id)
     if (!next) throw new InstarError('internal', 'A token was drawn that its constraint does not allow.')
     this.state = next
   }

@@ -131,9 +131,9 @@ export class SchemaCompiler {
     const [min, max, over, under] = [bound('minimum', -Infinity), bound('maximum', Infinity), bound('exclusiveMinimum', -Infinity), bound('exclusiveMaximum', Infinity)]
     if (multipleOf === 0 && min === -Infinity && max === Infinity && over === -Infinity && under === Infinity) return this.grammar.terminal(whole ? INTEGER : NUMBER)
     const bounds: Bounds = { min: Math.max(min, over), max: Math.min(max, under), above: over >= min && over > -Infinity, below: under <= max && under < Infinity, multipleOf: multipleOf || 1 }
-    const key = Object.values({ ...bounds, whole }).join(' ')
-    const between = this.between.get(key) ?? numberBetween(bounds, whole || multipleOf !== 0, this.budget)
-    this.between.set(key, between)
+    const [key, keyword] = [Object.values({ ...bounds, whole }).join(' '), Object.keys(SPEAKS).find((name) => SPEAKS[name] === 'number' && schema[name] !== undefined) ?? 'type']
+    if (!this.between.has(key)) this.between.set(key, numberBetween(bounds, whole || multipleOf !== 0, (work) => this.budget.spend(work, keyword)))
+    const between = this.between.get(key)
     return between ? this.grammar.terminal(between) : this.grammar.choice([])
   }
 

@@ -42,11 +42,11 @@ type FreeFraction = { at: 'fraction'; left: number; ends: boolean }
 type Place = Typed | Free | FreeFraction
 
 /**
- * Null: no number is within. `whole`: integers. `multipleOf` is of integers, 1 for any.
+ * Null: no number is within. `whole`: integers. `multipleOf` is of integers, 1 for any. `spend` is told of work before it is done, and may throw.
  * A prefix of digits stands for intervals of numbers; where they lie all inside or all outside of the bounds, what the
  * digits were no longer matters, so that there are few states.
  */
-export function numberBetween({ min, max, above, below, multipleOf }: Bounds, whole: boolean, budget: Budget): Terminal | null {
+export function numberBetween({ min, max, above, below, multipleOf }: Bounds, whole: boolean, spend: (work: number) => void): Terminal | null {
   const places = whole ? 0 : placesOf(min, max)
   const unit = 10n ** BigInt(places)
   const least = min === -Infinity ? -(10n ** 16n) * unit : scaled(min, places, true)
@@ -111,17 +111,17 @@ export function numberBetween({ min, max, above, below, multipleOf }: Bounds, wh
     return within(place.negative, value, value) === 1 && place.value % step === 0n
   }
 
-  return explored(new Keyed<Place>({ at: 'sign' }, (place) => Object.values(place).join(' '), next, final), budget)
+  return explored(new Keyed<Place>({ at: 'sign' }, (place) => Object.values(place).join(' '), next, final), spend)
 }
 
 const SYMBOLS = [MINUS, POINT, ...Array.from({ length: 10 }, (_, i) => ZERO + i)]
 
 /** The same without what leads nowhere; null if that leaves nothing. */
-function explored(terminal: Terminal, budget: Budget): Terminal | null {
+function explored(terminal: Terminal, spend: (work: number) => void): Terminal | null {
   const into = new Map<number, number[]>()
   const states = new Set([terminal.start])
   for (const state of states) {
-    budget.spend(100, 'minimum')
+    spend(100)
     for (const symbol of SYMBOLS) {
       const to = terminal.next(state, symbol)
       if (to < 0) continue

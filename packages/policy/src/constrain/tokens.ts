@@ -16,6 +16,8 @@ const MAX_WORK = 3_000_000
 export class TokenTree {
   readonly symbols: ReadonlyMap<string, number>
   readonly vocabulary: number
+  /** Whether every byte of UTF-8 text has a token of its own; else some texts cannot be followed to their end. */
+  readonly spellsAll: boolean
   private readonly symbol: Uint16Array
   private readonly depth: Uint16Array
   private readonly end: Int32Array
@@ -60,7 +62,8 @@ export class TokenTree {
       open.push(i)
     }
     const single = new Set(this.spelled.flatMap((word) => (word.length === 1 ? word : [])))
-    for (let byte = 0x20; byte < 0xf5; byte++) if (byte !== 0x7f && byte !== 0xc0 && byte !== 0xc1 && !single.has(byte)) throw new InstarError('bad_request', 'The tokenizer of this model has no token for each byte, so that what an answer must be cannot be asked of it.', { field: 'response_format' })
+    const bytes = Array.from({ length: 0xf5 - 0x20 }, (_, i) => 0x20 + i).filter((byte) => byte !== 0x7f && byte !== 0xc0 && byte !== 0xc1)
+    this.spellsAll = bytes.every((byte) => single.has(byte))
   }
 
   /** One bit for each token. Throws `bad_request` for what is too ambiguous to follow. */
