@@ -6,7 +6,7 @@ import { mkdtempSync, renameSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { InstarError } from '@instar/events/errors'
-import { startServing, type GenerateRequest, type ServingEngine } from '@instar/policy'
+import { startServing, type Constraint, type GenerateRequest, type ServingEngine } from '@instar/policy'
 import type { ServingOptions } from '@instar/policy/serve/engine'
 import { CONFIG, randomAdapter, writeRandomModel } from './random-model.ts'
 import { crash, latest, spoken, started, threads } from './threads.ts'
@@ -62,6 +62,8 @@ test('a thread that dies comes back with its adapters; what came meanwhile is an
   await engine.unload(randomAdapter(3).sha256)
   const fourth = randomAdapter(4)
   const loading = engine.load(fourth)
+  const json = (schema: unknown): Constraint => ({ json: { field: 'response_format', schema }, calls: [], mostCalls: 1, insideReasoning: false })
+  const checking = Promise.allSettled([engine.check!(json({ type: 'boolean' })), engine.check!(json({ not: {} }))])
   const control = new AbortController()
   const givenUp = engine.generate(request(null), control.signal)[Symbol.asyncIterator]()
   control.abort()
@@ -69,6 +71,9 @@ test('a thread that dies comes back with its adapters; what came meanwhile is an
   assert.deepEqual(engine.pending(), { running: 3, waiting: 0 })
   assert.deepEqual(await Promise.all(held), expected)
   await loading
+  const [taken, refused] = await checking
+  assert.equal(taken.status, 'fulfilled')
+  assert.ok(refused.status === 'rejected' && (refused.reason as InstarError).code === 'bad_request')
   assert.ok((await answer(engine, request(fourth.sha256))).length > 0)
   assert.equal(engine.lost?.(), null)
   assert.notEqual(latest(), dead)

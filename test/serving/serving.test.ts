@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { InstarError } from '@instar/events/errors'
-import { openModel, startServing, type GenerateRequest, type GeneratedToken, type Model, type ServingEngine } from '@instar/policy'
+import { openModel, startServing, type Constraint, type GenerateRequest, type GeneratedToken, type Model, type ServingEngine } from '@instar/policy'
 import { CONFIG, randomAdapter, writeRandomModel } from './random-model.ts'
 
 const folder = mkdtempSync(path.join(tmpdir(), 'instar-serving-'))
@@ -149,6 +149,32 @@ describe('serving on the real runtime', () => {
     const stopped = await answer({ ...given, sampling: { ...given.sampling, stop: [stop] } })
     assert.equal(stopped.text, plain.text.slice(0, plain.text.indexOf(stop)))
     assert.equal(stopped.reason, 'stop')
+  })
+
+  test('a constraint is looked at in the thread: the caller goes on meanwhile, and is told by name what cannot be followed', async () => {
+    const json = (schema: unknown): Constraint => ({ json: { field: 'response_format', schema }, calls: [], mostCalls: 1, insideReasoning: false })
+    const heavy = (name: string): Constraint => json({ type: 'object', properties: Object.fromEntries(Array.from({ length: 300 }, (_, i) => [`${name}${i}`, { type: 'string', maxLength: 8000 - i }])) })
+    const turnsOf = async (checking: Promise<unknown>): Promise<number> => {
+      let done = false
+      const settled = checking.catch(() => undefined).finally(() => { done = true })
+      let turns = 0
+      while (!done) {
+        await new Promise((resolve) => { setImmediate(resolve) })
+        turns++
+      }
+      await settled
+      return turns
+    }
+    const refused = (field: string, says: RegExp) => (error: unknown) => error instanceof InstarError && error.code === 'bad_request' && error.details['field'] === field && says.test(error.message)
+    assert.ok(await turnsOf(engine.check!(heavy('a'))) > 100)
+    await assert.rejects(engine.check!(heavy('a')), refused('response_format', /too large/))
+    await assert.rejects(engine.check!(json({ not: {} })), refused('response_format', /"not" at #/))
+    await assert.rejects(engine.check!(json({ enum: ['x'.repeat(600_000)] })), refused('response_format', /larger than 512 KiB/))
+    await assert.rejects(engine.check!({ json: null, calls: [{ name: 'f', parameters: { properties: { a: { type: 'text' } } } }], mostCalls: 1, insideReasoning: false }), refused('tools (f)', /#\/properties\/a\/type/))
+    const boolean = json({ type: 'boolean' })
+    await Promise.all([engine.check!(boolean), engine.check!(boolean)])
+    await engine.check!(boolean)
+    assert.match((await answer({ ...request('yes or no', 5, null), constraint: boolean })).text, /^\s*(true|false)/)
   })
 
   test('damaged adapters are refused and nothing else is disturbed', async () => {

@@ -98,8 +98,8 @@ export interface ServingEngine {
   load(adapter: Adapter): Promise<void>
   unload(sha256: string): Promise<void>
   generate(request: GenerateRequest, signal?: AbortSignal): AsyncIterable<GeneratedPiece>
-  /** Throws `bad_request` for a constraint that it cannot follow; without it there is none that it can. */
-  check?(constraint: Constraint): void
+  /** Rejects with `bad_request` for a constraint that it cannot follow; without it there is none that it can. */
+  check?(constraint: Constraint): Promise<void>
   /** Log-probs at `temperature` of given tokens under a prompt, one per completion token. */
   score(request: { prompt: readonly number[]; completion: readonly number[]; adapter: AdapterSha; temperature: number }): Promise<Float32Array>
   pending(): Load

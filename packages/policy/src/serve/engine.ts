@@ -1,7 +1,8 @@
 /** The embedded `ServingEngine`: the model in a thread of its own, requests and pieces as messages. */
+import { createHash } from 'node:crypto'
 import { Worker } from 'node:worker_threads'
 import { InstarError } from '@instar/events/errors'
-import { keyOf, machineOf } from '../constrain/constraint.ts'
+import { keyOf } from '../constrain/constraint.ts'
 import type { Adapter, AdapterSha, Capabilities, Constraint, GenerateRequest, GeneratedPiece, Load, ServingEngine } from '../port.ts'
 import { checkGenerate, checkScore } from './check.ts'
 import type { BatchEvent, JobRequest, ScoreRequest } from './job.ts'
@@ -25,7 +26,7 @@ type Open = { request: JobRequest } & (
   | { type: 'generate'; queue: PieceQueue; detach(): void }
   | { type: 'score'; resolve(logprobs: Float32Array): void; reject(error: InstarError): void }
 )
-type Call = { adapter: Adapter; resolve(): void; reject(error: InstarError): void }
+type Call = { message: Extract<ToWorker, { call: number }>; resolve(): void; reject(error: InstarError): void }
 
 /**
  * When the thread dies, open requests end with `engine_lost`; later ones wait for the next thread, which is
@@ -41,7 +42,7 @@ class EmbeddedServing implements ServingEngine {
   private given: Adapter[] = []
   private readonly open = new Map<number, Open>()
   private readonly calls = new Map<number, Call>()
-  /** Constraints that can be followed. */
+  /** Constraints that can be followed, by sha256. */
   private readonly checked = new Set<string>()
   private next = 1
 
@@ -78,14 +79,8 @@ class EmbeddedServing implements ServingEngine {
 
   /** The bytes are kept for the next thread: they must not change. */
   async load(adapter: Adapter): Promise<void> {
-    const refusal = this.thread.refusal()
-    if (refusal) throw refusal
-    if (this.adapters.has(adapter.sha256)) return
-    const call = this.next++
-    await new Promise<void>((resolve, reject) => {
-      this.calls.set(call, { adapter, resolve, reject })
-      this.thread.post({ type: 'load', call, adapter })
-    })
+    if (this.adapters.has(adapter.sha256)) return this.up()
+    await this.call((call) => ({ type: 'load', call, adapter }))
     this.adapters.set(adapter.sha256, adapter)
   }
 
@@ -117,11 +112,11 @@ class EmbeddedServing implements ServingEngine {
     return queue
   }
 
-  /** The thread compiles it again: nothing of it can be sent. */
-  check(constraint: Constraint): void {
-    const key = keyOf(constraint)
+  /** In the thread, which keeps what it makes of it: that may take a tenth of a second. */
+  async check(constraint: Constraint): Promise<void> {
+    const key = createHash('sha256').update(keyOf(constraint)).digest('hex')
     if (this.checked.has(key)) return
-    machineOf(constraint, new Map())
+    await this.call((call) => ({ type: 'check', call, constraint }))
     this.checked.add(key)
     if (this.checked.size > CHECKED) this.checked.clear()
   }
@@ -143,9 +138,22 @@ class EmbeddedServing implements ServingEngine {
     return closed
   }
 
-  private admit(adapter: AdapterSha): void {
+  private up(): void {
     const refusal = this.thread.refusal()
     if (refusal) throw refusal
+  }
+
+  private call(messageOf: (call: number) => Call['message']): Promise<void> {
+    this.up()
+    const message = messageOf(this.next++)
+    return new Promise((resolve, reject) => {
+      this.calls.set(message.call, { message, resolve, reject })
+      this.thread.post(message)
+    })
+  }
+
+  private admit(adapter: AdapterSha): void {
+    this.up()
     if (adapter !== null && !this.adapters.has(adapter)) throw new InstarError('unknown_adapter', `No adapter ${adapter} is loaded.`, { adapter })
     if (this.open.size >= this.limit) throw new InstarError('overloaded', `${this.open.size} requests are before this one.`, { waiting: this.open.size - this.rows })
   }
@@ -157,7 +165,7 @@ class EmbeddedServing implements ServingEngine {
 
   /** Everything open came while no thread was there. What was unloaded meanwhile goes last: a request may have come before. */
   private postHeld(): void {
-    for (const [call, { adapter }] of this.calls) this.thread.post({ type: 'load', call, adapter })
+    for (const { message } of this.calls.values()) this.thread.post(message)
     for (const [key, { request }] of this.open) this.thread.post({ type: 'submit', key, request })
     for (const { sha256 } of this.given) if (!this.adapters.has(sha256)) this.thread.post({ type: 'unload', sha256 })
     this.given = []
@@ -165,7 +173,7 @@ class EmbeddedServing implements ServingEngine {
 
   private hear(message: FromWorker): void {
     if (message.type === 'events') for (const event of message.events) this.tell(event)
-    else if (message.type === 'loaded') {
+    else if (message.type === 'done') {
       const call = this.calls.get(message.call)
       this.calls.delete(message.call)
       if (message.error) call?.reject(fromPlain(message.error))

@@ -1,7 +1,7 @@
 /** Messages between the main thread and the thread that runs the model. Everything in them is plain data. */
 import type { ErrorCode } from '@instar/events/errors'
 import { InstarError } from '@instar/events/errors'
-import type { Adapter, Capabilities } from '../port.ts'
+import type { Adapter, Capabilities, Constraint } from '../port.ts'
 import type { EngineChoice } from '../runtime/engines.ts'
 import type { BatchEvent, JobRequest } from './job.ts'
 
@@ -27,16 +27,17 @@ export type ToWorker =
   | { type: 'submit'; key: number; request: JobRequest }
   | { type: 'abort'; key: number }
   | { type: 'load'; call: number; adapter: Adapter }
+  | { type: 'check'; call: number; constraint: Constraint }
   | { type: 'unload'; sha256: string }
   | { type: 'close' }
 
 export type PlainError = { code: ErrorCode; message: string; details: Record<string, unknown> }
 
-/** `events`: all that one step had to say. `base`: sha256 of the model's files. */
+/** `events`: all that one step had to say. `base`: sha256 of the model's files. `done`: what was called for, `error` null, or not. */
 export type FromWorker =
   | { type: 'ready'; capabilities: Capabilities; base: string }
   | { type: 'events'; events: BatchEvent[] }
-  | { type: 'loaded'; call: number; error: PlainError | null }
+  | { type: 'done'; call: number; error: PlainError | null }
   | { type: 'failed'; error: PlainError }
 
 /** Details that a message cannot carry (functions, sockets) are left behind. */

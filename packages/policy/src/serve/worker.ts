@@ -23,7 +23,8 @@ async function main(options: WorkerData): Promise<void> {
   const decoder = new RowCaches(runtime, options)
   // Compiles the program, so that the first request does not wait for it and a model that cannot run is known now.
   await decoder.step([{ row: 0, keep: 0, ids: [0], slot: null, logits: 1 }])
-  const batcher = new Batcher(decoder, tokenizer, endOfTurn, options, new Constrainer(tokenizer, config.vocabulary, endOfTurn))
+  const constrainer = new Constrainer(tokenizer, config.vocabulary, endOfTurn)
+  const batcher = new Batcher(decoder, tokenizer, endOfTurn, options, constrainer)
   // The copies are not needed once they are read.
   for (const adapter of options.adapters.splice(0)) batcher.adapters.load(adapter.sha256, readAdapter(adapter, config))
   let running = false
@@ -45,6 +46,15 @@ async function main(options: WorkerData): Promise<void> {
     }
   }
 
+  const called = (call: number, what: () => unknown) => {
+    try {
+      what()
+      say({ type: 'done', call, error: null })
+    } catch (error) {
+      say({ type: 'done', call, error: plainError(error) })
+    }
+  }
+
   port?.on('message', (message: ToWorker) => {
     switch (message.type) {
       case 'submit': batcher.submit(message.key, message.request); break
@@ -52,13 +62,8 @@ async function main(options: WorkerData): Promise<void> {
       case 'unload': batcher.adapters.unload(message.sha256); break
       case 'cut': return
       case 'close': closing = true; break
-      case 'load':
-        try {
-          batcher.adapters.load(message.adapter.sha256, readAdapter(message.adapter, config))
-          say({ type: 'loaded', call: message.call, error: null })
-        } catch (error) {
-          say({ type: 'loaded', call: message.call, error: plainError(error) })
-        }
+      case 'load': called(message.call, () => batcher.adapters.load(message.adapter.sha256, readAdapter(message.adapter, config))); break
+      case 'check': called(message.call, () => constrainer.compile(message.constraint)); break
     }
     run().catch((error: unknown) => say({ type: 'failed', error: plainError(error) }))
   })

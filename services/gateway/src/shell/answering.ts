@@ -78,7 +78,7 @@ const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestS
     lease = spoke
     const raw = body === sent ? call.body : Buffer.from(JSON.stringify(body))
     const admission = await deadline.before(admit(ports, { dialect, request, raw, headers: call.headers, key: call.key, segment: call.segment, prompt: call.prompt, at }))
-    const constraint = constrained(ports.engine, dialect, request, admission.insideReasoning)
+    const constraint = await deadline.before(constrained(ports.engine, dialect, request, admission.insideReasoning))
     const stored = admission.blob === null ? Promise.resolve() : ports.capture.blob(admission.blob, at)
     // Awaited by each candidate; a rejection before that is not unhandled.
     stored.catch(() => undefined)

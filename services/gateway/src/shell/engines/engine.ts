@@ -88,7 +88,7 @@ export class RemoteEngine implements ServingEngine {
   }
 
   /** A schema is passed on; the markup of calls and of thoughts is not known to the servers. */
-  check({ json, calls, insideReasoning }: Constraint): void {
+  async check({ json, calls, insideReasoning }: Constraint): Promise<void> {
     const why = !json ? 'a call of a tool cannot be forced' : calls.length > 0 ? 'JSON cannot be asked for beside tools' : insideReasoning ? 'JSON cannot be asked of a model that thinks first' : null
     if (why !== null) throw new InstarError('bad_request', `With the engine ${this.protocol.kind} ${why}.`, { field: json?.field ?? 'tool_choice' })
   }
