@@ -10,6 +10,7 @@ import { dirname, join } from 'node:path'
 import { isKafka } from '@instar/process'
 import { gatewayUrl, type Config } from './config.ts'
 import { fine, note, unsure, type Look } from './doctor/finding.ts'
+import { refusedBy } from './doctor/gateways.ts'
 import { kafkaLooks } from './doctor/looks.ts'
 import { readRecords } from './doctor/records.ts'
 import { stackOf } from './doctor/stack.ts'
@@ -112,6 +113,8 @@ const gateway: Look = {
       if (status.status !== 'ready') throw new InstarError('not_served', `${gatewayUrl(config)} is ${status.status}: ${status.problem?.message ?? 'see /health/ready'}`)
       return [fine(`${gatewayUrl(config)} serves version ${status.serving}${status.frozen ? ', learning is frozen' : ''}`)]
     } catch (error) {
+      const refused = refusedBy(gatewayUrl(config), error)
+      if (refused) return [refused]
       if (!(error instanceof InstarError) || error.code !== 'not_running') throw error
       await listen(config.host, config.port).catch((cause: unknown) => {
         throw new InstarError('address_in_use', `${config.host}:${config.port}: ${(cause as Error).message}`, {}, { cause })

@@ -11,7 +11,8 @@ import { gatewayUrl, type Config } from './config.ts'
 
 export type Reply = { head: number; version: number; frozen: boolean }
 
-type Place = Pick<Config, 'host' | 'port'>
+/** `key`: the API key to send, where the gateway wants one. */
+type Place = Pick<Config, 'host' | 'port'> & Partial<Pick<Config, 'key'>>
 type Sending = { body?: unknown; accept: string; silenceMs: number; signal?: AbortSignal | undefined }
 /** `fault`: what an error while the response is read means. */
 type Sent = { response: IncomingMessage; fault(cause: unknown): Error }
@@ -35,7 +36,7 @@ export const askEveryGateway = async (config: Place): Promise<void> => {
   const places = await lookup(new URL(gatewayUrl(config)).hostname.replace(/^\[|\]$/g, ''), { all: true })
   await Promise.all(places.map(async ({ address }) => {
     try {
-      await ask(({ host: address, port: config.port }), '/admin/served', {})
+      await ask({ ...config, host: address }, '/admin/served', {})
     } catch (error) {
       if (!(error instanceof InstarError) || (error.code !== 'not_running' && error.code !== 'no_reply')) throw error
     }
@@ -77,7 +78,7 @@ const send = (config: Place, path: string, { body, accept, silenceMs, signal }: 
   return new Promise((resolve, reject) => {
     const sending = openRequest(`${url}${path}`, {
       method: body === undefined ? 'GET' : 'POST', agent: false, signal,
-      headers: { accept, ...(body === undefined ? {} : { 'content-type': 'application/json', 'x-instar-who': 'cli' }) },
+      headers: { accept, ...(config.key ? { authorization: `Bearer ${config.key}` } : {}), ...(body === undefined ? {} : { 'content-type': 'application/json', 'x-instar-who': 'cli' }) },
     }, (response) => resolve({ response, fault }))
     sending.setTimeout(silenceMs, () => {
       silent = true

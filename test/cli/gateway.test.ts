@@ -104,6 +104,16 @@ describe('commands and the answers that they get', () => {
     deepEqual([frozen.code, frozen.out.startsWith('version 3 serves; learning is frozen')], [0, true])
   })
 
+  test('every gateway behind the name is shown the key', async (t) => {
+    const shown: [string | undefined, string | undefined][] = []
+    const place = await serve(t, (request, response) => {
+      shown.push([request.url, request.headers.authorization])
+      json(response, { head: 3, version: 3, frozen: true })
+    })
+    equal((await instar(['rollback', '3'], { ...env(place), INSTAR_KEY: 'sk-a' })).code, 0)
+    deepEqual(shown, [['/admin/rollback', 'Bearer sk-a'], ['/admin/served', 'Bearer sk-a']])
+  })
+
   test('doctor: a judge without a list of models may be a judge; one that is away or refuses the key is not', async (t) => {
     const status = (code: number) => serve(t, (_, response) => response.writeHead(code).end('{"data":[]}'))
     const given = ({ port }: Place): Record<string, string> => ({ ...env({ host: '', port: 9 }), INSTAR_JUDGE_URL: `http://127.0.0.1:${port}/v1`, INSTAR_JUDGE_MODEL: 'some-judge' })

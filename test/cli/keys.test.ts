@@ -6,7 +6,9 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
+import { readSettings } from '@instar/process'
 import { runCli } from '../../cli/src/cli.ts'
+import { looksOf } from '../../cli/src/diagnosis.ts'
 import { startRig, turnOf, USER } from '../gateway/harness.ts'
 import { folder, instar } from './world.ts'
 
@@ -61,6 +63,31 @@ test('keys are made, limited, rotated and revoked; a running gateway hears of it
   } finally {
     await rig.stop()
     await rm(folder, { recursive: true, force: true })
+  }
+})
+
+test('commands show the gateway the key in INSTAR_KEY; doctor says what it could not look at without one', async () => {
+  const data = folder()
+  const made = async (scopes: string): Promise<string> => ((await instar(['keys', 'add', 'me', '--scopes', scopes, '--json'], { INSTAR_DATA: data })).json as Made).token
+  const [admin, guest] = [await made('admin'), await made('inference')]
+  const rig = await startRig({ settings: { keyFile: join(data, 'keys.json') } })
+  const env = { INSTAR_DATA: data, INSTAR_PORT: new URL(rig.url).port }
+  const said = async (args: readonly string[], key: string): Promise<[number, string | undefined]> => {
+    const { code, json } = await instar([...args, '--json'], { ...env, INSTAR_KEY: key })
+    return [code, (json as { error?: { code: string } }).error?.code]
+  }
+  try {
+    for (const args of [['thaw'], ['rollback', '7'], ['promote', 'b'], ['replay', '--branch', 'b'], ['doctor', 'agent']]) {
+      assert.deepEqual(await said(args, ''), [1, 'invalid_api_key'], args.join(' '))
+      assert.deepEqual(await said(args, guest), [1, 'missing_scope'], args.join(' '))
+    }
+    for (const args of [['thaw'], ['rollback', '7']]) assert.deepEqual(await said(args, admin), [1, 'no_line'], args.join(' '))
+    assert.deepEqual(await said(['doctor', 'agent'], admin), [0, undefined])
+    const [refused] = await looksOf(readSettings(env, '/')).looks.find(({ name }) => name === 'gateway')!.of(readSettings(env, '/'))
+    assert.deepEqual([refused?.level, refused?.todo?.includes('INSTAR_KEY')], ['unsure', true])
+    assert.match(refused!.found, /^http:\/\/127\.0\.0\.1:\d+ answers, and says no more without an API key/)
+  } finally {
+    await rig.stop()
   }
 })
 

@@ -80,7 +80,7 @@ export default command('keys', {
   help: `
 API keys of the gateway. With one key or more every request needs one, and the gateway may listen beyond loopback.
 A running gateway hears of changes within a second. The token is shown once; the file (INSTAR_KEYS, default keys.json in
-the data folder) holds its hash alone.
+the data folder) holds its hash alone. Commands that ask the gateway show it the key in INSTAR_KEY, which needs the scope admin.
 
   add NAME       a new key
   revoke ID      it opens nothing any more

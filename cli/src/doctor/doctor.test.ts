@@ -101,6 +101,7 @@ test('gateways: every one behind the name, one that is not ready, one that is be
   const away = { address: 'http://b:1', status: null, fault: new Error('No gateway answers at http://b:1.'), clock: null }
   only(gatewaysFound([], 'http://gateway:1'), 'unsure', /^no gateway answers at http:\/\/gateway:1$/, /INSTAR_HOST/)
   only(gatewaysFound([away], 'http://b:1'), 'unsure', /no gateway answers/, /INSTAR_HOST/)
+  only(gatewaysFound([{ ...away, fault: new InstarError('invalid_api_key', 'You did not send an API key.') }], 'http://b:1'), 'unsure', /^http:\/\/b:1 answers, and says no more without an API key/, /INSTAR_KEY/)
   only(gatewaysFound([gateway()], 'u'), 'ok', /^http:\/\/a:1 serves version 3, 2 answers wait for the log$/)
   only(gatewaysFound([gateway({ frozen: true })], 'u'), 'ok', /version 3, learning is frozen/)
   only(gatewaysFound([gateway({ head: 4 })], 'u'), 'note', /serves version 3.*the head is 4/, /fetches/)

@@ -44,12 +44,12 @@ export const stackOf = (config: Config): Stack => {
   const gateways = once(async () => {
     const host = new URL(gatewayUrl(config)).hostname.replace(/^\[|\]$/g, '')
     const places = await lookup(host, { all: true }).catch(() => [])
-    return Promise.all(places.map(({ address }) => gatewayAt({ host: address, port: config.port })))
+    return Promise.all(places.map(({ address }) => gatewayAt({ ...config, host: address })))
   })
   return { brokers, cluster, registry, log, database, gateways, unreadable: [], close: async () => opened?.close() }
 }
 
-const gatewayAt = async (place: { host: string; port: number }): Promise<GatewayFound> => {
+const gatewayAt = async (place: Pick<Config, 'host' | 'port' | 'key'>): Promise<GatewayFound> => {
   const address = gatewayUrl(place)
   try {
     const status = await ask<GatewayStatus>(place, '/admin/status', undefined, { timeoutMs: 5000 })

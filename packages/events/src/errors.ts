@@ -48,7 +48,7 @@ export const ERRORS = {
   unknown_version: { status: 404, retryable: false, meaning: 'The policy has no accepted version of this number.', todo: 'Take one that `instar versions` or `GET /v1/models` lists.' },
   unknown_route: { status: 404, retryable: false, meaning: 'The gateway has no such path, or not for this method.', todo: 'See the list of paths in the gateway\'s README; most base URLs end in /v1.' },
   foreign_request: { status: 403, retryable: false, meaning: 'Without API keys the gateway answers its own machine only, and the Host or Origin header names another.', todo: 'Call it by its loopback address, or make an API key with `instar keys add`.' },
-  invalid_api_key: { status: 401, retryable: false, meaning: 'The request has no API key, a wrong one, or one that may not do this.', todo: 'Send `Authorization: Bearer` with a key that the gateway is configured with.' },
+  invalid_api_key: { status: 401, retryable: false, meaning: 'The request has no API key, a wrong one, or one that may not do this.', todo: 'Send `Authorization: Bearer` with a key that the gateway is configured with; commands send the one in INSTAR_KEY.' },
   missing_scope: { status: 403, retryable: false, meaning: 'The API key is good, but may not do this.', todo: 'Use a key with the scope that the message names; `instar keys add` makes one.' },
   unknown_key: { status: 404, retryable: false, meaning: 'There is no API key of this id.', todo: '`instar keys list` shows those that there are.' },
   rate_limited: { status: 429, retryable: true, meaning: 'The API key has used up its requests for now.', todo: 'Try again after the time in Retry-After.' },

@@ -39,6 +39,7 @@ const environment = z.object({
   INSTAR_JUDGE_KEY: z.string().optional(),
   INSTAR_OPEN: flag.default(false),
   INSTAR_KEYS: z.string().optional(),
+  INSTAR_KEY: z.string().optional(),
   INSTAR_SESSION_IDLE: z.coerce.number().positive().max(30 * 24 * 3600).default(600),
   INSTAR_HEALTH_PORT: port.optional(),
   INSTAR_CANDIDATES: z.coerce.number().int().min(1).max(16).optional(),
@@ -78,6 +79,8 @@ const build = (env: z.infer<typeof environment>, cwd: string) => ({
   open: env.INSTAR_OPEN,
   /** API keys; without the file there are none. */
   keyFile: env.INSTAR_KEYS === undefined ? join(resolve(cwd, env.INSTAR_DATA), 'keys.json') : resolve(cwd, env.INSTAR_KEYS),
+  /** The API key that commands show a gateway; null: none. */
+  key: env.INSTAR_KEY ?? null,
   /** After so many milliseconds without a turn a session counts as ended. */
   sessionIdleMs: Math.round(1000 * env.INSTAR_SESSION_IDLE),
   /** Of the gateway, where they are to be others than its own: bytes of a body, milliseconds for a request to arrive and to be answered, candidates of a request and the tokens of those that nobody sees. */
