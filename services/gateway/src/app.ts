@@ -15,6 +15,7 @@ import { Rewritten } from './core/rewritten.ts'
 import { Seen } from './core/seen.ts'
 import { modelCard, modelList, statusOf } from './core/report.ts'
 import { Background } from './shell/background.ts'
+import { countBuffersWithTheHeap } from './shell/buffers.ts'
 import { Capture } from './shell/capture.ts'
 import { Cut } from './shell/candidate.ts'
 import { answer, type AnswerCall, type AnswerPorts, type AnswerReply } from './shell/answering.ts'
@@ -171,6 +172,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
 
   return {
     async start() {
+      countBuffersWithTheHeap()
       checkBind(config.host, keyring.locked(), config.open)
       tail = await startTail({ log, name: policy, kept, ignored: ignoredWeights, onWeights: () => pool.wake(), onBroken })
       try {
