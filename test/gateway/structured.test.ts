@@ -79,7 +79,7 @@ test('a forced tool_choice: the named function, once, with arguments of its sche
   }
 })
 
-test('required without a limit may call more than once, and each fits', async () => {
+test('required without a limit: one call or more, and each fits', async () => {
   const counts: number[] = []
   await Promise.all(Array.from({ length: 8 }, async (_, seed) => {
     const { data: { choices: [choice] }, response } = await client.chat.completions.create({ ...base, max_tokens: 900, seed, messages: [USER('Hello')], tools: tools.slice(1), tool_choice: 'required' }).withResponse()

@@ -10,6 +10,7 @@ import { sample, logSumExp } from '../serve/sample.ts'
 import { uniform } from '../serve/random.ts'
 import { Constrainer } from './constrainer.ts'
 import { keyOf, machineOf } from './constraint.ts'
+import type { State } from './machine.ts'
 import { TokenTree, type Spelling } from './tokens.ts'
 
 const VOCABULARY = 2304
@@ -168,6 +169,19 @@ test('calls read back as calls: texts in them cannot end them, and the markup is
   const tree = new TokenTree(tokenizer, VOCABULARY, endOfTurn)
   const machine = machineOf(calls(parameters), tree.symbols)
   assert.deepEqual([...tree.allowed(machine, machine.start)].flatMap((word, i) => Array.from({ length: 32 }, (_, bit) => ((word >> bit) & 1) === 1 ? [i * 32 + bit] : []).flat()), [tokenizer.id('<tool_call>')])
+})
+
+test('as many calls as are allowed, and no more', () => {
+  const tree = new TokenTree(tokenizer, VOCABULARY, endOfTurn)
+  const call = [tokenizer.id('<tool_call>')!, ...tokenizer.encode('\n{"name": "f", "arguments": {}}\n'), tokenizer.id('</tool_call>')!]
+  const taken = (mostCalls: number, count: number): boolean => {
+    const machine = machineOf(calls({ type: 'object', properties: {} }, mostCalls), tree.symbols)
+    let state: State | null = machine.start
+    for (const id of Array.from({ length: count }, (_, i) => [...(i === 0 ? [] : tokenizer.encode('\n')), ...call]).flat()) state = state && tree.follow(machine, state, id)
+    return state?.ends ?? false
+  }
+  assert.deepEqual([0, 1, 2].map((count) => taken(1, count)), [false, true, false])
+  assert.deepEqual([0, 1, 2, 3, 4].map((count) => taken(3, count)), [false, true, true, true, false])
 })
 
 test('an open thought is closed first; a model with a token for it may think', () => {
