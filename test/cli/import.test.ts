@@ -176,10 +176,12 @@ describe('instar import: logs of requests', () => {
       ['vocabulary', line('vocabulary', { response: { prompt_token_ids: [...prompt, 151_643] } }), 'not_this_vocabulary'],
       ['certain', line('certain', { choice: { logprobs: { content: logprobs.map(() => ({ logprob: 0.5 })) } } }), 'bad_logprobs'],
       ['greedy', line('greedy', { request: { messages, temperature: 0 } }), 'greedy'],
+      ['format', line('format', { request: { messages, temperature: 0.7, response_format: { type: 'json_object' } } }), 'constrained'],
+      ['choice', line('choice', { request: { messages, temperature: 0.7, tool_choice: 'required' } }), 'constrained'],
       ['private', line('private', { no_train: true }), 'opted_out'],
     ]
     const { code, ...report } = await load(data, file(cases.map(([, one]) => one)))
-    deepEqual([code, report.turns, report.exact, report.trainable], [0, 13, 3, 1])
+    deepEqual([code, report.turns, report.exact, report.trainable], [0, 15, 5, 1])
     const { turns, of } = await look(t, data)
     for (const [session, , reason] of cases) equal(turns.find((turn) => turn.session === session)!.reason, reason, session)
     const good = of(turns.find(({ session }) => session === 'good')!.turn)

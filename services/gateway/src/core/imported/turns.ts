@@ -2,7 +2,8 @@
  * Our records of what somebody else recorded, by the rules that live turns follow: who is behind them, what they
  * continue, what may be learned from. One session at a time, in the order in which things were said.
  */
-import { answerKey, derivedId, lastAnswer, MAX_DEPTH, storeBody, storeIds, turnId, written, type AnswerKey, type Earlier, type FeedbackGiven, type TurnCaptured } from '@instar/events'
+import { answerKey, derivedId, InstarError, lastAnswer, MAX_DEPTH, storeBody, storeIds, turnId, written, type AnswerKey, type Earlier, type FeedbackGiven, type TurnCaptured } from '@instar/events'
+import { constraintOf } from '../constraint.ts'
 import { extendsIds } from '../history.ts'
 import { subjectOf } from '../labels.ts'
 import { kindOf } from '../side.ts'
@@ -40,6 +41,7 @@ export const turnsOf = (spoken: Spoken, so: SessionSoFar, line: Line, reading: R
   const firstTokenAt = Math.min(finishedAt, Math.max(at, spoken.times.firstTokenAt ?? finishedAt))
   const kind = spoken.kind ?? kindOf(spoken.headers, request, so.hadTools)
   const subject = spoken.subject ?? subjectOf(spoken.user, reading.key, session)
+  const constrained = mayHaveBeenConstrained(spoken)
   const group = spoken.group ?? derivedId('import', 'group', session, spoken.identity).slice(0, 32)
   const kept: Kept[] = []
   const made = spoken.answers.map((said): Made => {
@@ -47,7 +49,7 @@ export const turnsOf = (spoken: Spoken, so: SessionSoFar, line: Line, reading: R
     const exact = inexact === null
     const ids = storeIds(exact ? promptIds ?? [] : [], exact && base?.leant && base.exact ? leanOn(base.turn, base.ids, base.idsDepth) : null)
     const text = textOf(spoken, said, exact, reading)
-    const reason = whyNotTrainable({ kind, tokens: exact ? 'exact' : 'none', inexact, temperature: spoken.sampling.temperature, optedOut: spoken.optedOut, learning: true, text })
+    const reason = whyNotTrainable({ kind, tokens: exact ? 'exact' : 'none', inexact, constrained, temperature: spoken.sampling.temperature, optedOut: spoken.optedOut, learning: true, text })
     const turn: TurnCaptured = {
       type: 'TurnCaptured', finish: said.finish,
       turn: turnOf(spoken, said),
@@ -75,6 +77,16 @@ export const turnsOf = (spoken: Spoken, so: SessionSoFar, line: Line, reading: R
 
 /** The id that it has as a turn of ours. */
 export const turnOf = ({ session, identity }: Spoken, { turn, candidate }: Said): string => turn ?? turnId(session, derivedId('import', 'turn', session, identity, candidate).slice(0, 32))
+
+/** Log-probs of a draw among what a grammar allowed are not the policy's own. A rule that is not understood here may have been followed there. */
+const mayHaveBeenConstrained = ({ dialect, request }: Spoken): boolean => {
+  try {
+    return constraintOf(dialect, request, false) !== null
+  } catch (error) {
+    if (error instanceof InstarError) return true
+    throw error
+  }
+}
 
 const leanOn = <T>(turn: string, content: T, depth: number): Earlier<T> => ({ turn, content, depth: Math.min(depth, MAX_DEPTH) })
 
