@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect } from 'node:net'
+import { text } from 'node:stream/consumers'
 import { test } from 'node:test'
 import { mintId } from '@instar/dialects'
 import { openMemoryLog } from '@instar/log'
@@ -115,6 +116,35 @@ test('a prompt of 30 MB is told to be too long in every dialect, without being m
     const large = await chat(rig, { messages: [USER('Hi')], metadata: { padding: 'x'.repeat(30_000_000) } })
     assert.equal(large.status, 200)
   } finally {
+    await rig.stop()
+  }
+})
+
+test('while 30 MB arrive, and are looked at, others are answered', async () => {
+  const rig = await startRig()
+  const socket = connect(Number(new URL(rig.url).port), '127.0.0.1')
+  try {
+    const body = Buffer.from(JSON.stringify({ model: 'policy', messages: [USER('word '.repeat(6_000_000))] }))
+    const half = body.length >> 1
+    const answered = text(socket)
+    let open = true
+    void answered.then(() => { open = false })
+    socket.write(`POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n`)
+    await new Promise((resolve) => { socket.write(body.subarray(0, half), resolve) })
+    assert.equal((await chat(rig, { messages: [USER('Hi')] })).status, 200)
+    assert.equal(open, true)
+    socket.write(body.subarray(half))
+    const waits: number[] = []
+    while (open) {
+      const from = performance.now()
+      assert.equal((await chat(rig, { messages: [USER('Hi')] })).status, 200)
+      waits.push(performance.now() - from)
+    }
+    assert.match(await answered, /^HTTP\/1\.1 400 [^]*context_length_exceeded/)
+    // What takes the event loop for the whole of it lets nobody in: as tokens it is half a minute.
+    assert.ok(Math.max(...waits) < 3000, `${Math.max(...waits)} ms for a short request`)
+  } finally {
+    socket.destroy()
     await rig.stop()
   }
 })
