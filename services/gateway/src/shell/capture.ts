@@ -26,7 +26,7 @@ export class Capture {
     this.maxHeld = maxHeld
   }
 
-  /** Records that are on their way, and how many never arrived. */
+  /** Records that are on their way, and how many that somebody waited for never arrived. */
   queue(): { pending: number; failed: number } {
     return { pending: this.running, failed: this.failures }
   }
@@ -46,7 +46,7 @@ export class Capture {
   /** Resolves when the records, of one session, are durable; rejects with `log_full` or `log_unavailable` when patience ends, with `log_broken` at once. */
   async write(...events: TurnsEvent[]): Promise<void> {
     const records = events.map((event) => encodeRecord(event))
-    await this.tried(() => this.log.append(records))
+    await this.tried(() => this.log.append(records), events.some(({ type }) => type !== 'TurnSampled'))
   }
 
   /** Rejects as `write` does. */
@@ -54,7 +54,8 @@ export class Capture {
     for (const chunk of blobChunks(bytes, sha256, at)) await this.tried(() => this.log.append([chunk]))
   }
 
-  private async tried(append: () => Promise<unknown>): Promise<void> {
+  /** `awaited`: somebody is told if it fails. */
+  private async tried(append: () => Promise<unknown>, awaited = true): Promise<void> {
     const until = this.now() + this.patienceMs
     this.running += 1
     try {
@@ -77,7 +78,7 @@ export class Capture {
         }
       }
     } catch (error) {
-      this.failures += 1
+      if (awaited) this.failures += 1
       throw error
     } finally {
       this.running -= 1
