@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { answerKey, decodeRecord, foldTurns, initialTurns, InstarError, type Logged, type TurnsEvent, type TurnSampled } from '@instar/events'
 import { createTurnReader, openMemoryLog, type EventLog } from '@instar/log'
 import { createMetrics } from '@instar/process'
-import { eventsOf, Publisher, sse, startRig, turnsOf, USER } from './harness.ts'
+import { eventsOf, Publisher, sse, startRig, turnsOf, USER, withAppend } from './harness.ts'
 import { gate } from './scripted-engine.ts'
 
 const ASKED = { model: 'policy', temperature: 1, messages: [USER('Hi')] }
@@ -122,6 +122,53 @@ test('what is not learned from has none: greedy, several asked for, opted out; n
     await sampled(rig.log, 3)
     await rig.fetch('/v1/chat/completions', { json: ASKED })
     assert.deepEqual((await turnsOf(rig.log)).slice(-2).map(({ candidates }) => candidates), [4, 1])
+  } finally {
+    await rig.stop()
+  }
+})
+
+test('what was interrupted is charged as what was recorded', async () => {
+  const [held, begun] = [gate(), gate()]
+  const text = 'One two three four five six.'
+  const rig = await startRig({
+    settings: { candidates: 2, candidateTokens: 3 },
+    script: () => ({
+      text,
+      before: (token, signal) => {
+        if (token !== 4 || rig.engine.requests.length !== 2) return
+        begun.open()
+        return Promise.race([held.passed, new Promise<void>((resolve) => signal?.addEventListener('abort', () => resolve(), { once: true }))])
+      },
+    }),
+  })
+  try {
+    await rig.fetch('/v1/chat/completions', { json: ASKED })
+    await begun.passed
+    await rig.fetch('/v1/chat/completions', { json: { ...ASKED, messages: [USER('Hello')] } })
+    assert.equal(rig.engine.aborted, 1)
+    const [one] = await sampled(rig.log, 1)
+    assert.deepEqual((await turnsOf(rig.log)).map(({ candidates }) => candidates), [2, 1], 'the four tokens of the first try were more than there were')
+    assert.ok(one!.ids.length > 4)
+  } finally {
+    await rig.stop()
+  }
+})
+
+test('a record that nobody waited for is no answer that was lost', async () => {
+  const metrics = createMetrics()
+  const memory = openMemoryLog()
+  const tried = gate()
+  const log = withAppend(memory, (records, next) => {
+    if (!records.some(({ schema }) => schema.startsWith('TurnSampled'))) return next()
+    tried.open()
+    throw new InstarError('log_unavailable', 'away')
+  })
+  const rig = await startRig({ log, ports: { metrics }, settings: { candidates: 2, appendPatienceMs: 0 } })
+  try {
+    assert.equal((await rig.fetch('/v1/chat/completions', { json: ASKED })).status, 200)
+    await tried.passed
+    while (!(await metrics.text()).includes('instar_background_candidates_total{outcome="failed"} 1')) await new Promise(setImmediate)
+    assert.match(await metrics.text(), /^instar_answers_lost_total 0$/m)
   } finally {
     await rig.stop()
   }

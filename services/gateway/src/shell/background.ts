@@ -96,8 +96,7 @@ export class Background {
       const lease = await this.ports.pool.lease(job.shown.admitted.version)
       try {
         const done = await Promise.allSettled(job.left.map(async (candidate) => {
-          const { tokens } = await speak(this.ports, besides(job.shown, candidate, this.ports.now(), signal))
-          this.budget = { tokens: this.tokens() - tokens.length, at: this.ports.now() }
+          await speak({ ...this.ports, spent: (tokens) => this.spend(tokens) }, besides(job.shown, candidate, this.ports.now(), signal))
           this.ports.meter.candidates('sampled', 1)
           return candidate
         }))
@@ -112,6 +111,11 @@ export class Background {
     } finally {
       this.sampling = null
     }
+  }
+
+  /** Those of answers that are interrupted count as well: they were as dear. */
+  private spend(tokens: number): void {
+    this.budget = { tokens: this.tokens() - tokens, at: this.ports.now() }
   }
 
   private tokens(): number {

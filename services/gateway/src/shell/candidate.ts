@@ -28,8 +28,8 @@ export class Cut extends Error {
 /** Receives the pieces in order. False: the client is gone, this piece was not sent. */
 export type Sink = (piece: Piece, tokens: readonly Token[], idOf: (call: number) => string) => Promise<boolean>
 
-/** `meter`: told of each turn that is on the log. */
-export type CandidatePorts = { engine: ServingEngine; capture: Capture; now: () => number; meter?: Pick<Meter, 'turn'> }
+/** `meter`: told of each turn that is on the log. `spent`: of tokens when they come. */
+export type CandidatePorts = { engine: ServingEngine; capture: Capture; now: () => number; meter?: Pick<Meter, 'turn'>; spent?: (tokens: number) => void }
 
 export type Task = {
   admitted: Admitted
@@ -99,8 +99,10 @@ export const speak = async (ports: CandidatePorts, task: Task): Promise<Result> 
   try {
     end = await generate(ports, task, async (piece) => {
       firstTokenAt ||= ports.now()
-      if (piece.type === 'tokens') for (const token of piece.tokens) answer.add(token)
-      else if (piece.type === 'text') {
+      if (piece.type === 'tokens') {
+        ports.spent?.(piece.tokens.length)
+        for (const token of piece.tokens) answer.add(token)
+      } else if (piece.type === 'text') {
         withoutTokens()
         answer.addText(piece.text)
       } else answer.end(piece.text)
