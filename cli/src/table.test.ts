@@ -12,6 +12,10 @@ test('rows of SQL, their columns in order, objects as JSON', () => {
   equal(rowsTable([]), '(0 rows)\n')
 })
 
+test('a cell is one line, whatever somebody wrote', () => {
+  equal(rowsTable([{ hint: 'two\nlines\t\u001b[2J\u009b' }]), `hint\n${'─'.repeat(23)}\ntwo\\nlines\\t\\x1b[2J\\x9b\n(1 row)\n`)
+})
+
 test('times to the minute, UTC', () => {
   equal(minute(Date.UTC(2026, 10, 21, 9, 5, 59)), '2026-11-21 09:05')
   equal(minute(null), null)

@@ -2,7 +2,10 @@
 export type Cell = string | number | boolean | null | undefined
 export type Column<R> = { name: string; of: (row: R) => Cell }
 
-const text = (cell: Cell): string => (cell === null || cell === undefined ? '–' : typeof cell === 'number' && !Number.isInteger(cell) ? cell.toFixed(Math.abs(cell) < 0.1 ? 4 : 2) : String(cell))
+/** What people wrote may hold line breaks and a terminal's commands. */
+const inOneLine = (said: string): string => said.replace(/\p{Cc}/gu, (control) => (control === '\n' ? '\\n' : control === '\t' ? '\\t' : `\\x${control.charCodeAt(0).toString(16).padStart(2, '0')}`))
+
+const text = (cell: Cell): string => (cell === null || cell === undefined ? '–' : typeof cell === 'number' && !Number.isInteger(cell) ? cell.toFixed(Math.abs(cell) < 0.1 ? 4 : 2) : inOneLine(String(cell)))
 
 export const table = <R>(columns: readonly Column<R>[], rows: readonly R[]): string => {
   const cells = rows.map((row) => columns.map(({ of }) => of(row)))

@@ -1,5 +1,5 @@
 /** What `instar sql` runs: one statement that can only read. */
-import { Client, types, type CustomTypesConfig } from 'pg'
+import { Client, types, type CustomTypesConfig, type QueryArrayConfig } from 'pg'
 import { InstarError } from '@instar/events/errors'
 import { READER, READER_TIMEOUT } from './postgres/reader.ts'
 import type { Connection } from './postgres/start.ts'
@@ -28,8 +28,20 @@ const parsers: CustomTypesConfig = {
   getTypeParser: ((oid: number, format?: 'text' | 'binary') => (format === 'binary' ? undefined : PARSERS.get(oid)) ?? types.getTypeParser(oid, format as 'text')) as CustomTypesConfig['getTypeParser'],
 }
 
+/** Names as they are, but for those that came before: `count`, `count_2`. */
+const distinct = (names: readonly string[]): string[] => {
+  const taken = new Set<string>()
+  return names.map((name) => {
+    let free = name
+    for (let i = 2; taken.has(free); i += 1) free = `${name}_${i}`
+    taken.add(free)
+    return free
+  })
+}
+
 /**
- * The rows of one statement in a READ ONLY transaction that is rolled back. Throws `bad_sql` with
+ * The rows of one statement in a READ ONLY transaction that is rolled back; of columns with one name the second is
+ * `name_2`. Throws `bad_sql` with
  * PostgreSQL's own words for what it refuses, several statements and writing among them; `postgres_failed`
  * when there is no connection.
  */
@@ -48,9 +60,10 @@ export const readOnlyQuery = async (connection: Connection, sql: string, options
     // Whoever we are, the reader's rights will do. After a first query the transaction can no longer be made a writing one.
     await client.query(`select set_config('role', rolname, true) from pg_roles where rolname = '${READER}' and pg_has_role(current_user, oid, 'member')`)
     // The extended protocol takes one statement.
-    const { rows } = await client.query<Row>({ text: sql, values: [], queryMode: 'extended' } as { text: string; values: unknown[] })
+    const { rows, fields } = await client.query<unknown[]>({ text: sql, values: [], rowMode: 'array', queryMode: 'extended' } as QueryArrayConfig)
     await client.query('rollback')
-    return rows
+    const names = distinct(fields.map(({ name }) => name))
+    return rows.map((row) => Object.fromEntries(row.map((value, i) => [names[i], value])))
   } catch (error) {
     const { code, message } = error as { code?: string; message: string }
     if (!code || !/^[0-9A-Z]{5}$/.test(code) || code.startsWith('08') || code.startsWith('57P')) throw error
