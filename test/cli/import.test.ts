@@ -3,7 +3,7 @@ import { decodeRecord, foldTurns, initialTurns, readWritten, schemaTexts, type F
 import { createTurnReader, openEmbeddedLog, type EmbeddedLog, type TurnReader } from '@instar/log'
 import { createScorer, scorerConfig } from '@instar/scorer'
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
-import { writeFileSync } from 'node:fs'
+import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test, type TestContext } from 'node:test'
 import { model, startRig, USER } from '../gateway/harness.ts'
@@ -92,6 +92,23 @@ describe('instar export and import', () => {
       const again = await load(data, path)
       deepEqual([again.code, again.turns, again.feedback, again.there], [0, 0, 0, 3])
       equal((await look(t, data)).records, before)
+    }
+  })
+
+  test('a session that is not there is told, and no file is made; what is no file is refused in words', async () => {
+    const data = folder()
+    await conversation(data)
+    const path = join(folder(), 'none.jsonl')
+    for (const to of [path, '-']) {
+      const { code, err, out } = await instar(['export', to, '--session', 'desk-2'], { INSTAR_DATA: data })
+      deepEqual([code, out, existsSync(path)], [1, '', false])
+      match(err, /^instar export: unknown_turn: There is no session desk-2 on the log\./)
+    }
+    deepEqual((await instar(['export', join(folder(), 'desk.jsonl'), '--session', 'desk', '--json'], { INSTAR_DATA: data })).json, { sessions: 1, turns: 3, aborted: 0, unshown: 0, feedback: 1 })
+    for (const [from, why] of [[data, 'it is no regular file'], [path, 'ENOENT']] as const) {
+      const { code, err } = await instar(['import', from], { INSTAR_DATA: data })
+      equal(code, 1)
+      match(err, new RegExp(`^instar import: bad_request: ${from} cannot be read: ${why}\\.`))
     }
   })
 

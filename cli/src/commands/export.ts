@@ -25,7 +25,7 @@ log-probs and feedback, as \`instar import\` reads them. Answers that were cut a
     const report: ExportReport = { sessions: 0, turns: 0, aborted: 0, unshown: 0, feedback: 0 }
     const told = (): string => `${report.turns} turns of ${report.sessions} sessions, ${report.feedback} times feedback; ${report.aborted} answers that were cut and ${report.unshown} that nobody saw are left out\n`
     await withLog(config, async (log) => {
-      const lines = exportLines(log, values.session ?? null, report)
+      const lines = await exportLines(log, values.session ?? null, report)
       if (file === '-') for await (const line of lines) out(line)
       else await toFile(resolve(cwd, file!), lines, stop)
     })

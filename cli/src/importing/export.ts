@@ -1,17 +1,22 @@
 /** Turns of a log as lines that `instar import` reads: one for each answer, with what somebody said of it. */
-import { decodeReadable, foldTurns, initialTurns, readWritten, type Logged, type TurnsEvent, type TurnState } from '@instar/events'
+import { decodeReadable, foldTurns, initialTurns, InstarError, readWritten, type Logged, type TurnsEvent, type TurnState } from '@instar/events'
 import { parseJson } from '@instar/dialects'
 import { createTurnReader, type EventLog, type TurnReader } from '@instar/log'
 import { parseAnswer } from '@instar/policy'
 
 export type ExportReport = { sessions: number; turns: number; /** Answers that were cut, which are left out. */ aborted: number; /** Candidates that nobody was shown, likewise. */ unshown: number; feedback: number }
 
-/** `session`: that one alone. Lines come session by session, in the order of the log. */
-export const exportLines = async function* (log: EventLog, session: string | null, report: ExportReport): AsyncGenerator<string> {
+/** `session`: that one alone; throws `unknown_turn` where nobody said anything in it. Lines come session by session, in the order of the log. */
+export const exportLines = async (log: EventLog, session: string | null, report: ExportReport): Promise<AsyncGenerator<string>> => {
   const turns = initialTurns()
   for await (const records of log.read('turns', session === null ? {} : { key: session })) {
     for (const record of records.flatMap((one) => decodeReadable(one) ?? [])) foldTurns(turns, record as Logged<TurnsEvent>)
   }
+  if (session !== null && !turns.sessions.get(session)?.turns.length) throw new InstarError('unknown_turn', `There is no session ${session} on the log.`, { session })
+  return linesOf(log, turns, report)
+}
+
+const linesOf = async function* (log: EventLog, turns: ReturnType<typeof initialTurns>, report: ExportReport): AsyncGenerator<string> {
   const reader = createTurnReader(log, (turn) => turns.turns.get(turn))
   for (const { turns: said } of turns.sessions.values()) {
     if (said.length > 0) report.sessions += 1

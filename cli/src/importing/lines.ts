@@ -1,6 +1,6 @@
 /** The lines of a file with where they are, so that one can be read again without the others. */
 import { InstarError } from '@instar/events/errors'
-import { open, type FileHandle } from 'node:fs/promises'
+import { open, stat, type FileHandle } from 'node:fs/promises'
 
 /** `number` counts from 1; `from` and `length` in bytes. */
 export type Line = { number: number; from: number; length: number; bytes: Buffer }
@@ -9,11 +9,14 @@ const PIECE = 1 << 20
 /** A line that is longer is no record of a conversation. */
 const LONGEST_LINE = 256 << 20
 
+/** It is read twice, from anywhere: a folder or a pipe will not do. Throws `bad_request`. */
 export const openFile = async (path: string): Promise<FileHandle> => {
+  const refused = (why: string, cause?: unknown): InstarError => new InstarError('bad_request', `${path} cannot be read: ${why}.`, { field: 'FILE', file: path }, { cause })
   try {
+    if (!(await stat(path)).isFile()) throw refused('it is no regular file')
     return await open(path, 'r')
   } catch (cause) {
-    throw new InstarError('data_unreadable', `${path} cannot be read: ${(cause as NodeJS.ErrnoException).code ?? (cause as Error).message}.`, { file: path }, { cause })
+    throw cause instanceof InstarError ? cause : refused((cause as NodeJS.ErrnoException).code ?? (cause as Error).message, cause)
   }
 }
 
