@@ -2,19 +2,22 @@
 import { fieldIn } from './json-field.ts'
 import { isFields, type Message, type Request } from '@instar/dialects'
 
-/** `messagesJson`: the messages as the client wrote them, where they go on unchanged. */
+/** `messagesJson`: the messages as the client wrote them, where they go on unchanged; `messages` is then empty. */
 export type ChatAsked = { stream: boolean; messages: Message[]; messagesJson: Uint8Array | null; tools: readonly unknown[]; toolChoice: unknown; responseFormat: unknown; maxTokens: number | null }
 
 /** `sent`: the body, where it came in this very dialect. */
-export const chatOf = ({ stream, messages, tools, body, maxTokens }: Request, sent: Uint8Array | null): ChatAsked => ({
-  stream,
-  messages: messages.map(({ minted: _, ...message }) => message),
-  messagesJson: sent && asWritten(body['messages']) ? fieldIn(sent, 'messages') : null,
-  tools,
-  toolChoice: tools.length === 0 ? null : choiceOf(body['tool_choice']),
-  responseFormat: body['response_format'] ?? null,
-  maxTokens,
-})
+export const chatOf = ({ stream, messages, tools, body, maxTokens }: Request, sent: Uint8Array | null): ChatAsked => {
+  const messagesJson = sent && asWritten(body['messages']) ? fieldIn(sent, 'messages') : null
+  return {
+    stream,
+    messages: messagesJson ? [] : messages.map(({ minted: _, ...message }) => message),
+    messagesJson,
+    tools,
+    toolChoice: tools.length === 0 ? null : choiceOf(body['tool_choice']),
+    responseFormat: body['response_format'] ?? null,
+    maxTokens,
+  }
+}
 
 /** Nothing in them is said otherwise inside. */
 const asWritten = (messages: unknown): boolean =>

@@ -148,7 +148,7 @@ type Answering = {
 
 /** All candidates; the first that fails cuts the others. */
 const speakAll = async ({ ports, controller, speaking, span }: Answering, tasks: readonly Task[], each: (result: Result, index: number) => Promise<void>): Promise<Result[]> => {
-  const outcomes = await Promise.allSettled(tasks.map(async (task, index) => {
+  const one = async (task: Task, index: number): Promise<Result> => {
     try {
       const result = await speak(ports, task)
       ports.health.lost = null
@@ -159,14 +159,20 @@ const speakAll = async ({ ports, controller, speaking, span }: Answering, tasks:
       controller.abort(new Cut('engine_failed'))
       throw error
     }
-  }))
-  const faults = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason as unknown] : []))
-  if (faults.length > 0) throw faults.find((fault) => !(fault instanceof Cut)) ?? faults[0]
-  const results = outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []))
+  }
+  const results = tasks.length === 1 ? [await one(tasks[0]!, 0)] : await settled(tasks.map(one))
   span?.said(countsOf(speaking, results), results.map(({ finish }) => finish))
   const [first] = tasks
   if (first && first.admitted.candidates > tasks.length && results[0]?.trainable) ports.background.add(first)
   return results
+}
+
+/** All results, when none is on its way any more; of several faults the one that cut the others. */
+const settled = async (speaking: readonly Promise<Result>[]): Promise<Result[]> => {
+  const outcomes = await Promise.allSettled(speaking)
+  const faults = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason as unknown] : []))
+  if (faults.length > 0) throw faults.find((fault) => !(fault instanceof Cut)) ?? faults[0]
+  return outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []))
 }
 
 const whole = async (answering: Answering): Promise<AnswerReply> => {

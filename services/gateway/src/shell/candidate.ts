@@ -94,7 +94,7 @@ export const speak = async (ports: CandidatePorts, task: Task): Promise<Result> 
   }
 
   /** Its tokens are not all known, or not the ones that were sampled. */
-  const withoutTokens = (): void => { admitted = { ...admitted, tokens: 'none' } }
+  const withoutTokens = (): void => { if (admitted.tokens !== 'none') admitted = { ...admitted, tokens: 'none' } }
   let end: End
   try {
     end = await generate(ports, task, async (piece) => {

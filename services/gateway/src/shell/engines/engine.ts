@@ -105,7 +105,7 @@ export class RemoteEngine implements ServingEngine {
         try {
           signal?.throwIfAborted()
           if (!replica.holds(request.adapter)) await this.bring(replica, request.adapter!)
-          for await (const piece of replica.generate(request, signal)) {
+          for await (const piece of request.chat?.stream === false ? await replica.whole(request, signal) : replica.generate(request, signal)) {
             began = true
             yield piece
           }
@@ -156,6 +156,7 @@ export class RemoteEngine implements ServingEngine {
   private async route({ adapter, session }: GenerateRequest, until: number, signal: AbortSignal | undefined): Promise<Replica[]> {
     for (;;) {
       const up = this.replicas.filter((replica) => replica.up())
+      if (this.replicas.length === 1 && up.length === 1) return up
       const left = until - performance.now()
       if (up.length > 0 || left <= 0 || signal?.aborted) return routeOf(up, session ?? null).sort((a, b) => Number(b.holds(adapter)) - Number(a.holds(adapter)))
       const { promise: woken, resolve: wake } = Promise.withResolvers<void>()

@@ -28,7 +28,7 @@ export class EngineFault extends Error {
 export type Exchange = { status: number; retryAfterMs: number | null; bytes: AsyncIterable<Uint8Array> }
 
 /** `whole`: the answer begins when all of it is there. `ms`: until it begins. `written`: one more field of the body. */
-type Sending = { whole?: boolean; ms?: number; written?: Call['written'] & object }
+type Sending = { whole?: boolean; ms?: number; written?: Call['written'] }
 
 /** Of what an engine says, as much as a message quotes. */
 const QUOTED = 300

@@ -5,7 +5,7 @@ import { logprobsOf, WARM, type Logprobs, type Told } from '../../core/engines/e
 import { errorOf, type Asked, type Delta, type Identity, type Protocol, type Said, type WireToken } from '../../core/engines/wire.ts'
 import { EventReader } from '../../core/engines/sse.ts'
 import { together } from '../../core/engines/together.ts'
-import { EngineFault, quoted, collect, type EngineHttp } from './http.ts'
+import { EngineFault, quoted, collect, type EngineHttp, type Exchange } from './http.ts'
 import { mayPass, refusal } from '../../core/engines/faults.ts'
 
 /** `base`: log-probs of the base for the check text, twice; null where it gives none. */
@@ -24,23 +24,27 @@ const checkText = (model: Model): { prompt: number[]; completion: number[] } => 
   return { prompt: ids.slice(0, 2), completion: ids.slice(2) }
 }
 
+/** The engine takes the request: what it says. Throws EngineFault where asking again may help, InstarError where not. */
+const begin = async (http: EngineHttp, protocol: Protocol, asked: Asked, signal: AbortSignal | undefined, whole: boolean): Promise<Exchange['bytes']> => {
+  const { path, body, written } = protocol.generate(asked)
+  const { status, retryAfterMs, bytes } = await http.send('POST', path, body, signal, { whole, written })
+  if (status === 200) return bytes
+  const said = quoted(await collect(bytes))
+  if (mayPass(status) || (asked.adapter !== null && protocol.adapterUnknown(status, said))) throw new EngineFault('status', said, status, retryAfterMs)
+  throw refusal(protocol.kind, status, said)
+}
+
+/** An answer that was asked for in one piece. Throws as `deltas` does. */
+export const wholeDelta = async (http: EngineHttp, protocol: Protocol, asked: Asked, signal?: AbortSignal): Promise<Delta> => {
+  const delta = protocol.reader(asked)(eventOf(await collect(await begin(http, protocol, asked, signal, true))))
+  if (delta.error) throw faultOf(protocol, asked, delta.error)
+  return delta
+}
+
 /** The deltas of one answer. Throws EngineFault where asking again may help, InstarError where not. */
 export async function* deltas(http: EngineHttp, protocol: Protocol, asked: Asked, signal?: AbortSignal): AsyncGenerator<Delta> {
-  const { path, body, written } = protocol.generate(asked)
-  const whole = asked.chat?.stream === false
-  const { status, retryAfterMs, bytes } = await http.send('POST', path, body, signal, { whole, ...(written ? { written } : {}) })
-  if (status !== 200) {
-    const said = quoted(await collect(bytes))
-    if (mayPass(status) || (asked.adapter !== null && protocol.adapterUnknown(status, said))) throw new EngineFault('status', said, status, retryAfterMs)
-    throw refusal(protocol.kind, status, said)
-  }
+  const bytes = await begin(http, protocol, asked, signal, false)
   const read = protocol.reader(asked)
-  if (whole) {
-    const delta = read(eventOf(await collect(bytes)))
-    if (delta.error) throw faultOf(protocol, asked, delta.error)
-    yield delta
-    return
-  }
   const events = new EventReader()
   let done = false
   for await (const some of bytes) {

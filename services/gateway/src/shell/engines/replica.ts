@@ -4,10 +4,10 @@ import type { GeneratedPiece, GenerateRequest, Model } from '@instar/policy'
 import { adapterFault } from '../../core/engines/exactness.ts'
 import { isBusy } from '../../core/engines/faults.ts'
 import { FAULTS_IN_A_ROW, restMs } from '../../core/engines/routing.ts'
-import { adapterName, type Protocol } from '../../core/engines/wire.ts'
+import { adapterName, type Asked, type Protocol } from '../../core/engines/wire.ts'
 import { Assembly } from './assembly.ts'
 import { EngineFault, type EngineHttp } from './http.ts'
-import { checkScores, deltas, probe, scoreOf, type Known } from './probe.ts'
+import { checkScores, deltas, probe, scoreOf, wholeDelta, type Known } from './probe.ts'
 
 /** An adapter on disk. `neutral`: it changes nothing, so that it cannot be told from the base. */
 export type StoredAdapter = { sha256: string; folder: string; neutral: boolean }
@@ -111,26 +111,49 @@ export class Replica {
   }
 
   async *generate(request: GenerateRequest, signal: AbortSignal | undefined): AsyncGenerator<GeneratedPiece> {
-    const { http, protocol, model } = this.ports
-    const known = this.known!
-    const assembly = new Assembly(protocol, model, request, known.logprobs)
-    const asked = {
-      model: known.model, adapter: request.adapter === null ? null : this.held.get(request.adapter) ?? null, prompt: request.prompt, sampling: request.sampling,
-      topLogprobs: request.topLogprobs, endOfTurn: model.endOfTurn, chat: request.chat ?? null,
-      ...(request.constraint?.json ? { schema: request.constraint.json.schema } : {}),
-    }
+    const { http, protocol } = this.ports
+    const assembly = this.assembly(request)
     this.running += 1
     try {
-      for await (const delta of deltas(http, protocol, asked, signal)) {
+      for await (const delta of deltas(http, protocol, this.asked(request), signal)) {
         yield* assembly.add(delta)
         if (assembly.enough()) break
       }
-      if (!assembly.complete()) throw new EngineFault('cut', `${this.url} ended an answer without its end`)
-      this.faults = 0
-      yield assembly.end()
+      yield this.ended(assembly)
     } finally {
       this.running -= 1
     }
+  }
+
+  /** The pieces of an answer that is asked for in one: nothing of it is there before all of it. */
+  async whole(request: GenerateRequest, signal: AbortSignal | undefined): Promise<GeneratedPiece[]> {
+    const { http, protocol } = this.ports
+    const assembly = this.assembly(request)
+    this.running += 1
+    try {
+      const pieces = assembly.add(await wholeDelta(http, protocol, this.asked(request), signal))
+      pieces.push(this.ended(assembly))
+      return pieces
+    } finally {
+      this.running -= 1
+    }
+  }
+
+  private assembly(request: GenerateRequest): Assembly {
+    const { protocol, model } = this.ports
+    return new Assembly(protocol, model, request, this.known!.logprobs)
+  }
+
+  private asked({ adapter, prompt, sampling, topLogprobs, chat, constraint }: GenerateRequest): Asked {
+    const { endOfTurn } = this.ports.model
+    const asked: Asked = { model: this.known!.model, adapter: adapter === null ? null : this.held.get(adapter) ?? null, prompt, sampling, topLogprobs, endOfTurn, chat: chat ?? null }
+    return constraint?.json ? { ...asked, schema: constraint.json.schema } : asked
+  }
+
+  private ended(assembly: Assembly): GeneratedPiece {
+    if (!assembly.complete()) throw new EngineFault('cut', `${this.url} ended an answer without its end`)
+    this.faults = 0
+    return assembly.end()
   }
 
   /** Log-probs at temperature 1. */
