@@ -223,4 +223,10 @@ it('--set changes named settings only', () => {
   assert.deepEqual(changedSettings({ learningRate: 1, rank: 4 }, { lr: '0.5', loss: 'binary' }), { settings: { learningRate: 0.5, rank: 4 }, loss: 'binary' })
   assert.throws(() => changedSettings({ learningRate: 1 }, { speed: '1' }), { code: 'bad_request' })
   assert.throws(() => changedSettings({ learningRate: 1 }, { lr: 'fast' }), { code: 'bad_request' })
+  const recorded = { learningRate: 1, rank: 4, alpha: 8, epochs: 3, batchSize: 16, microBatchTokens: 256, beta1: 0.9, maxGradNorm: 1, klWeight: 0.1 }
+  for (const [name, value] of Object.entries({ lr: '-1', rank: '2.5', alpha: '0', epochs: '0', batchSize: '1.5', microBatchTokens: '0', beta1: '1', maxGradNorm: '-1', klWeight: '-0.1' })) {
+    assert.throws(() => changedSettings(recorded, { [name]: value }), { code: 'bad_request', message: new RegExp(`^--set ${name}=${value}: ${name} must be`) }, name)
+  }
+  assert.deepEqual(changedSettings(recorded, { klWeight: '0', rank: '2' }).settings, { ...recorded, klWeight: 0, rank: 2 })
+  assert.throws(() => changedSettings(recorded, { rank: '2' }, 3), { code: 'bad_request', message: /version 3 has an adapter/ })
 })

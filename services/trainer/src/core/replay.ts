@@ -59,8 +59,22 @@ export const branchStarted = (state: AuditState, key: string, from: number, batc
   return { type: 'LineStarted', prev: '', policy: key, mode: 'replay', base: line.started.base, parent: { policy: state.policy, version: from, adapter: version.adapter, state: version.state }, settings: { batches }, at: now }
 }
 
-/** `--set` by the names of the recorded settings; `lr` is short for learningRate, `loss` and `batchSize` as they are. */
-export const changedSettings = (recorded: Settings, set: Record<string, string>): { settings: Settings; loss: string | null } => {
+type Bounds = { should: string; fits(value: number): boolean }
+const COUNT: Bounds = { should: 'a whole number of at least 1', fits: (value) => Number.isSafeInteger(value) && value >= 1 }
+const POSITIVE: Bounds = { should: 'a number above 0', fits: (value) => value > 0 }
+const DECAY: Bounds = { should: 'at least 0 and below 1', fits: (value) => value >= 0 && value < 1 }
+/** Every other setting is a weight or a limit that may be 0. */
+const NOT_NEGATIVE: Bounds = { should: 'a number of at least 0', fits: (value) => value >= 0 }
+const BOUNDS: Readonly<Record<string, Bounds>> = { rank: COUNT, epochs: COUNT, batchSize: COUNT, microBatchTokens: COUNT, alpha: POSITIVE, learningRate: POSITIVE, maxGradNorm: POSITIVE, beta1: DECAY, beta2: DECAY }
+
+/** What makes a line's first adapter: one that there is keeps its own. */
+const OF_THE_FIRST: readonly string[] = ['rank', 'alpha']
+
+/**
+ * `--set` by the names of the recorded settings; `lr` is short for learningRate, `loss` and `batchSize` as they are.
+ * `from`: the version that the branch begins at.
+ */
+export const changedSettings = (recorded: Settings, set: Record<string, string>, from = 0): { settings: Settings; loss: string | null } => {
   const settings = { ...recorded }
   let loss: string | null = null
   for (const [name, value] of Object.entries(set)) {
@@ -73,6 +87,9 @@ export const changedSettings = (recorded: Settings, set: Record<string, string>)
     const number = Number(value)
     if (!(key in recorded)) throw new InstarError('bad_request', `--set ${name}: the settings are ${Object.keys(recorded).sort().join(', ')}, loss`, { field: name })
     if (value.trim() === '' || !Number.isFinite(number)) throw new InstarError('bad_request', `--set ${name}=${value}: not a number`, { field: name })
+    const { should, fits } = BOUNDS[key] ?? NOT_NEGATIVE
+    if (!fits(number)) throw new InstarError('bad_request', `--set ${name}=${value}: ${name} must be ${should}`, { field: name })
+    if (from > 0 && OF_THE_FIRST.includes(key)) throw new InstarError('bad_request', `--set ${name}=${value}: version ${from} has an adapter, which keeps its own; replay from the base for another`, { field: name })
     settings[key] = number
   }
   return { settings, loss }

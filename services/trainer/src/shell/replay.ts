@@ -83,9 +83,8 @@ const anew = async (run: Run, options: ReplayOptions): Promise<ReplayReport> => 
   const { ports, state, branch } = run
   const last = updateLine(state.updates, state.policy).batches.at(-1)
   if (!last) throw new InstarError('bad_request', NOTHING)
-  const { settings, loss } = changedSettings(last.sealed.settings, options.set)
+  const { settings, loss } = changedSettings(last.sealed.settings, options.set, run.from)
   const size = settings.batchSize ?? last.sealed.items.length
-  if (!Number.isSafeInteger(size) || size < 1) throw new InstarError('bad_request', `--set batchSize=${size}: a number of turns`, { field: 'batchSize' })
   const judge = options.judge === null ? null : (ports.rescore?.(options.judge) ?? null)
   if (options.judge !== null && !judge) throw new InstarError('bad_request', `--judge ${options.judge}: there is no such judge here`, { field: 'judge' })
   const within = turnsBetween(state, options.from, options.until)
