@@ -30,19 +30,19 @@ const codecs = new Map<string, Codec>()
 const current = new Map<string, Codec>()
 for (const topic of TOPICS) {
   for (const name of FLOW[topic].records) {
-    let later: readonly { name: string; default?: unknown }[] = []
-    for (let version = writtenVersion(name); version >= 1; version -= 1) {
-      const schema = `${name}.v${version}`
+    const versions = Array.from({ length: writtenVersion(name) }, (_, i) => {
+      const schema = `${name}.v${i + 1}`
       const text = readFileSync(new URL(`${topic}/${schema}.avsc`, folder), 'utf8')
-      const parsed = JSON.parse(text) as { fields: typeof later }
+      return { schema, text, parsed: JSON.parse(text) as { fields: { name: string; default?: unknown }[] } }
+    })
+    const { fields } = versions.at(-1)!.parsed
+    for (const { schema, text, parsed } of versions) {
       const type = avro.Type.forSchema(parsed as avro.Schema, { wrapUnions: false, typeHook: typeHook as (schema: avro.Schema) => avro.Type })
       const known = new Set(parsed.fields.map((field) => field.name))
-      const missing = Object.fromEntries(later.filter((field) => !known.has(field.name)).map((field) => [field.name, field.default]))
+      const missing = Object.fromEntries(fields.filter((field) => !known.has(field.name)).map((field) => [field.name, field.default]))
       const codec = { schema, topic, name, avro: type, text, missing: { ...missing, type: name } }
       codecs.set(schema, codec)
-      if (version < writtenVersion(name)) continue
       current.set(name, codec)
-      later = parsed.fields
     }
   }
 }
