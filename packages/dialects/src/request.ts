@@ -44,11 +44,13 @@ export type Request = {
   body: Fields
 }
 
+const utf8 = new TextDecoder('utf-8', { fatal: true })
+
 /** JSON of a body. Throws `bad_request`; the parser's message is not repeated, it quotes the body. */
 export const parseJson = (body: Uint8Array): Fields => {
   let value: unknown
   try {
-    value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body))
+    value = JSON.parse(utf8.decode(body))
   } catch (cause) {
     throw new InstarError('bad_request', body.length === 0 ? 'The request has no body; send JSON.' : 'The request body is not valid JSON in UTF-8.', {}, { cause })
   }

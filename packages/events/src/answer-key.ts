@@ -10,7 +10,9 @@ export type AnswerCall = { name: string; arguments: string }
 
 export const answerKey = (text: string, calls: readonly AnswerCall[]): AnswerKey => {
   const tools = calls.map((call) => [call.name, canonicalArguments(call.arguments)])
-  return { strict: derivedId('answer', JSON.stringify([text, tools])), loose: derivedId('answer', JSON.stringify([text.trim(), tools])) }
+  const strict = derivedId('answer', JSON.stringify([text, tools]))
+  const trimmed = text.trim()
+  return { strict, loose: trimmed === text ? strict : derivedId('answer', JSON.stringify([trimmed, tools])) }
 }
 
 /** Sorted-key JSON, or the text itself where it is not JSON. */

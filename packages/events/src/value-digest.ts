@@ -2,17 +2,19 @@
  * sha256 of a JSON value: the same whatever the order of an object's keys and the blanks between them. Nothing is
  * serialised: texts go into the hash as they are, with their length before them, so that no two values run together.
  */
-import { createHash, type Hash } from 'node:crypto'
+import { createHash, hash, type Hash } from 'node:crypto'
 
 /** Small parts are gathered to so many characters before they are hashed. */
 const GATHERED = 4096
 
 export class ValueDigest {
-  readonly #hash: Hash
-  #held = ''
+  /** Of what was gathered before; null while everything is held. */
+  #hash: Hash | null
+  #held: string
 
-  constructor(hash: Hash = createHash('sha256')) {
+  constructor(hash: Hash | null = null, held = '') {
     this.#hash = hash
+    this.#held = held
   }
 
   /** One more value behind those before. */
@@ -37,22 +39,19 @@ export class ValueDigest {
 
   /** What has been added so far, to go on from in another way. */
   fork(): ValueDigest {
-    this.#flush()
-    return new ValueDigest(this.#hash.copy())
+    return new ValueDigest(this.#hash?.copy() ?? null, this.#held)
   }
 
   /** In hex; nothing can be added afterwards. */
   end(): string {
-    this.#flush()
-    return this.#hash.digest('hex')
+    return this.#hash === null ? hash('sha256', this.#held, 'hex') : this.#hash.update(this.#held).digest('hex')
   }
 
   #text(text: string): void {
     this.#put(`"${text.length}:`)
     if (text.length < GATHERED) this.#put(text)
     else {
-      this.#flush()
-      this.#hash.update(text)
+      this.#flush().update(text)
     }
   }
 
@@ -61,8 +60,10 @@ export class ValueDigest {
     if (this.#held.length >= GATHERED) this.#flush()
   }
 
-  #flush(): void {
-    if (this.#held !== '') this.#hash.update(this.#held)
+  #flush(): Hash {
+    const hash = this.#hash ??= createHash('sha256')
+    hash.update(this.#held)
     this.#held = ''
+    return hash
   }
 }

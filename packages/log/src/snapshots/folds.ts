@@ -7,8 +7,11 @@ import { packScores, packSession, unpackScores, unpackSession } from './sessions
 import type { Snapshot } from './snapshot.ts'
 import { bySession, keysOf } from './tables.ts'
 
+/** Feedback holds bytes, and any number. */
+const isPlain = ({ turns }: SessionState): boolean => turns.every(({ feedback }) => feedback.length === 0)
+
 export const storedTurns = (snapshot: Snapshot): TurnsState => {
-  const sessions = snapshot.table<SessionState>('sessions', { pack: packSession, unpack: unpackSession, weigh: ({ turns }) => turns.length })
+  const sessions = snapshot.table<SessionState>('sessions', { pack: packSession, unpack: unpackSession, json: isPlain, weigh: ({ turns }) => turns.length })
   const turn = (id: string) => sessions.get(sessionOfTurn(id))?.byId.get(id)
   // A turn is in its session's entry.
   return { sessions, turns: { get: turn, has: (id) => turn(id) !== undefined, set: () => undefined } }
@@ -18,11 +21,12 @@ export const storedScores = (snapshot: Snapshot, policy: string): ScoresState =>
   turns: bySession(snapshot.table<Map<string, ScoreState>>(`scores ${policy}`, { pack: (scores) => packScores(scores, policy), unpack: (packed, session) => unpackScores(packed, session, policy), weigh: ({ size }) => size }), sessionOfTurn),
 })
 
-/** What is known of single turns, an entry for each session. */
+/** What is known of single turns, an entry for each session. `pack` gives what JSON gives back as it is. */
 export const storedBySession = <V, P>(snapshot: Snapshot, name: string, pack: (value: V) => P, unpack: (packed: P) => V): Table<string, V> =>
   bySession(snapshot.table<Map<string, V>>(name, {
     pack: (values) => [...values].map(([turn, value]) => [turn.slice(turn.lastIndexOf('.')), pack(value)]),
     unpack: (packed, session) => new Map((packed as [string, P][]).map(([turn, value]) => [session + turn, unpack(value)])),
+    json: () => true,
     weigh: ({ size }) => size,
   }), sessionOfTurn)
 

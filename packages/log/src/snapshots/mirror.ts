@@ -2,14 +2,14 @@
  * A bounded state that is all in memory, entry by entry in the file: what changed is written, everything is
  * read at the start, some entries at a time.
  */
-import { deserialize, serialize } from 'node:v8'
 import { inSlices } from './slices.ts'
 import type { Place, Stored } from './tables.ts'
+import { fromBytes, toBytes } from './value.ts'
 
 export type Mirrored = {
   /** Keys of entries that have changed since it was last emptied. */
   changed: Set<string>
-  /** What the entry is now, as v8.serialize takes it; undefined: there is none any more. */
+  /** What the entry is now, which JSON has to give back as it is; undefined: there is none any more. */
   entry(key: string): unknown
 }
 
@@ -34,7 +34,7 @@ export class Mirror implements Stored {
     return this.#saving.map((key) => () => {
       const entry = this.#of.entry(key)
       if (entry === undefined) file.drop(this.#name, key)
-      else file.put(this.#name, key, serialize(entry))
+      else file.put(this.#name, key, toBytes(entry, true))
     })
   }
 
@@ -51,7 +51,7 @@ export class Mirror implements Stored {
     const { file } = this.#place
     for (let after = ''; file;) {
       const page = file.entries(this.#name, after)
-      await inSlices(page, ([key, value]) => take(key, deserialize(value)))
+      await inSlices(page, ([key, value]) => take(key, fromBytes(value)))
       const last = page.at(-1)
       if (!last) return
       after = last[0]

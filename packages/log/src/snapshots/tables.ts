@@ -3,12 +3,15 @@
  * and what was used lately; the rest is read from the file when somebody asks for it.
  */
 import type { Keys, Table } from '@instar/events'
-import { deserialize, serialize } from 'node:v8'
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import type { SnapshotFile } from './file.ts'
+import { fromBytes, toBytes } from './value.ts'
 
-/** `pack` and `unpack`: a shorter form of a value, of what v8.serialize takes. `weigh`: what it counts in memory. `squeeze`: large, and seldom read. */
-export type TableOptions<V> = { squeeze?: boolean; pack?: (value: V) => unknown; unpack?: (packed: unknown, key: string) => V; weigh?: (value: V) => number }
+/**
+ * `pack` and `unpack`: a shorter form of a value, of what v8.serialize takes. `json`: whether this value's form is what JSON
+ * gives back as it is. `weigh`: what it counts in memory. `squeeze`: large, and seldom read.
+ */
+export type TableOptions<V> = { squeeze?: boolean; pack?: (value: V) => unknown; unpack?: (packed: unknown, key: string) => V; json?: (value: V) => boolean; weigh?: (value: V) => number }
 
 /** What a snapshot writes of a collection: some changes, then either `done` or `undone` for all of them. */
 export type Stored = {
@@ -108,8 +111,8 @@ export class SpilledTable<V> extends Changes<V> implements Table<string, V>, Sto
   }
 
   protected encode(value: V): Uint8Array {
-    const { pack, squeeze } = this.#options
-    const bytes = serialize(pack ? pack(value) : value)
+    const { pack, squeeze, json } = this.#options
+    const bytes = toBytes(pack ? pack(value) : value, json?.(value) ?? false)
     return squeeze ? zstdCompressSync(bytes, FAST) : bytes
   }
 
@@ -133,7 +136,7 @@ export class SpilledTable<V> extends Changes<V> implements Table<string, V>, Sto
       return undefined
     }
     const { unpack, squeeze } = this.#options
-    const packed = deserialize(squeeze ? zstdDecompressSync(bytes) : bytes) as unknown
+    const packed = fromBytes(squeeze ? zstdDecompressSync(bytes) : bytes)
     return unpack ? unpack(packed, key) : packed as V
   }
 
@@ -179,7 +182,7 @@ export class ResidentTable<V> extends Changes<V> implements Table<string, V>, St
   }
 
   protected encode(value: V): Uint8Array {
-    return serialize(value)
+    return toBytes(value, false)
   }
 
   protected settled(): void {
@@ -193,7 +196,7 @@ export class ResidentTable<V> extends Changes<V> implements Table<string, V>, St
       const { file } = this.place
       for (let after = ''; file;) {
         const page = file.entries(this.name, after)
-        for (const [key, value] of page) this.#all.set(key, deserialize(value) as V)
+        for (const [key, value] of page) this.#all.set(key, fromBytes(value) as V)
         const last = page.at(-1)
         if (!last) break
         after = last[0]

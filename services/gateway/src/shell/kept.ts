@@ -28,7 +28,7 @@ export const keep = (store: SnapshotStore | undefined, policy: string, limits: L
   const versions = store.of(`gateway.${policy}.weights`, version)
   const changed = new Set<string>()
   const index: SessionIndex = {
-    ...initialIndex(limits), fold: storedTurns(turns), memory: null, changed, byMark: turns.table<string>('marks'),
+    ...initialIndex(limits), fold: storedTurns(turns), memory: null, changed, byMark: turns.table<string>('marks', { json: () => true }),
     extras: storedBySession<TurnExtra, Extra>(turns, 'extras', (e) => [e.key, e.bodyDepth, e.idsDepth, e.tools, e.said], ([key, bodyDepth, idsDepth, tools, said]) => ({ key, bodyDepth, idsDepth, tools, said })),
   }
   const recent = turns.mirror('recent', {
