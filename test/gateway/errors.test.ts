@@ -143,6 +143,11 @@ for (const [name, fields, param] of WRONG) {
   })
 }
 
+test('a number that is too large is told the upper end too', async () => {
+  assert.equal((await ask({ seed: 2 ** 53 })).message, `seed must be a whole number from ${Number.MIN_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER}.`)
+  assert.equal((await ask({ max_tokens: 0 })).message, 'max_tokens must be a whole number of at least 1.')
+})
+
 test('an unknown model and an unknown version', async () => {
   for (const name of ['gpt-4', 'policy@', 'policy@x', 'policy@-1', 'policy~again']) assert.equal((await ask({ model: name })).code, 'model_not_found', name)
   const fault = await ask({ model: 'policy@9' })

@@ -117,11 +117,12 @@ test('a chain of responses, each sent by the id of the one before, and one whose
     let previous: string | null = null
     for (let i = 1; i <= 4; i += 1) {
       const answer: OpenAI.Responses.Response = await rig.client.responses.create({ model: 'policy', input: `Question ${i}`, ...(previous === null ? {} : { previous_response_id: previous }) })
+      assert.equal(answer.previous_response_id, previous)
       assert.equal(answer.output_text, `Answer ${i}.`)
       previous = answer.id
     }
     assert.equal(new Set((await turnsOf(rig.log)).map(({ session }) => session)).size, 1)
-    await assert.rejects(rig.client.responses.create({ model: 'policy', input: 'x', previous_response_id: 'resp_1234' }), (error: unknown) => error instanceof OpenAI.BadRequestError && error.code === 'bad_request' && /resp_1234/.test(error.message))
+    await assert.rejects(rig.client.responses.create({ model: 'policy', input: 'x', previous_response_id: 'resp_1234' }), (error: unknown) => error instanceof OpenAI.BadRequestError && error.code === 'bad_request' && error.param === 'previous_response_id' && /resp_1234/.test(error.message))
   } finally {
     await rig.stop()
   }

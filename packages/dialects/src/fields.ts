@@ -34,7 +34,7 @@ export const number = (fields: Fields, name: string, min: number, max: number): 
 export const integer = (fields: Fields, name: string, min: number, max: number): number | null => {
   const value = fields[name] ?? null
   if (value === null) return null
-  if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < min || value > max) throw wrong(name, `a whole number${max === Number.MAX_SAFE_INTEGER ? ` of at least ${min}` : ` from ${min} to ${max}`}`)
+  if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < min || value > max) throw wrong(name, `a whole number${max === Number.MAX_SAFE_INTEGER && !(typeof value === 'number' && value > max) ? ` of at least ${min}` : ` from ${min} to ${max}`}`)
   return value
 }
 

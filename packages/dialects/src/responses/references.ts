@@ -14,7 +14,7 @@ export const referencesOf = (body: Fields): string[] => {
 const referredTo = (item: Fields): string | null =>
   (item['type'] === 'item_reference' || (item['type'] === undefined && item['role'] === undefined)) && typeof item['id'] === 'string' ? item['id'] : null
 
-/** The body as if everything had been sent. */
+/** The body as if everything had been sent. The answer names what it goes on from: that can be read of the body, and is not written with it. */
 export const resolvedBody = (body: Fields, found: ReadonlyMap<string, Reference>): Fields => {
   const { previous_response_id: previous, ...rest } = body
   const before = typeof previous === 'string' ? found.get(previous) : undefined
@@ -24,7 +24,8 @@ export const resolvedBody = (body: Fields, found: ReadonlyMap<string, Reference>
     const reference = found.get(id)
     return reference ? saidIn(reference).filter((one) => sameId(one['id'], id)) : []
   })
-  return { ...rest, input: [...(before ? [...earlier(before.body), ...saidIn(before)] : []), ...own] }
+  const resolved = { ...rest, input: [...(before ? [...earlier(before.body), ...saidIn(before)] : []), ...own] }
+  return Object.defineProperty(resolved, 'previous_response_id', { value: previous })
 }
 
 /** A turn of another dialect cannot be gone on with as a response. */

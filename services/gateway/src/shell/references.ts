@@ -15,7 +15,7 @@ export const resolveReferences = async (ports: ReferencePorts, dialect: Dialect,
   const found = new Map<string, Reference>()
   for (const id of ids) {
     const turn = await turnOf(ports, key, id)
-    if (!turn) throw new InstarError('bad_request', `${JSON.stringify(id.slice(0, 100))} is not an item or a response of this gateway.`, { field: 'input' })
+    if (!turn) throw new InstarError('bad_request', `${JSON.stringify(id.slice(0, 100))} is not an item or a response of this gateway.`, { field: id === body['previous_response_id'] ? 'previous_response_id' : 'input' })
     found.set(id, await referenceTo(ports.reader, turn))
   }
   return dialect.resolved(body, found)
