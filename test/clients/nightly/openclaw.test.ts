@@ -14,6 +14,9 @@ for (const [name, model] of [['openclaw', {}], ['openclaw-with-session-headers',
       assert.deepEqual(story.of('session'), [0, 0, 0, 0, 0])
       assert.deepEqual(story.of('kind'), ['main', 'main', 'main', 'main', 'main'])
       assert.deepEqual(story.of('next'), [1, 2, 3, 4, null])
+      assert.deepEqual(story.turns.map(({ event }) => event.labelSource), name === 'openclaw' ? ['prompt', 'minted', 'minted', 'minted', 'minted'] : story.turns.map(() => 'agent'))
+      const [first, second, third] = [...new Set(story.turns.map(({ event }) => event.userTurn))]
+      assert.deepEqual(story.turns.map(({ event }) => event.userTurn), [first, first, second, second, third])
       assertAnswered(journey.scene, story)
     } finally {
       await journey.end()
@@ -33,6 +36,11 @@ test('openclaw: a 429 is waited out in the same session; the prompt that comes t
     assert.notEqual(again!.body, refused!.body)
     const story = await journey.scene.story()
     assert.deepEqual([story.of('session'), story.of('kind'), story.of('status'), story.of('next')], [[0, 0], ['main', 'main'], ['complete', 'complete'], [1, null]])
+    // Its tools may be done before the key has its next request: then that one is refused, too.
+    const asked = posts(journey.scene.wire)
+    const refusedBefore = asked.flatMap(({ status }, i) => (status === 200 ? [asked[i - 1]?.status === 429] : []))
+    assert.deepEqual(story.of('reason'), refusedBefore.map((was) => (was ? 'contaminated' : null)))
+    assert.equal(refusedBefore[0], true)
     assertAnswered(journey.scene, story)
   } finally {
     await journey.end()
