@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { isKafka } from '@instar/process'
 import { gatewayUrl, type Config } from './config.ts'
-import { fine, note, unsure, type Look } from './doctor/finding.ts'
+import { fine, note, unsure, wrong, type Look } from './doctor/finding.ts'
 import { refusedBy } from './doctor/gateways.ts'
 import { kafkaLooks } from './doctor/looks.ts'
 import { readRecords } from './doctor/records.ts'
@@ -33,7 +33,7 @@ const data: Look = {
     })
     const { bavail, bsize } = await statfs(folder)
     const gigabytes = `${((bavail * bsize) / 2 ** 30).toFixed(1)} GiB free`
-    if (bavail * bsize < LEAST_FREE_BYTES) throw new InstarError('data_unreadable', `${config.data}: only ${gigabytes}.`, { folder })
+    if (bavail * bsize < LEAST_FREE_BYTES) return [wrong(`${config.data}: only ${gigabytes}`, 'Make room, or set INSTAR_DATA to a folder on another disk: where nothing can be written nothing is answered.')]
     return [fine(`${config.data}${folder === config.data ? '' : ' (made by the first start)'}, ${gigabytes}`)]
   },
 }

@@ -1,6 +1,6 @@
 /** `instar keys` and a gateway that runs meanwhile. */
 import assert from 'node:assert/strict'
-import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -128,4 +128,22 @@ test('a gateway that listens beyond loopback does not open when its last key is 
     await rig.stop()
     await rm(folder, { recursive: true, force: true })
   }
+})
+
+test('what the disk refuses and what is no file of keys is told as that; a command that there is none of as well', async () => {
+  const data = folder()
+  const file = join(data, 'keys.json')
+  const said = async (args: readonly string[], keys: string): Promise<[number, string]> => {
+    const { code, err } = await instar(['keys', ...args], { INSTAR_DATA: data, INSTAR_KEYS: keys })
+    return [code, err.split('\n')[0]!]
+  }
+  await writeFile(file, '{}')
+  for (const args of [['list'], ['add', 'x']]) assert.deepEqual(await said(args, file), [1, `instar keys: data_unreadable: ${file} is not a file of API keys.`])
+  const [code, err] = await said(['add', 'x'], join(file, 'keys.json'))
+  assert.deepEqual([code, err.startsWith(`instar keys: data_unreadable: ${file}/keys.json cannot be changed: `)], [1, true])
+  await rm(file)
+  await mkdir(`${file}.${process.pid}.new`)
+  assert.match((await said(['add', 'x'], file))[1], /^instar keys: data_unreadable: .* cannot be changed: EISDIR/)
+  assert.deepEqual(await said(['remove', 'x'], file), [2, 'instar keys: there is no `keys remove`'])
+  assert.deepEqual(await said(['list', 'x'], file), [2, 'instar keys: not understood: x'])
 })

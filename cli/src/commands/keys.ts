@@ -18,7 +18,9 @@ const OVERLAP_HOURS = 24
 const read = (file: string): Stored[] => {
   if (!existsSync(file)) return []
   try {
-    return (JSON.parse(readFileSync(file, 'utf8')) as { keys: Stored[] }).keys
+    const { keys } = JSON.parse(readFileSync(file, 'utf8')) as { keys?: Stored[] }
+    if (Array.isArray(keys)) return keys
+    throw new TypeError('it has no list of keys')
   } catch (cause) {
     throw new InstarError('data_unreadable', `${file} is not a file of API keys.`, { file }, { cause })
   }
@@ -28,10 +30,21 @@ const BUSY = 5
 const LOOK_AGAIN_MS = 25
 const WAIT_MS = 10_000
 
+/** What the disk refuses is told as that. */
+const changing = <T>(file: string, change: () => T): T => {
+  try {
+    return change()
+  } catch (cause) {
+    throw new InstarError('data_unreadable', `${file} cannot be changed: ${(cause as Error).message}`, { file }, { cause })
+  }
+}
+
 /** Until it is closed no other process changes the file; a lock of the operating system, which ends with its process. Throws `data_in_use`, `data_unreadable`. */
 const lockFor = async (file: string, signal: AbortSignal): Promise<DatabaseSync> => {
-  mkdirSync(dirname(file), { recursive: true })
-  const lock = new DatabaseSync(`${file}.lock`, { timeout: 0 })
+  const lock = changing(file, () => {
+    mkdirSync(dirname(file), { recursive: true })
+    return new DatabaseSync(`${file}.lock`, { timeout: 0 })
+  })
   for (const until = performance.now() + WAIT_MS; ;) {
     try {
       lock.exec('BEGIN EXCLUSIVE')
@@ -50,8 +63,10 @@ const lockFor = async (file: string, signal: AbortSignal): Promise<DatabaseSync>
 /** Whole or not at all; for its owner's eyes. */
 const write = (file: string, keys: readonly Stored[]): void => {
   const next = `${file}.${process.pid}.new`
-  writeFileSync(next, `${JSON.stringify({ keys }, null, 2)}\n`, { mode: 0o600 })
-  renameSync(next, file)
+  changing(file, () => {
+    writeFileSync(next, `${JSON.stringify({ keys }, null, 2)}\n`, { mode: 0o600 })
+    renameSync(next, file)
+  })
 }
 
 const mint = (settings: Omit<Stored, 'id' | 'sha256' | 'created_at'>, now: number): { key: Stored; token: string } => {
@@ -96,6 +111,8 @@ of the new key, with \`token\`.`,
   overrides: ['data'],
   positionals: [1, 2],
   async run({ config, positionals: [what, which], values, answer, stop }) {
+    if (!['list', 'add', 'revoke', 'rotate'].includes(what!)) throw new UsageError(`there is no \`keys ${what}\``)
+    if (what === 'list' && which !== undefined) throw new UsageError(`not understood: ${which}`)
     const now = Date.now()
     const file = config.keyFile
     using _ = what === 'list' ? null : await lockFor(file, stop)
@@ -122,7 +139,6 @@ of the new key, with \`token\`.`,
       answer(shown(found), () => `key ${found.id} (${found.name}) is revoked\n`)
       return
     }
-    if (what !== 'rotate') throw new UsageError(`there is no \`keys ${what}\``)
     const overlap = new Date(now + (count(values.overlap, 'overlap') ?? OVERLAP_HOURS) * 3600 * 1000).toISOString()
     const ends = found.expires_at !== null && found.expires_at < overlap ? found.expires_at : overlap
     if (found.expires_at !== null && Date.parse(found.expires_at) <= now) throw new UsageError(`key ${found.id} has expired: its successor would have, too; \`instar keys add\` makes a new one`)
