@@ -9,12 +9,12 @@ import type { Message } from './request.ts'
 const ALPHABET = 'abcdefghijklmnopqrstuvwxyz234567'
 const HEX_DIGITS = 15
 
+/** Five hex digits are four of base32. */
 const base32 = (hex: string): string => {
-  let value = BigInt(`0x${hex}`)
   let out = ''
-  for (let i = 0; i < 12; i += 1) {
-    out = ALPHABET[Number(value & 31n)]! + out
-    value >>= 5n
+  for (let at = 0; at < HEX_DIGITS; at += 5) {
+    const bits = parseInt(hex.slice(at, at + 5), 16)
+    out += ALPHABET[bits >>> 15]! + ALPHABET[(bits >>> 10) & 31]! + ALPHABET[(bits >>> 5) & 31]! + ALPHABET[bits & 31]!
   }
   return out
 }

@@ -1,6 +1,8 @@
+import { OldestFirst } from '@instar/events'
+
 /** Values that were used last: at most `most` of them, and of `bytes` in all. What is larger alone is not kept. */
 export class Recent<T> {
-  private readonly values = new Map<string, T>()
+  private readonly values = new OldestFirst<string, T>()
   private readonly most: number
   private readonly bytes: number
   private readonly weigh: (value: T) => number
@@ -14,10 +16,7 @@ export class Recent<T> {
 
   get(key: string): T | undefined {
     const value = this.values.get(key)
-    if (value !== undefined) {
-      this.values.delete(key)
-      this.values.set(key, value)
-    }
+    if (value !== undefined) this.values.set(key, value)
     return value
   }
 
@@ -26,10 +25,7 @@ export class Recent<T> {
     if (this.weigh(value) > this.bytes) return
     this.held += this.weigh(value)
     this.values.set(key, value)
-    for (const oldest of this.values.keys()) {
-      if (this.values.size <= this.most && this.held <= this.bytes) return
-      this.delete(oldest)
-    }
+    while (this.values.size > this.most || this.held > this.bytes) this.delete(this.values.oldest()!)
   }
 
   private delete(key: string): void {

@@ -10,7 +10,7 @@ export type Known = {
   line: WeightLine
   pool: { serving(): Served | null; problem(): { version: number; message: string } | null; loadedAdapters(): string[] }
   capture: { queue(): { pending: number; failed: number } }
-  index: { recent: ReadonlyMap<string, unknown>; turns: number; forgotten: ReadonlyMap<string, unknown>; ignored: ReadonlyMap<string, number> }
+  index: { recent: { readonly size: number }; turns: number; forgotten: { readonly size: number }; ignored: ReadonlyMap<string, number> }
   ignoredWeights: ReadonlyMap<string, number>
   running: number
   /** That are to be sampled in the background. */

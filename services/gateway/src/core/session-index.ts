@@ -4,7 +4,7 @@
  * stays, so that it can be read again from the log; in a store the session itself stays, and only its answers
  * no longer lead to it.
  */
-import { COUNTED, foldTurns, initialTurns, type AnswerKey, type Logged, type MemoryTurns, type Outcome, type SessionState, type Table, type TurnsEvent, type TurnsState, type TurnState } from '@instar/events'
+import { COUNTED, foldTurns, initialTurns, OldestFirst, type AnswerKey, type Logged, type MemoryTurns, type Outcome, type SessionState, type Table, type TurnsEvent, type TurnsState, type TurnState } from '@instar/events'
 import { sessionMark } from '@instar/dialects'
 
 export type TurnExtra = {
@@ -38,9 +38,9 @@ export type SessionIndex = {
   /** A session's 60 bits → the session; forgotten ones too. */
   byMark: Table<string, string>
   /** Sessions in the order in which they were touched, and how many turns they hold. */
-  recent: Map<string, Recent>
+  recent: OldestFirst<string, Recent>
   turns: number
-  forgotten: Map<string, Place>
+  forgotten: OldestFirst<string, Place>
   /** Records that did not count, by reason. */
   ignored: Map<string, number>
   /** Where forgetting makes room; null where fold and extras are in a store. */
@@ -55,7 +55,7 @@ const FORGOTTEN_PER_SESSION = 20
 
 export const initialIndex = (limits: Limits): SessionIndex => {
   const memory = { fold: initialTurns(), extras: new Map<string, TurnExtra>() }
-  return { limits, ...memory, byStrict: new Map(), byLoose: new Map(), byCut: new Map(), byMark: new Map(), recent: new Map(), turns: 0, forgotten: new Map(), ignored: new Map(), memory, changed: null }
+  return { limits, ...memory, byStrict: new Map(), byLoose: new Map(), byCut: new Map(), byMark: new Map(), recent: new OldestFirst(), turns: 0, forgotten: new OldestFirst(), ignored: new Map(), memory, changed: null }
 }
 
 /** A record of `turns` as it comes back in log order. One of a forgotten session waits for `restore`. */
@@ -82,11 +82,9 @@ export const restore = (index: SessionIndex, session: string, records: readonly 
 }
 
 export const touch = (index: SessionIndex, session: string): void => {
-  const place = index.recent.get(session)
-  if (place) {
-    index.recent.delete(session)
-    index.recent.set(session, place)
-  } else if (!index.memory) {
+  const recent = index.recent.get(session)
+  if (recent) index.recent.set(session, recent)
+  else if (!index.memory) {
     const state = index.fold.sessions.get(session)
     if (state) revive(index, state, state.turns)
     shrink(index)
@@ -165,9 +163,9 @@ const forgetName = (map: Map<string, string[]>, key: string, turn: string): void
 
 export const shrink = (index: SessionIndex): void => {
   const { limits, recent } = index
-  while (recent.size > 1 && (recent.size > limits.sessions || index.turns > limits.turns)) forget(index, recent.keys().next().value!)
+  while (recent.size > 1 && (recent.size > limits.sessions || index.turns > limits.turns)) forget(index, recent.oldest()!)
   while (index.forgotten.size > limits.sessions * FORGOTTEN_PER_SESSION) {
-    const oldest = index.forgotten.keys().next().value!
+    const oldest = index.forgotten.oldest()!
     index.forgotten.delete(oldest)
     index.byMark.delete(sessionMark(oldest))
   }
