@@ -1,5 +1,5 @@
 /** What `instar doctor` looks at: on one machine here, on Kafka with doctor/looks.ts. What a look throws is the finding of a fault. */
-import { InstarError } from '@instar/events'
+import { InstarError, requireBase } from '@instar/events'
 import { givesIds, isRemote, openRemote } from '@instar/gateway/shell/engines/open-remote'
 import { holdsWeights, openModel, openTokenizer, startServing } from '@instar/policy'
 import { readOnlyQuery, runningPostgres, startPostgres } from '@instar/projections'
@@ -15,7 +15,7 @@ import { kafkaLooks } from './doctor/looks.ts'
 import { readRecords } from './doctor/records.ts'
 import { stackOf } from './doctor/stack.ts'
 import { ask } from './gateway.ts'
-import { hasLog, postgresFolder, withLog } from './lines.ts'
+import { hasLog, postgresFolder, readLines, withLog } from './lines.ts'
 
 /** How long an engine behind HTTP may take to answer. */
 const PATIENCE_MS = 5000
@@ -56,8 +56,9 @@ const model: Look = {
   async of(config) {
     if (isRemote(config) && !givesIds(config)) return [fine('none: the engine takes messages; turns are captured only')]
     const learns = holdsWeights(config.model)
-    const { name, contextLength, vocabulary } = await (learns || !isRemote(config) ? openModel(config.model) : openTokenizer(config.model))
+    const { name, sha256, contextLength, vocabulary } = await (learns || !isRemote(config) ? openModel(config.model) : openTokenizer(config.model))
     if (!learns && isRemote(config)) return [note(`${name}, tokenizer and chat template (${config.model})`, 'Weights in this folder would let it learn; without them turns are captured only.')]
+    if (!isKafka(config)) requireBase((await readLines(config)).weights, { name, sha256 })
     return [fine(`${name}, context ${contextLength}, vocabulary ${vocabulary} (${config.model})`)]
   },
 }

@@ -1,8 +1,8 @@
 /** `instar up` as a process: what it says, the commands beside it, how it stops, that it goes on where it was. */
-import { deepEqual, equal, match, ok } from 'node:assert/strict'
+import { deepEqual, equal, match, ok, rejects } from 'node:assert/strict'
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { statSync } from 'node:fs'
+import { appendFileSync, cpSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { ROOT } from '../tree.ts'
@@ -45,6 +45,24 @@ const say = async (url: string, session: string, content: string): Promise<Respo
 const turns = async (env: Record<string, string>): Promise<unknown> => (await instar(['sql', 'select session_id, status from turns order by started_at', '--json'], env)).json
 
 describe('instar up', () => {
+  test('a model on whose base the versions of the folder were not made is refused before it listens; doctor and replay say the same', async () => {
+    const data = folder()
+    const other = join(folder(), 'other')
+    cpSync(join(ROOT, 'models/tiny'), other, { recursive: true })
+    appendFileSync(join(other, 'config.json'), '\n')
+    const first = await up(data)
+    first.child.kill('SIGTERM')
+    await first.ended
+    const words = /other_base: The versions on this log were made of tiny \(sha256 [0-9a-f]{12} over config, tokenizer, chat template and weights\); the model that is given is other \(/
+    await rejects(up(data, ['--model', other]), words)
+    const doctor = await instar(['doctor', '--json'], { INSTAR_DATA: data, INSTAR_MODEL: other, INSTAR_PORT: '9' })
+    match((doctor.json as { checks: { name: string; found: string }[] }).checks.find(({ name }) => name === 'model')!.found, words)
+    match((await instar(['replay', '--branch', 'b'], { INSTAR_DATA: data, INSTAR_MODEL: other, INSTAR_PORT: '9' })).err, words)
+    const again = await up(data)
+    again.child.kill('SIGTERM')
+    equal((await again.ended)[0], 0)
+  })
+
   test('serves, is asked and commanded by the other commands, stops on SIGTERM to its group, goes on where it was', async () => {
     const data = folder()
     const first = await up(data)

@@ -1,5 +1,5 @@
 /** The gateway on its ports: HTTP in front, the log and the engine behind. */
-import { InstarError, weightLine } from '@instar/events'
+import { InstarError, requireBase, weightLine } from '@instar/events'
 import { createTurnReader, type EventLog, type SnapshotStore } from '@instar/log'
 import { adapterFromWeights, type Adapter, type Model, type ServingEngine } from '@instar/policy'
 import { parseAnswer } from '@instar/policy/chat/answer'
@@ -40,6 +40,8 @@ export type GatewayPorts = {
   snapshots?: SnapshotStore | undefined
   engine: ServingEngine
   model: Model
+  /** The weights that the engine runs, where they are known: a line that was started on others is refused. */
+  base?: Pick<Model, 'name' | 'sha256'>
   now: () => number
   random: (bytes: number) => Uint8Array
   /** A branch's last version through the publisher's gate. */
@@ -177,6 +179,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
       tail = await startTail({ log, name: policy, kept, ignored: ignoredWeights, onWeights: () => pool.wake(), onBroken })
       try {
         await tail.caughtUp()
+        if (ports.base) requireBase(line(), ports.base)
         watchGateway(metrics, report)
         await pool.ready()
         return { url: await listen() }

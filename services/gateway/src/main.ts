@@ -9,10 +9,10 @@ process.exitCode = await runService('gateway', hostOf(process.env), async ({ set
   const config = gatewayConfig({ host: settings.host, port: settings.port, open: settings.open, keyFile: settings.keyFile, ...settings.limits })
   const embedded = async () => {
     const [model, engine] = await Promise.all([openModel(settings.model), startServing({ model: settings.model, engine: 'auto', signal })])
-    return { model, engine, line: engine.capabilities().fingerprint }
+    return { model, engine, base: model, line: engine.capabilities().fingerprint }
   }
-  const { model, engine, line } = await (isRemote(settings) ? openRemote(settings, { say, signal }) : embedded())
-  const gateway = createGateway({ log, snapshots, metrics, engine, model, now, random: randomBytes, onFatal }, config)
+  const { model, engine, line, base } = isRemote(settings) ? { ...await openRemote(settings, { say, signal }), base: null } : await embedded()
+  const gateway = createGateway({ log, snapshots, metrics, engine, model, ...(base ? { base } : {}), now, random: randomBytes, onFatal }, config)
   const { url } = await gateway.start().catch(async (error: unknown) => {
     await engine.close()
     throw error

@@ -1,5 +1,5 @@
 /** The publisher on its ports: starts the line, measures candidates, appends verdicts. Rules: core/decide.ts. */
-import { encodeEvent, InstarError, weightLine, type BatchSealed, type Event, type UpdateComputed } from '@instar/events'
+import { encodeEvent, InstarError, requireBase, weightLine, type BatchSealed, type Event, type UpdateComputed } from '@instar/events'
 import { createPump, createTurnReader, followEvents, partitionOf, persist, type EventLog, type Follower, type Share, type SnapshotStore } from '@instar/log'
 import type { LearningEngine, Model } from '@instar/policy'
 import { NO_METRICS, type Metrics } from '@instar/process'
@@ -186,6 +186,7 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
       })
       follower.done.catch((error: unknown) => ports.onFatal(error as Error))
       await follower.caughtUp()
+      requireBase(weightLine(state.weights, config.policy), ports.model)
       ready = true
       share = await ports.log.share(`publisher.${config.policy}`, 'weights', wake)
       wake()

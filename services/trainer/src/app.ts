@@ -1,5 +1,5 @@
 /** The trainer on its ports: follows four topics, seals, computes, appends. See core/decide.ts for the rules. */
-import { encodeEvent, InstarError, updateLine, type BatchSealed, type Encoded, type Event, type UpdateComputed, type UpdateFailed } from '@instar/events'
+import { encodeEvent, InstarError, requireBase, updateLine, weightLine, type BatchSealed, type Encoded, type Event, type UpdateComputed, type UpdateFailed } from '@instar/events'
 import { createPump, createTurnReader, followEvents, partitionOf, persist, type EventLog, type Follower, type Share, type SnapshotStore } from '@instar/log'
 import type { LearningEngine, Model } from '@instar/policy'
 import { NO_METRICS, type Metrics } from '@instar/process'
@@ -149,6 +149,7 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
       })
       follower.done.catch((error: unknown) => ports.onFatal(error as Error))
       await follower.caughtUp()
+      requireBase(weightLine(state.weights, config.policy), ports.model)
       ready = true
       share = await ports.log.share(`trainer.${config.policy}`, 'updates', wake)
       wake()

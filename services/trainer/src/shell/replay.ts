@@ -3,7 +3,7 @@
  * settings the recorded batches are computed again and every adapter must come out bit-equal, where the engine is
  * the recorded one; elsewhere the distance is told (mode `tolerance`). With changed settings turns are sealed anew in log order. Everything is checked before the branch's first record.
  */
-import { initialScores, InstarError, updateLine, weightLine, written, type BatchSealed, type BatchState, type MemoryScores, type Settings, type TurnScored } from '@instar/events'
+import { initialScores, InstarError, requireBase, updateLine, weightLine, written, type BatchSealed, type BatchState, type MemoryScores, type Settings, type TurnScored } from '@instar/events'
 import { createTurnReader, getBlob, type EventLog } from '@instar/log'
 import { adapterDistance, type LearningEngine, type Model, type Parent, type StepResult } from '@instar/policy'
 import type { AuditState } from '../core/audit.ts'
@@ -39,6 +39,7 @@ export const replay = async (ports: ReplayPorts, policy: string, options: Replay
   if (!/^[a-z0-9][a-z0-9._-]{0,62}$/i.test(options.branch)) throw new InstarError('bad_request', `--branch ${options.branch}: letters, digits, dots and dashes`, { field: 'branch' })
   const { state, broken } = await readAudit(ports.log, policy)
   if (broken) throw new InstarError('log_gap', broken.what, broken)
+  requireBase(weightLine(state.weights, policy), ports.model)
   const key = branchKey(policy, options.branch)
   if (weightLine(state.weights, key).started) throw new InstarError('branch_exists', `there is a branch ${options.branch} already`, { branch: options.branch })
   const from = startVersion(state, options.from)
