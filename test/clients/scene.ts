@@ -25,8 +25,6 @@ export type Scene = {
   wire: Wire
   /** A token of the gateway's key. */
   token: string
-  /** Uses up the key's requests: until two seconds have passed, the gateway answers 429. */
-  spend(): Promise<void>
   /** The key's requests are used up when the next one comes: it gets a 429, and the one two seconds later an answer. */
   exhaust(): void
   /** What each turn of the log became. */
@@ -63,12 +61,11 @@ export const startScene = async (say: Say, { contextLength = 120_000, limited = 
   const log = options.log ?? openMemoryLog()
   const rig = await startRig({ ...options, log, engine, ports: { model, ...options.ports }, settings: { keys: [{ ...KEY, ...(limited ? { requestsPerMinute: BURST } : {}) }], ...options.settings } })
   const wire = await startWire(rig.url)
-  const spend = async (): Promise<void> => {
-    for (let i = 0; i < BURST; i += 1) await fetch(`${rig.url}/v1/chat/completions`, { method: 'POST', headers: { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json' }, body: '{}' })
-  }
   return {
-    url: wire.url, rig, model, wire, token: TOKEN, spend,
-    exhaust: () => wire.first(spend),
+    url: wire.url, rig, model, wire, token: TOKEN,
+    exhaust: () => wire.first(async () => {
+      for (let i = 0; i < BURST; i += 1) await fetch(`${rig.url}/v1/chat/completions`, { method: 'POST', headers: { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json' }, body: '{}' })
+    }),
     story: async () => (await storyOf(rig, log)).story,
     async became() {
       const { story, bodies } = await storyOf(rig, log)

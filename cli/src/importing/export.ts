@@ -39,7 +39,7 @@ const lineOf = async (reader: TurnReader, state: TurnState): Promise<object> => 
   const exact = turn.tokens === 'exact'
   return {
     session_id: turn.session, dialect: turn.dialect, kind: turn.kind, started_at: turn.at, first_token_at: turn.firstTokenAt, finished_at: turn.finishedAt,
-    subject: turn.subject, group: turn.group, ...(turn.userTurn === null ? {} : { user_turn: turn.userTurn }), engine: turn.engine, ...(turn.version < 0 ? {} : { version: turn.version, adapter: turn.adapter }), ...(turn.reason === 'opted_out' || turn.reason === 'contaminated' ? { no_train: true } : {}),
+    subject: turn.subject, group: turn.group, ...(turn.userTurn === null ? {} : { user_turn: turn.userTurn }), engine: turn.engine, ...(turn.version < 0 ? {} : { version: turn.version, adapter: turn.adapter }), ...(turn.reason === 'opted_out' ? { no_train: true } : {}),
     request: parseJson(await reader.body(turn.turn)), sampling: turn.sampling,
     response: {
       ...(turn.version < 0 ? {} : { system_fingerprint: `instar-${turn.policy}@${turn.version}` }), ...(exact ? { prompt_token_ids: await reader.promptIds(turn.turn) } : {}),

@@ -11,7 +11,6 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { GatewayConfig } from './config.ts'
 import { versionOf } from './core/model-name.ts'
 import { checkBind } from './core/guard.ts'
-import { Rewritten } from './core/rewritten.ts'
 import { Seen } from './core/seen.ts'
 import { modelCard, modelList, statusOf } from './core/report.ts'
 import { Background } from './shell/background.ts'
@@ -90,7 +89,6 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   const metrics = ports.metrics ?? createMetrics()
   const meter = createMeter(metrics)
   const seen = new Seen()
-  const rewritten = new Rewritten()
   const background = new Background({ engine, capture, pool, running, meter, now, random }, { candidates: config.candidates, tokensPerHour: config.candidateTokens, patienceMs: config.candidatePatienceMs })
   const keyring = createKeyring(config.keys, config.keyFile, now)
   /** The engine's last word, while it was that it is gone; for engines that do not say themselves how they are. */
@@ -107,7 +105,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
 
   const answerPorts = (): AnswerPorts => ({
     index, tail: followed(), reader, model, engine, random, tailWaitMs, policy, capture, pool, now, parseCalls,
-    maxWaiting: config.maxWaiting, learning: config.learning, answerTimeoutMs: config.answerTimeoutMs, pingMs: config.pingMs, stalledMs: config.stalledMs, running, health, meter, seen, rewritten, background,
+    maxWaiting: config.maxWaiting, learning: config.learning, answerTimeoutMs: config.answerTimeoutMs, pingMs: config.pingMs, stalledMs: config.stalledMs, running, health, meter, seen, background,
   })
 
   const unready = (): { status: string; problem: unknown } | null => {
@@ -133,7 +131,6 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     foreign = foreignRoutes({ log, index, tail: followed(), reader, capture, pool, line, engine, model, policy, parse: parseAnswer, now, random, tailWaitMs, unready, answer: answerNow, dialects: DIALECTS })
     server = createServer(config, keyring, {
       answer: answerNow,
-      refused: (call, { status }) => rewritten.refused(call, status),
       foreign: foreign.routes,
       countTokens: (dialect, body) => ({ input_tokens: countTokens(model, dialect, body) }),
       feedback: (call) => giveFeedback({ index, tail: followed(), capture, now, random, tailWaitMs }, call),

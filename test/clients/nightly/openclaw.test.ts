@@ -36,11 +36,7 @@ test('openclaw: a 429 is waited out in the same session; the prompt that comes t
     assert.notEqual(again!.body, refused!.body)
     const story = await journey.scene.story()
     assert.deepEqual([story.of('session'), story.of('kind'), story.of('status'), story.of('next')], [[0, 0], ['main', 'main'], ['complete', 'complete'], [1, null]])
-    // Its tools may be done before the key has its next request: then that one is refused, too.
-    const asked = posts(journey.scene.wire)
-    const refusedBefore = asked.flatMap(({ status }, i) => (status === 200 ? [asked[i - 1]?.status === 429] : []))
-    assert.deepEqual(story.of('reason'), refusedBefore.map((was) => (was ? 'contaminated' : null)))
-    assert.equal(refusedBefore[0], true)
+    assert.deepEqual(story.of('reason'), ['contaminated', 'contaminated'])
     assertAnswered(journey.scene, story)
   } finally {
     await journey.end()

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Message } from '@instar/dialects'
-import { isOpenClaw, toldSession } from './openclaw.ts'
+import { isOpenClaw, isRetold, toldSession } from './openclaw.ts'
 
 const SYSTEM: Message = { role: 'system', content: '<!-- openclaw:attempt:STABLE -->\nYou are a personal assistant running inside OpenClaw.\n## Tooling' }
 const user = (content: unknown): Message => ({ role: 'user', content }) as Message
@@ -36,4 +36,18 @@ test('a long text without the line is read once', () => {
   const from = performance.now()
   assert.equal(toldSession([SYSTEM, user(long)]), null)
   assert.ok(performance.now() - from < 200)
+})
+
+test('what it says in the user’s place is known by how it begins, behind its date and before what it adds', () => {
+  const added = user('<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>\nnone')
+  const queued = '[Queued user message from a previous active turn; preserved as context only. Continue with the active prompt below.]\nCompare both.'
+  const goOn = 'Continue the current task from the existing transcript, preserving completed work.'
+  for (const words of [queued, `[Sat 2026-11-21 22:51 UTC] ${queued}`, goOn, `[Sat 2026-11-21 22:52 UTC] ${goOn}`]) {
+    assert.equal(isRetold([SYSTEM, user('Hello'), user(words), added]), true)
+    assert.equal(isRetold([SYSTEM, user([{ type: 'text', text: words }]), { role: 'tool', content: 'red' } as Message, added]), true)
+    assert.equal(isRetold([SYSTEM, user(words), user('And now?'), added]), false)
+    assert.equal(isRetold([SYSTEM, user(`What does "${words}" mean?`)]), false)
+    assert.equal(isRetold([user(words)]), false)
+  }
+  assert.deepEqual([isRetold([]), isRetold([SYSTEM]), isRetold([SYSTEM, user(said), added])], [false, false, false])
 })

@@ -5,8 +5,8 @@ import type { Model, ServingEngine } from '@instar/policy'
 import { contextLengthExceeded, parseJson, type Dialect, type Request } from '@instar/dialects'
 import { extendsIds, recognise, withSampledIds } from '../core/history.ts'
 import { labelOf, newSession, parentOf, promptGroup, sessionOfLabel, subjectOf, type Headers } from '../core/labels.ts'
+import { isRetold } from '../core/openclaw.ts'
 import { answersOf, type Asked, type Resolved } from '../core/resolve.ts'
-import type { Rewritten } from '../core/rewritten.ts'
 import { sessionState, type SessionIndex } from '../core/session-index.ts'
 import { kindOf } from '../core/side.ts'
 import { digestsOf, lastMain, type Admitted } from '../core/turn.ts'
@@ -24,7 +24,6 @@ export type AdmissionPorts = {
   random: (bytes: number) => Uint8Array
   tailWaitMs: number
   policy: string
-  rewritten: Rewritten
 }
 
 /** `raw`: the body, references of ours resolved. */
@@ -38,7 +37,7 @@ export type Admission = {
   blob: { bytes: Uint8Array; sha256: string } | null
   /** The session that begot this one, where the log does not know it yet. */
   parent: string | null
-  /** The first of a session of OpenClaw's that was refused. */
+  /** The user's last words are not the user's (openclaw.ts). */
   contaminated: boolean
   /** The prompt ends inside an open `<think>`. */
   insideReasoning: boolean
@@ -77,7 +76,7 @@ export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<
   return {
     prompt,
     parent: parent !== null && parent !== resolved.session && !state?.parent ? parent : null,
-    contaminated: kind === 'main' && ports.rewritten.take({ key, headers, body: request.body, segment: incoming.segment, messages: request.messages }),
+    contaminated: kind === 'main' && isRetold(request.messages),
     insideReasoning: model.decode(prompt.slice(-8)).trimEnd().endsWith('<think>'),
     blob: body.stored.blob === null ? null : { bytes: body.middle, sha256: body.stored.blob },
     facts: {

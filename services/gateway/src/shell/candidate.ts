@@ -47,7 +47,7 @@ export type Task = {
   parent: string | null
   optedOut: boolean
   learning: boolean
-  /** Its agent put the user's prompt into words of its own (rewritten.ts). */
+  /** Its agent put the user's prompt into words of its own (openclaw.ts). */
   contaminated: boolean
   /** Resolves when what the record refers to is on the log. */
   stored: Promise<void>

@@ -8,7 +8,6 @@ import { DIALECTS, type Dialect } from '@instar/dialects'
 import { checkBind, checkLocal, tokenOf } from '../core/guard.ts'
 import type { Key, Scope } from '../core/keys.ts'
 import type { Headers } from '../core/labels.ts'
-import type { Refused } from '../core/rewritten.ts'
 import type { AnswerCall, AnswerReply } from './answering.ts'
 import type { AdminCall } from './commands.ts'
 import { decoded } from './encoding.ts'
@@ -23,8 +22,6 @@ import { traceOf } from './trace.ts'
 
 export type Routes = {
   answer(call: AnswerCall): Promise<AnswerReply>
-  /** Somebody asked for an answer and got this instead. */
-  refused(call: Refused, fault: InstarError): void
   countTokens(dialect: Dialect, body: Uint8Array): unknown
   feedback(call: FeedbackCall): Promise<unknown>
   close(call: { label: string; key: string | null }): Promise<unknown>
@@ -134,15 +131,9 @@ export const createServer = (config: GatewayConfig, keyring: Keyring, routes: Ro
   for (const prefix of ['/v1', '/s/:session/v1']) {
     for (const [path, dialect] of SURFACES) server.post(`${prefix}${path}`, async (request, reply) => {
       const key = check(request, 'inference')
-      const call = { dialect, body: bytesOf(request), headers: request.headers as Headers, key: key?.id ?? null, segment: segmentOf(request) }
-      try {
-        if (key) reply.raw.once('close', keyring.enter(key))
-        const whole = await routes.answer({ ...call, mayTrain: key?.scopes.includes('train') ?? true, response: hijackable(reply), onFault: (fault) => broken(fault, request) })
-        return whole ? reply.headers(whole.headers).send(whole.body) : reply.hijack()
-      } catch (error) {
-        routes.refused(call, faultOf(error, config))
-        throw error
-      }
+      if (key) reply.raw.once('close', keyring.enter(key))
+      const whole = await routes.answer({ dialect, body: bytesOf(request), headers: request.headers as Headers, key: key?.id ?? null, mayTrain: key?.scopes.includes('train') ?? true, segment: segmentOf(request), response: hijackable(reply), onFault: (fault) => broken(fault, request) })
+      return whole ? reply.headers(whole.headers).send(whole.body) : reply.hijack()
     })
     server.post(`${prefix}/messages/count_tokens`, (request) => {
       check(request, 'inference')

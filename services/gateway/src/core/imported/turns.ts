@@ -7,6 +7,7 @@ import { constraintOf } from '../constraint.ts'
 import { extendsIds } from '../history.ts'
 import { subjectOf } from '../labels.ts'
 import { kindOf } from '../side.ts'
+import { isRetold } from '../openclaw.ts'
 import { digestOf, whyNotTrainable } from '../turn.ts'
 import { userTurnOf } from '../user-turn.ts'
 import { whyInexact, type Inexact, type Line } from './exact.ts'
@@ -42,6 +43,7 @@ export const turnsOf = (spoken: Spoken, so: SessionSoFar, line: Line, reading: R
   const kind = spoken.kind ?? kindOf(spoken.headers, request, so.hadTools)
   const subject = spoken.subject ?? subjectOf(spoken.user, reading.key, session)
   const constrained = mayHaveBeenConstrained(spoken)
+  const contaminated = kind === 'main' && isRetold(request.messages)
   const group = spoken.group ?? derivedId('import', 'group', session, spoken.identity).slice(0, 32)
   const kept: Kept[] = []
   const made = spoken.answers.map((said): Made => {
@@ -49,7 +51,7 @@ export const turnsOf = (spoken: Spoken, so: SessionSoFar, line: Line, reading: R
     const exact = inexact === null
     const ids = storeIds(exact ? promptIds ?? [] : [], exact && base?.leant && base.exact ? leanOn(base.turn, base.ids, base.idsDepth) : null)
     const text = textOf(spoken, said, exact, reading)
-    const reason = whyNotTrainable({ kind, tokens: exact ? 'exact' : 'none', inexact, constrained, temperature: spoken.sampling.temperature, optedOut: spoken.optedOut, learning: true, text })
+    const reason = whyNotTrainable({ kind, tokens: exact ? 'exact' : 'none', inexact, constrained, contaminated, temperature: spoken.sampling.temperature, optedOut: spoken.optedOut, learning: true, text })
     const turn: TurnCaptured = {
       type: 'TurnCaptured', finish: said.finish,
       turn: turnOf(spoken, said),
