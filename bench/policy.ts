@@ -59,7 +59,7 @@ export type PolicyRow = {
   ratioFastest: number | null
   rounds: number
   ratioBf16: number | null
-  /** Reading the float32 weights once, the fastest of the same rounds, in ms: no decode step is faster where they fit no cache. */
+  /** Reading the float32 weights once, the fastest of the same rounds, in ms: no step that reads them is faster where they fit no cache. One row of a model in 4-bit blocks reads less. */
   floorMs: number | null
   /** That floor / our fastest step. */
   ofFloor: number | null
