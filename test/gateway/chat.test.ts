@@ -150,6 +150,21 @@ test('feedback on a turn and on a session reaches the log', async () => {
   assert.deepEqual(given.map(({ turn: about, value, comment }) => [about, value, comment && readWritten(comment)]), [[turn, 1, 'nice'], [null, -0.5, null]])
 })
 
+test('one Idempotency-Key is one feedback: again it is the same, with another value it is refused', async () => {
+  const { response } = await rig.client.chat.completions.create({ model: 'policy', messages: [USER('Hi')] }).withResponse()
+  const session = response.headers.get('x-instar-session-id')!
+  const give = async (value: number): Promise<[number, unknown]> => {
+    const given = await rig.fetch('/v1/feedback', { json: { session_id: session, value }, headers: { 'idempotency-key': 'mine' } })
+    const { id, error } = await given.json() as { id?: string; error?: { param: string } }
+    return [given.status, id ?? error?.param]
+  }
+  const [status, id] = await give(0.5)
+  assert.equal(status, 200)
+  assert.deepEqual(await give(0.5), [200, id])
+  assert.deepEqual(await give(-1), [400, 'idempotency-key'])
+  assert.deepEqual((await feedbackOf(rig.log)).filter((event) => event.session === session).map(({ value }) => value), [0.5, 0.5])
+})
+
 test('feedback that cannot be meant is refused', async () => {
   const codeOf = async (json: unknown): Promise<[number, string]> => {
     const response = await rig.fetch('/v1/feedback', { json })

@@ -2,7 +2,7 @@
 import { derivedId, InstarError, sessionOfTurn, written, type FeedbackGiven } from '@instar/events'
 import { parseJson, text, wrong, type Fields } from '@instar/dialects'
 import { sessionOfLabel, subjectOf } from '../core/labels.ts'
-import { keyOfSession, type SessionIndex } from '../core/session-index.ts'
+import { keyOfSession, sessionState, type SessionIndex } from '../core/session-index.ts'
 import { hex } from './admission.ts'
 import type { Capture } from './capture.ts'
 import type { Tail } from './tail.ts'
@@ -26,12 +26,20 @@ export const giveFeedback = async (ports: FeedbackPorts, call: FeedbackCall): Pr
     throw new InstarError('unknown_turn', turn === null ? 'There is no such session.' : 'There is no such turn.', { field: turn === null ? 'session_id' : 'turn_id' })
   }
   const id = call.idempotencyKey === null ? hex(ports.random(16)) : derivedId('feedback', call.key ?? '', session, Buffer.from(call.idempotencyKey).toString('base64')).slice(0, 32)
+  if (call.idempotencyKey !== null) await refuseAnother(ports, session, id, value)
   const event: FeedbackGiven = {
     type: 'FeedbackGiven', id, session, turn, value, comment: comment === null ? null : written(comment),
     subject: subjectOf(user, call.key, session), key: call.key, at: ports.now(),
   }
   await ports.capture.write(event)
   return { id, session_id: session, turn_id: turn, value }
+}
+
+/** The first feedback of a key counts for ever: to say that another one did would not be true. */
+const refuseAnother = async ({ index, tail, tailWaitMs }: FeedbackPorts, session: string, id: string, value: number): Promise<void> => {
+  await tail.turnsWithin(tailWaitMs)
+  const before = sessionState(index, session)?.turns.flatMap(({ feedback }) => feedback).find((given) => given.id === id)
+  if (before && before.value !== value) throw new InstarError('bad_request', `This Idempotency-Key was sent with the value ${before.value} before; other feedback needs a key of its own.`, { field: 'idempotency-key' })
 }
 
 const valueOf = (body: Fields): number => {

@@ -64,7 +64,7 @@ const operation = ({ method, scope }: ServedRoute, path: string): Json => {
   }
   const answers = known.tag === 'answers' && known.streams !== undefined
   return {
-    ...common, tags: [known.tag], summary: known.summary, parameters: [...parameters, ...(answers ? ASKED : []), ...(name === 'POST /v1/feedback' ? [{ name: 'idempotency-key', in: 'header', description: 'The same key again is the same feedback.', schema: { type: 'string' } }] : [])],
+    ...common, tags: [known.tag], summary: known.summary, parameters: [...parameters, ...(answers ? ASKED : []), ...(name === 'POST /v1/feedback' ? [{ name: 'idempotency-key', in: 'header', description: 'The same key again is the same feedback; with another value it is refused.', schema: { type: 'string' } }] : [])],
     ...(known.body ? { requestBody: { required: !known.bodyOptional, content: { 'application/json': { schema: schemaOf(known.body) } } } } : {}),
     responses: responsesOf(known, answers),
   }
