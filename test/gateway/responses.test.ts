@@ -122,6 +122,7 @@ test('a chain of responses, each sent by the id of the one before, and one whose
       previous = answer.id
     }
     assert.equal(new Set((await turnsOf(rig.log)).map(({ session }) => session)).size, 1)
+    for (const [input, words] of [[[], /at least one item/], [[{ type: 'web_search_call', id: 'w' }], /an item that a model reads/]] as const) await assert.rejects(rig.client.responses.create({ model: 'policy', input: input as never }), { status: 400, param: 'input', message: words })
     await assert.rejects(rig.client.responses.create({ model: 'policy', input: 'x', previous_response_id: 'resp_1234' }), (error: unknown) => error instanceof OpenAI.BadRequestError && error.code === 'bad_request' && error.param === 'previous_response_id' && /resp_1234/.test(error.message))
   } finally {
     await rig.stop()

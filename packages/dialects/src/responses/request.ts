@@ -58,8 +58,9 @@ export const inputOf = (body: Fields): Fields[] => {
 
 const conversationOf = (body: Fields): Message[] => {
   const instructions = text(body, 'instructions')
-  const messages = gathered(inputOf(body))
-  if (messages.length === 0) throw wrong('input', 'a text or a list of at least one item')
+  const items = inputOf(body)
+  const messages = gathered(items)
+  if (messages.length === 0) throw wrong('input', items.length === 0 ? 'a text or a list of at least one item' : 'a text, or hold an item that a model reads: a message, a call or its output')
   return instructions === null || instructions === '' ? messages : [{ role: 'system', content: instructions }, ...messages]
 }
 
