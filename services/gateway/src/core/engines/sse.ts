@@ -8,16 +8,20 @@ export class EventReader {
 
   /** The data of each event that is complete now. */
   push(bytes: Uint8Array): string[] {
-    this.held += this.decoder.decode(bytes, { stream: true })
-    const events: string[] = []
-    for (;;) {
-      const end = /\r?\n\r?\n/.exec(this.held)
-      if (!end) return events
-      const lines = this.held.slice(0, end.index).split(/\r?\n/)
-      const data = lines.filter((line) => line.startsWith('data:')).map((line) => line.slice(5).trimStart())
-      for (const line of lines) if (line.startsWith('error:')) data.push(`{"error":${line.slice(6)}}`)
-      this.held = this.held.slice(end.index + end[0].length)
-      if (data.length > 0) events.push(data.join('\n'))
-    }
+    const parts = `${this.held}${this.decoder.decode(bytes, { stream: true })}`.split(END)
+    this.held = parts.pop()!
+    return parts.flatMap(dataOf)
   }
+}
+
+const END = /\r?\n\r?\n/
+
+/** None, or one. */
+const dataOf = (event: string): string[] => {
+  // What every server writes; the rest is for those that the specification allows besides.
+  if (event.startsWith('data:') && !event.includes('\n')) return [event.slice(5).trimStart()]
+  const lines = event.split(/\r?\n/)
+  const data = lines.filter((line) => line.startsWith('data:')).map((line) => line.slice(5).trimStart())
+  for (const line of lines) if (line.startsWith('error:')) data.push(`{"error":${line.slice(6)}}`)
+  return data.length > 0 ? [data.join('\n')] : []
 }
