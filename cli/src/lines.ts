@@ -21,10 +21,14 @@ const open = (config: Config, readOnly: boolean): Promise<EventLog> => {
 /** For a command that appends. The embedded log has one writer: throws `data_in_use` beside a pipeline that runs. */
 export const openWritable = (config: Config): Promise<EventLog> => open(config, false)
 
+/** Throws `data_unreadable` for a file that is found damaged while it is read. */
 export const withLog = async <T>(config: Config, use: (log: EventLog) => Promise<T>): Promise<T> => {
   const log = await open(config, true)
   try {
     return await use(log)
+  } catch (cause) {
+    if ((cause as { code?: unknown }).code !== 'ERR_SQLITE_ERROR') throw cause
+    throw new InstarError('data_unreadable', `The log in ${config.data} cannot be read on: ${(cause as Error).message}. Restore it from its copy.`, { folder: config.data }, { cause })
   } finally {
     await log.close()
   }

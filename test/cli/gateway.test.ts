@@ -1,5 +1,6 @@
 /** Commands against a server that a test scripts: silence, connections that end, what a replay does then. */
 import { deepEqual, equal, match, ok, rejects } from 'node:assert/strict'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { createServer as createSocket, type AddressInfo, type Server } from 'node:net'
 import { join } from 'node:path'
@@ -112,6 +113,18 @@ describe('commands and the answers that they get', () => {
     })
     equal((await instar(['rollback', '3'], { ...env(place), INSTAR_KEY: 'sk-a' })).code, 0)
     deepEqual(shown, [['/admin/rollback', 'Bearer sk-a'], ['/admin/served', 'Bearer sk-a']])
+  })
+
+  test('doctor: a log that is damaged in the middle is the disk\'s fault, not ours', async () => {
+    const data = folder()
+    const log = await openEmbeddedLog({ folder: join(data, 'log'), schemas: schemaTexts() })
+    await log.append(Array.from({ length: 16 }, (_, i) => ({ topic: 'blobs', key: `k${i}`, schema: 'BlobChunk.v1', payload: Buffer.alloc(100_000, i), timestamp: i })))
+    await log.close()
+    const file = join(data, 'log', 'log.db')
+    const bytes = readFileSync(file)
+    writeFileSync(file, bytes.fill(0xfe, Math.floor(bytes.length / 2)))
+    const config = readSettings({ INSTAR_DATA: data }, '/')
+    await rejects(looksOf(config).looks.find(({ name }) => name === 'log')!.of(config), { code: 'data_unreadable', message: /malformed\. Restore it from its copy/ })
   })
 
   test('doctor: a judge without a list of models may be a judge; one that is away or refuses the key is not', async (t) => {
