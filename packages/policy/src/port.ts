@@ -219,6 +219,8 @@ export interface Model {
   vocabulary: number
   defaults: { temperature: number; topP: number; topK: number }
   endOfTurn: readonly number[]
+  /** Its tokenizer has a token `<think>`, so that it may think before it answers. */
+  thinks?: boolean
   encode(text: string): number[]
   decode(ids: readonly number[]): string
   /** Of one answer, id by id; all that it gives out is `decode` of all ids. */

@@ -69,6 +69,7 @@ function modelOf(checkpoint: Spoken, sha256: string): Model {
     vocabulary: config.vocabulary,
     defaults: defaults(generation),
     endOfTurn: ends,
+    thinks: tokenizer.added.some(({ content, special }) => content === '<think>' && !special),
     encode: (text) => tokenizer.encode(text),
     decode: (ids) => tokenizer.decode(ids),
     detokenizer: () => new Detokenizer(tokenizer),

@@ -30,9 +30,13 @@ export function keyOf(constraint: Constraint): string {
 
 /** `symbols`: the tokenizer's added tokens by their text. `constraint` has a key. Throws `bad_request` naming the field and the keyword. */
 export function machineOf(constraint: Constraint, symbols: ReadonlyMap<string, number>): Machine {
-  const { json, calls, mostCalls, insideReasoning } = constraint
+  const { grammar, root } = grammarOf(constraint, symbols, symbols.has(THINK_OPEN), new Budget())
+  return within(constraint.json?.field ?? 'tools', () => new Machine(grammar, root))
+}
+
+/** `thinks`: it may begin with a thought. `constraint` has a key. Throws as `machineOf` does. */
+export function grammarOf({ json, calls, mostCalls, insideReasoning }: Constraint, symbols: ReadonlyMap<string, number>, thinks: boolean, budget: Budget): { grammar: Grammar; root: Node } {
   const grammar = new Grammar()
-  const budget = new Budget()
   const answers: Node[] = []
   if (json) answers.push(within(json.field, () => new SchemaCompiler(grammar, json.schema, false, budget).compile()))
   if (calls.length > 0) {
@@ -40,9 +44,9 @@ export function machineOf(constraint: Constraint, symbols: ReadonlyMap<string, n
     answers.push(grammar.list({ first: [], rest: call, min: 1, max: mostCalls, separator: grammar.terminal(words(['\n'])) }))
   }
   const answer = grammar.choice(answers)
-  const root = thought(grammar, answer, insideReasoning, symbols)
+  const root = thought(grammar, answer, insideReasoning, thinks, symbols)
   grammar.settle()
-  return within(json?.field ?? 'tools', () => new Machine(grammar, root))
+  return { grammar, root }
 }
 
 /** Without recursion: what is too deep for the stack is found here first. */
@@ -66,14 +70,15 @@ function callOf(grammar: Grammar, name: string, parameters: unknown, symbols: Re
 }
 
 /** Models whose tokenizer has a token for it may think first; where the prompt opened a thought, it is closed first. */
-function thought(grammar: Grammar, answer: Node, inside: boolean, symbols: ReadonlyMap<string, number>): Node {
+function thought(grammar: Grammar, answer: Node, inside: boolean, thinks: boolean, symbols: ReadonlyMap<string, number>): Node {
   const rest = (): Node => grammar.sequence(grammar.terminal(upTo(THINK_CLOSE, symbols)), grammar.terminal(words(['', '\n', '\n\n'])), answer)
   if (inside) return rest()
-  if (!symbols.has(THINK_OPEN)) return answer
+  if (!thinks) return answer
   return grammar.choice([answer, grammar.sequence(grammar.terminal(tag(THINK_OPEN, symbols)), rest())])
 }
 
-function within<T>(field: string, build: () => T): T {
+/** Its faults name the field. */
+export function within<T>(field: string, build: () => T): T {
   try {
     return build()
   } catch (error) {

@@ -2,10 +2,14 @@
 import { tooLarge } from './refusal.ts'
 import type { Terminal } from './terminal.ts'
 
+/** Characters of a text in JSON that says nothing but how many; `inCall` as in text.ts. */
+export type PlainText = { min: number; max: number; inCall: boolean }
+
 /** `alive`: some word is of it. What is not is never begun. */
 type Base = { readonly id: number; alive: boolean }
 export type Node = Base & (
-  | { kind: 'terminal'; terminal: Terminal }
+  /** `text`: what it is in short, where that can be said. */
+  | { kind: 'terminal'; terminal: Terminal; text: PlainText | null }
   | { kind: 'sequence'; parts: readonly Node[] }
   | { kind: 'choice'; parts: readonly Node[] }
   | { kind: 'rule'; body: Node | null }
@@ -26,8 +30,8 @@ export class Grammar {
   private nodes: Node[] = []
   private count = 0
 
-  terminal(terminal: Terminal): Node {
-    return this.add({ ...this.base(), kind: 'terminal', terminal })
+  terminal(terminal: Terminal, text: PlainText | null = null): Node {
+    return this.add({ ...this.base(), kind: 'terminal', terminal, text })
   }
 
   sequence(...parts: readonly Node[]): Node {

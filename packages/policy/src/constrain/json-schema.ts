@@ -139,7 +139,10 @@ export class SchemaCompiler {
 
   private text(schema: Schema, where: string): Node {
     const characters = this.characters(schema, where)
-    return characters ? this.grammar.terminal(jsonText(characters, this.inCall)) : this.grammar.choice([])
+    if (!characters) return this.grammar.choice([])
+    const plain = schema['pattern'] === undefined && schema['format'] === undefined
+    const text = plain ? { min: countIn(schema, 'minLength', where) ?? 0, max: countIn(schema, 'maxLength', where) ?? Infinity, inCall: this.inCall } : null
+    return this.grammar.terminal(jsonText(characters, this.inCall), text)
   }
 
   /** Null: no text is allowed. */
@@ -198,7 +201,8 @@ export class SchemaCompiler {
   private extra(names: readonly string[], allowed: Characters | null, value: Node): Node | null {
     const other = except(names, this.budget)
     const characters = trimmed(allowed ? both(other, allowed, this.budget) : other)
-    return characters && this.grammar.sequence(this.blanks, this.grammar.terminal(jsonText(characters, this.inCall)), this.literal(':'), this.space, value)
+    const text = names.length === 0 && !allowed ? { min: 0, max: Infinity, inCall: this.inCall } : null
+    return characters && this.grammar.sequence(this.blanks, this.grammar.terminal(jsonText(characters, this.inCall), text), this.literal(':'), this.space, value)
   }
 
   /** What names may be: one of a list, or texts of a kind; null: any. */

@@ -18,6 +18,13 @@ const tooLong = (said: string): InstarError => {
   return limit > 0 && prompt > limit ? contextLengthExceeded(prompt, limit) : new InstarError('context_length_exceeded', `The prompt is too long for the maximum context length of the model: ${said}`)
 }
 
+/** In the words of vLLM, SGLang and llama.cpp, and of what they leave it to. */
+const GRAMMAR = /grammar|ebnf|structured.?output|constrained|xgrammar|guidance|lark/i
+
+/** A refusal of what an answer must be is the asker's business; others stay as they are. `field`: where it was asked. */
+export const ofGrammar = (kind: string, fault: InstarError, field: string): InstarError =>
+  (fault.code === 'engine_refused' && GRAMMAR.test(fault.message) ? new InstarError('bad_request', `${kind} does not take what the answer must be: ${fault.message}`, { field }, { cause: fault }) : fault)
+
 /** Of an answer whose status says that asking again is of no use. */
 export const refusal = (kind: string, status: number, said: string): InstarError => {
   if ((status === 400 || status === 413) && TOO_LONG.test(said)) return tooLong(said)

@@ -4,7 +4,8 @@
  *
  * It sends no event for a token that ends inside a character, so that the ids of such an answer are not all known:
  * from its count of tokens that is seen, and the answer goes on as text. Stop strings are not left to it: with them
- * it would hold back text, of which then some would come twice.
+ * it would hold back text, of which then some would come twice. A grammar it looks at behind the draw: what does not
+ * fit is drawn again among what does, but the log-prob of what fits at once is the one without the grammar.
  */
 import { errorOf, idsOf, isFields, list, NOTHING, numberOr, textOr, type Asked, type Delta, type Fields, type Protocol, type WireToken } from './wire.ts'
 
@@ -47,6 +48,7 @@ export const llamacpp: Protocol = {
   kind: 'llamacpp',
   ids: true,
   stopsItself: false,
+  logprobsMasked: false,
   async identify(asking) {
     const props = await asking.get('/props')
     if (!props) throw new Error('/props tells nothing (it may still be loading)')
@@ -73,7 +75,7 @@ export const llamacpp: Protocol = {
         // Its own defaults are others, and in its own order the temperature comes behind the filters.
         samplers: ['temperature', 'top_k', 'top_p'], temperature, top_k: topK, top_p: topP, min_p: 0, repeat_penalty: 1, presence_penalty: 0, frequency_penalty: 0, seed,
         lora: asked.adapter === null ? [] : [{ id: Number(asked.adapter), scale: 1 }],
-        ...(asked.schema === undefined ? {} : { json_schema: asked.schema }),
+        ...(asked.grammar === undefined ? {} : { grammar: asked.grammar }),
       },
     }
   },

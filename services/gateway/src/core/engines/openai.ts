@@ -61,6 +61,7 @@ export const openai: Protocol = {
   kind: 'openai',
   ids: false,
   stopsItself: true,
+  logprobsMasked: false,
   async identify(asking, named) {
     const cards = list((await asking.get('/v1/models'))?.['data']).filter(isFields)
     const card = named === null ? cards[0] : cards.find((one) => one['id'] === named)

@@ -50,6 +50,7 @@ export const sglang: Protocol = {
   kind: 'sglang',
   ids: true,
   stopsItself: true,
+  logprobsMasked: true,
   async identify(asking) {
     const [info, server, models] = await Promise.all([asking.get('/model_info').then((found) => found ?? asking.get('/get_model_info')), asking.get('/server_info').then((found) => found ?? asking.get('/get_server_info')), asking.get('/v1/models')])
     if (!info || typeof info['model_path'] !== 'string') throw new Error('neither /model_info nor /get_model_info tells a model')
@@ -73,7 +74,7 @@ export const sglang: Protocol = {
         sampling_params: {
           temperature, top_p: topP, top_k: topK === 0 ? -1 : topK, min_p: 0, repetition_penalty: 1, presence_penalty: 0, frequency_penalty: 0, sampling_seed: seed,
           max_new_tokens: maxTokens, stop: [...stop], stop_token_ids: [...asked.endOfTurn], skip_special_tokens: false,
-          ...(asked.schema === undefined ? {} : { json_schema: JSON.stringify(asked.schema) }),
+          ...(asked.grammar === undefined ? {} : { ebnf: asked.grammar }),
         },
       },
     }

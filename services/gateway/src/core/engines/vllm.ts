@@ -49,6 +49,7 @@ export const vllm: Protocol = {
   kind: 'vllm',
   ids: true,
   stopsItself: true,
+  logprobsMasked: true,
   async identify(asking, named) {
     // Without a name nothing is loaded; the path is there only where loading is allowed.
     const [models, version, load] = await Promise.all([asking.get('/v1/models'), asking.get('/version'), asking.post('/v1/load_lora_adapter', {})])
@@ -71,7 +72,7 @@ export const vllm: Protocol = {
     path: '/v1/completions',
     body: {
       model: asked.adapter ?? asked.model, prompt: [...asked.prompt], ...sampling(asked), stop_token_ids: [...asked.endOfTurn],
-      ...(asked.schema === undefined ? {} : { structured_outputs: { json: asked.schema } }),
+      ...(asked.grammar === undefined ? {} : { structured_outputs: { grammar: asked.grammar } }),
       // A count above 0 brings that many alternatives, 0 the sampled token alone.
       logprobs: asked.topLogprobs, return_token_ids: true, return_tokens_as_token_ids: true, skip_special_tokens: false,
       stream: true, stream_options: { include_usage: true },

@@ -20,8 +20,8 @@ export type Asked = {
   topLogprobs: number
   /** Ids at which it has to stop, and which it then gives. */
   endOfTurn: readonly number[]
-  /** A JSON Schema that the answer must be of; absent: any text. */
-  schema?: unknown
+  /** That the answer must be of, as packages/policy/src/constrain/ebnf.ts writes it; absent: any text. */
+  grammar?: string
   chat: ChatAsked | null
 }
 
@@ -53,6 +53,8 @@ export type Protocol = {
   ids: boolean
   /** It is told the stop strings; else an answer is given up when one has come. */
   stopsItself: boolean
+  /** Under a grammar its log-probs are those among what may come next; else they may be those before it. */
+  logprobsMasked: boolean
   identify(asking: Asking, named: string | null): Promise<Identity>
   /** Null: it does not tell how it would cut a text into ids. */
   tokenize(asking: Asking, model: string, text: string): Promise<readonly number[] | null>

@@ -17,12 +17,12 @@ export class Assembly {
   private stopped = false
   private textWithoutIds = false
 
-  constructor(protocol: Pick<Protocol, 'ids' | 'stopsItself'>, model: Model, { sampling }: GenerateRequest, logprobs: Logprobs) {
+  constructor(protocol: Pick<Protocol, 'ids' | 'stopsItself' | 'logprobsMasked'>, model: Model, { sampling, constraint }: GenerateRequest, logprobs: Logprobs) {
     this.spoken = protocol
     this.detokenizer = model.detokenizer()
     this.stops = new StopStrings(sampling.stop)
     this.endOfTurn = new Set(model.endOfTurn)
-    this.fit = logprobsFit(logprobs, sampling)
+    this.fit = logprobsFit(logprobs, sampling) && (constraint === undefined || protocol.logprobsMasked)
   }
 
   /** What may be shown now. */

@@ -4,9 +4,10 @@ import type { Adapter, Capabilities, Constraint, GeneratedPiece, GenerateRequest
 import { readSafetensors } from '@instar/policy/checkpoints/safetensors'
 import { setTimeout as delay } from 'node:timers/promises'
 import { routeOf } from '../../core/engines/routing.ts'
-import { isBusy } from '../../core/engines/faults.ts'
+import { isBusy, ofGrammar } from '../../core/engines/faults.ts'
 import type { Protocol } from '../../core/engines/wire.ts'
 import type { AdapterFiles } from './adapter-files.ts'
+import { Grammars } from './grammars.ts'
 import { EngineFault } from './http.ts'
 import type { Replica, StoredAdapter } from './replica.ts'
 
@@ -30,6 +31,7 @@ export class RemoteEngine implements ServingEngine {
   private readonly files: AdapterFiles
   private readonly patience: Patience
   private readonly say: (line: string) => void
+  private readonly grammars: Grammars
   readonly wanted = new Map<string, StoredAdapter>()
   private readonly waiters = new Set<() => void>()
   /** Until a replica changes. */
@@ -42,6 +44,7 @@ export class RemoteEngine implements ServingEngine {
     this.files = parts.files
     this.patience = parts.patience
     this.say = parts.say
+    this.grammars = new Grammars(parts.model)
   }
 
   capabilities(): Capabilities {
@@ -87,14 +90,14 @@ export class RemoteEngine implements ServingEngine {
     for (const outcome of outcomes) if (outcome.status === 'rejected') this.say(`an adapter was not unloaded: ${(outcome.reason as Error).message}`)
   }
 
-  /** A schema is passed on; the markup of calls and of thoughts is not known to the servers. */
-  async check({ json, calls, insideReasoning }: Constraint): Promise<void> {
-    const why = !json ? 'a call of a tool cannot be forced' : calls.length > 0 ? 'JSON cannot be asked for beside tools' : insideReasoning ? 'JSON cannot be asked of a model that thinks first' : null
-    if (why !== null) throw new InstarError('bad_request', `With the engine ${this.protocol.kind} ${why}.`, { field: json?.field ?? 'tool_choice' })
+  /** The servers are given the grammar that our own engine follows: what it does not follow they are not asked for. */
+  async check(constraint: Constraint): Promise<void> {
+    this.grammars.of(constraint)
   }
 
   async *generate(request: GenerateRequest, signal?: AbortSignal): AsyncGenerator<GeneratedPiece> {
     const { rounds, roundMs } = this.patience
+    const grammar = request.constraint ? this.grammars.of(request.constraint) : null
     const until = performance.now() + this.patience.waitMs
     let last: EngineFault | null = null
     let refused: InstarError | null = null
@@ -105,7 +108,7 @@ export class RemoteEngine implements ServingEngine {
         try {
           signal?.throwIfAborted()
           if (!replica.holds(request.adapter)) await this.bring(replica, request.adapter!)
-          for await (const piece of request.chat?.stream === false ? await replica.whole(request, signal) : replica.generate(request, signal)) {
+          for await (const piece of request.chat?.stream === false ? await replica.whole(request, signal) : replica.generate(request, grammar, signal)) {
             began = true
             yield piece
           }
@@ -117,6 +120,7 @@ export class RemoteEngine implements ServingEngine {
             refused = error
             continue
           }
+          if (error instanceof InstarError && request.constraint) throw ofGrammar(this.protocol.kind, error, request.constraint.json?.field ?? 'tool_choice')
           if (!(error instanceof EngineFault)) throw error
           last = error
           replica.failed(error, request.adapter)

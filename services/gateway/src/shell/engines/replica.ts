@@ -110,12 +110,12 @@ export class Replica {
     if (handle !== undefined && protocol.adapter && this.up()) await protocol.adapter.unload(http.asking(), handle)
   }
 
-  async *generate(request: GenerateRequest, signal: AbortSignal | undefined): AsyncGenerator<GeneratedPiece> {
+  async *generate(request: GenerateRequest, grammar: string | null, signal: AbortSignal | undefined): AsyncGenerator<GeneratedPiece> {
     const { http, protocol } = this.ports
     const assembly = this.assembly(request)
     this.running += 1
     try {
-      for await (const delta of deltas(http, protocol, this.asked(request), signal)) {
+      for await (const delta of deltas(http, protocol, this.asked(request, grammar), signal)) {
         yield* assembly.add(delta)
         if (assembly.enough()) break
       }
@@ -131,7 +131,7 @@ export class Replica {
     const assembly = this.assembly(request)
     this.running += 1
     try {
-      const pieces = assembly.add(await wholeDelta(http, protocol, this.asked(request), signal))
+      const pieces = assembly.add(await wholeDelta(http, protocol, this.asked(request, null), signal))
       pieces.push(this.ended(assembly))
       return pieces
     } finally {
@@ -144,10 +144,10 @@ export class Replica {
     return new Assembly(protocol, model, request, this.known!.logprobs)
   }
 
-  private asked({ adapter, prompt, sampling, topLogprobs, chat, constraint }: GenerateRequest): Asked {
+  private asked({ adapter, prompt, sampling, topLogprobs, chat }: GenerateRequest, grammar: string | null): Asked {
     const { endOfTurn } = this.ports.model
     const asked: Asked = { model: this.known!.model, adapter: adapter === null ? null : this.held.get(adapter) ?? null, prompt, sampling, topLogprobs, endOfTurn, chat: chat ?? null }
-    return constraint?.json ? { ...asked, schema: constraint.json.schema } : asked
+    return grammar === null ? asked : { ...asked, grammar }
   }
 
   private ended(assembly: Assembly): GeneratedPiece {

@@ -1,0 +1,205 @@
+/**
+ * What an answer must be, as a grammar that is text: in the notation that llama.cpp calls GBNF, and xgrammar and
+ * llguidance EBNF. It says what the machine of constraint.ts follows, with tags spelled by their characters; texts of
+ * a given length have `<` as `\u003c`, and are no longer than `LONGEST`.
+ */
+import { InstarError } from '@instar/events/errors'
+import type { Constraint } from '../port.ts'
+import { grammarOf, within } from './constraint.ts'
+import type { Grammar, List, Members, Node, PlainText } from './grammar.ts'
+import { Budget, tooLarge } from './refusal.ts'
+import { stepsOf, type Span, type Steps } from './steps.ts'
+import type { Terminal } from './terminal.ts'
+
+const MAX_WRITTEN = 256 * 1024
+/** llama.cpp repeats nothing more often. */
+const LONGEST = 2000
+/** Of the states of a word that stand inside of each other. */
+const MAX_DEPTH = 40
+
+/** `thinks`: the model may think first. `constraint` has a key. Throws `bad_request` naming the field and the keyword. */
+export function ebnfOf(constraint: Constraint, thinks: boolean): string {
+  const budget = new Budget()
+  const { grammar, root } = grammarOf(constraint, new Map(), thinks, budget)
+  return within(constraint.json?.field ?? 'tools', () => {
+    if (!root.alive) throw new InstarError('bad_request', 'The schema allows no value at all, or none that can be written here.')
+    return new Writer(grammar, budget).write(root)
+  })
+}
+
+const HEX = '[0-9a-fA-F]'
+const ESCAPE = String.raw`"\\" (["\\/bfnrt] | "u00" [01] ${HEX})`
+const QUOTE = String.raw`"\""`
+/** Control characters, quote and backslash are escaped. */
+const PLAIN = classOf([[0x20, 0x21], [0x23, 0x5b], [0x5d, 0xd7ff], [0xe000, 0x10ffff]])
+const PLAIN_BUT_LESS = classOf([[0x20, 0x21], [0x23, 0x3b], [0x3d, 0x5b], [0x5d, 0xd7ff], [0xe000, 0x10ffff]])
+const PLAIN_BUT_LESS_AND_SLASH = classOf([[0x20, 0x21], [0x23, 0x2e], [0x30, 0x3b], [0x3d, 0x5b], [0x5d, 0xd7ff], [0xe000, 0x10ffff]])
+
+const CHARACTERS = {
+  'escape': ESCAPE,
+  'character': `${PLAIN} | escape`,
+  // No `</` is among them, wherever they stand.
+  'piece': `${PLAIN_BUT_LESS} | escape | "<"+ (${PLAIN_BUT_LESS_AND_SLASH} | escape)`,
+  'counted': String.raw`${PLAIN_BUT_LESS} | escape | "\\u003" [cC]`,
+} as const
+
+class Writer {
+  private readonly grammar: Grammar
+  private readonly budget: Budget
+  private readonly rules: string[] = []
+  private readonly named = new Set<string>()
+  private readonly terminals = new Map<Terminal, string>()
+  private readonly open: (() => void)[] = []
+  private length = 0
+
+  constructor(grammar: Grammar, budget: Budget) {
+    this.grammar = grammar
+    this.budget = budget
+  }
+
+  write(root: Node): string {
+    this.rule('root', () => this.of(root))
+    for (let next = this.open.pop(); next; next = this.open.pop()) next()
+    return this.rules.join('\n')
+  }
+
+  /** `name`, which will be a rule. Bodies are written one after the other, not inside of each other. */
+  private rule(name: string, body: () => string): string {
+    if (this.named.has(name)) return name
+    this.named.add(name)
+    this.open.push(() => {
+      const rule = `${name} ::= ${body()}`
+      this.length += rule.length
+      if (this.length > MAX_WRITTEN) throw tooLarge('it')
+      this.rules.push(rule)
+    })
+    return name
+  }
+
+  private of(node: Node): string {
+    switch (node.kind) {
+      case 'terminal': return node.text ? this.text(node.text) : this.terminal(node.terminal)
+      case 'sequence': return node.parts.map((part) => this.of(part)).join(' ')
+      case 'choice': return either(node.parts.filter(({ alive }) => alive).map((part) => this.of(part)))
+      case 'rule': return this.rule(`r${node.id}`, () => (node.body ? this.of(node.body) : NOTHING))
+      case 'items': return this.rule(`r${node.id}`, () => this.items(node.list, node.at))
+      case 'fields': return this.rule(`r${node.id}`, () => this.fields(node.object, node.at, node.some))
+    }
+  }
+
+  private items(list: List, at: number): string {
+    const { first, rest, min, max, separator } = list
+    const item = first[at]
+    const before = at > 0 ? `${this.of(separator)} ` : ''
+    if (item === undefined) {
+      if (!rest?.alive || at >= max) return NOTHING
+      if (before !== '') return times(`${before}${this.of(rest)}`, Math.max(0, min - at), max - at)
+      const some = `${this.of(rest)} ${times(`${this.of(separator)} ${this.of(rest)}`, Math.max(0, min - 1), max - 1)}`
+      return min > 0 ? some : either([some, NOTHING])
+    }
+    const goesOn = item.alive && at < max
+    const from = goesOn ? [`${before}${this.of(item)} ${this.rule(`r${list.separator.id}-${item.id}`, () => this.items(list, at + 1))}`] : []
+    return either([...from, ...(at >= min ? [NOTHING] : [])])
+  }
+
+  private fields(object: Members, at: number, some: boolean): string {
+    const { fields, extra, separator } = object
+    const before = some ? `${this.of(separator)} ` : ''
+    const field = fields[at]
+    if (field) {
+      const next = (behindOne: boolean): string => this.of(this.grammar.fields(object, at + 1, behindOne))
+      const taken = field.node.alive ? [`${before}${this.of(field.node)} ${next(true)}`] : []
+      return either([...taken, ...(field.required ? [] : [next(some)])])
+    }
+    if (!extra?.alive) return NOTHING
+    const more = `(${this.of(separator)} ${this.of(extra)})*`
+    return some ? more : either([`${this.of(extra)} ${more}`, NOTHING])
+  }
+
+  private text({ min, max, inCall }: PlainText): string {
+    if (min > LONGEST) throw tooLarge('minLength')
+    const part = (name: keyof typeof CHARACTERS): string => {
+      for (const one of ['escape', name] as const) this.rule(one, () => CHARACTERS[one])
+      return name
+    }
+    if (min > 0 || max < Infinity) return `${QUOTE} ${times(part(inCall ? 'counted' : 'character'), min, max === Infinity ? max : Math.min(max, LONGEST))} ${QUOTE}`
+    return this.rule(inCall ? 'text-in-call' : 'text', () => (inCall ? `${QUOTE} ${part('piece')}* "<"* ${QUOTE}` : `${QUOTE} ${part('character')}* ${QUOTE}`))
+  }
+
+  private terminal(terminal: Terminal): string {
+    const known = this.terminals.get(terminal)
+    if (known !== undefined) return known
+    const steps = stepsOf(terminal, (work) => this.budget.spend(work, 'pattern'))
+    const into = new Map<number, number>()
+    for (const [from, { to }] of steps) for (const next of to.keys()) if (next !== from) into.set(next, (into.get(next) ?? 0) + 1)
+    const automaton: Automaton = { name: `t${this.terminals.size}`, steps, start: terminal.start, alone: (state) => state !== terminal.start && into.get(state) === 1 }
+    const whole = this.state(automaton, terminal.start, 0)
+    // A word is as short as its name.
+    const written = /^"[^"]*"$/.test(whole) ? whole : this.rule(automaton.name, () => whole)
+    this.terminals.set(terminal, written)
+    return written
+  }
+
+  /** What leads from a state to an end; empty where nothing may follow. */
+  private state(automaton: Automaton, state: number, depth: number): string {
+    const { steps, alone } = automaton
+    let word = ''
+    for (let at = state; ;) {
+      const { to, accepts } = steps.get(at) ?? NO_STEPS
+      const [next, character] = onlyStep(to)
+      if (!accepts && character !== null && next !== at && alone(next)) {
+        word += inWord(character)
+        at = next
+        continue
+      }
+      const loop = to.get(at)
+      const ways = [...to].filter(([next]) => next !== at).map(([next, spans]) => `${classOf(spans)} ${this.behind(automaton, next, depth)}`.trimEnd())
+      const rest = ways.length === 0 ? '' : either([...ways, ...(accepts ? [NOTHING] : [])])
+      return [word === '' ? '' : `"${word}"`, loop ? `${classOf(loop)}*` : '', rest].filter((part) => part !== '').join(' ')
+    }
+  }
+
+  private behind(automaton: Automaton, state: number, depth: number): string {
+    const { name, start, steps, alone } = automaton
+    if (steps.get(state)?.to.size === 0) return ''
+    if (alone(state) && depth < MAX_DEPTH) return this.state(automaton, state, depth + 1)
+    return this.rule(state === start ? name : `${name}-${state}`, () => this.state(automaton, state, 0))
+  }
+}
+
+/** `alone`: one way leads to the state, so that it needs no name. */
+type Automaton = { name: string; steps: ReadonlyMap<number, Steps>; start: number; alone: (state: number) => boolean }
+const NO_STEPS: Steps = { to: new Map(), accepts: false }
+
+/** The next state and the character, where there is one way on; else null. */
+function onlyStep(to: Steps['to']): [number, number] | [-1, null] {
+  const [[next, spans] = [-1, []], ...others] = to
+  const [span] = spans
+  return others.length === 0 && spans.length === 1 && span && span[0] === span[1] ? [next, span[0]] : [-1, null]
+}
+
+const NOTHING = '""'
+
+const either = (ways: readonly string[]): string => (ways.length === 1 ? ways[0] ?? NOTHING : `(${ways.join(' | ')})`)
+
+function times(what: string, min: number, max: number): string {
+  if (max <= 0) return NOTHING
+  if (max === Infinity) return `(${what})${min === 0 ? '*' : `{${min},}`}`
+  return min === 1 && max === 1 ? what : `(${what}){${min},${max}}`
+}
+
+/** Letters and digits as they are: they mean nothing else in any of the notations. */
+function escaped(character: number): string {
+  const text = String.fromCodePoint(character)
+  if (/[0-9A-Za-z]/.test(text)) return text
+  const hex = character.toString(16)
+  return character > 0xffff ? `\\U${hex.padStart(8, '0')}` : `\\u${hex.padStart(4, '0')}`
+}
+
+const inWord = (character: number): string => (/[ !#-[\]-~]/.test(String.fromCodePoint(character)) ? String.fromCodePoint(character) : escaped(character))
+
+function classOf(spans: readonly Span[]): string {
+  const [only] = spans
+  if (spans.length === 1 && only && only[0] === only[1]) return `"${inWord(only[0])}"`
+  return `[${spans.map(([from, to]) => (from === to ? escaped(from) : `${escaped(from)}-${escaped(to)}`)).join('')}]`
+}
