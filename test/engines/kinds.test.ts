@@ -8,7 +8,6 @@ import { Line, startRemoteRig, statusThat, type RemoteRig } from './rig.ts'
 import { ScriptedLlamacpp } from './scripted-llamacpp.ts'
 import { ScriptedOpenai } from './scripted-openai.ts'
 import { ScriptedSglang } from './scripted-sglang.ts'
-import { ScriptedVllm } from './scripted-vllm.ts'
 import { logprobOf, type Behaviour, type ScriptedServer } from './server.ts'
 
 const PLAIN: Behaviour = { say: () => 'Hello there, how are you?' }
@@ -146,22 +145,3 @@ test('a wrong key is told at once, with the variable to set', async () => {
     await server.kill()
   }
 })
-
-const SCHEMA = { type: 'object', properties: { a: { type: 'integer' } }, required: ['a'] }
-for (const { kind, server, path, given } of [
-  { kind: 'vllm', server: new ScriptedVllm(model, PLAIN), path: '/v1/completions', given: (body: Record<string, unknown>) => body['structured_outputs'] },
-  { kind: 'sglang', server: new ScriptedSglang(model, PLAIN), path: '/generate', given: (body: Record<string, unknown>) => ({ json: JSON.parse(String((body['sampling_params'] as Record<string, unknown>)['json_schema'])) as unknown }) },
-  { kind: 'llamacpp', server: new ScriptedLlamacpp(model, PLAIN), path: '/completion', given: (body: Record<string, unknown>) => ({ json: body['json_schema'] }) },
-]) {
-  test(`${kind}: a schema is passed on in its own way, the turn is not trained on; a forced call is refused`, async (t) => {
-    const rig = await opened(t, kind, server)
-    const { turn } = await ask(rig, { response_format: { type: 'json_schema', json_schema: { name: 'x', schema: SCHEMA } } })
-    assert.deepEqual(given(server.asked(path).at(-1)!.body), { json: SCHEMA })
-    assert.deepEqual([turn.trainable, turn.reason], [false, 'constrained'])
-    const response = await rig.fetch('/v1/chat/completions', { json: { model: 'policy', messages: [USER('Hi')], tools: [{ type: 'function', function: { name: 'f' } }], tool_choice: 'required' } })
-    assert.equal(response.status, 400)
-    const { error } = await response.json() as { error: { message: string; param: string } }
-    assert.match(error.message, new RegExp(kind))
-    assert.equal(error.param, 'tool_choice')
-  })
-}

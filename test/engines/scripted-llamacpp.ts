@@ -26,6 +26,7 @@ export class ScriptedLlamacpp extends ScriptedServer {
     const { body } = seen
     const prompt = body['prompt'] as number[]
     if (prompt.length >= 512) return json(response, 400, { error: { code: 400, message: 'the request exceeds the available context size, try increasing it', type: 'exceed_context_size_error', n_prompt_tokens: prompt.length, n_ctx: 512 } })
+    if (this.behaviour.refusesGrammar !== undefined && body['grammar'] !== undefined) return json(response, 400, { error: { code: 400, message: this.behaviour.refusesGrammar, type: 'invalid_request_error' } })
     const [lora] = body['lora'] as { id: number; scale: number }[]
     const adapter = lora ? this.files[lora.id]! : null
     const { before, say, withoutIds, withoutLogprobs } = this.behaviour

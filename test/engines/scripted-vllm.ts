@@ -70,7 +70,8 @@ export class ScriptedVllm extends ScriptedServer {
       const entries = prompt.map((id, at) => (at === 0 ? null : { [id]: { logprob: this.logprob(id, adapter, { temperature: 1, topK: 0 }), rank: 1, decoded_token: '' } }))
       return json(response, 200, { id: 'cmpl-1', object: 'text_completion', model: asked, choices: [{ index: 0, text: 'x', prompt_logprobs: entries, prompt_token_ids: prompt, token_ids: [1], finish_reason: 'length' }], usage: { prompt_tokens: prompt.length, completion_tokens: 1 } })
     }
-    const { admit, before, withoutIds, withoutLogprobs, count, say } = this.behaviour
+    const { admit, before, withoutIds, withoutLogprobs, count, say, refusesGrammar } = this.behaviour
+    if (refusesGrammar !== undefined && body['structured_outputs'] !== undefined) return json(response, 400, fault(400, refusesGrammar, 'BadRequestError'))
     if (!this.isProbe(body)) {
       const status = await admit?.(seen) ?? 200
       if (status !== 200) {

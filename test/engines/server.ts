@@ -24,6 +24,8 @@ export type Behaviour = {
   /** Log-probs are those of temperature 1 without filters, whatever was asked. */
   rawLogprobs?: boolean
   refusesLoad?: string
+  /** What it says of a grammar, whatever it holds. */
+  refusesGrammar?: string
   /** A network mistake of the base: all its log-probs are off by this. */
   offset?: number
 }
