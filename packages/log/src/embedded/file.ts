@@ -4,10 +4,11 @@
  */
 import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
-import { chmodSync, closeSync, existsSync, mkdirSync, openSync } from 'node:fs'
+import { closeSync, existsSync, mkdirSync, openSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { blockTable, fillBlocks } from './blocks.ts'
+import { ownOnly } from '../own-only.ts'
 import type { PartitionCounts } from '../partition.ts'
 
 const FORMAT = '2'
@@ -56,15 +57,6 @@ export const makeFolder = (folder: string): void => {
     ownOnly(folder, 0o700)
   } catch (cause) {
     throw new InstarError('data_unreadable', `${folder} cannot be made: ${(cause as Error).message}`, { folder }, { cause })
-  }
-}
-
-/** A folder or file of somebody else, who lets us write to it, keeps the permissions that he gave it. */
-const ownOnly = (path: string, mode: number): void => {
-  try {
-    chmodSync(path, mode)
-  } catch (cause) {
-    if ((cause as NodeJS.ErrnoException).code !== 'EPERM') throw cause
   }
 }
 
