@@ -59,7 +59,7 @@ describe('the command line', () => {
   })
 
   test('what is not understood exits with 2 and says what would be', async () => {
-    for (const args of [['nope'], ['versions', '--nope'], ['versions', 'x'], ['show'], ['show', 'three'], ['rollback', '1', '2'], ['up', '--engine', 'abacus'], ['demo', '--seed', 'x']]) {
+    for (const args of [['nope'], ['versions', '--nope'], ['versions', 'x'], ['show'], ['show', 'three'], ['rollback', '1', '2'], ['up', '--engine', 'abacus'], ['demo', '--seed', 'x'], ['sql', 'select 1', '--timeout', 'x']]) {
       const { code, err, out } = await instar(args, { INSTAR_DATA: folder() })
       equal(code, 2, args.join(' '))
       equal(out, '')

@@ -1,6 +1,5 @@
-import { InstarError } from '@instar/events/errors'
 import { readOnlyQuery, runningPostgres, startPostgres, startProjections, type Connection, type Row } from '@instar/projections'
-import { command } from '../command.ts'
+import { command, UsageError } from '../command.ts'
 import type { Config } from '../config.ts'
 import { hasLog, postgresFolder, withLog } from '../lines.ts'
 import { rowsTable } from '../table.ts'
@@ -20,7 +19,7 @@ the log first. Tables: sessions, turns, scores, updates, versions, version_turns
   positionals: [1, 1],
   async run({ config, positionals, values, answer, err }) {
     const timeoutMs = 1000 * Number(values.timeout)
-    if (!(timeoutMs > 0)) throw new InstarError('bad_request', `--timeout ${values.timeout} is not a number of seconds.`, { field: 'timeout' })
+    if (!(timeoutMs > 0)) throw new UsageError(`--timeout ${values.timeout} is not a number of seconds`)
     const ask = (connection: Connection): Promise<Row[]> => readOnlyQuery(connection, positionals[0]!, { timeoutMs })
     const rows = await withDatabase(config, err, ask)
     answer(rows, () => rowsTable(rows))
