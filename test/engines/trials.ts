@@ -8,13 +8,14 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { createTurnReader, openMemoryLog } from '@instar/log'
-import { decodeRecord, type TurnCaptured } from '@instar/events'
+import { openMemoryLog } from '@instar/log'
+import type { TurnCaptured } from '@instar/events'
 import { startRemote, type Remote } from '@instar/gateway/shell/engines/start'
 import { adapterFromWeights, openModel, startLearning, type Adapter, type LearningEngine, type Model, type TrainItem } from '@instar/policy'
 import { trainerConfig } from '@instar/trainer'
 import { sse, startRig, turnOf, USER, type Rig } from '../gateway/harness.ts'
 import { Line, statusThat } from './rig.ts'
+import { promptIdsOf } from './turn-prompt.ts'
 
 /** The model that ships. */
 export const MODEL = join(import.meta.dirname, '../../models/tiny')
@@ -75,17 +76,6 @@ export const trials = (start: () => Promise<Behind>, target = MODEL, share = 1):
     return adapter
   }
 
-  const promptOf = async (turn: string, from = rig): Promise<number[]> => {
-    const places = new Map<string, { partition: number; offset: number }>()
-    for await (const batch of from.log.read('turns')) {
-      for (const record of batch) {
-        const { event } = decodeRecord(record)
-        if (event.type === 'TurnCaptured' || event.type === 'TurnAborted') places.set(event.turn, record)
-      }
-    }
-    return createTurnReader(from.log, (name) => places.get(name)).promptIds(turn)
-  }
-
   const ask = async (body: object): Promise<TurnCaptured> => {
     const response = await rig.fetch('/v1/chat/completions', { json: { model: 'policy', messages: [USER('What is the capital of France?')], max_tokens: Math.ceil(40 * share), ...body } })
     assert.equal(response.status, 200, await response.clone().text())
@@ -98,7 +88,7 @@ export const trials = (start: () => Promise<Behind>, target = MODEL, share = 1):
   /** The largest difference between what vLLM said of its tokens and what our engine says of them. */
   const apart = async (turn: TurnCaptured, from = rig): Promise<number> => {
     compared += turn.ids.length
-    const scored = await learner.score({ prompt: await promptOf(turn.turn, from), completion: turn.ids, adapter: turn.adapter, temperature: turn.sampling.temperature || 1 })
+    const scored = await learner.score({ prompt: await promptIdsOf(from.log, turn.turn), completion: turn.ids, adapter: turn.adapter, temperature: turn.sampling.temperature || 1 })
     return turn.logprobs.reduce((most, logprob, at) => Math.max(most, Math.abs(logprob - scored[at]!)), 0)
   }
 
@@ -127,7 +117,7 @@ export const trials = (start: () => Promise<Behind>, target = MODEL, share = 1):
   test('top_p and top_k: log-probs of what is left, so never below those of the whole', async () => {
     const turn = await ask({ seed: 4, temperature: 1, top_p: 0.8, top_k: 20 })
     assert.equal(turn.tokens, 'exact')
-    const whole = await learner.score({ prompt: await promptOf(turn.turn), completion: turn.ids, adapter: null, temperature: 1 })
+    const whole = await learner.score({ prompt: await promptIdsOf(rig.log, turn.turn), completion: turn.ids, adapter: null, temperature: 1 })
     for (const [at, logprob] of turn.logprobs.entries()) assert.ok(logprob >= whole[at]! - TOLERANCE, `${logprob} and ${whole[at]}`)
   })
 
