@@ -56,9 +56,10 @@ const model: Look = {
   async of(config) {
     if (isRemote(config) && !givesIds(config)) return [fine('none: the engine takes messages; turns are captured only')]
     const learns = holdsWeights(config.model)
-    const { name, sha256, contextLength, vocabulary } = await (learns || !isRemote(config) ? openModel(config.model) : openTokenizer(config.model))
+    const opened = await (learns || !isRemote(config) ? openModel(config.model) : openTokenizer(config.model))
+    const { name, contextLength, vocabulary } = opened
     if (!learns && isRemote(config)) return [note(`${name}, tokenizer and chat template (${config.model})`, 'Weights in this folder would let it learn; without them turns are captured only.')]
-    if (!isKafka(config)) requireBase((await readLines(config)).weights, { name, sha256 })
+    if (!isKafka(config)) requireBase((await readLines(config)).weights, opened)
     return [fine(`${name}, context ${contextLength}, vocabulary ${vocabulary} (${config.model})`)]
   },
 }

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { cpSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { requireBase, type WeightLine } from '@instar/events'
 import { InstarError } from '@instar/events/errors'
 import { loadWeights, openModel } from '@instar/policy'
 import { readSafetensors, writeSafetensors } from '@instar/policy/checkpoints/safetensors'
@@ -57,6 +58,22 @@ test('a GGUF file is a model: tokenizer, template, end of turn', async () => {
   const text = 'héllo 🎉 12\r\n'
   assert.equal(model.decode(model.encode(text)), text)
   assert.deepEqual(model.promptIds([{ role: 'user', content: '<|im_end|>' }], {}).filter((id) => id > 255), [257, 258, 257])
+})
+
+test('a GGUF file under another name is the base that the versions of a log were made of; other bytes are not', async () => {
+  const [first, renamed, other] = ['first', 'renamed', 'other'].map((name) => path.join(folder, `${name}.gguf`)) as [string, string, string]
+  const bytes = smallGguf(LLAMA, 'q8_0')
+  writeFileSync(first, bytes)
+  cpSync(first, renamed)
+  writeFileSync(other, Uint8Array.from(bytes, (byte, at) => (at === bytes.length - 1 ? byte ^ 1 : byte)))
+  const { name, sha256 } = await openModel(first)
+  const line = { started: { base: { name, sha256 } } } as Pick<WeightLine, 'started'>
+  requireBase(line, await openModel(first))
+  requireBase(line, await openModel(renamed))
+  const found = await openModel(other)
+  assert.throws(() => requireBase(line, found), { code: 'other_base' })
+  const tiny = await openModel('models/tiny')
+  assert.throws(() => requireBase(line, tiny), { code: 'other_base' })
 })
 
 test('shards give the same model as one file', async () => {

@@ -3,7 +3,7 @@
  * belongs together, then session by session, in the order in which things were said. Ids come from the content, so
  * that what is on the log is not written again.
  */
-import { encodeEvent, InstarError, type Encoded, type SessionClosed } from '@instar/events'
+import { encodeEvent, InstarError, isBase, type Encoded, type SessionClosed } from '@instar/events'
 import type { Line as KnownLine } from '@instar/gateway/core/imported/exact'
 import { holdsIds, readLine } from '@instar/gateway/core/imported/line'
 import type { Reading, Spoken } from '@instar/gateway/core/imported/spoken'
@@ -40,7 +40,7 @@ export type ImportPorts = {
   /** What the log holds of these sessions, and of the line of versions. */
   known: (sessions: ReadonlySet<string>) => Promise<Known>
   /** The tokenizer, once ids are met; the vocabulary that goes with it. */
-  model: () => Promise<{ decode: (ids: readonly number[]) => string; vocabulary: number; sha256: string } | null>
+  model: () => Promise<{ decode: (ids: readonly number[]) => string; vocabulary: number; sha256: string; sha256Named?(name: string): string } | null>
   parse: Reading['parse']
   now: () => number
   onProgress: (progress: Progress) => void
@@ -66,7 +66,7 @@ export const importFiles = async (paths: readonly string[], ports: ImportPorts, 
     const known = await ports.known(new Set(sessions.keys()))
     const model = reading.decode === null ? null : await ports.model()
     // Ids of another checkpoint say nothing here, whatever their numbers are.
-    const vocabulary = model && (known.base === null || known.base === model.sha256) ? model.vocabulary : null
+    const vocabulary = model && (known.base === null || isBase(known.base, model)) ? model.vocabulary : null
     await write(files, sessions, known, { versions: known.versions, vocabulary }, reading, ports, report)
     return report
   } finally {

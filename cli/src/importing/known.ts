@@ -7,8 +7,8 @@ export type Known = {
   feedback: ReadonlySet<string>
   /** Version → its adapter, null for the base. */
   versions: ReadonlyMap<number, string | null>
-  /** sha256 of the line's base model; null: the line has not begun. */
-  base: string | null
+  /** The line's base model; null: the line has not begun. */
+  base: { name: string; sha256: string } | null
 }
 
 /** Before anything was ever started: the policy begins with its base. */
@@ -30,5 +30,5 @@ export const knownOf = async (log: EventLog, policy: string, sessions: ReadonlyS
   for await (const records of log.read('weights', { key: policy, to })) for (const record of records.flatMap((one) => decodeReadable(one) ?? [])) foldWeights(weights, record as Logged<WeightsEvent>)
   const line = weightLine(weights, policy)
   const versions = line.started ? new Map([...line.versions].map(([version, { adapter }]) => [version, adapter])) : NOTHING_KNOWN.versions
-  return { turns, feedback, versions, base: line.started?.base.sha256 ?? null }
+  return { turns, feedback, versions, base: line.started?.base ?? null }
 }

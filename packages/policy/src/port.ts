@@ -213,8 +213,10 @@ export type ChatMessage = { role: string; content: unknown; [key: string]: unkno
 /** The light part of a model folder: no weights, safe on the main thread. */
 export interface Model {
   name: string
-  /** sha256 over config, tokenizer, template and weights. */
+  /** sha256 over config, tokenizer, template and weights; of a GGUF file over its name, too. */
   sha256: string
+  /** What `sha256` was while its GGUF file had another name. */
+  sha256Named?(name: string): string
   contextLength: number
   vocabulary: number
   defaults: { temperature: number; topP: number; topK: number }

@@ -40,7 +40,7 @@ export type GatewayPorts = {
   engine: ServingEngine
   model: Model
   /** The weights that the engine runs, where they are known: a line that was started on others is refused. */
-  base?: Pick<Model, 'name' | 'sha256'>
+  base?: Pick<Model, 'name' | 'sha256' | 'sha256Named'>
   now: () => number
   random: (bytes: number) => Uint8Array
   /** A branch's last version through the publisher's gate. */

@@ -21,11 +21,13 @@ async function hashFile(file: string): Promise<string> {
   return hash.digest('hex')
 }
 
-/** sha256 over `name␀sha256 of the bytes\n` of each file in turn. */
-async function hashFiles(files: readonly string[]): Promise<string> {
-  const hash = createHash('sha256')
-  for (const file of files) hash.update(`${path.basename(file)}\0${await hashFile(file)}\n`)
-  return hash.digest('hex')
+/** sha256 over `name␀sha256 of the bytes\n` of each file in turn. `named`: the same, were the model of that name; of a folder the files are called what they are. */
+async function hashFiles(files: readonly string[]): Promise<{ sha256: string; named(name: string): string }> {
+  const hashes: string[] = []
+  for (const file of files) hashes.push(await hashFile(file))
+  const over = (names: readonly string[]): string => names.reduce((hash, name, i) => hash.update(`${name}\0${hashes[i]!}\n`), createHash('sha256')).digest('hex')
+  const sha256 = over(files.map((file) => path.basename(file)))
+  return { sha256, named: (name) => (files.length === 1 ? over([`${name}.gguf`]) : sha256) }
 }
 
 /** The text of a token entry: a string, or an object with `content`. */
@@ -51,7 +53,7 @@ function defaults(generation: Json): Model['defaults'] {
 
 type Spoken = Pick<Checkpoint, 'name' | 'tokenizer' | 'generation'> & { config: Pick<ModelConfig, 'contextLength' | 'vocabulary'> }
 
-function modelOf(checkpoint: Spoken, sha256: string): Model {
+function modelOf(checkpoint: Spoken, { sha256, named }: Awaited<ReturnType<typeof hashFiles>>): Model {
   const { config, generation } = checkpoint
   const files = checkpoint.tokenizer
   const tokenizer = new TextTokenizer(files.tokenizer, files.config, `${checkpoint.name}: tokenizer.json`)
@@ -65,6 +67,7 @@ function modelOf(checkpoint: Spoken, sha256: string): Model {
   return {
     name: checkpoint.name,
     sha256,
+    sha256Named: named,
     contextLength: config.contextLength,
     vocabulary: config.vocabulary,
     defaults: defaults(generation),
@@ -79,8 +82,8 @@ function modelOf(checkpoint: Spoken, sha256: string): Model {
 }
 
 /** `Model.sha256` without the rest of the model. */
-export function hashCheckpoint(target: string): Promise<string> {
-  return hashFiles(openCheckpoint(target).files)
+export async function hashCheckpoint(target: string): Promise<string> {
+  return (await hashFiles(openCheckpoint(target).files)).sha256
 }
 
 /** The light part: no tensor is kept. Reads the whole of the weights once, streaming, for `sha256`. */
