@@ -96,6 +96,18 @@ export const eventLogFeatures = (name: string, open: (options?: OpenOptions) => 
         assert.equal(record.payload.length, 6)
       })
 
+      feature('hands a follower the bytes that were appended, whatever becomes of the caller\'s', async ({ log }) => {
+        const seen: string[] = []
+        const subscription = await log.subscribe({ topics: ['turns'], group: 'g', from: 'start', handle: (records) => { seen.push(...records.map(textOf)) } })
+        await subscription.caughtUp()
+        const record = note('k', 'before')
+        await log.append([record])
+        record.payload.fill(0)
+        await subscription.caughtUp()
+        assert.deepEqual(seen, ['before'])
+        await subscription.stop()
+      })
+
       feature('refuses a record that it could not give back, with the whole call', async ({ log }) => {
         for (const bad of [note('', 'x'), note('\ud800', 'x'), { ...note('k', 'x'), schema: '' }, { ...note('k', 'x'), timestamp: 0.5 }]) {
           await assert.rejects(log.append([note('fine', 'x'), bad]), (error) => error instanceof InstarError && error.code === 'bad_record')

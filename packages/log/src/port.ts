@@ -77,8 +77,8 @@ export interface EventLog {
    * Positions in the order of the records. Rejects with `log_full` (retryable) when the bounded queue in
    * front has no room: nothing of the batch was written. Rejects with `log_unavailable` when it is not
    * known whether the records were written; ids make a second try harmless. Rejects with `log_broken` (not
-   * retryable) when no try of this process will succeed: the process has to end. Neither the list nor a payload may be
-   * changed after the call: they are not copied, and followers may be handed them.
+   * retryable) when no try of this process will succeed: the process has to end. Until it resolves, neither the list nor a
+   * payload may be changed; then they are the caller's again.
    */
   append(records: readonly Append[]): Promise<Position[]>
   subscribe(options: SubscribeOptions): Promise<Subscription>

@@ -18,7 +18,7 @@ const MOST_BYTES = 16 << 20
 export class Latest {
   readonly #topics = new Map<Topic, Held>()
 
-  /** In the order of the transaction. `followed`: topics that somebody reads. */
+  /** In the order of the transaction. `followed`: topics that somebody reads. Payloads are copied: the callers', who are told next, are theirs. */
   add({ records, positions }: Written, followed: ReadonlySet<Topic>): void {
     for (const [i, { topic, key, schema, payload, timestamp }] of records.entries()) {
       const { partition, offset } = positions[i]!
@@ -26,7 +26,7 @@ export class Latest {
       if (!held || held.end !== offset) this.#topics.set(topic, held = { records: new Map(), first: offset, end: offset, bytes: 0 })
       held.end = offset + 1
       if (followed.has(topic)) {
-        held.records.set(offset, { topic, key, schema, payload, timestamp, partition, offset })
+        held.records.set(offset, { topic, key, schema, payload: Buffer.from(payload), timestamp, partition, offset })
         held.bytes += payload.length
       } else this.#forgetBelow(held, held.end)
       while (held.bytes > MOST_BYTES) this.#forgetBelow(held, held.first + 1)
