@@ -98,11 +98,16 @@ test('errors are the client\'s own classes', async () => {
   }
 })
 
-test('the list of models', async () => {
+test('the models are listed, and one is told, in the shape that this client reads', async () => {
   const scene = await startScene(talk)
   try {
-    const models = await clientOf(scene).models.list()
-    assert.ok(models.data.some(({ id }) => id === 'policy'))
+    const client = clientOf(scene)
+    const page = await client.models.list()
+    assert.deepEqual([page.data.map(({ id, type }) => [id, type]), page.first_id, page.last_id, page.hasNextPage()], [[['policy', 'model'], ['policy@0', 'model']], 'policy', 'policy@0', false])
+    const one = await client.models.retrieve('policy')
+    assert.equal(one.id, 'policy')
+    assert.match(one.display_name, /^policy \(.+\)$/)
+    assert.ok(Number.isFinite(Date.parse(one.created_at)))
   } finally {
     await scene.stop()
   }

@@ -19,7 +19,9 @@ export type Known = {
   unready: { status: string; problem: unknown } | null
 }
 
-type Card = { id: string; object: 'model'; created: number; owned_by: string; root: string; parent: string | null; max_model_len: number }
+/** As OpenAI's clients and as Anthropic's read it. */
+type Card = { id: string; object: 'model'; created: number; owned_by: string; root: string; parent: string | null; max_model_len: number; type: 'model'; display_name: string; created_at: string }
+type Cards = { object: 'list'; data: Card[]; has_more: false; first_id: string | null; last_id: string | null }
 
 /** `version` null: the head. Null for one that there is not. */
 export const modelCard = ({ config, model, line }: Known, version: number | null): Card | null => {
@@ -27,14 +29,19 @@ export const modelCard = ({ config, model, line }: Known, version: number | null
   if (!served) return null
   const state = line.versions.get(served.version)
   const parent = state?.parent ?? null
+  const id = version === null ? config.policy : `${config.policy}@${version}`
+  const created = Math.floor((state?.at ?? 0) / 1000)
   return {
-    id: version === null ? config.policy : `${config.policy}@${version}`,
+    id,
     object: 'model',
-    created: Math.floor((state?.at ?? 0) / 1000),
+    created,
     owned_by: 'instar',
     root: model.name,
     parent: version === null ? `${config.policy}@${served.version}` : parent === null ? null : `${config.policy}@${parent}`,
     max_model_len: model.contextLength,
+    type: 'model',
+    display_name: `${id} (${model.name})`,
+    created_at: new Date(1000 * created).toISOString(),
   }
 }
 
@@ -53,9 +60,10 @@ const isLoaded = (line: WeightLine, version: number, loaded: ReadonlySet<string>
   return adapter === null || loaded.has(adapter)
 }
 
-export const modelList = (known: Known): { object: 'list'; data: Card[] } => {
+export const modelList = (known: Known): Cards => {
   const versions = known.line.started ? newest(known.line) : [0]
-  return { object: 'list', data: [null, ...versions].flatMap((version) => modelCard(known, version) ?? []) }
+  const data = [null, ...versions].flatMap((version) => modelCard(known, version) ?? [])
+  return { object: 'list', data, has_more: false, first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null }
 }
 
 export const statusOf = (known: Known): Record<string, unknown> => {
