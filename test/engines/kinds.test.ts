@@ -136,6 +136,21 @@ test('any server of Chat Completions: messages go through, text, reasoning and c
   assert.equal(follow.turn.session, plain.turn.session)
 })
 
+test('a whole answer or an event that is JSON and no answer is asked for again', async (t) => {
+  const server = new ScriptedOpenai(model, PLAIN)
+  const rig = await opened(t, 'openai', server, { model: textModel('policy') })
+  for (const none of ['null', '7', '"text"', '<html>']) {
+    for (const stream of [false, true]) {
+      server.instead = [none]
+      const before = server.asked('/v1/chat/completions').length
+      const response = await rig.fetch('/v1/chat/completions', { json: { model: 'policy', messages: [USER('Hi')], stream } })
+      const text = await response.text()
+      assert.deepEqual([response.status, stream ? text.includes('[DONE]') : text.includes('Hello there.')], [200, true], `${none} ${stream}: ${text}`)
+      assert.equal(server.asked('/v1/chat/completions').length - before, 2, none)
+    }
+  }
+})
+
 test('a wrong key is told at once, with the variable to set', async () => {
   const server = await new ScriptedOpenai(model, PLAIN).start()
   server.key = 'secret'

@@ -7,6 +7,8 @@ export type Said = { content?: string; reasoning?: string; calls?: { name: strin
 export class ScriptedOpenai extends ScriptedServer {
   said: Said = { content: 'Hello there.' }
   key: string | null = null
+  /** What it answers instead, whole or as its only event, one after the other. */
+  instead: string[] = []
 
   protected isProbe(): boolean {
     return false
@@ -20,6 +22,12 @@ export class ScriptedOpenai extends ScriptedServer {
     const status = await this.behaviour.admit?.(seen) ?? 200
     if (status !== 200) return json(response, status, { error: { message: `scripted ${status}`, type: 'server_error', param: null, code: null } })
     const { content = '', reasoning = '', calls = [], finish = calls.length > 0 ? 'tool_calls' : 'stop' } = this.said
+    const [instead] = this.instead.splice(0, 1)
+    if (instead !== undefined && seen.body['stream'] !== true) return json(response, 200, instead)
+    if (instead !== undefined) {
+      await event(response, instead)
+      return void response.end()
+    }
     const usage = { prompt_tokens: 21, completion_tokens: 9, total_tokens: 30 }
     if (seen.body['stream'] !== true) {
       await this.behaviour.before?.(0, seen)

@@ -2,7 +2,7 @@
 import { InstarError } from '@instar/events'
 import type { Model } from '@instar/policy'
 import { logprobsOf, WARM, type Logprobs, type Told } from '../../core/engines/exactness.ts'
-import { errorOf, type Asked, type Delta, type Identity, type Protocol, type Said, type WireToken } from '../../core/engines/wire.ts'
+import { errorOf, isFields, type Asked, type Delta, type Fields, type Identity, type Protocol, type Said, type WireToken } from '../../core/engines/wire.ts'
 import { EventReader } from '../../core/engines/sse.ts'
 import { together } from '../../core/engines/together.ts'
 import { EngineFault, quoted, collect, type EngineHttp, type Exchange } from './http.ts'
@@ -71,12 +71,15 @@ const faultOf = (protocol: Protocol, { adapter }: Asked, { message, status }: Sa
   return final ? refusal(protocol.kind, status, quoted(message)) : new EngineFault('said', quoted(message), status)
 }
 
-const eventOf = (data: string): Record<string, unknown> => {
+const eventOf = (data: string): Fields => {
+  let event: unknown
   try {
-    return JSON.parse(data) as Record<string, unknown>
+    event = JSON.parse(data)
   } catch (cause) {
     throw new EngineFault('said', 'an event that is not JSON', 0, null, { cause })
   }
+  if (!isFields(event)) throw new EngineFault('said', 'an event that is no object')
+  return event
 }
 
 const tokensOf = async (http: EngineHttp, protocol: Protocol, asked: Asked): Promise<WireToken[]> => {
