@@ -106,7 +106,7 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
     projections?.done.catch((error: unknown) => hooks.say(`PostgreSQL is no longer filled: ${(error as Error).message}`))
     const over = new AbortController()
     const learning = learner && learnersOf({ log, snapshots, metrics, learner, model, over: over.signal, config, hooks, keep })
-    const scorer = keep<Scorer>(createScorer({ log, snapshots, metrics, now, onFatal: hooks.onFatal }, scorerConfig.parse(config.scorer)), (s) => s.stop())
+    const scorer = keep<Scorer>(createScorer({ log, snapshots, metrics, now, say: hooks.say, onFatal: hooks.onFatal }, scorerConfig.parse(config.scorer)), (s) => s.stop())
     keep(over, async (o) => o.abort())
     const gateway = keep<Gateway>(createGateway({ log, snapshots, metrics, engine: serving.engine, model, now, random: randomBytes, ...learning?.ports, onFatal: hooks.onFatal }, gatewayConfig({ ...config.gateway, ...(learning ? {} : { learning: false }) })), (g) => g.stop())
     await Promise.all([scorer.start(), learning?.trainer.start(), learning?.publisher.start()])

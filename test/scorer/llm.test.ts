@@ -1,5 +1,6 @@
 /** The judging model behind a real HTTP server on loopback. */
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { test, type TestContext } from 'node:test'
@@ -106,4 +107,27 @@ test('an endpoint without structured output is asked without it', async (t) => {
   const { url, asked } = await endpoint(t, (body) => (body.response_format ? { status: 400, body: { error: 'response_format is not supported' } } : { body: { choices: [{ message: { content: 'Let me think {so}. ```json\n{"verdict": "bad", "hint": "Answer with warmth."}\n```' } }] } }))
   assert.deepEqual(await judge(url, { votes: 1 }), { value: -1, note: 'bad', hint: 'Answer with warmth.' })
   assert.equal(asked.length, 2)
+})
+
+test('who watches is told once that it gives no verdicts, and once that it does again; never what was asked', async (t) => {
+  const replies: Reply[] = [{ status: 503 }, { status: 503 }, { verdict: 'good' }, { verdict: 'good' }, { status: 401, body: { error: EVIDENCE.answer } }, { status: 401 }]
+  const { url } = await endpoint(t, (_, index) => replies[index]!)
+  const { llm } = scorerConfig.parse({ llm: { url, model: 'm', firstRetryMs: 1, votes: 1 } })
+  const said: string[] = []
+  const { judge: ask } = createLlmJudge(llm!, { fetch, now: () => performance.now(), say: (line) => said.push(line) })
+  for (let turn = 0; turn < 4; turn += 1) await ask(EVIDENCE, new AbortController().signal)
+  const at = `The judge at ${new URL(url).origin} gives no verdict: `
+  assert.deepEqual(said, [`${at}status 503; turns wait for it.`, 'The judge answers again.', `${at}it refuses with status 401.`])
+})
+
+test('a judge that is not there is told by the name of the fault', async () => {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  const { llm } = scorerConfig.parse({ llm: { url: `http://127.0.0.1:${port}/v1`, model: 'm', firstRetryMs: 1, giveUpMs: 5, votes: 1 } })
+  const said: string[] = []
+  await createLlmJudge(llm!, { fetch, now: () => performance.now(), say: (line) => said.push(line) }).judge(EVIDENCE, new AbortController().signal)
+  assert.deepEqual(said, [`The judge at http://127.0.0.1:${port} gives no verdict: ECONNREFUSED; turns wait for it.`])
 })

@@ -27,6 +27,8 @@ export type ScorerPorts = {
   /** Where the fold is kept between two lives; without it everything is in memory, and read from the start. */
   snapshots?: SnapshotStore | undefined
   now: () => number
+  /** For people: a judge that gives no verdicts, and that it does again. */
+  say?: (line: string) => void
   /** A fault that ends the service: the caller stops the process. */
   onFatal: (error: Error) => void
   /** Calls `then` once, after `ms`; returns how to call it off. Default: the process's timers. */
@@ -44,10 +46,10 @@ export type ScorerWork = { judging: number; waiting: number; share: number }
 
 export type Scorer = { /** With the log read to its end as of the call: is every turn scored that is to be? */ settled(): Promise<boolean>; start(): Promise<void>; stop(): Promise<void>; work(): ScorerWork; state: ScorerState }
 
-export const createJudges = (config: ScorerConfig, ports: { fetch?: typeof fetch; now: () => number }): Judge[] =>
+export const createJudges = (config: ScorerConfig, ports: Pick<ScorerPorts, 'fetch' | 'now' | 'say'>): Judge[] =>
   judgeOrder(config).flatMap((name): Judge[] => {
     if (name === 'signals') return [signalsJudge(config.signals)]
-    return config.llm ? [{ alone: true, ...createLlmJudge(config.llm, { fetch: ports.fetch ?? fetch, now: ports.now }) }] : []
+    return config.llm ? [{ alone: true, ...createLlmJudge(config.llm, { fetch: ports.fetch ?? fetch, now: ports.now, say: ports.say }) }] : []
   })
 
 /** Turns that are taken on at a time; the rest of a backlog waits in the state. */

@@ -5,11 +5,18 @@ import type { LlmConfig } from '../config.ts'
 import type { Evidence, Judgement } from '../core/judgement.ts'
 import { judgePrompt, llmId, majority, parseVote, VERDICT_SCHEMA, type Vote } from '../core/llm.ts'
 
-export type LlmPorts = { fetch: typeof fetch; now: () => number }
+/** `say`: told when the endpoint stops giving verdicts, and when it gives them again; never what it was asked. */
+export type LlmPorts = { fetch: typeof fetch; now: () => number; say?: ((line: string) => void) | undefined }
 export type LlmJudge = { id: string; judge(evidence: Evidence, signal: AbortSignal): Promise<Judgement> }
 
 /** The endpoint said no, and will again. */
-class Refused extends Error {}
+class Refused extends Error {
+  readonly status: number
+  constructor(status: number, text: string) {
+    super(`status ${status}: ${text}`)
+    this.status = status
+  }
+}
 
 const LONGEST_WAIT_MS = 30_000
 /** Statuses behind which the same request may succeed. */
@@ -20,6 +27,14 @@ export const createLlmJudge = (config: LlmConfig, ports: LlmPorts): LlmJudge => 
   const endpoint = `${config.url.replace(/\/+$/, '')}/chat/completions`
   // An endpoint that refuses the schema is not offered it again.
   let structured = true
+  let trouble: string | null = null
+
+  /** `problem` null: it has answered. What was said last is not said again. */
+  const tell = (problem: string | null): void => {
+    if (problem === trouble) return
+    trouble = problem
+    ports.say?.(problem === null ? 'The judge answers again.' : `The judge at ${new URL(endpoint).origin} gives no verdict: ${problem}.`)
+  }
 
   const ask = async (evidence: Evidence, seed: number, signal: AbortSignal): Promise<string> => {
     const body = {
@@ -39,7 +54,7 @@ export const createLlmJudge = (config: LlmConfig, ports: LlmPorts): LlmJudge => 
         structured = false
         return ask(evidence, seed, signal)
       }
-      throw new Refused(`status ${response.status}: ${text.slice(0, 200)}`)
+      throw new Refused(response.status, text.slice(0, 200))
     }
     const reply = await response.json() as { choices?: { message?: { content?: unknown } }[] } | null
     const content = reply?.choices?.[0]?.message?.content
@@ -50,9 +65,12 @@ export const createLlmJudge = (config: LlmConfig, ports: LlmPorts): LlmJudge => 
     const giveUpAt = ports.now() + config.giveUpMs
     for (let wait = config.firstRetryMs; ; wait = Math.min(wait * 2, LONGEST_WAIT_MS)) {
       try {
-        return parseVote(await ask(evidence, seed, signal))
+        const said = await ask(evidence, seed, signal)
+        tell(null)
+        return parseVote(said)
       } catch (error) {
         signal.throwIfAborted()
+        tell(error instanceof Refused ? `it refuses with status ${error.status}` : `${whyOf(error as Error)}; turns wait for it`)
         if (error instanceof Refused) return { value: null, hint: null, note: `refused (${error.message})`, failed: true }
         const after = error instanceof Passing ? Math.max(wait, error.afterMs) : wait
         if (ports.now() + after > giveUpAt) return { value: null, hint: null, note: `unreachable (${(error as Error).message})`, failed: true }
@@ -66,6 +84,9 @@ export const createLlmJudge = (config: LlmConfig, ports: LlmPorts): LlmJudge => 
     judge: async (evidence, signal) => majority(await Promise.all(Array.from({ length: votes }, (_, i) => vote(evidence, i + 1, signal)))),
   }
 }
+
+/** Of a connection that failed, fetch says why in the cause. */
+const whyOf = ({ message, cause }: Error): string => (cause instanceof Error ? ('code' in cause ? String(cause.code) : cause.message) : message)
 
 class Passing extends Error {
   readonly afterMs: number
