@@ -122,8 +122,9 @@ class Body {
   }
 }
 
+const ENDS: Record<string, string> = { n: '\n', r: '\r', t: '\t' }
 const characters = (written: string): string[] =>
-  Array.from(written.replaceAll(/\\(?:u([0-9a-f]{4})|U([0-9a-f]{8})|(.))/g, (_, short: string | undefined, long: string | undefined, plain: string | undefined) => (plain ?? String.fromCodePoint(parseInt(short ?? long ?? '', 16)))))
+  Array.from(written.replaceAll(/\\(?:u([0-9a-f]{4})|U([0-9a-f]{8})|(.))/g, (_, short: string | undefined, long: string | undefined, plain: string | undefined) => ((plain && (ENDS[plain] ?? plain)) ?? String.fromCodePoint(parseInt(short ?? long ?? '', 16)))))
 
 const utf8 = new TextEncoder()
 const followed = (constraint: Constraint) => {
@@ -196,6 +197,11 @@ for (const [name, schema] of Object.entries(SCHEMAS)) {
 
 test('a call is the markup that answers are read by; `</` stands in none of its texts, however long they may be', () => {
   const reader = new Reader(ebnfOf(calls({ type: 'object', properties: { a: { type: 'string' }, b: { type: 'string', minLength: 2, maxLength: 4 } } }), false))
+  const counted = (min: number, max: number | undefined, length: number): boolean => new Reader(ebnfOf(json({ type: 'string', minLength: min, ...(max === undefined ? {} : { maxLength: max }) }), false)).matches(`"${'é'.repeat(length)}"`)
+  for (const [min, max] of [[0, 31], [1, 80], [33, 100], [64, 64], [70, 400], [40, undefined]] as const) {
+    const taken = Array.from({ length: 420 }, (_, length) => length).filter((length) => (length < 3 || [min, max ?? 0].some((edge) => Math.abs(length - edge) < 3) || length % 31 === 0) && counted(min, max, length) !== (length >= min && length <= (max ?? Infinity)))
+    assert.deepEqual(taken, [], `${min} to ${max}`)
+  }
   const call = (given: string): string => `<tool_call>\n{"name": "f", "arguments": ${given}}\n</tool_call>`
   for (const given of ['{}', '{"a": "x<\\/tool_call><y<"}', '{"b":"é😀"}', '{"b": "\\u003c\\u003C/\\n"}']) {
     assert.ok(reader.matches(call(given)), given)
@@ -223,7 +229,7 @@ test('what cannot be followed, or is too large to be written, is refused by name
     assert.throws(() => ebnfOf(constraint, false), (error) => error instanceof InstarError && error.code === 'bad_request' && says.test(error.message))
   }
   refused(calls({ type: 'object', properties: { a: { type: 'array', uniqueItems: true } } }), /^tools \(f\): The keyword "uniqueItems" at #\/properties\/a/)
-  refused(json({ type: 'string', minLength: 3000 }), /^response_format: .*minLength/)
+  refused(json({ type: 'string', minLength: 9000 }), /^response_format: .*minLength/)
   refused(json({ type: 'object', properties: { a: false }, required: ['a'] }), /^response_format: The schema allows no value/)
   refused(json({ enum: Array.from({ length: 9000 }, (_, i) => `${i}: ${'x'.repeat(10)}`) }), /^response_format: The schema is too large/)
 })

@@ -1,19 +1,22 @@
 /**
  * What an answer must be, as a grammar that is text: in the notation that llama.cpp calls GBNF, and xgrammar and
  * llguidance EBNF. It says what the machine of constraint.ts follows, with tags spelled by their characters; texts of
- * a given length have `<` as `\u003c`, and are no longer than `LONGEST`.
+ * a given length have `<` as `\u003c` in calls. What repeats is a rule that ends with itself: what such a rule may go on
+ * with is known to xgrammar beforehand, what stands behind `*` it finds out token by token.
  */
 import { InstarError } from '@instar/events/errors'
 import type { Constraint } from '../port.ts'
 import { grammarOf, within } from './constraint.ts'
 import type { Grammar, List, Members, Node, PlainText } from './grammar.ts'
 import { Budget, tooLarge } from './refusal.ts'
-import { stepsOf, type Span, type Steps } from './steps.ts'
+import { stepsOf, without, type Span, type Steps } from './steps.ts'
 import type { Terminal } from './terminal.ts'
 
 const MAX_WRITTEN = 256 * 1024
-/** llama.cpp repeats nothing more often. */
-const LONGEST = 2000
+/** Of texts that say how long they may be, as in characters.ts. */
+const LONGEST = 8192
+/** Characters that are counted one by one: xgrammar spends about a hundredth of a second on each, once. */
+const CHUNK = 32
 /** Of the states of a word that stand inside of each other. */
 const MAX_DEPTH = 40
 
@@ -27,28 +30,14 @@ export function ebnfOf(constraint: Constraint, thinks: boolean): string {
   })
 }
 
-const HEX = '[0-9a-fA-F]'
-const ESCAPE = String.raw`"\\" (["\\/bfnrt] | "u00" [01] ${HEX})`
-const QUOTE = String.raw`"\""`
-/** Control characters, quote and backslash are escaped. */
-const PLAIN = classOf([[0x20, 0x21], [0x23, 0x5b], [0x5d, 0xd7ff], [0xe000, 0x10ffff]])
-const PLAIN_BUT_LESS = classOf([[0x20, 0x21], [0x23, 0x3b], [0x3d, 0x5b], [0x5d, 0xd7ff], [0xe000, 0x10ffff]])
-const PLAIN_BUT_LESS_AND_SLASH = classOf([[0x20, 0x21], [0x23, 0x2e], [0x30, 0x3b], [0x3d, 0x5b], [0x5d, 0xd7ff], [0xe000, 0x10ffff]])
-
-const CHARACTERS = {
-  'escape': ESCAPE,
-  'character': `${PLAIN} | escape`,
-  // No `</` is among them, wherever they stand.
-  'piece': `${PLAIN_BUT_LESS} | escape | "<"+ (${PLAIN_BUT_LESS_AND_SLASH} | escape)`,
-  'counted': String.raw`${PLAIN_BUT_LESS} | escape | "\\u003" [cC]`,
-} as const
-
 class Writer {
   private readonly grammar: Grammar
   private readonly budget: Budget
   private readonly rules: string[] = []
   private readonly named = new Set<string>()
   private readonly terminals = new Map<Terminal, string>()
+  /** Of any length: in calls, and elsewhere. */
+  private readonly texts = new Map<boolean, string>()
   private readonly open: (() => void)[] = []
   private length = 0
 
@@ -78,7 +67,7 @@ class Writer {
 
   private of(node: Node): string {
     switch (node.kind) {
-      case 'terminal': return node.text ? this.text(node.text) : this.terminal(node.terminal)
+      case 'terminal': return node.text ? this.text(node.text, node.terminal) : this.terminal(node.terminal)
       case 'sequence': return node.parts.map((part) => this.of(part)).join(' ')
       case 'choice': return either(node.parts.filter(({ alive }) => alive).map((part) => this.of(part)))
       case 'rule': return this.rule(`r${node.id}`, () => (node.body ? this.of(node.body) : NOTHING))
@@ -116,26 +105,44 @@ class Writer {
     return some ? more : either([`${this.of(extra)} ${more}`, NOTHING])
   }
 
-  private text({ min, max, inCall }: PlainText): string {
-    if (min > LONGEST) throw tooLarge('minLength')
-    const part = (name: keyof typeof CHARACTERS): string => {
-      for (const one of ['escape', name] as const) this.rule(one, () => CHARACTERS[one])
-      return name
+  private text({ min, max, inCall }: PlainText, terminal: Terminal): string {
+    if (min === 0 && max === Infinity) {
+      const written = this.texts.get(inCall) ?? this.terminal(terminal)
+      this.texts.set(inCall, written)
+      return written
     }
-    if (min > 0 || max < Infinity) return `${QUOTE} ${times(part(inCall ? 'counted' : 'character'), min, max === Infinity ? max : Math.min(max, LONGEST))} ${QUOTE}`
-    return this.rule(inCall ? 'text-in-call' : 'text', () => (inCall ? `${QUOTE} ${part('piece')}* "<"* ${QUOTE}` : `${QUOTE} ${part('character')}* ${QUOTE}`))
+    if (min > LONGEST) throw tooLarge('minLength')
+    const others = max === Infinity ? this.anyMore(inCall) : this.upTo(inCall, Math.min(max, LONGEST) - min)
+    const needed = [times(this.exactly(inCall, CHUNK), Math.floor(min / CHUNK), Math.floor(min / CHUNK)), this.exactly(inCall, min % CHUNK)]
+    return [QUOTE, ...needed.filter((part) => part !== NOTHING), others].join(' ')
+  }
+
+  /** So many characters; those of all texts are counted by the same rules. */
+  private exactly(inCall: boolean, count: number): string {
+    return count === 0 ? NOTHING : this.rule(`e${Number(inCall)}-${count}`, () => character(inCall, count === 1 ? '' : this.exactly(inCall, count - 1)))
+  }
+
+  /** No more than so many, and the end. */
+  private upTo(inCall: boolean, count: number): string {
+    const chunks = Math.floor((count - CHUNK + 1) / CHUNK)
+    if (chunks > 0) return `${times(this.exactly(inCall, CHUNK), 0, chunks)} ${this.upTo(inCall, count - chunks * CHUNK)}`
+    return count <= 0 ? QUOTE : this.rule(`u${Number(inCall)}-${count}`, () => `${QUOTE} | ${character(inCall, this.upTo(inCall, count - 1))}`)
+  }
+
+  private anyMore(inCall: boolean): string {
+    return this.rule(`m${Number(inCall)}`, () => `${QUOTE} | ${character(inCall, `m${Number(inCall)}`)}`)
   }
 
   private terminal(terminal: Terminal): string {
     const known = this.terminals.get(terminal)
     if (known !== undefined) return known
-    const steps = stepsOf(terminal, (work) => this.budget.spend(work, 'pattern'))
+    const steps = stepsOf(terminal, (work) => this.budget.spend(work, 'it'))
     const into = new Map<number, number>()
-    for (const [from, { to }] of steps) for (const next of to.keys()) if (next !== from) into.set(next, (into.get(next) ?? 0) + 1)
+    for (const { to } of steps.values()) for (const next of to.keys()) into.set(next, (into.get(next) ?? 0) + 1)
     const automaton: Automaton = { name: `t${this.terminals.size}`, steps, start: terminal.start, alone: (state) => state !== terminal.start && into.get(state) === 1 }
     const whole = this.state(automaton, terminal.start, 0)
     // A word is as short as its name.
-    const written = /^"[^"]*"$/.test(whole) ? whole : this.rule(automaton.name, () => whole)
+    const written = /^"(?:[^"\\]|\\.)*"$/.test(whole) ? whole : this.rule(automaton.name, () => whole)
     this.terminals.set(terminal, written)
     return written
   }
@@ -148,14 +155,13 @@ class Writer {
       const { to, accepts } = steps.get(at) ?? NO_STEPS
       const [next, character] = onlyStep(to)
       if (!accepts && character !== null && next !== at && alone(next)) {
-        word += inWord(character)
+        word += escaped(character)
         at = next
         continue
       }
-      const loop = to.get(at)
-      const ways = [...to].filter(([next]) => next !== at).map(([next, spans]) => `${classOf(spans)} ${this.behind(automaton, next, depth)}`.trimEnd())
+      const ways = [...to].map(([next, spans]) => `${classOf(spans)} ${this.behind(automaton, next, depth)}`.trimEnd())
       const rest = ways.length === 0 ? '' : either([...ways, ...(accepts ? [NOTHING] : [])])
-      return [word === '' ? '' : `"${word}"`, loop ? `${classOf(loop)}*` : '', rest].filter((part) => part !== '').join(' ')
+      return [word === '' ? '' : `"${word}"`, rest].filter((part) => part !== '').join(' ')
     }
   }
 
@@ -188,18 +194,38 @@ function times(what: string, min: number, max: number): string {
   return min === 1 && max === 1 ? what : `(${what}){${min},${max}}`
 }
 
-/** Letters and digits as they are: they mean nothing else in any of the notations. */
+/**
+ * As all of the notations read it: few escapes are known to each of them, and of the longer ones only those whose
+ * first digit is not 0.
+ */
 function escaped(character: number): string {
   const text = String.fromCodePoint(character)
-  if (/[0-9A-Za-z]/.test(text)) return text
-  const hex = character.toString(16)
-  return character > 0xffff ? `\\U${hex.padStart(8, '0')}` : `\\u${hex.padStart(4, '0')}`
+  if (text === '\n') return String.raw`\n`
+  if (text === '\r') return String.raw`\r`
+  if (text === '\t') return String.raw`\t`
+  return /["\\]/.test(text) ? `\\${text}` : character >= 0x1000 && character <= 0xffff ? `\\u${character.toString(16)}` : text
 }
 
-const inWord = (character: number): string => (/[ !#-[\]-~]/.test(String.fromCodePoint(character)) ? String.fromCodePoint(character) : escaped(character))
+const inClass = (character: number): string => (/[[\]]/.test(String.fromCodePoint(character)) ? `\\${String.fromCodePoint(character)}` : escaped(character))
+
+/** These mean something else in a class: they stand beside it. */
+const BESIDE = [0x2d, 0x5e]
 
 function classOf(spans: readonly Span[]): string {
-  const [only] = spans
-  if (spans.length === 1 && only && only[0] === only[1]) return `"${inWord(only[0])}"`
-  return `[${spans.map(([from, to]) => (from === to ? escaped(from) : `${escaped(from)}-${escaped(to)}`)).join('')}]`
+  const alone = BESIDE.filter((one) => spans.some(([from, to]) => from === one || to === one))
+  const inside = alone.reduce((left, one) => without(left, [one, one]), spans)
+  const [only] = inside
+  const single = inside.length === 1 && only?.[0] === only?.[1] && only ? [only[0]] : []
+  const ways = [...alone, ...single].map((one) => `"${escaped(one)}"`)
+  if (inside.length > single.length) ways.push(`[${inside.map(([from, to]) => (from === to ? inClass(from) : `${inClass(from)}-${inClass(to)}`)).join('')}]`)
+  return either(ways)
 }
+
+const QUOTE = String.raw`"\""`
+/** Control characters, quote and backslash are escaped. */
+const PLAIN = classOf([[0x20, 0x21], [0x23, 0x5b], [0x5d, 0xd7ff], [0xe000, 0x10ffff]])
+const PLAIN_BUT_LESS = classOf([[0x20, 0x21], [0x23, 0x3b], [0x3d, 0x5b], [0x5d, 0xd7ff], [0xe000, 0x10ffff]])
+
+/** One, and what follows: behind each in the same rule, so that an engine knows its tokens beforehand. */
+const character = (inCall: boolean, rest: string): string =>
+  String.raw`${inCall ? PLAIN_BUT_LESS : PLAIN} ${rest} | "\\" (["\\/bfnrt] | "u00" [01] [0-9a-fA-F]${inCall ? ' | "u003" [cC]' : ''}) ${rest}`.replaceAll('  ', ' ').trimEnd()

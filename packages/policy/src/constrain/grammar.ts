@@ -29,6 +29,8 @@ const MAX_NODES = 60_000
 export class Grammar {
   private nodes: Node[] = []
   private count = 0
+  /** Between bounds, by these; null: there are none. */
+  readonly numbers = new Map<string, Terminal | null>()
 
   terminal(terminal: Terminal, text: PlainText | null = null): Node {
     return this.add({ ...this.base(), kind: 'terminal', terminal, text })

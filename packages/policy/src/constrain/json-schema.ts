@@ -35,7 +35,6 @@ export class SchemaCompiler {
   private readonly space: Node
   private anything: Node | null = null
   private schemas = 0
-  private readonly between = new Map<string, Terminal | null>()
   private readonly budget: Budget
 
   /** `inCall`: the JSON stands in a tool call, and no text in it may look like its end. */
@@ -132,8 +131,9 @@ export class SchemaCompiler {
     if (multipleOf === 0 && min === -Infinity && max === Infinity && over === -Infinity && under === Infinity) return this.grammar.terminal(whole ? INTEGER : NUMBER)
     const bounds: Bounds = { min: Math.max(min, over), max: Math.min(max, under), above: over >= min && over > -Infinity, below: under <= max && under < Infinity, multipleOf: multipleOf || 1 }
     const [key, keyword] = [Object.values({ ...bounds, whole }).join(' '), Object.keys(SPEAKS).find((name) => SPEAKS[name] === 'number' && schema[name] !== undefined) ?? 'type']
-    if (!this.between.has(key)) this.between.set(key, numberBetween(bounds, whole || multipleOf !== 0, (work) => this.budget.spend(work, keyword)))
-    const between = this.between.get(key)
+    const { numbers } = this.grammar
+    if (!numbers.has(key)) numbers.set(key, numberBetween(bounds, whole || multipleOf !== 0, (work) => this.budget.spend(work, keyword)))
+    const between = numbers.get(key)
     return between ? this.grammar.terminal(between) : this.grammar.choice([])
   }
 

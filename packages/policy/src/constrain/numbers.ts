@@ -146,5 +146,6 @@ function explored(terminal: Terminal, spend: (work: number) => void): Terminal |
       return live.has(to) ? to : -1
     },
     accepts: (state) => terminal.accepts(state),
+    symbols: () => SYMBOLS,
   }
 }

@@ -2,7 +2,7 @@
 import { END_OF_UNICODE } from './characters.ts'
 import type { Terminal } from './terminal.ts'
 
-/** From the first to the last character, surrogates are none. */
+/** From the first to the last character. */
 export type Span = readonly [number, number]
 
 /** `to`: the next state → the characters that lead there, in their order. */
@@ -16,7 +16,13 @@ const LEADS = [
   { first: 0xf0, last: 0xf4, mask: 0x07, more: 3, least: 0x10000 },
 ] as const
 
-const SURROGATES: Span = [0xd800, 0xdfff]
+const BYTES = Array.from({ length: 256 }, (_, byte) => byte)
+
+/** Surrogates are no characters; of the controls a grammar that is text holds tabs and line ends alone. */
+const UNWRITTEN: readonly Span[] = [[0x00, 0x08], [0x0b, 0x0c], [0x0e, 0x1f], [0xd800, 0xdfff]]
+
+/** What a state takes, whatever leads from it. */
+const STATE = 30
 
 type Target = { from: number; upTo: number; to: number }
 
@@ -25,16 +31,19 @@ export function stepsOf(terminal: Terminal, spend: (work: number) => void): Map<
   /** By state and bytes to follow, what the rest of a character leads to. */
   const known = new Map<string, readonly Target[]>()
 
+  const may = (state: number): readonly number[] => (terminal.symbols ? [...terminal.symbols(state)].filter((symbol) => symbol < 256).sort((a, b) => a - b) : BYTES)
+
   const behind = (state: number, more: number): readonly Target[] => {
     if (more === 0) return [{ from: 0, upTo: 0, to: state }]
     const key = `${state}.${more}`
     const before = known.get(key)
     if (before) return before
-    spend(64)
     const targets: Target[] = []
-    for (let bits = 0; bits < 64; bits++) {
-      const next = terminal.next(state, 0x80 | bits)
-      if (next >= 0) for (const one of behind(next, more - 1)) add(targets, shifted(one, bits << (6 * (more - 1))))
+    const bytes = may(state)
+    spend(bytes.length)
+    for (const byte of bytes) {
+      const next = (byte & 0xc0) === 0x80 ? terminal.next(state, byte) : -1
+      if (next >= 0) for (const one of behind(next, more - 1)) add(targets, shifted(one, (byte & 0x3f) << (6 * (more - 1))))
     }
     known.set(key, targets)
     return targets
@@ -43,13 +52,13 @@ export function stepsOf(terminal: Terminal, spend: (work: number) => void): Map<
   const reached = new Map<number, Steps>()
   const states = new Set([terminal.start])
   for (const state of states) {
-    spend(256)
     const targets: Target[] = []
-    for (const { first, last, mask, more, least } of LEADS) {
-      for (let lead = first; lead <= last; lead++) {
-        const next = terminal.next(state, lead)
-        if (next >= 0) for (const one of behind(next, more)) for (const valid of characters(shifted(one, (lead & mask) << (6 * more)), least)) add(targets, valid)
-      }
+    const bytes = may(state)
+    spend(STATE + bytes.length)
+    for (const byte of bytes) {
+      const lead = LEADS.find(({ first, last }) => byte >= first && byte <= last)
+      const next = lead ? terminal.next(state, byte) : -1
+      if (lead && next >= 0) for (const one of behind(next, lead.more)) for (const valid of characters(shifted(one, (byte & lead.mask) << (6 * lead.more)), lead.least)) add(targets, valid)
     }
     const to = new Map<number, Span[]>()
     for (const { from, upTo, to: next } of targets) {
@@ -65,11 +74,12 @@ export function stepsOf(terminal: Terminal, spend: (work: number) => void): Map<
 
 const shifted = ({ from, upTo, to }: Target, by: number): Target => ({ from: from + by, upTo: upTo + by, to })
 
-/** Those of them that are characters. */
-function characters({ from, upTo, to }: Target, least: number): Target[] {
-  const spans: Span[] = [[Math.max(from, least), Math.min(upTo, SURROGATES[0] - 1)], [Math.max(from, least, SURROGATES[1] + 1), Math.min(upTo, END_OF_UNICODE - 1)]]
-  return spans.flatMap(([low, high]) => (low <= high ? [{ from: low, upTo: high, to }] : []))
-}
+/** Those of them that are written. */
+const characters = ({ from, upTo, to }: Target, least: number): Target[] =>
+  UNWRITTEN.reduce<readonly Span[]>(without, [[Math.max(from, least), Math.min(upTo, END_OF_UNICODE - 1)]]).map(([low, high]) => ({ from: low, upTo: high, to }))
+
+export const without = (spans: readonly Span[], [first, last]: Span): readonly Span[] =>
+  spans.flatMap(([from, to]) => ([[from, Math.min(to, first - 1)], [Math.max(from, last + 1), to]] as const).filter(([low, high]) => low <= high))
 
 /** One span where the last goes on. */
 function add(targets: Target[], one: Target): void {

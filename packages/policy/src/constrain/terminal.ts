@@ -7,6 +7,8 @@ export interface Terminal {
   /** -1: no word goes on with this symbol. */
   next(state: number, symbol: number): number
   accepts(state: number): boolean
+  /** Those that some word may go on with, and perhaps others; absent: perhaps all. */
+  symbols?(state: number): Iterable<number>
 }
 
 const utf8 = new TextEncoder()
@@ -78,6 +80,10 @@ class Words implements Terminal {
   accepts(state: number): boolean {
     return this.ends.has(state)
   }
+
+  symbols(state: number): Iterable<number> {
+    return this.edges[state]?.keys() ?? []
+  }
 }
 
 export const words = (list: readonly string[]): Terminal => new Words(list.map((word) => [...utf8.encode(word)]))
@@ -115,7 +121,10 @@ export const BLANKS: Terminal = {
     return state === 0 ? 1 : state < 2 + INDENT ? state + 1 : -1
   },
   accepts: () => true,
+  symbols: () => WHITE,
 }
 
+const WHITE = [0x0a, 0x20]
+
 /** At most one space. */
-export const SPACE: Terminal = { start: 0, next: (state, symbol) => (state === 0 && symbol === 0x20 ? 1 : -1), accepts: () => true }
+export const SPACE: Terminal = { start: 0, next: (state, symbol) => (state === 0 && symbol === 0x20 ? 1 : -1), accepts: () => true, symbols: () => WHITE }
