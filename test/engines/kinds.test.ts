@@ -151,6 +151,16 @@ test('a whole answer or an event that is JSON and no answer is asked for again',
   }
 })
 
+test('a whole answer that does not say how it ended was cut: it is not asked for again', async (t) => {
+  const server = new ScriptedOpenai(model, PLAIN)
+  const rig = await opened(t, 'openai', server, { model: textModel('policy') })
+  server.instead = [JSON.stringify({ choices: [{ index: 0, message: { role: 'assistant', content: 'Hello' }, finish_reason: null }] })]
+  const before = server.asked('/v1/chat/completions').length
+  const response = await rig.fetch('/v1/chat/completions', { json: { model: 'policy', messages: [USER('Hi')] } })
+  assert.deepEqual([response.status, (await response.json() as { error: { code: string } }).error.code], [503, 'engine_lost'])
+  assert.equal(server.asked('/v1/chat/completions').length - before, 1)
+})
+
 test('a wrong key is told at once, with the variable to set', async () => {
   const server = await new ScriptedOpenai(model, PLAIN).start()
   server.key = 'secret'

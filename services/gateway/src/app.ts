@@ -127,6 +127,16 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     return answer(answerPorts(), call)
   }
 
+  /** On Kafka a line may begin after the gateway has. */
+  const heardWeights = (): void => {
+    try {
+      if (server && ports.base) requireBase(line(), ports.base)
+    } catch (error) {
+      onBroken(error as Error)
+    }
+    pool.wake()
+  }
+
   const listen = async (): Promise<string> => {
     foreign = foreignRoutes({ log, index, tail: followed(), reader, capture, pool, line, engine, model, policy, parse: parseAnswer, now, random, tailWaitMs, unready, answer: answerNow, dialects: DIALECTS })
     server = createServer(config, keyring, {
@@ -173,7 +183,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     async start() {
       countBuffersWithTheHeap()
       checkBind(config.host, keyring.locked(), config.open)
-      tail = await startTail({ log, name: policy, kept, ignored: ignoredWeights, onWeights: () => pool.wake(), onBroken })
+      tail = await startTail({ log, name: policy, kept, ignored: ignoredWeights, onWeights: heardWeights, onBroken })
       try {
         await tail.caughtUp()
         if (ports.base) requireBase(line(), ports.base)

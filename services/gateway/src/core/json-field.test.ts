@@ -22,4 +22,5 @@ test('of several the last, as JSON.parse has it; none in what has none', () => {
   for (const none of ['{}', ' { } ', '{"a":{"messages":[]}}', '{"message":1,"messagess":2}']) assert.equal(found(none), null)
   assert.equal(found('{"a":"x","b":1.5,"c":null}', 'b'), '1.5')
   assert.equal(found('{"a":"x"}', 'a'), '"x"')
+  assert.equal(found('{"messages":[1],"\\u006dessages":[2]}'), null, 'JSON.parse has the second')
 })

@@ -54,7 +54,7 @@ const afterValue = (json: Buffer, at: number): number => {
   return json.length
 }
 
-/** The JSON of the field's value, of several of this name the last's; null where there is none. `bytes` have to be a valid object; the name in it may not be escaped. */
+/** The JSON of the field's value, of several of this name the last's; null where there is none, or where a name is escaped. `bytes` have to be a valid object. */
 export const fieldIn = (bytes: Uint8Array, name: string): Uint8Array | null => {
   const json = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const wanted = Buffer.from(`"${name}"`)
@@ -65,7 +65,10 @@ export const fieldIn = (bytes: Uint8Array, name: string): Uint8Array | null => {
     const value = afterBlanks(json, afterBlanks(json, end) + 1)
     if (json[afterBlanks(json, end)] !== COLON) return null
     const after = afterValue(json, value)
-    if (wanted.equals(json.subarray(at, end))) found = json.subarray(value, after)
+    const named = json.subarray(at, end)
+    // It may say the same name in other letters.
+    if (named.includes(BACKSLASH)) return null
+    if (wanted.equals(named)) found = json.subarray(value, after)
     at = afterBlanks(json, afterBlanks(json, after) + 1)
   }
   return found

@@ -125,18 +125,21 @@ export class Replica {
     }
   }
 
-  /** The pieces of an answer that is asked for in one: nothing of it is there before all of it. */
-  async whole(request: GenerateRequest, signal: AbortSignal | undefined): Promise<GeneratedPiece[]> {
+  /** The pieces of an answer that is asked for in one: nothing of it is there before all of it. The last throws as `generate` does where it is no end. */
+  async whole(request: GenerateRequest, signal: AbortSignal | undefined): Promise<Iterable<GeneratedPiece>> {
     const { http, protocol } = this.ports
     const assembly = this.assembly(request)
     this.running += 1
     try {
-      const pieces = assembly.add(await wholeDelta(http, protocol, this.asked(request, null), signal))
-      pieces.push(this.ended(assembly))
-      return pieces
+      return this.pieces(assembly, assembly.add(await wholeDelta(http, protocol, this.asked(request, null), signal)))
     } finally {
       this.running -= 1
     }
+  }
+
+  private *pieces(assembly: Assembly, shown: readonly GeneratedPiece[]): Generator<GeneratedPiece> {
+    yield* shown
+    yield this.ended(assembly)
   }
 
   private assembly(request: GenerateRequest): Assembly {
