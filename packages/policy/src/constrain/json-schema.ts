@@ -11,7 +11,7 @@ import { INTEGER, NUMBER, numberBetween, type Bounds } from './numbers.ts'
 import { patternOf } from './pattern.ts'
 import { malformed, tooLarge, unsupported, type Budget } from './refusal.ts'
 import { distinct, wordsOf } from './values.ts'
-import { BLANKS, SPACE, words, type Terminal } from './terminal.ts'
+import { BLANKS, SPACE, words } from './terminal.ts'
 import { jsonText } from './text.ts'
 
 const MAX_DEPTH = 100
