@@ -120,4 +120,16 @@ for (const { kind, server: start, path, given, refusal } of KINDS) {
     }
     assert.equal((await chat(rig, {})).status, 200)
   })
+  for (const what of ['ignores', 'refuses'] as const) {
+    test(`${kind} that ${what} grammars is found out at the start: nothing is asked under one, the rest is answered`, async (t) => {
+      const server = start()
+      if (what === 'ignores') server.behaviour.ignoresGrammars = true
+      else server.behaviour.refusesGrammar = refusal
+      const rig = await opened(t, kind, server)
+      const response = await chat(rig, { tool_choice: 'required' })
+      assert.deepEqual([response.status, ((await response.json()) as Fault).error.message], [400, `The engine ${kind} does not hold its answers to a grammar, so that it cannot be told what an answer must be.`])
+      assert.equal(server.asked(path).length, 0)
+      assert.equal((await chat(rig, {})).status, 200)
+    })
+  }
 }

@@ -29,8 +29,8 @@ export class ScriptedLlamacpp extends ScriptedServer {
     if (this.behaviour.refusesGrammar !== undefined && body['grammar'] !== undefined) return json(response, 400, { error: { code: 400, message: this.behaviour.refusesGrammar, type: 'invalid_request_error' } })
     const [lora] = body['lora'] as { id: number; scale: number }[]
     const adapter = lora ? this.files[lora.id]! : null
-    const { before, say, withoutIds, withoutLogprobs } = this.behaviour
-    const ids = [...this.model.encode(say(this.model.decode(prompt))), this.model.endOfTurn[0]!].slice(0, Number(body['n_predict']))
+    const { before, withoutIds, withoutLogprobs } = this.behaviour
+    const ids = [...this.model.encode(this.spoken(this.model.decode(prompt), body['grammar'])), this.model.endOfTurn[0]!].slice(0, Number(body['n_predict']))
     const post = body['post_sampling_probs'] === true
     const sampling = post ? { temperature: Number(body['temperature']), topK: Number(body['top_k']) } : { temperature: 1, topK: 0 }
     let sent = ''

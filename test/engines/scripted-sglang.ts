@@ -65,7 +65,7 @@ export class ScriptedSglang extends ScriptedServer {
       const entries = prompt.slice(from).map((id, at) => [at === 0 ? null : this.logprob(id, adapter, { temperature: 1, topK: 0 }), id, null])
       return json(response, 200, { text: 'x', output_ids: [1], meta_info: { id: 'r', finish_reason: { type: 'length', length: 1 }, prompt_tokens: prompt.length, completion_tokens: 1, input_token_logprobs: entries, output_token_logprobs: [[-1, 1, null]] } })
     }
-    const { before, say, withoutIds, withoutLogprobs, count, refusesGrammar } = this.behaviour
+    const { before, withoutIds, withoutLogprobs, count, refusesGrammar } = this.behaviour
     if (refusesGrammar !== undefined && sampling['ebnf'] !== undefined) {
       // Compiled when its turn comes: the stream has begun by then.
       await event(response, { text: '', output_ids: [], meta_info: { id: 'r', prompt_tokens: prompt.length, completion_tokens: 0, finish_reason: { type: 'abort', message: refusesGrammar, status_code: 400, err_type: 'BadRequestError' } } })
@@ -73,7 +73,7 @@ export class ScriptedSglang extends ScriptedServer {
       response.end()
       return
     }
-    const ids = [...this.model.encode(say(this.model.decode(prompt))), this.model.endOfTurn[0]!].slice(0, limit)
+    const ids = [...this.model.encode(this.spoken(this.model.decode(prompt), sampling['ebnf'])), this.model.endOfTurn[0]!].slice(0, limit)
     const greedy = sampling['top_k'] === 1
     const drawn = { temperature: greedy ? 1 : Number(sampling['temperature']), topK: 0 }
     const logprobs = ids.map((id) => [this.logprob(id, adapter, drawn), id, null])

@@ -70,7 +70,7 @@ export class ScriptedVllm extends ScriptedServer {
       const entries = prompt.map((id, at) => (at === 0 ? null : { [id]: { logprob: this.logprob(id, adapter, { temperature: 1, topK: 0 }), rank: 1, decoded_token: '' } }))
       return json(response, 200, { id: 'cmpl-1', object: 'text_completion', model: asked, choices: [{ index: 0, text: 'x', prompt_logprobs: entries, prompt_token_ids: prompt, token_ids: [1], finish_reason: 'length' }], usage: { prompt_tokens: prompt.length, completion_tokens: 1 } })
     }
-    const { admit, before, withoutIds, withoutLogprobs, count, say, refusesGrammar } = this.behaviour
+    const { admit, before, withoutIds, withoutLogprobs, count, refusesGrammar } = this.behaviour
     if (refusesGrammar !== undefined && body['structured_outputs'] !== undefined) return json(response, 400, fault(400, refusesGrammar, 'BadRequestError'))
     if (!this.isProbe(body)) {
       const status = await admit?.(seen) ?? 200
@@ -79,7 +79,7 @@ export class ScriptedVllm extends ScriptedServer {
         return json(response, status, fault(status, `scripted ${status}`, 'Scripted'))
       }
     }
-    const ids = this.script(prompt, limit, body, say)
+    const ids = this.script(prompt, limit, body)
     const ended = ids.at(-1) === this.model.endOfTurn[0]
     const common = { id: 'cmpl-1', object: 'text_completion', created: 1, model: asked }
     if (!this.isProbe(body)) this.answering += 1
@@ -108,8 +108,8 @@ export class ScriptedVllm extends ScriptedServer {
   }
 
   /** Up to the end of turn, a stop string or the limit, whichever is first. */
-  private script(prompt: number[], limit: number, body: Body, say: (prompt: string) => string): number[] {
-    const all = this.model.encode(say(this.model.decode(prompt)))
+  private script(prompt: number[], limit: number, body: Body): number[] {
+    const all = this.model.encode(this.spoken(this.model.decode(prompt), (body['structured_outputs'] as Body | undefined)?.['grammar']))
     const stops = body['stop'] as string[] | undefined ?? []
     const stopped = all.findIndex((_, at) => stops.some((stop) => this.model.decode(all.slice(0, at + 1)).includes(stop)))
     return (stopped >= 0 ? all.slice(0, stopped + 1) : [...all, this.model.endOfTurn[0]!]).slice(0, limit)

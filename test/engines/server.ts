@@ -26,6 +26,8 @@ export type Behaviour = {
   refusesLoad?: string
   /** What it says of a grammar, whatever it holds. */
   refusesGrammar?: string
+  /** A grammar is taken, and not looked at. */
+  ignoresGrammars?: boolean
   /** A network mistake of the base: all its log-probs are off by this. */
   offset?: number
 }
@@ -89,6 +91,12 @@ export abstract class ScriptedServer {
   /** Of the token that comes second wherever id is first. The script's own tokens are as likely at any temperature. */
   protected second(id: number, adapter: string | null, sampling: { temperature: number; topK: number }): { id: number; logprob: number } {
     return { id: id === 7 ? 8 : 7, logprob: this.logprob(id, adapter, sampling) - 4 / (this.behaviour.rawLogprobs ? 1 : sampling.temperature || 1) }
+  }
+
+  /** What is said: of a grammar that has one word alone, that word. */
+  protected spoken(prompt: string, grammar: unknown): string {
+    const [, word] = /^root ::= "([^"]*)"$/.exec(String(grammar)) ?? []
+    return word === undefined || this.behaviour.ignoresGrammars ? this.behaviour.say(prompt) : word
   }
 
   private async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {

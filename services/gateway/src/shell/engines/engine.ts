@@ -92,6 +92,8 @@ export class RemoteEngine implements ServingEngine {
 
   /** The servers are given the grammar that our own engine follows: what it does not follow they are not asked for. */
   async check(constraint: Constraint): Promise<void> {
+    const loose = this.replicas.some((replica) => replica.up() && replica.known?.grammar === false)
+    if (loose) throw new InstarError('bad_request', `The engine ${this.protocol.kind} does not hold its answers to a grammar, so that it cannot be told what an answer must be.`, { field: constraint.json?.field ?? 'tool_choice' })
     this.grammars.of(constraint)
   }
 

@@ -8,8 +8,8 @@ import { together } from '../../core/engines/together.ts'
 import { EngineFault, quoted, collect, type EngineHttp, type Exchange } from './http.ts'
 import { mayPass, refusal } from '../../core/engines/faults.ts'
 
-/** `base`: log-probs of the base for the check text, twice; null where it gives none. */
-export type Known = Identity & { logprobs: Logprobs; base: { first: Told; again: Told } | null }
+/** `base`: log-probs of the base for the check text, twice; null where it gives none. `grammar`: it holds an answer to one. */
+export type Known = Identity & { logprobs: Logprobs; grammar: boolean; base: { first: Told; again: Told } | null }
 
 /** Code and prose, so that any model has something to say to it. */
 const CHECK_TEXT = 'The quick brown fox jumps over the lazy dog. def add(a, b):\n    return a + b\nQ: What is the capital of France? A: Paris, of course; and of Italy it is Rome.'
@@ -18,6 +18,9 @@ const CHECK_IDS = 48
 const TOPS = 5
 /** Where in the check text. */
 const PLACES = [0.25, 0.5, 0.75, 1]
+
+/** What no model says behind that. */
+const UNLIKELY = '}{'
 
 const checkText = (model: Model): { prompt: number[]; completion: number[] } => {
   const ids = model.encode(CHECK_TEXT).slice(0, CHECK_IDS)
@@ -124,7 +127,7 @@ export const probe = async (http: EngineHttp, protocol: Protocol, model: Model, 
     if (error instanceof EngineFault || error instanceof InstarError) throw error
     throw new EngineFault('said', `${http.url}: ${(error as Error).message}`, 0, null, { cause: error })
   })
-  if (!protocol.ids) return { ...identity, logprobs: { temperature: false, filters: false }, base: null }
+  if (!protocol.ids) return { ...identity, logprobs: { temperature: false, filters: false }, grammar: false, base: null }
   const { prompt, completion } = checkText(model)
   const theirs = await protocol.tokenize(asking, identity.model, CHECK_TEXT)
   const ours = model.encode(CHECK_TEXT)
@@ -139,7 +142,12 @@ export const probe = async (http: EngineHttp, protocol: Protocol, model: Model, 
   const warm = await first({ temperature: WARM }, TOPS)
   const only = await first({ topK: 1 }, 0)
   if (!plain || !warm) throw new InstarError('engine_mismatch', `${http.url} gives no token ids: ${protocol.kind} of this version is not what is spoken here, or it is another program.`, { field: 'INSTAR_ENGINE' })
+  const held = await tokensOf(http, protocol, { ...one, topLogprobs: 0, sampling, grammar: `root ::= "${UNLIKELY}"` }).catch((error: unknown): WireToken[] => {
+    if (error instanceof InstarError && error.code === 'engine_refused') return []
+    throw error
+  })
+  const grammar = held.length > 0 && UNLIKELY.startsWith(model.decode(held.map(({ id }) => id)))
   const score = (): Promise<Told> => checkScores(http, protocol, model, identity.model, null)
   const base = identity.adapterFault === null ? { first: await score(), again: await score() } : null
-  return { ...identity, logprobs: logprobsOf(logprobsIn(plain), logprobsIn(warm), only?.logprob ?? Number.NaN), base }
+  return { ...identity, logprobs: logprobsOf(logprobsIn(plain), logprobsIn(warm), only?.logprob ?? Number.NaN), grammar, base }
 }
