@@ -94,12 +94,12 @@ export class RemoteEngine implements ServingEngine {
   async check(constraint: Constraint): Promise<void> {
     const loose = this.replicas.some((replica) => replica.up() && replica.known?.grammar === false)
     if (loose) throw new InstarError('bad_request', `The engine ${this.protocol.kind} does not hold its answers to a grammar, so that it cannot be told what an answer must be.`, { field: constraint.json?.field ?? 'tool_choice' })
-    this.grammars.of(constraint)
+    await this.grammars.of(constraint)
   }
 
   async *generate(request: GenerateRequest, signal?: AbortSignal): AsyncGenerator<GeneratedPiece> {
     const { rounds, roundMs } = this.patience
-    const grammar = request.constraint ? this.grammars.of(request.constraint) : null
+    const grammar = request.constraint ? await this.grammars.of(request.constraint) : null
     const until = performance.now() + this.patience.waitMs
     let last: EngineFault | null = null
     let refused: InstarError | null = null
@@ -145,7 +145,7 @@ export class RemoteEngine implements ServingEngine {
 
   close(): Promise<void> {
     for (const replica of this.replicas) replica.close()
-    return Promise.resolve()
+    return this.grammars.close()
   }
 
   /** A replica's state has changed. */

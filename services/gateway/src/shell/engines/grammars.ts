@@ -1,29 +1,68 @@
-/** What answers must be, as the servers are told it; each is written once, as long as there is room. */
+/** What answers must be, as the servers are told it; each is written once, in a thread of its own, as long as there is room. */
+import { contentSha, InstarError, OldestFirst } from '@instar/events'
 import type { Constraint, Model } from '@instar/policy'
 import { keyOf } from '@instar/policy/constrain/constraint'
-import { ebnfOf } from '@instar/policy/constrain/ebnf'
+import { Worker } from 'node:worker_threads'
+import type { ToWrite, Written } from './grammar-thread.ts'
 
-const MAX_KEPT = 16
+/** Grammars, of 256 KiB at most; what was refused is remembered too. */
+const MAX_KEPT = 64
 
 export class Grammars {
   private readonly thinks: boolean
-  /** The longest unused first. */
-  private readonly kept = new Map<string, string>()
+  private readonly kept = new OldestFirst<string, Promise<string>>()
+  private readonly waiting = new Map<number, PromiseWithResolvers<string>>()
+  private thread: Worker | null = null
+  private asked = 0
 
   constructor({ thinks = false }: Pick<Model, 'thinks'>) {
     this.thinks = thinks
   }
 
-  /** Throws `bad_request` naming the field and the keyword that cannot be followed. */
-  of(constraint: Constraint): string {
-    const key = keyOf(constraint)
-    const grammar = this.kept.get(key) ?? ebnfOf(constraint, this.thinks)
-    this.kept.delete(key)
+  /** Rejects with `bad_request` naming the field and the keyword that cannot be followed. */
+  async of(constraint: Constraint): Promise<string> {
+    const key = contentSha(Buffer.from(keyOf(constraint)))
+    const grammar = this.kept.get(key) ?? this.write(constraint)
     this.kept.set(key, grammar)
-    for (const oldest of this.kept.keys()) {
-      if (this.kept.size <= MAX_KEPT) break
-      this.kept.delete(oldest)
+    if (this.kept.size > MAX_KEPT) this.kept.delete(this.kept.oldest()!)
+    try {
+      return await grammar
+    } catch (error) {
+      // That the thread was lost says nothing of the schema.
+      if (!(error instanceof InstarError) || error.code !== 'bad_request') this.kept.delete(key)
+      throw error
     }
-    return grammar
+  }
+
+  async close(): Promise<void> {
+    await this.thread?.terminate()
+  }
+
+  private write(constraint: Constraint): Promise<string> {
+    const id = this.asked += 1
+    const grammar = Promise.withResolvers<string>()
+    this.waiting.set(id, grammar)
+    this.thread ??= this.start()
+    this.thread.postMessage({ id, constraint, thinks: this.thinks } satisfies ToWrite)
+    return grammar.promise
+  }
+
+  private start(): Worker {
+    const thread = new Worker(new URL('./grammar-thread.ts', import.meta.url), { name: 'instar grammars' })
+    thread.unref()
+    thread.on('message', (written: Written) => {
+      const grammar = this.waiting.get(written.id)
+      this.waiting.delete(written.id)
+      if ('grammar' in written) grammar?.resolve(written.grammar)
+      else grammar?.reject(new InstarError(written.refused.code, written.refused.message, written.refused.details))
+    })
+    let cause: unknown
+    thread.on('error', (error) => { cause = error })
+    thread.on('exit', () => {
+      this.thread = null
+      for (const { reject } of this.waiting.values()) reject(new InstarError('internal', 'The thread that writes grammars has ended.', {}, { cause }))
+      this.waiting.clear()
+    })
+    return thread
   }
 }
