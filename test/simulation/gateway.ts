@@ -1,5 +1,5 @@
 /** A gateway: its real index, resolver and admin core; generation is a random text. */
-import { answerKey, derivedId, foldWeights, InstarError, initialWeights, lastAnswer, storeBody, turnId, weightLine, type Event, type FeedbackGiven, type Logged, type TurnsEvent, type WeightsEvent, type MemoryWeights } from '@instar/events'
+import { answerKey, derivedId, foldWeights, InstarError, initialWeights, lastAnswer, OldestFirst, storeBody, turnId, weightLine, type Event, type FeedbackGiven, type Logged, type TurnsEvent, type WeightsEvent, type MemoryWeights } from '@instar/events'
 import { decideAdmin, type Ordered } from '@instar/gateway/core/admin'
 import { newSession, subjectOf } from '@instar/gateway/core/labels'
 import { answersOf, choose, locate, nameUnknown, settled, type Asked } from '@instar/gateway/core/resolve'
@@ -21,11 +21,20 @@ type AdminCall = { kind: 'admin'; ordered: Ordered; ends: Ends; pending: boolean
 export type Call = ChatCall | FeedbackCall | AdminCall
 
 
+const copyOf = <V>(entries: OldestFirst<string, V>): OldestFirst<string, V> => {
+  const copy = new OldestFirst<string, V>()
+  for (const key of entries.keys()) copy.set(key, structuredClone(entries.get(key)!))
+  return copy
+}
+
 export class Gateway extends Process<State> {
   calls: Call[] = []
   #attempts = new Map<string, number>()
   constructor(world: World, name: string) { super(world, name, ['turns', 'weights']) }
   fresh(): State { return { index: initialIndex({ sessions: this.world.remembered, turns: 1000 }), weights: initialWeights() } }
+  override copy({ index: { recent, forgotten, ...index }, weights }: State): State {
+    return { index: { ...structuredClone(index), recent: copyOf(recent), forgotten: copyOf(forgotten) }, weights: structuredClone(weights) }
+  }
   folds(): Folds { return { turns: this.state.index.fold, weights: this.state.weights } }
   evolve(logged: Logged<Event>): void {
     if (logged.topic === 'turns') evolveIndex(this.state.index, logged as Logged<TurnsEvent>)

@@ -36,6 +36,10 @@ export abstract class Process<S> {
   }
 
   abstract fresh(): S
+  /** What a snapshot keeps of it. */
+  copy(state: S): S {
+    return structuredClone(state)
+  }
   abstract evolve(logged: Logged<Event>): void
   abstract folds(): Folds
   /** Decides and does one thing; false if there was nothing to do. */
@@ -110,7 +114,7 @@ export abstract class Process<S> {
   }
 
   takeSnapshot(): void {
-    this.snapshot = { state: structuredClone(this.state), positions: new Map(this.positions) }
+    this.snapshot = { state: this.copy(this.state), positions: new Map(this.positions) }
   }
 
   kill(): void {
@@ -126,7 +130,7 @@ export abstract class Process<S> {
     this.stoppedUntil = 0
     this.share = new Set()
     this.life = {}
-    this.state = from ? structuredClone(from.state) : this.fresh()
+    this.state = from ? this.copy(from.state) : this.fresh()
     if (from) this.restored()
     this.positions = new Map(from ? (this.world.off === 'vector' ? this.committed : from.positions) : [])
     this.#until = this.world.log.ends(this.topics)

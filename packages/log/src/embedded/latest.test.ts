@@ -50,7 +50,7 @@ test('where it is not known what was written, the file says', () => {
   assert.equal(offsetsOf(latest, 1), undefined)
 })
 
-test('nothing is held that everybody has had, that nobody follows, or beyond 16 MiB', () => {
+test('nothing is held that everybody has had, that nobody follows, or beyond 4 MiB', () => {
   const latest = new Latest()
   latest.add(written([1, 2, 3]), FOLLOWED)
   latest.forgetBelow('turns', 3)
@@ -59,7 +59,7 @@ test('nothing is held that everybody has had, that nobody follows, or beyond 16 
   latest.add(written([0, 1], { topic: 'scores' }), FOLLOWED)
   assert.equal(latest.scan('scores', ALL), undefined)
   assert.equal(latest.end('scores'), 2)
-  latest.add(written([4, 5, 6, 7], { bytes: 6 << 20 }), FOLLOWED)
+  latest.add(written([4, 5, 6, 7], { bytes: 1.5 * 2 ** 20 }), FOLLOWED)
   assert.equal(offsetsOf(latest, 5), undefined)
   assert.deepEqual(offsetsOf(latest, 6, { maxBytes: Infinity }), [6, 7])
   latest.add(written([8]), FOLLOWED)

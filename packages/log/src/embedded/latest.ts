@@ -13,7 +13,7 @@ export type Written = { records: readonly Append[]; positions: readonly Position
 type Held = { records: Map<number, LogRecord>; first: number; end: number; bytes: number }
 
 /** Payload bytes that are held for those who lag behind; then they read the file. */
-const MOST_BYTES = 16 << 20
+const MOST_BYTES = 4 << 20
 
 export class Latest {
   readonly #topics = new Map<Topic, Held>()
