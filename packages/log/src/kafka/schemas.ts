@@ -4,6 +4,7 @@
  */
 import { InstarError } from '@instar/events/errors'
 import { COMPATIBILITY, SchemaRegistry, SchemaType } from '@kafkajs/confluent-schema-registry'
+import { setTimeout as delay } from 'node:timers/promises'
 import { messageOf } from './client.ts'
 import { patiently } from './wait.ts'
 
@@ -56,15 +57,20 @@ const answered = (cause: unknown): number | undefined => {
 
 const clientOf = (host: string, clientId: string): SchemaRegistry => new SchemaRegistry({ host, clientId, retry: { retries: 0 } })
 
+/** The library waits for ever for one that takes a connection and says nothing, as a server does that is being started. */
+const ANSWER_MS = 5_000
+
 export class RegistryIds implements SchemaIds {
   readonly #registry: SchemaRegistry
   readonly #schemas: Readonly<Record<string, string>>
+  readonly #answerMs: number
   readonly #ids = new Map<string, number>()
   readonly #names = new Map<number, string>()
 
-  constructor(url: string, clientId: string, schemas: Readonly<Record<string, string>>) {
+  constructor(url: string, clientId: string, schemas: Readonly<Record<string, string>>, answerMs = ANSWER_MS) {
     this.#registry = clientOf(url, clientId)
     this.#schemas = schemas
+    this.#answerMs = answerMs
   }
 
   known(schema: string): number | undefined {
@@ -75,7 +81,7 @@ export class RegistryIds implements SchemaIds {
     const kept = this.#ids.get(schema)
     if (kept !== undefined) return kept
     try {
-      const id = await this.#registry.getRegistryIdBySchema(subjectOf(schema).subject, canonical(this.#schemas[schema]!))
+      const id = await this.#soon(this.#registry.getRegistryIdBySchema(subjectOf(schema).subject, canonical(this.#schemas[schema]!)))
       this.#ids.set(schema, id)
       this.#names.set(id, schema)
       return id
@@ -98,10 +104,22 @@ export class RegistryIds implements SchemaIds {
     return this.#names.get(id) ?? await this.#foreign(id)
   }
 
+  async #soon<T>(answer: Promise<T>): Promise<T> {
+    const over = new AbortController()
+    const late = delay(this.#answerMs, undefined, { signal: over.signal }).then((): never => {
+      throw new Error(`no answer within ${this.#answerMs / 1000} s`)
+    })
+    try {
+      return await Promise.race([answer, late])
+    } finally {
+      over.abort()
+    }
+  }
+
   /** A schema that only another build knows: named so that a reader can say what it met. */
   async #foreign(id: number): Promise<string | undefined> {
     try {
-      const schema = await this.#registry.getSchema(id)
+      const schema = await this.#soon(this.#registry.getSchema(id))
       const name = 'name' in schema && typeof schema.name === 'string' ? schema.name : 'schema'
       this.#names.set(id, `${name}#${id}`)
       return this.#names.get(id)
