@@ -4,7 +4,6 @@
  */
 import { InstarError } from '@instar/events/errors'
 import { COMPATIBILITY, SchemaRegistry, SchemaType } from '@kafkajs/confluent-schema-registry'
-import { setTimeout as delay } from 'node:timers/promises'
 import { messageOf } from './client.ts'
 import { patiently } from './wait.ts'
 
@@ -55,22 +54,23 @@ const answered = (cause: unknown): number | undefined => {
   return undefined
 }
 
-const clientOf = (host: string, clientId: string): SchemaRegistry => new SchemaRegistry({ host, clientId, retry: { retries: 0 } })
-
-/** The library waits for ever for one that takes a connection and says nothing, as a server does that is being started. */
+/** Unless it is told, the library waits for ever for one that takes a connection and says nothing, as a server does that is being started. */
 const ANSWER_MS = 5_000
+
+const clientOf = (host: string, clientId: string, answerMs = ANSWER_MS): SchemaRegistry => new SchemaRegistry({
+  host, clientId, retry: { retries: 0 },
+  middlewares: [() => ({ prepareRequest: async (next) => (await next()).enhance({ timeout: answerMs }) })],
+})
 
 export class RegistryIds implements SchemaIds {
   readonly #registry: SchemaRegistry
   readonly #schemas: Readonly<Record<string, string>>
-  readonly #answerMs: number
   readonly #ids = new Map<string, number>()
   readonly #names = new Map<number, string>()
 
-  constructor(url: string, clientId: string, schemas: Readonly<Record<string, string>>, answerMs = ANSWER_MS) {
-    this.#registry = clientOf(url, clientId)
+  constructor(url: string, clientId: string, schemas: Readonly<Record<string, string>>, answerMs?: number) {
+    this.#registry = clientOf(url, clientId, answerMs)
     this.#schemas = schemas
-    this.#answerMs = answerMs
   }
 
   known(schema: string): number | undefined {
@@ -81,7 +81,7 @@ export class RegistryIds implements SchemaIds {
     const kept = this.#ids.get(schema)
     if (kept !== undefined) return kept
     try {
-      const id = await this.#soon(this.#registry.getRegistryIdBySchema(subjectOf(schema).subject, canonical(this.#schemas[schema]!)))
+      const id = await this.#registry.getRegistryIdBySchema(subjectOf(schema).subject, canonical(this.#schemas[schema]!))
       this.#ids.set(schema, id)
       this.#names.set(id, schema)
       return id
@@ -104,22 +104,10 @@ export class RegistryIds implements SchemaIds {
     return this.#names.get(id) ?? await this.#foreign(id)
   }
 
-  async #soon<T>(answer: Promise<T>): Promise<T> {
-    const over = new AbortController()
-    const late = delay(this.#answerMs, undefined, { signal: over.signal }).then((): never => {
-      throw new Error(`no answer within ${this.#answerMs / 1000} s`)
-    })
-    try {
-      return await Promise.race([answer, late])
-    } finally {
-      over.abort()
-    }
-  }
-
   /** A schema that only another build knows: named so that a reader can say what it met. */
   async #foreign(id: number): Promise<string | undefined> {
     try {
-      const schema = await this.#soon(this.#registry.getSchema(id))
+      const schema = await this.#registry.getSchema(id)
       const name = 'name' in schema && typeof schema.name === 'string' ? schema.name : 'schema'
       this.#names.set(id, `${name}#${id}`)
       return this.#names.get(id)

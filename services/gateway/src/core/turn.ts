@@ -71,3 +71,9 @@ export const sampled = (admitted: Admitted, candidate: Candidate, outcome: Outco
 export const aborted = (admitted: Admitted, candidate: Candidate, outcome: Omit<Outcome, 'reason'>, why: TurnAborted['why']): TurnAborted =>
   ({ type: 'TurnAborted', why, ...facts(admitted, candidate, { ...outcome, reason: 'aborted' }) })
 
+/** 31 bits each. A given seed fixes all candidates, and they differ. */
+export const seedsOf = (request: Pick<Request, 'n' | 'seed'>, random: (bytes: number) => Uint8Array): number[] =>
+  Array.from({ length: request.n }, (_, candidate) => {
+    if (request.seed === null) return Buffer.from(random(4)).readUInt32LE() >>> 1
+    return Number((BigInt(request.seed) + BigInt(candidate) * 0x9e3779b1n) & 0x7fffffffn)
+  })

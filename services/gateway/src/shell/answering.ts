@@ -8,7 +8,7 @@ import type { Headers } from '../core/labels.ts'
 import { versionOf } from '../core/model-name.ts'
 import { carriedBy, clientOf, type Seen } from '../core/seen.ts'
 import { chatOf } from '../core/chat-asked.ts'
-import { optedOut, whyNotTrainable } from '../core/turn.ts'
+import { optedOut, seedsOf, whyNotTrainable } from '../core/turn.ts'
 import { admit, hex, type AdmissionPorts } from './admission.ts'
 import type { Background } from './background.ts'
 import { Cut, speak, type Result, type Sink, type Task } from './candidate.ts'
@@ -78,7 +78,8 @@ const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestS
     lease = spoke
     const raw = body === sent ? call.body : Buffer.from(JSON.stringify(body))
     const admission = await deadline.before(admit(ports, { dialect, request, raw, headers: call.headers, key: call.key, segment: call.segment, prompt: call.prompt, at }))
-    const constraint = await deadline.before(constrained(ports.engine, dialect, request, admission.insideReasoning))
+    const checking = constrained(ports.engine, dialect, request, admission.insideReasoning)
+    const constraint = checking && await deadline.before(checking)
     const stored = admission.blob === null ? Promise.resolve() : ports.capture.blob(admission.blob, at)
     // Awaited by each candidate; a rejection before that is not unhandled.
     stored.catch(() => undefined)
@@ -241,10 +242,3 @@ const samplingOf = (request: Request, model: Model, promptTokens: number): Omit<
   maxTokens: Math.min(request.maxTokens ?? Infinity, model.contextLength - promptTokens),
   stop: [...request.stop],
 })
-
-/** 31 bits each. A given seed fixes all candidates, and they differ. */
-const seedsOf = (request: Request, random: (bytes: number) => Uint8Array): number[] =>
-  Array.from({ length: request.n }, (_, candidate) => {
-    if (request.seed === null) return Buffer.from(random(4)).readUInt32LE() >>> 1
-    return Number((BigInt(request.seed) + BigInt(candidate) * 0x9e3779b1n) & 0x7fffffffn)
-  })
