@@ -5,6 +5,17 @@ export type Fields = Readonly<Record<string, unknown>>
 
 export const isFields = (value: unknown): value is Fields => typeof value === 'object' && value !== null && !Array.isArray(value)
 
+/** The object that a text is the JSON of; null for any other text. */
+export const parsedFields = (json: string): Fields | null => {
+  try {
+    const value: unknown = JSON.parse(json)
+    return isFields(value) ? value : null
+  } catch (error) {
+    if (error instanceof SyntaxError) return null
+    throw error
+  }
+}
+
 export const wrong = (field: string, should: string): InstarError => new InstarError('bad_request', `${field} must be ${should}.`, { field })
 
 export const fieldsOf = (value: unknown, where: string): Fields => {

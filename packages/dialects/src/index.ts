@@ -2,7 +2,7 @@ export type { Call, Choice, Counts, Finish, Piece, Shown, Speaking, Token } from
 export type { Dialect, Frame, Reference, Streaming } from './dialect.ts'
 export { DIALECTS, dialectOf } from './dialects.ts'
 export { asInstarError, contextLengthExceeded, told } from './faults.ts'
-export { fieldsOf, flag, integer, isFields, number, text, wrong, type Fields } from './fields.ts'
+export { fieldsOf, flag, integer, isFields, number, parsedFields, text, wrong, type Fields } from './fields.ts'
 export { mintCallId, mintId, readId, idMarks, sessionMark, turnMark, type Mark } from './minted.ts'
 export { parseJson, type Message, type Request, type ToolShape } from './request.ts'
 export { sessionOfMetadata } from './messages/index.ts'

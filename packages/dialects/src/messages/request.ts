@@ -4,7 +4,7 @@
  * header) is dropped here, so that what was said once reads alike for ever; the log keeps the body as it came.
  */
 import { InstarError } from '@instar/events/errors'
-import { fieldsOf, flag, integer, isFields, number, text, topP, wrong, type Fields } from '../fields.ts'
+import { fieldsOf, flag, integer, isFields, number, parsedFields, text, topP, wrong, type Fields } from '../fields.ts'
 import { readId } from '../minted.ts'
 import type { Message, Request } from '../request.ts'
 
@@ -174,13 +174,4 @@ export const sessionOfMetadata = (metadata: unknown): string | null => {
   return typeof session === 'string' && session !== '' ? session : /_session_([0-9a-f-]{36})$/.exec(id)?.[1] ?? null
 }
 
-const partsOf = (id: string): Fields | null => {
-  if (!id.startsWith('{')) return null
-  try {
-    const value: unknown = JSON.parse(id)
-    return isFields(value) ? value : null
-  } catch (error) {
-    if (error instanceof SyntaxError) return null
-    throw error
-  }
-}
+const partsOf = (id: string): Fields | null => (id.startsWith('{') ? parsedFields(id) : null)

@@ -2,7 +2,7 @@
  * The user turn of a request: what its agent calls all the requests that one message of its user caused, those of
  * subagents and summaries among them. It is recorded for whoever reads the log; nothing is decided by it.
  */
-import { isFields, type Fields } from '@instar/dialects'
+import { parsedFields, type Fields } from '@instar/dialects'
 import { header, type Headers } from './labels.ts'
 
 /** What agents were seen to send: UUIDs. Anything else in this place is nobody's name for a turn. */
@@ -13,14 +13,7 @@ const TRACE = /^[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(?:-
 /** The JSON of `x-codex-turn-metadata`; null without it, or where it is none. */
 export const codexMetadata = (headers: Headers): Fields | null => {
   const metadata = header(headers, 'x-codex-turn-metadata')
-  if (metadata === null) return null
-  try {
-    const value: unknown = JSON.parse(metadata)
-    return isFields(value) ? value : null
-  } catch (error) {
-    if (error instanceof SyntaxError) return null
-    throw error
-  }
+  return metadata === null ? null : parsedFields(metadata)
 }
 
 /** An agent's own name before a trace's; of Codex the turn at the root, of which a subagent's turn is a part. `told`: what goes before all. */
