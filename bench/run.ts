@@ -1,10 +1,11 @@
-/** `npm run bench [-- log|policy|latency|projections|snapshots|kafka|services|gateway|candidates|moves …] [--json] [--quick]`: every speed claim with its peer, in one run. */
+/** `npm run bench [-- log|policy|latency|projections|snapshots|kafka|services|gateway|candidates|poison|moves …] [--json] [--quick]`: every speed claim with its peer, in one run. */
 import * as gateway from './gateway.ts'
 import * as candidates from './candidates.ts'
 import * as kafka from './kafka.ts'
 import * as latency from './latency.ts'
 import * as log from './log.ts'
 import * as moves from './moves.ts'
+import * as poison from './poison.ts'
 import * as policy from './policy.ts'
 import * as projections from './projections.ts'
 import * as snapshots from './snapshots.ts'
@@ -21,6 +22,7 @@ const USAGE = `npm run bench [-- NAMES] [--json] [--quick] [--no-peer]
   latency      from a batch to the version that it made, rollback, waits while learning
   candidates   what groups sampled in the background are worth: conversations of the demo's people until they are
                content, with one answer to each request and with four candidates of it (10 minutes)
+  poison       what the gate lets pass of poisoned feedback, series by series, and what is left of the content (10 minutes)
   moves        what it costs 100 streams that weights move under them: 20 publishes and 5 rollbacks in a minute
   projections  100,000 turns into PostgreSQL
   snapshots    how soon a service is ready on a log of 1,000,000 turns (4 GB in the temporary folder)
@@ -45,6 +47,7 @@ const BENCHES: Record<string, () => Promise<Report>> = {
   latency: () => latency.bench({ quick, say }),
   kafka: () => kafka.bench({ quick, say }),
   candidates: () => candidates.bench({ quick, say }),
+  poison: () => poison.bench({ quick, say }),
   moves: () => moves.bench({ quick, say }),
   services: () => services.bench({ quick, say }),
   gateway: () => gateway.bench({ quick, say, peer: !flags.includes('--no-peer') }),
