@@ -26,6 +26,8 @@ export type Dialect = {
   references(body: Fields): string[]
   /** The body with what those ids stand for in their place: the conversation that each turn's answer ended. */
   resolved(body: Fields, found: ReadonlyMap<string, Reference>): Fields
+  /** What a client is told of an id that `references` gave and that stands for nothing here. */
+  unknownReference(body: Fields, id: string): InstarError
   /** Throws `bad_request` that names the field as the dialect does. */
   request(body: Fields): Request
   /** The messages of a body that was accepted once; lenient. */
@@ -40,4 +42,4 @@ export type Dialect = {
 }
 
 /** What is behind an id of ours: the body of the turn's request, references resolved, and the answer it got. */
-export type Reference = { body: Fields; choice: Choice; turn: string; session: string }
+export type Reference = { dialect: DialectName; body: Fields; choice: Choice; turn: string; session: string }

@@ -11,6 +11,10 @@ export const toldInStream = (fault: InstarError): string => (fault.retryable ? `
 export const contextLengthExceeded = (prompt: number, context: number): InstarError =>
   new InstarError('context_length_exceeded', `This model's maximum context length is ${context} tokens, of which at least one is for the answer. Your messages have ${prompt} tokens: prompt is too long: ${prompt} tokens > ${context - 1} maximum.`, { field: 'messages', prompt, context })
 
+/** An id in a body that stands for nothing on the log, or for nothing that may be gone on from. */
+export const unknownId = (id: string, field: string): InstarError =>
+  new InstarError('bad_request', `${JSON.stringify(id.slice(0, 100))} is not an item or a response of this gateway.`, { field })
+
 /** A route's error as one of ours; anything else is a defect. */
 export const asInstarError = (error: unknown): InstarError => {
   if (error instanceof InstarError) return error.code === 'context_length_exceeded' ? new InstarError(error.code, error.message, { ...error.details, field: 'messages' }, { cause: error }) : error

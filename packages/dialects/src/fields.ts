@@ -52,6 +52,13 @@ export const integer = (fields: Fields, name: string, min: number, max: number):
 /** Of names for one thing, the first that was given; all have been read. */
 export const first = <T>(...values: readonly (T | null)[]): T | null => values.find((value) => value !== null) ?? null
 
+/** Of these fields, those that ask for something: neither absent nor null, false or empty. */
+export const ignoredOf = (body: Fields, names: readonly string[]): string[] =>
+  names.filter((name) => {
+    const value = body[name] ?? false
+    return value !== false && value !== '' && !(Array.isArray(value) && value.length === 0)
+  })
+
 /** `top_p`: above 0 and at most 1; null if absent. */
 export const topP = (body: Fields): number | null => {
   const value = number(body, 'top_p', 0, 1)

@@ -40,6 +40,8 @@ export type Request = {
   topLogprobs: number
   /** Whoever the client says is behind the request. */
   user: string | null
+  /** Fields that ask for something which nobody does here. */
+  ignored: readonly string[]
   /** As it was sent, references of ours resolved. */
   body: Fields
 }

@@ -3,7 +3,7 @@ import { InstarError, requireBase, weightLine } from '@instar/events'
 import { createTurnReader, type EventLog, type SnapshotStore } from '@instar/log'
 import { adapterFromWeights, type Adapter, type Model, type ServingEngine } from '@instar/policy'
 import { parseAnswer } from '@instar/policy/chat/answer'
-import { DIALECTS } from '@instar/dialects'
+import { DIALECTS, parseJson } from '@instar/dialects'
 import { createMetrics, type Metrics } from '@instar/process'
 import type { FastifyInstance } from 'fastify'
 import type { AddressInfo } from 'node:net'
@@ -28,6 +28,7 @@ import { createKeyring } from './shell/keyring.ts'
 import { keep } from './shell/kept.ts'
 import { createMeter, watchGateway } from './shell/metrics.ts'
 import { Pool } from './shell/pool.ts'
+import { resolveReferences } from './shell/references.ts'
 import { Running } from './shell/running.ts'
 import { startTail, type Tail } from './shell/tail.ts'
 
@@ -142,7 +143,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     server = createServer(config, keyring, {
       answer: answerNow,
       foreign: foreign.routes,
-      countTokens: (dialect, body) => ({ input_tokens: countTokens(model, dialect, body) }),
+      countTokens: async (dialect, body, key) => ({ input_tokens: countTokens(model, dialect, await resolveReferences({ index, tail: followed(), reader, tailWaitMs }, dialect, key, parseJson(body))) }),
       feedback: (call) => giveFeedback({ index, tail: followed(), capture, now, random, tailWaitMs }, call),
       close: (call) => closeSession({ index, tail: followed(), capture, now, tailWaitMs }, call),
       models: () => modelList(report()),

@@ -1,5 +1,6 @@
 /** Chat Completions: the shape that requests have inside, so that nothing has to be brought into it. */
 import type { Dialect } from '../dialect.ts'
+import { unknownId } from '../faults.ts'
 import { chatError, chatStream, chatWhole } from './answer.ts'
 import { chatMessages, chatRequest } from './request.ts'
 
@@ -7,6 +8,7 @@ export const chat: Dialect = {
   name: 'chat',
   references: () => [],
   resolved: (body) => body,
+  unknownReference: (_body, id) => unknownId(id, 'messages'),
   request: chatRequest,
   messages: chatMessages,
   whole: chatWhole,

@@ -1,12 +1,16 @@
 /** What a Chat Completions request asks for. Fields that mean nothing here are accepted and ignored. */
 import { InstarError } from '@instar/events'
-import { fieldsOf, first, flag, integer, isFields, number, text, topP, wrong, type Fields } from '../fields.ts'
+import { fieldsOf, first, flag, ignoredOf, integer, isFields, number, text, topP, wrong, type Fields } from '../fields.ts'
 import type { Message, Request } from '../request.ts'
 
 const ROLES = new Set(['system', 'developer', 'user', 'assistant', 'tool', 'function'])
 const MAX_CANDIDATES = 16
 const MAX_STOPS = 16
 const MAX_TOP_LOGPROBS = 20
+/** What is asked for beside a text. */
+const IGNORED = ['modalities', 'audio', 'web_search_options'] as const
+
+const speaksAlone = (modalities: unknown): boolean => Array.isArray(modalities) && modalities.every((one) => one === 'text')
 
 /** The messages of a body that was accepted once. */
 export const chatMessages = (body: Fields): Message[] =>
@@ -34,6 +38,7 @@ export const chatRequest = (body: Fields): Request => ({
   logprobs: flag(body, 'logprobs'),
   topLogprobs: integer(body, 'top_logprobs', 0, MAX_TOP_LOGPROBS) ?? 0,
   user: text(body, 'user'),
+  ignored: ignoredOf({ ...body, modalities: speaksAlone(body['modalities']) ? null : body['modalities'] }, IGNORED),
   body,
 })
 

@@ -3,9 +3,12 @@ import type { InstarError } from '@instar/events/errors'
 import { fragments, type Call, type Choice, type Counts, type Piece, type Speaking } from '../answer.ts'
 import type { Frame, Streaming } from '../dialect.ts'
 import { told, toldInStream } from '../faults.ts'
-import { isFields } from '../fields.ts'
+import { isFields, type Fields } from '../fields.ts'
 import { mintId } from '../minted.ts'
 import { RAW_INPUT } from './request.ts'
+
+/** The turn whose answer it is. */
+type Place = Pick<Speaking, 'session' | 'turn'>
 
 const messageOf = ({ session, turn, model, promptTokens }: Speaking) => ({
   id: mintId('msg', session, turn), type: 'message' as const, role: 'assistant' as const, model, content: [] as unknown[], stop_reason: null as string | null, stop_sequence: null as string | null,
@@ -15,7 +18,7 @@ const messageOf = ({ session, turn, model, promptTokens }: Speaking) => ({
 const stopReason = ({ finish, stop }: Choice): string => (finish === 'tool_calls' ? 'tool_use' : finish === 'length' ? 'max_tokens' : stop === null ? 'end_turn' : 'stop_sequence')
 
 /** What came of thinking is ours to know again by it; it proves nothing else. */
-const signatureOf = ({ session, turn }: Speaking): string => mintId('sealed', session, turn)
+const signatureOf = ({ session, turn }: Place): string => mintId('sealed', session, turn)
 
 /** Input is an object; arguments that are none travel as a text. */
 const inputOf = (call: Call): unknown => {
@@ -28,18 +31,22 @@ const inputOf = (call: Call): unknown => {
   return { [RAW_INPUT]: call.arguments }
 }
 
+/** An answer's blocks, in the order in which they are said. */
+export const blocksOf = (place: Place, { shown, toolCallIds }: Pick<Choice, 'shown' | 'toolCallIds'>): Fields[] => {
+  const reasoning = shown.reasoning.trim()
+  return [
+    ...(reasoning === '' ? [] : [{ type: 'thinking', thinking: reasoning, signature: signatureOf(place) }]),
+    ...(shown.content === '' ? [] : [{ type: 'text', text: shown.content }]),
+    ...shown.calls.map((call, i) => ({ type: 'tool_use', id: toolCallIds[i]!, name: call.name, input: inputOf(call) })),
+  ]
+}
+
 export const messagesWhole = (speaking: Speaking, _request: unknown, [choice]: readonly Choice[], counts: Counts) => {
   const message = messageOf(speaking)
   if (!choice) return message
-  const { shown, toolCallIds } = choice
-  const reasoning = shown.reasoning.trim()
   return {
     ...message,
-    content: [
-      ...(reasoning === '' ? [] : [{ type: 'thinking', thinking: reasoning, signature: signatureOf(speaking) }]),
-      ...(shown.content === '' ? [] : [{ type: 'text', text: shown.content }]),
-      ...shown.calls.map((call, i) => ({ type: 'tool_use', id: toolCallIds[i]!, name: call.name, input: inputOf(call) })),
-    ],
+    content: blocksOf(speaking, choice),
     stop_reason: stopReason(choice),
     stop_sequence: choice.stop,
     usage: { ...message.usage, output_tokens: counts.completionTokens },
@@ -106,8 +113,12 @@ const TYPES: Record<number, string> = {
   400: 'invalid_request_error', 401: 'authentication_error', 402: 'billing_error', 403: 'permission_error', 404: 'not_found_error', 413: 'request_too_large', 429: 'rate_limit_error', 503: 'overloaded_error', 504: 'timeout_error', 529: 'overloaded_error',
 }
 
+/** `details`: what Anthropic's clients go by, where there is such. */
 export const messagesError = (fault: InstarError, requestId: string | null, message = told(fault)) => ({
   type: 'error' as const,
-  error: { type: TYPES[fault.status] ?? (fault.status < 500 ? 'invalid_request_error' : 'api_error'), message, code: fault.code },
+  error: {
+    type: TYPES[fault.status] ?? (fault.status < 500 ? 'invalid_request_error' : 'api_error'), message, code: fault.code,
+    ...(isFields(fault.details['clientDetails']) ? { details: fault.details['clientDetails'] } : {}),
+  },
   ...(requestId === null ? {} : { request_id: requestId }),
 })

@@ -2,13 +2,15 @@
 import type { Dialect } from '../dialect.ts'
 import { messagesError, messagesStream, messagesWhole, PING } from './answer.ts'
 import { messagesMessages, messagesRequest } from './request.ts'
+import { continuedBody, threadReferences, unknownThread } from './thread.ts'
 
 export { sessionOfMetadata } from './request.ts'
 
 export const messages: Dialect = {
   name: 'messages',
-  references: () => [],
-  resolved: (body) => body,
+  references: threadReferences,
+  resolved: continuedBody,
+  unknownReference: unknownThread,
   request: messagesRequest,
   messages: messagesMessages,
   whole: messagesWhole,

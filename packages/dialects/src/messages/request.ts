@@ -4,11 +4,13 @@
  * header) is dropped here, so that what was said once reads alike for ever; the log keeps the body as it came.
  */
 import { InstarError } from '@instar/events/errors'
-import { fieldsOf, flag, integer, isFields, number, parsedFields, text, topP, wrong, type Fields } from '../fields.ts'
+import { fieldsOf, flag, ignoredOf, integer, isFields, number, parsedFields, text, topP, wrong, type Fields } from '../fields.ts'
 import { readId } from '../minted.ts'
 import type { Message, Request } from '../request.ts'
 
 const MAX_STOPS = 16
+/** They run at Anthropic's, or edit what its servers hold. */
+const IGNORED = ['mcp_servers', 'container', 'context_management'] as const
 
 export const messagesRequest = (body: Fields): Request => {
   const maxTokens = integer(body, 'max_tokens', 1, Number.MAX_SAFE_INTEGER)
@@ -31,6 +33,7 @@ export const messagesRequest = (body: Fields): Request => {
     logprobs: false,
     topLogprobs: 0,
     user: personOf(body['metadata']),
+    ignored: ignoredOf(body, IGNORED),
     body,
   }
 }
@@ -73,7 +76,7 @@ const conversationOf = (value: unknown): Message[] => {
     const where = `messages[${i}]`
     const message = fieldsOf(one, where)
     const { role, content } = message
-    if (role === 'assistant') return [assistantOf(content, `${where}.content`)]
+    if (role === 'assistant') return [assistantOf(content, `${where}.content`, message['id'])]
     if (role === 'user') return userOf(content, `${where}.content`)
     if (role === 'system') return [{ role: 'system', content: typeof content === 'string' ? content : textsOf(content, `${where}.content`).join('\n') }]
     throw wrong(`${where}.role`, 'user, assistant or system')
@@ -101,11 +104,12 @@ const userOf = (content: unknown, where: string): Message[] => {
   return out.length === 0 ? [{ role: 'user', content: '' }] : out
 }
 
-const assistantOf = (content: unknown, where: string): Message => {
-  if (typeof content === 'string') return { role: 'assistant', content }
+/** `id`: of the whole message, where a client sends it back as it came. */
+const assistantOf = (content: unknown, where: string, id: unknown): Message => {
+  const minted = readId(id) ? [String(id)] : []
+  if (typeof content === 'string') return { role: 'assistant', content, ...(minted.length === 0 ? {} : { minted }) }
   const texts: string[] = []
   const reasoning: string[] = []
-  const minted: string[] = []
   const calls: unknown[] = []
   for (const block of listOf(content, where)) {
     if (block['type'] === 'tool_use') calls.push({ id: block['id'], type: 'function', function: { name: text(block, 'name') ?? '', arguments: argumentsOf(block['input']) } })

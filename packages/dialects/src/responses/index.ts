@@ -2,13 +2,14 @@
 import { chatError } from '../chat/answer.ts'
 import type { Dialect } from '../dialect.ts'
 import { responsesStream, responsesWhole } from './answer.ts'
-import { referencesOf, resolvedBody } from './references.ts'
+import { referencesOf, resolvedBody, unknownReference } from './references.ts'
 import { responsesMessages, responsesRequest } from './request.ts'
 
 export const responses: Dialect = {
   name: 'responses',
   references: referencesOf,
   resolved: resolvedBody,
+  unknownReference,
   request: responsesRequest,
   messages: responsesMessages,
   whole: responsesWhole,

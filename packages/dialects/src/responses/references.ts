@@ -1,5 +1,7 @@
 /** Ids that stand for something on the log: `previous_response_id`, and items by `item_reference`. */
+import type { InstarError } from '@instar/events/errors'
 import type { Reference } from '../dialect.ts'
+import { unknownId } from '../faults.ts'
 import { isFields, text, type Fields } from '../fields.ts'
 import { itemsOf } from './items.ts'
 import { inputOf } from './request.ts'
@@ -14,22 +16,24 @@ export const referencesOf = (body: Fields): string[] => {
 const referredTo = (item: Fields): string | null =>
   (item['type'] === 'item_reference' || (item['type'] === undefined && item['role'] === undefined)) && typeof item['id'] === 'string' ? item['id'] : null
 
+export const unknownReference = (body: Fields, id: string): InstarError =>
+  unknownId(id, id === body['previous_response_id'] ? 'previous_response_id' : 'input')
+
 /** The body as if everything had been sent. The answer names what it goes on from: that can be read of the body, and is not written with it. */
 export const resolvedBody = (body: Fields, found: ReadonlyMap<string, Reference>): Fields => {
   const { previous_response_id: previous, ...rest } = body
   const before = typeof previous === 'string' ? found.get(previous) : undefined
+  // A turn of another dialect cannot be gone on from as a response: its conversation is not made of items.
+  if (before && before.dialect !== 'responses') throw unknownReference(body, String(previous))
   const own = inputOf(body).flatMap((item): Fields[] => {
     const id = referredTo(item)
     if (id === null) return [item]
     const reference = found.get(id)
     return reference ? saidIn(reference).filter((one) => sameId(one['id'], id)) : []
   })
-  const resolved = { ...rest, input: [...(before ? [...earlier(before.body), ...saidIn(before)] : []), ...own] }
+  const resolved = { ...rest, input: [...(before ? [...inputOf(before.body), ...saidIn(before)] : []), ...own] }
   return Object.defineProperty(resolved, 'previous_response_id', { value: previous })
 }
-
-/** A turn of another dialect cannot be gone on with as a response. */
-const earlier = (body: Fields): Fields[] => (body['input'] === undefined ? [] : inputOf(body))
 
 const saidIn = ({ session, turn, choice, body }: Reference): Fields[] =>
   itemsOf({ session, turn, shown: choice.shown, toolCallIds: choice.toolCallIds, shapes: isFields(body) ? shapesOf(body['tools']) : new Map(), sealed: true })

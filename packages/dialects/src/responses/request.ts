@@ -3,15 +3,24 @@
  * answer's items (reasoning, message, calls) one message. Items of types that mean nothing here are left out.
  */
 import { InstarError } from '@instar/events/errors'
-import { fieldsOf, first, flag, integer, isFields, number, text, topP, wrong, type Fields } from '../fields.ts'
+import { fieldsOf, first, flag, ignoredOf, integer, isFields, number, text, topP, wrong, type Fields } from '../fields.ts'
 import { readId } from '../minted.ts'
 import type { Message, Request } from '../request.ts'
 import { offered, qualified, shapesOf } from './tools.ts'
 
 const MAX_TOP_LOGPROBS = 20
 const ROLES = new Set(['user', 'assistant', 'system', 'developer'])
+const IGNORED = ['background', 'context_management', 'moderation'] as const
+
+/** What stands for words that are kept elsewhere: an answer without them would be one to another request. */
+const refuseElsewhere = (body: Fields): void => {
+  for (const [field, instead] of [['conversation', 'previous_response_id, or send the items'], ['prompt', 'instructions and input']] as const) {
+    if ((body[field] ?? null) !== null) throw new InstarError('bad_request', `${field} names what this gateway does not hold; use ${instead}.`, { field })
+  }
+}
 
 export const responsesRequest = (body: Fields): Request => {
+  refuseElsewhere(body)
   const { tools, dropped } = offered(body['tools'])
   return {
     model: text(body, 'model'),
@@ -30,6 +39,7 @@ export const responsesRequest = (body: Fields): Request => {
     logprobs: includes(body, 'message.output_text.logprobs'),
     topLogprobs: integer(body, 'top_logprobs', 0, MAX_TOP_LOGPROBS) ?? 0,
     user: first(text(body, 'user'), text(body, 'safety_identifier')),
+    ignored: ignoredOf(body, IGNORED),
     body,
   }
 }

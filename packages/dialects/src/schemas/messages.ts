@@ -22,11 +22,9 @@ const message = z.union([
 
 const maxTokens = z.int().min(1).describe('At most so many tokens of answer.')
 
-export const messagesBody = z.looseObject({
+const asked = z.looseObject({
   model,
-  max_tokens: maxTokens,
   system: texts.nullish(),
-  messages: z.array(message).min(1),
   tools: z.array(z.looseObject({ name: z.string(), description: z.unknown().optional(), input_schema: z.unknown().optional() })).nullish().describe('Those without an `input_schema` run at Anthropic\'s: they are left out, and named in `x-instar-dropped-tools`.'),
   tool_choice: z.looseObject({ type: text('`none`: calls stay text; `any`, `tool`: the answer is a call.') }).nullish(),
   stream,
@@ -38,5 +36,14 @@ export const messagesBody = z.looseObject({
   metadata: z.unknown().optional().describe('`user_id`: whoever is behind the request; Claude Code\'s form names the session too.'),
 })
 
+const conversation = z.union([
+  z.looseObject({
+    thread: z.looseObject({ type: z.literal('continue'), previous_message_id: z.string() }).describe('A message of this gateway that is gone on from; `system`, `tools` and the messages before are its own.'),
+    messages: z.array(message).nullish(),
+  }),
+  z.looseObject({ thread: z.looseObject({ type: z.literal('create') }).nullish(), messages: z.array(message).min(1) }),
+])
+
+export const messagesBody = asked.extend({ max_tokens: maxTokens }).and(conversation)
 /** An answer is not asked for, so that room for one need not be. */
-export const countTokensBody = messagesBody.extend({ max_tokens: maxTokens.optional() })
+export const countTokensBody = asked.extend({ max_tokens: maxTokens.optional() }).and(conversation)

@@ -49,6 +49,8 @@ export const responsesBody = z.looseObject({
   max_output_tokens: tokens('At most so many tokens of answer. Default: what the context has room for.'),
   include: z.unknown().optional().describe('`message.output_text.logprobs`, `reasoning.encrypted_content`.'),
   top_logprobs: integer(0, 20, 'Log-probabilities of so many likely tokens.'),
+  conversation: z.null().optional().describe('Refused: `previous_response_id` goes on from an answer.'),
+  prompt: z.null().optional().describe('Refused: nothing is stored under such an id here.'),
   user: text('Whoever is behind the request: baselines are kept, and erasing works, by it.'),
   safety_identifier: text('The same, where there is no `user`.'),
 }).and(z.union([

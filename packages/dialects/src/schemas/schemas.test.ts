@@ -57,13 +57,14 @@ const chat = (make: Makers): Make => {
 }
 
 const messages = (make: Makers): Make => {
-  const { object, list, one, either, maybe } = make
+  const { object, list, one, either, maybe, pick } = make
   const texts = either(one('Hi'), list(object({ type: one('text'), text: one('Hi') })))
   const result = object({ type: one('tool_result'), tool_use_id: maybe(one('toolu')), content: maybe(texts) })
   const user = object({ role: one('user'), content: either(one('Hi'), list(either(result, object({ type: one('text'), text: one('Hi') }), object({ type: one('tool_result'), text: one('Hi') })))) })
   const assistant = object({ role: one('assistant'), content: either(one('Hi'), list(either(object({ type: one('tool_use'), id: one('x'), name: maybe(one('f')), input: maybe(one({})) }), object({ type: one('thinking'), thinking: one('t') }), object({ type: one('text'), text: one('Hi') })))) })
   return object({
-    ...common(make), max_tokens: one(1, 5), system: maybe(texts), messages: list(either(user, assistant, object({ role: one('system'), content: texts })), 1), tools: maybe(list(object({ name: one('f'), input_schema: maybe(one({})) }))),
+    ...common(make), max_tokens: one(1, 5), thread: maybe(either(object({ type: one('create') }), object({ type: one('continue', 'fork'), previous_message_id: () => pick<unknown>([mintId('msg', SESSION, TURN), 5, null]) }))), system: maybe(texts),
+    messages: list(either(user, assistant, object({ role: one('system'), content: texts })), 1), tools: maybe(list(object({ name: one('f'), input_schema: maybe(one({})) }))),
     tool_choice: maybe(object({ type: maybe(one('none', 'auto')) })), stop_sequences: maybe(list(one('a', 'b'))), metadata: maybe(one({ user_id: 'anna' })),
   })
 }
@@ -84,7 +85,7 @@ const responses = (make: Makers): Make => {
   const tool = either(object({ type: one('function', 'custom'), name: one('f') }), object({ type: one('namespace'), name: maybe(one('n')), tools: maybe(list(object({ name: one('g') }))) }), object({ type: maybe(one('web_search')) }))
   return object({
     ...common(make), instructions: maybe(one('Be brief.')), input: either(one('Hi'), list(item, 1)), previous_response_id: maybe(() => pick<unknown>([mintId('resp', SESSION, TURN), null, 5])), tools: maybe(list(tool)), tool_choice: maybe(one('none')), seed: maybe(one(1)),
-    max_output_tokens: maybe(one(1, 5)), include: maybe(one(['message.output_text.logprobs'])), top_logprobs: maybe(one(0, 20)), user: maybe(one('anna')), safety_identifier: maybe(one('anna')),
+    max_output_tokens: maybe(one(1, 5)), include: maybe(one(['message.output_text.logprobs'])), top_logprobs: maybe(one(0, 20)), user: maybe(one('anna')), safety_identifier: maybe(one('anna')), conversation: maybe(one(null)), prompt: maybe(one(null)),
   })
 }
 
@@ -95,7 +96,7 @@ const reads = (dialect: Dialect, body: Fields): boolean => {
   try {
     const ids = dialect.references(body)
     if (ids.some((one) => one !== mintId('msg', SESSION, TURN) && one !== mintId('resp', SESSION, TURN))) return true
-    const reference = { turn: TURN, session: SESSION, body: { input: 'Hello' }, choice: { shown: { content: 'Hi', reasoning: '', calls: [] }, toolCallIds: [], finish: 'stop' as const, stop: null, tokens: [] } }
+    const reference = { dialect: dialect.name, turn: TURN, session: SESSION, body: { input: 'Hello', messages: [{ role: 'user', content: 'Hello' }] }, choice: { shown: { content: 'Hi', reasoning: '', calls: [] }, toolCallIds: [], finish: 'stop' as const, stop: null, tokens: [] } }
     dialect.request(ids.length === 0 ? body : dialect.resolved(body, new Map(ids.map((one) => [one, reference]))))
     return true
   } catch (error) {

@@ -118,6 +118,7 @@ const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestS
       headers: {
         'x-instar-version': String(spoke.version), 'x-instar-turn-id': turns[0]!, 'x-instar-session-id': admission.facts.session,
         ...(turns.length > 1 ? { 'x-instar-turn-ids': turns.join(',') } : {}),
+        ...(request.ignored.length > 0 ? { 'x-instar-ignored': headerText(request.ignored.join(',')) } : {}),
         ...(request.dropped.length > 0 ? { 'x-instar-dropped-tools': headerText(request.dropped.join(',')) } : {}),
       },
     }

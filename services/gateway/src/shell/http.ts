@@ -22,7 +22,7 @@ import { traceOf } from './trace.ts'
 
 export type Routes = {
   answer(call: AnswerCall): Promise<AnswerReply>
-  countTokens(dialect: Dialect, body: Uint8Array): unknown
+  countTokens(dialect: Dialect, body: Uint8Array, key: string | null): unknown
   feedback(call: FeedbackCall): Promise<unknown>
   close(call: { label: string; key: string | null }): Promise<unknown>
   /** Paths of other trainers' gateways. */
@@ -136,8 +136,8 @@ export const createServer = (config: GatewayConfig, keyring: Keyring, routes: Ro
       return whole ? reply.headers(whole.headers).send(whole.body) : reply.hijack()
     })
     server.post(`${prefix}/messages/count_tokens`, (request) => {
-      check(request, 'inference')
-      return routes.countTokens(DIALECTS.messages, bytesOf(request))
+      const key = check(request, 'inference')
+      return routes.countTokens(DIALECTS.messages, bytesOf(request), key?.id ?? null)
     })
     server.post(`${prefix}/feedback`, (request) => routes.feedback({ body: bytesOf(request), key: check(request, 'feedback')?.id ?? null, idempotencyKey: one(request.headers['idempotency-key']) }))
     server.post(`${prefix}/sessions/:id/close`, (request) => routes.close({ label: (request.params as { id: string }).id, key: check(request, 'feedback')?.id ?? null }))

@@ -1,6 +1,6 @@
 /** Ids of ours in a body, and what they stand for on the log: an answer's item, or a whole earlier response. */
 import { readId, turnMark, parseJson, type Dialect, type Fields, type Reference } from '@instar/dialects'
-import { InstarError, readWritten, type TurnState } from '@instar/events'
+import { readWritten, type TurnState } from '@instar/events'
 import type { TurnReader } from '@instar/log'
 import { parseAnswer } from '@instar/policy/chat/answer'
 import { keyOfSession, sessionState, type SessionIndex } from '../core/session-index.ts'
@@ -8,14 +8,14 @@ import type { Tail } from './tail.ts'
 
 export type ReferencePorts = { index: SessionIndex; tail: Tail; reader: TurnReader; tailWaitMs: number }
 
-/** The body with its references resolved; the body itself where it has none. Throws `bad_request` for one that is not this key's. */
+/** The body with its references resolved; the body itself where it has none. Throws what the dialect says of one that is not this key's. */
 export const resolveReferences = async (ports: ReferencePorts, dialect: Dialect, key: string | null, body: Fields): Promise<Fields> => {
   const ids = dialect.references(body)
   if (ids.length === 0) return body
   const found = new Map<string, Reference>()
   for (const id of ids) {
     const turn = await turnOf(ports, key, id)
-    if (!turn) throw new InstarError('bad_request', `${JSON.stringify(id.slice(0, 100))} is not an item or a response of this gateway.`, { field: id === body['previous_response_id'] ? 'previous_response_id' : 'input' })
+    if (!turn) throw dialect.unknownReference(body, id)
     found.set(id, await referenceTo(ports.reader, turn))
   }
   return dialect.resolved(body, found)
@@ -38,7 +38,7 @@ const referenceTo = async (reader: TurnReader, { turn, session }: TurnState): Pr
   const record = await reader.record(turn)
   const { content, reasoning, toolCalls } = parseAnswer(readWritten(record.text))
   return {
-    turn, session, body: parseJson(await reader.body(turn)),
+    dialect: record.dialect, turn, session, body: parseJson(await reader.body(turn)),
     choice: { shown: { content, reasoning, calls: toolCalls }, toolCallIds: record.toolCallIds, finish: record.type === 'TurnAborted' ? 'stop' : record.finish, stop: null, tokens: [] },
   }
 }

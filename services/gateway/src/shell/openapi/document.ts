@@ -44,6 +44,7 @@ const HEADERS: Readonly<Record<string, string>> = {
   'x-instar-turn-ids': 'All candidates\' turns, where there are several.',
   'x-instar-session-id': 'The session that the turn is of.',
   'x-instar-dropped-tools': 'Tools that run elsewhere and were not offered to the model.',
+  'x-instar-ignored': 'Fields of the request that ask for something which is not done here.',
 }
 
 const ASKED: readonly Json[] = [
