@@ -6,7 +6,7 @@ import { scan } from './scan.ts'
 const WORKSPACES: Workspace[] = [
   { name: '@instar/events', folder: 'packages/events', dependencies: [] },
   { name: '@instar/log', folder: 'packages/log', dependencies: ['@instar/events'] },
-  { name: '@instar/policy', folder: 'packages/policy', dependencies: ['@tensorflow/tfjs'] },
+  { name: '@instar/policy', folder: 'packages/policy', dependencies: ['@tensorflow/tfjs-core'] },
   { name: '@instar/gateway', folder: 'services/gateway', dependencies: ['@instar/events', '@instar/log', 'fastify'] },
   { name: '@instar/scorer', folder: 'services/scorer', dependencies: ['@instar/events'] },
   { name: '@instar/cli', folder: 'cli', dependencies: ['@instar/gateway', '@instar/scorer', 'pg'] },
@@ -25,7 +25,7 @@ const bad: [name: string, files: Record<string, string>, found: string[]][] = [
   ['a service reaches into a service by path', { 'services/scorer/src/app.ts': "import '../../gateway/src/app.ts'\n" }, ['layers:1']],
   ['a package imports a service', { 'packages/log/src/a.ts': "import type { A } from '@instar/scorer'\n" }, ['layers:1', 'declared:1']],
   ['a service imports the CLI', { 'services/scorer/src/app.ts': "import '@instar/cli'\n" }, ['layers:1', 'declared:1']],
-  ['tensors outside of the policy', { 'services/gateway/src/shell/a.ts': "import '@tensorflow/tfjs'\nconst t = require('onnxruntime-node')\n" }, ['tensors:1', 'tensors:2', 'declared:1', 'declared:2']],
+  ['tensors outside of the policy', { 'services/gateway/src/shell/a.ts': "import '@tensorflow/tfjs-core'\nconst t = require('onnxruntime-node')\n" }, ['tensors:1', 'tensors:2', 'declared:1', 'declared:2']],
   ['a client outside of the shell', { 'services/gateway/src/app.ts': "import { fastify } from 'fastify'\n" }, ['clients:1']],
   ['SQLite in a service', { 'services/scorer/src/app.ts': "import { DatabaseSync } from 'node:sqlite'\n" }, ['clients:1']],
   ['the environment in a config', { 'services/gateway/src/config.ts': 'export const port = process.env.PORT\n' }, ['environment:1']],
@@ -50,7 +50,7 @@ const good: [name: string, files: Record<string, string>][] = [
   ['a client in the shell, its type anywhere', { 'services/gateway/src/shell/http.ts': "import { fastify } from 'fastify'\n", 'services/gateway/src/app.ts': "import type { FastifyInstance } from 'fastify'\n" }],
   ['the CLI starts services', { 'cli/src/commands/up.ts': "import '@instar/gateway'\nimport '@instar/scorer'\nimport 'pg'\n" }],
   ['main reads the environment', { 'services/gateway/src/main.ts': 'const env = process.env\n' }],
-  ['tensors in the policy', { 'packages/policy/src/a.ts': "import * as tf from '@tensorflow/tfjs'\n" }],
+  ['tensors in the policy', { 'packages/policy/src/a.ts': "import * as tf from '@tensorflow/tfjs-core'\n" }],
   ['a long file with its reason', { 'services/gateway/src/a.ts': '/**\n * Table.\n *\n * size: one row for each field of the wire format\n */\n' + '\n'.repeat(250) }],
 ]
 

@@ -15,7 +15,7 @@
  * a heavy tail (one token of log-ratio 8 has been seen to own a clipped gradient). Each of the three sums has
  * a denominator of its own, folded into w, o and k by `tokenWeights`.
  */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from './tensors.ts'
 import { MAX_LOG_RATIO } from './credit.ts'
 
 /** Rows of log-probabilities that a divergence is taken over, with its reference and weights. */

@@ -1,6 +1,6 @@
 import { test } from 'node:test'
 import assert from 'node:assert/strict'
-import * as tf from '@tensorflow/tfjs'
+import * as tf from './tensors.ts'
 import { initialWeights } from './initial.ts'
 import { MASKED, attendWithin, decode, head, ropeTable } from './model.ts'
 import { frozenConstants, frozenParameters } from './parameters.ts'

@@ -5,7 +5,7 @@
  * Shapes: B rows, T new positions, C cached positions, N = B·T (or picked rows of it), D hidden, H heads,
  * G key-value heads, d head dimension, F feed-forward, V vocabulary. Projections are [out, in] as on disk.
  */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from './tensors.ts'
 import type { ModelConfig, Projection } from './weights.ts'
 
 /** Projections that read the same input and may be computed by one matrix product. */

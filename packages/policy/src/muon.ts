@@ -3,7 +3,7 @@
  * yields the next weights and moments. Muon: momentum, then the nearest (semi-)orthogonal matrix by five
  * Newton–Schulz steps of the quintic with Jordan's coefficients; its gain is √max(1, rows/columns).
  */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from './tensors.ts'
 import type { TracedUpdate } from './pretraining.ts'
 import type { InputSpec } from './runtime/backend.ts'
 import { weightShapes } from './weights.ts'

@@ -2,7 +2,7 @@
  * Three ways of handing weights to the decoder: frozen (fused constants, with or without adapters) and
  * trained (every tensor an input). Names of graph inputs are made here and nowhere else.
  */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from './tensors.ts'
 import { GROUPS } from './model.ts'
 import type { Group, Parameters } from './model.ts'
 import { projectionPath, projectionShape } from './weights.ts'

@@ -1,5 +1,5 @@
 /** Training of all weights by next-token cross-entropy: how the small base model is made. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from './tensors.ts'
 import { MASKED, attendWithin, decode, head, ropeTable } from './model.ts'
 import { trainedParameters } from './parameters.ts'
 import type { Backend, Compiled, Feeds, InputSpec, Program, TensorData } from './runtime/backend.ts'

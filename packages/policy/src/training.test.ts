@@ -1,6 +1,6 @@
 import { test } from 'node:test'
 import assert from 'node:assert/strict'
-import * as tf from '@tensorflow/tfjs'
+import * as tf from './tensors.ts'
 import { initialLora, loraTensors } from './lora.ts'
 import { initialWeights } from './initial.ts'
 import { frozenConstants } from './parameters.ts'

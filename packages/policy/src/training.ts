@@ -1,5 +1,5 @@
 /** The gradient of the hybrid loss to one adapter, for batches of any size: one program, compiled once. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from './tensors.ts'
 import { hybridLoss } from './loss.ts'
 import { attendWithin, decode, head, ropeTable } from './model.ts'
 import { frozenParameters, trainedDelta, trainedInputs } from './parameters.ts'

@@ -2,7 +2,7 @@
  * What the model needs of something that computes: a program of TensorFlow.js operations, compiled once
  * and run many times on plain arrays. `onnx.ts` traces it into a graph, `wasm.ts` and `tfjs-node/` run it as it stands.
  */
-import type * as tf from '@tensorflow/tfjs'
+import type * as tf from '../tensors.ts'
 import type { PackedTensor } from '../weights.ts'
 
 export type TensorData = { shape: readonly number[]; data: Float32Array | Int32Array }

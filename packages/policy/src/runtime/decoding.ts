@@ -1,6 +1,6 @@
 /** The decode step: prefill and generation are one program, with any batch, any number of new positions and any cache. */
-import type * as tf from '@tensorflow/tfjs'
-import * as tfjs from '@tensorflow/tfjs'
+import type * as tf from '../tensors.ts'
+import * as tfjs from '../tensors.ts'
 import { MASKED, attendCached, decode, head, ropeTable } from '../model.ts'
 import { causalMask } from '../pretraining.ts'
 import { frozenParameters, packAdapters, packedDelta, packedInputs, packedMasks } from '../parameters.ts'

@@ -1,6 +1,6 @@
 /** Programs run as they stand, operation by operation, by a backend of TensorFlow.js. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '../tensors.ts'
 import type { Backend, Compiled, Feeds, Program, TensorData } from './backend.ts'
 
 /**

@@ -7,7 +7,7 @@ import type { Backend } from './backend.ts'
 
 /** The sources whose numbers end in an adapter. A number kept by hand is forgotten; a digest is not. */
 const SOURCES = [
-  'adam', 'credit', 'distribution', 'forward', 'initial', 'lora', 'loss', 'model', 'parameters', 'random', 'step', 'training',
+  'adam', 'credit', 'distribution', 'forward', 'gradients', 'initial', 'lora', 'loss', 'model', 'parameters', 'random', 'step', 'tensors', 'training',
   'runtime/backend', 'runtime/decoding', 'runtime/eager', 'runtime/onnx-writer', 'runtime/onnx', 'runtime/trace-kernels', 'runtime/trace', 'runtime/tracer', 'runtime/wasm-kernels', 'runtime/wasm',
   'runtime/tfjs-node/backend', 'runtime/tfjs-node/native',
 ]

@@ -88,7 +88,7 @@ class OnnxBackend implements Backend {
     this.prepack = options.prepack ?? true
     this.blocks = options.blocks ?? FAST_BLOCKS
     const version = (name: string): string => String((createRequire(import.meta.url)(`${name}/package.json`) as { version: unknown }).version)
-    this.build = `onnxruntime-node ${version('onnxruntime-node')}, tfjs ${version('@tensorflow/tfjs')}`
+    this.build = `onnxruntime-node ${version('onnxruntime-node')}, tfjs-core ${version('@tensorflow/tfjs-core')}`
   }
 
   async compile(program: Program): Promise<Compiled> {

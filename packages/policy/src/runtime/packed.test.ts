@@ -1,7 +1,7 @@
 /** Products with weights in 4-bit blocks: the values are those of the same weights in float32. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '../tensors.ts'
 import { dequantise, packQ4 } from '../checkpoints/gguf.ts'
 import { f32ToF16 } from '../checkpoints/float16.ts'
 import { uniform } from '../random.ts'

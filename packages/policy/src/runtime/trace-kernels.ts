@@ -1,5 +1,5 @@
 /** The kernels of the tracing backend: each appends ONNX nodes (opset 18) and says what shape comes out. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '../tensors.ts'
 import { PACKED_BLOCK } from '../weights.ts'
 import type { PackedTensor } from '../weights.ts'
 import { tracer } from './tracer.ts'

@@ -7,7 +7,7 @@
  * of the run's dimensions it is made of. Sums of named dimensions cannot be recognised and must not be
  * reshaped (concatenation along an axis and splitting it again is fine).
  */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '../tensors.ts'
 import type { Attribute, OnnxGraph, OnnxNode, OnnxValue } from './onnx-writer.ts'
 import type { Program } from './backend.ts'
 import { TRACE_KERNELS } from './trace-kernels.ts'

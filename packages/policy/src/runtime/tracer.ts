@@ -1,5 +1,5 @@
 /** The graph under construction that the kernels of the tracing backend append to; see trace.ts. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '../tensors.ts'
 import type { PackedTensor } from '../weights.ts'
 import type { Attribute, OnnxBranch, OnnxInitializer, OnnxNode, OnnxType } from './onnx-writer.ts'
 import type { TensorData } from './backend.ts'

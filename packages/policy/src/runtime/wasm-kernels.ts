@@ -3,7 +3,7 @@
  * that is not transposed (XNNPACK), and gradients are made of the other forms; cutting a tensor copies the
  * whole of it for every part; sums over segments, which the gradient of a gather needs, are missing; one-hot rows of floats are wrong.
  */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '../tensors.ts'
 import type { BackendWasm } from '@tensorflow/tfjs-backend-wasm'
 
 type Params = { inputs: tf.NamedTensorInfoMap; backend: unknown; attrs?: tf.NamedAttrMap }

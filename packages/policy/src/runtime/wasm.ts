@@ -1,6 +1,6 @@
 /** TensorFlow.js on its WebAssembly backend, one thread: always there, the reference. */
 import { createRequire } from 'node:module'
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '../tensors.ts'
 import { setThreadsCount } from '@tensorflow/tfjs-backend-wasm'
 import type { Backend } from './backend.ts'
 import { EagerBackend } from './eager.ts'

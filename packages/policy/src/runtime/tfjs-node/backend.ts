@@ -4,7 +4,7 @@
  * batches are fast and decoding a token at a time is not.
  */
 import { InstarError } from '@instar/events/errors'
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '../../tensors.ts'
 import type { Backend } from '../backend.ts'
 import { EagerBackend } from '../eager.ts'
 import { LIBRARY, loadNative } from './native.ts'

@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '../../tensors.ts'
 import { LAYOUT, type Kind } from './place.ts'
 
 /** `gpu`: the name of the card that computes; null: the CPU does. `held`: tensors alive in this thread, and handles of the library for it. */
@@ -49,8 +49,8 @@ export function loadNative(home: string, kind: Kind, threads: number): Native {
   if (loaded?.home === home) return loaded.native
   if (loaded) throw new Error(`this thread has loaded ${loaded.home} already`)
   const require = createRequire(join(home, LAYOUT.package, 'package.json'))
-  const mine = createRequire(import.meta.url).resolve('@tensorflow/tfjs')
-  const theirs = require.resolve('@tensorflow/tfjs')
+  const mine = createRequire(import.meta.url).resolve('@tensorflow/tfjs-core')
+  const theirs = createRequire(require.resolve('@tensorflow/tfjs')).resolve('@tensorflow/tfjs-core')
   if (mine !== theirs) throw new Error(`the addon would use ${theirs}, the model uses ${mine}`)
   const { claim } = require(join(home, LAYOUT.environment)) as Environment
   const inForce = new Map(Object.entries(settings(kind, threads)).map(([name, value]) => [name, claim(name, value)]))

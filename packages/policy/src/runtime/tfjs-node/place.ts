@@ -1,7 +1,7 @@
 /**
  * Where the engine is built, and what lies there. The folder is the checkout's own `.cache`: `npm ci` leaves it
  * alone, it goes when the checkout goes, an image copies it, and from inside it Node finds the checkout's
- * `@tensorflow/tfjs`, so that the engine's kernels and our model are registered with one and the same library.
+ * `@tensorflow/tfjs-core`, so that the engine's kernels and our model are registered with one and the same library.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

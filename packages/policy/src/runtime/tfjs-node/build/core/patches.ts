@@ -24,6 +24,15 @@ export const PATCHES: readonly Patch[] = [
   { file: 'binding/tfjs_backend.cc', find: /if \(TF_GetCode\(tf_status\.status\) != TF_OK\) \{\s+delete auto_ref;\s+TFE_DeleteTensorHandle\(tfe_tensor_handle\);\s+\}/, put: '', why: COPY },
 ]
 
+/**
+ * What the package's JavaScript takes from `@tensorflow/tfjs` is all in its core, which the model uses: a package of
+ * that name in the copy's own `node_modules` hands on the checkout's core. Files by path inside the copy.
+ */
+export const ADDED: Readonly<Record<string, string>> = {
+  'node_modules/@tensorflow/tfjs/package.json': '{ "name": "@tensorflow/tfjs", "main": "index.js" }\n',
+  'node_modules/@tensorflow/tfjs/index.js': "module.exports = require('@tensorflow/tfjs-core')\n",
+}
+
 /** Throws `RangeError` with the patch's file where its text is not there exactly once. */
 export function patched(text: string, patch: Patch): string {
   const found = [...text.matchAll(new RegExp(patch.find, 'g'))].length

@@ -1,6 +1,6 @@
 /** How the addons are compiled, and what makes one build another. */
 import { CUDA_LIBRARIES, partsOf, UNPACKED, type Kind } from './parts.ts'
-import { PATCHES } from './patches.ts'
+import { ADDED, PATCHES } from './patches.ts'
 
 /** Paths of one build; `addon` is one level below the folder that holds `site`. */
 export type Paths = { headers: string; package: string; site: string; addon: string; environmentSource: string }
@@ -33,5 +33,5 @@ export function compilations(kind: Kind, { headers, package: source, site, addon
 export function recipeText(kind: Kind, environment: string): string {
   const places: Paths = { headers: 'headers', package: 'package', site: 'site', addon: 'addon', environmentSource: 'environment.cc' }
   const patches = PATCHES.map(({ file, find, put }) => [file, find.source, put])
-  return JSON.stringify([partsOf(kind), UNPACKED, patches, compilations(kind, places), environment])
+  return JSON.stringify([partsOf(kind), UNPACKED, patches, ADDED, compilations(kind, places), environment])
 }

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { builtOf, LAYOUT, type Built, type Kind, type Manifest } from '../../place.ts'
 import { HEADERS, PACKAGE, partsOf, roomFor, SOURCES, UNPACKED, wheelsOf, type Part } from '../core/parts.ts'
-import { patched, PATCHES } from '../core/patches.ts'
+import { ADDED, patched, PATCHES } from '../core/patches.ts'
 import { compilations, recipeText } from '../core/recipe.ts'
 import { fetchPart, givenParts, type Clients } from './fetch.ts'
 import { findCompiler, findNpm, findPython, missing, runProgram, type Program } from './programs.ts'
@@ -119,6 +119,10 @@ function applyPatches(folder: string): void {
   for (const patch of PATCHES) {
     const file = join(folder, patch.file)
     writeFileSync(file, patched(readFileSync(file, 'utf8'), patch))
+  }
+  for (const [path, text] of Object.entries(ADDED)) {
+    mkdirSync(dirname(join(folder, path)), { recursive: true })
+    writeFileSync(join(folder, path), text)
   }
 }
 

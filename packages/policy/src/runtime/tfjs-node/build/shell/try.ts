@@ -1,5 +1,5 @@
 /** `node try.ts FOLDER cpu|gpu`: loads what was built, multiplies two matrices, prints what computed as JSON. */
-import * as tf from '@tensorflow/tfjs'
+import * as tf from '../../../../tensors.ts'
 import { LIBRARY, loadNative } from '../../native.ts'
 
 const [folder = '', kind] = process.argv.slice(2)
