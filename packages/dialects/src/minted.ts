@@ -25,11 +25,15 @@ export const sessionMark = (session: string): string => base32(contentSha(Buffer
 /** `turn` ends in the 32 random hex digits of the turn's id. */
 export const turnMark = (turn: string): string => base32(turn.slice(turn.lastIndexOf('.') + 1).slice(0, HEX_DIGITS))
 
-/** Tool calls of Chat Completions and Responses, of Messages; items of Responses; whole answers. */
-const PREFIXES = ['call', 'toolu', 'msg', 'rs', 'fc', 'ctc', 'resp', 'sealed'] as const
+/** Tool calls of Chat Completions and Responses, of Messages; items of Responses; whole answers, one of each dialect. */
+const PREFIXES = ['call', 'toolu', 'msg', 'rs', 'fc', 'ctc', 'resp', 'sealed', 'chatcmpl'] as const
 export type Prefix = (typeof PREFIXES)[number]
 
 export const mintId = (prefix: Prefix, session: string, turn: string, index = 0): string => `${prefix}${sessionMark(session)}${turnMark(turn)}${index.toString(36)}`
+
+/** An answer of Chat Completions, whose clients expect the hyphen. */
+export const mintChatId = (session: string, turn: string): string =>
+  mintId('chatcmpl', session, turn).replace('chatcmpl', 'chatcmpl-')
 
 export const mintCallId = (session: string, turn: string, index: number, prefix: 'call' | 'toolu' = 'call'): string => mintId(prefix, session, turn, index)
 

@@ -3,13 +3,14 @@ import type { InstarError } from '@instar/events/errors'
 import { fragments, type Call, type Choice, type Counts, type Finish, type Piece, type Speaking, type Token } from '../answer.ts'
 import type { Frame, Streaming } from '../dialect.ts'
 import { told, toldInStream } from '../faults.ts'
+import { mintChatId } from '../minted.ts'
 import type { Request } from '../request.ts'
 
 type LogprobEntry = { token: string; logprob: number; bytes: number[] | null }
 type Logprobs = { content: (LogprobEntry & { top_logprobs: LogprobEntry[] })[]; refusal: null }
 
-const headOf = ({ turn, at, model, fingerprint }: Speaking) =>
-  ({ id: `chatcmpl-${turn.slice(turn.lastIndexOf('.') + 1)}`, created: Math.floor(at / 1000), model, system_fingerprint: fingerprint })
+const headOf = ({ session, turn, at, model, fingerprint }: Speaking) =>
+  ({ id: mintChatId(session, turn), created: Math.floor(at / 1000), model, system_fingerprint: fingerprint })
 
 const usageOf = ({ promptTokens, completionTokens }: Counts) =>
   ({ prompt_tokens: promptTokens, completion_tokens: completionTokens, total_tokens: promptTokens + completionTokens })

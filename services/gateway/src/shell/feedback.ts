@@ -1,10 +1,14 @@
-/** `POST /v1/feedback`: what somebody says of a turn, put on its session's log. */
+/**
+ * `POST /v1/feedback`: what somebody says of a turn, put on its session's log. `turn_id` is the turn's id, or one that its
+ * answer went out with: the answer's own (`chatcmpl-…`, `resp…`, `msg…`), an item's or a tool call's.
+ */
 import { derivedId, InstarError, sessionOfTurn, written, type FeedbackGiven } from '@instar/events'
 import { parseJson, text, wrong, type Fields } from '@instar/dialects'
 import { sessionOfLabel, subjectOf } from '../core/labels.ts'
 import { keyOfSession, sessionState, type SessionIndex } from '../core/session-index.ts'
 import { hex } from './admission.ts'
 import type { Capture } from './capture.ts'
+import { turnOfId } from './references.ts'
 import type { Tail } from './tail.ts'
 
 export type FeedbackPorts = { index: SessionIndex; tail: Tail; capture: Capture; now: () => number; random: (bytes: number) => Uint8Array; tailWaitMs: number }
@@ -12,7 +16,8 @@ export type FeedbackCall = { body: Uint8Array; key: string | null; idempotencyKe
 
 export const giveFeedback = async (ports: FeedbackPorts, call: FeedbackCall): Promise<{ id: string; session_id: string; turn_id: string | null; value: number }> => {
   const body = parseJson(call.body)
-  const turn = text(body, 'turn_id')
+  const named = text(body, 'turn_id')
+  const turn = named === null ? null : (await turnOfId(ports, call.key, named))?.turn ?? named
   const label = text(body, 'session_id')
   if (turn === null && label === null) throw new InstarError('bad_request', 'Name the turn (turn_id) or the session (session_id).', { field: 'turn_id' })
   if (turn !== null && label !== null && sessionOfLabel(call.key, label) !== sessionOfTurn(turn)) {

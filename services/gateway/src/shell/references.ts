@@ -14,18 +14,21 @@ export const resolveReferences = async (ports: ReferencePorts, dialect: Dialect,
   if (ids.length === 0) return body
   const found = new Map<string, Reference>()
   for (const id of ids) {
-    const turn = await turnOf(ports, key, id)
+    const turn = await turnOfId(ports, key, id)
     if (!turn) throw dialect.unknownReference(body, id)
     found.set(id, await referenceTo(ports.reader, turn))
   }
   return dialect.resolved(body, found)
 }
 
-/** Another gateway may have given the id a moment ago: then the end of the log is waited for. */
-const turnOf = async (ports: ReferencePorts, key: string | null, id: string): Promise<TurnState | undefined> =>
-  await known(ports, key, id) ?? (await ports.tail.turnsWithin(ports.tailWaitMs) ? known(ports, key, id) : undefined)
+/**
+ * The turn that gave an id of ours (an answer's, an item's, a tool call's) to this key; undefined for any other id. Another
+ * gateway may have given it a moment ago: then the end of the log is waited for.
+ */
+export const turnOfId = async (ports: Omit<ReferencePorts, 'reader'>, key: string | null, id: string): Promise<TurnState | undefined> =>
+  await known(ports, key, id) ?? (readId(id) !== null && await ports.tail.turnsWithin(ports.tailWaitMs) ? known(ports, key, id) : undefined)
 
-const known = async ({ index, tail }: ReferencePorts, key: string | null, id: string): Promise<TurnState | undefined> => {
+const known = async ({ index, tail }: Pick<ReferencePorts, 'index' | 'tail'>, key: string | null, id: string): Promise<TurnState | undefined> => {
   const mark = readId(id)
   const session = mark === null ? undefined : index.byMark.get(mark.session)
   if (!mark || session === undefined) return undefined

@@ -9,7 +9,7 @@ const said = {
 }
 
 export const feedbackBody = z.union([
-  z.looseObject({ turn_id: z.string().describe('`x-instar-turn-id` of the answer.'), session_id: text('One of the two is enough.'), ...said }),
+  z.looseObject({ turn_id: z.string().describe('`x-instar-turn-id` of the answer, or the id in its body: the answer’s (`chatcmpl-…`), a tool call’s.'), session_id: text('One of the two is enough.'), ...said }),
   z.looseObject({ turn_id: z.null().optional(), session_id: z.string().describe('The session: its last turn is meant.'), ...said }),
 ])
 export const feedbackReply = z.looseObject({ id: z.string(), session_id: z.string(), turn_id: z.string().nullable(), value: z.number() })
