@@ -50,7 +50,7 @@ test('the id of a tool call names the turn that called', async (t) => {
 
 test('an answer of another gateway on the same log, and one of a session that is in memory no more', async (t) => {
   const log = openMemoryLog()
-  const [first, second] = [await rigOf(t, { log, settings: { sessions: 1 } }), await rigOf(t, { log, settings: { memorySessions: 1 } })]
+  const [first, second] = [await rigOf(t, { log, settings: { sessions: 1 } }), await rigOf(t, { log, settings: { sessions: 1 } })]
   const ids: string[] = []
   const turns: (string | null)[] = []
   for (let i = 0; i < 3; i += 1) {
