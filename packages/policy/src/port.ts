@@ -46,8 +46,8 @@ export type Constraint = {
   insideReasoning: boolean
 }
 
-/** In the shapes of Chat Completions. Null: the client did not say. `stream` false: nobody sees a part of the answer, so that it may come in one piece. `messagesJson`: the messages as somebody wrote them. */
-export type ChatRequest = { stream: boolean; messages: readonly ChatMessage[]; messagesJson: Uint8Array | null; tools: readonly unknown[]; toolChoice: unknown; responseFormat: unknown; maxTokens: number | null }
+/** In the shapes of Chat Completions. Null: the client did not say. `stream` false: nobody sees a part of the answer, so that it may come in one piece. */
+export type ChatRequest = { stream: boolean; messages: readonly ChatMessage[]; tools: readonly unknown[]; toolChoice: unknown; responseFormat: unknown; maxTokens: number | null }
 
 /**
  * One sampled token. `logprob` is the log-probability with which it was drawn: of the distribution

@@ -97,7 +97,7 @@ const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestS
       candidate: { turn, candidate, sampling: { ...sampling, seed: seeds[candidate]! } },
       prompt: admission.prompt,
       callPrefix: dialect.callPrefix,
-      chat: ports.engine.capabilities().chat ? chatOf(request, body === sent && dialect.name === 'chat' ? call.body : null) : null,
+      chat: ports.engine.capabilities().chat ? chatOf(request) : null,
       constraint,
       topLogprobs: request.logprobs ? request.topLogprobs : 0,
       parser: { tools: request.tools.length > 0 && request.mayCall, reasoning: admission.insideReasoning, parseCalls: ports.parseCalls },

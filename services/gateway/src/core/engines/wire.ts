@@ -8,7 +8,7 @@ export type EngineKind = 'vllm' | 'sglang' | 'llamacpp' | 'openai'
 
 export type Sampled = { temperature: number; topP: number; topK: number; seed: number; maxTokens: number; stop: readonly string[] }
 
-export type ChatAsked = { stream: boolean; messages: readonly Fields[]; messagesJson: Uint8Array | null; tools: readonly unknown[]; toolChoice: unknown; responseFormat: unknown; maxTokens: number | null }
+export type ChatAsked = { stream: boolean; messages: readonly Fields[]; tools: readonly unknown[]; toolChoice: unknown; responseFormat: unknown; maxTokens: number | null }
 
 /** `adapter`: what `Protocol.adapter.load` gave for it; null: the base. */
 export type Asked = {
@@ -27,8 +27,7 @@ export type Asked = {
 
 export type Given = Pick<Asked, 'model' | 'adapter'> & { prompt: readonly number[]; completion: readonly number[] }
 
-/** `written`: one more field of the body, as JSON. */
-export type Call = { path: string; body: Fields; written?: { name: string; json: Uint8Array } }
+export type Call = { path: string; body: Fields }
 
 /** `logprob` NaN: the engine did not say. */
 export type WireToken = { id: number; logprob: number; top: readonly { id: number; logprob: number }[] }

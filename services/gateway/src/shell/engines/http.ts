@@ -4,7 +4,7 @@
  */
 import { Pool } from 'undici'
 import { refusal } from '../../core/engines/faults.ts'
-import { isFields, type Asking, type Call, type Fields } from '../../core/engines/wire.ts'
+import { isFields, type Asking, type Fields } from '../../core/engines/wire.ts'
 import { traced } from '../spans.ts'
 import { Reception } from './reception.ts'
 
@@ -27,8 +27,8 @@ export class EngineFault extends Error {
 
 export type Exchange = { status: number; retryAfterMs: number | null; bytes: AsyncIterable<Uint8Array> }
 
-/** `whole`: the answer begins when all of it is there. `ms`: until it begins. `written`: one more field of the body. */
-type Sending = { whole?: boolean; ms?: number; written?: Call['written'] }
+/** `whole`: the answer begins when all of it is there. `ms`: until it begins. */
+type Sending = { whole?: boolean; ms?: number }
 
 /** Of what an engine says, as much as a message quotes. */
 const QUOTED = 300
@@ -57,14 +57,14 @@ export class EngineHttp {
   }
 
   /** Resolves with the head of the answer; `bytes` must be read or returned. */
-  async send(method: 'GET' | 'POST', path: string, body: Fields | null, signal?: AbortSignal, { whole = false, ms = this.timeouts.firstByteMs, written }: Sending = {}): Promise<Exchange> {
+  async send(method: 'GET' | 'POST', path: string, body: Fields | null, signal?: AbortSignal, { whole = false, ms = this.timeouts.firstByteMs }: Sending = {}): Promise<Exchange> {
     const firstByteMs = whole ? WHOLE_ANSWER * ms : ms
     const answer = new Reception({
       firstByteMs, idleMs: this.timeouts.idleMs, signal,
       late: (began) => new EngineFault('timeout', began ? `${this.url} fell silent for ${this.timeouts.idleMs} ms in the middle of an answer` : `${this.url} did not begin to answer within ${Math.round(firstByteMs)} ms`),
       faultOf: (error, connected) => faultOf(error, signal, connected ? 'cut' : 'unreachable', this.url),
     })
-    this.pool.dispatch({ method, path: `${this.prefix}${path}`, headers: traced(this.headers), body: body === null ? null : bytesOf(body, written) }, answer)
+    this.pool.dispatch({ method, path: `${this.prefix}${path}`, headers: traced(this.headers), body: body === null ? null : Buffer.from(JSON.stringify(body)) }, answer)
     const { status, headers } = await answer.head.promise
     const seconds = Number(headers['retry-after'])
     return { status, retryAfterMs: headers['retry-after'] !== undefined && Number.isFinite(seconds) ? 1000 * seconds : null, bytes: answer }
@@ -92,12 +92,6 @@ export class EngineHttp {
     this.pool.destroy().catch(() => undefined)
   }
 }
-
-const bytesOf = (body: Fields, written: Sending['written']): Buffer => {
-  const json = JSON.stringify(body)
-  return written ? Buffer.concat([Buffer.from(`${json.slice(0, -1)},${JSON.stringify(written.name)}:`), written.json, CLOSED]) : Buffer.from(json)
-}
-const CLOSED = Buffer.from('}')
 
 const faultOf = (error: NodeJS.ErrnoException, signal: AbortSignal | undefined, kind: 'cut' | 'unreachable', url: string): Error =>
   error instanceof EngineFault || signal?.aborted ? error : new EngineFault(kind, `${url}: ${error.code === undefined || error.code.startsWith('UND_') ? error.message : error.code}`, 0, null, { cause: error })

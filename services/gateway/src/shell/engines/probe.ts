@@ -29,8 +29,8 @@ const checkText = (model: Model): { prompt: number[]; completion: number[] } => 
 
 /** The engine takes the request: what it says. Throws EngineFault where asking again may help, InstarError where not. */
 const begin = async (http: EngineHttp, protocol: Protocol, asked: Asked, signal: AbortSignal | undefined, whole: boolean): Promise<Exchange['bytes']> => {
-  const { path, body, written } = protocol.generate(asked)
-  const { status, retryAfterMs, bytes } = await http.send('POST', path, body, signal, { whole, written })
+  const { path, body } = protocol.generate(asked)
+  const { status, retryAfterMs, bytes } = await http.send('POST', path, body, signal, { whole })
   if (status === 200) return bytes
   const said = quoted(await collect(bytes))
   if (mayPass(status) || (asked.adapter !== null && protocol.adapterUnknown(status, said))) throw new EngineFault('status', said, status, retryAfterMs)
