@@ -76,7 +76,10 @@ export class Trainer extends Process<MemoryTrainer> {
     const outcome = trainerEvolve(this.state, logged)
     if (logged.id === this.#unread) this.#unread = null
     const { event } = logged
-    if (this.world.off === 'product' && outcome?.counted && (event.type === 'TurnScored' || event.type === 'ScoreRevised')) this.state.pending.add(event.turn)
+    if (this.world.off === 'product' && outcome?.counted && (event.type === 'TurnScored' || event.type === 'ScoreRevised')) {
+      const { pending } = this.state
+      pending.set(String(event.version), new Set([...pending.get(String(event.version)) ?? [], event.turn]))
+    }
   }
 
   forget(): void {

@@ -54,7 +54,9 @@ const trainer = (state: TrainerState): Fold => ({
   evolve: (logged) => void trainerEvolve(state, logged),
   view: (history) => ({
     ...turnsOf(state.turns, history), scores: history.turns.map((id) => state.scores.turns.get(id)),
-    updates: updatesOf(state.updates, history, [POLICY]), weights: weightsOf(state.weights, history, [POLICY]), pending: queued(state.pending),
+    updates: updatesOf(state.updates, history, [POLICY]), weights: weightsOf(state.weights, history, [POLICY]), 
+    // What waits, and where, does not hang on how topics interleave; its order does.
+    pending: [...state.pending.keys()].sort().map((place) => [place, state.pending.get(place)!.size, [...state.pending.get(place)!].sort()]),
   }),
 })
 

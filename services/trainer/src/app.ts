@@ -5,7 +5,9 @@ import type { LearningEngine, Model } from '@instar/policy'
 import { NO_METRICS, type Metrics } from '@instar/process'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { TrainerConfig } from './config.ts'
+import { isEnough } from './core/batch.ts'
 import { computed, decide, failed, type Decision } from './core/decide.ts'
+import { countPending } from './core/pending.ts'
 import { evolve, initialState, type TrainerState } from './core/state.ts'
 import { compute } from './shell/compute.ts'
 import { watchTrainer } from './shell/metrics.ts'
@@ -17,7 +19,8 @@ export { verify, type VerifyReport } from './shell/verify.ts'
 export { replay, type Rescore, type ReplayPorts, type ReplayProgress, type ReplayReport } from './shell/replay.ts'
 export type { Bound, ReplayOptions } from './core/replay.ts'
 export { advantages, type Baselines } from './core/baseline.ts'
-export { sealBatch, hasSignal, type BatchSettings } from './core/batch.ts'
+export { sealBatch, hasSignal, MOST_ITEMS, type BatchSettings } from './core/batch.ts'
+export { countPending } from './core/pending.ts'
 export { computed, decide, failed, type Computed, type Decision } from './core/decide.ts'
 export { evolve, initialState, type TrainerState } from './core/state.ts'
 
@@ -65,7 +68,9 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
   let waits = 'starting'
 
   const mine = (): boolean => share?.mine(partition) ?? false
-  const watched = watchTrainer(ports.metrics ?? NO_METRICS, () => ({ policy: config.policy, waits, pending: state.pending.size, figures: lastFigures(state) }))
+  const watched = watchTrainer(ports.metrics ?? NO_METRICS, () => ({
+    policy: config.policy, waits, pending: countPending(state), figures: lastFigures(state),
+  }))
 
   /** At most one unread append: the next decision waits until this one comes back in log order. */
   const append = async (event: Event): Promise<void> => {
@@ -114,7 +119,7 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
       waits = decision.do === 'wait' ? decision.why : decision.do
       if (decision.do === 'wait') {
         // Enough turns, and yet no batch: some of them wait for the candidates beside them.
-        if (decision.why === 'turns' && state.pending.size >= config.batchSize) again = setTimeout(wake, config.groupWaitMs)
+        if (decision.why === 'turns' && isEnough(state, options)) again = setTimeout(wake, config.groupWaitMs)
         return
       }
       await act(decision)

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { MOST_ITEMS } from './core/batch.ts'
 
 /** Constants of the update that worked: docs/learning.md. */
 const step = z.object({
@@ -21,7 +22,7 @@ const step = z.object({
 
 export const trainerConfig = z.object({
   policy: z.string().default('policy'),
-  batchSize: z.int().positive().default(16),
+  batchSize: z.int().positive().max(MOST_ITEMS).default(16),
   staleness: z.int().nonnegative().default(4),
   /** How long the turns of a request wait for its last candidate, ms. */
   groupWaitMs: z.number().nonnegative().default(600_000),

@@ -15,5 +15,13 @@ export type Keys<K = string> = { has(key: K): boolean; add(key: K): unknown; del
 /** Keys in the order in which they came; adding one again leaves it where it is. */
 export type Queue = Keys & Iterable<string> & { readonly size: number }
 
+/** Queues by name. A `Map` is one in memory; `keys` names at least those that hold something. */
+export type Queues = {
+  get(name: string): Queue | undefined
+  set(name: string, queue: Queue): unknown
+  delete(name: string): unknown
+  keys(): Iterable<string>
+}
+
 /** What only readers of a whole line look at: a list in memory, nothing in a service that runs for ever. */
 export type Journal<T> = { push(item: T): unknown }

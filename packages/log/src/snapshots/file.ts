@@ -12,7 +12,7 @@ import { open, type FileHandle } from 'node:fs/promises'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { crc32 } from 'node:zlib'
 
-type Statements = Record<'get' | 'put' | 'drop' | 'entries' | 'queued' | 'enqueue' | 'dequeue' | 'page' | 'count', StatementSync>
+type Statements = Record<'get' | 'put' | 'drop' | 'entries' | 'queued' | 'enqueue' | 'dequeue' | 'page' | 'count' | 'filled', StatementSync>
 
 const LAYOUT = `
   CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -51,6 +51,8 @@ export class SnapshotFile {
         dequeue: db.prepare(`DELETE ${queued} AND key = ?`),
         page: db.prepare(`SELECT seq, key ${queued} AND seq > ? ORDER BY seq LIMIT 256`),
         count: db.prepare(`SELECT count(*) ${queued}`),
+        filled: db.prepare(`SELECT name FROM names WHERE substr(name, 1, ?) = ?
+          AND EXISTS (SELECT 1 FROM queued WHERE queued.name = names.id)`),
       }
       for (const statement of Object.values(this.#statements)) statement.setReturnArrays(true)
       for (const { id, name } of db.prepare('SELECT id, name FROM names').all() as { id: number; name: string }[]) this.#names.set(name, id)
@@ -122,6 +124,12 @@ export class SnapshotFile {
   count(table: string): number {
     const name = this.#names.get(table)
     return name === undefined ? 0 : (this.#read(() => this.#statements.count.get(name)) as unknown as [number])[0]
+  }
+
+  /** Names of the queues that hold something and begin with `prefix`. */
+  filled(prefix: string): string[] {
+    const rows = this.#read(() => this.#statements.filled.all(prefix.length, prefix)) as unknown as [string][]
+    return rows.map(([name]) => name)
   }
 
   begin(): void {

@@ -1,5 +1,5 @@
 /** Queues of a fold: what waits may be as long as the log, or a few. */
-import type { Queue } from '@instar/events'
+import type { Queue, Queues } from '@instar/events'
 import { ResidentTable, type Place, type Stored } from './tables.ts'
 
 /** A short one, all in memory. Its entries' values say in which order they came. */
@@ -132,5 +132,58 @@ export class StoredQueue implements Queue, Stored {
 
   #isInFile(key: string): boolean {
     return this.#inFile > 0 && this.#place.file !== null && this.#place.file.queued(this.#name, key)
+  }
+}
+
+/** Queues by name, the most of each in the file. One that is emptied costs nothing from the next snapshot on. */
+export class StoredQueues implements Queues, Stored {
+  readonly #place: Place
+  readonly #prefix: string
+  #known: Map<string, StoredQueue> | undefined
+  #saving: StoredQueue[] = []
+
+  constructor(place: Place, name: string) {
+    this.#place = place
+    this.#prefix = `${name} `
+  }
+
+  get(name: string): Queue | undefined {
+    return this.#queues.get(name)
+  }
+
+  /** What `queue` holds is taken over; later changes are made to what `get` gives. */
+  set(name: string, queue: Queue): void {
+    let stored = this.#queues.get(name)
+    if (!stored) this.#queues.set(name, stored = new StoredQueue(this.#place, this.#prefix + name))
+    for (const key of queue) stored.add(key)
+  }
+
+  delete(name: string): void {
+    const queue = this.#queues.get(name)
+    for (const key of queue ?? []) queue?.delete(key)
+  }
+
+  *keys(): IterableIterator<string> {
+    for (const [name, queue] of this.#queues) if (queue.size > 0) yield name
+  }
+
+  take(): (() => void)[] {
+    this.#saving = [...this.#queues.values()]
+    return this.#saving.flatMap((queue) => queue.take())
+  }
+
+  done(): void {
+    for (const queue of this.#saving.splice(0)) queue.done()
+    for (const [name, queue] of this.#queues) if (queue.size === 0) this.#queues.delete(name)
+  }
+
+  undone(): void {
+    for (const queue of this.#saving.splice(0)) queue.undone()
+  }
+
+  /** Read at the first use, which is after the snapshot was opened. */
+  get #queues(): Map<string, StoredQueue> {
+    const names = (): string[] => this.#place.file?.filled(this.#prefix) ?? []
+    return this.#known ??= new Map(names().map((name) => [name.slice(this.#prefix.length), new StoredQueue(this.#place, name)]))
   }
 }

@@ -3,7 +3,7 @@
  * offset and the id of the last record. Both are written in one transaction, so that what is read back is a
  * fold of exactly that much of the log. A file of another fold version, or of another log, is thrown away.
  */
-import { InstarError, recordId, type Keys, type Logged, type Queue, type Table } from '@instar/events'
+import { InstarError, recordId, type Keys, type Logged, type Queue, type Queues, type Table } from '@instar/events'
 import type { Topic } from '@instar/events/flow'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -11,7 +11,7 @@ import { ownOnly } from '../own-only.ts'
 import type { EventLog, Offsets } from '../port.ts'
 import { isLocked, removeSnapshot, SnapshotFile } from './file.ts'
 import { Mirror, type Mirrored } from './mirror.ts'
-import { ResidentQueue, StoredQueue } from './queue.ts'
+import { ResidentQueue, StoredQueue, StoredQueues } from './queue.ts'
 import { inSlices } from './slices.ts'
 import { keysOf, ResidentTable, SpilledTable, type Place, type Stored, type TableOptions } from './tables.ts'
 
@@ -69,6 +69,10 @@ export class Snapshot {
   /** `queue`, of few keys: all in memory. */
   shortQueue(name: string): Queue {
     return this.#with(new ResidentQueue(this.#place, name))
+  }
+
+  queues(name: string): Queues {
+    return this.#with(new StoredQueues(this.#place, name))
   }
 
   mirror(name: string, of: Mirrored): Mirror {

@@ -80,7 +80,7 @@ describe('decide', () => {
     assert.deepEqual(batch?.sealed.items.map((i) => [i.turn, i.reward, i.hint ? 'hint' : null]), [['s.a', 1, null], ['s.b', -1, 'hint']])
     assert.deepEqual(structuredClone(batch?.sealed.parent), { version: 0, adapter: null, state: null })
     assert.equal(batch?.sealed.items[0]?.record, h.records.find((r) => r.event.type === 'TurnCaptured')?.id)
-    assert.deepEqual([...h.state.pending], ['s.c'])
+    assert.deepEqual([...h.state.pending], [['0', new Set(['s.c'])]])
     assert.equal(h.act().do, 'compute')
   })
 
@@ -127,7 +127,7 @@ describe('decide', () => {
     assert.equal(updateLine(h.state.updates, 'policy').batches[0]?.reason, 'no_signal')
   })
 
-  it('turns of versions off the lineage or too far back are dropped, visibly, with the batch', () => {
+  it('turns of versions off the lineage or too far back are dropped, visibly, with the batch; the oldest version goes first', () => {
     const h = new History()
     h.line()
     h.publish(1, 0)
@@ -139,7 +139,7 @@ describe('decide', () => {
     h.act()
     const sealed = updateLine(h.state.updates, 'policy').batches[0]?.sealed
     assert.deepEqual(structuredClone(sealed?.dropped), [{ turn: 's.old', reason: 'stale' }, { turn: 's.side', reason: 'side' }])
-    assert.deepEqual(sealed?.items.map((i) => i.turn), ['s.a', 's.b'])
+    assert.deepEqual(sealed?.items.map((i) => i.turn), ['s.b', 's.a'])
     assert.equal(sealed?.parent.adapter, 'a2')
     assert.equal(h.state.pending.size, 0)
   })
@@ -175,7 +175,7 @@ describe('decide', () => {
     const again = initialState('policy')
     for (const topic of ['updates', 'weights', 'turns', 'scores']) for (const record of h.records) if (record.topic === topic) evolve(again, record)
     assert.deepEqual([...again.pending], [...h.state.pending])
-    assert.deepEqual([...again.pending], ['s.c'])
+    assert.deepEqual([...again.pending], [['0', new Set(['s.c'])]])
   })
 })
 
@@ -227,6 +227,7 @@ it('--set changes named settings only', () => {
   for (const [name, value] of Object.entries({ lr: '-1', rank: '2.5', alpha: '0', epochs: '0', batchSize: '1.5', microBatchTokens: '0', beta1: '1', maxGradNorm: '-1', klWeight: '-0.1' })) {
     assert.throws(() => changedSettings(recorded, { [name]: value }), { code: 'bad_request', message: new RegExp(`^--set ${name}=${value}: ${name} must be`) }, name)
   }
+  assert.throws(() => changedSettings(recorded, { batchSize: '513' }), { code: 'bad_request', message: /a whole number from 1 to 512/ })
   assert.deepEqual(changedSettings(recorded, { klWeight: '0', rank: '2' }).settings, { ...recorded, klWeight: 0, rank: 2 })
   assert.throws(() => changedSettings(recorded, { rank: '2' }, 3), { code: 'bad_request', message: /version 3 has an adapter/ })
 })

@@ -1,6 +1,7 @@
 /** What a replay does again, and the records of its branch. A branch is a policy with a key of its own. */
 import { InstarError, shownOf, updateLine, weightLine, type BatchSealed, type BatchState, type LineStarted, type Settings, type VersionState } from '@instar/events'
 import { advantages, type Baselines } from './baseline.ts'
+import { MOST_ITEMS } from './batch.ts'
 import type { AuditState } from './audit.ts'
 
 /** Bounds are versions (from: exclusive of its own batch, until: inclusive) or times in ms. */
@@ -63,9 +64,10 @@ type Bounds = { should: string; fits(value: number): boolean }
 const COUNT: Bounds = { should: 'a whole number of at least 1', fits: (value) => Number.isSafeInteger(value) && value >= 1 }
 const POSITIVE: Bounds = { should: 'a number above 0', fits: (value) => value > 0 }
 const DECAY: Bounds = { should: 'at least 0 and below 1', fits: (value) => value >= 0 && value < 1 }
+const BATCH: Bounds = { should: `a whole number from 1 to ${MOST_ITEMS}`, fits: (value) => COUNT.fits(value) && value <= MOST_ITEMS }
 /** Every other setting is a weight or a limit that may be 0. */
 const NOT_NEGATIVE: Bounds = { should: 'a number of at least 0', fits: (value) => value >= 0 }
-const BOUNDS: Readonly<Record<string, Bounds>> = { rank: COUNT, epochs: COUNT, batchSize: COUNT, microBatchTokens: COUNT, alpha: POSITIVE, learningRate: POSITIVE, maxGradNorm: POSITIVE, beta1: DECAY, beta2: DECAY }
+const BOUNDS: Readonly<Record<string, Bounds>> = { rank: COUNT, epochs: COUNT, batchSize: BATCH, microBatchTokens: COUNT, alpha: POSITIVE, learningRate: POSITIVE, maxGradNorm: POSITIVE, beta1: DECAY, beta2: DECAY }
 
 /** What makes a line's first adapter: one that there is keeps its own. */
 const OF_THE_FIRST: readonly string[] = ['rank', 'alpha']

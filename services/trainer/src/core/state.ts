@@ -1,9 +1,10 @@
 /** Everything the trainer knows: one fold per topic, side by side. Topics meet in decide.ts only. */
 import {
-  foldScores, foldTurns, foldUpdates, foldWeights, initialScores, initialTurns, initialUpdates, initialWeights, updateLine,
-  type Event, type Logged, type MemoryScores, type MemoryTurns, type MemoryUpdates, type MemoryWeights, type Outcome, type Queue, type ScoresEvent, type ScoresState, type TurnsEvent, type TurnsState,
+  foldScores, foldTurns, foldUpdates, foldWeights, initialScores, initialTurns, initialUpdates, initialWeights,
+  type Event, type Logged, type MemoryScores, type MemoryTurns, type MemoryUpdates, type MemoryWeights, type Outcome, type Queue, type Queues, type ScoresEvent, type ScoresState, type TurnsEvent, type TurnsState,
   type UpdatesEvent, type UpdatesState, type WeightsEvent, type WeightsState,
 } from '@instar/events'
+import { arrived, scored, spent } from './pending.ts'
 
 export type TrainerState = {
   policy: string
@@ -11,27 +12,31 @@ export type TrainerState = {
   scores: ScoresState
   updates: UpdatesState
   weights: WeightsState
-  /** Scored and not spent, in the order of their first scores: a cache of scores − updates, the same in any interleaving. */
-  pending: Queue
+  /** Scored and not spent: see pending.ts. */
+  pending: Queues
 }
-export type MemoryTrainer = Omit<TrainerState, 'turns' | 'scores' | 'updates' | 'weights' | 'pending'> & { turns: MemoryTurns; scores: MemoryScores; updates: MemoryUpdates; weights: MemoryWeights; pending: Set<string> }
+export type MemoryTrainer = Omit<TrainerState, 'turns' | 'scores' | 'updates' | 'weights' | 'pending'> & { turns: MemoryTurns; scores: MemoryScores; updates: MemoryUpdates; weights: MemoryWeights; pending: Map<string, Queue> }
 
 export const initialState = (policy: string): MemoryTrainer => ({
-  policy, turns: initialTurns(), scores: initialScores(), updates: initialUpdates(), weights: initialWeights(), pending: new Set(),
+  policy, turns: initialTurns(), scores: initialScores(), updates: initialUpdates(), weights: initialWeights(), pending: new Map(),
 })
 
 /** Null: not this policy's, or not this service's affair. A branch is whoever replays' affair. */
 export const evolve = (state: TrainerState, logged: Logged<Event>): Outcome | null => {
   switch (logged.topic) {
-    case 'turns':
-      return foldTurns(state.turns, logged as Logged<TurnsEvent>)
+    case 'turns': {
+      const event = logged.event as TurnsEvent
+      const outcome = foldTurns(state.turns, logged as Logged<TurnsEvent>)
+      if ('answer' in event) arrived(state, event.turn)
+      return outcome
+    }
     case 'weights':
       return logged.key === state.policy ? foldWeights(state.weights, logged as Logged<WeightsEvent>) : null
     case 'scores': {
       const event = logged.event as ScoresEvent
       if (event.policy !== state.policy) return null
       const outcome = foldScores(state.scores, logged as Logged<ScoresEvent>)
-      if (outcome.counted && event.type !== 'TurnSkipped' && !updateLine(state.updates, state.policy).spent.has(event.turn)) state.pending.add(event.turn)
+      if (outcome.counted && event.type !== 'TurnSkipped') scored(state, event)
       return outcome
     }
     case 'updates': {
@@ -39,7 +44,7 @@ export const evolve = (state: TrainerState, logged: Logged<Event>): Outcome | nu
       if (event.policy !== state.policy) return null
       const outcome = foldUpdates(state.updates, logged as Logged<UpdatesEvent>)
       if (outcome.counted && event.type === 'BatchSealed') {
-        for (const { turn } of [...event.items, ...event.dropped]) state.pending.delete(turn)
+        for (const { turn } of [...event.items, ...event.dropped]) spent(state, turn)
       }
       return outcome
     }

@@ -1,0 +1,90 @@
+/**
+ * Scored turns that no batch has taken, in queues by what a batch asks for: the version that spoke. So what a
+ * decision costs does not hang on how many wait that no batch can use. A cache of scores − updates: which turns
+ * wait, and where, is the same however topics interleave.
+ */
+import { updateLine, type Queues, type ScoreState, type TurnState } from '@instar/events'
+import type { TrainerState } from './state.ts'
+
+/** Scored turns whose own record has not been read. */
+const UNREAD = 'unread'
+/** Turns that were cut, are not to be trained on, or are another policy's. */
+const UNUSABLE = 'unusable'
+
+/**
+ * Bytes of a turn's id, its subject and its hint, together: the gateway's ids and the judges' hints come to some 600.
+ * What is longer is never put into a batch, so that the size of a batch's record has a bound.
+ */
+export const MOST_BYTES = 3072
+
+type Waits = { pending: Queues }
+type Known = Pick<TrainerState, 'policy' | 'turns' | 'scores' | 'updates' | 'pending'>
+
+/** Null: of the turns that a batch may take; else why none ever will. */
+export const unusable = (policy: string, turn: TurnState): string | null =>
+  turn.policy !== policy ? 'other_policy'
+    : turn.status !== 'complete' ? (turn.reason ?? turn.status).slice(0, 100)
+      : !turn.trainable ? (turn.reason ?? 'not_trainable').slice(0, 100)
+      : null
+
+const placeOf = ({ policy, turns }: Pick<Known, 'policy' | 'turns'>, id: string): string => {
+  const turn = turns.turns.get(id)
+  if (!turn) return UNREAD
+  return unusable(policy, turn) === null ? String(turn.version) : UNUSABLE
+}
+
+/** A score of the turn counted, a skip aside. */
+export const scored = (state: Known, { turn, subject, hint }: Pick<ScoreState, 'turn' | 'subject' | 'hint'>): void => {
+  if (updateLine(state.updates, state.policy).spent.has(turn)) return
+  const bytes = Buffer.byteLength(turn) + Buffer.byteLength(subject) + (hint?.bytes.length ?? 0)
+  if (bytes <= MOST_BYTES) put(state, placeOf(state, turn), turn)
+  else spent(state, turn)
+}
+
+/** The turn's own record was read. */
+export const arrived = (state: Known, id: string): void => {
+  if (remove(state, UNREAD, id)) put(state, placeOf(state, id), id)
+}
+
+/** A batch has it, or none will. */
+export const spent = (state: Known, id: string): void => {
+  if (!remove(state, placeOf(state, id), id)) remove(state, UNREAD, id)
+}
+
+const put = ({ pending }: Waits, place: string, id: string): void => {
+  const queue = pending.get(place)
+  if (queue) queue.add(id)
+  else pending.set(place, new Set([id]))
+}
+
+const remove = ({ pending }: Waits, place: string, id: string): boolean => {
+  const queue = pending.get(place)
+  if (!queue?.has(id)) return false
+  queue.delete(id)
+  if (queue.size === 0) pending.delete(place)
+  return true
+}
+
+export const waits = (state: Known, id: string): boolean => state.pending.get(placeOf(state, id))?.has(id) ?? false
+
+/** Usable turns of a version, in the order of their first scores. */
+export const ofVersion = ({ pending }: Waits, version: number): Iterable<string> & { readonly size: number } =>
+  pending.get(String(version)) ?? NOTHING
+const NOTHING: ReadonlySet<string> = new Set()
+
+export const countPending = ({ pending }: Waits): number => {
+  let count = 0
+  for (const place of pending.keys()) count += pending.get(place)?.size ?? 0
+  return count
+}
+
+export type LeftOver = { turn: string; /** Null: unusable, whatever the version. */ version: number | null }
+
+/** Turns that a batch which takes those of `versions` leaves for good. */
+export const leftOver = function* ({ pending }: Waits, versions: readonly number[]): Generator<LeftOver> {
+  const usable = new Set(versions.map(String))
+  for (const place of pending.keys()) {
+    if (place === UNREAD || usable.has(place)) continue
+    for (const turn of pending.get(place) ?? []) yield { turn, version: place === UNUSABLE ? null : Number(place) }
+  }
+}
