@@ -116,7 +116,7 @@ test('any server of Chat Completions: messages go through, text, reasoning and c
   assert.match(rig.line, /^openai compatible \(some-model\), 1 of 1 server: text only: turns are captured, none is trained on; adapters not loaded/)
   const plain = await ask(rig, { temperature: 0.5, max_tokens: 50, stop: ['zzz'] })
   assert.deepEqual([plain.text, plain.turn.tokens, plain.turn.ids, plain.turn.trainable, plain.turn.reason], ['Hello there.', 'none', [], false, 'no_tokens'])
-  assert.deepEqual(plain.json.usage, { prompt_tokens: 21, completion_tokens: 9, total_tokens: 30 })
+  assert.deepEqual(plain.json.usage, { prompt_tokens: 21, completion_tokens: 9, total_tokens: 30, prompt_tokens_details: { cached_tokens: 0, cache_write_tokens: 0 }, completion_tokens_details: { reasoning_tokens: 0 } })
   const { body } = server.asked('/v1/chat/completions').at(-1)!
   assert.deepEqual([body['model'], body['messages'], body['temperature'], body['max_tokens'], body['stop'], 'top_p' in body], ['some-model', [USER('Hi')], 0.5, 50, ['zzz'], false])
 

@@ -9,6 +9,9 @@ export class ScriptedOpenai extends ScriptedServer {
   key: string | null = null
   /** What it answers instead, whole or as its only event, one after the other. */
   instead: string[] = []
+  usage: Body = { prompt_tokens: 21, completion_tokens: 9, total_tokens: 30 }
+  /** What it answers to every request for an answer. */
+  refusal: { status: number; body: unknown; retryAfter?: string } | null = null
 
   protected isProbe(): boolean {
     return false
@@ -21,6 +24,10 @@ export class ScriptedOpenai extends ScriptedServer {
     if (path !== '/v1/chat/completions') return json(response, 404, { error: { message: 'Unknown request URL', type: 'invalid_request_error', param: null, code: null } })
     const status = await this.behaviour.admit?.(seen) ?? 200
     if (status !== 200) return json(response, status, { error: { message: `scripted ${status}`, type: 'server_error', param: null, code: null } })
+    if (this.refusal) {
+      if (this.refusal.retryAfter !== undefined) response.setHeader('retry-after', this.refusal.retryAfter)
+      return json(response, this.refusal.status, this.refusal.body)
+    }
     const { content = '', reasoning = '', calls = [], finish = calls.length > 0 ? 'tool_calls' : 'stop' } = this.said
     const [instead] = this.instead.splice(0, 1)
     if (instead !== undefined && seen.body['stream'] !== true) return json(response, 200, instead)
@@ -28,7 +35,7 @@ export class ScriptedOpenai extends ScriptedServer {
       await event(response, instead)
       return void response.end()
     }
-    const usage = { prompt_tokens: 21, completion_tokens: 9, total_tokens: 30 }
+    const { usage } = this
     if (seen.body['stream'] !== true) {
       await this.behaviour.before?.(0, seen)
       const message = { role: 'assistant', content: content === '' ? null : content, ...(reasoning === '' ? {} : { reasoning_content: reasoning }), ...(calls.length === 0 ? {} : { tool_calls: calls.map((call, index) => ({ id: `call_${index}`, type: 'function', function: call })) }) }

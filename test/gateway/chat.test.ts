@@ -22,7 +22,7 @@ test('a whole answer names its version, turn and session, and is on the log', as
   assert.deepEqual(turn.logprobs.map((p) => Math.round(p * 10)), turn.ids.map((id) => Math.round(logprobOf(id) * 10)))
   const prompt = model.promptIds([USER('Hi')], {})
   assert.deepEqual({ ...turn.prompt }, { from: null, prefix: 0, ids: prompt, length: prompt.length })
-  assert.deepEqual(data.usage, { prompt_tokens: prompt.length, completion_tokens: turn.ids.length, total_tokens: prompt.length + turn.ids.length })
+  assert.deepEqual(data.usage, { prompt_tokens: prompt.length, completion_tokens: turn.ids.length, total_tokens: prompt.length + turn.ids.length, prompt_tokens_details: { cached_tokens: 0, cache_write_tokens: 0 }, completion_tokens_details: { reasoning_tokens: 0 } })
   assert.equal(turn.trainable, true)
 })
 

@@ -40,6 +40,8 @@ test('a whole message: thinking with a signature, text, tool uses; usage as it w
     assert.deepEqual(turn.toolCallIds, [read!.id, list!.id])
     assert.deepEqual([message.stop_reason, message.stop_sequence], ['tool_use', null])
     assert.deepEqual([message.usage.input_tokens, message.usage.output_tokens], [turn.prompt.length, turn.ids.length])
+    const thought = model.encode(ANSWER.slice(0, ANSWER.indexOf('</think>'))).length
+    assert.deepEqual((message.usage as { output_tokens_details?: unknown }).output_tokens_details, { thinking_tokens: thought })
     assert.equal(response.headers.get('x-instar-dropped-tools'), 'web_search')
     assert.equal(response.headers.get('request-id'), response.headers.get('x-request-id'))
     const prompt = model.decode(rig.engine.requests[0]!.prompt)

@@ -46,8 +46,11 @@ export type Constraint = {
   insideReasoning: boolean
 }
 
-/** In the shapes of Chat Completions. Null: the client did not say. `stream` false: nobody sees a part of the answer, so that it may come in one piece. */
-export type ChatRequest = { stream: boolean; messages: readonly ChatMessage[]; tools: readonly unknown[]; toolChoice: unknown; responseFormat: unknown; maxTokens: number | null }
+/**
+ * In the shapes of Chat Completions. `stream` false: nobody sees a part of the answer, so that it may come in one piece.
+ * `fields`: what else the client said, by the names of that interface.
+ */
+export type ChatRequest = { stream: boolean; messages: readonly ChatMessage[]; tools: readonly unknown[]; fields: Readonly<Record<string, unknown>> }
 
 /**
  * One sampled token. `logprob` is the log-probability with which it was drawn: of the distribution
@@ -73,7 +76,10 @@ export type FinishReason = 'stop' | 'length'
 export type GeneratedPiece =
   | { type: 'tokens'; tokens: GeneratedToken[] }
   | { type: 'text'; text: string }
-  | { type: 'end'; reason: FinishReason; text: string; inexact?: string; counts?: { promptTokens: number; completionTokens: number } }
+  | { type: 'end'; reason: FinishReason; text: string; inexact?: string; counts?: TokenCounts }
+
+/** As an engine counts them; the last three, where it says, are part of the first two. */
+export type TokenCounts = { promptTokens: number; completionTokens: number; cachedTokens?: number; cacheWriteTokens?: number; reasoningTokens?: number }
 
 export type Capabilities = {
   engine: string

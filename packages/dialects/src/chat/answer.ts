@@ -12,8 +12,11 @@ type Logprobs = { content: (LogprobEntry & { top_logprobs: LogprobEntry[] })[]; 
 const headOf = ({ session, turn, at, model, fingerprint }: Speaking) =>
   ({ id: mintChatId(session, turn), created: Math.floor(at / 1000), model, system_fingerprint: fingerprint })
 
-const usageOf = ({ promptTokens, completionTokens }: Counts) =>
-  ({ prompt_tokens: promptTokens, completion_tokens: completionTokens, total_tokens: promptTokens + completionTokens })
+const usageOf = ({ promptTokens, completionTokens, cachedTokens = 0, cacheWriteTokens = 0, reasoningTokens = 0 }: Counts) => ({
+  prompt_tokens: promptTokens, completion_tokens: completionTokens, total_tokens: promptTokens + completionTokens,
+  prompt_tokens_details: { cached_tokens: cachedTokens, cache_write_tokens: cacheWriteTokens },
+  completion_tokens_details: { reasoning_tokens: reasoningTokens },
+})
 
 const entry = (id: number, logprob: number, textOf: Speaking['textOf']): LogprobEntry => {
   const token = textOf(id)

@@ -24,6 +24,7 @@ export const chatRequest = (body: Fields): Request => ({
   messages: messagesOf(body['messages']),
   tools: toolsOf(body['tools']),
   shapes: new Map(),
+  strict: new Set(),
   dropped: [],
   mayCall: body['tool_choice'] !== 'none',
   stream: flag(body, 'stream'),

@@ -10,9 +10,15 @@ import { RAW_INPUT } from './request.ts'
 /** The turn whose answer it is. */
 type Place = Pick<Speaking, 'session' | 'turn'>
 
+/** Tokens that came from a cache, or went into one, are counted beside the others. */
+const usageOf = ({ promptTokens, completionTokens, cachedTokens = 0, cacheWriteTokens = 0, reasoningTokens }: Counts) => ({
+  input_tokens: Math.max(0, promptTokens - cachedTokens - cacheWriteTokens), cache_creation_input_tokens: cacheWriteTokens, cache_read_input_tokens: cachedTokens, output_tokens: completionTokens,
+  ...(reasoningTokens === undefined ? {} : { output_tokens_details: { thinking_tokens: reasoningTokens } }),
+})
+
 const messageOf = ({ session, turn, model, promptTokens }: Speaking) => ({
   id: mintId('msg', session, turn), type: 'message' as const, role: 'assistant' as const, model, content: [] as unknown[], stop_reason: null as string | null, stop_sequence: null as string | null,
-  usage: { input_tokens: promptTokens, cache_creation_input_tokens: 0, cache_read_input_tokens: 0, output_tokens: 0 },
+  usage: usageOf({ promptTokens, completionTokens: 0 }),
 })
 
 const stopReason = ({ finish, stop }: Choice): string => (finish === 'tool_calls' ? 'tool_use' : finish === 'length' ? 'max_tokens' : stop === null ? 'end_turn' : 'stop_sequence')
@@ -49,7 +55,7 @@ export const messagesWhole = (speaking: Speaking, _request: unknown, [choice]: r
     content: blocksOf(speaking, choice),
     stop_reason: stopReason(choice),
     stop_sequence: choice.stop,
-    usage: { ...message.usage, output_tokens: counts.completionTokens },
+    usage: usageOf(counts),
   }
 }
 
@@ -101,8 +107,8 @@ export const messagesStream = (speaking: Speaking): Streaming => {
       last = choice
       return [...start(), ...close()]
     },
-    end: ({ completionTokens }) => [
-      frame('message_delta', { delta: { stop_reason: last === null ? 'end_turn' : stopReason(last), stop_sequence: last?.stop ?? null }, usage: { output_tokens: completionTokens } }),
+    end: (counts) => [
+      frame('message_delta', { delta: { stop_reason: last === null ? 'end_turn' : stopReason(last), stop_sequence: last?.stop ?? null }, usage: usageOf(counts) }),
       frame('message_stop', {}),
     ],
     fail: (fault) => [{ event: 'error', data: messagesError(fault, null, toldInStream(fault)) }],

@@ -15,11 +15,11 @@ const IGNORED = ['mcp_servers', 'container', 'context_management'] as const
 export const messagesRequest = (body: Fields): Request => {
   const maxTokens = integer(body, 'max_tokens', 1, Number.MAX_SAFE_INTEGER)
   if (maxTokens === null) throw wrong('max_tokens', 'the number of tokens that the answer may have')
-  const { tools, dropped } = toolsOf(body['tools'])
+  const { tools, dropped, strict } = toolsOf(body['tools'])
   return {
     model: text(body, 'model'),
     messages: [...systemOf(body['system']), ...conversationOf(body['messages'])],
-    tools, dropped, shapes: new Map(),
+    tools, dropped, strict, shapes: new Map(),
     mayCall: choiceOf(body['tool_choice']) !== 'none',
     stream: flag(body, 'stream'),
     includeUsage: true,
@@ -135,8 +135,9 @@ const argumentsOf = (input: unknown): string => {
 }
 
 /** Tools with a schema are ours to offer; those of a dated type run at Anthropic's, or have a schema that only its models know. */
-const toolsOf = (value: unknown): { tools: unknown[]; dropped: string[] } => {
-  if (value === undefined || value === null) return { tools: [], dropped: [] }
+const toolsOf = (value: unknown): { tools: unknown[]; dropped: string[]; strict: ReadonlySet<string> } => {
+  const strict = new Set<string>()
+  if (value === undefined || value === null) return { tools: [], dropped: [], strict }
   if (!Array.isArray(value)) throw wrong('tools', 'a list of tools')
   const tools: unknown[] = []
   const dropped: string[] = []
@@ -146,8 +147,9 @@ const toolsOf = (value: unknown): { tools: unknown[]; dropped: string[] } => {
     if (name === null) throw wrong(`tools[${i}].name`, 'the name of the tool')
     if (isFields(tool['input_schema'])) tools.push({ type: 'function', function: { name, ...(typeof tool['description'] === 'string' ? { description: tool['description'] } : {}), parameters: tool['input_schema'] } })
     else dropped.push(name)
+    if (tool['strict'] === true) strict.add(name)
   }
-  return { tools, dropped }
+  return { tools, dropped, strict }
 }
 
 const choiceOf = (value: unknown): string | null => {

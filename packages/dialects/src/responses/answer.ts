@@ -10,8 +10,9 @@ import type { Request } from '../request.ts'
 import { callItem, customInput, itemsOf, messageItem, reasoningItem, textPart } from './items.ts'
 import { includes } from './request.ts'
 
-const usageOf = ({ promptTokens, completionTokens }: Counts) => ({
-  input_tokens: promptTokens, input_tokens_details: { cached_tokens: 0 }, output_tokens: completionTokens, output_tokens_details: { reasoning_tokens: 0 }, total_tokens: promptTokens + completionTokens,
+const usageOf = ({ promptTokens, completionTokens, cachedTokens = 0, cacheWriteTokens = 0, reasoningTokens = 0 }: Counts) => ({
+  input_tokens: promptTokens, input_tokens_details: { cached_tokens: cachedTokens, cache_write_tokens: cacheWriteTokens },
+  output_tokens: completionTokens, output_tokens_details: { reasoning_tokens: reasoningTokens }, total_tokens: promptTokens + completionTokens,
 })
 
 const isSealed = ({ body }: Request): boolean => includes(body, 'reasoning.encrypted_content')

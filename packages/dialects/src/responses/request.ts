@@ -21,11 +21,11 @@ const refuseElsewhere = (body: Fields): void => {
 
 export const responsesRequest = (body: Fields): Request => {
   refuseElsewhere(body)
-  const { tools, dropped } = offered(body['tools'])
+  const { tools, dropped, strict } = offered(body['tools'])
   return {
     model: text(body, 'model'),
     messages: conversationOf(body),
-    tools, dropped, shapes: shapesOf(body['tools']),
+    tools, dropped, strict, shapes: shapesOf(body['tools']),
     mayCall: body['tool_choice'] !== 'none',
     stream: flag(body, 'stream'),
     includeUsage: true,

@@ -31,10 +31,11 @@ const known = (value: unknown): { tools: Tool[]; dropped: string[] } => {
 }
 
 /** As chat templates take them. */
-export const offered = (value: unknown): { tools: unknown[]; dropped: string[] } => {
+export const offered = (value: unknown): { tools: unknown[]; dropped: string[]; strict: ReadonlySet<string> } => {
   const { tools, dropped } = known(value)
   return {
     dropped,
+    strict: new Set(tools.flatMap(({ name, namespace, tool }) => (tool['strict'] === true ? [qualified(namespace, name)] : []))),
     tools: tools.map(({ name, namespace, kind, tool }) => ({
       type: 'function',
       function: {

@@ -51,6 +51,11 @@ export class Answer {
     return this.upTo(pieces, this.tokensUpTo(upTo), this.raw.slice(0, upTo))
   }
 
+  /** Tokens of the thoughts, the marks around them included. */
+  thought(): number {
+    return this.tokensUpTo(this.pieces.findLast(({ type }) => type === 'reasoning')?.upTo ?? 0)
+  }
+
   /** How many tokens have all their text before `upTo` in the raw text, and bring some of it. */
   tokensUpTo(upTo: number): number {
     if (upTo === 0) return 0

@@ -14,9 +14,9 @@ const MOST_CALLS = 16
 const ANY_OBJECT = { type: 'object' }
 
 /** Null: the answer is whatever the model says. Throws `bad_request`. */
-export const constraintOf = (dialect: string, request: Pick<Request, 'body' | 'tools' | 'mayCall' | 'shapes'>, insideReasoning: boolean): Constraint | null => {
+export const constraintOf = (dialect: string, request: Pick<Request, 'body' | 'tools' | 'mayCall' | 'shapes' | 'strict'>, insideReasoning: boolean): Constraint | null => {
   const { body, mayCall } = request
-  const tools = toolsOf(request.tools)
+  const tools = toolsOf(request)
   const choice = choiceOf(dialect, body, tools)
   const mostCalls = choice.one ? 1 : MOST_CALLS
   if (choice.names) {
@@ -30,9 +30,9 @@ export const constraintOf = (dialect: string, request: Pick<Request, 'body' | 't
   return { json, calls: mayCall ? tools.map(({ name, parameters, strict }) => ({ name, parameters: strict ? parameters : ANY_OBJECT })) : [], mostCalls, insideReasoning }
 }
 
-const toolsOf = (tools: readonly unknown[]): Tool[] => tools.flatMap((tool) => {
+const toolsOf = ({ tools, strict }: Pick<Request, 'tools' | 'strict'>): Tool[] => tools.flatMap((tool) => {
   const given = isFields(tool) && isFields(tool['function']) ? tool['function'] : null
-  return given && typeof given['name'] === 'string' ? [{ name: given['name'], parameters: given['parameters'], strict: given['strict'] === true }] : []
+  return given && typeof given['name'] === 'string' ? [{ name: given['name'], parameters: given['parameters'], strict: given['strict'] === true || strict.has(given['name']) }] : []
 })
 
 const isOff = (value: unknown): boolean => value === false
@@ -65,11 +65,18 @@ const nameOf = (choice: unknown): string => {
 const allowedOf = ({ mode, tools }: Fields): ReadonlySet<string> | null =>
   (mode === 'required' && Array.isArray(tools) ? new Set(tools.map(nameOf)) : null)
 
-const formatOf = (dialect: string, body: Fields): Constraint['json'] => {
-  if (dialect === 'chat') return jsonOf(body['response_format'], 'response_format', 'json_schema')
-  if (dialect === 'responses') return jsonOf(isFields(body['text']) ? body['text']['format'] : null, 'text.format', null)
-  const config = isFields(body['output_config']) ? body['output_config']['format'] : null
-  return config ?? null ? jsonOf(config, 'output_config.format', null) : jsonOf(body['output_format'], 'output_format', null)
+/** What a body says of its answer's form, in the dialect's own words; null: nothing. */
+export const formatIn = (dialect: string, body: Fields): { format: unknown; field: string } => {
+  if (dialect === 'chat') return { format: body['response_format'] ?? null, field: 'response_format' }
+  if (dialect === 'responses') return { format: (isFields(body['text']) ? body['text']['format'] : null) ?? null, field: 'text.format' }
+  const config = (isFields(body['output_config']) ? body['output_config']['format'] : null) ?? null
+  return config === null ? { format: body['output_format'] ?? null, field: 'output_format' } : { format: config, field: 'output_config.format' }
+}
+
+/** Throws `bad_request` where it is no format. */
+export const formatOf = (dialect: string, body: Fields): Constraint['json'] => {
+  const { format, field } = formatIn(dialect, body)
+  return jsonOf(format, field, dialect === 'chat' ? 'json_schema' : null)
 }
 
 /** `inner`: the field of the format that holds the schema's own fields. */

@@ -22,6 +22,9 @@ const plainValue = (value: unknown): unknown => {
   return Object.fromEntries(Object.entries(value).map(([name, inner]) => [plain(name), plainValue(inner)]))
 }
 
+/** Fields of a request beside messages and tools: a template may be given them, too. */
+export const plainFields = (fields: Fields): Fields => plainValue(fields) as Fields
+
 /** Those of the named fields that are texts. */
 const texts = (fields: Fields, names: readonly string[]): Fields =>
   Object.fromEntries(names.flatMap((name) => (typeof fields[name] === 'string' ? [[name, plain(fields[name])]] : [])))

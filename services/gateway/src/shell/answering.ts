@@ -97,7 +97,7 @@ const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestS
       candidate: { turn, candidate, sampling: { ...sampling, seed: seeds[candidate]! } },
       prompt: admission.prompt,
       callPrefix: dialect.callPrefix,
-      chat: ports.engine.capabilities().chat ? chatOf(request) : null,
+      chat: ports.engine.capabilities().chat ? chatOf(dialect.name, request) : null,
       constraint,
       topLogprobs: request.logprobs ? request.topLogprobs : 0,
       parser: { tools: request.tools.length > 0 && request.mayCall, reasoning: admission.insideReasoning, parseCalls: ports.parseCalls },
@@ -219,10 +219,14 @@ const rethrow = (error: unknown): never => {
 }
 
 /** The prompt is counted once for all candidates. */
-const countsOf = (speaking: Speaking, results: readonly Result[]): Counts => ({
-  promptTokens: results[0]?.counts?.promptTokens ?? speaking.promptTokens,
-  completionTokens: results.reduce((sum, { tokens, counts }) => sum + (counts?.completionTokens ?? tokens.length), 0),
-})
+const countsOf = (speaking: Speaking, results: readonly Result[]): Counts => {
+  const { promptTokens = speaking.promptTokens, cachedTokens, cacheWriteTokens } = results[0]?.counts ?? {}
+  return {
+    promptTokens, ...(cachedTokens === undefined ? {} : { cachedTokens }), ...(cacheWriteTokens === undefined ? {} : { cacheWriteTokens }),
+    completionTokens: results.reduce((sum, { tokens, counts }) => sum + (counts?.completionTokens ?? tokens.length), 0),
+    reasoningTokens: results.reduce((sum, { thought, counts }) => sum + (counts?.reasoningTokens ?? thought), 0),
+  }
+}
 
 const choiceOf = ({ said, toolCallIds, finish, tokens }: Result, model: Model, stops: readonly string[]): Choice =>
   ({ shown: said.shown, toolCallIds, finish, stop: finish === 'stop' ? stopIn(model, said.ids, stops) : null, tokens: visible(tokens, model) })

@@ -58,8 +58,8 @@ export type Task = {
   span: RequestSpan | null
 }
 
-/** `counts`: of tokens, where the engine counts them itself. */
-export type Result = { said: Said; toolCallIds: string[]; finish: TurnCaptured['finish']; trainable: boolean; tokens: readonly Token[]; counts: Counts | null }
+/** `counts`: of tokens, where the engine counts them itself. `thought`: tokens of its thoughts, where they are known. */
+export type Result = { said: Said; toolCallIds: string[]; finish: TurnCaptured['finish']; trainable: boolean; tokens: readonly Token[]; thought: number; counts: Counts | null }
 
 export const speak = async (ports: CandidatePorts, task: Task): Promise<Result> => {
   const { candidate } = task
@@ -132,7 +132,7 @@ export const speak = async (ports: CandidatePorts, task: Task): Promise<Result> 
   await write(turn)
   ports.meter?.turn(turn, end.counts?.completionTokens ?? answer.tokens.length)
   await flow(0)
-  return { said, toolCallIds, finish, trainable: turn.trainable, tokens: answer.tokens, counts: end.counts ?? null }
+  return { said, toolCallIds, finish, trainable: turn.trainable, tokens: answer.tokens, thought: answer.thought(), counts: end.counts ?? null }
 }
 
 type End = Extract<GeneratedPiece, { type: 'end' }>

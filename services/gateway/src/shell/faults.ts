@@ -45,6 +45,7 @@ export const sendFault = (fault: InstarError, request: FastifyRequest, reply: Fa
     const wait = typeof fault.details['retryAfterMs'] === 'number' ? fault.details['retryAfterMs'] : 1000
     void reply.headers({ 'retry-after': String(Math.ceil(wait / 1000)), 'retry-after-ms': String(wait) })
   }
-  if (!fault.retryable && fault.status >= 500) void reply.header('x-should-retry', 'false')
+  // Asked again it would fail again, or has been asked again already.
+  if ((!fault.retryable && fault.status >= 500) || fault.details['triesSpent'] === true) void reply.header('x-should-retry', 'false')
   return reply.status(fault.status).type('application/json; charset=utf-8').send(dialect.error(fault, request.id))
 }

@@ -1,12 +1,18 @@
 /** What an engine's refusal is to whoever asked. */
-import { contextLengthExceeded } from '@instar/dialects'
+import { contextLengthExceeded, parsedFields } from '@instar/dialects'
 import { InstarError } from '@instar/events'
+import { errorOf } from './wire.ts'
 
 /** The statuses after which another replica, or the same a moment later, may answer. */
 export const mayPass = (status: number): boolean => status === 408 || status === 425 || status === 429 || status >= 500
 
 /** Busy, not broken: no reason to leave the replica alone. */
 export const isBusy = (status: number): boolean => status === 429 || status === 503
+
+/** Of what an engine says, as much as a message quotes. */
+const QUOTED = 300
+
+export const quoted = (text: string): string => (text.length > QUOTED ? `${text.slice(0, QUOTED)}…` : text)
 
 /** In the words of vLLM, SGLang, llama.cpp and OpenAI. */
 const TOO_LONG = /maximum context length|context[_ ](length|size|window)|exceeds? the (available|model'?s?) context|longer than the model's context/i
@@ -25,9 +31,18 @@ const GRAMMAR = /grammar|ebnf|structured.?output|constrained|xgrammar|guidance|l
 export const ofGrammar = (kind: string, fault: InstarError, field: string): InstarError =>
   (fault.code === 'engine_refused' && GRAMMAR.test(fault.message) ? new InstarError('bad_request', `${kind} does not take what the answer must be: ${fault.message}`, { field }, { cause: fault }) : fault)
 
+/** An engine that takes messages was told what its client said: what it does not take of that is the client's to know, with the field. */
+const ofRequest = (said: string): InstarError => {
+  const body = parsedFields(said)
+  const error = body && errorOf(body)
+  const words = quoted(error?.message ?? said)
+  return new InstarError('bad_request', `The engine refuses the request: ${words}${/[.!?…]$/.test(words) ? '' : '.'}`, error?.param === undefined ? {} : { field: error.param })
+}
+
 /** Of an answer whose status says that asking again is of no use. */
 export const refusal = (kind: string, status: number, said: string): InstarError => {
-  if ((status === 400 || status === 413) && TOO_LONG.test(said)) return tooLong(said)
+  if ((status === 400 || status === 413) && TOO_LONG.test(said)) return tooLong(quoted(said))
+  if (kind === 'openai' && (status === 400 || status === 422)) return ofRequest(said)
   if (status === 401 || status === 403) return new InstarError('engine_refused', `${kind} answered ${status}: INSTAR_ENGINE_KEY is missing or wrong.`, { status })
-  return new InstarError('engine_refused', `${kind} answered ${status}: ${said}`, { status })
+  return new InstarError('engine_refused', `${kind} answered ${status}: ${quoted(said)}`, { status })
 }

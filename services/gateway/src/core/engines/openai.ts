@@ -73,15 +73,14 @@ export const openai: Protocol = {
   tokenize: () => Promise.resolve(null),
   generate: ({ model, sampling, chat }) => {
     const { temperature, topP, topK, seed, stop } = sampling
-    const { stream, messages, tools, toolChoice, responseFormat, maxTokens } = chat ?? { stream: true, messages: [], tools: [], toolChoice: null, responseFormat: null, maxTokens: null }
+    const { stream, messages, tools, fields } = chat ?? { stream: true, messages: [], tools: [], fields: {} }
     return {
       path: '/v1/chat/completions',
       body: {
         model, messages, stream, ...(stream ? { stream_options: { include_usage: true } } : {}), seed,
         // What equals the interface's own default is left out: some models refuse to be told.
         ...(temperature === 1 ? {} : { temperature }), ...(topP === 1 ? {} : { top_p: topP }), ...(topK === 0 ? {} : { top_k: topK }),
-        ...(maxTokens === null ? {} : { max_tokens: maxTokens }), ...(stop.length === 0 ? {} : { stop: [...stop] }),
-        ...(tools.length === 0 ? {} : { tools }), ...(toolChoice === null ? {} : { tool_choice: toolChoice }), ...(responseFormat === null ? {} : { response_format: responseFormat }),
+        ...(stop.length === 0 ? {} : { stop: [...stop] }), ...(tools.length === 0 ? {} : { tools }), ...fields,
       },
     }
   },

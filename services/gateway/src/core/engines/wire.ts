@@ -8,7 +8,8 @@ export type EngineKind = 'vllm' | 'sglang' | 'llamacpp' | 'openai'
 
 export type Sampled = { temperature: number; topP: number; topK: number; seed: number; maxTokens: number; stop: readonly string[] }
 
-export type ChatAsked = { stream: boolean; messages: readonly Fields[]; tools: readonly unknown[]; toolChoice: unknown; responseFormat: unknown; maxTokens: number | null }
+/** `fields`: of the body, as the client's dialect said them. */
+export type ChatAsked = { stream: boolean; messages: readonly Fields[]; tools: readonly unknown[]; fields: Fields }
 
 /** `adapter`: what `Protocol.adapter.load` gave for it; null: the base. */
 export type Asked = {
@@ -31,10 +32,11 @@ export type Call = { path: string; body: Fields }
 
 /** `logprob` NaN: the engine did not say. */
 export type WireToken = { id: number; logprob: number; top: readonly { id: number; logprob: number }[] }
-export type Usage = { promptTokens: number; completionTokens: number }
+/** The last three, where the engine says, are part of the first two. */
+export type Usage = { promptTokens: number; completionTokens: number; cachedTokens?: number; cacheWriteTokens?: number; reasoningTokens?: number }
 
-/** An error inside an answer; `status` 0: it names none. */
-export type Said = { message: string; status: number }
+/** An error inside an answer; `status` 0: it names none. `param`: the field that it is about. */
+export type Said = { message: string; status: number; param?: string }
 
 /** One event of a stream. `text`: what came without ids. */
 export type Delta = { tokens: readonly WireToken[]; text: string; finish: 'stop' | 'length' | null; usage: Usage | null; error: Said | null }
@@ -82,12 +84,17 @@ export const idsOf = (value: unknown): number[] | null => (Array.isArray(value) 
 export const errorOf = (body: Fields): Said | null => {
   const { error } = body
   if (error === undefined || error === null) return null
-  return isFields(error) ? { message: textOr(error['message'], 'error'), status: numberOr(error['code'], 0) } : { message: textOr(error, 'error'), status: 0 }
+  if (!isFields(error)) return { message: textOr(error, 'error'), status: 0 }
+  const { param } = error
+  return { message: textOr(error['message'], 'error'), status: numberOr(error['code'], 0), ...(typeof param === 'string' ? { param } : {}) }
 }
 
 export const usageOf = (value: unknown): Usage | null => {
   if (!isFields(value) || typeof value['completion_tokens'] !== 'number') return null
-  return { promptTokens: numberOr(value['prompt_tokens'], 0), completionTokens: value['completion_tokens'] }
+  const [prompt, completion] = [value['prompt_tokens_details'], value['completion_tokens_details']].map((details) => (isFields(details) ? details : {}))
+  const details = { cachedTokens: prompt!['cached_tokens'], cacheWriteTokens: prompt!['cache_write_tokens'], reasoningTokens: completion!['reasoning_tokens'] }
+  const told = Object.entries(details).filter((entry): entry is [string, number] => typeof entry[1] === 'number')
+  return { promptTokens: numberOr(value['prompt_tokens'], 0), completionTokens: value['completion_tokens'], ...Object.fromEntries(told) }
 }
 
 /**

@@ -104,6 +104,8 @@ export class RemoteEngine implements ServingEngine {
     let last: EngineFault | null = null
     let refused: InstarError | null = null
     for (let round = 0; round < rounds; round += 1) {
+      // What is asked to wait for so long is told so, and waits itself.
+      if (last && isBusy(last.status) && (last.retryAfterMs ?? 0) > LONGEST_WAIT_MS) break
       if (last) await delay(Math.min(LONGEST_WAIT_MS, last.retryAfterMs ?? roundMs * 4 ** (round - 1)), undefined, signal ? { signal } : {}).catch(() => undefined)
       for (const replica of await this.route(request, until, signal)) {
         let began = false
@@ -132,7 +134,12 @@ export class RemoteEngine implements ServingEngine {
     }
     if (signal?.aborted) throw new InstarError('aborted', 'The request was given up.', {}, { cause: signal.reason })
     if (refused && !last) throw refused
-    if (last && isBusy(last.status)) throw new InstarError('overloaded', `The engine takes no more requests: ${last.message}.`, last.retryAfterMs === null ? {} : { retryAfterMs: last.retryAfterMs })
+    if (last && isBusy(last.status)) {
+      const { retryAfterMs } = last
+      // It was asked as often as it may be: a client that did the same would multiply that.
+      const spent = (retryAfterMs ?? 0) <= LONGEST_WAIT_MS
+      throw new InstarError('overloaded', `The engine takes no more requests: ${last.message}.`, { ...(retryAfterMs === null ? {} : { retryAfterMs }), ...(spent ? { triesSpent: true } : {}) })
+    }
     throw new InstarError('engine_lost', `No engine answered: ${last?.message ?? 'none is there'}.`, {}, { cause: last })
   }
 

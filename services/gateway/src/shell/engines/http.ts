@@ -3,7 +3,7 @@
  * have their own limit; what went wrong is an `EngineFault`.
  */
 import { Pool } from 'undici'
-import { refusal } from '../../core/engines/faults.ts'
+import { quoted, refusal } from '../../core/engines/faults.ts'
 import { isFields, type Asking, type Fields } from '../../core/engines/wire.ts'
 import { traced } from '../spans.ts'
 import { Reception } from './reception.ts'
@@ -30,8 +30,6 @@ export type Exchange = { status: number; retryAfterMs: number | null; bytes: Asy
 /** `whole`: the answer begins when all of it is there. `ms`: until it begins. */
 type Sending = { whole?: boolean; ms?: number }
 
-/** Of what an engine says, as much as a message quotes. */
-const QUOTED = 300
 const LARGEST_BODY = 64 * 1024 * 1024
 /** So many times longer than the first token an answer may take that comes in one piece. */
 const WHOLE_ANSWER = 2
@@ -116,5 +114,3 @@ export const collect = async (bytes: AsyncIterable<Uint8Array>): Promise<string>
   }
   return Buffer.concat(all).toString('utf8')
 }
-
-export const quoted = (text: string): string => (text.length > QUOTED ? `${text.slice(0, QUOTED)}…` : text)

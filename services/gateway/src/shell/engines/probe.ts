@@ -5,8 +5,8 @@ import { logprobsOf, WARM, type Logprobs, type Told } from '../../core/engines/e
 import { errorOf, isFields, type Asked, type Delta, type Fields, type Identity, type Protocol, type Said, type WireToken } from '../../core/engines/wire.ts'
 import { EventReader } from '../../core/engines/sse.ts'
 import { together } from '../../core/engines/together.ts'
-import { EngineFault, quoted, collect, type EngineHttp, type Exchange } from './http.ts'
-import { mayPass, refusal } from '../../core/engines/faults.ts'
+import { EngineFault, collect, type EngineHttp, type Exchange } from './http.ts'
+import { mayPass, quoted, refusal } from '../../core/engines/faults.ts'
 
 /** `base`: log-probs of the base for the check text, twice; null where it gives none. `grammar`: it holds an answer to one. */
 export type Known = Identity & { logprobs: Logprobs; grammar: boolean; base: { first: Told; again: Told } | null }
@@ -32,8 +32,8 @@ const begin = async (http: EngineHttp, protocol: Protocol, asked: Asked, signal:
   const { path, body } = protocol.generate(asked)
   const { status, retryAfterMs, bytes } = await http.send('POST', path, body, signal, { whole })
   if (status === 200) return bytes
-  const said = quoted(await collect(bytes))
-  if (mayPass(status) || (asked.adapter !== null && protocol.adapterUnknown(status, said))) throw new EngineFault('status', said, status, retryAfterMs)
+  const said = await collect(bytes)
+  if (mayPass(status) || (asked.adapter !== null && protocol.adapterUnknown(status, said))) throw new EngineFault('status', quoted(said), status, retryAfterMs)
   throw refusal(protocol.kind, status, said)
 }
 
