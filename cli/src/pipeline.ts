@@ -7,7 +7,7 @@ import { ERRORS, InstarError, weightLine } from '@instar/events'
 import { createGateway, gatewayConfig, type Gateway, type GatewayPorts, type GatewaySettings } from '@instar/gateway'
 import { givesIds, openRemote, type RemoteSettings } from '@instar/gateway/shell/engines/open-remote'
 import { randomBytes } from '@instar/gateway/shell/random'
-import { openSnapshots, type EventLog, type SnapshotStore } from '@instar/log'
+import { announceUpgrade, openSnapshots, type EventLog, type SnapshotStore } from '@instar/log'
 import { holdsWeights, openModel, startLearning, startServing, type EngineChoice, type Fingerprint, type LearningEngine, type Model, type ServingEngine } from '@instar/policy'
 import { createMetrics, measuredLog, openLog, type Metrics, type Settings } from '@instar/process'
 import { startPostgres, startProjections, watchProjections, type Postgres, type Projections } from '@instar/projections'
@@ -82,6 +82,8 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
   try {
     const metrics = createMetrics()
     const log = measuredLog(keep(await openLog({ log: 'embedded', registry: null, partitions: {}, ...config.log, data: config.data }, { name: 'instar', say: hooks.say }), (l) => l.close()), metrics)
+    // Nobody else writes here while this process holds the folder; the record tells whoever gets a copy of the log.
+    if (log.sole) await announceUpgrade(log, 'up', now(), hooks.signal ?? new AbortController().signal)
     const snapshots = openSnapshots(join(config.data, 'snapshots'), { say: hooks.say })
     const giveUp = hooks.signal ? { signal: hooks.signal } : {}
     const learns = !config.remote || (givesIds(config.remote) && holdsWeights(config.model))
@@ -103,7 +105,10 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
     const projections = postgres ? keep<Projections>(startProjections({ log, snapshots, connection: postgres.owner, say: hooks.say }), (p) => p.stop()) : null
     // The read model is a cache of the log: whatever happens to it, the agent is served.
     if (projections) watchProjections(metrics, log, projections, now)
-    projections?.done.catch((error: unknown) => hooks.say(`PostgreSQL is no longer filled: ${(error as Error).message}`))
+    projections?.done.catch((error: unknown) => {
+      if (error instanceof InstarError && error.code === 'database_newer') hooks.say(`PostgreSQL is no longer filled: ${error.message}`)
+      else hooks.onFatal(error as Error)
+    })
     const over = new AbortController()
     const learning = learner && learnersOf({ log, snapshots, metrics, learner, model, over: over.signal, config, hooks, keep })
     const scorer = keep<Scorer>(createScorer({ log, snapshots, metrics, now, say: hooks.say, onFatal: hooks.onFatal }, scorerConfig.parse(config.scorer)), (s) => s.stop())

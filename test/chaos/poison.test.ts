@@ -106,7 +106,7 @@ describe('a poisoned log', { timeout: 400_000 }, () => {
     t.diagnostic(`${written.length} poisoned records, each among the dead letters; ${history.summary()}`)
   })
 
-  test('a type that only a newer build knows stops the readers of its chain, and they say which', async () => {
+  test('a type that only a newer build knows ends the readers of its chain, the gateways too, and they say which', async () => {
     const schema = JSON.stringify({ type: 'record', name: 'HeadMovedFurther', fields: [{ name: 'far', type: 'long' }] })
     const registered = await fetch(`${world.registry.url}/subjects/HeadMovedFurther/versions`, { method: 'POST', headers: { 'content-type': 'application/vnd.schemaregistry.v1+json' }, body: JSON.stringify({ schema }) })
     const { id } = await registered.json() as { id: number }
@@ -114,18 +114,12 @@ describe('a poisoned log', { timeout: 400_000 }, () => {
     const stopped = async (what: string, is: () => boolean | Promise<boolean>): Promise<void> => {
       for (const until = Date.now() + 60_000; !await is(); await pause(50)) if (Date.now() > until) throw new Error(`${what} did not stop`)
     }
-    for (const { name, crashes } of [...world.of('trainer'), ...world.of('publisher'), ...world.of('projections')]) {
-      await stopped(name, () => crashes.length > 0)
-      equal(crashes[0]!.status, 1)
-      ok(/unknown_record: weights holds a record of the type HeadMovedFurther/.test(crashes[0]!.said), crashes[0]!.said)
-    }
-    for (const { name, url, health } of world.of('gateway')) {
-      await stopped(name, async () => (await health()).status === 'not following')
-      ok(/HeadMovedFurther/.test(JSON.stringify((await health()).problem)))
-      // What it serves it goes on serving, and what it says is on the log.
-      const answer = await streamed(url, [{ role: 'user', content: `Do you still answer, ${name}?` }])
-      equal(answer.version, history.head)
-      await history.until('the answer', () => history.turns.has(answer.turn))
+    for (const kind of ['gateway', 'trainer', 'publisher', 'projections'] as const) {
+      for (const { name, crashes } of world.of(kind)) {
+        await stopped(name, () => crashes.length > 0)
+        equal(crashes[0]!.status, 1)
+        ok(/unknown_record: weights holds a record of the type HeadMovedFurther/.test(crashes[0]!.said), crashes[0]!.said)
+      }
     }
   })
 })

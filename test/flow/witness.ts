@@ -143,7 +143,8 @@ export class Witness {
       case 'scores': return logged.key === POLICY ? foldScores(this.scores, logged as Logged<ScoresEvent>) : null
       case 'updates': return foldUpdates(this.updates, logged as Logged<UpdatesEvent>)
       case 'weights': return foldWeights(this.weights, logged as Logged<WeightsEvent>)
-      case 'blobs': return null
+      case 'blobs':
+    case 'upgrades': return null
     }
   }
 }

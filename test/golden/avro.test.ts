@@ -5,11 +5,11 @@
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { it } from 'node:test'
-import { decodeRecord, encodeEvent, FLOW, TOPICS, writtenVersion, type Event, type RecordName } from '@instar/events'
+import { decodeRecord, encodeEvent, FLOW, TOPICS, newestVersion, type Event, type RecordName } from '@instar/events'
 
 type Golden = { id: string; key: string; schema: string; payload: string; event: unknown }
 
-const file = (name: RecordName, version = writtenVersion(name)): URL => new URL(`avro/${name}.v${version}.json`, import.meta.url)
+const file = (name: RecordName, version = newestVersion(name)): URL => new URL(`avro/${name}.v${version}.json`, import.meta.url)
 const toJson = (value: unknown): unknown => JSON.parse(JSON.stringify(value, (_, v: unknown) => (v !== null && typeof v === 'object' && 'type' in v && v.type === 'Buffer' && 'data' in v ? { base64: Buffer.from(v.data as number[]).toString('base64') } : v)))
 const fromJson = (value: unknown): unknown => {
   if (Array.isArray(value)) return value.map(fromJson)
@@ -46,6 +46,7 @@ const SAMPLES: Event[] = [
   { type: 'HeadMoved', prev: 'p', policy: 'policy', from: 2, to: 1, who: 'admin', why: 'worse', request: 'q', freeze: true, at: 12 },
   { type: 'LearningFrozen', prev: 'p', policy: 'policy', on: false, who: 'admin', why: '', request: 'q', at: 13 },
   { type: 'BlobChunk', sha256: 'ab', index: 0, count: 1, bytes: Buffer.from([0, 255]), at: 9 },
+  { type: 'ReadersUpgraded', versions: { TurnCaptured: 3 }, who: 'setup', at: 14 },
 ]
 
 const toWrite = process.argv.includes('--write') ? process.argv.slice(process.argv.indexOf('--write') + 1) : []
@@ -60,8 +61,8 @@ const ADDED: Readonly<Record<string, object>> = Object.fromEntries(['TurnCapture
 
 for (const topic of TOPICS) {
   for (const name of FLOW[topic].records) {
-    for (let version = 1; version <= writtenVersion(name); version += 1) {
-      const current = version === writtenVersion(name)
+    for (let version = 1; version <= newestVersion(name); version += 1) {
+      const current = version === newestVersion(name)
       it(`${name}.v${version} is ${current ? 'written and ' : ''}read as it was`, () => {
         const golden = JSON.parse(readFileSync(file(name, version), 'utf8')) as Golden
         const event = fromJson(golden.event) as Event

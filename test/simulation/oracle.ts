@@ -37,7 +37,8 @@ const fold = (reader: Reader, scores: (policy: string) => MemoryScores, logged: 
     case 'scores': return foldScores(scores((logged.event as ScoresEvent).policy), logged as Logged<ScoresEvent>).counted
     case 'updates': return foldUpdates(reader.updates, logged as Logged<UpdatesEvent>).counted
     case 'weights': return foldWeights(reader.weights, logged as Logged<WeightsEvent>).counted
-    case 'blobs': return false
+    case 'blobs':
+    case 'upgrades': return false
   }
 }
 

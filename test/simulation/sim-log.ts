@@ -6,7 +6,7 @@ import { decodeRecord, TOPICS, type Encoded, type Event, type Logged, type Topic
 import { partitionOf } from '@instar/log/partition'
 import type { Random } from './random.ts'
 
-const PARTITIONS: Record<Topic, number> = { turns: 2, scores: 2, updates: 2, weights: 2, blobs: 1 }
+const PARTITIONS: Record<Topic, number> = { turns: 2, scores: 2, updates: 2, weights: 2, blobs: 1, upgrades: 1 }
 /** Share of appends that land a second time. */
 const REPEATED = 0.12
 

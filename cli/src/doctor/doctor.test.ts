@@ -11,7 +11,7 @@ import { gatewaysFound } from './gateways.ts'
 import { registryFound } from './registry.ts'
 import { InstarError } from '@instar/events/errors'
 
-const COUNTS = { turns: 8, scores: 4, updates: 4, weights: 4, blobs: 4 }
+const COUNTS = { turns: 8, scores: 4, updates: 4, weights: 4, blobs: 4, upgrades: 1 }
 const topic = (name: string, partitions: number) => ({ name, partitions, replicas: 1, leaderless: 0, behind: 0 })
 const cluster = (rest: Partial<ClusterFound> = {}): ClusterFound => ({
   clusterId: 'c', kafka: '4.0 or newer', brokers: [{ id: 1, address: 'kafka:9092', controller: true }], missing: [], differing: [],
@@ -29,7 +29,7 @@ const only = (findings: readonly Finding[], level: Finding['level'], found: RegE
 describe('brokers and topics', () => {
   test('as they should be', () => {
     only(brokersFound(cluster()), 'ok', /^1 broker \(1 controller kafka:9092\), Kafka 4\.0 or newer, cluster c$/)
-    only(topicsFound(cluster(), 1), 'ok', /^partitions: turns 8, scores 4, updates 4, weights 4, blobs 4;/)
+    only(topicsFound(cluster(), 1), 'ok', /^partitions: turns 8, scores 4, updates 4, weights 4, blobs 4, upgrades 1;/)
     only(settingsFound([], 'b'), 'ok', /kept for ever/)
     only(groupsFound([]), 'ok', /no group has committed/)
     only(groupsFound([{ group: 'g', topic: 'turns', behind: 3 }]), 'ok', /^g turns: 3 behind$/)

@@ -3,13 +3,13 @@
  * belongs together, then session by session, in the order in which things were said. Ids come from the content, so
  * that what is on the log is not written again.
  */
-import { encodeEvent, InstarError, isBase, type Encoded, type SessionClosed } from '@instar/events'
+import { encodeEvent, InstarError, isBase, NEWEST, type Encoded, type SessionClosed, type Versions } from '@instar/events'
 import type { Line as KnownLine } from '@instar/gateway/core/imported/exact'
 import { holdsIds, readLine } from '@instar/gateway/core/imported/line'
 import type { Reading, Spoken } from '@instar/gateway/core/imported/spoken'
 import { newSessionSoFar, turnsOf } from '@instar/gateway/core/imported/turns'
 import { parseJson } from '@instar/dialects'
-import { blobChunks, persist, type EventLog } from '@instar/log'
+import { blobChunks, persist, versionsOn, type EventLog } from '@instar/log'
 import type { FileHandle } from 'node:fs/promises'
 import { linesOf, openFile, readAgain, type Line } from './lines.ts'
 import type { Known } from './known.ts'
@@ -158,25 +158,25 @@ const write = async (files: readonly FileHandle[], sessions: ReadonlyMap<string,
       const { made, blob } = turnsOf(spoken, so, line, reading, (turn) => known.turns.has(turn) || seen.has(turn), ports.now())
       const wanted = made.filter(({ turn }) => isNew(turn.turn, known, seen, report))
       if (blob && wanted[0]) {
-        for (const chunk of blobChunks(blob.bytes, blob.sha256, wanted[0].turn.at)) await append.add(chunk)
+        for (const chunk of blobChunks(blob.bytes, blob.sha256, wanted[0].turn.at, append.versions)) await append.add(chunk)
         await append.end()
       }
       for (const { turn } of wanted) {
         fresh.push(turn.turn)
         count(report, turn)
-        await append.add(encodeEvent(turn))
+        await append.add(encodeEvent(turn, append.versions))
       }
       for (const feedback of made.flatMap((one) => one.feedback)) {
         if (known.feedback.has(feedback.id) || seen.has(feedback.id)) continue
         seen.add(feedback.id)
         report.feedback += 1
-        await append.add(encodeEvent(feedback))
+        await append.add(encodeEvent(feedback, append.versions))
       }
       if (spoken.last && made[0]) closing = { type: 'SessionClosed', session: spoken.session, open: [], why: 'client', at: made[0].turn.finishedAt }
       done += 1
       ports.onProgress({ phase: 'writing', share: done / all, what: `${report.turns} turns` })
     }
-    if (closing && fresh.length > 0) await append.add(encodeEvent({ ...closing, open: fresh }))
+    if (closing && fresh.length > 0) await append.add(encodeEvent({ ...closing, open: fresh }, append.versions))
     await append.settle()
   }
   await append.end()
@@ -200,7 +200,7 @@ const count = (report: ImportReport, turn: { tokens: string; trainable: boolean;
   if (turn.reason !== null) report.not_trainable[turn.reason] = (report.not_trainable[turn.reason] ?? 0) + 1
 }
 
-type Appender = { add(record: Encoded): Promise<void>; /** A session is whole. */ settle(): Promise<void>; end(): Promise<void> }
+type Appender = { versions: Versions; add(record: Encoded): Promise<void>; /** A session is whole. */ settle(): Promise<void>; end(): Promise<void> }
 
 /** Gathers records into appends, sessions whole where they are not long: nobody closes one of which half was read. */
 const appender = ({ log, signal }: ImportPorts): Appender => {
@@ -212,6 +212,7 @@ const appender = ({ log, signal }: ImportPorts): Appender => {
     bytes = 0
   }
   return {
+    versions: log ? versionsOn(log) : NEWEST,
     end,
     async add(record) {
       waiting.push(record)

@@ -1,6 +1,6 @@
 /** What a log holds already of the sessions that are imported, and which versions its policy has. */
 import { decodeReadable, foldWeights, initialWeights, weightLine, type Logged, type WeightsEvent } from '@instar/events'
-import type { EventLog } from '@instar/log'
+import { readUpgrades, type EventLog } from '@instar/log'
 
 export type Known = {
   turns: ReadonlySet<string>
@@ -18,6 +18,7 @@ export const knownOf = async (log: EventLog, policy: string, sessions: ReadonlyS
   const turns = new Set<string>()
   const feedback = new Set<string>()
   const weights = initialWeights()
+  await readUpgrades(log)
   const to = await log.ends(['turns', 'weights'])
   for await (const records of log.read('turns', { to })) {
     for (const record of records) {

@@ -5,12 +5,12 @@
 import { readFileSync } from 'node:fs'
 import avro from 'avsc'
 import { InstarError } from './errors.ts'
-import { FLOW, TOPICS, writtenVersion, type RecordName, type Topic } from './flow.ts'
+import { FLOW, NEWEST, newestVersion, TOPICS, type RecordName, type Topic, type Versions } from './flow.ts'
 import { recordId } from './ids.ts'
 import type { Event, Logged } from './records.ts'
 
-/** `missing`: the type, and fields that later versions added, with their defaults. */
-type Codec = { schema: string; topic: Topic; name: RecordName; avro: avro.Type; text: string; missing: Readonly<Record<string, unknown>> }
+/** `resolver`: from what this version wrote to the newest one that this build knows, by Avro's rules; null for that one itself. */
+type Codec = { schema: string; topic: Topic; name: RecordName; avro: avro.Type; text: string; resolver: avro.Resolver | null }
 
 const folder = new URL('../../../schemas/', import.meta.url)
 
@@ -22,27 +22,26 @@ class AnyBytes extends avro.types.LogicalType {
   protected override _toValue(bytes: unknown): Buffer | undefined {
     return bytes instanceof Uint8Array ? Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength) : undefined
   }
+  protected override _resolve(type: avro.Type): ((bytes: unknown) => unknown) | undefined {
+    return type instanceof AnyBytes ? (bytes) => bytes : undefined
+  }
 }
 const typeHook = (schema: unknown): avro.Type | undefined => (schema === 'bytes' ? new AnyBytes({ type: 'bytes' }) : undefined)
 
-/** By schema (`TurnCaptured.v1`), and by type the version that is written. */
+const typeOf = (text: string): avro.Type => avro.Type.forSchema(JSON.parse(text) as avro.Schema, { wrapUnions: false, typeHook: typeHook as (schema: avro.Schema) => avro.Type })
+
+/** By schema (`TurnCaptured.v1`), and of each type the newest version that this build knows. */
 const codecs = new Map<string, Codec>()
-const current = new Map<string, Codec>()
+const newest = new Map<string, Codec>()
 for (const topic of TOPICS) {
   for (const name of FLOW[topic].records) {
-    const versions = Array.from({ length: writtenVersion(name) }, (_, i) => {
-      const schema = `${name}.v${i + 1}`
+    for (let version = newestVersion(name); version >= 1; version -= 1) {
+      const schema = `${name}.v${version}`
       const text = readFileSync(new URL(`${topic}/${schema}.avsc`, folder), 'utf8')
-      return { schema, text, parsed: JSON.parse(text) as { fields: { name: string; default?: unknown }[] } }
-    })
-    const { fields } = versions.at(-1)!.parsed
-    for (const { schema, text, parsed } of versions) {
-      const type = avro.Type.forSchema(parsed as avro.Schema, { wrapUnions: false, typeHook: typeHook as (schema: avro.Schema) => avro.Type })
-      const known = new Set(parsed.fields.map((field) => field.name))
-      const missing = Object.fromEntries(fields.filter((field) => !known.has(field.name)).map((field) => [field.name, field.default]))
-      const codec = { schema, topic, name, avro: type, text, missing: { ...missing, type: name } }
+      const type = typeOf(text)
+      const codec = { schema, topic, name, avro: type, text, resolver: newest.get(name)?.avro.createResolver(type) ?? null }
       codecs.set(schema, codec)
-      current.set(name, codec)
+      if (!newest.has(name)) newest.set(name, codec)
     }
   }
 }
@@ -50,31 +49,50 @@ for (const topic of TOPICS) {
 /** Schema name → Avro JSON: what `openEmbeddedLog` stores and the registry registers. */
 export const schemaTexts = (): Record<string, string> => Object.fromEntries([...codecs.values()].map((c) => [c.schema, c.text]))
 
+/** Whether `schema` is a version of a type of ours that only a newer build knows: a log has to give its text with the record. */
+export const isLater = (schema: string): boolean => !codecs.has(schema) && newest.has(typeName(schema))
+
+const typeName = (schema: string): string => /^(.+)\.v[1-9]\d*$/.exec(schema)?.[1] ?? ''
+
 /** The key of an event on its topic: session, policy or sha256 (flow.ts). */
 export const keyOf = (event: Event): string =>
   event.type === 'BlobChunk' ? event.sha256
     : event.type === 'TurnCaptured' || event.type === 'TurnAborted' || event.type === 'TurnSampled' || event.type === 'FeedbackGiven' || event.type === 'SessionClosed' || event.type === 'SessionLinked' ? event.session
-      : event.policy
+      : event.type === 'ReadersUpgraded' ? 'readers'
+        : event.policy
 
-export const topicOf = (event: Event): Topic => codecOf(event.type).topic
+export const topicOf = (event: Event): Topic => newestOf(event.type).topic
 
-const codecOf = (type: string): Codec => {
-  const codec = current.get(type)
+const newestOf = (type: string): Codec => {
+  const codec = newest.get(type)
   if (!codec) throw new InstarError('internal', `there is no record type ${type}`)
   return codec
+}
+
+/** What is written where readers have `versions`: never newer than this build knows, nor than they do. */
+const writtenBy = (type: string, versions: Versions): Codec => {
+  const codec = newestOf(type)
+  const version = versions.get(type) ?? 0
+  if (version >= newestVersion(codec.name)) return codec
+  const older = codecs.get(`${type}.v${version}`)
+  if (!older) throw new InstarError('not_announced', `${type} is not written yet: no record on the log says that all readers know it`, { type })
+  return older
 }
 
 export type Encoded = { topic: Topic; key: string; schema: string; payload: Uint8Array; timestamp: number }
 
 /** The record that says `event`, and the id that it will have: a hash of all of it, which `encodeRecord` leaves out. */
-export const encodeEvent = (event: Event): Encoded & { id: string } => {
-  const record = encodeRecord(event)
+export const encodeEvent = (event: Event, versions: Versions = NEWEST): Encoded & { id: string } => {
+  const record = encodeRecord(event, versions)
   return { ...record, id: recordId(record) }
 }
 
-/** The record that says `event`. Throws `bad_record` when a field breaks the schema. */
-export const encodeRecord = (event: Event): Encoded => {
-  const codec = codecOf(event.type)
+/**
+ * The record that says `event`, in the version that readers have: what only a newer one holds is left out. Throws `bad_record`
+ * when a field breaks the schema, `not_announced` for a type that not all readers know.
+ */
+export const encodeRecord = (event: Event, versions: Versions = NEWEST): Encoded => {
+  const codec = writtenBy(event.type, versions)
   let payload: Uint8Array
   try {
     payload = codec.avro.toBuffer(event)
@@ -84,23 +102,51 @@ export const encodeRecord = (event: Event): Encoded => {
   return { topic: codec.topic, key: keyOf(event), schema: codec.schema, payload, timestamp: event.at }
 }
 
-type Stored = { topic: Topic; key: string; schema: string; payload: Uint8Array; timestamp: number; partition: number; offset: number; id?: string }
+/** `avro`: the writer's schema, which the log gives where this build does not know it. */
+type Stored = { topic: Topic; key: string; schema: string; payload: Uint8Array; timestamp: number; partition: number; offset: number; id?: string; avro?: string }
 
 /**
- * Throws `unknown_record` for a schema that this build does not know (on a chain the reader must stop) and
+ * A version that only a newer build knows is read by its writer's schema: what it adds is dropped. Throws `unknown_record`
+ * for a type that this build does not know, or a version that is no addition (the reader must stop), and
  * `bad_record` for bytes that no build can read.
  */
 export const decodeRecord = (record: Stored): Logged => {
-  const codec = codecs.get(record.schema)
-  if (!codec || codec.topic !== record.topic) throw new InstarError('unknown_record', `${record.topic} holds a record of the type ${record.schema}, which this build does not know`, { topic: record.topic, offset: record.offset, schema: record.schema })
+  const codec = codecs.get(record.schema) ?? foreign(record)
+  if (codec.topic !== record.topic) throw unknown(record, 'which this build does not know')
   const payload = Buffer.from(record.payload.buffer, record.payload.byteOffset, record.payload.byteLength)
   let event: Event
   try {
-    event = Object.assign(codec.avro.fromBuffer(payload) as object, codec.missing) as Event
+    event = (codec.resolver ? newestOf(codec.name).avro.fromBuffer(payload, codec.resolver) : codec.avro.fromBuffer(payload)) as Event
+    event.type = codec.name
   } catch (cause) {
     throw new InstarError('bad_record', `${record.topic} ${record.partition}@${record.offset} is not a ${record.schema}: ${(cause as Error).message}`, { topic: record.topic, offset: record.offset }, { cause })
   }
   return { id: record.id ??= recordId(record), topic: record.topic, key: record.key, partition: record.partition, offset: record.offset, timestamp: record.timestamp, event }
+}
+
+const unknown = (record: Stored, why: string, cause?: unknown): InstarError =>
+  new InstarError('unknown_record', `${record.topic} holds a record of the type ${record.schema}, ${why}`, { topic: record.topic, offset: record.offset, schema: record.schema }, { cause })
+
+/** Versions of newer builds that were met; as many as a log can be thought to hold. */
+const foreigners = new Map<string, Codec>()
+const MOST_FOREIGNERS = 256
+
+/** A version of a type that this build knows, by the schema that its writer had. Throws `unknown_record`. */
+const foreign = (record: Stored): Codec => {
+  const met = foreigners.get(record.schema)
+  if (met && met.text === record.avro) return met
+  const known = newest.get(typeName(record.schema))
+  if (!known) throw unknown(record, 'which this build does not know')
+  if (record.avro === undefined) throw unknown(record, 'whose schema neither this build nor the log has')
+  try {
+    const type = typeOf(record.avro)
+    const codec = { ...known, schema: record.schema, avro: type, text: record.avro, resolver: known.avro.createResolver(type) }
+    if (foreigners.size >= MOST_FOREIGNERS) foreigners.clear()
+    foreigners.set(record.schema, codec)
+    return codec
+  } catch (cause) {
+    throw unknown(record, `which is no addition to ${known.schema}: ${(cause as Error).message}`, cause)
+  }
 }
 
 /** As `decodeRecord`, but null for bytes that no build can read: readers pass over them. */

@@ -1,6 +1,6 @@
 /**
  * The spine: every topic, what is on it, who writes and who reads. Topics, Avro subjects, docs and tests
- * derive from this table.
+ * derive from this table. `upgrades` says which versions of records all readers of this log have: what is newer is not written yet.
  */
 export const FLOW = {
   turns: {
@@ -43,12 +43,38 @@ export const FLOW = {
     chain: false,
     partitions: 4,
   },
+  upgrades: {
+    key: 'readers',
+    records: ['ReadersUpgraded'],
+    writers: ['setup', 'up'],
+    readers: ['gateway', 'scorer', 'trainer', 'publisher', 'projections'],
+    chain: false,
+    partitions: 1,
+  },
 } as const
 
 export type Topic = keyof typeof FLOW
 export const TOPICS = Object.keys(FLOW) as Topic[]
 export type RecordName = (typeof FLOW)[Topic]['records'][number]
 
-/** The version in which a record is written; 1 where it is not named. All up to it are read, since a log is never rewritten. */
-const WRITTEN: Readonly<Partial<Record<RecordName, number>>> = { TurnCaptured: 2, TurnAborted: 2, TurnSampled: 2 }
-export const writtenVersion = (name: RecordName): number => WRITTEN[name] ?? 1
+/** The newest version of a record that this build knows; 1 where it is not named. All up to it are read, since a log is never rewritten. */
+const NEWEST_VERSION: Readonly<Partial<Record<RecordName, number>>> = { TurnCaptured: 2, TurnAborted: 2, TurnSampled: 2 }
+export const newestVersion = (name: RecordName): number => NEWEST_VERSION[name] ?? 1
+
+/** Record type → version. What is absent may not be written. */
+export type Versions = ReadonlyMap<string, number>
+
+export const NEWEST: Versions = new Map(TOPICS.flatMap((topic) => FLOW[topic].records.map((name) => [name, newestVersion(name)])))
+
+/**
+ * What every build reads that was released before there was `upgrades`, and that topic's own record: written on any log, whoever reads it.
+ * Never added to: what is newer has to be announced.
+ */
+export const RELEASED: Versions = new Map(Object.entries({
+  TurnCaptured: 2, TurnAborted: 2, TurnSampled: 2, FeedbackGiven: 1, SessionClosed: 1, SessionLinked: 1,
+  TurnScored: 1, TurnSkipped: 1, ScoreRevised: 1, BatchSealed: 1, UpdateComputed: 1, UpdateFailed: 1,
+  LineStarted: 1, VersionPublished: 1, VersionRejected: 1, HeadMoved: 1, LearningFrozen: 1, BlobChunk: 1, ReadersUpgraded: 1,
+}))
+
+/** Whether a record may be written in this version, which not all readers of the log may know. */
+export const isReadable = (versions: Versions, name: RecordName, version = 1): boolean => (versions.get(name) ?? 0) >= version

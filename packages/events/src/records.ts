@@ -1,6 +1,6 @@
 /**
- * What is on the log. Each type is the version that is written (flow.ts); its Avro schema is `schemas/<topic>/<Name>.vN.avsc`, and what older
- * versions lack has the default that stands there.
+ * What is on the log. Each type is the newest version that this build knows (flow.ts); its Avro schema is `schemas/<topic>/<Name>.vN.avsc`, and what older
+ * versions lack has the default that stands there. What newer ones add is dropped.
  * Times are milliseconds since the epoch; ids are lower-case hex sha256 unless said otherwise.
  * Nothing here names an offset.
  */
@@ -207,11 +207,14 @@ export type LearningFrozen = { type: 'LearningFrozen'; prev: string; policy: str
 
 export type BlobChunk = { type: 'BlobChunk'; sha256: string; index: number; count: number; bytes: Uint8Array; at: number }
 
+/** All readers of this log know these record types up to these versions: from here on they are written. */
+export type ReadersUpgraded = { type: 'ReadersUpgraded'; versions: Record<string, number>; who: string; at: number }
+
 export type TurnsEvent = TurnCaptured | TurnAborted | TurnSampled | FeedbackGiven | SessionClosed | SessionLinked
 export type ScoresEvent = TurnScored | TurnSkipped | ScoreRevised
 export type UpdatesEvent = BatchSealed | UpdateComputed | UpdateFailed
 export type WeightsEvent = LineStarted | VersionPublished | VersionRejected | HeadMoved | LearningFrozen
-export type Event = TurnsEvent | ScoresEvent | UpdatesEvent | WeightsEvent | BlobChunk
+export type Event = TurnsEvent | ScoresEvent | UpdatesEvent | WeightsEvent | BlobChunk | ReadersUpgraded
 
 /** A decoded record. `id` is the hash of the whole record (ids.ts), position is this log's own affair. */
 export type Logged<E extends Event = Event> = {

@@ -2,9 +2,10 @@
  * Bytes on the log: chunks of at most 512 KiB under the key of their sha256, appended before the record
  * that names them. A blob is looked for by that name and by the time that the naming record gives.
  */
-import { contentSha, decodeReadable, encodeRecord, InstarError } from '@instar/events'
+import { contentSha, decodeReadable, encodeRecord, InstarError, type Versions } from '@instar/events'
 import { persist } from './persist.ts'
 import type { EventLog } from './port.ts'
+import { versionsOn } from './upgrades.ts'
 
 export const CHUNK_BYTES = 512 * 1024
 /** Clocks of two machines may differ by this much. */
@@ -15,15 +16,15 @@ const NEVER = new AbortController().signal
 /** Durable when it resolves; returns the sha256. Passing faults of the log are waited out. Appending the same bytes twice is harmless. */
 export const putBlob = async (log: EventLog, bytes: Uint8Array, at: number, signal: AbortSignal = NEVER): Promise<string> => {
   const sha256 = contentSha(bytes)
-  for (const chunk of blobChunks(bytes, sha256, at)) await persist(log, [chunk], signal)
+  for (const chunk of blobChunks(bytes, sha256, at, versionsOn(log))) await persist(log, [chunk], signal)
   return sha256
 }
 
 /** The records of a blob whose sha256 is known. */
-export const blobChunks = function* (bytes: Uint8Array, sha256: string, at: number): Generator<ReturnType<typeof encodeRecord>> {
+export const blobChunks = function* (bytes: Uint8Array, sha256: string, at: number, versions: Versions): Generator<ReturnType<typeof encodeRecord>> {
   const count = Math.max(1, Math.ceil(bytes.length / CHUNK_BYTES))
   for (let index = 0; index < count; index += 1) {
-    yield encodeRecord({ type: 'BlobChunk', sha256, index, count, bytes: bytes.slice(index * CHUNK_BYTES, (index + 1) * CHUNK_BYTES), at })
+    yield encodeRecord({ type: 'BlobChunk', sha256, index, count, bytes: bytes.slice(index * CHUNK_BYTES, (index + 1) * CHUNK_BYTES), at }, versions)
   }
 }
 

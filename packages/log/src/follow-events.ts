@@ -3,6 +3,7 @@ import { decodeRecord, InstarError, type Logged } from '@instar/events'
 import type { Topic } from '@instar/events/flow'
 import { follow, type Follower } from './follow.ts'
 import type { EventLog, LogRecord, Offsets } from './port.ts'
+import { heardUpgrade } from './upgrades.ts'
 
 export type FollowEventsOptions = {
   name: string
@@ -17,12 +18,13 @@ export type FollowEventsOptions = {
 /**
  * In order per partition. A record that nobody can decode is skipped and, where the log keeps dead letters, copied
  * to them first; on a chain too, where a record that counted is missed by its successor (`log_gap`). For a type that
- * only a newer build knows the reader must stop: `done` rejects.
+ * only a newer build knows the reader must stop: `done` rejects. `upgrades` is read beside the topics, from its start, so that
+ * `versionsOn` the log is right once it has caught up.
  */
 export const followEvents = (log: EventLog, options: FollowEventsOptions): Promise<Follower> =>
   follow<Logged | Unreadable>(log, {
     name: options.name,
-    topics: options.topics,
+    topics: [...new Set<Topic>([...options.topics, 'upgrades'])],
     from: options.from ?? 'start',
     decode(record) {
       try {
@@ -33,7 +35,10 @@ export const followEvents = (log: EventLog, options: FollowEventsOptions): Promi
       }
     },
     async onEvent(read, record) {
-      if (!('unreadable' in read)) return options.onEvent(read)
+      if (!('unreadable' in read)) {
+        if (read.event.type === 'ReadersUpgraded') heardUpgrade(log, read.event)
+        return record.topic === 'upgrades' && !options.topics.includes('upgrades') ? undefined : options.onEvent(read)
+      }
       options.onBad?.(record, read.unreadable)
       await log.setAside?.({ topic: record.topic, partition: record.partition, offset: record.offset }, read.unreadable.message)
     },

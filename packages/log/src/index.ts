@@ -5,6 +5,7 @@ export { openEmbeddedLog, type EmbeddedLog, type EmbeddedOptions } from './embed
 export { openMemoryLog, type MemoryLog, type MemoryOptions } from './memory/log.ts'
 export * from './follow-events.ts'
 export * from './persist.ts'
+export * from './upgrades.ts'
 export * from './blobs.ts'
 export * from './turn-reader.ts'
 export * from './pump.ts'

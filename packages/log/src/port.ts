@@ -21,8 +21,8 @@ export type Append = {
   timestamp: number
 }
 
-/** `id`: its hash, once somebody has asked for it. */
-export type LogRecord = Append & { partition: number; offset: number; id?: string }
+/** `id`: its hash, once somebody has asked for it. `avro`: the writer's schema, of a version that only a newer build knows. */
+export type LogRecord = Append & { partition: number; offset: number; id?: string; avro?: string }
 
 export type Position = { topic: Topic; partition: number; offset: number }
 
@@ -73,6 +73,8 @@ export type Share = {
 }
 
 export interface EventLog {
+  /** No process of another build follows or writes this log while it is open: what is newest may be written at once. */
+  readonly sole?: boolean
   /**
    * Positions in the order of the records. Rejects with `log_full` (retryable) when the bounded queue in
    * front has no room: nothing of the batch was written. Rejects with `log_unavailable` when it is not

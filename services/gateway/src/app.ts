@@ -50,7 +50,7 @@ export type GatewayPorts = {
   replay?: (options: Readonly<Record<string, unknown>>, gone: AbortSignal) => AsyncIterable<unknown>
   /** Of the process; default: the gateway's own. */
   metrics?: Metrics
-  /** The log is broken: the caller stops the process. */
+  /** The log is broken, or can no longer be followed: the caller stops the process. */
   onFatal?: (error: Error) => void
   /** The adapter of the bytes on the log. Default: packages/policy's. */
   toAdapter?: (weights: Uint8Array) => Adapter

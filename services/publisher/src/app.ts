@@ -1,6 +1,6 @@
 /** The publisher on its ports: starts the line, measures candidates, appends verdicts. Rules: core/decide.ts. */
 import { encodeEvent, InstarError, requireBase, weightLine, type BatchSealed, type Event, type UpdateComputed } from '@instar/events'
-import { createPump, createTurnReader, followEvents, partitionOf, persist, type EventLog, type Follower, type Share, type SnapshotStore } from '@instar/log'
+import { createPump, createTurnReader, followEvents, partitionOf, persist, versionsOn, type EventLog, type Follower, type Share, type SnapshotStore } from '@instar/log'
 import type { LearningEngine, Model } from '@instar/policy'
 import { NO_METRICS, type Metrics } from '@instar/process'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -72,7 +72,7 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
 
   /** At most one unread append on the chain: decisions wait until this one comes back in log order. */
   const append = async (event: Event): Promise<void> => {
-    const record = encodeEvent(event)
+    const record = encodeEvent(event, versionsOn(ports.log))
     unread = record.id
     await persist(ports.log, [record], stopping.signal)
   }

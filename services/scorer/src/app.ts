@@ -1,6 +1,6 @@
 /** The scorer on its ports: follows `turns` and `scores`, asks judges, appends. The rules are in core/decide.ts. */
 import { encodeEvent, InstarError } from '@instar/events'
-import { createTurnReader, followEvents, persist, type EventLog, type Follower, type Share, type SnapshotStore } from '@instar/log'
+import { createTurnReader, followEvents, persist, versionsOn, type EventLog, type Follower, type Share, type SnapshotStore } from '@instar/log'
 import { NO_METRICS, type Metrics } from '@instar/process'
 import { judgeOrder, type ScorerConfig } from './config.ts'
 import { closeIdle, decide, judged, lookAgain, stillOurs, type JudgeRequest, type Output, type Rules } from './core/decide.ts'
@@ -65,7 +65,7 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
   const judges = ports.judges ?? createJudges(config, ports)
   const rules: Rules = { idleMs: config.idleMs, judgesAlone: judges.some((judge) => judge.alone) }
   const snapshot = ports.snapshots?.of(`scorer.${config.policy}`, stateVersion())
-  const state = snapshot ? storedState(snapshot) : initialState()
+  const state = Object.assign(snapshot ? storedState(snapshot) : initialState(), { versions: versionsOn(log) })
   const reader = createTurnReader(log, (turn) => state.turns.turns.get(turn))
   const stopping = new AbortController()
   const { signal } = stopping
@@ -90,7 +90,7 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
   }
 
   const carryOut = (output: Output): void => {
-    if (output.do === 'append') run(persist(log, [encodeEvent(output.event)], signal))
+    if (output.do === 'append') run(persist(log, [encodeEvent(output.event, versionsOn(log))], signal))
     else if (output.feedback) run(judge(output))
     else {
       queue.push(output)

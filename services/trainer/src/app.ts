@@ -1,6 +1,6 @@
 /** The trainer on its ports: follows four topics, seals, computes, appends. See core/decide.ts for the rules. */
 import { encodeEvent, InstarError, requireBase, updateLine, weightLine, type BatchSealed, type Encoded, type Event, type UpdateComputed, type UpdateFailed } from '@instar/events'
-import { createPump, createTurnReader, followEvents, partitionOf, persist, type EventLog, type Follower, type Share, type SnapshotStore } from '@instar/log'
+import { createPump, createTurnReader, followEvents, partitionOf, persist, versionsOn, type EventLog, type Follower, type Share, type SnapshotStore } from '@instar/log'
 import type { LearningEngine, Model } from '@instar/policy'
 import { NO_METRICS, type Metrics } from '@instar/process'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -74,7 +74,7 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
 
   /** At most one unread append: the next decision waits until this one comes back in log order. */
   const append = async (event: Event): Promise<void> => {
-    const record: Encoded & { id: string } = encodeEvent(event)
+    const record: Encoded & { id: string } = encodeEvent(event, versionsOn(ports.log))
     unread = record.id
     await persist(ports.log, [record], stopping.signal)
   }

@@ -3,7 +3,7 @@
  * place, read in one sweep, and its offsets grow within every partition.
  */
 import { InstarError } from '@instar/events/errors'
-import { TOPICS, type Topic } from '@instar/events/flow'
+import { FLOW, TOPICS, type Topic } from '@instar/events/flow'
 import { closeSync, existsSync, mkdirSync, openSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -129,11 +129,18 @@ export const openReading = (folder: string): DatabaseSync => {
   try {
     db = new DatabaseSync(logFile(folder), { readOnly: true, timeout: 5000 })
     checkFormat(db, folder)
+    standIn(db)
     return db
   } catch (cause) {
     db?.close()
     throw cause instanceof InstarError ? cause : unreadable(folder, cause)
   }
+}
+
+/** A file that no build with all of our topics has written to lacks tables, which a reader sees as empty. */
+const standIn = (db: DatabaseSync): void => {
+  const stored = new Set((db.prepare('SELECT topic FROM partitions').all() as { topic: string }[]).map(({ topic }) => topic))
+  for (const topic of TOPICS) if (!stored.has(topic)) db.exec(topicTable(topic).replaceAll('CREATE TABLE', 'CREATE TEMP TABLE'))
 }
 
 const unreadable = (folder: string, cause: unknown): InstarError =>
@@ -159,7 +166,8 @@ const upgrade = (db: DatabaseSync): void => {
 
 export const storedCounts = (db: DatabaseSync): PartitionCounts => {
   const rows = db.prepare('SELECT topic, count FROM partitions').all() as { topic: Topic; count: number }[]
-  return Object.fromEntries(rows.map(({ topic, count }) => [topic, count])) as PartitionCounts
+  const stored = Object.fromEntries(rows.map(({ topic, count }) => [topic, count])) as Partial<PartitionCounts>
+  return Object.fromEntries(TOPICS.map((topic) => [topic, stored[topic] ?? FLOW[topic].partitions])) as PartitionCounts
 }
 
 export const checkCounts = (stored: PartitionCounts, configured: PartitionCounts): void => {

@@ -17,6 +17,12 @@ const MOST_BYTES = 4 << 20
 
 export class Latest {
   readonly #topics = new Map<Topic, Held>()
+  readonly #avroOf: (schema: string) => string | undefined
+
+  /** `avroOf`: the text of a schema that this build does not know (`LogRecord.avro`). */
+  constructor(avroOf: (schema: string) => string | undefined = () => undefined) {
+    this.#avroOf = avroOf
+  }
 
   /** In the order of the transaction. `followed`: topics that somebody reads. Payloads are copied: the callers', who are told next, are theirs. */
   add({ records, positions }: Written, followed: ReadonlySet<Topic>): void {
@@ -26,7 +32,9 @@ export class Latest {
       if (!held || held.end !== offset) this.#topics.set(topic, held = { records: new Map(), first: offset, end: offset, bytes: 0 })
       held.end = offset + 1
       if (followed.has(topic)) {
-        held.records.set(offset, { topic, key, schema, payload: Buffer.from(payload), timestamp, partition, offset })
+        const record: LogRecord = { topic, key, schema, payload: Buffer.from(payload), timestamp, partition, offset }
+        const avro = this.#avroOf(schema)
+        held.records.set(offset, avro === undefined ? record : { ...record, avro })
         held.bytes += payload.length
       } else this.#forgetBelow(held, held.end)
       while (held.bytes > MOST_BYTES) this.#forgetBelow(held, held.first + 1)

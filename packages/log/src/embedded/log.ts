@@ -2,6 +2,7 @@
  * The event log in one SQLite file. The process that opens it for writing holds the folder; any number of
  * processes read it meanwhile, and follow it within `POLL_MS`.
  */
+import { isLater } from '@instar/events/codec'
 import { InstarError } from '@instar/events/errors'
 import type { Topic } from '@instar/events/flow'
 import { setImmediate } from 'node:timers/promises'
@@ -45,7 +46,7 @@ export const openEmbeddedLog = async (options: EmbeddedOptions): Promise<Embedde
     try {
       const counts = storedCounts(db)
       checkCounts(counts, partitionCounts({ ...counts, ...partitions }))
-      return new SqliteLog(db, counts)
+      return new SqliteLog(db, counts, schemas)
     } catch (cause) {
       db.close()
       throw cause
@@ -56,7 +57,7 @@ export const openEmbeddedLog = async (options: EmbeddedOptions): Promise<Embedde
   const queue = await Queue.open({ folder, counts, schemas }, { records: limits?.records ?? 16_384, bytes: limits?.bytes ?? 64 << 20 })
   const db = openReading(folder)
   queue.knowSchemas(new Map(storedSchemas(db).map(({ name, id }) => [name, id])))
-  const log = new SqliteLog(db, counts, queue)
+  const log = new SqliteLog(db, counts, schemas, queue)
   queue.onWritten((what) => log.wrote(what))
   queue.onBroken((error) => log.broke(error))
   return log
@@ -70,13 +71,17 @@ class SqliteLog implements EmbeddedLog {
   readonly #rows: Rows
   readonly #queue: Queue | undefined
   readonly #deliveries = new Set<Delivery>()
-  readonly #latest = new Latest()
+  readonly #latest: Latest
+  /** Whoever writes holds the folder. */
+  readonly sole: boolean
   #poll: NodeJS.Timeout | undefined
   #version = 0
   #closed = false
   #closing: Promise<void> | undefined
 
-  constructor(db: DatabaseSync, counts: PartitionCounts, queue?: Queue) {
+  constructor(db: DatabaseSync, counts: PartitionCounts, schemas: Readonly<Record<string, string>>, queue?: Queue) {
+    this.#latest = new Latest((schema) => (isLater(schema) ? schemas[schema] : undefined))
+    this.sole = queue !== undefined
     this.#db = db
     this.#counts = counts
     this.#rows = new Rows(db, counts)

@@ -1,5 +1,6 @@
 /** Reading `log.db`: short statements only, so that no reader ever keeps the writer's log from being recycled. */
 import { InstarError } from '@instar/events/errors'
+import { isLater } from '@instar/events/codec'
 import { TOPICS, type Topic } from '@instar/events/flow'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { PartitionCounts } from '../partition.ts'
@@ -39,7 +40,7 @@ export class Rows implements Store {
   readonly #blocks: Record<Topic, BlockReader>
   readonly #commits: StatementSync
   readonly #version: StatementSync
-  #schemas = new Map<number, string>()
+  #schemas = new Map<number, { name: string; avro?: string }>()
 
   constructor(db: DatabaseSync, counts: PartitionCounts) {
     this.#db = db
@@ -117,13 +118,16 @@ export class Rows implements Store {
   }
 
   #record(topic: Topic, [offset, partition, timestamp, schema, key, payload]: Row): LogRecord {
-    return { topic, key, schema: this.#schemas.get(schema) ?? this.#loadSchema(schema), payload, timestamp, partition, offset }
+    const { name, avro } = this.#schemas.get(schema) ?? this.#loadSchema(schema)
+    const record: LogRecord = { topic, key, schema: name, payload, timestamp, partition, offset }
+    if (avro !== undefined) record.avro = avro
+    return record
   }
 
-  #loadSchema(id: number): string {
-    this.#schemas = new Map(storedSchemas(this.#db).map((schema) => [schema.id, schema.name]))
-    const name = this.#schemas.get(id)
-    if (name === undefined) throw new InstarError('data_unreadable', `the log names no schema ${id}`, { schema: id })
-    return name
+  #loadSchema(id: number): { name: string; avro?: string } {
+    this.#schemas = new Map(storedSchemas(this.#db).map(({ id: one, name, avro }) => [one, isLater(name) ? { name, avro } : { name }]))
+    const schema = this.#schemas.get(id)
+    if (schema === undefined) throw new InstarError('data_unreadable', `the log names no schema ${id}`, { schema: id })
+    return schema
   }
 }

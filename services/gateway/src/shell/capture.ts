@@ -1,6 +1,6 @@
 /** Puts turns on the log and says when they are there. A log that is full or away is tried again for a while. */
 import { encodeRecord, InstarError, type TurnsEvent } from '@instar/events'
-import { blobChunks, type EventLog } from '@instar/log'
+import { blobChunks, versionsOn, type EventLog } from '@instar/log'
 import { setTimeout as delay } from 'node:timers/promises'
 
 const FIRST_WAIT_MS = 25
@@ -45,13 +45,13 @@ export class Capture {
 
   /** Resolves when the records, of one session, are durable; rejects with `log_full` or `log_unavailable` when patience ends, with `log_broken` at once. */
   async write(...events: TurnsEvent[]): Promise<void> {
-    const records = events.map((event) => encodeRecord(event))
+    const records = events.map((event) => encodeRecord(event, versionsOn(this.log)))
     await this.tried(() => this.log.append(records), events.some(({ type }) => type !== 'TurnSampled'))
   }
 
   /** Rejects as `write` does. */
   async blob({ bytes, sha256 }: { bytes: Uint8Array; sha256: string }, at: number): Promise<void> {
-    for (const chunk of blobChunks(bytes, sha256, at)) await this.tried(() => this.log.append([chunk]))
+    for (const chunk of blobChunks(bytes, sha256, at, versionsOn(this.log))) await this.tried(() => this.log.append([chunk]))
   }
 
   /** `awaited`: somebody is told if it fails. */

@@ -1,6 +1,6 @@
 /** Admin commands: appended to `weights` on the tip as it is read, until they count, then awaited in the pool. */
 import { encodeEvent, InstarError, type WeightLine } from '@instar/events'
-import type { EventLog } from '@instar/log'
+import { versionsOn, type EventLog } from '@instar/log'
 import { decideAdmin, type Command } from '../core/admin.ts'
 import { flag, integer, isFields, parseJson, text, wrong, type Fields } from '@instar/dialects'
 import { hex } from './admission.ts'
@@ -64,7 +64,7 @@ const order = async (ports: CommandPorts, command: Command, body: Fields, who: s
   for (let tries = 0; tries < TRIES; tries += 1) {
     const step = decideAdmin(ports.line(), ordered, ports.now())
     if (step.do === 'done') return served(ports)
-    const { id: _, ...record } = encodeEvent(step.event)
+    const { id: _, ...record } = encodeEvent(step.event, versionsOn(ports.log))
     await ports.log.append([record])
     await ports.tail.weightsCaughtUp()
   }

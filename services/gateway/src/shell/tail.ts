@@ -1,5 +1,5 @@
 /** Follows `turns` and `weights`, each for itself, from the start or from what was kept: what the gateway knows comes from here. */
-import { decodeReadable, foldWeights, InstarError, type Logged, type TurnsEvent, type WeightsEvent } from '@instar/events'
+import { decodeReadable, foldWeights, type Logged, type TurnsEvent, type WeightsEvent } from '@instar/events'
 import { followEvents, type EventLog, type Follower } from '@instar/log'
 import { setTimeout as delay } from 'node:timers/promises'
 import { evolveIndex, restore } from '../core/session-index.ts'
@@ -12,7 +12,7 @@ export type TailPorts = {
   /** Records of `weights` that did not count, by reason. */
   ignored: Map<string, number>
   onWeights: () => void
-  /** The log can no longer be written, which ends its readers too. */
+  /** Following has ended for good, so what is known grows old: the process has to end. */
   onBroken: (error: Error) => void
 }
 
@@ -67,7 +67,7 @@ export const startTail = async (ports: TailPorts): Promise<Tail> => {
     follower.done.catch((cause: unknown) => {
       const error = cause instanceof Error ? cause : new Error(String(cause))
       ended ??= { topic, error }
-      if (error instanceof InstarError && error.code === 'log_broken') ports.onBroken(error)
+      ports.onBroken(error)
     })
   }
 

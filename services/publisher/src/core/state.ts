@@ -32,7 +32,8 @@ export const evolve = (state: PublisherState, logged: Logged<Event>): Outcome | 
     case 'scores': return logged.key !== state.policy ? null : evolveScores(state, logged as Logged<ScoresEvent>)
     case 'updates': return evolveUpdates(state, logged as Logged<UpdatesEvent>)
     case 'weights': return evolveWeights(state, logged as Logged<WeightsEvent>)
-    case 'blobs': return null
+    case 'blobs':
+    case 'upgrades': return null
   }
 }
 

@@ -121,7 +121,7 @@ export const closeIdle = (state: ScorerState, rules: Rules, now: number, mine: M
     else if (!mine(held.turns[0]?.partition ?? -1)) park(idle, session)
     else {
       const event: SessionClosed = { type: 'SessionClosed', session, open, why: 'idle', at: now }
-      const { id } = encodeEvent(event)
+      const { id } = encodeEvent(event, state.versions)
       state.closing.set(session, id)
       outputs.push({ do: 'append', record: id, event })
     }
@@ -135,7 +135,7 @@ const skipped = (turn: TurnState, cause: string, reason: string, verdicts: TurnS
   ({ type: 'TurnSkipped', reason, ...factsOf(turn), verdicts, cause, rank: null, at })
 
 const appendScore = (state: ScorerState, event: ScoreEvent): Output => {
-  const { id } = encodeEvent(event)
+  const { id } = encodeEvent(event, state.versions)
   state.work.set(event.turn, { step: 'appended', record: id })
   return { do: 'append', record: id, event }
 }

@@ -4,7 +4,7 @@
  */
 import {
   foldScores, foldTurns, initialScores, initialTurns, lastShown, openTurns, unshownBeside,
-  type Event, type Logged, type MemoryScores, type MemoryTurns, type Outcome, type Queue, type ScoresEvent, type ScoresState, type Table, type TurnsEvent, type TurnsState,
+  type Event, type Logged, type MemoryScores, type MemoryTurns, type Outcome, type Queue, type ScoresEvent, type ScoresState, type Table, type TurnsEvent, type TurnsState, type Versions,
 } from '@instar/events'
 import { needOf } from './need.ts'
 import { initialIdle, rebuild, unwatch, watch, watchAgain, type Idle } from './idle.ts'
@@ -31,6 +31,8 @@ export type ScorerState = {
   /** Session → record id of the SessionClosed that has not been read back. */
   closing: Map<string, string>
   asked: number
+  /** What readers of the log have, and so what a record's id is of; default: this build's newest. */
+  versions?: Versions
 }
 
 export type MemoryScorer = Omit<ScorerState, 'turns' | 'scores'> & { turns: MemoryTurns; scores: Map<string, MemoryScores> }
@@ -56,6 +58,7 @@ export const evolve = (state: ScorerState, logged: Logged<Event>): Outcome | nul
     case 'updates':
     case 'weights':
     case 'blobs':
+    case 'upgrades':
       return null
   }
 }

@@ -49,6 +49,7 @@ export const evolve = (state: TrainerState, logged: Logged<Event>): Outcome | nu
       return outcome
     }
     case 'blobs':
+    case 'upgrades':
       return null
   }
 }

@@ -1,6 +1,6 @@
 /** The records of one branch, appended in order: this run is its only writer. */
 import { decodeRecord, encodeEvent, nextVersion, updateLine, weightLine, type BatchSealed, type Event } from '@instar/events'
-import { persist, putBlob, type EventLog } from '@instar/log'
+import { persist, putBlob, versionsOn, type EventLog } from '@instar/log'
 import type { StepResult } from '@instar/policy'
 import { evolveAudit, type AuditState } from '../core/audit.ts'
 
@@ -23,7 +23,7 @@ export class Branch {
 
   /** Appends and folds; a lost race shows as a stale record. The record's id. */
   async append(event: Event): Promise<string> {
-    const record = encodeEvent(event)
+    const record = encodeEvent(event, versionsOn(this.ports.log))
     await persist(this.ports.log, [record], this.ports.signal)
     evolveAudit(this.state, decodeRecord({ ...record, partition: 0, offset: 0 }))
     return record.id
