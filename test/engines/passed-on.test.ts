@@ -117,6 +117,14 @@ test('the engine\'s 429 is asked as often as we say, also under a client that re
   assert.equal((await ask(rig, 'chat')).status, 200)
 })
 
+test('log-probs that such an engine does not give back are null, not an empty list', async (t) => {
+  const { rig } = await opened(t)
+  const whole = await (await ask(rig, 'chat', { logprobs: true, top_logprobs: 2 })).json() as { choices: { logprobs: unknown }[] }
+  assert.equal(whole.choices[0]!.logprobs, null)
+  const stream = await (await ask(rig, 'chat', { logprobs: true, stream: true })).text()
+  assert.doesNotMatch(stream, /"logprobs":\{/)
+})
+
 test('cached, written and reasoning tokens are in each dialect\'s usage, whole and streamed', async (t) => {
   const { server, rig } = await opened(t)
   server.usage = { prompt_tokens: 100, completion_tokens: 30, total_tokens: 130, prompt_tokens_details: { cached_tokens: 60, cache_write_tokens: 10 }, completion_tokens_details: { reasoning_tokens: 12 } }

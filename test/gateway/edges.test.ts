@@ -32,7 +32,7 @@ test('the stream of a tool call, chunk by chunk', async () => {
       delta({ tool_calls: [{ index: 0, id: turn.toolCallIds[0], type: 'function', function: { name: 'read', arguments: '' } }] }),
       delta({ tool_calls: [{ index: 0, function: { arguments: '{"path": "a"}' } }] }),
       delta({}, 'tool_calls'),
-      chunk([], { prompt_tokens: turn.prompt.length, completion_tokens: turn.ids.length, total_tokens: turn.prompt.length + turn.ids.length }),
+      chunk([], { prompt_tokens: turn.prompt.length, completion_tokens: turn.ids.length, total_tokens: turn.prompt.length + turn.ids.length, prompt_tokens_details: { cached_tokens: 0, cache_write_tokens: 0 }, completion_tokens_details: { reasoning_tokens: 0 } }),
     ])
   } finally {
     await rig.stop()

@@ -29,6 +29,8 @@ export type Speaking = {
   /** The name that the client asked for. */
   model: string
   fingerprint: string
+  /** What it is sampled with, the model's own defaults where the client named none. */
+  sampling: { temperature: number; topP: number }
   textOf: (token: number) => string
   /** Until the engine says: of a long prompt it takes a while to estimate. */
   readonly promptTokens: number

@@ -22,6 +22,8 @@ export type Request = {
   tools: readonly unknown[]
   /** The tools whose calls are not plain functions of their own name, by the name that the model knows. */
   shapes: ReadonlyMap<string, ToolShape>
+  /** Its client offers `functions`, as before there were tools: it knows one call of an answer, under its old name. */
+  functions: boolean
   /** Names of functions whose arguments have to be of their schema, where the dialect says so beside what templates are given. */
   strict: ReadonlySet<string>
   /** Tools that run at somebody else's, and are not offered here. */

@@ -28,10 +28,20 @@ const entry = (id: number, logprob: number, textOf: Speaking['textOf']): Logprob
 export const logprobEntries = ({ textOf }: Pick<Speaking, 'textOf'>, tokens: readonly Token[]): Logprobs['content'] =>
   tokens.map(({ id, logprob, top }) => ({ ...entry(id, logprob, textOf), top_logprobs: top.map((other) => entry(other.id, other.logprob, textOf)) }))
 
+/** Null where there are none: not asked for, or of an engine that does not say its tokens. */
 const logprobsOf = (request: Request, speaking: Speaking, tokens: readonly Token[]): Logprobs | null =>
-  (request.logprobs ? { content: logprobEntries(speaking, tokens), refusal: null } : null)
+  (request.logprobs && tokens.length > 0 ? { content: logprobEntries(speaking, tokens), refusal: null } : null)
 
 const toolCall = (call: Call, id: string) => ({ id, type: 'function' as const, function: { name: call.name, arguments: call.arguments } })
+
+/** A client that offers `functions` knows one call, under its old name. */
+const callsOf = ({ functions }: Request, calls: readonly Call[], ids: readonly string[]): object => {
+  const [first] = calls
+  if (!first) return {}
+  return functions ? { function_call: first } : { tool_calls: calls.map((call, i) => toolCall(call, ids[i]!)) }
+}
+
+const finishOf = ({ functions }: Request, finish: Finish): Finish | 'function_call' => (functions && finish === 'tool_calls' ? 'function_call' : finish)
 
 export const chatWhole = (speaking: Speaking, request: Request, choices: readonly Choice[], counts: Counts) => ({
   ...headOf(speaking),
@@ -43,16 +53,19 @@ export const chatWhole = (speaking: Speaking, request: Request, choices: readonl
       content: shown.content === '' && shown.calls.length > 0 ? null : shown.content,
       refusal: null,
       ...(shown.reasoning.trim() === '' ? {} : { reasoning_content: shown.reasoning.trim() }),
-      ...(shown.calls.length === 0 ? {} : { tool_calls: shown.calls.map((call, i) => toolCall(call, toolCallIds[i]!)) }),
+      ...callsOf(request, shown.calls, toolCallIds),
     },
     logprobs: logprobsOf(request, speaking, tokens),
-    finish_reason: finish,
+    finish_reason: finishOf(request, finish),
   })),
   usage: usageOf(counts),
 })
 
 type CallDelta = { index: number; id?: string; type?: 'function'; function: { name?: string; arguments: string } }
-type Delta = { role?: 'assistant'; content?: string | null; reasoning_content?: string; tool_calls?: CallDelta[] }
+type Delta = { role?: 'assistant'; content?: string | null; reasoning_content?: string; tool_calls?: CallDelta[]; function_call?: { name?: string; arguments: string } }
+
+const functionDeltas = (call: Call): Delta[] =>
+  [{ function_call: { name: call.name, arguments: '' } }, ...fragments(call.arguments).map((text): Delta => ({ function_call: { arguments: text } }))]
 
 /** Id and name once, then the arguments in fragments. */
 const callDeltas = (call: Call, index: number, id: string): Delta[] => [
@@ -65,7 +78,7 @@ export const chatStream = (speaking: Speaking, request: Request): Streaming => {
   const usage = request.includeUsage ? { usage: null } : {}
   const calls = new Map<number, number>()
   const opened = new Set<number>()
-  const chunk = (index: number, delta: Delta, logprobs: Logprobs | null = null, finish: Finish | null = null): Frame =>
+  const chunk = (index: number, delta: Delta, logprobs: Logprobs | null = null, finish: Finish | 'function_call' | null = null): Frame =>
     ({ data: { ...head, choices: [{ index, delta, logprobs, finish_reason: finish }], ...usage } })
   const open = (index: number): Frame[] => {
     if (opened.has(index)) return []
@@ -77,14 +90,16 @@ export const chatStream = (speaking: Speaking, request: Request): Streaming => {
     if (piece.type === 'reasoning') return [{ reasoning_content: piece.text }]
     const before = calls.get(index) ?? 0
     calls.set(index, before + piece.calls.length)
+    if (request.functions) return before > 0 ? [] : piece.calls.slice(0, 1).flatMap(functionDeltas)
     return piece.calls.flatMap((call, i) => callDeltas(call, before + i, idOf(before + i)))
   }
   return {
     piece(index, piece, tokens, idOf) {
-      const [first = {}, ...rest] = deltasOf(index, piece, idOf)
+      const [first, ...rest] = deltasOf(index, piece, idOf)
+      if (!first) return open(index)
       return [...open(index), chunk(index, first, logprobsOf(request, speaking, tokens)), ...rest.map((delta) => chunk(index, delta))]
     },
-    finish: (index, { finish }) => [...open(index), chunk(index, {}, null, finish)],
+    finish: (index, { finish }) => [...open(index), chunk(index, {}, null, finishOf(request, finish))],
     end: (counts) => [...(request.includeUsage ? [{ data: { ...head, choices: [], usage: usageOf(counts) } }] : []), DONE],
     fail: (fault) => [{ data: chatError(fault, toldInStream(fault)) }, DONE],
   }

@@ -2,6 +2,7 @@
 import { InstarError } from '@instar/events'
 import { fieldsOf, first, flag, ignoredOf, integer, isFields, number, text, topP, wrong, type Fields } from '../fields.ts'
 import type { Message, Request } from '../request.ts'
+import { callsOf, speaksOfFunctions, withTools } from './functions.ts'
 
 const ROLES = new Set(['system', 'developer', 'user', 'assistant', 'tool', 'function'])
 const MAX_CANDIDATES = 16
@@ -19,12 +20,18 @@ export const chatMessages = (body: Fields): Message[] =>
     return { content: null, ...message, role: typeof message['role'] === 'string' ? message['role'] : '' }
   })
 
-export const chatRequest = (body: Fields): Request => ({
+export const chatRequest = (sent: Fields): Request => {
+  const functions = speaksOfFunctions(sent)
+  return readRequest(functions ? withTools(sent) : sent, functions)
+}
+
+const readRequest = (body: Fields, functions: boolean): Request => ({
   model: text(body, 'model'),
   messages: messagesOf(body['messages']),
   tools: toolsOf(body['tools']),
   shapes: new Map(),
   strict: new Set(),
+  functions,
   dropped: [],
   mayCall: body['tool_choice'] !== 'none',
   stream: flag(body, 'stream'),
@@ -52,12 +59,12 @@ const messagesOf = (value: unknown): Message[] => {
     const { role, content } = fields
     if (typeof role !== 'string' || !ROLES.has(role)) throw wrong(`${where}.role`, `one of ${[...ROLES].join(', ')}`)
     checkContent(content, `${where}.content`)
-    const calls = fields['tool_calls'] ?? null
+    const calls = callsOf(fields) ?? null
     if (calls !== null && (!Array.isArray(calls) || !calls.every(isFields))) throw wrong(`${where}.tool_calls`, 'a list of calls')
     if (role === 'user' && (content === undefined || content === null)) throw wrong(`${where}.content`, 'a text or a list of parts')
     // The ids of an answer come from the log alone.
-    const { token_ids: _, ...rest } = fields
-    return { ...rest, role: role === 'function' ? 'tool' : role, content: content ?? null }
+    const { token_ids: _, function_call: __, ...rest } = fields
+    return { ...rest, ...(calls === null ? {} : { tool_calls: calls }), role: role === 'function' ? 'tool' : role, content: content ?? null }
   })
 }
 

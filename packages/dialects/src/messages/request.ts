@@ -19,7 +19,7 @@ export const messagesRequest = (body: Fields): Request => {
   return {
     model: text(body, 'model'),
     messages: [...systemOf(body['system']), ...conversationOf(body['messages'])],
-    tools, dropped, strict, shapes: new Map(),
+    tools, dropped, strict, functions: false, shapes: new Map(),
     mayCall: choiceOf(body['tool_choice']) !== 'none',
     stream: flag(body, 'stream'),
     includeUsage: true,
@@ -63,9 +63,22 @@ const listOf = (value: unknown, where: string): Fields[] => {
 }
 
 const textsOf = (value: unknown, where: string): string[] => listOf(value, where).map((block, i) => {
-  if (typeof block['text'] === 'string') return block['text']
-  throw notText(block, `${where}[${i}]`)
+  const said = saidIn(block)
+  if (said === null) throw notText(block, `${where}[${i}]`)
+  return said
 })
+
+/** The words of a block; null for one that has none. */
+const saidIn = (block: Fields): string | null =>
+  (typeof block['text'] === 'string' ? block['text'] : block['type'] === 'document' ? documentOf(block) : null)
+
+/** A document that is a text, as it is read: its title, what is said of it, itself. */
+const documentOf = ({ source, title, context }: Fields): string | null => {
+  const { type, data, content } = isFields(source) ? source : {}
+  const parts: unknown[] = type === 'text' ? [data] : type === 'content' ? (Array.isArray(content) ? content.map((part: unknown) => (isFields(part) ? part['text'] : null)) : [content]) : [null]
+  if (!parts.every((part) => typeof part === 'string')) return null
+  return [title, context].filter((line) => typeof line === 'string' && line !== '').concat(parts).join('\n')
+}
 
 const notText = (block: Fields, where: string): InstarError =>
   new InstarError('bad_request', `${where} is ${typeof block['type'] === 'string' ? `of type ${block['type'].slice(0, 40)}` : 'of no type'}; this model takes text only.`, { field: where })
@@ -97,8 +110,11 @@ const userOf = (content: unknown, where: string): Message[] => {
       flush()
       const result = block['content']
       out.push({ role: 'tool', tool_call_id: text(block, 'tool_use_id'), content: result === undefined || result === null ? '' : typeof result === 'string' ? result : textsOf(result, `${where}[${i}].content`).join('\n') })
-    } else if (typeof block['text'] === 'string') texts.push(block['text'])
-    else throw notText(block, `${where}[${i}]`)
+    } else {
+      const said = saidIn(block)
+      if (said === null) throw notText(block, `${where}[${i}]`)
+      texts.push(said)
+    }
   }
   flush()
   return out.length === 0 ? [{ role: 'user', content: '' }] : out

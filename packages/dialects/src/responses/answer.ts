@@ -17,13 +17,13 @@ const usageOf = ({ promptTokens, completionTokens, cachedTokens = 0, cacheWriteT
 
 const isSealed = ({ body }: Request): boolean => includes(body, 'reasoning.encrypted_content')
 
-/** What was asked for stands in the answer as it was asked. */
-const responseOf = (speaking: Speaking, { body, temperature, topP }: Request, status: string, output: readonly Fields[], rest: Fields = {}) => ({
+/** What was asked for stands in the answer as it was asked, what was sampled with as it was. */
+const responseOf = (speaking: Speaking, { body }: Request, status: string, output: readonly Fields[], rest: Fields = {}) => ({
   id: mintId('resp', speaking.session, speaking.turn), object: 'response', created_at: Math.floor(speaking.at / 1000), status, background: false,
   error: null, incomplete_details: null, instructions: body['instructions'] ?? null, max_output_tokens: body['max_output_tokens'] ?? null, max_tool_calls: null,
   model: speaking.model, output, parallel_tool_calls: body['parallel_tool_calls'] ?? true, previous_response_id: body['previous_response_id'] ?? null, prompt_cache_key: body['prompt_cache_key'] ?? null,
-  reasoning: body['reasoning'] ?? { effort: null, summary: null }, service_tier: 'default', store: body['store'] ?? true, temperature: temperature ?? 1,
-  text: body['text'] ?? { format: { type: 'text' } }, tool_choice: body['tool_choice'] ?? 'auto', tools: body['tools'] ?? [], top_logprobs: body['top_logprobs'] ?? 0, top_p: topP ?? 1,
+  reasoning: body['reasoning'] ?? { effort: null, summary: null }, service_tier: 'default', store: body['store'] ?? true, temperature: speaking.sampling.temperature,
+  text: body['text'] ?? { format: { type: 'text' } }, tool_choice: body['tool_choice'] ?? 'auto', tools: body['tools'] ?? [], top_logprobs: body['top_logprobs'] ?? 0, top_p: speaking.sampling.topP,
   truncation: 'disabled', usage: null as unknown, user: body['user'] ?? null, metadata: body['metadata'] ?? {}, ...rest,
 })
 

@@ -25,7 +25,7 @@ export const responsesRequest = (body: Fields): Request => {
   return {
     model: text(body, 'model'),
     messages: conversationOf(body),
-    tools, dropped, strict, shapes: shapesOf(body['tools']),
+    tools, dropped, strict, functions: false, shapes: shapesOf(body['tools']),
     mayCall: body['tool_choice'] !== 'none',
     stream: flag(body, 'stream'),
     includeUsage: true,

@@ -11,6 +11,12 @@ const message = z.union([
   z.looseObject({ role: z.enum(['system', 'developer', 'assistant', 'tool', 'function']), content: content.nullish(), tool_calls: calls }),
 ])
 
+/** Before there were tools; beside `tools` they are passed over. */
+const functions = z.union([
+  z.looseObject({ tools: z.array(fields) }),
+  z.looseObject({ tools: z.null().optional(), functions: z.array(z.looseObject({ name: z.string() })).nullish() }),
+])
+
 export const chatBody = z.looseObject({
   model,
   messages: z.array(message).min(1),
@@ -31,4 +37,4 @@ export const chatBody = z.looseObject({
   logprobs: flag('Log-probabilities of the sampled tokens.'),
   top_logprobs: integer(0, 20, 'And of so many likely ones.'),
   user: text('Whoever is behind the request: baselines are kept, and erasing works, by it.'),
-})
+}).and(functions)

@@ -2,12 +2,18 @@
 import { z } from 'zod'
 import { model, otherThan, stops, stream, temperature, text, topK, topP } from './fields.ts'
 
-const textBlock = z.looseObject({ text: z.string() })
+/** A text, as it is or in parts; not of a file. */
+const source = z.union([
+  z.looseObject({ type: z.literal('text'), data: z.string() }),
+  z.looseObject({ type: z.literal('content'), content: z.union([z.string(), z.array(z.looseObject({ text: z.string() }))]) }),
+])
+const textBlock = z.union([z.looseObject({ text: z.string() }), z.looseObject({ type: z.literal('document'), source })])
 const texts = z.union([z.string(), z.array(textBlock)])
 
 const userBlock = z.union([
   z.looseObject({ type: z.literal('tool_result'), tool_use_id: text('The call that this is the result of.'), content: texts.nullish() }),
   z.looseObject({ type: otherThan('tool_result').optional(), text: z.string() }),
+  z.looseObject({ type: z.literal('document'), source }),
 ])
 const assistantBlock = z.union([
   z.looseObject({ type: z.literal('tool_use'), name: text('The tool that was called.') }),

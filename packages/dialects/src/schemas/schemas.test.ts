@@ -52,15 +52,17 @@ const chat = (make: Makers): Make => {
   const message = object({ role: one('user', 'system', 'developer', 'assistant', 'tool', 'function'), content, tool_calls: maybe(list(object({ id: one('call') }))), token_ids: maybe(one([1])) })
   return object({
     ...common(make), messages: list(message, 1), tools: maybe(list(object({ type: one('function') }))), tool_choice: maybe(one('none', 'auto')), stream_options: maybe(object({ include_usage: maybe(one(true)) })), n: maybe(one(1, 16)), seed: maybe(one(-3, 2 ** 40)),
-    max_completion_tokens: maybe(one(1, 5)), max_tokens: maybe(one(1, 5)), stop: maybe(either(one('a'), list(one('a', 'b')))), logprobs: maybe(one(true)), top_logprobs: maybe(one(0, 20)), user: maybe(one('anna')),
+    max_completion_tokens: maybe(one(1, 5)), max_tokens: maybe(one(1, 5)), stop: maybe(either(one('a'), list(one('a', 'b')))), logprobs: maybe(one(true)), top_logprobs: maybe(one(0, 20)), user: maybe(one('anna')), functions: maybe(list(object({ name: one('f') }))),
   })
 }
 
 const messages = (make: Makers): Make => {
   const { object, list, one, either, maybe, pick } = make
-  const texts = either(one('Hi'), list(object({ type: one('text'), text: one('Hi') })))
+  const source = either(object({ type: one('text'), data: one('Hi') }), object({ type: one('content'), content: either(one('Hi'), list(object({ text: one('Hi') }))) }), object({ type: one('base64'), data: one('Hi') }))
+  const document = object({ type: one('document'), title: maybe(one('T')), context: maybe(one('C', 5)), source })
+  const texts = either(one('Hi'), list(either(object({ type: one('text'), text: one('Hi') }), document)))
   const result = object({ type: one('tool_result'), tool_use_id: maybe(one('toolu')), content: maybe(texts) })
-  const user = object({ role: one('user'), content: either(one('Hi'), list(either(result, object({ type: one('text'), text: one('Hi') }), object({ type: one('tool_result'), text: one('Hi') })))) })
+  const user = object({ role: one('user'), content: either(one('Hi'), list(either(result, document, object({ type: one('text'), text: one('Hi') }), object({ type: one('tool_result'), text: one('Hi') })))) })
   const assistant = object({ role: one('assistant'), content: either(one('Hi'), list(either(object({ type: one('tool_use'), id: one('x'), name: maybe(one('f')), input: maybe(one({})) }), object({ type: one('thinking'), thinking: one('t') }), object({ type: one('text'), text: one('Hi') })))) })
   return object({
     ...common(make), max_tokens: one(1, 5), thread: maybe(either(object({ type: one('create') }), object({ type: one('continue', 'fork'), previous_message_id: () => pick<unknown>([mintId('msg', SESSION, TURN), 5, null]) }))), system: maybe(texts),

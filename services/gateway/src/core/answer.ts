@@ -11,11 +11,14 @@ export class Answer {
   private readonly ends: number[] = []
   private raw = ''
   private readonly parser: AnswerParser
+  private readonly mostCalls: number
   /** All that may be shown so far, in order. */
   readonly pieces: Piece[] = []
 
-  constructor(options: ParserOptions) {
+  /** `oneCall`: its client is shown the first call alone. */
+  constructor({ oneCall = false, ...options }: ParserOptions & { oneCall?: boolean }) {
     this.parser = new AnswerParser(options)
+    this.mostCalls = oneCall ? 1 : Infinity
   }
 
   add(token: Token): void {
@@ -71,6 +74,7 @@ export class Answer {
       if (piece.type === 'calls') shown.calls.push(...piece.calls)
       else shown[piece.type] += piece.text
     }
+    shown.calls = shown.calls.slice(0, this.mostCalls)
     const taken = this.tokens.slice(0, tokens)
     return { ids: taken.map(({ id }) => id), logprobs: taken.map(({ logprob }) => logprob), text, shown, answer: answerKey(shown.content, shown.calls) }
   }

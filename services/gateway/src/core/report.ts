@@ -20,7 +20,7 @@ export type Known = {
 }
 
 /** As OpenAI's clients and as Anthropic's read it. */
-type Card = { id: string; object: 'model'; created: number; owned_by: string; root: string; parent: string | null; max_model_len: number; type: 'model'; display_name: string; created_at: string }
+type Card = { id: string; object: 'model'; created: number; owned_by: string; root: string; parent: string | null; max_model_len: number; type: 'model'; display_name: string; created_at: string; lifecycle: 'active'; max_input_tokens: number; max_tokens: number }
 type Cards = { object: 'list'; data: Card[]; has_more: false; first_id: string | null; last_id: string | null }
 
 /** `version` null: the head. Null for one that there is not. */
@@ -42,6 +42,9 @@ export const modelCard = ({ config, model, line }: Known, version: number | null
     type: 'model',
     display_name: `${id} (${model.name})`,
     created_at: new Date(1000 * created).toISOString(),
+    lifecycle: 'active',
+    max_input_tokens: model.contextLength,
+    max_tokens: model.contextLength,
   }
 }
 

@@ -100,7 +100,7 @@ const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestS
       chat: ports.engine.capabilities().chat ? chatOf(dialect.name, request) : null,
       constraint,
       topLogprobs: request.logprobs ? request.topLogprobs : 0,
-      parser: { tools: request.tools.length > 0 && request.mayCall, reasoning: admission.insideReasoning, parseCalls: ports.parseCalls },
+      parser: { tools: request.tools.length > 0 && request.mayCall, reasoning: admission.insideReasoning, oneCall: request.functions, parseCalls: ports.parseCalls },
       parent: candidate === 0 ? admission.parent : null,
       ...mayLearn,
       stored,
@@ -112,7 +112,7 @@ const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestS
     const answering: Answering = {
       ports, dialect, request, tasks, controller, span, response: call.response, onFault: call.onFault,
       speaking: {
-        turn: turns[0]!, session: admission.facts.session, at, model: request.model ?? ports.policy, fingerprint: `instar-${ports.policy}@${spoke.version}`,
+        turn: turns[0]!, session: admission.facts.session, at, model: request.model ?? ports.policy, fingerprint: `instar-${ports.policy}@${spoke.version}`, sampling,
         textOf: (id) => ports.model.decode([id]), get promptTokens() { return promptTokens(ports.model, request, admission.prompt) },
       },
       headers: {

@@ -42,7 +42,7 @@ export type Task = {
   chat: ChatRequest | null
   /** What the answer must be. Its log-probs are then not the policy's own, and it is not trained on. */
   constraint: Constraint | null
-  parser: { tools: boolean; reasoning: boolean; parseCalls: (block: string) => Call[] | null }
+  parser: { tools: boolean; reasoning: boolean; oneCall: boolean; parseCalls: (block: string) => Call[] | null }
   /** The session that begot this one, for the log to know with the turn. */
   parent: string | null
   optedOut: boolean

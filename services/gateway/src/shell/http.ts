@@ -5,6 +5,7 @@ import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import { METRICS_TYPE } from '@instar/process'
 import type { GatewayConfig } from '../config.ts'
 import { DIALECTS, type Dialect } from '@instar/dialects'
+import { usualPath } from '../core/paths.ts'
 import { checkBind, checkLocal, tokenOf } from '../core/guard.ts'
 import type { Key, Scope } from '../core/keys.ts'
 import type { Headers } from '../core/labels.ts'
@@ -46,8 +47,9 @@ const EMPTY = new Uint8Array(0)
 /** Where each dialect is spoken, behind /v1. */
 const SURFACES: readonly (readonly [path: string, dialect: Dialect])[] = [['/chat/completions', DIALECTS.chat], ['/responses', DIALECTS.responses], ['/messages', DIALECTS.messages]]
 
-/** Faults have the shape of the dialect whose path was asked for; elsewhere OpenAI's. */
-const dialectAt = (request: FastifyRequest): Dialect => SURFACES.find(([path]) => pathOf(request).includes(`/v1${path}`))?.[1] ?? DIALECTS.chat
+/** Faults have the shape of the dialect whose path was asked for; elsewhere OpenAI's; of models both clients ask. */
+const dialectAt = (request: FastifyRequest): Dialect =>
+  SURFACES.find(([path]) => pathOf(request).includes(`/v1${path}`))?.[1] ?? (request.headers['anthropic-version'] !== undefined && pathOf(request).includes('/v1/models') ? DIALECTS.messages : DIALECTS.chat)
 
 export const createServer = (config: GatewayConfig, keyring: Keyring, routes: Routes, random: (bytes: number) => Uint8Array): FastifyInstance => {
   const server = Fastify({
@@ -64,6 +66,7 @@ export const createServer = (config: GatewayConfig, keyring: Keyring, routes: Ro
     genReqId: () => Buffer.from(random(12)).toString('hex'),
     forceCloseConnections: 'idle',
     routerOptions: { maxParamLength: 512 },
+    rewriteUrl: ({ url = '/' }) => usualPath(url),
     logger: config.logLevel === 'silent' ? false : { level: config.logLevel, stream: process.stderr, serializers: { err: (error) => ({ type: error.name, message: '', stack: '', trace: traceOf(error) }) } },
   })
   const served: ServedRoute[] = []

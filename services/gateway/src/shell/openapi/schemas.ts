@@ -32,7 +32,7 @@ export const replayBody = z.looseObject({
 })
 export const commandReply = z.looseObject({ head: z.int(), version: z.int().describe('What this gateway serves now.'), frozen: z.boolean() })
 
-const card = z.looseObject({ id: z.string(), object: z.literal('model'), created: z.int(), owned_by: z.string(), root: z.string(), parent: z.string().nullable(), max_model_len: z.int(), type: z.literal('model'), display_name: z.string(), created_at: z.iso.datetime() })
+const card = z.looseObject({ id: z.string(), object: z.literal('model'), created: z.int(), owned_by: z.string(), root: z.string(), parent: z.string().nullable(), max_model_len: z.int(), type: z.literal('model'), display_name: z.string(), created_at: z.iso.datetime(), lifecycle: z.literal('active'), max_input_tokens: z.int(), max_tokens: z.int() })
 export const modelReply = card
 export const modelsReply = z.looseObject({ object: z.literal('list'), data: z.array(card), has_more: z.literal(false), first_id: z.string().nullable(), last_id: z.string().nullable() })
 
