@@ -8,7 +8,9 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { decodeRecord, type Event } from '@instar/events'
 import type { Topic } from '@instar/events/flow'
+import { adminToken } from '@instar/gateway/shell/admin-token'
 import type { EventLog } from '@instar/log'
+import { adminTokenIn } from '@instar/process'
 import { startPipeline, type Running } from '../cli/src/pipeline.ts'
 import { machine, median, quantile, rounded } from './machine.ts'
 import { ask, crowd, type Asked } from './people.ts'
@@ -54,12 +56,12 @@ const untilServed = async (log: EventLog, asked: readonly Asked[]): Promise<numb
 }
 
 /** From the command to the first token of the version gone back to, by one who asks when the command has returned. */
-const rollbacks = async ({ url }: Running, count: number, latest: number): Promise<number[]> => {
+const rollbacks = async ({ url }: Running, token: string, count: number, latest: number): Promise<number[]> => {
   const found: number[] = []
   for (let at = 0; at < count; at++) {
     const version = at % 2 === 0 ? Math.max(0, latest - 1 - (at % latest)) : latest
     const began = now()
-    const reply = await fetch(`${url}/admin/rollback`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ version }) })
+    const reply = await fetch(`${url}/admin/rollback`, { method: 'POST', headers: { 'content-type': 'application/json', 'x-instar-admin-token': token }, body: JSON.stringify({ version }) })
     if (!reply.ok) throw new Error(`rollback to ${version}: HTTP ${reply.status} ${await reply.text()}`)
     const answer = await ask(url, [{ role: 'user', content: 'What is 3 plus 4?' }])
     if (answer.version !== version) throw new Error(`version ${answer.version} answered after a rollback to ${version}`)
@@ -126,7 +128,7 @@ export const bench = async (options: LatencyOptions = {}): Promise<Report> => {
     say(`${latest} versions; rollbacks at ${PER_SECOND} requests/s`)
     const count = options.quick ? 6 : ROLLBACKS
     const load = crowd({ url: pipeline.url, seconds: count, perSecond: PER_SECOND, learn: false, seed: 4 })
-    const back = latest > 0 ? await rollbacks(pipeline, count, latest) : []
+    const back = latest > 0 ? await rollbacks(pipeline, adminToken(adminTokenIn(data)), count, latest) : []
     const background = await load
     const wait = ({ due, first }: Asked): number => first - due
     const during = learning.asked.filter(({ due, first }) => windows.some(({ from, to }) => due < to && first > from))

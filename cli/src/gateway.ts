@@ -4,6 +4,7 @@
  * have been done.
  */
 import { ERRORS, InstarError, type ErrorCode } from '@instar/events/errors'
+import { ADMIN_TOKEN_HEADER, readAdminToken } from '@instar/gateway/shell/admin-token'
 import { lookup } from 'node:dns/promises'
 import { request as openRequest, type IncomingMessage } from 'node:http'
 import { text } from 'node:stream/consumers'
@@ -11,8 +12,8 @@ import { gatewayUrl, type Config } from './config.ts'
 
 export type Reply = { head: number; version: number; frozen: boolean }
 
-/** `key`: the API key to send, where the gateway wants one. */
-type Place = Pick<Config, 'host' | 'port'> & Partial<Pick<Config, 'key'>>
+/** `key`: the API key to send, where the gateway wants one. The admin token is what a gateway without keys wants; its file need not be there. */
+type Place = Pick<Config, 'host' | 'port'> & Partial<Pick<Config, 'key' | 'adminToken' | 'adminTokenFile'>>
 type Sending = { body?: unknown; accept: string; silenceMs: number; signal?: AbortSignal | undefined }
 /** `fault`: what an error while the response is read means. */
 type Sent = { response: IncomingMessage; fault(cause: unknown): Error }
@@ -78,7 +79,7 @@ const send = (config: Place, path: string, { body, accept, silenceMs, signal }: 
   return new Promise((resolve, reject) => {
     const sending = openRequest(`${url}${path}`, {
       method: body === undefined ? 'GET' : 'POST', agent: false, signal,
-      headers: { accept, ...(config.key ? { authorization: `Bearer ${config.key}` } : {}), ...(body === undefined ? {} : { 'content-type': 'application/json', 'x-instar-who': 'cli' }) },
+      headers: { accept, ...adminHeader(config), ...(config.key ? { authorization: `Bearer ${config.key}` } : {}), ...(body === undefined ? {} : { 'content-type': 'application/json', 'x-instar-who': 'cli' }) },
     }, (response) => resolve({ response, fault }))
     sending.setTimeout(silenceMs, () => {
       silent = true
@@ -87,6 +88,21 @@ const send = (config: Place, path: string, { body, accept, silenceMs, signal }: 
     sending.on('error', (cause) => reject(fault(cause)))
     sending.end(body === undefined ? undefined : JSON.stringify(body))
   })
+}
+
+/** The gateway on this machine, or on the same volume, wrote the file; what cannot be read is not sent. */
+const adminHeader = ({ adminToken, adminTokenFile }: Place): Record<string, string> => {
+  const token = adminToken ?? tokenIn(adminTokenFile)
+  return token === null ? {} : { [ADMIN_TOKEN_HEADER]: token }
+}
+
+const tokenIn = (file: string | undefined): string | null => {
+  try {
+    return file === undefined ? null : readAdminToken(file)
+  } catch (error) {
+    if (error instanceof InstarError) return null
+    throw error
+  }
 }
 
 /** No connection, or none that speaks HTTP. */

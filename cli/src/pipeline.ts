@@ -9,7 +9,7 @@ import { givesIds, openRemote, type RemoteSettings } from '@instar/gateway/shell
 import { randomBytes } from '@instar/gateway/shell/random'
 import { announceUpgrade, openSnapshots, type EventLog, type SnapshotStore } from '@instar/log'
 import { holdsWeights, openModel, startLearning, startServing, type EngineChoice, type Fingerprint, type LearningEngine, type Model, type ServingEngine } from '@instar/policy'
-import { createMetrics, measuredLog, openLog, type Metrics, type Settings } from '@instar/process'
+import { adminTokenIn, createMetrics, measuredLog, openLog, type Metrics, type Settings } from '@instar/process'
 import { startPostgres, startProjections, watchProjections, type Postgres, type Projections } from '@instar/projections'
 import { createPublisher, probesOf, publisherConfig, type Publisher, type PublisherPorts } from '@instar/publisher'
 import { createScorer, scorerConfig, type Scorer } from '@instar/scorer'
@@ -113,7 +113,7 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
     const learning = learner && learnersOf({ log, snapshots, metrics, learner, model, over: over.signal, config, hooks, keep })
     const scorer = keep<Scorer>(createScorer({ log, snapshots, metrics, now, say: hooks.say, onFatal: hooks.onFatal }, scorerConfig.parse(config.scorer)), (s) => s.stop())
     keep(over, async (o) => o.abort())
-    const gateway = keep<Gateway>(createGateway({ log, snapshots, metrics, engine: serving.engine, model, now, random: randomBytes, ...learning?.ports, onFatal: hooks.onFatal }, gatewayConfig({ ...config.gateway, ...(learning ? {} : { learning: false }) })), (g) => g.stop())
+    const gateway = keep<Gateway>(createGateway({ log, snapshots, metrics, engine: serving.engine, model, now, random: randomBytes, ...learning?.ports, onFatal: hooks.onFatal }, gatewayConfig({ adminTokenFile: adminTokenIn(config.data), ...config.gateway, ...(learning ? {} : { learning: false }) })), (g) => g.stop())
     await Promise.all([scorer.start(), learning?.trainer.start(), learning?.publisher.start()])
     const { url } = await gateway.start()
     return {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { runCli } from '../../cli/src/cli.ts'
-import { startRig, USER } from '../gateway/harness.ts'
+import { ADMIN_TOKEN, startRig, USER } from '../gateway/harness.ts'
 
 type Row = { client: string; dialect: string; session: string; label_source: string; user_turn: string | null; kind: string; carried: string[]; trainable: boolean | null; reason: string | null; follows: string | null; turn: string; next: string | null; off_prefix: boolean }
 
@@ -11,7 +11,7 @@ test('each request is told with what it carried, its session and why it is train
   const { port } = new URL(rig.url)
   const run = async (...args: string[]): Promise<string> => {
     const out: string[] = []
-    assert.equal(await runCli(['doctor', 'agent', '--port', port, ...args], { env: {}, cwd: '/', out: (text) => void out.push(text), err: () => undefined, terminal: false, stop: new AbortController().signal }), 0)
+    assert.equal(await runCli(['doctor', 'agent', '--port', port, ...args], { env: { INSTAR_ADMIN_TOKEN: ADMIN_TOKEN }, cwd: '/', out: (text) => void out.push(text), err: () => undefined, terminal: false, stop: new AbortController().signal }), 0)
     return out.join('')
   }
   const ask = async (json: object, headers: Record<string, string> = {}, path = '/v1/chat/completions'): Promise<string> => {

@@ -91,6 +91,25 @@ test('commands show the gateway the key in INSTAR_KEY; doctor says what it could
   }
 })
 
+test('without keys a command shows the token of its data folder, or of INSTAR_ADMIN_TOKEN; who has neither is refused', async () => {
+  const [data, elsewhere] = [folder(), folder()]
+  const rig = await startRig({ settings: { adminToken: null, adminTokenFile: join(data, 'admin.token') } })
+  const INSTAR_PORT = new URL(rig.url).port
+  const said = async (env: Record<string, string>): Promise<string | undefined> =>
+    ((await instar(['thaw', '--json'], { INSTAR_PORT, ...env })).json as { error?: { code: string } }).error?.code
+  try {
+    assert.equal((await stat(join(data, 'admin.token'))).mode & 0o777, 0o600)
+    const token = (await readFile(join(data, 'admin.token'), 'utf8')).trim()
+    for (const env of [{ INSTAR_DATA: data }, { INSTAR_DATA: data, INSTAR_KEY: 'sk-of-before' }, { INSTAR_DATA: elsewhere, INSTAR_ADMIN_TOKEN: token }, { INSTAR_DATA: elsewhere, INSTAR_ADMIN_TOKEN_FILE: join(data, 'admin.token') }]) {
+      assert.equal(await said(env), 'no_line', JSON.stringify(Object.keys(env)))
+    }
+    for (const env of [{ INSTAR_DATA: elsewhere }, { INSTAR_DATA: elsewhere, INSTAR_ADMIN_TOKEN: `${token}x` }]) assert.equal(await said(env), 'invalid_api_key')
+    assert.equal(await said({ INSTAR_DATA: elsewhere, INSTAR_ADMIN_TOKEN: 'short' }), 'bad_request')
+  } finally {
+    await rig.stop()
+  }
+})
+
 test('two that change the file at once wait for each other; a key that has expired has no successor', async () => {
   const data = folder()
   const file = join(data, 'keys.json')

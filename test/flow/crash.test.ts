@@ -11,7 +11,7 @@ import type OpenAI from 'openai'
 import { TABLES } from '../../packages/projections/src/schema.ts'
 import { integer, seeded } from '../../models/tiny/recipe/random.ts'
 import { untilNothingLeft } from '../chaos/world/orphans.ts'
-import { begin, dataFolder, done, instar, sql, up, type Up } from './process.ts'
+import { begin, commanding, dataFolder, done, instar, sql, up, type Up } from './process.ts'
 import { ask, askWhole, question, reaction, type Answer, type Messages } from './people.ts'
 import { BATCH, witness, type Witness } from './witness.ts'
 
@@ -185,7 +185,7 @@ describe('kill -9', { timeout: 280_000 }, () => {
   test('during a rollback, which is there whole or not at all', async () => {
     const pipeline = await started()
     const before = seen!.line.moves.length
-    const order = fetch(`${pipeline.ready.url}/admin/rollback`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ version: 0 }) })
+    const order = fetch(`${pipeline.ready.url}/admin/rollback`, { method: 'POST', headers: commanding(data), body: JSON.stringify({ version: 0 }) })
     order.catch(() => undefined)
     await pause(integer(random, 0, 12))
     await pipeline.kill()
@@ -201,7 +201,7 @@ describe('kill -9', { timeout: 280_000 }, () => {
   test('during a replay: its branch stays unfinished and is not promoted, another one is made', async () => {
     const pipeline = await started()
     await seen!.learned()
-    const order = fetch(`${pipeline.ready.url}/admin/replay`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ branch: 'cut' }) }).then((response) => response.text())
+    const order = fetch(`${pipeline.ready.url}/admin/replay`, { method: 'POST', headers: commanding(data), body: JSON.stringify({ branch: 'cut' }) }).then((response) => response.text())
     order.catch(() => undefined)
     await seen!.until('the first batch of the branch', () => seen!.branch('cut').line.versions.size > 1)
     await pipeline.kill()

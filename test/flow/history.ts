@@ -1,7 +1,8 @@
 /** A pipeline in this process, without a database, that people have talked to: for what looks at the log it leaves. */
 import { deepEqual } from 'node:assert/strict'
 import OpenAI from 'openai'
-import { readSettings } from '@instar/process'
+import { adminToken } from '@instar/gateway/shell/admin-token'
+import { adminTokenIn, readSettings } from '@instar/process'
 import { startPipeline, type PipelineConfig, type Running } from '../../cli/src/pipeline.ts'
 import { ask, sessions, type Session } from './people.ts'
 
@@ -20,7 +21,7 @@ export const open = async (data: string, changes: Partial<PipelineConfig> = {}):
     ...running,
     client: new OpenAI({ baseURL: `${running.url}/v1`, apiKey: 'none', maxRetries: 0 }),
     async order<T>(path: string, body: unknown) {
-      const response = await fetch(`${running.url}/admin/${path}`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) })
+      const response = await fetch(`${running.url}/admin/${path}`, { method: 'POST', headers: { 'content-type': 'application/json', 'x-instar-admin-token': adminToken(adminTokenIn(data)) }, body: JSON.stringify(body) })
       const text = await response.text()
       if (!response.ok) throw new Error(`${path}: ${response.status} ${text}`)
       return JSON.parse(text.trimEnd().split('\n').at(-1)!) as T

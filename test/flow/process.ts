@@ -11,6 +11,8 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { after } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
+import { adminToken } from '@instar/gateway/shell/admin-token'
+import { adminTokenIn } from '@instar/process'
 import OpenAI from 'openai'
 import { untilNothingLeft } from '../chaos/world/orphans.ts'
 import { ROOT } from '../tree.ts'
@@ -135,6 +137,9 @@ export const instar = async (where: { data: string; url?: string }, ...args: str
   const last = out().trimEnd().split('\n').at(-1) ?? ''
   return { code, out: out(), err: err(), json: args.includes('--json') ? JSON.parse(last) : undefined }
 }
+
+/** What a command over HTTP carries to the pipeline of a data folder. */
+export const commanding = (data: string): Record<string, string> => ({ 'content-type': 'application/json', 'x-instar-admin-token': adminToken(adminTokenIn(data)) })
 
 /** As `instar`, for what must succeed. */
 export const done = async <T>(where: { data: string; url?: string }, ...args: string[]): Promise<T> => {

@@ -3,10 +3,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { InstarError } from '@instar/events'
 import { openMemoryLog } from '@instar/log'
-import { sse, startRig, USER, withAppend } from './harness.ts'
+import { COMMANDING, sse, startRig, USER, withAppend } from './harness.ts'
 import { gate } from './scripted-engine.ts'
 
-const LINES = { 'content-type': 'application/json', accept: 'application/x-ndjson' }
+const LINES = { ...COMMANDING, accept: 'application/x-ndjson' }
 const send = (url: string, command: string, init: RequestInit = {}): Promise<Response> => fetch(`${url}/admin/${command}`, { method: 'POST', headers: LINES, body: '{"branch":"b"}', ...init })
 
 /** Lines as they arrive. */
@@ -50,7 +50,7 @@ test('a replay and a promotion that say nothing for long send heartbeats, then t
     const rest = async (said: AsyncGenerator<unknown>): Promise<unknown[]> => (await all(said)).filter((line) => !(line as { heartbeat?: true }).heartbeat)
     assert.deepEqual(await rest(replay), [{ done: 2 }])
     assert.deepEqual(await rest(promotion), [{ error: { message: 'There is no such branch.', type: 'invalid_request_error', param: null, code: 'unknown_branch' } }])
-    const plain = await send(rig.url, 'promote', { headers: {} })
+    const plain = await send(rig.url, 'promote', { headers: COMMANDING })
     assert.equal(plain.status, 404, 'who does not ask for lines gets a status')
   } finally {
     await rig.stop()

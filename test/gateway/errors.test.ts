@@ -217,7 +217,7 @@ const withHost = (url: string, headers: Record<string, string>): Promise<number>
 test('without keys a foreign Host or Origin is refused', async () => {
   for (const host of ['localhost', '127.0.0.1', '127.0.0.1:30000', '[::1]:80', 'app.localhost']) assert.equal(await withHost(rig.url, { host }), 200, host)
   for (const host of ['evil.example', '127.0.0.1.evil.example', 'gateway', '10.0.0.3', 'localhost@evil.example']) assert.equal(await withHost(rig.url, { host }), 403, host)
-  for (const origin of ['http://localhost:3000', 'http://127.0.0.1']) assert.equal(await withHost(rig.url, { origin }), 200, origin)
+  assert.equal(await withHost(rig.url, { origin: rig.url }), 200)
   for (const origin of ['http://evil.example', 'null', 'https://localhost.evil.example', 'file://']) assert.equal(await withHost(rig.url, { origin }), 403, origin)
 })
 

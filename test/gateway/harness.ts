@@ -16,19 +16,28 @@ export type Rig = {
   engine: ScriptedEngine
   gateway: Gateway
   client: OpenAI
+  /** Shows the admin token on paths of commands. */
   fetch(path: string, init?: RequestInit & { json?: unknown }): Promise<Response>
   stop(): Promise<void>
 }
 
+export const ADMIN_TOKEN = 'admin-token-of-the-tests'
+/** What commands to a gateway of the harness carry. */
+export const COMMANDING = { 'content-type': 'application/json', 'x-instar-admin-token': ADMIN_TOKEN }
+
 export type RigOptions = { log?: EventLog; script?: Script; settings?: GatewaySettings; ports?: Partial<GatewayPorts>; engine?: ScriptedEngine }
 
 export const startRig = async ({ log = openMemoryLog(), script = () => 'Hello there, how are you?', settings = {}, ports = {}, engine = new ScriptedEngine(model, script) }: RigOptions = {}): Promise<Rig> => {
-  const gateway = createGateway({ log, engine, model, now: Date.now, random: (bytes) => randomBytes(bytes), toAdapter, ...ports }, gatewayConfig({ port: 0, logLevel: 'silent', appendPatienceMs: 200, stopGraceMs: 0, ...settings }))
+  const gateway = createGateway({ log, engine, model, now: Date.now, random: (bytes) => randomBytes(bytes), toAdapter, ...ports }, gatewayConfig({ port: 0, logLevel: 'silent', appendPatienceMs: 200, stopGraceMs: 0, adminToken: ADMIN_TOKEN, ...settings }))
   const { url } = await gateway.start()
   return {
     url, log, engine, gateway,
     client: new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0 }),
-    fetch: (path, { json, ...init } = {}) => fetch(`${url}${path}`, json === undefined ? init : { method: 'POST', ...init, headers: { 'content-type': 'application/json', ...init.headers as Record<string, string> }, body: JSON.stringify(json) }),
+    fetch(path, { json, headers = {}, ...init } = {}) {
+      const own = { ...(path.startsWith('/admin/') && !Object.hasOwn(headers, 'authorization') ? COMMANDING : {}), ...headers as Record<string, string> }
+      if (json === undefined) return fetch(`${url}${path}`, { ...init, headers: own })
+      return fetch(`${url}${path}`, { method: 'POST', ...init, headers: { 'content-type': 'application/json', ...own }, body: JSON.stringify(json) })
+    },
     stop: () => gateway.stop(),
   }
 }

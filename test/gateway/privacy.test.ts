@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { USER } from './harness.ts'
+import { COMMANDING, USER } from './harness.ts'
 
 const SECRET = 'marmalade-4711'
 
@@ -24,7 +24,7 @@ test('a conversation with every kind of fault: no word of it is printed, each de
   void exited.then(() => started.reject(new Error(`ended before it was up: ${err}`)))
   const url = await started.promise
   const post = async (path: string, body: unknown): Promise<{ status: number; request: string; text: string }> => {
-    const response = await fetch(`${url}${path}`, { method: 'POST', headers: { 'content-type': 'application/json', 'x-session-id': SECRET }, body: typeof body === 'string' ? body : JSON.stringify(body) })
+    const response = await fetch(`${url}${path}`, { method: 'POST', headers: { ...COMMANDING, 'x-session-id': SECRET }, body: typeof body === 'string' ? body : JSON.stringify(body) })
     return { status: response.status, request: response.headers.get('x-request-id')!, text: await response.text() }
   }
   const say = (content: string, more: object = {}) => post('/v1/chat/completions', { model: 'policy', messages: [USER(`${SECRET} ${content}`)], ...more })

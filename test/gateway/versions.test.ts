@@ -125,7 +125,7 @@ test('rollback: one record with its freeze, served when it answers, frozen until
     assert.equal(await versionOf(rig), 1)
     const moved = (await eventsOf(log, 'weights')).at(-1)!
     assert.ok(moved.type === 'HeadMoved')
-    assert.deepEqual([moved.from, moved.to, moved.freeze, moved.who, moved.why], [3, 1, true, 'admin', 'worse'])
+    assert.deepEqual([moved.from, moved.to, moved.freeze, moved.who, moved.why], [3, 1, true, 'admin token', 'worse'])
     await post(rig, '/admin/rollback', { version: 1 })
     assert.equal((await eventsOf(log, 'weights')).length, 5)
     assert.deepEqual((await post(rig, '/admin/thaw')).body, { head: 1, version: 1, frozen: false })

@@ -12,6 +12,9 @@ const port = z.coerce.number().int().min(0).max(65535)
 const seconds = z.coerce.number().positive().max(7 * 24 * 3600).transform((value) => Math.ceil(1000 * value))
 const flag = z.enum(['0', '1', 'true', 'false']).transform((text) => text === '1' || text === 'true')
 
+/** Where the admin token of a data folder is. */
+export const adminTokenIn = (data: string): string => join(data, 'admin.token')
+
 export const PARTITIONS_FORM = `of the form turns=16,scores=8 (topics: ${TOPICS.join(', ')})`
 
 /** Null for what is not of `PARTITIONS_FORM`. */
@@ -40,6 +43,9 @@ const environment = z.object({
   INSTAR_OPEN: flag.default(false),
   INSTAR_KEYS: z.string().optional(),
   INSTAR_KEY: z.string().optional(),
+  INSTAR_ADMIN_TOKEN: z.string().min(20, 'has fewer than 20 characters').optional(),
+  INSTAR_ADMIN_TOKEN_FILE: z.string().optional(),
+  INSTAR_ORIGINS: z.string().transform((text) => text.split(',').map((one) => one.trim())).refine((list) => list.every((one) => /^https?:\/\/[^/?#@\s]+$/i.test(one)), 'must be origins (https://app.example) with commas between them').optional(),
   INSTAR_SESSION_IDLE: z.coerce.number().positive().max(30 * 24 * 3600).default(600),
   INSTAR_HEALTH_PORT: port.optional(),
   INSTAR_CANDIDATES: z.coerce.number().int().min(1).max(16).optional(),
@@ -81,6 +87,11 @@ const build = (env: z.infer<typeof environment>, cwd: string) => ({
   keyFile: env.INSTAR_KEYS === undefined ? join(resolve(cwd, env.INSTAR_DATA), 'keys.json') : resolve(cwd, env.INSTAR_KEYS),
   /** The API key that commands show a gateway; null: none. */
   key: env.INSTAR_KEY ?? null,
+  /** What commands show a gateway without keys; null: what the file holds, which the gateway makes. */
+  adminToken: env.INSTAR_ADMIN_TOKEN ?? null,
+  adminTokenFile: env.INSTAR_ADMIN_TOKEN_FILE === undefined ? adminTokenIn(resolve(cwd, env.INSTAR_DATA)) : resolve(cwd, env.INSTAR_ADMIN_TOKEN_FILE),
+  /** Pages of other origins that may call the gateway. */
+  origins: env.INSTAR_ORIGINS ?? [],
   /** After so many milliseconds without a turn a session counts as ended. */
   sessionIdleMs: Math.round(1000 * env.INSTAR_SESSION_IDLE),
   /** Of the gateway, where they are to be others than its own: bytes of a body, milliseconds for a request to arrive and to be answered, candidates of a request and the tokens of those that nobody sees. */

@@ -1,4 +1,4 @@
-export { PARTITIONS_FORM, partitionsOf, readSettings, type Environment, type Settings } from './environment.ts'
+export { adminTokenIn, PARTITIONS_FORM, partitionsOf, readSettings, type Environment, type Settings } from './environment.ts'
 export { isKafka, logFolder, openKafka, openLog, registryOf, type LogSettings, type OpenLogOptions } from './shell/open-log.ts'
 export { startHealth, type Health } from './shell/health.ts'
 export { hostOf } from './shell/host.ts'

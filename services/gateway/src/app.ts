@@ -13,6 +13,7 @@ import { versionOf } from './core/model-name.ts'
 import { checkBind } from './core/guard.ts'
 import { Seen } from './core/seen.ts'
 import { modelCard, modelList, statusOf } from './core/report.ts'
+import { adminToken } from './shell/admin-token.ts'
 import { Background } from './shell/background.ts'
 import { countBuffersWithTheHeap } from './shell/buffers.ts'
 import { Capture } from './shell/capture.ts'
@@ -21,6 +22,7 @@ import { answer, type AnswerCall, type AnswerPorts, type AnswerReply } from './s
 import { closeSession } from './shell/closing.ts'
 import { runCommand } from './shell/commands.ts'
 import { countTokens } from './shell/counting.ts'
+import { createEntrance } from './shell/entrance.ts'
 import { giveFeedback } from './shell/feedback.ts'
 import { foreignRoutes } from './shell/foreign/index.ts'
 import { createServer } from './shell/http.ts'
@@ -140,7 +142,8 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
 
   const listen = async (): Promise<string> => {
     foreign = foreignRoutes({ log, index, tail: followed(), reader, capture, pool, line, engine, model, policy, parse: parseAnswer, now, random, tailWaitMs, unready, answer: answerNow, dialects: DIALECTS })
-    server = createServer(config, keyring, {
+    const token = config.adminToken ?? (config.adminTokenFile === null ? null : adminToken(config.adminTokenFile))
+    server = createServer(config, keyring, createEntrance({ config, keyring, adminToken: token }), {
       answer: answerNow,
       foreign: foreign.routes,
       countTokens: async (dialect, body, key) => ({ input_tokens: countTokens(model, dialect, await resolveReferences({ index, tail: followed(), reader, tailWaitMs }, dialect, key, parseJson(body))) }),

@@ -1,6 +1,8 @@
 /** The gateway's settings, checked and frozen. Who reads the environment is main.ts or the CLI. */
 import { z } from 'zod'
-import { SCOPES } from './core/keys.ts'
+import { LEAST_TOKEN, SCOPES } from './core/keys.ts'
+
+const ORIGIN = /^https?:\/\/[^/?#@\s]+$/i
 
 const key = z.object({
   /** Public: it is on the log and in session ids. */
@@ -29,6 +31,11 @@ const schema = z.object({
   keys: z.array(key).default([]),
   /** The file of `instar keys`; it need not be there. */
   keyFile: z.string().nullable().default(null),
+  /** What commands need without keys: the token, or the file that holds it and is made where it is missing. Neither: no command without a key. */
+  adminToken: z.string().min(LEAST_TOKEN).nullable().default(null),
+  adminTokenFile: z.string().nullable().default(null),
+  /** Pages of other origins that may call (`https://app.example`). */
+  origins: z.array(z.string().regex(ORIGIN)).default([]),
   /** Names by which the gateway may be called besides loopback ones. */
   allowedHosts: z.array(z.string().toLowerCase()).default([]),
   policy: z.string().regex(/^[A-Za-z0-9._-]+$/).default('policy'),

@@ -6,7 +6,7 @@ import { isRemote, openRemote } from './shell/engines/open-remote.ts'
 import { randomBytes } from './shell/random.ts'
 
 process.exitCode = await runService('gateway', hostOf(process.env), async ({ settings, log, snapshots, metrics, now, onFatal, say, signal }) => {
-  const config = gatewayConfig({ host: settings.host, port: settings.port, open: settings.open, keyFile: settings.keyFile, ...settings.limits })
+  const config = gatewayConfig({ host: settings.host, port: settings.port, open: settings.open, keyFile: settings.keyFile, adminToken: settings.adminToken, adminTokenFile: settings.adminTokenFile, origins: settings.origins, ...settings.limits })
   const embedded = async () => {
     const [model, engine] = await Promise.all([openModel(settings.model), startServing({ model: settings.model, engine: 'auto', signal })])
     return { model, engine, base: model, line: engine.capabilities().fingerprint }

@@ -4,7 +4,7 @@ import { schemaTexts } from '@instar/events'
 import { createGateway, gatewayConfig } from '@instar/gateway'
 import { openEmbeddedLog } from '@instar/log'
 import { openModel, startServing } from '@instar/policy'
-import { Publisher } from '../../gateway/harness.ts'
+import { ADMIN_TOKEN, Publisher } from '../../gateway/harness.ts'
 import { randomAdapter } from '../../serving/random-model.ts'
 
 /** `parent`: the version that the next one is made from. */
@@ -17,7 +17,7 @@ const publisher = new Publisher(log)
 await publisher.start()
 const model = await openModel(modelFolder)
 const engine = await startServing({ model: modelFolder, rows: 100, slots: 4, threads: 1 })
-const gateway = createGateway({ log, engine, model, now: Date.now, random: (bytes) => randomBytes(bytes) }, gatewayConfig({ port: 0 }))
+const gateway = createGateway({ log, engine, model, now: Date.now, random: (bytes) => randomBytes(bytes) }, gatewayConfig({ port: 0, adminToken: ADMIN_TOKEN }))
 const { url } = await gateway.start()
 const tell = (told: Told): void => { process.send?.(told) }
 

@@ -8,7 +8,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { decodeRecord, readWritten, type TurnAborted, type TurnCaptured } from '@instar/events'
 import { createTurnReader, getBlob, openEmbeddedLog } from '@instar/log'
 import { adapterFromWeights, startServing } from '@instar/policy'
-import { sse } from '../../gateway/harness.ts'
+import { ADMIN_TOKEN, sse } from '../../gateway/harness.ts'
 import { writeRandomModel } from '../../serving/random-model.ts'
 import type { Order, Told } from './child.ts'
 
@@ -84,7 +84,7 @@ const movesOf = async (url: string, { seconds, publishes, rollbacks }: Stretch, 
     const rollback = Math.floor((i * rollbacks) / count) > Math.floor(((i - 1) * rollbacks) / count)
     if (rollback) {
       head = Math.max(0, published - 2)
-      const response = await fetch(`${url}/admin/rollback`, { method: 'POST', body: JSON.stringify({ version: head, keepLearning: true }) })
+      const response = await fetch(`${url}/admin/rollback`, { method: 'POST', headers: { 'content-type': 'application/json', 'x-instar-admin-token': ADMIN_TOKEN }, body: JSON.stringify({ version: head, keepLearning: true }) })
       if (!response.ok) throw new Error(`rollback to ${head}: ${await response.text()}`)
     } else {
       await publish(head)

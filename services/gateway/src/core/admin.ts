@@ -7,6 +7,9 @@ export type Command =
 
 export type Ordered = { command: Command; policy: string; request: string; who: string; why: string }
 
+/** Who is on the record: what the caller calls itself, and always, last, the key that the gateway saw. */
+export const actorOf = (said: string, key: string): string => (said === '' ? key : `${said} (${key})`)
+
 /** `done`: it counts already, or there is nothing to change. */
 export type AdminStep = { do: 'append'; event: HeadMoved | LearningFrozen } | { do: 'done' }
 

@@ -16,12 +16,16 @@ const hostname = (authority: string): string | null => {
   return match ? match[1]!.toLowerCase() : null
 }
 
-const originHost = (origin: string): string | null => {
-  const match = /^https?:\/\/([^/?#]+)$/i.exec(origin)
-  return match ? hostname(match[1]!) : null
+/** `scheme://host[:port]`, the scheme's own port left out; null for what is no origin of a page on a server. */
+const originOf = (text: string): string | null => {
+  if (!/^https?:\/\/[^/?#@\s]+$/i.test(text)) return null
+  return URL.canParse(text) ? new URL(text).origin : null
 }
 
-export type Local = { open: boolean; host: string; allowedHosts: readonly string[] }
+/** `origins`: of pages that may call beside the gateway's own (INSTAR_ORIGINS), as browsers write them. */
+export type Local = { open: boolean; host: string; allowedHosts: readonly string[]; origins: readonly string[] }
+
+export type CallerHeaders = { host?: string | undefined; origin?: string | undefined; site?: string | undefined }
 
 /**
  * Loopback names, the bound address, the listed ones. An open gateway is reached by other names too: by
@@ -31,13 +35,35 @@ const isOurs = (host: string, local: Local): boolean =>
   isLoopback(host) || host === local.host.toLowerCase() || local.allowedHosts.includes(host)
   || (local.open && (/^\d{1,3}(\.\d{1,3}){3}$/.test(host) || host.startsWith('[') || !host.includes('.')))
 
-/** Throws `foreign_request`. */
-export const checkLocal = (headers: { host?: string; origin?: string }, local: Local): void => {
-  const host = headers.host === undefined ? null : hostname(headers.host)
-  if (host === null || !isOurs(host, local)) throw new InstarError('foreign_request', 'The Host header does not name this gateway.', { field: 'host' })
-  if (headers.origin === undefined) return
-  const origin = originHost(headers.origin)
-  if (origin === null || !isOurs(origin, local)) throw new InstarError('foreign_request', 'The Origin header names another site.', { field: 'origin' })
+export const isListed = (origin: string, { origins }: Pick<Local, 'origins'>): boolean => {
+  const asked = originOf(origin)
+  return asked !== null && origins.some((listed) => originOf(listed) === asked)
+}
+
+/**
+ * Who is asked for without API keys: the Host must be ours, and a browser's page must be this gateway's own (its Origin is
+ * this very Host) or a listed one. `site`: `Sec-Fetch-Site`, which browsers send where they leave the Origin out.
+ * Throws `foreign_request`.
+ */
+export const checkLocal = ({ host, origin, site }: CallerHeaders, local: Local): void => {
+  const name = host === undefined ? null : hostname(host)
+  if (host === undefined || name === null || !isOurs(name, local)) {
+    throw new InstarError('foreign_request', 'The Host header does not name this gateway.', { field: 'host' })
+  }
+  if (origin !== undefined && isListed(origin, local)) return
+  if (origin !== undefined && (originOf(origin) === null || originOf(origin) !== originOf(`http://${host}`))) {
+    const said = JSON.stringify(origin.slice(0, 100))
+    throw new InstarError('foreign_request', `The page of Origin ${said} may not call this gateway; INSTAR_ORIGINS lists those that may.`, { field: 'origin' })
+  }
+  if (site !== undefined && site !== 'same-origin' && site !== 'none') {
+    throw new InstarError('foreign_request', 'The request comes from a page of another site (Sec-Fetch-Site).', { field: 'sec-fetch-site' })
+  }
+}
+
+/** What commands send: a page of another site cannot without being allowed to first. Throws `not_json`. */
+export const checkJson = (contentType: string | undefined): void => {
+  if (/^application\/json\s*(;|$)/i.test(contentType ?? '')) return
+  throw new InstarError('not_json', 'A command is sent as content-type: application/json.', { field: 'content-type' })
 }
 
 /** The token of `Authorization: Bearer`, or `x-api-key`. */

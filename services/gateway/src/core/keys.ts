@@ -20,6 +20,12 @@ export type Key = {
   concurrent: number | null
 }
 
+/** Characters of an admin token, at the least: shorter ones could be guessed. */
+export const LEAST_TOKEN = 20
+
+/** Whoever shows the admin token: commands, and nothing else. */
+export const ADMIN: Key = Object.freeze({ id: 'admin token', sha256: '', scopes: ['admin'] as const, expiresAt: null, requestsPerMinute: null, concurrent: null })
+
 /** `sk-instar-<id>-<secret>`: what scanners for leaked secrets can look for. */
 export const tokenFor = (id: string, secret: string): string => `sk-instar-${id}-${secret}`
 

@@ -1,7 +1,7 @@
 /** Admin commands: appended to `weights` on the tip as it is read, until they count, then awaited in the pool. */
 import { encodeEvent, InstarError, type WeightLine } from '@instar/events'
 import { versionsOn, type EventLog } from '@instar/log'
-import { decideAdmin, type Command } from '../core/admin.ts'
+import { actorOf, decideAdmin, type Command } from '../core/admin.ts'
 import { flag, integer, isFields, parseJson, text, wrong, type Fields } from '@instar/dialects'
 import { hex } from './admission.ts'
 import type { Pool } from './pool.ts'
@@ -21,8 +21,8 @@ export type CommandPorts = {
   replay: ((options: Fields, gone: AbortSignal) => AsyncIterable<unknown>) | undefined
 }
 
-/** `gone`: aborted when the one who gave it has left. */
-export type AdminCall = { body: Uint8Array; who: string; gone: AbortSignal }
+/** `who`: as the caller says; null: unsaid. `key`: which key was shown, or that it was the admin token. `gone`: aborted when the one who gave it has left. */
+export type AdminCall = { body: Uint8Array; who: string | null; key: string; gone: AbortSignal }
 export type CommandReply = { head: number; version: number; frozen: boolean }
 
 /** A lost race is decided again so often. */
@@ -34,12 +34,12 @@ export const runCommand = async (ports: CommandPorts, name: string, call: AdminC
     case 'rollback': {
       const to = integer(body, 'version', 0, 1e9)
       if (to === null) throw wrong('version', 'the number of a version')
-      return order(ports, { do: 'rollback', to, freeze: !flag(body, 'keepLearning') }, body, call.who)
+      return order(ports, { do: 'rollback', to, freeze: !flag(body, 'keepLearning') }, body, call)
     }
     case 'thaw':
-      return order(ports, { do: 'freeze', on: false }, body, call.who)
+      return order(ports, { do: 'freeze', on: false }, body, call)
     case 'freeze':
-      return order(ports, { do: 'freeze', on: true }, body, call.who)
+      return order(ports, { do: 'freeze', on: true }, body, call)
     case 'served':
       return served(ports)
     case 'promote': {
@@ -57,9 +57,9 @@ export const runCommand = async (ports: CommandPorts, name: string, call: AdminC
   }
 }
 
-const order = async (ports: CommandPorts, command: Command, body: Fields, who: string): Promise<CommandReply> => {
+const order = async (ports: CommandPorts, command: Command, body: Fields, { who, key }: Pick<AdminCall, 'who' | 'key'>): Promise<CommandReply> => {
   const request = text(body, 'request')
-  const ordered = { command, policy: ports.policy, request: request === null ? hex(ports.random(16)) : oneLine(request), who: oneLine(text(body, 'who') ?? who), why: oneLine(text(body, 'why') ?? command.do) }
+  const ordered = { command, policy: ports.policy, request: request === null ? hex(ports.random(16)) : oneLine(request), who: actorOf(oneLine(text(body, 'who') ?? who ?? ''), key), why: oneLine(text(body, 'why') ?? command.do) }
   await ports.tail.weightsCaughtUp()
   for (let tries = 0; tries < TRIES; tries += 1) {
     const step = decideAdmin(ports.line(), ordered, ports.now())

@@ -4,14 +4,14 @@ import { Readable } from 'node:stream'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { METRICS_TYPE } from '@instar/process'
 import type { GatewayConfig } from '../config.ts'
+import { ADMIN } from '../core/keys.ts'
 import { DIALECTS, type Dialect } from '@instar/dialects'
 import { usualPath } from '../core/paths.ts'
-import { checkBind, checkLocal, tokenOf } from '../core/guard.ts'
-import type { Key, Scope } from '../core/keys.ts'
 import type { Headers } from '../core/labels.ts'
 import type { AnswerCall, AnswerReply } from './answering.ts'
 import type { AdminCall } from './commands.ts'
 import { decoded } from './encoding.ts'
+import { one, pathOf, type Entrance } from './entrance.ts'
 import { faultOf, sayUnheard, sendFault, told, unheard } from './faults.ts'
 import type { FeedbackCall } from './feedback.ts'
 import type { ForeignRoute } from './foreign/route.ts'
@@ -51,7 +51,7 @@ const SURFACES: readonly (readonly [path: string, dialect: Dialect])[] = [['/cha
 const dialectAt = (request: FastifyRequest): Dialect =>
   SURFACES.find(([path]) => pathOf(request).includes(`/v1${path}`))?.[1] ?? (request.headers['anthropic-version'] !== undefined && pathOf(request).includes('/v1/models') ? DIALECTS.messages : DIALECTS.chat)
 
-export const createServer = (config: GatewayConfig, keyring: Keyring, routes: Routes, random: (bytes: number) => Uint8Array): FastifyInstance => {
+export const createServer = (config: GatewayConfig, keyring: Keyring, entrance: Entrance, routes: Routes, random: (bytes: number) => Uint8Array): FastifyInstance => {
   const server = Fastify({
     bodyLimit: config.bodyLimit,
     requestTimeout: config.requestTimeoutMs,
@@ -73,17 +73,7 @@ export const createServer = (config: GatewayConfig, keyring: Keyring, routes: Ro
   server.addHook('onRoute', ({ method, url }) => {
     for (const one of [method].flat()) if (one !== 'HEAD' || url === '/api/hello') served.push({ method: one, url, scope: routes.foreign.find((route) => route.url === url)?.scope })
   })
-  /** Null without keys; then the request must be the machine's own. */
-  const check = (request: FastifyRequest, scope: Scope | null): Key | null => {
-    if (!keyring.locked()) {
-      // The last key may have been revoked since the start: what listens beyond loopback does not open for that.
-      if (!pathOf(request).startsWith('/health/')) checkBind(config.host, false, config.open)
-      checkLocal({ host: request.headers.host, origin: one(request.headers.origin) ?? undefined }, config)
-      return null
-    }
-    if (pathOf(request).startsWith('/health/')) return null
-    return keyring.find(tokenOf(request.headers.authorization, one(request.headers['x-api-key']) ?? undefined), scope)
-  }
+  const { check, checkAdmin } = entrance
   server.removeAllContentTypeParsers()
   server.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
 
@@ -108,7 +98,7 @@ export const createServer = (config: GatewayConfig, keyring: Keyring, routes: Ro
     reply.raw.once('close', () => answered(request, reply, from))
     reply.headers({ 'x-request-id': request.id, 'request-id': request.id })
     if (request.headers.host === undefined && request.raw.httpVersion === '1.1') throw new InstarError('bad_request', 'The request has no Host header.', { field: 'host' })
-    check(request, null)
+    entrance.admit(request)
     done()
   })
   // What somebody expects beyond being told to go on is nothing to us.
@@ -163,8 +153,9 @@ export const createServer = (config: GatewayConfig, keyring: Keyring, routes: Ro
     const why = routes.unready()
     return why === null ? routes.ready() : reply.status(503).send(why)
   })
+  // They name sessions, which are nobody else's to know.
   server.get('/admin/requests', (request) => {
-    check(request, 'admin')
+    checkAdmin(request)
     return routes.requests()
   })
   server.get('/admin/status', (request) => {
@@ -178,10 +169,10 @@ export const createServer = (config: GatewayConfig, keyring: Keyring, routes: Ro
   let described: unknown = null
   server.get('/openapi.json', () => (described ??= openApi(served)))
   server.post('/admin/:command', async (request, reply) => {
-    const key = check(request, 'admin')
+    const key = checkAdmin(request)
     const gone = new AbortController()
     reply.raw.once('close', () => { if (!reply.raw.writableFinished) gone.abort() })
-    const answer = routes.command((request.params as { command: string }).command, { body: bytesOf(request), who: one(request.headers['x-instar-who']) ?? key?.id ?? 'admin', gone: gone.signal })
+    const answer = routes.command((request.params as { command: string }).command, { body: bytesOf(request), who: one(request.headers['x-instar-who']), key: key === ADMIN ? key.id : `key ${key.id}`, gone: gone.signal })
     const result = request.headers.accept?.includes(LINES) ? null : await answer
     if (result !== null && !isIterable(result)) return result
     return reply.type(LINES).send(Readable.from(jsonLines(answer, { beatMs: config.pingMs, gone: gone.signal, onFault: (fault) => tell(fault, request) })))
@@ -201,7 +192,3 @@ const hijackable = (reply: FastifyReply): FastifyReply['raw'] => {
 const bytesOf = (request: FastifyRequest): Uint8Array => (request.body instanceof Uint8Array ? request.body : EMPTY)
 
 const segmentOf = (request: FastifyRequest): string | null => (request.params as { session?: string }).session ?? null
-
-const one = (value: string | string[] | undefined): string | null => (Array.isArray(value) ? value[0] : value) ?? null
-
-const pathOf = (request: FastifyRequest): string => request.url.split('?')[0]!.slice(0, 200)
