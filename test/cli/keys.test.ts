@@ -100,10 +100,12 @@ test('without keys a command shows the token of its data folder, or of INSTAR_AD
   try {
     assert.equal((await stat(join(data, 'admin.token'))).mode & 0o777, 0o600)
     const token = (await readFile(join(data, 'admin.token'), 'utf8')).trim()
-    for (const env of [{ INSTAR_DATA: data }, { INSTAR_DATA: data, INSTAR_KEY: 'sk-of-before' }, { INSTAR_DATA: elsewhere, INSTAR_ADMIN_TOKEN: token }, { INSTAR_DATA: elsewhere, INSTAR_ADMIN_TOKEN_FILE: join(data, 'admin.token') }]) {
+    const good: Record<string, string>[] = [{ INSTAR_DATA: data }, { INSTAR_DATA: data, INSTAR_KEY: 'sk-of-before' }, { INSTAR_DATA: elsewhere, INSTAR_ADMIN_TOKEN: token }, { INSTAR_DATA: elsewhere, INSTAR_ADMIN_TOKEN_FILE: join(data, 'admin.token') }]
+    for (const env of good) {
       assert.equal(await said(env), 'no_line', JSON.stringify(Object.keys(env)))
     }
-    for (const env of [{ INSTAR_DATA: elsewhere }, { INSTAR_DATA: elsewhere, INSTAR_ADMIN_TOKEN: `${token}x` }]) assert.equal(await said(env), 'invalid_api_key')
+    const wrong: Record<string, string>[] = [{ INSTAR_DATA: elsewhere }, { INSTAR_DATA: elsewhere, INSTAR_ADMIN_TOKEN: `${token}x` }]
+    for (const env of wrong) assert.equal(await said(env), 'invalid_api_key')
     assert.equal(await said({ INSTAR_DATA: elsewhere, INSTAR_ADMIN_TOKEN: 'short' }), 'bad_request')
   } finally {
     await rig.stop()
