@@ -1,7 +1,7 @@
 /** A connection to PostgreSQL that is made again for as long as it breaks, and says so once. */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Connection } from './postgres/start.ts'
-import { openSink, type Sink } from './sink.ts'
+import { Newer, openSink, type Sink } from './sink.ts'
 
 /** The database is behind what this pass has folded, or went another way: fold again from the start. */
 export class Restart extends Error {}
@@ -48,7 +48,7 @@ export const createLink = (connection: Connection, signal: AbortSignal, say: (li
           silent = false
           return result
         } catch (error) {
-          if (error instanceof Restart || error instanceof Stopped) throw error
+          if (error instanceof Restart || error instanceof Stopped || error instanceof Newer) throw error
           if (!silent) say(`projections: cannot write to PostgreSQL, trying again until it works: ${rootOf(error).message}`)
           silent = true
           await drop()

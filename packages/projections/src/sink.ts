@@ -7,7 +7,7 @@ import { Client } from 'pg'
 import { recordId } from '@instar/events/ids'
 import { FLOW, type Topic } from '@instar/events/flow'
 import type { EventLog } from '@instar/log/port'
-import { migrate } from './postgres/migrate.ts'
+import { isNewer, migrate, STILL_OURS } from './postgres/migrate.ts'
 import type { Connection } from './postgres/start.ts'
 import { PROJECTED, RULES } from './project.ts'
 import type { Rows } from './rows.ts'
@@ -22,9 +22,11 @@ export const partitionKey = ({ topic, partition }: Partition): string => `${topi
 export type Advance = Partition & { from: Mark; to: Mark }
 
 export type Sink = {
-  /** What the database holds of this very log; tables filled from another log, or by other rules, are emptied first. */
+  /** What the database holds of this very log; tables filled from another log, or by older rules, are emptied first. Throws `Newer`. */
   marks(log: EventLog): Promise<Map<string, Mark>>
-  /** False, with nothing written, when a mark is no longer what `from` says. */
+  /** The same as it stands, and whether a newer build has it; nothing is changed. */
+  look(): Promise<{ newer: boolean; marks: Map<string, Mark> }>
+  /** False, with nothing written, when a mark is no longer what `from` says, or the database is a newer build's. */
   write(rows: Rows, advances: readonly Advance[]): Promise<boolean>
   /** Resolves when the connection has ended, for whatever reason. */
   readonly ended: Promise<void>
@@ -45,7 +47,7 @@ from jsonb_populate_recordset(null::turns, $1::jsonb) r where t.turn_id = r.turn
 const ADVANCE = `
 update offsets o set next_offset = r.next_offset, last_record_id = r.last_record_id
 from jsonb_to_recordset($1::jsonb) r(topic text, partition int, from_offset bigint, from_id text, next_offset bigint, last_record_id text)
-where o.topic = r.topic and o.partition = r.partition and o.next_offset = r.from_offset and o.last_record_id = r.from_id and o.rules = ${RULES}`
+where o.topic = r.topic and o.partition = r.partition and o.next_offset = r.from_offset and o.last_record_id = r.from_id and o.rules = ${RULES} and ${STILL_OURS}`
 
 export const openSink = async (connection: Connection): Promise<Sink> => {
   const client = new Client({ ...connection, application_name: 'instar projections', connectionTimeoutMillis: 10_000 })
@@ -75,6 +77,10 @@ export const openSink = async (connection: Connection): Promise<Sink> => {
   return {
     ended,
     marks: (log) => inTransaction(() => currentMarks(client, log)),
+    async look() {
+      const { rows } = await client.query<MarkRow>('select * from offsets')
+      return { newer: await isNewers(client, rows), marks: marksOf(rows) }
+    },
     async write(rows, advances) {
       let swapped = true
       const work = async (): Promise<void> => {
@@ -97,19 +103,25 @@ export const openSink = async (connection: Connection): Promise<Sink> => {
 
 /** Rolls a transaction back whose marks had moved. */
 class Swapped extends Error {}
+/** A newer build has brought the database further: it is not ours to write to. */
+export class Newer extends Error {}
+
+type MarkRow = { topic: string; partition: number; next_offset: string; last_record_id: string; rules: number }
+
+const isNewers = async (client: Client, rows: readonly MarkRow[]): Promise<boolean> => rows.some(({ rules }) => rules > RULES) || isNewer(client)
+
+const marksOf = (rows: readonly MarkRow[]): Map<string, Mark> =>
+  new Map(rows.flatMap(({ topic, partition, next_offset, last_record_id }) => (isTopic(topic) ? [[partitionKey({ topic, partition }), { next: Number(next_offset), last: last_record_id }] as const] : [])))
 
 const currentMarks = async (client: Client, log: EventLog): Promise<Map<string, Mark>> => {
+  const held = await client.query<MarkRow>('select * from offsets for update')
+  if (await isNewers(client, held.rows)) throw new Newer('a newer build has brought the database further')
   const partitions = PROJECTED.flatMap((topic) => Array.from({ length: log.partitions(topic) }, (_, partition) => ({ topic, partition })))
   await client.query('insert into offsets (topic, partition, next_offset, last_record_id, rules) select topic, partition, 0, \'\', $2 from jsonb_populate_recordset(null::offsets, $1::jsonb) on conflict do nothing', [jsonOf(partitions), RULES])
-  const { rows } = await client.query<{ topic: string; partition: number; next_offset: string; last_record_id: string; rules: number }>('select * from offsets for update')
-  const marks = new Map<string, Mark>()
+  const { rows } = await client.query<MarkRow>('select * from offsets for update')
+  const marks = marksOf(rows)
   let ours = true
-  for (const row of rows) {
-    const { topic, partition, rules } = row
-    const mark = { next: Number(row.next_offset), last: row.last_record_id }
-    ours &&= rules === RULES && isTopic(topic) && await isOnLog(log, { topic, partition }, mark)
-    if (isTopic(topic)) marks.set(partitionKey({ topic, partition }), mark)
-  }
+  for (const { topic, partition, rules } of rows) ours &&= rules === RULES && isTopic(topic) && await isOnLog(log, { topic, partition }, marks.get(partitionKey({ topic, partition }))!)
   if (ours) return marks
   await client.query(`truncate ${names.map((name) => `"${name}"`).join(', ')}`)
   await client.query('delete from offsets')

@@ -1,8 +1,8 @@
 /**
  * Brings a database to this build's tables and views. Two processes that start at once take turns.
  *
- * Everything in there is a copy of the log: a database whose history of migrations is not a beginning of
- * this build's (an older or a newer build, or one that was never released) loses our tables and gets new ones.
+ * Everything in there is a copy of the log: a database with another history of migrations (of a build that was never
+ * released) loses our tables and gets new ones. A longer history is a newer build's, whose tables are left as they are.
  */
 import { fileURLToPath } from 'node:url'
 import { is } from 'drizzle-orm'
@@ -17,28 +17,38 @@ import { offerReader } from './reader.ts'
 export const MIGRATIONS = fileURLToPath(new URL('../../../../migrations', import.meta.url))
 export const APPLIED = 'instar_migrations'
 
+const OURS: readonly string[] = readMigrationFiles({ migrationsFolder: MIGRATIONS }).map(({ hash }) => hash)
+/** True while the database is this build's to write to: SQL. */
+export const STILL_OURS = `(select count(*) from public.${APPLIED}) <= ${OURS.length}`
+
 /** Any number that no other program is likely to lock. */
 const LOCK = 7_345_120
 
-export const migrate = async (client: Client): Promise<void> => {
+/** False where a newer build has brought the database further: nothing was touched then. */
+export const migrate = async (client: Client): Promise<boolean> => {
   await client.query('select pg_advisory_lock($1)', [LOCK])
   try {
     await client.query('set client_min_messages = warning')
+    const applied = await appliedTo(client)
+    if (applied.length > OURS.length) return false
     await offerReader(client)
-    if (!await isOnOurPath(client)) await dropOurs(client)
+    if (applied.length === 0 || !applied.every((hash, i) => hash === OURS[i])) await dropOurs(client)
     await apply(drizzle(client), { migrationsFolder: MIGRATIONS, migrationsSchema: 'public', migrationsTable: APPLIED })
+    return true
   } finally {
     await client.query('select pg_advisory_unlock($1)', [LOCK])
   }
 }
 
-const isOnOurPath = async (client: Client): Promise<boolean> => {
+/** Hashes of the migrations that were applied, in their order. */
+const appliedTo = async (client: Client): Promise<string[]> => {
   const { rows: [table] } = await client.query<{ found: boolean }>('select to_regclass($1) is not null as found', [`public.${APPLIED}`])
-  if (!table?.found) return false
-  const { rows: applied } = await client.query<{ hash: string }>(`select hash from public.${APPLIED} order by id`)
-  const ours = readMigrationFiles({ migrationsFolder: MIGRATIONS })
-  return applied.every(({ hash }, i) => hash === ours[i]?.hash)
+  if (!table?.found) return []
+  return (await client.query<{ hash: string }>(`select hash from public.${APPLIED} order by id`)).rows.map(({ hash }) => hash)
 }
+
+/** Whether a newer build has brought the database further than this one does. */
+export const isNewer = async (client: Client): Promise<boolean> => (await appliedTo(client)).length > OURS.length
 
 const dropOurs = async (client: Client): Promise<void> => {
   for (const one of Object.values(schema)) {

@@ -1,0 +1,73 @@
+/**
+ * What an older build does beside a newer one, which has brought the database further: it writes nothing, and is as far as
+ * the database is. Where that stays behind the log, nobody fills it, and this process must not: it ends.
+ */
+import { setTimeout as pause } from 'node:timers/promises'
+import { InstarError } from '@instar/events/errors'
+import type { EventLog, Offsets } from '@instar/log/port'
+import { Stopped, type Link } from './link.ts'
+import type { Pass } from './pass.ts'
+import { PROJECTED } from './project.ts'
+import { partitionKey, type Mark } from './sink.ts'
+
+export type StandbyParts = {
+  log: EventLog
+  link: Link
+  /** Milliseconds that the database may stay behind without moving. */
+  patience: number
+  say(line: string): void
+  /** The marks as they were seen last. */
+  told(marks: ReadonlyMap<string, Mark>): void
+}
+
+const LOOK_MS = 500
+
+const behind = (ends: Offsets, marks: ReadonlyMap<string, Mark>): number => PROJECTED.reduce((sum, topic) =>
+  sum + Object.entries(ends[topic] ?? {}).reduce((all, [partition, end]) => all + Math.max(0, end - (marks.get(partitionKey({ topic, partition: Number(partition) }))?.next ?? 0)), 0), 0)
+
+const progressOf = (marks: ReadonlyMap<string, Mark>): string => JSON.stringify([...marks].map(([key, { next }]) => [key, next]).sort())
+
+export const standBy = ({ log, link, patience, say, told }: StandbyParts): Pass => {
+  const stopping = new AbortController()
+  const { signal } = stopping
+  let waiting: { ends: Offsets; resolve(): void }[] = []
+
+  const watch = async (): Promise<'restart'> => {
+    let movedAt = performance.now()
+    let progress = ''
+    say('projections: a newer build has brought the database further; this one writes nothing and stands by')
+    for (;;) {
+      const { newer, marks } = await link.use((sink) => sink.look())
+      if (!newer) return 'restart'
+      told(marks)
+      const ends = await log.ends(PROJECTED)
+      const now = progressOf(marks)
+      if (now !== progress || behind(ends, marks) === 0) movedAt = performance.now()
+      progress = now
+      for (const one of waiting) if (behind(one.ends, marks) === 0) one.resolve()
+      waiting = waiting.filter((one) => behind(one.ends, marks) > 0)
+      if (performance.now() - movedAt > patience) throw new InstarError('database_newer', `a newer build has brought PostgreSQL further, which is ${behind(ends, marks)} records behind the log and has not moved for ${Math.round(patience / 1000)} s`)
+      await pause(Math.min(LOOK_MS, patience), undefined, { signal }).catch(() => undefined)
+      if (signal.aborted) throw new Stopped('the projection has ended')
+    }
+  }
+
+  const done = watch()
+  done.catch(() => undefined)
+  const stop = async (): Promise<void> => {
+    stopping.abort()
+    await done.catch(() => undefined)
+  }
+  return {
+    done,
+    finish: stop,
+    stop,
+    async caughtUp() {
+      const ends = await log.ends(PROJECTED)
+      return new Promise((resolve, reject) => {
+        waiting.push({ ends, resolve })
+        done.then(() => reject(new Stopped('another pass begins')), reject)
+      })
+    },
+  }
+}
