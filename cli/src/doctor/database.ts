@@ -7,6 +7,7 @@ export const migrationsFound = ({ state, applied, ours }: Migrations): Finding[]
   if (state === 'current') return [fine(`all ${ours} migrations of this build`)]
   if (state === 'none') return [wrong('the database holds no tables of ours', 'Run `instar setup`; the projections fill them from the log.')]
   if (state === 'older') return [wrong(`${applied} of ${ours} migrations are applied`, 'Run `instar setup` of this build, or start its projections: both bring the tables up to it.')]
+  if (applied > ours) return [wrong(`${counted(applied, 'migration')}, those of a newer build`, `Look with that build's \`instar doctor\`. Projections of this build leave the tables alone: they stand by while the newer ones fill them, and end where nobody does.`)]
   return [wrong(`${counted(applied, 'migration')} of another build`, 'Start the projections of one build only. This build makes the tables anew and fills them from the log, which costs time, nothing else.')]
 }
 

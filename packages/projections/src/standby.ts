@@ -25,7 +25,7 @@ const LOOK_MS = 500
 const behind = (ends: Offsets, marks: ReadonlyMap<string, Mark>): number => PROJECTED.reduce((sum, topic) =>
   sum + Object.entries(ends[topic] ?? {}).reduce((all, [partition, end]) => all + Math.max(0, end - (marks.get(partitionKey({ topic, partition: Number(partition) }))?.next ?? 0)), 0), 0)
 
-const progressOf = (marks: ReadonlyMap<string, Mark>): string => JSON.stringify([...marks].map(([key, { next }]) => [key, next]).sort())
+const progressOf = (marks: ReadonlyMap<string, Mark>): string => [...marks].map(([key, { next }]) => `${key} ${next}`).sort((a, b) => (a < b ? -1 : 1)).join()
 
 export const standBy = ({ log, link, patience, say, told }: StandbyParts): Pass => {
   const stopping = new AbortController()
