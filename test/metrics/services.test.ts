@@ -24,7 +24,9 @@ const REJECTED: VersionRejected = { type: 'VersionRejected', prev: '', policy: '
 
 test('trainer: what it waits for, batches, what they dropped, updates, the figures of the last', async () => {
   const metrics = createMetrics()
-  const now: { policy: string; waits: string; pending: number; figures: Record<string, number> | null } = { policy: 'policy', waits: 'turns', pending: 7, figures: null }
+  const now: Parameters<typeof watchTrainer>[1] extends () => infer N ? N : never = {
+    policy: 'policy', waits: 'turns', pending: 7, held: 3, shares: { key: 0.5, subject: 0.25 }, figures: null,
+  }
   const read = watchTrainer(metrics, () => now)
   const records: [Event, Outcome | null][] = [[SEALED, COUNTED], [COMPUTED, COUNTED], [FAILED, COUNTED], [{ ...COMPUTED, number: 9 }, ignored('stale')], [{ ...SEALED, policy: 'policy~branch' }, null]]
   for (const [event, outcome] of records) read(logged(event), outcome)
@@ -36,6 +38,9 @@ test('trainer: what it waits for, batches, what they dropped, updates, the figur
   equal(await valueOf(metrics, 'instar_update_figure{figure="loss"}'), 0.25)
   equal(await valueOf(metrics, 'instar_records_ignored_total{service="trainer",topic="updates",why="stale"}'), 1)
   equal(await valueOf(metrics, 'instar_turns_pending'), 7)
+  equal(await valueOf(metrics, 'instar_turns_held'), 3)
+  equal(await valueOf(metrics, 'instar_batch_share{of="key"}'), 0.5)
+  equal(await valueOf(metrics, 'instar_batch_share{of="subject"}'), 0.25)
   equal(await valueOf(metrics, 'instar_trainer_waits{for="turns"}'), 1)
   now.waits = 'log_unavailable'
   now.figures = { loss: 0.125 }

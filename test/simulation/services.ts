@@ -17,7 +17,7 @@ export const POLICY = 'policy'
 const OWN = 0
 export const IDLE_MS = 150
 export const BATCH = 2
-const TRAINING = { batchSize: BATCH, groupWaitMs: 1000, staleness: 4, loss: 'hybrid', settings: {} }
+const TRAINING = { batchSize: BATCH, groupWaitMs: 1000, keyShare: 0.5, subjectShare: 0.5, keyHeardMs: 1000, staleness: 4, loss: 'hybrid', settings: {} }
 
 export class Scorer extends Process<MemoryScorer> {
   #asked: JudgeRequest[] = []
@@ -78,7 +78,7 @@ export class Trainer extends Process<MemoryTrainer> {
     const { event } = logged
     if (this.world.off === 'product' && outcome?.counted && (event.type === 'TurnScored' || event.type === 'ScoreRevised')) {
       const { pending } = this.state
-      pending.set(String(event.version), new Set([...pending.get(String(event.version)) ?? [], event.turn]))
+      pending.set(`${event.version} `, new Set([...pending.get(`${event.version} `) ?? [], event.turn]))
     }
   }
 

@@ -5,7 +5,8 @@ import type { LearningEngine, Model } from '@instar/policy'
 import { NO_METRICS, type Metrics } from '@instar/process'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { TrainerConfig } from './config.ts'
-import { isEnough } from './core/batch.ts'
+import { RULES } from './core/baseline.ts'
+import { waiting, type BatchSettings } from './core/batch.ts'
 import { computed, decide, failed, type Decision } from './core/decide.ts'
 import { countPending } from './core/pending.ts'
 import { evolve, initialState, type TrainerState } from './core/state.ts'
@@ -56,7 +57,11 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
   const snapshot = ports.snapshots?.of(`trainer.${config.policy}`, stateVersion())
   const state = snapshot ? storedState(snapshot, config.policy) : initialState(config.policy)
   const reader = createTurnReader(ports.log, (turn) => state.turns.turns.get(turn))
-  const options = { batchSize: config.batchSize, staleness: config.staleness, groupWaitMs: config.groupWaitMs, loss: config.loss, settings: { ...config.step, batchSize: config.batchSize, staleness: config.staleness } }
+  const { batchSize, staleness, groupWaitMs, keyShare, subjectShare, keyHeardMs, loss } = config
+  const shares = { keyShare, subjectShare }
+  const options: BatchSettings = {
+    batchSize, staleness, groupWaitMs, keyHeardMs, ...shares, loss, settings: { ...config.step, batchSize, staleness, ...shares, rules: RULES },
+  }
   const stopping = new AbortController()
   const partition = partitionOf(config.policy, ports.log.partitions('updates'))
   let follower: Follower | null = null
@@ -69,7 +74,8 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
 
   const mine = (): boolean => share?.mine(partition) ?? false
   const watched = watchTrainer(ports.metrics ?? NO_METRICS, () => ({
-    policy: config.policy, waits, pending: countPending(state), figures: lastFigures(state),
+    policy: config.policy, waits, pending: countPending(state), held: waiting(state, options, ports.now()).held, shares: lastShares(state),
+    figures: lastFigures(state),
   }))
 
   /** At most one unread append: the next decision waits until this one comes back in log order. */
@@ -119,7 +125,7 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
       waits = decision.do === 'wait' ? decision.why : decision.do
       if (decision.do === 'wait') {
         // Enough turns, and yet no batch: some of them wait for the candidates beside them.
-        if (decision.why === 'turns' && isEnough(state, options)) again = setTimeout(wake, config.groupWaitMs)
+        if (decision.why === 'turns' && waiting(state, options, ports.now()).usable >= config.batchSize) again = setTimeout(wake, config.groupWaitMs)
         return
       }
       await act(decision)
@@ -136,7 +142,7 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
     async settled() {
       await follower?.caughtUp()
       await idle()
-      return ready && unread === null && (waits === 'turns' || waits === 'frozen')
+      return ready && unread === null && (waits === 'turns' || waits === 'share' || waits === 'frozen')
     },
     async start() {
       const from = await snapshot?.open(ports.log)
@@ -167,6 +173,16 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
       await snapshot?.close()
     },
   }
+}
+
+/** The largest shares of the last batch: one API key's, one subject's. Null before the first. */
+const lastShares = (state: TrainerState): { key: number; subject: number } | null => {
+  const line = updateLine(state.updates, state.policy)
+  const items = line.byId.get(line.last)?.sealed.items ?? []
+  if (items.length === 0) return null
+  const largest = (of: Iterable<readonly unknown[]>): number => Math.max(0, ...[...of].map(({ length }) => length)) / items.length
+  const keyed = items.flatMap(({ turn }) => state.turns.turns.get(turn)?.key ?? [])
+  return { key: largest(Map.groupBy(keyed, (key) => key).values()), subject: largest(Map.groupBy(items, ({ subject }) => subject).values()) }
 }
 
 const lastFigures = (state: TrainerState): Record<string, number> | null => {

@@ -27,6 +27,8 @@ export type TurnState = {
   /** False: a candidate that was sampled in the background. */
   shown: boolean
   subject: string
+  /** Public id of the API key that it came with; null without keys. */
+  key: string | null
   trainable: boolean
   reason: string | null
   /** 1 for the first request with this digest in the session, 2 for the next… */
@@ -136,7 +138,7 @@ const foldTurn = (state: TurnsState, logged: Logged<TurnCaptured | TurnAborted |
   const turn: TurnState = {
     turn: event.turn, record: logged.id, session: event.session, policy: event.policy, version: event.version,
     status: event.type === 'TurnAborted' ? 'aborted' : 'complete', kind: event.kind,
-    group: event.group, candidate: event.candidate, candidates: event.candidates, shown: event.type !== 'TurnSampled', subject: event.subject,
+    group: event.group, candidate: event.candidate, candidates: event.candidates, shown: event.type !== 'TurnSampled', subject: event.subject, key: event.key,
     trainable: event.trainable, reason: event.reason, attempt: attemptOf(session, event.digest, event.group), digest: event.digest,
     answer: event.answer, follows: null, next: null, closed: false, closedBy: null, feedback: [],
     at: event.at, finishedAt: event.finishedAt, partition: logged.partition, offset: logged.offset,

@@ -31,7 +31,7 @@ const PER_TOKEN_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 
 const REQUEST_SECONDS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800]
 const UPDATE_SECONDS = [1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200]
 
-export const TRAINER_WAITS = ['starting', 'standby', 'no_line', 'not_live', 'verdict', 'frozen', 'turns', 'append', 'compute', 'other'] as const
+export const TRAINER_WAITS = ['starting', 'standby', 'no_line', 'not_live', 'verdict', 'frozen', 'turns', 'share', 'append', 'compute', 'other'] as const
 export const PUBLISHER_WAITS = ['starting', 'standby', 'updates', 'frozen', 'not_live', 'start', 'evaluate', 'append', 'other'] as const
 
 export const METRICS = {
@@ -67,6 +67,8 @@ export const METRICS = {
   instar_scorer_share: { type: 'gauge', of: 'scorer', help: 'Partitions of `turns` that are this process\'s to score.' },
   instar_trainer_waits: { type: 'gauge', of: 'trainer', help: '1 for what the trainer waits for or does.', labels: { for: TRAINER_WAITS } },
   instar_turns_pending: { type: 'gauge', of: 'trainer', help: 'Scored turns that no batch has taken yet.' },
+  instar_turns_held: { type: 'gauge', of: 'trainer', help: 'Usable turns beyond the share that their API key may have of a batch; they wait for turns of other keys.' },
+  instar_batch_share: { type: 'gauge', of: 'trainer', help: 'Largest share of the last batch that came from one API key (0 without keys), or from one subject.', labels: { of: ['key', 'subject'] } },
   instar_batches_sealed_total: { type: 'counter', of: 'trainer', help: 'Batches sealed.' },
   instar_turns_dropped_total: { type: 'counter', of: 'trainer', help: 'Scored turns that a batch dropped, by reason.', labels: { reason: FEW } },
   instar_updates_total: { type: 'counter', of: 'trainer', help: 'Updates, by how they ended.', labels: { outcome: ['computed', 'failed'] } },

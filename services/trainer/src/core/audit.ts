@@ -3,12 +3,12 @@
  * from the batch before, advantages, parent. What differs is named by the record in which it was found.
  */
 import { foldTurns, foldUpdates, foldWeights, initialScores, initialTurns, initialUpdates, initialWeights, foldScores, updateLine, weightLine, type BatchSealed, type Event, type Logged, type MemoryScores, type ScoresEvent, type TurnsEvent, type UpdatesEvent, type WeightsEvent } from '@instar/events'
-import { advantages } from './baseline.ts'
+import { advantages, rulesOf } from './baseline.ts'
 import type { MemoryTrainer } from './state.ts'
 
 export type Difference = { topic: string; key: string; record: string; type: string; what: string }
 
-export type AuditState = Omit<MemoryTrainer, 'pending'> & {
+export type AuditState = Omit<MemoryTrainer, 'pending' | 'keys'> & {
   /** Counted score records by id, also those revised later and those of other policies. */
   scoreRecords: Map<string, ScoresEvent>
   others: Map<string, MemoryScores>
@@ -56,8 +56,11 @@ const auditBatch = (state: AuditState, id: string, sealed: BatchSealed, spent: R
     if (!sameHint(score.hint, item.hint)) return here(`hint of turn ${item.turn}`)
     if (spent.has(item.turn)) return here(`turn ${item.turn} is in an earlier batch`)
   }
-  const groups = sealed.items.map((item) => ({ subject: item.subject, group: state.turns.turns.get(item.turn)?.group ?? item.turn, reward: item.reward }))
-  const again = advantages(groups, baselines)
+  const rewarded = sealed.items.map(({ turn, subject, reward }) => {
+    const { group = turn, key = null } = state.turns.turns.get(turn) ?? {}
+    return { subject, key, group, reward }
+  })
+  const again = advantages(rewarded, baselines, rulesOf(sealed.settings))
   const wrong = sealed.items.findIndex((item, i) => again.items[i]?.baseline !== item.baseline || again.items[i]?.advantage !== item.advantage)
   if (wrong >= 0) return here(`advantage of turn ${sealed.items[wrong]?.turn}`)
   if (JSON.stringify(again.after) !== JSON.stringify(sealed.baselines)) return here('baselines')

@@ -2,14 +2,14 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { answerKey, decodeRecord, encodeEvent, updateLine, weightLine, written, type Event, type Logged, type TurnCaptured, type TurnScored } from '@instar/events'
 import { auditBatches, evolveAudit, initialAudit } from './audit.ts'
-import { advantages, EVERYONE } from './baseline.ts'
+import { advantages, EVERYONE, RULES } from './baseline.ts'
 import type { BatchSettings } from './batch.ts'
 import { computed, decide } from './decide.ts'
 import { withHint } from './hint.ts'
 import { changedSettings } from './replay.ts'
 import { evolve, initialState, type MemoryTrainer } from './state.ts'
 
-const OPTIONS: BatchSettings = { batchSize: 2, groupWaitMs: 1000, staleness: 1, loss: 'hybrid', settings: { learningRate: 0.003, batchSize: 2 } }
+const OPTIONS: BatchSettings = { batchSize: 2, groupWaitMs: 1000, keyShare: 0.5, subjectShare: 0.5, keyHeardMs: 1000, staleness: 1, loss: 'hybrid', settings: { learningRate: 0.003, batchSize: 2, rules: RULES } }
 
 class History {
   readonly records: Logged[] = []
@@ -51,7 +51,7 @@ const turn = (id: string, changes: Partial<TurnCaptured>): TurnCaptured => ({
 
 describe('advantages', () => {
   it('a new subject starts at its mean, shrunk towards everyone by two turns', () => {
-    const { items, after } = advantages([{ subject: 'a', group: '1', reward: 1 }, { subject: 'a', group: '2', reward: 1 }, { subject: 'b', group: '3', reward: -1 }], new Map())
+    const { items, after } = advantages([{ subject: 'a', key: null, group: '1', reward: 1 }, { subject: 'a', key: null, group: '2', reward: 1 }, { subject: 'b', key: null, group: '3', reward: -1 }], new Map())
     assert.deepEqual(items.map((i) => i.baseline), [0.5, 0.5, -1 / 3])
     assert.deepEqual(items.map((i) => i.advantage), [0.5, 0.5, -1 + 1 / 3])
     const a = after.find((b) => b.subject === 'a')
@@ -60,8 +60,8 @@ describe('advantages', () => {
   })
   it('a known subject keeps its own baseline; candidates of one request have their group mean', () => {
     const before = new Map([['a', { value: 0.25, count: 9 }]])
-    assert.deepEqual(advantages([{ subject: 'a', group: '1', reward: 1 }], before).items, [{ baseline: 0.25, advantage: 0.75 }])
-    assert.deepEqual(advantages([{ subject: 'a', group: 'g', reward: 1 }, { subject: 'a', group: 'g', reward: 0 }], before).items.map((i) => i.advantage), [0.5, -0.5])
+    assert.deepEqual(advantages([{ subject: 'a', key: null, group: '1', reward: 1 }], before).items, [{ baseline: 0.25, advantage: 0.75 }])
+    assert.deepEqual(advantages([{ subject: 'a', key: null, group: 'g', reward: 1 }, { subject: 'a', key: null, group: 'g', reward: 0 }], before).items.map((i) => i.advantage), [0.5, -0.5])
   })
 })
 
@@ -80,7 +80,7 @@ describe('decide', () => {
     assert.deepEqual(batch?.sealed.items.map((i) => [i.turn, i.reward, i.hint ? 'hint' : null]), [['s.a', 1, null], ['s.b', -1, 'hint']])
     assert.deepEqual(structuredClone(batch?.sealed.parent), { version: 0, adapter: null, state: null })
     assert.equal(batch?.sealed.items[0]?.record, h.records.find((r) => r.event.type === 'TurnCaptured')?.id)
-    assert.deepEqual([...h.state.pending], [['0', new Set(['s.c'])]])
+    assert.deepEqual([...h.state.pending], [['0 ', new Set(['s.c'])]])
     assert.equal(h.act().do, 'compute')
   })
 
@@ -175,7 +175,7 @@ describe('decide', () => {
     const again = initialState('policy')
     for (const topic of ['updates', 'weights', 'turns', 'scores']) for (const record of h.records) if (record.topic === topic) evolve(again, record)
     assert.deepEqual([...again.pending], [...h.state.pending])
-    assert.deepEqual([...again.pending], [['0', new Set(['s.c'])]])
+    assert.deepEqual([...again.pending], [['0 ', new Set(['s.c'])]])
   })
 })
 
@@ -220,7 +220,8 @@ it('the hint stands on a new line behind the last words of the user', () => {
 })
 
 it('--set changes named settings only', () => {
-  assert.deepEqual(changedSettings({ learningRate: 1, rank: 4 }, { lr: '0.5', loss: 'binary' }), { settings: { learningRate: 0.5, rank: 4 }, loss: 'binary' })
+  assert.deepEqual(changedSettings({ learningRate: 1, rank: 4 }, { lr: '0.5', loss: 'binary' }), { settings: { learningRate: 0.5, rank: 4, rules: RULES }, loss: 'binary' })
+  assert.throws(() => changedSettings({ learningRate: 1, rules: 1 }, { rules: '1' }), { code: 'bad_request', message: /the settings are learningRate, loss/ })
   assert.throws(() => changedSettings({ learningRate: 1 }, { speed: '1' }), { code: 'bad_request' })
   assert.throws(() => changedSettings({ learningRate: 1 }, { lr: 'fast' }), { code: 'bad_request' })
   const recorded = { learningRate: 1, rank: 4, alpha: 8, epochs: 3, batchSize: 16, microBatchTokens: 256, beta1: 0.9, maxGradNorm: 1, klWeight: 0.1 }
@@ -228,6 +229,6 @@ it('--set changes named settings only', () => {
     assert.throws(() => changedSettings(recorded, { [name]: value }), { code: 'bad_request', message: new RegExp(`^--set ${name}=${value}: ${name} must be`) }, name)
   }
   assert.throws(() => changedSettings(recorded, { batchSize: '513' }), { code: 'bad_request', message: /a whole number from 1 to 512/ })
-  assert.deepEqual(changedSettings(recorded, { klWeight: '0', rank: '2' }).settings, { ...recorded, klWeight: 0, rank: 2 })
+  assert.deepEqual(changedSettings(recorded, { klWeight: '0', rank: '2' }).settings, { ...recorded, klWeight: 0, rank: 2, rules: RULES })
   assert.throws(() => changedSettings(recorded, { rank: '2' }, 3), { code: 'bad_request', message: /version 3 has an adapter/ })
 })

@@ -3,14 +3,14 @@
  * is not frozen. Wrong is waste, never disagreement: the chain decides what counts.
  */
 import { updateLine, weightLine, type BatchSealed, type UpdateComputed, type UpdateFailed } from '@instar/events'
-import { hasSignal, sealBatch, type BatchSettings } from './batch.ts'
+import { hasSignal, sealBatch, waiting, type BatchSettings } from './batch.ts'
 import type { TrainerState } from './state.ts'
 
 export type Decision =
   | { do: 'append'; event: BatchSealed | UpdateFailed }
   /** The arithmetic of the sealed batch with this record id; its result comes back through `computed`. */
   | { do: 'compute'; batch: string; sealed: BatchSealed }
-  | { do: 'wait'; why: 'standby' | 'no_line' | 'not_live' | 'verdict' | 'frozen' | 'turns' }
+  | { do: 'wait'; why: 'standby' | 'no_line' | 'not_live' | 'verdict' | 'frozen' | 'turns' | 'share' }
 
 /** `mine` false: another trainer does this policy's work, and this one stands by. */
 export const decide = (state: TrainerState, options: BatchSettings, now: number, mine = true): Decision => {
@@ -27,7 +27,9 @@ export const decide = (state: TrainerState, options: BatchSettings, now: number,
   if (last?.status === 'computed' && !weights.verdicts.has(last.update?.id ?? '')) return { do: 'wait', why: 'verdict' }
   if (weights.frozen) return { do: 'wait', why: 'frozen' }
   const sealed = sealBatch(state, options, now)
-  return sealed ? { do: 'append', event: sealed } : { do: 'wait', why: 'turns' }
+  if (sealed) return { do: 'append', event: sealed }
+  const { usable, held } = waiting(state, options, now)
+  return { do: 'wait', why: usable >= options.batchSize && usable - held < options.batchSize ? 'share' : 'turns' }
 }
 
 export type Computed = Pick<UpdateComputed, 'adapter' | 'adapterBytes' | 'state' | 'stateBytes' | 'blobsAt' | 'fingerprint' | 'figures' | 'startedAt'>

@@ -1,9 +1,9 @@
 /**
- * Scored turns that no batch has taken, in queues by what a batch asks for: the version that spoke. So what a
- * decision costs does not hang on how many wait that no batch can use. A cache of scores − updates: which turns
- * wait, and where, is the same however topics interleave.
+ * Scored turns that no batch has taken, in queues by what a batch asks for: the version that spoke, and the API key
+ * that the turn came with. So what a decision costs does not hang on how many wait that no batch can use. A cache of
+ * scores − updates: which turns wait, and where, is the same however topics interleave.
  */
-import { updateLine, type Queues, type ScoreState, type TurnState } from '@instar/events'
+import { updateLine, type Queue, type Queues, type ScoreState, type TurnState } from '@instar/events'
 import type { TrainerState } from './state.ts'
 
 /** Scored turns whose own record has not been read. */
@@ -18,7 +18,10 @@ const UNUSABLE = 'unusable'
 export const MOST_BYTES = 3072
 
 type Waits = { pending: Queues }
-type Known = Pick<TrainerState, 'policy' | 'turns' | 'scores' | 'updates' | 'pending'>
+type Known = Pick<TrainerState, 'policy' | 'turns' | 'scores' | 'updates' | 'pending' | 'keys'>
+
+/** Keys of which it is known when they were last heard. */
+const MOST_KEYS = 4096
 
 /** Null: of the turns that a batch may take; else why none ever will. */
 export const unusable = (policy: string, turn: TurnState): string | null =>
@@ -30,20 +33,39 @@ export const unusable = (policy: string, turn: TurnState): string | null =>
 const placeOf = ({ policy, turns }: Pick<Known, 'policy' | 'turns'>, id: string): string => {
   const turn = turns.turns.get(id)
   if (!turn) return UNREAD
-  return unusable(policy, turn) === null ? String(turn.version) : UNUSABLE
+  return unusable(policy, turn) === null ? `${turn.version} ${turn.key ?? ''}` : UNUSABLE
+}
+
+/** Of a queue of usable turns: its version and its key, '' without keys; null of the others. */
+const readPlace = (place: string): { version: number; key: string } | null => {
+  const at = place.indexOf(' ')
+  return at < 0 ? null : { version: Number(place.slice(0, at)), key: place.slice(at + 1) }
 }
 
 /** A score of the turn counted, a skip aside. */
 export const scored = (state: Known, { turn, subject, hint }: Pick<ScoreState, 'turn' | 'subject' | 'hint'>): void => {
   if (updateLine(state.updates, state.policy).spent.has(turn)) return
   const bytes = Buffer.byteLength(turn) + Buffer.byteLength(subject) + (hint?.bytes.length ?? 0)
-  if (bytes <= MOST_BYTES) put(state, placeOf(state, turn), turn)
-  else spent(state, turn)
+  if (bytes > MOST_BYTES) return spent(state, turn)
+  put(state, placeOf(state, turn), turn)
+  hear(state, turn)
 }
 
 /** The turn's own record was read. */
 export const arrived = (state: Known, id: string): void => {
-  if (remove(state, UNREAD, id)) put(state, placeOf(state, id), id)
+  if (!remove(state, UNREAD, id)) return
+  put(state, placeOf(state, id), id)
+  hear(state, id)
+}
+
+/** A usable turn says that its key is one that the model learns from. */
+const hear = ({ policy, turns, keys }: Known, id: string): void => {
+  const turn = turns.turns.get(id)
+  if (!turn || turn.key === null || unusable(policy, turn) !== null) return
+  const before = keys.get(turn.key)
+  if (before !== undefined && before >= turn.finishedAt) return
+  keys.set(turn.key, turn.finishedAt)
+  if (keys.size > MOST_KEYS) keys.delete([...keys].reduce((a, b) => (b[1] < a[1] ? b : a))[0])
 }
 
 /** A batch has it, or none will. */
@@ -67,10 +89,24 @@ const remove = ({ pending }: Waits, place: string, id: string): boolean => {
 
 export const waits = (state: Known, id: string): boolean => state.pending.get(placeOf(state, id))?.has(id) ?? false
 
-/** Usable turns of a version, in the order of their first scores. */
-export const ofVersion = ({ pending }: Waits, version: number): Iterable<string> & { readonly size: number } =>
-  pending.get(String(version)) ?? NOTHING
-const NOTHING: ReadonlySet<string> = new Set()
+export type OfKey = { count: number; queues: Queue[] }
+
+/** Usable turns of these versions by API key ('' without keys), in the order of `versions` and of their first scores. */
+export const usableTurns = ({ pending }: Waits, versions: readonly number[]): Map<string, OfKey> => {
+  const places = new Map(versions.map((version, at) => [version, at]))
+  const byKey = new Map<string, OfKey>()
+  for (const place of pending.keys()) {
+    const read = readPlace(place)
+    const at = read ? places.get(read.version) : undefined
+    const queue = pending.get(place)
+    if (!read || at === undefined || !queue) continue
+    const own = byKey.get(read.key) ?? { count: 0, queues: [] }
+    own.count += queue.size
+    own.queues[at] = queue
+    byKey.set(read.key, own)
+  }
+  return byKey
+}
 
 export const countPending = ({ pending }: Waits): number => {
   let count = 0
@@ -82,9 +118,9 @@ export type LeftOver = { turn: string; /** Null: unusable, whatever the version.
 
 /** Turns that a batch which takes those of `versions` leaves for good. */
 export const leftOver = function* ({ pending }: Waits, versions: readonly number[]): Generator<LeftOver> {
-  const usable = new Set(versions.map(String))
   for (const place of pending.keys()) {
-    if (place === UNREAD || usable.has(place)) continue
-    for (const turn of pending.get(place) ?? []) yield { turn, version: place === UNUSABLE ? null : Number(place) }
+    const version = readPlace(place)?.version ?? null
+    if (place === UNREAD || (version !== null && versions.includes(version))) continue
+    for (const turn of pending.get(place) ?? []) yield { turn, version }
   }
 }

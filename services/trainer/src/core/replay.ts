@@ -1,6 +1,6 @@
 /** What a replay does again, and the records of its branch. A branch is a policy with a key of its own. */
 import { InstarError, shownOf, updateLine, weightLine, type BatchSealed, type BatchState, type LineStarted, type Settings, type VersionState } from '@instar/events'
-import { advantages, type Baselines } from './baseline.ts'
+import { advantages, RULES, rulesOf, type Baselines } from './baseline.ts'
 import { MOST_ITEMS } from './batch.ts'
 import type { AuditState } from './audit.ts'
 
@@ -77,7 +77,8 @@ const OF_THE_FIRST: readonly string[] = ['rank', 'alpha']
  * `from`: the version that the branch begins at.
  */
 export const changedSettings = (recorded: Settings, set: Record<string, string>, from = 0): { settings: Settings; loss: string | null } => {
-  const settings = { ...recorded }
+  // What is sealed anew is sealed under today's rules, which are not for choosing.
+  const settings: Settings = { ...recorded, rules: RULES }
   let loss: string | null = null
   for (const [name, value] of Object.entries(set)) {
     if (name === 'loss') {
@@ -87,7 +88,8 @@ export const changedSettings = (recorded: Settings, set: Record<string, string>,
     }
     const key = name === 'lr' ? 'learningRate' : name
     const number = Number(value)
-    if (!(key in recorded)) throw new InstarError('bad_request', `--set ${name}: the settings are ${Object.keys(recorded).sort().join(', ')}, loss`, { field: name })
+    const names = Object.keys(recorded).filter((one) => one !== 'rules').sort()
+    if (!names.includes(key)) throw new InstarError('bad_request', `--set ${name}: the settings are ${names.join(', ')}, loss`, { field: name })
     if (value.trim() === '' || !Number.isFinite(number)) throw new InstarError('bad_request', `--set ${name}=${value}: not a number`, { field: name })
     const { should, fits } = BOUNDS[key] ?? NOT_NEGATIVE
     if (!fits(number)) throw new InstarError('bad_request', `--set ${name}=${value}: ${name} must be ${should}`, { field: name })
@@ -97,7 +99,7 @@ export const changedSettings = (recorded: Settings, set: Record<string, string>,
   return { settings, loss }
 }
 
-export type ScoredTurn = { turn: string; record: string; session: string; group: string; score: string; subject: string; version: number; reward: number; hint: BatchSealed['items'][number]['hint'] }
+export type ScoredTurn = { turn: string; record: string; session: string; group: string; score: string; subject: string; key: string | null; version: number; reward: number; hint: BatchSealed['items'][number]['hint'] }
 
 /** Turns that a judge may score again: usable, with a next state, in log order. */
 export const joinedTurns = (state: AuditState): { turn: string; next: string; shown: string | null }[] =>
@@ -112,13 +114,13 @@ export const scoredTurns = (state: AuditState, scores = state.scores): ScoredTur
   [...scores.turns.values()].flatMap((score) => {
     const turn = state.turns.turns.get(score.turn)
     if (!turn || score.reward === null || turn.policy !== state.policy || turn.status !== 'complete' || !turn.trainable) return []
-    return [{ turn: score.turn, record: turn.record, session: score.session, group: turn.group, score: score.score, subject: score.subject, version: score.version, reward: score.reward, hint: score.hint }]
+    return [{ turn: score.turn, record: turn.record, session: score.session, group: turn.group, score: score.score, subject: score.subject, key: turn.key, version: score.version, reward: score.reward, hint: score.hint }]
   })
 
 export const sealAnew = (turns: readonly ScoredTurn[], before: Baselines, batch: Pick<BatchSealed, 'prev' | 'policy' | 'number' | 'parent' | 'seed' | 'loss' | 'settings' | 'at'>): BatchSealed => {
-  const { items, after } = advantages(turns, before)
+  const { items, after } = advantages(turns, before, rulesOf(batch.settings))
   return {
     type: 'BatchSealed', ...batch, dropped: [], baselines: after,
-    items: turns.map(({ group: _, ...turn }, i) => ({ ...turn, baseline: items[i]?.baseline ?? 0, advantage: items[i]?.advantage ?? 0 })),
+    items: turns.map(({ group: _, key: __, ...turn }, i) => ({ ...turn, baseline: items[i]?.baseline ?? 0, advantage: items[i]?.advantage ?? 0 })),
   }
 }

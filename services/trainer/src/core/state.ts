@@ -1,7 +1,7 @@
 /** Everything the trainer knows: one fold per topic, side by side. Topics meet in decide.ts only. */
 import {
   foldScores, foldTurns, foldUpdates, foldWeights, initialScores, initialTurns, initialUpdates, initialWeights,
-  type Event, type Logged, type MemoryScores, type MemoryTurns, type MemoryUpdates, type MemoryWeights, type Outcome, type Queue, type Queues, type ScoresEvent, type ScoresState, type TurnsEvent, type TurnsState,
+  type Event, type Logged, type MemoryScores, type MemoryTurns, type MemoryUpdates, type MemoryWeights, type Outcome, type Queue, type Queues, type ScoresEvent, type ScoresState, type Table, type TurnsEvent, type TurnsState,
   type UpdatesEvent, type UpdatesState, type WeightsEvent, type WeightsState,
 } from '@instar/events'
 import { arrived, scored, spent } from './pending.ts'
@@ -14,11 +14,13 @@ export type TrainerState = {
   weights: WeightsState
   /** Scored and not spent: see pending.ts. */
   pending: Queues
+  /** API keys with usable turns, and when each was last heard, ms since the epoch. */
+  keys: Table<string, number> & Iterable<readonly [string, number]> & { readonly size: number }
 }
-export type MemoryTrainer = Omit<TrainerState, 'turns' | 'scores' | 'updates' | 'weights' | 'pending'> & { turns: MemoryTurns; scores: MemoryScores; updates: MemoryUpdates; weights: MemoryWeights; pending: Map<string, Queue> }
+export type MemoryTrainer = Omit<TrainerState, 'turns' | 'scores' | 'updates' | 'weights' | 'pending' | 'keys'> & { turns: MemoryTurns; scores: MemoryScores; updates: MemoryUpdates; weights: MemoryWeights; pending: Map<string, Queue>; keys: Map<string, number> }
 
 export const initialState = (policy: string): MemoryTrainer => ({
-  policy, turns: initialTurns(), scores: initialScores(), updates: initialUpdates(), weights: initialWeights(), pending: new Map(),
+  policy, turns: initialTurns(), scores: initialScores(), updates: initialUpdates(), weights: initialWeights(), pending: new Map(), keys: new Map(),
 })
 
 /** Null: not this policy's, or not this service's affair. A branch is whoever replays' affair. */

@@ -3,8 +3,15 @@ import type { Logged, Outcome } from '@instar/events'
 import type { Metrics } from '@instar/process'
 import { TRAINER_WAITS } from '@instar/process/metrics/table'
 
-/** `figures`: of the last batch; null while it has none. */
-type Now = { policy: string; waits: string; pending: number; figures: Readonly<Record<string, number>> | null }
+/** `held`: turns beyond the shares of their API keys. `shares`, `figures`: of the last batch; null while it has none. */
+type Now = {
+  policy: string
+  waits: string
+  pending: number
+  held: number
+  shares: { key: number; subject: number } | null
+  figures: Readonly<Record<string, number>> | null
+}
 
 const known = (waits: string): string => (TRAINER_WAITS.some((one) => one === waits) ? waits : 'other')
 
@@ -13,6 +20,8 @@ export const watchTrainer = (metrics: Metrics, now: () => Now): ((logged: Logged
   let figures: Readonly<Record<string, number>> = {}
   metrics.read('instar_trainer_waits', () => TRAINER_WAITS.map((one) => [{ for: one }, one === known(now().waits) ? 1 : 0]))
   metrics.read('instar_turns_pending', () => [[{}, now().pending]])
+  metrics.read('instar_turns_held', () => [[{}, now().held]])
+  metrics.read('instar_batch_share', () => Object.entries(now().shares ?? {}).map(([of, share]) => [{ of: of as 'key' | 'subject' }, share]))
   metrics.read('instar_update_figure', () => {
     figures = now().figures ?? figures
     return Object.entries(figures).map(([figure, value]) => [{ figure }, value])

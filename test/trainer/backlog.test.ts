@@ -1,92 +1,12 @@
 /** What waits that no batch can use: however much it is, records stay small and decisions cheap. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import {
-  encodeEvent, recordId, updateLine, type BatchSealed, type Event, type Logged, type TurnState,
-} from '@instar/events'
+import type { Event } from '@instar/events'
 import { MAX_RECORD_BYTES } from '@instar/log/kafka/topics'
-import { MOST_DROPPED, MOST_DROPPED_BYTES, MOST_ITEMS, type BatchSettings } from './batch.ts'
-import { decide } from './decide.ts'
-import { countPending } from './pending.ts'
-import { evolve, initialState, type MemoryTrainer } from './state.ts'
-
-const OPTIONS: BatchSettings = { batchSize: 16, groupWaitMs: 1000, staleness: 4, loss: 'hybrid', settings: {} }
-
-class Line {
-  readonly state: MemoryTrainer = initialState('policy')
-  offset = 0
-  bytes = 0
-  /** Turns and scores that the fold and the decision looked up. */
-  looks = 0
-  constructor() {
-    for (const table of [this.state.turns.turns, this.state.scores.turns]) {
-      const get = table.get.bind(table) as (id: string) => never
-      table.get = (id: string) => {
-        this.looks += 1
-        return get(id)
-      }
-    }
-    const base = { name: 'm', sha256: 'x' }
-    const started = { mode: 'live', base, parent: null, settings: {}, at: 1 } as const
-    this.read({ type: 'LineStarted', prev: '', policy: 'policy', ...started })
-  }
-
-  read(event: Event): string {
-    const record = encodeEvent(event)
-    this.bytes = record.payload.length
-    const id = recordId(record)
-    const { topic, key } = record
-    evolve(this.state, { id, topic, key, partition: 0, offset: this.offset++, timestamp: 1, event } as Logged)
-    return id
-  }
-
-  /** A turn and its score, as the folds have them: the turn's own record has fields that nobody here looks at. */
-  scored(id: string, version: number, changes: Partial<TurnState> = {}, reward = this.offset % 2): void {
-    const session = id.slice(0, id.lastIndexOf('.'))
-    const turn = {
-      turn: id, record: id, session, policy: 'policy', version, status: 'complete', kind: 'main', group: id, candidate: 0,
-      candidates: 1, shown: true, subject: session, trainable: true, reason: null, ...changes,
-    } as TurnState
-    this.state.turns.turns.set(id, turn)
-    const event: Event = {
-      type: 'TurnScored', turn: id, session, policy: 'policy', version, subject: turn.subject, verdicts: [], cause: 'c',
-      rank: null, at: 2, reward, judge: 'j', hint: null, hintJudge: null,
-    }
-    const place = { topic: 'scores', key: 'policy', partition: 0, offset: this.offset++, timestamp: 1 } as const
-    evolve(this.state, { id: `score of ${id}`, ...place, event })
-  }
-
-  /** The decision's record, read back; null where it waits. */
-  seal(options = OPTIONS): BatchSealed | null {
-    const decision = decide(this.state, options, 9)
-    if (decision.do === 'wait') return null
-    assert.ok(decision.do === 'append' && decision.event.type === 'BatchSealed', decision.do)
-    this.read(decision.event)
-    return decision.event
-  }
-
-  /** The last batch becomes the next version. */
-  publish(): void {
-    const { chain, last } = updateLine(this.state.updates, 'policy')
-    const number = this.state.weights.lines.get('policy')!.last + 1
-    const adapter = { adapter: `a${number}`, adapterBytes: 1, state: `s${number}`, blobsAt: 1, figures: {} }
-    const update = this.read({
-      type: 'UpdateComputed', prev: chain.tip, policy: 'policy', batch: last, number, ...adapter, stateBytes: 1,
-      startedAt: 1, at: 1, fingerprint: { engine: 'e', build: 'b', isa: 'i', threads: 1, base: 'm' },
-    })
-    const { tip } = this.state.weights.lines.get('policy')!.chain
-    const published = { parent: number - 1, why: 'update', source: null, at: 1 } as const
-    this.read({ type: 'VersionPublished', prev: tip, policy: 'policy', number, update, ...adapter, ...published })
-  }
-
-  freeze(on: boolean): void {
-    const { tip } = this.state.weights.lines.get('policy')!.chain
-    const request = `${on} ${this.offset}`
-    this.read({ type: 'LearningFrozen', prev: tip, policy: 'policy', on, who: 'w', why: '', request, at: 3 })
-  }
-}
-
-const idOf = (i: number): string => `${'5e'.repeat(32)}.${String(i).padStart(32, '0')}`
+import { MOST_DROPPED, MOST_DROPPED_BYTES, MOST_ITEMS } from '@instar/trainer/core/batch'
+import { decide } from '@instar/trainer/core/decide'
+import { countPending } from '@instar/trainer/core/pending'
+import { idOf, Line, OPTIONS } from './line.ts'
 
 test('130,000 turns of a frozen weekend: no record is large, each turn is trained once or dropped once', () => {
   const line = new Line()
@@ -161,7 +81,7 @@ test('the largest record of a batch fits a log, whatever turns, sessions, subjec
   const dropped = sealed.dropped.reduce((sum, { turn, reason }) => sum + Buffer.byteLength(turn + reason), 0)
   assert.ok(dropped <= MOST_DROPPED_BYTES)
   line.scored(long(5e6, 4000), 0)
-  assert.ok(!line.state.pending.get('0')?.has(long(5e6, 4000)), 'one that is called too much is in no batch')
+  assert.ok(!line.state.pending.get('0 ')?.has(long(5e6, 4000)), 'one that is called too much is in no batch')
 })
 
 test('a scored turn whose own record has not been read is in no batch, and in no other\'s way', () => {
