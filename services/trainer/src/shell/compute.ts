@@ -3,6 +3,7 @@ import { dialectOf, parseJson } from '@instar/dialects'
 import { InstarError, readWritten, weightLine, type BatchItem, type BatchSealed } from '@instar/events'
 import { getBlob, putBlob, type EventLog, type TurnReader } from '@instar/log'
 import { adapterFromWeights, type Adapter, type LearningEngine, type Model, type Parent, type StepSettings, type TrainItem } from '@instar/policy'
+import { rulesOf } from '../core/baseline.ts'
 import type { Computed } from '../core/decide.ts'
 import { withHint } from '../core/hint.ts'
 import type { TrainerState } from '../core/state.ts'
@@ -56,4 +57,11 @@ export const parentOf = async (ports: Pick<ComputePorts, 'log'>, state: TrainerS
 
 export const loadAdapter = async (log: EventLog, sha256: string, at: number): Promise<Adapter> => adapterFromWeights(await getBlob(log, sha256, at))
 
-export const stepSettings = (sealed: BatchSealed): StepSettings => ({ ...(sealed.settings as StepSettings), seed: sealed.seed })
+/**
+ * The KL to the base grows with the advantages, so that a batch without signal is no update of KL alone. The loss `opd`
+ * takes the advantages away: what moves the weights is the hints, and the KL stands beside them whole.
+ */
+export const stepSettings = ({ settings, seed, loss }: BatchSealed): StepSettings => {
+  const whole = loss === 'opd' && rulesOf(settings) >= 2
+  return { ...(settings as StepSettings), ...(whole ? { klFullAtAdvantage: 0 } : {}), seed }
+}
