@@ -1,5 +1,8 @@
 import { deepEqual, equal, throws } from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
 import { InstarError } from '@instar/events/errors'
 import { readSettings } from '@instar/process'
 import { gatewayUrl, requireEmbedded } from './config.ts'
@@ -9,14 +12,26 @@ const fails = (code: string, field: string) => (error: unknown): boolean => erro
 describe('configuration', () => {
   test('defaults are those that scripts may rely on', () => {
     const { model, ...rest } = readSettings({}, '/here')
-    deepEqual(rest, { host: '127.0.0.1', port: 30000, data: '/here/.instar', log: 'embedded', engine: 'embedded', learnEngine: 'auto', engineModel: null, engineKey: null, adapters: '/here/.instar/adapters', modelNamed: false, registry: null, partitions: {}, replication: 1, judge: null, open: false, keyFile: '/here/.instar/keys.json', key: null, sessionIdleMs: 600_000, limits: {}, healthPort: null, postgresPrograms: null, database: null })
+    deepEqual(rest, { host: '127.0.0.1', port: 30000, data: '/here/.instar', log: 'embedded', engine: 'embedded', learnEngine: 'auto', engineModel: null, engineKey: null, adapters: '/here/.instar/adapters', modelNamed: false, registry: null, partitions: {}, replication: 1, judge: null, open: false, keyFile: '/here/.instar/keys.json', key: null, sessionIdleMs: 600_000, limits: {}, healthPort: null, postgresPrograms: null, database: null, databaseReaderPassword: null })
     equal(model.endsWith('/models/tiny'), true)
   })
 
   test('each variable is heard, relative folders are of the working directory', () => {
     const config = readSettings({ INSTAR_PORT: '8080', INSTAR_HOST: '::', INSTAR_DATA: 'data', INSTAR_MODEL: '../m.gguf', INSTAR_OPEN: '1', INSTAR_KEY: 'sk-a', INSTAR_JUDGE_URL: 'http://judge/v1', INSTAR_JUDGE_KEY: 'secret', INSTAR_REGISTRY: 'http://registry', INSTAR_LEARN_ENGINE: 'tfjs-node', INSTAR_REPLICATION: '3', INSTAR_PARTITIONS: 'turns=16, scores=8', INSTAR_HEALTH_PORT: '30080', DATABASE_URL: 'postgresql://db/x', INSTAR_PG_BIN: '/pg', INSTAR_ENGINE: 'vllm+http://a:8000/v1,http://b:8000/v1', INSTAR_ENGINE_MODEL: 'base', INSTAR_ENGINE_KEY: 'key', INSTAR_ADAPTERS: '/shared', INSTAR_BODY_LIMIT: '1000', INSTAR_REQUEST_TIMEOUT: '2.5', INSTAR_ANSWER_TIMEOUT: '60', INSTAR_CANDIDATES: '4', INSTAR_CANDIDATE_TOKENS: '5000' }, '/here')
-    deepEqual(config, { host: '::', port: 8080, data: '/here/data', log: 'embedded', engine: 'vllm+http://a:8000/v1,http://b:8000/v1', engineModel: 'base', engineKey: 'key', adapters: '/shared', modelNamed: true, learnEngine: 'tfjs-node', model: '/m.gguf', registry: 'http://registry', partitions: { turns: 16, scores: 8 }, replication: 3, limits: { bodyLimit: 1000, requestTimeoutMs: 2500, answerTimeoutMs: 60_000, candidates: 4, candidateTokens: 5000 }, healthPort: 30080, judge: { url: 'http://judge/v1', model: 'default', key: 'secret' }, open: true, keyFile: '/here/data/keys.json', key: 'sk-a', sessionIdleMs: 600_000, postgresPrograms: '/pg', database: 'postgresql://db/x' })
+    deepEqual(config, { host: '::', port: 8080, data: '/here/data', log: 'embedded', engine: 'vllm+http://a:8000/v1,http://b:8000/v1', engineModel: 'base', engineKey: 'key', adapters: '/shared', modelNamed: true, learnEngine: 'tfjs-node', model: '/m.gguf', registry: 'http://registry', partitions: { turns: 16, scores: 8 }, replication: 3, limits: { bodyLimit: 1000, requestTimeoutMs: 2500, answerTimeoutMs: 60_000, candidates: 4, candidateTokens: 5000 }, healthPort: 30080, judge: { url: 'http://judge/v1', model: 'default', key: 'secret' }, open: true, keyFile: '/here/data/keys.json', key: 'sk-a', sessionIdleMs: 600_000, postgresPrograms: '/pg', database: 'postgresql://db/x', databaseReaderPassword: null })
     equal(Object.isFrozen(config), true)
+  })
+
+  test('a password in a file belongs to the URL that names none; what cannot be read is told by its variable', (t) => {
+    const folder = mkdtempSync(path.join(tmpdir(), 'instar-test-'))
+    t.after(() => rmSync(folder, { recursive: true }))
+    const file = path.join(folder, 'password')
+    writeFileSync(file, 'a b&c\n')
+    const of = (url: string): string | null => readSettings({ DATABASE_URL: url, DATABASE_PASSWORD_FILE: file }, '/').database
+    equal(of('postgres://instar@db/x'), 'postgres://instar@db/x?password=a+b%26c')
+    equal(of('postgres://instar:own@db/x'), 'postgres://instar:own@db/x')
+    equal(readSettings({ DATABASE_READER_PASSWORD_FILE: file }, '/').databaseReaderPassword, 'a b&c')
+    throws(() => readSettings({ DATABASE_PASSWORD_FILE: path.join(folder, 'none') }, '/'), { code: 'bad_request', message: /DATABASE_PASSWORD_FILE.*ENOENT/ })
   })
 
   test('a variable that is empty is one that is not set', () => equal(readSettings({ INSTAR_PORT: '', INSTAR_JUDGE_URL: '' }, '/').port, 30000))

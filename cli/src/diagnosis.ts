@@ -89,7 +89,7 @@ const database: Look = {
     if (running) return [fine(`${await version(running.reader)}, embedded, running`)]
     const folder = await mkdtemp(join(tmpdir(), 'instar-doctor-'))
     try {
-      const postgres = await startPostgres({ folder, ...(config.database === null ? {} : { url: config.database }), ...(config.postgresPrograms === null ? {} : { bin: config.postgresPrograms }) })
+      const postgres = await startPostgres({ folder, ...(config.database === null ? {} : { url: config.database, readerPassword: config.databaseReaderPassword }), ...(config.postgresPrograms === null ? {} : { bin: config.postgresPrograms }) })
       try {
         return [fine(`${await version(postgres.reader)}, ${config.database === null ? 'embedded, starts' : 'by DATABASE_URL'}`)]
       } finally {

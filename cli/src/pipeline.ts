@@ -29,6 +29,8 @@ export type PipelineConfig = {
   learnEngine?: EngineChoice
   /** A database of one's own; null: the embedded one. False: none (the demo). */
   database: string | null | false
+  /** Of its reader; null or absent: what follows from the URL's. */
+  databaseReaderPassword?: string | null
   /** INSTAR_PG_BIN: the folder of `postgres` and `initdb`, instead of the npm package's. */
   postgresPrograms?: string | null
   gateway: GatewaySettings
@@ -146,7 +148,7 @@ const database = async (config: PipelineConfig, hooks: PipelineHooks): Promise<P
   try {
     return await startPostgres({
       folder: join(config.data, 'postgres'), say: hooks.say,
-      ...(typeof config.database === 'string' ? { url: config.database } : {}), ...(config.postgresPrograms ? { bin: config.postgresPrograms } : {}),
+      ...(typeof config.database === 'string' ? { url: config.database, readerPassword: config.databaseReaderPassword ?? null } : {}), ...(config.postgresPrograms ? { bin: config.postgresPrograms } : {}),
     })
   } catch (error) {
     if (!(error instanceof InstarError)) throw error

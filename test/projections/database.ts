@@ -15,6 +15,9 @@ export const temporaryFolder = (): Disposable & { path: string } => {
   return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) }
 }
 
+/** Who may do anything in an embedded server. */
+export const adminOf = (connection: Connection): Connection => ({ ...connection, user: 'postgres', database: 'postgres' })
+
 export const withClient = async <T>(connection: Connection, work: (client: Client) => Promise<T>): Promise<T> => {
   const client = new Client(connection)
   client.on('error', () => undefined)

@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { openMemoryLog } from '@instar/log'
 import { readOnlyQuery, runningPostgres, startPostgres, startProjections } from '@instar/projections'
 import { existingPlace } from '@instar/projections/postgres/place'
-import { digests, temporaryFolder, withClient } from './database.ts'
+import { adminOf, digests, temporaryFolder, withClient } from './database.ts'
 import { longHistory, records } from './history.ts'
 
 const OWNER = fileURLToPath(new URL('processes/owner.ts', import.meta.url))
@@ -214,8 +214,8 @@ test('DATABASE_URL: a server that is not ours, by its URL, with the same rows', 
   using folder = temporaryFolder()
   const server = await startPostgres({ folder: folder.path })
   t.after(() => server.stop())
-  await withClient(server.owner, (client) => client.query('create database elsewhere'))
-  const url = server.url.replace('/instar?', '/elsewhere?')
+  await withClient(adminOf(server.owner), (client) => client.query('create database elsewhere'))
+  const url = `${server.url.replace('/instar?', '/elsewhere?')}&user=postgres&password=its%20own`
   const postgres = await startPostgres({ folder: join(folder.path, 'unused'), url })
   const log = openMemoryLog()
   await log.append(records([...longHistory(TURNS)]))
@@ -251,7 +251,11 @@ test('root, in a folder that nobody else may enter', { timeout: 60_000, skip: pr
   const second = await start()
   t.after(() => second.stop())
   assert.deepEqual(await readOnlyQuery(second.reader, 'select count(*) as n from kept'), [{ n: 0 }])
-  assert.equal(statSync(existingPlace(join(closed, 'postgres'))?.data ?? '').uid, 65534)
+  const place = existingPlace(join(closed, 'postgres'))!
+  const { uid } = statSync(place.data)
+  assert.deepEqual([uid === 0, uid === 65534, uid], [false, false, place.user?.uid])
+  assert.equal(readFileSync('/etc/passwd', 'utf8').split('\n').some((line) => line.split(':')[2] === String(uid)), false)
+  assert.equal(statSync(`/proc/${readFileSync(join(place.data, 'postmaster.pid'), 'utf8').split('\n')[0]}`).uid, uid)
 })
 
 test('where no programs are: no_postgres says what to set', { timeout: 60_000 }, async () => {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { openMemoryLog, openSnapshots, type EventLog, type Offsets } from '@instar/log'
 import { startPostgres, startProjections, type Connection } from '@instar/projections'
-import { digests, temporaryFolder, withClient } from './database.ts'
+import { adminOf, digests, temporaryFolder, withClient } from './database.ts'
 import { longHistory, records } from './history.ts'
 
 const TURNS = 120
@@ -44,7 +44,7 @@ test('stopped and started again, with a database that lost everything: the rows 
   const server = await startPostgres({ folder: folder.path })
   t.after(() => server.stop())
   const database = async (name: string): Promise<Connection> => {
-    await withClient(server.owner, (client) => client.query(`create database ${name}`))
+    await withClient(adminOf(server.owner), (client) => client.query(`create database ${name} owner instar`))
     return { ...server.owner, database: name }
   }
   const expected = await undisturbed(await database('undisturbed'))

@@ -41,7 +41,7 @@ Exit code 1 where a topic that was there has other settings than ours.`,
     const [topics] = await Promise.all([
       setupKafka({ brokers: brokersOf(config.log), replication: config.replication, partitions: config.partitions }),
       registerSchemas({ registry, schemas, patience: 60_000 }),
-      config.database === null ? null : setupDatabase(config.database),
+      config.database === null ? null : setupDatabase(config.database, config.databaseReaderPassword),
     ])
     const { created, differing } = topics
     const upgraded = values.upgraded || created.includes('turns') ? await announce(config, stop) : null

@@ -1,4 +1,4 @@
-import { readOnlyQuery, runningPostgres, startPostgres, startProjections, type Connection, type Row } from '@instar/projections'
+import { readOnlyQuery, runningPostgres, startPostgres, startProjections, type Reading, type Row } from '@instar/projections'
 import { command, UsageError } from '../command.ts'
 import type { Config } from '../config.ts'
 import { hasLog, postgresFolder, withLog } from '../lines.ts'
@@ -20,15 +20,15 @@ the log first. Tables: sessions, turns, scores, updates, versions, version_turns
   async run({ config, positionals, values, answer, err }) {
     const timeoutMs = 1000 * Number(values.timeout)
     if (!(timeoutMs > 0)) throw new UsageError(`--timeout ${values.timeout} is not a number of seconds`)
-    const ask = (connection: Connection): Promise<Row[]> => readOnlyQuery(connection, positionals[0]!, { timeoutMs })
+    const ask = (connection: Reading): Promise<Row[]> => readOnlyQuery(connection, positionals[0]!, { timeoutMs })
     const rows = await withDatabase(config, err, ask)
     answer(rows, () => rowsTable(rows))
   },
 })
 
-const withDatabase = async <T>(config: Config, err: (text: string) => void, use: (reader: Connection) => Promise<T>): Promise<T> => {
+const withDatabase = async <T>(config: Config, err: (text: string) => void, use: (reader: Reading) => Promise<T>): Promise<T> => {
   if (config.database !== null) {
-    const own = await startPostgres({ folder: postgresFolder(config), url: config.database })
+    const own = await startPostgres({ folder: postgresFolder(config), url: config.database, readerPassword: config.databaseReaderPassword })
     return use(own.reader)
   }
   const running = hasLog(config) ? await runningPostgres(postgresFolder(config)) : undefined

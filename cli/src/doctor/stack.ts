@@ -40,7 +40,7 @@ export const stackOf = (config: Config): Stack => {
   const registry = once(() => inspectRegistry(registryOf(config), schemaTexts(), Date.now))
   let opened: KafkaLog | undefined
   const log = once(async () => opened = await openKafkaLog({ brokers, clientId: CLIENT, registry: registryOf(config), schemas: schemaTexts(), partitions: config.partitions, patience: PATIENCE }))
-  const database = once(async () => (config.database === null ? null : inspectDatabase((await startPostgres({ folder: config.data, url: config.database })).reader, Date.now)))
+  const database = once(async () => (config.database === null ? null : inspectDatabase((await startPostgres({ folder: config.data, url: config.database, readerPassword: config.databaseReaderPassword })).reader, Date.now)))
   const gateways = once(async () => {
     const host = new URL(gatewayUrl(config)).hostname.replace(/^\[|\]$/g, '')
     const places = await lookup(host, { all: true }).catch(() => [])

@@ -1,6 +1,7 @@
 /** What the environment says (a main.ts hands it over), checked once and frozen. The names are a promise: README, "Environment". */
 import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
+import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
@@ -10,6 +11,15 @@ const TINY = fileURLToPath(new URL('../../../models/tiny', import.meta.url))
 
 const port = z.coerce.number().int().min(0).max(65535)
 const seconds = z.coerce.number().positive().max(7 * 24 * 3600).transform((value) => Math.ceil(1000 * value))
+/** A file with one secret: its text without the white space around it. */
+const secret = z.string().transform((path, context) => {
+  try {
+    return readFileSync(path, 'utf8').trim()
+  } catch (error) {
+    context.addIssue({ code: 'custom', message: `cannot be read (${(error as NodeJS.ErrnoException).code})` })
+    return z.NEVER
+  }
+})
 const flag = z.enum(['0', '1', 'true', 'false']).transform((text) => text === '1' || text === 'true')
 
 /** Where the admin token of a data folder is. */
@@ -55,10 +65,20 @@ const environment = z.object({
   INSTAR_ANSWER_TIMEOUT: seconds.optional(),
   INSTAR_PG_BIN: z.string().optional(),
   DATABASE_URL: z.string().optional(),
+  DATABASE_PASSWORD_FILE: secret.optional(),
+  DATABASE_READER_PASSWORD_FILE: secret.optional(),
 }).refine((env) => (env.INSTAR_CANDIDATES ?? 1) === 1 || env.INSTAR_JUDGE_URL !== undefined, { path: ['INSTAR_CANDIDATES'], message: 'candidates that nobody sees need a judge, INSTAR_JUDGE_URL: the rules read only what was said to an answer' })
 
 export type Environment = Readonly<Record<string, string | undefined>>
 export type Settings = Readonly<ReturnType<typeof build>>
+
+/** A URL that names no password gets the file's. What is no URL is told where it is used. */
+const withPassword = (url: string, password: string | undefined): string => {
+  if (password === undefined || !URL.canParse(url)) return url
+  const parsed = new URL(url)
+  if (parsed.password === '' && !parsed.searchParams.has('password')) parsed.searchParams.set('password', password)
+  return parsed.href
+}
 
 const build = (env: z.infer<typeof environment>, cwd: string) => ({
   host: env.INSTAR_HOST,
@@ -105,7 +125,9 @@ const build = (env: z.infer<typeof environment>, cwd: string) => ({
   /** Where a service other than the gateway says how it is; null: nowhere. */
   healthPort: env.INSTAR_HEALTH_PORT ?? null,
   postgresPrograms: env.INSTAR_PG_BIN ?? null,
-  database: env.DATABASE_URL ?? null,
+  database: env.DATABASE_URL === undefined ? null : withPassword(env.DATABASE_URL, env.DATABASE_PASSWORD_FILE),
+  /** Of `instar_reader` there; null: it follows from the password of DATABASE_URL. */
+  databaseReaderPassword: env.DATABASE_READER_PASSWORD_FILE ?? null,
 })
 
 /** Relative paths are of `cwd`. A variable that is empty counts as not set. Throws `bad_request` with the variable's name. */

@@ -2,7 +2,7 @@
 import { readMigrationFiles } from 'drizzle-orm/migrator'
 import type { Topic } from '@instar/events/flow'
 import { APPLIED, MIGRATIONS } from './postgres/migrate.ts'
-import type { Connection } from './postgres/start.ts'
+import type { Reading } from './postgres/reader.ts'
 import { RULES } from './project.ts'
 import { readOnlyQuery, type Row } from './query.ts'
 
@@ -26,7 +26,7 @@ export type DatabaseFound = {
 }
 
 /** Throws `postgres_failed` when it cannot be reached. */
-export const inspectDatabase = async (connection: Connection, now: () => number): Promise<DatabaseFound> => {
+export const inspectDatabase = async (connection: Reading, now: () => number): Promise<DatabaseFound> => {
   const version = String((await readOnlyQuery(connection, 'select version()'))[0]?.version).split(' on ')[0]!
   const before = now()
   const [clock] = await readOnlyQuery(connection, 'select (extract(epoch from clock_timestamp()) * 1000)::float8 as ms')
@@ -40,7 +40,7 @@ export const inspectDatabase = async (connection: Connection, now: () => number)
   }
 }
 
-const migrationsOf = async (connection: Connection): Promise<Migrations> => {
+const migrationsOf = async (connection: Reading): Promise<Migrations> => {
   const ours = readMigrationFiles({ migrationsFolder: MIGRATIONS })
   const [table] = await readOnlyQuery(connection, `select to_regclass('public.${APPLIED}') is not null as found`)
   if (table?.found !== true) return { state: 'none', applied: 0, ours: ours.length }

@@ -1,8 +1,8 @@
 /** What `instar sql` runs: one statement that can only read. */
 import { Client, types, type CustomTypesConfig, type QueryArrayConfig } from 'pg'
 import { InstarError } from '@instar/events/errors'
-import { READER, READER_TIMEOUT } from './postgres/reader.ts'
-import type { Connection } from './postgres/start.ts'
+import { READER_TIMEOUT, type Reading } from './postgres/reader.ts'
+import { isLoginRefused } from './postgres/roles.ts'
 
 export type Row = Record<string, unknown>
 
@@ -39,26 +39,48 @@ const distinct = (names: readonly string[]): string[] => {
   })
 }
 
-/**
- * The rows of one statement in a READ ONLY transaction that is rolled back; of columns with one name the second is
- * `name_2`. Throws `bad_sql` with
- * PostgreSQL's own words for what it refuses, several statements and writing among them; `postgres_failed`
- * when there is no connection.
- */
-export const readOnlyQuery = async (connection: Connection, sql: string, options: { timeoutMs?: number } = {}): Promise<Row[]> => {
+const connected = async ({ instead, ...connection }: Reading): Promise<Client> => {
   const client = new Client({ ...connection, types: parsers, application_name: 'instar sql', connectionTimeoutMillis: 10_000 })
   client.on('error', () => undefined)
   try {
     await client.connect()
+    return client
   } catch (cause) {
     await client.end()
+    if (instead && isLoginRefused(cause)) return connected(instead)
     throw new InstarError('postgres_failed', `PostgreSQL cannot be reached: ${(cause as Error).message}`, {}, { cause })
   }
+}
+
+/** Roles that reach beyond the tables, and `rolcreaterole`, which may give itself others. */
+const MIGHTY = `
+select session_user as me from pg_roles r where r.rolname = session_user and (r.rolsuper or r.rolcreaterole or r.rolreplication
+  or exists (select from pg_roles m where m.rolname in ('pg_read_server_files', 'pg_write_server_files', 'pg_execute_server_program')
+    and pg_has_role(r.oid, m.oid, 'member'))
+  or exists (select from pg_roles m where m.rolsuper and pg_has_role(r.oid, m.oid, 'member')))`
+
+const refuseMighty = async (client: Client): Promise<void> => {
+  const { rows: [found] } = await client.query<{ me: string } | unknown[]>(MIGHTY)
+  if (found === undefined) return
+  const me = Array.isArray(found) ? String(found[0]) : found.me
+  throw new InstarError('no_reader', `DATABASE_URL logs in as ${JSON.stringify(me)}, which may do more than read tables, and instar_reader cannot log in there.`, { field: 'DATABASE_URL' })
+}
+
+/**
+ * The rows of one statement in a READ ONLY transaction that is rolled back; of columns with one name the second is
+ * `name_2`. Who logs in must be no superuser: a role that is only stepped down to can be stepped up from. Throws `no_reader` where there is no
+ * other login, `bad_sql` with
+ * PostgreSQL's own words for what it refuses, several statements and writing among them; `postgres_failed`
+ * when there is no connection.
+ */
+export const readOnlyQuery = async (connection: Reading, sql: string, options: { timeoutMs?: number } = {}): Promise<Row[]> => {
+  const client = await connected(connection)
   try {
+    await refuseMighty(client)
     await client.query('begin transaction read only')
     await client.query(`set local statement_timeout = ${Math.trunc(options.timeoutMs ?? READER_TIMEOUT)}`)
-    // Whoever we are, the reader's rights will do. After a first query the transaction can no longer be made a writing one.
-    await client.query(`select set_config('role', rolname, true) from pg_roles where rolname = '${READER}' and pg_has_role(current_user, oid, 'member')`)
+    // After a first query the transaction can no longer be made a writing one.
+    await client.query('select')
     // The extended protocol takes one statement.
     const { rows, fields } = await client.query<unknown[]>({ text: sql, values: [], rowMode: 'array', queryMode: 'extended' } as QueryArrayConfig)
     await client.query('rollback')

@@ -57,7 +57,7 @@ export const openSink = async (connection: Connection): Promise<Sink> => {
   })
   await client.connect()
   try {
-    await migrate(client)
+    await migrate(client, connection.readerPassword ?? null)
     await client.query('set synchronous_commit = off')
   } catch (error) {
     await client.end()

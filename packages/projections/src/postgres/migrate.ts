@@ -24,16 +24,19 @@ export const STILL_OURS = `(select count(*) from public.${APPLIED}) <= ${OURS.le
 /** Any number that no other program is likely to lock. */
 const LOCK = 7_345_120
 
-/** False where a newer build has brought the database further: nothing was touched then. */
-export const migrate = async (client: Client): Promise<boolean> => {
+/**
+ * False where a newer build has brought the database further: nothing was touched then. `readerPassword`: of the reader's
+ * login in a server that is not ours; null: none.
+ */
+export const migrate = async (client: Client, readerPassword: string | null = null): Promise<boolean> => {
   await client.query('select pg_advisory_lock($1)', [LOCK])
   try {
     await client.query('set client_min_messages = warning')
     const applied = await appliedTo(client)
     if (applied.length > OURS.length) return false
-    await offerReader(client)
     if (applied.length === 0 || !applied.every((hash, i) => hash === OURS[i])) await dropOurs(client)
     await apply(drizzle(client), { migrationsFolder: MIGRATIONS, migrationsSchema: 'public', migrationsTable: APPLIED })
+    await offerReader(client, readerPassword)
     return true
   } finally {
     await client.query('select pg_advisory_unlock($1)', [LOCK])

@@ -3,10 +3,11 @@
  * `data/`, `run/` (the socket), `postgres.log`. Two cases move parts of it to a private temporary folder,
  * whose name is kept in the folder's `place.json`:
  * - the socket's path would exceed what a unix address holds;
- * - Instar runs as root, which PostgreSQL refuses: its server then runs as `nobody`, which must be able to
- *   reach data and programs from the root folder down.
+ * - Instar runs as root, which PostgreSQL refuses: its server then runs as a user of its own, without a name and with no
+ *   other process, which must be able to reach data and programs from the root folder down.
  */
-import { chmodSync, chownSync, existsSync, lstatSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { randomInt } from 'node:crypto'
+import { chmodSync, existsSync, lchownSync, lstatSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 
@@ -16,7 +17,10 @@ export type ServerUser = { uid: number; gid: number } | null
 export type Place = { folder: string; home: string; data: string; sockets: string; log: string; user: ServerUser }
 
 export const PORT = 5432
-const NOBODY = 65534
+/** Who made and ran the clusters of older builds for root; other programs run as it, too. */
+export const NOBODY = 65534
+/** Where systemd takes users for one service from (61184 to 65519): no distribution gives them names. */
+const UNNAMED = { first: 61_184, count: 4336 }
 /** sun_path less its closing zero. */
 const ADDRESS_BYTES = process.platform === 'darwin' ? 103 : 107
 
@@ -45,7 +49,7 @@ const sweep = (temporary: string): void => {
   for (const name of readdirSync(temporary)) {
     const path = join(temporary, name)
     const info = name.startsWith(PREFIX) ? lstatSync(path, { throwIfNoEntry: false }) : undefined
-    if (!info?.isDirectory() || !owners().includes(info.uid) || info.mtimeMs > Date.now() - SWEEP_AFTER || !existsSync(join(path, BELONGS))) continue
+    if (!info?.isDirectory() || !isOurs(info.uid) || info.mtimeMs > Date.now() - SWEEP_AFTER || !existsSync(join(path, BELONGS))) continue
     const file = join(readFileSync(join(path, BELONGS), 'utf8'), 'place.json')
     const wanted = existsSync(file) && readFileSync(file, 'utf8').includes(JSON.stringify(path).slice(1, -1))
     if (!wanted && !existsSync(join(path, 'data/postmaster.pid'))) rmSync(path, { recursive: true, force: true })
@@ -56,9 +60,11 @@ const PREFIX = 'ipg-'
 const BELONGS = 'belongs-to'
 /** Milliseconds: a folder this young may not be written down yet. */
 const SWEEP_AFTER = 60_000
-const owners = (): (number | undefined)[] => [process.getuid?.(), NOBODY]
+const isOurs = (uid: number): boolean => uid === process.getuid?.() || uid === NOBODY || isUnnamed(uid)
+const isUnnamed = (uid: number | undefined): uid is number => uid !== undefined && uid >= UNNAMED.first && uid < UNNAMED.first + UNNAMED.count
 
-type Kept = { folder: string; home: string; sockets: string }
+/** `uid`: of the server, where root starts it. */
+type Kept = { folder: string; home: string; sockets: string; uid?: number }
 
 /** What an earlier start chose, if it is still there and nobody else could have put it there. */
 const kept = (folder: string): Kept | undefined => {
@@ -66,7 +72,7 @@ const kept = (folder: string): Kept | undefined => {
   if (!existsSync(file)) return undefined
   const place = JSON.parse(readFileSync(file, 'utf8')) as Kept
   if (place.folder !== folder) return undefined
-  const ours = [place.home, place.sockets].every((path) => existsSync(path) && lstatSync(path).isDirectory() && owners().includes(lstatSync(path).uid))
+  const ours = [place.home, place.sockets].every((path) => existsSync(path) && lstatSync(path).isDirectory() && isOurs(lstatSync(path).uid))
   return ours ? place : undefined
 }
 
@@ -79,9 +85,9 @@ export const existingPlace = (folder: string): Place | undefined => {
   return place && layout(place)
 }
 
-const layout = ({ folder, home, sockets }: Kept): Place => ({
+const layout = ({ folder, home, sockets, uid }: Kept): Place => ({
   folder, home, sockets, data: join(home, 'data'), log: join(folder, 'postgres.log'),
-  user: isRoot() ? { uid: NOBODY, gid: NOBODY } : null,
+  user: isRoot() ? { uid: uid ?? NOBODY, gid: uid ?? NOBODY } : null,
 })
 
 /** Makes the folders that are missing. Idempotent. */
@@ -95,11 +101,31 @@ export const makePlace = (given: string): Place => {
     const sockets = socketFits(inside) ? inside : privateFolder(folder, 0o700)
     mkdirSync(sockets, { recursive: true, mode: 0o700 })
     chosen = { folder, home, sockets }
-    const file = join(folder, 'place.json')
-    writeFileSync(`${file}.new`, `${JSON.stringify(chosen)}\n`)
-    renameSync(`${file}.new`, file)
+    write(chosen)
   }
-  const place = layout(chosen)
-  if (place.user) chownSync(place.sockets, place.user.uid, place.user.gid)
-  return place
+  if (isRoot() && !isUnnamed(chosen.uid)) {
+    chosen = { ...chosen, uid: UNNAMED.first + randomInt(UNNAMED.count) }
+    write(chosen)
+  }
+  return layout(chosen)
+}
+
+const write = (chosen: Kept): void => {
+  const file = join(chosen.folder, 'place.json')
+  writeFileSync(`${file}.new`, `${JSON.stringify(chosen)}\n`)
+  renameSync(`${file}.new`, file)
+}
+
+/** Gives the cluster to the user that is to run it; no server may run there. What `nobody` had of an older build is taken from it. */
+export const ownData = ({ data, sockets, user }: Place): void => {
+  if (!user) return
+  for (const folder of [data, sockets]) {
+    if (lstatSync(folder).uid !== user.uid) own(folder, user)
+  }
+}
+
+/** The folder itself comes last: an end in the middle is begun again. */
+const own = (path: string, user: { uid: number; gid: number }): void => {
+  if (lstatSync(path).isDirectory()) for (const name of readdirSync(path)) own(join(path, name), user)
+  lchownSync(path, user.uid, user.gid)
 }

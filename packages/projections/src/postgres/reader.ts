@@ -1,42 +1,97 @@
-/** The role that reads everything and writes nothing. */
-import type { Client } from 'pg'
+/** The role that reads everything of ours and writes nothing. It logs in by itself: who steps down to it can step up again. */
+import { createHmac } from 'node:crypto'
+import { escapeLiteral, type Client, type ClientConfig } from 'pg'
+import { InstarError } from '@instar/events/errors'
+import { scramVerifier } from './scram.ts'
 
 export const READER = 'instar_reader'
 
 /** Milliseconds that a reader's statement may take. */
 export const READER_TIMEOUT = 30_000
 
-const ROLE = (login: 'login' | 'nologin'): string => `
+const ROLE = `
 do $$ begin
-  if not exists (select from pg_roles where rolname = '${READER}') then
-    create role ${READER} ${login};
-    grant pg_read_all_data to ${READER};
-    alter role ${READER} set default_transaction_read_only = on;
-    alter role ${READER} set statement_timeout = ${READER_TIMEOUT};
-    alter role ${READER} set idle_in_transaction_session_timeout = '5min';
-  end if;
-end $$;`
+  if not exists (select from pg_roles where rolname = '${READER}') then create role ${READER}; end if;
+end $$;
+alter role ${READER} login nosuperuser nocreaterole nocreatedb;
+alter role ${READER} set default_transaction_read_only = on;
+alter role ${READER} set statement_timeout = ${READER_TIMEOUT};
+alter role ${READER} set idle_in_transaction_session_timeout = '5min';`
 
 /**
- * In the embedded server, where the role may log in. Temporary tables and large objects are what
- * PostgreSQL otherwise lets anybody write. A person may lift the time limit of a session of their own in
- * psql; `readOnlyQuery` cannot. Flushed to disk, unlike the rows, which are written again when they are lost:
- * a role that a crash took would be offered anew without its login.
+ * In a server of our own. Temporary tables and large objects are what PostgreSQL otherwise lets anybody write. A person may
+ * lift the time limit of a session of their own in psql; `readOnlyQuery` cannot. Flushed to disk, unlike the rows,
+ * which are written again when they are lost. `password`: as SQL, a verifier or `null`.
  */
-export const prepareReader = async (client: Client): Promise<void> => {
+export const prepareReader = async (client: Client, password: string): Promise<void> => {
   await client.query('set synchronous_commit = on')
-  await client.query(`${ROLE('login')}
-    alter role ${READER} login;
-    revoke temporary on database instar from public;
+  await client.query(`${ROLE}
+    alter role ${READER} password ${password};
+    grant pg_read_all_data to ${READER};
     revoke execute on function lo_creat(int), lo_create(oid), lo_from_bytea(oid, bytea) from public;`)
 }
 
-/** In a server of the user's own, if we may make roles there: what `readOnlyQuery` then steps down to. */
-export const offerReader = async (client: Client): Promise<void> => {
+/** SQLSTATE insufficient_privilege; internal_error: another process changes the same role at this moment. */
+const LEFT_ALONE = new Set(['42501', 'XX000'])
+
+/**
+ * In a server of the user's own: a login that reads this database's tables, if we may make roles there. `password`: null
+ * where DATABASE_URL has none. Elsewhere on that server it may do what anybody may.
+ */
+export const offerReader = async (client: Client, password: string | null): Promise<void> => {
+  const { rows: [role] } = await client.query<{ may: boolean }>('select rolsuper or rolcreaterole as may from pg_roles where rolname = current_user')
+  const { rowCount: there } = await client.query(`select from pg_roles where rolname = '${READER}'`)
   try {
-    await client.query(ROLE('nologin'))
+    // Elsewhere somebody else made it, with a password that is not ours to change.
+    if (role?.may) {
+      await client.query(`${ROLE} alter role ${READER} password ${password === null ? 'null' : escapeLiteral(scramVerifier(password))}; revoke pg_read_all_data from ${READER}`)
+    } else if (there === 0) return
+    await client.query(`
+      grant usage on schema public to ${READER};
+      grant select on all tables in schema public to ${READER};
+      alter default privileges in schema public grant select on tables to ${READER};`)
   } catch (error) {
-    const insufficientPrivilege = '42501'
-    if ((error as { code?: string }).code !== insufficientPrivilege) throw error
+    if (!LEFT_ALONE.has((error as { code?: string }).code ?? '')) throw error
   }
+}
+
+/** The reader's password: its own, else what follows from the owner's, from which nobody finds the owner's; null: the URL has none. */
+export const readerPasswordOf = (url: string, own: string | null): string | null => {
+  const { password } = loginOf(databaseUrl(url))
+  return own ?? (password === null ? null : createHmac('sha256', password).update(READER).digest('base64url'))
+}
+
+/** How to log in, and how else where the server refuses that. */
+export type Reading = ClientConfig & { instead?: ClientConfig }
+
+/** Query parameters outrank what stands before the host, and may stand where there is no host. */
+export const urlAs = (url: URL, user: string, password: string | null): string => {
+  const other = new URL(url)
+  other.username = ''
+  other.password = ''
+  other.searchParams.set('user', user)
+  if (password === null) other.searchParams.delete('password')
+  else other.searchParams.set('password', password)
+  return other.href
+}
+
+/** The user and the password of a URL, decoded; null where it names none. */
+export const loginOf = (url: URL): { user: string | null; password: string | null } => ({
+  user: url.searchParams.get('user') ?? (decodeURIComponent(url.username) || null),
+  password: url.searchParams.get('password') ?? (decodeURIComponent(url.password) || null),
+})
+
+/** Throws `bad_request`. */
+export const databaseUrl = (url: string): URL => {
+  try {
+    return new URL(url)
+  } catch (cause) {
+    throw new InstarError('bad_request', 'DATABASE_URL is not a URL of the form postgresql://user:password@host:port/database.', {}, { cause })
+  }
+}
+
+export const readerOf = (url: string, password: string | null): Reading => {
+  const parsed = databaseUrl(url)
+  if (loginOf(parsed).user === READER) return { connectionString: url }
+  return { connectionString: urlAs(parsed, READER, password), instead: { connectionString: url } }
 }

@@ -13,8 +13,10 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { InstarError } from '@instar/events/errors'
+import { writeAccess } from './access.ts'
 import type { Binaries } from './binaries.ts'
-import { PORT, type Place } from './place.ts'
+import { NOBODY, ownData, PORT, type Place } from './place.ts'
+import { ADMIN } from './roles.ts'
 
 const run = promisify(execFile)
 
@@ -83,9 +85,11 @@ export const initialise = async (binaries: Binaries, place: Place): Promise<bool
   const fresh = `${place.data}.new`
   rmSync(fresh, { recursive: true, force: true })
   mkdirSync(fresh, { mode: 0o700 })
-  if (place.user) chownSync(fresh, place.user.uid, place.user.gid)
+  // initdb wants a user with a name, which the one of the cluster has not.
+  const maker = place.user && { uid: NOBODY, gid: NOBODY }
+  if (maker) chownSync(fresh, maker.uid, maker.gid)
   try {
-    await run(binaries.initdb, ['-D', fresh, '-U', 'instar', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync', '--no-instructions'], { cwd: '/', ...(place.user ?? {}) })
+    await run(binaries.initdb, ['-D', fresh, '-U', ADMIN, '-A', 'reject', '-E', 'UTF8', '--locale=C', '--no-sync', '--no-instructions'], { cwd: '/', ...(maker ?? {}) })
   } catch (cause) {
     throw new InstarError('postgres_failed', `initdb failed: ${((cause as { stderr?: string }).stderr ?? '').trim() || (cause as Error).message}`, { folder: place.folder }, { cause })
   }
@@ -167,6 +171,8 @@ export const serve = async (binaries: Binaries, place: Place): Promise<Server> =
   for (;;) {
     await predecessorGone(place)
     clearStaleLocks(place)
+    ownData(place)
+    writeAccess(place)
     const server = launch(binaries, place)
     const ready = await Promise.race([becomesReady(server, place, until), server.exited.then(() => false)])
     if (ready) return server

@@ -1,23 +1,24 @@
 /**
  * A PostgreSQL for the read model: the embedded one, started and kept alive, or the user's own by its URL.
- * Database and user are `instar`; `instar_reader` may read everything and write nothing.
+ * Database and its owner are `instar`; `instar_reader` may read everything and write nothing, by a login of its own.
  */
 import { rmSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
-import { Client, type ClientConfig } from 'pg'
-import { InstarError } from '@instar/events/errors'
+import type { ClientConfig } from 'pg'
 import { findBinaries } from './binaries.ts'
 import { existingPlace, makePlace, PORT, type Place } from './place.ts'
-import { prepareReader, READER } from './reader.ts'
+import { databaseUrl, READER, readerOf, readerPasswordOf, type Reading } from './reader.ts'
+import { OWNER, prepareRoles, type LoginAs } from './roles.ts'
 import { initialise, liveServer, serve, type Server } from './server.ts'
 
-export type Connection = Readonly<ClientConfig>
+/** `readerPassword`: what the owner gives the reader's login, in a server that is not ours. */
+export type Connection = Readonly<ClientConfig & { readerPassword?: string }>
 
 export type Postgres = {
   /** Owns the tables. */
   owner: Connection
   /** Reads only, with a time limit for each statement. */
-  reader: Connection
+  reader: Reading
   /** For other programs. */
   url: string
   /** The line that a person types to look inside. */
@@ -33,13 +34,15 @@ export type StartOptions = {
   bin?: string
   /** DATABASE_URL: use this server instead of an embedded one. */
   url?: string
+  /** Password of `instar_reader` there; default: what follows from the URL's own. */
+  readerPassword?: string | null
   /** Told when the embedded server ended by itself and when it is back. */
   say?(line: string): void
 }
 
 /** Throws `no_postgres` where there are no programs to run, `postgres_failed` when they do not start. */
 export const startPostgres = async (options: StartOptions): Promise<Postgres> => {
-  if (options.url) return ownServer(options.url)
+  if (options.url) return ownServer(options.url, options.readerPassword ?? null)
   const place = makePlace(options.folder)
   const binaries = findBinaries(place, options.bin)
   const fresh = await initialise(binaries, place)
@@ -54,7 +57,8 @@ export const startPostgres = async (options: StartOptions): Promise<Postgres> =>
   const stopping = new AbortController()
   const postgres = describe(place)
   try {
-    await prepare(postgres)
+    const as = loginAs(place)
+    await prepareRoles(as, as(OWNER, 'postgres'))
   } catch (error) {
     await server.stop()
     throw error
@@ -100,49 +104,26 @@ export const runningPostgres = async (folder: string): Promise<Omit<Postgres, 's
   return place && await liveServer(place) !== undefined ? describe(place) : undefined
 }
 
+const loginAs = (place: Place): LoginAs => (user, database) => ({ host: place.sockets, port: PORT, database, user })
+
 const describe = (place: Place): Omit<Postgres, 'stop'> => {
-  const at = { host: place.sockets, port: PORT, database: 'instar' }
+  const as = loginAs(place)
   return {
-    owner: { ...at, user: 'instar' },
-    reader: { ...at, user: READER },
+    owner: as(OWNER, OWNER),
+    reader: as(READER, OWNER),
     url: `postgresql://instar@localhost/instar?host=${encodeURIComponent(place.sockets)}&port=${PORT}`,
     psql: `psql "host=${place.sockets} user=${READER} dbname=instar"`,
   }
 }
 
-const ownServer = (url: string): Postgres => {
-  let shown: URL
-  try {
-    shown = new URL(url)
-  } catch (cause) {
-    throw new InstarError('bad_request', 'DATABASE_URL is not a URL of the form postgresql://user:password@host:port/database.', {}, { cause })
-  }
+const ownServer = (url: string, readerPassword: string | null): Postgres => {
+  const shown = databaseUrl(url)
   shown.password = ''
-  const connection = { connectionString: url }
-  return { owner: connection, reader: connection, url, psql: `psql "${shown.href}"`, stop: async () => undefined }
-}
-
-/** SQLSTATE invalid_catalog_name. */
-const NO_DATABASE = '3D000'
-
-/** The database and its reader. Idempotent. */
-const prepare = async (postgres: Omit<Postgres, 'stop'>): Promise<void> => {
-  const client = new Client(postgres.owner)
-  try {
-    await client.connect()
-    await prepareReader(client)
-    return
-  } catch (error) {
-    if ((error as { code?: string }).code !== NO_DATABASE) throw error
-  } finally {
-    await client.end()
+  shown.searchParams.delete('password')
+  const psql = `psql "${shown.href}"`
+  const password = readerPasswordOf(url, readerPassword)
+  return {
+    owner: { connectionString: url, ...(password === null ? {} : { readerPassword: password }) },
+    reader: readerOf(url, password), url, psql, stop: async () => undefined,
   }
-  const first = new Client({ ...postgres.owner, database: 'postgres' })
-  try {
-    await first.connect()
-    await first.query('create database instar')
-  } finally {
-    await first.end()
-  }
-  await prepare(postgres)
 }

@@ -1,0 +1,106 @@
+/**
+ * The roles of a server that is ours alone, embedded or of the compose file: `postgres` may do anything and is used
+ * here only, `instar` owns the database of its name and nothing beside it, `instar_reader` reads (reader.ts).
+ * A cluster of an older build, whose superuser was `instar` itself, is brought to this where it stands.
+ */
+import { Client, escapeIdentifier, escapeLiteral, type ClientConfig } from 'pg'
+import { prepareReader } from './reader.ts'
+import { scramVerifier } from './scram.ts'
+
+export const ADMIN = 'postgres'
+export const OWNER = 'instar'
+/** Exists while the superuser of an older build is renamed, which it cannot do to itself. */
+export const MOVING = 'instar_moving'
+
+/** How a role logs in. */
+export type LoginAs = (user: string, database: string) => ClientConfig
+
+/** Absent: the server asks for none. */
+export type Passwords = { admin?: string; owner?: string; reader?: string }
+
+/** SQLSTATE invalid_authorization_specification, invalid_password. */
+const REFUSED = new Set(['28000', '28P01'])
+
+export const isLoginRefused = (error: unknown): boolean => REFUSED.has((error as { code?: string }).code ?? '')
+
+export const withClient = async <T>(config: ClientConfig, work: (client: Client) => Promise<T>): Promise<T> => {
+  const client = new Client({ connectionTimeoutMillis: 10_000, ...config })
+  client.on('error', () => undefined)
+  try {
+    await client.connect()
+    return await work(client)
+  } finally {
+    await client.end()
+  }
+}
+
+const passwordOf = (password: string | undefined): string => (password === undefined ? 'null' : escapeLiteral(scramVerifier(password)))
+
+/** `older`: how `instar` logs in where it is still the superuser. Idempotent; each step is whole, so an end in the middle is gone on from. */
+export const prepareRoles = async (as: LoginAs, older: ClientConfig, passwords: Passwords = {}): Promise<void> => {
+  try {
+    await withClient(as(ADMIN, ADMIN), (client) => prepareServer(client, passwords))
+  } catch (error) {
+    if (!isLoginRefused(error)) throw error
+    await renameSuperuser(as, older, passwords)
+    await withClient(as(ADMIN, ADMIN), (client) => prepareServer(client, passwords))
+  }
+  await withClient(as(ADMIN, OWNER), async (client) => {
+    await client.query(TAKE_OVER)
+    await prepareReader(client, passwordOf(passwords.reader))
+  })
+}
+
+const renameSuperuser = async (as: LoginAs, older: ClientConfig, { admin }: Passwords): Promise<void> => {
+  await withClient(older, (client) => client.query(`
+    do $$ begin
+      if not exists (select from pg_roles where rolname = '${MOVING}') then create role ${MOVING}; end if;
+    end $$;
+    alter role ${MOVING} superuser login password ${passwordOf(admin)}`))
+  await withClient(as(MOVING, ADMIN), (client) => client.query(`alter role ${OWNER} rename to ${ADMIN}; alter role ${ADMIN} password ${passwordOf(admin)}`))
+}
+
+const prepareServer = async (client: Client, { owner }: Passwords): Promise<void> => {
+  // Rows may be lost in a crash, they are on the log; a role may not.
+  await client.query('set synchronous_commit = on')
+  await client.query(`
+    drop role if exists ${MOVING};
+    do $$ begin
+      if not exists (select from pg_roles where rolname = '${OWNER}') then create role ${OWNER} login; end if;
+    end $$;
+    alter role ${OWNER} login nosuperuser nocreaterole nocreatedb noreplication nobypassrls password ${passwordOf(owner)}`)
+  await ownDatabase(client, OWNER)
+  await client.query(`revoke temporary on database ${OWNER} from public`)
+}
+
+/** The database of the role's name, which the role owns. */
+export const ownDatabase = async (client: Client, role: string): Promise<void> => {
+  const name = escapeIdentifier(role)
+  const { rowCount } = await client.query('select from pg_database where datname = $1', [role])
+  await client.query(rowCount === 0 ? `create database ${name} owner ${name}` : `alter database ${name} owner to ${name}`)
+}
+
+/** A role with a password of its own, and the database of its name. */
+export const prepareNeighbour = (admin: ClientConfig, role: string, password: string): Promise<void> => withClient(admin, async (client) => {
+  const { rowCount } = await client.query('select from pg_roles where rolname = $1', [role])
+  if (rowCount === 0) await client.query(`create role ${escapeIdentifier(role)} login`)
+  await client.query(`alter role ${escapeIdentifier(role)} login password ${escapeLiteral(scramVerifier(password))}`)
+  await ownDatabase(client, role)
+})
+
+/** What the superuser of an older build made in this database is the owner's. 10: the role that initdb made. */
+const TAKE_OVER = `
+do $$ declare one record; begin
+  for one in select c.oid::regclass as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    where c.relowner = 10 and c.relkind in ('r', 'p', 'v', 'm', 'S', 'f') and n.nspname !~ '^pg_' and n.nspname <> 'information_schema'
+      and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid
+        and (d.deptype = 'e' or c.relkind = 'S' and d.deptype in ('a', 'i')))
+  loop execute format('alter table %s owner to ${OWNER}', one.name); end loop;
+  for one in select nspname as name from pg_namespace
+    where nspowner = 10 and nspname !~ '^pg_' and nspname not in ('information_schema', 'public')
+  loop execute format('alter schema %I owner to ${OWNER}', one.name); end loop;
+  for one in select p.oid::regprocedure as name from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+    where p.proowner = 10 and n.nspname !~ '^pg_' and n.nspname <> 'information_schema'
+      and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
+  loop execute format('alter routine %s owner to ${OWNER}', one.name); end loop;
+end $$`
