@@ -8,7 +8,8 @@ import { Line, startRemoteRig, statusThat, type RemoteRig } from './rig.ts'
 import { ScriptedLlamacpp } from './scripted-llamacpp.ts'
 import { ScriptedOpenai } from './scripted-openai.ts'
 import { ScriptedSglang } from './scripted-sglang.ts'
-import { logprobOf, type Behaviour, type ScriptedServer } from './server.ts'
+import { ScriptedVllm } from './scripted-vllm.ts'
+import { logprobOf, type Behaviour, type Body, type ScriptedServer } from './server.ts'
 
 const PLAIN: Behaviour = { say: () => 'Hello there, how are you?' }
 const IDS = [...model.encode('Hello there, how are you?'), model.endOfTurn[0]!]
@@ -168,5 +169,25 @@ test('a wrong key is told at once, with the variable to set', async () => {
     await assert.rejects(startRemoteRig(`openai+${server.url}/v1`, { model: textModel('policy'), named: null, startMs: 0 }), (error: Error & { code: string }) => error.code === 'engine_refused' && error.message.includes('INSTAR_ENGINE_KEY'))
   } finally {
     await server.kill()
+  }
+})
+
+test('penalties, biases and min-p go to each engine of ids in its own words; the turn is not trained on', async (t) => {
+  const asked = { presence_penalty: 0.5, frequency_penalty: 0.25, repetition_penalty: 1.1, min_p: 0.05, logit_bias: { 7: -100 } }
+  const same = { presence_penalty: 0.5, frequency_penalty: 0.25, min_p: 0.05 }
+  const kinds = [
+    ['vllm', new ScriptedVllm(model, PLAIN), '/v1/completions', (body: Body) => body, { ...same, repetition_penalty: 1.1, logit_bias: { 7: -100 } }],
+    ['sglang', new ScriptedSglang(model, PLAIN), '/generate', (body: Body) => body['sampling_params'] as Body, { ...same, repetition_penalty: 1.1, logit_bias: { 7: -100 } }],
+    ['llamacpp', new ScriptedLlamacpp(model, PLAIN), '/completion', (body: Body) => body, { ...same, repeat_penalty: 1.1, repeat_last_n: -1, logit_bias: [[7, -100]], samplers: ['penalties', 'temperature', 'min_p', 'top_k', 'top_p'] }],
+  ] as const
+  for (const [kind, server, path, read, told] of kinds) {
+    const rig = await opened(t, kind, server)
+    const { turn } = await ask(rig, asked)
+    const body = read(server.asked(path).at(-1)!.body)
+    assert.deepEqual(Object.fromEntries(Object.keys(told).map((name) => [name, body[name]])), told, kind)
+    assert.deepEqual([turn.tokens, turn.trainable, turn.reason], ['exact', false, 'reweighted'], kind)
+    await ask(rig)
+    const plain = read(server.asked(path).at(-1)!.body)
+    assert.deepEqual([plain['presence_penalty'], plain['min_p'], 'logit_bias' in plain], [0, 0, false], kind)
   }
 })

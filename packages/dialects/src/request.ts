@@ -16,6 +16,9 @@ export type Message = {
 /** How a tool of this name is called in the client's dialect. */
 export type ToolShape = { name: string; namespace: string | null; kind: 'function' | 'custom' }
 
+/** As packages/policy/src/port.ts has it. */
+export type Reweighting = { frequencyPenalty: number; presencePenalty: number; repetitionPenalty: number; minP: number; logitBias: readonly (readonly [id: number, bias: number])[] }
+
 export type Request = {
   model: string | null
   messages: Message[]
@@ -40,6 +43,8 @@ export type Request = {
   seed: number | null
   maxTokens: number | null
   stop: string[]
+  /** Null: it is drawn from the policy's own distribution. */
+  reweighting: Reweighting | null
   logprobs: boolean
   topLogprobs: number
   /** Whoever the client says is behind the request. */

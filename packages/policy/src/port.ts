@@ -21,6 +21,12 @@ export type Sampling = {
   stop: readonly string[]
 }
 
+/**
+ * Changes of the distribution that a token is drawn from, beside temperature and filters; log-probs are those behind them.
+ * `frequencyPenalty`, `presencePenalty` and `repetitionPenalty` 0, 0 and 1, and `minP` 0, change nothing.
+ */
+export type Reweighting = { frequencyPenalty: number; presencePenalty: number; repetitionPenalty: number; minP: number; logitBias: readonly (readonly [id: number, bias: number])[] }
+
 export type GenerateRequest = {
   prompt: readonly number[]
   sampling: Sampling
@@ -31,6 +37,8 @@ export type GenerateRequest = {
   session?: string
   /** What the answer must be; the log-probs are then those of the distribution among what may come next. */
   constraint?: Constraint
+  /** The answer is then not drawn from the policy's own distribution. */
+  reweighting?: Reweighting
   /** For engines that take messages, not ids (`Capabilities.chat`); `prompt` is then empty. */
   chat?: ChatRequest
 }

@@ -2,6 +2,7 @@
 import { InstarError } from '@instar/events'
 import { fieldsOf, first, flag, ignoredOf, integer, isFields, number, text, topP, wrong, type Fields } from '../fields.ts'
 import type { Message, Request } from '../request.ts'
+import { reweightingOf } from '../reweighting.ts'
 import { callsOf, speaksOfFunctions, withTools } from './functions.ts'
 
 const ROLES = new Set(['system', 'developer', 'user', 'assistant', 'tool', 'function'])
@@ -43,6 +44,7 @@ const readRequest = (body: Fields, functions: boolean): Request => ({
   seed: integer(body, 'seed', Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER),
   maxTokens: first(integer(body, 'max_completion_tokens', 1, Number.MAX_SAFE_INTEGER), integer(body, 'max_tokens', 1, Number.MAX_SAFE_INTEGER)),
   stop: stopOf(body['stop']),
+  reweighting: reweightingOf(body),
   logprobs: flag(body, 'logprobs'),
   topLogprobs: integer(body, 'top_logprobs', 0, MAX_TOP_LOGPROBS) ?? 0,
   user: text(body, 'user'),

@@ -7,6 +7,7 @@ import { InstarError } from '@instar/events/errors'
 import { fieldsOf, flag, ignoredOf, integer, isFields, number, parsedFields, text, topP, wrong, type Fields } from '../fields.ts'
 import { readId } from '../minted.ts'
 import type { Message, Request } from '../request.ts'
+import { reweightingOf } from '../reweighting.ts'
 
 const MAX_STOPS = 16
 /** They run at Anthropic's, or edit what its servers hold. */
@@ -30,6 +31,7 @@ export const messagesRequest = (body: Fields): Request => {
     seed: null,
     maxTokens,
     stop: stopOf(body['stop_sequences']),
+    reweighting: reweightingOf(body),
     logprobs: false,
     topLogprobs: 0,
     user: personOf(body['metadata']),

@@ -6,6 +6,7 @@ import { InstarError } from '@instar/events/errors'
 import { fieldsOf, first, flag, ignoredOf, integer, isFields, number, text, topP, wrong, type Fields } from '../fields.ts'
 import { readId } from '../minted.ts'
 import type { Message, Request } from '../request.ts'
+import { reweightingOf } from '../reweighting.ts'
 import { offered, qualified, shapesOf } from './tools.ts'
 
 const MAX_TOP_LOGPROBS = 20
@@ -36,6 +37,7 @@ export const responsesRequest = (body: Fields): Request => {
     seed: integer(body, 'seed', Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER),
     maxTokens: integer(body, 'max_output_tokens', 1, Number.MAX_SAFE_INTEGER),
     stop: [],
+    reweighting: reweightingOf(body),
     logprobs: includes(body, 'message.output_text.logprobs'),
     topLogprobs: integer(body, 'top_logprobs', 0, MAX_TOP_LOGPROBS) ?? 0,
     user: first(text(body, 'user'), text(body, 'safety_identifier')),

@@ -1,6 +1,6 @@
 /** `POST /v1/chat/completions`: what `../chat/request.ts` accepts. */
 import { z } from 'zod'
-import { fields, flag, integer, model, seed, stops, stream, temperature, text, tokens, topK, topP } from './fields.ts'
+import { fields, flag, integer, model, reweighting, seed, stops, stream, temperature, text, tokens, topK, topP } from './fields.ts'
 
 const part = z.union([z.looseObject({ text: z.string() }), z.looseObject({ type: z.literal('refusal') })])
 const content = z.union([z.string(), z.array(part)]).describe('A text, or parts that are texts; a refusal says nothing to a model.')
@@ -30,6 +30,7 @@ export const chatBody = z.looseObject({
   temperature,
   top_p: topP,
   top_k: topK,
+  ...reweighting,
   seed,
   max_completion_tokens: tokens('At most so many tokens of answer. Default: what the context has room for.'),
   max_tokens: tokens('The older name; the other one outranks it.'),

@@ -21,5 +21,15 @@ export const topK = integer(-1, Number.MAX_SAFE_INTEGER, 'The most likely tokens
 export const seed = integer(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER, 'Fixes what is sampled on one engine build.')
 export const tokens = (description: string) => integer(1, Number.MAX_SAFE_INTEGER, description)
 
+const penalty = (description: string) => number(-2, 2, description)
+/** Of every dialect; a turn whose tokens are drawn from another distribution than the policy's is not trained on. */
+export const reweighting = {
+  frequency_penalty: penalty('Less of what the answer has said often. A turn with it is captured, not trained on, as with the next four.'),
+  presence_penalty: penalty('Less of what the answer has said.'),
+  repetition_penalty: z.number().gt(0).lte(10).nullish().describe('Less of what prompt or answer have said; 1: no less.'),
+  min_p: number(0, 1, 'Only tokens that are at least so likely as the likeliest, times this.'),
+  logit_bias: z.record(z.string().regex(/^\d{1,9}$/), z.number().min(-100).max(100)).refine((biases) => Object.keys(biases).length <= 1024).meta({ maxProperties: 1024 }).nullish().describe('By ids of tokens.'),
+}
+
 export const MAX_STOPS = 16
 export const stops = z.array(z.string().min(1)).max(MAX_STOPS)

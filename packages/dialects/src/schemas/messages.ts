@@ -1,6 +1,6 @@
 /** `POST /v1/messages` and `/v1/messages/count_tokens`: what `../messages/request.ts` accepts. */
 import { z } from 'zod'
-import { model, otherThan, stops, stream, temperature, text, topK, topP } from './fields.ts'
+import { model, otherThan, reweighting, stops, stream, temperature, text, topK, topP } from './fields.ts'
 
 /** A text, as it is or in parts; not of a file. */
 const source = z.union([
@@ -37,6 +37,7 @@ const asked = z.looseObject({
   temperature,
   top_p: topP,
   top_k: topK,
+  ...reweighting,
   stop_sequences: stops.nullish(),
   output_config: z.unknown().optional().describe('`format`: `json_schema` with a JSON Schema: the answer is JSON of it.'),
   metadata: z.unknown().optional().describe('`user_id`: whoever is behind the request; Claude Code\'s form names the session too.'),

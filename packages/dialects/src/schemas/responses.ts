@@ -1,6 +1,6 @@
 /** `POST /v1/responses`: what `../responses/request.ts` and its neighbours accept. */
 import { z } from 'zod'
-import { fields, integer, model, seed, stream, temperature, text, tokens, topK, topP } from './fields.ts'
+import { fields, integer, model, reweighting, seed, stream, temperature, text, tokens, topK, topP } from './fields.ts'
 
 const part = z.union([z.looseObject({ text: z.string() }), z.looseObject({ type: z.literal('refusal') })])
 const content = z.union([z.string(), z.array(part)]).nullish()
@@ -45,6 +45,7 @@ export const responsesBody = z.looseObject({
   temperature,
   top_p: topP,
   top_k: topK,
+  ...reweighting,
   seed,
   max_output_tokens: tokens('At most so many tokens of answer. Default: what the context has room for.'),
   include: z.unknown().optional().describe('`message.output_text.logprobs`, `reasoning.encrypted_content`.'),

@@ -40,11 +40,13 @@ const makers = (random: () => number, seldom: number) => {
   const one = (...values: unknown[]): Make => or(() => pick(values))
   const either = (...makes: Make[]): Make => or(() => pick(makes)())
   const maybe = (make: Make): Make => () => (random() < 0.5 ? ABSENT : make())
-  return { pick, or, object, list, one, either, maybe }
+  /** Fields that most bodies lack. */
+  const rare = (makes: Record<string, Make>): Record<string, Make> => Object.fromEntries(Object.entries(makes).map(([name, make]) => [name, () => (random() < 0.9 ? ABSENT : make())]))
+  return { rare, pick, or, object, list, one, either, maybe }
 }
 type Makers = ReturnType<typeof makers>
 
-const common = ({ maybe, one }: Makers): Record<string, Make> => ({ model: maybe(one('policy', 'policy@3', null)), stream: maybe(one(true, false)), temperature: maybe(one(0, 0.7, 2)), top_p: maybe(one(1, 0.5)), top_k: maybe(one(-1, 0, 40)) })
+const common = ({ maybe, one, rare }: Makers): Record<string, Make> => ({ model: maybe(one('policy', 'policy@3', null)), stream: maybe(one(true, false)), temperature: maybe(one(0, 0.7, 2)), top_p: maybe(one(1, 0.5)), top_k: maybe(one(-1, 0, 40)), ...rare({ frequency_penalty: maybe(one(0, -2, 2, 3)), presence_penalty: maybe(one(0.5)), repetition_penalty: maybe(one(1.1, 1, 0)), min_p: maybe(one(0.1)), logit_bias: maybe(one({ 5: -100 }, {}, { 7: 100 }, { x: 1 }, { 7: 101 })) }) })
 
 const chat = (make: Makers): Make => {
   const { object, list, one, either, maybe } = make
@@ -57,15 +59,15 @@ const chat = (make: Makers): Make => {
 }
 
 const messages = (make: Makers): Make => {
-  const { object, list, one, either, maybe, pick } = make
-  const source = either(object({ type: one('text'), data: one('Hi') }), object({ type: one('content'), content: either(one('Hi'), list(object({ text: one('Hi') }))) }), object({ type: one('base64'), data: one('Hi') }))
+  const { object, list, one, either, maybe, pick, rare } = make
+  const source = either(object({ type: one('text'), data: one('Hi') }), object({ type: one('content'), content: either(one('Hi'), list(object({ text: one('Hi') }))) }), object({ type: one('text', 'content', 'base64'), data: one('Hi'), content: one('Hi') }))
   const document = object({ type: one('document'), title: maybe(one('T')), context: maybe(one('C', 5)), source })
   const texts = either(one('Hi'), list(either(object({ type: one('text'), text: one('Hi') }), document)))
   const result = object({ type: one('tool_result'), tool_use_id: maybe(one('toolu')), content: maybe(texts) })
   const user = object({ role: one('user'), content: either(one('Hi'), list(either(result, document, object({ type: one('text'), text: one('Hi') }), object({ type: one('tool_result'), text: one('Hi') })))) })
   const assistant = object({ role: one('assistant'), content: either(one('Hi'), list(either(object({ type: one('tool_use'), id: one('x'), name: maybe(one('f')), input: maybe(one({})) }), object({ type: one('thinking'), thinking: one('t') }), object({ type: one('text'), text: one('Hi') })))) })
   return object({
-    ...common(make), max_tokens: one(1, 5), thread: maybe(either(object({ type: one('create') }), object({ type: one('continue', 'fork'), previous_message_id: () => pick<unknown>([mintId('msg', SESSION, TURN), 5, null]) }))), system: maybe(texts),
+    ...common(make), max_tokens: one(1, 5), ...rare({ thread: maybe(either(object({ type: one('create') }), object({ type: one('continue', 'fork'), previous_message_id: () => pick<unknown>([mintId('msg', SESSION, TURN), 5, null]) }))) }), system: maybe(texts),
     messages: list(either(user, assistant, object({ role: one('system'), content: texts })), 1), tools: maybe(list(object({ name: one('f'), input_schema: maybe(one({})) }))),
     tool_choice: maybe(object({ type: maybe(one('none', 'auto')) })), stop_sequences: maybe(list(one('a', 'b'))), metadata: maybe(one({ user_id: 'anna' })),
   })

@@ -31,6 +31,8 @@ export function checkGenerate(request: GenerateRequest, { contextLength, vocabul
   if (request.prompt.length === 0) refuse('prompt', 'is empty')
   checkIds('prompt', request.prompt, vocabulary)
   checkLength(request.prompt.length, request.prompt.length + 1, contextLength)
+  const biased = request.reweighting?.logitBias.find(([id]) => id >= vocabulary)
+  if (biased) refuse('logit_bias', `holds ${biased[0]}, which is no token of this model`)
   if (!Number.isSafeInteger(request.topLogprobs) || request.topLogprobs < 0 || request.topLogprobs > 100) refuse('top_logprobs', 'is not between 0 and 100')
 }
 

@@ -5,6 +5,7 @@ import { Detokenizer } from '../tokenizer/detokenizer.ts'
 import type { TextTokenizer } from '../tokenizer/tokenizer.ts'
 import type { Following } from '../constrain/constrainer.ts'
 import { uniform } from './random.ts'
+import { Reweighter } from './reweight.ts'
 import { logprobOf, sample } from './sample.ts'
 import { StopStrings } from './stop.ts'
 
@@ -26,6 +27,7 @@ export class Generation {
   private readonly stops: StopStrings
   private readonly endOfTurn: ReadonlySet<number>
   private readonly following: Following | null
+  private readonly reweighter: Reweighter | null
   private count = 0
 
   constructor(request: GenerateRequest, tokenizer: Pick<TextTokenizer, 'bytesOf'>, endOfTurn: ReadonlySet<number>, following: Following | null = null) {
@@ -34,15 +36,19 @@ export class Generation {
     this.stops = new StopStrings(request.sampling.stop)
     this.endOfTurn = endOfTurn
     this.following = following
+    const { reweighting, sampling, prompt } = request
+    this.reweighter = reweighting ? new Reweighter(reweighting, sampling.temperature, prompt) : null
   }
 
   /** `room`: how many more ids the context takes, this one included. */
   next(logits_V: Float32Array, room: number): { token: GeneratedToken; end: Ending | null } {
     const { sampling, topLogprobs } = this.request
-    const { id, logprob, top } = sample(this.following?.masked(logits_V) ?? logits_V, sampling, uniform(sampling.seed, this.count), topLogprobs)
+    const possible = this.following?.masked(logits_V) ?? logits_V
+    const { id, logprob, top } = sample(this.reweighter?.apply(possible) ?? possible, sampling, uniform(sampling.seed, this.count), topLogprobs)
     this.count++
     if (this.endOfTurn.has(id)) return { token: { id, logprob, text: '', top }, end: this.end('stop') }
     this.following?.push(id)
+    this.reweighter?.push(id)
     const { text, stopped } = this.stops.push(this.detokenizer.push(id))
     const full = this.count >= sampling.maxTokens || room <= 1
     return { token: { id, logprob, text, top }, end: stopped ? { reason: 'stop', text: '' } : full ? this.end('length') : null }

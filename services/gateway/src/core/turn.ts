@@ -33,16 +33,17 @@ export const optedOut = (headers: Headers): boolean => {
 }
 
 /** Why a turn is not trained on; null if it may be. */
-export const whyNotTrainable = (turn: { kind: TurnKind; tokens: 'exact' | 'none'; inexact?: string | null; constrained?: boolean; contaminated?: boolean; temperature: number; optedOut: boolean; learning: boolean; text: string }): string | null =>
+export const whyNotTrainable = (turn: { kind: TurnKind; tokens: 'exact' | 'none'; inexact?: string | null; constrained?: boolean; reweighted?: boolean; contaminated?: boolean; temperature: number; optedOut: boolean; learning: boolean; text: string }): string | null =>
   turn.optedOut ? 'opted_out'
     : !turn.learning ? 'off'
       : turn.kind === 'side' ? 'side'
         : turn.tokens === 'none' ? turn.inexact ?? 'no_tokens'
           : turn.contaminated ? 'contaminated'
             : turn.constrained ? 'constrained'
-              : turn.temperature === 0 ? 'greedy'
-                : turn.text.trim() === '' ? 'empty'
-                  : null
+              : turn.reweighted ? 'reweighted'
+                : turn.temperature === 0 ? 'greedy'
+                  : turn.text.trim() === '' ? 'empty'
+                    : null
 
 export type Outcome = { said: Said; toolCallIds: string[]; reason: string | null } & Times
 

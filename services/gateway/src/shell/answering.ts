@@ -90,7 +90,7 @@ const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestS
     span?.admitted({ session, turns, kind, labelSource, version: spoke.version, model: `${ports.policy}@${spoke.version}`, promptTokens: admission.prompt.length })
     const seeds = seedsOf(request, ports.random)
     const [sampling, mayLearn] = [samplingOf(request, ports.model, admission.prompt.length), { optedOut: !call.mayTrain || optedOut(call.headers), learning: ports.learning, contaminated: admission.contaminated }]
-    const learnable = call.prompt === undefined && whyNotTrainable({ ...admission.facts, ...mayLearn, constrained: constraint !== null, temperature: sampling.temperature, text: 'any' }) === null
+    const learnable = call.prompt === undefined && whyNotTrainable({ ...admission.facts, ...mayLearn, constrained: constraint !== null, reweighted: request.reweighting !== null, temperature: sampling.temperature, text: 'any' }) === null
     const candidates = request.n === 1 && learnable ? ports.background.wanted() : request.n
     const tasks = turns.map((turn, candidate): Task => ({
       admitted: { ...admission.facts, candidates, version: spoke.version, adapter: spoke.adapter },
@@ -99,6 +99,7 @@ const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestS
       callPrefix: dialect.callPrefix,
       chat: ports.engine.capabilities().chat ? chatOf(dialect.name, request) : null,
       constraint,
+      reweighting: request.reweighting,
       topLogprobs: request.logprobs ? request.topLogprobs : 0,
       parser: { tools: request.tools.length > 0 && request.mayCall, reasoning: admission.insideReasoning, oneCall: request.functions, parseCalls: ports.parseCalls },
       parent: candidate === 0 ? admission.parent : null,

@@ -3,7 +3,7 @@
  * piece of content waits until the turn is on the log: what a client has received in full is captured.
  */
 import { InstarError, type SessionLinked, type TurnAborted, type TurnCaptured, type TurnsEvent } from '@instar/events'
-import type { ChatRequest, Constraint, GeneratedPiece, GenerateRequest, ServingEngine } from '@instar/policy'
+import type { ChatRequest, Constraint, GeneratedPiece, GenerateRequest, Reweighting, ServingEngine } from '@instar/policy'
 import { mintCallId, type Call, type Counts, type Piece, type Token } from '@instar/dialects'
 import { Answer, type Said } from '../core/answer.ts'
 import { aborted, captured, sampled, whyNotTrainable, type Admitted, type Candidate } from '../core/turn.ts'
@@ -42,6 +42,8 @@ export type Task = {
   chat: ChatRequest | null
   /** What the answer must be. Its log-probs are then not the policy's own, and it is not trained on. */
   constraint: Constraint | null
+  /** What bends its distribution. It is not trained on either. */
+  reweighting: Reweighting | null
   parser: { tools: boolean; reasoning: boolean; oneCall: boolean; parseCalls: (block: string) => Call[] | null }
   /** The session that begot this one, for the log to know with the turn. */
   parent: string | null
@@ -126,7 +128,7 @@ export const speak = async (ports: CandidatePorts, task: Task): Promise<Result> 
   const said = answer.whole()
   const toolCallIds = idsOf(said)
   const finish = end.reason === 'stop' && toolCallIds.length > 0 ? 'tool_calls' : end.reason
-  const notTrainable = whyNotTrainable({ kind: admitted.kind, tokens: admitted.tokens, inexact: end.inexact ?? null, constrained: task.constraint !== null, contaminated: task.contaminated, temperature: candidate.sampling.temperature, optedOut: task.optedOut, learning: task.learning, text: said.text })
+  const notTrainable = whyNotTrainable({ kind: admitted.kind, tokens: admitted.tokens, inexact: end.inexact ?? null, constrained: task.constraint !== null, reweighted: task.reweighting !== null, contaminated: task.contaminated, temperature: candidate.sampling.temperature, optedOut: task.optedOut, learning: task.learning, text: said.text })
   await task.stored
   const turn = (task.shown ? captured : sampled)(admitted, candidate, { said, toolCallIds, reason: notTrainable, firstTokenAt, finishedAt: ports.now() }, finish)
   await write(turn)
@@ -139,10 +141,10 @@ type End = Extract<GeneratedPiece, { type: 'end' }>
 
 const generate = async (
   { engine }: CandidatePorts,
-  { candidate, admitted, prompt, topLogprobs, chat, constraint, signal, span }: Task,
+  { candidate, admitted, prompt, topLogprobs, chat, constraint, reweighting, signal, span }: Task,
   take: (piece: GeneratedPiece) => Promise<void>,
 ): Promise<End> => {
-  const request: GenerateRequest = { prompt, sampling: candidate.sampling, adapter: admitted.adapter, topLogprobs, session: admitted.session, ...(chat ? { chat } : {}), ...(constraint ? { constraint } : {}) }
+  const request: GenerateRequest = { prompt, sampling: candidate.sampling, adapter: admitted.adapter, topLogprobs, session: admitted.session, ...(chat ? { chat } : {}), ...(constraint ? { constraint } : {}), ...(reweighting ? { reweighting } : {}) }
   let end: End | null = null
   signal.throwIfAborted()
   const pieces = engine.generate(request, signal)

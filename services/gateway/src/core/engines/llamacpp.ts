@@ -7,7 +7,7 @@
  * it would hold back text, of which then some would come twice. A grammar it looks at behind the draw: what does not
  * fit is drawn again among what does, but the log-prob of what fits at once is the one without the grammar.
  */
-import { errorOf, idsOf, isFields, list, NOTHING, numberOr, textOr, type Asked, type Delta, type Fields, type Protocol, type WireToken } from './wire.ts'
+import { errorOf, idsOf, isFields, list, NOTHING, numberOr, textOr, UNWEIGHTED, type Asked, type Delta, type Fields, type Protocol, type WireToken } from './wire.ts'
 
 /** `{id, logprob}` before the samplers, `{id, prob}` behind them. */
 const logprobOf = (entry: Fields): number => {
@@ -68,12 +68,16 @@ export const llamacpp: Protocol = {
   },
   generate: (asked) => {
     const { temperature, topP, topK, seed, maxTokens } = asked.sampling
+    const { frequencyPenalty, presencePenalty, repetitionPenalty, minP, logitBias } = asked.reweighting ?? UNWEIGHTED
     return {
       path: '/completion',
       body: {
         prompt: [...asked.prompt], n_predict: maxTokens, stream: true, return_tokens: true, cache_prompt: true, n_probs: Math.max(1, asked.topLogprobs), post_sampling_probs: behindSamplers(asked),
         // Its own defaults are others, and in its own order the temperature comes behind the filters.
-        samplers: ['temperature', 'top_k', 'top_p'], temperature, top_k: topK, top_p: topP, min_p: 0, repeat_penalty: 1, presence_penalty: 0, frequency_penalty: 0, seed,
+        samplers: asked.reweighting ? ['penalties', 'temperature', 'min_p', 'top_k', 'top_p'] : ['temperature', 'top_k', 'top_p'], temperature, top_k: topK, top_p: topP,
+        min_p: minP, repeat_penalty: repetitionPenalty, presence_penalty: presencePenalty, frequency_penalty: frequencyPenalty, seed,
+        // Its penalties look at the last 64 tokens where it is not told otherwise.
+        ...(asked.reweighting ? { repeat_last_n: -1, logit_bias: logitBias.map((pair) => [...pair]) } : {}),
         lora: asked.adapter === null ? [] : [{ id: Number(asked.adapter), scale: 1 }],
         ...(asked.grammar === undefined ? {} : { grammar: asked.grammar }),
       },

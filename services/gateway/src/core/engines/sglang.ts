@@ -2,7 +2,7 @@
  * SGLang: its native `/generate` with ids in and out (its chat endpoint does not stream ids), adapters by
  * `/load_lora_adapter`. Shapes of SGLang 0.5.23. Its log-probs are behind the temperature, before top-p and top-k.
  */
-import { errorOf, idsOf, isFields, list, NOTHING, numberOr, textOr, type Asked, type Delta, type Fields, type Protocol, type WireToken } from './wire.ts'
+import { errorOf, idsOf, isFields, list, NOTHING, numberOr, textOr, UNWEIGHTED, type Asked, type Delta, type Fields, type Protocol, type WireToken } from './wire.ts'
 
 type Entry = { logprob: number; id: number }
 
@@ -67,12 +67,14 @@ export const sglang: Protocol = {
   },
   generate: (asked) => {
     const { temperature, topP, topK, seed, maxTokens, stop } = asked.sampling
+    const { frequencyPenalty, presencePenalty, repetitionPenalty, minP, logitBias } = asked.reweighting ?? UNWEIGHTED
     return {
       path: '/generate',
       body: {
         input_ids: [...asked.prompt], stream: true, return_logprob: true, logprob_start_len: -1, top_logprobs_num: asked.topLogprobs, lora_path: asked.adapter,
         sampling_params: {
-          temperature, top_p: topP, top_k: topK === 0 ? -1 : topK, min_p: 0, repetition_penalty: 1, presence_penalty: 0, frequency_penalty: 0, sampling_seed: seed,
+          temperature, top_p: topP, top_k: topK === 0 ? -1 : topK, min_p: minP, repetition_penalty: repetitionPenalty, presence_penalty: presencePenalty, frequency_penalty: frequencyPenalty,
+          ...(logitBias.length === 0 ? {} : { logit_bias: Object.fromEntries(logitBias) }), sampling_seed: seed,
           max_new_tokens: maxTokens, stop: [...stop], stop_token_ids: [...asked.endOfTurn], skip_special_tokens: false,
           ...(asked.grammar === undefined ? {} : { ebnf: asked.grammar }),
         },

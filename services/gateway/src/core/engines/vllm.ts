@@ -2,13 +2,14 @@
  * vLLM: `/v1/completions` with token ids in and out, adapters by `/v1/load_lora_adapter`. Shapes of vLLM 0.32.
  * Log-probs are those of the distribution that was drawn from only with `--logprobs-mode processed_logprobs`.
  */
-import { errorOf, idsOf, isFields, list, NOTHING, numberOr, textOr, usageOf, type Asked, type Delta, type Fields, type Protocol, type WireToken } from './wire.ts'
+import { errorOf, idsOf, isFields, list, NOTHING, numberOr, textOr, UNWEIGHTED, usageOf, type Asked, type Delta, type Fields, type Protocol, type WireToken } from './wire.ts'
 
 /** What vLLM writes for a probability of zero. */
 const IMPOSSIBLE = -9999
 
-const sampling = ({ sampling: { temperature, topP, topK, seed, maxTokens, stop } }: Asked): Fields => ({
-  temperature, top_p: topP, top_k: topK, min_p: 0, repetition_penalty: 1, presence_penalty: 0, frequency_penalty: 0, seed, max_tokens: maxTokens, stop: [...stop],
+const sampling = ({ sampling: { temperature, topP, topK, seed, maxTokens, stop }, reweighting = UNWEIGHTED }: Asked): Fields => ({
+  temperature, top_p: topP, top_k: topK, min_p: reweighting.minP, repetition_penalty: reweighting.repetitionPenalty, presence_penalty: reweighting.presencePenalty,
+  frequency_penalty: reweighting.frequencyPenalty, ...(reweighting.logitBias.length === 0 ? {} : { logit_bias: Object.fromEntries(reweighting.logitBias) }), seed, max_tokens: maxTokens, stop: [...stop],
 })
 
 /** `token_id:17`, as `return_tokens_as_token_ids` writes a token. */

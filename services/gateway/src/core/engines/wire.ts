@@ -11,6 +11,10 @@ export type Sampled = { temperature: number; topP: number; topK: number; seed: n
 /** `fields`: of the body, as the client's dialect said them. */
 export type ChatAsked = { stream: boolean; messages: readonly Fields[]; tools: readonly unknown[]; fields: Fields }
 
+/** As packages/policy/src/port.ts has it. */
+export type Reweighting = { frequencyPenalty: number; presencePenalty: number; repetitionPenalty: number; minP: number; logitBias: readonly (readonly [id: number, bias: number])[] }
+export const UNWEIGHTED: Reweighting = { frequencyPenalty: 0, presencePenalty: 0, repetitionPenalty: 1, minP: 0, logitBias: [] }
+
 /** `adapter`: what `Protocol.adapter.load` gave for it; null: the base. */
 export type Asked = {
   /** What the engine calls the base model. */
@@ -23,6 +27,7 @@ export type Asked = {
   endOfTurn: readonly number[]
   /** That the answer must be of, as packages/policy/src/constrain/ebnf.ts writes it; absent: any text. */
   grammar?: string
+  reweighting?: Reweighting
   chat: ChatAsked | null
 }
 

@@ -147,9 +147,9 @@ export class Replica {
     return new Assembly(protocol, model, request, this.known!.logprobs)
   }
 
-  private asked({ adapter, prompt, sampling, topLogprobs, chat }: GenerateRequest, grammar: string | null): Asked {
+  private asked({ adapter, prompt, sampling, topLogprobs, chat, reweighting }: GenerateRequest, grammar: string | null): Asked {
     const { endOfTurn } = this.ports.model
-    const asked: Asked = { model: this.known!.model, adapter: adapter === null ? null : this.held.get(adapter) ?? null, prompt, sampling, topLogprobs, endOfTurn, chat: chat ?? null }
+    const asked: Asked = { model: this.known!.model, adapter: adapter === null ? null : this.held.get(adapter) ?? null, prompt, sampling, topLogprobs, endOfTurn, chat: chat ?? null, ...(reweighting ? { reweighting } : {}) }
     return grammar === null ? asked : { ...asked, grammar }
   }
 

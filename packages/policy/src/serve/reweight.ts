@@ -1,0 +1,41 @@
+/**
+ * Logits as a request bends them before a token is drawn: bias, penalties, min-p, in the order of vLLM. Penalties of
+ * repetition count the tokens of prompt and answer (Keskar et al., CTRL, 2019), the other two those of the answer alone.
+ */
+import type { Reweighting } from '../port.ts'
+
+export class Reweighter {
+  private readonly how: Reweighting
+  private readonly temperature: number
+  private readonly inPrompt: ReadonlySet<number>
+  /** Tokens of the answer so far, and how often each. */
+  private readonly counts = new Map<number, number>()
+
+  /** `temperature`: min-p looks at the distribution behind it; 0 is greedy, where min-p takes nothing away. */
+  constructor(how: Reweighting, temperature: number, prompt: readonly number[]) {
+    this.how = how
+    this.temperature = temperature
+    this.inPrompt = new Set(how.repetitionPenalty === 1 ? [] : prompt)
+  }
+
+  /** A row of its own; what is impossible (-∞) stays so. */
+  apply(logits_V: Float32Array): Float32Array {
+    const { logitBias, repetitionPenalty, frequencyPenalty, presencePenalty, minP } = this.how
+    const out = Float32Array.from(logits_V)
+    for (const [id, bias] of logitBias) out[id]! += bias
+    if (repetitionPenalty !== 1) for (const id of new Set([...this.inPrompt, ...this.counts.keys()])) out[id] = out[id]! > 0 ? out[id]! / repetitionPenalty : out[id]! * repetitionPenalty
+    for (const [id, count] of this.counts) out[id]! -= frequencyPenalty * count + presencePenalty
+    if (minP > 0 && this.temperature > 0) {
+      let max = -Infinity
+      for (const logit of out) if (logit > max) max = logit
+      const least = max + this.temperature * Math.log(minP)
+      for (let id = 0; id < out.length; id++) if (out[id]! < least) out[id] = -Infinity
+    }
+    return out
+  }
+
+  /** `id` was drawn. */
+  push(id: number): void {
+    this.counts.set(id, (this.counts.get(id) ?? 0) + 1)
+  }
+}
