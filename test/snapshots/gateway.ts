@@ -31,7 +31,7 @@ export const gatewayView = async ({ kept, tail }: LiveGateway, history: History)
     const state = index.fold.sessions.get(session)
     if (!state) continue
     const extras = state.turns.map(({ turn }) => index.extras.get(turn))
-    const found = state.turns.map(({ turn, answer, digest }) => [index.byStrict.get(answer.strict)?.includes(turn) ?? false, index.byLoose.get(answer.loose)?.includes(turn) ?? false, index.byCut.get(digest)?.includes(turn) ?? false])
+    const found = state.turns.map(({ turn, answer, digest }) => [index.byStrict.get(answer.strict)?.includes(turn) ?? false, index.byLoose.get(answer.loose)?.includes(turn) ?? false, index.byAsked.get(digest)?.includes(turn) ?? false])
     sessions.push({ session, turns: state.turns, digests: state.digests, feedback: state.feedback, lastAt: state.lastAt, extras, found, mark: index.byMark.get(sessionMark(session)), at: index.recent.get(session) })
   }
   const line = weightLine(kept.weights, POLICY)
@@ -41,4 +41,4 @@ export const gatewayView = async ({ kept, tail }: LiveGateway, history: History)
 }
 
 /** How many turns the gateway's answers lead to. */
-export const found = ({ kept: { index } }: LiveGateway): number => new Set([...index.byStrict.values(), ...index.byLoose.values(), ...index.byCut.values()].flat()).size
+export const found = ({ kept: { index } }: LiveGateway): number => new Set([...index.byStrict.values(), ...index.byLoose.values(), ...index.byAsked.values()].flat()).size

@@ -48,6 +48,12 @@ export const readId = (id: unknown): Mark | null => {
   return match ? { prefix: match[1] as Prefix, session: match[2]!, turn: match[3]!, index: parseInt(match[4]!, 36) } : null
 }
 
+const CALL_IN_TEXT = /(?<![A-Za-z0-9])(?:call|toolu)[a-z2-7]{24}[0-9a-z]{1,2}(?![A-Za-z0-9])/g
+
+/** Ids of tool calls in a text, in order: of agents that write down what they call. */
+export const marksInText = (text: string): Mark[] =>
+  [...text.matchAll(CALL_IN_TEXT)].flatMap(([id]) => readId(id) ?? [])
+
 /** Our ids in the messages, the last message's first. */
 export const idMarks = (messages: readonly Message[]): Mark[] => {
   const marks: Mark[] = []

@@ -5,6 +5,7 @@
  */
 import { derivedId } from './ids.ts'
 import type { AnswerKey } from './records.ts'
+import { withoutThought } from './text-behind.ts'
 
 export type AnswerCall = { name: string; arguments: string }
 
@@ -54,13 +55,15 @@ export const isPutInMouth = (messages: readonly Message[], at: number): boolean 
 
 /**
  * The model's last answer in a Chat Completions message list and where what follows it begins. `after` is
- * null when there is no assistant message or nothing follows the last one.
+ * null when there is no assistant message or nothing follows the last one. A thought that a client put back in front of
+ * it is left out: it was none of the content that the client was given.
  */
 export const lastAnswer = (messages: readonly Message[]): { after: AnswerKey | null; stateFrom: number } => {
   const at = messages.findLastIndex((message, i) => message.role === 'assistant' && !isPutInMouth(messages, i))
   const message = messages[at]
   if (!message || at === messages.length - 1) return { after: null, stateFrom: at + 1 }
-  return { after: answerKey(contentText(message.content), callsOf(message.tool_calls)), stateFrom: at + 1 }
+  const said = withoutThought(contentText(message.content))
+  return { after: answerKey(said, callsOf(message.tool_calls)), stateFrom: at + 1 }
 }
 
 const callsOf = (calls: unknown): AnswerCall[] => {

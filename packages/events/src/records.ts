@@ -54,7 +54,10 @@ export type TurnFacts = {
   /** sha256 of the canonical request, so that attempts at one thing are seen as such. */
   digest: string
   body: StoredBody
-  /** Key of the last assistant answer inside the request, null if there is none. */
+  /**
+   * Key of the answer that the request goes on from: of the last one inside it, as it reads there, or of the turn of ours that
+   * an id or the words of that one name. Null if there is none, or nothing is said to it.
+   */
   after: AnswerKey | null
   /** Index of the first message behind that answer: what the world said to it. */
   stateFrom: number

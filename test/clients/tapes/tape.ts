@@ -5,7 +5,7 @@
  */
 import { release } from 'node:os'
 import { mintId, readId, turnMark } from '@instar/dialects'
-import { readWritten, type LabelSource, type TurnKind } from '@instar/events'
+import { readWritten, type LabelSource, type TurnAborted, type TurnCaptured, type TurnKind } from '@instar/events'
 import { messagesOf, saidSince } from '../../../services/scorer/src/core/conversation.ts'
 import type { Story } from '../scene.ts'
 import type { Exchange } from '../wire.ts'
@@ -33,9 +33,10 @@ export const becameOf = (story: Story, bodies: ReadonlyMap<string, Uint8Array>):
   const userTurns = [...new Set(story.turns.flatMap(({ event }) => event.userTurn ?? []))]
   return story.turns.map(({ session, kind, status, attempt, next, offPrefix, reason, event }) => {
     const following = next === null ? null : story.turns[next]!.event
+    const said = (turn: TurnCaptured | TurnAborted) => messagesOf(turn.dialect, bodies.get(turn.turn)!)
     return {
       session, source: event.labelSource, userTurn: event.userTurn === null ? null : userTurns.indexOf(event.userTurn), kind, status, attempt, next, offPrefix, reason,
-      heard: following && saidSince(messagesOf(following.dialect, bodies.get(following.turn)!), following.stateFrom),
+      heard: following && saidSince({ messages: said(event), text: readWritten(event.text) }, said(following), following.stateFrom),
     }
   })
 }

@@ -4,17 +4,18 @@
  * has read the same log chooses the same session.
  */
 import { answerKey, contentText, findAnswer, isPutInMouth, lastAnswer, type AnswerKey, type LabelSource, type TurnState } from '@instar/events'
-import { idMarks, isFields, type Message } from '@instar/dialects'
+import { idMarks, isFields, marksInText, type Message } from '@instar/dialects'
+import { COMPARED, later } from './follow.ts'
 import { fingerprintSession, sessionOfLabel, wholeSession, type Label } from './labels.ts'
 import { toldSession } from './openclaw.ts'
-import { keyOfSession, sessionState, turnsThatSaid, turnsThatWereCut, type SessionIndex } from './session-index.ts'
+import { keyOfSession, sessionState, turnsThatSaid, turnsThatWereAsked, type SessionIndex } from './session-index.ts'
 
 export type Asked = {
   key: string | null
   label: Label | null
   messages: readonly Message[]
   /** The answers that the request holds, in order, with the place of each. */
-  answers: readonly { at: number; key: AnswerKey; length: number }[]
+  answers: readonly { at: number; key: AnswerKey; length: number; text: string }[]
   digest: string
   /** The same of what stands before the last answer: the request that was answered so, where its client repeats it as it was; null without an answer. */
   before: string | null
@@ -31,8 +32,6 @@ export type Step =
   | { do: 'compare'; candidates: TurnState[] }
   | { do: 'unknown' }
 
-/** Candidates whose requests are looked at. */
-const COMPARED = 8
 /** An answer of so many characters is not given twice by chance. */
 const TELLING_LENGTH = 80
 
@@ -40,7 +39,8 @@ export const answersOf = (messages: readonly Message[]): Asked['answers'] =>
   messages.flatMap((message, at) => {
     if (message.role !== 'assistant' || isPutInMouth(messages, at)) return []
     const key = lastAnswer([message, { role: 'user' }]).after ?? answerKey('', [])
-    return [{ at, key, length: contentText(message.content).trim().length }]
+    const text = contentText(message.content)
+    return [{ at, key, length: text.trim().length, text }]
   })
 
 /** `found` by label, minted id, answer or prompt, or what is missing for it. */
@@ -49,7 +49,7 @@ export const locate = (index: SessionIndex, asked: Asked): Step => {
     const session = sessionOfLabel(asked.key, asked.label.value)
     return index.forgotten.has(session) ? { do: 'restore', session } : { do: 'found', resolved: { session, source: asked.label.source } }
   }
-  for (const mark of idMarks(asked.messages)) {
+  for (const mark of [...idMarks(asked.messages), ...marksInText(asked.answers.at(-1)?.text ?? '').toReversed()]) {
     const session = index.byMark.get(mark.session)
     if (session === undefined) continue
     if (index.forgotten.has(session)) return { do: 'restore', session }
@@ -71,7 +71,7 @@ const byPrompt = ({ key, messages }: Asked): Resolved | null => {
 /** The session whose only request so far is this one, and was cut: its client asks again. */
 const begunAndCut = (index: SessionIndex, asked: Asked): string | null => {
   if (asked.answers.length > 0) return null
-  const begun = turnsThatWereCut(index, asked.digest).findLast(({ turn, session, subject }) =>
+  const begun = turnsThatWereAsked(index, asked.digest).findLast(({ turn, session, subject }) =>
     index.extras.get(turn)?.key === asked.key && (asked.subject === null || subject === asked.subject)
     && sessionState(index, session)!.turns.every(({ digest, status, closed }) => digest === asked.digest && status === 'aborted' && !closed))
   return begun?.session ?? null
@@ -124,9 +124,6 @@ const agreement = (index: SessionIndex, asked: Asked, turn: TurnState): number =
 }
 
 export const sameAnswer = (a: AnswerKey, b: AnswerKey): boolean => a.strict === b.strict || a.loose === b.loose
-
-/** Newest first, the same on every gateway. */
-const later = (a: TurnState, b: TurnState): number => b.at - a.at || (a.turn < b.turn ? 1 : -1)
 
 /**
  * Of several turns that gave the answer, the one whose request this one repeats most, and of which it leaves

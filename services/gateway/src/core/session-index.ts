@@ -4,7 +4,7 @@
  * stays, so that it can be read again from the log; in a store the session itself stays, and only its answers
  * no longer lead to it.
  */
-import { COUNTED, foldTurns, initialTurns, OldestFirst, type AnswerKey, type Logged, type MemoryTurns, type Outcome, type SessionState, type Table, type TurnsEvent, type TurnsState, type TurnState } from '@instar/events'
+import { contentOfAnswer, COUNTED, foldTurns, initialTurns, OldestFirst, readWritten, wordsName, type AnswerKey, type Logged, type MemoryTurns, type Outcome, type SessionState, type Table, type TurnsEvent, type TurnsState, type TurnState } from '@instar/events'
 import { sessionMark } from '@instar/dialects'
 
 export type TurnExtra = {
@@ -17,12 +17,14 @@ export type TurnExtra = {
   tools: boolean | null
   /** Whether it said anything to anybody, by which it is found. */
   said: boolean
+  /** The words of its content (text-behind.ts), by which it is found inside a longer text; null without any. */
+  words: string | null
 }
 
 export type Limits = { sessions: number; turns: number }
 export type Place = { partition: number; offset: number }
-/** By what a turn is found: its answer, strictly and loosely, and what was asked if the answer was cut. */
-export type Names = readonly [strict: string | null, loose: string | null, cut: string | null]
+/** By what a turn is found: its answer, strictly and loosely, and what was asked. */
+export type Names = readonly [strict: string | null, loose: string | null, asked: string | null]
 /** What is known of a recent session besides its fold. `at`: when it was last heard of; `place`: its first record. */
 export type Recent = { at: number; place: Place; turns: (readonly [turn: string, names: Names])[] }
 
@@ -33,8 +35,8 @@ export type SessionIndex = {
   /** Answer key → turns that gave it, oldest first. */
   byStrict: Map<string, string[]>
   byLoose: Map<string, string[]>
-  /** What was asked → turns whose answer to it was cut, oldest first. */
-  byCut: Map<string, string[]>
+  /** What was asked → turns that were asked it, oldest first. */
+  byAsked: Map<string, string[]>
   /** A session's 60 bits → the session; forgotten ones too. */
   byMark: Table<string, string>
   /** Sessions in the order in which they were touched, and how many turns they hold. */
@@ -55,7 +57,7 @@ const FORGOTTEN_PER_SESSION = 20
 
 export const initialIndex = (limits: Limits): SessionIndex => {
   const memory = { fold: initialTurns(), extras: new Map<string, TurnExtra>() }
-  return { limits, ...memory, byStrict: new Map(), byLoose: new Map(), byCut: new Map(), byMark: new Map(), recent: new OldestFirst(), turns: 0, forgotten: new OldestFirst(), ignored: new Map(), memory, changed: null }
+  return { limits, ...memory, byStrict: new Map(), byLoose: new Map(), byAsked: new Map(), byMark: new Map(), recent: new OldestFirst(), turns: 0, forgotten: new OldestFirst(), ignored: new Map(), memory, changed: null }
 }
 
 /** A record of `turns` as it comes back in log order. One of a forgotten session waits for `restore`. */
@@ -110,6 +112,7 @@ const fold = (index: SessionIndex, logged: Logged<TurnsEvent>): Outcome => {
     idsDepth: event.prompt.from === null ? 0 : 1 + (before(event.prompt.from)?.idsDepth ?? 0),
     tools: null,
     said: event.type !== 'TurnSampled' && (event.text.bytes.length > 0 || event.toolCallIds.length > 0),
+    words: event.type === 'TurnSampled' ? null : wordsName(contentOfAnswer(readWritten(event.text))),
   })
   const turn = index.fold.turns.get(event.turn)
   if (turn && recent) lead(index, recent, event.turn, namesOf(index, turn))
@@ -129,16 +132,16 @@ const revive = (index: SessionIndex, { session, turns: all, lastAt }: SessionSta
 
 const namesOf = (index: SessionIndex, turn: TurnState): Names => {
   const said = index.extras.get(turn.turn)?.said ?? false
-  return [said ? turn.answer.strict : null, said ? turn.answer.loose : null, turn.status === 'aborted' ? turn.digest : null]
+  return [said ? turn.answer.strict : null, said ? turn.answer.loose : null, turn.shown ? turn.digest : null]
 }
 
 const lead = (index: SessionIndex, recent: Recent, turn: string, names: Names): void => {
-  const [strict, loose, cut] = names
+  const [strict, loose, asked] = names
   recent.turns.push([turn, names])
   index.turns += 1
   if (strict !== null) remember(index.byStrict, strict, turn)
   if (loose !== null) remember(index.byLoose, loose, turn)
-  if (cut !== null) remember(index.byCut, cut, turn)
+  if (asked !== null) remember(index.byAsked, asked, turn)
 }
 
 /** A session of a snapshot; those that were heard last come last. */
@@ -174,10 +177,10 @@ export const shrink = (index: SessionIndex): void => {
 const forget = (index: SessionIndex, session: string): void => {
   const { place, turns } = index.recent.get(session)!
   index.recent.delete(session)
-  for (const [turn, [strict, loose, cut]] of turns) {
+  for (const [turn, [strict, loose, asked]] of turns) {
     if (strict !== null) forgetName(index.byStrict, strict, turn)
     if (loose !== null) forgetName(index.byLoose, loose, turn)
-    if (cut !== null) forgetName(index.byCut, cut, turn)
+    if (asked !== null) forgetName(index.byAsked, asked, turn)
     index.memory?.fold.turns.delete(turn)
     index.memory?.extras.delete(turn)
   }
@@ -193,9 +196,9 @@ const forget = (index: SessionIndex, session: string): void => {
 export const turnsThatSaid = (index: SessionIndex, answer: AnswerKey): TurnState[] =>
   (index.byStrict.get(answer.strict) ?? index.byLoose.get(answer.loose) ?? []).flatMap((turn) => index.fold.turns.get(turn) ?? [])
 
-/** Turns of any session that were asked this and cut, oldest first. */
-export const turnsThatWereCut = (index: SessionIndex, digest: string): TurnState[] =>
-  (index.byCut.get(digest) ?? []).flatMap((turn) => index.fold.turns.get(turn) ?? [])
+/** Turns of any session that were asked this, oldest first. */
+export const turnsThatWereAsked = (index: SessionIndex, digest: string): TurnState[] =>
+  (index.byAsked.get(digest) ?? []).flatMap((turn) => index.fold.turns.get(turn) ?? [])
 
 export const sessionState = (index: SessionIndex, session: string): SessionState | undefined => index.fold.sessions.get(session)
 

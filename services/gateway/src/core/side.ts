@@ -42,9 +42,16 @@ const saysSo = (messages: readonly Message[]): boolean => {
   return SIDE_SYSTEMS.some((begin) => begin.test(contentText(system?.content).trim())) || SIDE_REQUESTS.some((begin) => begin.test(contentText(last?.content).trim()))
 }
 
-/** `toolsBefore`: whether the session's last main turn had tools; null where there is none yet. */
+/** Whether all that is said to the last answer are results of its calls: no title or summary is asked for by those. */
+export const bringsResults = (messages: readonly Message[]): boolean => {
+  const said = messages.slice(messages.findLastIndex(({ role }) => role === 'assistant') + 1)
+  return said.some(({ role }) => role === 'tool') && said.every(({ role }) => role === 'tool' || role === 'system')
+}
+
+/** `toolsBefore`: whether the session's last main turn had tools, or results of them; null where there is none yet. */
 export const kindOf = (headers: Headers, request: { messages: readonly Message[]; tools: readonly unknown[] }, toolsBefore: boolean | null): TurnKind => {
   const marked = markedAs(headers)
   if (marked !== null) return marked
-  return saysSo(request.messages) || (toolsBefore === true && request.tools.length === 0) ? 'side' : 'main'
+  if (saysSo(request.messages)) return 'side'
+  return toolsBefore === true && request.tools.length === 0 && !bringsResults(request.messages) ? 'side' : 'main'
 }

@@ -2,13 +2,13 @@
 import { InstarError, lastAnswer, lastShown, MAX_DEPTH, storeBody, storeIds, type Earlier, type TurnState } from '@instar/events'
 import type { TurnReader } from '@instar/log'
 import type { Model, ServingEngine } from '@instar/policy'
-import { contextLengthExceeded, parseJson, type Dialect, type Request } from '@instar/dialects'
-import { extendsIds, recognise, withSampledIds } from '../core/history.ts'
+import { contextLengthExceeded, dialectOf, parseJson, type Dialect, type Request } from '@instar/dialects'
+import { extendsIds, withSampledIds } from '../core/history.ts'
 import { labelOf, newSession, parentOf, promptGroup, sessionOfLabel, subjectOf, type Headers } from '../core/labels.ts'
 import { isRetold } from '../core/openclaw.ts'
-import { answersOf, type Asked, type Resolved } from '../core/resolve.ts'
+import { answersOf, type Asked } from '../core/resolve.ts'
 import { sessionState, type SessionIndex } from '../core/session-index.ts'
-import { kindOf } from '../core/side.ts'
+import { bringsResults, kindOf } from '../core/side.ts'
 import { digestsOf, lastMain, type Admitted } from '../core/turn.ts'
 import { userTurnOf } from '../core/user-turn.ts'
 import { beyondContext } from './counting.ts'
@@ -56,20 +56,21 @@ export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<
     key, messages: request.messages, answers, digest, before, label: labelOf(headers, request.body, incoming.segment),
     subject: request.user === null ? null : subjectOf(request.user, key, ''),
   }
-  const resolved: Resolved = await resolveSession(ports, asked, newSession(key, hex(ports.random(16))))
+  const resolved = await resolveSession(ports, asked, newSession(key, hex(ports.random(16))))
   const state = sessionState(index, resolved.session)
-  const turns = recognise(state, answers)
+  const { follows, turns, put } = resolved
   const prompt = await renderPrompt(ports, request, answers, turns)
   if (prompt.length >= model.contextLength) throw contextLengthExceeded(prompt.length, model.contextLength)
 
-  const followed = turns.at(-1)
-  const base = followed ?? lastShown(state) ?? null
+  const base = follows ?? lastShown(state) ?? null
   const body = storeBody(raw, base && await earlierBody(ports, base))
   const earlier = base && await earlierIds(ports, base)
   const ids = storeIds(prompt, earlier)
   // Without a turn that it follows, a prompt with answers in it leans on nothing that was sampled here.
-  const offPrefix = followed ? earlier === null || !extendsIds(prompt, earlier.content) : answers.length > 0
+  const offPrefix = follows ? earlier === null || !extendsIds(prompt, earlier.content) : answers.length > 0
   const capabilities = ports.engine.capabilities()
+  const told = lastAnswer(request.messages)
+  const isSaid = put || told.stateFrom < request.messages.length
   const begot = parentOf(headers)
   const parent = begot === null ? null : sessionOfLabel(key, begot)
   const kind = kindOf(headers, request, await hadTools(ports, state?.turns ?? []))
@@ -92,7 +93,8 @@ export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<
       key,
       digest,
       body: body.stored,
-      ...lastAnswer(request.messages),
+      ...told,
+      after: follows && !turns.at(-1) ? (isSaid ? follows.answer : null) : told.after,
       prompt: ids.stored,
       tokens: capabilities.tokenExact && capabilities.logprobs ? 'exact' : 'none',
       offPrefix,
@@ -133,19 +135,20 @@ const earlierIds = async ({ index, reader }: AdmissionPorts, { turn }: TurnState
   return readable(async () => ({ turn, depth, content: [...await reader.promptIds(turn), ...(await reader.record(turn)).ids] }))
 }
 
-/** Whether the session's last main turn brought tools; null without one. */
+/** Whether the session's last main turn brought tools, or results of them; null without one. */
 const hadTools = async ({ index, reader }: AdmissionPorts, turns: readonly TurnState[]): Promise<boolean | null> => {
   const turn = lastMain(turns)?.turn
   const extra = turn === undefined ? undefined : index.extras.get(turn)
   if (turn === undefined || !extra) return null
-  extra.tools ??= await readable(async () => bringsTools(await reader.body(turn)))
+  extra.tools ??= await readable(async () => bringsTools((await reader.record(turn)).dialect, await reader.body(turn)))
   return extra.tools
 }
 
-const bringsTools = (body: Uint8Array): boolean => {
+const bringsTools = (dialect: Dialect['name'], body: Uint8Array): boolean => {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
-  // In JSON a quote inside a text is escaped, so that this finds fields only.
-  if (!bytes.includes('"tools"')) return false
-  const { tools } = parseJson(body)
-  return Array.isArray(tools) && tools.length > 0
+  // In JSON a quote inside a text is escaped, so that this finds fields and values only.
+  if (!['"tools"', '"tool"', '"tool_result"', '_call_output"'].some((field) => bytes.includes(field))) return false
+  const fields = parseJson(body)
+  const { tools } = fields
+  return (Array.isArray(tools) && tools.length > 0) || bringsResults(dialectOf(dialect).messages(fields))
 }

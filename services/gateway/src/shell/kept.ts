@@ -16,9 +16,12 @@ export type Kept = {
 
 /** Of each turn what its id has behind the session's. */
 type Row = [at: number, partition: number, offset: number, turns: [string, Names][]]
-type Extra = [key: string | null, bodyDepth: number, idsDepth: number, tools: boolean | null, said: boolean]
+type Extra = [key: string | null, bodyDepth: number, idsDepth: number, tools: boolean | null, said: boolean, words: string | null]
 
-const stateVersion = (): string => foldVersion([...['../core/session-index.ts', './kept.ts'].map((name) => new URL(name, import.meta.url)), new URL(import.meta.resolve('@instar/dialects/minted'))])
+const stateVersion = (): string => foldVersion([
+  ...['../core/session-index.ts', './kept.ts'].map((name) => new URL(name, import.meta.url)),
+  ...['@instar/dialects/minted', '@instar/events/text-behind'].map((name) => new URL(import.meta.resolve(name))),
+])
 
 /** Without a store nothing is kept: the log is read from its start. */
 export const keep = (store: SnapshotStore | undefined, policy: string, limits: Limits): Kept => {
@@ -29,7 +32,7 @@ export const keep = (store: SnapshotStore | undefined, policy: string, limits: L
   const changed = new Set<string>()
   const index: SessionIndex = {
     ...initialIndex(limits), fold: storedTurns(turns), memory: null, changed, byMark: turns.table<string>('marks', { json: () => true }),
-    extras: storedBySession<TurnExtra, Extra>(turns, 'extras', (e) => [e.key, e.bodyDepth, e.idsDepth, e.tools, e.said], ([key, bodyDepth, idsDepth, tools, said]) => ({ key, bodyDepth, idsDepth, tools, said })),
+    extras: storedBySession<TurnExtra, Extra>(turns, 'extras', (e) => [e.key, e.bodyDepth, e.idsDepth, e.tools, e.said, e.words], ([key, bodyDepth, idsDepth, tools, said, words]) => ({ key, bodyDepth, idsDepth, tools, said, words })),
   }
   const recent = turns.mirror('recent', {
     changed,

@@ -9,8 +9,34 @@ test('the next state is what stands behind the answer, by who said it', () => {
     { role: 'user', content: 'list files' }, { role: 'assistant', content: null, tool_calls: [] },
     { role: 'tool', content: 'a.txt' }, { role: 'tool', content: [{ type: 'text', text: 'b.txt' }] }, { role: 'system', content: 'the date' }, { role: 'user', content: [{ type: 'text', text: 'thanks' }] },
   ] }))
-  assert.deepEqual(saidSince(messages, 2), { user: 'thanks', tools: 'a.txt\nb.txt' })
+  assert.deepEqual(saidSince({ messages: messages.slice(0, 1), text: '' }, messages, 2), { user: 'thanks', tools: 'a.txt\nb.txt' })
   assert.equal(lastRequest(messages.slice(0, 2)), 'list files')
+})
+
+const say = (role: string, text: string) => ({ role, text })
+const PROMPT = [say('system', 'Act.'), say('user', 'Read both.')]
+const ACTION = 'Thought: I look.\nAction: read\nAction Input: {"lines":  2}'
+
+test('what a text agent puts behind the answer in the same message is what a tool said', () => {
+  const after = [...PROMPT, say('assistant', `${ACTION}\nObservation: It is red.`)]
+  assert.deepEqual(saidSince({ messages: PROMPT, text: ACTION }, after, 3), { user: '', tools: 'Observation: It is red.' })
+  const more = [...after, say('user', 'Analyze the tool result. If requirements are met, provide the Final Answer. Else go on.')]
+  assert.deepEqual(saidSince({ messages: PROMPT, text: ACTION }, more, 3), { user: '', tools: 'Observation: It is red.' })
+  // Another step in the message that the request held already: only what is behind this answer.
+  const step = [...PROMPT, say('assistant', `${after[2]!.text}\n${ACTION}\nObservation: It is blue.`)]
+  assert.deepEqual(saidSince({ messages: after, text: ACTION }, step, 3), { user: '', tools: 'Observation: It is blue.' })
+  assert.deepEqual(saidSince({ messages: PROMPT, text: 'Yes' }, [...PROMPT, say('assistant', 'Yes\nand no')], 3), { user: '', tools: '' })
+})
+
+test('a result in the user\'s name is a tool\'s, up to the user\'s next task; where nothing was called it is the user\'s', () => {
+  const called = [...PROMPT, say('assistant', '<code>\nf()\n</code>\nCalling tools:\n[{\'id\': \'call_1\'}]')]
+  const code = { messages: PROMPT, text: '<code>\nf()\n' }
+  const observed = (text: string) => saidSince(code, [...called, say('user', text)], 3)
+  assert.deepEqual(observed('Observation:\nred\nNew task:\nThat was wrong.'), { user: 'That was wrong.', tools: 'Observation:\nred' })
+  assert.deepEqual(observed('Call id: 1\nError:\nno such file'), { user: '', tools: 'Call id: 1\nError:\nno such file' })
+  assert.deepEqual(observed('New task:\nShorter, please.'), { user: 'Shorter, please.', tools: '' })
+  const plain = [...PROMPT, say('assistant', 'Red.'), say('user', 'Observation: that was wrong.')]
+  assert.deepEqual(saidSince({ messages: PROMPT, text: 'Red.' }, plain, 3), { user: 'Observation: that was wrong.', tools: '' })
 })
 
 test('odd bodies yield what they have', () => {

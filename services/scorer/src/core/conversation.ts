@@ -3,7 +3,7 @@
  * text, never an error. Wrappers that agents put around a person's words are stripped here; the log keeps them.
  */
 import { dialectOf, parseJson, type Fields } from '@instar/dialects'
-import { contentText, InstarError } from '@instar/events'
+import { behindAnswer, contentOfAnswer, contentText, InstarError } from '@instar/events'
 
 export type Message = { role: string; text: string }
 
@@ -11,11 +11,49 @@ export type Message = { role: string; text: string }
 export const messagesOf = (dialect: string, body: Uint8Array): Message[] =>
   dialectOf(dialect).messages(parsed(body)).map(({ role, content }) => ({ role, text: contentText(content) }))
 
-/** What a person and what tools said in messages `from` to the end, wrappers stripped, '' for nothing. */
-export const saidSince = (messages: readonly Message[], from: number): { user: string; tools: string } => {
-  const fresh = messages.slice(from)
-  const of = (role: string): string => fresh.filter((m) => m.role === role).map((m) => stripWrappers(m.text)).filter((text) => text !== '').join('\n')
-  return { user: of('user'), tools: of('tool') }
+/** An answer: the messages that it was given to, and its raw text. */
+export type Answered = { messages: readonly Message[]; text: string }
+
+/**
+ * What a person and what tools said to an answer, wrappers stripped, '' for nothing: messages `from` to the end of what
+ * came after it, and what an agent put behind the answer in the message before.
+ */
+export const saidSince = (answered: Answered, messages: readonly Message[], from: number): Said => {
+  const said: Said = { user: '', tools: '' }
+  const add = (who: keyof Said, text: string): void => {
+    if (text !== '') said[who] += said[who] === '' ? text : `\n${text}`
+  }
+  const answer = messages[from - 1]
+  const acts = answer?.role === 'assistant' && ACTS.test(answer.text)
+  if (answer?.role === 'assistant') add('tools', putBehindIt(answered, answer.text, from - 1))
+  for (const { role, text } of messages.slice(from)) {
+    const { tools, user } = role === 'user' && acts ? parted(text) : { tools: '', user: text }
+    add('tools', tools)
+    if (role === 'user' || role === 'tool') add(role === 'user' ? 'user' : 'tools', stripWrappers(user))
+  }
+  return said
+}
+
+export type Said = { user: string; tools: string }
+
+/** Agents of a text protocol write down what they call. */
+const ACTS = /(?<![^\n])(?:Action|Calling tools):/
+const CALLING = /(?<![^\n])Calling tools:\n[^\n]*/g
+
+const putBehindIt = ({ messages, text }: Answered, message: string, at: number): string => {
+  const held = messages.slice(at).map((earlier) => earlier.text).join('\n')
+  return (behindAnswer(message, held, contentOfAnswer(text)) ?? '').replace(CALLING, '').trim()
+}
+
+/** What such agents give back in the user's name, up to the user's next words where one message has both (smolagents). */
+const RESULT = /^\s*(?:Observation:|(?:Call id: [^\n]*\n)?Error:\n)/
+const TASK = '\nNew task:\n'
+
+const parted = (text: string): Said => {
+  if (!RESULT.test(text)) return { tools: '', user: text }
+  const task = text.indexOf(TASK)
+  const tools = (task < 0 ? text : text.slice(0, task)).trim()
+  return { tools, user: task < 0 ? '' : text.slice(task + TASK.length) }
 }
 
 /** The person's last words; '' if there are none. */
@@ -28,11 +66,13 @@ const BLOCKS = [
   /<subagent_notification>[\s\S]*?(?:<\/subagent_notification>|$)/g,
   /<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>[\s\S]*?(?:<<<END_OPENCLAW_INTERNAL_CONTEXT>>>|$)/g,
 ]
-/** What agents say in the user's name: when an answer was cut (Claude Code, Qwen Code), after a compaction (OpenCode), about files and how to change them (aider). */
+/** What agents say in the user's name: when an answer was cut (Claude Code, Qwen Code), after a compaction (OpenCode), about files and how to change them (aider), before a task and behind a result (smolagents, CrewAI). */
 const AGENTS_WORDS = [
   /(?<![^\n])Your response above was cut off mid-stream\.[^\n]*/g,
   /(?<![^\n])The connection dropped mid-response\.[\s\S]*?(?:<\/previous_response_suffix>|$)/g,
   /^\s*Continue if you have next steps, or stop and ask for clarification if you are unsure how to proceed\.\s*$/g,
+  /^\s*New task:\n/g,
+  /^\s*Analyze the tool result\. If requirements are met, provide the Final Answer\.[^\n]*$/g,
   /^(?:I updated the files\.|I am not sharing any files that you can edit yet\.)$/g,
   /^(?:I have \*added these files to the chat\*|Here are (?:summaries of some files|some READ ONLY files))[\s\S]*$/g,
   /(?<![^\n])(?:# \*SEARCH\/REPLACE block\* Rules:|To suggest changes to a file you MUST return )[\s\S]*$/g,

@@ -7,8 +7,13 @@ import type { Evidence } from '../core/judgement.ts'
 /** `next`: the turn whose request holds the next state, null if the session ended. `shown`: the turn that it was said to, null if it is `turn`. */
 export const readEvidence = async (reader: TurnReader, turn: string, { next, shown }: { next: string | null; shown: string | null }): Promise<Evidence> => {
   const record = await reader.record(turn)
-  const evidence = { request: lastRequest(messagesOf(record.dialect, await reader.body(turn))), answer: readWritten(record.text), calls: record.toolCallIds.length > 0, ...(shown === null ? {} : { shown: readWritten((await reader.record(shown)).text) }) }
+  const messages = messagesOf(record.dialect, await reader.body(turn))
+  const answer = readWritten(record.text)
+  const seen = shown === null ? null : readWritten((await reader.record(shown)).text)
+  const calls = record.toolCallIds.length > 0
+  const evidence = { request: lastRequest(messages), answer, calls, ...(seen === null ? {} : { shown: seen }) }
   if (next === null) return { ...evidence, next: null }
   const { stateFrom, dialect } = await reader.record(next)
-  return { ...evidence, next: saidSince(messagesOf(dialect, await reader.body(next)), stateFrom) }
+  const answered = { messages, text: seen ?? answer }
+  return { ...evidence, next: saidSince(answered, messagesOf(dialect, await reader.body(next)), stateFrom) }
 }

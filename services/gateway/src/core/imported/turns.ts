@@ -7,7 +7,7 @@ import { constraintOf } from '../constraint.ts'
 import { extendsIds } from '../history.ts'
 import { subjectOf } from '../labels.ts'
 import { isRetold } from '../openclaw.ts'
-import { kindOf } from '../side.ts'
+import { bringsResults, kindOf } from '../side.ts'
 import { digestOf, whyNotTrainable } from '../turn.ts'
 import { userTurnOf } from '../user-turn.ts'
 import { whyInexact, type Inexact, type Line } from './exact.ts'
@@ -72,7 +72,7 @@ export const turnsOf = (spoken: Spoken, so: SessionSoFar, line: Line, reading: R
     })
     return { turn, inexact, feedback: said.rewards.map((reward) => feedbackOf(turn, reward, finishedAt)) }
   })
-  if (kind === 'main') so.hadTools = request.tools.length > 0
+  if (kind === 'main') so.hadTools = request.tools.length > 0 || bringsResults(request.messages)
   so.kept = [...so.kept, ...kept].slice(-KEPT)
   return { made, blob: body.stored.blob === null ? null : { bytes: body.middle, sha256: body.stored.blob } }
 }

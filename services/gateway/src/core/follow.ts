@@ -1,0 +1,72 @@
+/**
+ * The turn that a request goes on from where its last answer does not read as ours did: by an id of ours that came back
+ * with it, or by its words, as agents of a text protocol send them (text-behind.ts). What is found stands in the record
+ * as the answer that the request follows, so that every reader joins alike whatever it has read by then.
+ */
+import { beginningsIn, contentText, withoutThought, type SessionState, type TurnState } from '@instar/events'
+import { idMarks, isFields, marksInText, turnMark, type Mark } from '@instar/dialects'
+import type { Asked } from './resolve.ts'
+import { sessionState, turnsThatWereAsked, type SessionIndex } from './session-index.ts'
+
+/** Candidates whose requests are looked at. */
+export const COMPARED = 8
+
+/** Newest first, the same on every gateway. */
+export const later = (a: TurnState, b: TurnState): number => b.at - a.at || (a.turn < b.turn ? 1 : -1)
+
+type Spoken = Pick<Asked, 'messages' | 'answers'>
+
+/** Ids of ours in the last answer, in the results behind it, and in the answer's text: the last one first. */
+export const lastMarks = ({ messages, answers }: Spoken): Mark[] => {
+  const last = answers.at(-1)
+  return [...idMarks(messages.slice(last?.at ?? 0)), ...marksInText(last?.text ?? '').toReversed()]
+}
+
+/** The turn of this session that such an id names. */
+export const followedById = (session: SessionState | undefined, asked: Spoken): TurnState | undefined => {
+  if (!session) return undefined
+  const marks = lastMarks(asked)
+  if (marks.length === 0) return undefined
+  const byMark = new Map(session.turns.map((turn) => [turnMark(turn.turn), turn]))
+  return marks.map(({ turn }) => byMark.get(turn)).find((turn) => turn !== undefined)
+}
+
+/**
+ * Turns that were asked exactly what stands before the last answer, and whose words it begins with: a shorter answer of
+ * another conversation, asked the same, is no beginning of it while there is a longer one. `session` null: of any.
+ * The likeliest first. None, where more are alike than can be compared and all were gone on from.
+ */
+export const turnsInside = (index: SessionIndex, asked: Asked, session: string | null): TurnState[] => {
+  const last = asked.answers.at(-1)
+  if (!last || asked.before === null) return []
+  const byWords = new Map<string, TurnState[]>()
+  for (const turn of turnsThatWereAsked(index, asked.before)) {
+    const extra = index.extras.get(turn.turn)
+    if (turn.kind !== 'main' || extra?.key !== asked.key || !extra.words) continue
+    if (session !== null && turn.session !== session) continue
+    byWords.set(extra.words, [...byWords.get(extra.words) ?? [], turn])
+  }
+  const [longest] = beginningsIn(withoutThought(last.text), new Set(byWords.keys()))
+  if (!longest) return []
+  const promise = (turn: TurnState): number => 2 * Number(isOpen(turn)) + Number(turn.subject === asked.subject)
+  const alike = byWords.get(longest.name)!.sort((a, b) => promise(b) - promise(a) || later(a, b))
+  return alike.length > COMPARED && !isOpen(alike[0]!) ? [] : alike.slice(0, COMPARED)
+}
+
+const isOpen = ({ next, closed }: TurnState): boolean => next === null && !closed
+
+/** The turns that went on from this one, the last first: an agent may send all their answers in one message. */
+export const goneOnFrom = (index: SessionIndex, first: TurnState): TurnState[] => {
+  const session = sessionState(index, first.session)
+  const turns: TurnState[] = []
+  for (let turn: TurnState | undefined = first; turn?.next; turn = turns.at(-1)) {
+    const next: TurnState | undefined = session?.byId.get(turn.next)
+    if (!next || turns.includes(next)) break
+    turns.push(next)
+  }
+  return turns.toReversed().slice(0, COMPARED)
+}
+
+/** The text that a request holds from this place on. */
+export const textFrom = (messages: readonly unknown[], at: number): string =>
+  messages.slice(at).map((message) => (isFields(message) ? contentText(message['content']) : '')).join('\n')
