@@ -141,3 +141,9 @@ test('cached, written and reasoning tokens are in each dialect\'s usage, whole a
     assert.deepEqual(await last('messages', stream), { input_tokens: 30, cache_creation_input_tokens: 10, cache_read_input_tokens: 60, output_tokens: 30, output_tokens_details: { thinking_tokens: 12 } })
   }
 })
+
+test('an engine that takes messages alone has no completions: 501, not asked again', async (t) => {
+  const { server, rig } = await opened(t)
+  const response = await rig.fetch('/v1/completions', { json: { model: 'policy', prompt: 'Hi' } })
+  assert.deepEqual([response.status, response.headers.get('x-should-retry'), (await response.json() as { error: { code: string } }).error.code, count(server)], [501, 'false', 'not_available', 0])
+})

@@ -101,6 +101,9 @@ export type Capabilities = {
   chat?: boolean
 }
 
+/** `top`: in the order of their log-probs, which are rounded as `logprobs` are; a list for each token. */
+export type Scores = { logprobs: Float32Array; top: (readonly { id: number; logprob: number }[])[] }
+
 export type Load = { running: number; waiting: number }
 
 /**
@@ -116,6 +119,8 @@ export interface ServingEngine {
   check?(constraint: Constraint): Promise<void>
   /** Log-probs at `temperature` of given tokens under a prompt, one per completion token. */
   score(request: { prompt: readonly number[]; completion: readonly number[]; adapter: AdapterSha; temperature: number }): Promise<Float32Array>
+  /** The same at `temperature`, and of each place the `topLogprobs` likeliest tokens; without it the engine cannot say them. */
+  scoreWithTop?(request: { prompt: readonly number[]; completion: readonly number[]; adapter: AdapterSha; temperature: number; topLogprobs: number }): Promise<Scores>
   pending(): Load
   /** Why nothing can be answered now, while an engine that comes back by itself is away; null while it can. */
   lost?(): string | null

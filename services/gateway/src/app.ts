@@ -30,6 +30,7 @@ import { createKeyring } from './shell/keyring.ts'
 import { keep } from './shell/kept.ts'
 import { createMeter, watchGateway } from './shell/metrics.ts'
 import { Pool } from './shell/pool.ts'
+import { complete } from './shell/completions.ts'
 import { resolveReferences } from './shell/references.ts'
 import { Running } from './shell/running.ts'
 import { startTail, type Tail } from './shell/tail.ts'
@@ -145,6 +146,10 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     const token = config.adminToken ?? (config.adminTokenFile === null ? null : adminToken(config.adminTokenFile))
     server = createServer(config, keyring, createEntrance({ config, keyring, adminToken: token }), {
       answer: answerNow,
+      complete(call) {
+        if (stopping) throw new InstarError('stopping', 'The gateway is shutting down.')
+        return complete(answerPorts(), call)
+      },
       foreign: foreign.routes,
       countTokens: async (dialect, body, key) => ({ input_tokens: countTokens(model, dialect, await resolveReferences({ index, tail: followed(), reader, tailWaitMs }, dialect, key, parseJson(body))) }),
       feedback: (call) => giveFeedback({ index, tail: followed(), capture, now, random, tailWaitMs }, call),

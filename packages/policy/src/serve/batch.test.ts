@@ -90,7 +90,7 @@ function collect(events: readonly BatchEvent[], results: Map<number, Result>): v
     results.set(event.key, result)
     assert.equal(result.reason, null, 'nothing follows the end')
     if (event.type === 'error') result.error = event.code
-    else if (event.type === 'score') result.score = event.logprobs
+    else if (event.type === 'score') result.score = event.scores.logprobs
     else {
       for (const token of event.tokens) {
         result.ids.push(token.id)

@@ -217,7 +217,7 @@ export class Batcher {
     if (work.kind === 'score') {
       if (logits.length > 0) work.scoring.add(logits, row.cached.length - logits.length / this.decoder.vocabulary, this.decoder.vocabulary)
       if (row.cached.length < job.ids.length) return
-      this.events.push({ key: job.key, type: 'score', logprobs: work.scoring.logprobs })
+      this.events.push({ key: job.key, type: 'score', scores: work.scoring.scores() })
       return this.free(row)
     }
     if (logits.length === 0) return

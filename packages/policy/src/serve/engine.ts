@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { Worker } from 'node:worker_threads'
 import { InstarError } from '@instar/events/errors'
 import { keyOf } from '../constrain/constraint.ts'
-import type { Adapter, AdapterSha, Capabilities, Constraint, GenerateRequest, GeneratedPiece, Load, ServingEngine } from '../port.ts'
+import type { Adapter, AdapterSha, Capabilities, Constraint, GenerateRequest, GeneratedPiece, Load, Scores, ServingEngine } from '../port.ts'
 import { checkGenerate, checkScore } from './check.ts'
 import type { BatchEvent, JobRequest, ScoreRequest } from './job.ts'
 import { PieceQueue } from './pieces.ts'
@@ -24,7 +24,7 @@ const CHECKED = 64
 type Ready = Extract<FromWorker, { type: 'ready' }>
 type Open = { request: JobRequest } & (
   | { type: 'generate'; queue: PieceQueue; detach(): void }
-  | { type: 'score'; resolve(logprobs: Float32Array): void; reject(error: InstarError): void }
+  | { type: 'score'; resolve(scores: Scores): void; reject(error: InstarError): void }
 )
 type Call = { message: Extract<ToWorker, { call: number }>; resolve(): void; reject(error: InstarError): void }
 
@@ -122,9 +122,13 @@ class EmbeddedServing implements ServingEngine {
   }
 
   async score(request: ScoreRequest): Promise<Float32Array> {
+    return (await this.scoreWithTop({ ...request, topLogprobs: 0 })).logprobs
+  }
+
+  async scoreWithTop(request: ScoreRequest & { topLogprobs: number }): Promise<Scores> {
     this.admit(request.adapter)
     checkScore(request, this.capabilities())
-    if (request.completion.length === 0) return new Float32Array(0)
+    if (request.completion.length === 0) return { logprobs: new Float32Array(0), top: [] }
     const key = this.next++
     return new Promise((resolve, reject) => {
       this.submit(key, { type: 'score', request: { kind: 'score', ...request }, resolve, reject })
@@ -194,7 +198,7 @@ class EmbeddedServing implements ServingEngine {
       }
     } else if (event.type === 'score' && open.type === 'score') {
       this.open.delete(event.key)
-      open.resolve(event.logprobs)
+      open.resolve(event.scores)
     } else if (event.type === 'pieces' && open.type === 'generate') {
       if (event.tokens.length > 0) open.queue.push({ type: 'tokens', tokens: event.tokens })
       if (!event.end) return

@@ -1,21 +1,21 @@
 /** One request while it is in the batch, and what is said about it. */
-import type { AdapterSha, FinishReason, GenerateRequest, GeneratedToken } from '../port.ts'
+import type { AdapterSha, FinishReason, GenerateRequest, GeneratedToken, Scores } from '../port.ts'
 import type { ErrorCode } from '@instar/events/errors'
 import { Detokenizer } from '../tokenizer/detokenizer.ts'
 import type { TextTokenizer } from '../tokenizer/tokenizer.ts'
 import type { Following } from '../constrain/constrainer.ts'
 import { uniform } from './random.ts'
 import { Reweighter } from './reweight.ts'
-import { logprobOf, sample } from './sample.ts'
+import { highest, logprobOf, logSumExp, sample } from './sample.ts'
 import { StopStrings } from './stop.ts'
 
-export type ScoreRequest = { prompt: readonly number[]; completion: readonly number[]; adapter: AdapterSha; temperature: number }
+export type ScoreRequest = { prompt: readonly number[]; completion: readonly number[]; adapter: AdapterSha; temperature: number; /** Of the likeliest tokens at each place. */ topLogprobs?: number }
 export type JobRequest = ({ kind: 'generate' } & GenerateRequest) | ({ kind: 'score' } & ScoreRequest)
 
 /** `key` is the caller's name for the request. `score` and `error` are last, as is a piece with an `end`. */
 export type BatchEvent =
   | { key: number; type: 'pieces'; tokens: GeneratedToken[]; end: { reason: FinishReason; text: string } | null }
-  | { key: number; type: 'score'; logprobs: Float32Array }
+  | { key: number; type: 'score'; scores: Scores }
   | { key: number; type: 'error'; code: ErrorCode; message: string; details: Record<string, unknown> }
 
 export type Ending = { reason: FinishReason; text: string }
@@ -63,6 +63,7 @@ export class Generation {
 /** Log-probs of a completion, filled in as the positions are computed. */
 export class Scoring {
   readonly logprobs: Float32Array
+  private readonly top: Scores['top'] = []
   private readonly request: ScoreRequest
 
   constructor(request: ScoreRequest) {
@@ -72,10 +73,19 @@ export class Scoring {
 
   /** `logits` [n, V] are those of positions `from`, `from` + 1, … of prompt + completion. */
   add(logits: Float32Array, from: number, vocabulary: number): void {
-    const { prompt, completion, temperature } = this.request
+    const { prompt, completion, temperature, topLogprobs = 0 } = this.request
     for (let i = 0; i * vocabulary < logits.length; i++) {
       const at = from + i - (prompt.length - 1)
-      this.logprobs[at] = logprobOf(logits.subarray(i * vocabulary, (i + 1) * vocabulary), completion[at]!, temperature)
+      const row = logits.subarray(i * vocabulary, (i + 1) * vocabulary)
+      this.logprobs[at] = logprobOf(row, completion[at]!, temperature)
+      if (topLogprobs === 0) continue
+      const t = temperature === 0 ? 1 : temperature
+      const total = logSumExp(row, t)
+      this.top[at] = highest(row, topLogprobs).map((id) => ({ id, logprob: Math.fround(row[id]! / t - total) }))
     }
+  }
+
+  scores(): Scores {
+    return { logprobs: this.logprobs, top: this.top }
   }
 }

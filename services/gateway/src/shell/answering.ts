@@ -125,7 +125,7 @@ const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestS
     }
     return request.stream ? await stream(answering) : await whole(answering)
   } catch (error) {
-    throw faultOf(error)
+    throw cutFault(error)
   } finally {
     deadline.clear()
     lease?.release()
@@ -199,7 +199,7 @@ const stream = async (answering: Answering): Promise<null> => {
       events.close()
       return rethrow(error)
     }
-    const fault = faultOf(error)
+    const fault = cutFault(error)
     answering.onFault(fault)
     events.done(streaming.fail(fault))
   }
@@ -207,7 +207,7 @@ const stream = async (answering: Answering): Promise<null> => {
 }
 
 /** A cut that is not the client's own doing, as the client is told it. */
-const faultOf = (error: unknown): InstarError => {
+export const cutFault = (error: unknown): InstarError => {
   if (!(error instanceof Cut)) return asInstarError(error)
   if (error.fault) return error.fault
   return error.why === 'client_gone' ? new InstarError('aborted', 'The client closed the connection.')
@@ -216,7 +216,7 @@ const faultOf = (error: unknown): InstarError => {
 }
 
 const rethrow = (error: unknown): never => {
-  throw faultOf(error)
+  throw cutFault(error)
 }
 
 /** The prompt is counted once for all candidates. */

@@ -10,6 +10,7 @@ import { usualPath } from '../core/paths.ts'
 import type { Headers } from '../core/labels.ts'
 import type { AnswerCall, AnswerReply } from './answering.ts'
 import type { AdminCall } from './commands.ts'
+import type { CompletionCall } from './completions.ts'
 import { decoded } from './encoding.ts'
 import { one, pathOf, type Entrance } from './entrance.ts'
 import { faultOf, sayUnheard, sendFault, told, unheard } from './faults.ts'
@@ -23,6 +24,7 @@ import { traceOf } from './trace.ts'
 
 export type Routes = {
   answer(call: AnswerCall): Promise<AnswerReply>
+  complete(call: CompletionCall): Promise<AnswerReply>
   countTokens(dialect: Dialect, body: Uint8Array, key: string | null): unknown
   feedback(call: FeedbackCall): Promise<unknown>
   close(call: { label: string; key: string | null }): Promise<unknown>
@@ -126,6 +128,12 @@ export const createServer = (config: GatewayConfig, keyring: Keyring, entrance: 
       const key = check(request, 'inference')
       if (key) reply.raw.once('close', keyring.enter(key))
       const whole = await routes.answer({ dialect, body: bytesOf(request), headers: request.headers as Headers, key: key?.id ?? null, mayTrain: key?.scopes.includes('train') ?? true, segment: segmentOf(request), response: hijackable(reply), onFault: (fault) => broken(fault, request) })
+      return whole ? reply.headers(whole.headers).send(whole.body) : reply.hijack()
+    })
+    server.post(`${prefix}/completions`, async (request, reply) => {
+      const key = check(request, 'inference')
+      if (key) reply.raw.once('close', keyring.enter(key))
+      const whole = await routes.complete({ body: bytesOf(request), response: hijackable(reply), onFault: (fault) => broken(fault, request) })
       return whole ? reply.headers(whole.headers).send(whole.body) : reply.hijack()
     })
     server.post(`${prefix}/messages/count_tokens`, (request) => {

@@ -26,6 +26,7 @@ export type Operation = {
 export const OPERATIONS: Readonly<Record<string, Operation>> = {
   'POST /v1/chat/completions': { tag: 'answers', scope: 'inference', summary: 'Chat Completions', body: chatBody, streams: 'text/event-stream' },
   'POST /v1/responses': { tag: 'answers', scope: 'inference', summary: 'Responses: kept on the log, so that items and whole responses may be referred to', body: responsesBody, streams: 'text/event-stream' },
+  'POST /v1/completions': { tag: 'answers', scope: 'inference', summary: 'A text, or ids of tokens, go on; with `echo` and `logprobs` those of the prompt too. Not captured', body: own.completionBody, streams: 'text/event-stream' },
   'POST /v1/messages': { tag: 'answers', scope: 'inference', summary: 'Anthropic Messages', body: messagesBody, streams: 'text/event-stream' },
   'POST /v1/messages/count_tokens': { tag: 'answers', scope: null, summary: 'How many tokens a prompt has', body: countTokensBody, reply: own.tokensReply },
   'POST /v1/feedback': { tag: 'sessions', scope: 'feedback', summary: 'What somebody says of a turn; it outranks every judge', body: own.feedbackBody, reply: own.feedbackReply },

@@ -1,5 +1,5 @@
 /** What is sent to the gateway's own paths and what comes back, as zod schemas. Those of the dialects: @instar/dialects/schemas. */
-import { flag, text } from '@instar/dialects/schemas/fields'
+import { flag, integer, model, reweighting, seed, stops, stream, temperature, text, topK, topP } from '@instar/dialects/schemas/fields'
 import { z } from 'zod'
 
 const said = {
@@ -13,6 +13,22 @@ export const feedbackBody = z.union([
   z.looseObject({ turn_id: z.null().optional(), session_id: z.string().describe('The session: its last turn is meant.'), ...said }),
 ])
 export const feedbackReply = z.looseObject({ id: z.string(), session_id: z.string(), turn_id: z.string().nullable(), value: z.number() })
+const ids = z.array(z.int().min(0)).min(1)
+const oneText = z.string().min(1)
+export const completionBody = z.looseObject({
+  model,
+  prompt: z.union([oneText, ids, z.array(z.union([oneText, ids])).min(1).max(128)]).describe('A text or ids of tokens, or several of them.'),
+  n: integer(1, 16, 'Choices for each prompt.'),
+  best_of: z.int().nullish().describe('As `n`: no choice is kept back.'),
+  max_tokens: integer(0, Number.MAX_SAFE_INTEGER, 'Default: 16. 0 with `echo` alone.'),
+  temperature, top_p: topP, top_k: topK, seed, stream,
+  stream_options: z.looseObject({ include_usage: flag('A last chunk with the tokens used.') }).nullish(),
+  stop: z.union([oneText, stops]).nullish(),
+  logprobs: integer(0, 20, 'Log-probabilities of the tokens, and of so many likely ones at each place.'),
+  echo: flag('The prompt comes first, with the log-probabilities of its tokens.'),
+  suffix: z.literal('').nullish(),
+  ...reweighting,
+})
 export const closingReply = z.looseObject({ session_id: z.string(), closed: z.array(z.string()).describe('Turns that waited for what follows.') })
 
 const order = { request: text('An id of your own: the same one again changes nothing.'), who: text('Recorded. Default: the key, or the header `x-instar-who`.'), why: text('Recorded.') }
