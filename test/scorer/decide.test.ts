@@ -5,7 +5,7 @@ import type { Event } from '@instar/events'
 import { closeIdle, decide, evolve, forgetWork, initialState, judged, scoreOf, type Judged, type JudgeRequest, type Output, type Rules, type ScorerState } from '@instar/scorer'
 import { captured, feedback, logged, turnNamed, type Said } from './history.ts'
 
-const RULES: Rules = { idleMs: 1000, judgesAlone: false }
+const RULES: Rules = { idleMs: 1000, judgesAlone: false, staleness: null }
 const GOOD: Judged = { verdicts: [{ judge: 'j', value: 1, note: '' }], reward: 1, judge: 'j', hint: null, hintJudge: null, reason: null }
 const BAD: Judged = { ...GOOD, reward: -1, hint: 'Answer in plain text.', hintJudge: 'j' }
 const NOTHING: Judged = { verdicts: [{ judge: 'j', value: null, note: 'off' }], reward: null, judge: null, hint: null, hintJudge: null, reason: 'judge_failed' }
@@ -166,7 +166,7 @@ test('a quiet session is closed with the turns that are open, and each is skippe
 test('a judge of answers alone is asked about a closed turn', () => {
   const scene = new Scene()
   scene.read(first, { type: 'SessionClosed', session: 's', open: [first.turn], why: 'client', at: 30 })
-  const request = scene.request({ ...RULES, judgesAlone: true })
+  const request = scene.request({ ...RULES, judgesAlone: true, staleness: null })
   assert.equal(request.next, null)
 })
 
@@ -187,7 +187,7 @@ test('of candidates the continued one gets the next state, the others are skippe
 test('candidates that nobody saw are judged by what was said to the one that was shown, whichever comes first', () => {
   const shown = { ...first, candidates: 3 }
   const beside = (name: string, candidate: number): Event => ({ ...captured({ session: 's', messages: [user('hi')], answer: `other ${name}`, at: 15, name, group: shown.group, candidate, candidates: 3 }), type: 'TurnSampled' })
-  const alone: Rules = { ...RULES, judgesAlone: true }
+  const alone: Rules = { ...RULES, judgesAlone: true, staleness: null }
   const scene = new Scene()
   scene.read(shown, beside('x', 1))
   assert.deepEqual(scene.decide(alone), [])
@@ -231,7 +231,8 @@ test('turns that wait for a judge are not looked at again by what happens to oth
     const session = `w${i}`
     scene.read(captured({ session, messages: [user('hi')], answer: 'A', at: 10 }), captured({ session, messages: [user('hi'), model('A'), user('thanks')], answer: 'B', at: 20 }))
   }
-  const requests = scene.decide()
+  const requests: Output[] = []
+  for (let more = scene.decide(); more.length > 0; more = scene.decide()) requests.push(...more)
   assert.equal(requests.length, WAITING)
   const { turns } = scene.state.turns
   const get = turns.get.bind(turns)

@@ -6,7 +6,7 @@ import { openMemoryLog, type EventLog } from '@instar/log'
 import { closeIdle, createScorer, decide, evolve, forgetWork, initialState, judged, lookAgain, scorerConfig, stillOurs, type Judge, type Judged, type JudgeRequest, type Output, type Rules } from '@instar/scorer'
 import { captured, feedback, logged, type Said } from './history.ts'
 
-const RULES: Rules = { idleMs: 1000, judgesAlone: false }
+const RULES: Rules = { idleMs: 1000, judgesAlone: false, staleness: null }
 const GOOD: Judged = { verdicts: [], reward: 1, judge: 'j', hint: null, hintJudge: null, reason: null }
 const user = (content: string): Said => ({ role: 'user', content })
 const model = (content: string): Said => ({ role: 'assistant', content })
@@ -59,7 +59,7 @@ test('what its predecessor has scored is not asked for again', () => {
   scene.read(output.event)
   scene.own(1)
   assert.deepEqual(scene.asked(), [])
-  assert.deepEqual([scene.state.elsewhere.size, scene.state.touched.size], [0, 0])
+  assert.deepEqual([scene.state.needed.size, scene.state.touched.size], [0, 0])
 })
 
 test('a request that nobody has begun with is given back with its partition, and asked again when that comes back', () => {

@@ -29,13 +29,13 @@ export class Scorer extends Process<MemoryScorer> {
   override restored(): void { forgetWork(this.state) }
   override shared(): void { if (this.world.off !== 'handover') lookAgain(this.state) }
   waits(): string | null {
-    const { work, closing, elsewhere } = this.state
-    return this.#asked.length + work.size + closing.size + elsewhere.size === 0 ? null : `${this.#asked.length} judges, ${work.size} turns, ${closing.size} closings, ${elsewhere.size} turns of others`
+    const { work, closing, needed } = this.state
+    return this.#asked.length + work.size + closing.size + needed.size === 0 ? null : `${this.#asked.length} judges, ${work.size} turns, ${closing.size} closings, ${needed.size} turns without a score`
   }
 
   act(): boolean {
     const { random, now } = this.world
-    const rules = { idleMs: IDLE_MS, judgesAlone: false }
+    const rules = { idleMs: IDLE_MS, judgesAlone: false, staleness: null }
     if (this.#asked.length > 0 && random.chance(0.5)) {
       const [request] = this.#asked.splice(random.below(this.#asked.length), 1)
       const output = request && stillOurs(this.state, request, this.mine) ? judged(this.state, request, this.#opinion(request), now) : null

@@ -31,7 +31,7 @@ export const FLOW = {
     key: 'policy',
     records: ['LineStarted', 'VersionPublished', 'VersionRejected', 'HeadMoved', 'LearningFrozen'],
     writers: ['publisher', 'gateway'],
-    readers: ['gateway', 'publisher', 'trainer', 'projections'],
+    readers: ['gateway', 'scorer', 'publisher', 'trainer', 'projections'],
     chain: true,
     partitions: 4,
   },

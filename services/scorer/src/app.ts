@@ -3,7 +3,10 @@ import { encodeEvent, InstarError } from '@instar/events'
 import { createTurnReader, followEvents, persist, versionsOn, type EventLog, type Follower, type Share, type SnapshotStore } from '@instar/log'
 import { NO_METRICS, type Metrics } from '@instar/process'
 import { judgeOrder, type ScorerConfig } from './config.ts'
-import { closeIdle, decide, judged, lookAgain, stillOurs, type JudgeRequest, type Output, type Rules } from './core/decide.ts'
+import { Backlog } from './core/backlog.ts'
+import {
+  closeIdle, decide, hasMore, isStale, judged, lookAgain, passOver, stillOurs, type JudgeRequest, type Output, type Rules,
+} from './core/decide.ts'
 import { settle, type Evidence, type Judged } from './core/judgement.ts'
 import { evolve, forgetWork, initialState, type ScorerState } from './core/state.ts'
 import { readEvidence } from './shell/evidence.ts'
@@ -41,8 +44,8 @@ export type ScorerPorts = {
   onScored?: (what: { turn: string; reward: number | null; reason: string | null; hint: boolean }) => void
 }
 
-/** `share`: partitions of `turns` that are this process's to score. What has been done is counted in its metrics. */
-export type ScorerWork = { judging: number; waiting: number; share: number }
+/** `needed`: turns without a score, whoever's. `share`: partitions of `turns` that are this process's to score. What has been done is counted in its metrics. */
+export type ScorerWork = { judging: number; waiting: number; needed: number; share: number }
 
 export type Scorer = { /** With the log read to its end as of the call: is every turn scored that is to be? */ settled(): Promise<boolean>; start(): Promise<void>; stop(): Promise<void>; work(): ScorerWork; state: ScorerState }
 
@@ -52,8 +55,11 @@ export const createJudges = (config: ScorerConfig, ports: Pick<ScorerPorts, 'fet
     return config.llm ? [{ alone: true, ...createLlmJudge(config.llm, { fetch: ports.fetch ?? fetch, now: ports.now, say: ports.say }) }] : []
   })
 
-/** Turns that are taken on at a time; the rest of a backlog waits in the state. */
+/** Records and judgements on their way at a time; the rest waits in the state. */
 const UNDER_WAY = 1024
+
+/** At least so long between two looks for quiet sessions, ms: the records of the last one are on their way. */
+const CLOSING_MS = 20
 
 const processTimer = (ms: number, then: () => void): (() => void) => {
   const timer = setTimeout(then, Math.min(ms, 2 ** 31 - 1))
@@ -63,23 +69,28 @@ const processTimer = (ms: number, then: () => void): (() => void) => {
 export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer => {
   const { log, now, after = processTimer } = ports
   const judges = ports.judges ?? createJudges(config, ports)
-  const rules: Rules = { idleMs: config.idleMs, judgesAlone: judges.some((judge) => judge.alone) }
+  // What takes no time is not worth leaving out.
+  const slow = judges.some((judge) => !judge.quick)
+  const rules: Rules = {
+    idleMs: config.idleMs, judgesAlone: judges.some((judge) => judge.alone), staleness: slow ? config.staleness : null,
+  }
   const snapshot = ports.snapshots?.of(`scorer.${config.policy}`, stateVersion())
   const state = Object.assign(snapshot ? storedState(snapshot) : initialState(), { versions: versionsOn(log) })
   const reader = createTurnReader(log, (turn) => state.turns.turns.get(turn))
   const stopping = new AbortController()
   const { signal } = stopping
   const running = new Set<Promise<void>>()
-  const queue: JudgeRequest[] = []
+  const backlog = new Backlog(slow ? config.backlog : Infinity)
   let judging = 0
   let follower: Follower | null = null
   let share: Share | null = null
   let ready = false
   let callOff = (): void => undefined
+  let again: NodeJS.Immediate | undefined
 
   const mine = (partition: number): boolean => share?.mine(partition) ?? false
   const shared = (): number => Array.from({ length: log.partitions('turns') }, (_, partition) => partition).filter(mine).length
-  const work = (): ScorerWork => ({ judging, waiting: queue.length, share: shared() })
+  const work = (): ScorerWork => ({ judging, waiting: backlog.size, needed: state.needed.size, share: shared() })
   const watched = watchScorer(ports.metrics ?? NO_METRICS, work)
 
   const run = (work: Promise<void>): void => {
@@ -93,9 +104,14 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
     if (output.do === 'append') run(persist(log, [encodeEvent(output.event, versionsOn(log))], signal))
     else if (output.feedback) run(judge(output))
     else {
-      queue.push(output)
-      fill()
+      const shed = backlog.push(output, state.turns.turns.get(output.turn)?.finishedAt ?? 0)
+      if (shed) leaveOut(shed, 'overloaded')
     }
+  }
+
+  const leaveOut = (request: JudgeRequest, why: 'overloaded' | 'stale'): void => {
+    const output = passOver(state, request, why, now())
+    if (output) carryOut(output)
   }
 
   const judge = async (request: JudgeRequest): Promise<void> => {
@@ -118,27 +134,36 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
 
   const fill = (): void => {
     while (judging < config.concurrency && !signal.aborted) {
-      const request = queue.shift()
+      const request = backlog.newest()
       if (!request) return
       if (!stillOurs(state, request, mine)) continue
+      if (isStale(state, request, rules)) {
+        leaveOut(request, 'stale')
+        continue
+      }
       judging += 1
       run(judge(request).finally(() => {
         judging -= 1
-        fill()
         pump()
       }))
     }
   }
 
   const pump = (): void => {
-    if (ready && !signal.aborted) decide(state, rules, now(), mine, UNDER_WAY - running.size - queue.length).forEach(carryOut)
+    if (!ready || signal.aborted) return
+    clearImmediate(again)
+    // Before a slow judge all that waits is looked at, or the newest would not be found.
+    const room = UNDER_WAY - running.size - (slow ? 0 : backlog.size)
+    decide(state, rules, now(), mine, room).forEach(carryOut)
+    fill()
+    if (room > 0 && hasMore(state)) again = setImmediate(pump)
   }
 
   const look = (): void => {
     if (signal.aborted) return
-    const { outputs, lookAt } = closeIdle(state, rules, now(), mine)
+    const { outputs, lookAt } = closeIdle(state, rules, now(), mine, UNDER_WAY - running.size)
     outputs.forEach(carryOut)
-    callOff = after(Math.max(1, lookAt - now()), look)
+    callOff = after(Math.max(CLOSING_MS, lookAt - now()), look)
   }
 
   const shareChanged = (): void => {
@@ -160,7 +185,7 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
       follower = await followEvents(log, {
         name: `scorer.${config.policy}`,
         ...(from ? { from } : {}),
-        topics: ['turns', 'scores'],
+        topics: ['turns', 'scores', 'weights'],
         onEvent(logged) {
           const { event } = logged
           const outcome = evolve(state, logged)
@@ -184,6 +209,7 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
     async stop() {
       stopping.abort()
       callOff()
+      clearImmediate(again)
       await Promise.all([share?.leave(), follower?.stop()])
       await Promise.allSettled(running)
       await snapshot?.close()

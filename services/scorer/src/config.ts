@@ -24,6 +24,10 @@ export const scorerConfig = z.object({
   idleMs: z.int().positive().default(10 * 60_000),
   /** Judges at work at once. */
   concurrency: z.int().positive().default(4),
+  /** Turns that may wait for a judge that is slower than the rules; the oldest beyond are skipped as `overloaded`. */
+  backlog: z.int().positive().max(100_000).default(1024),
+  /** The trainer's: what is further from the head is not put before such a judge, and skipped as `stale`. */
+  staleness: z.int().nonnegative().default(4),
   /** In this order the first that has an opinion decides; explicit feedback always comes first. */
   judges: z.array(z.enum(['llm', 'signals'])).nullable().default(null),
   signals: z.object({ movedOn: z.number().min(-1).max(1).nullable().default(null) }).readonly().prefault({}),

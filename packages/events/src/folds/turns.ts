@@ -94,6 +94,17 @@ export const foldTurns = (state: TurnsState, logged: Logged<TurnsEvent>): Outcom
 export const openTurns = (session: SessionState | undefined): string[] =>
   (session?.turns ?? []).flatMap(({ turn, shown, next, closed }) => (shown && next === null && !closed ? [turn] : []))
 
+/** Turns that one closing names: some 200 KiB with ids of ours. */
+export const MOST_CLOSED = 2000
+const MOST_CLOSED_BYTES = 1 << 20
+
+/** The open turns of one session in parts, for a closing each: a record has a bound whatever they are called. */
+export const closings = (open: readonly string[]): string[][] => {
+  const longest = open.reduce((most, { length }) => Math.max(most, length), 1)
+  const size = Math.max(1, Math.min(MOST_CLOSED, Math.floor(MOST_CLOSED_BYTES / (3 * longest))))
+  return Array.from({ length: Math.ceil(open.length / size) }, (_, i) => open.slice(i * size, (i + 1) * size))
+}
+
 /** What somebody means who says nothing of which turn. */
 export const lastShown = (session: SessionState | undefined): TurnState | undefined => session?.turns.findLast(({ shown }) => shown)
 

@@ -1,5 +1,5 @@
 /** `POST /v1/sessions/{id}/close`: a client says that nothing follows, so that nobody waits for the session to go quiet. */
-import { InstarError, openTurns, type SessionClosed } from '@instar/events'
+import { closings, InstarError, openTurns, type SessionClosed } from '@instar/events'
 import { sessionOfLabel } from '../core/labels.ts'
 import { keyOfSession, sessionState, type SessionIndex } from '../core/session-index.ts'
 import type { Capture } from './capture.ts'
@@ -17,8 +17,8 @@ export const closeSession = async (ports: ClosingPorts, call: { label: string; k
   if (index.forgotten.has(session)) await tail.restore(session)
   if (keyOfSession(index, session) !== call.key) throw new InstarError('unknown_turn', 'There is no such session.', { field: 'id' })
   const open = openTurns(sessionState(index, session))
-  if (open.length > 0) {
-    const event: SessionClosed = { type: 'SessionClosed', session, open, why: 'client', at: now() }
+  for (const part of closings(open)) {
+    const event: SessionClosed = { type: 'SessionClosed', session, open: part, why: 'client', at: now() }
     await capture.write(event)
   }
   return { session_id: session, closed: open }

@@ -3,17 +3,22 @@
  * outranks the score in force. Being wrong here is waste, never disagreement: the fold of `scores` decides
  * what counts, and a record of ours counts when it is read back.
  */
-import { encodeEvent, openTurns, written, type ScoreRevised, type SessionClosed, type TurnScored, type TurnSkipped, type TurnState } from '@instar/events'
+import {
+  closings, encodeEvent, lineageDistance, openTurns, weightLine, written,
+  type ScoreRevised, type SessionClosed, type TurnScored, type TurnSkipped, type TurnState,
+} from '@instar/events'
 import { earliest, park, pop, unpark, unwatch, watchAgain } from './idle.ts'
 import type { Judged } from './judgement.ts'
 import { needOf, rankOf, scoreOf, type Need } from './need.ts'
-import type { ScorerState } from './state.ts'
+import { lookAt, type ScorerState } from './state.ts'
 
 export type Rules = {
   /** A session in which no turn has finished for this long is closed, ms. */
   idleMs: number
   /** A judge is configured that can score an answer to which nobody said anything. */
   judgesAlone: boolean
+  /** Updates between the version that spoke and the head beyond which no judge is asked; null: all are judged. */
+  staleness: number | null
 }
 
 /** Is the work on this partition of `turns` ours? Others do the rest; two may do the same for a time. */
@@ -33,24 +38,18 @@ export type Output = { do: 'append'; record: string; event: ScoreEvent | Session
 /**
  * Looks at each turn that was touched, once: what it hands out is marked in `state.work`, so that at most one
  * append of a turn is unread, and the turn is touched again when that is read back or something new is said of it.
- * Turns that are others' to score are set aside in `state.elsewhere`, for `lookAgain`. After `most` outputs the
- * rest waits for the next call.
+ * Turns that are others' to score stay among those that are needed, for `lookAgain`. After `most` outputs, or LOOKS
+ * turns of a walk over all that are needed, the rest waits for the next call.
  */
 export const decide = (state: ScorerState, rules: Rules, now: number, mine: Mine = everything, most = Infinity): Output[] => {
   const outputs: Output[] = []
-  for (const id of state.touched) {
-    if (outputs.length >= most) break
-    state.touched.delete(id)
-    state.elsewhere.delete(id)
+  for (const id of toLookAt(state, () => outputs.length < most)) {
     const turn = state.turns.turns.get(id)
     const need = turn && needOf(state, turn)
     if (!turn || !need) continue
     const work = state.work.get(id)
     if (work?.step === 'appended' || work?.cause === need.cause) continue
-    if (!mine(turn.partition)) {
-      state.elsewhere.add(id)
-      continue
-    }
+    if (!mine(turn.partition)) continue
     if ((need.next === null || need.shown !== null) && need.feedback === null && !rules.judgesAlone) {
       outputs.push(appendScore(state, skipped(turn, need.cause, 'no_next_state', [], now)))
       continue
@@ -62,10 +61,49 @@ export const decide = (state: ScorerState, rules: Rules, now: number, mine: Mine
   return outputs
 }
 
+/** What was touched, then what a walk over all that are needed comes to. It is gone when it was given. */
+const toLookAt = function* (state: ScorerState, more: () => boolean): Generator<string> {
+  while (more()) {
+    const [touched] = state.touched
+    if (touched === undefined) break
+    state.touched.delete(touched)
+    yield touched
+  }
+  for (let looks = 0; looks < LOOKS && more(); looks += 1) {
+    if (!walks.has(state)) {
+      if (!state.sweep) return
+      state.sweep = false
+      walks.set(state, state.needed[Symbol.iterator]())
+    }
+    const { value, done } = walks.get(state)!.next()
+    if (done) walks.delete(state)
+    else yield value
+  }
+}
+const LOOKS = 4096
+/** Where a walk has come to: this process's affair alone, and no part of a snapshot. */
+const walks = new WeakMap<ScorerState, Iterator<string, undefined>>()
+
+/** There is more to look at than the last `decide` did. */
+export const hasMore = (state: ScorerState): boolean => state.touched.size > 0 || state.sweep || walks.has(state)
+
+/** Not to be judged: no batch will take it by the time it is scored. Of turns that came from elsewhere nobody knows. */
+export const isStale = (state: ScorerState, { turn: id }: Pick<JudgeRequest, 'turn'>, { staleness }: Rules): boolean => {
+  const turn = state.turns.turns.get(id)
+  if (!turn || staleness === null) return false
+  const line = weightLine(state.weights, turn.policy)
+  if (!line.versions.has(turn.version)) return false
+  const distance = lineageDistance(line, turn.version, line.head)
+  return distance === null || distance > staleness
+}
+
+/** The record of a turn that no judge is asked about, and why; null when something else has come of it. */
+export const passOver = (state: ScorerState, request: JudgeRequest, reason: 'overloaded' | 'stale', now: number): Output | null =>
+  judged(state, request, { verdicts: [], reward: null, judge: null, hint: null, hintJudge: null, reason }, now)
+
 /** Partitions may have become ours: the next `decide` looks at all that is unscored there, whoever had begun with it. */
 export const lookAgain = (state: ScorerState): void => {
-  for (const id of state.elsewhere) state.touched.add(id)
-  state.elsewhere.clear()
+  state.sweep = true
   unpark(state.idle)
 }
 
@@ -89,7 +127,7 @@ const underJudgement = (state: ScorerState, request: JudgeRequest): TurnState | 
 
 const putBack = (state: ScorerState, { turn }: TurnState): void => {
   state.work.delete(turn)
-  state.touched.add(turn)
+  lookAt(state, turn)
 }
 
 /** The record of what the judges said, or null when the request was overtaken meanwhile. */
@@ -107,11 +145,16 @@ export const judged = (state: ScorerState, request: JudgeRequest, result: Judged
   })
 }
 
-/** Our sessions that have gone quiet, and when to look again (ms since the epoch). */
-export const closeIdle = (state: ScorerState, rules: Rules, now: number, mine: Mine = everything): { outputs: Output[]; lookAt: number } => {
+/**
+ * Our sessions that have gone quiet, and when to look again (ms since the epoch): at once where `most` outputs were not
+ * all. A session with more open turns than a record names is closed by several; the last of them is waited for.
+ */
+export const closeIdle = (
+  state: ScorerState, rules: Rules, now: number, mine: Mine = everything, most = Infinity,
+): { outputs: Output[]; lookAt: number } => {
   const { idle } = state
   const outputs: Output[] = []
-  for (let at = earliest(idle); at !== undefined && at + rules.idleMs <= now; at = earliest(idle)) {
+  for (let at = earliest(idle); outputs.length < most && at !== undefined && at + rules.idleMs <= now; at = earliest(idle)) {
     const session = pop(idle) ?? ''
     const held = state.turns.sessions.get(session)
     const open = openTurns(held)
@@ -120,10 +163,12 @@ export const closeIdle = (state: ScorerState, rules: Rules, now: number, mine: M
     else if (held.lastAt + rules.idleMs > now) watchAgain(idle, session, held.lastAt)
     else if (!mine(held.turns[0]?.partition ?? -1)) park(idle, session)
     else {
-      const event: SessionClosed = { type: 'SessionClosed', session, open, why: 'idle', at: now }
-      const { id } = encodeEvent(event, state.versions)
-      state.closing.set(session, id)
-      outputs.push({ do: 'append', record: id, event })
+      for (const part of closings(open)) {
+        const event: SessionClosed = { type: 'SessionClosed', session, open: part, why: 'idle', at: now }
+        const { id } = encodeEvent(event, state.versions)
+        state.closing.set(session, id)
+        outputs.push({ do: 'append', record: id, event })
+      }
     }
   }
   return { outputs, lookAt: Math.min(now, earliest(idle) ?? now) + rules.idleMs }

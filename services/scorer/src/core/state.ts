@@ -3,8 +3,9 @@
  * this process's own affair (what it has asked for and not seen come back): `forgetWork` of a snapshot.
  */
 import {
-  foldScores, foldTurns, initialScores, initialTurns, lastShown, openTurns, unshownBeside,
-  type Event, type Logged, type MemoryScores, type MemoryTurns, type Outcome, type Queue, type ScoresEvent, type ScoresState, type Table, type TurnsEvent, type TurnsState, type Versions,
+  foldScores, foldTurns, foldWeights, initialScores, initialTurns, initialWeights, lastShown, openTurns, unshownBeside,
+  type Event, type Logged, type MemoryScores, type MemoryTurns, type MemoryWeights, type Outcome, type Queue, type ScoresEvent, type ScoresState, type Table, type TurnsEvent, type TurnsState, type Versions,
+  type WeightsEvent, type WeightsState,
 } from '@instar/events'
 import { needOf } from './need.ts'
 import { initialIdle, rebuild, unwatch, watch, watchAgain, type Idle } from './idle.ts'
@@ -19,12 +20,14 @@ export type ScorerState = {
   turns: TurnsState
   /** One fold per key: a branch that scores the same turns says nothing about its trunk. */
   scores: Table<string, ScoresState>
+  /** How far a turn's version is from the head: what will be stale is not for a slow judge. */
+  weights: WeightsState
   /** Turns that are to be scored, whoever does it, by what has been read. */
   needed: Queue
-  /** Those of them of which something was read since `decide` looked at them. */
+  /** Those of them of which something was read since `decide` looked at them, MOST_TOUCHED at most. */
   touched: Set<string>
-  /** Turns that need a score and were others' to score when `decide` looked at them. */
-  elsewhere: Set<string>
+  /** `decide` is to walk over all that are needed: the share has changed, or more was touched than `touched` holds. */
+  sweep: boolean
   /** Sessions that are to be closed when they go quiet. */
   idle: Idle
   work: Map<string, Work>
@@ -35,17 +38,22 @@ export type ScorerState = {
   versions?: Versions
 }
 
-export type MemoryScorer = Omit<ScorerState, 'turns' | 'scores'> & { turns: MemoryTurns; scores: Map<string, MemoryScores> }
+export type MemoryScorer = Omit<ScorerState, 'turns' | 'scores' | 'weights'> &
+  { turns: MemoryTurns; scores: Map<string, MemoryScores>; weights: MemoryWeights }
+
+/** What is touched beyond is found by walking over what is needed. */
+export const MOST_TOUCHED = 4096
 
 export const initialState = (): MemoryScorer => ({
-  turns: initialTurns(), scores: new Map(), needed: new Set(), touched: new Set(), elsewhere: new Set(), idle: initialIdle(), work: new Map(), closing: new Map(), asked: 0,
+  turns: initialTurns(), scores: new Map(), weights: initialWeights(), needed: new Set(), touched: new Set(), sweep: false,
+  idle: initialIdle(), work: new Map(), closing: new Map(), asked: 0,
 })
 
 /** Before the first `decide`, and after a restart from a snapshot: what an earlier life asked for will not come back to this one. */
 export const forgetWork = (state: ScorerState): void => {
-  for (const turn of state.needed) state.touched.add(turn)
+  state.touched.clear()
+  state.sweep = true
   state.work.clear()
-  state.elsewhere.clear()
   state.closing.clear()
   rebuild(state.idle)
 }
@@ -55,8 +63,8 @@ export const evolve = (state: ScorerState, logged: Logged<Event>): Outcome | nul
   switch (logged.topic) {
     case 'turns': return evolveTurns(state, logged as Logged<TurnsEvent>)
     case 'scores': return evolveScores(state, logged as Logged<ScoresEvent>)
+    case 'weights': return foldWeights(state.weights, logged as Logged<WeightsEvent>)
     case 'updates':
-    case 'weights':
     case 'blobs':
     case 'upgrades':
       return null
@@ -101,15 +109,20 @@ const touch = (state: ScorerState, id: string): void => {
     if (!needOf(state, one)) drop(state, one.turn)
     else {
       state.needed.add(one.turn)
-      state.touched.add(one.turn)
+      lookAt(state, one.turn)
     }
   }
+}
+
+/** The next `decide` looks at it. */
+export const lookAt = (state: ScorerState, turn: string): void => {
+  if (state.touched.size < MOST_TOUCHED) state.touched.add(turn)
+  else state.sweep = true
 }
 
 const drop = (state: ScorerState, turn: string): void => {
   state.needed.delete(turn)
   state.touched.delete(turn)
-  state.elsewhere.delete(turn)
 }
 
 /** A closing was read, counted or not: ours is no longer on its way, and what is still open has to go quiet again. */

@@ -8,6 +8,8 @@ export type Judge = {
   id: string
   /** It can score an answer to which nobody said anything: without a next state, or shown to nobody. */
   alone: boolean
+  /** It takes no time: all turns are judged, however many there are and however old. */
+  quick?: boolean
   /** Called once before the first turn, so that no turn pays for it. */
   prepare?(): void
   judge(evidence: Evidence, signal: AbortSignal): Promise<Judgement> | Judgement
@@ -16,7 +18,7 @@ export type Judge = {
 export const FEEDBACK_JUDGE = 'feedback'
 
 export const signalsJudge = (settings: SignalSettings): Judge => ({
-  id: signalsId(settings), alone: false,
+  id: signalsId(settings), alone: false, quick: true,
   // Patterns are compiled when they are first used.
   prepare: () => { judgeBySignals({ request: 'a', answer: 'b', calls: false, next: { user: 'It is 1.', tools: '' } }, settings) },
   judge: (evidence) => judgeBySignals(evidence, settings),

@@ -7,6 +7,7 @@ import type { ScorerWork } from '../app.ts'
 export const watchScorer = (metrics: Metrics, now: () => ScorerWork): ((logged: Logged, outcome: Outcome | null) => void) => {
   metrics.read('instar_scorer_judging', () => [[{}, now().judging]])
   metrics.read('instar_scorer_waiting', () => [[{}, now().waiting]])
+  metrics.read('instar_turns_unscored', () => [[{}, now().needed]])
   metrics.read('instar_scorer_share', () => [[{}, now().share]])
   return ({ topic, event }, outcome) => {
     if (outcome && !outcome.counted) metrics.count('instar_records_ignored_total', { service: 'scorer', topic, why: outcome.why })

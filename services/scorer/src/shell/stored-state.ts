@@ -1,5 +1,5 @@
 /** The scorer's state in a snapshot: the folds, what is still to be scored, which sessions are watched. */
-import { foldVersion, storedByPolicy, storedScores, storedTurns, type Snapshot } from '@instar/log'
+import { foldVersion, storedByPolicy, storedScores, storedTurns, storedWeights, type Snapshot } from '@instar/log'
 import { initialIdle } from '../core/idle.ts'
 import { initialState, type ScorerState } from '../core/state.ts'
 
@@ -10,6 +10,7 @@ export const storedState = (snapshot: Snapshot): ScorerState => ({
   ...initialState(),
   turns: storedTurns(snapshot),
   scores: storedByPolicy((policy) => storedScores(snapshot, policy)),
+  weights: storedWeights(snapshot),
   needed: snapshot.queue('needed'),
   idle: { ...initialIdle(), watched: snapshot.resident<number>('idle') },
 })
