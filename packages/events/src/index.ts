@@ -1,6 +1,7 @@
 export * from './codec.ts'
 export * from './errors.ts'
 export * from './flow.ts'
+export * from './plain-error.ts'
 export * from './ids.ts'
 export * from './records.ts'
 export * from './answer-key.ts'

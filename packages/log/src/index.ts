@@ -1,7 +1,7 @@
 export * from './port.ts'
 export * from './partition.ts'
 export * from './follow.ts'
-export { openEmbeddedLog, type EmbeddedLog, type EmbeddedOptions } from './embedded/log.ts'
+export { openEmbeddedLog, openJoinedLog, type EmbeddedLog, type EmbeddedOptions } from './embedded/log.ts'
 export { openMemoryLog, type MemoryLog, type MemoryOptions } from './memory/log.ts'
 export * from './follow-events.ts'
 export * from './persist.ts'

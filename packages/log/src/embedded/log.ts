@@ -12,10 +12,12 @@ import type { Append, EventLog, LogRecord, Offsets, Position, ReadOptions, Share
 import { readStore } from '../reading.ts'
 import { wholeShare } from '../share.ts'
 import { checkCounts, makeFolder, openReading, storedCounts, storedSchemas } from './file.ts'
+import { Holder, RemoteAppender, type Appender } from './joined.ts'
 import { Latest, withLatest, type Written } from './latest.ts'
 import { Queue, type QueueLimits } from './queue.ts'
 import { Rows } from './rows.ts'
 import type { DatabaseSync } from 'node:sqlite'
+import type { MessagePort } from 'node:worker_threads'
 
 export type EmbeddedOptions = {
   /** Made when it does not exist; holds `log.db`. */
@@ -33,6 +35,11 @@ export type EmbeddedOptions = {
 export type EmbeddedLog = EventLog & {
   /** Every schema on the log: name → Avro JSON. */
   schemas(): Record<string, string>
+  /**
+   * Lets another thread of this process use the log through the other end of the channel (`openJoinedLog`), until either
+   * side closes. Refused with `log_read_only` where this opening cannot write.
+   */
+  join(port: MessagePort): void
 }
 
 /** How often a process that only reads looks for new records while it follows. */
@@ -63,13 +70,22 @@ export const openEmbeddedLog = async (options: EmbeddedOptions): Promise<Embedde
   return log
 }
 
+/** The log that another thread of this process holds, which has given the other end of `port` to `join`. It reads the file itself. */
+export const openJoinedLog = (folder: string, schemas: Readonly<Record<string, string>>, port: MessagePort): EmbeddedLog => {
+  const db = openReading(folder)
+  const appender = new RemoteAppender(port, { onNews: () => log.changed(), onBroken: (error) => log.broke(error) })
+  const log = new SqliteLog(db, storedCounts(db), schemas, appender)
+  return log
+}
+
 const readOnly = (): InstarError => new InstarError('log_read_only', 'the log was opened for reading')
 
 class SqliteLog implements EmbeddedLog {
   readonly #db: DatabaseSync
   readonly #counts: PartitionCounts
   readonly #rows: Rows
-  readonly #queue: Queue | undefined
+  readonly #appender: Appender | undefined
+  readonly #holders = new Set<Holder>()
   readonly #deliveries = new Set<Delivery>()
   readonly #latest: Latest
   /** Whoever writes holds the folder. */
@@ -79,22 +95,22 @@ class SqliteLog implements EmbeddedLog {
   #closed = false
   #closing: Promise<void> | undefined
 
-  constructor(db: DatabaseSync, counts: PartitionCounts, schemas: Readonly<Record<string, string>>, queue?: Queue) {
+  constructor(db: DatabaseSync, counts: PartitionCounts, schemas: Readonly<Record<string, string>>, appender?: Appender) {
     this.#latest = new Latest((schema) => (isLater(schema) ? schemas[schema] : undefined))
-    this.sole = queue !== undefined
+    this.sole = appender !== undefined
     this.#db = db
     this.#counts = counts
     this.#rows = new Rows(db, counts)
-    this.#queue = queue
+    this.#appender = appender
   }
 
   append(records: readonly Append[]): Promise<Position[]> {
-    return this.#queue?.append(records) ?? Promise.reject(readOnly())
+    return this.#appender?.append(records) ?? Promise.reject(readOnly())
   }
 
   async subscribe(options: SubscribeOptions): Promise<Subscription> {
     this.#check()
-    const delivery = new Delivery({ store: withLatest(this.#rows, this.#latest), breathe: setImmediate, commit: (group, positions) => this.#queue?.commit(group, positions) ?? Promise.reject(readOnly()) }, options)
+    const delivery = new Delivery({ store: withLatest(this.#rows, this.#latest), breathe: setImmediate, commit: (group, positions) => this.#appender?.commit(group, positions) ?? Promise.reject(readOnly()) }, options)
     this.#deliveries.add(delivery)
     this.#watch()
     const leave = (): void => {
@@ -139,7 +155,10 @@ class SqliteLog implements EmbeddedLog {
 
   /** `what` null: it is not known what a transaction has written. */
   wrote(what: readonly Written[] | null): void {
-    if (!what) return this.#latest.clear()
+    if (!what) {
+      this.#latest.clear()
+      return this.changed()
+    }
     const reached = new Map<Topic, number>()
     for (const { cursors } of this.#deliveries) for (const { topic, cursor } of cursors) reached.set(topic, Math.min(cursor, reached.get(topic) ?? Infinity))
     const followed = new Set(reached.keys())
@@ -151,11 +170,20 @@ class SqliteLog implements EmbeddedLog {
   /** Records may be new. */
   changed(): void {
     for (const delivery of this.#deliveries) delivery.changed.raise()
+    for (const holder of this.#holders) holder.news()
+  }
+
+  join(port: MessagePort): void {
+    this.#check()
+    if (!this.#appender) throw readOnly()
+    const holder = new Holder(port, this.#appender, () => this.#holders.delete(holder))
+    this.#holders.add(holder)
   }
 
   /** Whoever follows this log is told, even if it never writes: its process has to end. */
   broke(error: InstarError): void {
     for (const delivery of this.#deliveries) delivery.fail(error)
+    for (const holder of this.#holders) holder.broke(error)
   }
 
   /** Handlers that run may still read, append and commit. */
@@ -168,12 +196,13 @@ class SqliteLog implements EmbeddedLog {
     this.#closed = true
     clearInterval(this.#poll)
     this.#db.close()
-    await this.#queue?.close()
+    await this.#appender?.close()
+    for (const holder of this.#holders) holder.close()
   }
 
   /** Only a process that does not write has to look; nobody looks while nobody follows. */
   #watch(): void {
-    if (this.#queue) return
+    if (this.#appender) return
     if (this.#deliveries.size === 0) {
       clearInterval(this.#poll)
       this.#poll = undefined

@@ -2,7 +2,7 @@
 import { Worker } from 'node:worker_threads'
 import { InstarError } from '@instar/events/errors'
 import type { Adapter, EvaluateRequest, Evaluation, Fingerprint, LearningEngine, Parent, StepResult, StepSettings, TrainItem } from '../port.ts'
-import { fromPlain } from '../serve/protocol.ts'
+import { fromPlain } from '@instar/events/plain-error'
 import { Thread, THREAD_DEFAULTS, type ThreadSettings } from '../serve/thread.ts'
 import type { CallName, Calls, FromLearner, LearnWorkerData, LearnWorkerOptions, ScoreCall, ToLearner } from './protocol.ts'
 

@@ -1,7 +1,8 @@
 /** Messages between the main thread and the thread that learns. Everything in them is plain data. */
 import type { Adapter, AdapterSha, EvaluateRequest, Evaluation, Fingerprint, Parent, StepResult, StepSettings, TrainItem } from '../port.ts'
 import type { EngineChoice } from '../runtime/engines.ts'
-import type { Cut, PlainError } from '../serve/protocol.ts'
+import type { PlainError } from '@instar/events/plain-error'
+import type { Cut } from '../serve/protocol.ts'
 
 export type LearnWorkerOptions = {
   /** Folder or .gguf file. */

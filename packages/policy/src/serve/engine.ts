@@ -7,7 +7,8 @@ import type { Adapter, AdapterSha, Capabilities, Constraint, GenerateRequest, Ge
 import { checkGenerate, checkScore } from './check.ts'
 import type { BatchEvent, JobRequest, ScoreRequest } from './job.ts'
 import { PieceQueue } from './pieces.ts'
-import { fromPlain, type FromWorker, type ToWorker, type WorkerData, type WorkerOptions } from './protocol.ts'
+import { fromPlain } from '@instar/events/plain-error'
+import type { FromWorker, ToWorker, WorkerData, WorkerOptions } from './protocol.ts'
 import { Thread, THREAD_DEFAULTS, type ThreadSettings } from './thread.ts'
 
 /**

@@ -5,7 +5,8 @@
  */
 import type { Worker } from 'node:worker_threads'
 import { InstarError } from '@instar/events/errors'
-import { fromPlain, type Cut, type PlainError } from './protocol.ts'
+import { fromPlain, type PlainError } from '@instar/events/plain-error'
+import type { Cut } from './protocol.ts'
 
 /**
  * Milliseconds. `backoffMs`: pauses before the first, second, … start after a loss; the last one repeats.

@@ -1,12 +1,13 @@
 /** The thread that runs the model: messages in, one message out for each step of the batch. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { plainError } from '@instar/events/plain-error'
 import { hashCheckpoint, loadTokenizer, loadWeights } from '../checkpoints/open.ts'
 import { readAdapter } from '../checkpoints/peft.ts'
 import { createRuntime } from '../runtime/runtime.ts'
 import { Constrainer } from '../constrain/constrainer.ts'
 import { Batcher } from './batch.ts'
-import { plainError, type FromWorker, type ToWorker, type WorkerData } from './protocol.ts'
+import type { FromWorker, ToWorker, WorkerData } from './protocol.ts'
 import { RowCaches } from './row-caches.ts'
 
 const port = parentPort
