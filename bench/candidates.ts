@@ -86,7 +86,7 @@ const trial = async (judge: string | null, candidates: number, seed: number, ses
     const after = await mean('policy')
     return {
       judge: judge === null ? 'rules' : 'listener', candidates, seed, sessions: demo.sessions, converged: demo.users.map(({ toConverge }) => toConverge ?? '–').join(' / '), before: rounded(before), after: rounded(after),
-      content: rounded(await demo.correct('policy')), versions: pipeline.trainer?.state.weights.lines.get('policy')?.head ?? 0, requests: demo.requests, failed: demo.failed, seconds: Math.round((performance.now() - began) / 1000),
+      content: rounded(await demo.correct('policy')), versions: (await pipeline.line())?.head ?? 0, requests: demo.requests, failed: demo.failed, seconds: Math.round((performance.now() - began) / 1000),
     }
   } finally {
     await pipeline.stop()

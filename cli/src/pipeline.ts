@@ -1,20 +1,22 @@
 /**
- * The one place that starts services in-process: gateway, scorer, trainer, publisher and projections, on
- * the embedded log and the embedded PostgreSQL unless the environment names others.
+ * The one place that starts services in-process: the gateway in this thread, scorer, trainer, publisher and projections in
+ * another, on the embedded log and the embedded PostgreSQL unless the environment names others.
  */
 import { join } from 'node:path'
-import { ERRORS, InstarError, weightLine } from '@instar/events'
+import { MessageChannel } from 'node:worker_threads'
+import { ERRORS, InstarError } from '@instar/events'
 import { createGateway, gatewayConfig, type Gateway, type GatewayPorts, type GatewaySettings } from '@instar/gateway'
 import { givesIds, openRemote, type RemoteSettings } from '@instar/gateway/shell/engines/open-remote'
 import { randomBytes } from '@instar/gateway/shell/random'
-import { announceUpgrade, openSnapshots, type EventLog, type SnapshotStore } from '@instar/log'
-import { holdsWeights, openModel, startLearning, startServing, type EngineChoice, type Fingerprint, type LearningEngine, type Model, type ServingEngine } from '@instar/policy'
-import { adminTokenIn, createMetrics, measuredLog, openLog, type Metrics, type Settings } from '@instar/process'
-import { startPostgres, startProjections, watchProjections, type Postgres, type Projections } from '@instar/projections'
-import { createPublisher, probesOf, publisherConfig, type Publisher, type PublisherPorts } from '@instar/publisher'
-import { createScorer, scorerConfig, type Scorer } from '@instar/scorer'
-import { createTrainer, trainerConfig, type Trainer, type TrainerPorts } from '@instar/trainer'
-import { replayOptionsOf, runReplay } from './replays.ts'
+import { announceUpgrade, openSnapshots, type EmbeddedLog, type EventLog } from '@instar/log'
+import { holdsWeights, openModel, startServing, type EngineChoice, type Model, type ServingEngine } from '@instar/policy'
+import { adminTokenIn, createMetrics, measuredLog, openLog, type Settings } from '@instar/process'
+import { startPostgres, type Postgres } from '@instar/projections'
+import type { publisherConfig, PublisherPorts } from '@instar/publisher'
+import type { scorerConfig } from '@instar/scorer'
+import type { trainerConfig, TrainerPorts } from '@instar/trainer'
+import type { LineState, ThreadData } from './services-thread/protocol.ts'
+import { startThread, type ServicesThread } from './services-thread/thread.ts'
 
 export type PipelineConfig = {
   data: string
@@ -56,19 +58,40 @@ export type Running = {
   learning: string | null
   psql: string | null
   log: EventLog
-  /** Null where nothing is learned. */
-  trainer: Trainer | null
-  publisher: Publisher | null
+  /** Where the policy's line stands; null where nothing is learned. */
+  line(): Promise<LineState | null>
   /** Resolves when everything said so far is scored, learned from and settled. */
   settled(): Promise<void>
   stop(): Promise<void>
+}
+
+const startServicesThread = (config: PipelineConfig, settings: ThreadData['log'], log: EventLog, learns: boolean, hooks: PipelineHooks): ServicesThread => {
+  const { data, model, engine, learnEngine, scorer, trainer, publisher } = config
+  const joined = 'join' in log ? new MessageChannel() : null
+  if (joined) (log as EmbeddedLog).join(joined.port1)
+  const plain = { data, model, engine, scorer, trainer, publisher, ...(learnEngine ? { learnEngine } : {}) }
+  return startThread({ config: plain, log: settings, port: joined?.port2 ?? null, learns }, hooks)
+}
+
+/** What learns is loaded; rejects with `aborted` when somebody asks to stop before it is. */
+const loadedUnless = async (signal: AbortSignal | undefined, services: ServicesThread): Promise<string | null> => {
+  const giveUp = (): void => void services.stop().catch(() => undefined)
+  if (signal?.aborted) giveUp()
+  signal?.addEventListener('abort', giveUp)
+  try {
+    return await services.loaded
+  } catch (error) {
+    if (signal?.aborted) throw new InstarError('aborted', 'the start was given up', {}, { cause: error })
+    throw error
+  } finally {
+    signal?.removeEventListener('abort', giveUp)
+  }
 }
 
 /** `model`: where the engine's own is not that of the weights. */
 type Serving = { engine: ServingEngine; line: string; model: Model | null; adapterFault: string | null }
 
 const now = (): number => Date.now()
-const SETTLE_POLL_MS = 15
 
 export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks): Promise<Running> => {
   const started: (() => Promise<unknown>)[] = []
@@ -83,7 +106,9 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
   }
   try {
     const metrics = createMetrics()
-    const log = measuredLog(keep(await openLog({ log: 'embedded', registry: null, partitions: {}, ...config.log, data: config.data }, { name: 'instar', say: hooks.say }), (l) => l.close()), metrics)
+    const settings = { log: 'embedded', registry: null, partitions: {}, ...config.log }
+    const opened = keep(await openLog({ ...settings, data: config.data }, { name: 'instar', say: hooks.say }), (l) => l.close())
+    const log = measuredLog(opened, metrics)
     // Nobody else writes here while this process holds the folder; the record tells whoever gets a copy of the log.
     if (log.sole) await announceUpgrade(log, 'up', now(), hooks.signal ?? new AbortController().signal)
     const snapshots = openSnapshots(join(config.data, 'snapshots'), { say: hooks.say })
@@ -93,55 +118,32 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
       const engine = await startServing({ model: config.model, engine: config.engine, ...giveUp })
       return { engine, line: engine.capabilities().fingerprint, model: null, adapterFault: null }
     }
-    const [base, serving, learner, postgres] = await allOrNone([
+    const services = startServicesThread(config, settings, opened, learns, hooks)
+    const [base, serving, learning, postgres] = await allOrNone([
       learns ? openModel(config.model) : Promise.resolve(null),
       (config.remote ? openRemote(config.remote, { say: hooks.say, ...giveUp }) : embedded()).then((started): Serving => keep(started, ({ engine }) => engine.close())),
-      learns ? startLearning({ model: config.model, engine: config.learnEngine ?? config.engine, ...giveUp }).then((engine) => keep<LearningEngine>(engine, (e) => e.close())) : Promise.resolve(null),
+      loadedUnless(hooks.signal, services),
       config.database === false ? Promise.resolve(null) : database(config, hooks).then((p) => (p ? keep<Postgres>(p, (it) => it.stop()) : null)),
-    ])
+    ]).finally(() => keep(services, (thread) => thread.stop()))
     // What serves has a context and defaults of its own; whatever is recorded of the base is of the weights.
     const { contextLength, defaults } = serving.model ?? base!
     const model = base ? { ...base, contextLength, defaults } : serving.model!
     if (!learns) hooks.say(`Turns are captured only: ${config.remote && givesIds(config.remote) ? `${config.model} holds no weights to learn with` : 'this engine gives no token ids'}.`)
     else if (serving.adapterFault !== null) hooks.say(`New versions are learned, but not served: ${serving.adapterFault}.`)
-    const projections = postgres ? keep<Projections>(startProjections({ log, snapshots, connection: postgres.owner, say: hooks.say }), (p) => p.stop()) : null
-    // The read model is a cache of the log: whatever happens to it, the agent is served.
-    if (projections) watchProjections(metrics, log, projections, now)
-    projections?.done.catch((error: unknown) => {
-      if (error instanceof InstarError && error.code === 'database_newer') hooks.say(`PostgreSQL is no longer filled: ${error.message}`)
-      else hooks.onFatal(error as Error)
-    })
-    const over = new AbortController()
-    const learning = learner && learnersOf({ log, snapshots, metrics, learner, model, over: over.signal, config, hooks, keep })
-    const scorer = keep<Scorer>(createScorer({ log, snapshots, metrics, now, say: hooks.say, onFatal: hooks.onFatal }, scorerConfig.parse(config.scorer)), (s) => s.stop())
-    keep(over, async (o) => o.abort())
-    const gateway = keep<Gateway>(createGateway({ log, snapshots, metrics, engine: serving.engine, model, now, random: randomBytes, ...learning?.ports, onFatal: hooks.onFatal }, gatewayConfig({ adminTokenFile: adminTokenIn(config.data), ...config.gateway, ...(learning ? {} : { learning: false }) })), (g) => g.stop())
-    await Promise.all([scorer.start(), learning?.trainer.start(), learning?.publisher.start()])
-    const { url } = await gateway.start()
-    return {
-      url, model, log, trainer: learning?.trainer ?? null, publisher: learning?.publisher ?? null, stop,
-      serving: serving.line, learning: learner && lineOf(learner.fingerprint()),
-      psql: postgres?.psql ?? null,
-      settled: () => settled(scorer, learning?.trainer ?? null, over.signal),
+    metrics.join(() => services.metrics())
+    const ports: GatewayPorts = {
+      log, snapshots, metrics, engine: serving.engine, model, now, random: randomBytes, onFatal: hooks.onFatal,
+      ...(learns ? { promote: (branch: string) => services.promote(branch), replay: (fields, gone) => services.replay(fields, gone) } : {}),
     }
+    const gateway = keep<Gateway>(createGateway(ports, gatewayConfig({ adminTokenFile: adminTokenIn(config.data), ...config.gateway, ...(learns ? {} : { learning: false }) })), (g) => g.stop())
+    await services.begin({ model: { contextLength, defaults }, database: postgres?.owner ?? null })
+    const { url } = await gateway.start()
+    return { url, model, log, stop, serving: serving.line, learning, psql: postgres?.psql ?? null, line: () => services.line(), settled: () => services.settled() }
   } catch (error) {
     await stop()
     throw error
   }
 }
-
-type Learners = { log: EventLog; snapshots: SnapshotStore; metrics: Metrics; learner: LearningEngine; model: Model; over: AbortSignal; config: PipelineConfig; hooks: PipelineHooks; keep: <T>(part: T, end: (part: T) => Promise<unknown>) => T }
-
-/** Trainer and publisher, and what the gateway asks of them. */
-const learnersOf = ({ log, snapshots, metrics, learner, model, over, config, hooks, keep }: Learners): { trainer: Trainer; publisher: Publisher; ports: Pick<GatewayPorts, 'promote' | 'replay'> } => {
-  const trainer = keep<Trainer>(createTrainer({ log, snapshots, metrics, learner, model, now, onFatal: hooks.onFatal, ...(hooks.onTraining ? { onProgress: hooks.onTraining } : {}) }, trainerConfig.parse(config.trainer)), (t) => t.stop())
-  const publisher = keep<Publisher>(createPublisher({ log, snapshots, metrics, learner, model, probes: probesOf(config.model), now, onFatal: hooks.onFatal, ...(hooks.onVerdict ? { onProgress: hooks.onVerdict } : {}) }, publisherConfig.parse(config.publisher)), (p) => p.stop())
-  const replay = (fields: Readonly<Record<string, unknown>>, gone: AbortSignal): AsyncIterable<unknown> =>
-    runReplay({ log, learner, model, policy: trainer.state.policy, turns: trainer.state.turns, scorer: config.scorer }, replayOptionsOf(fields), AbortSignal.any([over, gone]))
-  return { trainer, publisher, ports: { replay, promote: (branch) => publisher.promote(`${publisher.state.policy}~${branch}`) } }
-}
-
-const lineOf = ({ engine, build, isa, threads }: Fingerprint): string => `${engine} ${build} (${isa}, ${threads} thread${threads === 1 ? '' : 's'})`
 
 /** Null, and said, where PostgreSQL cannot be had: everything but SQL works without it. */
 const database = async (config: PipelineConfig, hooks: PipelineHooks): Promise<Postgres | null> => {
@@ -163,17 +165,4 @@ const allOrNone = async <T extends readonly unknown[]>(starting: { readonly [K i
   const fault = outcomes.find((outcome) => outcome.status === 'rejected')
   if (fault) throw fault.reason
   return outcomes.map((outcome) => (outcome as PromiseFulfilledResult<unknown>).value) as unknown as T
-}
-
-/** From the services' own view of the log: every joined turn scored, no batch in the making, none unsettled. */
-const settled = async (scorer: Scorer, trainer: Trainer | null, over: AbortSignal): Promise<void> => {
-  for (;;) {
-    const scored = await scorer.settled()
-    const still = trainer ? await trainer.settled() : true
-    if (over.aborted) throw new InstarError('stopping', 'The pipeline has stopped.')
-    if (still && scored && (!trainer || weightLine(trainer.state.weights, trainer.state.policy).started)) return
-    await new Promise((resolve) => {
-      setTimeout(resolve, SETTLE_POLL_MS)
-    })
-  }
 }

@@ -1,4 +1,3 @@
-import { weightLine, type WeightLine } from '@instar/events'
 import { InstarError } from '@instar/events/errors'
 import { checkBind } from '@instar/gateway/core/guard'
 import { readKeys } from '@instar/gateway/shell/keyring'
@@ -50,10 +49,10 @@ Instar is up: version ${head} of the policy serves${frozen ? '; learning is froz
 const LOOK_AGAIN_MS = 25
 
 /** Waits for the policy's line, which the publisher begins at the very first start: commands need it. Null: asked to stop. */
-const lineStarted = async (config: Config, { publisher }: Running, stop: AbortSignal): Promise<WeightLine | null> => {
-  if (!publisher) return (await readLines(config)).weights
+const lineStarted = async (config: Config, running: Running, stop: AbortSignal): Promise<{ head: number; frozen: boolean } | null> => {
   while (!stop.aborted) {
-    const line = weightLine(publisher.state.weights, publisher.state.policy)
+    const line = await running.line()
+    if (!line) return (await readLines(config)).weights
     if (line.started) return line
     await delay(LOOK_AGAIN_MS)
   }

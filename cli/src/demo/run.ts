@@ -3,7 +3,6 @@ import { existsSync, readdirSync, rmSync, statSync, mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import OpenAI from 'openai'
-import { weightLine } from '@instar/events'
 import type { EngineChoice } from '@instar/policy'
 import { startPipeline, type Running } from '../pipeline.ts'
 import { firstFault } from './first-fault.ts'
@@ -68,7 +67,7 @@ export const runDemo = async (options: DemoOptions): Promise<DemoResult> => {
     await demo.run()
     await settled()
     if (!options.json) say('\nmeasuring what was learned …')
-    const head = headOf(pipeline)
+    const head = await headOf(pipeline)
     const correctAfter = await demo.correct('policy')
     const after: number[] = []
     for (const { user } of demo.users) after.push(await demo.rule(user, 'policy'))
@@ -89,6 +88,6 @@ export const runDemo = async (options: DemoOptions): Promise<DemoResult> => {
   }
 }
 
-const headOf = ({ trainer }: Running): number => (trainer ? weightLine(trainer.state.weights, trainer.state.policy).head : 0)
+const headOf = async (running: Running): Promise<number> => (await running.line())?.head ?? 0
 
 const folderBytes = (folder: string): number => (existsSync(folder) ? readdirSync(folder).reduce((total, name) => total + statSync(join(folder, name)).size, 0) : 0)

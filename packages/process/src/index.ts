@@ -3,5 +3,5 @@ export { isKafka, logFolder, openKafka, openLog, registryOf, type LogSettings, t
 export { startHealth, type Health } from './shell/health.ts'
 export { hostOf } from './shell/host.ts'
 export { runService, type Host, type Service, type World } from './shell/run.ts'
-export { createMetrics, METRICS_TYPE, NO_METRICS, type Metrics } from './metrics/metrics.ts'
+export { createMetrics, METRICS_TYPE, NO_METRICS, type Metrics, type MetricValues } from './metrics/metrics.ts'
 export { measuredLog } from './metrics/measured-log.ts'

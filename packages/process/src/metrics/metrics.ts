@@ -1,5 +1,5 @@
 /** The metrics of one process, or of one service in a process of several, in Prometheus's text format. */
-import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
+import { AggregatorRegistry, collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { METRICS, type Labels, type LabelValues, type MetricEntry, type MetricName } from './table.ts'
 
 export type Sample<N extends MetricName> = readonly [labels: Labels<N>, value: number]
@@ -14,8 +14,15 @@ export type Metrics = {
   observe<N extends MetricName>(name: N, labels: Labels<N>, value: number): void
   /** A gauge or counter whose values are kept elsewhere: `read` is asked for all of them whenever somebody asks here. */
   read<N extends MetricName>(name: N, read: () => readonly Sample<N>[] | Promise<readonly Sample<N>[]>): void
+  /** What another thread of the process measures, by the same table: `text` adds it to what is measured here. */
+  join(values: () => Promise<MetricValues>): void
+  /** What is measured here, without what the process tells of itself: for another thread's `join`. */
+  values(): Promise<MetricValues>
   text(): Promise<string>
 }
+
+/** Metrics and their values as plain data. */
+export type MetricValues = Awaited<ReturnType<Registry['getMetricsAsJSON']>>
 
 export const METRICS_TYPE = Registry.PROMETHEUS_CONTENT_TYPE
 
@@ -46,6 +53,7 @@ export const createMetrics = (): Metrics => {
   const registry = new Registry()
   const values = new Map<string, Set<string>>()
   const sources = new Map<MetricName, Source[]>()
+  let joined: (() => Promise<MetricValues>) | null = null
   const counters = kept((name) => new Counter({ ...described(name), registers: [registry] }))
   const gauges = kept((name) => new Gauge({ ...described(name), registers: [registry] }))
   const histograms = kept((name) => {
@@ -105,22 +113,35 @@ export const createMetrics = (): Metrics => {
     }
   }
 
+  const readAll = async (): Promise<void> => {
+    const read = await Promise.all([...sources].map(async ([name, all]) => [name, await Promise.all(all.map(async (source) => [source, await soon(source.read)] as const))] as const))
+    for (const [name, all] of read) put(name, all)
+  }
+
   return {
     count: (name, labels, by = 1) => counters(name).inc(labelsOf(name, labels), by),
     observe: (name, labels, value) => histograms(name).observe(labelsOf(name, labels), value),
     read(name, read) {
       sources.set(name, [...sources.get(name) ?? [], { read: read as Reader, last: new Map() }])
     },
+    join(values) {
+      joined = values
+    },
+    async values() {
+      await readAll()
+      return registry.getMetricsAsJSON()
+    },
     async text() {
-      const read = await Promise.all([...sources].map(async ([name, all]) => [name, await Promise.all(all.map(async (source) => [source, await soon(source.read)] as const))] as const))
-      for (const [name, all] of read) put(name, all)
-      return `${await registry.metrics()}${await processRegistry().metrics()}`
+      await readAll()
+      const others = joined ? await within(joined(), []) : []
+      const all = others.length > 0 ? AggregatorRegistry.aggregate([await registry.getMetricsAsJSON(), others]) : registry
+      return `${await all.metrics()}${await processRegistry().metrics()}`
     },
   }
 }
 
 /** What every call does where nobody watches. */
-export const NO_METRICS: Metrics = { count: () => undefined, observe: () => undefined, read: () => undefined, text: () => Promise.resolve('') }
+export const NO_METRICS: Metrics = { count: () => undefined, observe: () => undefined, read: () => undefined, join: () => undefined, values: () => Promise.resolve([]), text: () => Promise.resolve('') }
 
 const entryOf = (name: MetricName): MetricEntry => METRICS[name]
 
@@ -138,11 +159,15 @@ const kept = <T>(make: (name: MetricName) => T): ((name: MetricName) => T) => {
 
 const soon = async (read: Reader): Promise<readonly Sample<MetricName>[]> => {
   const answer = read()
-  if (!(answer instanceof Promise)) return answer
-  const late = Promise.withResolvers<readonly Sample<MetricName>[]>()
-  const timer = setTimeout(() => late.resolve([]), READ_MS)
+  return answer instanceof Promise ? within(answer, []) : answer
+}
+
+/** `otherwise` when it fails, or does not answer in time. */
+const within = async <T>(answer: Promise<T>, otherwise: T): Promise<T> => {
+  const late = Promise.withResolvers<T>()
+  const timer = setTimeout(() => late.resolve(otherwise), READ_MS)
   try {
-    return await Promise.race([answer.catch(() => []), late.promise])
+    return await Promise.race([answer.catch(() => otherwise), late.promise])
   } finally {
     clearTimeout(timer)
   }
