@@ -1,4 +1,5 @@
 /** `instar up` as a process: what it says, the commands beside it, how it stops, that it goes on where it was. */
+import { setTimeout as pause } from 'node:timers/promises'
 import { deepEqual, equal, match, ok, rejects } from 'node:assert/strict'
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -44,6 +45,15 @@ const say = async (url: string, session: string, content: string): Promise<Respo
 
 const turns = async (env: Record<string, string>): Promise<unknown> => (await instar(['sql', 'select session_id, status from turns order by started_at', '--json'], env)).json
 
+/** What is measured, once it has the line: the trainer, in a thread of its own, reads of a rollback a moment after the gateway. */
+const metricsWith = async (url: string, line: string): Promise<string> => {
+  for (const until = Date.now() + 10_000; ;) {
+    const told = await (await fetch(`${url}/metrics`)).text()
+    if (told.split('\n').includes(line) || Date.now() > until) return told
+    await pause(20)
+  }
+}
+
 describe('instar up', () => {
   test('a model on whose base the versions of the folder were not made is refused before it listens; doctor and replay say the same', async () => {
     const data = folder()
@@ -74,7 +84,7 @@ describe('instar up', () => {
     const rolled = await instar(['rollback', '0', '--why', 'a test', '--json'], first.env)
     deepEqual([rolled.code, rolled.json], [0, { head: 0, version: 0, frozen: true }])
     equal((await instar(['rollback', '7', '--json'], first.env)).code, 1)
-    const told = await (await fetch(`${first.ready.url}/metrics`)).text()
+    const told = await metricsWith(first.ready.url, 'instar_trainer_waits{for="frozen"} 1')
     for (const line of ['instar_turns_total{status="complete",kind="main",label_source="header",trainable="yes",reason="none"} 1', 'instar_trainer_waits{for="frozen"} 1', 'instar_publisher_waits{for="updates"} 1', 'instar_scorer_judging 0', 'instar_learning_frozen 1', 'instar_projections_behind_partitions{topic="blobs"}', 'nodejs_eventloop_lag_p99_seconds ', 'instar_log_append_duration_seconds_count{topic="weights"} ']) {
       equal(told.split('\n').some((one) => one.startsWith(line)), !line.includes('blobs'), `${line}\n${told}`)
     }

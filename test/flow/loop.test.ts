@@ -161,7 +161,7 @@ describe('from a first word to a promoted branch', { timeout: 280_000 }, () => {
       const moves = seen.events('HeadMoved')
       return moves.length > 0 && moves
     })
-    deepEqual([moved!.from, moved!.to, moved!.freeze, moved!.why, moved!.who], [1, 0, true, 'a test', 'cli'])
+    deepEqual([moved!.from, moved!.to, moved!.freeze, moved!.why, moved!.who], [1, 0, true, 'a test', 'cli (admin token)'])
     await seen.until('traffic a second later', () => seen.events('TurnCaptured').some((turn) => turn.at > moved!.at + 1000))
     await other.stop()
     await seen.caughtUp()

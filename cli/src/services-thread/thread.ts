@@ -36,6 +36,7 @@ export const startThread = (data: ThreadData, hooks: ThreadHooks): ServicesThrea
   const ready = Promise.withResolvers<void>()
   const exited = once(worker, 'exit').catch(() => undefined)
   let number = 0
+  let begun = false
   let stopping = false
   let over = false
 
@@ -60,7 +61,9 @@ export const startThread = (data: ThreadData, hooks: ThreadHooks): ServicesThrea
   worker.on('message', (message: FromServices) => {
     switch (message.type) {
       case 'loaded': return loaded.resolve(message.learning)
-      case 'ready': return ready.resolve()
+      case 'ready':
+        begun = true
+        return ready.resolve()
       case 'refused': return end(fromPlain(message.error))
       case 'say': return hooks.say(message.text)
       case 'fatal': return hooks.onFatal(fromPlain(message.error))
@@ -85,7 +88,7 @@ export const startThread = (data: ThreadData, hooks: ThreadHooks): ServicesThrea
 
   const ask = <N extends CallName>(name: N, given: Calls[N]['given'], onLine?: (line: unknown) => void): { call: number; answer: Promise<Calls[N]['answer']> } => {
     const call = ++number
-    if (over) return { call, answer: Promise.reject(new InstarError('stopping', 'The pipeline has stopped.')) }
+    if (over) return { call, answer: Promise.reject<Calls[N]['answer']>(new InstarError('stopping', 'The pipeline has stopped.')) }
     const { promise, resolve, reject } = Promise.withResolvers<Calls[N]['answer']>()
     calls.set(call, { resolve: resolve as (answer: unknown) => void, reject, ...(onLine ? { onLine } : {}) })
     post({ type: 'call', call, name, given })
@@ -132,7 +135,9 @@ export const startThread = (data: ThreadData, hooks: ThreadHooks): ServicesThrea
     replay,
     async stop() {
       stopping = true
-      if (!over) await Promise.race([ask('stop', null).answer, exited])
+      const { answer } = ask('stop', null)
+      // A start that is given up has nothing more to say.
+      await Promise.race([begun ? answer : answer.catch(() => undefined), exited])
       await exited
     },
   }
