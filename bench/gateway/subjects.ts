@@ -6,7 +6,7 @@ import { ROOT } from '../../test/tree.ts'
 import { installLitellm, installPortkey, installUndici, LITELLM, PORTKEY } from '../peers/gateway/install.ts'
 import { startForeign, startProgram, type Server } from './process.ts'
 
-export type Name = 'direct' | 'pass-through' | 'ours' | 'Portkey' | 'LiteLLM'
+export type Name = 'direct' | 'pass-through' | 'ours' | 'npm start' | 'Portkey' | 'LiteLLM'
 /** `headers`: what its clients have to send. */
 export type Subject = { name: Name; server: Server; headers: readonly string[] }
 
@@ -17,6 +17,14 @@ const portkey = async (program: string, engine: string): Promise<Subject> => {
   const port = await freePort()
   const server = await startForeign(process.execPath, [program, `--port=${port}`, '--headless'], { port, path: '/', env: {}, ms: START_MS })
   return { name: 'Portkey', server, headers: ['x-portkey-provider: openai', `x-portkey-custom-host: ${engine}/v1`, `authorization: Bearer ${KEY}`] }
+}
+
+/** What a user runs: all services, the embedded log and PostgreSQL. Counted are all its processes. */
+const wholePipeline = async (engine: string, folder: string): Promise<Subject> => {
+  const port = await freePort()
+  const env = { INSTAR_ENGINE: `openai+${engine}/v1`, INSTAR_DATA: join(folder, 'up'), INSTAR_PORT: String(port) }
+  const server = await startForeign(process.execPath, [join(ROOT, 'cli/src/main.ts'), 'up'], { port, path: '/health/ready', env, ms: START_MS })
+  return { name: 'npm start', server, headers: [] }
 }
 
 /** One worker, no database. */
@@ -44,6 +52,7 @@ export const startSubjects = async ({ engine, folder, peer, profile, say }: Opti
   if (undici !== null) subjects.push({ name: 'pass-through', server: await startProgram(join(ROOT, 'bench/peers/gateway/floor.ts'), [url, undici]), headers: [] })
   const flags = profile === null ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}`]
   subjects.push({ name: 'ours', server: await startProgram(join(ROOT, 'bench/gateway/ours.ts'), [`openai+${url}/v1`, folder], flags), headers: [] })
+  subjects.push(await wholePipeline(url, folder))
   if (!peer) return subjects
   for (const [name, install, start] of [[`Portkey ${PORTKEY}`, installPortkey, portkey], [`LiteLLM ${LITELLM}`, installLitellm, litellm]] as const) {
     const program = await install(cache, say)
