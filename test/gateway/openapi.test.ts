@@ -11,7 +11,7 @@ type Media = { content?: Record<string, { schema: Schema }> }
 type Operation = { operationId: string; tags: string[]; summary: string; description?: string; security: unknown[]; parameters?: { name: string; in: string }[]; requestBody?: Media & { required?: boolean }; responses: Record<string, Media & { $ref?: string }> }
 type Document = { openapi: string; paths: Record<string, Record<string, Operation>>; components: Record<string, Record<string, Schema>> }
 
-const METHODS = ['get', 'post', 'head']
+const METHODS = ['get', 'post', 'head', 'delete']
 const log = openMemoryLog()
 const publisher = new Publisher(log)
 await publisher.start()

@@ -6,5 +6,6 @@ export { fieldsOf, flag, integer, isFields, number, parsedFields, text, topP, wr
 export { marksInText, mintCallId, mintId, readId, idMarks, sessionMark, turnMark, type Mark } from './minted.ts'
 export { parseJson, type Message, type Request, type Reweighting, type ToolShape } from './request.ts'
 export { reweightingOf } from './reweighting.ts'
+export { itemPage, type ItemPage } from './responses/input-items.ts'
 export { sessionOfMetadata } from './messages/index.ts'
 export { chatError, type ChatError } from './chat/answer.ts'

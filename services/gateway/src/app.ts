@@ -32,6 +32,7 @@ import { createMeter, watchGateway } from './shell/metrics.ts'
 import { Pool } from './shell/pool.ts'
 import { complete } from './shell/completions.ts'
 import { resolveReferences } from './shell/references.ts'
+import { RESPONSES } from './shell/responses.ts'
 import { Running } from './shell/running.ts'
 import { startTail, type Tail } from './shell/tail.ts'
 
@@ -152,6 +153,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
       },
       foreign: foreign.routes,
       countTokens: async (dialect, body, key) => ({ input_tokens: countTokens(model, dialect, await resolveReferences({ index, tail: followed(), reader, tailWaitMs }, dialect, key, parseJson(body))) }),
+      response: (verb, asked) => RESPONSES[verb]({ index, tail: followed(), reader, tailWaitMs, model, policy }, asked),
       feedback: (call) => giveFeedback({ index, tail: followed(), capture, now, random, tailWaitMs }, call),
       close: (call) => closeSession({ index, tail: followed(), capture, now, tailWaitMs }, call),
       models: () => modelList(report()),

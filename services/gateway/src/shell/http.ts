@@ -20,12 +20,14 @@ import { isIterable, jsonLines } from './json-lines.ts'
 import type { Keyring } from './keyring.ts'
 import type { Meter } from './metrics.ts'
 import { openApi, type ServedRoute } from './openapi/document.ts'
+import type { ResponseVerb } from './responses.ts'
 import { traceOf } from './trace.ts'
 
 export type Routes = {
   answer(call: AnswerCall): Promise<AnswerReply>
   complete(call: CompletionCall): Promise<AnswerReply>
-  countTokens(dialect: Dialect, body: Uint8Array, key: string | null): unknown
+  countTokens(dialect: Dialect, body: Uint8Array, key: string | null): Promise<{ input_tokens: number }>
+  response(verb: ResponseVerb, asked: { id: string; key: string | null; query: Record<string, unknown> }): Promise<unknown>
   feedback(call: FeedbackCall): Promise<unknown>
   close(call: { label: string; key: string | null }): Promise<unknown>
   /** Paths of other trainers' gateways. */
@@ -48,6 +50,9 @@ const EMPTY = new Uint8Array(0)
 
 /** Where each dialect is spoken, behind /v1. */
 const SURFACES: readonly (readonly [path: string, dialect: Dialect])[] = [['/chat/completions', DIALECTS.chat], ['/responses', DIALECTS.responses], ['/messages', DIALECTS.messages]]
+
+/** What can be asked of a response by its id. */
+const STORED = [['GET', '', 'get'], ['DELETE', '', 'delete'], ['GET', '/input_items', 'items'], ['POST', '/cancel', 'cancel']] as const
 
 /** Faults have the shape of the dialect whose path was asked for; elsewhere OpenAI's; of models both clients ask. */
 const dialectAt = (request: FastifyRequest): Dialect =>
@@ -135,6 +140,14 @@ export const createServer = (config: GatewayConfig, keyring: Keyring, entrance: 
       if (key) reply.raw.once('close', keyring.enter(key))
       const whole = await routes.complete({ body: bytesOf(request), response: hijackable(reply), onFault: (fault) => broken(fault, request) })
       return whole ? reply.headers(whole.headers).send(whole.body) : reply.hijack()
+    })
+    for (const [method, path, verb] of STORED) server.route({
+      method, url: `${prefix}/responses/:id${path}`,
+      handler: (request) => routes.response(verb, { id: (request.params as { id: string }).id, key: check(request, 'inference')?.id ?? null, query: request.query as Record<string, unknown> }),
+    })
+    server.post(`${prefix}/responses/input_tokens`, async (request) => {
+      const key = check(request, 'inference')
+      return { object: 'response.input_tokens', ...await routes.countTokens(DIALECTS.responses, bytesOf(request), key?.id ?? null) }
     })
     server.post(`${prefix}/messages/count_tokens`, (request) => {
       const key = check(request, 'inference')

@@ -15,8 +15,10 @@ export const resolveReferences = async (ports: ReferencePorts, dialect: Dialect,
   const found = new Map<string, Reference>()
   for (const id of ids) {
     const turn = await turnOfId(ports, key, id)
-    if (!turn) throw dialect.unknownReference(body, id)
-    found.set(id, await referenceTo(ports.reader, turn))
+    const reference = turn && await referenceTo(ports.reader, turn)
+    // What was asked for with `store: false` is not gone on from by its id.
+    if (!reference || reference.body['store'] === false) throw dialect.unknownReference(body, id)
+    found.set(id, reference)
   }
   return dialect.resolved(body, found)
 }
@@ -37,7 +39,7 @@ const known = async ({ index, tail }: Pick<ReferencePorts, 'index' | 'tail'>, ke
   return sessionState(index, session)?.turns.find(({ turn }) => turnMark(turn) === mark.turn)
 }
 
-const referenceTo = async (reader: TurnReader, { turn, session }: TurnState): Promise<Reference> => {
+export const referenceTo = async (reader: TurnReader, { turn, session }: TurnState): Promise<Reference> => {
   const record = await reader.record(turn)
   const { content, reasoning, toolCalls } = parseAnswer(readWritten(record.text))
   return {

@@ -26,6 +26,11 @@ export type Operation = {
 export const OPERATIONS: Readonly<Record<string, Operation>> = {
   'POST /v1/chat/completions': { tag: 'answers', scope: 'inference', summary: 'Chat Completions', body: chatBody, streams: 'text/event-stream' },
   'POST /v1/responses': { tag: 'answers', scope: 'inference', summary: 'Responses: kept on the log, so that items and whole responses may be referred to', body: responsesBody, streams: 'text/event-stream' },
+  'GET /v1/responses/{id}': { tag: 'answers', scope: 'inference', summary: 'A response again, as it was given; not one that was asked for with `store: false`' },
+  'DELETE /v1/responses/{id}': { tag: 'answers', scope: 'inference', summary: 'Refused: nothing is taken off the log' },
+  'GET /v1/responses/{id}/input_items': { tag: 'answers', scope: 'inference', summary: 'The items that it answers; `order`, `limit`, `after`', reply: own.itemsReply },
+  'POST /v1/responses/{id}/cancel': { tag: 'answers', scope: 'inference', summary: 'Refused: none runs in the background' },
+  'POST /v1/responses/input_tokens': { tag: 'answers', scope: 'inference', summary: 'How many tokens a request has', body: responsesBody, reply: own.responseTokensReply },
   'POST /v1/completions': { tag: 'answers', scope: 'inference', summary: 'A text, or ids of tokens, go on; with `echo` and `logprobs` those of the prompt too. Not captured', body: own.completionBody, streams: 'text/event-stream' },
   'POST /v1/messages': { tag: 'answers', scope: 'inference', summary: 'Anthropic Messages', body: messagesBody, streams: 'text/event-stream' },
   'POST /v1/messages/count_tokens': { tag: 'answers', scope: null, summary: 'How many tokens a prompt has', body: countTokensBody, reply: own.tokensReply },

@@ -63,6 +63,8 @@ export const statusReply = z.looseObject({
   status: z.string(), policy: z.string(), head: z.int(), serving: z.int().nullable(), frozen: z.boolean(), versions: z.array(z.int()),
   model: z.looseObject({ name: z.string(), sha256: z.string(), contextLength: z.int() }),
 })
+export const itemsReply = z.looseObject({ object: z.literal('list'), data: z.array(z.looseObject({ id: z.string(), type: z.string() })), first_id: z.string().nullable(), last_id: z.string().nullable(), has_more: z.boolean() })
+export const responseTokensReply = z.looseObject({ object: z.literal('response.input_tokens'), input_tokens: z.int() })
 export const tokensReply = z.looseObject({ input_tokens: z.int() })
 
 /** OpenAI's shape; Messages has its own around the same code. */
