@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import avro from 'avsc'
-import { decodeRecord, encodeEvent, schemaTexts } from './codec.ts'
+import { decodeReadable, decodeRecord, encodeEvent, schemaTexts } from './codec.ts'
 import { FLOW, isReadable, NEWEST, newestVersion, RELEASED, TOPICS, type Versions } from './flow.ts'
 import { recordId } from './ids.ts'
 import type { BatchSealed, HeadMoved, SessionLinked } from './records.ts'
@@ -101,4 +101,20 @@ test('what was released is a constant: nothing may be written unannounced that t
     BatchSealed: 1, UpdateComputed: 1, UpdateFailed: 1, LineStarted: 1, VersionPublished: 1, VersionRejected: 1, HeadMoved: 1, LearningFrozen: 1, BlobChunk: 1, ReadersUpgraded: 1,
   })
   for (const [name, version] of RELEASED) assert.ok((NEWEST.get(name) ?? 0) >= version, name)
+})
+
+test('a few bytes that say that they hold a billion items are refused at once, in every version of every record', () => {
+  // A billion as an Avro long, wherever a count may stand.
+  const billion = Buffer.from([0x80, 0xa8, 0xd6, 0xb9, 0x07])
+  const began = performance.now()
+  for (const schema of Object.keys(schemaTexts())) {
+    const topic = TOPICS.find((name) => (FLOW[name].records as readonly string[]).includes(schema.split('.')[0]!))!
+    for (let zeros = 0; zeros < 60; zeros += 1) {
+      const record = { topic, key: 'k', schema, payload: Buffer.concat([Buffer.alloc(zeros), billion]), timestamp: 0, partition: 0, offset: 0 }
+      const read = decodeReadable(record)?.event
+      for (const list of Object.values(read ?? {})) assert.ok(!Array.isArray(list) || list.length === 0, `${schema} behind ${zeros} bytes`)
+    }
+  }
+  const ms = performance.now() - began
+  assert.ok(ms < 5000, `${ms} ms for ${60 * Object.keys(schemaTexts()).length} records`)
 })

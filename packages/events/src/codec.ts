@@ -26,9 +26,60 @@ class AnyBytes extends avro.types.LogicalType {
     return type instanceof AnyBytes ? (bytes) => bytes : undefined
   }
 }
-const typeHook = (schema: unknown): avro.Type | undefined => (schema === 'bytes' ? new AnyBytes({ type: 'bytes' }) : undefined)
 
-const typeOf = (text: string): avro.Type => avro.Type.forSchema(JSON.parse(text) as avro.Schema, { wrapUnions: false, typeHook: typeHook as (schema: avro.Schema) => avro.Type })
+/** What avsc reads from, and what its types read with: not among the types that it declares. */
+type Tap = { buf: Buffer; pos: number; readLong(): number; skipLong(): void; readString(): string }
+type Reading = { _read(tap: Tap): unknown }
+
+/**
+ * How many items the next block says it holds, 0 at the end. Each takes a byte at least: of ten bytes that say there are
+ * a billion avsc alone would make a billion items, and no reader would come past that record.
+ */
+const blockOf = (tap: Tap): number => {
+  let count = tap.readLong()
+  if (count < 0) {
+    count = -count
+    tap.skipLong()
+  }
+  const left = tap.buf.length - tap.pos
+  if (count > left) throw new RangeError(`${count} items in ${Math.max(0, left)} bytes`)
+  return count
+}
+
+class BoundedArray extends avro.types.ArrayType {
+  protected _read(tap: Tap): unknown[] {
+    const items = this.itemsType as unknown as Reading
+    const read: unknown[] = []
+    for (let left = blockOf(tap); left > 0; left = blockOf(tap)) for (; left > 0; left -= 1) read.push(items._read(tap))
+    return read
+  }
+  protected _skip(tap: Tap): void {
+    this._read(tap)
+  }
+}
+
+class BoundedMap extends avro.types.MapType {
+  protected _read(tap: Tap): Record<string, unknown> {
+    const values = this.valuesType as unknown as Reading
+    const read: [string, unknown][] = []
+    for (let left = blockOf(tap); left > 0; left = blockOf(tap)) for (; left > 0; left -= 1) read.push([tap.readString(), values._read(tap)])
+    return Object.fromEntries(read)
+  }
+  protected _skip(tap: Tap): void {
+    this._read(tap)
+  }
+}
+
+type Attributes = { type?: unknown }
+const typeHook = (schema: string | Attributes, options: object): avro.Type | undefined => {
+  if (schema === 'bytes') return new AnyBytes({ type: 'bytes' })
+  const type = typeof schema === 'string' ? null : schema.type
+  if (type === 'array') return new (BoundedArray as unknown as new (schema: unknown, options: object) => avro.Type)(schema, options)
+  if (type === 'map') return new (BoundedMap as unknown as new (schema: unknown, options: object) => avro.Type)(schema, options)
+  return undefined
+}
+
+const typeOf = (text: string): avro.Type => avro.Type.forSchema(JSON.parse(text) as avro.Schema, { wrapUnions: false, typeHook: typeHook as (schema: avro.Schema, options: object) => avro.Type })
 
 /** By schema (`TurnCaptured.v1`), and of each type the newest version that this build knows. */
 const codecs = new Map<string, Codec>()
