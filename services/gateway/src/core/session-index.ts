@@ -192,9 +192,12 @@ const forget = (index: SessionIndex, session: string): void => {
   }
 }
 
-/** Turns of any session that gave this answer, oldest first: by the strict key, else by the loose one. */
+/**
+ * Turns of any session that gave this answer, oldest first, outer blanks aside: a client that trims `Yes.\n` repeats, letter
+ * for letter, what somebody else was told.
+ */
 export const turnsThatSaid = (index: SessionIndex, answer: AnswerKey): TurnState[] =>
-  (index.byStrict.get(answer.strict) ?? index.byLoose.get(answer.loose) ?? []).flatMap((turn) => index.fold.turns.get(turn) ?? [])
+  (index.byLoose.get(answer.loose) ?? []).flatMap((turn) => index.fold.turns.get(turn) ?? [])
 
 /** Turns of any session that were asked this, oldest first. */
 export const turnsThatWereAsked = (index: SessionIndex, digest: string): TurnState[] =>
