@@ -1,48 +1,78 @@
 /** A gateway: its real index, resolver and admin core; generation is a random text. */
-import { answerKey, derivedId, foldWeights, InstarError, initialWeights, lastAnswer, OldestFirst, storeBody, turnId, weightLine, type Event, type FeedbackGiven, type Logged, type TurnsEvent, type WeightsEvent, type MemoryWeights } from '@instar/events'
+import { answerKey, derivedId, foldWeights, InstarError, lastAnswer, openTurns, storeBody, turnId, weightLine, type Event, type FeedbackGiven, type Logged, type SessionClosed, type Topic, type TurnsEvent, type WeightsEvent } from '@instar/events'
+import type { Snapshot } from '@instar/log'
 import { decideAdmin, type Ordered } from '@instar/gateway/core/admin'
 import { newSession, subjectOf } from '@instar/gateway/core/labels'
 import { answersOf, choose, locate, nameUnknown, settled, type Asked } from '@instar/gateway/core/resolve'
-import { evolveIndex, initialIndex, restore, sessionState, touch, type SessionIndex } from '@instar/gateway/core/session-index'
-import { aborted, captured, digestOf, type Admitted } from '@instar/gateway/core/turn'
-import { Process } from './process.ts'
+import { evolveIndex, restore, sessionState, touch } from '@instar/gateway/core/session-index'
+import { aborted, captured, digestOf, sampled, whyNotTrainable, type Admitted, type Outcome } from '@instar/gateway/core/turn'
+import { keep, type Kept } from '@instar/gateway/shell/kept'
+import { partitionOf } from '@instar/log/partition'
+import type { Note } from './history/decision.ts'
+import { Process, type Keeping } from './process.ts'
 import type { Folds } from './rules.ts'
 import { POLICY } from './services.ts'
-import type { Ends } from './sim-log.ts'
+import { slot, type Ends } from './sim-log.ts'
 import type { World } from './world.ts'
 
 export type Said = { role: 'user' | 'assistant'; content: string }
 export type Answer = { session: string; turn: string; text: string }
-type State = { index: SessionIndex; weights: MemoryWeights }
 
-type ChatCall = { kind: 'chat'; messages: Said[]; label: string | null; ends: Ends; waited: boolean; gone: boolean; answer: (answer: Answer) => void }
-type FeedbackCall = { kind: 'feedback'; id: string; session: string; turn: string | null; value: number; ends: Ends; waited: boolean; done: (known: boolean) => void }
-type AdminCall = { kind: 'admin'; ordered: Ordered; ends: Ends; pending: boolean; done: (refused: string | null) => void }
-export type Call = ChatCall | FeedbackCall | AdminCall
-
-
-const copyOf = <V>(entries: OldestFirst<string, V>): OldestFirst<string, V> => {
-  const copy = new OldestFirst<string, V>()
-  for (const key of entries.keys()) copy.set(key, structuredClone(entries.get(key)!))
-  return copy
+type Asking = { ends: Ends; waited: boolean; failed: () => void }
+export type ChatCall = Asking & {
+  kind: 'chat'; messages: Said[]; label: string | null; side: boolean; noTrain: boolean; gone: boolean
+  /** The session of the answer that it goes on from, as its client knows. */
+  session: string | null
+  answer: (answer: Answer) => void
 }
+export type FeedbackCall = Asking & { kind: 'feedback'; id: string; session: string; turn: string | null; value: number; done: (known: boolean) => void }
+export type CloseCall = Asking & { kind: 'close'; session: string }
+export type AdminCall = Asking & { kind: 'admin'; ordered: Ordered; pending: boolean; done: (refused: string | null) => void }
+export type Call = ChatCall | FeedbackCall | CloseCall | AdminCall
 
-export class Gateway extends Process<State> {
+/** What several answers say, with and without what clients trim. */
+const COMMON = ['Yes.', ' Yes.\n', 'No.']
+const SAMPLING = { temperature: 1, topP: 1, topK: 0, seed: 1, maxTokens: 4, stop: [] }
+
+export class Gateway extends Process<Kept> {
   calls: Call[] = []
   #attempts = new Map<string, number>()
-  constructor(world: World, name: string) { super(world, name, ['turns', 'weights']) }
-  fresh(): State { return { index: initialIndex({ sessions: this.world.remembered, turns: 1000 }), weights: initialWeights() } }
-  override copy({ index: { recent, forgotten, ...index }, weights }: State): State {
-    return { index: { ...structuredClone(index), recent: copyOf(recent), forgotten: copyOf(forgotten) }, weights: structuredClone(weights) }
+  /** Sessions that were read again, and how far. */
+  #readTo = new Map<string, number>()
+  constructor(world: World, name: string, keeps: boolean) { super(world, name, ['turns', 'weights'], keeps) }
+
+  fresh(kept: Keeping): Kept {
+    return keep(kept ? { of: (name) => kept(name) } : undefined, POLICY, { sessions: this.world.remembered, turns: 1000 })
   }
+
+  override async open(): Promise<Map<string, number>> {
+    const from = await this.state.open(this.world.log.asLog)
+    const positions = Object.values(from).flatMap((offsets) => Object.entries(offsets).flatMap(([topic, partitions]) =>
+      Object.entries(partitions ?? {}).map(([partition, next]): [string, number] => [`${topic}/${partition}`, next])))
+    return new Map(positions)
+  }
+
+  override keeps(snapshot: Snapshot, topic: Topic): boolean { return this.snapshots.indexOf(snapshot) === (topic === 'turns' ? 0 : 1) }
   folds(): Folds { return { turns: this.state.index.fold, weights: this.state.weights } }
   evolve(logged: Logged<Event>): void {
     if (logged.topic === 'turns') evolveIndex(this.state.index, logged as Logged<TurnsEvent>)
     else foldWeights(this.state.weights, logged as Logged<WeightsEvent>)
   }
+
   forget(): void {
     this.calls = []
     this.#attempts.clear()
+    this.#readTo.clear()
+  }
+
+  override known(event: Event): Map<string, number> {
+    const seen = new Map(this.positions)
+    const to = 'session' in event ? this.#readTo.get(event.session) ?? 0 : 0
+    if ('session' in event) {
+      const name = this.#slotOf(event.session)
+      seen.set(name, Math.max(seen.get(name) ?? 0, to))
+    }
+    return seen
   }
 
   waits(): string | null { return this.calls.length === 0 ? null : `${this.calls.length} calls` }
@@ -53,25 +83,49 @@ export class Gateway extends Process<State> {
   act(): boolean {
     if (this.calls.length === 0) return false
     const call = this.world.random.pick(this.calls)
-    const done = call.kind === 'chat' ? this.#chat(call) : call.kind === 'feedback' ? this.#feedback(call) : this.#admin(call)
-    if (done) this.calls = this.calls.filter((other) => other !== call)
+    const done = call.kind === 'chat' ? this.#chat(call) : call.kind === 'feedback' ? this.#feedback(call) : call.kind === 'close' ? this.#close(call) : this.#admin(call)
+    if (done) this.#drop(call)
     return true
   }
 
-  /** A forgotten session is read again from the log. */
+  #drop(call: Call): void {
+    this.calls = this.calls.filter((other) => other !== call)
+  }
+
+  /** What the log refused, its caller is told. */
+  #refuse(call: Call): () => void {
+    return () => {
+      this.#drop(call)
+      call.failed()
+    }
+  }
+
+  #slotOf(session: string): string { return slot('turns', partitionOf(session, 2)) }
+
+  /** A forgotten session is read again from the log, up to what this build can read. */
   #restore(session: string): void {
-    const records = this.world.log.all('turns').filter((logged) => logged.key === session) as Logged<TurnsEvent>[]
-    restore(this.state.index, session, records)
+    const { log } = this.world
+    const all = log.partitions.get(this.#slotOf(session))!
+    const end = this.newer ? -1 : all.findIndex(({ newer }) => newer?.stops)
+    const readable = end < 0 ? all : all.slice(0, end)
+    const records = readable.flatMap((record) => (record.key === session ? log.decode(record, this.newer) ?? [] : []))
+    restore(this.state.index, session, records as Logged<TurnsEvent>[])
+    this.#readTo.set(session, readable.length)
+  }
+
+  #known(session: string): void {
+    if (this.state.index.forgotten.has(session)) this.#restore(session)
   }
 
   #chat(call: ChatCall): boolean {
-    const { random, now } = this.world
+    const { random } = this.world
     const { index } = this.state
     const { messages } = call
     const digest = digestOf({ messages, tools: [] })
     const answers = answersOf(messages)
     const last = answers.at(-1)
-    const asked: Asked = { key: null, label: call.label === null ? null : { source: 'header', value: call.label }, messages, answers, digest, before: last ? digestOf({ messages: messages.slice(0, last.at), tools: [] }) : null, subject: null }
+    const before = last ? digestOf({ messages: messages.slice(0, last.at), tools: [] }) : null
+    const asked: Asked = { key: null, label: call.label === null ? null : { source: 'header', value: call.label }, messages, answers, digest, before, subject: null }
     let step = locate(index, asked)
     for (; step.do === 'restore'; step = locate(index, asked)) this.#restore(step.session)
     const requests = step.do === 'compare' ? step.candidates.map(({ turn }) => this.world.bodies.get(turn) ?? []) : []
@@ -81,39 +135,60 @@ export class Gateway extends Process<State> {
     }
     const found = step.do === 'found' ? step.resolved : step.do === 'compare' ? choose(index, asked, step.candidates, requests) : null
     const { session, source } = found ?? nameUnknown(asked, newSession(null, random.hex(16)))
-    if (index.forgotten.has(session)) this.#restore(session)
+    this.#known(session)
     touch(index, session)
     const line = weightLine(this.state.weights, POLICY)
-    const candidates = random.chance(0.1) ? 2 : 1
+    const background = random.chance(0.25)
     const admitted: Admitted = {
-      session, policy: POLICY, version: line.head, adapter: line.versions.get(line.head)?.adapter ?? null, group: random.hex(8), candidates, dialect: 'chat',
-      kind: 'main', labelSource: source, userTurn: null, subject: subjectOf(null, null, session), key: null, digest, body: storeBody(Buffer.from(JSON.stringify({ messages })), null).stored,
-      ...lastAnswer(messages), prompt: { from: null, prefix: 0, ids: [1], length: 1 }, tokens: 'exact', offPrefix: false, engine: 'sim', at: now,
+      session, policy: POLICY, version: line.head, adapter: line.versions.get(line.head)?.adapter ?? null, group: random.hex(8), candidates: background ? 3 : random.chance(0.1) ? 2 : 1,
+      dialect: 'chat', kind: call.side ? 'side' : 'main', labelSource: source, userTurn: null, subject: subjectOf(null, null, session), key: null, digest,
+      body: storeBody(Buffer.from(JSON.stringify({ messages })), null).stored, ...lastAnswer(messages), prompt: { from: null, prefix: 0, ids: [1], length: 1 },
+      tokens: 'exact', offPrefix: false, engine: 'sim', at: this.now,
     }
-    this.#capture(call, admitted, sessionState(index, session)?.digests.get(digest)?.size ?? 0)
+    this.#capture(call, admitted, background, before, sessionState(index, session)?.digests.get(digest)?.size ?? 0)
     return true
   }
 
-  #capture(call: ChatCall, admitted: Admitted, attempts: number): void {
-    const { random, now } = this.world
-    const { messages } = call
+  #capture(call: ChatCall, admitted: Admitted, background: boolean, before: string | null, attempts: number): void {
+    const { random } = this.world
     const answers: Answer[] = []
-    for (let candidate = 0; candidate < admitted.candidates; candidate += 1) {
-      const random128 = this.world.off === 'execId' ? derivedId('exec', admitted.digest, candidate, this.#attempt(admitted.digest, attempts)).slice(0, 32) : random.hex(16)
-      const turn = turnId(admitted.session, random128)
-      const text = `a${random.hex(4)}`
-      this.world.bodies.set(turn, messages)
-      const outcome = { said: { text, ids: [2], logprobs: [-1], answer: answerKey(text, []), shown: { content: text, reasoning: '', calls: [] } }, toolCallIds: [], reason: null, firstTokenAt: now, finishedAt: now }
-      const own = { turn, candidate, sampling: { temperature: 1, topP: 1, topK: 0, seed: 1, maxTokens: 4, stop: [] } }
+    const shown = background ? 1 : admitted.candidates
+    const note: Note = { session: call.session ?? call.label, before }
+    for (let candidate = 0; candidate < shown; candidate += 1) {
+      const { own, outcome, text } = this.#generate(call, admitted, candidate, attempts)
       if (call.gone && random.chance(0.5)) {
-        this.append(aborted(admitted, own, outcome, 'client_gone'))
+        this.append(aborted(admitted, own, outcome, 'client_gone'), note)
         continue
       }
-      this.append(captured(admitted, own, outcome, 'stop'), () => {
-        answers.push({ session: admitted.session, turn, text })
-        if (answers.length === admitted.candidates) call.answer(random.pick(answers))
-      })
+      this.append(captured(admitted, own, outcome, 'stop'), note, () => {
+        answers.push({ session: admitted.session, turn: own.turn, text })
+        if (background) this.#sample(call, admitted, note)
+        if (answers.length === shown) call.answer(random.pick(answers))
+      }, this.#refuse(call))
     }
+    if (random.chance(0.1)) this.append({ type: 'SessionLinked', session: admitted.session, parent: random.pick(['p1', 'p2']), at: this.now })
+  }
+
+  /** The other candidates of a request that is answered; some stay away. */
+  #sample(call: ChatCall, admitted: Admitted, note: Note): void {
+    for (let candidate = 1; candidate < admitted.candidates; candidate += 1) {
+      const { own, outcome } = this.#generate(call, admitted, candidate, 0)
+      if (this.world.random.chance(0.8)) this.append(sampled(admitted, own, outcome, 'stop'), note)
+    }
+  }
+
+  #generate(call: ChatCall, admitted: Admitted, candidate: number, attempts: number) {
+    const { random, off } = this.world
+    const { now } = this
+    const random128 = off === 'execId' ? derivedId('exec', admitted.digest, candidate, this.#attempt(admitted.digest, attempts)).slice(0, 32) : random.hex(16)
+    const turn = turnId(admitted.session, random128)
+    const text = random.chance(0.3) ? random.pick(COMMON) : `a${random.hex(4)}`
+    this.world.bodies.set(turn, call.messages)
+    const reason = whyNotTrainable({ kind: admitted.kind, tokens: 'exact', temperature: 1, optedOut: call.noTrain, learning: true, text })
+    const outcome: Outcome = {
+      said: { text, ids: [2], logprobs: [-1], answer: answerKey(text, []), shown: { content: text, reasoning: '', calls: [] } }, toolCallIds: [], reason, firstTokenAt: now, finishedAt: now,
+    }
+    return { own: { turn, candidate, sampling: SAMPLING }, outcome, text }
   }
 
   #attempt(digest: string, seen: number): number {
@@ -124,7 +199,7 @@ export class Gateway extends Process<State> {
 
   #feedback(call: FeedbackCall): boolean {
     const { index } = this.state
-    if (index.forgotten.has(call.session)) this.#restore(call.session)
+    this.#known(call.session)
     const known = call.turn === null ? sessionState(index, call.session) !== undefined : index.fold.turns.has(call.turn)
     if (!known) {
       if (call.waited) {
@@ -134,30 +209,42 @@ export class Gateway extends Process<State> {
       call.waited = this.hasRead(call.ends)
       return false
     }
-    const event: FeedbackGiven = { type: 'FeedbackGiven', id: call.id, session: call.session, turn: call.turn, value: call.value, comment: null, subject: '', key: null, at: this.world.now }
-    this.append(event, () => call.done(true))
+    const event: FeedbackGiven = { type: 'FeedbackGiven', id: call.id, session: call.session, turn: call.turn, value: call.value, comment: null, subject: '', key: null, at: this.now }
+    this.append(event, {}, () => call.done(true), this.#refuse(call))
+    return true
+  }
+
+  /** A client says that nothing follows. */
+  #close(call: CloseCall): boolean {
+    if (!this.hasRead(call.ends)) return false
+    this.#known(call.session)
+    const open = openTurns(sessionState(this.state.index, call.session))
+    const event: SessionClosed = { type: 'SessionClosed', session: call.session, open, why: 'client', at: this.now }
+    if (open.length > 0) this.append(event)
     return true
   }
 
   #admin(call: AdminCall): boolean {
     if (call.pending || !this.hasRead(call.ends)) return false
+    const { ordered } = call
     try {
-      const step = decideAdmin(weightLine(this.state.weights, POLICY), call.ordered, this.world.now)
+      const step = decideAdmin(weightLine(this.state.weights, POLICY), ordered, this.now)
       if (step.do === 'done') {
+        this.world.answered(this.name, ordered, new Map(this.positions), null)
         call.done(null)
         return true
       }
       call.pending = true
-      this.append(step.event, () => {
+      this.append(step.event, { ordered }, () => {
         call.pending = false
         call.ends = this.world.log.ends(['weights'])
-      })
+      }, this.#refuse(call))
       return false
     } catch (error) {
       if (!(error instanceof InstarError) || error.code === 'log_gap') throw error
+      this.world.answered(this.name, ordered, new Map(this.positions), error.code)
       call.done(error.code)
       return true
     }
   }
 }
-

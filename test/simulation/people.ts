@@ -1,33 +1,43 @@
 /** Clients that hop from gateway to gateway and give up on slow ones, and an admin who rolls back and freezes. */
 import type { Command } from '@instar/gateway/core/admin'
 import { weightLine } from '@instar/events'
-import type { Answer, Call, Gateway, Said } from './gateway.ts'
+import type { Answer, Call, ChatCall, FeedbackCall, Gateway, Said } from './gateway.ts'
 import { POLICY } from './services.ts'
 import type { World } from './world.ts'
 
-const TURNS = 3
+const FEWEST_TURNS = 2
+const MOST_TURNS = 8
 type Opinion = { id: string; session: string; turn: string | null; value: number }
+/** An answer, and what its client says it was. */
+export type Received = Answer & { repeated: string }
 
 export class Client {
   readonly name: string
   readonly #world: World
   readonly label: string | null
+  readonly #trims: boolean
+  readonly #most: number
   readonly #messages: Said[] = []
-  readonly received: Answer[] = []
+  readonly received: Received[] = []
   /** Ids of feedback that was acknowledged. */
   readonly feedback: string[] = []
   #waiting: { gateway: Gateway; life: object; since: number; call: Call } | null = null
   #turns = 0
   #opinion: Opinion | null = null
+  #farewell: boolean
 
   constructor(world: World, name: string) {
+    const { random } = world
     this.#world = world
     this.name = name
-    this.label = world.remembered < 100 || world.random.chance(0.5) ? name : null
+    this.label = world.remembered < 100 || random.chance(0.5) ? name : null
+    this.#trims = random.chance(0.4)
+    this.#most = FEWEST_TURNS + random.below(MOST_TURNS - FEWEST_TURNS + 1)
+    this.#farewell = random.chance(0.4)
     this.#say()
   }
 
-  get done(): boolean { return this.#waiting === null && this.#turns > TURNS && this.#opinion === null }
+  get done(): boolean { return this.#waiting === null && this.#turns > this.#most && this.#opinion === null }
 
   /** Whatever comes next: asking, giving up, giving feedback. False while it waits. */
   act(): boolean {
@@ -40,9 +50,9 @@ export class Client {
       if (this.#waiting.call.kind === 'chat') this.#waiting.call.gone = true
       this.#waiting = null
     }
-    if (this.done) return false
     const gateway = random.pick(this.#world.gateways)
     if (!gateway.alive) return false
+    if (this.done) return this.#leave(gateway)
     if (this.#opinion) this.#rate(gateway, this.#opinion)
     else this.#ask(gateway)
     return true
@@ -54,8 +64,11 @@ export class Client {
   }
 
   #ask(gateway: Gateway): void {
-    const call: Call = {
-      kind: 'chat', messages: [...this.#messages], label: this.label, ends: gateway.ends, waited: false, gone: false,
+    const { random } = this.#world
+    const last = this.received.at(-1)
+    const call: ChatCall = {
+      kind: 'chat', messages: [...this.#messages], label: this.label, side: false, noTrain: random.chance(0.08), session: last?.session ?? null, ends: gateway.ends, waited: false, gone: false,
+      failed: () => this.#give(call),
       answer: (answer) => {
         if (this.#waiting?.call !== call) return
         this.#waiting = null
@@ -63,14 +76,16 @@ export class Client {
       },
     }
     this.#send(gateway, call)
+    // What its agent asks beside the conversation: nobody waits for it.
+    if (this.label === null || !random.chance(0.15)) return
+    gateway.calls.push({ ...call, messages: [...this.#messages, { role: 'user', content: 'A title?' }], side: true, failed: () => undefined, answer: () => undefined })
   }
 
   #receive(answer: Answer): void {
     const { random } = this.#world
-    const before = this.received.at(-1)
-    if (before && before.session !== answer.session) this.#world.broken(`${this.name} was continued in session ${answer.session}, it spoke in ${before.session}`)
-    this.received.push(answer)
-    this.#messages.push({ role: 'assistant', content: answer.text })
+    const repeated = this.#trims ? answer.text.trim() : answer.text
+    this.received.push({ ...answer, repeated })
+    this.#messages.push({ role: 'assistant', content: repeated })
     if (random.chance(0.35)) {
       const old = random.pick(this.received)
       this.#opinion = { id: random.hex(8), session: old.session, turn: random.chance(0.7) ? old.turn : null, value: random.chance(0.5) ? 1 : -1 }
@@ -79,17 +94,30 @@ export class Client {
   }
 
   #rate(gateway: Gateway, opinion: Opinion): void {
-    const call: Call = {
-      kind: 'feedback', ...opinion, ends: gateway.ends, waited: false,
+    const call: FeedbackCall = {
+      kind: 'feedback', ...opinion, ends: gateway.ends, waited: false, failed: () => this.#give(call),
       done: (known) => {
         if (this.#waiting?.call !== call) return
         this.#waiting = null
-        this.#opinion = null
+        // Some send it once more, as if they had not been told.
+        if (!this.#world.random.chance(0.2) || !known) this.#opinion = null
         if (known) this.feedback.push(opinion.id)
         else this.#world.broken(`${this.name} rated ${opinion.turn ?? opinion.session}, which ${gateway.name} did not find`)
       },
     }
     this.#send(gateway, call)
+  }
+
+  #leave(gateway: Gateway): boolean {
+    const session = this.received.at(-1)?.session
+    if (!this.#farewell || session === undefined) return false
+    this.#farewell = false
+    gateway.calls.push({ kind: 'close', session, ends: gateway.ends, waited: false, failed: () => undefined })
+    return true
+  }
+
+  #give(call: Call): void {
+    if (this.#waiting?.call === call) this.#waiting = null
   }
 
   #send(gateway: Gateway, call: Call): void {
@@ -98,17 +126,19 @@ export class Client {
   }
 }
 
+type Order = { command: Command; request: string }
+
 export class Admin {
   readonly #world: World
   #left: number
   #waiting: { gateway: Gateway; life: object; call: Call } | null = null
-  #command: { command: Command; request: string } | null = null
-  /** Requests that were answered as done. */
-  readonly done: string[] = []
+  #command: Order | null = null
+  /** What was answered as done: some of it is asked for once more. */
+  readonly #done: Order[] = []
 
   constructor(world: World) {
     this.#world = world
-    this.#left = world.random.below(4)
+    this.#left = world.random.below(9)
   }
 
   get idle(): boolean { return this.#waiting === null && this.#command === null && this.#left === 0 }
@@ -121,17 +151,21 @@ export class Admin {
     }
     if (this.idle) return false
     const gateway = random.pick(this.#world.gateways)
-    if (!gateway.alive) return false
-    this.#command ??= { command: this.#think(gateway), request: random.hex(8) }
+    if (!gateway.alive || (this.#command === null && !this.#world.settling && random.chance(0.7))) return false
+    this.#command ??= this.#think(gateway)
     const { command, request } = this.#command
+    const end = (): void => {
+      this.#waiting = null
+      this.#command = null
+      this.#left -= 1
+    }
     const call: Call = {
-      kind: 'admin', ordered: { command, policy: POLICY, request, who: 'admin', why: command.do }, ends: this.#world.log.ends(['weights']), pending: false,
+      kind: 'admin', ordered: { command, policy: POLICY, request, who: 'admin', why: command.do }, ends: this.#world.log.ends(['weights']), waited: false, pending: false,
+      failed: () => { if (this.#waiting?.call === call) this.#waiting = null },
       done: (refused) => {
         if (this.#waiting?.call !== call) return
-        if (refused === null) this.done.push(request)
-        this.#waiting = null
-        this.#command = null
-        this.#left -= 1
+        if (refused === null) this.#done.push({ command, request })
+        end()
       },
     }
     this.#waiting = { gateway, life: gateway.life, call }
@@ -139,9 +173,12 @@ export class Admin {
     return true
   }
 
-  #think(gateway: Gateway): Command {
+  #think(gateway: Gateway): Order {
     const { random } = this.#world
-    const versions = [...weightLine(gateway.state.weights, POLICY).versions.keys(), 0]
-    return random.chance(0.5) ? { do: 'rollback', to: random.pick(versions), freeze: random.chance(0.5) } : { do: 'freeze', on: random.chance(0.4) }
+    if (this.#done.length > 0 && random.chance(0.2)) return random.pick(this.#done)
+    const { last, frozen } = weightLine(gateway.state.weights, POLICY)
+    const request = random.hex(8)
+    if (random.chance(0.5)) return { command: { do: 'rollback', to: random.below(last + 2), freeze: random.chance(0.4) }, request }
+    return { command: { do: 'freeze', on: random.chance(frozen ? 0.2 : 0.5) }, request }
   }
 }

@@ -1,45 +1,59 @@
 /** What all services have in common here: reading in an order of their own, sending late, pausing, dying. */
 import { encodeEvent, type Event, type Logged, type Topic } from '@instar/events'
+import { Snapshot } from '@instar/log'
+import type { Note } from './history/decision.ts'
+import { Disk, MemoryFile } from './memory-file.ts'
 import { bend, type Folds } from './rules.ts'
-import { slot, type Ends, type SimRecord } from './sim-log.ts'
+import { newer } from '../upgrade/newer.ts'
+import { slot, type Ends, type Newer, type SimRecord } from './sim-log.ts'
 import type { World } from './world.ts'
 
-type Snapshot<S> = { state: S; positions: Map<string, number> }
+/** So many entries of a table stay in memory: few enough that most are read back from their bytes. */
+const ROOM = 4
+
+/** Gives a snapshot to keep a state in; null: it is all in memory, and gone with the process. */
+export type Keeping = ((name: string) => Snapshot) | null
+type Sending = { record: SimRecord; landed: (logged: Logged<Event>) => void; refused: (() => void) | null }
 
 export abstract class Process<S> {
   readonly name: string
   readonly world: World
   readonly topics: readonly Topic[]
-  state: S
-  alive = true
+  /** By snapshot; null: it keeps nothing between two lives. */
+  readonly disks: Map<string, Disk> | null
+  #snapshots: Snapshot[] = []
+  #state: S | null = null
+  alive = false
   /** Partitions whose work it holds for its own. They say nothing about what it may read or write. */
   share: ReadonlySet<number> = new Set()
   /** Until this step it does nothing, then it goes on with what it knew. */
   stoppedUntil = 0
+  /** How far its clock is ahead of the world's, steps. */
+  skew = 0
+  /** Whether it is of the newer build. */
+  newer = false
   positions = new Map<string, number>()
   committed = new Map<string, number>()
-  snapshot: Snapshot<S> | null = null
   /** A rule that is switched off is off for the live services. */
   readonly live: boolean = true
+  /** Records in the order in which this life read them. */
+  #read = new Map<string, number>()
   /** Decided, not yet handed to the network. */
-  outbox: { record: SimRecord; landed: (logged: Logged<Event>) => void }[] = []
+  outbox: Sending[] = []
   /** Ends of its topics when it started: it decides nothing before it has read them. */
   #until: Ends = new Map()
   /** What is under way belongs to one life. */
   life = {}
 
-  constructor(world: World, name: string, topics: readonly Topic[]) {
+  constructor(world: World, name: string, topics: readonly Topic[], keeps: boolean) {
     this.world = world
     this.name = name
     this.topics = topics
-    this.state = this.fresh()
+    this.disks = keeps ? new Map() : null
   }
 
-  abstract fresh(): S
-  /** What a snapshot keeps of it. */
-  copy(state: S): S {
-    return structuredClone(state)
-  }
+  /** Its state as it is after a start; `snapshot` gives it files to keep it in. */
+  abstract fresh(kept: Keeping): S
   abstract evolve(logged: Logged<Event>): void
   abstract folds(): Folds
   /** Decides and does one thing; false if there was nothing to do. */
@@ -49,7 +63,14 @@ export abstract class Process<S> {
   /** What it still waits for; null when it is at rest. */
   abstract waits(): string | null
 
-  /** The state is that of a snapshot. */
+  get state(): S {
+    if (this.#state === null) throw new Error(`${this.name} has not been started`)
+    return this.#state
+  }
+
+  get now(): number { return this.world.now + this.skew }
+
+  /** Everything is read, and what was kept has been filled in. */
   restored(): void { return undefined }
 
   get running(): boolean { return this.alive && this.stoppedUntil <= this.world.step }
@@ -69,7 +90,7 @@ export abstract class Process<S> {
     if (bent) this.evolve(bent)
   }
 
-  /** Some records of one partition; false if all has been read. */
+  /** Some records of one partition; false if all has been read. One that only a newer build knows ends the process. */
   read(most: number): boolean {
     const { random, log } = this.world
     const unread = this.unread()
@@ -78,13 +99,37 @@ export abstract class Process<S> {
     const records = log.partitions.get(name)!
     const from = this.positions.get(name) ?? 0
     const to = Math.min(records.length, from + 1 + random.below(most))
-    for (let at = from; at < to; at += 1) this.fold(records[at]!)
-    this.positions.set(name, to)
+    for (let at = from; at < to; at += 1) {
+      const record = records[at]!
+      if (record.newer?.stops && !this.newer) return this.#mustStop(record)
+      const logged = log.decode(record, this.newer)
+      if (logged) {
+        if (!this.#read.has(logged.id)) this.#read.set(logged.id, this.#read.size)
+        this.fold(logged)
+        for (const snapshot of this.#snapshots) if (this.keeps(snapshot, logged.topic)) void snapshot.after(logged)
+      }
+      this.positions.set(name, at + 1)
+    }
     if (random.chance(0.3)) this.committed = new Map(this.positions)
     return true
   }
 
+  /** Whether a snapshot of several is of this topic. */
+  keeps(_snapshot: Snapshot, _topic: Topic): boolean { return true }
+
+  #mustStop(record: Parameters<World['log']['decode']>[0]): boolean {
+    try {
+      this.world.log.decode(record, false)
+      this.world.broken(`${this.name} passed over a record of a version that it does not know`)
+    } catch (error) {
+      if ((error as { code?: string }).code !== 'unknown_record') throw error
+    }
+    this.kill()
+    return false
+  }
+
   unread(): string[] {
+    if (!this.alive) return []
     return this.topics.flatMap((topic) => [0, 1].map((partition) => slot(topic, partition))).filter((name) => (this.positions.get(name) ?? 0) < (this.world.log.partitions.get(name)?.length ?? 0))
   }
 
@@ -92,19 +137,30 @@ export abstract class Process<S> {
     return [...ends].every(([name, end]) => (this.positions.get(name) ?? 0) >= end)
   }
 
-  get ready(): boolean { return this.hasRead(this.#until) }
+  get ready(): boolean { return this.alive && this.hasRead(this.#until) }
 
-  /** Puts an event on its way; `landed` is the acknowledgement. */
-  append(event: Event, landed: (logged: Logged<Event>) => void = () => undefined): string {
-    const record = encodeEvent(event)
-    this.outbox.push({ record, landed })
+  /** Puts an event on its way; `landed` is the acknowledgement. `note`: what it was decided on beside the log. */
+  append(event: Event, note: Note = {}, landed: Sending['landed'] = () => undefined, refused: Sending['refused'] = null): string {
+    const record = { ...encodeEvent(event), newer: this.newer && this.world.random.chance(0.1) ? newerOf(event, this.world.random.chance(0.3)) : null }
+    const { name: writer, life, now, share } = this
+    this.world.decided({ id: record.id, event, writer, life, seen: this.known(event), now, share, note, read: this.disks ? null : this.#read })
+    this.outbox.push({ record, landed, refused })
     return record.id
   }
 
+  /** How much of the log it knew when it decided this. */
+  known(_event: Event): Map<string, number> { return new Map(this.positions) }
+
+  /** False with nothing to send. What the log refuses is tried again, or given up by whoever can. */
   send(): boolean {
     const next = this.outbox.shift()
     if (!next) return false
     const { life } = this
+    if (this.world.refuses()) {
+      if (next.refused && this.world.random.chance(0.5)) next.refused()
+      else this.outbox.unshift(next)
+      return true
+    }
     this.world.log.send(next.record, life, (logged) => {
       if (!this.alive || this.life !== life) return
       if (this.world.off === 'readBack') this.fold(logged)
@@ -113,26 +169,65 @@ export abstract class Process<S> {
     return true
   }
 
-  takeSnapshot(): void {
-    this.snapshot = { state: this.copy(this.state), positions: new Map(this.positions) }
+  async takeSnapshot(): Promise<void> {
+    for (const snapshot of this.#snapshots) await snapshot.save()
   }
 
   kill(): void {
     this.alive = false
     this.world.log.lose(this.life)
     this.outbox = []
+    this.#snapshots = []
     this.forget()
   }
 
-  start(): void {
-    const from = this.snapshot !== null && this.world.random.chance(0.5) ? this.snapshot : null
+  async start(): Promise<void> {
+    const { world, disks } = this
+    if (world.random.chance(0.25)) disks?.clear()
     this.alive = true
     this.stoppedUntil = 0
     this.share = new Set()
     this.life = {}
-    this.state = from ? this.copy(from.state) : this.fresh()
-    if (from) this.restored()
-    this.positions = new Map(from ? (this.world.off === 'vector' ? this.committed : from.positions) : [])
-    this.#until = this.world.log.ends(this.topics)
+    this.#snapshots = []
+    this.#read = new Map()
+    const file = (name: string): MemoryFile => {
+      const disk = disks!.get(name) ?? new Disk()
+      disks!.set(name, disk)
+      return new MemoryFile(name, disk)
+    }
+    const kept = (name: string): Snapshot => {
+      const say = (line: string): void => world.broken(line)
+      const snapshot = new Snapshot({ folder: '', records: Infinity, ms: Infinity, room: ROOM, say, file }, name, 'simulation')
+      this.#snapshots.push(snapshot)
+      return snapshot
+    }
+    this.#state = this.fresh(disks ? kept : null)
+    this.positions = await this.open()
+    if (world.off === 'vector' && this.positions.size > 0) this.positions = new Map(this.committed)
+    this.#until = world.log.ends(this.topics)
+    this.restored()
   }
+
+  /** Where reading goes on. */
+  async open(): Promise<Map<string, number>> {
+    const positions = new Map<string, number>()
+    for (const snapshot of this.#snapshots) {
+      const offsets = await snapshot.open(this.world.log.asLog)
+      for (const [topic, partitions] of Object.entries(offsets)) for (const [partition, next] of Object.entries(partitions)) positions.set(`${topic}/${partition}`, next)
+    }
+    return positions
+  }
+
+  get snapshots(): readonly Snapshot[] { return this.#snapshots }
 }
+
+/** What a newer build makes of an event. */
+const newerOf = (event: Event, stops: boolean): Newer => {
+  const { schema, payload } = encodeEvent(event)
+  if (stops) return { stops, as: { schema: schema.replace('.v', 'Anew.v'), payload } }
+  const made = additions.get(event.type) ?? newer(event.type, 'mood', 'string', '')
+  additions.set(event.type, made)
+  const record = made.encode({ ...event, mood: 'good' })
+  return { stops, as: { schema: made.schema, payload: record.payload, avro: made.schemas[made.schema]! } }
+}
+const additions = new Map<string, ReturnType<typeof newer>>()

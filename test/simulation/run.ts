@@ -13,7 +13,7 @@ if (off === undefined || !Number.isInteger(schedules) || !Number.isInteger(first
 const from = performance.now()
 const total = { records: 0, versions: 0, rejected: 0, broken: 0 }
 for (let seed = first; seed < first + schedules; seed += 1) {
-  const { problems, records, versions, rejected } = simulate(seed, off)
+  const { problems, records, versions, rejected } = await simulate(seed, off)
   total.records += records
   total.versions += versions
   total.rejected += rejected

@@ -1,9 +1,11 @@
 /**
  * A log whose network is out to hurt: what is appended lands late, in any order and sometimes twice, also
- * when its writer is long dead. What has landed is durable, in one order per partition, for all readers.
+ * when its writer is long dead, or is refused. Between good records lie some that nobody can read. What has landed
+ * is durable, in one order per partition, for all readers.
  */
-import { decodeRecord, TOPICS, type Encoded, type Event, type Logged, type Topic } from '@instar/events'
+import { decodeReadable, FLOW, TOPICS, type Encoded, type Event, type Logged, type Topic } from '@instar/events'
 import { partitionOf } from '@instar/log/partition'
+import type { EventLog, LogRecord } from '@instar/log'
 import type { Random } from './random.ts'
 
 const PARTITIONS: Record<Topic, number> = { turns: 2, scores: 2, updates: 2, weights: 2, blobs: 1, upgrades: 1 }
@@ -11,15 +13,18 @@ const PARTITIONS: Record<Topic, number> = { turns: 2, scores: 2, updates: 2, wei
 const REPEATED = 0.12
 
 export type Ends = ReadonlyMap<string, number>
-export type SimRecord = Encoded & { id: string }
+/** How a build that is not everywhere yet writes it. `stops`: as a type that older ones do not know, else with a field more. */
+export type Newer = { stops: boolean; as: Pick<LogRecord, 'schema' | 'payload' | 'avro'> }
+export type SimRecord = Encoded & { id: string; newer: Newer | null }
 type InFlight = { record: SimRecord; writer: object; landed: (logged: Logged<Event>) => void; first: boolean }
+type Stored = LogRecord & { id: string; newer: Newer | null }
 
 export const slot = (topic: Topic, partition: number): string => `${topic}/${partition}`
 
 export class SimLog {
-  readonly partitions = new Map<string, Logged<Event>[]>()
+  readonly partitions = new Map<string, Stored[]>()
   readonly #random: Random
-  readonly #events = new Map<string, Event>()
+  readonly #events = new Map<string, Logged<Event> | null>()
   #inFlight: InFlight[] = []
 
   constructor(random: Random) {
@@ -40,8 +45,20 @@ export class SimLog {
     if (!flight) return
     if (this.#random.chance(REPEATED)) this.#inFlight[at] = { ...flight, first: false }
     else this.#inFlight.splice(at, 1)
-    const logged = this.#store(flight.record)
-    if (flight.first) flight.landed(logged)
+    const { topic, key, schema, payload, timestamp, id, newer } = flight.record
+    const stored = this.#store({ topic, key, schema, payload, timestamp, id, newer })
+    const logged = this.decode(stored, true)
+    if (flight.first && logged) flight.landed(logged)
+  }
+
+  /** Bytes that are no record, where one of `keys` stands. */
+  poison(keys: readonly string[]): void {
+    const random = this.#random
+    const topic = random.pick(TOPICS.filter((name) => name !== 'blobs'))
+    const payload = Buffer.from(random.hex(random.below(24)), 'hex')
+    const schema = `${random.pick<string>(FLOW[topic].records)}.v1`
+    const record = { topic, key: random.pick(keys), schema, payload, timestamp: 0, id: `poison ${random.hex(8)}`, newer: null }
+    if (decodeReadable({ ...record, partition: 0, offset: 0 }) === null) this.#store(record)
   }
 
   /** Half of what a killed writer had under way never arrives. */
@@ -53,19 +70,30 @@ export class SimLog {
     return new Map([...this.partitions].filter(([name]) => topics.some((topic) => name.startsWith(`${topic}/`))).map(([name, records]) => [name, records.length]))
   }
 
-  all(topic: Topic): Logged<Event>[] {
-    return [...this.partitions].filter(([name]) => name.startsWith(`${topic}/`)).flatMap(([, records]) => records)
+  /** As far as a snapshot asks it. */
+  get asLog(): EventLog {
+    const at: EventLog['at'] = async ({ topic, partition, offset }) => this.partitions.get(slot(topic, partition))?.[offset]
+    return { at } as EventLog
   }
 
-  #store(record: SimRecord): Logged<Event> {
+  /** Everything that the newest build can read of a topic. */
+  all(topic: Topic): Logged<Event>[] {
+    return [...this.partitions].filter(([name]) => name.startsWith(`${topic}/`)).flatMap(([, records]) => records.flatMap((record) => this.decode(record, true) ?? []))
+  }
+
+  /** Null for what nobody can read. Throws `unknown_record` for what only a newer build can. */
+  decode(record: Stored, newest: boolean): Logged<Event> | null {
+    if (record.newer && !newest) return decodeReadable({ ...record, ...record.newer.as })
+    let first = this.#events.get(record.id)
+    if (first === undefined) this.#events.set(record.id, first = decodeReadable({ ...record }))
+    return first && { ...first, partition: record.partition, offset: record.offset }
+  }
+
+  #store(record: Omit<Stored, 'partition' | 'offset'>): Stored {
     const partition = partitionOf(record.key, PARTITIONS[record.topic])
     const records = this.partitions.get(slot(record.topic, partition))!
-    const { topic, key, timestamp } = record
-    const offset = records.length
-    let event = this.#events.get(record.id)
-    if (!event) this.#events.set(record.id, event = decodeRecord({ ...record, partition, offset }).event)
-    const logged: Logged<Event> = { id: record.id, topic, key, partition, offset, timestamp, event }
-    records.push(logged)
-    return logged
+    const stored = { ...record, partition, offset: records.length }
+    records.push(stored)
+    return stored
   }
 }

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { RULE_NAMES, RULES } from './rules.ts'
 import { simulate } from './world.ts'
 
-const SCHEDULES = 2000
+const SCHEDULES = 800
 const PARTS = 4
 /** Schedules in which a rule that is left out has to show; it takes one to ten. */
 const WITHOUT = 200
@@ -13,24 +13,24 @@ const reproduce = (seed: number): string => `npm run simulate -- --schedules 1 -
 
 for (let part = 0; part < PARTS; part += 1) {
   const first = 1 + (part * SCHEDULES) / PARTS
-  test(`schedules from seed ${first}: all readers agree, and everything is there once`, { timeout: 300_000 }, (t) => {
+  test(`schedules from seed ${first}: all readers agree, and everything is there once`, { timeout: 300_000 }, async (t) => {
     let [records, versions, rejected] = [0, 0, 0]
     for (let seed = first; seed < first + SCHEDULES / PARTS; seed += 1) {
-      const result = simulate(seed)
+      const result = await simulate(seed)
       assert.deepEqual(result.problems, [], reproduce(seed))
       records += result.records
       versions += result.versions
       rejected += result.rejected
     }
     t.diagnostic(`${records} records, ${versions} versions, ${rejected} rejected`)
-    assert.ok(versions > 200 && rejected > 50, 'the schedules get somewhere')
+    assert.ok(versions > 150 && rejected > 50, 'the schedules get somewhere')
   })
 }
 
 for (const rule of RULE_NAMES) {
-  test(`without ${rule} schedules break. ${RULES[rule]}`, { timeout: 120_000 }, (t) => {
+  test(`without ${rule} schedules break. ${RULES[rule]}`, { timeout: 120_000 }, async (t) => {
     for (let seed = 1; seed <= WITHOUT; seed += 1) {
-      const { problems } = simulate(seed, rule)
+      const { problems } = await simulate(seed, rule)
       if (problems.length === 0) continue
       t.diagnostic(`seed ${seed}: ${problems[0]?.slice(0, 160)}`)
       return
@@ -39,6 +39,6 @@ for (const rule of RULE_NAMES) {
   })
 }
 
-test('a seed gives the same schedule again', () => {
-  assert.deepEqual(simulate(7), simulate(7))
+test('a seed gives the same schedule again', async () => {
+  assert.deepEqual(await simulate(7), await simulate(7))
 })

@@ -2,29 +2,43 @@
  * One schedule: two of each service, clients, an admin and a branch on one log. First chaos, step by step as
  * the seed says; then the faults end, everything settles, and the oracle looks at what is left.
  */
-import type { Rule } from './rules.ts'
+import type { Ordered } from '@instar/gateway/core/admin'
+import { Branch, BRANCH } from './branch.ts'
 import { Gateway, type Said } from './gateway.ts'
+import type { Decided } from './history/decision.ts'
+import type { ScoringRules } from './history/right-scores.ts'
+import type { TrainingRules } from './history/right-training.ts'
 import { check } from './oracle.ts'
 import { Admin, Client } from './people.ts'
 import type { Process } from './process.ts'
 import { seeded, type Random } from './random.ts'
-import { Branch, BRANCH, IDLE_MS, Publisher, Scorer, Trainer } from './services.ts'
-import { SimLog } from './sim-log.ts'
+import type { Rule } from './rules.ts'
+import { POLICY, Publisher, Scorer, Trainer } from './services.ts'
+import { SimLog, type Ends } from './sim-log.ts'
 
-const CHAOS_STEPS = 900
-const MOST_ROUNDS = 4000
+const CHAOS_STEPS = 1400
+const MOST_ROUNDS = 2000
+/** So many records a schedule is never worth; one that goes on and on is broken off. */
+const MOST_DECISIONS = 3000
 /** So many rounds after the faults partitions still go from one to another. */
 const REGROUPING = 60
 /** Of every topic whose work is divided. */
 const SHARED = [0, 1]
+const IDLE_MS = 150
+/** Clocks go so many steps before or behind the world's. */
+const SKEW = 200
 
-export type Result = { seed: number; problems: string[]; records: number; versions: number; rejected: number }
+export type Result = { seed: number; problems: string[]; records: number; versions: number; rejected: number; batches: number; longest: number }
+/** What an admin was told, and what his gateway had read. */
+export type Told = { by: string; ordered: Ordered; seen: Ends; refused: string | null }
 
 export class World {
   readonly random: Random
   readonly off: Rule | null
   readonly log: SimLog
   step = 0
+  readonly rules: ScoringRules
+  readonly training: TrainingRules & { loss: string; settings: Record<string, number> }
   readonly gateways: Gateway[]
   readonly scorers: Scorer[]
   readonly trainers: Trainer[]
@@ -38,18 +52,35 @@ export class World {
   /** Sessions that a gateway keeps in memory. It finds a forgotten one by its label alone. */
   readonly remembered: number
   readonly problems: string[] = []
+  /** Judges find every answer equally good. */
+  readonly pleased: boolean
+  readonly decisions: Decided[] = []
+  readonly told: Told[] = []
+  /** Some schedules bring a newer build, process by process. */
+  readonly #upgrading: boolean
+  /** The faults are over. */
+  settling = false
+  /** Share of appends that the log refuses. */
+  #refusals: number
 
   constructor(seed: number, off: Rule | null) {
-    this.random = seeded(seed)
-    this.remembered = this.random.chance(0.3) ? 2 : 100
+    const random = this.random = seeded(seed)
+    this.remembered = random.chance(0.3) ? 2 : 100
+    this.pleased = random.chance(0.25)
+    this.#upgrading = random.chance(0.25)
+    this.#refusals = random.pick([0, 0.05, 0.3])
+    this.rules = { idleMs: IDLE_MS, judgesAlone: random.chance(0.3), staleness: random.pick([null, 0, 1]) }
+    this.training = { batchSize: 2 + random.below(4), staleness: random.below(3), groupWaitMs: random.pick([20, 100, 400]), keyShare: 0.5, subjectShare: random.pick([0.5, 1]), keyHeardMs: 1000, loss: 'hybrid', settings: {} }
     this.off = off
-    this.log = new SimLog(this.random)
-    this.gateways = ['g1', 'g2'].map((name) => new Gateway(this, name))
-    this.scorers = ['s1', 's2'].map((name) => new Scorer(this, name))
-    this.trainers = ['t1', 't2'].map((name) => new Trainer(this, name))
-    this.publishers = ['p1', 'p2'].map((name) => new Publisher(this, name))
+    this.log = new SimLog(random)
+    const keeps = (): boolean => random.chance(0.7)
+    this.gateways = ['g1', 'g2'].map((name) => new Gateway(this, name, keeps()))
+    this.scorers = ['s1', 's2'].map((name) => new Scorer(this, name, keeps()))
+    this.trainers = ['t1', 't2'].map((name) => new Trainer(this, name, keeps()))
+    this.publishers = ['p1', 'p2'].map((name) => new Publisher(this, name, keeps()))
     this.branch = new Branch(this, 'branch')
     this.processes = [...this.gateways, ...this.scorers, ...this.trainers, ...this.publishers, this.branch]
+    for (const process of this.processes) this.#setClock(process)
     this.clients = ['c1', 'c2', 'c3', 'c4'].map((name) => new Client(this, name))
     this.admin = new Admin(this)
   }
@@ -62,34 +93,62 @@ export class World {
     this.problems.push(problem)
   }
 
-  chaos(): void {
+  decided(decision: Decided): void {
+    this.decisions.push(decision)
+    if (this.decisions.length > MOST_DECISIONS) throw new Error(`it does not settle: ${decision.writer} writes another ${decision.event.type}`)
+  }
+
+  answered(by: string, ordered: Ordered, seen: Ends, refused: string | null): void {
+    this.told.push({ by, ordered, seen, refused })
+  }
+
+  refuses(): boolean { return this.random.chance(this.#refusals) }
+
+  async begin(): Promise<void> {
+    for (const process of this.processes) await process.start()
+  }
+
+  async chaos(): Promise<void> {
     const people = [...this.clients, this.admin]
     for (; this.step < CHAOS_STEPS; this.step += 1) {
       const dice = this.random.below(100)
       if (dice < 22) this.log.land()
       else if (dice < 32) this.random.pick(people).act()
-      else if (dice < 34) this.#fault()
+      else if (dice < 34) await this.#fault()
       else if (dice < 36) this.#regroup()
-      else this.#turnOf(this.random.pick(this.processes))
+      else await this.#turnOf(this.random.pick(this.processes))
     }
   }
 
-  #turnOf(process: Process<unknown>): void {
+  async #turnOf(process: Process<unknown>): Promise<void> {
     if (!process.running) return
     const dice = this.random.below(10)
     if (dice < 5) process.read(4)
     else if (dice < 8) {
       if (process.ready) process.act()
     } else if (dice < 9 || process.outbox.length > 0) process.send()
-    if (this.random.chance(0.02)) process.takeSnapshot()
+    if (process.alive && this.random.chance(0.02)) await process.takeSnapshot()
   }
 
-  #fault(): void {
-    const process = this.random.pick(this.processes)
-    if (!process.alive) process.start()
-    else if (this.random.chance(0.4)) process.kill()
-    else if (this.random.chance(0.1)) this.random.pick(this.publishers).promote(BRANCH)
-    else process.stoppedUntil = this.step + 20 + this.random.below(120)
+  async #fault(): Promise<void> {
+    const { random } = this
+    const process = random.pick(this.processes)
+    if (!process.alive) return this.#start(process)
+    const dice = random.below(100)
+    if (dice < 10) this.log.poison([POLICY, BRANCH, ...this.clients.flatMap(({ received }) => received.map(({ session }) => session))])
+    else if (dice < 20) this.#setClock(process)
+    else if (dice < 30) random.pick(this.publishers).promote(BRANCH)
+    else if (dice < 60) process.kill()
+    else process.stoppedUntil = this.step + 20 + random.below(120)
+  }
+
+  async #start(process: Process<unknown>): Promise<void> {
+    if (this.#upgrading && this.random.chance(0.4)) process.newer = true
+    await process.start()
+  }
+
+  #setClock(process: Process<unknown>): void {
+    process.skew = this.random.chance(0.5) ? 0 : this.random.below(2 * SKEW + 1) - SKEW
   }
 
   /** What one holds for its own while groups change: nobody's work, somebody else's too, or nothing. */
@@ -107,14 +166,20 @@ export class World {
   }
 
   /** The faults are over: everybody runs, everything lands, everyone reads all. */
-  drain(): void {
+  async drain(): Promise<void> {
+    this.#refusals = 0
+    this.settling = true
     for (const process of this.processes) {
       process.stoppedUntil = 0
-      if (!process.alive) process.start()
+      if (this.#upgrading && !process.newer) {
+        if (process.alive) process.kill()
+        process.newer = true
+      }
+      if (!process.alive) await process.start()
     }
     this.#agree()
     let quiet = 0
-    for (let round = 0; quiet < 3; round += 1) {
+    for (let round = 0; quiet < 6; round += 1) {
       if (round > MOST_ROUNDS) return this.broken('it does not settle')
       this.step += 1
       if (round < REGROUPING && round % 10 === 9) this.#agree()
@@ -140,19 +205,20 @@ export class World {
 }
 
 /** What a schedule came to. An exception of a process is a problem like any other. */
-export const simulate = (seed: number, off: Rule | null = null): Result => {
+export const simulate = async (seed: number, off: Rule | null = null): Promise<Result> => {
   const world = new World(seed, off)
-  let versions = 0
-  let rejected = 0
+  let [versions, rejected, batches] = [0, 0, 0]
   try {
-    world.chaos()
-    world.drain()
+    await world.begin()
+    await world.chaos()
+    await world.drain()
     const found = check(world)
     world.problems.push(...found.problems)
-    ;({ versions, rejected } = found)
+    ;({ versions, rejected, batches } = found)
   } catch (error) {
     world.broken(error instanceof Error ? (error.stack ?? error.message).split('\n').slice(0, 3).join(' ') : String(error))
   }
   const records = [...world.log.partitions.values()].reduce((sum, list) => sum + list.length, 0)
-  return { seed, problems: world.problems, records, versions, rejected }
+  const longest = Math.max(...world.clients.map(({ received }) => received.length))
+  return { seed, problems: world.problems, records, versions, rejected, batches, longest }
 }

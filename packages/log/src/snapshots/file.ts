@@ -193,6 +193,9 @@ export class SnapshotFile {
   }
 }
 
+/** What a snapshot asks of its file. */
+export type FoldFile = Pick<SnapshotFile, keyof SnapshotFile>
+
 const sumOf = (table: string, key: string, value: Uint8Array): number => crc32(value, crc32(`${table}\n${key}\n`))
 
 

@@ -9,7 +9,7 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { ownOnly } from '../own-only.ts'
 import type { EventLog, Offsets } from '../port.ts'
-import { isLocked, removeSnapshot, SnapshotFile } from './file.ts'
+import { isLocked, removeSnapshot, SnapshotFile, type FoldFile } from './file.ts'
 import { Mirror, type Mirrored } from './mirror.ts'
 import { ResidentQueue, StoredQueue, StoredQueues } from './queue.ts'
 import { inSlices } from './slices.ts'
@@ -24,6 +24,8 @@ export type SnapshotSettings = {
   room: number
   /** Told when a file cannot be used, and why. */
   say: (line: string) => void
+  /** Instead of a file in the folder: what a simulation keeps in memory, by the file's name. */
+  file?: (name: string) => FoldFile
 }
 
 type Reached = { next: number; id: string }
@@ -100,7 +102,7 @@ export class Snapshot {
     if (this.#place.file) await this.#startOver(this.#place.file, problem)
   }
 
-  async #startOver(file: SnapshotFile, problem: string): Promise<void> {
+  async #startOver(file: FoldFile, problem: string): Promise<void> {
     if (problem !== '') this.#settings.say(`${this.#name}: the snapshot is not used (${problem}); the log is read from its start`)
     await file.close()
     removeSnapshot(file.path)
@@ -171,8 +173,9 @@ export class Snapshot {
   }
 
   /** The first file of this name that nobody has; null, and said, where none can be had. */
-  #find(): SnapshotFile | null {
-    const { folder, say } = this.#settings
+  #find(): FoldFile | null {
+    const { folder, say, file } = this.#settings
+    if (file) return file(this.#name)
     try {
       mkdirSync(folder, { recursive: true, mode: 0o700 })
       // A fold holds what people wrote with their feedback.
@@ -196,7 +199,7 @@ export class Snapshot {
   }
 
   /** Why the file is not a fold of this log by this code; null if it is, '' if it is empty. */
-  async #misfit(file: SnapshotFile, log: EventLog): Promise<string | null> {
+  async #misfit(file: FoldFile, log: EventLog): Promise<string | null> {
     try {
       const version = file.meta('version')
       if (version === undefined) return ''

@@ -4,7 +4,7 @@
  */
 import type { Keys, Table } from '@instar/events'
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib'
-import type { SnapshotFile } from './file.ts'
+import type { FoldFile } from './file.ts'
 import { fromBytes, toBytes } from './value.ts'
 
 /**
@@ -24,7 +24,7 @@ export type Stored = {
 }
 
 /** Where a collection finds the file; null while there is none, and everything stays in memory. */
-export type Place = { file: SnapshotFile | null }
+export type Place = { file: FoldFile | null }
 
 const FAST = { params: { [constants.ZSTD_c_compressionLevel]: 1 } }
 

@@ -1,0 +1,58 @@
+/** The history as somebody knew it who had read so far: the sessions, scores and chains of these records alone. */
+import type { Ends } from '../sim-log.ts'
+import { lineOf, trainingOf, type Line, type Training } from './chains.ts'
+import type { Facts, Followed } from './facts.ts'
+import { scoresOf, type Score } from './scores.ts'
+import { sessionOf, type Session, type Turn } from './session.ts'
+
+/** What the same records say is worked out once. */
+export class History {
+  readonly facts: Facts
+  readonly #known = new Map<string, unknown>()
+
+  constructor(facts: Facts) {
+    this.facts = facts
+  }
+
+  /** Without `seen`: all of it. */
+  past(seen?: Ends): Past {
+    return new Past(this, seen)
+  }
+
+  once<R>(what: string, make: () => R): R {
+    if (!this.#known.has(what)) this.#known.set(what, make())
+    return this.#known.get(what) as R
+  }
+}
+
+export class Past {
+  readonly #history: History
+  readonly #seen: Ends | undefined
+
+  constructor(history: History, seen: Ends | undefined) {
+    this.#history = history
+    this.#seen = seen
+  }
+
+  session(name: string): Session { return this.#of('turns', name, (facts) => sessionOf(name, facts)) }
+  scores(policy: string): Map<string, Score> { return this.#of('scores', policy, scoresOf) }
+  training(policy: string): Training { return this.#of('updates', policy, trainingOf) }
+  line(policy: string): Line { return this.#of('weights', policy, lineOf) }
+
+  sessions(): [string, Session][] { return this.#history.facts.keys('turns').map((name) => [name, this.session(name)]) }
+
+  turn(id: string): Turn | undefined {
+    return this.session(id.slice(0, id.lastIndexOf('.'))).turns.find(({ event }) => event.turn === id)
+  }
+
+  turns(): Turn[] { return this.sessions().flatMap(([, { turns }]) => turns) }
+
+  #of<T extends Followed, R>(topic: T, key: string, make: (facts: ReturnType<Facts['of']> & ReturnType<typeof this.facts<T>>) => R): R {
+    const facts = this.facts(topic, key)
+    return this.#history.once(`${topic} ${key} ${facts.length}`, () => make(facts as never))
+  }
+
+  facts<T extends Followed>(topic: T, key: string) {
+    return this.#history.facts.of(topic, key, this.#seen)
+  }
+}

@@ -1,0 +1,117 @@
+/**
+ * A snapshot's file without a disk: the same bytes under the same names as in the SQLite file, and the same
+ * order of what is queued. A process that dies keeps it; what was not committed is gone.
+ */
+import type { FoldFile } from '@instar/log'
+
+/** What survives a process: entries and queues by name, as they were at the last commit. */
+export class Disk {
+  meta = new Map<string, string>()
+  entries = new Map<string, Map<string, Uint8Array>>()
+  /** Key → its place in the queue. */
+  queues = new Map<string, Map<string, number>>()
+  seq = 0
+}
+
+/** Entries that one page gives. Smaller than the real one, so that there is a second page. */
+const PAGE = 3
+
+export class MemoryFile implements FoldFile {
+  readonly path: string
+  readonly #disk: Disk
+  #before: Pick<Disk, 'meta' | 'entries' | 'queues'> | null = null
+
+  constructor(name: string, disk: Disk) {
+    this.path = `memory:${name}`
+    this.#disk = disk
+  }
+
+  meta(name: string): string | undefined {
+    return this.#disk.meta.get(name)
+  }
+
+  setMeta(name: string, value: string): void {
+    this.#disk.meta.set(name, value)
+  }
+
+  get(table: string, key: string): Uint8Array | undefined {
+    const bytes = this.#disk.entries.get(table)?.get(key)
+    return bytes && new Uint8Array(bytes)
+  }
+
+  has(table: string, key: string): boolean {
+    return this.#disk.entries.get(table)?.has(key) ?? false
+  }
+
+  put(table: string, key: string, value: Uint8Array): void {
+    held(this.#disk.entries, table).set(key, new Uint8Array(value))
+  }
+
+  drop(table: string, key: string): void {
+    this.#disk.entries.get(table)?.delete(key)
+  }
+
+  entries(table: string, after: string): [key: string, value: Uint8Array][] {
+    const behind = [...(this.#disk.entries.get(table) ?? [])].filter(([key]) => key > after).sort(([a], [b]) => (a < b ? -1 : 1))
+    return behind.slice(0, PAGE).map(([key, value]) => [key, new Uint8Array(value)])
+  }
+
+  queued(table: string, key: string): boolean {
+    return this.#disk.queues.get(table)?.has(key) ?? false
+  }
+
+  /** Throws for a key that is there, as the unique index does. */
+  enqueue(table: string, key: string): void {
+    const queue = held(this.#disk.queues, table)
+    if (queue.has(key)) throw new Error(`${table} holds ${key} already`)
+    queue.set(key, this.#disk.seq += 1)
+  }
+
+  dequeue(table: string, key: string): void {
+    this.#disk.queues.get(table)?.delete(key)
+  }
+
+  page(table: string, after: number): [seq: number, key: string][] {
+    const queue = [...(this.#disk.queues.get(table) ?? [])].map(([key, seq]): [number, string] => [seq, key])
+    return queue.filter(([seq]) => seq > after).slice(0, PAGE)
+  }
+
+  count(table: string): number {
+    return this.#disk.queues.get(table)?.size ?? 0
+  }
+
+  filled(prefix: string): string[] {
+    return [...this.#disk.queues].flatMap(([name, queue]) => (queue.size > 0 && name.startsWith(prefix) ? [name] : []))
+  }
+
+  begin(): void {
+    const { meta, entries, queues } = this.#disk
+    this.#before = { meta: new Map(meta), entries: copied(entries), queues: copied(queues) }
+  }
+
+  commit(): void {
+    this.#before = null
+  }
+
+  rollback(): void {
+    if (this.#before) Object.assign(this.#disk, this.#before)
+    this.#before = null
+  }
+
+  async flush(): Promise<void> {
+    return undefined
+  }
+
+  async close(): Promise<void> {
+    return undefined
+  }
+}
+
+const copied = <K, V>(tables: Map<string, Map<K, V>>): Map<string, Map<K, V>> =>
+  new Map([...tables].map(([name, table]) => [name, new Map(table)]))
+
+const held = <K, V>(tables: Map<string, Map<K, V>>, name: string): Map<K, V> => {
+  let table = tables.get(name)
+  if (!table) tables.set(name, table = new Map())
+  return table
+}

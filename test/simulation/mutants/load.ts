@@ -1,0 +1,53 @@
+/**
+ * The simulation over a product with one thing changed. Each mutant has modules of its own in this process: what is
+ * imported under `?mutant=NAME` imports under the same name, and the changed files are changed as they are read. No file
+ * is touched. A patch whose text is not in its file exactly once is refused.
+ */
+import { readFileSync } from 'node:fs'
+import { registerHooks } from 'node:module'
+import { pathToFileURL } from 'node:url'
+import { join } from 'node:path'
+import { ROOT } from '../../tree.ts'
+import type { simulate } from '../world.ts'
+import type { Mutant } from './table.ts'
+
+const QUERY = /\?mutant=(\w+)$/
+/** Name → URL of a file → what is changed in it. */
+const patched = new Map<string, Map<string, Mutant['patch']>>()
+
+const urlOf = (file: string): string => pathToFileURL(join(ROOT, file)).href
+
+const apply = (source: string, file: string, patch: Mutant['patch']): string =>
+  patch.reduce((text, [from, to]) => {
+    const found = text.split(from).length - 1
+    if (found !== 1) throw new Error(`${file} holds ${found} times, not once: ${from}`)
+    return text.replace(from, () => to)
+  }, source)
+
+/** Throws if a patch does not fit its file. */
+export const checkPatch = ({ file, patch }: Mutant): void => {
+  apply(readFileSync(join(ROOT, file), 'utf8'), file, patch)
+}
+
+registerHooks({
+  resolve(specifier, context, next) {
+    const found = next(specifier, context)
+    const mutant = QUERY.exec(context.parentURL ?? '')
+    const isOurs = found.url.startsWith(pathToFileURL(ROOT).href) && found.url.endsWith('.ts') && !found.url.includes('/node_modules/')
+    return mutant && isOurs ? { ...found, url: found.url + mutant[0] } : found
+  },
+  load(url, context, next) {
+    const loaded = next(url, context)
+    const name = QUERY.exec(url)?.[1]
+    const file = url.replace(QUERY, '')
+    const patch = name === undefined ? undefined : patched.get(name)?.get(file)
+    return patch ? { ...loaded, source: apply(Buffer.from(loaded.source as Uint8Array).toString(), file, patch) } : loaded
+  },
+})
+
+/** The simulation on this mutant. */
+export const load = async ({ name, file, patch }: Mutant): Promise<typeof simulate> => {
+  patched.set(name, new Map([[urlOf(file), patch]]))
+  const world = await import(`${urlOf('test/simulation/world.ts')}?mutant=${name}`) as { simulate: typeof simulate }
+  return world.simulate
+}
