@@ -16,14 +16,17 @@ const INSTEAD: Readonly<Record<Complaint, string | null>> = {
   missed: null,
   poor: null,
 }
+/** Whoever asks for both has said of neither what would have been better. */
+const OPPOSITES: readonly (readonly [Complaint, Complaint])[] = [['short', 'long'], ['formatted', 'unformatted'], ['cold', 'gushing']]
 const ORDER = Object.keys(INSTEAD) as Complaint[]
 const MOST = 3
 
-/** Null when the complaint does not say what would have been better. */
+/** Null when the complaints do not say what would have been better. It never asks for a thing and its opposite. */
 export const hintFor = (complaints: ReadonlySet<Complaint>, rightAnswer: string | null): string | null => {
   const sentences = rightAnswer === null ? [] : [`The right answer is ${rightAnswer}.`]
+  const undecided = new Set(OPPOSITES.filter((pair) => pair.every((one) => complaints.has(one))).flat())
   for (const complaint of ORDER) {
-    const sentence = complaints.has(complaint) ? INSTEAD[complaint] : null
+    const sentence = complaints.has(complaint) && !undecided.has(complaint) ? INSTEAD[complaint] : null
     if (sentence !== null && sentences.length < MOST) sentences.push(sentence)
   }
   return sentences.length === 0 ? null : sentences.join(' ')

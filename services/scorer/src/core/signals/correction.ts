@@ -10,11 +10,12 @@ const FORMS: readonly { pattern: RegExp; sure: boolean }[] = [
   { sure: false, pattern: /\b(?:supposed to be|should be|ought to be|should have been|must be|correct is|right is|actually|rather|namely|instead of \S+|i'm pretty sure it's)[:,]?\s+(.+)/iu },
   { sure: false, pattern: /\bnot\s+[^,.;!?\n]{1,40}?\s*,?\s*(?:but|it's|it is|rather)\s+(?:rather )?(.+)/iu },
   { sure: false, pattern: /(?:^|[,.!?:;]\s*|\bno\b[,.]?\s+|=\s*)((?:-?\d[\d.,:/]*\d|-?\d+|\p{Lu}\p{L}+)(?:\s+\p{L}+)?)\s*,?\s+(?:and )?not\b/u },
+  { sure: true, pattern: /^\W*(?:the )?(?:right|correct|actual|real|correction|corrected)\s*[:=]\s*(.+)/iu },
   { sure: false, pattern: /(?:^|\s)(?:=|answer:|correct:|correction:)\s*(.+)/iu },
 ]
 
 const ENDS = /[;!?\n]|\.(?:\s|$)|,\s*(?!\d)(?=not\b|and not\b|rather than|instead|please|right|ok|okay|no\b|you\b|i\b|sorry|so\b|as\b|because|since|could|can)|\s+(?:not|and not|rather than|instead|please|because|since|right|you know|though)\b/iu
-const NO_VALUE = /^(?:not|wrong|too|so|very|right|correct|incorrect|false|true|still|also|really|just|what|how|why|who|where|when|that|because|in|on|at|with|without|as|like|a|an|more|less|longer|shorter|better|worse|hard|easy|bit|much|good|bad|nice|great|fine|ok|okay|all|no|your|my|mine|me|you|it|this|these|those|the (?:wrong|same|other|opposite|point|way|problem|case|thing|one)|something|nothing|\w+(?:er|ly|ing))\b/iu
+const NO_VALUE = /^(?:i|we|he|she|they|there|not|wrong|too|so|very|right|correct|incorrect|false|true|still|also|really|just|what|how|why|who|where|when|that|because|in|on|at|with|without|as|like|a|an|more|less|longer|shorter|better|worse|hard|easy|bit|much|good|bad|nice|great|fine|ok|okay|all|no|your|my|mine|me|you|it|this|these|those|the (?:wrong|same|other|opposite|point|way|problem|case|thing|one)|something|nothing|\w+(?:er|ly|ing))\b/iu
 const ABOUT_FORM = /\b(?:words?|sentences?|lines?|paragraphs?|lists?|bold|plain|detail\w*|format\w*)\b/iu
 const VALUE = /\d|^\p{Lu}|"|“|\p{Lu}\p{L}+/u
 const NUMBERS = /\b(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred|thousand|half)\b/iu
@@ -38,3 +39,6 @@ const valueIn = (said: string, sure: boolean, topic: ReadonlySet<string>): strin
   const short = value.split(/\s+/u).length <= 3
   return sure || VALUE.test(value) || NUMBERS.test(value) || (short && topic.has(value.toLowerCase())) ? value : null
 }
+
+/** "Correct answer: Oslo.": names it, and says of the one that was given no more than that. */
+export const STATES_ANSWER = /^\W*(?:the |your )?(?:right|correct|actual|real|true|proper|expected)(?: (?:answer|one|result|number|value|solution|name|word|total|sum))?(?: here)?\s*[:=]/iu

@@ -7,7 +7,7 @@ import { derivedId } from '@instar/events'
 import { hintFor } from '../hints.ts'
 import type { Evidence, Judgement } from '../judgement.ts'
 import { COMPLAINTS, type Complaint } from './complaints.ts'
-import { rightAnswer } from './correction.ts'
+import { rightAnswer, STATES_ANSWER } from './correction.ts'
 import { LANGUAGES } from './languages.ts'
 import { HYPOTHETICAL, NEGATED, PRAISE, PRAISED_LACK, THANKS } from './praise.ts'
 import { clausesOf, contentWords, normalise, wordsOf, type Clause } from './text.ts'
@@ -18,7 +18,7 @@ export type SignalSettings = {
 }
 
 /** Raise it with every change of the rules that the lists below do not show. */
-const VERSION = 1
+const VERSION = 2
 
 export const signalsId = (settings: SignalSettings): string => {
   const lists = [...Object.values(COMPLAINTS).flatMap((c) => [...c.judges, ...c.wishes]), ...PRAISE.map((p) => p.pattern), THANKS, NEGATED, HYPOTHETICAL, ...Object.values(LANGUAGES).flatMap((l) => [l.praise, ...Object.values(l.complaints)])]
@@ -84,7 +84,7 @@ const readClause = (clause: Clause, topic: ReadonlySet<string>, reading: Reading
   const found = praisedLack ? { complaints: [], rest: text } : matchComplaints(text)
   const foreign = contentWords(found.rest.replace(ORDER, ' ').replace(QUESTION, ' ')).filter((word) => !topic.has(word))
   const isNew = asks && foreign.length > 0 && !ABOUT.test(text) && (foreign.length > 1 || question || !MAYBE_ABOUT.test(text)) && !(question && foreign.length === 1 && /\b(?:that|this|it|so|too)\b/u.test(text))
-  const praise = asks ? 0 : praiseOf(text, reading)
+  const praise = asks || STATES_ANSWER.test(text) ? 0 : praiseOf(text, reading)
   const thanks = THANKS.test(text) && !/\bno thank/u.test(text) && (!seen.asked || praisedLack) && !/^(?:please|can|could|would|will)\b/u.test(text) ? 2 : 0
   const given = Math.max(praise, thanks)
   let blame = 0
@@ -153,9 +153,11 @@ const readCorrection = (words: string, normal: string, answer: string, request: 
   const value = rightAnswer(words, new Set(wordsOf(`${normalise(request)} ${normalise(answer)}`)))
   if (value === null) return
   const inAnswer = ` ${wordsOf(normalise(answer)).join(' ')} `.includes(` ${wordsOf(normalise(value)).join(' ')} `)
-  if (reading.complaints.has('wrong')) {
+  const states = words.split(/[.!?\n]/u).some((sentence) => STATES_ANSWER.test(sentence))
+  if (inAnswer && states) reading.praise += 1
+  else if (reading.complaints.has('wrong')) {
     if (!inAnswer) reading.rightAnswer = value
-  } else if (reading.praise === 0 && !inAnswer && !QUESTION.test(normal) && !ORDER.test(normal) && !normal.includes('?')) {
+  } else if (reading.praise === 0 && !inAnswer && !QUESTION.test(normal) && (states || !ORDER.test(normal)) && !normal.includes('?')) {
     reading.complaints.add('wrong')
     reading.blame += 1.5
     reading.rightAnswer = value

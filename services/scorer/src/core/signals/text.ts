@@ -23,6 +23,8 @@ const IDIOMS: readonly (readonly [RegExp, string])[] = [
   [/\bthanks? (?:you )?in advance\b|\bthank you in advance\b/g, ' '],
   [/\b(?:could|would) (?:you )?kindly\b/g, 'could you please'], [/\bkind of\b/g, 'somewhat'], [/\bkind regards\b|\bbest regards\b/g, ' '],
   [/\bno (?:doubt|wonder)\b/g, ' '], [/\bby the way\b/g, ' '], [/\bnot only\b/g, ' '], [/\b(?:what|how) about\b/g, 'how about'],
+  // Who thinks again takes back what was about to be said.
+  [/(?<=^|[.!?\n]\s*)(?:(?:oh|hm+|ah|um+|uh),? )?(?:no,? wait|wait,? no|no,? hold on|hold on,? no|scratch that)\b[,.…! ]*/g, ' '],
   [/\bnot to mention\b/g, ' '], [/\bi do not mind\b/g, ' '],
 ]
 
