@@ -138,6 +138,6 @@ test('a batch is audited under the rules that it was sealed under: those of toda
     }
     const { sealed } = updateLine(updates, 'policy').batches[0]!
     assert.equal(sealed.baselines.some(({ subject }) => subject.startsWith('key ')), 'rules' in settings)
-    assert.deepEqual(auditBatches(audit).map(({ difference }) => difference), [null])
+    assert.deepEqual([...auditBatches(audit)].map(({ difference }) => difference), [null])
   }
 })

@@ -11,8 +11,9 @@ const text = (report: VerifyReport): string => {
     { name: 'batch', of: (row) => row.batch }, { name: 'version', of: (row) => row.version }, { name: 'mode', of: (row) => row.mode },
     { name: 'holds', of: (row) => (row.ok ? 'yes' : 'NO') }, { name: 'adapter', of: (row) => row.adapter?.slice(0, 12) },
   ], report.batches)
-  const { first } = report
-  return `${rows}${first ? `\nfirst difference: ${first.what}\n  topic ${first.topic}, key ${first.key}, ${first.type} ${first.record}\n` : `\neverything holds: ${report.batches.length} batches\n`}`
+  const { first, unreadable } = report
+  const poison = unreadable.records === 0 ? '' : `\n${unreadable.records} record${unreadable.records === 1 ? '' : 's'} that nobody can read, passed over as the services do; the first: ${unreadable.first[0]?.what}\n`
+  return `${rows}${first ? `\nfirst difference: ${first.what}\n  topic ${first.topic}, key ${first.key}, ${first.type} ${first.record}\n` : `\neverything holds: ${report.batches.length} batches\n`}${poison}`
 }
 
 export default command('verify', {
@@ -26,7 +27,8 @@ holds them against what the log says. Works while the pipeline runs and while it
   --engine E onnx, wasm or tfjs-node (default INSTAR_LEARN_ENGINE, else auto)
 
 Mode of each row: recompute (the arithmetic again, bit for bit), digests (stored bytes), no_update (nothing to compute).
---json: {ok, policy, batches: [{batch, version, mode, ok, adapter, found, difference}], first}. Exit code 0 iff ok.`,
+--json: {ok, policy, batches: [{batch, version, mode, ok, adapter, found, difference}], first,
+unreadable: {records, first: [the first twenty]}}. Exit code 0 iff ok: a record that nobody can read is told, and is a difference where something needs it.`,
   options: { digests: { type: 'boolean' }, engine: { type: 'string' } },
   overrides: ['data', 'model'],
   positionals: [0, 1],

@@ -2,50 +2,123 @@
  * Re-derives every batch from the records that it names: turns by record id, scores by record id, baselines
  * from the batch before, advantages, parent. What differs is named by the record in which it was found.
  */
-import { foldTurns, foldUpdates, foldWeights, initialScores, initialTurns, initialUpdates, initialWeights, foldScores, updateLine, weightLine, type BatchSealed, type Event, type Logged, type MemoryScores, type ScoresEvent, type TurnsEvent, type UpdatesEvent, type WeightsEvent } from '@instar/events'
+import {
+  foldScores, foldTurns, foldUpdates, foldWeights, initialScores, initialTurns, initialUpdates, initialWeights, updateLine, weightLine,
+  type BatchSealed, type Event, type Logged, type ScoresEvent, type ScoresState, type Table, type TurnsEvent, type TurnsState, type UpdatesEvent, type UpdatesState,
+  type VersionRejected, type WeightsEvent, type WeightsState,
+} from '@instar/events'
 import { advantages, rulesOf } from './baseline.ts'
-import type { MemoryTrainer } from './state.ts'
 
 export type Difference = { topic: string; key: string; record: string; type: string; what: string }
 
-export type AuditState = Omit<MemoryTrainer, 'pending' | 'keys'> & {
+/** A list that memory need not hold; an array is one. */
+export type Series<T> = { readonly length: number; push(item: T): unknown; at(index: number): T | undefined }
+
+/** How a batch stood when it was sealed: the baselines of its subjects, and which of its turns were spent. */
+export type Sealing = { baselines: BatchSealed['baselines']; again: string[] }
+
+/** Collections ask by key or by place, so that none of them has to be in memory. Other policies are the branches. */
+export type AuditState = {
+  policy: string
+  turns: TurnsState
+  /** By policy. */
+  scores: Table<string, ScoresState>
+  updates: UpdatesState
+  weights: WeightsState
   /** Counted score records by id, also those revised later and those of other policies. */
-  scoreRecords: Map<string, ScoresEvent>
-  others: Map<string, MemoryScores>
+  scoreRecords: Table<string, ScoresEvent>
+  /** Turns in log order; of each policy those with a score, in the order of the first one; batches in their chain's order. */
+  listed: Series<string>
+  scored: Table<string, Series<string>>
+  batches: Table<string, Series<string>>
+  /** The policy's own. */
+  moves: Series<{ to: number; at: number }>
+  /** By the record id of the update. */
+  rejected: Table<string, VersionRejected>
+  /** By the id of the policy's own batch. */
+  sealings: Table<string, Sealing>
+  /** Turn → when the policy's own batch took it or dropped it. */
+  spentAt: Table<string, number>
 }
 
+const byPolicy = <T>(make: () => T): Table<string, T> => {
+  const made = new Map<string, T>()
+  const get = (policy: string): T => made.get(policy) ?? made.set(policy, make()).get(policy)!
+  return { get, has: () => true, set: () => undefined, delete: () => undefined }
+}
+
+/** All in memory. */
 export const initialAudit = (policy: string): AuditState => ({
-  policy, turns: initialTurns(), scores: initialScores(), updates: initialUpdates(), weights: initialWeights(), scoreRecords: new Map(), others: new Map(),
+  policy, turns: initialTurns(), scores: byPolicy(initialScores), updates: initialUpdates(), weights: initialWeights(), scoreRecords: new Map(),
+  listed: [], scored: byPolicy<string[]>(() => []), batches: byPolicy<string[]>(() => []), moves: [], rejected: new Map(), sealings: new Map(), spentAt: new Map(),
 })
 
 /** Topics may be read one after the other: nothing here tests one topic against another. */
 export const evolveAudit = (state: AuditState, logged: Logged<Event>): void => {
-  if (logged.topic === 'turns') foldTurns(state.turns, logged as Logged<TurnsEvent>)
-  else if (logged.topic === 'weights') foldWeights(state.weights, logged as Logged<WeightsEvent>)
-  else if (logged.topic === 'updates') foldUpdates(state.updates, logged as Logged<UpdatesEvent>)
-  else if (logged.topic === 'scores' && foldScores(scoresOf(state, logged.key), logged as Logged<ScoresEvent>).counted) state.scoreRecords.set(logged.id, logged.event as ScoresEvent)
+  if (logged.topic === 'turns') evolveTurns(state, logged as Logged<TurnsEvent>)
+  else if (logged.topic === 'weights') evolveWeights(state, logged as Logged<WeightsEvent>)
+  else if (logged.topic === 'updates') evolveUpdates(state, logged as Logged<UpdatesEvent>)
+  else if (logged.topic === 'scores') evolveScores(state, logged as Logged<ScoresEvent>)
 }
 
-const scoresOf = (state: AuditState, policy: string): MemoryScores => {
-  if (policy === state.policy) return state.scores
-  const scores = state.others.get(policy) ?? initialScores()
-  state.others.set(policy, scores)
-  return scores
+const evolveTurns = (state: AuditState, logged: Logged<TurnsEvent>): void => {
+  const { event } = logged
+  if (foldTurns(state.turns, logged).counted && 'answer' in event) state.listed.push(event.turn)
 }
 
-/** Per batch of the policy, in order, the first difference or null. */
-export const auditBatches = (state: AuditState): { id: string; sealed: BatchSealed; difference: Difference | null }[] => {
-  const spent = new Set<string>()
-  const baselines = new Map<string, { value: number; count: number }>()
-  return updateLine(state.updates, state.policy).batches.map(({ id, sealed }) => {
-    const difference = auditBatch(state, id, sealed, spent, baselines)
-    for (const { turn } of [...sealed.items, ...sealed.dropped]) spent.add(turn)
-    for (const { subject, ...baseline } of sealed.baselines) baselines.set(subject, baseline)
-    return { id, sealed, difference }
-  })
+const evolveScores = (state: AuditState, logged: Logged<ScoresEvent>): void => {
+  const { key, id, event } = logged
+  const scores = state.scores.get(key) ?? initialScores()
+  const first = !scores.turns.has(event.turn)
+  if (!foldScores(scores, logged).counted) return
+  state.scoreRecords.set(id, event)
+  if (first) state.scored.get(key)?.push(event.turn)
 }
 
-const auditBatch = (state: AuditState, id: string, sealed: BatchSealed, spent: ReadonlySet<string>, baselines: ReadonlyMap<string, { value: number; count: number }>): Difference | null => {
+const evolveWeights = (state: AuditState, logged: Logged<WeightsEvent>): void => {
+  const { event } = logged
+  if (!foldWeights(state.weights, logged).counted || event.policy !== state.policy) return
+  if (event.type === 'VersionPublished') state.moves.push({ to: event.number, at: event.at })
+  else if (event.type === 'HeadMoved') state.moves.push({ to: event.to, at: event.at })
+  else if (event.type === 'VersionRejected' && !state.rejected.has(event.update)) state.rejected.set(event.update, event)
+}
+
+const evolveUpdates = (state: AuditState, logged: Logged<UpdatesEvent>): void => {
+  const { event, id } = logged
+  const sealing = event.type === 'BatchSealed' && event.policy === state.policy ? sealingOf(state, event) : null
+  if (!foldUpdates(state.updates, logged).counted || event.type !== 'BatchSealed') return
+  state.batches.get(event.policy)?.push(id)
+  if (!sealing) return
+  state.sealings.set(id, sealing)
+  for (const { turn } of [...event.items, ...event.dropped]) state.spentAt.set(turn, event.at)
+}
+
+const sealingOf = (state: AuditState, { items, baselines, policy }: BatchSealed): Sealing => {
+  const held = updateLine(state.updates, policy).baselines
+  const subjects = new Set([...items, ...baselines].map(({ subject }) => subject)).add('')
+  return {
+    baselines: [...subjects].flatMap((subject) => {
+      const baseline = held.get(subject)
+      return baseline ? [{ subject, ...baseline }] : []
+    }),
+    again: items.filter(({ turn }) => state.spentAt.has(turn)).map(({ turn }) => turn),
+  }
+}
+
+/** The policy's own batches by their place, each with its first difference or null. */
+export function* auditBatches(state: AuditState): Generator<{ id: string; sealed: BatchSealed; difference: Difference | null }> {
+  const batches = state.batches.get(state.policy)
+  for (let i = 0; i < (batches?.length ?? 0); i += 1) {
+    const batch = updateLine(state.updates, state.policy).byId.get(batches?.at(i) ?? '')
+    if (batch) yield { id: batch.id, sealed: batch.sealed, difference: auditBatch(state, batch) }
+  }
+}
+
+/** Null too for a batch of a branch, whose own audit is that of its policy. */
+export const auditBatch = (state: AuditState, { id, sealed }: { id: string; sealed: BatchSealed }): Difference | null => {
+  const sealing = state.sealings.get(id)
+  if (!sealing) return null
+  const baselines = new Map(sealing.baselines.map(({ subject, ...baseline }) => [subject, baseline]))
   const here = (what: string): Difference => ({ topic: 'updates', key: sealed.policy, record: id, type: 'BatchSealed', what })
   for (const item of sealed.items) {
     const turn = state.turns.turns.get(item.turn)
@@ -54,7 +127,7 @@ const auditBatch = (state: AuditState, id: string, sealed: BatchSealed, spent: R
     if (!score || score.turn !== item.turn) return { topic: 'scores', key: sealed.policy, record: item.score, type: 'TurnScored', what: `the score of turn ${item.turn} that batch ${sealed.number} names is not on the log` }
     if (score.type === 'TurnSkipped' || score.reward !== item.reward) return here(`reward of turn ${item.turn}`)
     if (!sameHint(score.hint, item.hint)) return here(`hint of turn ${item.turn}`)
-    if (spent.has(item.turn)) return here(`turn ${item.turn} is in an earlier batch`)
+    if (sealing.again.includes(item.turn)) return here(`turn ${item.turn} is in an earlier batch`)
   }
   const rewarded = sealed.items.map(({ turn, subject, reward }) => {
     const { group = turn, key = null } = state.turns.turns.get(turn) ?? {}

@@ -190,7 +190,7 @@ describe('audit', () => {
   const audit = (records: readonly Logged[]): (string | null)[] => {
     const state = initialAudit('policy')
     for (const record of records) evolveAudit(state, record)
-    return auditBatches(state).map((a) => a.difference && `${a.difference.topic}: ${a.difference.what}`)
+    return [...auditBatches(state)].map((a) => a.difference && `${a.difference.topic}: ${a.difference.what}`)
   }
   it('a batch that follows from its records passes', () => assert.deepEqual(audit(history().records), [null]))
   it('names the turn whose record changed, and the score that is missing', () => {

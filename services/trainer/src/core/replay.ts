@@ -1,5 +1,5 @@
 /** What a replay does again, and the records of its branch. A branch is a policy with a key of its own. */
-import { InstarError, shownOf, updateLine, weightLine, type BatchSealed, type BatchState, type LineStarted, type Settings, type VersionState } from '@instar/events'
+import { batchOfUpdate, InstarError, shownOf, updateLine, weightLine, type BatchSealed, type BatchState, type LineStarted, type Settings, type VersionState } from '@instar/events'
 import { advantages, RULES, rulesOf, type Baselines } from './baseline.ts'
 import { MOST_ITEMS } from './batch.ts'
 import type { AuditState } from './audit.ts'
@@ -12,9 +12,14 @@ export const branchKey = (policy: string, branch: string): string => `${policy}~
 
 /** The version from which the replay starts: its adapter and optimizer are restored from the log. A time means the head of that time. */
 export const startVersion = (state: AuditState, from: Bound): number => {
-  const line = weightLine(state.weights, state.policy)
   if (from === null) return 0
-  if ('time' in from) return line.moves.findLast((move) => move.at <= from.time)?.to ?? 0
+  if ('time' in from) {
+    for (let i = state.moves.length - 1; i >= 0; i -= 1) {
+      const move = state.moves.at(i)
+      if (move && move.at <= from.time) return move.to
+    }
+    return 0
+  }
   versionOf(state, from.version)
   return from.version
 }
@@ -30,26 +35,34 @@ const sealedAt = (state: AuditState, bound: NonNullable<Bound>): number => {
   if ('time' in bound) return bound.time
   if (bound.version === 0) return -1
   const version = versionOf(state, bound.version)
-  return updateLine(state.updates, state.policy).batches.find((b) => b.update?.id === version.update)?.sealed.at ?? version.at
+  return (version.update === null ? undefined : batchOfUpdate(updateLine(state.updates, state.policy), version.update))?.sealed.at ?? version.at
 }
 
-/** Batches of the range, in order: behind `from`, up to and with `until`. */
-const batchesBetween = (state: AuditState, from: Bound, until: Bound): BatchState[] => {
-  const after = from === null ? -1 : sealedAt(state, from)
-  const upTo = until === null ? Number.MAX_SAFE_INTEGER : sealedAt(state, until)
-  return updateLine(state.updates, state.policy).batches.filter((b) => b.sealed.at > after && b.sealed.at <= upTo)
-}
+type Range = { after: number; upTo: number }
 
-/** Those with an update: what a replay with unchanged settings computes again. */
-export const recordedBatches = (state: AuditState, from: Bound, until: Bound): BatchState[] => batchesBetween(state, from, until).filter((b) => b.update !== null)
+/** Of when batches were sealed: behind `from`, up to and with `until`. */
+const rangeOf = (state: AuditState, from: Bound, until: Bound): Range =>
+  ({ after: from === null ? -1 : sealedAt(state, from), upTo: until === null ? Number.MAX_SAFE_INTEGER : sealedAt(state, until) })
+
+const isWithin = (at: number, { after, upTo }: Range): boolean => at > after && at <= upTo
+
+/** Batches of the range with an update, in order: what a replay with unchanged settings computes again. */
+export function* recordedBatches(state: AuditState, from: Bound, until: Bound): Generator<BatchState & { update: NonNullable<BatchState['update']> }> {
+  const range = rangeOf(state, from, until)
+  const ids = state.batches.get(state.policy)
+  for (let i = 0; i < (ids?.length ?? 0); i += 1) {
+    const batch = updateLine(state.updates, state.policy).byId.get(ids?.at(i) ?? '')
+    if (batch?.update && isWithin(batch.sealed.at, range)) yield { ...batch, update: batch.update }
+  }
+}
 
 /** The turns that a replay with changed settings may use: not spent before the range, and, with `until`, spent within it. */
 export const turnsBetween = (state: AuditState, from: Bound, until: Bound): (turn: string) => boolean => {
-  const turnsOf = (batches: readonly BatchState[]): Set<string> => new Set(batches.flatMap(({ sealed }) => [...sealed.items, ...sealed.dropped].map(({ turn }) => turn)))
-  const before = from === null ? new Set<string>() : turnsOf(batchesBetween(state, null, 'time' in from ? { time: from.time } : from))
-  if (until === null) return (turn) => !before.has(turn)
-  const within = turnsOf(batchesBetween(state, from, until))
-  return (turn) => within.has(turn)
+  const range = rangeOf(state, from, until)
+  return (turn) => {
+    const at = state.spentAt.get(turn)
+    return at === undefined ? until === null : until === null ? at > range.after : isWithin(at, range)
+  }
 }
 
 /** `batches`: how many the whole replay makes, so that a branch that was cut short can be told from a finished one. */
@@ -102,20 +115,25 @@ export const changedSettings = (recorded: Settings, set: Record<string, string>,
 export type ScoredTurn = { turn: string; record: string; session: string; group: string; score: string; subject: string; key: string | null; version: number; reward: number; hint: BatchSealed['items'][number]['hint'] }
 
 /** Turns that a judge may score again: usable, with a next state, in log order. */
-export const joinedTurns = (state: AuditState): { turn: string; next: string; shown: string | null }[] =>
-  [...state.turns.turns.values()].flatMap((turn) => {
-    if (turn.kind !== 'main' || turn.status !== 'complete' || !turn.trainable || turn.policy !== state.policy) return []
+export function* joinedTurns(state: AuditState): Generator<{ turn: string; next: string; shown: string | null }> {
+  for (let i = 0; i < state.listed.length; i += 1) {
+    const turn = state.turns.turns.get(state.listed.at(i) ?? '')
+    if (!turn || turn.kind !== 'main' || turn.status !== 'complete' || !turn.trainable || turn.policy !== state.policy) continue
     const seen = shownOf(state.turns.sessions.get(turn.session), turn)
-    return seen && seen.next !== null ? [{ turn: turn.turn, next: seen.next, shown: turn.shown ? null : seen.turn }] : []
-  })
+    if (seen && seen.next !== null) yield { turn: turn.turn, next: seen.next, shown: turn.shown ? null : seen.turn }
+  }
+}
 
-/** Scored, usable turns in log order: what a replay with changed settings seals anew. */
-export const scoredTurns = (state: AuditState, scores = state.scores): ScoredTurn[] =>
-  [...scores.turns.values()].flatMap((score) => {
-    const turn = state.turns.turns.get(score.turn)
-    if (!turn || score.reward === null || turn.policy !== state.policy || turn.status !== 'complete' || !turn.trainable) return []
-    return [{ turn: score.turn, record: turn.record, session: score.session, group: turn.group, score: score.score, subject: score.subject, key: turn.key, version: score.version, reward: score.reward, hint: score.hint }]
-  })
+/** Turns that the policy (or a branch of it, `scoredBy`) has scored, usable, in the order of their first scores: what a replay with changed settings seals anew. */
+export function* scoredTurns(state: AuditState, scoredBy = state.policy): Generator<ScoredTurn> {
+  const order = state.scored.get(scoredBy)
+  for (let i = 0; i < (order?.length ?? 0); i += 1) {
+    const score = state.scores.get(scoredBy)?.turns.get(order?.at(i) ?? '')
+    const turn = score && state.turns.turns.get(score.turn)
+    if (!turn || score.reward === null || turn.policy !== state.policy || turn.status !== 'complete' || !turn.trainable) continue
+    yield { turn: score.turn, record: turn.record, session: score.session, group: turn.group, score: score.score, subject: score.subject, key: turn.key, version: score.version, reward: score.reward, hint: score.hint }
+  }
+}
 
 export const sealAnew = (turns: readonly ScoredTurn[], before: Baselines, batch: Pick<BatchSealed, 'prev' | 'policy' | 'number' | 'parent' | 'seed' | 'loss' | 'settings' | 'at'>): BatchSealed => {
   const { items, after } = advantages(turns, before, rulesOf(batch.settings))

@@ -1,5 +1,5 @@
 /** The records of one branch, appended in order: this run is its only writer. */
-import { decodeRecord, encodeEvent, nextVersion, updateLine, weightLine, type BatchSealed, type Event } from '@instar/events'
+import { decodeRecord, encodeEvent, nextVersion, updateLine, weightLine, type BatchSealed, type Event, type Logged } from '@instar/events'
 import { persist, putBlob, versionsOn, type EventLog } from '@instar/log'
 import type { StepResult } from '@instar/policy'
 import { evolveAudit, type AuditState } from '../core/audit.ts'
@@ -7,14 +7,17 @@ import { evolveAudit, type AuditState } from '../core/audit.ts'
 /** What the gate said of the batch on main; `version` null: it was rejected. */
 export type Recorded = { version: number | null; reason: string; figures: Record<string, number> }
 
+/** `folded`: told of each record of the branch; the next one waits for what it returns. */
+export type BranchPorts = { log: EventLog; now: () => number; signal: AbortSignal; folded(logged: Logged): Promise<void> | undefined }
+
 export class Branch {
   readonly key: string
   private readonly state: AuditState
-  private readonly ports: { log: EventLog; now: () => number; signal: AbortSignal }
+  private readonly ports: BranchPorts
   /** Main's version → this branch's. */
   private readonly copies = new Map<number, number>()
 
-  constructor(ports: { log: EventLog; now: () => number; signal: AbortSignal }, state: AuditState, key: string, from: number) {
+  constructor(ports: BranchPorts, state: AuditState, key: string, from: number) {
     this.ports = ports
     this.state = state
     this.key = key
@@ -25,14 +28,16 @@ export class Branch {
   async append(event: Event): Promise<string> {
     const record = encodeEvent(event, versionsOn(this.ports.log))
     await persist(this.ports.log, [record], this.ports.signal)
-    evolveAudit(this.state, decodeRecord({ ...record, partition: 0, offset: 0 }))
+    const logged = decodeRecord({ ...record, partition: 0, offset: 0 })
+    evolveAudit(this.state, logged)
+    await this.ports.folded(logged)
     return record.id
   }
 
   /** Place of the next batch in the branch's chain. */
   next(): { prev: string; number: number } {
     const line = updateLine(this.state.updates, this.key)
-    return { prev: line.chain.tip, number: line.batches.length + 1 }
+    return { prev: line.chain.tip, number: line.count + 1 }
   }
 
   head(): BatchSealed['parent'] {

@@ -1,8 +1,9 @@
 /** `instar verify`: from the log alone, is every version what its records say? */
-import { decodeRecord, InstarError, updateLine, weightLine, type BatchState } from '@instar/events'
+import { batchOfUpdate, InstarError, updateLine, weightLine, type BatchState, type VersionPublished } from '@instar/events'
 import { createTurnReader, getBlob, type EventLog } from '@instar/log'
 import { adapterFromWeights, type Fingerprint, type LearningEngine, type Model, type Parent, type StepResult } from '@instar/policy'
-import { auditBatches, evolveAudit, initialAudit, type AuditState, type Difference } from '../core/audit.ts'
+import { auditBatch, type AuditState, type Difference } from '../core/audit.ts'
+import { readAudit, type Audit, type Unreadable } from './audit.ts'
 import { stepSettings, trainItem } from './compute.ts'
 
 export type VerifyPorts = { log: EventLog; learner: LearningEngine | null; model: Model; onProgress?: (done: number, total: number) => void }
@@ -12,61 +13,67 @@ export type VerifyPorts = { log: EventLog; learner: LearningEngine | null; model
  * differs (or none was given), so the stored bytes were held against their records.
  */
 export type BatchReport = { batch: number; version: number | null; mode: 'recompute' | 'digests' | 'no_update'; ok: boolean; adapter: string | null; found: string | null; difference: Difference | null }
-export type VerifyReport = { ok: boolean; policy: string; batches: BatchReport[]; first: Difference | null }
-
-export const readAudit = async (log: EventLog, policy: string): Promise<{ state: AuditState; broken: Difference | null }> => {
-  const state = initialAudit(policy)
-  // One cut, what names before what is named: a pipeline may be writing meanwhile.
-  const to = await log.ends(['updates', 'weights', 'scores', 'turns'])
-  for (const topic of ['turns', 'scores', 'weights', 'updates'] as const) {
-    for await (const records of log.read(topic, { to })) {
-      for (const record of records) {
-        try {
-          evolveAudit(state, decodeRecord(record))
-        } catch (error) {
-          if (!(error instanceof InstarError)) throw error
-          return { state, broken: { topic, key: record.key, record: [error.details.prev, error.details.record].find((id) => typeof id === 'string') ?? `${record.partition}@${record.offset}`, type: record.schema, what: error.message } }
-        }
-      }
-    }
-  }
-  return { state, broken: null }
-}
+/** `unreadable`: what no build can read and every service passes over. Where a batch or a chain needs it, that is the difference. */
+export type VerifyReport = { ok: boolean; policy: string; batches: BatchReport[]; first: Difference | null; unreadable: Unreadable }
 
 /** `version` null: all batches of the policy, rejected ones too. */
 export const verify = async (ports: VerifyPorts, policy: string, version: number | null): Promise<VerifyReport> => {
-  const { state, broken } = await readAudit(ports.log, policy)
+  const audit = await readAudit(ports.log, policy)
+  try {
+    return await verifyAll(ports, audit, version)
+  } finally {
+    await audit.close()
+  }
+}
+
+const verifyAll = async (ports: VerifyPorts, { state, broken, unreadable }: Audit, version: number | null): Promise<VerifyReport> => {
+  const { policy } = state
   const line = weightLine(state.weights, policy)
   if (!broken && version !== null && !line.versions.has(version)) throw new InstarError('unknown_version', `${policy} has no version ${version}`, { version })
-  const audits = new Map(auditBatches(state).map((audit) => [audit.id, audit.difference]))
-  const chosen = batchesToVerify(state, version)
   const batches: BatchReport[] = []
-  for (const batch of chosen) {
-    batches.push(await verifyBatch(ports, state, batch, audits.get(batch.id) ?? null))
-    ports.onProgress?.(batches.length, chosen.length)
+  const total = version === null ? state.batches.get(policy)?.length ?? 0 : 1
+  for (const batch of batchesToVerify(state, version)) {
+    batches.push(await verifyBatch(ports, state, batch, auditBatch(state, batch)))
+    ports.onProgress?.(batches.length, Math.max(total, batches.length))
   }
   const orphan = broken ?? orphanOf(state)
   const first = orphan ?? batches.find((report) => !report.ok)?.difference ?? null
-  return { ok: first === null && batches.every((report) => report.ok), policy, batches, first }
+  return { ok: first === null && batches.every((report) => report.ok), policy, batches, first, unreadable }
 }
 
 /** The policy's own batches, and those that a promoted version was made by on its branch. */
-const batchesToVerify = (state: AuditState, version: number | null): BatchState[] => {
-  const line = weightLine(state.weights, state.policy)
-  const everywhere = [...state.updates.lines.values()].flatMap(({ batches }) => batches)
-  const behind = (update: string | null): BatchState[] => everywhere.filter((batch) => update !== null && batch.update?.id === update)
-  if (version !== null) return behind(line.versions.get(version)?.update ?? null)
-  const promoted = [...line.versions.values()].filter(({ published }) => published?.why === 'promotion').flatMap(({ update }) => behind(update))
-  return [...updateLine(state.updates, state.policy).batches, ...promoted]
+function* batchesToVerify(state: AuditState, version: number | null): Generator<BatchState> {
+  if (version === null) {
+    const order = state.batches.get(state.policy)
+    for (let i = 0; i < (order?.length ?? 0); i += 1) {
+      const batch = updateLine(state.updates, state.policy).byId.get(order?.at(i) ?? '')
+      if (batch) yield batch
+    }
+  }
+  for (const { published } of publishedVersions(state)) {
+    const batch = published.number === version || (version === null && published.why === 'promotion') ? batchBehind(state, published) : undefined
+    if (batch) yield batch
+  }
 }
+
+function* publishedVersions(state: AuditState): Generator<{ published: VersionPublished; record: string }> {
+  const line = weightLine(state.weights, state.policy)
+  for (let number = 1; number <= line.last; number += 1) {
+    const found = line.versions.get(number)
+    if (found?.published) yield { published: found.published, record: found.record }
+  }
+}
+
+const batchBehind = (state: AuditState, published: VersionPublished): BatchState | undefined =>
+  batchOfUpdate(updateLine(state.updates, published.source?.policy ?? state.policy), published.update)
 
 /** A published version whose update is not on the chain of updates, or says something else. */
 const orphanOf = (state: AuditState): Difference | null => {
-  for (const { published, record } of weightLine(state.weights, state.policy).versions.values()) {
-    if (!published) continue
-    const batch = updateLine(state.updates, published.source?.policy ?? state.policy).batches.find((b) => b.update?.id === published.update)
+  for (const { published, record } of publishedVersions(state)) {
+    const batch = batchBehind(state, published)
     const event = batch?.update?.event
-    if (event?.adapter !== published.adapter || event.state !== published.state || event.blobsAt !== published.blobsAt || (published.why === 'update' && batch?.sealed.parent.version !== published.parent)) return { topic: 'weights', key: state.policy, record, type: 'VersionPublished', what: `version ${published.number} is not what the update says that it names` }
+    const same = batch?.update?.id === published.update && event?.adapter === published.adapter && event.state === published.state && event.blobsAt === published.blobsAt
+    if (!same || (published.why === 'update' && batch?.sealed.parent.version !== published.parent)) return { topic: 'weights', key: state.policy, record, type: 'VersionPublished', what: `version ${published.number} is not what the update says that it names` }
   }
   return null
 }
