@@ -1,0 +1,137 @@
+/** What `verify` and `replay` fold: the same as in memory, of a log of any length, past records that nobody can read. */
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { decodeRecord, encodeEvent, schemaTexts, updateLine, type BatchSealed, type Event } from '@instar/events'
+import { openEmbeddedLog, openMemoryLog } from '@instar/log'
+import { auditBatches, evolveAudit, initialAudit, type AuditState } from '@instar/trainer/core/audit'
+import { joinedTurns, recordedBatches, sealAnew, scoredTurns, turnsBetween, type ScoredTurn } from '@instar/trainer/core/replay'
+import { readAudit } from '@instar/trainer/shell/audit'
+import { captured } from '../scorer/history.ts'
+import { seeded } from '../simulation/random.ts'
+import { POLICIES, POLICY, randomHistory } from '../snapshots/histories.ts'
+
+const folders: string[] = []
+after(() => folders.forEach((path) => rmSync(path, { recursive: true, force: true })))
+
+const seen = (state: AuditState): unknown => {
+  const listed = Array.from({ length: state.listed.length }, (_, i) => state.listed.at(i)!)
+  return {
+    batches: [...auditBatches(state)].map(({ id, difference }) => [id, difference]),
+    recorded: [...recordedBatches(state, null, null)].map(({ id, status }) => [id, status]),
+    joined: [...joinedTurns(state)],
+    scored: POLICIES.map((policy) => [...scoredTurns(state, policy)].map(({ turn, score, reward }) => [turn, score, reward])),
+    listed,
+    spent: listed.filter(turnsBetween(state, null, { time: 1e12 })),
+    moves: Array.from({ length: state.moves.length }, (_, i) => state.moves.at(i)),
+    baselines: ['ann', 'bob', ''].map((subject) => updateLine(state.updates, POLICY).baselines.get(subject)),
+  }
+}
+
+test('an audit in a file says what one in memory says, of random histories', async () => {
+  let [turns, batches] = [0, 0]
+  for (let seed = 1; seed <= 12; seed += 1) {
+    const log = openMemoryLog()
+    await log.append(randomHistory(seeded(seed), 900).events.map((event) => encodeEvent(event)))
+    const memory = initialAudit(POLICY)
+    const audit = await readAudit(log, POLICY)
+    assert.equal(audit.broken, null)
+    for (const topic of ['turns', 'scores', 'weights', 'updates'] as const) {
+      for await (const records of log.read(topic)) for (const record of records) evolveAudit(memory, decodeRecord(record))
+    }
+    const told = seen(audit.state)
+    assert.deepEqual(told, seen(memory), `seed ${seed}`)
+    turns += memory.listed.length
+    batches += memory.batches.get(POLICY)!.length
+    await audit.close()
+  }
+  assert.ok(turns > 1000 && batches > 50, `${turns} turns, ${batches} batches`)
+})
+
+test('records that nobody can read are passed over and told, in whatever topic; a record of a newer type ends the reading', async () => {
+  const log = openMemoryLog()
+  const events = randomHistory(seeded(7), 300).events
+  await log.append(events.map((event) => encodeEvent(event)))
+  const clean = await readAudit(log, POLICY)
+  const before = seen(clean.state)
+  await clean.close()
+  const poison = (['turns TurnCaptured.v2', 'scores TurnScored.v1', 'updates BatchSealed.v1', 'weights VersionPublished.v1'] as const).map((one) => {
+    const [topic, schema] = one.split(' ') as ['turns', string]
+    return { topic, key: POLICY, schema, payload: Buffer.from('nonsense'), timestamp: 1 }
+  })
+  for (let round = 0; round < 6; round += 1) await log.append(poison)
+  const audit = await readAudit(log, POLICY)
+  assert.equal(audit.broken, null)
+  assert.deepEqual(seen(audit.state), before)
+  assert.deepEqual([audit.unreadable.records, audit.unreadable.first.length], [24, 20])
+  assert.deepEqual([...new Set(audit.unreadable.first.map(({ topic, type }) => `${topic} ${type}`))], ['turns TurnCaptured.v2', 'scores TurnScored.v1', 'weights VersionPublished.v1', 'updates BatchSealed.v1'])
+  await audit.close()
+  await log.append([{ ...poison[2]!, schema: 'BatchBlessed.v1' }])
+  const stopped = await readAudit(log, POLICY)
+  assert.match(stopped.broken?.what ?? '', /BatchBlessed/)
+  await stopped.close()
+})
+
+const SESSION = 8
+const BATCH = 16
+const TURNS = 60_000
+
+/** Sessions of some turns, each scored, in batches from which nothing is learned. */
+function* longHistory(): Generator<Event> {
+  yield { type: 'LineStarted', prev: '', policy: POLICY, mode: 'live', base: { name: 'm', sha256: 'b' }, parent: null, settings: {}, at: 1 }
+  const baselines = new Map<string, { value: number; count: number }>()
+  let waiting: ScoredTurn[] = []
+  let prev = ''
+  for (let i = 0; i < TURNS; i += 1) {
+    const at = 10 + i
+    const session = `s${Math.floor(i / SESSION)}`
+    const turn = captured({ session, messages: [{ role: 'user', content: `What is ${i}?` }], answer: `It is ${i}.`, at, name: i.toString(16).padStart(8, '0'), policy: POLICY, subject: `u${i % 997}` })
+    yield turn
+    const reward = i % 3 === 0 ? -1 : 1
+    const scored: Event = {
+      type: 'TurnScored', turn: turn.turn, session, policy: POLICY, version: 0, subject: turn.subject,
+      verdicts: [{ judge: 'j', value: reward, note: 'as it was said' }], cause: 'c', rank: null, at, reward, judge: 'j', hint: null, hintJudge: null,
+    }
+    yield scored
+    waiting.push({
+      turn: turn.turn, record: encodeEvent(turn).id, session, group: turn.group, score: encodeEvent(scored).id,
+      subject: turn.subject, key: turn.key, version: 0, reward, hint: null,
+    })
+    if (waiting.length < BATCH) continue
+    const number = (i + 1) / BATCH
+    const parent = { version: 0, adapter: null, state: null }
+    const sealed: BatchSealed = sealAnew(waiting, baselines, { prev, policy: POLICY, number, parent, seed: number, loss: 'hybrid', settings: { rules: 2 }, at })
+    waiting = []
+    for (const { subject, ...mean } of sealed.baselines) baselines.set(subject, mean)
+    yield sealed
+    const batch = encodeEvent(sealed).id
+    const failed: Event = { type: 'UpdateFailed', prev: batch, policy: POLICY, batch, number, reason: 'no_signal', at }
+    yield failed
+    prev = encodeEvent(failed).id
+  }
+}
+
+test(`verify of ${TURNS} turns stays within 96 MiB of heap`, { timeout: 170_000 }, async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'instar-long-'))
+  folders.push(folder)
+  const log = await openEmbeddedLog({ folder, schemas: schemaTexts() })
+  let batch: ReturnType<typeof encodeEvent>[] = []
+  for (const event of longHistory()) {
+    batch.push(encodeEvent(event))
+    if (batch.length < 2_000) continue
+    await log.append(batch)
+    batch = []
+  }
+  await log.append(batch)
+  await log.close()
+  const verifier = fileURLToPath(new URL('processes/verifier.ts', import.meta.url))
+  const { stdout } = await promisify(execFile)(process.execPath, ['--max-old-space-size=96', verifier, folder], { maxBuffer: 1 << 20 })
+  const { peak, ...found } = JSON.parse(stdout) as { peak: number }
+  assert.deepEqual(found, { ok: true, first: null, batches: TURNS / BATCH, held: TURNS / BATCH })
+  t.diagnostic(`${Math.round(peak / 2 ** 20)} MiB at most`)
+})
