@@ -6,6 +6,8 @@ import { METRICS_TYPE } from '@instar/process'
 import type { GatewayConfig } from '../config.ts'
 import { ADMIN } from '../core/keys.ts'
 import { DIALECTS, type Dialect } from '@instar/dialects'
+import { allowed, readable } from '../core/cors.ts'
+import { isListed } from '../core/guard.ts'
 import { usualPath } from '../core/paths.ts'
 import type { Headers } from '../core/labels.ts'
 import type { AnswerCall, AnswerReply } from './answering.ts'
@@ -50,6 +52,12 @@ const EMPTY = new Uint8Array(0)
 
 /** Where each dialect is spoken, behind /v1. */
 const SURFACES: readonly (readonly [path: string, dialect: Dialect])[] = [['/chat/completions', DIALECTS.chat], ['/responses', DIALECTS.responses], ['/messages', DIALECTS.messages]]
+
+/** Of a page that may read what is answered; null for any other caller. */
+const listedOrigin = ({ headers }: FastifyRequest, config: GatewayConfig): string | null => {
+  const origin = headers.origin ?? null
+  return origin !== null && isListed(origin, config) ? origin : null
+}
 
 /** What can be asked of a response by its id. */
 const STORED = [['GET', '', 'get'], ['DELETE', '', 'delete'], ['GET', '/input_items', 'items'], ['POST', '/cancel', 'cancel']] as const
@@ -105,6 +113,12 @@ export const createServer = (config: GatewayConfig, keyring: Keyring, entrance: 
     reply.raw.once('close', () => answered(request, reply, from))
     reply.headers({ 'x-request-id': request.id, 'request-id': request.id })
     if (request.headers.host === undefined && request.raw.httpVersion === '1.1') throw new InstarError('bad_request', 'The request has no Host header.', { field: 'host' })
+    const origin = listedOrigin(request, config)
+    if (origin !== null && request.method === 'OPTIONS') {
+      const { 'access-control-request-headers': headers, 'access-control-request-private-network': network } = request.headers
+      return void reply.status(204).headers(allowed(origin, { headers: one(headers), privateNetwork: network === 'true' })).send()
+    }
+    if (origin !== null) reply.headers(readable(origin))
     entrance.admit(request)
     done()
   })
