@@ -129,14 +129,15 @@ test('a batch is audited under the rules that it was sealed under: those of toda
     line.seal({ ...OPTIONS, settings })
     const audit = initialAudit('policy')
     const { turns, updates, weights } = line.state
-    Object.assign(audit, { turns, updates, weights })
+    Object.assign(audit, { turns, weights })
     for (const [turn, { score }] of line.state.scores.turns) {
       const { session, reward } = line.state.scores.turns.get(turn)!
       const scored = { type: 'TurnScored', turn, session, policy: 'policy', reward, hint: null } as never
       const place = { topic: 'scores', key: 'policy', partition: 0, offset: 0, timestamp: 1 } as const
       evolveAudit(audit, { id: score, ...place, event: scored })
     }
-    const { sealed } = updateLine(updates, 'policy').batches[0]!
+    const { id, sealed } = updateLine(updates, 'policy').batches[0]!
+    evolveAudit(audit, { id, topic: 'updates', key: 'policy', partition: 0, offset: 0, timestamp: 1, event: sealed })
     assert.equal(sealed.baselines.some(({ subject }) => subject.startsWith('key ')), 'rules' in settings)
     assert.deepEqual([...auditBatches(audit)].map(({ difference }) => difference), [null])
   }
