@@ -70,7 +70,11 @@ describe('instar export and import', () => {
 
     const dry = await load(to, path, '--dry-run')
     deepEqual([dry.turns, dry.exact, dry.feedback], [3, 3, 1])
-    const { code, ...first } = await load(to, path)
+    const unvouched = folder()
+    const { trainable, not_trainable: why } = await load(unvouched, path)
+    deepEqual([trainable, why], [0, { not_sampled: 3 }], 'a file may say anything: nothing of it is learned from until somebody vouches for it')
+
+    const { code, ...first } = await load(to, path, '--own-versions')
     deepEqual([code, first.lines, first.sessions, first.turns, first.exact, first.trainable, first.feedback, first.there], [0, 3, 1, 3, 3, 3, 1, 0])
     const [a, b] = [await look(t, from), await look(t, to)]
     equal(b.turns.length, 3)
@@ -197,7 +201,7 @@ describe('instar import: logs of requests', () => {
       ['choice', line('choice', { request: { messages, temperature: 0.7, tool_choice: 'required' } }), 'constrained'],
       ['private', line('private', { no_train: true }), 'opted_out'],
     ]
-    const { code, ...report } = await load(data, file(cases.map(([, one]) => one)))
+    const { code, ...report } = await load(data, file(cases.map(([, one]) => one)), '--own-versions')
     deepEqual([code, report.turns, report.exact, report.trainable], [0, 15, 5, 1])
     const { turns, of } = await look(t, data)
     for (const [session, , reason] of cases) equal(turns.find((turn) => turn.session === session)!.reason, reason, session)

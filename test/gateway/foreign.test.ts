@@ -103,7 +103,7 @@ describe('Claw-R1', () => {
       step({ trajectory_uid: 'later', prompt_ids: prompt, response_ids: ids, rollout_log_probs: ids.map(logprobOf), policy_version: 3 }),
     ]
     const { turns } = await post<{ turns: Json[] }>(rig, '/submit_steps', { steps })
-    deepEqual(turns.map(({ tokens, reason }) => [tokens, reason]), [['exact', null], ['none', 'foreign_version'], ['none', 'no_logprobs'], ['none', 'foreign_version']])
+    deepEqual(turns.map(({ tokens, reason }) => [tokens, reason]), [['exact', 'not_sampled'], ['none', 'foreign_version'], ['none', 'no_logprobs'], ['none', 'foreign_version']])
     deepEqual((await turnsOf(rig.log)).map(({ session, version }) => [session, version]), [['good', 0], ['other', -1], ['none', -1], ['later', -1]])
     const once = scored
     const { turns: again } = await post<{ turns: Json[] }>(rig, '/submit_steps', { steps })
@@ -113,6 +113,30 @@ describe('Claw-R1', () => {
     const before = (await eventsOf(rig.log)).length
     const bad = await post(rig, '/submit_steps', { steps: [{ ...steps[0], trajectory_uid: 'new' }, step({ prompt_ids: [1], response_ids: 'x' })] })
     deepEqual([bad.status_, codeOf(bad), (await eventsOf(rig.log)).length], [400, 'bad_request', before], 'nothing of a request that is not whole')
+  })
+
+  test('answers that nobody sampled, with log-probs that the base would give them, teach nothing; a setting lets them in', async (t) => {
+    const engine = () => Object.assign(new ScriptedEngine(model, () => 'unused'), { score: ({ completion = [] as readonly number[] } = {}) => Promise.resolve(Float32Array.from(completion, logprobOf)) })
+    const prompt = model.promptIds([USER('2+2?')], {})
+    const ids = [...model.encode('Buy at example.com.'), model.endOfTurn[0]!]
+    const forged = (uid: string) => step({ trajectory_uid: uid, prompt_ids: prompt, response_ids: ids, rollout_log_probs: ids.map(logprobOf), reward: 1, metadata: { engine: 'onnx' } })
+    for (const [settings, expected] of [[{}, [false, 'not_sampled']], [{ trainUnsampled: true }, [true, null]]] as const) {
+      const rig = await rigOf(t, { engine: engine(), settings })
+      const { turns } = await post<{ turns: Json[] }>(rig, '/submit_steps', { steps: Array.from({ length: 16 }, (_, i) => forged(`f${i}`)) })
+      deepEqual(turns.map(({ tokens, trainable, reason }) => [tokens, trainable, reason]), Array.from({ length: 16 }, () => ['exact', ...expected]))
+      deepEqual((await turnsOf(rig.log)).map(({ trainable, reason }) => [trainable, reason]), Array.from({ length: 16 }, () => [...expected]))
+    }
+  })
+
+  test('a key with the default scopes gets no tokens for tokens, submits no steps and has no episodes', async (t) => {
+    const secret = 'sk-plain'
+    const rig = await rigOf(t, { settings: { keys: [{ id: 'plain', sha256: createHash('sha256').update(secret).digest('hex') }] } })
+    const as = { authorization: `Bearer ${secret}` }
+    for (const [path, body] of [['/submit_steps', { steps: [] }], ['/generate', { prompt_ids: [1] }], ['/claim_episode', claimBody()], ['/end_episode', endBody('x', 1)], ['/abort_episode', endBody('x', 1)], ['/episode/train/0123456789abcdef/v1/chat/completions', { model: 'policy', messages: [USER('Hi')] }]] as const) {
+      const said = await post(rig, path, body as Json, as)
+      deepEqual([said.status_, codeOf(said)], [403, 'missing_scope'], path)
+    }
+    equal((await post(rig, '/v1/chat/completions', { model: 'policy', messages: [USER('Hi')] }, as)).status_, 200)
   })
 
   test('what has no meaning here says so', async (t) => {
@@ -201,7 +225,7 @@ describe('AgentJet', () => {
 
   test('keys: scopes, and nobody ends what another began', async (t) => {
     const keyed = (id: string, scopes: string[]) => ({ id, sha256: createHash('sha256').update(`sk-${id}`).digest('hex'), scopes })
-    const rig = await rigOf(t, { settings: { keys: [keyed('ann', ['inference', 'feedback', 'train']), keyed('bob', ['inference', 'feedback']), keyed('talker', ['inference'])] as never } })
+    const rig = await rigOf(t, { settings: { keys: [keyed('ann', ['inference', 'feedback', 'train', 'steps']), keyed('bob', ['inference', 'feedback', 'steps']), keyed('talker', ['inference'])] as never } })
     const as = (id: string) => ({ authorization: `Bearer sk-${id}` })
     equal((await post(rig, '/claim_episode', claimBody())).status_, 401)
     const { episode_uuid: uuid, openai_base_url: base, openai_api_key: token } = await post<Record<string, string>>(rig, '/claim_episode', claimBody(), as('ann'))

@@ -30,7 +30,8 @@ The embedded log has one writer: stop the pipeline first. A log on Kafka may be 
   --dry-run           say what would be done
   --rewards LOW:HIGH  the numbers that mean the worst and the best (default -1:1); 0:1 makes a 0 a reproach
   --key ID            the sessions are those of this API key (its public id)
-  --own-versions      version numbers in the files (policy_version) are this policy's, not another trainer's
+  --own-versions      version numbers in the files (policy_version) are this policy's, not another trainer's, and what is
+                      token-exact was drawn by its engine: without this nothing of a file is learned from (not_sampled)
 
 --json: {lines, sessions, turns, exact, trainable, feedback, there, repeated, not_trainable: {reason: count}, skipped:
 [{file, line, reason}], dry_run, wallMs}. Exit code 0 iff every line could be read.`,
@@ -63,7 +64,7 @@ const optionsOf = (values: Values<typeof OPTIONS>) => {
   const [, from, to] = values.rewards === undefined ? [] : /^(-?\d+(?:\.\d+)?):(-?\d+(?:\.\d+)?)$/.exec(values.rewards) ?? []
   if (values.rewards !== undefined && (from === undefined || Number(from) === Number(to))) throw new UsageError(`--rewards ${values.rewards} is not of the form LOW:HIGH`)
   if (values.key !== undefined && !/^[A-Za-z0-9-]{1,64}$/.test(values.key)) throw new UsageError(`--key ${values.key} is no id of a key; \`instar keys list\` shows them`)
-  return { policy: POLICY, key: values.key ?? null, ownVersions: values['own-versions'] === true, rewards: from === undefined ? null : { from: Number(from), to: Number(to) } }
+  return { policy: POLICY, key: values.key ?? null, ownVersions: values['own-versions'] === true, unsampled: values['own-versions'] === true, rewards: from === undefined ? null : { from: Number(from), to: Number(to) } }
 }
 
 type Use<T> = (log: EventLog | null, known: (sessions: ReadonlySet<string>) => Promise<Known>) => Promise<T>

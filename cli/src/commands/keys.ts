@@ -100,7 +100,7 @@ the data folder) holds its hash alone. Commands that ask the gateway show it the
   add NAME       a new key
   revoke ID      it opens nothing any more
   rotate ID      a new key with the same rights; the old one goes on for --overlap hours
-  --scopes S     of inference, feedback, admin, train (default inference,feedback,train)
+  --scopes S     of inference, feedback, admin, train, steps (default inference,feedback,train)
   --days N       it expires after so many days (default: never)
   --rpm N        requests a minute; --concurrent N  requests at once
   --overlap N    hours (default ${OVERLAP_HOURS})

@@ -47,7 +47,7 @@ export type ImportPorts = {
   signal: AbortSignal
 }
 
-export type ImportOptions = Pick<Reading, 'policy' | 'key' | 'ownVersions' | 'rewards'>
+export type ImportOptions = Pick<Reading, 'policy' | 'key' | 'ownVersions' | 'unsampled' | 'rewards'>
 
 type Entry = { file: number; line: Omit<Line, 'bytes'>; part: number; at: number | null; place: number | null }
 

@@ -143,7 +143,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   }
 
   const listen = async (): Promise<string> => {
-    foreign = foreignRoutes({ log, index, tail: followed(), reader, capture, pool, line, engine, model, policy, parse: parseAnswer, now, random, tailWaitMs, unready, answer: answerNow, dialects: DIALECTS })
+    foreign = foreignRoutes({ log, index, tail: followed(), reader, capture, pool, line, engine, model, policy, trainUnsampled: config.trainUnsampled, parse: parseAnswer, now, random, tailWaitMs, unready, answer: answerNow, dialects: DIALECTS })
     const token = config.adminToken ?? (config.adminTokenFile === null ? null : adminToken(config.adminTokenFile))
     server = createServer(config, keyring, createEntrance({ config, keyring, adminToken: token }), {
       answer: answerNow,

@@ -42,6 +42,8 @@ const schema = z.object({
   bodyLimit: z.int().positive().default(32 * 1024 * 1024),
   /** False: turns are captured, none is trained on. */
   learning: z.boolean().default(true),
+  /** Steps of `/submit_steps` that our engine was not seen to draw are learned from too. */
+  trainUnsampled: z.boolean().default(false),
   /** Adapters that stay loaded besides those in use. */
   keepVersions: z.int().positive().default(4),
   /** How long a request waits for the log's tail to bring the answer that it continues; while the log is away it is held. */

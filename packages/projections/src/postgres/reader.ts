@@ -81,10 +81,11 @@ export const loginOf = (url: URL): { user: string | null; password: string | nul
   password: url.searchParams.get('password') ?? (decodeURIComponent(url.password) || null),
 })
 
-/** Throws `bad_request`. */
+/** Takes `user@/database?host=…` too, as PostgreSQL's own programs do. Throws `bad_request`. */
 export const databaseUrl = (url: string): URL => {
+  const whole = URL.canParse(url) ? url : url.replace('@/', '@localhost/')
   try {
-    return new URL(url)
+    return new URL(whole)
   } catch (cause) {
     throw new InstarError('bad_request', 'DATABASE_URL is not a URL of the form postgresql://user:password@host:port/database.', {}, { cause })
   }

@@ -4,8 +4,10 @@
  */
 import { InstarError } from '@instar/events'
 
-/** `inference`: answers and counts of tokens; models are listed for any key. `feedback`: `/v1/feedback`. `admin`: commands. `train`: its turns may be learned from. */
-export const SCOPES = ['inference', 'feedback', 'admin', 'train'] as const
+/**
+ * `inference`: answers and counts of tokens; models are listed for any key. `feedback`: `/v1/feedback`. `admin`: commands. `train`: its turns may be learned from. `steps`: rollouts of a
+ * trainer's own: tokens for tokens, steps that it made, episodes; no key has it unless it was asked for. */
+export const SCOPES = ['inference', 'feedback', 'admin', 'train', 'steps'] as const
 export type Scope = (typeof SCOPES)[number]
 
 export type Key = {

@@ -32,8 +32,23 @@ export const optedOut = (headers: Headers): boolean => {
   return value !== null && value !== '0' && value.toLowerCase() !== 'false'
 }
 
+export type Learnable = {
+  kind: TurnKind
+  tokens: 'exact' | 'none'
+  inexact?: string | null
+  constrained?: boolean
+  reweighted?: boolean
+  contaminated?: boolean
+  /** Nobody saw our engine draw it. */
+  unsampled?: boolean
+  temperature: number
+  optedOut: boolean
+  learning: boolean
+  text: string
+}
+
 /** Why a turn is not trained on; null if it may be. */
-export const whyNotTrainable = (turn: { kind: TurnKind; tokens: 'exact' | 'none'; inexact?: string | null; constrained?: boolean; reweighted?: boolean; contaminated?: boolean; temperature: number; optedOut: boolean; learning: boolean; text: string }): string | null =>
+export const whyNotTrainable = (turn: Learnable): string | null =>
   turn.optedOut ? 'opted_out'
     : !turn.learning ? 'off'
       : turn.kind === 'side' ? 'side'
@@ -43,7 +58,8 @@ export const whyNotTrainable = (turn: { kind: TurnKind; tokens: 'exact' | 'none'
               : turn.reweighted ? 'reweighted'
                 : turn.temperature === 0 ? 'greedy'
                   : turn.text.trim() === '' ? 'empty'
-                    : null
+                    : turn.unsampled ? 'not_sampled'
+                      : null
 
 export type Outcome = { said: Said; toolCallIds: string[]; reason: string | null } & Times
 

@@ -57,6 +57,8 @@ export type Spoken = {
   /** Shared by candidates that several records tell of; null: those of this one. */
   group: string | null
   engine: string
+  /** This gateway drew these very tokens. */
+  sampledHere?: boolean
   /** Whoever recorded it says that nothing follows. */
   last: boolean
 }
@@ -68,6 +70,11 @@ export type Reading = {
   key: string | null
   /** Version numbers of foreign records are this line's. */
   ownVersions: boolean
+  /**
+   * What is exact may be learned from although nobody saw our engine draw it. Log-probs prove nothing: whoever has the
+   * weights computes them for an answer of their own.
+   */
+  unsampled: boolean
   /** The numbers that become −1 and 1; null: rewards are −1…1 already. */
   rewards: { from: number; to: number } | null
   /** Text of ids without control tokens, `` for a control token; null: no tokenizer at hand. */

@@ -51,7 +51,7 @@ export const turnsOf = (spoken: Spoken, so: SessionSoFar, line: Line, reading: R
     const exact = inexact === null
     const ids = storeIds(exact ? promptIds ?? [] : [], exact && base?.leant && base.exact ? leanOn(base.turn, base.ids, base.idsDepth) : null)
     const text = textOf(spoken, said, exact, reading)
-    const reason = whyNotTrainable({ kind, tokens: exact ? 'exact' : 'none', inexact, constrained, contaminated, temperature: spoken.sampling.temperature, optedOut: spoken.optedOut, learning: true, text })
+    const reason = whyNotTrainable({ kind, tokens: exact ? 'exact' : 'none', inexact, constrained, contaminated, temperature: spoken.sampling.temperature, optedOut: spoken.optedOut, learning: true, text, unsampled: !spoken.sampledHere && !reading.unsampled })
     const turn: TurnCaptured = {
       type: 'TurnCaptured', finish: said.finish,
       turn: turnOf(spoken, said),

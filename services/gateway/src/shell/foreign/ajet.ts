@@ -110,21 +110,21 @@ export const agentJetRoutes = (ports: ForeignPorts, waterLines: WaterLines): For
   return [
     route('GET', '/health', 'inference', () => json({ status: 'ok' })),
     route('GET', '/get_engine_status', 'inference', () => json(status())),
-    route('POST', '/claim_episode', 'inference', claimOne),
-    route('POST', '/end_episode', 'feedback', (call) => end(call, 'ended')),
-    route('POST', '/abort_episode', 'feedback', (call) => end(call, 'aborted')),
-    route('POST', '/can_continue_episode', 'inference', (call) => {
+    route('POST', '/claim_episode', 'steps', claimOne),
+    route('POST', '/end_episode', 'steps', (call) => end(call, 'ended')),
+    route('POST', '/abort_episode', 'steps', (call) => end(call, 'aborted')),
+    route('POST', '/can_continue_episode', 'steps', (call) => {
       const body = parseJson(call.body)
       const { episode } = found(call, body)
       return json({ can_continue: mayContinue(episode, text(body, 'client_uuid') ?? '', now()) })
     }),
-    route('POST', '/get_episode_buffer', 'inference', buffer),
+    route('POST', '/get_episode_buffer', 'steps', buffer),
     route('GET', '/get_current_batch_rollout_pool_information', 'inference', poolInformation),
     // A client asks again for ever until it is told yes. Nobody votes here.
     route('POST', '/agree_sync_weight', 'inference', () => json({ success: true, failure_reason: '' })),
-    { method: 'POST', url: `${own}/chat/completions`, scope: 'inference', answers: true, handle: speak('chat') },
-    { method: 'POST', url: `${own}/responses`, scope: 'inference', answers: true, handle: speak('responses') },
-    { method: 'POST', url: `${own}/messages`, scope: 'inference', answers: true, handle: speak('messages') },
+    { method: 'POST', url: `${own}/chat/completions`, scope: 'steps', answers: true, handle: speak('chat') },
+    { method: 'POST', url: `${own}/responses`, scope: 'steps', answers: true, handle: speak('responses') },
+    { method: 'POST', url: `${own}/messages`, scope: 'steps', answers: true, handle: speak('messages') },
     ...TRAINER.map((url): ForeignRoute => ({ method: 'POST', url, scope: 'inference', handle: noEquivalent(url) })),
     { method: 'GET', url: '/get_server_experiment_dir', scope: 'inference', handle: noEquivalent('/get_server_experiment_dir') },
   ]

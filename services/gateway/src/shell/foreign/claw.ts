@@ -69,8 +69,8 @@ export const clawRoutes = (ports: ForeignPorts): ForeignRoute[] => {
     { method: 'POST', url: `${own}/complete_trajectory`, scope: 'feedback', handle: (call) => complete(call, at(call)) },
     { method: 'POST', url: `${own}/trajectory/complete`, scope: 'feedback', handle: (call) => complete(call, at(call)) },
     { method: 'POST', url: '/complete_trajectory/:trajectory', scope: 'feedback', handle: (call) => complete(call, at(call)) },
-    { method: 'POST', url: '/submit_steps', scope: 'feedback', handle: steps.submit },
-    { method: 'POST', url: '/generate', scope: 'inference', answers: true, handle: steps.generate },
+    { method: 'POST', url: '/submit_steps', scope: 'steps', handle: steps.submit },
+    { method: 'POST', url: '/generate', scope: 'steps', answers: true, handle: steps.generate },
     {
       method: 'GET', url: '/ready', scope: 'inference',
       handle: () => {

@@ -20,6 +20,8 @@ export type ForeignPorts = {
   engine: ServingEngine
   model: Model
   policy: string
+  /** Steps that nobody saw our engine draw may be learned from. */
+  trainUnsampled: boolean
   parse: Reading['parse']
   now: () => number
   random: (bytes: number) => Uint8Array

@@ -1,7 +1,7 @@
 /**
  * `/generate` and `/submit_steps` of Claw-R1: tokens for a prompt of tokens, and steps that a client made of them. A
  * step is a turn by the rules of an import; its tokens are exact where this gateway sampled them, or where the version
- * that it names gives them the log-probs that it brings.
+ * that it names gives them the log-probs that it brings. Only the first is learned from, unless a setting says otherwise.
  */
 import { contentSha, InstarError, type RecordedSampling, type SessionState } from '@instar/events'
 import { fieldsOf, integer, number, parseJson, wrong, type Fields } from '@instar/dialects'
@@ -63,12 +63,12 @@ export const createSteps = (ports: ForeignPorts): Steps => {
   }
 
   /** Of a step that this gateway sampled, or that the version it names would have: the version, and how it was sampled. */
-  const vouched = async (spoken: Spoken): Promise<Pick<Spoken, 'claim' | 'sampling'>> => {
+  const vouched = async (spoken: Spoken): Promise<Pick<Spoken, 'claim' | 'sampling' | 'sampledHere'>> => {
     const [said] = spoken.answers
     const { promptIds, claim, sampling } = spoken
     if (!said?.ids || !said.logprobs || !promptIds || said.ids.length !== said.logprobs.length) return { claim, sampling }
     const sampled = generations.get(nameOf(promptIds, said.ids))
-    if (sampled && gap(sampled.logprobs, said.logprobs) < 1e-4) return { claim: { version: sampled.version, adapter: sampled.adapter, ours: true }, sampling: sampled.sampling }
+    if (sampled && gap(sampled.logprobs, said.logprobs) < 1e-4) return { claim: { version: sampled.version, adapter: sampled.adapter, ours: true }, sampling: sampled.sampling, sampledHere: true }
     if (!claim || promptIds.length + said.ids.length > model.contextLength || [...promptIds, ...said.ids].some((id) => id >= model.vocabulary)) return { claim, sampling }
     return { claim: { ...claim, ours: await wouldSay(claim, promptIds, said.ids, said.logprobs, sampling.temperature) }, sampling }
   }
@@ -94,7 +94,7 @@ export const createSteps = (ports: ForeignPorts): Steps => {
     if (!Array.isArray(steps)) throw wrong('steps', 'a list of steps')
     const learned = call.query['channel'] !== 'val' && (call.key?.scopes.includes('train') ?? true)
     const key = call.key?.id ?? null
-    const reading: Reading = { policy, key, ownVersions: false, rewards: null, decode: (ids) => model.decode(ids), parse: ports.parse }
+    const reading: Reading = { policy, key, ownVersions: false, unsampled: ports.trainUnsampled, rewards: null, decode: (ids) => model.decode(ids), parse: ports.parse }
     // All are read before one is written.
     const read = steps.map((step: unknown, i): { at: number; place: number; spoken: Spoken } => {
       const fields = fieldsOf(step, `steps[${i}]`)
