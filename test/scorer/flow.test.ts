@@ -201,5 +201,5 @@ test('a judge that throws leaves a skip', async () => {
   await scorer.stop()
   assert.ok(skip?.type === 'TurnSkipped')
   const [verdict] = skip.verdicts
-  assert.deepEqual([skip.reason, skip.verdicts.length, verdict?.judge, verdict?.value, verdict?.note], ['judge_failed', 1, 'j', null, 'failed: no'])
+  assert.deepEqual([skip.reason, skip.verdicts.length, verdict?.judge, verdict?.value, verdict?.note], ['judge_failed', 1, 'j', null, 'failed: Error'])
 })

@@ -20,10 +20,12 @@ const INSTEAD: Readonly<Record<Complaint, string | null>> = {
 const OPPOSITES: readonly (readonly [Complaint, Complaint])[] = [['short', 'long'], ['formatted', 'unformatted'], ['cold', 'gushing']]
 const ORDER = Object.keys(INSTEAD) as Complaint[]
 const MOST = 3
+/** Characters of a person's that a hint quotes. */
+const LONGEST_QUOTE = 60
 
 /** Null when the complaints do not say what would have been better. It never asks for a thing and its opposite. */
 export const hintFor = (complaints: ReadonlySet<Complaint>, rightAnswer: string | null): string | null => {
-  const sentences = rightAnswer === null ? [] : [`The right answer is ${rightAnswer}.`]
+  const sentences = rightAnswer === null || rightAnswer.length > LONGEST_QUOTE ? [] : [`The right answer is ${rightAnswer}.`]
   const undecided = new Set(OPPOSITES.filter((pair) => pair.every((one) => complaints.has(one))).flat())
   for (const complaint of ORDER) {
     const sentence = complaints.has(complaint) && !undecided.has(complaint) ? INSTEAD[complaint] : null

@@ -1,5 +1,6 @@
 /** What a judge sees, what it says, and how several judges become one reward. */
 import type { Verdict } from '@instar/events'
+import { publicHint } from './private-values.ts'
 
 /** One turn with what came of it. Texts are as the person saw them, known wrappers stripped. */
 export type Evidence = {
@@ -33,7 +34,8 @@ export type Judged = { verdicts: Verdict[]; reward: number | null; judge: string
 
 /**
  * The first opinion with a finite value in −1…1 is the reward. Its hint goes with it; an opinion that has a
- * value and no hint takes the hint of the next one that does, if the reward is negative.
+ * value and no hint takes the hint of the next one that does, if the reward is negative. What a hint quotes of a person's own
+ * values (private-values.ts) is left out: it is stored, and learned from.
  */
 export const settle = (opinions: readonly Opinion[]): Judged => {
   const checked = opinions.map((o) => (o.value !== null && (!Number.isFinite(o.value) || Math.abs(o.value) > 1) ? { ...o, value: null, failed: true, note: `nonsense: ${o.value}` } : o))
@@ -41,5 +43,6 @@ export const settle = (opinions: readonly Opinion[]): Judged => {
   const winner = checked.find((o) => o.value !== null)
   if (!winner || winner.value === null) return { verdicts, reward: null, judge: null, hint: null, hintJudge: null, reason: checked.length === 0 ? 'no_next_state' : checked.some((o) => o.failed === true) ? 'judge_failed' : 'abstained' }
   const hinted = winner.value < 0 ? (winner.hint !== null ? winner : checked.find((o) => o.hint !== null)) : undefined
-  return { verdicts, reward: winner.value, judge: winner.judge, hint: hinted?.hint ?? null, hintJudge: hinted?.judge ?? null, reason: null }
+  const hint = publicHint(hinted?.hint ?? null)
+  return { verdicts, reward: winner.value, judge: winner.judge, hint, hintJudge: hint === null ? null : hinted?.judge ?? null, reason: null }
 }

@@ -1,4 +1,5 @@
 /** The configured judges as one: what a request to judge comes to. */
+import { InstarError } from '@instar/events'
 import type { JudgeRequest } from '../core/decide.ts'
 import { settle, type Evidence, type Judged, type Judgement, type Opinion } from '../core/judgement.ts'
 import { hintOfWords, judgeBySignals, signalsId, type SignalSettings } from '../core/signals/signals.ts'
@@ -51,6 +52,6 @@ const opinionOf = async (judge: Judge, evidence: Evidence, signal: AbortSignal):
     return { judge: judge.id, ...(await judge.judge(evidence, signal)) }
   } catch (error) {
     signal.throwIfAborted()
-    return { judge: judge.id, value: null, note: `failed: ${(error as Error).message}`.slice(0, 300), hint: null, failed: true }
+    return { judge: judge.id, value: null, note: `failed: ${error instanceof InstarError ? error.code : (error as Error).name}`, hint: null, failed: true }
   }
 }

@@ -9,11 +9,11 @@ import { judgePrompt, llmId, majority, parseVote, VERDICT_SCHEMA, type Vote } fr
 export type LlmPorts = { fetch: typeof fetch; now: () => number; say?: ((line: string) => void) | undefined }
 export type LlmJudge = { id: string; judge(evidence: Evidence, signal: AbortSignal): Promise<Judgement> }
 
-/** The endpoint said no, and will again. */
+/** The endpoint said no, and will again. What it said beside is not kept: it may quote what it was asked. */
 class Refused extends Error {
   readonly status: number
-  constructor(status: number, text: string) {
-    super(`status ${status}: ${text}`)
+  constructor(status: number) {
+    super(`status ${status}`)
     this.status = status
   }
 }
@@ -48,13 +48,13 @@ export const createLlmJudge = (config: LlmConfig, ports: LlmPorts): LlmJudge => 
       headers: { 'content-type': 'application/json', ...(config.key === null ? {} : { authorization: `Bearer ${config.key}` }) },
     })
     if (!response.ok) {
-      const text = await response.text()
+      await response.body?.cancel()
       if (PASSES.has(response.status)) throw new Passing(`status ${response.status}`, retryAfter(response.headers.get('retry-after')))
       if (withSchema && (response.status === 400 || response.status === 422)) {
         structured = false
         return ask(evidence, seed, signal)
       }
-      throw new Refused(response.status, text.slice(0, 200))
+      throw new Refused(response.status)
     }
     const reply = await response.json() as { choices?: { message?: { content?: unknown } }[] } | null
     const content = reply?.choices?.[0]?.message?.content
@@ -73,7 +73,7 @@ export const createLlmJudge = (config: LlmConfig, ports: LlmPorts): LlmJudge => 
         tell(error instanceof Refused ? `it refuses with status ${error.status}` : `${whyOf(error as Error)}; turns wait for it`)
         if (error instanceof Refused) return { value: null, hint: null, note: `refused (${error.message})`, failed: true }
         const after = error instanceof Passing ? Math.max(wait, error.afterMs) : wait
-        if (ports.now() + after > giveUpAt) return { value: null, hint: null, note: `unreachable (${(error as Error).message})`, failed: true }
+        if (ports.now() + after > giveUpAt) return { value: null, hint: null, note: `unreachable (${whyOf(error as Error)})`, failed: true }
         await delay(after, undefined, { signal })
       }
     }
@@ -85,8 +85,13 @@ export const createLlmJudge = (config: LlmConfig, ports: LlmPorts): LlmJudge => 
   }
 }
 
-/** Of a connection that failed, fetch says why in the cause. */
-const whyOf = ({ message, cause }: Error): string => (cause instanceof Error ? ('code' in cause ? String(cause.code) : cause.message) : message)
+/** A status, a code or a kind of error, never a message: one of JSON quotes the answer. Of a connection that failed, fetch has the code in the cause. */
+const whyOf = (error: Error): string => {
+  if (error instanceof Passing) return error.message
+  if (error instanceof SyntaxError) return 'an answer that is not JSON'
+  const { cause } = error
+  return cause instanceof Error && 'code' in cause && typeof cause.code === 'string' ? cause.code : error.name
+}
 
 class Passing extends Error {
   readonly afterMs: number
