@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import { textModel } from '@instar/gateway/shell/engines/text-model'
 import OpenAI from 'openai'
-import { model, turnsOf, USER } from '../gateway/harness.ts'
+import { model, startRig, turnsOf, USER } from '../gateway/harness.ts'
 import { startRemoteRig, type RemoteRig } from './rig.ts'
 import { ScriptedOpenai } from './scripted-openai.ts'
 import type { Body } from './server.ts'
@@ -146,4 +146,26 @@ test('an engine that takes messages alone has no completions: 501, not asked aga
   const { server, rig } = await opened(t)
   const response = await rig.fetch('/v1/completions', { json: { model: 'policy', prompt: 'Hi' } })
   assert.deepEqual([response.status, response.headers.get('x-should-retry'), (await response.json() as { error: { code: string } }).error.code, count(server)], [501, 'false', 'not_available', 0])
+})
+
+test('embeddings come from the engine where it has them, for the fields of that interface alone; elsewhere they are refused in words', async (t) => {
+  const { server, rig } = await opened(t)
+  server.embedding = { object: 'list', model: 'embedder', data: [{ object: 'embedding', index: 0, embedding: [0.5, -0.25] }], usage: { prompt_tokens: 2, total_tokens: 2 } }
+  const said = await rig.client.embeddings.create({ model: 'embedder', input: ['Hi'], encoding_format: 'float', dimensions: 2, user: 'anna', of_tomorrow: 1 } as OpenAI.EmbeddingCreateParams)
+  assert.deepEqual([said.data[0]!.embedding, said.usage], [[0.5, -0.25], { prompt_tokens: 2, total_tokens: 2 }])
+  const bodies = (): Body[] => server.asked('/v1/embeddings').map(({ body }) => body)
+  assert.deepEqual(bodies(), [{ model: 'embedder', input: ['Hi'], encoding_format: 'float', dimensions: 2, user: 'anna' }])
+  await rig.client.embeddings.create({ model: 'policy', input: [1, 2], encoding_format: 'float' })
+  assert.equal(bodies()[1]!['model'], 'some-model')
+  for (const [body, param] of [[{ input: '' }, 'input'], [{ input: [] }, 'input'], [{ input: [{}] }, 'input'], [{ input: 'a', encoding_format: 'int8' }, 'encoding_format']] as const) await assert.rejects(rig.client.embeddings.create({ model: 'policy', ...body } as never), { status: 400, param })
+  server.refusal = { status: 429, body: { error: { message: 'busy' } } }
+  assert.equal((await rig.fetch('/v1/embeddings', { json: { input: 'a' } })).status, 429)
+  server.refusal = { status: 400, body: { error: { message: 'too many dimensions', param: 'dimensions' } } }
+  await assert.rejects(rig.client.embeddings.create({ model: 'policy', input: 'a' }), { status: 400, param: 'dimensions' })
+  server.embedding = null
+  assert.equal((await rig.fetch('/v1/embeddings', { json: { input: 'a' } })).status, 501)
+  const own = await startRig()
+  t.after(() => own.stop())
+  const refused = await own.fetch('/v1/embeddings', { json: { input: 'a' } })
+  assert.deepEqual([refused.status, (await refused.json() as { error: { code: string } }).error.code], [501, 'not_available'])
 })

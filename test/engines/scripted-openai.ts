@@ -10,6 +10,8 @@ export class ScriptedOpenai extends ScriptedServer {
   /** What it answers instead, whole or as its only event, one after the other. */
   instead: string[] = []
   usage: Body = { prompt_tokens: 21, completion_tokens: 9, total_tokens: 30 }
+  /** What it answers at /v1/embeddings; null: it has no such path. */
+  embedding: Body | null = null
   /** What it answers to every request for an answer. */
   refusal: { status: number; body: unknown; retryAfter?: string } | null = null
 
@@ -21,6 +23,7 @@ export class ScriptedOpenai extends ScriptedServer {
     const { path, headers } = seen
     if (this.key !== null && headers.authorization !== `Bearer ${this.key}`) return json(response, 401, { error: { message: 'Incorrect API key provided.', type: 'invalid_request_error', param: null, code: 'invalid_api_key' } })
     if (path === '/v1/models') return json(response, 200, { object: 'list', data: [{ id: 'some-model', object: 'model', created: 1, owned_by: 'them' }] })
+    if (path === '/v1/embeddings' && this.embedding) return this.refusal ? json(response, this.refusal.status, this.refusal.body) : json(response, 200, this.embedding)
     if (path !== '/v1/chat/completions') return json(response, 404, { error: { message: 'Unknown request URL', type: 'invalid_request_error', param: null, code: null } })
     const status = await this.behaviour.admit?.(seen) ?? 200
     if (status !== 200) return json(response, status, { error: { message: `scripted ${status}`, type: 'server_error', param: null, code: null } })

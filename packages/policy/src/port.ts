@@ -121,6 +121,8 @@ export interface ServingEngine {
   score(request: { prompt: readonly number[]; completion: readonly number[]; adapter: AdapterSha; temperature: number }): Promise<Float32Array>
   /** The same at `temperature`, and of each place the `topLogprobs` likeliest tokens; without it the engine cannot say them. */
   scoreWithTop?(request: { prompt: readonly number[]; completion: readonly number[]; adapter: AdapterSha; temperature: number; topLogprobs: number }): Promise<Scores>
+  /** A request of OpenAI's `/v1/embeddings`, of which `bodyFor` makes the body by the model's name there. Without it the engine has none. */
+  embed?(bodyFor: (served: string) => Readonly<Record<string, unknown>>, signal?: AbortSignal): Promise<unknown>
   pending(): Load
   /** Why nothing can be answered now, while an engine that comes back by itself is away; null while it can. */
   lost?(): string | null

@@ -9,6 +9,7 @@ import type { FastifyInstance } from 'fastify'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { GatewayConfig } from './config.ts'
+import { embeddingRequest } from './core/embeddings.ts'
 import { versionOf } from './core/model-name.ts'
 import { checkBind } from './core/guard.ts'
 import { Seen } from './core/seen.ts'
@@ -150,6 +151,11 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
       complete(call) {
         if (stopping) throw new InstarError('stopping', 'The gateway is shutting down.')
         return complete(answerPorts(), call)
+      },
+      embed(body, gone) {
+        const asked = parseJson(body)
+        if (!engine.embed) throw new InstarError('not_available', `The engine ${engine.capabilities().engine} has no embeddings.`)
+        return engine.embed((served) => embeddingRequest(asked, policy, served), gone)
       },
       foreign: foreign.routes,
       countTokens: async (dialect, body, key) => ({ input_tokens: countTokens(model, dialect, await resolveReferences({ index, tail: followed(), reader, tailWaitMs }, dialect, key, parseJson(body))) }),

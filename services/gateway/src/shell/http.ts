@@ -28,6 +28,7 @@ import { traceOf } from './trace.ts'
 export type Routes = {
   answer(call: AnswerCall): Promise<AnswerReply>
   complete(call: CompletionCall): Promise<AnswerReply>
+  embed(body: Uint8Array, gone: AbortSignal): Promise<unknown>
   countTokens(dialect: Dialect, body: Uint8Array, key: string | null): Promise<{ input_tokens: number }>
   response(verb: ResponseVerb, asked: { id: string; key: string | null; query: Record<string, unknown> }): Promise<unknown>
   feedback(call: FeedbackCall): Promise<unknown>
@@ -148,6 +149,12 @@ export const createServer = (config: GatewayConfig, keyring: Keyring, entrance: 
       if (key) reply.raw.once('close', keyring.enter(key))
       const whole = await routes.answer({ dialect, body: bytesOf(request), headers: request.headers as Headers, key: key?.id ?? null, mayTrain: key?.scopes.includes('train') ?? true, segment: segmentOf(request), response: hijackable(reply), onFault: (fault) => broken(fault, request) })
       return whole ? reply.headers(whole.headers).send(whole.body) : reply.hijack()
+    })
+    server.post(`${prefix}/embeddings`, (request, reply) => {
+      check(request, 'inference')
+      const gone = new AbortController()
+      reply.raw.once('close', () => { if (!reply.raw.writableFinished) gone.abort() })
+      return routes.embed(bytesOf(request), gone.signal)
     })
     server.post(`${prefix}/completions`, async (request, reply) => {
       const key = check(request, 'inference')

@@ -150,6 +150,14 @@ export class RemoteEngine implements ServingEngine {
     return Float32Array.from(await replica.score(prompt, completion, adapter))
   }
 
+  /** Throws `not_available` of an engine that is asked with ids: it runs the policy, which embeds nothing. */
+  async embed(bodyFor: (served: string) => Readonly<Record<string, unknown>>, signal?: AbortSignal): Promise<unknown> {
+    if (this.protocol.ids) throw new InstarError('not_available', `The engine ${this.protocol.kind} is asked for answers alone; it has no embeddings here.`)
+    const replica = this.replicas.find((one) => one.up())
+    if (!replica) throw new InstarError('engine_lost', this.lost() ?? 'No engine answers.')
+    return replica.embed(bodyFor, signal)
+  }
+
   close(): Promise<void> {
     for (const replica of this.replicas) replica.close()
     return this.grammars.close()

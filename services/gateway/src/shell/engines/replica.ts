@@ -4,8 +4,9 @@ import type { GeneratedPiece, GenerateRequest, Model } from '@instar/policy'
 import { adapterFault } from '../../core/engines/exactness.ts'
 import { isBusy } from '../../core/engines/faults.ts'
 import { FAULTS_IN_A_ROW, restMs } from '../../core/engines/routing.ts'
-import { adapterName, type Asked, type Protocol } from '../../core/engines/wire.ts'
+import { adapterName, type Asked, type Fields, type Protocol } from '../../core/engines/wire.ts'
 import { Assembly } from './assembly.ts'
+import { embeddings } from './embeddings.ts'
 import { EngineFault, type EngineHttp } from './http.ts'
 import { checkScores, deltas, probe, scoreOf, wholeDelta, type Known } from './probe.ts'
 
@@ -157,6 +158,11 @@ export class Replica {
     if (!assembly.complete()) throw new EngineFault('cut', `${this.url} ended an answer without its end`)
     this.faults = 0
     return assembly.end()
+  }
+
+  embed(bodyFor: (served: string) => Fields, signal: AbortSignal | undefined): Promise<Fields> {
+    const { http, protocol } = this.ports
+    return embeddings(http, protocol.kind, bodyFor(this.known!.model), signal)
   }
 
   /** Log-probs at temperature 1. */

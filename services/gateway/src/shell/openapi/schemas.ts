@@ -29,6 +29,13 @@ export const completionBody = z.looseObject({
   suffix: z.literal('').nullish(),
   ...reweighting,
 })
+export const embeddingBody = z.looseObject({
+  model: text('As the engine names it; `policy` or absent: the model that answers.'),
+  input: z.union([oneText, ids, z.array(z.union([oneText, ids])).min(1).max(2048)]),
+  dimensions: integer(1, Number.MAX_SAFE_INTEGER, 'Of each embedding.'),
+  encoding_format: z.enum(['float', 'base64']).nullish(),
+  user: text('Whoever is behind the request.'),
+})
 export const closingReply = z.looseObject({ session_id: z.string(), closed: z.array(z.string()).describe('Turns that waited for what follows.') })
 
 const order = { request: text('An id of your own: the same one again changes nothing.'), who: text('Recorded. Default: the key, or the header `x-instar-who`.'), why: text('Recorded.') }

@@ -1,0 +1,26 @@
+/** `/v1/embeddings` of an engine that speaks OpenAI's interface: asked once, for whoever asks knows whether to ask again. */
+import { InstarError } from '@instar/events'
+import { isBusy, mayPass, quoted, refusal } from '../../core/engines/faults.ts'
+import { isFields, type EngineKind, type Fields } from '../../core/engines/wire.ts'
+import { collect, EngineFault, type EngineHttp } from './http.ts'
+
+/** Throws `bad_request` for what the engine refuses, `not_available` where it has none, `overloaded`, `engine_lost`. */
+export const embeddings = async (http: EngineHttp, kind: EngineKind, body: Fields, signal?: AbortSignal): Promise<Fields> => {
+  try {
+    const { status, retryAfterMs, bytes } = await http.send('POST', '/v1/embeddings', body, signal, { whole: true })
+    const said = await collect(bytes)
+    if (status === 200) {
+      const value: unknown = JSON.parse(said)
+      if (isFields(value)) return value
+      throw new EngineFault('said', 'an answer that is no object')
+    }
+    if (status === 404 || status === 405) throw new InstarError('not_available', `The engine has no embeddings of this name: ${quoted(said)}`, { field: 'model' })
+    if (isBusy(status)) throw new InstarError('overloaded', `The engine takes no more requests: ${quoted(said)}.`, retryAfterMs === null ? {} : { retryAfterMs })
+    if (mayPass(status)) throw new EngineFault('status', quoted(said), status)
+    throw refusal(kind, status, said)
+  } catch (error) {
+    if (error instanceof InstarError) throw error
+    if (signal?.aborted) throw new InstarError('aborted', 'The request was given up.', {}, { cause: signal.reason })
+    throw new InstarError('engine_lost', `No embeddings came: ${(error as Error).message}.`, {}, { cause: error })
+  }
+}
