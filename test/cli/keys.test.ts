@@ -10,7 +10,7 @@ import { readSettings } from '@instar/process'
 import { runCli } from '../../cli/src/cli.ts'
 import { looksOf } from '../../cli/src/diagnosis.ts'
 import { startRig, turnOf, USER } from '../gateway/harness.ts'
-import { folder, instar } from './world.ts'
+import { folder, instar, type Said } from './world.ts'
 
 type Made = { id: string; token: string; scopes: string[]; expires_at: string | null }
 
@@ -116,6 +116,7 @@ test('two that change the file at once wait for each other; a key that has expir
   const data = folder()
   const file = join(data, 'keys.json')
   const stored = (id: string, expires: string | null): object => ({ id, name: id, sha256: '0'.repeat(64), scopes: ['inference'], created_at: new Date().toISOString(), expires_at: expires, requests_per_minute: null, concurrent: null })
+  await writeFile(`${file}.lock`, '', { mode: 0o600 })
   const lock = new DatabaseSync(`${file}.lock`)
   lock.exec('BEGIN EXCLUSIVE')
   const adding = instar(['keys', 'add', 'later', '--json'], { INSTAR_DATA: data })
@@ -130,24 +131,88 @@ test('two that change the file at once wait for each other; a key that has expir
   assert.match(rotated.err, /key over has expired/)
 })
 
-test('a gateway that listens beyond loopback does not open when its last key is revoked; its health is still told', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'instar-keys-'))
-  const file = join(folder, 'keys.json')
-  await writeFile(file, JSON.stringify({ keys: [{ id: 'one', sha256: '0'.repeat(64), created_at: new Date().toISOString() }] }))
+test('a gateway does not open when its last key is revoked or their file is gone, not after a restart either, until `keys open`; its health is still told', async () => {
+  const data = folder()
+  const file = join(data, 'keys.json')
+  const keys = (...args: string[]): Promise<Said> => instar(['keys', ...args, '--json'], { INSTAR_DATA: data })
+  const { id } = (await keys('add', 'one')).json as Made
   let now = Date.now()
-  const rig = await startRig({ settings: { host: '0.0.0.0', keyFile: file }, ports: { now: () => now } })
-  const { port } = new URL(rig.url)
-  const at = (path: string): Promise<Response> => fetch(`http://127.0.0.1:${port}${path}`)
+  const start = (): ReturnType<typeof startRig> => startRig({ settings: { host: '0.0.0.0', open: true, keyFile: file, adminToken: null }, ports: { now: () => now } })
+  const later = (): void => { now += 1001 }
+  let rig = await start()
+  const at = async (path: string): Promise<number> => (await fetch(`http://127.0.0.1:${new URL(rig.url).port}${path}`)).status
+  const again = async (): Promise<void> => {
+    await rig.stop()
+    rig = await start()
+  }
   try {
-    assert.equal((await at('/v1/models')).status, 401)
-    await writeFile(file, JSON.stringify({ keys: [] }))
-    now += 1001
-    const refused = await at('/admin/status')
-    assert.deepEqual([refused.status, ((await refused.json()) as { error: { code: string } }).error.code], [409, 'open_bind'])
-    assert.equal((await at('/health/ready')).status, 200)
+    assert.equal(await at('/v1/models'), 401)
+    assert.equal((await keys('open')).code, 2, 'there is a key')
+    assert.equal((await keys('revoke', id)).code, 0)
+    later()
+    assert.deepEqual([await at('/v1/models'), await at('/admin/status'), await at('/metrics'), await at('/health/ready')], [401, 401, 401, 200])
+    await again()
+    assert.equal(await at('/v1/models'), 401, 'after a restart')
+    for (const emptied of ['{"keys": []}', '']) {
+      await writeFile(file, emptied)
+      later()
+      assert.equal(await at('/v1/models'), 401, emptied)
+    }
+    await rm(file)
+    later()
+    assert.equal(await at('/v1/models'), 401, 'without the file')
+    await again()
+    assert.equal(await at('/v1/models'), 401, 'without the file, after a restart')
+    assert.deepEqual((await keys('open')).json, { open: true })
+    later()
+    assert.equal(await at('/v1/models'), 200)
+    await again()
+    assert.equal(await at('/v1/models'), 200)
+    await rm(file)
+    later()
+    assert.equal(await at('/v1/models'), 200)
+    await keys('add', 'two')
+    later()
+    assert.equal(await at('/v1/models'), 401)
   } finally {
     await rig.stop()
-    await rm(folder, { recursive: true, force: true })
+  }
+})
+
+test('keys that others took away while the gateway ran lock it as well; keys that were there at its start are remembered beside the file', async () => {
+  const data = folder()
+  const file = join(data, 'keys.json')
+  await writeFile(file, JSON.stringify({ keys: [{ id: 'one', sha256: '0'.repeat(64), created_at: new Date().toISOString() }] }))
+  for (const first of [true, false]) {
+    const rig = await startRig({ settings: { keyFile: file } })
+    try {
+      assert.equal((await rig.fetch('/v1/models')).status, 401)
+    } finally {
+      await rig.stop()
+    }
+    if (first) await rm(file)
+  }
+})
+
+test('the lock is its owner\'s alone; whoever holds it for ever does not keep a key from being revoked', async () => {
+  const data = folder()
+  const file = join(data, 'keys.json')
+  await writeFile(`${file}.lock`, '', { mode: 0o644 })
+  const theirs = new DatabaseSync(`${file}.lock`, { readOnly: true })
+  theirs.exec('BEGIN; SELECT * FROM sqlite_schema')
+  const keys = (...args: string[]): Promise<Said> => instar(['keys', ...args, '--json'], { INSTAR_DATA: data })
+  const made = (await keys('add', 'one')).json as Made
+  assert.equal((await stat(`${file}.lock`)).mode & 0o777, 0o600)
+  theirs.close()
+  const held = new DatabaseSync(`${file}.lock`)
+  held.exec('BEGIN EXCLUSIVE')
+  try {
+    const [revoked, added] = await Promise.all([keys('revoke', made.id), keys('add', 'two')])
+    assert.deepEqual([revoked.code, (revoked.json as Made).id, added.code], [0, made.id, 1])
+    assert.match(revoked.err, /revoked without it/)
+    assert.deepEqual((await keys('list')).json, [])
+  } finally {
+    held.close()
   }
 })
 

@@ -1,7 +1,8 @@
 import { InstarError } from '@instar/events/errors'
+import { markLocked } from '@instar/gateway/shell/keyring'
 import { SCOPES, tokenFor, type Scope } from '@instar/gateway/core/keys'
 import { randomBytes, createHash } from 'node:crypto'
-import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { closeSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -9,19 +10,32 @@ import { command, UsageError } from '../command.ts'
 import { table } from '../table.ts'
 
 /** As the file holds it: everything but the secret, of which only the hash of the whole token is kept. */
-type Stored = { id: string; name: string; sha256: string; scopes: readonly Scope[]; created_at: string; expires_at: string | null; requests_per_minute: number | null; concurrent: number | null }
+type Stored = { id: string; name: string; sha256: string; scopes: readonly Scope[]; created_at: string; expires_at: string | null; requests_per_minute: number | null; bytes_per_minute?: number | null; concurrent: number | null }
 
 const DAY_MS = 24 * 3600 * 1000
 /** How long the old key of a rotation goes on. */
 const OVERLAP_HOURS = 24
 
-const read = (file: string): Stored[] => {
-  if (!existsSync(file)) return []
+/** What the file holds, and its bytes: nothing is written over that was not read. */
+type Held = { keys: Stored[]; bytes: Buffer | null }
+
+const read = (file: string): Held => {
+  const bytes = bytesOf(file)
+  if (bytes === null) return { keys: [], bytes }
   try {
-    const { keys } = JSON.parse(readFileSync(file, 'utf8')) as { keys?: Stored[] }
-    if (Array.isArray(keys)) return keys
+    const { keys } = JSON.parse(bytes.toString('utf8')) as { keys?: Stored[] }
+    if (Array.isArray(keys)) return { keys, bytes }
     throw new TypeError('it has no list of keys')
   } catch (cause) {
+    throw new InstarError('data_unreadable', `${file} is not a file of API keys.`, { file }, { cause })
+  }
+}
+
+const bytesOf = (file: string): Buffer | null => {
+  try {
+    return readFileSync(file)
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return null
     throw new InstarError('data_unreadable', `${file} is not a file of API keys.`, { file }, { cause })
   }
 }
@@ -35,14 +49,29 @@ const changing = <T>(file: string, change: () => T): T => {
   try {
     return change()
   } catch (cause) {
+    if (cause instanceof InstarError) throw cause
     throw new InstarError('data_unreadable', `${file} cannot be changed: ${(cause as Error).message}`, { file }, { cause })
   }
 }
 
-/** Until it is closed no other process changes the file; a lock of the operating system, which ends with its process. Throws `data_in_use`, `data_unreadable`. */
-const lockFor = async (file: string, signal: AbortSignal): Promise<DatabaseSync> => {
+/**
+ * A file that its owner alone can open: whoever can open it can lock it, and so keep a key from being revoked. One that others
+ * could open, as earlier builds made it, is taken away: they may have it open still.
+ */
+const ownFile = (file: string): void => {
+  const there = statSync(file, { throwIfNoEntry: false })
+  if (there && (there.mode & 0o077) !== 0) rmSync(file)
+  closeSync(openSync(file, 'a', 0o600))
+}
+
+/**
+ * Until it is closed no other process changes the file; a lock of the operating system, which ends with its process. Null where
+ * somebody holds it for too long and `must` says that it is not to be waited for. Throws `data_in_use`, `data_unreadable`.
+ */
+const lockFor = async (file: string, must: boolean, signal: AbortSignal): Promise<DatabaseSync | null> => {
   const lock = changing(file, () => {
-    mkdirSync(dirname(file), { recursive: true })
+    mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
+    ownFile(`${file}.lock`)
     return new DatabaseSync(`${file}.lock`, { timeout: 0 })
   })
   for (const until = performance.now() + WAIT_MS; ;) {
@@ -53,6 +82,7 @@ const lockFor = async (file: string, signal: AbortSignal): Promise<DatabaseSync>
       const { errcode, message } = cause as Error & { errcode?: number }
       if (errcode !== BUSY || performance.now() > until) {
         lock.close()
+        if (errcode === BUSY && must) return null
         throw new InstarError(errcode === BUSY ? 'data_in_use' : 'data_unreadable', `${file}.lock cannot be locked: ${message}`, { file }, { cause })
       }
     }
@@ -60,12 +90,18 @@ const lockFor = async (file: string, signal: AbortSignal): Promise<DatabaseSync>
   }
 }
 
-/** Whole or not at all; for its owner's eyes. */
-const write = (file: string, keys: readonly Stored[]): void => {
+/** Whole or not at all, for its owner's eyes, and only over what was read. Throws `data_in_use` where another has changed it meanwhile. */
+const write = (file: string, before: Held, keys: readonly Stored[], open = false): void => {
   const next = `${file}.${process.pid}.new`
   changing(file, () => {
-    writeFileSync(next, `${JSON.stringify({ keys }, null, 2)}\n`, { mode: 0o600 })
+    writeFileSync(next, `${JSON.stringify({ keys, ...(open ? { open } : {}) }, null, 2)}\n`, { mode: 0o600 })
+    const there = bytesOf(file)
+    if (there === null ? before.bytes !== null : before.bytes === null || !there.equals(before.bytes)) {
+      rmSync(next)
+      throw new InstarError('data_in_use', `${file} was changed by another process meanwhile; nothing is written.`, { file })
+    }
     renameSync(next, file)
+    if (!open) markLocked(file)
   })
 }
 
@@ -91,32 +127,37 @@ const scopesOf = (text: string): Scope[] => text.split(',').map((name) => {
 const shown = ({ sha256: _, ...key }: Stored) => key
 
 export default command('keys', {
-  usage: 'list | add NAME | revoke ID | rotate ID',
+  usage: 'list | add NAME | revoke ID | rotate ID | open',
   help: `
-API keys of the gateway. With one key or more every request needs one, and the gateway may listen beyond loopback.
+API keys of the gateway. With one key or more every request needs one, and the gateway may listen beyond loopback. It stays so
+when the last one is revoked, or the file is gone: \`instar keys open\` alone lets a gateway that had keys do without.
 A running gateway hears of changes within a second. The token is shown once; the file (INSTAR_KEYS, default keys.json in
 the data folder) holds its hash alone. Commands that ask the gateway show it the key in INSTAR_KEY, which needs the scope admin.
 
   add NAME       a new key
   revoke ID      it opens nothing any more
   rotate ID      a new key with the same rights; the old one goes on for --overlap hours
+  open           without keys the gateway is open again: to this machine, and beyond it only with INSTAR_OPEN=1
   --scopes S     of inference, feedback, admin, train, steps (default inference,feedback,train)
   --days N       it expires after so many days (default: never)
-  --rpm N        requests a minute; --concurrent N  requests at once
+  --rpm N        requests a minute; --concurrent N  requests at once; --bytes N  bytes of bodies a minute
   --overlap N    hours (default ${OVERLAP_HOURS})
 
---json: list: an array of {id, name, scopes, created_at, expires_at, requests_per_minute, concurrent}; add and rotate: that
+--json: list: an array of {id, name, scopes, created_at, expires_at, requests_per_minute,
+bytes_per_minute, concurrent}; add and rotate: that
 of the new key, with \`token\`.`,
-  options: { scopes: { type: 'string', default: 'inference,feedback,train' }, days: { type: 'string' }, rpm: { type: 'string' }, concurrent: { type: 'string' }, overlap: { type: 'string' } },
+  options: { scopes: { type: 'string', default: 'inference,feedback,train' }, days: { type: 'string' }, rpm: { type: 'string' }, bytes: { type: 'string' }, concurrent: { type: 'string' }, overlap: { type: 'string' } },
   overrides: ['data'],
   positionals: [1, 2],
-  async run({ config, positionals: [what, which], values, answer, stop }) {
-    if (!['list', 'add', 'revoke', 'rotate'].includes(what!)) throw new UsageError(`there is no \`keys ${what}\``)
-    if (what === 'list' && which !== undefined) throw new UsageError(`not understood: ${which}`)
+  async run({ config, positionals: [what, which], values, answer, err, stop }) {
+    if (!['list', 'add', 'revoke', 'rotate', 'open'].includes(what!)) throw new UsageError(`there is no \`keys ${what}\``)
+    if ((what === 'list' || what === 'open') && which !== undefined) throw new UsageError(`not understood: ${which}`)
     const now = Date.now()
     const file = config.keyFile
-    using _ = what === 'list' ? null : await lockFor(file, stop)
-    const keys = read(file)
+    using lock = what === 'list' ? null : await lockFor(file, what === 'revoke', stop)
+    if (what === 'revoke' && !lock) err(`somebody holds ${file}.lock; revoked without it\n`)
+    const held = read(file)
+    const { keys } = held
     if (what === 'list') {
       answer(keys.map(shown), () => table([
         { name: 'id', of: (key) => key.id }, { name: 'name', of: (key) => key.name }, { name: 'scopes', of: (key) => key.scopes.join(',') }, { name: 'created', of: (key) => key.created_at.slice(0, 10) },
@@ -124,27 +165,34 @@ of the new key, with \`token\`.`,
       ], keys))
       return
     }
+    if (what === 'open') {
+      if (keys.length > 0) throw new UsageError(`${file} holds ${keys.length} key${keys.length === 1 ? '' : 's'}: revoke them first`)
+      write(file, held, [], true)
+      answer({ open: true }, () => 'without keys the gateway is open to this machine\n')
+      return
+    }
     if (which === undefined) throw new UsageError(`${what} needs a name or an id`)
     if (what === 'add') {
       const days = count(values.days, 'days')
-      const { key, token } = mint({ name: which, scopes: scopesOf(values.scopes), expires_at: days === null ? null : new Date(now + days * DAY_MS).toISOString(), requests_per_minute: count(values.rpm, 'rpm'), concurrent: count(values.concurrent, 'concurrent') }, now)
-      write(file, [...keys, key])
+      const { key, token } = mint({ name: which, scopes: scopesOf(values.scopes), expires_at: days === null ? null : new Date(now + days * DAY_MS).toISOString(), requests_per_minute: count(values.rpm, 'rpm'), bytes_per_minute: count(values.bytes, 'bytes'), concurrent: count(values.concurrent, 'concurrent') }, now)
+      write(file, held, [...keys, key])
       answer({ ...shown(key), token }, () => `${token}\n\nkey ${key.id} (${key.scopes.join(', ')}); the token is not shown again\n`)
       return
     }
     const found = keys.find(({ id }) => id === which)
     if (!found) throw new InstarError('unknown_key', `${file} holds no key ${which}.`, { id: which })
     if (what === 'revoke') {
-      write(file, keys.filter((key) => key !== found))
-      answer(shown(found), () => `key ${found.id} (${found.name}) is revoked\n`)
+      write(file, held, keys.filter((key) => key !== found))
+      const last = keys.length === 1 ? '; no key is left, and nothing is served until `instar keys add` or `instar keys open`' : ''
+      answer(shown(found), () => `key ${found.id} (${found.name}) is revoked${last}\n`)
       return
     }
     const overlap = new Date(now + (count(values.overlap, 'overlap') ?? OVERLAP_HOURS) * 3600 * 1000).toISOString()
     const ends = found.expires_at !== null && found.expires_at < overlap ? found.expires_at : overlap
     if (found.expires_at !== null && Date.parse(found.expires_at) <= now) throw new UsageError(`key ${found.id} has expired: its successor would have, too; \`instar keys add\` makes a new one`)
-    const { name, scopes, expires_at: expires, requests_per_minute: perMinute, concurrent } = found
-    const { key, token } = mint({ name, scopes, expires_at: expires, requests_per_minute: perMinute, concurrent }, now)
-    write(file, [...keys.map((one) => (one === found ? { ...one, expires_at: ends } : one)), key])
+    const { name, scopes, expires_at: expires, requests_per_minute: perMinute, bytes_per_minute: bytesPerMinute = null, concurrent } = found
+    const { key, token } = mint({ name, scopes, expires_at: expires, requests_per_minute: perMinute, bytes_per_minute: bytesPerMinute, concurrent }, now)
+    write(file, held, [...keys.map((one) => (one === found ? { ...one, expires_at: ends } : one)), key])
     answer({ ...shown(key), token }, () => `${token}\n\nkey ${key.id} takes over from ${found.id}, which ends ${ends.slice(0, 16).replace('T', ' ')} UTC\n`)
   },
 })

@@ -1,10 +1,10 @@
 import { InstarError } from '@instar/events/errors'
 import { checkBind } from '@instar/gateway/core/guard'
-import { readKeys } from '@instar/gateway/shell/keyring'
+import { readKeyState } from '@instar/gateway/shell/keyring'
 import { isRemote } from '@instar/gateway/shell/engines/open-remote'
 import { isKafka, readSettings } from '@instar/process'
 import { once } from 'node:events'
-import { existsSync, statSync } from 'node:fs'
+import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { command } from '../command.ts'
@@ -86,7 +86,7 @@ embedded one) and the PostgreSQL of DATABASE_URL (default: an embedded one), and
     const engine = engineOf(values.engine)
     const learnEngine = learnEngineOf(values['learn-engine'], config.learnEngine, values.engine)
     if (!statSync(config.model, { throwIfNoEntry: false })) throw new InstarError('bad_checkpoint', `There is no model at ${config.model}.`, { file: config.model })
-    checkBind(config.host, existsSync(config.keyFile) && readKeys(config.keyFile).length > 0, config.open)
+    checkBind(config.host, readKeyState(config.keyFile).locked, config.open)
     const fault = Promise.withResolvers<Error>()
     const running = await unlessStopped(stop, startPipeline({
       data: config.data, log: { log: config.log, registry: config.registry, partitions: config.partitions }, model: config.model, engine, learnEngine, ...(isRemote(config) ? { remote: config } : {}), database: config.database, databaseReaderPassword: config.databaseReaderPassword, postgresPrograms: config.postgresPrograms,

@@ -62,6 +62,7 @@ const environment = z.object({
   INSTAR_CANDIDATE_TOKENS: z.coerce.number().int().positive().optional(),
   INSTAR_BODY_LIMIT: z.coerce.number().int().positive().optional(),
   INSTAR_TRAIN_UNSAMPLED: flag.default(false),
+  INSTAR_BODIES_LIMIT: z.coerce.number().int().positive().optional(),
   INSTAR_REQUEST_TIMEOUT: seconds.optional(),
   INSTAR_ANSWER_TIMEOUT: seconds.optional(),
   INSTAR_PG_BIN: z.string().optional(),
@@ -115,9 +116,10 @@ const build = (env: z.infer<typeof environment>, cwd: string) => ({
   origins: env.INSTAR_ORIGINS ?? [],
   /** After so many milliseconds without a turn a session counts as ended. */
   sessionIdleMs: Math.round(1000 * env.INSTAR_SESSION_IDLE),
-  /** Of the gateway, where they are to be others than its own: bytes of a body, milliseconds for a request to arrive and to be answered, candidates of a request and the tokens of those that nobody sees. */
+  /** Of the gateway, where they are to be others than its own: bytes of a body and of all that are held, milliseconds for a request to arrive and to be answered, candidates of a request and the tokens of those that nobody sees. */
   limits: {
     ...(env.INSTAR_BODY_LIMIT === undefined ? {} : { bodyLimit: env.INSTAR_BODY_LIMIT }),
+    ...(env.INSTAR_BODIES_LIMIT === undefined ? {} : { bodiesLimit: env.INSTAR_BODIES_LIMIT }),
     ...(env.INSTAR_REQUEST_TIMEOUT === undefined ? {} : { requestTimeoutMs: env.INSTAR_REQUEST_TIMEOUT }),
     ...(env.INSTAR_ANSWER_TIMEOUT === undefined ? {} : { answerTimeoutMs: env.INSTAR_ANSWER_TIMEOUT }),
     ...(env.INSTAR_TRAIN_UNSAMPLED ? { trainUnsampled: true } : {}),

@@ -23,8 +23,8 @@ import { answer, type AnswerCall, type AnswerPorts, type AnswerReply } from './s
 import { closeSession } from './shell/closing.ts'
 import { runCommand } from './shell/commands.ts'
 import { countTokens } from './shell/counting.ts'
-import { createEntrance } from './shell/entrance.ts'
-import { giveFeedback } from './shell/feedback.ts'
+import { createEntrance, type Entrance } from './shell/entrance.ts'
+import { Given, giveFeedback } from './shell/feedback.ts'
 import { foreignRoutes } from './shell/foreign/index.ts'
 import { createServer } from './shell/http.ts'
 import { createKeyring } from './shell/keyring.ts'
@@ -97,6 +97,8 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   const seen = new Seen()
   const background = new Background({ engine, capture, pool, running, meter, now, random }, { candidates: config.candidates, tokensPerHour: config.candidateTokens, patienceMs: config.candidatePatienceMs })
   const keyring = createKeyring(config.keys, config.keyFile, now)
+  const given = new Given()
+  let entrance: Entrance | null = null
   /** The engine's last word, while it was that it is gone; for engines that do not say themselves how they are. */
   const health: { lost: string | null } = { lost: null }
   let tail: Tail | null = null
@@ -126,7 +128,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     return pool.serving() ? null : { status: 'starting', problem: pool.problem() }
   }
 
-  const report = () => ({ config, model, engine, line: line(), pool, capture, index, ignoredWeights, running: running.size, candidates: background.waiting(), bad: tail?.bad() ?? 0, unready: unready() })
+  const report = () => ({ config, model, engine, line: line(), pool, capture, index, ignoredWeights, running: running.size, candidates: background.waiting(), bodies: entrance?.held() ?? 0, bad: tail?.bad() ?? 0, unready: unready() })
 
   const answerNow = async (call: AnswerCall): Promise<AnswerReply> => {
     if (stopping) throw new InstarError('stopping', 'The gateway is shutting down.')
@@ -146,7 +148,8 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   const listen = async (): Promise<string> => {
     foreign = foreignRoutes({ log, index, tail: followed(), reader, capture, pool, line, engine, model, policy, trainUnsampled: config.trainUnsampled, parse: parseAnswer, now, random, tailWaitMs, unready, answer: answerNow, dialects: DIALECTS })
     const token = config.adminToken ?? (config.adminTokenFile === null ? null : adminToken(config.adminTokenFile))
-    server = createServer(config, keyring, createEntrance({ config, keyring, adminToken: token }), {
+    entrance = createEntrance({ config, keyring, now, adminToken: token })
+    server = createServer(config, entrance, {
       answer: answerNow,
       complete(call) {
         if (stopping) throw new InstarError('stopping', 'The gateway is shutting down.')
@@ -160,7 +163,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
       foreign: foreign.routes,
       countTokens: async (dialect, body, key) => ({ input_tokens: countTokens(model, dialect, await resolveReferences({ index, tail: followed(), reader, tailWaitMs }, dialect, key, parseJson(body))) }),
       response: (verb, asked) => RESPONSES[verb]({ index, tail: followed(), reader, tailWaitMs, model, policy }, asked),
-      feedback: (call) => giveFeedback({ index, tail: followed(), capture, now, random, tailWaitMs }, call),
+      feedback: (call) => giveFeedback({ index, tail: followed(), capture, now, random, tailWaitMs, given }, call),
       close: (call) => closeSession({ index, tail: followed(), capture, now, tailWaitMs }, call),
       models: () => modelList(report()),
       model(id) {
@@ -219,6 +222,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
       const force = setTimeout(() => server?.server.closeAllConnections(), LAST_BYTES_MS)
       await server?.close()
       clearTimeout(force)
+      entrance?.stop()
       await foreign?.stop()
       await pool.stop()
       await tail?.stop()

@@ -39,6 +39,7 @@ export const METRICS = {
   instar_request_errors_total: { type: 'counter', of: 'gateway', help: 'Faults that a client was told, by code (docs/errors.md), inside streams too.', labels: { code: Object.keys(ERRORS) } },
   instar_request_duration_seconds: { type: 'histogram', of: 'gateway', help: 'From the request\'s headers to the last byte of its answer, requests for an answer only.', labels: { dialect: SPOKEN }, buckets: REQUEST_SECONDS },
   instar_requests_running: { type: 'gauge', of: 'gateway', help: 'Requests for an answer that are being answered.' },
+  instar_request_body_bytes: { type: 'gauge', of: 'gateway', help: 'Bytes of the bodies of all requests that are being answered, of INSTAR_BODIES_LIMIT.' },
   instar_time_to_first_token_seconds: { type: 'histogram', of: 'gateway', help: 'From the request to the engine\'s first token of a candidate.', labels: { dialect: SPOKEN }, buckets: FIRST_TOKEN_SECONDS },
   instar_time_per_output_token_seconds: { type: 'histogram', of: 'gateway', help: 'Mean time from one token of a candidate to its next.', labels: { dialect: SPOKEN }, buckets: PER_TOKEN_SECONDS },
   instar_prompt_tokens_total: { type: 'counter', of: 'gateway', help: 'Tokens of prompts, once for each request however many candidates it asked for.', labels: { dialect: SPOKEN } },

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { checkKey, take, tokenFor, type Bucket, type Key } from './keys.ts'
 
-const key: Key = { id: 'anna', sha256: '', scopes: ['inference'], expiresAt: 1000, requestsPerMinute: null, concurrent: null }
+const key: Key = { id: 'anna', sha256: '', scopes: ['inference'], expiresAt: 1000, requestsPerMinute: null, bytesPerMinute: null, concurrent: null }
 const code = (work: () => void): string => {
   try {
     work()

@@ -18,6 +18,8 @@ export type Key = {
   /** Milliseconds; null: never. */
   expiresAt: number | null
   requestsPerMinute: number | null
+  /** Of request bodies, as they are before their encoding. */
+  bytesPerMinute: number | null
   /** Requests at once. */
   concurrent: number | null
 }
@@ -26,7 +28,7 @@ export type Key = {
 export const LEAST_TOKEN = 20
 
 /** Whoever shows the admin token: commands, and nothing else. */
-export const ADMIN: Key = Object.freeze({ id: 'admin token', sha256: '', scopes: ['admin'] as const, expiresAt: null, requestsPerMinute: null, concurrent: null })
+export const ADMIN: Key = Object.freeze({ id: 'admin token', sha256: '', scopes: ['admin'] as const, expiresAt: null, requestsPerMinute: null, bytesPerMinute: null, concurrent: null })
 
 /** `sk-instar-<id>-<secret>`: what scanners for leaked secrets can look for. */
 export const tokenFor = (id: string, secret: string): string => `sk-instar-${id}-${secret}`
@@ -37,12 +39,15 @@ export const checkKey = (key: Key, scope: Scope | null, now: number): void => {
   if (scope !== null && !key.scopes.includes(scope)) throw new InstarError('missing_scope', `The API key ${key.id} has no scope ${scope}.`, { scope })
 }
 
-/** A bucket that fills evenly: `requestsPerMinute` at once, then one every 60/n seconds. */
+/** A bucket that fills evenly: n (of requests, of bytes) at once, then one every 60/n seconds. */
 export type Bucket = { left: number; at: number }
 
-/** The bucket after one request, or how many milliseconds until there is room for one. */
-export const take = (bucket: Bucket | null, perMinute: number, now: number): { bucket: Bucket } | { waitMs: number } => {
+/**
+ * The bucket after something that costs `cost`, or how many milliseconds until there is room for it. There is room where one is
+ * left: what costs more leaves a debt, which is waited for by the next.
+ */
+export const take = (bucket: Bucket | null, perMinute: number, now: number, cost = 1): { bucket: Bucket } | { waitMs: number } => {
   const filled = bucket === null ? perMinute : Math.min(perMinute, bucket.left + ((now - bucket.at) * perMinute) / 60_000)
   if (filled < 1) return { waitMs: Math.ceil(((1 - filled) * 60_000) / perMinute) }
-  return { bucket: { left: filled - 1, at: now } }
+  return { bucket: { left: filled - cost, at: now } }
 }

@@ -15,6 +15,8 @@ export type Known = {
   running: number
   /** That are to be sampled in the background. */
   candidates: number
+  /** Bytes of request bodies that are held. */
+  bodies: number
   bad: number
   unready: { status: string; problem: unknown } | null
 }

@@ -43,7 +43,7 @@ export type AnswerPorts = AdmissionPorts & {
   health: { lost: string | null }
 }
 
-export type AnswerCall = { dialect: Dialect; body: Uint8Array; headers: Headers; key: string | null; /** False: the key's turns are captured, not learned from. */ mayTrain: boolean; segment: string | null; /** Rollouts of one prompt name it, so that those that were asked the same are one group. */ prompt?: string; response: ServerResponse; onFault: (fault: InstarError) => void }
+export type AnswerCall = { dialect: Dialect; body: Uint8Array; headers: Headers; key: string | null; /** False: the key's turns are captured, not learned from. */ mayTrain: boolean; segment: string | null; /** Rollouts of one prompt name it, so that those that were asked the same are one group. */ prompt?: string; response: ServerResponse; /** Aborted with what the client is told when its key is revoked. */ revoked: AbortSignal; onFault: (fault: InstarError) => void }
 
 /** A whole answer; null where it went out as a stream. Throws InstarError while nothing has been sent. */
 export type AnswerReply = { headers: Record<string, string>; body: unknown } | null
@@ -60,7 +60,7 @@ const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestS
   call.response.once('close', gone)
   if (call.response.destroyed) gone()
   let lease: Lease | null = null
-  const deadline = startDeadline(ports.answerTimeoutMs, controller)
+  const deadline = startDeadline(ports.answerTimeoutMs, controller, call.revoked)
   try {
     const body = await deadline.before(resolveReferences(ports, dialect, call.key, sent))
     const request = dialect.request(body)

@@ -15,7 +15,7 @@ import { startDeadline } from './deadline.ts'
 import { EventStream } from './event-stream.ts'
 import type { Lease } from './pool.ts'
 
-export type CompletionCall = Pick<AnswerCall, 'body' | 'response' | 'onFault'>
+export type CompletionCall = Pick<AnswerCall, 'body' | 'response' | 'revoked' | 'onFault'>
 type Ports = Pick<AnswerPorts, 'model' | 'engine' | 'pool' | 'policy' | 'now' | 'random' | 'running' | 'background' | 'maxWaiting' | 'answerTimeoutMs' | 'pingMs' | 'stalledMs'>
 
 /** Choices of one request that are sampled at a time: others wait for the engine too. */
@@ -42,7 +42,7 @@ export const complete = async (ports: Ports, call: CompletionCall): Promise<Answ
   const gone = (): void => { if (!call.response.writableFinished) controller.abort(new Cut('client_gone')) }
   call.response.once('close', gone)
   if (call.response.destroyed) gone()
-  const deadline = startDeadline(ports.answerTimeoutMs, controller)
+  const deadline = startDeadline(ports.answerTimeoutMs, controller, call.revoked)
   ports.background.yield()
   ports.running.add(controller)
   let lease: Lease | null = null

@@ -1,18 +1,17 @@
 /** Bodies that come compressed. */
 import { InstarError } from '@instar/events'
 import type { RequestPayload } from 'fastify'
-import { PassThrough, type Transform } from 'node:stream'
+import { PassThrough, Transform } from 'node:stream'
 import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib'
 
 const DECODERS: ReadonlyMap<string, () => Transform> = new Map<string, () => Transform>([['gzip', createGunzip], ['x-gzip', createGunzip], ['deflate', createInflate], ['br', createBrotliDecompress], ['zstd', createZstdDecompress]])
 
-/** The body as it was before its encoding; the limit holds for what comes out. */
-export const decoded = (payload: RequestPayload, encoding: string): RequestPayload => {
+/** The body as it was before its encoding; limits hold for what comes out. `count` is told of each piece of it; what it throws ends the body. */
+export const decoded = (payload: RequestPayload, encoding: string, count: (bytes: number) => void): RequestPayload => {
   const name = encoding.toLowerCase()
-  if (name === 'identity') return payload
-  const decoder = DECODERS.get(name)?.()
+  const decoder = name === 'identity' ? new PassThrough() : DECODERS.get(name)?.()
   if (!decoder) throw new InstarError('bad_request', `The body is encoded as ${encoding.slice(0, 40)}; send it as it is, or as ${[...DECODERS.keys()].join(', ')}.`, { field: 'content-encoding' })
-  const body = Object.assign(new PassThrough(), { receivedEncodedLength: 0 })
+  const body = Object.assign(new Transform({ transform: (piece: Buffer, _, done) => done(faultIn(() => count(piece.length)), piece) }), { receivedEncodedLength: 0 })
   payload.on('data', (piece: Buffer) => { body.receivedEncodedLength += piece.length })
   decoder.on('error', (cause) => body.destroy(new InstarError('bad_request', `The body is not what its encoding ${encoding.slice(0, 40)} says.`, { field: 'content-encoding' }, { cause })))
   payload.once('error', (cause) => body.destroy(cause))
@@ -21,4 +20,13 @@ export const decoded = (payload: RequestPayload, encoding: string): RequestPaylo
   body.once('close', () => decoder.destroy())
   payload.pipe(decoder).pipe(body)
   return body
+}
+
+const faultIn = (work: () => void): Error | null => {
+  try {
+    work()
+    return null
+  } catch (error) {
+    return error as Error
+  }
 }

@@ -2,7 +2,8 @@
  * `POST /v1/feedback`: what somebody says of a turn, put on its session's log. `turn_id` is the turn's id, or one that its
  * answer went out with: the answer's own (`chatcmpl-…`, `resp…`, `msg…`), an item's or a tool call's.
  */
-import { derivedId, InstarError, sessionOfTurn, written, type FeedbackGiven } from '@instar/events'
+import { MOST_COMMENT } from '../core/comment.ts'
+import { derivedId, InstarError, lastShown, sessionOfTurn, written, type FeedbackGiven } from '@instar/events'
 import { parseJson, text, wrong, type Fields } from '@instar/dialects'
 import { sessionOfLabel, subjectOf } from '../core/labels.ts'
 import { keyOfSession, sessionState, type SessionIndex } from '../core/session-index.ts'
@@ -11,8 +12,34 @@ import type { Capture } from './capture.ts'
 import { turnOfId } from './references.ts'
 import type { Tail } from './tail.ts'
 
-export type FeedbackPorts = { index: SessionIndex; tail: Tail; capture: Capture; now: () => number; random: (bytes: number) => Uint8Array; tailWaitMs: number }
+export type FeedbackPorts = { index: SessionIndex; tail: Tail; capture: Capture; now: () => number; random: (bytes: number) => Uint8Array; tailWaitMs: number; given: Given }
 export type FeedbackCall = { body: Uint8Array; key: string | null; idempotencyKey: string | null }
+
+/** Feedback that one turn may have, from whomever. */
+export const MOST_FEEDBACK = 16
+
+/** Ids of feedback that this gateway took lately, by turn: what is on its way to the log counts as well. */
+export class Given {
+  private readonly turns = new Map<string, Set<string>>()
+  private readonly most: number
+
+  /** `most`: turns that are remembered. */
+  constructor(most = 4096) {
+    this.most = most
+  }
+
+  /** Null where the turn has as much as it may have, else what takes it back. `known`: ids that are on the log. */
+  take(turn: string, id: string, known: readonly string[]): (() => void) | null {
+    const ids = this.turns.get(turn) ?? new Set<string>()
+    const all = new Set([...known, ...ids])
+    if (!all.has(id) && all.size >= MOST_FEEDBACK) return null
+    ids.add(id)
+    this.turns.delete(turn)
+    this.turns.set(turn, ids)
+    if (this.turns.size > this.most) this.turns.delete(this.turns.keys().next().value!)
+    return () => void ids.delete(id)
+  }
+}
 
 export const giveFeedback = async (ports: FeedbackPorts, call: FeedbackCall): Promise<{ id: string; session_id: string; turn_id: string | null; value: number }> => {
   const body = parseJson(call.body)
@@ -25,6 +52,7 @@ export const giveFeedback = async (ports: FeedbackPorts, call: FeedbackCall): Pr
   }
   const value = valueOf(body)
   const comment = text(body, 'comment')
+  if (comment !== null && comment.length > MOST_COMMENT) throw wrong('comment', `a text of at most ${MOST_COMMENT} characters`)
   const user = text(body, 'user')
   const session = turn === null ? sessionOfLabel(call.key, label!) : sessionOfTurn(turn)
   if (!(await isKnown(ports, call.key, session, turn)) && !((await ports.tail.turnsWithin(ports.tailWaitMs)) && (await isKnown(ports, call.key, session, turn)))) {
@@ -36,7 +64,13 @@ export const giveFeedback = async (ports: FeedbackPorts, call: FeedbackCall): Pr
     type: 'FeedbackGiven', id, session, turn, value, comment: comment === null ? null : written(comment),
     subject: subjectOf(user, call.key, session), key: call.key, at: ports.now(),
   }
-  await ports.capture.write(event)
+  const target = turn === null ? lastShown(sessionState(ports.index, session)) : ports.index.fold.turns.get(turn)
+  const takeBack = ports.given.take(target?.turn ?? session, id, target?.feedback.map((one) => one.id) ?? [])
+  if (takeBack === null) throw new InstarError('feedback_full', `The turn ${target?.turn ?? session} has ${MOST_FEEDBACK} pieces of feedback, and no more are counted.`, { limit: MOST_FEEDBACK })
+  await ports.capture.write(event).catch((error: unknown) => {
+    takeBack()
+    throw error
+  })
   return { id, session_id: session, turn_id: turn, value }
 }
 

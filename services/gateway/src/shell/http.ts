@@ -14,12 +14,11 @@ import type { AnswerCall, AnswerReply } from './answering.ts'
 import type { AdminCall } from './commands.ts'
 import type { CompletionCall } from './completions.ts'
 import { decoded } from './encoding.ts'
-import { one, pathOf, type Entrance } from './entrance.ts'
+import { isCounted, one, pathOf, type Entrance } from './entrance.ts'
 import { faultOf, sayUnheard, sendFault, told, unheard } from './faults.ts'
 import type { FeedbackCall } from './feedback.ts'
 import type { ForeignRoute } from './foreign/route.ts'
 import { isIterable, jsonLines } from './json-lines.ts'
-import type { Keyring } from './keyring.ts'
 import type { Meter } from './metrics.ts'
 import { openApi, type ServedRoute } from './openapi/document.ts'
 import type { ResponseVerb } from './responses.ts'
@@ -51,6 +50,9 @@ export type Routes = {
 
 const EMPTY = new Uint8Array(0)
 
+/** Of bodies that are no conversation, in bytes. */
+const SMALL = { bodyLimit: 64 * 1024 }
+
 /** Where each dialect is spoken, behind /v1. */
 const SURFACES: readonly (readonly [path: string, dialect: Dialect])[] = [['/chat/completions', DIALECTS.chat], ['/responses', DIALECTS.responses], ['/messages', DIALECTS.messages]]
 
@@ -67,7 +69,7 @@ const STORED = [['GET', '', 'get'], ['DELETE', '', 'delete'], ['GET', '/input_it
 const dialectAt = (request: FastifyRequest): Dialect =>
   SURFACES.find(([path]) => pathOf(request).includes(`/v1${path}`))?.[1] ?? (request.headers['anthropic-version'] !== undefined && pathOf(request).includes('/v1/models') ? DIALECTS.messages : DIALECTS.chat)
 
-export const createServer = (config: GatewayConfig, keyring: Keyring, entrance: Entrance, routes: Routes, random: (bytes: number) => Uint8Array): FastifyInstance => {
+export const createServer = (config: GatewayConfig, entrance: Entrance, routes: Routes, random: (bytes: number) => Uint8Array): FastifyInstance => {
   const server = Fastify({
     bodyLimit: config.bodyLimit,
     requestTimeout: config.requestTimeoutMs,
@@ -120,7 +122,7 @@ export const createServer = (config: GatewayConfig, keyring: Keyring, entrance: 
       return void reply.status(204).headers(allowed(origin, { headers: one(headers), privateNetwork: network === 'true' })).send()
     }
     if (origin !== null) reply.headers(readable(origin))
-    entrance.admit(request)
+    entrance.admit(request, reply)
     done()
   })
   // What somebody expects beyond being told to go on is nothing to us.
@@ -130,14 +132,16 @@ export const createServer = (config: GatewayConfig, keyring: Keyring, entrance: 
     reply.raw.setTimeout(Math.max(config.stalledMs, 2 * config.pingMs))
     done()
   })
-  server.addHook('preParsing', (request, _reply, payload, done) => done(null, decoded(payload, request.headers['content-encoding'] ?? 'identity')))
+  server.addHook('preParsing', (request, _reply, payload, done) => {
+    done(null, isCounted(request.headers) ? decoded(payload, request.headers['content-encoding'] ?? 'identity', (bytes) => entrance.arrived(request, bytes)) : payload)
+  })
   // Who has left while the body came would never be seen to close again.
   server.addHook('preHandler', (_request, reply, done) => done(reply.raw.destroyed ? new InstarError('aborted', 'The client closed the connection.') : undefined))
   server.setNotFoundHandler((request) => {
     throw new InstarError('unknown_route', `There is no ${request.method} ${pathOf(request)}.`)
   })
   const failed = (error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply => {
-    const fault = faultOf(error, config)
+    const fault = faultOf(error, { bodyLimit: request.routeOptions.bodyLimit })
     tell(fault, request)
     return sendFault(fault, request, reply, dialectAt(request))
   }
@@ -146,8 +150,7 @@ export const createServer = (config: GatewayConfig, keyring: Keyring, entrance: 
   for (const prefix of ['/v1', '/s/:session/v1']) {
     for (const [path, dialect] of SURFACES) server.post(`${prefix}${path}`, async (request, reply) => {
       const key = check(request, 'inference')
-      if (key) reply.raw.once('close', keyring.enter(key))
-      const whole = await routes.answer({ dialect, body: bytesOf(request), headers: request.headers as Headers, key: key?.id ?? null, mayTrain: key?.scopes.includes('train') ?? true, segment: segmentOf(request), response: hijackable(reply), onFault: (fault) => broken(fault, request) })
+      const whole = await routes.answer({ dialect, body: bytesOf(request), headers: request.headers as Headers, key: key?.id ?? null, mayTrain: key?.scopes.includes('train') ?? true, segment: segmentOf(request), response: hijackable(reply), revoked: entrance.revoked(request), onFault: (fault) => broken(fault, request) })
       return whole ? reply.headers(whole.headers).send(whole.body) : reply.hijack()
     })
     server.post(`${prefix}/embeddings`, (request, reply) => {
@@ -157,9 +160,8 @@ export const createServer = (config: GatewayConfig, keyring: Keyring, entrance: 
       return routes.embed(bytesOf(request), gone.signal)
     })
     server.post(`${prefix}/completions`, async (request, reply) => {
-      const key = check(request, 'inference')
-      if (key) reply.raw.once('close', keyring.enter(key))
-      const whole = await routes.complete({ body: bytesOf(request), response: hijackable(reply), onFault: (fault) => broken(fault, request) })
+      check(request, 'inference')
+      const whole = await routes.complete({ body: bytesOf(request), response: hijackable(reply), revoked: entrance.revoked(request), onFault: (fault) => broken(fault, request) })
       return whole ? reply.headers(whole.headers).send(whole.body) : reply.hijack()
     })
     for (const [method, path, verb] of STORED) server.route({
@@ -174,17 +176,16 @@ export const createServer = (config: GatewayConfig, keyring: Keyring, entrance: 
       const key = check(request, 'inference')
       return routes.countTokens(DIALECTS.messages, bytesOf(request), key?.id ?? null)
     })
-    server.post(`${prefix}/feedback`, (request) => routes.feedback({ body: bytesOf(request), key: check(request, 'feedback')?.id ?? null, idempotencyKey: one(request.headers['idempotency-key']) }))
-    server.post(`${prefix}/sessions/:id/close`, (request) => routes.close({ label: (request.params as { id: string }).id, key: check(request, 'feedback')?.id ?? null }))
+    server.post(`${prefix}/feedback`, SMALL, (request) => routes.feedback({ body: bytesOf(request), key: check(request, 'feedback')?.id ?? null, idempotencyKey: one(request.headers['idempotency-key']) }))
+    server.post(`${prefix}/sessions/:id/close`, SMALL, (request) => routes.close({ label: (request.params as { id: string }).id, key: check(request, 'feedback')?.id ?? null }))
     server.get(`${prefix}/models`, () => routes.models())
     server.get(`${prefix}/models/:id`, (request) => routes.model((request.params as { id: string }).id))
   }
-  for (const { method, url, scope, answers, handle } of routes.foreign) server.route({
+  for (const { method, url, scope, handle } of routes.foreign) server.route({
     method, url, handler: async (request, reply) => {
       const key = check(request, scope)
-      if (key && answers) reply.raw.once('close', keyring.enter(key))
       const { params, query, headers, host, protocol } = request
-      const said = await handle({ key, params: params as Record<string, string>, query: query as Record<string, unknown>, headers: headers as Headers, body: bytesOf(request), origin: `${protocol}://${host}`, response: () => hijackable(reply), onFault: (fault) => broken(fault, request) })
+      const said = await handle({ key, params: params as Record<string, string>, query: query as Record<string, unknown>, headers: headers as Headers, body: bytesOf(request), origin: `${protocol}://${host}`, response: () => hijackable(reply), revoked: () => entrance.revoked(request), onFault: (fault) => broken(fault, request) })
       return said ? reply.headers(said.headers).send(said.body) : reply.hijack()
     },
   })
@@ -210,7 +211,7 @@ export const createServer = (config: GatewayConfig, keyring: Keyring, entrance: 
   })
   let described: unknown = null
   server.get('/openapi.json', () => (described ??= openApi(served)))
-  server.post('/admin/:command', async (request, reply) => {
+  server.post('/admin/:command', SMALL, async (request, reply) => {
     const key = checkAdmin(request)
     const gone = new AbortController()
     reply.raw.once('close', () => { if (!reply.raw.writableFinished) gone.abort() })

@@ -1,28 +1,29 @@
-/** The keys that hold now: those of the configuration and of the key file, which is read again when it changes. */
+/**
+ * The keys that hold now: those of the configuration and of the key file, which is read again when it changes. A gateway that
+ * had a key stays locked whatever becomes of the file, over restarts too, until `instar keys open` has said otherwise in it.
+ */
 import { InstarError } from '@instar/events'
 import { createHash, timingSafeEqual } from 'node:crypto'
-import { readFileSync, statSync, type Stats } from 'node:fs'
+import { closeSync, existsSync, openSync, readFileSync, rmSync, statSync, type Stats } from 'node:fs'
 import { keyFile } from '../config.ts'
-import { checkKey, take, type Bucket, type Key, type Scope } from '../core/keys.ts'
+import type { Key } from '../core/keys.ts'
 
 export type Keyring = {
-  /** Whether there is any: then every request needs one. */
+  /** Whether every request needs a key. */
   locked(): boolean
-  /** Throws `invalid_api_key`. */
-  find(token: string | null, scope: Scope | null): Key
-  /** Counts a request; the returned function ends it. Throws `rate_limited`. */
-  enter(key: Key): () => void
+  /** Null: the token is none of them. Whether it may do something is checkKey's to say. */
+  find(token: string): Key | null
+  /** Whether it is still there: it may be revoked while its request runs. */
+  holds(key: Key): boolean
 }
 
 /** How often at most the file is looked at. */
-const LOOK_MS = 1000
+export const LOOK_MS = 1000
 
 export const createKeyring = (fixed: readonly Key[], file: string | null, now: () => number): Keyring => {
-  let listed: readonly Key[] = []
-  let stamp = ''
+  let state: KeyState = { keys: [], locked: false }
+  let stamp: string | null = null
   let lookedAt = Number.NEGATIVE_INFINITY
-  const buckets = new Map<string, Bucket>()
-  const running = new Map<string, number>()
 
   const look = (): void => {
     if (file === null || now() - lookedAt < LOOK_MS) return
@@ -30,44 +31,30 @@ export const createKeyring = (fixed: readonly Key[], file: string | null, now: (
     const stat = statOf(file)
     const seen = stat ? `${stat.ino} ${stat.size} ${stat.mtimeMs}` : ''
     if (seen === stamp) return
-    if (stat) listed = readKeys(file)
+    const next = readKeyState(file)
+    // Without the file, or the mark beside it, what was locked stays so.
+    state = stat ? next : { ...next, locked: next.locked || state.locked }
+    if (state.locked) markLocked(file)
+    else if (stat) rmSync(markOf(file), { force: true })
     stamp = seen
   }
-  const all = (): readonly Key[] => {
+  const held = (): readonly Key[] => {
     try {
       look()
     } catch (error) {
       // Half a file opens no door and closes none: the keys of before hold until it can be read again.
       if (!(error instanceof InstarError)) throw error
     }
-    return [...fixed, ...listed]
+    return [...fixed, ...state.keys]
   }
   look()
   return {
-    locked: () => all().length > 0,
-    find(token, scope) {
-      const hash = createHash('sha256').update(token ?? '').digest()
-      const key = token === null ? undefined : all().find(({ sha256 }) => timingSafeEqual(Buffer.from(sha256, 'hex'), hash))
-      if (!key) throw new InstarError('invalid_api_key', token === null ? 'You did not send an API key.' : 'The API key is not one of this gateway.')
-      checkKey(key, scope, now())
-      return key
+    locked: () => held().length > 0 || state.locked,
+    find(token) {
+      const hash = createHash('sha256').update(token).digest()
+      return held().find(({ sha256 }) => timingSafeEqual(Buffer.from(sha256, 'hex'), hash)) ?? null
     },
-    enter(key) {
-      if (key.requestsPerMinute !== null) {
-        const taken = take(buckets.get(key.id) ?? null, key.requestsPerMinute, now())
-        if ('waitMs' in taken) throw new InstarError('rate_limited', `The API key ${key.id} may send ${key.requestsPerMinute} requests a minute.`, { retryAfterMs: taken.waitMs })
-        buckets.set(key.id, taken.bucket)
-      }
-      const before = running.get(key.id) ?? 0
-      if (key.concurrent !== null && before >= key.concurrent) throw new InstarError('rate_limited', `The API key ${key.id} may have ${key.concurrent} requests at once.`, { retryAfterMs: 1000 })
-      running.set(key.id, before + 1)
-      let over = false
-      return () => {
-        if (over) return
-        over = true
-        running.set(key.id, (running.get(key.id) ?? 1) - 1)
-      }
-    },
+    holds: (key) => held().some(({ id, sha256 }) => id === key.id && sha256 === key.sha256),
   }
 }
 
@@ -80,11 +67,28 @@ const statOf = (file: string): Stats | undefined => {
   }
 }
 
-/** Throws `data_unreadable`. */
-export const readKeys = (file: string): Key[] => {
+/** `locked`: every request needs a key, also where there is none any more. */
+export type KeyState = { keys: readonly Key[]; locked: boolean }
+
+/** Of a file that is not there: whether there were keys once. Throws `data_unreadable`. */
+export const readKeyState = (file: string): KeyState => {
+  if (!statOf(file)) return { keys: [], locked: existsSync(markOf(file)) }
   try {
-    return keyFile.parse(JSON.parse(readFileSync(file, 'utf8'))).keys
+    const { keys, open } = keyFile.parse(JSON.parse(readFileSync(file, 'utf8')))
+    return { keys, locked: keys.length > 0 || !open }
   } catch (cause) {
     throw new InstarError('data_unreadable', `${file} is not a file of API keys: ${(cause as Error).message.slice(0, 200)}`, { file }, { cause })
+  }
+}
+
+/** An empty file beside the keys: there were some. */
+const markOf = (file: string): string => `${file}.locked`
+
+/** Where the folder cannot be written to, nobody can empty the file by mistake either. */
+export const markLocked = (file: string): void => {
+  try {
+    closeSync(openSync(markOf(file), 'a', 0o600))
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === undefined) throw error
   }
 }

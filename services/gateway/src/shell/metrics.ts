@@ -43,6 +43,7 @@ export const watchGateway = (metrics: Metrics, known: () => Known): void => {
     return value === null ? [] : [[{}, value]]
   })
   one('instar_requests_running', ({ running }) => running)
+  one('instar_request_body_bytes', ({ bodies }) => bodies)
   one('instar_background_candidates_waiting', ({ candidates }) => candidates)
   one('instar_answers_waiting', ({ capture }) => capture.queue().pending)
   one('instar_answers_lost_total', ({ capture }) => capture.queue().failed)
@@ -65,5 +66,5 @@ export const watchGateway = (metrics: Metrics, known: () => Known): void => {
 }
 
 type Gauge =
-  | 'instar_requests_running' | 'instar_background_candidates_waiting' | 'instar_answers_waiting' | 'instar_answers_lost_total' | 'instar_engine_requests_running' | 'instar_engine_requests_waiting' | 'instar_ready' | 'instar_version_head'
+  | 'instar_requests_running' | 'instar_request_body_bytes' | 'instar_background_candidates_waiting' | 'instar_answers_waiting' | 'instar_answers_lost_total' | 'instar_engine_requests_running' | 'instar_engine_requests_waiting' | 'instar_ready' | 'instar_version_head'
   | 'instar_version_served' | 'instar_learning_frozen' | 'instar_adapters_loaded' | 'instar_sessions_known' | 'instar_turns_known' | 'instar_records_unreadable_total'

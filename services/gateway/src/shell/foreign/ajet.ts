@@ -122,9 +122,9 @@ export const agentJetRoutes = (ports: ForeignPorts, waterLines: WaterLines): For
     route('GET', '/get_current_batch_rollout_pool_information', 'inference', poolInformation),
     // A client asks again for ever until it is told yes. Nobody votes here.
     route('POST', '/agree_sync_weight', 'inference', () => json({ success: true, failure_reason: '' })),
-    { method: 'POST', url: `${own}/chat/completions`, scope: 'steps', answers: true, handle: speak('chat') },
-    { method: 'POST', url: `${own}/responses`, scope: 'steps', answers: true, handle: speak('responses') },
-    { method: 'POST', url: `${own}/messages`, scope: 'steps', answers: true, handle: speak('messages') },
+    { method: 'POST', url: `${own}/chat/completions`, scope: 'steps', handle: speak('chat') },
+    { method: 'POST', url: `${own}/responses`, scope: 'steps', handle: speak('responses') },
+    { method: 'POST', url: `${own}/messages`, scope: 'steps', handle: speak('messages') },
     ...TRAINER.map((url): ForeignRoute => ({ method: 'POST', url, scope: 'inference', handle: noEquivalent(url) })),
     { method: 'GET', url: '/get_server_experiment_dir', scope: 'inference', handle: noEquivalent('/get_server_experiment_dir') },
   ]

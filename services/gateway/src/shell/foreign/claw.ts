@@ -63,14 +63,14 @@ export const clawRoutes = (ports: ForeignPorts): ForeignRoute[] => {
       },
     },
     {
-      method: 'POST', url: `${own}/chat/completions`, scope: 'inference', answers: true,
+      method: 'POST', url: `${own}/chat/completions`, scope: 'inference',
       handle: (call) => speakAt(ports, call, { session: at(call), prompt: call.params['prompt']!, dialect: 'chat', learned: !untrained.has(nameOf(call.key?.id ?? null, at(call))) }),
     },
     { method: 'POST', url: `${own}/complete_trajectory`, scope: 'feedback', handle: (call) => complete(call, at(call)) },
     { method: 'POST', url: `${own}/trajectory/complete`, scope: 'feedback', handle: (call) => complete(call, at(call)) },
     { method: 'POST', url: '/complete_trajectory/:trajectory', scope: 'feedback', handle: (call) => complete(call, at(call)) },
     { method: 'POST', url: '/submit_steps', scope: 'steps', handle: steps.submit },
-    { method: 'POST', url: '/generate', scope: 'steps', answers: true, handle: steps.generate },
+    { method: 'POST', url: '/generate', scope: 'steps', handle: steps.generate },
     {
       method: 'GET', url: '/ready', scope: 'inference',
       handle: () => {

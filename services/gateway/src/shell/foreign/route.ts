@@ -15,10 +15,12 @@ export type ForeignCall = {
   /** As the client wrote it: scheme, host, port. */
   origin: string
   response: () => ServerResponse
+  /** As AnswerCall's; who does not ask is cut off at once. */
+  revoked: () => AbortSignal
   onFault: (fault: InstarError) => void
 }
 
-/** `answers`: counts as a request of its key. `handle` gives null where the answer went out as a stream. */
-export type ForeignRoute = { method: 'GET' | 'POST'; url: string; scope: Scope; answers?: boolean; handle(call: ForeignCall): Promise<AnswerReply> }
+/** `handle` gives null where the answer went out as a stream. */
+export type ForeignRoute = { method: 'GET' | 'POST'; url: string; scope: Scope; handle(call: ForeignCall): Promise<AnswerReply> }
 
 export const json = (body: unknown): AnswerReply => ({ headers: {}, body })

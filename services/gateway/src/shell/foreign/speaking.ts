@@ -13,7 +13,7 @@ export const speakAt = (ports: ForeignPorts, call: ForeignCall, { session, diale
   // Such clients name the model that their own trainer serves; here there is one.
   const named = versionOf(text(body, 'model'), ports.policy) === undefined ? Buffer.from(JSON.stringify({ ...body, model: ports.policy })) : call.body
   return ports.answer({
-    dialect: ports.dialects[dialect], body: named, headers: call.headers, key: call.key?.id ?? null, segment: session, response: call.response(), onFault: call.onFault,
+    dialect: ports.dialects[dialect], body: named, headers: call.headers, key: call.key?.id ?? null, segment: session, response: call.response(), revoked: call.revoked(), onFault: call.onFault,
     mayTrain: learned && (call.key?.scopes.includes('train') ?? true), ...(prompt === undefined ? {} : { prompt }),
   })
 }

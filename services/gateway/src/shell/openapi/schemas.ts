@@ -1,10 +1,11 @@
 /** What is sent to the gateway's own paths and what comes back, as zod schemas. Those of the dialects: @instar/dialects/schemas. */
 import { flag, integer, model, reweighting, seed, stops, stream, temperature, text, topK, topP } from '@instar/dialects/schemas/fields'
 import { z } from 'zod'
+import { MOST_COMMENT } from '../../core/comment.ts'
 
 const said = {
   value: z.union([z.boolean(), z.number().min(-1).max(1)]).describe('true is 1, false is −1.'),
-  comment: text('In words; kept on the log, never in logs of the process.'),
+  comment: z.string().max(MOST_COMMENT).nullish().describe('In words; kept on the log, never in logs of the process.'),
   user: text('Who says so, as in the request that the turn answered.'),
 }
 

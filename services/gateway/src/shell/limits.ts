@@ -1,0 +1,75 @@
+/** What requests may use: those of a key by its rates, and the memory that the bodies of all of them take together. */
+import { InstarError } from '@instar/events'
+import { take, type Bucket, type Key } from '../core/keys.ts'
+
+/** Bytes of bodies that are held now, until their requests are over. */
+export class Bodies {
+  private readonly limit: number
+  private bytes = 0
+
+  constructor(limit: number) {
+    this.limit = limit
+  }
+
+  get held(): number {
+    return this.bytes
+  }
+
+  /** Throws `overloaded` where there is no room. */
+  hold(bytes: number): void {
+    if (this.bytes + bytes > this.limit) {
+      const message = `The bodies of the requests that are being answered take ${this.bytes} of the ${this.limit} bytes that they may; this one has ${bytes} more.`
+      throw new InstarError('overloaded', message, { limit: this.limit, retryAfterMs: 1000 })
+    }
+    this.bytes += bytes
+  }
+
+  release(bytes: number): void {
+    this.bytes -= bytes
+  }
+}
+
+/** One request of a key: `charge` takes bytes of its body from what the key may send, `end` ends it. */
+export type Visit = { charge(bytes: number): void; end(): void }
+
+export type Rates = {
+  /** Counts a request. Throws `rate_limited`. */
+  enter(key: Key): Visit
+}
+
+export const createRates = (now: () => number): Rates => {
+  const requests = new Map<string, Bucket>()
+  const bytes = new Map<string, Bucket>()
+  const running = new Map<string, number>()
+
+  const takeFrom = (buckets: Map<string, Bucket>, key: Key, perMinute: number, cost: number, what: string): void => {
+    const taken = take(buckets.get(key.id) ?? null, perMinute, now(), cost)
+    if ('waitMs' in taken) throw new InstarError('rate_limited', `The API key ${key.id} may send ${perMinute} ${what} a minute.`, { retryAfterMs: taken.waitMs })
+    buckets.set(key.id, taken.bucket)
+  }
+  return {
+    enter(key) {
+      const before = running.get(key.id) ?? 0
+      if (key.concurrent !== null && before >= key.concurrent) {
+        throw new InstarError('rate_limited', `The API key ${key.id} may have ${key.concurrent} requests at once.`, { retryAfterMs: 1000 })
+      }
+      if (key.bytesPerMinute !== null) takeFrom(bytes, key, key.bytesPerMinute, 0, 'bytes')
+      if (key.requestsPerMinute !== null) takeFrom(requests, key, key.requestsPerMinute, 1, 'requests')
+      running.set(key.id, before + 1)
+      let over = false
+      return {
+        charge(count) {
+          const bucket = bytes.get(key.id)
+          if (key.bytesPerMinute !== null && bucket) bytes.set(key.id, { ...bucket, left: bucket.left - count })
+        },
+        end() {
+          if (over) return
+          over = true
+          const left = (running.get(key.id) ?? 1) - 1
+          if (left > 0) running.set(key.id, left)
+          else running.delete(key.id)
+        },
+      }
+    },
+  }
+}

@@ -1,0 +1,225 @@
+/** What requests may use: on every route, before their bodies are read. */
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { writeFile } from 'node:fs/promises'
+import { connect, type Socket } from 'node:net'
+import { after, test } from 'node:test'
+import { gzipSync } from 'node:zlib'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { feedbackOf, sha256, startRig, turnsOf, turnThat, USER, type Rig } from './harness.ts'
+
+const MIB = 1024 * 1024
+const token = (name: string): string => `secret-${name}`
+const key = (name: string, more: object = {}) => ({ id: name, sha256: sha256(Buffer.from(token(name))), scopes: ['inference' as const, 'feedback' as const, 'admin' as const, 'train' as const], ...more })
+const as = (name: string): Record<string, string> => ({ authorization: `Bearer ${token(name)}` })
+const HELLO = { model: 'policy', messages: [USER('Hi')] }
+type Told = { status: number; code: string | undefined; retryAfter: string | null }
+const told = async (response: Response): Promise<Told> => {
+  const body = await response.json() as { error?: { code?: string } }
+  return { status: response.status, code: body.error?.code, retryAfter: response.headers.get('retry-after') }
+}
+
+/** A request whose head is there and whose body has not come. */
+const begin = async (rig: Rig, name: string, length: number): Promise<{ socket: Socket; answer: Promise<string> }> => {
+  const { hostname, port } = new URL(rig.url)
+  const socket = connect(Number(port), hostname)
+  socket.on('error', () => undefined)
+  await once(socket, 'connect')
+  const answer = once(socket, 'data').then(([data]) => (data as Buffer).toString('latin1'))
+  answer.catch(() => undefined)
+  socket.write(`POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer ${token(name)}\r\nContent-Length: ${length}\r\n\r\n`)
+  return { socket, answer }
+}
+
+const heldBytes = async (rig: Rig, name: string): Promise<number> =>
+  Number(/^instar_request_body_bytes (\d+)$/m.exec(await (await rig.fetch('/metrics', { headers: as(name) })).text())?.[1])
+
+test('with three requests a minute spent, no other route is let in; health is, metrics are', async () => {
+  let now = Date.now()
+  const rig = await startRig({ settings: { keys: [key('anna', { requestsPerMinute: 3 }), key('ops')] }, ports: { now: () => now } })
+  try {
+    const spent = await Promise.all([1, 2, 3].map(() => rig.fetch('/v1/chat/completions', { json: HELLO, headers: as('anna') })))
+    assert.deepEqual(spent.map(({ status }) => status), [200, 200, 200])
+    const turn = spent[0]!.headers.get('x-instar-turn-id')
+    const before = (await turnsOf(rig.log)).length
+    const calls: [string, object | undefined][] = [
+      ['/v1/messages/count_tokens', HELLO], ['/submit_steps', { steps: [] }], ['/claim_episode', {}], ['/v1/feedback', { turn_id: turn, value: 1 }], ['/v1/chat/completions', HELLO], ['/generate', { prompt_ids: [1] }],
+      ['/v1/sessions/x/close', {}], ['/v1/models', undefined], ['/openapi.json', undefined], ['/admin/status', undefined], ['/admin/thaw', {}], ['/v1/nothing', {}],
+    ]
+    for (const [path, json] of calls) assert.deepEqual(await told(await rig.fetch(path, { json, headers: as('anna') })), { status: 429, code: 'rate_limited', retryAfter: '20' }, path)
+    assert.equal((await turnsOf(rig.log)).length, before)
+    assert.deepEqual(await feedbackOf(rig.log), [])
+    assert.deepEqual([(await rig.fetch('/health/ready')).status, (await rig.fetch('/metrics', { headers: as('anna') })).status], [200, 200])
+    assert.equal((await rig.fetch('/v1/models', { headers: as('ops') })).status, 200, 'another key')
+    now += 20_000
+    assert.equal((await rig.fetch('/v1/models', { headers: as('anna') })).status, 200)
+  } finally {
+    await rig.stop()
+  }
+})
+
+test('of twenty uploads of 31 MiB under one request at once nineteen are refused before their bodies come', async () => {
+  const rig = await startRig({ settings: { keys: [key('anna', { concurrent: 1 }), key('ops')] } })
+  const uploads: Socket[] = []
+  try {
+    const first = await begin(rig, 'anna', 31 * MIB)
+    uploads.push(first.socket)
+    while (await heldBytes(rig, 'ops') !== 31 * MIB);
+    const others = await Promise.all(Array.from({ length: 19 }, () => begin(rig, 'anna', 31 * MIB)))
+    uploads.push(...others.map(({ socket }) => socket))
+    for (const { answer } of others) assert.match(await answer, /^HTTP\/1\.1 429 .*retry-after: 1\r\n/is)
+    assert.equal(await heldBytes(rig, 'ops'), 31 * MIB)
+    first.socket.destroy()
+    while (await heldBytes(rig, 'ops') !== 0);
+    assert.equal((await rig.fetch('/v1/chat/completions', { json: HELLO, headers: as('anna') })).status, 200)
+  } finally {
+    for (const socket of uploads) socket.destroy()
+    await rig.stop()
+  }
+})
+
+test('bodies of all requests together take no more memory than they may, said in advance, in pieces or packed', async () => {
+  const rig = await startRig({ settings: { keys: [key('anna'), key('ops')], bodyLimit: MIB, bodiesLimit: 3 * MIB } })
+  const uploads: Socket[] = []
+  try {
+    for (let i = 0; i < 3; i += 1) uploads.push((await begin(rig, 'anna', MIB - 100)).socket)
+    while (await heldBytes(rig, 'ops') !== 3 * (MIB - 100));
+    const refused = await told(await rig.fetch('/v1/messages', { json: { ...HELLO, max_tokens: 8, filler: 'x'.repeat(1000) }, headers: as('anna') }).then(async (response) => new Response(JSON.stringify({ error: { code: ((await response.json()) as { error: { type: string } }).error.type } }), { status: response.status, headers: response.headers })))
+    assert.deepEqual(refused, { status: 429, code: 'rate_limit_error', retryAfter: '1' })
+    const large = JSON.stringify({ ...HELLO, filler: 'x'.repeat(100_000) })
+    const packed = await rig.fetch('/v1/chat/completions', { method: 'POST', body: gzipSync(large), headers: { ...as('anna'), 'content-encoding': 'gzip' } })
+    assert.deepEqual(await told(packed), { status: 429, code: 'overloaded', retryAfter: '1' })
+    const pieces = new ReadableStream({ start: (out) => {
+      out.enqueue(Buffer.from(large))
+      out.close()
+    } })
+    const chunked = await rig.fetch('/v1/chat/completions', { method: 'POST', body: pieces, duplex: 'half', headers: as('anna') } as RequestInit)
+    assert.deepEqual(await told(chunked), { status: 429, code: 'overloaded', retryAfter: '1' })
+    for (const socket of uploads) socket.destroy()
+    while (await heldBytes(rig, 'ops') !== 0);
+    for (const encoding of ['gzip', null]) {
+      const body = encoding === null ? large : gzipSync(large)
+      const headers = { ...as('anna'), ...(encoding === null ? {} : { 'content-encoding': encoding }) }
+      assert.equal((await rig.fetch('/v1/chat/completions', { method: 'POST', body, headers })).status, 200)
+    }
+    while (await heldBytes(rig, 'ops') !== 0);
+    assert.equal((await told(await rig.fetch('/v1/chat/completions', { json: { ...HELLO, filler: 'x'.repeat(MIB) }, headers: as('anna') }))).status, 413)
+  } finally {
+    for (const socket of uploads) socket.destroy()
+    await rig.stop()
+  }
+})
+
+test('bytes a minute: what is larger than what is left is a debt that the next request waits for', async () => {
+  let now = Date.now()
+  const rig = await startRig({ settings: { keys: [key('anna', { bytesPerMinute: 60_000 })] }, ports: { now: () => now } })
+  try {
+    const send = async (bytes: number): Promise<Told> => told(await rig.fetch('/v1/chat/completions', { json: { ...HELLO, filler: 'x'.repeat(bytes) }, headers: as('anna') }))
+    assert.equal((await send(59_000)).status, 200)
+    assert.equal((await send(30_000)).status, 200)
+    const waits = await send(10)
+    assert.deepEqual([waits.status, waits.code], [429, 'rate_limited'])
+    assert.ok(Number(waits.retryAfter) >= 29 && Number(waits.retryAfter) <= 30, String(waits.retryAfter))
+    now += 30_000
+    assert.equal((await send(10)).status, 200)
+  } finally {
+    await rig.stop()
+  }
+})
+
+test('three hundred wrong keys are slowed, and nobody who was let in before is', async () => {
+  let now = Date.now()
+  const rig = await startRig({ settings: { keys: [key('anna'), key('new')] }, ports: { now: () => now } })
+  const ask = async (bearer: string): Promise<Told> => told(await rig.fetch('/v1/models', { headers: { authorization: `Bearer ${bearer}` } }))
+  try {
+    assert.equal((await ask(token('anna'))).status, 200)
+    const codes: (string | undefined)[] = []
+    for (let i = 0; i < 300; i += 1) codes.push((await ask(`guess-${i}`)).code)
+    assert.equal(codes.filter((code) => code === 'invalid_api_key').length, 30)
+    assert.equal(codes.filter((code) => code === 'rate_limited').length, 270)
+    assert.equal((await ask(token('anna'))).status, 200)
+    assert.equal((await ask(token('new'))).status, 429, 'a guess that is right is not told so')
+    now += 2000
+    assert.deepEqual([(await ask(token('new'))).status, (await ask('one-more')).status, (await ask('two')).status], [200, 401, 429])
+  } finally {
+    await rig.stop()
+  }
+})
+
+test('wrong admin tokens are slowed as wrong keys are', async () => {
+  const rig = await startRig({ settings: { wrongKeysPerMinute: 5 } })
+  try {
+    const codes: number[] = []
+    for (let i = 0; i < 8; i += 1) codes.push((await fetch(`${rig.url}/admin/freeze`, { method: 'POST', headers: { 'content-type': 'application/json', 'x-instar-admin-token': `guess ${i}` }, body: '{}' })).status)
+    assert.deepEqual(codes, [401, 401, 401, 401, 401, 429, 429, 429])
+    assert.equal((await fetch(`${rig.url}/v1/models`, { headers: { authorization: 'Bearer none' } })).status, 200, 'no command')
+  } finally {
+    await rig.stop()
+  }
+})
+
+test('of four hundred pieces of feedback on one turn sixteen count; a comment of 10 MB leaves nothing on the log', async () => {
+  const rig = await startRig()
+  try {
+    const session = { 'x-session-id': 'one' }
+    const turn = (await rig.fetch('/v1/chat/completions', { json: HELLO, headers: session })).headers.get('x-instar-turn-id')
+    const give = async (json: object, headers = {}): Promise<Told> => told(await rig.fetch('/v1/feedback', { json: { value: 1, ...json }, headers }))
+    for (const comment of ['x'.repeat(10 * MIB), 'x'.repeat(8193)]) assert.ok([400, 413].includes((await give({ turn_id: turn, comment })).status))
+    assert.deepEqual(await feedbackOf(rig.log), [])
+    assert.equal((await give({ turn_id: turn, comment: 'x'.repeat(8192) }, { 'idempotency-key': 'first' })).status, 200)
+    const many = await Promise.all(Array.from({ length: 400 }, (_, i) => give(i % 2 === 0 ? { turn_id: turn } : { session_id: 'one' })))
+    assert.equal(many.filter(({ status }) => status === 200).length, 15)
+    assert.ok(many.every(({ status, code }) => status === 200 || code === 'feedback_full'))
+    assert.equal((await feedbackOf(rig.log)).length, 16)
+    assert.equal((await give({ turn_id: turn }, { 'idempotency-key': 'first' })).status, 200, 'a repeat is no more of it')
+    assert.equal((await give({ session_id: 'one' })).code, 'feedback_full')
+    const next = (await rig.fetch('/v1/chat/completions', { json: HELLO, headers: session })).headers.get('x-instar-turn-id')
+    assert.equal((await give({ turn_id: next })).status, 200)
+  } finally {
+    await rig.stop()
+  }
+})
+
+const data = mkdtempSync(join(tmpdir(), 'instar-rates-'))
+after(() => rmSync(data, { recursive: true, force: true }))
+
+const ENDS: Readonly<Record<string, { path: string; body: object; last: (frames: string[]) => unknown }>> = {
+  chat: { path: '/v1/chat/completions', body: HELLO, last: (frames) => (JSON.parse(frames.at(-2)!) as { error: { code: string } }).error.code },
+  responses: { path: '/v1/responses', body: { model: 'policy', input: 'Hi' }, last: (frames) => (JSON.parse(frames.at(-1)!) as { response: { error: { message: string } } }).response.error.message },
+  messages: { path: '/v1/messages', body: { ...HELLO, max_tokens: 100 }, last: (frames) => (JSON.parse(frames.at(-1)!) as { error: { type: string } }).error.type },
+}
+
+for (const [dialect, { path, body, last }] of Object.entries(ENDS)) {
+  test(`a ${dialect} stream ends when its key is revoked, with an error of its own shape; the turn holds what was sent`, async () => {
+    const file = join(data, `${dialect}.json`)
+    const stored = (name: string): object => ({ id: name, sha256: sha256(Buffer.from(token(name))), created_at: new Date().toISOString() })
+    await writeFile(file, JSON.stringify({ keys: [stored('anna'), stored('other')] }))
+    const stuck = (piece: number, signal: AbortSignal | undefined): Promise<void> =>
+      (piece < 5 || signal?.aborted ? Promise.resolve() : new Promise((resolve) => { signal?.addEventListener('abort', () => resolve()) }))
+    const rig = await startRig({ script: () => ({ text: 'One two three four five six seven eight nine ten.', before: stuck }), settings: { keyFile: file } })
+    try {
+      const response = await rig.fetch(path, { json: { ...body, stream: true }, headers: as('anna') })
+      assert.equal(response.status, 200)
+      let said = ''
+      let begun = false
+      for await (const piece of response.body!.pipeThrough(new TextDecoderStream()) as unknown as AsyncIterable<string>) {
+        said += piece
+        if (!begun && said.includes('two')) {
+          begun = true
+          await writeFile(file, JSON.stringify({ keys: [stored('other')] }))
+        }
+      }
+      const frames = said.split('\n').flatMap((line) => (line.startsWith('data: ') ? [line.slice(6)] : []))
+      assert.ok(begun)
+      assert.match(String(last(frames)), /^(invalid_api_key|authentication_error|The API key anna was revoked\.)$/)
+      const turn = await turnThat(rig.log, ({ type }) => type === 'TurnAborted')
+      assert.deepEqual([turn.key, turn.type === 'TurnAborted' && turn.why, turn.trainable], ['anna', 'client_gone', false])
+      assert.equal((await told(await rig.fetch('/v1/models', { headers: as('anna') }))).code, 'invalid_api_key')
+      assert.equal((await rig.fetch('/v1/models', { headers: as('other') })).status, 200)
+    } finally {
+      await rig.stop()
+    }
+  })
+}
