@@ -44,7 +44,7 @@ export const announceUpgrade = async (log: EventLog, who: string, now: number, s
   const news = Object.fromEntries([...NEWEST].filter(([name, version]) => version > (announced.get(name) ?? 0)))
   if (Object.keys(news).length === 0) return null
   const event: ReadersUpgraded = { type: 'ReadersUpgraded', versions: news, who, at: now }
-  await persist(log, [encodeEvent(event)], signal)
+  await persist(log, [encodeEvent(event, versionsOn(log))], signal)
   heardUpgrade(log, event)
   return news
 }
