@@ -63,7 +63,7 @@ after(() => { for (const folder of folders) rmSync(folder, { recursive: true, fo
 const KEYS = ['ann', 'bob']
 /** What only Ann's conversations say. */
 const SECRET = 'xyzzy-of-ann'
-const keyOf = (id: string) => ({ id, sha256: hash(`sk-${id}`).toString('hex'), scopes: ['inference', 'feedback', 'train', ...(id === 'ann' ? ['admin'] : [])] as ('inference' | 'feedback' | 'train' | 'admin')[] })
+const keyOf = (id: string) => ({ id, sha256: hash(`sk-${id}`).toString('hex'), scopes: ['inference', 'feedback', 'train', 'steps', ...(id === 'ann' ? ['admin'] : [])] as ('inference' | 'feedback' | 'train' | 'steps' | 'admin')[] })
 
 /** A gateway with a past: two versions, and conversations in every dialect whose ids can be forged. */
 const begin = async (t: TestContext, name: string, keyed: boolean): Promise<{ rig: Rig; engine: Counted; target: Target; port: number }> => {

@@ -69,8 +69,8 @@ const ofAnswer = (shot: Shot, answer: Answer, mayBeCut: boolean): string[] => {
   if (shot.method === 'HEAD') return findings
   const requestId = headers.get('request-id')
   const said = type.startsWith('application/json') ? parsed(body.toString()) : undefined
-  // Of bytes of which nobody knows what path they ask for, either shape is right.
-  const shapes = shot.method === 'raw' ? [true, false] : [requestId !== undefined && isAnthropic(shot.path)]
+  // Of bytes of which nobody knows what path they ask for, either shape is right; of models two clients ask, told by a header.
+  const shapes = shot.method === 'raw' || shot.path.includes('/models') ? [true, false] : [requestId !== undefined && isAnthropic(shot.path)]
   const fault = shapes.map((anthropic) => faultIn(said, anthropic, requestId)).find((found) => found !== undefined)
   if (!fault) return [...findings, `${status} ${type}: not the shape of a fault there: ${body.toString().slice(0, 300)}`]
   if (ERRORS[fault.code].status !== status) findings.push(`${fault.code} with ${status}`)
