@@ -151,7 +151,7 @@ export class Admin {
     }
     if (this.idle) return false
     const gateway = random.pick(this.#world.gateways)
-    if (!gateway.alive || (this.#command === null && !this.#world.settling && random.chance(0.7))) return false
+    if (!gateway.alive || (this.#command === null && random.chance(0.8))) return false
     this.#command ??= this.#think(gateway)
     const { command, request } = this.#command
     const end = (): void => {

@@ -58,8 +58,6 @@ export class World {
   readonly told: Told[] = []
   /** Some schedules bring a newer build, process by process. */
   readonly #upgrading: boolean
-  /** The faults are over. */
-  settling = false
   /** Share of appends that the log refuses. */
   #refusals: number
 
@@ -70,7 +68,7 @@ export class World {
     this.#upgrading = random.chance(0.25)
     this.#refusals = random.pick([0, 0.05, 0.3])
     this.rules = { idleMs: IDLE_MS, judgesAlone: random.chance(0.3), staleness: random.pick([null, 0, 1]) }
-    this.training = { batchSize: 2 + random.below(4), staleness: random.below(3), groupWaitMs: random.pick([20, 100, 400]), keyShare: 0.5, subjectShare: random.pick([0.5, 1]), keyHeardMs: 1000, loss: 'hybrid', settings: {} }
+    this.training = { batchSize: 2 + random.below(3), staleness: random.below(3), groupWaitMs: random.pick([20, 100, 400]), keyShare: 0.5, subjectShare: random.pick([0.5, 1]), keyHeardMs: 1000, loss: 'hybrid', settings: {} }
     this.off = off
     this.log = new SimLog(random)
     const keeps = (): boolean => random.chance(0.7)
@@ -168,7 +166,6 @@ export class World {
   /** The faults are over: everybody runs, everything lands, everyone reads all. */
   async drain(): Promise<void> {
     this.#refusals = 0
-    this.settling = true
     for (const process of this.processes) {
       process.stoppedUntil = 0
       if (this.#upgrading && !process.newer) {

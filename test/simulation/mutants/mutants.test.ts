@@ -1,0 +1,43 @@
+/** The simulation finds plausible mistakes. All of them: `npm run simulate -- --mutants`; some of each service here. */
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { ROOT } from '../../tree.ts'
+import { kill } from './kill.ts'
+import { checkPatch, load } from './load.ts'
+import { namesIn } from './report.ts'
+import { MUTANTS } from './table.ts'
+
+/** Found within a few schedules. */
+const HERE = [
+  'lastContinuation', 'firstRated', 'retryContinues', 'feedbackTwice', 'lastJudge', 'anyLink', 'dropsNotSpent', 'rollbackGoesOn',
+  'judgeOutranks', 'closedAtOnce', 'oldAnswer', 'sealsFrozen', 'staleTaken', 'everyoneForgotten', 'everybodyPublishes', 'klUnbounded', 'cutForgotten', 'rollbackAnywhere',
+]
+const MOST = 60
+
+test('every mutant fits the source that it changes, and has a name of its own', () => {
+  for (const mutant of MUTANTS) checkPatch(mutant)
+  assert.equal(new Set(MUTANTS.map(({ name }) => name)).size, MUTANTS.length)
+  assert.ok(MUTANTS.length >= 30)
+})
+
+test('a patch that does not fit is refused, not left out', async () => {
+  const mutant = { name: 'moved', file: 'packages/events/src/folds/chain.ts', patch: [['no such text', '']], breaks: '' } as const
+  assert.throws(() => checkPatch(mutant), /holds 0 times, not once: no such text/)
+  await assert.rejects(load(mutant), /holds 0 times, not once: no such text/)
+})
+
+test('docs/reliability.md lists the mutants that there are', () => {
+  assert.deepEqual(namesIn(readFileSync(join(ROOT, 'docs/reliability.md'), 'utf8')), MUTANTS.map(({ name }) => name))
+})
+
+for (const name of HERE) {
+  const mutant = MUTANTS.find((one) => one.name === name)
+  test(`a schedule shows it when ${mutant?.breaks}`, { timeout: 120_000 }, async (t) => {
+    assert.ok(mutant, `${name} is a mutant`)
+    const { schedules, problem } = await kill(mutant, MOST)
+    assert.ok(schedules !== null, `${MOST} schedules, and none broke`)
+    t.diagnostic(`seed ${schedules}: ${problem.slice(0, 160)}`)
+  })
+}
