@@ -53,6 +53,51 @@ function globals(input: TemplateInput): Environment {
   return environment
 }
 
+/** Work that a template may do, in evaluated expressions: so much, and so much more for each message, call of a tool and tool. */
+const WORK = 200_000
+const WORK_PER_PART = 500
+/** What the beginning of one pass through a loop costs beside what is in it. */
+const PASS = 8
+
+type Node = { type: string; iterable?: Node; lhs?: Node }
+type Valued = { value?: unknown }
+/** What is used of the library's class. */
+const Runner = Interpreter as unknown as new (environment: Environment) => { run(program: unknown): Valued; evaluate(node: Node | undefined, environment: unknown): Valued }
+
+/** Counts what it does, the same on every machine, and gives up at a limit: a template of a strange model holds nobody up. */
+class BoundedInterpreter extends Runner {
+  private left: number
+  private readonly limit: number
+  /** What loops go through: of its length is how often they pass. */
+  private readonly iterated = new WeakSet<object>()
+
+  constructor(environment: Environment, limit: number) {
+    super(environment)
+    this.limit = limit
+    this.left = limit
+  }
+
+  override evaluate(node: Node | undefined, environment: unknown): Valued {
+    if (node?.type === 'For' && node.iterable) for (const one of [node.iterable, node.iterable.lhs]) if (one) this.iterated.add(one)
+    this.spend(1)
+    const result = super.evaluate(node, environment)
+    const { value } = result
+    if (typeof value === 'string') this.spend(value.length >>> 8)
+    else if (Array.isArray(value)) this.spend(node && this.iterated.has(node) ? PASS * value.length : value.length >>> 4)
+    return result
+  }
+
+  private spend(work: number): void {
+    this.left -= work
+    if (this.left < 0) throw new InstarError('bad_request', `The model's chat template does more than ${this.limit} steps on these messages.`)
+  }
+}
+
+const workOf = ({ messages, tools }: TemplateInput): number => {
+  const calls = messages.reduce<number>((sum, message) => sum + ((message as { tool_calls?: unknown[] } | null)?.tool_calls?.length ?? 0), 0)
+  return WORK + WORK_PER_PART * (messages.length + calls + (tools?.length ?? 0))
+}
+
 export class ChatTemplate {
   private readonly template: Template
 
@@ -64,10 +109,10 @@ export class ChatTemplate {
     }
   }
 
-  /** Throws `bad_request` where the template refuses the messages or fails on them. */
+  /** Throws `bad_request` where the template refuses the messages, fails on them or does not end within its steps. */
   render(input: TemplateInput): string {
     try {
-      const value: { value?: unknown } = new Interpreter(globals(input)).run(this.template.parsed)
+      const value = new BoundedInterpreter(globals(input), workOf(input)).run(this.template.parsed)
       if (typeof value.value !== 'string') throw new Error('it gave no text')
       return value.value
     } catch (error) {
