@@ -1,5 +1,5 @@
 /**
- * `npm run test:clients [-- part of a path ...]`: installs the client libraries (sdk/) and the agents (agents/;
+ * `npm run test:clients [-- part of a path ...]`: installs the client libraries (sdk/, python/) and the agents (agents/;
  * nightly/ if it is named, with programs in Python) from lockfiles of their own, those that are needed, and runs the tests of this folder against a gateway
  * with a scripted model, offline. Needs Linux, macOS or Windows on x64 or arm64 for the agents' native programs.
  */
@@ -12,11 +12,12 @@ import { createRequire } from 'node:module'
 import path from 'node:path'
 import { runTests } from '../runner.ts'
 import { pythonAgents } from './nightly/python.ts'
+import { pythonClients } from './python/programs.ts'
 
 const HERE = import.meta.dirname
 const ROOT = path.resolve(HERE, '../..')
 const wanted = process.argv.slice(2)
-const files = globSync('{sdk,agents,nightly}/*.test.ts', { cwd: HERE }).toSorted()
+const files = globSync('{sdk,python,agents,nightly}/*.test.ts', { cwd: HERE }).toSorted()
   .filter((file) => (wanted.length === 0 ? !file.startsWith('nightly') : wanted.some((part) => file.includes(part))))
 if (files.length === 0) throw new Error(`no test file matches ${wanted.join(', ')}`)
 
@@ -45,6 +46,8 @@ const install = async (folder: string): Promise<void> => {
 await install(HERE)
 for (const folder of ['agents', 'nightly']) if (files.some((file) => file.startsWith(folder))) await install(path.join(HERE, folder))
 if (files.some((file) => /^nightly.(aider|mini|snippets)/.test(file))) pythonAgents()
+if (files.some((file) => file.startsWith('python'))) pythonClients()
+if (files.some((file) => /^nightly.text-agents/.test(file))) pythonClients('text-agents.txt')
 
 const require = createRequire(import.meta.url)
 const typed = await exitOf(process.execPath, [path.join(path.dirname(require.resolve('typescript/package.json')), 'bin/tsc'), '--noEmit', '-p', HERE], ROOT) === 0

@@ -7,36 +7,48 @@ import { join, resolve } from 'node:path'
 const CACHE = resolve(import.meta.dirname, '../../.cache')
 const INSTALL_MS = 30 * 60_000
 
+/** `hashed`: a file with the version and the digest of everything that there is to be. */
+export type Hashed = { name: string; hashed: string; from: number; to: number }
+
 /** `packages`: with their versions. `locked`: a file with the exact version of everything that may come along. `instead`: versions in place of what a package asks for. `from`, `to`: minor versions of Python 3 that will do. */
 export type Wanted = { name: string; packages: readonly string[]; locked: string; instead?: readonly string[]; from: number; to: number }
 
 /** The folder of its programs; installs it where that was not done yet. Throws where Python or the network is missing. */
-export const pythonPrograms = ({ name, packages, locked, instead = [], from, to }: Wanted): string => {
+export const pythonPrograms = (wanted: Wanted | Hashed): string => {
+  const { name, from, to } = wanted
   const folder = join(CACHE, name)
   const programs = join(folder, 'venv', 'bin')
   const mark = join(folder, 'installed')
-  const hash = createHash('sha256').update(JSON.stringify([packages, instead])).update(readFileSync(locked)).digest('hex')
+  const list = 'hashed' in wanted ? wanted.hashed : wanted.locked
+  const asked = 'hashed' in wanted ? ['hashed'] : [wanted.packages, wanted.instead ?? []]
+  const hash = createHash('sha256').update(JSON.stringify(asked)).update(readFileSync(list)).digest('hex')
   if (existsSync(mark) && readFileSync(mark, 'utf8') === hash) return programs
   const begin = performance.now()
   mkdirSync(folder, { recursive: true })
-  const overrides = join(folder, 'overrides.txt')
-  writeFileSync(overrides, instead.map((one) => `${one}\n`).join(''))
-  run(pythonOf(from, to), ['-m', 'venv', '--clear', join(folder, 'venv')])
+  const python = pythonOf(from, to)
+  if (python === null) throw new Error(`Python 3.${from} to 3.${to} with venv is needed`)
+  run(python, ['-m', 'venv', '--clear', join(folder, 'venv')])
   run(join(programs, 'python'), ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', 'uv'])
-  run(join(programs, 'uv'), ['pip', 'install', '--quiet', '--no-cache', '--python', join(programs, 'python'), '--constraint', locked, '--override', overrides, ...packages])
+  const uv = (...args: readonly string[]): void =>
+    run(join(programs, 'uv'), ['pip', 'install', '--quiet', '--no-cache', '--python', join(programs, 'python'), ...args])
+  if ('hashed' in wanted) uv('--require-hashes', '--no-deps', '-r', list)
+  else {
+    const overrides = join(folder, 'overrides.txt')
+    writeFileSync(overrides, (wanted.instead ?? []).map((one) => `${one}\n`).join(''))
+    uv('--constraint', list, '--override', overrides, ...wanted.packages)
+  }
   writeFileSync(mark, hash)
-  process.stdout.write(`installed ${packages.join(', ')} in ${Math.round((performance.now() - begin) / 1000)} s\n`)
+  process.stdout.write(`installed ${'hashed' in wanted ? name : wanted.packages.join(', ')} in ${Math.round((performance.now() - begin) / 1000)} s\n`)
   return programs
 }
 
-const pythonOf = (from: number, to: number): string => {
+/** The name of a Python 3 between these minor versions, with venv; null where there is none. */
+export const pythonOf = (from: number, to: number): string | null => {
   const minors = Array.from({ length: to - from + 1 }, (_, i) => from + i)
-  const found = ['python3', ...minors.map((minor) => `python3.${minor}`)].find((name) => {
+  return ['python3', ...minors.map((minor) => `python3.${minor}`)].find((name) => {
     const { status, stdout } = spawnSync(name, ['-c', 'import sys, venv; print(sys.version_info.minor)'], { encoding: 'utf8' })
     return status === 0 && minors.includes(Number(stdout))
-  })
-  if (!found) throw new Error(`Python 3.${from} to 3.${to} with venv is needed`)
-  return found
+  }) ?? null
 }
 
 const run = (program: string, args: readonly string[]): void => {

@@ -76,6 +76,9 @@ const conversationOf = (body: Fields): Message[] => {
   return instructions === null || instructions === '' ? messages : [{ role: 'system', content: instructions }, ...messages]
 }
 
+/** What pydantic-ai makes of a thought that it cannot send back as one: a message of its own. */
+const THOUGHT = /^\s*<think>([^]*?)<\/think>\s*$/
+
 type Call = { id: unknown; type: 'function'; function: { name: string; arguments: string } }
 type Answer = { texts: string[] | null; reasoning: string[]; calls: Call[]; minted: string[] }
 
@@ -103,7 +106,10 @@ const gathered = (items: readonly Fields[]): Message[] => {
       mint(into, item['id'], item['encrypted_content'])
     } else if (type === 'message' && item['role'] === 'assistant') {
       const into = answer(item, true)
-      into.texts = [...(into.texts ?? []), contentOf(item['content'], `${where}.content`)]
+      const said = contentOf(item['content'], `${where}.content`)
+      const thought = THOUGHT.exec(said)?.[1]
+      if (thought !== undefined) into.reasoning.push(thought.trim())
+      else into.texts = [...(into.texts ?? []), said]
       mint(into, item['id'])
     } else if (type === 'function_call' || type === 'custom_tool_call') {
       const into = answer(item, false)
