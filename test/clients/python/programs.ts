@@ -39,7 +39,9 @@ export type Client = {
 }
 
 /** Some call several tools at once. */
-const byPath = (asked: readonly object[]): string[] => asked.map((one) => JSON.stringify(Object.entries(one).toSorted())).toSorted()
+const byPath = (asked: readonly object[]): string[] =>
+  asked.map((one) => JSON.stringify(Object.entries(one).toSorted(byText))).toSorted(byText)
+const byText = (a: unknown, b: unknown): number => (String(a) < String(b) ? -1 : 1)
 
 type Told = { said: string[]; asked: object[]; ids: string[] }
 
