@@ -30,7 +30,7 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   'DELETE /v1/responses/{id}': { tag: 'answers', scope: 'inference', summary: 'Refused: nothing is taken off the log' },
   'GET /v1/responses/{id}/input_items': { tag: 'answers', scope: 'inference', summary: 'The items that it answers; `order`, `limit`, `after`', reply: own.itemsReply },
   'POST /v1/responses/{id}/cancel': { tag: 'answers', scope: 'inference', summary: 'Refused: none runs in the background' },
-  'POST /v1/responses/input_tokens': { tag: 'answers', scope: 'inference', summary: 'How many tokens a request has', body: responsesBody, reply: own.responseTokensReply },
+  'POST /v1/responses/input_tokens': { tag: 'answers', scope: 'inference', summary: 'How many tokens a request to `/v1/responses` has', reply: own.responseTokensReply },
   'POST /v1/embeddings': { tag: 'answers', scope: 'inference', summary: 'Embeddings, where the engine is one of OpenAI\'s interface that has them. Not captured', body: own.embeddingBody },
   'POST /v1/completions': { tag: 'answers', scope: 'inference', summary: 'A text, or ids of tokens, go on; with `echo` and `logprobs` those of the prompt too. Not captured', body: own.completionBody, streams: 'text/event-stream' },
   'POST /v1/messages': { tag: 'answers', scope: 'inference', summary: 'Anthropic Messages', body: messagesBody, streams: 'text/event-stream' },
