@@ -178,7 +178,7 @@ describe('AgentJet', () => {
     equal((await post(rig, '/end_episode', { ...endBody(uuid, 0.5), task_id: 'other' })).status_, 400)
   })
 
-  test('eval episodes are not learned from; an aborted one is closed without a word; a list is one for each answer; an end finds its way to any gateway', async (t) => {
+  test('eval episodes are not learned from; an aborted one is closed without a word and discarded; a list is one for each answer; an end finds its way to any gateway', async (t) => {
     const rig = await rigOf(t)
     const other = await rigOf(t, { log: rig.log })
     const begin = async (type: string): Promise<string> => {
@@ -193,7 +193,9 @@ describe('AgentJet', () => {
     const turns = await turnsOf(rig.log)
     deepEqual(turns.filter(({ session }) => session === tested).map(({ reason }) => reason), ['opted_out', 'opted_out'])
     deepEqual((await feedbackOf(rig.log)).map(({ session, value }) => [session, value]), [[given, -1], [given, 1]])
-    deepEqual((await closings(rig)).map(({ session, open }) => [session, open.length]), [[tested, 1], [given, 1], [up, 1]])
+    deepEqual((await closings(rig)).map(({ session, open, discarded }) => [session, open.length, discarded]), [[tested, 1, false], [given, 1, false], [up, 1, true]])
+    equal((await post(rig, '/abort_episode', endBody(up, 0, ''))).status_, 200)
+    equal((await closings(rig)).length, 3, 'once')
   })
 
   test('the water line: scored turns against the last batch, tasks and their clients', async (t) => {

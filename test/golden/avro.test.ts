@@ -32,7 +32,7 @@ const SAMPLES: Event[] = [
   { type: 'TurnAborted', why: 'client_gone', ...turn } as unknown as Event,
   { type: 'TurnSampled', finish: 'length', ...turn, candidate: 2, candidates: 4 } as unknown as Event,
   { type: 'FeedbackGiven', id: 'f', session: 's', turn: null, value: -0.5, comment: written, subject: 'u', key: 'k', at: 7 },
-  { type: 'SessionClosed', session: 's', open: ['s.0f'], why: 'idle', at: 8 },
+  { type: 'SessionClosed', session: 's', open: ['s.0f'], why: 'idle', at: 8, discarded: true },
   { type: 'SessionLinked', session: 's', parent: 'r', at: 8 },
   { type: 'TurnScored', ...value, ...score, rank: null },
   { type: 'TurnSkipped', reason: 'abstained', ...score, rank: null },
@@ -57,7 +57,10 @@ for (const event of SAMPLES.filter((sample) => toWrite.includes(sample.type))) {
 }
 
 /** What fields say that a version did not have yet. */
-const ADDED: Readonly<Record<string, object>> = Object.fromEntries(['TurnCaptured.v1', 'TurnAborted.v1', 'TurnSampled.v1'].map((schema) => [schema, { userTurn: null }]))
+const ADDED: Readonly<Record<string, object>> = {
+  ...Object.fromEntries(['TurnCaptured.v1', 'TurnAborted.v1', 'TurnSampled.v1'].map((schema) => [schema, { userTurn: null }])),
+  'SessionClosed.v1': { discarded: false },
+}
 
 for (const topic of TOPICS) {
   for (const name of FLOW[topic].records) {

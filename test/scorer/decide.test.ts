@@ -43,7 +43,7 @@ test('a turn is judged once, when its next state is there', () => {
   assert.deepEqual(scene.decide(), [])
   scene.read(second)
   const request = scene.request()
-  assert.deepEqual(request, { do: 'judge', ask: 1, turn: first.turn, next: second.turn, shown: null, feedback: null, cause: second.turn })
+  assert.deepEqual(request, { do: 'judge', ask: 1, turn: first.turn, next: second.turn, shown: null, feedback: null, cause: second.turn, discarded: false })
   assert.deepEqual(scene.decide(), [], 'the judges have been asked')
   const output = judged(scene.state, request, GOOD, 100)
   assert.ok(output?.do === 'append' && output.event.type === 'TurnScored' && output.event.reward === 1)
@@ -261,4 +261,13 @@ test('what was asked for before a restart is asked for again', () => {
   const again = scene.request()
   assert.deepEqual([again.turn, again.cause], [before.turn, before.cause])
   assert.equal(judged(scene.state, before, GOOD, 100), null)
+})
+
+test('a session that is discarded is not judged: what has no score gets none and says so', () => {
+  const scene = new Scene()
+  scene.read(first, second)
+  assert.equal(scene.decide().length, 1, 'a judge is asked')
+  scene.read({ type: 'SessionClosed', session: 's', open: [second.turn], why: 'client', at: 30, discarded: true })
+  const skips = scene.decide().map((output) => (output.do === 'append' && output.event.type === 'TurnSkipped' ? [output.event.turn, output.event.reason] : output.do))
+  assert.deepEqual(new Map(skips as [string, string][]), new Map([[first.turn, 'discarded'], [second.turn, 'discarded']]))
 })

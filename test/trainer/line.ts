@@ -45,7 +45,7 @@ export class Line {
     const session = id.slice(0, id.lastIndexOf('.'))
     const turn = {
       turn: id, record: id, session, policy: 'policy', version, status: 'complete', kind: 'main', group: id,
-      candidate: 0, candidates: 1, shown: true, subject: session, key: null, finishedAt: 1, trainable: true, reason: null, ...changes,
+      candidate: 0, candidates: 1, shown: true, subject: session, key: null, finishedAt: 1, trainable: true, reason: null, discardedBy: null, ...changes,
     } as TurnState
     this.state.turns.turns.set(id, turn)
     const event: Event = {

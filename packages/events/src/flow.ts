@@ -58,7 +58,7 @@ export const TOPICS = Object.keys(FLOW) as Topic[]
 export type RecordName = (typeof FLOW)[Topic]['records'][number]
 
 /** The newest version of a record that this build knows; 1 where it is not named. All up to it are read, since a log is never rewritten. */
-const NEWEST_VERSION: Readonly<Partial<Record<RecordName, number>>> = { TurnCaptured: 2, TurnAborted: 2, TurnSampled: 2 }
+const NEWEST_VERSION: Readonly<Partial<Record<RecordName, number>>> = { TurnCaptured: 2, TurnAborted: 2, TurnSampled: 2, SessionClosed: 2 }
 export const newestVersion = (name: RecordName): number => NEWEST_VERSION[name] ?? 1
 
 /** Record type → version. What is absent may not be written. */

@@ -96,7 +96,15 @@ export type TurnSampled = { type: 'TurnSampled'; finish: TurnCaptured['finish'] 
 /** `turn` null: the last turn before this record in the session that was shown. `value` −1…1. */
 export type FeedbackGiven = { type: 'FeedbackGiven'; id: string; session: string; turn: string | null; value: number; comment: Written | null; subject: string; key: string | null; at: number }
 /** Closes exactly the turns it lists; each one still without a next state gets none, for good. */
-export type SessionClosed = { type: 'SessionClosed'; session: string; open: string[]; why: 'idle' | 'client'; at: number }
+export type SessionClosed = {
+  type: 'SessionClosed'
+  session: string
+  open: string[]
+  why: 'idle' | 'client'
+  at: number
+  /** All that was said in the session until now is not to be learned from. From version 2 on; absent: false. */
+  discarded?: boolean
+}
 /** Another session of the same agent begot this one, as its client says: a subagent's. */
 export type SessionLinked = { type: 'SessionLinked'; session: string; parent: string; at: number }
 

@@ -70,6 +70,11 @@ describe('turns', () => {
     foldTurns(state, logged(turn('c', { after: answerKey('answer a', []) })))
     assert.equal(state.turns.get('s.a')?.next, null)
     assert.deepEqual(foldTurns(state, logged({ type: 'SessionClosed', session: 's', open: ['s.a'], why: 'idle', at: 10 })), { counted: false, why: 'not_open' })
+    const discarding = { type: 'SessionClosed', session: 's', open: [], why: 'client', discarded: true } as const
+    assert.equal(state.turns.get('s.a')?.discardedBy, null)
+    assert.deepEqual(foldTurns(state, logged({ ...discarding, open: [], at: 11 })), { counted: true }, 'closed before, discarded now')
+    assert.notEqual(state.turns.get('s.a')?.discardedBy, null)
+    assert.deepEqual(foldTurns(state, logged({ ...discarding, open: [], at: 12 })), { counted: false, why: 'not_open' })
   })
 
   it('feedback without a turn is for the last one before it; an unknown turn and a repeat do not count', () => {

@@ -42,6 +42,8 @@ export type TurnState = {
   /** True once a SessionClosed listed it: it will have no next state. */
   closed: boolean
   closedBy: string | null
+  /** The closing that said that it is not to be learned from. */
+  discardedBy: string | null
   /** Feedback that counted, in log order. */
   feedback: { id: string; record: string; value: number; at: number; comment: Written | null }[]
   at: number
@@ -126,7 +128,9 @@ const foldClosed = (state: TurnsState, record: string, event: SessionClosed): Ou
     turn.closedBy = record
     closed += 1
   }
-  if (!session || closed === 0) return ignored('not_open')
+  const discarded = event.discarded === true ? (session?.turns ?? []).filter(({ discardedBy }) => discardedBy === null) : []
+  for (const turn of discarded) turn.discardedBy = record
+  if (!session || closed + discarded.length === 0) return ignored('not_open')
   state.sessions.set(session.session, session)
   return COUNTED
 }
@@ -151,7 +155,7 @@ const foldTurn = (state: TurnsState, logged: Logged<TurnCaptured | TurnAborted |
     status: event.type === 'TurnAborted' ? 'aborted' : 'complete', kind: event.kind,
     group: event.group, candidate: event.candidate, candidates: event.candidates, shown: event.type !== 'TurnSampled', subject: event.subject, key: event.key,
     trainable: event.trainable, reason: event.reason, attempt: attemptOf(session, event.digest, event.group), digest: event.digest,
-    answer: event.answer, follows: null, next: null, closed: false, closedBy: null, feedback: [],
+    answer: event.answer, follows: null, next: null, closed: false, closedBy: null, discardedBy: null, feedback: [],
     at: event.at, finishedAt: event.finishedAt, partition: logged.partition, offset: logged.offset,
   }
   if (turn.shown && event.kind === 'main' && event.after) {

@@ -4,14 +4,14 @@ import { addTurn, emptySession, sessionOfTurn, type ScoreState, type SessionStat
 type Row = [
   string, string, string, number, TurnState['status'], TurnState['kind'], string, number, number, boolean, string, string | null, boolean, string | null, number,
   string, string, string,
-  string | null, string | null, boolean, string | null, TurnState['feedback'], number, number, number, number,
+  string | null, string | null, boolean, string | null, string | null, TurnState['feedback'], number, number, number, number,
 ]
 
 export const packSession = ({ session, parent, turns }: SessionState): [parent: string | null, turns: Row[]] => {
   const short = (turn: string | null): string | null => (turn === null ? null : turn.slice(session.length + 1))
   return [parent, turns.map((t) => [
     t.turn.slice(session.length + 1), t.record, t.policy, t.version, t.status, t.kind, t.group, t.candidate, t.candidates, t.shown, t.subject, t.key, t.trainable, t.reason, t.attempt, t.digest, t.answer.strict, t.answer.loose,
-    short(t.follows), short(t.next), t.closed, t.closedBy, t.feedback, t.at, t.finishedAt, t.partition, t.offset,
+    short(t.follows), short(t.next), t.closed, t.closedBy, t.discardedBy, t.feedback, t.at, t.finishedAt, t.partition, t.offset,
   ])]
 }
 
@@ -19,10 +19,10 @@ export const unpackSession = (packed: unknown, id: string): SessionState => {
   const long = (turn: string | null): string | null => (turn === null ? null : `${id}.${turn}`)
   const [parent, rows] = packed as ReturnType<typeof packSession>
   const session = { ...emptySession(id), parent }
-  for (const [turn, record, policy, version, status, kind, group, candidate, candidates, shown, subject, key, trainable, reason, attempt, digest, strict, loose, follows, next, closed, closedBy, feedback, at, finishedAt, partition, offset] of rows) {
+  for (const [turn, record, policy, version, status, kind, group, candidate, candidates, shown, subject, key, trainable, reason, attempt, digest, strict, loose, follows, next, closed, closedBy, discardedBy, feedback, at, finishedAt, partition, offset] of rows) {
     addTurn(session, {
       turn: `${id}.${turn}`, record, session: id, policy, version, status, kind, group, candidate, candidates, shown, subject, key, trainable, reason, attempt, digest, answer: { strict, loose },
-      follows: long(follows), next: long(next), closed, closedBy, feedback, at, finishedAt, partition, offset,
+      follows: long(follows), next: long(next), closed, closedBy, discardedBy, feedback, at, finishedAt, partition, offset,
     })
   }
   return session

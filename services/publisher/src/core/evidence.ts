@@ -9,7 +9,7 @@ export const positiveTurns = (state: PublisherState, batch: BatchSealed, limit: 
   for (const id of [...state.positive].reverse()) {
     if (found.length >= limit) break
     const turn = state.turns.turns.get(id)
-    if (turn?.trainable && turn.status === 'complete' && !own.has(id)) found.push(id)
+    if (turn?.trainable && turn.status === 'complete' && turn.discardedBy === null && !own.has(id)) found.push(id)
   }
   return found
 }

@@ -50,6 +50,10 @@ export const decide = (state: ScorerState, rules: Rules, now: number, mine: Mine
     const work = state.work.get(id)
     if (work?.step === 'appended' || work?.cause === need.cause) continue
     if (!mine(turn.partition)) continue
+    if (need.discarded) {
+      outputs.push(appendScore(state, skipped(turn, need.cause, 'discarded', [], now)))
+      continue
+    }
     if ((need.next === null || need.shown !== null) && need.feedback === null && !rules.judgesAlone) {
       outputs.push(appendScore(state, skipped(turn, need.cause, 'no_next_state', [], now)))
       continue

@@ -12,6 +12,8 @@ export type Need = {
   feedback: Feedback | null
   /** What gives rise to it: the next turn, or the record of the feedback or of the closing. */
   cause: string
+  /** It is not to be learned from: no judge is asked. */
+  discarded: boolean
 }
 
 export const needOf = (state: Pick<ScorerState, 'turns' | 'scores'>, turn: TurnState): Need | null => {
@@ -23,11 +25,12 @@ export const needOf = (state: Pick<ScorerState, 'turns' | 'scores'>, turn: TurnS
   const shown = turn.shown ? null : seen.turn
   if (feedback && (!score || outranks(rankOf(feedback), score.rank))) {
     const { comment } = feedback
-    return { next, shown, feedback: { ...feedback, comment: comment ? readWritten(comment) : null }, cause: feedback.record }
+    return { next, shown, feedback: { ...feedback, comment: comment ? readWritten(comment) : null }, cause: feedback.record, discarded: false }
   }
   if (score || turn.kind !== 'main' || turn.status !== 'complete' || !turn.trainable) return null
-  if (next !== null) return { next, shown, feedback: null, cause: next }
-  if (closedBy !== null) return { next: null, shown, feedback: null, cause: closedBy }
+  if (turn.discardedBy !== null) return { next, shown, feedback: null, cause: turn.discardedBy, discarded: true }
+  if (next !== null) return { next, shown, feedback: null, cause: next, discarded: false }
+  if (closedBy !== null) return { next: null, shown, feedback: null, cause: closedBy, discarded: false }
   return null
 }
 

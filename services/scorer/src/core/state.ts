@@ -96,6 +96,7 @@ const evolveTurns = (state: ScorerState, logged: Logged<TurnsEvent>): Outcome =>
       break
     case 'SessionClosed':
       for (const turn of event.open) touch(state, turn)
+      if (event.discarded === true) for (const { turn } of state.turns.sessions.get(event.session)?.turns ?? []) touch(state, turn)
       break
   }
   return outcome

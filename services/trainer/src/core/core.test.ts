@@ -166,6 +166,21 @@ describe('decide', () => {
     assert.equal(decide(late.state, OPTIONS, 2 + OPTIONS.groupWaitMs).do, 'append')
   })
 
+  it('turns of a discarded session that no batch has taken are dropped, in whatever order topics are read', () => {
+    const h = new History()
+    h.line()
+    h.scored('a', 1)
+    h.add({ type: 'SessionClosed', session: 's', open: [], why: 'client', at: 5, discarded: true })
+    h.scored('b', 1)
+    h.scored('c', -1)
+    const again = initialState('policy')
+    for (const topic of ['scores', 'weights', 'turns']) for (const record of h.records) if (record.topic === topic) evolve(again, record)
+    assert.deepEqual(again.pending, h.state.pending)
+    h.act()
+    const sealed = updateLine(h.state.updates, 'policy').batches[0]?.sealed
+    assert.deepEqual([sealed?.items.map(({ turn }) => turn), structuredClone(sealed?.dropped)], [['s.b', 's.c'], [{ turn: 's.a', reason: 'discarded' }]])
+  })
+
   it('pending does not depend on the order in which topics are read', () => {
     const h = new History()
     h.line()

@@ -3,7 +3,7 @@
  * that the turn came with. So what a decision costs does not hang on how many wait that no batch can use. A cache of
  * scores − updates: which turns wait, and where, is the same however topics interleave.
  */
-import { updateLine, type Queue, type Queues, type ScoreState, type TurnState } from '@instar/events'
+import { updateLine, type Outcome, type Queue, type Queues, type ScoreState, type TurnState } from '@instar/events'
 import type { TrainerState } from './state.ts'
 
 /** Scored turns whose own record has not been read. */
@@ -26,6 +26,7 @@ const MOST_KEYS = 4096
 /** Null: of the turns that a batch may take; else why none ever will. */
 export const unusable = (policy: string, turn: TurnState): string | null =>
   turn.policy !== policy ? 'other_policy'
+    : turn.discardedBy !== null ? 'discarded'
     : turn.status !== 'complete' ? (turn.reason ?? turn.status).slice(0, 100)
       : !turn.trainable ? (turn.reason ?? 'not_trainable').slice(0, 100)
       : null
@@ -66,6 +67,14 @@ const hear = ({ policy, turns, keys }: Known, id: string): void => {
   if (before !== undefined && before >= turn.finishedAt) return
   keys.set(turn.key, turn.finishedAt)
   if (keys.size > MOST_KEYS) keys.delete([...keys].reduce((a, b) => (b[1] < a[1] ? b : a))[0])
+}
+
+/** What was said in a session is not to be learned from: its turns go to those that are unusable. */
+export const discarded = (state: Known, turns: readonly string[], fold: () => Outcome): Outcome => {
+  const waiting = turns.filter((id) => remove(state, placeOf(state, id), id))
+  const outcome = fold()
+  for (const id of waiting) put(state, placeOf(state, id), id)
+  return outcome
 }
 
 /** A batch has it, or none will. */

@@ -118,7 +118,7 @@ export type ScoredTurn = { turn: string; record: string; session: string; group:
 export function* joinedTurns(state: AuditState): Generator<{ turn: string; next: string; shown: string | null }> {
   for (let i = 0; i < state.listed.length; i += 1) {
     const turn = state.turns.turns.get(state.listed.at(i) ?? '')
-    if (!turn || turn.kind !== 'main' || turn.status !== 'complete' || !turn.trainable || turn.policy !== state.policy) continue
+    if (!turn || turn.kind !== 'main' || turn.status !== 'complete' || !turn.trainable || turn.discardedBy !== null || turn.policy !== state.policy) continue
     const seen = shownOf(state.turns.sessions.get(turn.session), turn)
     if (seen && seen.next !== null) yield { turn: turn.turn, next: seen.next, shown: turn.shown ? null : seen.turn }
   }
@@ -130,7 +130,7 @@ export function* scoredTurns(state: AuditState, scoredBy = state.policy): Genera
   for (let i = 0; i < (order?.length ?? 0); i += 1) {
     const score = state.scores.get(scoredBy)?.turns.get(order?.at(i) ?? '')
     const turn = score && state.turns.turns.get(score.turn)
-    if (!turn || score.reward === null || turn.policy !== state.policy || turn.status !== 'complete' || !turn.trainable) continue
+    if (!turn || score.reward === null || turn.policy !== state.policy || turn.status !== 'complete' || !turn.trainable || turn.discardedBy !== null) continue
     yield { turn: score.turn, record: turn.record, session: score.session, group: turn.group, score: score.score, subject: score.subject, key: turn.key, version: score.version, reward: score.reward, hint: score.hint }
   }
 }

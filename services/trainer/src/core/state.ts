@@ -4,7 +4,7 @@ import {
   type Event, type Logged, type MemoryScores, type MemoryTurns, type MemoryUpdates, type MemoryWeights, type Outcome, type Queue, type Queues, type ScoresEvent, type ScoresState, type Table, type TurnsEvent, type TurnsState,
   type UpdatesEvent, type UpdatesState, type WeightsEvent, type WeightsState,
 } from '@instar/events'
-import { arrived, scored, spent } from './pending.ts'
+import { arrived, discarded, scored, spent } from './pending.ts'
 
 export type TrainerState = {
   policy: string
@@ -28,7 +28,11 @@ export const evolve = (state: TrainerState, logged: Logged<Event>): Outcome | nu
   switch (logged.topic) {
     case 'turns': {
       const event = logged.event as TurnsEvent
-      const outcome = foldTurns(state.turns, logged as Logged<TurnsEvent>)
+      const fold = (): Outcome => foldTurns(state.turns, logged as Logged<TurnsEvent>)
+      if (event.type === 'SessionClosed' && event.discarded === true) {
+        return discarded(state, (state.turns.sessions.get(event.session)?.turns ?? []).map(({ turn }) => turn), fold)
+      }
+      const outcome = fold()
       if ('answer' in event) arrived(state, event.turn)
       return outcome
     }

@@ -1,5 +1,6 @@
 /** The episode verbs of AgentJet's swarm server: an episode is a session, its end is feedback. docs/foreign-clients.md */
-import { InstarError } from '@instar/events'
+import { InstarError, isReadable } from '@instar/events'
+import { versionsOn } from '@instar/log'
 import { fieldsOf, isFields, number, parseJson, text, wrong, type Fields } from '@instar/dialects'
 import { claim, ended, mayContinue, running, touchEpisode, type Episode, type Episodes } from '../../core/foreign/episodes.ts'
 import { sessionOfLabel } from '../../core/labels.ts'
@@ -44,6 +45,9 @@ export const agentJetRoutes = (ports: ForeignPorts, waterLines: WaterLines): For
     const output = fieldsOf(body['workflow_output'] ?? {}, 'workflow_output')
     const named = isFields(output['metadata']) ? output['metadata']['task_id'] : undefined
     if (outcome === 'ended' && named !== undefined && named !== task) throw wrong('workflow_output.metadata.task_id', `the task_id of the request, ${JSON.stringify(task.slice(0, 80))}`)
+    if (outcome === 'aborted' && !isReadable(versionsOn(ports.log), 'SessionClosed', 2)) {
+      throw new InstarError('not_announced', 'No episode can be aborted yet: older readers of this log would learn from it.', { type: 'SessionClosed' })
+    }
     const session = await sessionAt(ports, key, uuid)
     if (!episode && !session) throw new InstarError('unknown_turn', 'There is no such episode.', { field: 'episode_uuid' })
     if (outcome === 'ended') {
@@ -51,7 +55,7 @@ export const agentJetRoutes = (ports: ForeignPorts, waterLines: WaterLines): For
       const values = rewardsOf(output['reward'], turns.length)
       for (const [i, turn] of turns.entries()) if (values !== null) await rewardTurn(ports, turn, { key, source: 'episode', value: values[i]! })
     }
-    if (session) await closeSession(ports, { label: session.session, key })
+    if (session) await closeSession(ports, { label: session.session, key, discarded: outcome === 'aborted' })
     if (episode?.outcome === 'running') Object.assign(episode, { outcome, task: task === '' ? episode.task : task })
     return json({ success: true })
   }
