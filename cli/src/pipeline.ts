@@ -10,7 +10,7 @@ import { givesIds, openRemote, type RemoteSettings } from '@instar/gateway/shell
 import { randomBytes } from '@instar/gateway/shell/random'
 import { announceUpgrade, openSnapshots, type EmbeddedLog, type EventLog } from '@instar/log'
 import { holdsWeights, openModel, startServing, type EngineChoice, type Model, type ServingEngine } from '@instar/policy'
-import { adminTokenIn, createMetrics, measuredLog, openLog, type Settings } from '@instar/process'
+import { adminTokenIn, createMetrics, measuredLog, openLog, readSettings, type Settings } from '@instar/process'
 import { startPostgres, type Postgres } from '@instar/projections'
 import type { publisherConfig, PublisherPorts } from '@instar/publisher'
 import type { scorerConfig } from '@instar/scorer'
@@ -21,7 +21,7 @@ import { startThread, type ServicesThread } from './services-thread/thread.ts'
 export type PipelineConfig = {
   data: string
   /** The log that INSTAR_LOG names; default: the embedded one. */
-  log?: Pick<Settings, 'log' | 'registry' | 'partitions'>
+  log?: Pick<Settings, 'log' | 'partitions' | 'registry' | 'registryUser' | 'kafka'>
   model: string
   /** What serves. */
   engine: EngineChoice
@@ -91,6 +91,7 @@ const loadedUnless = async (signal: AbortSignal | undefined, services: ServicesT
 /** `model`: where the engine's own is not that of the weights. */
 type Serving = { engine: ServingEngine; line: string; model: Model | null; adapterFault: string | null }
 
+const EMBEDDED = readSettings({}, '.')
 const now = (): number => Date.now()
 
 export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks): Promise<Running> => {
@@ -106,7 +107,7 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
   }
   try {
     const metrics = createMetrics()
-    const settings = { log: 'embedded', registry: null, partitions: {}, ...config.log }
+    const settings = { ...EMBEDDED, ...config.log }
     const opened = keep(await openLog({ ...settings, data: config.data }, { name: 'instar', say: hooks.say }), (l) => l.close())
     const log = measuredLog(opened, metrics)
     // Nobody else writes here while this process holds the folder; the record tells whoever gets a copy of the log.

@@ -3,8 +3,8 @@ import { schemaTexts } from '@instar/events'
 import { InstarError } from '@instar/events/errors'
 import type { Topic } from '@instar/events/flow'
 import { openEmbeddedLog, type EmbeddedLog, type EventLog } from '@instar/log'
-import { brokersOf, openKafkaLog, storedPartitions, type KafkaLog } from '@instar/log/kafka/index'
-import { logFolder, registryOf } from '@instar/process'
+import { brokersOf, openKafkaLog, storedPartitions, type KafkaLog, type RegistryAccess, type Security } from '@instar/log/kafka/index'
+import { kafkaSecurity, logFolder, registryOf } from '@instar/process'
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { UsageError } from './command.ts'
@@ -12,14 +12,15 @@ import type { Config } from './config.ts'
 
 const CLIENT = 'instar log copy'
 
-export type Place = { kind: 'embedded'; folder: string } | { kind: 'kafka'; brokers: string[]; registry: string }
+export type Place = { kind: 'embedded'; folder: string } | { kind: 'kafka'; brokers: string[]; registry: RegistryAccess; security?: Security }
 
 /** FOLDER is what INSTAR_DATA would say; without it, INSTAR_DATA's. */
 export const placeOf = (text: string, config: Config, cwd: string, registry: string | null): Place => {
   const embedded = /^embedded(?::(.+))?$/.exec(text)
   if (embedded) return { kind: 'embedded', folder: logFolder({ data: embedded[1] === undefined ? config.data : resolve(cwd, embedded[1]) }) }
   if (!text.startsWith('kafka://')) throw new UsageError(`${text} is no log: embedded:FOLDER or kafka://host:port,…`)
-  return { kind: 'kafka', brokers: brokersOf(text), registry: registryOf({ log: text, registry }) }
+  const security = kafkaSecurity(config)
+  return { kind: 'kafka', brokers: brokersOf(text), registry: registryOf({ ...config, log: text, registry }), ...(security ? { security } : {}) }
 }
 
 export const samePlace = (a: Place, b: Place): boolean =>
@@ -28,7 +29,7 @@ export const samePlace = (a: Place, b: Place): boolean =>
 /** With as many partitions as it has. */
 export const openSource = async (place: Place, say: (line: string) => void): Promise<EmbeddedLog | KafkaLog> => {
   if (place.kind === 'kafka') {
-    const partitions = await storedPartitions({ brokers: place.brokers, clientId: CLIENT })
+    const partitions = await storedPartitions({ ...place, clientId: CLIENT })
     return openKafkaLog({ ...place, clientId: CLIENT, schemas: schemaTexts(), partitions, say })
   }
   if (!existsSync(join(place.folder, 'log.db'))) throw new InstarError('data_unreadable', `There is no log in ${place.folder}.`, { folder: place.folder })
@@ -43,7 +44,7 @@ export const openDestination = async (place: Place, partitions: Partial<Record<T
   try {
     if (place.kind === 'embedded') return await openEmbeddedLog({ folder: place.folder, schemas, partitions })
     // Tells at once that nothing is set up, which the log itself would wait for.
-    await storedPartitions({ brokers: place.brokers, clientId: CLIENT })
+    await storedPartitions({ ...place, clientId: CLIENT })
     return await openKafkaLog({ ...place, clientId: CLIENT, schemas, partitions, say })
   } catch (cause) {
     if (!(cause instanceof InstarError) || cause.code !== 'partition_count_changed') throw cause

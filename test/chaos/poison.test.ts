@@ -20,7 +20,6 @@ import { startWorld, type World } from './world/world.ts'
 const FRAMED = 5
 const TOPICS = ['turns', 'scores', 'updates', 'weights'] as const
 const KNOWN = { turns: 'TurnCaptured', scores: 'TurnScored', updates: 'BatchSealed', weights: 'VersionPublished', blobs: 'BlobChunk' } as const
-const NOBODYS = 9_999_999
 
 describe('a poisoned log', { timeout: 400_000 }, () => {
   const random = seeded(Number(process.env['INSTAR_SEED'] ?? 1))
@@ -61,7 +60,7 @@ describe('a poisoned log', { timeout: 400_000 }, () => {
     for (const topic of TOPICS) {
       const key = topic === 'turns' ? session : 'policy'
       const known = await idOf(KNOWN[topic])
-      for (const value of [randomBytes(64), Buffer.alloc(0), framed(NOBODYS, randomBytes(32)), framed(known, randomBytes(48)), framed(known, Buffer.alloc(0))]) {
+      for (const value of [randomBytes(64), Buffer.alloc(0), framed(known, randomBytes(48)), framed(known, Buffer.alloc(0))]) {
         // Random bytes must not be a frame by chance.
         if (value.length === 64) value[0] = 0xff
         written.push(await put(topic, key, value))
@@ -71,7 +70,7 @@ describe('a poisoned log', { timeout: 400_000 }, () => {
     await history.until('a published version', () => history.head > 0)
     const { adapter } = history.versions[history.head]!.fact!.event
     const chunk = await idOf(KNOWN.blobs)
-    for (const value of [randomBytes(64), framed(NOBODYS, randomBytes(8)), framed(chunk, randomBytes(40))]) await put('blobs', adapter, value)
+    for (const value of [randomBytes(64), framed(chunk, randomBytes(40))]) await put('blobs', adapter, value)
     for (const [index, count] of [[0, 1], [0, 2], [7, 1]] as const) {
       const { payload } = encodeEvent({ type: 'BlobChunk', sha256: adapter, index, count, bytes: randomBytes(1000), at: Date.now() })
       await put('blobs', adapter, framed(chunk, payload))

@@ -22,7 +22,7 @@ export type Elsewhere = { module: string; place: string }
 
 /** The one schema of the suite's records; the adapter is opened with it. */
 export const NOTE = 'Note.v1'
-export const SCHEMAS = { [NOTE]: '"bytes"' }
+export const SCHEMAS = { [NOTE]: '{"type":"record","name":"Note","fields":[{"name":"text","type":"bytes"}]}' }
 
 const START = 1_700_000_000_000
 

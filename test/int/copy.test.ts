@@ -2,7 +2,7 @@
 import { decodeRecord, encodeEvent, foldScores, foldTurns, foldUpdates, foldWeights, initialScores, initialTurns, initialUpdates, initialWeights, schemaTexts, type Event, type Logged, type Outcome, type ScoresEvent, type TurnsEvent, type UpdatesEvent, type WeightsEvent } from '@instar/events'
 import { TOPICS, type Topic } from '@instar/events/flow'
 import { openEmbeddedLog, type EventLog } from '@instar/log'
-import { openKafkaLog, setupKafka } from '@instar/log/kafka/index'
+import { openKafkaLog, setupKafka, setupSchemas } from '@instar/log/kafka/index'
 import { Kafka, logLevel } from 'kafkajs'
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
@@ -130,6 +130,7 @@ test('other numbers of partitions, where they are asked for', { timeout: 120_000
   await admin.deleteTopics({ topics: (await admin.listTopics()).filter((topic) => !topic.startsWith('__')) })
   await admin.disconnect()
   await setupKafka({ brokers: kafka.brokers, partitions: { turns: 16 } })
+  await setupSchemas({ brokers: kafka.brokers, registry: addresses().registry, schemas: schemaTexts() })
   assert.equal(codeOf(await copy(embedded('source'), url)), 'partition_count_changed')
   await killedAt(/^copy +turns .*100%/, ['log', 'copy', '--from', embedded('source'), '--to', url, '--partitions', 'turns=16'])
   const there = await copy(embedded('source'), url, '--partitions', 'turns=16')

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import type { EventLog } from '@instar/log'
-import { openKafkaLog, setupKafka } from '@instar/log/kafka/index'
+import { openKafkaLog, setupKafka, setupSchemas } from '@instar/log/kafka/index'
 import { Kafka, logLevel } from 'kafkajs'
-import { NOTE, SCHEMAS, type OpenOptions, type Opened } from '../contract/event-log.harness.ts'
+import { SCHEMAS, type OpenOptions, type Opened } from '../contract/event-log.harness.ts'
 import { allSeen } from './stack/sockets.ts'
 import { addresses } from './stack.ts'
 
@@ -14,21 +14,11 @@ const openAt = ({ brokers, registry, prefix, partitions }: Place, options: OpenO
 
 export const openElsewhere = (place: string): Promise<EventLog> => openAt(JSON.parse(place) as Place)
 
-let registered: Promise<void> | undefined
-
-/** The suite's schema has no name of its own, which the registry allows and its client does not. */
-const registerNote = async (registry: string): Promise<void> => {
-  const response = await fetch(`${registry}/subjects/${NOTE.replace('.v1', '')}/versions`, {
-    method: 'POST', headers: { 'content-type': 'application/vnd.schemaregistry.v1+json' }, body: JSON.stringify({ schema: SCHEMAS[NOTE] }),
-  })
-  if (!response.ok) throw new Error(`the registry refused ${NOTE}: ${response.status} ${await response.text()}`)
-}
-
 export const openKafka = async (options: OpenOptions = {}): Promise<Opened> => {
   const { brokers, registry } = addresses()
-  await (registered ??= registerNote(registry))
   const place: Place = { brokers, registry, prefix: `${randomUUID().slice(0, 8)}.`, partitions: options.partitions }
   await setupKafka({ brokers, prefix: place.prefix, partitions: options.partitions })
+  await setupSchemas({ brokers, prefix: place.prefix, registry, schemas: SCHEMAS })
   const opened: EventLog[] = []
   const open = async (again: OpenOptions): Promise<EventLog> => {
     const log = await openAt(place, { ...options, ...again })

@@ -2,7 +2,7 @@
 import { encodeEvent, schemaTexts } from '@instar/events'
 import { InstarError } from '@instar/events/errors'
 import { followEvents, type LogRecord } from '@instar/log'
-import { openKafkaLog, registerSchemas, setupKafka, type KafkaLog } from '@instar/log/kafka/index'
+import { openKafkaLog, registerSchemas, setupKafka, setupSchemas, type KafkaLog } from '@instar/log/kafka/index'
 import { Kafka, logLevel, Partitioners } from 'kafkajs'
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
@@ -37,6 +37,7 @@ describe('schema registry', () => {
     test(title, { timeout: 120_000 }, async () => {
       const prefix = `r${process.pid}.${count++}.`
       await setupKafka({ brokers, prefix })
+      await setupSchemas({ brokers, prefix, registry: registry.url, schemas })
       const logs: KafkaLog[] = []
       const open = async (say?: (line: string) => void): Promise<KafkaLog> => {
         const log = await openKafkaLog({ brokers, prefix, clientId: 'registry test', registry: registry.url, schemas, say })
@@ -92,29 +93,36 @@ describe('schema registry', () => {
     await assert.rejects(openKafkaLog({ brokers, prefix: 'nowhere.', clientId: 't', registry: registry.url, schemas, patience: 2000 }), refused('not_set_up'))
   })
 
-  feature('away: who knows the ids goes on, who does not waits, and nothing is put aside', async (open) => {
+  feature('away: nobody waits for it, who comes late neither; a number that the log does not know waits, and nothing is put aside', async (open, prefix) => {
     const said: string[] = []
+    const waits = Promise.withResolvers<void>()
     const knowing = await open()
     const before = range(5).map((i) => feedback('s', i))
     await knowing.append(before)
     await registry.kill()
 
     await knowing.append([feedback('s', 5)])
-    const late = await open((line) => said.push(line))
-    let appended = false
-    const appending = late.append([feedback('s', 6)]).then(() => { appended = true })
+    const late = await open((line) => {
+      said.push(line)
+      if (line.endsWith('waiting for it')) waits.resolve()
+    })
+    await late.append([feedback('s', 6)])
+    const stranger = new Kafka({ brokers, logLevel: logLevel.NOTHING }).producer({ createPartitioner: Partitioners.DefaultPartitioner })
+    await stranger.connect()
+    const { partition } = (await late.append([feedback('s', 7)]))[0]!
+    await stranger.send({ topic: `${prefix}turns`, messages: [{ key: 's', value: Buffer.concat([Buffer.from([0, 0, 0, 0x27, 0x0f]), feedback('s', 8).payload]), partition }] })
+    await stranger.disconnect()
     const seen: LogRecord[] = []
     const subscription = await late.subscribe({ topics: ['turns'], group: 'g', from: 'start', handle: (records) => void seen.push(...records) })
-    await knowing.append([feedback('s', 7)])
-    assert.deepEqual([appended, seen.length], [false, 0])
-    assert.ok(said.some((line) => line.includes('does not answer')))
+    await waits.promise
+    assert.equal(said.length, 2, said.join('; '))
 
     await registry.start()
-    await appending
-    await subscription.caughtUp()
-    assert.equal(seen.length, 8)
+    await assert.rejects(subscription.done, refused('unknown_schema'))
+    assert.ok(seen.every(({ offset }) => offset < 8), 'nothing behind it is handed on')
     assert.deepEqual(await late.deadLetters('turns'), [])
-    await subscription.stop()
+    await late.setAside({ topic: 'turns', partition, offset: 8 }, 'a stranger wrote it')
+    assert.equal((await all(knowing.read('turns'))).length, 8)
   })
 
   feature('a poisoned topic: what nobody can read is put aside once, with its origin, and nothing waits for it', async (open, prefix) => {
@@ -126,9 +134,9 @@ describe('schema registry', () => {
     const { partition } = (await log.append([events[0]!]))[0]!
     const good = Buffer.from(feedback('s', 9).payload)
     const framed = (id: number, payload: Uint8Array): Buffer => Buffer.concat([Buffer.from([0]), Buffer.from(new Uint32Array([id]).buffer).swap32(), payload])
-    const poison: { key: string | Buffer | null; value: Buffer | null }[] = [
+    const poison: { key: string | Buffer | null; value: Buffer | null; headers?: Record<string, string> }[] = [
       { key: 's', value: Buffer.from('random bytes, no format') },
-      { key: 's', value: framed(999_999, good) },
+      { key: 's', value: framed(1, good), headers: { 'instar.schema': 'FeedbackGiven.v1' } },
       { key: null, value: framed(1, good) },
       { key: Buffer.from([0xff, 0xfe]), value: framed(1, good) },
       { key: 's', value: null },
@@ -147,7 +155,7 @@ describe('schema registry', () => {
     for (const _ of range(2)) assert.deepEqual(await follow(), events.map(({ id }) => id))
     const letters = await log.deadLetters('turns')
     assert.deepEqual(letters.map(({ topic, partition: at, offset }) => ({ topic, at, offset })), range(5).map((i) => ({ topic: 'turns', at: partition, offset: 1 + i })))
-    assert.deepEqual(letters.map(({ reason }) => /schema id|no schema|no key|UTF-8/.exec(reason)?.[0]), ['schema id', 'no schema', 'no key', 'UTF-8', 'schema id'])
+    assert.deepEqual(letters.map(({ reason }) => /schema id|header|no key|UTF-8/.exec(reason)?.[0]), ['schema id', 'header', 'no key', 'UTF-8', 'schema id'])
     assert.equal(Buffer.from(letters[0]!.value!).toString(), 'random bytes, no format')
     assert.deepEqual((await all(log.read('turns'))).length, 4)
     await foreign.disconnect()

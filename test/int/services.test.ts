@@ -1,6 +1,6 @@
 /** Services that know nothing of Kafka, on Kafka: each on a log of its own, as separate processes would be. */
 import { decodeRecord, schemaTexts, type MemoryScores, type TurnCaptured } from '@instar/events'
-import { openKafkaLog, registerSchemas, setupKafka, type KafkaLog } from '@instar/log/kafka/index'
+import { openKafkaLog, setupKafka, setupSchemas, type KafkaLog } from '@instar/log/kafka/index'
 import { createScorer, scorerConfig, type Scorer } from '@instar/scorer'
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -15,7 +15,8 @@ test('two gateways, two scorers: every answered turn is on the log once, both sc
   const { brokers, registry } = addresses()
   const prefix = `v${process.pid}.`
   const schemas = schemaTexts()
-  await Promise.all([setupKafka({ brokers, prefix }), registerSchemas({ registry, schemas })])
+  await setupKafka({ brokers, prefix })
+  await setupSchemas({ brokers, prefix, registry, schemas })
   const logs: KafkaLog[] = []
   const open = async (clientId: string): Promise<KafkaLog> => {
     const log = await openKafkaLog({ brokers, prefix, clientId, registry, schemas })

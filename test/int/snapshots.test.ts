@@ -1,5 +1,5 @@
 import { schemaTexts } from '@instar/events'
-import { openKafkaLog, registerSchemas, setupKafka } from '@instar/log/kafka/index'
+import { openKafkaLog, setupKafka, setupSchemas } from '@instar/log/kafka/index'
 import { snapshotFeatures } from '../snapshots/snapshots.features.ts'
 import { addresses } from './stack.ts'
 
@@ -9,7 +9,8 @@ snapshotFeatures('kafka', async () => {
   const { brokers, registry } = addresses()
   const prefix = `snapshots${process.pid}.${count++}.`
   const schemas = schemaTexts()
-  await Promise.all([setupKafka({ brokers, prefix }), registerSchemas({ registry, schemas })])
+  await setupKafka({ brokers, prefix })
+  await setupSchemas({ brokers, prefix, registry, schemas })
   const log = await openKafkaLog({ brokers, prefix, clientId: 'snapshots', registry, schemas })
   return { log, close: () => log.close() }
 }, 2)

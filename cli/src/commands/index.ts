@@ -17,7 +17,7 @@ export const COMMANDS: Readonly<Record<string, Entry>> = {
   promote: { summary: 'serve the result of a branch, through the gate', load: () => import('./promote.ts') },
   export: { summary: 'the turns of the log as lines that import reads', load: () => import('./export.ts') },
   import: { summary: 'recorded conversations onto the log: OpenAI logs, conversations, Claw-R1 steps', load: () => import('./import.ts') },
-  log: { summary: 'copy a log: embedded to Kafka, back, or with other partitions', load: () => import('./log.ts') },
+  log: { summary: 'copy a log: embedded to Kafka, back, or with other partitions; set a record aside', load: () => import('./log.ts') },
   keys: { summary: 'API keys: who may call the gateway, and for what', load: () => import('./keys.ts') },
   doctor: { summary: 'look at everything that could be wrong', load: () => import('./doctor.ts') },
 }

@@ -6,11 +6,12 @@ import { PARTITIONS_FORM, partitionsOf } from '@instar/process'
 import { command, UsageError } from '../command.ts'
 import { copyProgress, reportText } from '../copying.ts'
 import { openDestination, openSource, placeOf, samePlace } from '../places.ts'
+import { setAside } from '../setting-aside.ts'
 
 export default command('log', {
-  usage: 'copy --from LOG --to LOG [--partitions turns=16,…] [--registry URL]',
+  usage: 'copy --from LOG --to LOG [--partitions turns=16,…] [--registry URL] | set-aside --at "TOPIC PARTITION@OFFSET" --why TEXT',
   help: `
-Copies a log into another one: the same bytes, ids and times, the order of each key, records that nothing counts
+copy: copies a log into another one: the same bytes, ids and times, the order of each key, records that nothing counts
 too. LOG is embedded:FOLDER (a folder as INSTAR_DATA names one; embedded alone: that of INSTAR_DATA) or
 kafka://host:port,…, which \`instar setup\` has prepared.
 
@@ -25,12 +26,23 @@ when the copy began. Nothing else may write to the destination.
   --partitions P    how many partitions the destination has, where they differ from the source's
   --registry URL    schema registry of a log on Kafka (INSTAR_REGISTRY)
 
---json: {topics: {turns: {records, bytes, digest}, …}, copied, skipped, equal, first, sourceGrew, wallMs}
+set-aside: copies a record of INSTAR_LOG on Kafka at which every reader stops with unknown_schema to its topic's dead letters, and
+readers pass over it from then on. For what another program wrote: first check that INSTAR_REGISTRY is the right one.
+
+  --at PLACE        as the error names it: "turns 3@17"
+  --why TEXT        kept with the dead letter
+
+--json of a copy: {topics: {turns: {records, bytes, digest}, …}, copied, skipped, equal, first, sourceGrew, wallMs}
 Exit code 0 iff equal.`,
-  options: { from: { type: 'string' }, to: { type: 'string' }, partitions: { type: 'string' }, registry: { type: 'string' } },
+  options: { from: { type: 'string' }, to: { type: 'string' }, partitions: { type: 'string' }, registry: { type: 'string' }, at: { type: 'string' }, why: { type: 'string' } },
   overrides: ['data'],
   positionals: [1, 1],
   async run({ config, cwd, positionals, values, answer, err, terminal, stop }) {
+    if (positionals[0] === 'set-aside') {
+      const position = await setAside(config, values, (line) => err(`${line}\n`))
+      answer(position, () => `${position.topic} ${position.partition}@${position.offset} is set aside: readers pass over it\n`)
+      return true
+    }
     if (positionals[0] !== 'copy') throw new UsageError(`there is no \`log ${positionals[0]}\``)
     if (values.from === undefined || values.to === undefined) throw new UsageError('--from and --to are needed')
     const asked = values.partitions === undefined ? {} : partitionsOf(values.partitions)

@@ -89,7 +89,7 @@ embedded one) and the PostgreSQL of DATABASE_URL (default: an embedded one), and
     checkBind(config.host, readKeyState(config.keyFile).locked, config.open)
     const fault = Promise.withResolvers<Error>()
     const running = await unlessStopped(stop, startPipeline({
-      data: config.data, log: { log: config.log, registry: config.registry, partitions: config.partitions }, model: config.model, engine, learnEngine, ...(isRemote(config) ? { remote: config } : {}), database: config.database, databaseReaderPassword: config.databaseReaderPassword, postgresPrograms: config.postgresPrograms,
+      data: config.data, log: config, model: config.model, engine, learnEngine, ...(isRemote(config) ? { remote: config } : {}), database: config.database, databaseReaderPassword: config.databaseReaderPassword, postgresPrograms: config.postgresPrograms,
       gateway: { host: config.host, port: config.port, open: config.open, keyFile: config.keyFile, adminToken: config.adminToken, adminTokenFile: config.adminTokenFile, origins: config.origins, ...config.limits },
       scorer: { idleMs: config.sessionIdleMs, ...(config.judge === null ? {} : { llm: config.judge }) },
       trainer: {}, publisher: {},

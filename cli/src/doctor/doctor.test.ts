@@ -54,14 +54,21 @@ describe('brokers and topics', () => {
 
 describe('registry', () => {
   const clock = { before: 0, theirs: 0, after: 0 }
+  const NUMBERS = { lost: [], other: [] }
   const subject = (name: string, compatibility: string | null = 'BACKWARD_TRANSITIVE', missing: string[] = []) => ({ subject: name, compatibility, missing })
   const URL = 'http://registry:8080/apis/ccompat/v7/'
   test('schemas and their compatibility', () => {
-    only(registryFound({ clock, subjects: [subject('A'), subject('B')] }, URL), 'ok', /2 subjects, each holds/)
-    only(registryFound({ clock, subjects: [subject('A'), subject('B', 'NONE')] }, URL), 'wrong', /^B: compatibility is NONE, should be BACKWARD_TRANSITIVE/, /^curl -X PUT .*v7\/config\/B$/)
-    only(registryFound({ clock, subjects: [subject('A', null)] }, URL), 'wrong', /is not set/, /curl/)
-    only(registryFound({ clock, subjects: [subject('A'), subject('B', null, ['B.v2'])] }, URL), 'wrong', /does not hold B\.v2/, /setup` of this build/)
-    only(registryFound({ clock, subjects: [subject('A', null, ['A.v1'])] }, URL), 'wrong', /does not hold A\.v1/, /another registry/)
+    only(registryFound({ clock, numbers: NUMBERS, subjects: [subject('A'), subject('B')] }, URL), 'ok', /2 subjects, each holds/)
+    only(registryFound({ clock, numbers: NUMBERS, subjects: [subject('A'), subject('B', 'NONE')] }, URL), 'wrong', /^B: compatibility is NONE, should be BACKWARD_TRANSITIVE/, /^curl -X PUT .*v7\/config\/B$/)
+    only(registryFound({ clock, numbers: NUMBERS, subjects: [subject('A', null)] }, URL), 'wrong', /is not set/, /curl/)
+    only(registryFound({ clock, numbers: NUMBERS, subjects: [subject('A'), subject('B', null, ['B.v2'])] }, URL), 'wrong', /does not hold B\.v2/, /setup` of this build/)
+    only(registryFound({ clock, numbers: NUMBERS, subjects: [subject('A', null, ['A.v1'])] }, URL), 'wrong', /does not hold A\.v1/, /another registry/)
+  })
+  test('numbers of the log that it has lost, or gives another schema', () => {
+    const row = { id: 7, schema: 'A.v1' }
+    const subjects = [subject('A')]
+    only(registryFound({ clock, numbers: { lost: [row], other: [] }, subjects }, URL), 'wrong', /^it has lost schemas of the log: 7 \(A\.v1\)/, /instar setup/)
+    only(registryFound({ clock, numbers: { lost: [], other: [row] }, subjects }, URL), 'wrong', /^it has other schemas than the log under 7 \(A\.v1\)/, /empty it/)
   })
 })
 

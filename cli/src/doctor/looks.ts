@@ -51,7 +51,7 @@ export const kafkaLooks = (stack: Stack): Record<'before' | 'after', readonly Lo
     { name: 'migrations', of: () => withDatabase(stack, ({ migrations }) => migrationsFound(migrations)) },
     { name: 'projections', of: () => withDatabase(stack, (found) => given(readable(stack), (log) => projectionsFound(log, found), UNREADABLE)) },
     { name: 'services', of: () => withDatabase(stack, ({ migrations, waiting }) => (migrations.state === 'current' ? waitingFound(waiting, Date.now()) : [unsure('told by the tables, which are not there')])) },
-    { name: 'groups', of: () => given(stack.cluster, async ({ missing }) => (missing.length > 0 ? [unsure('topics are missing')] : groupsFound(await groupLags({ brokers: stack.brokers, clientId: 'instar doctor' }))), 'Kafka does not answer') },
+    { name: 'groups', of: () => given(stack.cluster, async ({ missing }) => (missing.length > 0 ? [unsure('topics are missing')] : groupsFound(await groupLags(await stack.access()))), 'Kafka does not answer') },
     { name: 'gateways', of: async (config) => gatewaysFound(await stack.gateways(), gatewayUrl(config)) },
     { name: 'clocks', of: () => clocks(stack) },
   ],

@@ -1,7 +1,7 @@
 /** What the looks at a log on Kafka share: each part is asked once, and nobody waits twice for one that is away. */
 import { schemaTexts } from '@instar/events'
-import { brokersOf, inspectCluster, inspectRegistry, openKafkaLog, type ClusterFound, type KafkaLog, type RegistryFound } from '@instar/log/kafka/index'
-import { registryOf } from '@instar/process'
+import { brokersOf, inspectCluster, inspectRegistry, openKafkaLog, storedSchemas, type ClusterFound, type InspectOptions, type KafkaLog, type RegistryFound } from '@instar/log/kafka/index'
+import { kafkaSecurity, registryOf } from '@instar/process'
 import { inspectDatabase, startPostgres, type DatabaseFound } from '@instar/projections'
 import { lookup } from 'node:dns/promises'
 import { gatewayUrl, type Config } from '../config.ts'
@@ -17,6 +17,8 @@ export type GatewayFound = { address: string; status: GatewayStatus | null; faul
 
 export type Stack = {
   brokers: string[]
+  /** How the brokers are reached. */
+  access(): Promise<InspectOptions>
   cluster(): Promise<ClusterFound>
   registry(): Promise<RegistryFound>
   /** Throws when its topics or its schemas are not there. */
@@ -36,17 +38,23 @@ const once = <T>(work: () => Promise<T>): (() => Promise<T>) => {
 
 export const stackOf = (config: Config): Stack => {
   const brokers = brokersOf(config.log)
-  const cluster = once(() => inspectCluster({ brokers, clientId: CLIENT, patience: PATIENCE }))
-  const registry = once(() => inspectRegistry(registryOf(config), schemaTexts(), Date.now))
+  const access = once(async () => {
+    const security = kafkaSecurity(config)
+    return { brokers, clientId: CLIENT, patience: PATIENCE, ...(security ? { security } : {}) }
+  })
+  const cluster = once(async () => inspectCluster(await access()))
+  // Where the log says nothing of numbers, its own look tells why.
+  const rows = once(async () => storedSchemas(await access()).catch(() => []))
+  const registry = once(async () => inspectRegistry(registryOf(config), schemaTexts(), Date.now, await rows()))
   let opened: KafkaLog | undefined
-  const log = once(async () => opened = await openKafkaLog({ brokers, clientId: CLIENT, registry: registryOf(config), schemas: schemaTexts(), partitions: config.partitions, patience: PATIENCE }))
+  const log = once(async () => opened = await openKafkaLog({ ...await access(), registry: registryOf(config), schemas: schemaTexts(), partitions: config.partitions }))
   const database = once(async () => (config.database === null ? null : inspectDatabase((await startPostgres({ folder: config.data, url: config.database, readerPassword: config.databaseReaderPassword })).reader, Date.now)))
   const gateways = once(async () => {
     const host = new URL(gatewayUrl(config)).hostname.replace(/^\[|\]$/g, '')
     const places = await lookup(host, { all: true }).catch(() => [])
     return Promise.all(places.map(({ address }) => gatewayAt({ ...config, host: address })))
   })
-  return { brokers, cluster, registry, log, database, gateways, unreadable: [], close: async () => opened?.close() }
+  return { brokers, access, cluster, registry, log, database, gateways, unreadable: [], close: async () => opened?.close() }
 }
 
 const gatewayAt = async (place: Pick<Config, 'host' | 'port' | 'key'>): Promise<GatewayFound> => {

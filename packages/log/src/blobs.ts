@@ -1,6 +1,7 @@
 /**
  * Bytes on the log: chunks of at most 512 KiB under the key of their sha256, appended before the record
- * that names them. A blob is looked for by that name and by the time that the naming record gives.
+ * that names them. A blob is looked for by that name and from the time that the naming record gives, which its chunks
+ * have as well.
  */
 import { contentSha, decodeReadable, encodeRecord, InstarError, type Versions } from '@instar/events'
 import { persist } from './persist.ts'
@@ -8,8 +9,10 @@ import type { EventLog } from './port.ts'
 import { versionsOn } from './upgrades.ts'
 
 export const CHUNK_BYTES = 512 * 1024
-/** Clocks of two machines may differ by this much. */
+/** Where a record names another time than its chunks have: what clocks may differ by. */
 const CLOCK_SKEW_MS = 10 * 60_000
+/** A chunk comes whole, and little of what stands behind it. */
+const READ_BYTES = 32 * 1024
 
 const NEVER = new AbortController().signal
 
@@ -29,12 +32,20 @@ export const blobChunks = function* (bytes: Uint8Array, sha256: string, at: numb
 }
 
 /**
- * Assembles the blob from any chunks that hash to its name; a bad chunk never hides a good one. Throws
- * `missing_blob` when the log, read to its end as of this call, does not hold it.
+ * Assembles the blob from any chunks that hash to its name; a bad chunk never hides a good one. `at`: ms, the time
+ * that `putBlob` was given. Throws `missing_blob` when the log, read to its end as of this call, does not hold it, from
+ * ten minutes before that time on.
  */
 export const getBlob = async (log: EventLog, sha256: string, at: number): Promise<Uint8Array> => {
+  const found = await search(log, sha256, at) ?? (at > 0 ? await search(log, sha256, Math.max(0, at - CLOCK_SKEW_MS)) : null)
+  if (found) return found
+  throw new InstarError('missing_blob', `the log does not hold the blob ${sha256}`, { sha256 })
+}
+
+/** From the first record of that time or a later one: no record of that time stands before it. */
+const search = async (log: EventLog, sha256: string, time: number): Promise<Uint8Array | null> => {
   const chunks = new Map<string, Uint8Array[]>()
-  for await (const records of log.read('blobs', { key: sha256, from: { time: Math.max(0, at - CLOCK_SKEW_MS) } })) {
+  for await (const records of log.read('blobs', { key: sha256, from: { time }, maxBytes: READ_BYTES })) {
     for (const record of records) {
       const event = decodeReadable(record)?.event
       if (!event || event.type !== 'BlobChunk' || event.sha256 !== sha256 || event.index >= event.count) continue
@@ -44,7 +55,7 @@ export const getBlob = async (log: EventLog, sha256: string, at: number): Promis
       if (whole) return whole
     }
   }
-  throw new InstarError('missing_blob', `the log does not hold the blob ${sha256}`, { sha256 })
+  return null
 }
 
 /** More combinations than this are not tried. */

@@ -63,6 +63,8 @@ export type ReadOptions = {
   /** Restrict to this partition. */
   partition?: number
   maxBatch?: number
+  /** So many bytes are fetched at a time, or one batch of the writer's where that alone is more. Default: what is quick for whoever reads on. */
+  maxBytes?: number
 }
 
 /** Which partitions of a topic are this process's to work on. It divides work and promises nothing: for a time, two may hold one. */

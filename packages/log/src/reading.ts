@@ -34,11 +34,12 @@ export const readStore = (store: Store, topic: Topic, options: ReadOptions, brea
   const limits = to === undefined ? ends : 'time' in to ? at(to.time) : ends.map((end, partition) => Math.min(end, to[topic]?.[partition] ?? end))
   const partition = key === undefined ? options.partition : partitionOf(key, ends.length)
   const maxRecords = options.maxBatch ?? PAGE_RECORDS
+  const maxBytes = Math.min(options.maxBytes ?? PAGE_BYTES, PAGE_BYTES)
   return (async function* () {
     const end = partition === undefined ? Math.max(0, ...limits) : limits[partition]!
     let cursor = partition === undefined ? cursorOf(store, topic, starts, end) : starts[partition]!
     while (cursor < end) {
-      const page = store.scan(topic, { from: cursor, to: end, partition, key, maxRecords, maxBytes: PAGE_BYTES })
+      const page = store.scan(topic, { from: cursor, to: end, partition, key, maxRecords, maxBytes })
       cursor = page.next
       const records = page.records.filter((record) => record.offset >= starts[record.partition]! && record.offset < limits[record.partition]!)
       if (records.length > 0) yield records

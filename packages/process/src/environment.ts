@@ -9,6 +9,9 @@ import { z } from 'zod'
 /** The model that ships. */
 const TINY = fileURLToPath(new URL('../../../models/tiny', import.meta.url))
 
+/** As Kafka names them, in any case. */
+const SASL = ['plain', 'scram-sha-256', 'scram-sha-512'] as const
+
 const port = z.coerce.number().int().min(0).max(65535)
 const seconds = z.coerce.number().positive().max(7 * 24 * 3600).transform((value) => Math.ceil(1000 * value))
 /** A file with one secret: its text without the white space around it. */
@@ -45,6 +48,18 @@ const environment = z.object({
   INSTAR_ADAPTERS: z.string().optional(),
   INSTAR_MODEL: z.string().optional(),
   INSTAR_REGISTRY: z.url().optional(),
+  INSTAR_REGISTRY_USERNAME: z.string().optional(),
+  INSTAR_REGISTRY_PASSWORD: z.string().optional(),
+  INSTAR_REGISTRY_PASSWORD_FILE: z.string().optional(),
+  INSTAR_REGISTRY_CA: z.string().optional(),
+  INSTAR_KAFKA_SSL: flag.optional(),
+  INSTAR_KAFKA_CA: z.string().optional(),
+  INSTAR_KAFKA_CERT: z.string().optional(),
+  INSTAR_KAFKA_KEY: z.string().optional(),
+  INSTAR_KAFKA_SASL_MECHANISM: z.string().toLowerCase().pipe(z.enum(SASL)).optional(),
+  INSTAR_KAFKA_USERNAME: z.string().optional(),
+  INSTAR_KAFKA_PASSWORD: z.string().optional(),
+  INSTAR_KAFKA_PASSWORD_FILE: z.string().optional(),
   INSTAR_PARTITIONS: z.string().transform(partitionsOf).refine((partitions) => partitions !== null, `must be ${PARTITIONS_FORM}`).optional(),
   INSTAR_REPLICATION: z.coerce.number().int().min(1).max(9).default(1),
   INSTAR_JUDGE_URL: z.url().optional(),
@@ -71,6 +86,20 @@ const environment = z.object({
   DATABASE_READER_PASSWORD_FILE: secret.optional(),
 }).refine((env) => (env.INSTAR_CANDIDATES ?? 1) === 1 || env.INSTAR_JUDGE_URL !== undefined, { path: ['INSTAR_CANDIDATES'], message: 'candidates that nobody sees need a judge, INSTAR_JUDGE_URL: the rules read only what was said to an answer' })
 
+const together = (path: Name, needed: Name, others: readonly Name[]): Together => ({ path, needed, others })
+type Name = keyof z.infer<typeof environment>
+type Together = { path: Name; needed: Name; others: readonly Name[] }
+
+/** What says nothing without another one: `needed`, or one of `others` in its place. */
+const TOGETHER: readonly Together[] = [
+  together('INSTAR_KAFKA_SASL_MECHANISM', 'INSTAR_KAFKA_USERNAME', []),
+  together('INSTAR_KAFKA_USERNAME', 'INSTAR_KAFKA_SASL_MECHANISM', []),
+  together('INSTAR_KAFKA_USERNAME', 'INSTAR_KAFKA_PASSWORD', ['INSTAR_KAFKA_PASSWORD_FILE']),
+  together('INSTAR_KAFKA_CERT', 'INSTAR_KAFKA_KEY', []),
+  together('INSTAR_KAFKA_KEY', 'INSTAR_KAFKA_CERT', []),
+  together('INSTAR_REGISTRY_USERNAME', 'INSTAR_REGISTRY_PASSWORD', ['INSTAR_REGISTRY_PASSWORD_FILE']),
+]
+
 export type Environment = Readonly<Record<string, string | undefined>>
 export type Settings = Readonly<ReturnType<typeof build>>
 
@@ -81,6 +110,8 @@ const withPassword = (url: string, password: string | undefined): string => {
   if (parsed.password === '' && !parsed.searchParams.has('password')) parsed.searchParams.set('password', password)
   return parsed.href
 }
+
+const path = (cwd: string, file: string | undefined): string | null => (file === undefined ? null : resolve(cwd, file))
 
 const build = (env: z.infer<typeof environment>, cwd: string) => ({
   host: env.INSTAR_HOST,
@@ -99,6 +130,20 @@ const build = (env: z.infer<typeof environment>, cwd: string) => ({
   /** Somebody said which model; else it is the one that ships. */
   modelNamed: env.INSTAR_MODEL !== undefined,
   registry: env.INSTAR_REGISTRY ?? null,
+  /** Who asks the registry, where it wants to know; `ca`: a PEM file. */
+  registryUser: {
+    username: env.INSTAR_REGISTRY_USERNAME ?? null, password: env.INSTAR_REGISTRY_PASSWORD ?? null,
+    passwordFile: path(cwd, env.INSTAR_REGISTRY_PASSWORD_FILE), ca: path(cwd, env.INSTAR_REGISTRY_CA),
+  },
+  /** How brokers are spoken to; files are PEM. A file of TLS says that it is wanted. */
+  kafka: {
+    ssl: env.INSTAR_KAFKA_SSL ?? (env.INSTAR_KAFKA_CA !== undefined || env.INSTAR_KAFKA_CERT !== undefined),
+    ca: path(cwd, env.INSTAR_KAFKA_CA), cert: path(cwd, env.INSTAR_KAFKA_CERT), key: path(cwd, env.INSTAR_KAFKA_KEY),
+    sasl: env.INSTAR_KAFKA_SASL_MECHANISM === undefined ? null : {
+      mechanism: env.INSTAR_KAFKA_SASL_MECHANISM, username: env.INSTAR_KAFKA_USERNAME!,
+      password: env.INSTAR_KAFKA_PASSWORD ?? null, passwordFile: path(cwd, env.INSTAR_KAFKA_PASSWORD_FILE),
+    },
+  },
   /** Partitions where they differ from the flow table's: what a log was made with, for ever. */
   partitions: env.INSTAR_PARTITIONS ?? {},
   /** Copies that Kafka keeps of each record: what `setup` makes the topics with. */
@@ -138,7 +183,11 @@ const build = (env: z.infer<typeof environment>, cwd: string) => ({
 export const readSettings = (env: Environment, cwd: string): Settings => {
   const set = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== ''))
   const parsed = environment.safeParse(set)
-  if (parsed.success) return Object.freeze(build(parsed.data, cwd))
+  if (parsed.success) {
+    const alone = TOGETHER.find(({ path: name, needed, others }) => set[name] !== undefined && [needed, ...others].every((one) => set[one] === undefined))
+    if (alone) throw new InstarError('bad_request', `${alone.path} is set, ${[alone.needed, ...alone.others].join(' or ')} is not.`, { field: alone.needed })
+    return Object.freeze(build(parsed.data, cwd))
+  }
   const issue = parsed.error.issues[0]
   const name = String(issue?.path[0] ?? 'The environment')
   throw new InstarError('bad_request', `${name}=${set[name] ?? ''}: ${issue?.message ?? 'not understood'}`, { field: name })

@@ -1,5 +1,6 @@
 export { adminTokenIn, PARTITIONS_FORM, partitionsOf, readSettings, type Environment, type Settings } from './environment.ts'
-export { isKafka, logFolder, openKafka, openLog, registryOf, type LogSettings, type OpenLogOptions } from './shell/open-log.ts'
+export { isKafka, logFolder, openKafka, openLog, type LogSettings, type OpenLogOptions } from './shell/open-log.ts'
+export { kafkaSecurity, registryOf } from './shell/access.ts'
 export { startHealth, type Health } from './shell/health.ts'
 export { hostOf } from './shell/host.ts'
 export { runService, type Host, type Service, type World } from './shell/run.ts'

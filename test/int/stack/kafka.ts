@@ -30,9 +30,14 @@ export type KafkaStartOptions = {
   nodes?: 1 | 3
   /** For one node: the port of a proxy, which the node's second listener is reached through. */
   advertised?: number
+  /** A listener on which clients need TLS, a certificate of their own, and the name `instar`. One node. */
+  secure?: SecureListener
   /** Default: what starts soon in little memory. */
   jvm?: readonly string[]
 }
+
+/** PEM files: who signed, and certificate with key of the broker (`localhost`) and of its clients. */
+export type SecureListener = { port: number; ca: string; broker: string; password: string }
 
 const CLUSTER_ID = 'aW5zdGFyLWludC10ZXN0cw'
 const JVM = ['-Xms96m', '-Xmx256m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1']
@@ -47,16 +52,28 @@ appender.console.layout.type=PatternLayout
 appender.console.layout.pattern=%d %p %c{1}: %m%n
 `
 
+const secureSettings = ({ ca, broker, password }: SecureListener): string[] => {
+  const own = 'listener.name.secure'
+  const security = 'org.apache.kafka.common.security'
+  return [
+    `${own}.ssl.keystore.type=PEM`, `${own}.ssl.keystore.location=${broker}`, `${own}.ssl.truststore.type=PEM`, `${own}.ssl.truststore.location=${ca}`,
+    `${own}.ssl.client.auth=required`, `${own}.sasl.enabled.mechanisms=SCRAM-SHA-512,SCRAM-SHA-256,PLAIN`,
+    `${own}.plain.sasl.jaas.config=${security}.plain.PlainLoginModule required user_instar="${password}";`,
+    ...['512', '256'].map((bits) => `${own}.scram-sha-${bits}.sasl.jaas.config=${security}.scram.ScramLoginModule required;`),
+  ]
+}
+
 type Ports = { id: number; port: number; control: number; inner: number }
 
-const settings = ({ id, port, control, inner }: Ports, all: readonly Ports[], data: string, advertised: number | undefined): string => {
+const settings = ({ id, port, control, inner }: Ports, all: readonly Ports[], data: string, advertised: number | undefined, secure: SecureListener | undefined): string => {
   const copies = all.length
   const lines = [
     'process.roles=broker,controller',
     `node.id=${id}`,
-    `listeners=PLAINTEXT://127.0.0.1:${port},CONTROLLER://127.0.0.1:${control}${advertised ? `,PROXY://127.0.0.1:${inner}` : ''}`,
-    `advertised.listeners=PLAINTEXT://127.0.0.1:${port}${advertised ? `,PROXY://127.0.0.1:${advertised}` : ''}`,
-    'listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,PROXY:PLAINTEXT',
+    `listeners=PLAINTEXT://127.0.0.1:${port},CONTROLLER://127.0.0.1:${control}${advertised ? `,PROXY://127.0.0.1:${inner}` : ''}${secure ? `,SECURE://127.0.0.1:${secure.port}` : ''}`,
+    `advertised.listeners=PLAINTEXT://127.0.0.1:${port}${advertised ? `,PROXY://127.0.0.1:${advertised}` : ''}${secure ? `,SECURE://localhost:${secure.port}` : ''}`,
+    'listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,PROXY:PLAINTEXT,SECURE:SASL_SSL',
+    ...(secure ? secureSettings(secure) : []),
     'inter.broker.listener.name=PLAINTEXT',
     'controller.listener.names=CONTROLLER',
     copies === 1 ? `controller.quorum.bootstrap.servers=127.0.0.1:${control}`
@@ -81,7 +98,7 @@ const settings = ({ id, port, control, inner }: Ports, all: readonly Ports[], da
 }
 
 /** Resolves when every node answers. */
-export const startKafka = async ({ folder, nodes: count = 1, advertised, jvm = JVM }: KafkaStartOptions): Promise<KafkaCluster> => {
+export const startKafka = async ({ folder, nodes: count = 1, advertised, secure, jvm = JVM }: KafkaStartOptions): Promise<KafkaCluster> => {
   const [jars, java] = await Promise.all([kafkaJars(), kafkaJava()])
   await mkdir(folder, { recursive: true })
   const logging = join(folder, 'log4j2.properties')
@@ -93,8 +110,9 @@ export const startKafka = async ({ folder, nodes: count = 1, advertised, jvm = J
     const home = join(folder, `node-${own.id}`)
     await mkdir(home, { recursive: true })
     const file = join(home, 'server.properties')
-    await writeFile(file, settings(own, ports, join(home, 'data'), advertised))
-    await run(program[0]!, [...program.slice(1), 'kafka.tools.StorageTool', 'format', ...(count === 1 ? ['--standalone'] : []), '-t', CLUSTER_ID, '-c', file])
+    await writeFile(file, settings(own, ports, join(home, 'data'), advertised, secure))
+    const scram = secure ? ['512', '256'].flatMap((bits) => ['--add-scram', `SCRAM-SHA-${bits}=[name=instar,password=${secure.password}]`]) : []
+    await run(program[0]!, [...program.slice(1), 'kafka.tools.StorageTool', 'format', ...(count === 1 ? ['--standalone'] : []), '-t', CLUSTER_ID, '-c', file, ...scram])
     let process: Guarded
     const start = async (): Promise<void> => {
       process = guarded([...program, 'kafka.Kafka', file], { folder: home, name: 'kafka' })

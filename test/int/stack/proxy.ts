@@ -13,6 +13,8 @@ export type Proxy = {
   /** What becomes of a request before the broker sees it, and of the answer after the broker has acted. */
   request: (api: number) => Fate
   response: (api: number) => Fate
+  /** Bytes of the answers to each kind of request so far. */
+  answered: Map<number, number>
   close(): Promise<void>
 }
 
@@ -48,6 +50,8 @@ export const startProxy = (): Promise<Proxy> => new Promise((resolve, reject) =>
     }))
     broker.on('data', messages((message) => {
       const correlation = message.readInt32BE(4)
+      const api = asked.get(correlation)!
+      proxy.answered.set(api, (proxy.answered.get(api) ?? 0) + message.length)
       pass(client, message, proxy.response(asked.get(correlation)!))
       asked.delete(correlation)
     }))
@@ -61,7 +65,7 @@ export const startProxy = (): Promise<Proxy> => new Promise((resolve, reject) =>
     }
   })
   const proxy: Proxy = {
-    port: 0, upstream: 0, request: () => 'pass', response: () => 'pass',
+    port: 0, upstream: 0, request: () => 'pass', response: () => 'pass', answered: new Map(),
     close: () => new Promise((closed) => {
       for (const socket of sockets) socket.destroy()
       server.close(() => closed())

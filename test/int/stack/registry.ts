@@ -57,6 +57,8 @@ export type Registry = {
   kill(): Promise<void>
   signal(signal: NodeJS.Signals): void
   start(): Promise<void>
+  /** Killed, its storage lost, and started again. */
+  forget(): Promise<void>
 }
 
 export const startRegistry = async (folder: string, database: Database): Promise<Registry> => {
@@ -75,5 +77,11 @@ export const startRegistry = async (folder: string, database: Database): Promise
     await untilReady('the schema registry', server, async () => (await fetch(`${url}/subjects`, { signal: AbortSignal.timeout(5000) })).status === 200)
   }
   await start()
-  return { url, start, kill: () => server.kill(), signal: (signal) => server.signal(signal) }
+  const forget = async (): Promise<void> => {
+    await server.kill()
+    await query(database.port, 'drop database registry with (force)')
+    await query(database.port, 'create database registry')
+    await start()
+  }
+  return { url, start, forget, kill: () => server.kill(), signal: (signal) => server.signal(signal) }
 }

@@ -8,9 +8,10 @@
  * promises nothing about these modules.
  */
 import { createRequire } from 'node:module'
-import { connect } from 'node:net'
+import { zstdDecompressSync } from 'node:zlib'
 import type { Broker as PublicBroker, Cluster as PublicCluster } from 'kafkajs'
 import { encodeProduce, type ProduceRequest } from './record-batch.ts'
+import { kafkajsSecurity, socketFactory, type Security } from './security.ts'
 
 export type ClientOptions = {
   /** `host:port` of some of the brokers. */
@@ -19,6 +20,8 @@ export type ClientOptions = {
   clientId: string
   /** Milliseconds that one request may take. Default 15,000. */
   requestTimeout?: number
+  /** Default: neither TLS nor a name. */
+  security?: Security
 }
 
 type Listed = { topic: string; partitions: { partition: number; offset: string }[] }
@@ -54,6 +57,11 @@ export type Cluster = Omit<PublicCluster, 'findBroker' | 'findGroupCoordinator' 
 }
 
 const require = createRequire(import.meta.url)
+
+/** Kafka's numbers of errors. */
+const LEADER_NOT_AVAILABLE = 5
+const REPLICA_NOT_AVAILABLE = 9
+const LISTENER_NOT_FOUND = 72
 
 const apiKeys = require('kafkajs/src/protocol/requests/apiKeys.js') as { Produce: number }
 const { requests } = require('kafkajs/src/protocol/requests/index.js') as { requests: { Produce: object } }
@@ -103,10 +111,44 @@ connection.connect = function (this: Connection): Promise<true> {
   return begins
 }
 
-const socketFactory = ({ host, port, onConnect }: { host: string; port: number; onConnect: () => void }) => {
-  const socket = connect({ host, port }, onConnect)
-  return socket.setKeepAlive(true, 60_000).setNoDelay(true)
+/**
+ * And two things that it lacks.
+ * - An answer about topics in which one partition has no leader is thrown away whole: nothing could be read or
+ *   written anywhere. Here such a partition has the leader -1.
+ * - Batches that a broker or another client compressed with zstd are read by Node's own zlib.
+ */
+type Metadata = { topicMetadata: { topicErrorCode: number; partitionMetadata: { partitionErrorCode: number; leader: number }[] }[] }
+const metadata = require('kafkajs/src/protocol/requests/metadata/v6/response.js') as { parse(data: Metadata): Promise<Metadata> }
+const parseMetadata = metadata.parse
+const NO_LEADER = new Set([LEADER_NOT_AVAILABLE, REPLICA_NOT_AVAILABLE, LISTENER_NOT_FOUND])
+metadata.parse = (data) => {
+  for (const partition of data.topicMetadata.flatMap(({ partitionMetadata }) => partitionMetadata)) {
+    if (NO_LEADER.has(partition.partitionErrorCode)) partition.partitionErrorCode = 0
+  }
+  return parseMetadata(data)
 }
+
+const { Codecs, Types } = require('kafkajs/src/protocol/message/compression/index.js') as { Codecs: Record<number, () => unknown>; Types: { ZSTD: number } }
+/** Far beyond the largest batch that a topic of ours takes. */
+const MOST_UNPACKED = 256 << 20
+Codecs[Types.ZSTD] = () => ({ decompress: (packed: Buffer) => Promise.resolve(zstdDecompressSync(packed, { maxOutputLength: MOST_UNPACKED })) })
+
+/** The compression of a batch that cannot be read here (`LZ4`, `Snappy`), if that is what failed. */
+export const codecRefused = (cause: unknown): string | undefined => {
+  for (let error = cause; error instanceof Error; error = error.cause) {
+    if (error.name === 'KafkaJSNotImplemented') return /^(\S+) compression not implemented$/.exec(error.message)?.[1]
+  }
+  return undefined
+}
+
+/** The brokers do not take our name, password or certificate, or we not theirs, if that is what failed. */
+export const accessRefused = (cause: unknown): string | undefined => {
+  for (let error = cause; error instanceof Error; error = error.cause) {
+    if (error.name.startsWith('KafkaJSSASLAuthenticationError') || CERTIFICATE.test(error.message)) return error.message
+  }
+  return undefined
+}
+const CERTIFICATE = /certificate|SSL alert|ssl3_|wrong version number|altnames/i
 
 /** Our own loops try again, where it can be seen and stopped; kafkajs's tries are few and quick, whatever NODE_ENV says. */
 const RETRY = { retries: 2, initialRetryTime: 50, maxRetryTime: 200, factor: 0.2, multiplier: 2 }
@@ -149,9 +191,9 @@ export class Link {
   }
 
   async #open(): Promise<Cluster> {
-    const { brokers, clientId, requestTimeout = REQUEST_TIMEOUT } = this.#options
+    const { brokers, clientId, requestTimeout = REQUEST_TIMEOUT, security } = this.#options
     const cluster = new NewCluster({
-      logger: silent, socketFactory, brokers: [...brokers], clientId, requestTimeout, enforceRequestTimeout: true,
+      logger: silent, socketFactory, ...kafkajsSecurity(security), brokers: [...brokers], clientId, requestTimeout, enforceRequestTimeout: true,
       connectionTimeout: 5_000, metadataMaxAge: 300_000, allowAutoTopicCreation: false, retry: RETRY,
       isolationLevel: READ_UNCOMMITTED, maxInFlightRequests: null,
     })

@@ -7,6 +7,8 @@ import type { Topic } from '@instar/events/flow'
 import type { Fetchable, Link } from './client.ts'
 import { byLeader, EARLIEST, fetchFrom, LATEST, offsetsAt, type Place } from './fetch.ts'
 import type { Producer } from './producer.ts'
+import { headersOf } from './record-batch.ts'
+import { headerOf, SCHEMA_HEADER } from './schema-header.ts'
 
 export type DeadLetter = {
   /** Where the record stands. */
@@ -33,21 +35,37 @@ export class DeadLetters {
     this.#nameOf = nameOf
   }
 
-  /** Durable when it resolves. */
-  async put(topic: Topic, partition: number, record: Fetchable, reason: string): Promise<void> {
+  /** Somebody has put the record aside. As of when this process last looked, which it does once where the answer was yes. */
+  async holds(topic: Topic, partition: number, offset: string): Promise<boolean> {
+    const origin = `${partition}@${offset}`
+    if ((await this.#knownOf(topic)).has(origin)) return true
+    this.#known.delete(topic)
+    return (await this.#knownOf(topic)).has(origin)
+  }
+
+  #knownOf(topic: Topic): Promise<Set<string>> {
     const loading = this.#known.get(topic) ?? this.#origins(topic)
     this.#known.set(topic, loading)
-    const known = await loading.catch((cause: unknown) => {
+    return loading.catch((cause: unknown) => {
       this.#known.delete(topic)
       throw cause
     })
+  }
+
+  /** Durable when it resolves. */
+  async put(topic: Topic, partition: number, record: Fetchable, reason: string): Promise<void> {
+    const known = await this.#knownOf(topic)
     const origin = `${partition}@${record.offset}`
     if (known.has(origin)) return
+    const schema = headerOf(record)
     await this.#producer.send([{
       topic: this.#nameOf(topic), partition: 0,
       message: {
         key: record.key, value: record.value ?? Buffer.alloc(0), timestamp: Number(record.timestamp),
-        headers: { 'instar.topic': topic, 'instar.partition': String(partition), 'instar.offset': record.offset, 'instar.reason': reason },
+        headers: headersOf({
+          'instar.topic': topic, 'instar.partition': String(partition), 'instar.offset': record.offset, 'instar.reason': reason,
+          ...(schema === undefined ? {} : { [SCHEMA_HEADER]: schema }),
+        }),
       },
     }])
     known.add(origin)

@@ -1,5 +1,6 @@
 /** Reading partitions from offsets that we give: what a consumer does, without a group. */
-import { READ_UNCOMMITTED, type Cluster, type Fetchable } from './client.ts'
+import { InstarError } from '@instar/events/errors'
+import { codecRefused, READ_UNCOMMITTED, type Cluster, type Fetchable, type FetchResponse } from './client.ts'
 
 /** Kafka's own name of a topic. */
 export type Place = { topic: string; partition: number }
@@ -31,15 +32,24 @@ export const byLeader = <P extends Place>(cluster: Cluster, places: readonly P[]
   return leaders
 }
 
+/** Those whose partition has a leader, by leader, and those whose partition has none now. */
+export const led = <P extends Place>(cluster: Cluster, places: readonly P[]): { leaders: Map<string, P[]>; leaderless: P[] } => {
+  const leaderless = places.filter(({ topic, partition }) => cluster.findTopicPartitionMetadata(topic).find((one) => one.partitionId === partition)?.leader === -1)
+  return { leaders: byLeader(cluster, places.filter((place) => !leaderless.includes(place))), leaderless }
+}
+
 export const byTopic = <P extends Place>(places: readonly P[]): [string, P[]][] => [...Map.groupBy(places, ({ topic }) => topic)]
 
-/** All of `wants` are led by the broker `nodeId`. Waits up to `maxWaitTime` for the first record. */
+/** All of `wants` are led by the broker `nodeId`. Waits up to `maxWaitTime` for the first record. Throws `unsupported_codec`. */
 export const fetchFrom = async (cluster: Cluster, nodeId: string, wants: readonly Want[], limits: FetchLimits): Promise<Fetched[]> => {
   const broker = await cluster.findBroker({ nodeId })
   const { maxBytes, maxBytesPerPartition, maxWaitTime } = limits
-  const { responses } = await broker.fetch({
+  const asking: Promise<FetchResponse> = broker.fetch({
     isolationLevel: READ_UNCOMMITTED, minBytes: 1, maxBytes, maxWaitTime,
     topics: byTopic(wants).map(([topic, places]) => ({ topic, partitions: places.map(({ partition, offset }) => ({ partition, fetchOffset: String(offset), maxBytes: maxBytesPerPartition })) })),
+  })
+  const { responses } = await asking.catch((cause: unknown) => {
+    throw unsupported(cause, wants) ?? cause
   })
   return responses.flatMap(({ topicName, partitions }) => partitions.map(({ partition, highWatermark, messages }) => {
     const from = wants.find((want) => want.topic === topicName && want.partition === partition)!.offset
@@ -47,6 +57,14 @@ export const fetchFrom = async (cluster: Cluster, nodeId: string, wants: readonl
     const records = messages.filter((message) => !message.isControlRecord && Number(message.offset) >= from)
     return { topic: topicName, partition, records, next: last ? Math.max(from, Number(last.offset) + 1) : from, end: Number(highWatermark) }
   }))
+}
+
+/** Asking again changes nothing: the batch stays as it is. */
+const unsupported = (cause: unknown, wants: readonly Want[]): InstarError | undefined => {
+  const codec = codecRefused(cause)
+  if (codec === undefined) return undefined
+  const places = wants.map(({ topic, partition, offset }) => `${topic} ${partition}@${offset}`).join(', ')
+  return new InstarError('unsupported_codec', `records at or behind ${places} are compressed with ${codec}, which cannot be read`, { codec })
 }
 
 /** The first offset at or after a time (or `EARLIEST`, `LATEST`) of each place; -1 when there is none. */

@@ -2,6 +2,8 @@
 import type { Topic } from '@instar/events/flow'
 import type { LogRecord } from '../port.ts'
 import type { Fetchable } from './client.ts'
+import { headerOf } from './schema-header.ts'
+import type { Meaning } from './schemas.ts'
 
 export const HEADER_BYTES = 5
 
@@ -15,12 +17,13 @@ export const frame = (payload: Uint8Array): Buffer => {
 
 export const setId = (value: Buffer, id: number): void => void value.writeUInt32BE(id, 1)
 
-/** Kafka's record as ours, except for the schema's name; or why it cannot be one. */
-export type Unframed = { id: number; named(schema: string): LogRecord } | { bad: string }
+/** Kafka's record as ours, except for the schema; or why it cannot be one. `header`: what `instar.schema` says, if it is there. */
+export type Unframed = { id: number; header: string | undefined; meaning(meant: Meaning): LogRecord } | { bad: string }
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-export const unframe = (topic: Topic, partition: number, { key, value, timestamp, offset }: Fetchable): Unframed => {
+export const unframe = (topic: Topic, partition: number, record: Fetchable): Unframed => {
+  const { key, value, timestamp, offset } = record
   if (value === null || value.length < HEADER_BYTES || value[0] !== 0) return { bad: 'its value does not begin with a schema id' }
   if (key === null || key.length === 0) return { bad: 'it has no key' }
   let text: string
@@ -33,6 +36,7 @@ export const unframe = (topic: Topic, partition: number, { key, value, timestamp
   const payload = Buffer.from(value.subarray(HEADER_BYTES))
   return {
     id: value.readUInt32BE(1),
-    named: (schema) => ({ topic, key: text, schema, payload, timestamp: Number(timestamp), partition, offset: Number(offset) }),
+    header: headerOf(record),
+    meaning: (meant) => ({ topic, key: text, ...meant, payload, timestamp: Number(timestamp), partition, offset: Number(offset) }),
   }
 }

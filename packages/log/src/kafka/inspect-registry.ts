@@ -1,7 +1,9 @@
 /** Looking at a schema registry without changing anything in it. */
 import { InstarError } from '@instar/events/errors'
 import { messageOf } from './client.ts'
-import { canonical, LEVEL, subjectOf } from './schemas.ts'
+import { LEVEL, RegistryClient, type RegistryAccess, type RegistryAnswer } from './registry-client.ts'
+import { canonical, fingerprintOf, subjectOf } from './schema-names.ts'
+import type { SchemaRow } from './schema-rows.ts'
 
 export type SubjectFound = {
   subject: string
@@ -13,31 +15,27 @@ export type SubjectFound = {
 
 export type RegistryFound = {
   subjects: SubjectFound[]
+  /** Numbers of the log that the registry does not know, and under which it has another schema. */
+  numbers: Record<'lost' | 'other', { id: number; schema: string }[]>
   /** What it calls the moment, to the second, between two of our clock: ms since the epoch; null if it does not say. */
   clock: { before: number; theirs: number | null; after: number }
 }
 
-const TIMEOUT_MS = 5000
-
-/** `registry`: the Confluent-compatible address. Throws `log_unavailable` when it does not answer as a registry does. */
-export const inspectRegistry = async (registry: string, schemas: Readonly<Record<string, string>>, now: () => number): Promise<RegistryFound> => {
-  const ask = async (path: string, body?: unknown): Promise<{ status: number; said: unknown; date: string | null }> => {
+/** `rows`: what the log says of numbers. Throws `log_unavailable` when it does not answer as a registry does, `registry_refused`. */
+export const inspectRegistry = async (registry: string | RegistryAccess, schemas: Readonly<Record<string, string>>, now: () => number, rows: readonly SchemaRow[] = []): Promise<RegistryFound> => {
+  const client = new RegistryClient(registry)
+  const ask = async (path: string, body?: unknown): Promise<RegistryAnswer> => {
     try {
-      const response = await fetch(`${registry.replace(/\/$/, '')}${path}`, {
-        signal: AbortSignal.timeout(TIMEOUT_MS),
-        ...(body === undefined ? {} : { method: 'POST', headers: { 'content-type': 'application/vnd.schemaregistry.v1+json' }, body: JSON.stringify(body) }),
-      })
-      const said: unknown = await response.json()
-      if (response.status !== 200 && response.status !== 404) throw new Error(`HTTP ${response.status} to ${path}`)
-      return { status: response.status, said, date: response.headers.get('date') }
+      return await client.ask(body === undefined ? 'GET' : 'POST', path, body)
     } catch (cause) {
-      throw new InstarError('log_unavailable', `the schema registry at ${registry} does not answer: ${messageOf(cause)}${cause instanceof Error && cause.cause instanceof Error ? ` (${cause.cause.message})` : ''}`, { registry }, { cause })
+      if (cause instanceof InstarError) throw cause
+      throw new InstarError('log_unavailable', `the schema registry at ${client.url} does not answer: ${messageOf(cause)}`, { registry: client.url }, { cause })
     }
   }
   const before = now()
   const first = await ask('/subjects')
   const after = now()
-  if (!Array.isArray(first.said)) throw new InstarError('log_unavailable', `what answers at ${registry} is no schema registry`, { registry })
+  if (!Array.isArray(first.said)) throw new InstarError('log_unavailable', `what answers at ${client.url} is no schema registry`, { registry: client.url })
   const theirs = first.date === null ? NaN : Date.parse(first.date)
   const level = levelOf((await ask('/config')).said)
   const named = Map.groupBy(Object.keys(schemas), (name) => subjectOf(name).subject)
@@ -45,10 +43,17 @@ export const inspectRegistry = async (registry: string, schemas: Readonly<Record
   for (const [subject, names] of named) {
     const path = encodeURIComponent(subject)
     const own = levelOf((await ask(`/config/${path}`)).said)
-    const held = await Promise.all(names.map(async (name) => (await ask(`/subjects/${path}`, { schema: canonical(schemas[name]!).schema })).status === 200))
+    const held = await Promise.all(names.map(async (name) => (await ask(`/subjects/${path}`, { schema: canonical(schemas[name]!) })).status === 200))
     subjects.push({ subject, compatibility: own ?? level, missing: names.filter((_, i) => !held[i]) })
   }
-  return { subjects, clock: { before, theirs: Number.isNaN(theirs) ? null : theirs, after } }
+  const numbers: RegistryFound['numbers'] = { lost: [], other: [] }
+  for (const { id, schema, avro } of rows) {
+    const { status, said } = await ask(`/schemas/ids/${id}`)
+    const held = (said as { schema?: unknown } | null)?.schema
+    if (status !== 200) numbers.lost.push({ id, schema })
+    else if (typeof held !== 'string' || fingerprintOf(held) !== fingerprintOf(avro)) numbers.other.push({ id, schema })
+  }
+  return { subjects, numbers, clock: { before, theirs: Number.isNaN(theirs) ? null : theirs, after } }
 }
 
 const levelOf = (said: unknown): string | null => {
@@ -56,5 +61,5 @@ const levelOf = (said: unknown): string | null => {
   return typeof level === 'string' ? level : null
 }
 
-/** What `registerSchemas` sets for each subject. */
+/** What `setup` sets for each subject. */
 export const COMPATIBILITY_LEVEL: string = LEVEL

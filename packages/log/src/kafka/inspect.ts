@@ -2,9 +2,10 @@
 import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
 import type { Admin } from 'kafkajs'
-import { Link, type ClientOptions } from './client.ts'
+import { kafkaError, Link, type ClientOptions } from './client.ts'
 import { LATEST, offsetsAt } from './fetch.ts'
 import { committedOf } from './groups.ts'
+import { readRows, type SchemaRow } from './schema-rows.ts'
 import { differences, withAdmin, type SetupReport } from './setup.ts'
 import { topicNames, topicSettings } from './topics.ts'
 import { patiently } from './wait.ts'
@@ -117,3 +118,16 @@ export const groupLags = async (options: InspectOptions): Promise<GroupLag[]> =>
     link.close()
   }
 })
+
+/** What the log says of schemas and their numbers. Throws `not_set_up`, or `log_unavailable`. */
+export const storedSchemas = async (options: InspectOptions): Promise<SchemaRow[]> => {
+  const { schemas } = topicNames(options.prefix)
+  const link = new Link(options, [schemas])
+  try {
+    return await ask(options, 'reading schemas', () => readRows(link, schemas).catch((cause: unknown) => {
+      throw kafkaError(cause) === 'UNKNOWN_TOPIC_OR_PARTITION' ? new InstarError('not_set_up', `Kafka does not hold ${schemas}`, {}, { cause }) : cause
+    }))
+  } finally {
+    link.close()
+  }
+}

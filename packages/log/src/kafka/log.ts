@@ -3,63 +3,54 @@
  * Every partition is read by everyone who subscribes: groups remember how far, and who works on what.
  */
 import { InstarError } from '@instar/events/errors'
-import { TOPICS, type Topic } from '@instar/events/flow'
+import type { Topic } from '@instar/events/flow'
 import { partitionCounts, type PartitionCounts } from '../partition.ts'
 import type { Append, EventLog, LogRecord, Offsets, Position, ReadOptions, Share, SubscribeOptions, Subscription } from '../port.ts'
-import { kafkaError, Link, messageOf, type ClientOptions, type Cluster, type Fetchable } from './client.ts'
+import { kafkaError, Link, type Cluster, type Fetchable } from './client.ts'
 import { DeadLetters, type DeadLetter } from './dead-letters.ts'
 import { byLeader, fetchFrom, LATEST, offsetsAt, type Place } from './fetch.ts'
 import { committedOf, commitTo } from './groups.ts'
 import { Membership } from './membership.ts'
-import { Producer, type QueueLimits } from './producer.ts'
-import { limitsOf, readPages } from './reading.ts'
+import { checkTopics, openSchemas } from './opening.ts'
+import type { KafkaOptions } from './options.ts'
+import { Producer } from './producer.ts'
+import { limitsOf, placesOf, readPages } from './reading.ts'
 import { Records } from './records.ts'
-import { fixedIds, RegistryIds, type SchemaIds } from './schemas.ts'
+import type { SchemaIds } from './schemas.ts'
+import { refusal } from './setup.ts'
 import { KafkaSubscription } from './subscription.ts'
 import { topicNames, type TopicNames } from './topics.ts'
 import { patiently } from './wait.ts'
 
-export type KafkaOptions = ClientOptions & {
-  /** The registry's Confluent-compatible address, or ids that were agreed upon elsewhere. */
-  registry: string | ReadonlyMap<string, number>
-  /** Schema name → Avro JSON: what may be appended, and is known by name when read. */
-  schemas: Readonly<Record<string, string>>
-  /** Where they differ from the flow table's. */
-  partitions?: Partial<Record<Topic, number>>
-  /** Stands before the names of topics and groups. */
-  prefix?: string
-  /** How much may wait to be written before `log_full`. Default: 16,384 records, 64 MiB. */
-  queue?: Partial<QueueLimits>
-  /** Milliseconds after which a question to the brokers, or what waits at `close`, is given up. Default 30,000. Appends wait without end. */
-  patience?: number
-  /** Milliseconds without a sign of life after which others take over a process's share of the work. Default 6,000. */
-  session?: number
-  /** Told when Kafka or the registry goes away and when it is back. */
-  say?(line: string): void
-}
-
 export type KafkaLog = EventLog & {
+  /** Every schema on the log: name → Avro JSON. */
+  schemas(): Record<string, string>
   setAside(position: Position, reason: string): Promise<void>
   deadLetters(topic: Topic): Promise<DeadLetter[]>
 }
 
-/** Throws `partition_count_changed`, `not_set_up` when `setup` has not run, or `log_unavailable` when no broker answers. */
+/**
+ * Throws `partition_count_changed`, `log_truncated`, `not_set_up` when `setup` has not run, `registry_differs` when the
+ * registry has other numbers than the log, or `log_unavailable` when no broker answers.
+ */
 export const openKafkaLog = async (options: KafkaOptions): Promise<KafkaLog> => {
   const counts = partitionCounts(options.partitions)
   const names = topicNames(options.prefix)
-  const ids = typeof options.registry === 'string' ? new RegistryIds(options.registry, options.clientId, options.schemas) : fixedIds(options.registry)
   const link = new Link(options, names.all)
   try {
-    await patiently('opening', () => link.use((cluster) => checkTopics(cluster, names, counts)), options.patience ?? PATIENCE, new AbortController().signal)
-    await Promise.all(Object.keys(options.schemas).map((schema) => ids.idOf(schema).catch((cause: unknown) => {
-      if (cause instanceof InstarError) throw cause
-      options.say?.(`the schema registry does not answer (${messageOf(cause)}); asking again when it is needed`)
-    })))
+    const patience = options.patience ?? PATIENCE
+    const never = new AbortController().signal
+    await patiently('opening', () => link.use((cluster) => checkTopics(cluster, names, counts)).catch(refuse), patience, never)
+    const ids = await patiently('reading schemas', () => openSchemas(options, names, link), patience, never)
     return new Log(options, counts, names, ids, link)
   } catch (cause) {
     link.close()
     throw kafkaError(cause) === 'UNKNOWN_TOPIC_OR_PARTITION' ? new InstarError('not_set_up', 'Kafka does not hold the topics of the log', {}, { cause }) : cause
   }
+}
+
+const refuse = (cause: unknown): never => {
+  throw refusal(cause) ?? cause
 }
 
 const PATIENCE = 30_000
@@ -68,18 +59,12 @@ const SESSION = 6_000
 /** For an answer about a group: a session has room for several tries, but a busy broker may take this long. */
 const LEAST_WAIT = 1_000
 
-const checkTopics = async (cluster: Cluster, names: TopicNames, counts: PartitionCounts): Promise<void> => {
-  for (const topic of TOPICS) {
-    const stored = cluster.findTopicPartitionMetadata(names.of(topic)).length
-    if (stored !== counts[topic]) throw new InstarError('partition_count_changed', `${topic} has ${stored} partitions on this log, ${counts[topic]} are configured`, { topic, stored, configured: counts[topic] })
-  }
-}
-
 class Log implements KafkaLog {
   readonly #options: KafkaOptions
   readonly #counts: PartitionCounts
   readonly #names: TopicNames
   readonly #records: Records
+  readonly #ids: SchemaIds
   readonly #link: Link
   readonly #producer: Producer
   readonly #dead: DeadLetters
@@ -94,12 +79,14 @@ class Log implements KafkaLog {
     this.#counts = counts
     this.#names = names
     this.#link = link
+    this.#ids = ids
     this.#patience = options.patience ?? PATIENCE
     this.#producer = new Producer(new Link(options, names.all), { records: options.queue?.records ?? 16_384, bytes: options.queue?.bytes ?? 64 << 20 }, (line) => options.say?.(line))
     this.#dead = new DeadLetters(link, this.#producer, names.deadLetters)
     this.#records = new Records({
       ids, schemas: options.schemas, counts, names, patience: this.#patience, ending: this.#ending.signal,
       putAside: (topic, partition, record, reason, signal) => patiently('putting a record aside', () => this.#dead.put(topic, partition, record, reason), Infinity, signal),
+      isAside: (topic, partition, { offset }, signal) => patiently('looking at dead letters', () => this.#dead.holds(topic, partition, offset), this.#patience, signal),
       say: (line) => options.say?.(line),
     })
   }
@@ -139,7 +126,7 @@ class Log implements KafkaLog {
     const place = { topic, name: this.#names.of(topic), count: this.#counts[topic] }
     const limits = this.#ask('finding where a read ends', (cluster) => limitsOf(cluster, place, options))
     limits.catch(() => undefined)
-    this.#producer.holdBack(limits)
+    this.#producer.holdBack(placesOf(place, options), limits)
     return readPages(place, options, limits, {
       ask: (work) => this.#ask('reading', work),
       accept: (partition, record) => this.#records.named(topic, partition, record),
@@ -177,6 +164,10 @@ class Log implements KafkaLog {
       if (!record) throw new InstarError('position_unknown', `${position.topic} ${position.partition}@${position.offset} holds no record`, { ...position })
       await this.#dead.put(position.topic, position.partition, record, reason)
     }, Infinity, this.#ending.signal)
+  }
+
+  schemas(): Record<string, string> {
+    return this.#ids.texts()
   }
 
   deadLetters(topic: Topic): Promise<DeadLetter[]> {

@@ -3,7 +3,8 @@
  *
  * The rules, each of which something was lost or doubled without:
  * - the partition is ours, not the client's, so that a record goes to the same one at every try;
- * - one batch is in flight; callers queue behind it, up to a bound;
+ * - one batch is in flight; callers queue behind it, up to a bound. Partitions without a leader, or that a read holds back,
+ *   wait aside in their order (`waiting-runs.ts`), and nobody behind them;
  * - what an answer does not name was not written, and is sent again before anything newer;
  * - after any failure all requests of the batch settle, the connections are given up, and the very same
  *   records go first, under the same producer id and sequence numbers, by which the broker knows those
@@ -13,22 +14,10 @@
  */
 import { InstarError } from '@instar/events/errors'
 import { kafkaError, messageOf, produce, type Cluster, type Link } from './client.ts'
-import { byLeader, byTopic, type Place } from './fetch.ts'
-import type { Message } from './record-batch.ts'
+import { byTopic, led, type Place } from './fetch.ts'
+import { DISOWNED, DUPLICATE, REFUSED, type Call, type Item, type Outgoing, type QueueLimits, type Run } from './runs.ts'
 import { Pauses } from './wait.ts'
-
-export type QueueLimits = { records: number; bytes: number }
-
-export type Outgoing = Place & {
-  message: Message
-  /** Last step before it is sent, after everything before it was sent; may wait until the signal. What it throws refuses the call. */
-  prepare?(signal: AbortSignal): Promise<void> | undefined
-}
-
-type Call = { offsets: number[]; missing: number; failed: boolean; resolve(offsets: number[]): void; reject(cause: unknown): void }
-type Item = Outgoing & { call: Call; index: number; bytes: number }
-/** The records of a batch for one partition: one record batch of Kafka's, with one run of sequence numbers. */
-type Run = Place & { items: Item[] }
+import { WaitingRuns } from './waiting-runs.ts'
 
 const BATCH_RECORDS = 2000
 const BATCH_BYTES = 4 << 20
@@ -38,19 +27,11 @@ const OVERHEAD = 100
 const SEQUENCES = 2 ** 31
 const ACKS_TIMEOUT = 30_000
 
-/** The broker does not know this producer, or not its latest batch. */
-const DISOWNED = new Set(['UNKNOWN_PRODUCER_ID', 'OUT_OF_ORDER_SEQUENCE_NUMBER', 'INVALID_PRODUCER_EPOCH', 'INVALID_PRODUCER_ID_MAPPING'])
-/** No later try can succeed with the same records together. */
-const REFUSED = new Set(['MESSAGE_TOO_LARGE', 'RECORD_LIST_TOO_LARGE', 'INVALID_TIMESTAMP', 'INVALID_RECORD', 'CORRUPT_MESSAGE', 'POLICY_VIOLATION'])
-/** The records are there, but the broker has forgotten where. */
-const DUPLICATE = 'DUPLICATE_SEQUENCE_NUMBER'
-
 export class Producer {
   readonly #link: Link
   readonly #limits: QueueLimits
   readonly #say: (line: string) => void
-  /** Reads in progress that must not see what is appended after them. */
-  readonly #fences = new Set<Promise<unknown>>()
+  readonly #waiting = new WaitingRuns()
   readonly #ending = new AbortController()
   #queue: Item[] = []
   #records = 0
@@ -79,6 +60,7 @@ export class Producer {
     return new Promise((resolve, reject) => {
       const call: Call = { offsets: new Array<number>(records.length), missing: records.length, failed: false, resolve, reject }
       for (const [index, record] of records.entries()) this.#queue.push({ ...record, call, index, bytes: sizes[index]! })
+      this.#waiting.wake()
       this.#records += records.length
       this.#bytes += bytes
       if (this.#running) return
@@ -87,17 +69,18 @@ export class Producer {
     })
   }
 
-  /** Nothing that is appended from now on is sent before `reading` has settled. */
-  holdBack(reading: Promise<unknown>): void {
-    this.#fences.add(reading)
-    const lift = (): boolean => this.#fences.delete(reading)
-    reading.then(lift, lift)
+  /** Nothing that is appended to these partitions from now on is sent before `reading` has settled. */
+  holdBack(places: readonly Place[], reading: Promise<unknown>): void {
+    this.#waiting.fence(places, reading)
   }
 
   /** Writes what waits; what is not written after `patience` milliseconds is refused. */
   async close(patience: number): Promise<void> {
     this.#closing = true
-    const giveUp = setTimeout(() => this.#ending.abort(), patience)
+    const giveUp = setTimeout(() => {
+      this.#ending.abort()
+      this.#waiting.wake()
+    }, patience)
     if (this.#running) await new Promise<void>((resolve) => { this.#drained = resolve })
     clearTimeout(giveUp)
     this.#ending.abort()
@@ -105,11 +88,17 @@ export class Producer {
   }
 
   async #run(): Promise<void> {
-    while (this.#queue.length > 0) {
-      await Promise.allSettled(this.#fences)
+    while (this.#queue.length > 0 || !this.#waiting.empty) {
+      if (this.#ending.signal.aborted) this.#failAll(this.#waiting.all(), unavailable('the log was closed before its brokers answered'))
+      if (this.#queue.length === 0) await this.#waiting.due()
       const items = await this.#ready(this.#take())
       const together = [...Map.groupBy(items, ({ topic, partition }) => `${topic}/${partition}`).values()]
-      await this.#write(together.map((run) => ({ topic: run[0]!.topic, partition: run[0]!.partition, items: run })))
+      const runs = together.map((run) => ({ topic: run[0]!.topic, partition: run[0]!.partition, items: run }))
+      await this.#write(runs)
+      for (const { runs: again, leaderless } of this.#waiting.takeDue()) {
+        if (leaderless) await this.#link.use((cluster) => cluster.refreshMetadata()).catch(() => undefined)
+        for (const run of again) await this.#write([run])
+      }
     }
     this.#running = false
     this.#drained?.()
@@ -141,9 +130,9 @@ export class Producer {
     return ready
   }
 
-  /** Returns when every record of the runs is written or refused. Never throws. */
+  /** Returns when every record of the runs is written, refused, or waits for a leader. Never throws. */
   async #write(runs: readonly Run[]): Promise<void> {
-    let left = [...runs]
+    let left = runs.filter((run) => !this.#waiting.behind(run))
     const pauses = new Pauses()
     let told = false
     while (left.length > 0) {
@@ -152,6 +141,9 @@ export class Producer {
       let failure: unknown
       try {
         left = await this.#try(left)
+        const [leaderless, others] = [left.filter(({ leaderless: none }) => none), left.filter(({ leaderless: none }) => !none)]
+        if (leaderless.length > 0 && this.#waiting.away(leaderless)) this.#say(`${leaderless.map(({ topic, partition }) => `${topic} ${partition}`).join(', ')} has no leader; what is appended there waits, the rest does not`)
+        left = others
       } catch (cause) {
         failure = cause
         left = left.filter(({ items }) => items.length > 0)
@@ -164,7 +156,7 @@ export class Producer {
       if (kind !== undefined && DISOWNED.has(kind)) this.#identity = undefined
       if (failure !== undefined && !told) this.#say(`Kafka does not take records (${messageOf(failure)}); ${this.#records} wait`)
       told ||= failure !== undefined
-      if (failure !== undefined || left.length === before) await pauses.pause(this.#ending.signal)
+      if (left.length > 0 && (failure !== undefined || left.length === before)) await pauses.pause(this.#ending.signal)
     }
     if (told) this.#say('Kafka takes records again')
   }
@@ -173,17 +165,19 @@ export class Producer {
   async #try(runs: readonly Run[]): Promise<Run[]> {
     await this.#link.use(async (cluster) => {
       const identity = this.#identity ?? await this.#introduce(cluster)
-      const outcomes = await Promise.allSettled([...byLeader(cluster, runs)].map(async ([nodeId, led]) => {
+      const { leaders, leaderless } = led(cluster, runs)
+      for (const run of runs) run.leaderless = leaderless.includes(run)
+      const outcomes = await Promise.allSettled([...leaders].map(async ([nodeId, of]) => {
         const broker = await cluster.findBroker({ nodeId })
         const { topics } = await produce(broker, {
           ...identity, acks: -1, timeout: ACKS_TIMEOUT,
-          topicData: byTopic(led).map(([topic, of]) => ({
-            topic, partitions: of.map(({ partition, items }) => ({ partition, firstSequence: this.#sequence(topic, partition), messages: items.map(({ message }) => message) })),
+          topicData: byTopic(of).map(([topic, ofTopic]) => ({
+            topic, partitions: ofTopic.map(({ partition, items }) => ({ partition, firstSequence: this.#sequence(topic, partition), messages: items.map(({ message }) => message) })),
           })),
         })
         for (const { topicName, partitions } of topics) {
           for (const { partition, baseOffset } of partitions) {
-            const run = led.find((one) => one.topic === topicName && one.partition === partition)
+            const run = of.find((one) => one.topic === topicName && one.partition === partition)
             if (run) this.#written(run, Number(baseOffset))
           }
         }
@@ -208,6 +202,7 @@ export class Producer {
   #written(run: Run, baseOffset: number): void {
     const { topic, partition, items } = run
     run.items = []
+    this.#waiting.reached(run)
     this.#sequences.set(`${topic}/${partition}`, (this.#sequence(topic, partition) + items.length) % SEQUENCES)
     if (baseOffset < 0) return this.#failAll([{ topic, partition, items }], unavailable('its brokers do not say where the records are'))
     for (const [i, item] of items.entries()) {

@@ -5,7 +5,8 @@ import { partitionOf } from '../partition.ts'
 import type { LogRecord, ReadOptions } from '../port.ts'
 import { PAGE_RECORDS } from '../reading.ts'
 import type { Cluster, Fetchable } from './client.ts'
-import { byLeader, EARLIEST, fetchFrom, LATEST, offsetsAt } from './fetch.ts'
+import { byLeader, EARLIEST, fetchFrom, LATEST, offsetsAt, type Place } from './fetch.ts'
+import { truncated } from './opening.ts'
 
 export type TopicPlace = { topic: Topic; name: string; count: number }
 
@@ -14,18 +15,30 @@ export type Limits = { starts: number[]; ends: number[] }
 
 const LIMITS = { maxBytes: 4 << 20, maxBytesPerPartition: 1 << 20, maxWaitTime: 100 }
 
-/** Throws `position_unknown` for what cannot be a position of this log. */
-export const limitsOf = async (cluster: Cluster, { topic, name, count }: TopicPlace, { from = {}, to }: Pick<ReadOptions, 'from' | 'to'>): Promise<Limits> => {
-  const places = Array.from({ length: count }, (_, partition) => ({ topic: name, partition }))
-  const at = async (time: number): Promise<number[]> => {
-    const found = await offsetsAt(cluster, places, time)
-    return places.map(({ partition }) => found.find((one) => one.partition === partition)!.offset)
+/** Throws `position_unknown` for what cannot be a position of this log, `log_truncated` for a topic whose first records are gone. */
+export const limitsOf = async (cluster: Cluster, place: TopicPlace, options: Pick<ReadOptions, 'from' | 'to' | 'key' | 'partition'>): Promise<Limits> => {
+  const { topic, name, count } = place
+  const { from = {}, to } = options
+  const all = Array.from({ length: count }, (_, partition) => partition)
+  const asked = placesOf(place, options)
+  const at = async (time: number, unasked = 0): Promise<number[]> => {
+    const found = asked.length > 0 ? await offsetsAt(cluster, asked, time) : []
+    return all.map((partition) => found.find((one) => one.topic === name && one.partition === partition)?.offset ?? unasked)
   }
-  const [ends, first, since, until] = await Promise.all([at(LATEST), at(EARLIEST), 'time' in from ? at(from.time) : undefined, to && 'time' in to ? at(to.time) : undefined])
+  const [ends, first, since, until] = await Promise.all([at(LATEST, Infinity), at(EARLIEST), 'time' in from ? at(from.time) : undefined, to && 'time' in to ? at(to.time) : undefined])
+  const cut = first.findIndex((offset) => offset > 0)
+  if (cut >= 0) throw truncated(topic, cut, first[cut]!)
   const orEnd = (offsets: readonly number[]): number[] => offsets.map((offset, partition) => (offset < 0 ? ends[partition]! : offset))
   const starts = since ? orEnd(since) : given(topic, 'time' in from ? {} : from[topic] ?? {}, ends)
   const limits = until ? orEnd(until) : ends.map((end, partition) => Math.min(end, to && !('time' in to) ? to[topic]?.[partition] ?? end : end))
-  return { starts: starts.map((start, partition) => Math.max(start, first[partition]!)), ends: limits }
+  return { starts, ends: limits }
+}
+
+/** The partitions that a read asks, and nobody else's fault keeps it from. */
+export const placesOf = ({ name, count }: TopicPlace, { key, partition }: Pick<ReadOptions, 'key' | 'partition'>): Place[] => {
+  const only = key === undefined ? partition : partitionOf(key, count)
+  const all = Array.from({ length: count }, (_, i) => ({ topic: name, partition: i }))
+  return only === undefined ? all : all.filter((place) => place.partition === only)
 }
 
 const given = (topic: Topic, offsets: Readonly<Record<number, number>>, ends: readonly number[]): number[] => {
@@ -43,14 +56,15 @@ export type PageParts = {
   accept(partition: number, record: Fetchable): Promise<LogRecord | undefined>
 }
 
-export async function* readPages({ name, count }: TopicPlace, { key, partition: one, maxBatch = PAGE_RECORDS }: ReadOptions, limits: Promise<Limits>, { ask, accept }: PageParts): AsyncGenerator<LogRecord[]> {
+export async function* readPages({ name, count }: TopicPlace, { key, partition: one, maxBatch = PAGE_RECORDS, maxBytes }: ReadOptions, limits: Promise<Limits>, { ask, accept }: PageParts): AsyncGenerator<LogRecord[]> {
   const { starts, ends } = await limits
   const only = key === undefined ? one : partitionOf(key, count)
+  const fetched = maxBytes === undefined ? LIMITS : { ...LIMITS, maxBytes, maxBytesPerPartition: maxBytes }
   let left = starts.map((offset, partition) => ({ topic: name, partition, offset })).filter(({ partition, offset }) => offset < ends[partition]! && (only === undefined || only === partition))
   while (left.length > 0) {
     const batches = await ask(async (cluster) => {
       const [[nodeId, wants]] = byLeader(cluster, left) as unknown as [[string, typeof left]]
-      return fetchFrom(cluster, nodeId, wants, LIMITS)
+      return fetchFrom(cluster, nodeId, wants, fetched)
     })
     for (const { partition, records, next } of batches) {
       const place = left.find((one) => one.partition === partition)!

@@ -5,8 +5,9 @@
  */
 import { crc32c } from './crc32c.ts'
 
+export type Header = readonly [key: Buffer, value: Buffer]
 /** Timestamp: whole milliseconds, not negative. */
-export type Message = { key: Buffer | null; value: Buffer | null; timestamp: number; headers?: Readonly<Record<string, string>> }
+export type Message = { key: Buffer | null; value: Buffer | null; timestamp: number; headers?: readonly Header[] }
 export type PartitionBatch = { partition: number; firstSequence: number; messages: readonly Message[] }
 export type ProduceRequest = {
   topicData: readonly { topic: string; partitions: readonly PartitionBatch[] }[]
@@ -52,11 +53,13 @@ const putBytes = (to: Buffer, at: number, bytes: Buffer | null): number => {
   return begin + bytes.length
 }
 
-type Sized = { message: Message; headers: readonly [Buffer, Buffer][]; timestampDelta: number; size: number }
+type Sized = { message: Message; headers: readonly Header[]; timestampDelta: number; size: number }
 type Batch = PartitionBatch & { records: readonly Sized[]; base: number; latest: number; size: number }
 
-const NO_HEADERS: readonly [Buffer, Buffer][] = []
-const bytesOf = (headers: Readonly<Record<string, string>>): [Buffer, Buffer][] => Object.entries(headers).map(([key, value]) => [Buffer.from(key, 'utf8'), Buffer.from(value, 'utf8')])
+const NO_HEADERS: readonly Header[] = []
+/** In UTF-8. */
+export const headersOf = (headers: Readonly<Record<string, string>>): Header[] =>
+  Object.entries(headers).map(([key, value]) => [Buffer.from(key, 'utf8'), Buffer.from(value, 'utf8')])
 
 const measured = (batch: PartitionBatch): Batch => {
   let [base, latest] = [Infinity, 0]
@@ -66,7 +69,7 @@ const measured = (batch: PartitionBatch): Batch => {
   }
   let size = BATCH_HEADER
   const records = batch.messages.map((message, offsetDelta): Sized => {
-    const headers = message.headers ? bytesOf(message.headers) : NO_HEADERS
+    const headers = message.headers ?? NO_HEADERS
     const timestampDelta = message.timestamp - base
     let body = 1 + varintSize(timestampDelta) + varintSize(offsetDelta) + bytesSize(message.key) + bytesSize(message.value) + varintSize(headers.length)
     for (const [key, value] of headers) body += bytesSize(key) + bytesSize(value)

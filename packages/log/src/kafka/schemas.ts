@@ -1,76 +1,138 @@
 /**
- * Which number stands for which schema. The registry gives the numbers; they are asked for once and kept.
- * A registry that does not answer is never taken for one that says no.
+ * Which number stands for which schema, and which schema a record has. The log itself says so: by the header of a
+ * record, and for records without one by the rows of the topic `schemas`. The registry gives new numbers and is
+ * held against those rows: one that disagrees is refused. One that does not answer is never taken for one that says no.
  */
 import { InstarError } from '@instar/events/errors'
-import { COMPATIBILITY, SchemaRegistry, SchemaType } from '@kafkajs/confluent-schema-registry'
-import { messageOf } from './client.ts'
-import { patiently } from './wait.ts'
+import type { RegistryClient } from './registry-client.ts'
+import { namedBy } from './schema-header.ts'
+import { canonical, fingerprintOf, subjectOf } from './schema-names.ts'
+import type { SchemaRow, SchemaTable } from './schema-rows.ts'
+
+/** `avro`: the writer's text, where this process was not opened with the schema. */
+export type Meaning = { schema: string; avro?: string }
 
 export interface SchemaIds {
   /** If it was asked for before. */
   known(schema: string): number | undefined
-  /** Throws `not_set_up` when the registry does not hold the schema; anything else when it does not answer. */
+  /** Throws `not_set_up` when registry or log do not hold the schema, `registry_differs`; anything else when one does not answer. */
   idOf(schema: string): Promise<number>
+  /** Takes the log's own word for the number, where the registry does not answer. */
+  trust(schema: string): void
   /** If it was asked for before. */
-  nameOf(id: number): string | undefined
-  /** Undefined when the registry is sure that there is no such schema; throws when it does not answer. */
-  find(id: number): Promise<string | undefined>
+  meant(id: number): Meaning | undefined
+  /** Undefined when log and registry are sure that there is no such schema; throws when one does not answer, and `registry_differs`, `schema_changed`. */
+  find(id: number): Promise<Meaning | undefined>
+  /** If it was asked for before. `header`: the value of `instar.schema`. */
+  named(header: string): Meaning | undefined
+  /** Undefined for a header that is not of our form. Throws `schema_changed` when it names one of ours and means another text. */
+  findNamed(header: string): Promise<Meaning | undefined>
+  /** The Avro JSON under a name, of ours or as the log has it. */
+  textOf(schema: string): Promise<string | undefined>
+  /** Of every schema on the log: name → Avro JSON. */
+  texts(): Record<string, string>
 }
 
-/** Ids agreed upon elsewhere. */
-export const fixedIds = (ids: ReadonlyMap<string, number>): SchemaIds => {
-  const names = new Map([...ids].map(([name, id]) => [id, name]))
-  return {
-    known: (schema) => ids.get(schema),
-    async idOf(schema) {
-      const id = ids.get(schema)
-      if (id === undefined) throw notSetUp(schema)
-      return id
-    },
-    nameOf: (id) => names.get(id),
-    find: () => Promise.resolve(undefined),
+export type SchemaParts = {
+  /** What this process was opened with: name → Avro JSON. */
+  schemas: Readonly<Record<string, string>>
+  table: SchemaTable
+  /** The rows as they are now. */
+  reread(): Promise<readonly SchemaRow[]>
+}
+
+abstract class Named {
+  protected readonly parts: SchemaParts
+  readonly #headers = new Map<string, Meaning>()
+  readonly #own: ReadonlyMap<string, string>
+
+  constructor(parts: SchemaParts) {
+    this.parts = parts
+    this.#own = new Map(Object.entries(parts.schemas).map(([schema, avro]) => [schema, fingerprintOf(avro)]))
+  }
+
+  named(header: string): Meaning | undefined {
+    return this.#headers.get(header)
+  }
+
+  async findNamed(header: string): Promise<Meaning | undefined> {
+    const found = namedBy(header)
+    if (!found) return undefined
+    const { schema, fingerprint } = found
+    const own = this.fingerprint(schema)
+    if (own !== undefined && own !== fingerprint) throw changed(schema, `a record on the log was written with another text of it (fingerprint ${fingerprint}, ours has ${own})`)
+    let meaning: Meaning = { schema }
+    if (own === undefined) {
+      const row = this.parts.table.named(schema) ?? (await this.again(), this.parts.table.named(schema))
+      if (row?.fingerprint === fingerprint) meaning = { schema, avro: row.avro }
+    }
+    if (this.#headers.size < MOST_HEADERS) this.#headers.set(header, meaning)
+    return meaning
+  }
+
+  async textOf(schema: string): Promise<string | undefined> {
+    const own = this.parts.schemas[schema]
+    if (own !== undefined) return own
+    if (!this.parts.table.named(schema)) await this.again()
+    return this.parts.table.named(schema)?.avro
+  }
+
+  texts(): Record<string, string> {
+    return Object.fromEntries(this.parts.table.all().map(({ schema, avro }) => [schema, avro]))
+  }
+
+  protected fingerprint(schema: string): string | undefined {
+    return this.#own.get(schema)
+  }
+
+  protected async again(): Promise<void> {
+    this.parts.table.add(await this.parts.reread())
   }
 }
 
-/** `TurnCaptured.v1` → subject `TurnCaptured`, version 1: a record's versions are one subject's, in order. */
-export const subjectOf = (schema: string): { subject: string; version: number } => {
-  const [, subject, version] = /^(.+)\.v([1-9]\d*)$/.exec(schema) ?? []
-  if (!subject || !version) throw new InstarError('internal', `${schema} is not of the form Name.vN`, { schema })
-  return { subject, version: Number(version) }
-}
+/** Names are ours and those of newer builds; a stranger may write any. */
+const MOST_HEADERS = 1_000
 
-const notSetUp = (schema: string): InstarError => new InstarError('not_set_up', `the schema registry does not hold ${schema}`, { schema })
+/** Numbers agreed upon elsewhere. */
+export class FixedIds extends Named implements SchemaIds {
+  readonly #ids: ReadonlyMap<string, number>
+  readonly #names: ReadonlyMap<number, Meaning>
 
-export const canonical = (avro: string): { type: SchemaType.AVRO; schema: string } => ({ type: SchemaType.AVRO, schema: JSON.stringify(JSON.parse(avro)) })
-
-/** What the registry said, if it was the registry that spoke: a refused connection also has a status, 400. */
-const answered = (cause: unknown): number | undefined => {
-  for (let error = cause; error instanceof Error; error = error.cause) {
-    if ('status' in error && typeof error.status === 'number') return [404, 409, 422].includes(error.status) ? error.status : undefined
-    if (error.name === 'ConfluentSchemaRegistryError') return 404
-    if (error.name === 'ConfluentSchemaRegistryCompatibilityError') return 409
+  constructor(ids: ReadonlyMap<string, number>, parts: SchemaParts) {
+    super(parts)
+    this.#ids = ids
+    this.#names = new Map([...ids].map(([schema, id]) => [id, { schema }]))
   }
-  return undefined
+
+  known(schema: string): number | undefined {
+    return this.#ids.get(schema)
+  }
+
+  async idOf(schema: string): Promise<number> {
+    const id = this.#ids.get(schema)
+    if (id === undefined) throw notSetUp(schema, 'it has no number')
+    return id
+  }
+
+  trust(): void { /* Nobody else is asked. */ }
+
+  meant(id: number): Meaning | undefined {
+    return this.#names.get(id)
+  }
+
+  find(): Promise<undefined> {
+    return Promise.resolve(undefined)
+  }
 }
 
-/** Unless it is told, the library waits for ever for one that takes a connection and says nothing, as a server does that is being started. */
-const ANSWER_MS = 5_000
-
-const clientOf = (host: string, clientId: string, answerMs = ANSWER_MS): SchemaRegistry => new SchemaRegistry({
-  host, clientId, retry: { retries: 0 },
-  middlewares: [() => ({ prepareRequest: async (next) => (await next()).enhance({ timeout: answerMs }) })],
-})
-
-export class RegistryIds implements SchemaIds {
-  readonly #registry: SchemaRegistry
-  readonly #schemas: Readonly<Record<string, string>>
+export class LogSchemas extends Named implements SchemaIds {
+  readonly #registry: RegistryClient
   readonly #ids = new Map<string, number>()
-  readonly #names = new Map<number, string>()
+  readonly #names = new Map<number, Meaning>()
 
-  constructor(url: string, clientId: string, schemas: Readonly<Record<string, string>>, answerMs?: number) {
-    this.#registry = clientOf(url, clientId, answerMs)
-    this.#schemas = schemas
+  constructor(registry: RegistryClient, parts: SchemaParts) {
+    super(parts)
+    this.#registry = registry
   }
 
   known(schema: string): number | undefined {
@@ -80,81 +142,65 @@ export class RegistryIds implements SchemaIds {
   async idOf(schema: string): Promise<number> {
     const kept = this.#ids.get(schema)
     if (kept !== undefined) return kept
-    try {
-      const id = await this.#registry.getRegistryIdBySchema(subjectOf(schema).subject, canonical(this.#schemas[schema]!))
-      this.#ids.set(schema, id)
-      this.#names.set(id, schema)
-      return id
-    } catch (cause) {
-      if (answered(cause) === 404) throw notSetUp(schema)
-      throw cause
-    }
+    const { subject } = subjectOf(schema)
+    const id = await this.#registry.idOf(subject, canonical(this.parts.schemas[schema]!))
+    if (id === undefined) throw notSetUp(schema, `the schema registry at ${this.#registry.url} does not hold it`)
+    await this.#check(schema, id)
+    this.#ids.set(schema, id)
+    return id
   }
 
-  nameOf(id: number): string | undefined {
+  trust(schema: string): void {
+    const row = this.parts.table.named(schema)
+    if (row && row.fingerprint === this.fingerprint(schema) && !this.#ids.has(schema)) this.#ids.set(schema, row.id)
+  }
+
+  async #check(schema: string, id: number): Promise<void> {
+    const { table } = this.parts
+    if (!table.get(id)) await this.again()
+    const row = table.get(id)
+    if (!row) throw notSetUp(schema, `the log does not know its number in the schema registry, ${id}`)
+    if (row.fingerprint !== this.fingerprint(schema)) throw registryDiffers(this.#registry.url, id, row.schema, schema)
+  }
+
+  meant(id: number): Meaning | undefined {
     return this.#names.get(id)
   }
 
-  async find(id: number): Promise<string | undefined> {
-    for (const schema of Object.keys(this.#schemas)) {
-      await this.idOf(schema).catch((cause: unknown) => {
-        if (!(cause instanceof InstarError)) throw cause
-      })
-    }
-    return this.#names.get(id) ?? await this.#foreign(id)
+  async find(id: number): Promise<Meaning | undefined> {
+    if (!this.parts.table.get(id)) await this.again()
+    const row = this.parts.table.get(id)
+    const meaning = row ? this.#ours(row.schema, row.avro) ?? undefined : await this.#foreign(id)
+    if (meaning) this.#names.set(id, meaning)
+    else if (row) throw changed(row.schema, 'the log has another text of it')
+    return meaning
   }
 
-  /** A schema that only another build knows: named so that a reader can say what it met. */
-  async #foreign(id: number): Promise<string | undefined> {
-    try {
-      const schema = await this.#registry.getSchema(id)
-      const name = 'name' in schema && typeof schema.name === 'string' ? schema.name : 'schema'
-      this.#names.set(id, `${name}#${id}`)
-      return this.#names.get(id)
-    } catch (cause) {
-      if (answered(cause) === 404) return undefined
-      throw cause
-    }
+  /** Null when the name is one of ours and the text is not. */
+  #ours(schema: string, avro: string): Meaning | null {
+    const own = this.fingerprint(schema)
+    return own === undefined ? { schema, avro } : own === fingerprintOf(avro) ? { schema } : null
+  }
+
+  /** A number that the log does not know, as records of older builds or of others have it. */
+  async #foreign(id: number): Promise<Meaning | undefined> {
+    const { status, said } = await this.#registry.ask('GET', `/schemas/ids/${id}`)
+    const avro = (said as { schema?: unknown } | null)?.schema
+    if (status !== 200 || typeof avro !== 'string') return undefined
+    const print = fingerprintOf(avro)
+    const own = Object.keys(this.parts.schemas).find((schema) => this.fingerprint(schema) === print)
+    if (own !== undefined) return { schema: own }
+    const versions = (await this.#registry.ask('GET', `/schemas/ids/${id}/versions`)).said as { subject?: unknown; version?: unknown }[] | null
+    const [first] = Array.isArray(versions) ? versions : []
+    const meaning = this.#ours(first ? `${String(first.subject)}.v${String(first.version)}` : `schema#${id}`, avro)
+    if (!meaning) throw registryDiffers(this.#registry.url, id, `${String(first?.subject)}.v${String(first?.version)}`, 'another text of it')
+    return meaning
   }
 }
 
-/** Of every subject: what reads all of its earlier versions. */
-export const LEVEL = COMPATIBILITY.BACKWARD_TRANSITIVE
+export const registryDiffers = (url: string, id: number, expected: string, found: string): InstarError =>
+  new InstarError('registry_differs', `the schema registry at ${url} has ${found} under the number ${id}, which is ${expected} on the log`, { registry: url, id, expected, found })
 
-export type RegisterOptions = {
-  /** The registry's Confluent-compatible address. */
-  registry: string
-  /** Schema name → Avro JSON. */
-  schemas: Readonly<Record<string, string>>
-  /** Milliseconds for which a registry that does not answer is asked again. Default 0. */
-  patience?: number
-}
+const notSetUp = (schema: string, why: string): InstarError => new InstarError('not_set_up', `${schema} cannot be written: ${why}`, { schema })
 
-/**
- * Brings the registry to these schemas, oldest version first; safe to run again. Every subject accepts from
- * then on only what reads all of its earlier versions. Throws `schema_changed` for one that does not, or
- * that differs from what stands in its place; `log_unavailable` when the registry does not answer.
- */
-export const registerSchemas = ({ patience = 0, ...options }: RegisterOptions): Promise<Map<string, number>> =>
-  patiently('registering schemas', () => register(options), patience, new AbortController().signal)
-
-const register = async ({ registry, schemas }: RegisterOptions): Promise<Map<string, number>> => {
-  const client = clientOf(registry, 'setup')
-  const ids = new Map<string, number>()
-  const ordered = Object.keys(schemas).map((name) => ({ name, ...subjectOf(name) })).toSorted((a, b) => a.version - b.version)
-  for (const { name, subject, version } of ordered) {
-    try {
-      const { id } = await client.register(canonical(schemas[name]!), { subject, compatibility: LEVEL })
-      if (await client.getRegistryId(subject, version) !== id) throw changed(name, 'another schema has its place')
-      ids.set(name, id)
-    } catch (cause) {
-      if (cause instanceof InstarError) throw cause
-      if (answered(cause) !== undefined) throw changed(name, messageOf(cause), cause)
-      throw new InstarError('log_unavailable', `the schema registry at ${registry} does not answer: ${messageOf(cause)}`, { registry }, { cause })
-    }
-  }
-  return ids
-}
-
-const changed = (schema: string, why: string, cause?: unknown): InstarError =>
-  new InstarError('schema_changed', `the registry refuses ${schema}: ${why}`, { schema }, { cause })
+const changed = (schema: string, why: string): InstarError => new InstarError('schema_changed', `${schema}: ${why}`, { schema })

@@ -3,13 +3,16 @@ import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
 import { Kafka, logLevel, type Admin } from 'kafkajs'
 import { partitionCounts } from '../partition.ts'
-import { kafkaError } from './client.ts'
+import { accessRefused, kafkaError } from './client.ts'
+import { kafkajsSecurity, type Security } from './security.ts'
 import { topicNames, topicSettings } from './topics.ts'
 import { patiently } from './wait.ts'
 
 export type SetupOptions = {
   brokers: readonly string[]
   clientId?: string
+  /** Default: neither TLS nor a name. */
+  security?: Security
   /** Where they differ from the flow table's. For ever. */
   partitions?: Partial<Record<Topic, number>>
   /** Copies of each record. Default 1. */
@@ -31,12 +34,12 @@ const TOPIC = 2
 
 /** Makes the topics that are missing. Throws `partition_count_changed`, or `log_unavailable` when the brokers do not answer. */
 export const setupKafka = async (options: SetupOptions): Promise<SetupReport> => {
-  const { brokers, clientId = 'setup', replication = 1, prefix, patience = 60_000 } = options
+  const { brokers, clientId = 'setup', security, replication = 1, prefix, patience = 60_000 } = options
   const counts = partitionCounts(options.partitions)
   const names = topicNames(prefix)
-  const wanted = new Map(TOPICS.flatMap((topic) => [[names.of(topic), counts[topic]], [names.deadLetters(topic), 1]] as [string, number][]))
+  const wanted = new Map<string, number>([...TOPICS.flatMap((topic) => [[names.of(topic), counts[topic]], [names.deadLetters(topic), 1]] as const), [names.schemas, 1]])
   const settings = topicSettings(replication)
-  return withAdmin({ brokers, clientId }, patience, async (admin) => {
+  return withAdmin({ brokers, clientId, ...(security ? { security } : {}) }, patience, async (admin) => {
     const never = new AbortController().signal
     const there = await patiently('listing topics', () => admin.listTopics(), patience, never)
     const created = [...wanted.keys()].filter((topic) => !there.includes(topic))
@@ -50,17 +53,29 @@ export const setupKafka = async (options: SetupOptions): Promise<SetupReport> =>
   })
 }
 
-/** Throws `log_unavailable` when no broker answers within `patience` ms. */
-export const withAdmin = async <T>({ brokers, clientId }: { brokers: readonly string[]; clientId: string }, patience: number, use: (admin: Admin) => Promise<T>): Promise<T> => {
+/** Throws `log_unavailable` when no broker answers within `patience` ms, `kafka_refused`. */
+export const withAdmin = async <T>({ brokers, clientId, security }: Connection, patience: number, use: (admin: Admin) => Promise<T>): Promise<T> => {
   const retry = { retries: 3, initialRetryTime: 100, maxRetryTime: 1000, factor: 0.2, multiplier: 2 }
-  const kafka = new Kafka({ brokers: [...brokers], clientId, connectionTimeout: 5_000, requestTimeout: 30_000, logLevel: logLevel.NOTHING, retry })
+  const kafka = new Kafka({ brokers: [...brokers], clientId, connectionTimeout: 5_000, requestTimeout: 30_000, logLevel: logLevel.NOTHING, retry, ...kafkajsSecurity(security) })
   const admin = kafka.admin({ retry })
   try {
-    await patiently('connecting', () => admin.connect(), patience, new AbortController().signal)
+    await patiently('connecting', () => admin.connect().catch(refuse), patience, new AbortController().signal)
     return await use(admin)
   } finally {
     await admin.disconnect()
   }
+}
+
+type Connection = { brokers: readonly string[]; clientId: string; security?: Security }
+
+const refuse = (cause: unknown): never => {
+  throw refusal(cause) ?? cause
+}
+
+/** `kafka_refused`, if that is what it is. */
+export const refusal = (cause: unknown): InstarError | undefined => {
+  const why = accessRefused(cause)
+  return why === undefined ? undefined : new InstarError('kafka_refused', `Kafka: ${why}`, {}, { cause })
 }
 
 /** Another one may make them meanwhile. kafkajs's own wait for leaders rejects on a busy broker, so it is not used. */

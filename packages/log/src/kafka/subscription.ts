@@ -7,11 +7,15 @@ import type { Topic } from '@instar/events/flow'
 import { PAGE_RECORDS } from '../reading.ts'
 import type { LogRecord, Offsets, Position, SubscribeOptions, Subscription } from '../port.ts'
 import { kafkaError, messageOf, type Fetchable, type Link } from './client.ts'
-import { byLeader, EARLIEST, fetchFrom, LATEST, offsetsAt, type Fetched, type Place } from './fetch.ts'
+import { EARLIEST, fetchFrom, LATEST, led, offsetsAt, type Fetched, type Place } from './fetch.ts'
+import { truncated } from './opening.ts'
 import { Pauses } from './wait.ts'
 
 /** Two of these are held at most for each broker: what is being handled and what comes next. */
 const LIMITS = { maxBytes: 2 << 20, maxBytesPerPartition: 1 << 20, maxWaitTime: 500 }
+
+/** For so long the other partitions are read before it is asked again who leads one that has no leader. */
+const LEADERLESS_MS = 2_000
 
 export type Reading = Place & {
   of: Topic
@@ -45,6 +49,8 @@ export class KafkaSubscription implements Subscription {
   #waiters: Waiter[] = []
   #failed: { cause: unknown } | undefined
   #away = false
+  /** Every partition had a leader when the round began. */
+  #whole = true
 
   constructor(parts: SubscriptionParts, options: SubscribeOptions) {
     this.#parts = parts
@@ -89,21 +95,27 @@ export class KafkaSubscription implements Subscription {
     while (!this.#stopping.signal.aborted) {
       try {
         await this.#parts.link.use(async (cluster) => {
-          const leaders = [...byLeader(cluster, this.#parts.readings)]
+          const { leaders, leaderless } = led(cluster, this.#parts.readings)
           const round = new AbortController()
-          const outcomes = await Promise.allSettled(leaders.map(async ([nodeId, readings]) => {
+          // Who leads the others now is asked again with new connections.
+          const limit = leaderless.length > 0 ? setTimeout(() => round.abort(), LEADERLESS_MS) : undefined
+          this.#whole = leaderless.length === 0
+          const outcomes = await Promise.allSettled([...leaders].map(async ([nodeId, readings]) => {
             try {
               await this.#follow((wants) => fetchFrom(cluster, nodeId, wants, LIMITS), readings, round.signal, pauses)
             } finally {
               round.abort()
             }
           }))
+          clearTimeout(limit)
           const reasons = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason as unknown] : []))
           if (reasons.length > 0) throw reasons.find((reason) => reason instanceof Final) ?? reasons[0]
+          if (leaderless.length > 0) throw new Error(`${leaderless.map(({ topic, partition }) => `${topic} ${partition}`).join(', ')} has no leader`)
         })
       } catch (cause) {
         if (cause instanceof Final) throw cause.cause
         if (this.#stopping.signal.aborted) return
+        if (cause instanceof InstarError && !cause.retryable) throw cause
         if (kafkaError(cause) === 'OFFSET_OUT_OF_RANGE') await this.#findPlace()
         if (!this.#away) this.#parts.say(`Kafka cannot be read (${messageOf(cause)}); trying again`)
         this.#away = true
@@ -125,8 +137,8 @@ export class KafkaSubscription implements Subscription {
       const batches = await orAborted(coming, this.#stopping.signal)
       if (!batches) return
       pauses.reset()
-      if (this.#away) this.#parts.say('Kafka is read again')
-      this.#away = false
+      if (this.#away && this.#whole) this.#parts.say('Kafka is read again')
+      this.#away &&= !this.#whole
       const found = batches.map((batch) => ({ batch, reading: readings.find(({ topic, partition }) => topic === batch.topic && partition === batch.partition)! }))
       for (const { batch, reading } of found) ahead.set(reading, batch.next)
       coming = begin()
@@ -162,7 +174,7 @@ export class KafkaSubscription implements Subscription {
     }
   }
 
-  /** Retention may have taken the beginning; nothing explains a place beyond the end. */
+  /** A broker that is behind may be asked again. Throws when the beginning was taken meanwhile, or the place lies beyond the end. */
   async #findPlace(): Promise<void> {
     const { link, readings } = this.#parts
     let bounds: [first: number, end: number][]
@@ -178,7 +190,7 @@ export class KafkaSubscription implements Subscription {
     for (const [i, reading] of readings.entries()) {
       const [first, end] = bounds[i]!
       if (reading.next > end) throw new InstarError('position_unknown', `${reading.of} ${reading.partition}@${reading.next} lies beyond the end of this log, which is ${end}`, { topic: reading.of, partition: reading.partition, offset: reading.next, end })
-      reading.next = Math.max(reading.next, first)
+      if (reading.next < first) throw truncated(reading.of, reading.partition, first)
     }
   }
 

@@ -9,13 +9,20 @@ export const brokersOf = (url: string): string[] => {
   return brokers
 }
 
-export type TopicNames = { of(topic: Topic): string; deadLetters(topic: Topic): string; all: readonly string[] }
+export type TopicNames = {
+  of(topic: Topic): string
+  deadLetters(topic: Topic): string
+  /** Which number stands for which schema. */
+  schemas: string
+  all: readonly string[]
+}
 
 /** `prefix` keeps several logs on one cluster apart. */
 export const topicNames = (prefix = ''): TopicNames => {
   const of = (topic: Topic): string => `${prefix}${topic}`
   const deadLetters = (topic: Topic): string => `${prefix}dlq.${topic}`
-  return { of, deadLetters, all: [...TOPICS.map(of), ...TOPICS.map(deadLetters)] }
+  const schemas = `${prefix}schemas`
+  return { of, deadLetters, schemas, all: [...TOPICS.map(of), ...TOPICS.map(deadLetters), schemas] }
 }
 
 /** Kafka's limit for a batch; a record is at most `MAX_RECORD_BYTES`, so that one always fits. */

@@ -5,18 +5,13 @@ import { brokersOf, openKafkaLog, type KafkaLog } from '@instar/log/kafka/index'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import type { Settings } from '../environment.ts'
+import { kafkaSecurity, registryOf } from './access.ts'
 
 export const isKafka = ({ log }: Pick<Settings, 'log'>): boolean => log !== 'embedded'
 
 export const logFolder = ({ data }: Pick<Settings, 'data'>): string => join(data, 'log')
 
-/** Where schemas are: Kafka's records name theirs by a number that only the registry can tell. */
-export const registryOf = ({ registry, log }: Pick<Settings, 'registry' | 'log'>): string => {
-  if (registry === null) throw new InstarError('bad_request', `INSTAR_LOG=${log} needs INSTAR_REGISTRY: the address of a Confluent-compatible schema registry.`, { field: 'INSTAR_REGISTRY' })
-  return registry
-}
-
-export type LogSettings = Pick<Settings, 'log' | 'data' | 'registry' | 'partitions'>
+export type LogSettings = Pick<Settings, 'log' | 'data' | 'partitions' | 'registry' | 'registryUser' | 'kafka'>
 
 export type OpenLogOptions = {
   /** What it calls itself at the brokers. */
@@ -32,5 +27,9 @@ export const openLog = async (settings: LogSettings, options: OpenLogOptions): P
 
 export const openKafka = (settings: LogSettings, { name, say }: OpenLogOptions): Promise<KafkaLog> => {
   if (!isKafka(settings)) throw new InstarError('bad_request', `A ${name} of its own needs INSTAR_LOG=kafka://host:port: the embedded log has one writer, \`npm start\`.`, { field: 'INSTAR_LOG' })
-  return openKafkaLog({ brokers: brokersOf(settings.log), clientId: `${name}@${hostname()}.${process.pid}`, registry: registryOf(settings), schemas: schemaTexts(), partitions: settings.partitions, ...(say ? { say } : {}) })
+  const security = kafkaSecurity(settings)
+  return openKafkaLog({
+    brokers: brokersOf(settings.log), clientId: `${name}@${hostname()}.${process.pid}`, registry: registryOf(settings), schemas: schemaTexts(), partitions: settings.partitions,
+    ...(security ? { security } : {}), ...(say ? { say } : {}),
+  })
 }
