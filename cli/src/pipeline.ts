@@ -107,7 +107,8 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
   }
   try {
     const metrics = createMetrics()
-    const settings = { ...EMBEDDED, ...config.log }
+    const { log: named, partitions, registry, registryUser, kafka } = config.log ?? EMBEDDED
+    const settings = { log: named, partitions, registry, registryUser, kafka }
     const opened = keep(await openLog({ ...settings, data: config.data }, { name: 'instar', say: hooks.say }), (l) => l.close())
     const log = measuredLog(opened, metrics)
     // Nobody else writes here while this process holds the folder; the record tells whoever gets a copy of the log.

@@ -16,7 +16,7 @@ import { registryFound } from './registry.ts'
 import type { Stack } from './stack.ts'
 
 const NO_KAFKA = 'Start the brokers (`docker compose up -d kafka`), or correct INSTAR_LOG; a broker tells clients to come to its advertised.listeners, which must be reachable from here.'
-const NO_REGISTRY = 'Start it (`docker compose up -d registry`), or correct INSTAR_REGISTRY (Apicurio: …/apis/ccompat/v7). Services that know the ids go on meanwhile, those that start wait; nothing is lost.'
+const NO_REGISTRY = 'Start it (`docker compose up -d registry`), or correct INSTAR_REGISTRY (Apicurio: …/apis/ccompat/v7). Services go on by what the log says meanwhile; nothing is lost.'
 const NO_DATABASE = 'Start it (`docker compose up -d postgres`), correct DATABASE_URL, or run `instar setup`, which makes the database. Projections wait for it meanwhile; nothing is lost.'
 
 /** What `use` finds with a part of the stack; unsure where that part did not answer, which its own look tells. */

@@ -11,7 +11,7 @@ import type { PipelineConfig } from '../pipeline.ts'
 /** `port`: the way to the embedded log, which the gateway's thread holds; null where the log is Kafka. */
 export type ThreadData = {
   config: Pick<PipelineConfig, 'data' | 'model' | 'engine' | 'learnEngine' | 'scorer' | 'trainer' | 'publisher'>
-  log: Pick<Settings, 'log' | 'registry' | 'partitions'>
+  log: Pick<Settings, 'log' | 'partitions' | 'registry' | 'registryUser' | 'kafka'>
   port: MessagePort | null
   learns: boolean
 }

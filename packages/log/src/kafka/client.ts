@@ -155,6 +155,13 @@ const RETRY = { retries: 2, initialRetryTime: 50, maxRetryTime: 200, factor: 0.2
 
 const REQUEST_TIMEOUT = 15_000
 
+/** Partitions that nobody leads now. The connections are sound; who leads is asked again. */
+export class NoLeader extends Error {
+  constructor(places: readonly { topic: string; partition: number }[]) {
+    super(`${places.map(({ topic, partition }) => `${topic} ${partition}`).join(', ')} has no leader`)
+  }
+}
+
 /**
  * One set of connections, made when it is first used and made anew after any failure: a fresh view of who
  * leads what, and no socket that a stopped broker still holds.
@@ -170,13 +177,14 @@ export class Link {
     this.#topics = topics
   }
 
-  /** What `work` throws is thrown on, after the connections were given up. */
+  /** What `work` throws is thrown on, after the connections were given up; after a `NoLeader` others go on with them. */
   async use<T>(work: (cluster: Cluster) => Promise<T>): Promise<T> {
     if (this.#closed) throw new Error('the connection is closed')
     const opened = this.#cluster ??= this.#open()
     try {
       return await work(await opened)
     } catch (cause) {
+      if (cause instanceof NoLeader && await opened.then((cluster) => cluster.refreshMetadata()).then(() => true, () => false)) throw cause
       if (this.#cluster === opened) this.#cluster = undefined
       leave(opened)
       throw cause

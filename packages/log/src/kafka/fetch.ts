@@ -1,6 +1,6 @@
 /** Reading partitions from offsets that we give: what a consumer does, without a group. */
 import { InstarError } from '@instar/events/errors'
-import { codecRefused, READ_UNCOMMITTED, type Cluster, type Fetchable, type FetchResponse } from './client.ts'
+import { codecRefused, NoLeader, READ_UNCOMMITTED, type Cluster, type Fetchable, type FetchResponse } from './client.ts'
 
 /** Kafka's own name of a topic. */
 export type Place = { topic: string; partition: number }
@@ -24,7 +24,7 @@ export const byLeader = <P extends Place>(cluster: Cluster, places: readonly P[]
   const leaders = new Map<string, P[]>()
   for (const place of places) {
     const [leader] = Object.keys(cluster.findLeaderForPartitions(place.topic, [place.partition]))
-    if (leader === undefined || leader === '-1') throw new Error(`${place.topic} ${place.partition} has no leader`)
+    if (leader === undefined || leader === '-1') throw new NoLeader([place])
     const led = leaders.get(leader)
     if (led) led.push(place)
     else leaders.set(leader, [place])

@@ -94,11 +94,10 @@ export class Producer {
       const items = await this.#ready(this.#take())
       const together = [...Map.groupBy(items, ({ topic, partition }) => `${topic}/${partition}`).values()]
       const runs = together.map((run) => ({ topic: run[0]!.topic, partition: run[0]!.partition, items: run }))
-      await this.#write(runs)
-      for (const { runs: again, leaderless } of this.#waiting.takeDue()) {
-        if (leaderless) await this.#link.use((cluster) => cluster.refreshMetadata()).catch(() => undefined)
-        for (const run of again) await this.#write([run])
-      }
+      const free = runs.filter((run) => !this.#waiting.behind(run))
+      const again = this.#waiting.takeDue()
+      if (again.some(({ leaderless }) => leaderless)) await this.#link.use((cluster) => cluster.refreshMetadata()).catch(() => undefined)
+      await this.#write([...again, ...free])
     }
     this.#running = false
     this.#drained?.()
@@ -132,7 +131,7 @@ export class Producer {
 
   /** Returns when every record of the runs is written, refused, or waits for a leader. Never throws. */
   async #write(runs: readonly Run[]): Promise<void> {
-    let left = runs.filter((run) => !this.#waiting.behind(run))
+    let left = runs.filter((run) => !this.#waiting.follows(run))
     const pauses = new Pauses()
     let told = false
     while (left.length > 0) {

@@ -6,7 +6,7 @@ import { InstarError } from '@instar/events/errors'
 import type { Topic } from '@instar/events/flow'
 import { PAGE_RECORDS } from '../reading.ts'
 import type { LogRecord, Offsets, Position, SubscribeOptions, Subscription } from '../port.ts'
-import { kafkaError, messageOf, type Fetchable, type Link } from './client.ts'
+import { kafkaError, messageOf, NoLeader, type Fetchable, type Link } from './client.ts'
 import { EARLIEST, fetchFrom, LATEST, led, offsetsAt, type Fetched, type Place } from './fetch.ts'
 import { truncated } from './opening.ts'
 import { Pauses } from './wait.ts'
@@ -97,7 +97,7 @@ export class KafkaSubscription implements Subscription {
         await this.#parts.link.use(async (cluster) => {
           const { leaders, leaderless } = led(cluster, this.#parts.readings)
           const round = new AbortController()
-          // Who leads the others now is asked again with new connections.
+          // Then it is asked again who leads the others.
           const limit = leaderless.length > 0 ? setTimeout(() => round.abort(), LEADERLESS_MS) : undefined
           this.#whole = leaderless.length === 0
           const outcomes = await Promise.allSettled([...leaders].map(async ([nodeId, readings]) => {
@@ -110,7 +110,7 @@ export class KafkaSubscription implements Subscription {
           clearTimeout(limit)
           const reasons = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason as unknown] : []))
           if (reasons.length > 0) throw reasons.find((reason) => reason instanceof Final) ?? reasons[0]
-          if (leaderless.length > 0) throw new Error(`${leaderless.map(({ topic, partition }) => `${topic} ${partition}`).join(', ')} has no leader`)
+          if (leaderless.length > 0) throw new NoLeader(leaderless)
         })
       } catch (cause) {
         if (cause instanceof Final) throw cause.cause

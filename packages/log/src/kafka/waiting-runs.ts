@@ -9,7 +9,10 @@ import { rest } from './wait.ts'
 /** How often it is asked whether a partition has a leader again. */
 const AGAIN_MS = 500
 
-type Line = { runs: Run[]; leaderless: boolean }
+/** `held`: a read that was begun before it was appended has not taken its end. */
+type Waiting = { run: Run; held: boolean }
+/** `returned`: how many at its head were to be sent, and came back since one was taken out. */
+type Line = { waiting: Waiting[]; returned: number; leaderless: boolean }
 
 const nameOf = ({ topic, partition }: Place): string => `${topic}/${partition}`
 
@@ -17,7 +20,7 @@ export class WaitingRuns {
   readonly #lines = new Map<string, Line>()
   /** Reads in progress that must not see what is appended after them, by partition. */
   readonly #fences = new Map<string, Set<Promise<unknown>>>()
-  /** Of partitions that it was said of that they have no leader. */
+  /** Partitions that it was said of that they have no leader. */
   readonly #told = new Set<string>()
   #askAt = 0
   #woken = Promise.withResolvers<void>()
@@ -31,6 +34,7 @@ export class WaitingRuns {
     this.#woken.resolve()
   }
 
+  /** What is appended to these partitions from now on waits until `reading` has settled. */
   fence(places: readonly Place[], reading: Promise<unknown>): void {
     for (const name of places.map(nameOf)) {
       const fences = this.#fences.get(name) ?? new Set()
@@ -38,34 +42,51 @@ export class WaitingRuns {
       const lift = (): void => {
         fences.delete(reading)
         if (fences.size === 0 && this.#fences.get(name) === fences) this.#fences.delete(name)
-        this.wake()
       }
       reading.then(lift, lift)
     }
   }
 
-  /** True, and the run waits, where its partition is fenced or others of it wait. */
+  /** True, and the run waits, where its partition is fenced now or others of it wait. */
   behind(run: Run): boolean {
     const name = nameOf(run)
-    const line = this.#lines.get(name)
-    if (line) line.runs.push(run)
-    else if (this.#fences.has(name)) this.#lines.set(name, { runs: [run], leaderless: false })
-    else return false
+    const fences = this.#fences.get(name)
+    if (!fences && !this.#lines.has(name)) return false
+    const waiting: Waiting = { run, held: fences !== undefined }
+    this.#line(name).waiting.push(waiting)
+    if (fences) {
+      void Promise.allSettled(fences).then(() => {
+        waiting.held = false
+        this.wake()
+      })
+    }
     return true
   }
 
-  /** Runs that were to be sent and found no leader: before all that waits behind them. True where a partition is a new one. */
+  /** True, and the run waits, where what stood before it came back: it is the rest of the same batch. */
+  follows(run: Run): boolean {
+    const line = this.#lines.get(nameOf(run))
+    if (!line || line.returned === 0) return false
+    line.waiting.splice(line.returned++, 0, { run, held: false })
+    return true
+  }
+
+  /** Runs that were to be sent and found no leader: before all that waits behind them. True where that was not told of a partition. */
   away(runs: readonly Run[]): boolean {
-    let fresh = false
+    const fresh = runs.some((run) => !this.#told.has(nameOf(run)))
     for (const run of runs) {
-      const line = this.#lines.get(nameOf(run))
-      if (line) line.runs.unshift(run)
-      else this.#lines.set(nameOf(run), { runs: [run], leaderless: true })
-      fresh ||= !this.#told.has(nameOf(run))
+      const line = this.#line(nameOf(run))
+      line.waiting.splice(line.returned++, 0, { run, held: false })
+      line.leaderless = true
       this.#told.add(nameOf(run))
     }
     this.#askAt = performance.now() + AGAIN_MS
     return fresh
+  }
+
+  /** A partition answers: the next time that it has no leader is worth telling again. */
+  reached(place: Place): void {
+    if (this.#told.size > 0) this.#told.delete(nameOf(place))
   }
 
   /** Resolves when something may be sent, at once where nothing waits, or when woken. */
@@ -74,33 +95,36 @@ export class WaitingRuns {
     this.#woken = Promise.withResolvers()
     const asked = new AbortController()
     const leaderless = [...this.#lines.values()].some((line) => line.leaderless)
-    const again = leaderless ? rest(Math.max(0, this.#askAt - performance.now()), asked.signal) : new Promise<never>(() => undefined)
+    const again = leaderless ? rest(Math.max(1, this.#askAt - performance.now()), asked.signal) : new Promise<never>(() => undefined)
     await Promise.race([this.#woken.promise, again])
     asked.abort()
   }
 
-  /** A partition answers: the next time that it has no leader is worth telling again. */
-  reached(place: Place): void {
-    if (this.#told.size > 0) this.#told.delete(nameOf(place))
-  }
-
-  /** Takes out what may be tried again: the runs of each partition, in order. */
-  takeDue(): Line[] {
-    return this.#ready().map((name) => {
-      const line = this.#lines.get(name)!
-      this.#lines.delete(name)
-      return line
+  /** Takes out the first run of each partition that may be tried again. */
+  takeDue(): Run[] {
+    return this.#ready().map(([name, line]) => {
+      const { run } = line.waiting.shift()!
+      line.returned = 0
+      line.leaderless = false
+      if (line.waiting.length === 0) this.#lines.delete(name)
+      return run
     })
   }
 
   /** Takes out everything. */
   all(): Run[] {
-    const runs = [...this.#lines.values()].flatMap((line) => line.runs)
+    const runs = [...this.#lines.values()].flatMap(({ waiting }) => waiting.map(({ run }) => run))
     this.#lines.clear()
     return runs
   }
 
-  #ready(): string[] {
-    return [...this.#lines].filter(([name, { leaderless }]) => !this.#fences.has(name) && (!leaderless || performance.now() >= this.#askAt)).map(([name]) => name)
+  #line(name: string): Line {
+    const line = this.#lines.get(name) ?? { waiting: [], returned: 0, leaderless: false }
+    this.#lines.set(name, line)
+    return line
+  }
+
+  #ready(): [string, Line][] {
+    return [...this.#lines].filter(([, { waiting, leaderless }]) => !waiting[0]!.held && (!leaderless || performance.now() >= this.#askAt))
   }
 }

@@ -6,7 +6,7 @@ import { measuredLog } from './measured-log.ts'
 import { METRICS, type MetricEntry } from './table.ts'
 
 const ENTRIES: [string, MetricEntry][] = Object.entries(METRICS)
-const LABELS = ['route', 'dialect', 'status', 'code', 'kind', 'label_source', 'trainable', 'reason', 'revision', 'for', 'outcome', 'figure', 'verdict', 'topic', 'service', 'why']
+const LABELS = ['route', 'dialect', 'status', 'code', 'kind', 'label_source', 'trainable', 'reason', 'revision', 'for', 'outcome', 'figure', 'verdict', 'topic', 'service', 'why', 'of']
 
 /** The samples of our own metrics: `name{labels}` → value. */
 const samplesOf = (text: string): Map<string, number> =>

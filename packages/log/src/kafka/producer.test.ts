@@ -1,0 +1,145 @@
+/**
+ * The producer on a cluster that answers as Kafka does, with faults by chance: lost requests, lost answers, partitions
+ * without a leader, reads that hold appends back. What stands on its partitions is what brokers would have stored. The
+ * real ones are in test/int/faults.*.
+ */
+import assert from 'node:assert/strict'
+import { createRequire } from 'node:module'
+import { setImmediate as turn } from 'node:timers/promises'
+import { test } from 'node:test'
+import { NoLeader, type Cluster, type Link } from './client.ts'
+import { Producer } from './producer.ts'
+
+const require = createRequire(import.meta.url)
+const Decoder = require('kafkajs/src/protocol/decoder.js') as new (bytes: Buffer) => object
+const decodeBatch = require('kafkajs/src/protocol/recordBatch/v0/decoder.js') as (decoder: object) => Promise<{ firstSequence: number; records: { value: Buffer }[] }>
+
+const random = (seed: number) => (): number => {
+  seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0
+  return seed / 2 ** 32
+}
+
+/** One topic `t` of four partitions, two brokers. */
+class Brokers {
+  readonly stored: string[][] = [[], [], [], []]
+  readonly leaderless = new Set<number>()
+  readonly #answers = new Map<string, number>()
+  readonly #next = [0, 0, 0, 0]
+  readonly #chance: () => number
+  faults = 0
+
+  constructor(chance: () => number) {
+    this.#chance = chance
+  }
+
+  readonly link = {
+    use: async <T>(work: (cluster: Cluster) => Promise<T>): Promise<T> => {
+      await turn()
+      return work(this.#cluster as unknown as Cluster)
+    },
+    close: () => undefined,
+  } as unknown as Link
+
+  readonly #cluster = {
+    refreshMetadata: () => turn(),
+    findTopicPartitionMetadata: () => [0, 1, 2, 3].map((partitionId) => ({ partitionId, leader: this.#leader(partitionId) })),
+    findLeaderForPartitions: (_: string, [partition]: [number]) => ({ [String(this.#leader(partition))]: [partition] }),
+    findControllerBroker: async () => ({ initProducerId: async () => ({ producerId: '1', producerEpoch: 0 }) }),
+    findBroker: async () => ({
+      lookupRequest: () => () => ({ request: { apiVersion: 7 }, response: {} }),
+      connectionPool: { send: async ({ request }: { request: { encode(): Promise<{ buf: Buffer }> } }) => this.#produce((await request.encode()).buf) },
+    }),
+  }
+
+  #leader(partition: number): number {
+    return this.leaderless.has(partition) ? -1 : 1 + (partition % 2)
+  }
+
+  async #produce(body: Buffer): Promise<unknown> {
+    await turn()
+    if (this.#fails()) throw new Error('the request is lost')
+    const partitions: { partition: number; errorCode: number; baseOffset: string }[] = []
+    for (let at = 12 + 2 + 1 + 4; at < body.length;) {
+      const [partition, size] = [body.readInt32BE(at), body.readInt32BE(at + 4)]
+      const { firstSequence, records } = await decodeBatch(new Decoder(body.subarray(at + 8, at + 8 + size)))
+      at += 8 + size
+      if (this.leaderless.has(partition)) throw new NoLeader([{ topic: 't', partition }])
+      partitions.push({ partition, errorCode: 0, baseOffset: String(this.#store(partition, firstSequence, records.map(({ value }) => String(value)))) })
+    }
+    if (this.#fails()) throw new Error('the answer is lost')
+    return { topics: [{ topicName: 't', partitions }] }
+  }
+
+  #store(partition: number, sequence: number, values: string[]): number {
+    const name = `${partition}/${sequence}/${values.length}`
+    const known = this.#answers.get(name)
+    if (known !== undefined) return known
+    assert.equal(sequence, this.#next[partition], 'out of order sequence number')
+    this.#next[partition]! += values.length
+    const base = this.stored[partition]!.length
+    this.stored[partition]!.push(...values)
+    this.#answers.set(name, base)
+    return base
+  }
+
+  #fails(): boolean {
+    const fails = this.#chance() < 0.2
+    this.faults += Number(fails)
+    return fails
+  }
+}
+
+test('nothing is lost, doubled or out of order in its partition, and a leaderless one holds nobody up: 20 schedules', { timeout: 120_000 }, async () => {
+  let faults = 0
+  for (let seed = 1; seed <= 20; seed++) {
+    const chance = random(seed)
+    const brokers = new Brokers(chance)
+    const producer = new Producer(brokers.link, { records: 10_000, bytes: 1 << 30 }, () => undefined)
+    const expected: string[][] = [[], [], [], []]
+    const sent: Promise<void>[] = []
+    for (let i = 0; i < 120; i++) {
+      if (chance() < 0.1) brokers.leaderless.add(Math.floor(4 * chance()))
+      if (chance() < 0.1) brokers.leaderless.delete(Math.floor(4 * chance()))
+      if (chance() < 0.1) {
+        const partition = Math.floor(4 * chance())
+        const length = brokers.stored[partition]!.length + expected[partition]!.length
+        producer.holdBack([{ topic: 't', partition }], turn().then(() => assert.ok(brokers.stored[partition]!.length <= length)))
+      }
+      const partition = Math.floor(4 * chance())
+      const values = Array.from({ length: 1 + Math.floor(3 * chance()) }, (_, j) => `${i}.${j}`)
+      const from = expected[partition]!.push(...values) - values.length
+      const records = values.map((value) => ({ topic: 't', partition, message: { key: null, value: Buffer.from(value), timestamp: 1 } }))
+      sent.push(producer.send(records).then((offsets) => assert.deepEqual(offsets, values.map((_, j) => from + j))))
+      if (chance() < 0.7) await turn()
+    }
+    brokers.leaderless.clear()
+    await Promise.all(sent)
+    assert.deepEqual(brokers.stored, expected, `seed ${seed}`)
+    await producer.close(1000)
+    faults += brokers.faults
+  }
+  assert.ok(faults > 20, `${faults} faults`)
+})
+
+test('while a partition has no leader the others are written; at closing what waits for it is refused', { timeout: 20_000 }, async () => {
+  const brokers = new Brokers(() => 1)
+  const producer = new Producer(brokers.link, { records: 100, bytes: 1 << 20 }, () => undefined)
+  const send = (partition: number, value: string) => producer.send([{ topic: 't', partition, message: { key: null, value: Buffer.from(value), timestamp: 1 } }])
+  brokers.leaderless.add(0)
+  const lonely = send(0, 'a')
+  const refused = assert.rejects(lonely, { code: 'log_unavailable' })
+  for (let i = 0; i < 20; i++) await send(1 + (i % 3), `${i}`)
+  assert.deepEqual(brokers.stored[0], [])
+  assert.equal(brokers.stored.flat().length, 20)
+  const begin = performance.now()
+  const reading = Promise.withResolvers<void>()
+  producer.holdBack([{ topic: 't', partition: 1 }], reading.promise)
+  const held = send(1, 'held')
+  await send(2, 'free')
+  assert.equal(brokers.stored[1]!.includes('held'), false)
+  reading.resolve()
+  await held
+  await producer.close(100)
+  await refused
+  assert.ok(performance.now() - begin < 2_000)
+})
