@@ -112,6 +112,24 @@ test('bodies of all requests together take no more memory than they may, said in
   }
 })
 
+test('a body in pieces that is too large is refused in full, however much of it still comes', { timeout: 20_000 }, async () => {
+  const rig = await startRig({ settings: { bodyLimit: 20_000 } })
+  try {
+    const { hostname, port } = new URL(rig.url)
+    const socket = connect(Number(port), hostname)
+    await once(socket, 'connect')
+    const piece = `${(50_000).toString(16)}\r\n${'x'.repeat(50_000)}\r\n`
+    socket.write(`POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n${piece.repeat(40)}0\r\n\r\n`)
+    let said = ''
+    for await (const data of socket as AsyncIterable<Buffer>) said += data.toString('latin1')
+    const [head = '', body = ''] = said.split('\r\n\r\n')
+    assert.match(head, /^HTTP\/1\.1 413 /)
+    assert.equal((JSON.parse(body) as { error: { code: string } }).error.code, 'body_too_large')
+  } finally {
+    await rig.stop()
+  }
+})
+
 test('bytes a minute: what is larger than what is left is a debt that the next request waits for', async () => {
   let now = Date.now()
   const rig = await startRig({ settings: { keys: [key('anna', { bytesPerMinute: 60_000 })] }, ports: { now: () => now } })

@@ -17,7 +17,11 @@ export const decoded = (payload: RequestPayload, encoding: string, count: (bytes
   payload.once('error', (cause) => body.destroy(cause))
   // Of a request that was refused before its body was read nobody else listens.
   body.on('error', () => payload.unpipe(decoder))
-  body.once('close', () => decoder.destroy())
+  body.once('close', () => {
+    payload.unpipe(decoder)
+    decoder.destroy()
+    payload.resume()
+  })
   payload.pipe(decoder).pipe(body)
   return body
 }

@@ -132,8 +132,12 @@ export const createServer = (config: GatewayConfig, entrance: Entrance, routes: 
     reply.raw.setTimeout(Math.max(config.stalledMs, 2 * config.pingMs))
     done()
   })
-  server.addHook('preParsing', (request, _reply, payload, done) => {
-    done(null, isCounted(request.headers) ? decoded(payload, request.headers['content-encoding'] ?? 'identity', (bytes) => entrance.arrived(request, bytes)) : payload)
+  server.addHook('preParsing', (request, reply, payload, done) => {
+    if (!isCounted(request.headers)) return done(null, payload)
+    const body = decoded(payload, request.headers['content-encoding'] ?? 'identity', (bytes) => entrance.arrived(request, bytes))
+    // What nobody reads any more would hold up the next request of its connection.
+    reply.raw.once('finish', () => body.destroy())
+    done(null, body)
   })
   // Who has left while the body came would never be seen to close again.
   server.addHook('preHandler', (_request, reply, done) => done(reply.raw.destroyed ? new InstarError('aborted', 'The client closed the connection.') : undefined))
