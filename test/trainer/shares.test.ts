@@ -16,6 +16,18 @@ const say = (line: Line, key: string | null, count: number, { version = 0, at = 
     line.scored(id, version, { key, finishedAt: at, subject: subject ?? id })
   }
 }
+/** Twenty requests of a key with so many candidates, one of them shown. */
+const sample = (line: Line, key: string, candidates: number): void => {
+  for (let request = 0; request < 20; request += 1) {
+    const session = `${key}${request}`
+    const ids = Array.from({ length: candidates }, (_, candidate) => `${session}.${candidate}`)
+    for (const [candidate, id] of ids.entries()) {
+      line.scored(id, 0, { key, session, group: session, candidate, candidates, shown: candidate === 0, finishedAt: 5, subject: id })
+    }
+    const turns = ids.map((id) => line.state.turns.turns.get(id)!)
+    line.state.turns.sessions.set(session, { session, turns } as never)
+  }
+}
 const keysOf = (line: Line, sealed: BatchSealed | null): Record<string, number> => {
   const counts: Record<string, number> = {}
   for (const { turn } of sealed?.items ?? []) {
@@ -72,6 +84,40 @@ test('a subject beyond its share goes behind the others of its key, and fills wh
   assert.deepEqual(Map.groupBy(sealed!.items, ({ subject }) => subject).get('quiet')?.length, 5)
   line.publish()
   assert.deepEqual(new Set(line.seal()?.items.map(({ subject }) => subject)), new Set(['loud']))
+})
+
+test('two keys with turns enough fill a batch, whatever its size, the share and the candidates of a request', () => {
+  for (const [batchSize, keyShare] of [[5, 0.5], [16, 0.25], [16, 0.1]] as const) {
+    const line = new Line()
+    say(line, 'a', 50)
+    say(line, 'b', 50)
+    const counts = keysOf(line, line.seal({ ...OPTIONS, batchSize, keyShare }))
+    assert.deepEqual(counts, { a: Math.ceil(batchSize / 2), b: Math.floor(batchSize / 2) }, `${batchSize} ${keyShare}`)
+  }
+  for (const candidates of [3, 5, 7]) {
+    const line = new Line()
+    for (const key of ['a', 'b']) sample(line, key, candidates)
+    const counts = keysOf(line, line.seal())
+    assert.equal(counts.a! % candidates, 0)
+    assert.equal(counts.b! % candidates, 0)
+    assert.ok(Math.max(counts.a!, counts.b!) < 8 + candidates, JSON.stringify(counts))
+  }
+})
+
+test('a key whose requests go beyond its share has one of them more at most, and waits for others all the same', () => {
+  const line = new Line()
+  sample(line, 'a', 3)
+  say(line, 'b', 1)
+  assert.equal(line.seal(), null)
+  say(line, 'b', 6)
+  assert.deepEqual(keysOf(line, line.seal({ ...OPTIONS, batchSize: 14 })), { a: 9, b: 7 })
+})
+
+test('a key with thousands of turns of one subject leaves the others their part of what a decision looks at', () => {
+  const line = new Line()
+  say(line, 'a', 5000, { subject: 'same' })
+  say(line, 'b', 50, { subject: 'same' })
+  assert.deepEqual(keysOf(line, line.seal()), { a: 8, b: 8 })
 })
 
 test('a decision costs the same however many turns of a key or a subject are beyond its share', () => {

@@ -26,7 +26,7 @@ export const trainerConfig = z.object({
   staleness: z.int().nonnegative().default(4),
   /** How long the turns of a request wait for its last candidate, ms. */
   groupWaitMs: z.number().nonnegative().default(600_000),
-  /** The most of a batch that one API key may have, 0…1, while at least two were heard within `keyHeardMs`; 1: no limit. */
+  /** The most of a batch that one API key may have, 0…1, an even part at least, while at least two were heard within `keyHeardMs`; 1: no limit. */
   keyShare: z.number().positive().max(1).default(0.5),
   keyHeardMs: z.number().nonnegative().default(7 * 24 * 3_600_000),
   /** What one subject may have of a batch before others, 0…1. */

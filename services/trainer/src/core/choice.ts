@@ -23,16 +23,19 @@ export type ChoiceSettings = {
 
 export const MOST_CANDIDATES = 128
 
-/** Turns that a decision looks at to fill a batch, for each turn of it: many may wait for candidates beside them. */
+/**
+ * Turns that a decision looks at to fill a batch, for each turn of it: many may wait for candidates beside them. Each
+ * key has its part of them, and this many at least: what one key has waiting uses up nobody else's.
+ */
 const LOOKS = 64
 
 export type Chosen = Omit<BatchItem, 'baseline' | 'advantage'> & { group: string; key: string | null }
 
-/** Turns of a batch that one key may have. */
+/** Turns of a batch that one key may have: never less than an even part of it, or those heard could not fill one. */
 const shareOfKey = ({ keys }: Pick<TrainerState, 'keys'>, options: ChoiceSettings, now: number): number => {
   let heard = 0
   for (const [, at] of keys) if (at >= now - options.keyHeardMs) heard += 1
-  return heard < 2 ? Infinity : shareOf(options.keyShare, options)
+  return heard < 2 ? Infinity : Math.max(shareOf(options.keyShare, options), Math.ceil(options.batchSize / heard))
 }
 const shareOf = (share: number, { batchSize }: ChoiceSettings): number => Math.max(1, Math.floor(share * batchSize))
 
@@ -59,7 +62,8 @@ export const choose = (
   const taken = new Set<string>()
   const ofSubject = new Map<string, number>()
   const later: { line: Line; request: Chosen[] }[] = []
-  let looks = LOOKS * options.batchSize
+  /** A line's next request where it has room for a part of it. */
+  const over: { line: Line; request: Chosen[] }[] = []
 
   const fits = (line: Line, request: readonly Chosen[]): boolean =>
     line.key === '' || line.count === 0 || line.count + request.length <= most
@@ -70,13 +74,16 @@ export const choose = (
   }
   /** The next request of a line that is to be taken now; false when there is none. */
   const takeNext = (line: Line): boolean => {
-    for (; looks > 0; looks -= 1) {
+    for (; line.looks > 0; line.looks -= 1) {
       const next = line.turns.next()
       if (next.done) return false
       const request = requestOf(state, next.value, versions, options, now).filter(({ turn }) => !taken.has(turn))
       if (request.length === 0) continue
       for (const { turn } of request) taken.add(turn)
-      if (!fits(line, request)) return false
+      if (!fits(line, request)) {
+        over.push({ line, request })
+        return false
+      }
       const own = ofSubject.get(request[0]?.subject ?? '') ?? 0
       if (own === 0 || own + request.length <= mostOfSubject) {
         take(line, request)
@@ -87,18 +94,26 @@ export const choose = (
     return false
   }
 
-  let lines = [...usableTurns(state, versions)].map(([key, { queues }]): Line => ({ key, count: 0, turns: all(queues) }))
+  const usable = [...usableTurns(state, versions)]
+  const looks = Math.max(LOOKS, Math.ceil((LOOKS * options.batchSize) / usable.length))
+  let lines = usable.map(([key, { queues }]): Line => ({ key, count: 0, looks, turns: all(queues) }))
   while (lines.length > 0 && chosen.length < options.batchSize) {
     lines = lines.filter((line) => chosen.length < options.batchSize && takeNext(line))
   }
   for (const { line, request } of later) {
-    if (chosen.length < options.batchSize && fits(line, request)) take(line, request)
+    if (chosen.length >= options.batchSize) break
+    if (fits(line, request)) take(line, request)
+    else over.push({ line, request })
+  }
+  // A request goes whole: where shares are no multiple of its candidates, no batch would be filled without.
+  for (const { line, request } of over) {
+    if (chosen.length < options.batchSize && line.count < most) take(line, request)
   }
   return chosen
 }
 
-/** The turns of one key. `count`: how many of them the batch has. */
-type Line = { readonly key: string; count: number; readonly turns: Iterator<string> }
+/** The turns of one key. `count`: how many of them the batch has. `looks`: at how many more it may look. */
+type Line = { readonly key: string; count: number; looks: number; readonly turns: Iterator<string> }
 
 const all = function* (queues: readonly (Iterable<string> | undefined)[]): Generator<string> {
   for (const queue of queues) yield* queue ?? []
