@@ -64,6 +64,20 @@ describe('a copy of a log', () => {
     await embedded.close()
   })
 
+  test('a destination that setup has announced versions on takes the source\'s announcements beside its own, once', async () => {
+    const source = openMemoryLog()
+    await source.append([note('readers', 'up', { topic: 'upgrades' }), note('a', 'said')])
+    for (const partitions of [undefined, { turns: 3 }]) {
+      const to = openMemoryLog(partitions ? { partitions } : {})
+      await to.append([note('readers', 'setup', { topic: 'upgrades' })])
+      const first = await copyLog({ from: source, to })
+      assert.deepEqual([first.copied, first.skipped, first.equal, first.first, first.topics.upgrades.records], [2, 0, true, null, 1])
+      const again = await copyLog({ from: source, to })
+      assert.deepEqual([again.copied, again.skipped, again.equal], [0, 2, true])
+      assert.deepEqual((await all(to.read('upgrades'))).map(({ payload }) => Buffer.from(payload).toString()).map((text) => /setup|up/.exec(text)?.[0]), ['setup', 'up'])
+    }
+  })
+
   test('of an empty log is empty', async () => {
     const { copied, equal, topics } = await copyLog({ from: openMemoryLog(), to: openMemoryLog() })
     assert.deepEqual([copied, equal, topics.turns.records], [0, true, 0])

@@ -1,5 +1,6 @@
 /** What a destination holds already, held against the beginning of the source. */
 import { InstarError } from '@instar/events/errors'
+import { recordId } from '@instar/events/ids'
 import type { Topic } from '@instar/events/flow'
 import type { EventLog, LogRecord, Offsets } from '../port.ts'
 import { Chains } from './chains.ts'
@@ -10,15 +11,21 @@ export type Side = { log: EventLog; ends: Offsets }
 /** The first record of a key or partition in which two logs differ. Positions are the source's, else the destination's. */
 export type Difference = { topic: Topic; key: string; partition: number; offset: number; what: string }
 
-/** What of a topic is there: `from` the next of the source's offsets, or `have` so many records of each key. */
-export type Found = { records: number; from: Offsets; have: Chains | undefined }
+/** What of a topic is there: `from` the next of the source's offsets, or `have` so many records of each key (`copyKey`). */
+export type Found = { records: number; from: Offsets; have: Pick<Chains, 'keys' | 'count'> | undefined }
+
+/**
+ * What a copy goes by: a key's records have an order. Announcements have none, and the destination may have some of its
+ * own (setup makes one on a new log): they stand, and the source's that it lacks are added.
+ */
+export const copyKey = (record: LogRecord): string => (record.topic === 'upgrades' ? recordId(record) : record.key)
 
 /** Told of each record that is read. */
 export type OnRead = (record: LogRecord) => void
 
 /** Throws `copy_differs` when the destination holds anything that is not the beginning of the source. */
 export const findCopied = (source: Side, destination: Side, topic: Topic, read: OnRead = () => undefined): Promise<Found> =>
-  source.log.partitions(topic) === destination.log.partitions(topic) ? byPartition(source, destination, topic, read) : byKey(source, destination, topic, read)
+  topic === 'upgrades' ? announced(source, destination, read) : source.log.partitions(topic) === destination.log.partitions(topic) ? byPartition(source, destination, topic, read) : byKey(source, destination, topic, read)
 
 export const differs = (difference: Difference): InstarError => {
   const { topic, key, partition, offset, what } = difference
@@ -66,12 +73,35 @@ const byKey = async (source: Side, destination: Side, topic: Topic, read: OnRead
   return { records: have.records, from: {}, have }
 }
 
-/** Every record of a topic up to the ends. */
-export const chainsOf = async ({ log, ends }: Side, topic: Topic, read: OnRead = () => undefined): Promise<Chains> => {
+/** How many of the source's announcements the destination has, each as often as both have it. */
+const announced = async (source: Side, destination: Side, read: OnRead): Promise<Found> => {
+  const theirs = await countsOf(destination, 'upgrades', read)
+  const both = [...await countsOf(source, 'upgrades')].map(([id, count]) => [id, Math.min(count, theirs.get(id) ?? 0)] as const)
+  const have = new Map(both.filter(([, count]) => count > 0))
+  const records = [...have.values()].reduce((sum, count) => sum + count, 0)
+  return { records, from: {}, have: { keys: () => have.keys(), count: (id) => have.get(id) ?? 0 } }
+}
+
+/** Of each of a topic's `copyKey`s, how many records there are up to the ends. */
+export const countsOf = async ({ log, ends }: Side, topic: Topic, read: OnRead = () => undefined): Promise<Map<string, number>> => {
+  const counts = new Map<string, number>()
+  for await (const records of log.read(topic, { to: ends })) {
+    for (const record of records) {
+      counts.set(copyKey(record), (counts.get(copyKey(record)) ?? 0) + 1)
+      read(record)
+    }
+  }
+  return counts
+}
+
+/** Every record of a topic up to the ends that `counts`. */
+export const chainsOf = async (
+  { log, ends }: Side, topic: Topic, read: OnRead = () => undefined, counts: (record: LogRecord) => boolean = () => true,
+): Promise<Chains> => {
   const chains = new Chains()
   for await (const records of log.read(topic, { to: ends })) {
     for (const record of records) {
-      chains.add(record)
+      if (counts(record)) chains.add(record)
       read(record)
     }
   }

@@ -1,14 +1,14 @@
 /**
  * A log into another one: the same bytes, so the same ids, the same times, the order of each key. Positions are
  * not copied, and the numbers of partitions may differ. What the destination holds must be the beginning of the
- * source; it is compared, not trusted, and the copy goes on behind it. So a copy that ended at any moment is
+ * source (announcements of versions aside, of which it may have its own); it is compared, not trusted, and the copy goes on behind it. So a copy that ended at any moment is
  * finished by the next one, and one that was finished is brought up to what the source has since.
  */
 import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
 import { partitionOf } from '../partition.ts'
 import type { Append, EventLog, LogRecord, Offsets } from '../port.ts'
-import { chainsOf, findCopied, firstDifference, type Difference, type Found, type Side } from './compare.ts'
+import { chainsOf, copyKey, countsOf, findCopied, firstDifference, type Difference, type Found, type Side } from './compare.ts'
 import { inTimeOrder } from './lane.ts'
 import { aborted, Meter, type CopyProgress, type Told } from './meter.ts'
 
@@ -62,7 +62,7 @@ export const copyLog = async ({ from, to, onProgress = () => undefined, signal }
   let equal = true
   for (const topic of ORDER) {
     const ours = topics[topic] = await readBack(source, topic, 'check source', told)
-    const theirs = await readBack(after, topic, 'check copy', told)
+    const theirs = await readBack(after, topic, 'check copy', told, topic === 'upgrades' ? await countsOf(source, topic) : undefined)
     if (ours.digest === theirs.digest) continue
     equal = false
     first ??= await firstDifference(source, after, topic) ?? null
@@ -83,7 +83,7 @@ const copyTopic = async (source: Side, to: EventLog, topic: Topic, { from, have 
   for await (const page of inTimeOrder(source.log, topic, range)) {
     await orAborted(writing, told.signal)
     page.forEach(meter.read)
-    const records = left ? page.filter(({ key }) => !taken(left, key)) : page
+    const records = left ? page.filter((record) => !taken(left, copyKey(record))) : page
     if (records.length === 0) continue
     copied += records.length
     writing = to.append(byPartition(records, to.partitions(topic)).map(asAppend))
@@ -94,9 +94,12 @@ const copyTopic = async (source: Side, to: EventLog, topic: Topic, { from, have 
   return copied
 }
 
-const readBack = async (side: Side, topic: Topic, phase: 'check source' | 'check copy', told: Told): Promise<TopicCopy> => {
+/** `of`: these records alone, which the source has; the destination may have more. */
+const readBack = async (
+  side: Side, topic: Topic, phase: 'check source' | 'check copy', told: Told, of?: Map<string, number>,
+): Promise<TopicCopy> => {
   const meter = new Meter({ phase, topic }, { to: side.ends }, told)
-  const chains = await chainsOf(side, topic, meter.read)
+  const chains = await chainsOf(side, topic, meter.read, (record) => !of || taken(of, copyKey(record)))
   meter.end()
   return { records: chains.records, bytes: chains.bytes, digest: chains.digest() }
 }
@@ -110,7 +113,7 @@ const byPartition = (records: readonly LogRecord[], count: number): LogRecord[] 
 
 const asAppend = ({ topic, key, schema, payload, timestamp }: LogRecord): Append => ({ topic, key, schema, payload, timestamp })
 
-/** One of the records of the key that are at the destination. */
+/** One of the records of the `copyKey` that are at the destination. */
 const taken = (left: Map<string, number>, key: string): boolean => {
   const count = left.get(key)
   if (count === undefined) return false
