@@ -12,7 +12,7 @@ import { runTests } from './runner.ts'
 import { committable, ROOT } from './tree.ts'
 
 const wanted = process.argv.slice(2)
-const files = committable().filter((path) => path.endsWith('.test.ts') && !/^(test\/(model|int|chaos|compose|clients\/(sdk|agents|nightly))|bench)\//.test(path))
+const files = committable().filter((path) => path.endsWith('.test.ts') && !/^(test\/(model|int|chaos|compose|clients\/(sdk|agents|nightly|python))|bench)\//.test(path))
   .filter((path) => wanted.length === 0 || wanted.some((part) => path.includes(part)))
   .map((path) => join(ROOT, path))
 
