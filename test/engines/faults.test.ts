@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { test, type TestContext } from 'node:test'
 import { startRemote } from '@instar/gateway/shell/engines/start'
+import { textModel } from '@instar/gateway/shell/engines/text-model'
 import { gate } from '../gateway/scripted-engine.ts'
 import { model, sse, turnOf, turnsOf, turnThat, USER } from '../gateway/harness.ts'
 import { Line, QUICK, startRemoteRig, statusThat, type RemoteRig } from './rig.ts'
@@ -44,6 +48,41 @@ test('what fails before the first token is asked again, and the client sees noth
   }
   assert.deepEqual((await turnsOf(rig.log)).map(({ type, tokens }) => [type, tokens]), Array.from({ length: 4 }, () => ['TurnCaptured', 'exact']))
 })
+
+/** An engine that fails on every request, and says in it what it was asked. */
+const quoting = async (t: TestContext, inStream: boolean): Promise<RemoteRig> => {
+  const server = createServer(async (request, response) => {
+    const body: Buffer[] = []
+    for await (const piece of request) body.push(piece as Buffer)
+    if (request.method === 'GET') return void response.end(JSON.stringify({ data: [{ id: 'm' }] }))
+    const error = JSON.stringify({ error: { message: `no memory for ${Buffer.concat(body).toString()}`, code: 500 } })
+    return void (inStream ? response.writeHead(200, { 'content-type': 'text/event-stream' }).end(`data: ${error}\n\n`) : response.writeHead(500).end(error))
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  const rig = await startRemoteRig(`openai+http://127.0.0.1:${port}/v1`, { model: textModel('policy'), patience: { roundMs: 1 } })
+  t.after(async () => {
+    await rig.stop()
+    server.closeAllConnections()
+    server.close()
+  })
+  return rig
+}
+
+for (const inStream of [false, true]) {
+  test(`what an engine quotes of a prompt in a failure ${inStream ? 'inside an answer' : 'by status'} is told to who asked: not to logs, health or others`, async (t) => {
+    const rig = await quoting(t, inStream)
+    const asked = await chat(rig, { stream: inStream, messages: [USER('the plum stone')] })
+    assert.match(await asked.text(), /plum stone/)
+    for (let tries = 0; tries < 2; tries += 1) await (await chat(rig, { stream: inStream, messages: [USER('the plum stone')] })).text()
+    const health = await rig.fetch('/health/ready')
+    assert.equal(health.status, 503)
+    assert.match(await health.text(), inStream ? /gave an answer that is an error/ : /answered 500/)
+    const other = await chat(rig, { messages: [USER('Hi')] })
+    const seen = [await (await rig.fetch('/health/ready')).text(), await (await rig.fetch('/admin/status')).text(), await other.text(), ...rig.said]
+    assert.deepEqual(seen.filter((text) => text.includes('plum')), [])
+  })
+}
 
 test('an engine that stays busy: 429 with a time to wait, in the end', async (t) => {
   const { servers: [server], rig } = await opened(t, 1)

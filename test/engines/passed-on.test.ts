@@ -84,6 +84,18 @@ test('what a dialect says of effort, penalties, tiers, people and caches goes on
   assert.deepEqual(Object.keys(asked(server)).sort(), ['max_tokens', 'messages', 'model', 'seed', 'stream', 'top_k'])
 })
 
+test('a client gives the engine\'s template neither a program nor another prompt, and no address in what is to be repeated', async (t) => {
+  const { server, rig } = await opened(t)
+  await ask(rig, 'chat', {
+    chat_template_kwargs: { chat_template: '{{ x }}', messages: [USER('Other')], tools: [], tokenize: false, continue_final_message: true, enable_thinking: false },
+    prediction: { type: 'content', content: [{ type: 'text', text: 'Hello.', image_url: 'http://169.254.169.254' }, { type: 'image_url', image_url: { url: 'http://169.254.169.254' } }] },
+  })
+  assert.deepEqual(asked(server)['chat_template_kwargs'], { enable_thinking: false })
+  assert.deepEqual(asked(server)['prediction'], { type: 'content', content: [{ type: 'text', text: 'Hello.' }] })
+  await ask(rig, 'chat', { prediction: { type: 'content', content: 'Hello.' }, chat_template_kwargs: 'none' })
+  assert.deepEqual([asked(server)['prediction'], 'chat_template_kwargs' in asked(server)], [{ type: 'content', content: 'Hello.' }, false])
+})
+
 test('the engine\'s 400 is the client\'s 400 in the shape of its dialect, trimmed, with the field; asked once, nothing captured', async (t) => {
   const { server, rig } = await opened(t)
   server.refusal = { status: 400, body: { error: { message: `Unsupported value: 'reasoning_effort'. ${'x'.repeat(500)}`, type: 'invalid_request_error', param: 'reasoning_effort', code: 'unsupported_value' } } }

@@ -131,3 +131,31 @@ test('a judge that is not there is told by the name of the fault', async () => {
   await createLlmJudge(llm!, { fetch, now: () => performance.now(), say: (line) => said.push(line) }).judge(EVIDENCE, new AbortController().signal)
   assert.deepEqual(said, [`The judge at http://127.0.0.1:${port} gives no verdict: ECONNREFUSED; turns wait for it.`])
 })
+
+test('a reply without an end is not read to its end, and a conversation is not sent on to where a judge points', async (t) => {
+  let sent = 0
+  const flood = createServer((request, response) => {
+    request.resume()
+    const piece = Buffer.alloc(64 * 1024, 'a')
+    const more = (): void => {
+      for (let open = true; open && !response.destroyed && sent < 2 ** 28;) {
+        open = response.write(piece)
+        sent += piece.length
+      }
+    }
+    response.on('drain', more)
+    more()
+  }).listen(0, '127.0.0.1')
+  await once(flood, 'listening')
+  t.after(() => {
+    flood.closeAllConnections()
+    flood.close()
+  })
+  const url = `http://127.0.0.1:${(flood.address() as AddressInfo).port}/v1`
+  assert.deepEqual(await judge(url, { votes: 1, giveUpMs: 0 }), { value: null, note: 'unreachable (more than 1048576 bytes)', hint: null, failed: true })
+  assert.ok(sent < 2 ** 26, `${sent} bytes were taken`)
+  const inner = await endpoint(t, () => ({ verdict: 'good' }))
+  const outer = await endpoint(t, () => ({ status: 307, headers: { location: `${inner.url}/chat/completions` } }))
+  const given = await judge(outer.url, { votes: 1 })
+  assert.deepEqual([given.value, given.failed, inner.asked.length], [null, true, 0])
+})

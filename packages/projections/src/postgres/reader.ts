@@ -5,6 +5,8 @@ import { InstarError } from '@instar/events/errors'
 import { scramVerifier } from './scram.ts'
 
 export const READER = 'instar_reader'
+/** Who owns the tables in a server of our own. */
+export const OWNER = 'instar'
 
 /** Milliseconds that a reader's statement may take. */
 export const READER_TIMEOUT = 30_000
@@ -18,6 +20,11 @@ alter role ${READER} set default_transaction_read_only = on;
 alter role ${READER} set statement_timeout = ${READER_TIMEOUT};
 alter role ${READER} set idle_in_transaction_session_timeout = '5min';`
 
+/** Our tables and views, and of the catalogs what anybody may see: `pg_read_all_data` would show the roles' passwords (pg_authid) too. */
+const TABLES = `
+    grant usage on schema public to ${READER};
+    grant select on all tables in schema public to ${READER};`
+
 /**
  * In a server of our own. Temporary tables and large objects are what PostgreSQL otherwise lets anybody write. A person may
  * lift the time limit of a session of their own in psql; `readOnlyQuery` cannot. Flushed to disk, unlike the rows,
@@ -27,7 +34,9 @@ export const prepareReader = async (client: Client, password: string): Promise<v
   await client.query('set synchronous_commit = on')
   await client.query(`${ROLE}
     alter role ${READER} password ${password};
-    grant pg_read_all_data to ${READER};
+    revoke pg_read_all_data from ${READER};
+    ${TABLES}
+    alter default privileges for role ${OWNER} in schema public grant select on tables to ${READER};
     revoke execute on function lo_creat(int), lo_create(oid), lo_from_bytea(oid, bytea) from public;`)
 }
 
@@ -46,9 +55,7 @@ export const offerReader = async (client: Client, password: string | null): Prom
     if (role?.may) {
       await client.query(`${ROLE} alter role ${READER} password ${password === null ? 'null' : escapeLiteral(scramVerifier(password))}; revoke pg_read_all_data from ${READER}`)
     } else if (there === 0) return
-    await client.query(`
-      grant usage on schema public to ${READER};
-      grant select on all tables in schema public to ${READER};
+    await client.query(`${TABLES}
       alter default privileges in schema public grant select on tables to ${READER};`)
   } catch (error) {
     if (!LEFT_ALONE.has((error as { code?: string }).code ?? '')) throw error

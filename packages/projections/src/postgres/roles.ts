@@ -4,11 +4,11 @@
  * A cluster of an older build, whose superuser was `instar` itself, is brought to this where it stands.
  */
 import { Client, escapeIdentifier, escapeLiteral, type ClientConfig } from 'pg'
-import { prepareReader } from './reader.ts'
+import { OWNER, prepareReader } from './reader.ts'
 import { scramVerifier } from './scram.ts'
 
 export const ADMIN = 'postgres'
-export const OWNER = 'instar'
+export { OWNER }
 /** Exists while the superuser of an older build is renamed, which it cannot do to itself. */
 export const MOVING = 'instar_moving'
 

@@ -4,21 +4,38 @@ import { formatIn, formatOf } from './constraint.ts'
 
 /** Of every dialect, by one name with one meaning. A field that is not named here stays here: it may be an order to the engine's server. */
 const COMMON = [
-  'frequency_penalty', 'presence_penalty', 'repetition_penalty', 'logit_bias', 'min_p', 'chat_template_kwargs', 'enable_thinking', 'prompt_cache_key', 'prompt_cache_retention',
+  'frequency_penalty', 'presence_penalty', 'repetition_penalty', 'logit_bias', 'min_p', 'enable_thinking', 'prompt_cache_key', 'prompt_cache_retention',
 ] as const
 /** Of OpenAI's two. */
 const OPENAI = ['service_tier', 'user', 'safety_identifier', 'metadata'] as const
 /** Of Chat Completions alone. */
-const CHAT = ['reasoning_effort', 'reasoning', 'thinking', 'verbosity', 'prediction', 'store'] as const
+const CHAT = ['reasoning_effort', 'reasoning', 'thinking', 'verbosity', 'store'] as const
 
 /** `calling`: tools are offered. Throws `bad_request` for a form of the answer that is none. */
 export const passedOn = (dialect: string, request: Request, calling: boolean): Fields => {
   const { body } = request
   const taken = (names: readonly string[]): Fields => Object.fromEntries(names.flatMap((name) => ((body[name] ?? null) === null ? [] : [[name, body[name]]])))
   return {
-    ...limitOf(dialect, request), ...taken(COMMON), ...(dialect === 'messages' ? {} : taken(OPENAI)), ...(dialect === 'chat' ? taken(CHAT) : translated(dialect, body)),
+    ...limitOf(dialect, request), ...taken(COMMON), ...templateFields(body['chat_template_kwargs']), ...(dialect === 'messages' ? {} : taken(OPENAI)), ...(dialect === 'chat' ? { ...taken(CHAT), ...predictionOf(body['prediction']) } : translated(dialect, body)),
     ...told('response_format', responseFormat(dialect, body)), ...(calling ? callingOf(dialect, body) : {}),
   }
+}
+
+/** What `apply_chat_template` is told by the engine itself: a client's word for one would be another prompt, or a program of its own. */
+const OF_THE_ENGINE: ReadonlySet<string> = new Set([
+  'chat_template', 'conversation', 'messages', 'tools', 'documents', 'tokenize', 'add_generation_prompt', 'continue_final_message', 'padding', 'truncation',
+  'max_length', 'return_tensors', 'return_dict', 'return_assistant_tokens_mask', 'tokenizer_kwargs',
+])
+
+const templateFields = (kwargs: unknown): Fields =>
+  (isFields(kwargs) ? { chat_template_kwargs: Object.fromEntries(Object.entries(kwargs).filter(([name]) => !OF_THE_ENGINE.has(name))) } : {})
+
+/** A text to be repeated: of its parts those that are texts. */
+const predictionOf = (prediction: unknown): Fields => {
+  if (!isFields(prediction)) return {}
+  const { content } = prediction
+  const parts = Array.isArray(content) ? content.filter(isFields).flatMap(({ text }) => (typeof text === 'string' ? [{ type: 'text', text }] : [])) : content
+  return typeof parts === 'string' || Array.isArray(parts) ? { prediction: { type: 'content', content: parts } } : {}
 }
 
 const told = (name: string, value: unknown): Fields => ((value ?? null) === null ? {} : { [name]: value })

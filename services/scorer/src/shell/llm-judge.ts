@@ -19,6 +19,8 @@ class Refused extends Error {
 }
 
 const LONGEST_WAIT_MS = 30_000
+/** Bytes of a reply: a verdict is short, and a judge that thinks aloud is far below this. */
+const LARGEST_REPLY = 1024 * 1024
 /** Statuses behind which the same request may succeed. */
 const PASSES = new Set([408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529])
 
@@ -44,7 +46,8 @@ export const createLlmJudge = (config: LlmConfig, ports: LlmPorts): LlmJudge => 
     }
     const withSchema = structured
     const response = await ports.fetch(endpoint, {
-      method: 'POST', signal: AbortSignal.any([signal, AbortSignal.timeout(config.timeoutMs)]), body: JSON.stringify(body),
+      // It is sent conversations: to nobody but whom the operator named.
+      method: 'POST', redirect: 'manual', signal: AbortSignal.any([signal, AbortSignal.timeout(config.timeoutMs)]), body: JSON.stringify(body),
       headers: { 'content-type': 'application/json', ...(config.key === null ? {} : { authorization: `Bearer ${config.key}` }) },
     })
     if (!response.ok) {
@@ -56,7 +59,7 @@ export const createLlmJudge = (config: LlmConfig, ports: LlmPorts): LlmJudge => 
       }
       throw new Refused(response.status)
     }
-    const reply = await response.json() as { choices?: { message?: { content?: unknown } }[] } | null
+    const reply = JSON.parse(await bounded(response)) as { choices?: { message?: { content?: unknown } }[] } | null
     const content = reply?.choices?.[0]?.message?.content
     return typeof content === 'string' ? content : ''
   }
@@ -88,9 +91,26 @@ export const createLlmJudge = (config: LlmConfig, ports: LlmPorts): LlmJudge => 
 /** A status, a code or a kind of error, never a message: one of JSON quotes the answer. Of a connection that failed, fetch has the code in the cause. */
 const whyOf = (error: Error): string => {
   if (error instanceof Passing) return error.message
+  if (error instanceof TooLong) return error.message
   if (error instanceof SyntaxError) return 'an answer that is not JSON'
   const { cause } = error
   return cause instanceof Error && 'code' in cause && typeof cause.code === 'string' ? cause.code : error.name
+}
+
+/** The reply's text. Throws TooLong, and reads no further. */
+const bounded = async (response: Response): Promise<string> => {
+  const pieces: Uint8Array[] = []
+  let length = 0
+  for await (const piece of response.body ?? []) {
+    length += piece.length
+    if (length > LARGEST_REPLY) throw new TooLong(`more than ${LARGEST_REPLY} bytes`)
+    pieces.push(piece)
+  }
+  return Buffer.concat(pieces).toString('utf8')
+}
+
+class TooLong extends Error {
+  override readonly name = 'TooLong'
 }
 
 class Passing extends Error {

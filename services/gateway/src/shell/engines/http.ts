@@ -23,6 +23,12 @@ export class EngineFault extends Error {
     this.status = status
     this.retryAfterMs = retryAfterMs
   }
+
+  /** For logs and for other callers: without the engine's words, which may repeat what it was asked. */
+  brief(url: string): string {
+    if (this.kind === 'status') return `${url} answered ${this.status}`
+    return this.kind === 'said' ? `${url} gave an answer that is an error` : this.message
+  }
 }
 
 export type Exchange = { status: number; retryAfterMs: number | null; bytes: AsyncIterable<Uint8Array> }

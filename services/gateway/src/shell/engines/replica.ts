@@ -180,8 +180,8 @@ export class Replica {
     if (isBusy(fault.status)) return
     this.faults += fault.kind === 'unreachable' ? FAULTS_IN_A_ROW : 1
     if (this.faults >= FAULTS_IN_A_ROW && this.problem === null) {
-      this.problem = fault.message
-      this.tell(`${this.url} is left alone for now: ${fault.message}`)
+      this.problem = fault.brief(this.url)
+      this.tell(`${this.url} is left alone for now: ${this.problem}`)
       this.reopen()
       this.ports.changed()
     }
