@@ -130,6 +130,69 @@ test('a body in pieces that is too large is refused in full, however much of it 
   }
 })
 
+const PIECE = `${(50_000).toString(16)}\r\n${'x'.repeat(50_000)}\r\n`
+for (const [what, head, body] of [
+  ['in pieces', 'GET /openapi.json HTTP/1.1\r\nTransfer-Encoding: chunked', `${PIECE.repeat(100)}0\r\n\r\n`],
+  ['of a known length', 'GET /openapi.json HTTP/1.1\r\nContent-Length: 5000000', 'x'.repeat(5_000_000)],
+  ['of a refused request', 'POST /v1/nothing HTTP/1.1\r\nContent-Length: 5000000', 'x'.repeat(5_000_000)],
+] as const) test(`an answer that closes its connection arrives whole, though nobody read the body: one ${what}`, { timeout: 20_000 }, async () => {
+  const rig = await startRig()
+  try {
+    const { hostname, port } = new URL(rig.url)
+    const socket = connect(Number(port), hostname)
+    await once(socket, 'connect')
+    socket.write(`${head}\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n${body}`)
+    let said = ''
+    for await (const data of socket as AsyncIterable<Buffer>) said += data.toString('latin1')
+    const [headers = '', answer = ''] = said.split('\r\n\r\n')
+    assert.equal(answer.length, Number(/^content-length: (\d+)$/im.exec(headers)?.[1]))
+  } finally {
+    await rig.stop()
+  }
+})
+
+test('a connection whose body never ends is closed all the same, its answer before', { timeout: 20_000 }, async () => {
+  const rig = await startRig()
+  try {
+    const { hostname, port } = new URL(rig.url)
+    const socket = connect({ port: Number(port), host: hostname, allowHalfOpen: true })
+    await once(socket, 'connect')
+    const closed = new Promise<void>((resolve) => { socket.on('error', () => undefined).once('close', () => { resolve() }) })
+    socket.write('GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: 1000000000\r\n\r\n')
+    let heard = 0
+    socket.on('data', ({ length }: Buffer) => { heard += length })
+    await once(socket, 'end')
+    assert.ok(heard > 1000)
+    const drip = setInterval(() => socket.write('x'), 20)
+    await closed
+    clearInterval(drip)
+  } finally {
+    await rig.stop()
+  }
+})
+
+test('who shows a wrong token and is gone at once is no fault of ours', { timeout: 20_000 }, async () => {
+  const rig = await startRig({ settings: { keys: [key('anna')] } })
+  try {
+    const { hostname, port } = new URL(rig.url)
+    const counted = async (name: string): Promise<number> => {
+      const text = await (await rig.fetch('/metrics', { headers: as('anna') })).text()
+      return text.split('\n').filter((line) => line.startsWith(name)).reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' '))), 0)
+    }
+    for (let i = 0; i < 20; i += 1) {
+      const socket = connect(Number(port), hostname)
+      await once(socket, 'connect')
+      socket.write('POST /admin/promote HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer wrong\r\nContent-Length: 2\r\n\r\n{}')
+      socket.resetAndDestroy()
+      await once(socket, 'close')
+    }
+    while (await counted('instar_requests_total{route="/admin/:command"') < 20);
+    assert.equal(await counted('instar_request_errors_total{code="internal"}'), 0)
+  } finally {
+    await rig.stop()
+  }
+})
+
 test('bytes a minute: what is larger than what is left is a debt that the next request waits for', async () => {
   let now = Date.now()
   const rig = await startRig({ settings: { keys: [key('anna', { bytesPerMinute: 60_000 })] }, ports: { now: () => now } })

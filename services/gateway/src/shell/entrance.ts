@@ -63,10 +63,11 @@ export const createEntrance = ({ config, keyring, now, adminToken }: EntrancePor
     const admin = isAdmin(request)
     if ((key && shown.has(key.id)) || (admin && shown.has(ADMIN.id))) return { key, admin }
     const guesses = token !== null || request.headers[ADMIN_TOKEN_HEADER] !== undefined
-    const waitMs = guesses ? wrong.waitMs(request.ip, now()) : 0
+    const address = guesses ? addressOf(request) : null
+    const waitMs = address === null ? 0 : wrong.waitMs(address, now())
     if (waitMs > 0) throw new InstarError('rate_limited', 'Too many wrong API keys came from this address.', { retryAfterMs: waitMs })
     if (key || admin) shown.add(key?.id ?? ADMIN.id)
-    else if (guesses) wrong.count(request.ip, now())
+    else if (address !== null) wrong.count(address, now())
     return { key, admin }
   }
   const unknown = (request: FastifyRequest): InstarError => {
@@ -193,6 +194,13 @@ export const createEntrance = ({ config, keyring, now, adminToken }: EntrancePor
 const digest = (token: string): Buffer => createHash('sha256').update(token).digest()
 
 const routeOf = (request: FastifyRequest): string => request.routeOptions.url ?? ''
+
+/** Nobody can say it of a connection that is gone by now: throws `aborted`. */
+const addressOf = ({ raw }: FastifyRequest): string => {
+  const address = raw.socket.remoteAddress
+  if (address === undefined) throw new InstarError('aborted', 'The client closed the connection.')
+  return address
+}
 
 const isCommand = (request: FastifyRequest): boolean => request.method === 'POST' && routeOf(request).startsWith('/admin/')
 

@@ -19,6 +19,7 @@ import { faultOf, sayUnheard, sendFault, told, unheard } from './faults.ts'
 import type { FeedbackCall } from './feedback.ts'
 import type { ForeignRoute } from './foreign/route.ts'
 import { isIterable, jsonLines } from './json-lines.ts'
+import { linger } from './lingering.ts'
 import type { Meter } from './metrics.ts'
 import { openApi, type ServedRoute } from './openapi/document.ts'
 import type { ResponseVerb } from './responses.ts'
@@ -87,6 +88,7 @@ export const createServer = (config: GatewayConfig, entrance: Entrance, routes: 
     rewriteUrl: ({ url = '/' }) => usualPath(url),
     logger: config.logLevel === 'silent' ? false : { level: config.logLevel, stream: process.stderr, serializers: { err: (error) => ({ type: error.name, message: '', stack: '', trace: traceOf(error) }) } },
   })
+  linger(server.server)
   const served: ServedRoute[] = []
   server.addHook('onRoute', ({ method, url }) => {
     for (const one of [method].flat()) if (one !== 'HEAD' || url === '/api/hello') served.push({ method: one, url, scope: routes.foreign.find((route) => route.url === url)?.scope })
