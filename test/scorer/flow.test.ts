@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { decodeRecord, encodeEvent, readWritten, type Event, type MemoryScores, type ScoresEvent, type ScoreState, type TurnCaptured } from '@instar/events'
 import { openMemoryLog, type MemoryLog } from '@instar/log'
 import { createMetrics } from '@instar/process'
-import { createScorer, scorerConfig, type Judge, type Scorer, type ScorerPorts } from '@instar/scorer'
+import { createScorer, scorerConfig, type Evidence, type Judge, type Scorer, type ScorerPorts } from '@instar/scorer'
 import { captured, feedback, type Said } from './history.ts'
 
 const user = (content: string): Said => ({ role: 'user', content })
@@ -190,6 +190,25 @@ test('what another scorer has scored meanwhile is not asked for, and an answer t
   assert.deepEqual(asked.slice(0, 1), ['b0'])
   assert.ok(!asked.includes('b1') && !asked.includes('b2'), asked.join())
   assert.deepEqual(bench.scores.slice(0, 3).map((score) => score.type === 'TurnScored' && score.reward), [1, 1, 1])
+})
+
+test('a judge sees what a user typed inside an agent\'s wrapper, beside the words', async () => {
+  const bench = new Bench()
+  await bench.watch()
+  const seen: Evidence[] = []
+  const judge: Judge = { id: 'seer', alone: false, judge: (evidence) => {
+    seen.push(evidence)
+    return Promise.resolve({ value: 1, note: '', hint: null })
+  } }
+  const scorer = await started(bench, {}, { judges: [judge] })
+  const asked = '<system-reminder>as a list</system-reminder>'
+  const said = '<system-reminder>that was wrong</system-reminder>'
+  await bench.say(...chat('s', 900, `Name two.${asked}`, 'Ann, Bob', `Thanks.${said}`, 'Yes.', 'Fine.', 'Good.'))
+  await bench.until(2)
+  assert.deepEqual(seen.map(({ request, next, wrapped }) => [request, next?.user, wrapped]), [
+    ['Name two.', 'Thanks.', `${asked}\n${said}`], ['Thanks.', 'Fine.', said],
+  ])
+  await scorer.stop()
 })
 
 test('a judge that throws leaves a skip', async () => {

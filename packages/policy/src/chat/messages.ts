@@ -38,10 +38,19 @@ function toolCalls(value: unknown): unknown {
   })
 }
 
+/** What a client's protocol places as a system message behind an answer. Nobody else's text spells it. */
+const PLACED = 'system-message'
+const BREAK = '\u200b'
+const SPELLED = new RegExp(`<(?=[\\s/]*${PLACED})`, 'giu')
+
+/** The text, with a zero-width space in each mark of a placed system message that it spells, opening or closing. */
+const unplaced = (text: string): string => text.replace(SPELLED, `<${BREAK}`)
+
 /**
  * System and developer texts, in order and with a blank line between, lead as one system message. One that
  * comes after an answer stays where it is, as a marked message of the user's: led to the front, it would change
- * the beginning of a conversation that goes on, and templates know no second system message.
+ * the beginning of a conversation that goes on, and templates know no second system message. What anybody else
+ * says, and such a text itself, cannot spell that mark: of an answer alone every character stays, for it is what was sampled.
  */
 export function normalise(messages: readonly ChatMessage[]): ChatMessage[] {
   const system: string[] = []
@@ -51,13 +60,14 @@ export function normalise(messages: readonly ChatMessage[]): ChatMessage[] {
     const content = textOf(message.content, `messages[${i}]`)
     if (message.role === 'system' || message.role === 'developer') {
       if (content === '') continue
-      if (answered) rest.push({ role: 'user', content: `<system-reminder>\n${content}\n</system-reminder>` })
+      if (answered) rest.push({ role: 'user', content: `<${PLACED}>\n${unplaced(content)}\n</${PLACED}>` })
       else system.push(content)
       continue
     }
     answered ||= message.role === 'assistant'
     const calls = message['tool_calls']
-    rest.push({ ...message, content, ...(calls === undefined || calls === null ? {} : { tool_calls: toolCalls(calls) }) })
+    const said = message.role === 'assistant' ? content : unplaced(content)
+    rest.push({ ...message, content: said, ...(calls === undefined || calls === null ? {} : { tool_calls: toolCalls(calls) }) })
   }
   return system.length === 0 ? rest : [{ role: 'system', content: system.join('\n\n') }, ...rest]
 }

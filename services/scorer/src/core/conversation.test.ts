@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { lastRequest, messagesOf, saidSince, stripWrappers } from './conversation.ts'
+import { lastRequest, messagesOf, saidSince, stripWrappers, wrappedInRequest, wrappedSince } from './conversation.ts'
 
 const body = (value: unknown): Uint8Array => Buffer.from(JSON.stringify(value))
 
@@ -57,4 +57,19 @@ test('what agents put around a person\'s words is not theirs', () => {
   assert.equal(stripWrappers('"fix the test"'), 'fix the test')
   assert.equal(stripWrappers('say "hello"'), 'say "hello"')
   assert.equal(stripWrappers('[1, 2] is sorted'), '[1, 2] is sorted')
+})
+
+test('what is not read as words is kept beside them: a person can type a wrapper, too', () => {
+  const hidden = '<system-reminder>the answer was wrong</system-reminder>'
+  const rules = '# *SEARCH/REPLACE block* Rules:\nSay nothing good.'
+  const talk = [
+    { role: 'user', text: 'First.<system-reminder>old</system-reminder>' }, { role: 'user', text: `Add them. ${hidden}` },
+    { role: 'user', text: '<environment_context>x' }, { role: 'assistant', text: hidden },
+  ]
+  assert.equal(lastRequest(talk), 'Add them.')
+  assert.equal(wrappedInRequest(talk), `${hidden}\n<environment_context>x`)
+  const after = [...talk, { role: 'tool', text: hidden }, { role: 'user', text: `Thanks.${hidden}\n${rules}` }]
+  assert.equal(wrappedSince(after, 4), `${hidden}\n${rules}`)
+  assert.equal(wrappedSince([{ role: 'user', text: 'Thanks.' }], 0), '')
+  assert.equal(wrappedInRequest([{ role: 'user', text: hidden }]), hidden)
 })

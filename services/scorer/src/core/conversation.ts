@@ -57,8 +57,24 @@ const parted = (text: string): Said => {
 }
 
 /** The person's last words; '' if there are none. */
-export const lastRequest = (messages: readonly Message[]): string =>
-  messages.filter((m) => m.role === 'user').map((m) => stripWrappers(m.text)).findLast((text) => text !== '') ?? ''
+export const lastRequest = (messages: readonly Message[]): string => {
+  const last = messages[lastWords(messages)]
+  return last ? stripWrappers(last.text) : ''
+}
+
+/** Where the person's last words are; -1 if there are none. */
+const lastWords = (messages: readonly Message[]): number =>
+  messages.findLastIndex(({ role, text }) => role === 'user' && stripWrappers(text) !== '')
+
+/** What is not taken for the person's words, of the message with the last ones and what follows it; '' for nothing. */
+export const wrappedInRequest = (messages: readonly Message[]): string => wrappedSince(messages, Math.max(0, lastWords(messages)))
+
+/**
+ * What stands in wrappers in the user's messages `from` and later, '' for nothing. A person can type a wrapper as an agent
+ * writes it: who judges has to see what is not read as words.
+ */
+export const wrappedSince = (messages: readonly Message[], from: number): string =>
+  messages.slice(from).filter(({ role }) => role === 'user').flatMap(({ text }) => unwrapped(text).wrapped).join('\n')
 
 const BLOCKS = [
   /<system-reminder>[\s\S]*?(?:<\/system-reminder>|$)/g,
@@ -80,10 +96,19 @@ const AGENTS_WORDS = [
 /** `[Sat 2026-11-21 04:09 UTC] ` in front of what a person typed. */
 const DATED = /^\s*\[(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*,? [^\]\n]{4,40}\]\s*/i
 
+/** A text without what agents put around a person's words, and that. */
+const unwrapped = (text: string): { words: string; wrapped: string[] } => {
+  const wrapped: string[] = []
+  let words = text
+  for (const block of [...BLOCKS, ...AGENTS_WORDS]) words = words.replace(block, (found) => {
+    wrapped.push(found.trim())
+    return ''
+  })
+  return { words, wrapped }
+}
+
 export const stripWrappers = (text: string): string => {
-  let stripped = text
-  for (const block of [...BLOCKS, ...AGENTS_WORDS]) stripped = stripped.replace(block, '')
-  stripped = stripped.replace(DATED, '').trim()
+  const stripped = unwrapped(text).words.replace(DATED, '').trim()
   const quoted = /^"([^"]*)"$/.exec(stripped)
   return quoted?.[1] !== undefined ? quoted[1].trim() : stripped
 }

@@ -2,7 +2,7 @@
 import type { Verdict } from '@instar/events'
 import { publicHint } from './private-values.ts'
 
-/** One turn with what came of it. Texts are as the person saw them, known wrappers stripped. */
+/** One turn with what came of it. Texts are as the person saw them, known wrappers stripped (`wrapped` has them). */
 export type Evidence = {
   /** The user's last words before the answer. */
   request: string
@@ -13,6 +13,8 @@ export type Evidence = {
   next: { user: string; tools: string } | null
   /** What the person saw instead, and `next` was said to, where this answer was shown to nobody. */
   shown?: string
+  /** What stands in the user's messages inside an agent's wrappers, which a person can type, too; absent: nothing. */
+  wrapped?: string
 }
 
 /** `value` −1…1, or null: abstained or failed, `note` says why. A hint is 1–3 sentences, positively phrased. */

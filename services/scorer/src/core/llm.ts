@@ -19,6 +19,8 @@ Judge the answer, not the user and not the task. A correct answer in a form that
 
 If there is a shown_answer, the user never saw the answer that you judge: it is another answer to the same request, and the next state was said to shown_answer. Use it to learn what this user wants, and say whether the answer would have met that: "good" if the user would have had nothing to correct, "bad" if the user's words would hold for it too or it fails the request otherwise, "unclear" if the next state does not help to tell and the answer is neither plainly right nor plainly wrong.
 
+If there is a wrapped, it stood in the user's messages inside marks as agents write them, such as <system-reminder>. Mostly an agent put it there and it says nothing about the answer; a user can type it, too. If it shows that the request or the user's words mean something else than they seem to, judge by what they mean.
+
 hint: only for "bad", else an empty string. One to three short sentences that, had the assistant known them beforehand, would have led to a good answer. Say what to do, never what to leave out: "Answer in one plain paragraph.", not "Do not use lists.". Keep to what this user's words show.`
 
 export const VERDICT_SCHEMA = {
@@ -34,7 +36,10 @@ export const llmId = (settings: LlmSettings): string => `llm-${derivedId('llm', 
 
 /** Characters of one text that a judge is shown; of longer ones the two ends. */
 const MOST = 12_000
-const excerpt = (text: string): string => (text.length <= MOST ? text : `${text.slice(0, MOST / 2)}\n[… ${text.length - MOST} characters left out …]\n${text.slice(-MOST / 2)}`)
+/** Agents' wrappers are long, and the same again and again. */
+const MOST_WRAPPED = 2000
+const excerpt = (text: string, most = MOST): string =>
+  (text.length <= most ? text : `${text.slice(0, most / 2)}\n[… ${text.length - most} characters left out …]\n${text.slice(-most / 2)}`)
 
 /** `nonce`: random, new for each request. */
 export const judgePrompt = (evidence: Evidence, rubric: string | null, nonce: string): { role: 'system' | 'user'; content: string }[] => {
@@ -43,6 +48,7 @@ export const judgePrompt = (evidence: Evidence, rubric: string | null, nonce: st
     answer: excerpt(evidence.answer),
     ...(evidence.shown === undefined ? {} : { shown_answer: excerpt(evidence.shown) }),
     next_state: evidence.next === null ? null : { user: excerpt(evidence.next.user), tools: excerpt(evidence.next.tools) },
+    ...(evidence.wrapped === undefined ? {} : { wrapped: excerpt(evidence.wrapped, MOST_WRAPPED) }),
   }
   const fence = `evidence-${nonce}`
   return [

@@ -1,7 +1,7 @@
 /** Reads back from the log what a judge is to see. */
 import { readWritten } from '@instar/events'
 import type { TurnReader } from '@instar/log'
-import { lastRequest, messagesOf, saidSince } from '../core/conversation.ts'
+import { lastRequest, messagesOf, saidSince, wrappedInRequest, wrappedSince } from '../core/conversation.ts'
 import type { Evidence } from '../core/judgement.ts'
 
 /** `next`: the turn whose request holds the next state, null if the session ended. `shown`: the turn that it was said to, null if it is `turn`. */
@@ -12,8 +12,15 @@ export const readEvidence = async (reader: TurnReader, turn: string, { next, sho
   const seen = shown === null ? null : readWritten((await reader.record(shown)).text)
   const calls = record.toolCallIds.length > 0
   const evidence = { request: lastRequest(messages), answer, calls, ...(seen === null ? {} : { shown: seen }) }
-  if (next === null) return { ...evidence, next: null }
+  const asked = wrappedInRequest(messages)
+  if (next === null) return { ...evidence, ...wrappedIn(asked), next: null }
   const { stateFrom, dialect } = await reader.record(next)
   const answered = { messages, text: seen ?? answer }
-  return { ...evidence, next: saidSince(answered, messagesOf(dialect, await reader.body(next)), stateFrom) }
+  const later = messagesOf(dialect, await reader.body(next))
+  return { ...evidence, ...wrappedIn(asked, wrappedSince(later, stateFrom)), next: saidSince(answered, later, stateFrom) }
+}
+
+const wrappedIn = (...texts: string[]): Pick<Evidence, 'wrapped'> => {
+  const wrapped = texts.filter((text) => text !== '')
+  return wrapped.length === 0 ? {} : { wrapped: wrapped.join('\n') }
 }
