@@ -5,7 +5,7 @@ import { chmodSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { findBinaries } from '@instar/projections/postgres/binaries'
-import { makePlace } from '@instar/projections/postgres/place'
+import { makePlace, NOBODY, ownData } from '@instar/projections/postgres/place'
 import { Client } from 'pg'
 import { guarded, type Guarded } from './guarded.ts'
 import { newJava, registryProgram } from './installed.ts'
@@ -24,8 +24,12 @@ export const startDatabase = async (folder: string): Promise<Database> => {
   const port = await freePort()
   const data = join(place.home, 'server')
   await mkdir(data, { mode: 0o700 })
-  if (place.user) await chown(data, place.user.uid, place.user.gid)
-  await run(initdb, ['-D', data, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync', '--no-instructions'], { cwd: '/', ...place.user })
+  // As the product does it: initdb wants a user with a name, which the server's has not.
+  const maker = place.user && { uid: NOBODY, gid: NOBODY }
+  if (maker) await chown(data, maker.uid, maker.gid)
+  const initial = ['-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync', '--no-instructions']
+  await run(initdb, ['-D', data, ...initial], { cwd: '/', ...maker })
+  ownData({ ...place, data })
   let server: Guarded
   const start = async (): Promise<void> => {
     // The shell runs as we do, so that it may write its files; the server may not be root.
