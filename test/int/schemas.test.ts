@@ -7,9 +7,10 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import { after, afterEach, before, describe, test } from 'node:test'
+import { Client } from 'pg'
 import { all } from '../contract/event-log.harness.ts'
 import { killAll } from './stack/guarded.ts'
-import { startDatabase, startRegistry, type Registry } from './stack/registry.ts'
+import { startDatabase, startRegistry, type Database, type Registry } from './stack/registry.ts'
 import { addresses, temporaryFolder } from './stack.ts'
 
 const refused = (code: string, text = /./) => (error: unknown): boolean => error instanceof InstarError && error.code === code && text.test(error.message)
@@ -26,6 +27,7 @@ const framed = (id: number, payload: Uint8Array): Buffer => Buffer.concat([Buffe
 describe('schemas', () => {
   const { brokers } = addresses()
   let folder: Awaited<ReturnType<typeof temporaryFolder>>
+  let database: Database
   let registry: Registry
   let count = 0
   const opened: KafkaLog[] = []
@@ -35,7 +37,8 @@ describe('schemas', () => {
 
   before(async () => {
     folder = await temporaryFolder()
-    registry = await startRegistry(join(folder.path, 'registry'), await startDatabase(join(folder.path, 'postgres')))
+    database = await startDatabase(join(folder.path, 'postgres'))
+    registry = await startRegistry(join(folder.path, 'registry'), database)
   })
   after(async () => {
     await killAll()
@@ -66,6 +69,16 @@ describe('schemas', () => {
     const response = await fetch(`${registry.url}/subjects/${subject}/versions`, { method: 'POST', headers: JSON_TYPE, body: JSON.stringify({ schema: JSON.stringify(schema) }) })
     assert.equal(response.status, 200)
     return (await response.json() as { id: number }).id
+  }
+  const forgetSubject = async (subject: string): Promise<void> => {
+    for (const how of ['', '?permanent=true']) await fetch(`${registry.url}/subjects/${subject}${how}`, { method: 'DELETE' })
+  }
+  /** The registry keeps the text of a subject that is gone, and gives it the old number again; then it does not. */
+  const forgetText = async (id: number): Promise<void> => {
+    const client = new Client({ host: '127.0.0.1', port: database.port, user: 'postgres', database: 'registry' })
+    await client.connect()
+    await client.query('delete from content where contentid = $1', [id])
+    await client.end()
   }
   /** What any consumer sees: the header of the topic's first record. */
   const headersOn = async (topic: string): Promise<string[]> => {
@@ -120,9 +133,15 @@ describe('schemas', () => {
     const { setup, open, prefix, old } = await world()
     const { ids } = await setup()
     const id = ids.get('LearningFrozen.v1')!
-    for (const how of ['', '?permanent=true']) await fetch(`${registry.url}/subjects/LearningFrozen${how}`, { method: 'DELETE' })
-    const is = (await setup()).ids.get('LearningFrozen.v1')!
-    assert.ok(is > id, `${is}`)
+    await forgetSubject('LearningFrozen')
+    const kept = await setup()
+    assert.deepEqual([kept.restored, kept.ids.get('LearningFrozen.v1')], [['LearningFrozen.v1'], id], 'it still knew its text')
+    await forgetSubject('LearningFrozen')
+    await forgetText(id)
+    const { ids: given, moved } = await setup()
+    const is = given.get('LearningFrozen.v1')!
+    assert.ok(is > Math.max(...ids.values()), `${is}`)
+    assert.deepEqual(moved, [{ schema: 'LearningFrozen.v1', was: id, is }])
     const event = encodeEvent(events[2]!)
     await old('weights', 'policy', id, event.payload)
     await old('weights', 'policy', is, event.payload)

@@ -63,6 +63,8 @@ describe('registry', () => {
     only(registryFound({ clock, numbers: NUMBERS, subjects: [subject('A', null)] }, URL), 'wrong', /is not set/, /curl/)
     only(registryFound({ clock, numbers: NUMBERS, subjects: [subject('A'), subject('B', null, ['B.v2'])] }, URL), 'wrong', /does not hold B\.v2/, /setup` of this build/)
     only(registryFound({ clock, numbers: NUMBERS, subjects: [subject('A', null, ['A.v1'])] }, URL), 'wrong', /does not hold A\.v1/, /another registry/)
+    const empty = [subject('A', null, ['A.v1', 'A.v2']), subject('B', null, ['B.v1'])]
+    only(registryFound({ clock, numbers: NUMBERS, subjects: empty }, URL), 'wrong', /does not hold A\.v1, A\.v2, B\.v1/, /another registry/)
   })
   test('numbers of the log that it has lost, or gives another schema', () => {
     const row = { id: 7, schema: 'A.v1' }

@@ -10,7 +10,7 @@ export const registryFound = ({ subjects, numbers }: RegistryFound, url: string)
   if (numbers.lost.length > 0) findings.push(wrong(`it has lost schemas of the log: ${listed(numbers.lost)}`, 'Run `instar setup`, which fills it from the log under the same numbers.'))
   const missing = subjects.flatMap((subject) => subject.missing)
   if (missing.length > 0) findings.push(wrong(`it does not hold ${missing.length > 6 ? `${missing.slice(0, 6).join(', ')} and ${missing.length - 6} more` : missing.join(', ')} as this build has them`,
-    missing.length === subjects.length ? 'Run `instar setup`. If the log holds records already, this is another registry than they were written with: their schema ids mean something else here. Check INSTAR_REGISTRY, restore its storage.' : 'Run `instar setup` of this build; it is safe to run again.'))
+    subjects.every((subject) => subject.missing.length > 0) ? 'Run `instar setup`. If the log holds records already, this is another registry than they were written with: their schema ids mean something else here. Check INSTAR_REGISTRY, restore its storage.' : 'Run `instar setup` of this build; it is safe to run again.'))
   for (const { subject, compatibility, missing: ours } of subjects) {
     if (compatibility === COMPATIBILITY_LEVEL || ours.length > 0) continue
     findings.push(wrong(`${subject}: compatibility is ${compatibility ?? 'not set'}, should be ${COMPATIBILITY_LEVEL}: a schema that cannot read older records would be taken`,

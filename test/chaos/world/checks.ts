@@ -1,7 +1,9 @@
 /** What must hold after anything that happened: between the clients' ledger, the log and PostgreSQL. */
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { setTimeout as pause } from 'node:timers/promises'
+import { InstarError } from '@instar/events/errors'
 import { readOnlyQuery } from '@instar/projections'
+import { readerOf } from '@instar/projections/postgres/reader'
 import type { History } from './history.ts'
 import { metricsOf, type Metrics } from './metrics.ts'
 import type { Ledger } from './people.ts'
@@ -44,17 +46,22 @@ export const checkWork = (history: History): void => {
   for (const { fact, parent } of history.versions) if (fact) equal(parent, fact.event.number - 1, 'a version that does not stand on the one before it')
 }
 
-const query = async <T>(world: World, sql: string): Promise<T[]> => await readOnlyQuery({ connectionString: world.databaseUrl }, sql, { timeoutMs: 60_000 }) as T[]
+/** As the reader, since DATABASE_URL logs in as who may do anything. */
+const query = async <T>(world: World, sql: string): Promise<T[]> =>
+  await readOnlyQuery(readerOf(world.databaseUrl, null), sql, { timeoutMs: 60_000 }) as T[]
 
 /** Resolves when PostgreSQL holds all that is on the log now. */
 export const untilProjected = async (world: World, ms = 60_000): Promise<void> => {
   const ends = await world.log.ends(['turns', 'scores', 'updates', 'weights'])
   let behind: unknown
   for (const until = Date.now() + ms; Date.now() < until; await pause(50)) {
-    const rows = await query<{ topic: keyof typeof ends; partition: number; next_offset: number }>(world, 'select topic, partition, next_offset from offsets').catch(() => [])
+    let fault: unknown
+    const rows = await query<{ topic: keyof typeof ends; partition: number; next_offset: number }>(world, 'select topic, partition, next_offset from offsets')
+      .catch((cause: unknown) => { fault = cause; return [] })
     const wanted = Object.entries(ends).flatMap(([topic, partitions]) => Object.entries(partitions).map(([partition, end]) => ({ topic, partition: Number(partition), end })))
     behind = wanted.filter(({ topic, partition, end }) => end > (rows.find((row) => row.topic === topic && row.partition === partition)?.next_offset ?? 0))
     if ((behind as unknown[]).length === 0) return
+    if (fault instanceof InstarError && fault.code !== 'postgres_failed') throw fault
   }
   throw new Error(`PostgreSQL is behind the log: ${JSON.stringify(behind)}`)
 }
