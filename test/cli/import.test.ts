@@ -121,7 +121,7 @@ describe('instar export and import', () => {
     await conversation(from)
     const path = join(folder(), 'desk.jsonl')
     await instar(['export', path], { INSTAR_DATA: from })
-    await load(to, path)
+    await load(to, path, '--own-versions')
     const log = await openEmbeddedLog({ folder: join(to, 'log'), schemas: schemaTexts() })
     t.after(() => log.close())
     const third = Promise.withResolvers<void>()
