@@ -1,14 +1,16 @@
 /** What `verify` and `replay` fold: the same as in memory, of a log of any length, past records that nobody can read. */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { decodeRecord, encodeEvent, schemaTexts, updateLine, type BatchSealed, type Event } from '@instar/events'
-import { openEmbeddedLog, openMemoryLog } from '@instar/log'
+import { openEmbeddedLog, openMemoryLog, type EventLog } from '@instar/log'
+import type { Model } from '@instar/policy'
+import { verify } from '@instar/trainer'
 import { auditBatches, evolveAudit, initialAudit, type AuditState } from '@instar/trainer/core/audit'
 import { joinedTurns, recordedBatches, sealAnew, scoredTurns, turnsBetween, type ScoredTurn } from '@instar/trainer/core/replay'
 import { readAudit } from '@instar/trainer/shell/audit'
@@ -51,6 +53,43 @@ test('an audit in a file says what one in memory says, of random histories', asy
     await audit.close()
   }
   assert.ok(turns > 1000 && batches > 50, `${turns} turns, ${batches} batches`)
+})
+
+test('whoever stops verify gets `aborted` before the log or the batches are at their end, and no file stays', async () => {
+  const log = openMemoryLog()
+  await log.append(randomHistory(seeded(7), 900).events.map((event) => encodeEvent(event)))
+  const before = process.env.TMPDIR
+  const folder = process.env.TMPDIR = mkdtempSync(join(tmpdir(), 'instar-stopped-'))
+  folders.push(folder)
+  try {
+    const reading = new AbortController()
+    let there: string[] = []
+    const read = log.read.bind(log)
+    log.read = (...[topic, options]: Parameters<EventLog['read']>) => {
+      if (topic === 'scores') {
+        there = readdirSync(folder)
+        reading.abort('SIGINT')
+      }
+      return read(topic, options)
+    }
+    const ports = { learner: null, model: {} as Model }
+    await assert.rejects(verify({ ...ports, log, signal: reading.signal }, POLICY, null), { code: 'aborted' })
+    log.read = read
+    assert.equal(there.length, 1)
+    const working = new AbortController()
+    const done: number[] = []
+    const onProgress = (count: number, total: number): void => {
+      assert.ok(total > 1)
+      done.push(count)
+      working.abort('SIGINT')
+    }
+    await assert.rejects(verify({ ...ports, log, signal: working.signal, onProgress }, POLICY, null), { code: 'aborted' })
+    assert.deepEqual(done, [1])
+    assert.deepEqual(readdirSync(folder), [])
+  } finally {
+    if (before === undefined) delete process.env.TMPDIR
+    else process.env.TMPDIR = before
+  }
 })
 
 test('records that nobody can read are passed over and told, in whatever topic; a record of a newer type ends the reading', async () => {

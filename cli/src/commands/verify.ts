@@ -32,7 +32,7 @@ unreadable: {records, first: [the first twenty]}}. Exit code 0 iff ok: a record 
   options: { digests: { type: 'boolean' }, engine: { type: 'string' } },
   overrides: ['data', 'model'],
   positionals: [0, 1],
-  async run({ config, values, positionals, answer, err, terminal }) {
+  async run({ config, values, positionals, answer, err, terminal, stop }) {
     const [which = 'all'] = positionals
     const version = which === 'all' ? null : versionNumber(which)
     const engine = learnEngineOf(values.engine, config.learnEngine, undefined)
@@ -40,7 +40,8 @@ unreadable: {records, first: [the first twenty]}}. Exit code 0 iff ok: a record 
       const model = await openModel(config.model)
       const learner = values.digests === true ? null : await startLearning({ model: config.model, engine })
       try {
-        return await verify({ log, learner, model, onProgress: (done, total) => err(terminal ? `\r\x1b[2K${bar(done / total)} ${done}/${total}` : '') }, POLICY, version)
+        const onProgress = (done: number, total: number): void => err(terminal ? `\r\x1b[2K${bar(done / total)} ${done}/${total}` : '')
+        return await verify({ log, learner, model, onProgress, signal: stop }, POLICY, version)
       } finally {
         await learner?.close()
       }

@@ -50,8 +50,13 @@ const storedAudit = (snapshot: Snapshot, policy: string): AuditState => ({
   spentAt: storedBySession<number, number>(snapshot, 'spent at', (at) => at, (at) => at),
 })
 
-/** Of the policy and its branches, as of the call. A pipeline may be writing meanwhile. */
-export const readAudit = async (log: EventLog, policy: string): Promise<Audit> => {
+/** Throws `aborted` for who asked to stop; whatever was made meanwhile is taken away by whoever made it. */
+export const unlessStopped = (signal: AbortSignal | undefined): void => {
+  if (signal?.aborted) throw new InstarError('aborted', 'It was asked to stop before the end of the log.')
+}
+
+/** Of the policy and its branches, as of the call. A pipeline may be writing meanwhile. Throws `aborted`; no file stays. */
+export const readAudit = async (log: EventLog, policy: string, signal?: AbortSignal): Promise<Audit> => {
   // Without a place for files everything stays in memory.
   const folder = await mkdtemp(join(tmpdir(), 'instar-audit-')).catch(() => null)
   const snapshot = openSnapshots(folder ?? join(tmpdir(), 'instar-audit', 'none'), { records: RECORDS, room: ROOM }).of('audit', 'audit')
@@ -68,6 +73,7 @@ export const readAudit = async (log: EventLog, policy: string): Promise<Audit> =
     const to = await log.ends(['updates', 'weights', 'scores', 'turns'])
     for (const topic of ['turns', 'scores', 'weights', 'updates'] as const) {
       for await (const records of log.read(topic, { to })) {
+        unlessStopped(signal)
         for (const record of records) {
           audit.broken = await take(audit, record)
           if (audit.broken) return audit

@@ -38,7 +38,7 @@ export type ReplayPorts = {
 
 export const replay = async (ports: ReplayPorts, policy: string, options: ReplayOptions): Promise<ReplayReport> => {
   if (!/^[a-z0-9][a-z0-9._-]{0,62}$/i.test(options.branch)) throw new InstarError('bad_request', `--branch ${options.branch}: letters, digits, dots and dashes`, { field: 'branch' })
-  const audit = await readAudit(ports.log, policy)
+  const audit = await readAudit(ports.log, policy, ports.signal)
   try {
     return await replayed(ports, audit, options)
   } finally {

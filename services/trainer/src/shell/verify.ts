@@ -3,10 +3,17 @@ import { batchOfUpdate, InstarError, updateLine, weightLine, type BatchState, ty
 import { createTurnReader, getBlob, type EventLog } from '@instar/log'
 import { adapterFromWeights, type Fingerprint, type LearningEngine, type Model, type Parent, type StepResult } from '@instar/policy'
 import { auditBatch, type AuditState, type Difference } from '../core/audit.ts'
-import { readAudit, type Audit, type Unreadable } from './audit.ts'
+import { readAudit, unlessStopped, type Audit, type Unreadable } from './audit.ts'
 import { stepSettings, trainItem } from './compute.ts'
 
-export type VerifyPorts = { log: EventLog; learner: LearningEngine | null; model: Model; onProgress?: (done: number, total: number) => void }
+export type VerifyPorts = {
+  log: EventLog
+  learner: LearningEngine | null
+  model: Model
+  onProgress?: (done: number, total: number) => void
+  /** Ends it with `aborted`, between two pages of the log or two batches. */
+  signal?: AbortSignal
+}
 
 /**
  * `recompute`: batch, advantages and weights derived again, bit-equal. `digests`: the engine's fingerprint
@@ -18,7 +25,7 @@ export type VerifyReport = { ok: boolean; policy: string; batches: BatchReport[]
 
 /** `version` null: all batches of the policy, rejected ones too. */
 export const verify = async (ports: VerifyPorts, policy: string, version: number | null): Promise<VerifyReport> => {
-  const audit = await readAudit(ports.log, policy)
+  const audit = await readAudit(ports.log, policy, ports.signal)
   try {
     return await verifyAll(ports, audit, version)
   } finally {
@@ -33,6 +40,7 @@ const verifyAll = async (ports: VerifyPorts, { state, broken, unreadable }: Audi
   const batches: BatchReport[] = []
   const total = version === null ? state.batches.get(policy)?.length ?? 0 : 1
   for (const batch of batchesToVerify(state, version)) {
+    unlessStopped(ports.signal)
     batches.push(await verifyBatch(ports, state, batch, auditBatch(state, batch)))
     ports.onProgress?.(batches.length, Math.max(total, batches.length))
   }
