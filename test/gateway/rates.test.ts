@@ -304,3 +304,36 @@ for (const [dialect, { path, body, last }] of Object.entries(ENDS)) {
     }
   })
 }
+
+const REQUESTS = ['limit', 'remaining', 'reset'] as const
+const openAi = ({ headers }: Response): (string | null)[] => REQUESTS.map((name) => headers.get(`x-ratelimit-${name}-requests`))
+const anthropic = ({ headers }: Response): (string | null)[] => REQUESTS.map((name) => headers.get(`anthropic-ratelimit-requests-${name}`))
+const NONE = [null, null, null]
+
+test('each answer for a key with a limit says what is left of it, refusals too, in the names of the dialect', async () => {
+  let now = Date.parse('2026-01-02T03:04:00.000Z')
+  const rig = await startRig({ settings: { keys: [key('anna', { requestsPerMinute: 3 }), key('ops')] }, ports: { now: () => now } })
+  try {
+    const whole = await rig.fetch('/v1/chat/completions', { json: HELLO, headers: as('anna') })
+    assert.deepEqual([whole.status, ...openAi(whole), ...anthropic(whole)], [200, '3', '2', '20s', ...NONE])
+    const messages = await rig.fetch('/v1/messages', { json: { ...HELLO, max_tokens: 8 }, headers: as('anna') })
+    assert.deepEqual([messages.status, ...anthropic(messages), ...openAi(messages)], [200, '3', '1', '2026-01-02T03:04:40Z', ...NONE])
+    const stream = await rig.fetch('/v1/chat/completions', { json: { ...HELLO, stream: true }, headers: as('anna') })
+    await stream.text()
+    assert.deepEqual([stream.status, ...openAi(stream)], [200, '3', '0', '1m0s'])
+    now += 500
+    for (const path of ['/v1/chat/completions', '/v1/nothing', '/admin/thaw']) {
+      const refused = await rig.fetch(path, { json: HELLO, headers: as('anna') })
+      assert.deepEqual([refused.status, refused.headers.get('retry-after'), ...openAi(refused)], [429, '20', '3', '0', '59.5s'], path)
+    }
+    const refused = await rig.fetch('/v1/messages', { json: HELLO, headers: as('anna') })
+    assert.deepEqual([refused.status, ...anthropic(refused)], [429, '3', '0', '2026-01-02T03:05:00Z'])
+    assert.deepEqual(openAi(await rig.fetch('/v1/models', { headers: as('ops') })), NONE, 'no limit')
+    assert.deepEqual(openAi(await rig.fetch('/v1/models', { headers: { authorization: 'Bearer guess' } })), NONE, 'no key')
+    now += 19_500
+    const missing = await rig.fetch('/v1/nothing', { json: HELLO, headers: as('anna') })
+    assert.deepEqual([missing.status, ...openAi(missing)], [404, '3', '0', '1m0s'])
+  } finally {
+    await rig.stop()
+  }
+})

@@ -1,9 +1,10 @@
 /** What a browser has to be told before a page of another origin may read an answer: for listed origins alone (INSTAR_ORIGINS). */
+import { RATE_HEADERS } from './rate-headers.ts'
 
 /** Of an answer, beside those that a page may always read. */
 const EXPOSED = [
   'x-instar-version', 'x-instar-turn-id', 'x-instar-turn-ids', 'x-instar-session-id', 'x-instar-dropped-tools', 'x-instar-ignored',
-  'x-request-id', 'request-id', 'retry-after', 'retry-after-ms', 'x-should-retry', 'x-ratelimit-limit-requests', 'x-ratelimit-remaining-requests', 'x-ratelimit-reset-requests',
+  'x-request-id', 'request-id', 'retry-after', 'retry-after-ms', 'x-should-retry', ...RATE_HEADERS,
 ].join(', ')
 
 /** Seconds for which a browser does not ask again. */

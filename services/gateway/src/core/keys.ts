@@ -42,12 +42,16 @@ export const checkKey = (key: Key, scope: Scope | null, now: number): void => {
 /** A bucket that fills evenly: n (of requests, of bytes) at once, then one every 60/n seconds. */
 export type Bucket = { left: number; at: number }
 
+/** What is in it now; below 0: a debt. */
+export const filledOf = (bucket: Bucket | null, perMinute: number, now: number): number =>
+  (bucket === null ? perMinute : Math.min(perMinute, bucket.left + ((now - bucket.at) * perMinute) / 60_000))
+
 /**
  * The bucket after something that costs `cost`, or how many milliseconds until there is room for it. There is room where one is
  * left: what costs more leaves a debt, which is waited for by the next.
  */
 export const take = (bucket: Bucket | null, perMinute: number, now: number, cost = 1): { bucket: Bucket } | { waitMs: number } => {
-  const filled = bucket === null ? perMinute : Math.min(perMinute, bucket.left + ((now - bucket.at) * perMinute) / 60_000)
+  const filled = filledOf(bucket, perMinute, now)
   if (filled < 1) return { waitMs: Math.ceil(((1 - filled) * 60_000) / perMinute) }
   return { bucket: { left: filled - cost, at: now } }
 }

@@ -10,6 +10,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { GatewayConfig } from '../config.ts'
 import { checkBind, checkJson, checkLocal, tokenOf } from '../core/guard.ts'
 import { ADMIN, checkKey, type Key, type Scope } from '../core/keys.ts'
+import type { Standing } from '../core/rate-headers.ts'
 import { WrongKeys } from '../core/wrong-keys.ts'
 import { ADMIN_TOKEN_HEADER } from './admin-token.ts'
 import { LOOK_MS, type Keyring } from './keyring.ts'
@@ -18,6 +19,8 @@ import { Bodies, createRates, type Visit } from './limits.ts'
 export type Entrance = {
   /** Of every request, before its body is read. Throws what the client is told. */
   admit(request: FastifyRequest, reply: FastifyReply): void
+  /** What is left of the requests of its key; null without a limit, of one that no limit counts, and before `admit`. */
+  standing(request: FastifyRequest): Standing | null
   /** Counts bytes of a body whose length was not said. Throws `overloaded`. */
   arrived(request: FastifyRequest, bytes: number): void
   /** The key that acts; null without keys. Throws `invalid_api_key`, `missing_scope`. */
@@ -170,6 +173,10 @@ export const createEntrance = ({ config, keyring, now, adminToken }: EntrancePor
       const said = lengthOf(request)
       // What is longer than a body may be is refused before it is read.
       if (said !== null && said <= request.routeOptions.bodyLimit) hold(caller, said)
+    },
+    standing(request) {
+      const caller = callers.get(request)
+      return caller?.key && !caller.open && routeOf(request) !== '/metrics' ? rates.standing(caller.key) : null
     },
     arrived: (request, bytes) => hold(callerOf(request), bytes),
     check,

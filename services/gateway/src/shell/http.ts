@@ -8,6 +8,7 @@ import { ADMIN } from '../core/keys.ts'
 import { DIALECTS, type Dialect } from '@instar/dialects'
 import { allowed, readable } from '../core/cors.ts'
 import { isListed } from '../core/guard.ts'
+import { rateHeaders } from '../core/rate-headers.ts'
 import { usualPath } from '../core/paths.ts'
 import type { Headers } from '../core/labels.ts'
 import type { AnswerCall, AnswerReply } from './answering.ts'
@@ -124,7 +125,12 @@ export const createServer = (config: GatewayConfig, entrance: Entrance, routes: 
       return void reply.status(204).headers(allowed(origin, { headers: one(headers), privateNetwork: network === 'true' })).send()
     }
     if (origin !== null) reply.headers(readable(origin))
-    entrance.admit(request, reply)
+    try {
+      entrance.admit(request, reply)
+    } finally {
+      const standing = entrance.standing(request)
+      if (standing) reply.headers(rateHeaders(standing, dialectAt(request).name))
+    }
     done()
   })
   // What somebody expects beyond being told to go on is nothing to us.

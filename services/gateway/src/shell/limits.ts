@@ -1,6 +1,7 @@
 /** What requests may use: those of a key by its rates, and the memory that the bodies of all of them take together. */
 import { InstarError } from '@instar/events'
 import { take, type Bucket, type Key } from '../core/keys.ts'
+import { standingOf, type Standing } from '../core/rate-headers.ts'
 
 /** Bytes of bodies that are held now, until their requests are over. */
 export class Bodies {
@@ -35,6 +36,8 @@ export type Visit = { charge(bytes: number): void; end(): void }
 export type Rates = {
   /** Counts a request. Throws `rate_limited`. */
   enter(key: Key): Visit
+  /** What is left of its requests; null: they have no limit. */
+  standing(key: Key): Standing | null
 }
 
 export const createRates = (now: () => number): Rates => {
@@ -48,6 +51,7 @@ export const createRates = (now: () => number): Rates => {
     buckets.set(key.id, taken.bucket)
   }
   return {
+    standing: (key) => (key.requestsPerMinute === null ? null : standingOf(requests.get(key.id) ?? null, key.requestsPerMinute, now())),
     enter(key) {
       const before = running.get(key.id) ?? 0
       if (key.concurrent !== null && before >= key.concurrent) {
