@@ -76,6 +76,39 @@ test('plain-text documents are texts, with their title and context, in a message
   assert.deepEqual([pdf.status, (await pdf.json() as { error: { message: string } }).error.message], [400, 'messages[0].content[0] is of type document; this model takes text only.'])
 })
 
+test('a part that says it is an image, a sound or a file is refused by name, a text beside it or not; other parts are their texts', async () => {
+  const kinds = [
+    'image', 'image_url', 'input_image', 'input_audio', 'audio', 'audio_url', 'output_audio', 'video', 'video_url', 'input_video', 'file', 'input_file', 'document',
+  ]
+  const asks: Readonly<Record<string, (part: object) => object>> = {
+    '/v1/chat/completions': (part) => ({ messages: [{ role: 'user', content: [part] }] }),
+    '/v1/messages': (part) => ({ max_tokens: 5, messages: [{ role: 'user', content: [part] }] }),
+    '/v1/messages ': (part) => ({ max_tokens: 5, messages: [{ role: 'user', content: [{ type: 'tool_result', tool_use_id: 'x', content: [part] }] }] }),
+    '/v1/messages  ': (part) => ({ max_tokens: 5, system: [part], messages: [{ role: 'user', content: 'Hi' }] }),
+    '/v1/responses': (part) => ({ input: [{ role: 'user', content: [part] }] }),
+    '/v1/responses ': (part) => ({ input: [{ type: 'function_call_output', call_id: 'x', output: [part] }] }),
+  }
+  for (const [path, body] of Object.entries(asks)) {
+    const ask = (part: object): Promise<Response> => rig.fetch(path.trim(), { json: { model: 'policy', ...body(part) } })
+    for (const type of kinds) for (const beside of [{}, { text: 'See', image_url: { url: 'http://127.0.0.1/' } }]) {
+      const answer = await ask({ type, ...beside })
+      const { error: { message } } = await answer.json() as { error: { message: string } }
+      assert.equal(answer.status, 400, `${path} ${type}`)
+      assert.ok(message.endsWith(`is of type ${type}; this model takes text only.`), message)
+    }
+    for (const part of [{ text: 'Read this.' }, { type: 'text', text: 'Read this.' }, { type: 'input_text', text: 'Read this.' }, { type: 'of_tomorrow', text: 'Read this.' }]) {
+      assert.equal((await ask(part)).status, 200, `${path} ${JSON.stringify(part)}`)
+      assert.match(promptOf(), /Read this\./)
+    }
+  }
+  const document = { type: 'document', source: { type: 'content', content: [{ type: 'image', text: 'See' }] } }
+  assert.equal((await rig.fetch('/v1/messages', { json: asks['/v1/messages']!(document) })).status, 400)
+  const answered = { role: 'assistant', content: [{ type: 'image', text: 'Unseen' }, { type: 'text', text: 'Seen' }] }
+  const going = { max_tokens: 5, messages: [USER('Hi'), answered, USER('And?')] }
+  assert.equal((await rig.fetch('/v1/messages', { json: { model: 'policy', ...going } })).status, 200)
+  assert.match(promptOf(), /assistant\nSeen/)
+})
+
 test('a response says what was sampled with: the model\'s own defaults where the request names none', async () => {
   const { temperature, topP } = model.defaults
   const plain = await rig.client.responses.create({ model: 'policy', input: 'Hi' })

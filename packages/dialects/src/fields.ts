@@ -23,6 +23,18 @@ export const fieldsOf = (value: unknown, where: string): Fields => {
   return value
 }
 
+/** Kinds of parts that no text stands for. */
+export const MEDIA = [
+  'image', 'image_url', 'input_image', 'audio', 'audio_url', 'input_audio', 'output_audio', 'video', 'video_url', 'input_video',
+  'file', 'input_file', 'document',
+] as const
+
+/** The text that a part of a message is; null for one of another kind, whatever text stands beside it. */
+export const textIn = (part: unknown): string | null => {
+  if (!isFields(part) || MEDIA.some((kind) => kind === part['type'])) return null
+  return typeof part['text'] === 'string' ? part['text'] : null
+}
+
 export const text = (fields: Fields, name: string): string | null => {
   const value = fields[name] ?? null
   if (value !== null && typeof value !== 'string') throw wrong(name, 'a string')

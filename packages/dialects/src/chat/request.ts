@@ -1,6 +1,6 @@
 /** What a Chat Completions request asks for. Fields that mean nothing here are accepted and ignored. */
 import { InstarError } from '@instar/events'
-import { fieldsOf, first, flag, ignoredOf, integer, isFields, number, text, topP, wrong, type Fields } from '../fields.ts'
+import { fieldsOf, first, flag, ignoredOf, integer, isFields, number, text, textIn, topP, wrong, type Fields } from '../fields.ts'
 import type { Message, Request } from '../request.ts'
 import { reweightingOf } from '../reweighting.ts'
 import { callsOf, speaksOfFunctions, withTools } from './functions.ts'
@@ -75,8 +75,7 @@ const checkContent = (content: unknown, where: string): void => {
   if (!Array.isArray(content)) throw wrong(where, 'a text or a list of parts')
   for (const [i, part] of content.entries()) {
     if (!isFields(part)) throw wrong(`${where}[${i}]`, 'an object')
-    if (typeof part['text'] === 'string') continue
-    if (part['type'] === 'refusal') continue
+    if (textIn(part) !== null || part['type'] === 'refusal') continue
     throw new InstarError('bad_request', `${where}[${i}] is ${typeof part['type'] === 'string' ? `of type ${part['type'].slice(0, 40)}` : 'of no type'}; this model takes text only.`, { field: `${where}[${i}]` })
   }
 }

@@ -4,7 +4,7 @@
  * header) is dropped here, so that what was said once reads alike for ever; the log keeps the body as it came.
  */
 import { InstarError } from '@instar/events/errors'
-import { fieldsOf, flag, ignoredOf, integer, isFields, number, parsedFields, text, topP, wrong, type Fields } from '../fields.ts'
+import { fieldsOf, flag, ignoredOf, integer, isFields, number, parsedFields, text, textIn, topP, wrong, type Fields } from '../fields.ts'
 import { readId } from '../minted.ts'
 import type { Message, Request } from '../request.ts'
 import { reweightingOf } from '../reweighting.ts'
@@ -71,13 +71,12 @@ const textsOf = (value: unknown, where: string): string[] => listOf(value, where
 })
 
 /** The words of a block; null for one that has none. */
-const saidIn = (block: Fields): string | null =>
-  (typeof block['text'] === 'string' ? block['text'] : block['type'] === 'document' ? documentOf(block) : null)
+const saidIn = (block: Fields): string | null => (block['type'] === 'document' ? documentOf(block) : textIn(block))
 
 /** A document that is a text, as it is read: its title, what is said of it, itself. */
 const documentOf = ({ source, title, context }: Fields): string | null => {
   const { type, data, content } = isFields(source) ? source : {}
-  const parts: unknown[] = type === 'text' ? [data] : type === 'content' ? (Array.isArray(content) ? content.map((part: unknown) => (isFields(part) ? part['text'] : null)) : [content]) : [null]
+  const parts: unknown[] = type === 'text' ? [data] : type === 'content' ? (Array.isArray(content) ? content.map(textIn) : [content]) : [null]
   if (!parts.every((part) => typeof part === 'string')) return null
   return [title, context].filter((line) => typeof line === 'string' && line !== '').concat(parts).join('\n')
 }
@@ -134,7 +133,7 @@ const assistantOf = (content: unknown, where: string, id: unknown): Message => {
     else if (block['type'] === 'thinking') {
       if (typeof block['thinking'] === 'string') reasoning.push(block['thinking'])
       if (readId(block['signature'])) minted.push(String(block['signature']))
-    } else if (typeof block['text'] === 'string') texts.push(block['text'])
+    } else texts.push(textIn(block) ?? '')
   }
   return {
     role: 'assistant', content: texts.join(''),

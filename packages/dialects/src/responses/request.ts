@@ -3,7 +3,7 @@
  * answer's items (reasoning, message, calls) one message. Items of types that mean nothing here are left out.
  */
 import { InstarError } from '@instar/events/errors'
-import { fieldsOf, first, flag, ignoredOf, integer, isFields, number, text, topP, wrong, type Fields } from '../fields.ts'
+import { fieldsOf, first, flag, ignoredOf, integer, isFields, number, text, textIn, topP, wrong, type Fields } from '../fields.ts'
 import { readId } from '../minted.ts'
 import type { Message, Request } from '../request.ts'
 import { reweightingOf } from '../reweighting.ts'
@@ -163,7 +163,8 @@ const contentOf = (content: unknown, where: string): string => {
   if (typeof content === 'string') return content
   if (!Array.isArray(content)) throw wrong(where, 'a text or a list of parts')
   return content.map((part: unknown, i) => {
-    if (isFields(part) && typeof part['text'] === 'string') return part['text']
+    const said = textIn(part)
+    if (said !== null) return said
     if (isFields(part) && part['type'] === 'refusal') return ''
     throw new InstarError('bad_request', `${where}[${i}] is ${isFields(part) && typeof part['type'] === 'string' ? `of type ${part['type'].slice(0, 40)}` : 'of no type'}; this model takes text only.`, { field: `${where}[${i}]` })
   }).join('')

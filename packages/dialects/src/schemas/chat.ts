@@ -1,8 +1,8 @@
 /** `POST /v1/chat/completions`: what `../chat/request.ts` accepts. */
 import { z } from 'zod'
-import { fields, flag, integer, model, reweighting, seed, stops, stream, temperature, text, tokens, topK, topP } from './fields.ts'
+import { fields, flag, integer, model, reweighting, seed, stops, stream, temperature, text, textPart, tokens, topK, topP } from './fields.ts'
 
-const part = z.union([z.looseObject({ text: z.string() }), z.looseObject({ type: z.literal('refusal') })])
+const part = z.union([textPart(), z.looseObject({ type: z.literal('refusal') })])
 const content = z.union([z.string(), z.array(part)]).describe('A text, or parts that are texts; a refusal says nothing to a model.')
 const calls = z.array(fields).nullish()
 

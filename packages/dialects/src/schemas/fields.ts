@@ -1,5 +1,6 @@
 /** Schemas of the fields that `../fields.ts` reads. Null counts as absent; what is not named is accepted and kept. */
 import { z } from 'zod'
+import { MEDIA } from '../fields.ts'
 
 export const text = (description: string) => z.string().nullish().describe(description)
 export const flag = (description: string) => z.boolean().nullish().describe(description)
@@ -12,6 +13,9 @@ export const fields = z.looseObject({})
 /** Anything but these texts. */
 export const otherThan = (...texts: readonly string[]) =>
   z.union([z.string().regex(new RegExp(`^(?!(?:${texts.join('|')})$)`)), z.number(), z.boolean(), z.null(), z.array(z.unknown()), fields])
+
+/** A part that is a text, of no kind that `MEDIA` names nor of these. */
+export const textPart = (...kinds: readonly string[]) => z.looseObject({ type: otherThan(...MEDIA, ...kinds).optional(), text: z.string() })
 
 export const model = text('`policy` for the version that serves, `policy@17` to pin one; absent: `policy`.')
 export const stream = flag('Server-sent events instead of one JSON value.')

@@ -1,18 +1,18 @@
 /** `POST /v1/messages` and `/v1/messages/count_tokens`: what `../messages/request.ts` accepts. */
 import { z } from 'zod'
-import { model, otherThan, reweighting, stops, stream, temperature, text, topK, topP } from './fields.ts'
+import { model, otherThan, reweighting, stops, stream, temperature, text, textPart, topK, topP } from './fields.ts'
 
 /** A text, as it is or in parts; not of a file. */
 const source = z.union([
   z.looseObject({ type: z.literal('text'), data: z.string() }),
-  z.looseObject({ type: z.literal('content'), content: z.union([z.string(), z.array(z.looseObject({ text: z.string() }))]) }),
+  z.looseObject({ type: z.literal('content'), content: z.union([z.string(), z.array(textPart())]) }),
 ])
-const textBlock = z.union([z.looseObject({ text: z.string() }), z.looseObject({ type: z.literal('document'), source })])
+const textBlock = z.union([textPart(), z.looseObject({ type: z.literal('document'), source })])
 const texts = z.union([z.string(), z.array(textBlock)])
 
 const userBlock = z.union([
   z.looseObject({ type: z.literal('tool_result'), tool_use_id: text('The call that this is the result of.'), content: texts.nullish() }),
-  z.looseObject({ type: otherThan('tool_result').optional(), text: z.string() }),
+  textPart('tool_result'),
   z.looseObject({ type: z.literal('document'), source }),
 ])
 const assistantBlock = z.union([

@@ -1,8 +1,8 @@
 /** `POST /v1/responses`: what `../responses/request.ts` and its neighbours accept. */
 import { z } from 'zod'
-import { fields, integer, model, reweighting, seed, stream, temperature, text, tokens, topK, topP } from './fields.ts'
+import { fields, integer, model, reweighting, seed, stream, temperature, text, textPart, tokens, topK, topP } from './fields.ts'
 
-const part = z.union([z.looseObject({ text: z.string() }), z.looseObject({ type: z.literal('refusal') })])
+const part = z.union([textPart(), z.looseObject({ type: z.literal('refusal') })])
 const content = z.union([z.string(), z.array(part)]).nullish()
 const name = z.string()
 const namespace = text('The namespace that the tool is of.')

@@ -29,7 +29,7 @@ const ABSENT = Symbol('absent')
 /** Values by chance; `seldom`: how often something else stands where a value should. */
 const makers = (random: () => number, seldom: number) => {
   const pick = <T>(from: readonly T[]): T => from[Math.floor(random() * from.length)]!
-  const junk = (): unknown => pick<unknown>([ABSENT, null, true, false, 0, 1, -1, 0.5, 1.5, 2, 3, 17, 21, 1e21, -1e300, 'x', '', 'none', 'user', 'message', '\n', [], [''], ['a'], [null], [{}], {}, { type: 'text' }, { text: 1 }, { text: 'a' }, { type: 'refusal' }, { id: 'x', type: 5 }])
+  const junk = (): unknown => pick<unknown>([ABSENT, null, true, false, 0, 1, -1, 0.5, 1.5, 2, 3, 17, 21, 1e21, -1e300, 'x', '', 'none', 'user', 'message', '\n', [], [''], ['a'], [null], [{}], {}, { type: 'text' }, { text: 1 }, { text: 'a' }, { type: 'refusal' }, { type: 'image_url', text: 'a' }, { type: 'file', text: 'a', source: { type: 'text', data: 'a' } }, { type: 'document', text: 'a' }, { id: 'x', type: 5 }])
   const or = (make: Make): Make => () => (random() < seldom ? junk() : make())
   const object = (fields: Readonly<Record<string, Make>>): Make => or(() => {
     const made = Object.entries(fields).map(([name, make]) => [name, make()] as const).filter(([, value]) => value !== ABSENT)
@@ -50,7 +50,7 @@ const common = ({ maybe, one, rare }: Makers): Record<string, Make> => ({ model:
 
 const chat = (make: Makers): Make => {
   const { object, list, one, either, maybe } = make
-  const content = either(one('Hi', ''), list(either(object({ type: one('text'), text: one('Hi') }), object({ type: one('refusal') }))))
+  const content = either(one('Hi', ''), list(either(object({ type: one('text', 'text', 'input_audio', null), text: one('Hi') }), object({ type: one('refusal') }))))
   const message = object({ role: one('user', 'system', 'developer', 'assistant', 'tool', 'function'), content, tool_calls: maybe(list(object({ id: one('call') }))), token_ids: maybe(one([1])) })
   return object({
     ...common(make), messages: list(message, 1), tools: maybe(list(object({ type: one('function') }))), tool_choice: maybe(one('none', 'auto')), stream_options: maybe(object({ include_usage: maybe(one(true)) })), n: maybe(one(1, 16)), seed: maybe(one(-3, 2 ** 40)),
@@ -60,9 +60,9 @@ const chat = (make: Makers): Make => {
 
 const messages = (make: Makers): Make => {
   const { object, list, one, either, maybe, pick, rare } = make
-  const source = either(object({ type: one('text'), data: one('Hi') }), object({ type: one('content'), content: either(one('Hi'), list(object({ text: one('Hi') }))) }), object({ type: one('text', 'content', 'base64'), data: one('Hi'), content: one('Hi') }))
+  const source = either(object({ type: one('text'), data: one('Hi') }), object({ type: one('content'), content: either(one('Hi'), list(object({ type: maybe(one('text', 'image')), text: one('Hi') }))) }), object({ type: one('text', 'content', 'base64'), data: one('Hi'), content: one('Hi') }))
   const document = object({ type: one('document'), title: maybe(one('T')), context: maybe(one('C', 5)), source })
-  const texts = either(one('Hi'), list(either(object({ type: one('text'), text: one('Hi') }), document)))
+  const texts = either(one('Hi'), list(either(object({ type: one('text', 'text', 'image', null), text: one('Hi') }), document)))
   const result = object({ type: one('tool_result'), tool_use_id: maybe(one('toolu')), content: maybe(texts) })
   const user = object({ role: one('user'), content: either(one('Hi'), list(either(result, document, object({ type: one('text'), text: one('Hi') }), object({ type: one('tool_result'), text: one('Hi') })))) })
   const assistant = object({ role: one('assistant'), content: either(one('Hi'), list(either(object({ type: one('tool_use'), id: one('x'), name: maybe(one('f')), input: maybe(one({})) }), object({ type: one('thinking'), thinking: one('t') }), object({ type: one('text'), text: one('Hi') })))) })
@@ -77,7 +77,7 @@ const responses = (make: Makers): Make => {
   const { object, list, one, either, maybe, pick } = make
   // Ids are those of a response that there is: what an id stands for is the log's affair.
   const id: Make = () => pick([mintId('msg', SESSION, TURN)])
-  const content = either(one('Hi'), list(either(object({ type: one('output_text'), text: one('Hi') }), object({ type: one('refusal') }))))
+  const content = either(one('Hi'), list(either(object({ type: one('output_text', 'input_text', 'input_image', null), text: one('Hi') }), object({ type: one('refusal') }))))
   const item = either(
     object({ type: maybe(one('message')), role: one('user', 'assistant', 'system', 'developer'), content: maybe(content) }),
     object({ type: one('function_call', 'custom_tool_call'), name: one('f'), namespace: maybe(one('n')), arguments: maybe(one('{}')), input: maybe(one('x')), call_id: maybe(one('c')) }),
