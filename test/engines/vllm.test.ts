@@ -43,7 +43,11 @@ test('ids and log-probs on the log are those that the engine sent; sampling is s
   assert.equal(said.tokens, 'exact')
   assert.equal(said.trainable, true)
   assert.equal(said.engine, 'vllm 0.32.0, base')
-  assert.deepEqual(json['usage'], { prompt_tokens: model.promptIds([USER('Hi')], {}).length, completion_tokens: ids.length, total_tokens: model.promptIds([USER('Hi')], {}).length + ids.length })
+  const promptTokens = model.promptIds([USER('Hi')], {}).length
+  assert.deepEqual(json['usage'], {
+    prompt_tokens: promptTokens, completion_tokens: ids.length, total_tokens: promptTokens + ids.length,
+    prompt_tokens_details: { cached_tokens: 0, cache_write_tokens: 0 }, completion_tokens_details: { reasoning_tokens: 0 },
+  })
   const { body } = vllm.asked('/v1/completions').at(-1)!
   assert.deepEqual(body['prompt'], model.promptIds([USER('Hi')], {}))
   assert.deepEqual([body['temperature'], body['top_p'], body['top_k'], body['min_p'], body['repetition_penalty'], body['seed'], body['stop_token_ids']], [0.7, 1, 0, 0, 1, 5, [model.endOfTurn[0]]])
