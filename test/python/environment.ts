@@ -42,11 +42,11 @@ export const pythonPrograms = (wanted: Wanted | Hashed): string => {
   return programs
 }
 
-/** The name of a Python 3 between these minor versions, with venv; null where there is none. */
+/** The name of a Python 3 between these minor versions, with venv and its pip; null where there is none. */
 export const pythonOf = (from: number, to: number): string | null => {
   const minors = Array.from({ length: to - from + 1 }, (_, i) => from + i)
   return ['python3', ...minors.map((minor) => `python3.${minor}`)].find((name) => {
-    const { status, stdout } = spawnSync(name, ['-c', 'import sys, venv; print(sys.version_info.minor)'], { encoding: 'utf8' })
+    const { status, stdout } = spawnSync(name, ['-c', 'import ensurepip, sys, venv; print(sys.version_info.minor)'], { encoding: 'utf8' })
     return status === 0 && minors.includes(Number(stdout))
   }) ?? null
 }
