@@ -2,14 +2,14 @@
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import { textModel } from '@instar/gateway/shell/engines/text-model'
-import { model, USER } from '../gateway/harness.ts'
+import { model, turnsOf, USER } from '../gateway/harness.ts'
 import { startRemoteRig, type RemoteRig } from './rig.ts'
 import { ScriptedOpenai } from './scripted-openai.ts'
 
-const opened = async (t: TestContext): Promise<{ rig: RemoteRig; last(): Record<string, unknown> }> => {
+const opened = async (t: TestContext, accepts: readonly ('images' | 'files')[] = []): Promise<{ rig: RemoteRig; last(): Record<string, unknown> }> => {
   const server = new ScriptedOpenai(model, { say: () => 'Hello.' })
   await server.start()
-  const rig = await startRemoteRig(`openai+${server.url}/v1`, { model: textModel('policy') })
+  const rig = await startRemoteRig(`openai+${server.url}/v1`, { model: textModel('policy'), accepts })
   t.after(async () => {
     await rig.stop()
     await server.kill()
@@ -29,7 +29,7 @@ test('an address beside a text never reaches an engine that takes messages', asy
   await ask(rig, {
     messages: [
       { role: 'system', content: [{ type: 'text', text: 'Be brief.', cache_control: { url: CANARY } }], image_url: CANARY },
-      { role: 'user', name: 'ann', content: [{ type: 'image_url', text: 'Look', image_url: { url: CANARY } }, { type: 'video_url', text: 'Again', video_url: { url: CANARY } }], audio: { url: CANARY } },
+      { role: 'user', name: 'ann', content: [{ type: 'text', text: 'Look', image_url: { url: CANARY }, file: { file_data: CANARY } }, { type: 'picture', text: 'Again', video_url: { url: CANARY } }], audio: { url: CANARY } },
       { role: 'assistant', content: null, reasoning_content: 'Hm.', tool_calls: [{ id: 'c', type: 'function', function: { name: 'read', arguments: '{}', url: CANARY }, extra: CANARY }] },
       { role: 'tool', tool_call_id: 'c', content: 'Done.', image: CANARY },
       USER('And now?'),
@@ -67,4 +67,38 @@ test('code, markup and comparisons are forwarded to the letter', async (t) => {
   const said = 'if (a <b || c|> d) <s1> <span> [INSTALL] <|> <| x\n|> <EOS> list[int] a<|b <<EOF'
   await ask(rig, { messages: [USER(said)] })
   assert.deepEqual(last()['messages'], [USER(said)])
+})
+
+const PNG = 'data:image/png;base64,iVBORw0KGgo='
+const PDF = 'data:application/pdf;base64,JVBERi0='
+const URL_OF_IMAGE = 'https://example.com/a.png'
+
+test('images and files of every dialect reach an engine that is said to take them; such turns are on the log and not trained on', async (t) => {
+  const { rig, last } = await opened(t, ['images', 'files'])
+  const bodies: [path: string, body: object][] = [
+    ['chat/completions', { messages: [{ role: 'user', content: [{ type: 'text', text: 'Look' }, { type: 'image_url', image_url: { url: PNG, more: CANARY }, more: CANARY }, { type: 'image_url', image_url: { url: URL_OF_IMAGE } }, { type: 'file', file: { filename: 'a.pdf', file_data: PDF, file_id: CANARY } }] }] }],
+    ['responses', { input: [{ role: 'user', content: [{ type: 'input_text', text: 'Look' }, { type: 'input_image', image_url: PNG }, { type: 'input_image', image_url: URL_OF_IMAGE }, { type: 'input_file', filename: 'a.pdf', file_data: PDF, file_url: CANARY }] }] }],
+    ['messages', { max_tokens: 9, messages: [{ role: 'user', content: [
+      { type: 'text', text: 'Look' }, { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'iVBORw0KGgo=', url: CANARY } }, { type: 'image', source: { type: 'url', url: URL_OF_IMAGE } },
+      { type: 'document', title: 'a.pdf', source: { type: 'base64', media_type: 'application/pdf', data: 'JVBERi0=' }, context: 'c' }] }] }],
+  ]
+  for (const [path, body] of bodies) {
+    const response = await rig.fetch(`/v1/${path}`, { json: { model: 'policy', ...body } })
+    const said = await response.json() as { usage: Record<string, number> }
+    assert.equal(response.status, 200, JSON.stringify(said))
+    assert.deepEqual(last()['messages'], [{ role: 'user', content: [
+      { type: 'text', text: 'Look' }, { type: 'image_url', image_url: { url: PNG } }, { type: 'image_url', image_url: { url: URL_OF_IMAGE } }, { type: 'file', file: { filename: 'a.pdf', file_data: PDF } },
+    ] }], path)
+    assert.equal(JSON.stringify(last()).includes(CANARY), false)
+  }
+  const turns = await turnsOf(rig.log)
+  assert.deepEqual(turns.map((turn) => turn.type === 'TurnCaptured' && turn.trainable), [false, false, false])
+})
+
+test('an image to an address, or to an engine that is not said to take images, is refused before anybody is asked', async (t) => {
+  const { rig } = await opened(t, ['images'])
+  const status = async (part: object): Promise<number> => (await rig.fetch('/v1/chat/completions', { json: { model: 'policy', messages: [{ role: 'user', content: [part] }] } })).status
+  for (const url of [CANARY, 'https://169.254.169.254/latest', 'https://kafka:9092/', 'https://x.internal/']) assert.equal(await status({ type: 'image_url', image_url: { url }, text: 'Look' }), 400, url)
+  assert.equal(await status({ type: 'file', file: { filename: 'a.pdf', file_data: PDF } }), 400, 'no files')
+  assert.deepEqual(await turnsOf(rig.log), [])
 })

@@ -3,6 +3,7 @@ import type { Dialect as DialectName } from '@instar/events/records'
 import type { InstarError } from '@instar/events/errors'
 import type { Choice, Counts, Piece, Speaking, Token } from './answer.ts'
 import type { Fields } from './fields.ts'
+import type { Accepts } from './media.ts'
 import type { Message, Request } from './request.ts'
 
 /** One server-sent event; `event` where the dialect names its events. */
@@ -28,8 +29,8 @@ export type Dialect = {
   resolved(body: Fields, found: ReadonlyMap<string, Reference>): Fields
   /** What a client is told of an id that `references` gave and that stands for nothing here. */
   unknownReference(body: Fields, id: string): InstarError
-  /** Throws `bad_request` that names the field as the dialect does. */
-  request(body: Fields): Request
+  /** Throws `bad_request` that names the field as the dialect does. `accepts`: what is taken beside texts; default: nothing. */
+  request(body: Fields, accepts?: Accepts): Request
   /** The messages of a body that was accepted once; lenient. */
   messages(body: Fields): Message[]
   whole(speaking: Speaking, request: Request, choices: readonly Choice[], counts: Counts): unknown

@@ -99,6 +99,8 @@ export type Capabilities = {
   maxBatch: number
   /** Takes messages and gives text: `GenerateRequest.chat` is what it answers to. */
   chat?: boolean
+  /** What it is said to take beside texts. */
+  accepts?: readonly ('images' | 'files')[]
 }
 
 /** `top`: in the order of their log-probs, which are rounded as `logprobs` are; a list for each token. */

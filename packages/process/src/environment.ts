@@ -45,6 +45,7 @@ const environment = z.object({
   INSTAR_LEARN_ENGINE: z.enum(['auto', 'onnx', 'wasm', 'tfjs-node']).default('auto'),
   INSTAR_ENGINE_MODEL: z.string().optional(),
   INSTAR_ENGINE_KEY: z.string().optional(),
+  INSTAR_ENGINE_ACCEPTS: z.string().transform((text) => text.split(',').map((one) => one.trim())).pipe(z.array(z.enum(['images', 'files']))).optional(),
   INSTAR_ADAPTERS: z.string().optional(),
   INSTAR_MODEL: z.string().optional(),
   INSTAR_REGISTRY: z.url().optional(),
@@ -85,6 +86,7 @@ const environment = z.object({
   DATABASE_PASSWORD_FILE: secret.optional(),
   DATABASE_READER_PASSWORD_FILE: secret.optional(),
 }).refine((env) => (env.INSTAR_CANDIDATES ?? 1) === 1 || env.INSTAR_JUDGE_URL !== undefined, { path: ['INSTAR_CANDIDATES'], message: 'candidates that nobody sees need a judge, INSTAR_JUDGE_URL: the rules read only what was said to an answer' })
+  .refine((env) => env.INSTAR_ENGINE_ACCEPTS === undefined || env.INSTAR_ENGINE.startsWith('openai+'), { path: ['INSTAR_ENGINE_ACCEPTS'], message: 'is for an engine that takes messages, INSTAR_ENGINE=openai+…: of others we write the prompt, and that is text' })
 
 const together = (path: Name, needed: Name, others: readonly Name[]): Together => ({ path, needed, others })
 type Name = keyof z.infer<typeof environment>
@@ -124,6 +126,8 @@ const build = (env: z.infer<typeof environment>, cwd: string) => ({
   /** What an engine behind HTTP calls the base model; null: the first that it lists. */
   engineModel: env.INSTAR_ENGINE_MODEL ?? null,
   engineKey: env.INSTAR_ENGINE_KEY ?? null,
+  /** What an engine that takes messages takes beside texts. */
+  engineAccepts: env.INSTAR_ENGINE_ACCEPTS ?? [],
   /** Where adapters are written for engines behind HTTP, which have to see them under the same path. */
   adapters: env.INSTAR_ADAPTERS === undefined ? join(resolve(cwd, env.INSTAR_DATA), 'adapters') : resolve(cwd, env.INSTAR_ADAPTERS),
   model: env.INSTAR_MODEL === undefined ? TINY : resolve(cwd, env.INSTAR_MODEL),

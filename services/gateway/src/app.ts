@@ -161,7 +161,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
         return engine.embed((served) => embeddingRequest(asked, policy, served), gone)
       },
       foreign: foreign.routes,
-      countTokens: async (dialect, body, key) => ({ input_tokens: countTokens(model, dialect, await resolveReferences({ index, tail: followed(), reader, tailWaitMs }, dialect, key, parseJson(body))) }),
+      countTokens: async (dialect, body, key) => ({ input_tokens: countTokens(model, dialect, await resolveReferences({ index, tail: followed(), reader, tailWaitMs }, dialect, key, parseJson(body)), engine.capabilities().accepts) }),
       response: (verb, asked) => RESPONSES[verb]({ index, tail: followed(), reader, tailWaitMs, model, policy }, asked),
       feedback: (call) => giveFeedback({ index, tail: followed(), capture, now, random, tailWaitMs, given }, call),
       close: (call) => closeSession({ index, tail: followed(), capture, now, tailWaitMs }, call),

@@ -1,6 +1,6 @@
 /** What a Chat Completions request asks for. Fields that mean nothing here are accepted and ignored. */
-import { InstarError } from '@instar/events'
-import { fieldsOf, first, flag, ignoredOf, integer, isFields, number, text, textIn, topP, wrong, type Fields } from '../fields.ts'
+import { fieldsOf, first, flag, ignoredOf, integer, isFields, number, text, topP, wrong, type Fields } from '../fields.ts'
+import { isMedia, mediaPart, notText, TEXT_ONLY, type Accepts } from '../media.ts'
 import type { Message, Request } from '../request.ts'
 import { reweightingOf } from '../reweighting.ts'
 import { callsOf, speaksOfFunctions, withTools } from './functions.ts'
@@ -21,14 +21,14 @@ export const chatMessages = (body: Fields): Message[] =>
     return { content: null, ...message, role: typeof message['role'] === 'string' ? message['role'] : '' }
   })
 
-export const chatRequest = (sent: Fields): Request => {
+export const chatRequest = (sent: Fields, accepts: Accepts = TEXT_ONLY): Request => {
   const functions = speaksOfFunctions(sent)
-  return readRequest(functions ? withTools(sent) : sent, functions)
+  return readRequest(functions ? withTools(sent) : sent, functions, accepts)
 }
 
-const readRequest = (body: Fields, functions: boolean): Request => ({
+const readRequest = (body: Fields, functions: boolean, accepts: Accepts): Request => ({
   model: text(body, 'model'),
-  messages: messagesOf(body['messages']),
+  messages: messagesOf(body['messages'], accepts),
   tools: toolsOf(body['tools']),
   shapes: new Map(),
   strict: new Set(),
@@ -52,7 +52,10 @@ const readRequest = (body: Fields, functions: boolean): Request => ({
   body,
 })
 
-const messagesOf = (value: unknown): Message[] => {
+/** Whose words are more than texts. */
+const SHOWS: ReadonlySet<unknown> = new Set(['user', 'tool', 'function'])
+
+const messagesOf = (value: unknown, accepts: Accepts): Message[] => {
   if (!Array.isArray(value)) throw wrong('messages', 'a list of messages')
   if (value.length === 0) throw wrong('messages', 'a list of at least one message')
   return value.map((message: unknown, i) => {
@@ -60,24 +63,26 @@ const messagesOf = (value: unknown): Message[] => {
     const fields = fieldsOf(message, where)
     const { role, content } = fields
     if (typeof role !== 'string' || !ROLES.has(role)) throw wrong(`${where}.role`, `one of ${[...ROLES].join(', ')}`)
-    checkContent(content, `${where}.content`)
+    const read = contentOf(content, `${where}.content`, SHOWS.has(role) ? accepts : TEXT_ONLY)
     const calls = callsOf(fields) ?? null
     if (calls !== null && (!Array.isArray(calls) || !calls.every(isFields))) throw wrong(`${where}.tool_calls`, 'a list of calls')
     if (role === 'user' && (content === undefined || content === null)) throw wrong(`${where}.content`, 'a text or a list of parts')
     // The ids of an answer come from the log alone.
     const { token_ids: _, function_call: __, ...rest } = fields
-    return { ...rest, ...(calls === null ? {} : { tool_calls: calls }), role: role === 'function' ? 'tool' : role, content: content ?? null }
+    return { ...rest, ...(calls === null ? {} : { tool_calls: calls }), role: role === 'function' ? 'tool' : role, content: read }
   })
 }
 
-const checkContent = (content: unknown, where: string): void => {
-  if (content === undefined || content === null || typeof content === 'string') return
+const contentOf = (content: unknown, where: string, accepts: Accepts): unknown => {
+  if (content === undefined || content === null || typeof content === 'string') return content ?? null
   if (!Array.isArray(content)) throw wrong(where, 'a text or a list of parts')
-  for (const [i, part] of content.entries()) {
-    if (!isFields(part)) throw wrong(`${where}[${i}]`, 'an object')
-    if (textIn(part) !== null || part['type'] === 'refusal') continue
-    throw new InstarError('bad_request', `${where}[${i}] is ${typeof part['type'] === 'string' ? `of type ${part['type'].slice(0, 40)}` : 'of no type'}; this model takes text only.`, { field: `${where}[${i}]` })
-  }
+  return content.map((part: unknown, i) => {
+    const at = `${where}[${i}]`
+    if (!isFields(part)) throw wrong(at, 'an object')
+    if (isMedia(part)) return mediaPart(part, at, accepts)
+    if (typeof part['text'] === 'string' || part['type'] === 'refusal') return part
+    throw notText(part, at)
+  })
 }
 
 const toolsOf = (value: unknown): readonly unknown[] => {

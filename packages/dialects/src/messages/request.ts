@@ -5,6 +5,7 @@
  */
 import { InstarError } from '@instar/events/errors'
 import { fieldsOf, flag, ignoredOf, integer, isFields, number, parsedFields, text, textIn, topP, wrong, type Fields } from '../fields.ts'
+import { EVERYTHING, isMedia, mediaPart, notText, TEXT_ONLY, type Accepts } from '../media.ts'
 import { readId } from '../minted.ts'
 import type { Message, Request } from '../request.ts'
 import { reweightingOf } from '../reweighting.ts'
@@ -13,13 +14,13 @@ const MAX_STOPS = 16
 /** They run at Anthropic's, or edit what its servers hold. */
 const IGNORED = ['mcp_servers', 'container', 'context_management'] as const
 
-export const messagesRequest = (body: Fields): Request => {
+export const messagesRequest = (body: Fields, accepts: Accepts = TEXT_ONLY): Request => {
   const maxTokens = integer(body, 'max_tokens', 1, Number.MAX_SAFE_INTEGER)
   if (maxTokens === null) throw wrong('max_tokens', 'the number of tokens that the answer may have')
   const { tools, dropped, strict } = toolsOf(body['tools'])
   return {
     model: text(body, 'model'),
-    messages: [...systemOf(body['system']), ...conversationOf(body['messages'])],
+    messages: [...systemOf(body['system']), ...conversationOf(body['messages'], accepts)],
     tools, dropped, strict, functions: false, shapes: new Map(),
     mayCall: choiceOf(body['tool_choice']) !== 'none',
     stream: flag(body, 'stream'),
@@ -43,7 +44,7 @@ export const messagesRequest = (body: Fields): Request => {
 /** The same messages, of a body that was accepted once: what does not read is left out. */
 export const messagesMessages = (body: Fields): Message[] => {
   try {
-    return [...systemOf(body['system']), ...conversationOf(body['messages'])]
+    return [...systemOf(body['system']), ...conversationOf(body['messages'], EVERYTHING)]
   } catch (error) {
     if (error instanceof InstarError) return []
     throw error
@@ -64,14 +65,27 @@ const listOf = (value: unknown, where: string): Fields[] => {
   return value.map((block: unknown, i) => fieldsOf(block, `${where}[${i}]`))
 }
 
-const textsOf = (value: unknown, where: string): string[] => listOf(value, where).map((block, i) => {
-  const said = saidIn(block)
-  if (said === null) throw notText(block, `${where}[${i}]`)
-  return said
-})
+const blocksOf = (value: unknown, where: string, accepts: Accepts): Fields[] => listOf(value, where).map((block, i) => partOf(block, `${where}[${i}]`, accepts))
 
-/** The words of a block; null for one that has none. */
-const saidIn = (block: Fields): string | null => (block['type'] === 'document' ? documentOf(block) : textIn(block))
+const textsOf = (value: unknown, where: string): string[] => blocksOf(value, where, TEXT_ONLY).map((part) => String(part['text']))
+
+const partOf = (block: Fields, where: string, accepts: Accepts): Fields => {
+  const said = block['type'] === 'document' ? documentOf(block) : textIn(block)
+  if (said !== null) return { type: 'text', text: said }
+  if (isMedia(block)) return mediaPart(block, where, accepts)
+  throw notText(block, where)
+}
+
+/** A text, where it is one; texts that follow one another are one in any case. */
+const joined = (parts: readonly Fields[]): string | Fields[] => {
+  const out: Fields[] = []
+  for (const part of parts) {
+    const last = out.at(-1)
+    if (part['type'] === 'text' && last?.['type'] === 'text') out[out.length - 1] = { type: 'text', text: `${String(last['text'])}\n${String(part['text'])}` }
+    else out.push(part)
+  }
+  return out.every(({ type }) => type === 'text') ? out.map((part) => String(part['text'])).join('') : out
+}
 
 /** A document that is a text, as it is read: its title, what is said of it, itself. */
 const documentOf = ({ source, title, context }: Fields): string | null => {
@@ -81,40 +95,35 @@ const documentOf = ({ source, title, context }: Fields): string | null => {
   return [title, context].filter((line) => typeof line === 'string' && line !== '').concat(parts).join('\n')
 }
 
-const notText = (block: Fields, where: string): InstarError =>
-  new InstarError('bad_request', `${where} is ${typeof block['type'] === 'string' ? `of type ${block['type'].slice(0, 40)}` : 'of no type'}; this model takes text only.`, { field: where })
-
-const conversationOf = (value: unknown): Message[] => {
+const conversationOf = (value: unknown, accepts: Accepts): Message[] => {
   if (!Array.isArray(value) || value.length === 0) throw wrong('messages', 'a list of at least one message')
   return value.flatMap((one: unknown, i) => {
     const where = `messages[${i}]`
     const message = fieldsOf(one, where)
     const { role, content } = message
     if (role === 'assistant') return [assistantOf(content, `${where}.content`, message['id'])]
-    if (role === 'user') return userOf(content, `${where}.content`)
+    if (role === 'user') return userOf(content, `${where}.content`, accepts)
     if (role === 'system') return [{ role: 'system', content: typeof content === 'string' ? content : textsOf(content, `${where}.content`).join('\n') }]
     throw wrong(`${where}.role`, 'user, assistant or system')
   })
 }
 
 /** Results of tools are messages of their own; the texts beside them stay in their order. */
-const userOf = (content: unknown, where: string): Message[] => {
+const userOf = (content: unknown, where: string, accepts: Accepts): Message[] => {
   if (typeof content === 'string') return [{ role: 'user', content }]
   const out: Message[] = []
-  let texts: string[] = []
+  let parts: Fields[] = []
   const flush = (): void => {
-    if (texts.length > 0) out.push({ role: 'user', content: texts.join('\n') })
-    texts = []
+    if (parts.length > 0) out.push({ role: 'user', content: joined(parts) })
+    parts = []
   }
   for (const [i, block] of listOf(content, where).entries()) {
     if (block['type'] === 'tool_result') {
       flush()
       const result = block['content']
-      out.push({ role: 'tool', tool_call_id: text(block, 'tool_use_id'), content: result === undefined || result === null ? '' : typeof result === 'string' ? result : textsOf(result, `${where}[${i}].content`).join('\n') })
+      out.push({ role: 'tool', tool_call_id: text(block, 'tool_use_id'), content: result === undefined || result === null ? '' : typeof result === 'string' ? result : joined(blocksOf(result, `${where}[${i}].content`, accepts)) })
     } else {
-      const said = saidIn(block)
-      if (said === null) throw notText(block, `${where}[${i}]`)
-      texts.push(said)
+      parts.push(partOf(block, `${where}[${i}]`, accepts))
     }
   }
   flush()

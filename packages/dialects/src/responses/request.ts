@@ -3,7 +3,8 @@
  * answer's items (reasoning, message, calls) one message. Items of types that mean nothing here are left out.
  */
 import { InstarError } from '@instar/events/errors'
-import { fieldsOf, first, flag, ignoredOf, integer, isFields, number, text, textIn, topP, wrong, type Fields } from '../fields.ts'
+import { fieldsOf, first, flag, ignoredOf, integer, isFields, number, text, topP, wrong, type Fields } from '../fields.ts'
+import { EVERYTHING, isMedia, mediaPart, notText, TEXT_ONLY, type Accepts } from '../media.ts'
 import { readId } from '../minted.ts'
 import type { Message, Request } from '../request.ts'
 import { reweightingOf } from '../reweighting.ts'
@@ -20,12 +21,12 @@ const refuseElsewhere = (body: Fields): void => {
   }
 }
 
-export const responsesRequest = (body: Fields): Request => {
+export const responsesRequest = (body: Fields, accepts: Accepts = TEXT_ONLY): Request => {
   refuseElsewhere(body)
   const { tools, dropped, strict } = offered(body['tools'])
   return {
     model: text(body, 'model'),
-    messages: conversationOf(body),
+    messages: conversationOf(body, accepts),
     tools, dropped, strict, functions: false, shapes: shapesOf(body['tools']),
     mayCall: body['tool_choice'] !== 'none',
     stream: flag(body, 'stream'),
@@ -49,7 +50,7 @@ export const responsesRequest = (body: Fields): Request => {
 /** The same messages, of a body that was accepted once: what does not read is left out. */
 export const responsesMessages = (body: Fields): Message[] => {
   try {
-    return conversationOf(body)
+    return conversationOf(body, EVERYTHING)
   } catch (error) {
     if (error instanceof InstarError) return []
     throw error
@@ -68,10 +69,10 @@ export const inputOf = (body: Fields): Fields[] => {
   return input.map((item: unknown, i) => fieldsOf(item, `input[${i}]`))
 }
 
-const conversationOf = (body: Fields): Message[] => {
+const conversationOf = (body: Fields, accepts: Accepts): Message[] => {
   const instructions = text(body, 'instructions')
   const items = inputOf(body)
-  const messages = gathered(items)
+  const messages = gathered(items, accepts)
   if (messages.length === 0) throw wrong('input', items.length === 0 ? 'a text or a list of at least one item' : 'a text, or hold an item that a model reads: a message, a call or its output')
   return instructions === null || instructions === '' ? messages : [{ role: 'system', content: instructions }, ...messages]
 }
@@ -83,7 +84,7 @@ type Call = { id: unknown; type: 'function'; function: { name: string; arguments
 type Answer = { texts: string[] | null; reasoning: string[]; calls: Call[]; minted: string[] }
 
 /** Items that follow one another are one answer, until one comes that another answer begins with: by our ids, else by what an answer holds once. */
-const gathered = (items: readonly Fields[]): Message[] => {
+const gathered = (items: readonly Fields[], accepts: Accepts): Message[] => {
   const out: Message[] = []
   const at: { open: Answer | null } = { open: null }
   // Thoughts alone are what is left of an answer that was cut: nothing was said.
@@ -106,7 +107,7 @@ const gathered = (items: readonly Fields[]): Message[] => {
       mint(into, item['id'], item['encrypted_content'])
     } else if (type === 'message' && item['role'] === 'assistant') {
       const into = answer(item, true)
-      const said = contentOf(item['content'], `${where}.content`)
+      const said = wordsOf(partsOf(item['content'], `${where}.content`, TEXT_ONLY))
       const thought = THOUGHT.exec(said)?.[1]
       if (thought !== undefined) into.reasoning.push(thought.trim())
       else into.texts = [...(into.texts ?? []), said]
@@ -116,7 +117,7 @@ const gathered = (items: readonly Fields[]): Message[] => {
       into.calls.push(callOf(item, where))
       mint(into, item['id'])
     } else {
-      const message = otherOf(item, type, where)
+      const message = otherOf(item, type, where, accepts)
       if (!message) continue
       close()
       out.push(message)
@@ -143,12 +144,12 @@ const messageOf = ({ texts, reasoning, calls, minted }: Answer): Message => ({
 })
 
 /** A person's or a tool's words; null for what is of no kind that a model reads. */
-const otherOf = (item: Fields, type: unknown, where: string): Message | null => {
-  if (type === 'function_call_output' || type === 'custom_tool_call_output') return { role: 'tool', tool_call_id: text(item, 'call_id'), content: contentOf(item['output'], `${where}.output`) }
+const otherOf = (item: Fields, type: unknown, where: string, accepts: Accepts): Message | null => {
+  if (type === 'function_call_output' || type === 'custom_tool_call_output') return { role: 'tool', tool_call_id: text(item, 'call_id'), content: contentOf(item['output'], `${where}.output`, accepts) }
   if (type !== 'message') return null
   const { role } = item
   if (typeof role !== 'string' || !ROLES.has(role)) throw wrong(`${where}.role`, `one of ${[...ROLES].join(', ')}`)
-  return { role, content: contentOf(item['content'], `${where}.content`) }
+  return { role, content: contentOf(item['content'], `${where}.content`, role === 'user' ? accepts : TEXT_ONLY) }
 }
 
 const callOf = (item: Fields, where: string): Call => {
@@ -158,16 +159,25 @@ const callOf = (item: Fields, where: string): Call => {
   return { id: item['call_id'], type: 'function', function: { name: qualified(text(item, 'namespace'), name), arguments: args } }
 }
 
-const contentOf = (content: unknown, where: string): string => {
-  if (content === undefined || content === null) return ''
-  if (typeof content === 'string') return content
+const partsOf = (content: unknown, where: string, accepts: Accepts): Fields[] => {
+  if (content === undefined || content === null) return []
+  if (typeof content === 'string') return [{ type: 'text', text: content }]
   if (!Array.isArray(content)) throw wrong(where, 'a text or a list of parts')
-  return content.map((part: unknown, i) => {
-    const said = textIn(part)
-    if (said !== null) return said
-    if (isFields(part) && part['type'] === 'refusal') return ''
-    throw new InstarError('bad_request', `${where}[${i}] is ${isFields(part) && typeof part['type'] === 'string' ? `of type ${part['type'].slice(0, 40)}` : 'of no type'}; this model takes text only.`, { field: `${where}[${i}]` })
-  }).join('')
+  return content.flatMap((part: unknown, i): Fields[] => {
+    const at = `${where}[${i}]`
+    if (isFields(part) && isMedia(part)) return [mediaPart(part, at, accepts)]
+    if (isFields(part) && typeof part['text'] === 'string') return [{ type: 'text', text: part['text'] }]
+    if (isFields(part) && part['type'] === 'refusal') return []
+    throw notText(part, at)
+  })
+}
+
+const wordsOf = (parts: readonly Fields[]): string => parts.map((part) => String(part['text'])).join('')
+
+/** A text, where it is one. */
+const contentOf = (content: unknown, where: string, accepts: Accepts): string | Fields[] => {
+  const parts = partsOf(content, where, accepts)
+  return parts.some(({ type }) => type !== 'text') ? parts : wordsOf(parts)
 }
 
 const listed = (parts: unknown): string[] =>

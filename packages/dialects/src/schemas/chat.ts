@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { fields, flag, integer, model, reweighting, seed, stops, stream, temperature, text, textPart, tokens, topK, topP } from './fields.ts'
 
 const part = z.union([textPart(), z.looseObject({ type: z.literal('refusal') })])
-const content = z.union([z.string(), z.array(part)]).describe('A text, or parts that are texts; a refusal says nothing to a model.')
+const content = z.union([z.string(), z.array(part)]).describe('A text, or parts that are texts; a refusal says nothing to a model. Images and files where the engine is said to take them (INSTAR_ENGINE_ACCEPTS).')
 const calls = z.array(fields).nullish()
 
 const message = z.union([

@@ -14,6 +14,6 @@ export const chatOf = (dialect: string, request: Request): ChatAsked => {
 const asStrict = (tool: unknown, strict: ReadonlySet<string>): unknown =>
   (isFields(tool) && isFields(tool['function']) && strict.has(String(tool['function']['name'])) ? { ...tool, function: { ...tool['function'], strict: true } } : tool)
 
-/** Four bytes a token: what English and JSON come to, roughly. */
+/** Four bytes a token: what English and JSON come to, roughly. Images and files count as nothing until the engine says. */
 export const estimatedTokens = ({ messages, tools }: Pick<Request, 'messages' | 'tools'>): number =>
-  Math.ceil(Buffer.byteLength(JSON.stringify([messages, tools])) / 4)
+  Math.ceil(Buffer.byteLength(JSON.stringify([messages, tools], (name, value: unknown) => (name === 'image_url' || name === 'file_data' ? null : value))) / 4)

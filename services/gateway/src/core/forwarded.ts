@@ -29,7 +29,14 @@ export const plainFields = (fields: Fields): Fields => plainValue(fields) as Fie
 const texts = (fields: Fields, names: readonly string[]): Fields =>
   Object.fromEntries(names.flatMap((name) => (typeof fields[name] === 'string' ? [[name, plain(fields[name])]] : [])))
 
+/** As the readers built them (packages/dialects/src/media.ts): data, or an address that was read as a public one. */
+const mediaOf = ({ image_url: image, file }: Fields): Fields[] => {
+  if (isFields(image) && typeof image['url'] === 'string') return [{ type: 'image_url', image_url: { url: image['url'], ...texts(image, ['detail']) } }]
+  return isFields(file) && typeof file['file_data'] === 'string' ? [{ type: 'file', file: { ...texts(file, ['filename']), file_data: file['file_data'] } }] : []
+}
+
 const partOf = (part: Fields): Fields[] => {
+  if (part['type'] === 'image_url' || part['type'] === 'file') return mediaOf(part)
   if (typeof part['text'] === 'string') return [{ type: 'text', text: plain(part['text']) }]
   return typeof part['refusal'] === 'string' ? [{ type: 'refusal', refusal: plain(part['refusal']) }] : []
 }

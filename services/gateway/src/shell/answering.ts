@@ -63,7 +63,7 @@ const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestS
   const deadline = startDeadline(ports.answerTimeoutMs, controller, call.revoked)
   try {
     const body = await deadline.before(resolveReferences(ports, dialect, call.key, sent))
-    const request = dialect.request(body)
+    const request = dialect.request(body, ports.engine.capabilities().accepts)
     const version = versionOf(request.model, ports.policy)
     if (version === undefined) throw new InstarError('model_not_found', `There is no model ${JSON.stringify(request.model?.slice(0, 100))} here; use ${JSON.stringify(ports.policy)} or ${JSON.stringify(`${ports.policy}@N`)}.`, { field: 'model' })
     span?.asked(dialect.name, request.model ?? ports.policy, request)

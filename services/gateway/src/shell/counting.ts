@@ -1,5 +1,5 @@
 /** Tokens of a prompt, as clients are told them. */
-import type { Dialect, Fields, Request } from '@instar/dialects'
+import type { Accepts, Dialect, Fields, Request } from '@instar/dialects'
 import type { Model } from '@instar/policy'
 import { estimatedTokens } from '../core/chat-asked.ts'
 import { CHARACTERS, tokensBeyond } from '../core/overflow.ts'
@@ -12,8 +12,8 @@ export const beyondContext = (model: Model, { messages, tools }: Request): numbe
 }
 
 /** Of a prompt as the client tells it: our answers in it are not known again. Room for an answer is not asked for. */
-export const countTokens = (model: Model, dialect: Dialect, body: Fields): number => {
-  const request = dialect.request({ max_tokens: 1, ...body })
+export const countTokens = (model: Model, dialect: Dialect, body: Fields, accepts?: Accepts): number => {
+  const request = dialect.request({ max_tokens: 1, ...body }, accepts)
   return beyondContext(model, request) ?? promptTokens(model, request, model.promptIds(request.messages, { tools: request.tools }))
 }
 

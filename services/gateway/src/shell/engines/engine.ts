@@ -30,6 +30,7 @@ export class RemoteEngine implements ServingEngine {
   private readonly replicas: readonly Replica[]
   private readonly files: AdapterFiles
   private readonly patience: Patience
+  private readonly accepts: NonNullable<Capabilities['accepts']>
   private readonly say: (line: string) => void
   private readonly grammars: Grammars
   readonly wanted = new Map<string, StoredAdapter>()
@@ -37,12 +38,13 @@ export class RemoteEngine implements ServingEngine {
   /** Until a replica changes. */
   private told: Capabilities | null = null
 
-  constructor(parts: { protocol: Protocol; model: Model; replicas: readonly Replica[]; files: AdapterFiles; patience: Patience; say: (line: string) => void }) {
+  constructor(parts: { protocol: Protocol; model: Model; replicas: readonly Replica[]; files: AdapterFiles; patience: Patience; accepts?: Capabilities['accepts']; say: (line: string) => void }) {
     this.protocol = parts.protocol
     this.model = parts.model
     this.replicas = parts.replicas
     this.files = parts.files
     this.patience = parts.patience
+    this.accepts = parts.accepts ?? []
     this.say = parts.say
     this.grammars = new Grammars(parts.model)
   }
@@ -57,7 +59,7 @@ export class RemoteEngine implements ServingEngine {
     const lengths = known.flatMap(({ contextLength }) => contextLength ?? [])
     return {
       engine: this.protocol.kind, fingerprint: versions.join('; '), contextLength: Math.min(this.model.contextLength, ...lengths), vocabulary: this.model.vocabulary,
-      tokenExact: this.protocol.ids, logprobs: this.protocol.ids, maxBatch: this.capacity(), ...(this.protocol.ids ? {} : { chat: true }),
+      tokenExact: this.protocol.ids, logprobs: this.protocol.ids, maxBatch: this.capacity(), ...(this.protocol.ids ? {} : { chat: true, accepts: this.accepts }),
     }
   }
 

@@ -23,6 +23,8 @@ export type RemoteOptions = {
   key?: string | null
   /** The base's name at the engine; default: the first that it lists. */
   named?: string | null
+  /** What an engine that takes messages takes beside texts: INSTAR_ENGINE_ACCEPTS. */
+  accepts?: readonly ('images' | 'files')[]
   timeouts?: Partial<Timeouts>
   patience?: Partial<Patience>
   /** How long the start waits for a first replica. */
@@ -57,7 +59,7 @@ export const startRemote = async (options: RemoteOptions): Promise<Remote> => {
     http: new EngineHttp(url, options.key ?? null, timeouts), protocol, model, named: options.named ?? null,
     wanted: () => engine.wanted.values(), agrees, changed: () => engine.changed(), say,
   }))
-  const engine: RemoteEngine = new RemoteEngine({ protocol, model, replicas, files: new AdapterFiles(options.adapters), patience: { ...PATIENCE, ...options.patience }, say })
+  const engine: RemoteEngine = new RemoteEngine({ protocol, model, replicas, files: new AdapterFiles(options.adapters), patience: { ...PATIENCE, ...options.patience }, accepts: options.accepts ?? [], say })
   try {
     await open(replicas, options.startMs ?? START_MS, say, signal)
   } catch (error) {
