@@ -94,6 +94,30 @@ describe('docker compose', { timeout: 570_000 }, () => {
     deepEqual(published.flatMap(({ NetworkSettings }) => Object.values(NetworkSettings.Ports).flatMap((ports) => ports ?? [])), [{ HostIp: '127.0.0.1', HostPort: String(HOST.port) }])
   })
 
+  part('each container has no capability and bounds; what holds the data is on a network without a way out', async () => {
+    const ids = (await compose(['ps', '-a', '-q'])).split('\n').filter(Boolean)
+    type Confined = {
+      Name: string
+      HostConfig: { CapDrop: string[] | null; CapAdd: string[] | null; SecurityOpt: string[] | null; ReadonlyRootfs: boolean; PidsLimit: number; Memory: number; Privileged: boolean }
+      Config: { User: string; Labels: Record<string, string> }
+      NetworkSettings: { Networks: Record<string, unknown> }
+    }
+    const found = JSON.parse(await done(['inspect', ...ids])) as Confined[]
+    equal(found.length, 9)
+    const internal = new Map(await Promise.all(['inside', 'outside'].map(async (name) =>
+      [`${place().project}_${name}`, (await done(['network', 'inspect', '-f', '{{.Internal}}', `${place().project}_${name}`])).trim()] as const)))
+    deepEqual([...internal.values()], ['true', 'false'])
+    for (const { Name, HostConfig: host, Config: config, NetworkSettings: { Networks: networks } } of found) {
+      const service = config.Labels['com.docker.compose.service']!
+      deepEqual([host.CapDrop, host.CapAdd ?? [], host.SecurityOpt, host.Privileged], [['ALL'], [], ['no-new-privileges:true'], false], Name)
+      ok(host.PidsLimit > 0 && host.PidsLimit <= 512 && host.Memory > 0, Name)
+      equal(host.ReadonlyRootfs, !['kafka', 'postgres'].includes(service), Name)
+      const holds = ['kafka', 'registry', 'postgres'].includes(service)
+      deepEqual(Object.keys(networks).toSorted(), (holds ? ['inside'] : ['inside', 'outside']).map((name) => `${place().project}_${name}`), Name)
+    }
+    for (const service of ['postgres', 'gateway']) equal((await compose(['exec', '-T', service, 'sh', '-c', 'grep CapEff /proc/self/status; id -u'])).trim().split(/\s+/)[1], '0000000000000000', service)
+  })
+
   part('up again changes nothing', async () => {
     const pids = async (): Promise<number[]> => (await Promise.all(SERVICES.map(containers))).flat().map(({ pid }) => pid)
     const running = await pids()
