@@ -20,6 +20,8 @@ import { addresses, temporaryFolder } from './stack.ts'
 const TURNS = 3000
 const CHUNKS = 40
 const CHUNK_BYTES = 256 << 10
+/** What is copied. `setup` announces on the destination what its readers have, which its source does not say. */
+const FACTS = TOPICS.filter((topic) => topic !== 'upgrades')
 
 let folder: Awaited<ReturnType<typeof temporaryFolder>>
 let kafka: KafkaCluster
@@ -61,7 +63,7 @@ const read = async (log: EventLog): Promise<Record<string, unknown[]>> => {
     topic === 'turns' ? foldTurns(turns, logged as Logged<TurnsEvent>) : topic === 'scores' ? foldScores(scores, logged as Logged<ScoresEvent>)
       : topic === 'updates' ? foldUpdates(updates, logged as Logged<UpdatesEvent>) : topic === 'weights' ? foldWeights(weights, logged as Logged<WeightsEvent>) : null
   const keys: Record<string, unknown[]> = {}
-  for (const topic of TOPICS) {
+  for (const topic of FACTS) {
     for (const record of await all(log.read(topic))) {
       const logged = decodeRecord(record)
       ;(keys[`${topic} ${record.key}`] ??= []).push([logged.id, record.timestamp, record.schema, Buffer.from(record.payload).toString('base64'), fold(topic, logged)])
@@ -98,7 +100,9 @@ test('an embedded log to Kafka and back, killed on the way: byte for byte, key f
   assert.ok(there.skipped >= TURNS + CHUNKS && there.topics.turns.records > TURNS, JSON.stringify(there))
 
   const back = await copy(url, embedded('back'))
-  assert.deepEqual([back.code, back.copied, back.skipped, back.topics], [0, total, 0, there.topics])
+  assert.deepEqual([back.code, back.copied, back.skipped], [0, total + 1, 0])
+  assert.deepEqual(FACTS.map((topic) => back.topics[topic]), FACTS.map((topic) => there.topics[topic]))
+  assert.deepEqual([there.topics.upgrades.records, back.topics.upgrades.records], [0, 1])
 
   const [source, returned] = await Promise.all([openCopy('source'), openCopy('back')])
   const onKafka = await openKafkaLog({ brokers: kafka.brokers, clientId: 'test', registry: addresses().registry, schemas: schemaTexts() })
