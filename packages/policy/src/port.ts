@@ -242,6 +242,11 @@ export interface Model {
   sha256Named?(name: string): string
   contextLength: number
   vocabulary: number
+  /**
+   * UTF-16 units of the longest text that one token stands for: a text has no fewer tokens than its
+   * length over this. Absent: not known.
+   */
+  longestToken?: number
   defaults: { temperature: number; topP: number; topK: number }
   endOfTurn: readonly number[]
   /** Its tokenizer has a token `<think>`, so that it may think before it answers. */

@@ -70,6 +70,7 @@ function modelOf(checkpoint: Spoken, { sha256, named }: Awaited<ReturnType<typeo
     sha256Named: named,
     contextLength: config.contextLength,
     vocabulary: config.vocabulary,
+    ...(tokenizer.longest > 0 ? { longestToken: tokenizer.longest } : {}),
     defaults: defaults(generation),
     endOfTurn: ends,
     thinks: tokenizer.added.some(({ content, special }) => content === '<think>' && !special),

@@ -39,6 +39,8 @@ export class TextTokenizer {
   readonly added: readonly AddedToken[]
   /** Ids that decoding hides. */
   readonly specialIds: ReadonlySet<number>
+  /** UTF-16 units of the longest text that one id can stand for; 0 where ids may stand for more text than they hold (normalised, trimmed). */
+  readonly longest: number
   private readonly library: Library
   private readonly byContent: ReadonlyMap<string, AddedToken>
   private readonly byId: ReadonlyMap<number, AddedToken>
@@ -54,11 +56,21 @@ export class TextTokenizer {
     this.byContent = new Map(this.added.map((token) => [token.content, token]))
     this.byId = new Map(this.added.map((token) => [token.id, token]))
     this.form = byteForm(json['decoder'], file)
+    this.longest = this.longestText(json)
     try {
       this.library = new Library({ ...json, added_tokens: [], pre_tokenizer: likeHuggingFace(json['pre_tokenizer']) }, isJson(config) ? config : {})
     } catch (error) {
       throw new InstarError('bad_checkpoint', `${file}: ${error instanceof Error ? error.message : 'cannot be read'}`, { file }, { cause: error })
     }
+  }
+
+  private longestText(json: Json): number {
+    const trims = this.added.some(({ lstrip, rstrip }) => lstrip || rstrip)
+    const vocabulary = isJson(json['model']) ? json['model']['vocab'] : null
+    if (trims || (json['normalizer'] ?? null) !== null || !isJson(vocabulary)) return 0
+    let longest = 0
+    for (const text of [...Object.keys(vocabulary), ...this.added.map(({ content }) => content)]) longest = Math.max(longest, text.length)
+    return longest
   }
 
   /** Ids of plain text: no stretch of it becomes a control token, whatever it spells. */

@@ -32,6 +32,10 @@ export const tokensBeyond = (messages: readonly Message[], model: { contextLengt
   return null
 }
 
+/** The fewest tokens that a text of so many UTF-16 units has; 0 where the model does not say how long one can be. */
+export const leastTokens = (length: number, { longestToken }: { longestToken?: number }): number =>
+  (longestToken === undefined ? 0 : Math.ceil(length / longestToken))
+
 /** What a chat template surely writes: it may leave out what stands at the edges, and what was thought. */
 const rendered = ({ role, content }: Message): string => {
   const text = contentText(content).trim()

@@ -7,6 +7,7 @@ import { InstarError } from '@instar/events'
 import type { GeneratedToken, Model } from '@instar/policy'
 import { completionLogprobs, completionRequest, completionUsage, type CompletionChoice, type CompletionHead, type CompletionRequest, type Said } from '../core/completions.ts'
 import { versionOf } from '../core/model-name.ts'
+import { leastTokens } from '../core/overflow.ts'
 import { seedsOf } from '../core/turn.ts'
 import { hex } from './admission.ts'
 import { cutFault, type AnswerCall, type AnswerPorts, type AnswerReply } from './answering.ts'
@@ -21,6 +22,13 @@ type Ports = Pick<AnswerPorts, 'model' | 'engine' | 'pool' | 'policy' | 'now' | 
 /** Choices of one request that are sampled at a time: others wait for the engine too. */
 const AT_ONCE = 8
 
+/** Throws `context_length_exceeded` for a text that is certainly too long, before it is encoded. */
+const encoded = (text: string, model: Ports['model']): readonly number[] => {
+  const least = leastTokens(text.length, model)
+  if (least > model.contextLength) throw contextLengthExceeded(least, model.contextLength)
+  return model.encode(text)
+}
+
 /** One prompt and one seed. */
 type Asked = { index: number; prompt: readonly number[]; seed: number }
 type Speaking = { ports: Ports; request: CompletionRequest; lease: Lease; head: CompletionHead; signal: AbortSignal }
@@ -33,7 +41,7 @@ export const complete = async (ports: Ports, call: CompletionCall): Promise<Answ
   const { engine, chat } = ports.engine.capabilities()
   if (chat) throw new InstarError('not_available', `The engine ${engine} takes messages alone; ask /v1/chat/completions.`)
   if (request.echo && request.logprobs !== null && !ports.engine.scoreWithTop) throw new InstarError('not_available', `The engine ${engine} gives no log-probs of a prompt's tokens.`)
-  const prompts = request.prompts.map((prompt) => (typeof prompt === 'string' ? ports.model.encode(prompt) : prompt))
+  const prompts = request.prompts.map((prompt) => (typeof prompt === 'string' ? encoded(prompt, ports.model) : prompt))
   for (const prompt of prompts) checkPrompt(prompt, request, ports.model)
   const { running, waiting } = ports.engine.pending()
   const before = Math.max(waiting, ports.running.size - running)
