@@ -81,31 +81,50 @@ test('of twenty uploads of 31 MiB under one request at once nineteen are refused
 })
 
 test('bodies of all requests together take no more memory than they may, said in advance, in pieces or packed', async () => {
-  const rig = await startRig({ settings: { keys: [key('anna'), key('ops')], bodyLimit: MIB, bodiesLimit: 3 * MIB } })
+  const rig = await startRig({ settings: { keys: ['anna', 'ben', 'cleo', 'dora', 'ops'].map((name) => key(name)), bodyLimit: MIB, bodiesLimit: 3 * MIB } })
   const uploads: Socket[] = []
   try {
-    for (let i = 0; i < 3; i += 1) uploads.push((await begin(rig, 'anna', MIB - 100)).socket)
+    for (const name of ['anna', 'ben', 'cleo']) uploads.push((await begin(rig, name, MIB - 100)).socket)
     while (await heldBytes(rig, 'ops') !== 3 * (MIB - 100));
-    const refused = await told(await rig.fetch('/v1/messages', { json: { ...HELLO, max_tokens: 8, filler: 'x'.repeat(1000) }, headers: as('anna') }).then(async (response) => new Response(JSON.stringify({ error: { code: ((await response.json()) as { error: { type: string } }).error.type } }), { status: response.status, headers: response.headers })))
+    const refused = await told(await rig.fetch('/v1/messages', { json: { ...HELLO, max_tokens: 8, filler: 'x'.repeat(1000) }, headers: as('dora') }).then(async (response) => new Response(JSON.stringify({ error: { code: ((await response.json()) as { error: { type: string } }).error.type } }), { status: response.status, headers: response.headers })))
     assert.deepEqual(refused, { status: 429, code: 'rate_limit_error', retryAfter: '1' })
     const large = JSON.stringify({ ...HELLO, filler: 'x'.repeat(100_000) })
-    const packed = await rig.fetch('/v1/chat/completions', { method: 'POST', body: gzipSync(large), headers: { ...as('anna'), 'content-encoding': 'gzip' } })
+    const packed = await rig.fetch('/v1/chat/completions', { method: 'POST', body: gzipSync(large), headers: { ...as('dora'), 'content-encoding': 'gzip' } })
     assert.deepEqual(await told(packed), { status: 429, code: 'overloaded', retryAfter: '1' })
     const pieces = new ReadableStream({ start: (out) => {
       out.enqueue(Buffer.from(large))
       out.close()
     } })
-    const chunked = await rig.fetch('/v1/chat/completions', { method: 'POST', body: pieces, duplex: 'half', headers: as('anna') } as RequestInit)
+    const chunked = await rig.fetch('/v1/chat/completions', { method: 'POST', body: pieces, duplex: 'half', headers: as('dora') } as RequestInit)
     assert.deepEqual(await told(chunked), { status: 429, code: 'overloaded', retryAfter: '1' })
     for (const socket of uploads) socket.destroy()
     while (await heldBytes(rig, 'ops') !== 0);
     for (const encoding of ['gzip', null]) {
       const body = encoding === null ? large : gzipSync(large)
-      const headers = { ...as('anna'), ...(encoding === null ? {} : { 'content-encoding': encoding }) }
+      const headers = { ...as('dora'), ...(encoding === null ? {} : { 'content-encoding': encoding }) }
       assert.equal((await rig.fetch('/v1/chat/completions', { method: 'POST', body, headers })).status, 200)
     }
     while (await heldBytes(rig, 'ops') !== 0);
-    assert.equal((await told(await rig.fetch('/v1/chat/completions', { json: { ...HELLO, filler: 'x'.repeat(MIB) }, headers: as('anna') }))).status, 413)
+    assert.equal((await told(await rig.fetch('/v1/chat/completions', { json: { ...HELLO, filler: 'x'.repeat(MIB) }, headers: as('dora') }))).status, 413)
+  } finally {
+    for (const socket of uploads) socket.destroy()
+    await rig.stop()
+  }
+})
+
+test('one key that sends nothing of what it announced takes half of the room, and never what another key needs', async () => {
+  const rig = await startRig({ settings: { keys: [key('anna'), key('ben'), key('ops')], bodyLimit: MIB, bodiesLimit: 4 * MIB } })
+  const uploads: Socket[] = []
+  try {
+    for (let i = 0; i < 2; i += 1) uploads.push((await begin(rig, 'anna', MIB)).socket)
+    while (await heldBytes(rig, 'ops') !== 2 * MIB);
+    assert.deepEqual(await told(await rig.fetch('/v1/chat/completions', { json: HELLO, headers: as('anna') })), { status: 429, code: 'overloaded', retryAfter: '1' })
+    for (let i = 0; i < 2; i += 1) uploads.push((await begin(rig, 'ben', MIB - 1000)).socket)
+    while (await heldBytes(rig, 'ops') !== 4 * MIB - 2000);
+    assert.equal((await rig.fetch('/v1/chat/completions', { json: HELLO, headers: as('ops') })).status, 200)
+    for (const socket of uploads.splice(0)) socket.destroy()
+    while (await heldBytes(rig, 'ops') !== 0);
+    assert.equal((await rig.fetch('/v1/chat/completions', { json: HELLO, headers: as('anna') })).status, 200)
   } finally {
     for (const socket of uploads) socket.destroy()
     await rig.stop()

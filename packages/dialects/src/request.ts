@@ -59,6 +59,9 @@ const utf8 = new TextDecoder('utf-8', { fatal: true })
 
 /** JSON of a body. Throws `bad_request`; the parser's message is not repeated, it quotes the body. */
 export const parseJson = (body: Uint8Array): Fields => {
+  if (body.length > MOST_PARTS && isManyParts(body)) {
+    throw new InstarError('bad_request', `The request body has more than ${MOST_PARTS} objects and lists, or ${MOST_VALUES} values.`)
+  }
   let value: unknown
   try {
     value = JSON.parse(utf8.decode(body))
@@ -67,6 +70,36 @@ export const parseJson = (body: Uint8Array): Fields => {
   }
   if (isDeeper(value, DEEPEST)) throw new InstarError('bad_request', `The request nests more than ${DEEPEST} levels deep.`)
   return fieldsOf(value, 'The request body')
+}
+
+/** Each takes many times the memory of its two bytes. A conversation of a thousand messages has some ten thousand. */
+const MOST_PARTS = 100_000
+/** Ids of tokens, for the most part. */
+const MOST_VALUES = 4_000_000
+const [QUOTE, BACKSLASH, COMMA, LIST, OBJECT] = [...'"\\,[{'].map((sign) => sign.charCodeAt(0)) as [number, number, number, number, number]
+
+/** Counted in the bytes, before anything is made of them. */
+const isManyParts = (body: Uint8Array): boolean => {
+  let parts = 0
+  let values = 0
+  for (let at = 0; at < body.length; at += 1) {
+    const sign = body[at]
+    if (sign === QUOTE) at = endOfText(body, at)
+    else if (sign === COMMA) values += 1
+    else if (sign === LIST || sign === OBJECT) parts += 1
+    if (parts > MOST_PARTS || values > MOST_VALUES) return true
+  }
+  return false
+}
+
+/** Where the text that begins at `from` is closed; behind the body where it is not. */
+const endOfText = (body: Uint8Array, from: number): number => {
+  for (let at = body.indexOf(QUOTE, from + 1); at >= 0; at = body.indexOf(QUOTE, at + 1)) {
+    let before = at
+    while (body[before - 1] === BACKSLASH) before -= 1
+    if ((at - before) % 2 === 0) return at
+  }
+  return body.length
 }
 
 /** What is nested further can be parsed, but not be written again. Tools of agents stay below 50. */

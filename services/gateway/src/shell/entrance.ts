@@ -48,7 +48,7 @@ export const createEntrance = ({ config, keyring, now, adminToken }: EntrancePor
   /** Keys that were shown since the start: nobody's guesses keep their owners out. */
   const shown = new Set<string>()
   const rates = createRates(now)
-  const bodies = new Bodies(Math.max(config.bodiesLimit, config.bodyLimit))
+  const bodies = new Bodies(config.bodiesLimit, config.bodyLimit)
   const callers = new WeakMap<FastifyRequest, Caller>()
   const inside = new Set<Caller>()
   const sockets = new WeakMap<Socket, Set<() => void>>()
@@ -163,7 +163,7 @@ export const createEntrance = ({ config, keyring, now, adminToken }: EntrancePor
         inside.delete(caller)
         if (inside.size === 0) rest()
         caller.visit?.end()
-        bodies.release(caller.held)
+        bodies.release(caller.held, caller.key?.id ?? null)
       })
       if (caller.key && !open) {
         caller.visit = rates.enter(caller.key)
@@ -192,7 +192,7 @@ export const createEntrance = ({ config, keyring, now, adminToken }: EntrancePor
 
   function hold(caller: Caller, bytes: number): void {
     if (caller.over) return
-    bodies.hold(bytes)
+    bodies.hold(bytes, caller.key?.id ?? null)
     caller.held += bytes
     caller.visit?.charge(bytes)
   }

@@ -6,27 +6,40 @@ import { standingOf, type Standing } from '../core/rate-headers.ts'
 /** Bytes of bodies that are held now, until their requests are over. */
 export class Bodies {
   private readonly limit: number
+  private readonly body: number
   private bytes = 0
+  private readonly byKey = new Map<string, number>()
 
-  constructor(limit: number) {
-    this.limit = limit
+  /** `body`: bytes of one body, which always fits. */
+  constructor(limit: number, body: number) {
+    this.limit = Math.max(limit, body)
+    this.body = body
   }
 
   get held(): number {
     return this.bytes
   }
 
-  /** Throws `overloaded` where there is no room. */
-  hold(bytes: number): void {
+  /** `key`: whose body it is; null: nobody's. Throws `overloaded` where there is no room, or where a key with other bodies here would have more than half of it. */
+  hold(bytes: number, key: string | null): void {
+    const own = key === null ? 0 : this.byKey.get(key) ?? 0
+    if (own > 0 && own + bytes > Math.max(this.limit / 2, this.body)) {
+      const message = `The bodies of the requests of the API key ${key} that are being answered take ${own} of the ${this.limit / 2} bytes that they may; this one has ${bytes} more.`
+      throw new InstarError('overloaded', message, { limit: this.limit / 2, retryAfterMs: 1000 })
+    }
     if (this.bytes + bytes > this.limit) {
       const message = `The bodies of the requests that are being answered take ${this.bytes} of the ${this.limit} bytes that they may; this one has ${bytes} more.`
       throw new InstarError('overloaded', message, { limit: this.limit, retryAfterMs: 1000 })
     }
     this.bytes += bytes
+    if (key !== null) this.byKey.set(key, own + bytes)
   }
 
-  release(bytes: number): void {
+  release(bytes: number, key: string | null): void {
     this.bytes -= bytes
+    const left = key === null ? 0 : (this.byKey.get(key) ?? 0) - bytes
+    if (key !== null && left > 0) this.byKey.set(key, left)
+    else if (key !== null) this.byKey.delete(key)
   }
 }
 
