@@ -90,6 +90,10 @@ const run = async (): Promise<void> => {
     log = await openIt()
     const services = await startServices(ports(log), data, learning, begin)
     port.off('message', beginning)
+    if (givenUp.signal.aborted) {
+      await services.stop()
+      givenUp.signal.throwIfAborted()
+    }
     const over = Promise.withResolvers<void>()
     serve(services, over.resolve)
     say({ type: 'ready' })
