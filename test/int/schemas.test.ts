@@ -134,14 +134,11 @@ describe('schemas', () => {
     const { ids } = await setup()
     const id = ids.get('LearningFrozen.v1')!
     await forgetSubject('LearningFrozen')
-    const kept = await setup()
-    assert.deepEqual([kept.restored, kept.ids.get('LearningFrozen.v1')], [['LearningFrozen.v1'], id], 'it still knew its text')
+    assert.equal((await setup()).ids.get('LearningFrozen.v1'), id, 'it still knew its text')
     await forgetSubject('LearningFrozen')
     await forgetText(id)
-    const { ids: given, moved } = await setup()
-    const is = given.get('LearningFrozen.v1')!
+    const is = (await setup()).ids.get('LearningFrozen.v1')!
     assert.ok(is > Math.max(...ids.values()), `${is}`)
-    assert.deepEqual(moved, [{ schema: 'LearningFrozen.v1', was: id, is }])
     const event = encodeEvent(events[2]!)
     await old('weights', 'policy', id, event.payload)
     await old('weights', 'policy', is, event.payload)
