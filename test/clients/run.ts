@@ -1,7 +1,8 @@
 /**
  * `npm run test:clients [-- part of a path ...]`: installs the client libraries (sdk/, python/) and the agents (agents/;
- * nightly/ if it is named, with programs in Python) from lockfiles of their own, those that are needed, and runs the tests of this folder against a gateway
- * with a scripted model, offline. Needs Linux, macOS or Windows on x64 or arm64 for the agents' native programs.
+ * nightly/ if it is named, with programs in Python, Go and Java) from lockfiles of their own, those that are needed, and
+ * runs the tests of this folder against a gateway with a scripted model, offline. Needs Linux, macOS or Windows on x64 or
+ * arm64 for the agents' native programs.
  */
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -11,6 +12,8 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import path from 'node:path'
 import { runTests } from '../runner.ts'
+import { goClients } from './nightly/go.ts'
+import { javaClients } from './nightly/java.ts'
 import { pythonAgents } from './nightly/python.ts'
 import { pythonClients } from './python/programs.ts'
 
@@ -44,8 +47,12 @@ const install = async (folder: string): Promise<void> => {
 }
 
 await install(HERE)
-for (const folder of ['agents', 'nightly']) if (files.some((file) => file.startsWith(folder))) await install(path.join(HERE, folder))
+for (const [folder, agents] of [['agents', /^agents/], ['nightly', /^nightly.(?!go|java|text-agents)/]] as const) {
+  if (files.some((file) => agents.test(file))) await install(path.join(HERE, folder))
+}
 if (files.some((file) => /^nightly.(aider|mini|snippets)/.test(file))) pythonAgents()
+if (files.some((file) => /^nightly.go/.test(file))) goClients()
+if (files.some((file) => /^nightly.java/.test(file))) javaClients()
 if (files.some((file) => file.startsWith('python'))) pythonClients()
 if (files.some((file) => /^nightly.text-agents/.test(file))) pythonClients('text-agents.txt')
 

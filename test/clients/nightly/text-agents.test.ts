@@ -1,7 +1,7 @@
 /** Agents that speak ReAct in plain text: CrewAI puts the result behind our answer, LlamaIndex writes all anew. */
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { converse, pythonClients, type Client } from '../python/programs.ts'
+import { converse, pythonClients, type PythonClient } from '../python/programs.ts'
 import type { Say } from '../scene.ts'
 
 const pins = readFileSync(new URL('../python/text-agents.in', import.meta.url), 'utf8')
@@ -18,7 +18,7 @@ const react: Say = (last) => {
 const READ = [{ path: 'a.txt', lines: 2 }, { path: 'b.txt', lines: 3 }]
 const STEPS = [{ user: /^$/, tools: /^Observation: It is red\.$/ }, { user: /^$/, tools: /^Observation: It is blue\.$/ }]
 
-const CLIENTS: readonly Client[] = [
+const CLIENTS: readonly PythonClient[] = [
   {
     name: `${pinned('crewai')} ReAct`, script: 'crewai_agent', tape: 'crewai.react', say: react,
     said: ['Red and blue.'], asked: READ, turns: 3, heard: STEPS, rewritten: true,

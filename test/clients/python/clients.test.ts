@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { calls, type Say } from '../scene.ts'
-import { converse, NO_PYTHON, pythonClients, type Client } from './programs.ts'
+import { converse, NO_PYTHON, pythonClients, type PythonClient } from './programs.ts'
 
 const pins = readFileSync(new URL('requirements.in', import.meta.url), 'utf8')
 const pinned = (name: string): string => `${name} ${new RegExp(`^${name}(?:\\[.*\\])?==(.*)$`, 'm').exec(pins)![1]}`
@@ -23,7 +23,7 @@ const calling: Say = (last) => {
 }
 const observed = (user: RegExp, tools: RegExp) => ({ user, tools })
 
-const CLIENTS: readonly Client[] = [
+const CLIENTS: readonly PythonClient[] = [
   { name: pinned('openai'), script: 'openai_chat' },
   { name: `${pinned('openai')} responses`, script: 'openai_responses' },
   { name: pinned('anthropic'), script: 'anthropic_messages' },

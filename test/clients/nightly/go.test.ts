@@ -1,0 +1,20 @@
+/** Go's clients: a conversation of five turns with calls, whole and streamed; the log says what came of it. */
+import path from 'node:path'
+import { test } from 'node:test'
+import { converse } from '../converse.ts'
+import { runProgram } from '../program.ts'
+import { goClients, goModule, NO_GO } from './go.ts'
+
+const openai = goModule('github.com/openai/openai-go/v3')
+const PROGRAMS = [
+  [`${openai} chat`, 'openai-chat'], [`${openai} responses`, 'openai-responses'],
+  [goModule('github.com/sashabaranov/go-openai'), 'sashabaranov'],
+] as const
+
+const programs = goClients()
+const skip = programs === null ? NO_GO : false
+
+for (const [name, program] of PROGRAMS) for (const how of ['whole', 'stream']) {
+  test(`${name}, ${how}: one session, next states joined, feedback by its own ids`, { skip }, () =>
+    converse({ name }, (place, env) => runProgram(path.join(programs!, program), [how], place, env)))
+}

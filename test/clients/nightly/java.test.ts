@@ -1,0 +1,16 @@
+/** openai-java: a conversation of five turns with calls, whole and streamed; the log says what came of it. */
+import { test } from 'node:test'
+import { converse } from '../converse.ts'
+import { runProgram } from '../program.ts'
+import { javaArtifact, javaClients, NO_JAVA } from './java.ts'
+
+const PROGRAMS = [['chat', 'Chat'], ['responses', 'Responses']] as const
+
+const classPath = javaClients()
+const skip = classPath === null ? NO_JAVA : false
+
+for (const [dialect, main] of PROGRAMS) for (const how of ['whole', 'stream']) {
+  const name = `${javaArtifact('openai-java')} ${dialect}`
+  test(`${name}, ${how}: one session, next states joined, feedback by its own ids`, { skip }, () =>
+    converse({ name }, (place, env) => runProgram('java', ['-cp', classPath!, main, how], place, env)))
+}
