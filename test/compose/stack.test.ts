@@ -7,7 +7,7 @@ import { describe, test, type TestContext } from 'node:test'
 import { Demo, DEMO } from '../../cli/src/demo/protocol.ts'
 import { ask, question } from '../flow/people.ts'
 import { compose, docker, done, place } from './docker.ts'
-import { back, containers, crash, instar, psql, remains, SCALED, SERVICES, until, versions, type Container, type Version } from './stack.ts'
+import { back, containers, crash, instar, olderDatabase, psql, remains, SCALED, SERVICES, until, versions, type Container, type Version } from './stack.ts'
 import { clientOf, ledger, talk, type Talk } from './talk.ts'
 
 const UP_MS = 240_000
@@ -50,6 +50,21 @@ const reply = await fetch('http://127.0.0.1:30000/v1/chat/completions', { method
 if (Number(reply.headers.get('x-instar-version')) < version) throw new Error('an older version answered')
 console.log(JSON.stringify({ version, answer: (await reply.json()).choices[0].message.content }))`
 
+/** Which roles let which password in, asked from a service's container: `instar` is what they all had once. */
+const LOGINS = `
+const { Client } = (await import('pg')).default
+const { readFileSync } = await import('node:fs')
+const passwords = { instar: 'instar', owner: readFileSync('/secrets/instar/owner', 'utf8').trim() }
+const found = {}
+for (const login of ['postgres instar', 'instar instar', 'instar_reader instar', 'registry instar', 'postgres owner', 'instar owner']) {
+  const [user, word] = login.split(' ')
+  const client = new Client({ host: 'postgres', user, password: passwords[word], database: user === 'registry' ? user : 'instar' })
+  client.on('error', () => undefined)
+  found[login] = await client.connect().then(() => 'in', ({ code }) => code)
+  await client.end()
+}
+console.log(JSON.stringify(found))`
+
 /** What never changes again of a version. */
 const chain = (list: readonly Version[]): unknown[] => list.map(({ version, parent, sha256 }) => [version, parent, sha256])
 
@@ -84,7 +99,7 @@ describe('docker compose', { timeout: 570_000 }, () => {
   part('up -d --wait: everything is healthy', async () => {
     await compose(['up', '-d', '--wait'], { limit: UP_MS })
     for (const service of ['kafka', 'registry', 'postgres', ...SERVICES]) deepEqual((await containers(service)).map(({ healthy }) => healthy), [true], service)
-    equal((await containers('setup'))[0]!.exit, 0)
+    for (const service of ['secrets', 'roles', 'setup']) equal((await containers(service))[0]!.exit, 0, service)
     equal(await served(HOST.port), 0)
   })
 
@@ -103,7 +118,7 @@ describe('docker compose', { timeout: 570_000 }, () => {
       NetworkSettings: { Networks: Record<string, unknown> }
     }
     const found = JSON.parse(await done(['inspect', ...ids])) as Confined[]
-    equal(found.length, 9)
+    equal(found.length, 11)
     const internal = new Map(await Promise.all(['inside', 'outside'].map(async (name) =>
       [`${place().project}_${name}`, (await done(['network', 'inspect', '-f', '{{.Internal}}', `${place().project}_${name}`])).trim()] as const)))
     deepEqual([...internal.values()], ['true', 'false'])
@@ -111,11 +126,33 @@ describe('docker compose', { timeout: 570_000 }, () => {
       const service = config.Labels['com.docker.compose.service']!
       deepEqual([host.CapDrop, host.CapAdd ?? [], host.SecurityOpt, host.Privileged], [['ALL'], [], ['no-new-privileges:true'], false], Name)
       ok(host.PidsLimit > 0 && host.PidsLimit <= 512 && host.Memory > 0, Name)
-      equal(host.ReadonlyRootfs, !['kafka', 'postgres'].includes(service), Name)
-      const holds = ['kafka', 'registry', 'postgres'].includes(service)
-      deepEqual(Object.keys(networks).toSorted(), (holds ? ['inside'] : ['inside', 'outside']).map((name) => `${place().project}_${name}`), Name)
+      equal(host.ReadonlyRootfs, service !== 'kafka', Name)
+      const inside = ['kafka', 'registry', 'postgres', 'roles'].includes(service)
+      const reached = (inside ? ['inside'] : ['inside', 'outside']).map((name) => `${place().project}_${name}`)
+      deepEqual(Object.keys(networks).toSorted(), service === 'secrets' ? ['none'] : reached, Name)
     }
     for (const service of ['postgres', 'gateway']) equal((await compose(['exec', '-T', service, 'sh', '-c', 'grep CapEff /proc/self/status; id -u'])).trim().split(/\s+/)[1], '0000000000000000', service)
+  })
+
+  part('passwords are random, each where it is needed, and no service logs in as a superuser', async () => {
+    deepEqual(await psql('select rolname as name from pg_roles where rolsuper or rolcreaterole or rolcreatedb or rolreplication'),
+      [{ name: 'postgres' }])
+    deepEqual(await instar('sql', 'select session_user as me'), [{ me: 'instar_reader' }])
+    const sees = async (service: string): Promise<string> => (await compose(['exec', '-T', service, 'sh', '-c',
+      'ls /secrets 2>/dev/null; env | grep -o ^DATABASE_URL; true'])).trim()
+    const seen = await Promise.all(['postgres', 'registry', ...SERVICES].map(sees))
+    deepEqual(seen, ['postgres', 'registry', '', '', '', '', 'instar\nDATABASE_URL'])
+    const read = async (service: string, file: string): Promise<string> =>
+      (await compose(['exec', '-T', service, 'cat', `/secrets/${file}`])).trim()
+    const passwords = await Promise.all([read('postgres', 'postgres/admin'), read('registry', 'registry/password'),
+      read('projections', 'instar/owner'), read('projections', 'instar/reader')])
+    equal(new Set(passwords).size, 4)
+    for (const password of passwords) match(password, /^[A-Za-z0-9]{32,43}$/)
+    const told = await done(['inspect', ...(await compose(['ps', '-a', '-q'])).split('\n').filter(Boolean)])
+    for (const password of passwords) ok(!told.includes(password), 'a password in what `docker inspect` tells')
+    const tried = await compose(['exec', '-T', 'projections', 'node', '-e', LOGINS])
+    deepEqual(JSON.parse(tried), { 'postgres instar': '28P01', 'instar instar': '28P01', 'instar_reader instar': '28P01',
+      'registry instar': '28P01', 'postgres owner': '28P01', 'instar owner': 'in' })
   })
 
   part('up again changes nothing', async () => {
@@ -239,10 +276,26 @@ describe('docker compose', { timeout: 570_000 }, () => {
   part('down -v leaves nothing', async (t) => {
     if (failed) return t.skip('kept until its logs have been shown')
     const ids = (await compose(['ps', '-a', '-q'])).split('\n').filter(Boolean)
-    equal(ids.length, 9)
+    equal(ids.length, 11)
     const mounted = JSON.parse(await done(['inspect', '-f', '{{json .Mounts}}', ...ids]).then((lines) => `[${lines.trim().split('\n').join()}]`)) as { Type: string; Name?: string }[][]
     const volumes = mounted.flat().flatMap(({ Type, Name }) => (Type === 'volume' && Name !== undefined ? [Name] : []))
-    deepEqual([...new Set(volumes)].toSorted(), ['instar-data', 'kafka-data', 'postgres-data'].map((name) => `${place().project}_${name}`), 'no volume without a name')
+    deepEqual([...new Set(volumes)].toSorted(), ['instar-data', 'instar-secrets', 'kafka-data', 'postgres-data', 'postgres-secrets', 'registry-secrets']
+      .map((name) => `${place().project}_${name}`), 'no volume without a name')
+    await compose(['down', '-v'], { limit: 120_000 })
+    deepEqual(await remains(), [])
+  })
+
+  part('a database in which `instar` was superuser by a known password is brought over with what it holds', async (t) => {
+    if (failed) return t.skip('kept until its logs have been shown')
+    await olderDatabase()
+    await compose(['up', '-d', '--wait', 'registry'], { limit: UP_MS })
+    deepEqual(await psql('select tableowner as owner, (select a from of_old) as a from pg_tables where tablename = \'of_old\''),
+      [{ owner: 'instar', a: 7 }])
+    deepEqual(await psql('select rolname as name from pg_roles where rolsuper'), [{ name: 'postgres' }])
+    deepEqual(await psql('select pg_get_userbyid(datdba) as owner from pg_database where datname = \'registry\''), [{ owner: 'registry' }])
+    const reused = await docker(['run', '--rm', '--network', `${place().project}_inside`, '-e', 'PGPASSWORD=instar', '--entrypoint', 'psql', 'postgres:17',
+      '-h', 'postgres', '-U', 'instar', '-c', 'select 1'])
+    ok(reused.code !== 0 && reused.err.includes('password authentication failed'), reused.err)
     await compose(['down', '-v'], { limit: 120_000 })
     deepEqual(await remains(), [])
   })

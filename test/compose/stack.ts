@@ -1,6 +1,6 @@
 /** The running stack as the tests see it: its containers, its CLI, its database. */
 import { setTimeout as pause } from 'node:timers/promises'
-import { compose, done, place } from './docker.ts'
+import { compose, docker, done, place } from './docker.ts'
 
 export const SERVICES = ['gateway', 'scorer', 'trainer', 'publisher', 'projections'] as const
 export const SCALED = ['docker-compose.scale.yml'] as const
@@ -73,6 +73,25 @@ export const back = async ({ id, restarts, name }: Container, limit = 90_000): P
 export const instar = async <T>(...args: string[]): Promise<T> => {
   const out = await compose(['run', '--rm', '-T', 'instar', ...args, '--json'], { limit: 120_000 })
   return JSON.parse(out.trimEnd().split('\n').at(-1)!) as T
+}
+
+/** The volume of PostgreSQL as a stack made it in which `instar` was the superuser, everywhere by the password `instar`. */
+export const olderDatabase = async (): Promise<void> => {
+  const { project } = place()
+  const [name, volume] = [`${project}-older`, `${project}_postgres-data`]
+  const label = (is: string): string[] => ['--label', `com.docker.compose.${is}`]
+  await done(['volume', 'create', ...label(`project=${project}`), ...label('volume=postgres-data'), volume])
+  const set = ['USER', 'DB', 'PASSWORD'].flatMap((variable) => ['-e', `POSTGRES_${variable}=instar`])
+  await done(['run', '-d', '--rm', '--name', name, '-v', `${volume}:/var/lib/postgresql/data`, ...set, '-e', 'PGPASSWORD=instar', 'postgres:17'])
+  try {
+    // By TCP it answers only when all is made.
+    await until('the older server answers', async () => (await docker(['exec', name, 'pg_isready', '-h', '127.0.0.1', '-U', 'instar'])).code === 0)
+    const statements = ['create role registry login password \'instar\'', 'create database registry owner registry',
+      'create table of_old as select 7 as a']
+    await done(['exec', name, 'psql', '-h', '127.0.0.1', '-U', 'instar', ...statements.flatMap((one) => ['-c', one])])
+  } finally {
+    await done(['stop', name])
+  }
 }
 
 /** Rows, by the psql in the database's container. */

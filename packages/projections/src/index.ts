@@ -1,5 +1,5 @@
 export { startPostgres, runningPostgres, type Connection, type Postgres, type StartOptions } from './postgres/start.ts'
-export { setupDatabase } from './postgres/setup.ts'
+export { setupDatabase, setupRoles, type RolesWanted } from './postgres/setup.ts'
 export { READER, READER_TIMEOUT, type Reading } from './postgres/reader.ts'
 export { watchProjections } from './metrics.ts'
 export { startProjections, type Projections, type ProjectionsOptions } from './run.ts'

@@ -74,11 +74,19 @@ const prepareServer = async (client: Client, { owner }: Passwords): Promise<void
 }
 
 /** The database of the role's name, which the role owns. */
-const ownDatabase = async (client: Client, role: string): Promise<void> => {
+export const ownDatabase = async (client: Client, role: string): Promise<void> => {
   const name = escapeIdentifier(role)
   const { rowCount } = await client.query('select from pg_database where datname = $1', [role])
   await client.query(rowCount === 0 ? `create database ${name} owner ${name}` : `alter database ${name} owner to ${name}`)
 }
+
+/** A role with a password of its own, and the database of its name. */
+export const prepareNeighbour = (admin: ClientConfig, role: string, password: string): Promise<void> => withClient(admin, async (client) => {
+  const { rowCount } = await client.query('select from pg_roles where rolname = $1', [role])
+  if (rowCount === 0) await client.query(`create role ${escapeIdentifier(role)} login`)
+  await client.query(`alter role ${escapeIdentifier(role)} login password ${escapeLiteral(scramVerifier(password))}`)
+  await ownDatabase(client, role)
+})
 
 /** What the superuser of an older build made in this database is the owner's. 10: the role that initdb made. */
 const TAKE_OVER = `

@@ -3,7 +3,8 @@ import { InstarError } from '@instar/events/errors'
 import { setTimeout as pause } from 'node:timers/promises'
 import { Client, escapeIdentifier } from 'pg'
 import { migrate } from './migrate.ts'
-import { readerPasswordOf } from './reader.ts'
+import { databaseUrl, readerPasswordOf, urlAs } from './reader.ts'
+import { OWNER, prepareNeighbour, prepareRoles, type LoginAs, type Passwords } from './roles.ts'
 
 const RETRY_MS = 500
 
@@ -45,6 +46,38 @@ const createDatabase = async (url: string): Promise<void> => {
     if (!THERE_ALREADY.has((cause as { code?: string }).code ?? '')) throw new InstarError('postgres_failed', `There is no database ${name}, and it cannot be made: ${(cause as Error).message}`, {}, { cause })
   } finally {
     await client.end()
+  }
+}
+
+export type RolesWanted = {
+  /** How `postgres`, who may do anything, logs in. */
+  admin: string
+  passwords: Required<Passwords>
+  /** Password of the superuser `instar` of a stack that an older build made. */
+  older: string
+  /** Other roles, each with a password and a database of its name. */
+  neighbours: Readonly<Record<string, string>>
+}
+
+/** The roles of a server that is ours alone, before anything else is made in it. Throws `postgres_failed` when it does not answer within `patience` ms. */
+export const setupRoles = async ({ admin, passwords, older, neighbours }: RolesWanted, patience = 60_000): Promise<void> => {
+  const url = databaseUrl(admin)
+  const as: LoginAs = (user, database) => {
+    const there = new URL(url)
+    there.pathname = `/${database}`
+    return { connectionString: urlAs(there, user, passwords.admin), application_name: 'instar setup' }
+  }
+  const before = new URL(url)
+  before.pathname = '/postgres'
+  for (const until = Date.now() + patience; ;) {
+    try {
+      await prepareRoles(as, { connectionString: urlAs(before, OWNER, older), application_name: 'instar setup' }, passwords)
+      for (const [role, password] of Object.entries(neighbours)) await prepareNeighbour(as('postgres', 'postgres'), role, password)
+      return
+    } catch (cause) {
+      if (!isPassing(cause) || Date.now() > until) throw new InstarError('postgres_failed', `PostgreSQL's roles cannot be made: ${(cause as Error).message}`, {}, { cause })
+    }
+    await pause(RETRY_MS)
   }
 }
 
