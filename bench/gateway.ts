@@ -13,24 +13,58 @@ import { goalsOf, rowsOf, tableOf, type Row } from './gateway/report.ts'
 import { startSubjects, type Name, type Subject } from './gateway/subjects.ts'
 import { machine } from './machine.ts'
 
-export type Report = { name: string; machine: string; load: string; captured: string; targets: string; table: string; rows: Row[] }
+export type Report = {
+  name: string
+  machine: string
+  load: string
+  captured: string
+  targets: string
+  table: string
+  rows: Row[]
+}
 /** `profile`: a folder for the gateway's CPU profile. `only`: cases whose name holds it. */
-export type GatewayOptions = { quick?: boolean; peer?: boolean; say?: (line: string) => void; profile?: string; only?: string; rounds?: number }
+export type GatewayOptions = {
+  quick?: boolean
+  peer?: boolean
+  say?: (line: string) => void
+  profile?: string
+  only?: string
+  rounds?: number
+}
 
 export type Case = { size: Size; stream: boolean; kind: 'busy' | 'steady' }
 /** One subject in one case of one round. `cpuMs`, `megabytes`: of its processes. */
-export type Measured = { at: Case; name: Name; round: number; perSecond: number; cpuMs: number; megabytes: number; outcome: Outcome }
+export type Measured = {
+  at: Case
+  name: Name
+  round: number
+  perSecond: number
+  cpuMs: number
+  megabytes: number
+  outcome: Outcome
+}
 
 const CONNECTIONS = 32
 /** Begun on time, so many a second; what cannot do as many is asked at its own rate, which the table says. */
-export const RATES: Record<Name, number> = { direct: 50, 'pass-through': 50, ours: 50, 'npm start': 50, Portkey: 50, LiteLLM: 10 }
+export const RATES: Record<Name, number> = {
+  direct: 50,
+  'pass-through': 50,
+  ours: 50,
+  'npm start': 50,
+  Portkey: 50,
+  LiteLLM: 10,
+}
 const LARGE_RATE = 20
 
 export const rateOf = (name: Name, size: Size): number => Math.min(RATES[name], size === '1 KB' ? Infinity : LARGE_RATE)
 
 const CASES: readonly Case[] = [
-  ...[false, true].flatMap((stream): Case[] => (['busy', 'steady'] as const).map((kind) => ({ size: '1 KB', stream, kind }))),
-  ...[false, true].flatMap((stream): Case[] => (['busy', 'steady'] as const).map((kind) => ({ size: '200 KB', stream, kind }))),
+  ...[false, true].flatMap((stream): Case[] =>
+    (['busy', 'steady'] as const).map((kind) => ({ size: '1 KB', stream, kind })),
+  ),
+  ...[false, true].flatMap((stream): Case[] =>
+    (['busy', 'steady'] as const).map((kind) => ({ size: '200 KB', stream, kind })),
+  ),
   { size: '200 KB again', stream: false, kind: 'busy' },
 ]
 
@@ -44,14 +78,35 @@ const loadOf = ({ size, kind }: Case, name: Name, round: number, quick: boolean)
   return { connections: CONNECTIONS, seconds: quick ? 0.7 : round < 0 ? WARM_SECONDS : 2 }
 }
 
-const measure = async (client: Client, subject: Subject, at: Case, round: number, quick: boolean): Promise<Measured> => {
-  const { name, server: { port, pid }, headers } = subject
+const measure = async (
+  client: Client,
+  subject: Subject,
+  at: Case,
+  round: number,
+  quick: boolean,
+): Promise<Measured> => {
+  const {
+    name,
+    server: { port, pid },
+    headers,
+  } = subject
   let before = 0
-  const outcome = await client.run({ port, headers, size: at.size, stream: at.stream, load: loadOf(at, name, round, quick) }, async () => {
-    before = (await usedBy(pid)).cpuMs
-  })
+  const outcome = await client.run(
+    { port, headers, size: at.size, stream: at.stream, load: loadOf(at, name, round, quick) },
+    async () => {
+      before = (await usedBy(pid)).cpuMs
+    },
+  )
   const { cpuMs, megabytes } = await usedBy(pid)
-  return { at, name, round, perSecond: outcome.count / outcome.seconds, cpuMs: (cpuMs - before) / (outcome.count + outcome.failed), megabytes, outcome }
+  return {
+    at,
+    name,
+    round,
+    perSecond: outcome.count / outcome.seconds,
+    cpuMs: (cpuMs - before) / (outcome.count + outcome.failed),
+    megabytes,
+    outcome,
+  }
 }
 
 /** Every answer that the gateway gave is on the log. */
@@ -62,7 +117,14 @@ const countTurns = async (folder: string): Promise<number> => {
   return Math.max(0, ...Object.values(turns))
 }
 
-export const bench = async ({ quick = false, peer = true, say = () => undefined, profile, only = '', rounds = quick ? 1 : 3 }: GatewayOptions = {}): Promise<Report> => {
+export const bench = async ({
+  quick = false,
+  peer = true,
+  say = () => undefined,
+  profile,
+  only = '',
+  rounds = quick ? 1 : 3,
+}: GatewayOptions = {}): Promise<Report> => {
   const folder = await temporaryFolder()
   const running: { stop(): Promise<void> }[] = []
   try {
@@ -94,8 +156,13 @@ export const bench = async ({ quick = false, peer = true, say = () => undefined,
     if (turns < answered) throw new Error(`${answered} answers were given and ${turns} turns are on the log`)
     const rows = rowsOf(found)
     return {
-      name: 'gateway', machine: machine(), load: `busy: ${CONNECTIONS} connections; steady: ${RATES.ours}/s with 1 KB, ${LARGE_RATE}/s with 200 KB, LiteLLM ${RATES.LiteLLM}/s; ${rounds} rounds`,
-      captured: `${answered} answers counted, ${turns} turns on the log`, targets: `\n${goalsOf(found).join('\n')}`, table: `\n${tableOf(rows)}\n`, rows,
+      name: 'gateway',
+      machine: machine(),
+      load: `busy: ${CONNECTIONS} connections; steady: ${RATES.ours}/s with 1 KB, ${LARGE_RATE}/s with 200 KB, LiteLLM ${RATES.LiteLLM}/s; ${rounds} rounds`,
+      captured: `${answered} answers counted, ${turns} turns on the log`,
+      targets: `\n${goalsOf(found).join('\n')}`,
+      table: `\n${tableOf(rows)}\n`,
+      rows,
     }
   } finally {
     for (const one of running) await one.stop()
@@ -104,12 +171,19 @@ export const bench = async ({ quick = false, peer = true, say = () => undefined,
 }
 
 if (import.meta.main) {
-  const value = (flag: string): string | undefined => process.argv.find((word) => word.startsWith(`--${flag}=`))?.slice(flag.length + 3)
+  const value = (flag: string): string | undefined =>
+    process.argv.find((word) => word.startsWith(`--${flag}=`))?.slice(flag.length + 3)
   const profile = value('profile')
   const rounds = value('rounds')
   const report = await bench({
-    quick: process.argv.includes('--quick'), peer: !process.argv.includes('--no-peer'), say: (line) => { console.error(line) }, only: value('only') ?? '',
-    ...(profile === undefined ? {} : { profile }), ...(rounds === undefined ? {} : { rounds: Number(rounds) }),
+    quick: process.argv.includes('--quick'),
+    peer: !process.argv.includes('--no-peer'),
+    say: (line) => {
+      console.error(line)
+    },
+    only: value('only') ?? '',
+    ...(profile === undefined ? {} : { profile }),
+    ...(rounds === undefined ? {} : { rounds: Number(rounds) }),
   })
   console.log(`${report.machine}\n${report.load}; ${report.captured}${report.targets}\n${report.table}`)
 }

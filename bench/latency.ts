@@ -21,8 +21,23 @@ const ROLLBACKS = 20
 /** The histogram holds intervals between ticks of this length; what is beyond it is delay. */
 const TICK_MS = 5
 
-export type LatencyRow = { what: string; count: number; p50: number; p99: number; target: string | null; reached: boolean | null }
-export type Report = { name: string; machine: string; versions: number; rejected: number; requests: number; failed: number; rows: LatencyRow[] }
+export type LatencyRow = {
+  what: string
+  count: number
+  p50: number
+  p99: number
+  target: string | null
+  reached: boolean | null
+}
+export type Report = {
+  name: string
+  machine: string
+  versions: number
+  rejected: number
+  requests: number
+  failed: number
+  rows: LatencyRow[]
+}
 export type LatencyOptions = { quick?: boolean; say?: (line: string) => void }
 
 type Window = { from: number; to: number }
@@ -38,10 +53,12 @@ const untilServed = async (log: EventLog, asked: readonly Asked[]): Promise<numb
   const causes = new Map<string, string>()
   const batches = new Map<string, number>()
   const updates = new Map<string, string>()
-  for await (const { event } of events(log, 'turns')) if (event.type === 'TurnCaptured') finished.set(event.turn, event.finishedAt)
+  for await (const { event } of events(log, 'turns'))
+    if (event.type === 'TurnCaptured') finished.set(event.turn, event.finishedAt)
   for await (const { id, event } of events(log, 'scores')) if (event.type === 'TurnScored') causes.set(id, event.cause)
   for await (const { id, event } of events(log, 'updates')) {
-    if (event.type === 'BatchSealed') batches.set(id, Math.max(...event.items.map(({ score }) => finished.get(causes.get(score) ?? '') ?? Number.NaN)))
+    if (event.type === 'BatchSealed')
+      batches.set(id, Math.max(...event.items.map(({ score }) => finished.get(causes.get(score) ?? '') ?? Number.NaN)))
     if (event.type === 'UpdateComputed') updates.set(id, event.batch)
   }
   const found: number[] = []
@@ -61,7 +78,11 @@ const rollbacks = async ({ url }: Running, token: string, count: number, latest:
   for (let at = 0; at < count; at++) {
     const version = at % 2 === 0 ? Math.max(0, latest - 1 - (at % latest)) : latest
     const began = now()
-    const reply = await fetch(`${url}/admin/rollback`, { method: 'POST', headers: { 'content-type': 'application/json', 'x-instar-admin-token': token }, body: JSON.stringify({ version }) })
+    const reply = await fetch(`${url}/admin/rollback`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'x-instar-admin-token': token },
+      body: JSON.stringify({ version }),
+    })
     if (!reply.ok) throw new Error(`rollback to ${version}: HTTP ${reply.status} ${await reply.text()}`)
     const answer = await ask(url, [{ role: 'user', content: 'What is 3 plus 4?' }])
     if (answer.version !== version) throw new Error(`version ${answer.version} answered after a rollback to ${version}`)
@@ -70,14 +91,39 @@ const rollbacks = async ({ url }: Running, token: string, count: number, latest:
   return found
 }
 
-const row = (what: string, values: readonly number[], target: { text: string; reached: (p50: number, p99: number) => boolean } | null): LatencyRow => {
+const row = (
+  what: string,
+  values: readonly number[],
+  target: { text: string; reached: (p50: number, p99: number) => boolean } | null,
+): LatencyRow => {
   const [p50, p99] = [median(values), quantile(values, 0.99)]
-  return { what, count: values.length, p50: rounded(p50), p99: rounded(p99), target: target?.text ?? null, reached: values.length === 0 ? null : target?.reached(p50, p99) ?? null }
+  return {
+    what,
+    count: values.length,
+    p50: rounded(p50),
+    p99: rounded(p99),
+    target: target?.text ?? null,
+    reached: values.length === 0 ? null : (target?.reached(p50, p99) ?? null),
+  }
 }
 
-const delays = (what: string, histogram: ReturnType<typeof monitorEventLoopDelay>, limit: number | null): LatencyRow => {
-  const [p50, p99] = [50, 99].map((share) => Math.max(0, histogram.percentile(share) / 1e6 - TICK_MS)) as [number, number]
-  return { what, count: histogram.count, p50: rounded(p50), p99: rounded(p99), target: limit === null ? null : `p99 ≤ ${limit} ms`, reached: limit === null ? null : p99 <= limit }
+const delays = (
+  what: string,
+  histogram: ReturnType<typeof monitorEventLoopDelay>,
+  limit: number | null,
+): LatencyRow => {
+  const [p50, p99] = [50, 99].map((share) => Math.max(0, histogram.percentile(share) / 1e6 - TICK_MS)) as [
+    number,
+    number,
+  ]
+  return {
+    what,
+    count: histogram.count,
+    p50: rounded(p50),
+    p99: rounded(p99),
+    target: limit === null ? null : `p99 ≤ ${limit} ms`,
+    reached: limit === null ? null : p99 <= limit,
+  }
 }
 
 export const bench = async (options: LatencyOptions = {}): Promise<Report> => {
@@ -96,10 +142,21 @@ export const bench = async (options: LatencyOptions = {}): Promise<Report> => {
     if (last) last.to = Math.min(last.to, now())
   }
   const pipeline = await startPipeline(
-    { data, model: MODEL, engine: 'auto', database: false, gateway: { port: 0 }, scorer: {}, trainer: {}, publisher: {} },
+    {
+      data,
+      model: MODEL,
+      engine: 'auto',
+      database: false,
+      gateway: { port: 0 },
+      scorer: {},
+      trainer: {},
+      publisher: {},
+    },
     {
       say: () => undefined,
-      onFatal: (error) => { fatal ??= error },
+      onFatal: (error) => {
+        fatal ??= error
+      },
       onTraining({ phase }) {
         if (phase === 'sealed') {
           windows.push({ from: now(), to: Infinity })
@@ -120,7 +177,13 @@ export const bench = async (options: LatencyOptions = {}): Promise<Report> => {
     const idle = await crowd({ url: pipeline.url, seconds: idleSeconds, perSecond: PER_SECOND, learn: false, seed: 2 })
     idleDelay.disable()
     say(`${learnSeconds} s at ${PER_SECOND} requests/s with learning`)
-    const learning = await crowd({ url: pipeline.url, seconds: learnSeconds, perSecond: PER_SECOND, learn: true, seed: 3 })
+    const learning = await crowd({
+      url: pipeline.url,
+      seconds: learnSeconds,
+      perSecond: PER_SECOND,
+      learn: true,
+      seed: 3,
+    })
     await pipeline.settled()
     if (fatal) throw fatal as Error
     const served = await untilServed(pipeline.log, learning.asked)
@@ -135,15 +198,29 @@ export const bench = async (options: LatencyOptions = {}): Promise<Report> => {
     const idleWaits = idle.asked.map(wait)
     const limit = quantile(idleWaits, 0.99) + 100
     return {
-      name: 'latency', machine: where, versions: latest, rejected, requests: [idle, learning, background].reduce((sum, { asked, failed }) => sum + asked.length + failed, 0),
+      name: 'latency',
+      machine: where,
+      versions: latest,
+      rejected,
+      requests: [idle, learning, background].reduce((sum, { asked, failed }) => sum + asked.length + failed, 0),
       failed: idle.failed + learning.failed + background.failed,
       rows: [
-        row('last turn of a batch → first token of the new version', served, { text: 'p50 < 3000 ms', reached: (p50) => p50 < 3000 }),
+        row('last turn of a batch → first token of the new version', served, {
+          text: 'p50 < 3000 ms',
+          reached: (p50) => p50 < 3000,
+        }),
         row('rollback → first token of the old version', back, { text: 'p50 < 1000 ms', reached: (p50) => p50 < 1000 }),
         row('time to first token, idle', idleWaits, null),
-        row('time to first token, while an update is computed or measured', during.map(wait), { text: `p99 ≤ ${Math.round(limit)} ms (idle + 100)`, reached: (_, p99) => p99 <= limit }),
+        row('time to first token, while an update is computed or measured', during.map(wait), {
+          text: `p99 ≤ ${Math.round(limit)} ms (idle + 100)`,
+          reached: (_, p99) => p99 <= limit,
+        }),
         row('time to first token, whole run with learning', learning.asked.map(wait), null),
-        row('update: sealed → verdict', windows.map(({ from, to }) => to - from), null),
+        row(
+          'update: sealed → verdict',
+          windows.map(({ from, to }) => to - from),
+          null,
+        ),
         delays('event loop delay, idle', idleDelay, null),
         delays('event loop delay, while an update is computed or measured', busyDelay, 50),
       ],
@@ -155,10 +232,17 @@ export const bench = async (options: LatencyOptions = {}): Promise<Report> => {
 }
 
 if (import.meta.main) {
-  const report = await bench({ quick: process.argv.includes('--quick'), say: (line) => { console.error(line) } })
+  const report = await bench({
+    quick: process.argv.includes('--quick'),
+    say: (line) => {
+      console.error(line)
+    },
+  })
   if (process.argv.includes('--json')) console.log(JSON.stringify(report))
   else {
-    console.log(`${report.machine}; ${report.requests} requests, ${report.failed} failed; ${report.versions} versions, ${report.rejected} rejected`)
+    console.log(
+      `${report.machine}; ${report.requests} requests, ${report.failed} failed; ${report.versions} versions, ${report.rejected} rejected`,
+    )
     console.table(report.rows)
   }
 }

@@ -18,11 +18,22 @@ const now = (): number => performance.timeOrigin + performance.now()
 type Message = { role: string; content: string }
 
 /** One streamed answer. Throws when it is refused or ends without a token. */
-export const ask = async (url: string, messages: readonly Message[], options: { user?: string; seed?: number; learn?: boolean; model?: string } = {}): Promise<{ first: number; version: number; text: string }> => {
+export const ask = async (
+  url: string,
+  messages: readonly Message[],
+  options: { user?: string; seed?: number; learn?: boolean; model?: string } = {},
+): Promise<{ first: number; version: number; text: string }> => {
   const response = await fetch(`${url}/v1/chat/completions`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', ...(options.learn ? {} : { 'x-instar-no-train': '1' }) },
-    body: JSON.stringify({ model: options.model ?? 'policy', messages, stream: true, max_tokens: 64, ...(options.user ? { user: options.user } : {}), ...(options.seed ? { seed: options.seed } : {}) }),
+    body: JSON.stringify({
+      model: options.model ?? 'policy',
+      messages,
+      stream: true,
+      max_tokens: 64,
+      ...(options.user ? { user: options.user } : {}),
+      ...(options.seed ? { seed: options.seed } : {}),
+    }),
   })
   if (!response.ok || !response.body) throw new Error(`HTTP ${response.status}: ${await response.text()}`)
   let first = 0
@@ -33,7 +44,9 @@ export const ask = async (url: string, messages: readonly Message[], options: { 
     rest = lines.pop() ?? ''
     for (const line of lines) {
       if (!line.startsWith('data: {')) continue
-      const content = (JSON.parse(line.slice(6)) as { choices?: { delta?: { content?: string } }[] }).choices?.[0]?.delta?.content ?? ''
+      const content =
+        (JSON.parse(line.slice(6)) as { choices?: { delta?: { content?: string } }[] }).choices?.[0]?.delta?.content ??
+        ''
       if (content !== '' && first === 0) first = now()
       text += content
     }
@@ -51,7 +64,11 @@ const talk = async ({ url, seconds, perSecond, learn, seed }: Crowd): Promise<Re
   const send = (due: number, user: User, messages: readonly Message[], then: (text: string) => void): void => {
     const one = (async () => {
       try {
-        const { first, version, text } = await ask(url, messages, { user: user.who, seed: integer(random, 1, 2 ** 31 - 1), learn })
+        const { first, version, text } = await ask(url, messages, {
+          user: user.who,
+          seed: integer(random, 1, 2 ** 31 - 1),
+          learn,
+        })
         report.asked.push({ due, first, version })
         then(text)
       } catch (error) {
@@ -65,16 +82,29 @@ const talk = async ({ url, seconds, perSecond, learn, seed }: Crowd): Promise<Re
   const began = now()
   for (let at = 0; at < seconds * perSecond; at++) {
     const due = began + (at * 1000) / perSecond
-    await new Promise((resolve) => { setTimeout(resolve, Math.max(0, due - now())) })
+    await new Promise((resolve) => {
+      setTimeout(resolve, Math.max(0, due - now()))
+    })
     const reader = at % 2 === 1 ? answered.shift() : undefined
     if (reader) {
       const { user, question, messages, text } = reader
-      const reaction = pick(random, !isCorrect(question, text) ? WRONG : user.satisfied(text) ? user.thanks : user.complaints)
-      send(due, user, [...messages, { role: 'assistant', content: text }, { role: 'user', content: reaction }], () => undefined)
+      const reaction = pick(
+        random,
+        !isCorrect(question, text) ? WRONG : user.satisfied(text) ? user.thanks : user.complaints,
+      )
+      send(
+        due,
+        user,
+        [...messages, { role: 'assistant', content: text }, { role: 'user', content: reaction }],
+        () => undefined,
+      )
     } else {
       const question = pool[at]!
       const user = USERS[at % USERS.length]!
-      const messages = [{ role: 'system', content: user.system }, { role: 'user', content: question.question }]
+      const messages = [
+        { role: 'system', content: user.system },
+        { role: 'user', content: question.question },
+      ]
       send(due, user, messages, (text) => answered.push({ user, question, messages, text }))
     }
   }
@@ -82,10 +112,11 @@ const talk = async ({ url, seconds, perSecond, learn, seed }: Crowd): Promise<Re
   return report
 }
 
-export const crowd = (options: Crowd): Promise<Report> => new Promise((resolve, reject) => {
-  const worker = new Worker(new URL(import.meta.url), { workerData: options })
-  worker.once('message', resolve)
-  worker.once('error', reject)
-})
+export const crowd = (options: Crowd): Promise<Report> =>
+  new Promise((resolve, reject) => {
+    const worker = new Worker(new URL(import.meta.url), { workerData: options })
+    worker.once('message', resolve)
+    worker.once('error', reject)
+  })
 
 if (parentPort) parentPort.postMessage(await talk(workerData as Crowd))

@@ -9,10 +9,22 @@ import { honest, lied, startSeries, type Answered, type Feedback } from '../test
 import { machine } from './machine.ts'
 
 /** `refused`: which updates, with the figure that refused them. `klParent`, `klBase`, `below`: the largest of any candidate; `below`: of the content probe below the best accepted. */
-export type Row = { series: string; seed: number; updates: number; refused: string; klParent: number; klBase: number; below: number; content: number; contentOfBase: number }
+export type Row = {
+  series: string
+  seed: number
+  updates: number
+  refused: string
+  klParent: number
+  klBase: number
+  below: number
+  content: number
+  contentOfBase: number
+}
 export type Report = { name: string; machine: string; rows: Row[] }
 
-const praising = (praised: (answered: Answered) => boolean): Feedback => (answered) => ({ reward: praised(answered) ? 1 : -1, hint: null })
+const praising =
+  (praised: (answered: Answered) => boolean): Feedback =>
+  (answered) => ({ reward: praised(answered) ? 1 : -1, hint: null })
 const otherSign: Feedback = (answered) => ({ reward: honest(answered).reward === 1 ? -1 : 1, hint: null })
 const terse = praising(({ text }) => text.trim().split(/\s+/).length <= 3)
 
@@ -27,15 +39,30 @@ const SERIES: readonly { name: string; feedback: Feedback; updates: number; good
 ]
 const QUESTIONS = 300
 
-export const bench = async ({ quick = false, say = () => undefined }: { quick?: boolean; say?: (line: string) => void } = {}): Promise<Report> => {
+export const bench = async ({
+  quick = false,
+  say = () => undefined,
+}: { quick?: boolean; say?: (line: string) => void } = {}): Promise<Report> => {
   const { model: folder } = readSettings({}, '/')
   const learner = await startLearning({ model: folder })
   const ports = { learner, model: await openModel(folder), probes: probesOf(folder) }
   const rows: Row[] = []
   try {
-    for (const { name, feedback, updates, good = 0, seed = 1 } of quick ? SERIES.slice(1, 2).map((one) => ({ ...one, updates: 2 })) : SERIES) {
+    for (const { name, feedback, updates, good = 0, seed = 1 } of quick
+      ? SERIES.slice(1, 2).map((one) => ({ ...one, updates: 2 }))
+      : SERIES) {
       const series = await startSeries(ports, seed)
-      const row: Row = { series: name, seed, updates, refused: '', klParent: 0, klBase: 0, below: 0, content: 0, contentOfBase: 0 }
+      const row: Row = {
+        series: name,
+        seed,
+        updates,
+        refused: '',
+        klParent: 0,
+        klBase: 0,
+        below: 0,
+        content: 0,
+        contentOfBase: 0,
+      }
       const refused: string[] = []
       let best: number | null = null
       for (let at = 1 - good; at <= updates; at++) {
@@ -43,11 +70,21 @@ export const bench = async ({ quick = false, say = () => undefined }: { quick?: 
         if (!step) continue
         const { kl_parent = 0, kl_base = 0, content = 0 } = step.figures
         best ??= series.base['content']!
-        if (at > 0) Object.assign(row, { klParent: Math.max(row.klParent, kl_parent), klBase: Math.max(row.klBase, kl_base), below: Math.max(row.below, best - content) })
+        if (at > 0)
+          Object.assign(row, {
+            klParent: Math.max(row.klParent, kl_parent),
+            klBase: Math.max(row.klBase, kl_base),
+            below: Math.max(row.below, best - content),
+          })
         if (step.accepted) best = Math.max(best, content)
         else refused.push(`${at} ${step.reason}`)
       }
-      rows.push({ ...row, refused: refused.join(', '), content: await series.content(series.head(), QUESTIONS), contentOfBase: await series.content(null, QUESTIONS) })
+      rows.push({
+        ...row,
+        refused: refused.join(', '),
+        content: await series.content(series.head(), QUESTIONS),
+        contentOfBase: await series.content(null, QUESTIONS),
+      })
       await series.stop()
       say(`${name}: ${refused.length} of ${updates} refused`)
     }

@@ -46,7 +46,9 @@ export const bench = async (turns = TURNS): Promise<Report> => {
     }
     await timed('rows from nothing', events, project)
     await timed('restart, all rows there', events, project)
-    await timed('select * from version_metrics', turns, () => readOnlyQuery(postgres.reader, 'select * from version_metrics'))
+    await timed('select * from version_metrics', turns, () =>
+      readOnlyQuery(postgres.reader, 'select * from version_metrics'),
+    )
     const [found] = await readOnlyQuery(postgres.reader, 'select count(*) as n from turns')
     if (found?.['n'] !== turns) throw new Error(`${String(found?.['n'])} turns in PostgreSQL, ${turns} on the log`)
     const machine = `${availableParallelism()} × ${cpus()[0]?.model ?? 'unknown CPU'}, Node ${process.versions.node}, load ${loadavg()[0]!.toFixed(1)}`
@@ -64,6 +66,9 @@ if (import.meta.main) {
     console.log(JSON.stringify(report))
   } else {
     console.log(`${report.name}: ${report.turns} turns, ${report.events} events; ${report.machine}`)
-    for (const { what, seconds, perSecond, cpuSeconds } of report.rows) console.log(`${what.padEnd(32)} ${seconds.toFixed(1).padStart(7)} s  ${Math.round(perSecond).toString().padStart(8)} per s  ${cpuSeconds.toFixed(1)} s CPU in Node`)
+    for (const { what, seconds, perSecond, cpuSeconds } of report.rows)
+      console.log(
+        `${what.padEnd(32)} ${seconds.toFixed(1).padStart(7)} s  ${Math.round(perSecond).toString().padStart(8)} per s  ${cpuSeconds.toFixed(1)} s CPU in Node`,
+      )
   }
 }

@@ -39,7 +39,9 @@ const USAGE = `npm run bench [-- NAMES] [--json] [--quick] [--no-peer]
 const words = process.argv.slice(2)
 const flags = words.filter((word) => word.startsWith('-'))
 const quick = flags.includes('--quick')
-const say = (line: string): void => { process.stderr.write(`${line}\n`) }
+const say = (line: string): void => {
+  process.stderr.write(`${line}\n`)
+}
 
 const BENCHES: Record<string, () => Promise<Report>> = {
   log: () => log.bench({ quick }),
@@ -55,10 +57,14 @@ const BENCHES: Record<string, () => Promise<Report>> = {
   snapshots: () => snapshots.bench({ say, ...(quick ? { turns: 20_000 } : {}) }),
 }
 
-const short = (value: Cell): Cell => (typeof value === 'number' && !Number.isInteger(value) ? Number(value.toPrecision(3)) : value ?? '')
+const short = (value: Cell): Cell =>
+  typeof value === 'number' && !Number.isInteger(value) ? Number(value.toPrecision(3)) : (value ?? '')
 
 const names = words.filter((word) => !word.startsWith('-'))
-const unknown = [...names.filter((name) => !(name in BENCHES)), ...flags.filter((flag) => !['--json', '--quick', '--no-peer', '--help'].includes(flag))]
+const unknown = [
+  ...names.filter((name) => !(name in BENCHES)),
+  ...flags.filter((flag) => !['--json', '--quick', '--no-peer', '--help'].includes(flag)),
+]
 if (unknown.length > 0 || flags.includes('--help')) {
   process.stdout.write(`${unknown.length > 0 ? `unknown: ${unknown.join(' ')}\n\n` : ''}${USAGE}\n`)
   process.exit(unknown.length > 0 ? 2 : 0)
@@ -71,7 +77,13 @@ for (const [name, bench] of Object.entries(BENCHES)) {
   reports.push(report)
   if (flags.includes('--json')) continue
   const { rows, ...rest } = report
-  process.stdout.write(`\n${Object.entries(rest).map(([key, value]) => `${key}: ${String(value)}`).join('; ')}\n`)
-  console.table(rows.map((row) => Object.fromEntries(Object.entries(row).map(([key, value]) => [key, short(value as Cell)]))))
+  process.stdout.write(
+    `\n${Object.entries(rest)
+      .map(([key, value]) => `${key}: ${String(value)}`)
+      .join('; ')}\n`,
+  )
+  console.table(
+    rows.map((row) => Object.fromEntries(Object.entries(row).map(([key, value]) => [key, short(value as Cell)]))),
+  )
 }
 if (flags.includes('--json')) process.stdout.write(`${JSON.stringify(reports)}\n`)

@@ -14,7 +14,16 @@ import { machine, rounded } from './machine.ts'
 import { longLog } from './snapshots/history.ts'
 import type { Life } from './snapshots/service.ts'
 
-export type Row = { service: string; turns: number; start: string; readySeconds: number; cpuSeconds: number; peakMiB: number; longestPauseMs: number; snapshotMiB: number }
+export type Row = {
+  service: string
+  turns: number
+  start: string
+  readySeconds: number
+  cpuSeconds: number
+  peakMiB: number
+  longestPauseMs: number
+  snapshotMiB: number
+}
 export type Report = { name: string; machine: string; rows: Row[] }
 
 const SERVICES = ['scorer', 'trainer', 'publisher', 'gateway'] as const
@@ -55,7 +64,13 @@ const sizeOf = async (folder: string, service: string): Promise<number> => {
 }
 
 /** A tenth of the turns first: what grows with the log is seen in the difference. */
-export const bench = async ({ turns = 1_000_000, say }: { turns?: number; say: (line: string) => void }): Promise<Report> => {
+export const bench = async ({
+  turns = 1_000_000,
+  say,
+}: {
+  turns?: number
+  say: (line: string) => void
+}): Promise<Report> => {
   const rows: Row[] = []
   for (const count of [turns / 10, turns]) {
     const folder = await mkdtemp(join(tmpdir(), 'instar-bench-'))
@@ -67,7 +82,16 @@ export const bench = async ({ turns = 1_000_000, say }: { turns?: number; say: (
       for (const service of SERVICES) {
         for (const start of ['from the start', 'from its snapshot']) {
           const life = await live(service, log, snapshots)
-          rows.push({ service, turns: count, start, readySeconds: rounded(life.readySeconds), cpuSeconds: rounded(life.cpuSeconds), peakMiB: Math.round(life.peakMiB), longestPauseMs: Math.round(life.longestPauseMs), snapshotMiB: Math.round(await sizeOf(snapshots, service)) })
+          rows.push({
+            service,
+            turns: count,
+            start,
+            readySeconds: rounded(life.readySeconds),
+            cpuSeconds: rounded(life.cpuSeconds),
+            peakMiB: Math.round(life.peakMiB),
+            longestPauseMs: Math.round(life.longestPauseMs),
+            snapshotMiB: Math.round(await sizeOf(snapshots, service)),
+          })
           say(JSON.stringify({ ...rows.at(-1), ...life }))
         }
       }

@@ -1,5 +1,5 @@
 /**
- * `npm run check`: types (tsc), lint with type-aware rules (oxlint), layout rules (check/rules.ts).
+ * `npm run check`: types (tsc), lint with type-aware rules (oxlint), format (oxfmt), layout rules (check/rules.ts).
  * Prints what each found; exit code 1 if anything was.
  */
 import { spawn } from 'node:child_process'
@@ -25,28 +25,43 @@ function tool(name: string, bin: string, args: readonly string[]): Promise<{ ok:
   })
 }
 
-type Manifest = { name: string } & Partial<Record<'dependencies' | 'optionalDependencies' | 'peerDependencies' | 'devDependencies', Record<string, string>>>
+type Manifest = { name: string } & Partial<
+  Record<'dependencies' | 'optionalDependencies' | 'peerDependencies' | 'devDependencies', Record<string, string>>
+>
 
 async function workspaces(paths: readonly string[]): Promise<Workspace[]> {
   const manifests = paths.filter((path) => /^((services|packages)\/[^/]+|cli)\/package\.json$/.test(path))
-  return Promise.all(manifests.map(async (path) => {
-    const manifest = JSON.parse(await readFile(join(ROOT, path), 'utf8')) as Manifest
-    const { dependencies, optionalDependencies, peerDependencies } = manifest
-    return { name: manifest.name, folder: dirname(path), dependencies: Object.keys({ ...dependencies, ...optionalDependencies, ...peerDependencies }) }
-  }))
+  return Promise.all(
+    manifests.map(async (path) => {
+      const manifest = JSON.parse(await readFile(join(ROOT, path), 'utf8')) as Manifest
+      const { dependencies, optionalDependencies, peerDependencies } = manifest
+      return {
+        name: manifest.name,
+        folder: dirname(path),
+        dependencies: Object.keys({ ...dependencies, ...optionalDependencies, ...peerDependencies }),
+      }
+    }),
+  )
 }
 
 async function layout(): Promise<{ ok: boolean; output: string }> {
   const paths = committable()
-  const sources = await Promise.all(paths.filter((path) => /\.(ts|cjs|mjs|js)$/.test(path) && !path.startsWith('web/'))
-    .map(async (path) => scan(path, await readFile(join(ROOT, path), 'utf8'))))
+  const sources = await Promise.all(
+    paths
+      .filter((path) => /\.(ts|cjs|mjs|js)$/.test(path) && !path.startsWith('web/'))
+      .map(async (path) => scan(path, await readFile(join(ROOT, path), 'utf8'))),
+  )
   const findings = check({ sources, workspaces: await workspaces(paths) })
-  return { ok: findings.length === 0, output: findings.map(({ rule, path, line, message }) => `${path}:${line} ${rule}: ${message}`).join('\n') }
+  return {
+    ok: findings.length === 0,
+    output: findings.map(({ rule, path, line, message }) => `${path}:${line} ${rule}: ${message}`).join('\n'),
+  }
 }
 
 const STEPS = [
   ['types', () => tool('typescript', 'bin/tsc', ['--noEmit'])],
   ['lint', () => tool('oxlint', 'bin/oxlint', ['--type-aware', '--deny-warnings', '--format=unix'])],
+  ['format', () => tool('oxfmt', 'bin/oxfmt', ['--check', '**/*.{ts,cjs,mjs,js}'])],
   ['layout', layout],
 ] as const
 

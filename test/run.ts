@@ -12,15 +12,25 @@ import { runTests } from './runner.ts'
 import { committable, ROOT } from './tree.ts'
 
 const wanted = process.argv.slice(2)
-const files = committable().filter((path) => path.endsWith('.test.ts') && !/^(test\/(model|int|chaos|compose|clients\/(sdk|agents|nightly|python))|bench)\//.test(path))
+const files = committable()
+  .filter(
+    (path) =>
+      path.endsWith('.test.ts') &&
+      !/^(test\/(model|int|chaos|compose|clients\/(sdk|agents|nightly|python))|bench)\//.test(path),
+  )
   .filter((path) => wanted.length === 0 || wanted.some((part) => path.includes(part)))
   .map((path) => join(ROOT, path))
 
-const checked = wanted.length > 0 || spawnSync(process.execPath, [join(ROOT, 'test/check.ts')], { stdio: 'inherit' }).status === 0
+const checked =
+  wanted.length > 0 || spawnSync(process.execPath, [join(ROOT, 'test/check.ts')], { stdio: 'inherit' }).status === 0
 if (files.length === 0) {
   process.stderr.write(`no test file matches ${wanted.join(', ')}\n`)
   process.exitCode = 1
 } else {
-  const passed = await runTests(files, { concurrency: 2, execArgv: ['--import', join(ROOT, 'test/watchdog.ts')], cwd: ROOT }, wanted.length > 0 ? undefined : compact)
+  const passed = await runTests(
+    files,
+    { concurrency: 2, execArgv: ['--import', join(ROOT, 'test/watchdog.ts')], cwd: ROOT },
+    wanted.length > 0 ? undefined : compact,
+  )
   process.exitCode ??= checked && passed ? 0 : 1
 }

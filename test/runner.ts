@@ -6,12 +6,17 @@ type Options = Omit<NonNullable<Parameters<typeof run>[0]>, 'files' | 'signal'>
 type Reporter = Parameters<ReturnType<typeof run>['compose']>[0]
 
 /** Whether all passed. An exit code of 130 is set where a signal came. */
-export const runTests = async (files: readonly string[], options: Options = {}, reporter: Reporter = spec()): Promise<boolean> => {
+export const runTests = async (
+  files: readonly string[],
+  options: Options = {},
+  reporter: Reporter = spec(),
+): Promise<boolean> => {
   const interrupted = new AbortController()
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => {
-    interrupted.abort()
-    process.exitCode = 130
-  })
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+    process.once(signal, () => {
+      interrupted.abort()
+      process.exitCode = 130
+    })
   const events = run({ ...options, files, signal: interrupted.signal })
   let passed = false
   events.on('test:summary', ({ file, success }) => {

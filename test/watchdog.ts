@@ -2,6 +2,8 @@
 const LIMIT_MS = 180_000
 
 setTimeout(() => {
-  process.stderr.write(`still running after ${LIMIT_MS / 1000} s; open: ${process.getActiveResourcesInfo().join(', ')}\n`)
+  process.stderr.write(
+    `still running after ${LIMIT_MS / 1000} s; open: ${process.getActiveResourcesInfo().join(', ')}\n`,
+  )
   process.exit(1)
 }, LIMIT_MS).unref()

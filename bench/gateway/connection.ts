@@ -71,7 +71,10 @@ export class Connection {
     this.#firstAt ||= performance.now()
     this.#body?.push(Buffer.from(body))
     this.#left -= body.length
-    this.#tail = body.length >= TAIL ? body.toString('latin1', body.length - TAIL) : (this.#tail + body.toString('latin1')).slice(-TAIL)
+    this.#tail =
+      body.length >= TAIL
+        ? body.toString('latin1', body.length - TAIL)
+        : (this.#tail + body.toString('latin1')).slice(-TAIL)
     if (this.#chunked ? this.#tail.endsWith('\r\n0\r\n\r\n') : this.#left <= 0) this.#end(this.#ok)
   }
 
@@ -79,6 +82,11 @@ export class Connection {
     const settle = this.#settle
     this.#settle = null
     const events = this.#head?.includes('text/event-stream') ?? false
-    settle?.({ ok: ok && (!events || this.#tail.includes('[DONE]')), firstAt: this.#firstAt, endedAt: performance.now(), body: this.#body ? Buffer.concat(this.#body).toString('utf8') : '' })
+    settle?.({
+      ok: ok && (!events || this.#tail.includes('[DONE]')),
+      firstAt: this.#firstAt,
+      endedAt: performance.now(),
+      body: this.#body ? Buffer.concat(this.#body).toString('utf8') : '',
+    })
   }
 }

@@ -3,7 +3,10 @@ import { createServer, type AddressInfo, type Socket } from 'node:net'
 
 const STAMP = '000000000000'
 const EVENTS = 50
-const WORDS = 'The build fails since the reader asks for a field that the record of the first version does not have; give it a default there and the old records can be read again, then run the tests of the part that writes them and look at what the second one says of its own offsets before you go on.'.split(' ').slice(0, EVENTS - 1)
+const WORDS =
+  'The build fails since the reader asks for a field that the record of the first version does not have; give it a default there and the old records can be read again, then run the tests of the part that writes them and look at what the second one says of its own offsets before you go on.'
+    .split(' ')
+    .slice(0, EVENTS - 1)
 
 const head = (type: string, more: string): string => `HTTP/1.1 200 OK\r\ncontent-type: ${type}\r\n${more}\r\n\r\n`
 const json = (value: unknown): Buffer => {
@@ -14,19 +17,52 @@ const card = { id: 'mock', object: 'model', created: 1_700_000_000, owned_by: 'b
 const id = `chatcmpl-${STAMP}`
 const usage = { prompt_tokens: 250, completion_tokens: EVENTS, total_tokens: 250 + EVENTS }
 const models = json({ object: 'list', data: [card] })
-const whole = json({ id, object: 'chat.completion', created: 1_700_000_000, model: 'mock', choices: [{ index: 0, message: { role: 'assistant', content: `${STAMP} ${WORDS.join(' ')}`, refusal: null }, logprobs: null, finish_reason: 'stop' }], usage })
+const whole = json({
+  id,
+  object: 'chat.completion',
+  created: 1_700_000_000,
+  model: 'mock',
+  choices: [
+    {
+      index: 0,
+      message: { role: 'assistant', content: `${STAMP} ${WORDS.join(' ')}`, refusal: null },
+      logprobs: null,
+      finish_reason: 'stop',
+    },
+  ],
+  usage,
+})
 
 const event = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`
-const chunk = (delta: object, finish: string | null): string => event({ id, object: 'chat.completion.chunk', created: 1_700_000_000, model: 'mock', choices: [{ index: 0, delta, logprobs: null, finish_reason: finish }] })
-const events = [chunk({ role: 'assistant', content: '' }, null), chunk({ content: STAMP }, null), ...WORDS.map((word) => chunk({ content: ` ${word}` }, null)), chunk({}, 'stop'), event({ id, object: 'chat.completion.chunk', created: 1_700_000_000, model: 'mock', choices: [], usage }), 'data: [DONE]\n\n'].join('')
-const stream = Buffer.from(`${head('text/event-stream', 'transfer-encoding: chunked')}${Buffer.byteLength(events).toString(16)}\r\n${events}\r\n0\r\n\r\n`)
+const chunk = (delta: object, finish: string | null): string =>
+  event({
+    id,
+    object: 'chat.completion.chunk',
+    created: 1_700_000_000,
+    model: 'mock',
+    choices: [{ index: 0, delta, logprobs: null, finish_reason: finish }],
+  })
+const events = [
+  chunk({ role: 'assistant', content: '' }, null),
+  chunk({ content: STAMP }, null),
+  ...WORDS.map((word) => chunk({ content: ` ${word}` }, null)),
+  chunk({}, 'stop'),
+  event({ id, object: 'chat.completion.chunk', created: 1_700_000_000, model: 'mock', choices: [], usage }),
+  'data: [DONE]\n\n',
+].join('')
+const stream = Buffer.from(
+  `${head('text/event-stream', 'transfer-encoding: chunked')}${Buffer.byteLength(events).toString(16)}\r\n${events}\r\n0\r\n\r\n`,
+)
 
 const placesOf = (bytes: Buffer): number[] => {
   const places: number[] = []
   for (let at = bytes.indexOf(STAMP); at >= 0; at = bytes.indexOf(STAMP, at + STAMP.length)) places.push(at)
   return places
 }
-const places = new Map([[whole, placesOf(whole)], [stream, placesOf(stream)]])
+const places = new Map([
+  [whole, placesOf(whole)],
+  [stream, placesOf(stream)],
+])
 let answers = 0
 
 /** No two answers are the same. */

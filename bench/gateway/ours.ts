@@ -11,17 +11,38 @@ import { openEmbeddedLog, openSnapshots } from '@instar/log'
 import { createMetrics, measuredLog } from '@instar/process'
 
 const [, , engine = '', folder = ''] = process.argv
-const say = (line: string): void => { console.error(line) }
+const say = (line: string): void => {
+  console.error(line)
+}
 const onFatal = (error: Error): void => {
   console.error(error)
   process.exit(1)
 }
 const metrics = createMetrics()
 const log = measuredLog(await openEmbeddedLog({ folder: join(folder, 'log'), schemas: schemaTexts() }), metrics)
-const remote = await openRemote({ engine, engineKey: null, engineModel: null, adapters: join(folder, 'adapters'), model: '', modelNamed: false }, { say })
-const gateway = createGateway({ log, snapshots: openSnapshots(join(folder, 'snapshots'), { say }), metrics, engine: remote.engine, model: remote.model, now: () => Date.now(), random: randomBytes, onFatal }, gatewayConfig({ port: 0 }))
+const remote = await openRemote(
+  { engine, engineKey: null, engineModel: null, adapters: join(folder, 'adapters'), model: '', modelNamed: false },
+  { say },
+)
+const gateway = createGateway(
+  {
+    log,
+    snapshots: openSnapshots(join(folder, 'snapshots'), { say }),
+    metrics,
+    engine: remote.engine,
+    model: remote.model,
+    now: () => Date.now(),
+    random: randomBytes,
+    onFatal,
+  },
+  gatewayConfig({ port: 0 }),
+)
 const { url } = await gateway.start()
 process.send!(Number(new URL(url).port))
 process.on('disconnect', () => {
-  void gateway.stop().then(() => remote.engine.close()).then(() => log.close()).then(() => process.exit(0))
+  void gateway
+    .stop()
+    .then(() => remote.engine.close())
+    .then(() => log.close())
+    .then(() => process.exit(0))
 })

@@ -19,7 +19,12 @@ const statOf = async (pid: string): Promise<Stat | null> => {
     const text = await readFile(`/proc/${pid}/stat`, 'utf8')
     // The name before may hold blanks.
     const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
-    return { pid: Number(pid), parent: Number(fields[1]), ticks: Number(fields[11]) + Number(fields[12]), pages: Number(fields[21]) }
+    return {
+      pid: Number(pid),
+      parent: Number(fields[1]),
+      ticks: Number(fields[11]) + Number(fields[12]),
+      pages: Number(fields[21]),
+    }
   } catch (error) {
     if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return null
     throw error
@@ -37,7 +42,10 @@ export const usedBy = async (pid: number): Promise<Used> => {
   }
   const own = stats.filter((stat) => tree.has(stat.pid))
   const sum = (of: (stat: Stat) => number): number => own.reduce((total, stat) => total + of(stat), 0)
-  return { cpuMs: (1000 * sum(({ ticks }) => ticks)) / HERTZ, megabytes: (PAGE_BYTES * sum(({ pages }) => pages)) / 1e6 }
+  return {
+    cpuMs: (1000 * sum(({ ticks }) => ticks)) / HERTZ,
+    megabytes: (PAGE_BYTES * sum(({ pages }) => pages)) / 1e6,
+  }
 }
 
 export type Server = { port: number; pid: number; stop(): Promise<void> }
@@ -47,18 +55,29 @@ const ENV = { ...process.env, NODE_ENV: 'production', NODE_NO_WARNINGS: '1' }
 /** What has ended without being asked to fails whatever waits for it. */
 const ending = (child: ChildProcess, name: string): { exited: Promise<unknown>; failed: Promise<never> } => {
   const exited = once(child, 'exit')
-  const failed = exited.then(([code]) => { throw new Error(`${name} ended with ${String(code)}`) })
+  const failed = exited.then(([code]) => {
+    throw new Error(`${name} ended with ${String(code)}`)
+  })
   failed.catch(() => undefined)
   return { exited, failed }
 }
 
 /** One of this folder's programs, which tells its port and ends when it is disconnected. `flags`: Node's. */
-export const startProgram = async (file: string, words: readonly string[] = [], flags: readonly string[] = []): Promise<Server> => {
-  const child = fork(file, words, { execArgv: [...process.execArgv, ...flags], stdio: ['ignore', 'inherit', 'inherit', 'ipc'], env: ENV })
+export const startProgram = async (
+  file: string,
+  words: readonly string[] = [],
+  flags: readonly string[] = [],
+): Promise<Server> => {
+  const child = fork(file, words, {
+    execArgv: [...process.execArgv, ...flags],
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    env: ENV,
+  })
   const { exited, failed } = ending(child, file)
-  const [port] = await Promise.race([once(child, 'message'), failed]) as [number]
+  const [port] = (await Promise.race([once(child, 'message'), failed])) as [number]
   return {
-    port, pid: child.pid!,
+    port,
+    pid: child.pid!,
     async stop() {
       if (child.connected) child.disconnect()
       await exited
@@ -67,14 +86,23 @@ export const startProgram = async (file: string, words: readonly string[] = [], 
 }
 
 /** Somebody else's program, which is there when `path` is answered. */
-export const startForeign = async (command: string, words: readonly string[], { port, path, env, ms }: { port: number; path: string; env: Record<string, string>; ms: number }): Promise<Server> => {
+export const startForeign = async (
+  command: string,
+  words: readonly string[],
+  { port, path, env, ms }: { port: number; path: string; env: Record<string, string>; ms: number },
+): Promise<Server> => {
   const child = spawn(command, words, { stdio: 'ignore', env: { ...ENV, ...env } })
   const { exited, failed } = ending(child, command)
   const there = async (): Promise<void> => {
     for (const until = performance.now() + ms; performance.now() < until;) {
-      const answered = await fetch(`http://127.0.0.1:${port}${path}`).then((response) => response.status < 500, () => false)
+      const answered = await fetch(`http://127.0.0.1:${port}${path}`).then(
+        (response) => response.status < 500,
+        () => false,
+      )
       if (answered) return
-      await new Promise((resolve) => { setTimeout(resolve, 200) })
+      await new Promise((resolve) => {
+        setTimeout(resolve, 200)
+      })
     }
     throw new Error(`${command} did not answer within ${ms / 1000} s`)
   }
@@ -97,9 +125,12 @@ export const startForeign = async (command: string, words: readonly string[], { 
 export type Client = { run(run: Run, begin: () => Promise<void>): Promise<Outcome>; stop(): Promise<void> }
 
 export const startClient = async (): Promise<Client> => {
-  const child = fork(join(import.meta.dirname, 'client.ts'), [], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'], env: ENV })
+  const child = fork(join(import.meta.dirname, 'client.ts'), [], {
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    env: ENV,
+  })
   const { exited, failed } = ending(child, 'the client')
-  const heard = async <T>(): Promise<T> => (await Promise.race([once(child, 'message'), failed]) as [T])[0]
+  const heard = async <T>(): Promise<T> => ((await Promise.race([once(child, 'message'), failed])) as [T])[0]
   await heard()
   return {
     async run(run, begin) {

@@ -11,7 +11,10 @@ const STAMP = '0000000000000000'
 /** How far apart the stamps of a text are. */
 const APART = 4_000
 
-const WORDS = 'river stone engine matrix letter paper open close under above window garden number silver carry follow measure record question answer turn session reward model weight version token sample gradient batch policy judge hint line head offset replay commit broker memory cache thread socket stream chunk frame byte hash digest field schema table index query result error retry limit budget seed prompt system user tool call output file path folder branch merge commit test build deploy'.split(' ')
+const WORDS =
+  'river stone engine matrix letter paper open close under above window garden number silver carry follow measure record question answer turn session reward model weight version token sample gradient batch policy judge hint line head offset replay commit broker memory cache thread socket stream chunk frame byte hash digest field schema table index query result error retry limit budget seed prompt system user tool call output file path folder branch merge commit test build deploy'.split(
+    ' ',
+  )
 
 /** Words in a fixed random order, a stamp at the start and every 4 KB. */
 const textOf = (bytes: number, seed: number): string => {
@@ -29,7 +32,8 @@ const textOf = (bytes: number, seed: number): string => {
   return text.slice(0, bytes)
 }
 
-const SYSTEM = 'You are a careful assistant in a software project. Answer in short sentences and name the files that you mean.'
+const SYSTEM =
+  'You are a careful assistant in a software project. Answer in short sentences and name the files that you mean.'
 
 type Message = Record<string, unknown>
 
@@ -42,11 +46,26 @@ const messagesOf = (size: Size, seed: number): Message[] => {
   const steps = Array.from({ length: results }, (_, i): Message[] => {
     const id = `${STAMP}${i}`
     return [
-      { role: 'assistant', content: null, tool_calls: [{ id, type: 'function', function: { name: 'read_file', arguments: JSON.stringify({ path: `src/part-${i}.ts`, why: STAMP }) } }] },
+      {
+        role: 'assistant',
+        content: null,
+        tool_calls: [
+          {
+            id,
+            type: 'function',
+            function: { name: 'read_file', arguments: JSON.stringify({ path: `src/part-${i}.ts`, why: STAMP }) },
+          },
+        ],
+      },
       { role: 'tool', tool_call_id: id, content: textOf(bytes / results - 260, seed + i) },
     ]
   })
-  return [system, { role: 'user', content: `${STAMP} Find out why the build fails.` }, ...steps.flat(), { role: 'user', content: `${STAMP} And now?` }]
+  return [
+    system,
+    { role: 'user', content: `${STAMP} Find out why the build fails.` },
+    ...steps.flat(),
+    { role: 'user', content: `${STAMP} And now?` },
+  ]
 }
 
 export type Asked = { size: Size; stream: boolean; host: string; headers: readonly string[] }
@@ -66,9 +85,18 @@ export class Talk {
   constructor(asked: Asked, seed: number) {
     this.#asked = asked
     const { size, stream } = asked
-    const fields = { model: 'policy', stream, ...(stream ? { stream_options: { include_usage: true } } : {}), temperature: 0.7, messages: messagesOf(size, seed) }
+    const fields = {
+      model: 'policy',
+      stream,
+      ...(stream ? { stream_options: { include_usage: true } } : {}),
+      temperature: 0.7,
+      messages: messagesOf(size, seed),
+    }
     this.#body = Buffer.from(JSON.stringify(fields).slice(0, -2))
-    const whole = size === '200 KB again' ? null : Buffer.concat([this.#head(STAMP, this.#body.length + 2), this.#body, Buffer.from(']}')])
+    const whole =
+      size === '200 KB again'
+        ? null
+        : Buffer.concat([this.#head(STAMP, this.#body.length + 2), this.#body, Buffer.from(']}')])
     this.#request = whole
     this.#stampsAt = placesOf(whole ?? this.#body)
   }
@@ -96,7 +124,10 @@ export class Talk {
 
   /** The conversation goes on behind this answer. */
   answered(text: string): void {
-    this.#more.push(`,${JSON.stringify({ role: 'assistant', content: text })}`, `,${JSON.stringify({ role: 'user', content: `${newStamp()} Go on, and say why.` })}`)
+    this.#more.push(
+      `,${JSON.stringify({ role: 'assistant', content: text })}`,
+      `,${JSON.stringify({ role: 'user', content: `${newStamp()} Go on, and say why.` })}`,
+    )
   }
 
   #stamp(bytes: Buffer, stamp: string): void {
@@ -105,7 +136,18 @@ export class Talk {
 
   #head(session: string, length: number): Buffer {
     const { host, headers } = this.#asked
-    return Buffer.from(['POST /v1/chat/completions HTTP/1.1', `host: ${host}`, 'content-type: application/json', `x-session-id: ${session}`, ...headers, `content-length: ${length}`, '', ''].join('\r\n'))
+    return Buffer.from(
+      [
+        'POST /v1/chat/completions HTTP/1.1',
+        `host: ${host}`,
+        'content-type: application/json',
+        `x-session-id: ${session}`,
+        ...headers,
+        `content-length: ${length}`,
+        '',
+        '',
+      ].join('\r\n'),
+    )
   }
 }
 

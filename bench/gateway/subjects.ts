@@ -15,15 +15,29 @@ const START_MS = 120_000
 
 const portkey = async (program: string, engine: string): Promise<Subject> => {
   const port = await freePort()
-  const server = await startForeign(process.execPath, [program, `--port=${port}`, '--headless'], { port, path: '/', env: {}, ms: START_MS })
-  return { name: 'Portkey', server, headers: ['x-portkey-provider: openai', `x-portkey-custom-host: ${engine}/v1`, `authorization: Bearer ${KEY}`] }
+  const server = await startForeign(process.execPath, [program, `--port=${port}`, '--headless'], {
+    port,
+    path: '/',
+    env: {},
+    ms: START_MS,
+  })
+  return {
+    name: 'Portkey',
+    server,
+    headers: ['x-portkey-provider: openai', `x-portkey-custom-host: ${engine}/v1`, `authorization: Bearer ${KEY}`],
+  }
 }
 
 /** What a user runs: all services, the embedded log and PostgreSQL. Counted are all its processes. */
 const wholePipeline = async (engine: string, folder: string): Promise<Subject> => {
   const port = await freePort()
   const env = { INSTAR_ENGINE: `openai+${engine}/v1`, INSTAR_DATA: join(folder, 'up'), INSTAR_PORT: String(port) }
-  const server = await startForeign(process.execPath, [join(ROOT, 'cli/src/main.ts'), 'up'], { port, path: '/health/ready', env, ms: START_MS })
+  const server = await startForeign(process.execPath, [join(ROOT, 'cli/src/main.ts'), 'up'], {
+    port,
+    path: '/health/ready',
+    env,
+    ms: START_MS,
+  })
   return { name: 'npm start', server, headers: [] }
 }
 
@@ -32,16 +46,31 @@ const litellm = async (program: string, engine: string, folder: string): Promise
   const port = await freePort()
   const config = join(folder, 'litellm.json')
   // JSON is YAML.
-  await writeFile(config, JSON.stringify({
-    model_list: [{ model_name: 'policy', litellm_params: { model: 'openai/mock', api_base: `${engine}/v1`, api_key: KEY } }],
-    general_settings: { master_key: KEY },
-  }))
+  await writeFile(
+    config,
+    JSON.stringify({
+      model_list: [
+        { model_name: 'policy', litellm_params: { model: 'openai/mock', api_base: `${engine}/v1`, api_key: KEY } },
+      ],
+      general_settings: { master_key: KEY },
+    }),
+  )
   const env = { LITELLM_LOCAL_MODEL_COST_MAP: 'True', LITELLM_TELEMETRY: 'False', LITELLM_LOG: 'ERROR' }
-  const server = await startForeign(program, ['--config', config, '--host', '127.0.0.1', '--port', String(port), '--num_workers', '1'], { port, path: '/health/liveliness', env, ms: START_MS })
+  const server = await startForeign(
+    program,
+    ['--config', config, '--host', '127.0.0.1', '--port', String(port), '--num_workers', '1'],
+    { port, path: '/health/liveliness', env, ms: START_MS },
+  )
   return { name: 'LiteLLM', server, headers: [`authorization: Bearer ${KEY}`] }
 }
 
-export type Options = { engine: Server; folder: string; peer: boolean; profile: string | null; say: (line: string) => void }
+export type Options = {
+  engine: Server
+  folder: string
+  peer: boolean
+  profile: string | null
+  say: (line: string) => void
+}
 
 /** Those that can be had here. */
 export const startSubjects = async ({ engine, folder, peer, profile, say }: Options): Promise<Subject[]> => {
@@ -49,12 +78,24 @@ export const startSubjects = async ({ engine, folder, peer, profile, say }: Opti
   const url = `http://127.0.0.1:${engine.port}`
   const subjects: Subject[] = [{ name: 'direct', server: engine, headers: [] }]
   const undici = await installUndici(cache, say)
-  if (undici !== null) subjects.push({ name: 'pass-through', server: await startProgram(join(ROOT, 'bench/peers/gateway/floor.ts'), [url, undici]), headers: [] })
+  if (undici !== null)
+    subjects.push({
+      name: 'pass-through',
+      server: await startProgram(join(ROOT, 'bench/peers/gateway/floor.ts'), [url, undici]),
+      headers: [],
+    })
   const flags = profile === null ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}`]
-  subjects.push({ name: 'ours', server: await startProgram(join(ROOT, 'bench/gateway/ours.ts'), [`openai+${url}/v1`, folder], flags), headers: [] })
+  subjects.push({
+    name: 'ours',
+    server: await startProgram(join(ROOT, 'bench/gateway/ours.ts'), [`openai+${url}/v1`, folder], flags),
+    headers: [],
+  })
   subjects.push(await wholePipeline(url, folder))
   if (!peer) return subjects
-  for (const [name, install, start] of [[`Portkey ${PORTKEY}`, installPortkey, portkey], [`LiteLLM ${LITELLM}`, installLitellm, litellm]] as const) {
+  for (const [name, install, start] of [
+    [`Portkey ${PORTKEY}`, installPortkey, portkey],
+    [`LiteLLM ${LITELLM}`, installLitellm, litellm],
+  ] as const) {
     const program = await install(cache, say)
     if (program === null) continue
     try {

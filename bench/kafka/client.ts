@@ -20,22 +20,31 @@ export type Client = {
 export type Open = (place: Place, words: readonly string[]) => Promise<Client>
 
 /** `callers` wait for each answer before the next call, of `perCall` records. */
-export type Work = { task: 'produce'; records: number; callers: number; perCall: number } | { task: 'consume'; records: number }
+export type Work =
+  | { task: 'produce'; records: number; callers: number; perCall: number }
+  | { task: 'consume'; records: number }
 /** Milliseconds of a call; CPU seconds of the process. */
 export type Done = { seconds: number; cpuSeconds: number; p50: number; p99: number }
 export type Process = { run(place: Place, work: Work): Promise<Done>; stop(): void }
 
 export const startClient = (module: string, ...words: string[]): Process => {
-  const child = fork(join(import.meta.dirname, 'child.ts'), [module, ...words], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'], env: { ...process.env, NODE_ENV: 'production' } })
-  const ended = once(child, 'exit').then(([code]) => { throw new Error(`the client of ${module} ended with ${String(code)}`) })
+  const child = fork(join(import.meta.dirname, 'child.ts'), [module, ...words], {
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    env: { ...process.env, NODE_ENV: 'production' },
+  })
+  const ended = once(child, 'exit').then(([code]) => {
+    throw new Error(`the client of ${module} ended with ${String(code)}`)
+  })
   ended.catch(() => undefined)
   return {
     async run(place, job) {
       const answer = once(child, 'message')
       child.send({ place, job })
-      const [done] = await Promise.race([answer, ended]) as [Done]
+      const [done] = (await Promise.race([answer, ended])) as [Done]
       return done
     },
-    stop: () => { if (child.connected) child.disconnect() },
+    stop: () => {
+      if (child.connected) child.disconnect()
+    },
   }
 }

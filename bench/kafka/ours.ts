@@ -7,14 +7,23 @@ const SCHEMA = 'Bench.v1'
 const payload = randomText(RECORD_BYTES)
 
 export const open: Open = async ({ brokers, prefix }) => {
-  const log = await openKafkaLog({ brokers, prefix, clientId: 'bench', registry: new Map([[SCHEMA, 1]]), schemas: { [SCHEMA]: '"bytes"' } })
+  const log = await openKafkaLog({
+    brokers,
+    prefix,
+    clientId: 'bench',
+    registry: new Map([[SCHEMA, 1]]),
+    schemas: { [SCHEMA]: '"bytes"' },
+  })
   return {
-    produce: (keys) => log.append(keys.map((key) => ({ topic: 'turns', key, schema: SCHEMA, payload, timestamp: Date.now() }))),
+    produce: (keys) =>
+      log.append(keys.map((key) => ({ topic: 'turns', key, schema: SCHEMA, payload, timestamp: Date.now() }))),
     async consume(records) {
       const all = Promise.withResolvers<void>()
       let seen = 0
       const subscription = await log.subscribe({
-        topics: ['turns'], group: 'bench', from: 'start',
+        topics: ['turns'],
+        group: 'bench',
+        from: 'start',
         handle(batch) {
           seen += batch.length
           if (seen >= records) all.resolve()

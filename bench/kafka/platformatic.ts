@@ -19,7 +19,11 @@ export const install = async (cache: string, say: (line: string) => void): Promi
     say(`installing @platformatic/kafka ${VERSION} into ${folder}, for the bench alone …`)
     await mkdir(folder, { recursive: true })
     await writeFile(join(folder, 'package.json'), '{"private":true}')
-    await promisify(execFile)('npm', ['install', '--silent', '--no-audit', '--no-fund', '--save-exact', `@platformatic/kafka@${VERSION}`], { cwd: folder, timeout: 300_000 })
+    await promisify(execFile)(
+      'npm',
+      ['install', '--silent', '--no-audit', '--no-fund', '--save-exact', `@platformatic/kafka@${VERSION}`],
+      { cwd: folder, timeout: 300_000 },
+    )
     return there
   } catch (cause) {
     say(`without @platformatic/kafka: ${cause instanceof Error ? cause.message : String(cause)}`)
@@ -32,16 +36,28 @@ type Message = { topic: string; key: Buffer; value: Buffer }
 type Package = {
   ProduceAcks: { ALL: number }
   MessagesStreamModes: { EARLIEST: string }
-  Producer: new (options: object) => { send(request: { acks: number; messages: Message[] }): Promise<unknown>; close(): Promise<void> }
-  Consumer: new (options: object) => { consume(options: object): Promise<AsyncIterable<unknown> & { close(): Promise<void> }>; close(force?: boolean): Promise<void> }
+  Producer: new (options: object) => {
+    send(request: { acks: number; messages: Message[] }): Promise<unknown>
+    close(): Promise<void>
+  }
+  Consumer: new (options: object) => {
+    consume(options: object): Promise<AsyncIterable<unknown> & { close(): Promise<void> }>
+    close(force?: boolean): Promise<void>
+  }
 }
 
 const value = randomText(RECORD_BYTES)
 
 /** One send at a time, of what has come meanwhile: its `send` does not gather records. */
 export const open: Open = async ({ brokers, topic }, [path]) => {
-  const { Producer, Consumer, ProduceAcks, MessagesStreamModes } = await import(pathToFileURL(path!).href) as Package
-  const producer = new Producer({ clientId: 'bench', bootstrapBrokers: [...brokers], idempotent: true, strict: false, maxInflights: 1 })
+  const { Producer, Consumer, ProduceAcks, MessagesStreamModes } = (await import(pathToFileURL(path!).href)) as Package
+  const producer = new Producer({
+    clientId: 'bench',
+    bootstrapBrokers: [...brokers],
+    idempotent: true,
+    strict: false,
+    maxInflights: 1,
+  })
   let waiting: { messages: Message[]; resolve(): void; reject(cause: unknown): void }[] = []
   let running = false
   const drain = async (): Promise<void> => {
@@ -58,15 +74,26 @@ export const open: Open = async ({ brokers, topic }, [path]) => {
     running = false
   }
   return {
-    produce: (keys) => new Promise<void>((resolve, reject) => {
-      waiting.push({ messages: keys.map((key) => ({ topic, key: Buffer.from(key), value })), resolve, reject })
-      if (running) return
-      running = true
-      queueMicrotask(() => void drain())
-    }),
+    produce: (keys) =>
+      new Promise<void>((resolve, reject) => {
+        waiting.push({ messages: keys.map((key) => ({ topic, key: Buffer.from(key), value })), resolve, reject })
+        if (running) return
+        running = true
+        queueMicrotask(() => void drain())
+      }),
     async consume(records) {
-      const consumer = new Consumer({ clientId: 'bench', groupId: `bench-${Date.now()}`, bootstrapBrokers: [...brokers], autocommit: false })
-      const stream = await consumer.consume({ topics: [topic], mode: MessagesStreamModes.EARLIEST, autocommit: false, maxWaitTime: 500 })
+      const consumer = new Consumer({
+        clientId: 'bench',
+        groupId: `bench-${Date.now()}`,
+        bootstrapBrokers: [...brokers],
+        autocommit: false,
+      })
+      const stream = await consumer.consume({
+        topics: [topic],
+        mode: MessagesStreamModes.EARLIEST,
+        autocommit: false,
+        maxWaitTime: 500,
+      })
       let seen = 0
       for await (const _ of stream) if (++seen >= records) break
       await consumer.close(true)

@@ -1,2 +1,3 @@
 /** Capital letters, as Kafka's own tool sends them. */
-export const randomText = (bytes: number): Buffer => Buffer.from(Array.from({ length: bytes }, (_, i) => 65 + ((i * 7919 + (i >> 3) * 104729) % 26)))
+export const randomText = (bytes: number): Buffer =>
+  Buffer.from(Array.from({ length: bytes }, (_, i) => 65 + ((i * 7919 + (i >> 3) * 104729) % 26)))

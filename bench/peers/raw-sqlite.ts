@@ -10,7 +10,9 @@ import { isMainThread, parentPort, Worker, workerData } from 'node:worker_thread
 export const openRaw = (file: string) => {
   const db = new DatabaseSync(file)
   db.exec(WRITE_PRAGMAS)
-  db.exec('CREATE TABLE records (id INTEGER PRIMARY KEY, partition INTEGER, timestamp INTEGER, schema INTEGER, key TEXT, payload BLOB) STRICT')
+  db.exec(
+    'CREATE TABLE records (id INTEGER PRIMARY KEY, partition INTEGER, timestamp INTEGER, schema INTEGER, key TEXT, payload BLOB) STRICT',
+  )
   const insert = db.prepare('INSERT INTO records (partition, timestamp, schema, key, payload) VALUES (?, ?, ?, ?, ?)')
   const begin = db.prepare('BEGIN IMMEDIATE')
   const commit = db.prepare('COMMIT')
@@ -20,7 +22,9 @@ export const openRaw = (file: string) => {
       keys.forEach((key, i) => insert.run(1, Date.now(), 1, key, payloadOf(i)))
       commit.run()
     },
-    close: () => { db.close() },
+    close: () => {
+      db.close()
+    },
   }
 }
 
@@ -31,11 +35,15 @@ type Group = { keys: readonly string[]; payloads: Uint8Array<ArrayBuffer> }
 export const openRawThread = async (file: string) => {
   const worker = new Worker(new URL(import.meta.url), { workerData: { file } })
   await once(worker, 'message')
-  const send = ({ keys, payloads }: Group): void => { worker.postMessage({ keys, payloads }, [payloads.buffer]) }
+  const send = ({ keys, payloads }: Group): void => {
+    worker.postMessage({ keys, payloads }, [payloads.buffer])
+  }
   return {
     write(keys: readonly string[], payload: Uint8Array): Promise<void> {
       return new Promise((resolve) => {
-        worker.once('message', () => { resolve() })
+        worker.once('message', () => {
+          resolve()
+        })
         const payloads = new Uint8Array(keys.length * payload.length)
         for (let at = 0; at < payloads.length; at += payload.length) payloads.set(payload, at)
         send({ keys, payloads })

@@ -17,11 +17,16 @@ const install = (folder: string, say: (line: string) => void): string | null => 
   const imports = (): boolean => spawnSync(python, ['-c', 'import torch, numpy'], { timeout: 120_000 }).status === 0
   if (existsSync(python) && imports()) return python
   say(`installing ${TORCH} into ${folder}, for the bench alone …`)
-  const steps: [string, string[]][] = [['python3', ['-m', 'venv', folder]], [python, ['-m', 'pip', 'install', '--quiet', TORCH, 'numpy']]]
+  const steps: [string, string[]][] = [
+    ['python3', ['-m', 'venv', folder]],
+    [python, ['-m', 'pip', 'install', '--quiet', TORCH, 'numpy']],
+  ]
   for (const [command, words] of steps) {
     const { status, stderr, error } = spawnSync(command, words, { timeout: 1_800_000, encoding: 'utf8' })
     if (status === 0) continue
-    say(`no PyTorch here, so no peer: ${command} ${words.join(' ')}: ${error?.message ?? stderr.trim().split('\n').at(-1)}`)
+    say(
+      `no PyTorch here, so no peer: ${command} ${words.join(' ')}: ${error?.message ?? stderr.trim().split('\n').at(-1)}`,
+    )
     return null
   }
   if (imports()) return python
@@ -43,6 +48,8 @@ export const startTorch = async (folder: string, say: (line: string) => void): P
       if (done) throw new Error('the PyTorch process has ended')
       return JSON.parse(value) as unknown
     },
-    stop: () => { child.stdin.end() },
+    stop: () => {
+      child.stdin.end()
+    },
   }
 }

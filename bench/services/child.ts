@@ -34,11 +34,22 @@ const openLog = (): EventLog | Promise<EventLog> => {
   if (place.log === 'memory') return openMemoryLog()
   if (place.log === 'embedded') return openEmbeddedLog({ folder: place.folder, schemas })
   const { brokers, prefix } = place
-  return openKafkaLog({ brokers, prefix, clientId: service, schemas, registry: new Map(Object.keys(schemas).map((name, i) => [name, i + 1])) })
+  return openKafkaLog({
+    brokers,
+    prefix,
+    clientId: service,
+    schemas,
+    registry: new Map(Object.keys(schemas).map((name, i) => [name, i + 1])),
+  })
 }
 
 /** `settled` resolves when everything on the log is worked on. */
-type Part = { url?: string; settled(): Promise<unknown>; stop(): Promise<void>; lastToken?: ReadonlyMap<number, number> }
+type Part = {
+  url?: string
+  settled(): Promise<unknown>
+  stop(): Promise<void>
+  lastToken?: ReadonlyMap<number, number>
+}
 
 const learning = async (folder: string): Promise<{ model: Model; learner: LearningEngine }> => {
   const [model, learner] = await Promise.all([openModel(folder), startLearning({ model: folder, engine: 'auto' })])
@@ -46,7 +57,10 @@ const learning = async (folder: string): Promise<{ model: Model; learner: Learni
 }
 
 const until = async (done: () => Promise<boolean>): Promise<void> => {
-  while (!await done()) await new Promise((resolve) => { setTimeout(resolve, 10) })
+  while (!(await done()))
+    await new Promise((resolve) => {
+      setTimeout(resolve, 10)
+    })
 }
 
 /** The turns were all captured before the first update: none of them may be too old. */
@@ -60,7 +74,10 @@ const SERVICES: Record<Service, (log: EventLog) => Promise<Part>> = {
   async gateway(log) {
     const model = await openModel(place.model)
     const engine = new InstantEngine(model)
-    const gateway = createGateway({ log, snapshots: snapshots(), engine, model, now, random: (bytes) => randomBytes(bytes), onFatal }, gatewayConfig({ port: 0 }))
+    const gateway = createGateway(
+      { log, snapshots: snapshots(), engine, model, now, random: (bytes) => randomBytes(bytes), onFatal },
+      gatewayConfig({ port: 0 }),
+    )
     const { url } = await gateway.start()
     return { url, lastToken: engine.lastToken, settled: never, stop: () => gateway.stop() }
   },
@@ -70,12 +87,18 @@ const SERVICES: Record<Service, (log: EventLog) => Promise<Part>> = {
     return { settled: () => until(() => scorer.settled()), stop: () => scorer.stop() }
   },
   async trainer(log) {
-    const trainer = createTrainer({ log, snapshots: snapshots(), ...await learning(place.model), now, onFatal }, trainerConfig.parse({ staleness: BACKLOG }))
+    const trainer = createTrainer(
+      { log, snapshots: snapshots(), ...(await learning(place.model)), now, onFatal },
+      trainerConfig.parse({ staleness: BACKLOG }),
+    )
     await trainer.start()
     return { settled: never, stop: () => trainer.stop() }
   },
   async publisher(log) {
-    const publisher = createPublisher({ log, snapshots: snapshots(), ...await learning(place.model), probes: probesOf(place.model), now, onFatal }, publisherConfig.parse({}))
+    const publisher = createPublisher(
+      { log, snapshots: snapshots(), ...(await learning(place.model)), probes: probesOf(place.model), now, onFatal },
+      publisherConfig.parse({}),
+    )
     await publisher.start()
     return { settled: never, stop: () => publisher.stop() }
   },
@@ -99,16 +122,23 @@ const part = await SERVICES[service](log)
 const answer = (reply: Answer): void => void process.send!(reply)
 const usage = (): Answer['used'] => {
   const { user, system } = process.cpuUsage(cpu)
-  return { seconds: (performance.now() - begun) / 1000, cpuSeconds: (user + system) / 1e6, megabytes: process.resourceUsage().maxRSS / 1024 }
+  return {
+    seconds: (performance.now() - begun) / 1000,
+    cpuSeconds: (user + system) / 1e6,
+    megabytes: process.resourceUsage().maxRSS / 1024,
+  }
 }
 process.on('message', (question: Question) => {
   void (async () => {
     if (question.ask === 'settled') await part.settled()
-    const lastToken = question.ask === 'lastTokens' ? [...part.lastToken ?? []] : undefined
+    const lastToken = question.ask === 'lastTokens' ? [...(part.lastToken ?? [])] : undefined
     answer({ used: usage(), ...(lastToken ? { lastToken } : {}) })
   })()
 })
 process.on('disconnect', () => {
-  void part.stop().then(() => log.close()).then(() => process.exit(0))
+  void part
+    .stop()
+    .then(() => log.close())
+    .then(() => process.exit(0))
 })
 answer({ used: usage(), ...(part.url === undefined ? {} : { url: part.url }) })

@@ -2,7 +2,8 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Capabilities, GeneratedPiece, GenerateRequest, Model, ServingEngine } from '@instar/policy'
 
-export const ANSWER = 'A spider has eight legs, which is two more than an insect has, and it uses the front pair to feel its way, much as you would use your hands in a dark room.'
+export const ANSWER =
+  'A spider has eight legs, which is two more than an insect has, and it uses the front pair to feel its way, much as you would use your hands in a dark room.'
 
 export class InstantEngine implements ServingEngine {
   /** Seed → milliseconds since the epoch. */
@@ -14,13 +15,23 @@ export class InstantEngine implements ServingEngine {
     this.#model = model
     const ids = [...model.encode(ANSWER), model.endOfTurn[0]!]
     this.#pieces = ids.map((id, i) => {
-      const [before, after] = [i, i + 1].map((count) => model.decode(ids.slice(0, Math.min(count, ids.length - 1)))) as [string, string]
+      const [before, after] = [i, i + 1].map((count) =>
+        model.decode(ids.slice(0, Math.min(count, ids.length - 1))),
+      ) as [string, string]
       return { type: 'tokens', tokens: [{ id, logprob: -0.5, text: after.slice(before.length), top: [] }] }
     })
   }
 
   capabilities(): Capabilities {
-    return { engine: 'instant', fingerprint: 'instant-1', contextLength: this.#model.contextLength, vocabulary: this.#model.vocabulary, tokenExact: true, logprobs: true, maxBatch: 256 }
+    return {
+      engine: 'instant',
+      fingerprint: 'instant-1',
+      contextLength: this.#model.contextLength,
+      vocabulary: this.#model.vocabulary,
+      tokenExact: true,
+      logprobs: true,
+      maxBatch: 256,
+    }
   }
 
   async *generate({ sampling }: GenerateRequest): AsyncIterable<GeneratedPiece> {

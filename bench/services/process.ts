@@ -5,7 +5,11 @@ import { join } from 'node:path'
 
 export type Service = 'gateway' | 'scorer' | 'trainer' | 'publisher' | 'projections'
 /** `scratch`: a folder of the process's own. */
-export type Place = { model: string; scratch: string } & ({ log: 'memory' } | { log: 'embedded'; folder: string } | { log: 'kafka'; brokers: readonly string[]; prefix: string })
+export type Place = { model: string; scratch: string } & (
+  | { log: 'memory' }
+  | { log: 'embedded'; folder: string }
+  | { log: 'kafka'; brokers: readonly string[]; prefix: string }
+)
 
 /** Since the log was open; the most memory that was resident. */
 export type Used = { seconds: number; cpuSeconds: number; megabytes: number }
@@ -24,12 +28,17 @@ export type Running = {
 
 /** Resolves when it has started. */
 export const startService = async (service: Service, place: Place): Promise<Running> => {
-  const child = fork(join(import.meta.dirname, 'child.ts'), [service, JSON.stringify(place)], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'], env: { ...process.env, NODE_ENV: 'production' } })
+  const child = fork(join(import.meta.dirname, 'child.ts'), [service, JSON.stringify(place)], {
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    env: { ...process.env, NODE_ENV: 'production' },
+  })
   const exited = once(child, 'exit')
-  const failed = exited.then(([code]) => { throw new Error(`the ${service} ended with ${String(code)}`) })
+  const failed = exited.then(([code]) => {
+    throw new Error(`the ${service} ended with ${String(code)}`)
+  })
   failed.catch(() => undefined)
   const heard = async (): Promise<Answer> => {
-    const [answer] = await Promise.race([once(child, 'message'), failed]) as [Answer]
+    const [answer] = (await Promise.race([once(child, 'message'), failed])) as [Answer]
     return answer
   }
   const ask = (question: Question['ask']): Promise<Answer> => {

@@ -12,7 +12,11 @@ export type Long = Generator<Encoded & { id: string }>
 
 /** `count` turns; about 3 records for each two of them. The head is rolled back to the base at the end, so that a gateway has no adapter to load. */
 export const longLog = function* (count: number): Long {
-  const open: Open[] = Array.from({ length: CONVERSATIONS }, (_, i) => ({ session: `session-${i}`, last: null, turns: 0 }))
+  const open: Open[] = Array.from({ length: CONVERSATIONS }, (_, i) => ({
+    session: `session-${i}`,
+    last: null,
+    turns: 0,
+  }))
   let [weightsTip, updatesTip, version, sessions] = ['', '', 0, CONVERSATIONS]
   let batch: BatchItem[] = []
   const start = encodeEvent(lineStarted())
@@ -48,11 +52,32 @@ export const longLog = function* (count: number): Long {
     const event = scored(of, of.at % 3 === 0 ? -1 : 1)
     const encoded = encodeEvent(event)
     yield encoded
-    batch.push({ turn: of.turn, record, session: of.session, score: encoded.id, subject: of.subject, version: of.version, reward: event.reward, baseline: 0, advantage: event.reward, hint: null })
+    batch.push({
+      turn: of.turn,
+      record,
+      session: of.session,
+      score: encoded.id,
+      subject: of.subject,
+      version: of.version,
+      reward: event.reward,
+      baseline: 0,
+      advantage: event.reward,
+      hint: null,
+    })
     if (batch.length < BATCH) return
     const seal: Event = {
-      type: 'BatchSealed', prev: updatesTip, policy: 'policy', number: version + 1, parent: { version, adapter: null, state: null }, items: batch, dropped: [], baselines: [{ subject: of.subject, value: 0.5, count: 1 }],
-      seed: 7, loss: 'hybrid', settings: { learningRate: 0.01 }, at: event.at,
+      type: 'BatchSealed',
+      prev: updatesTip,
+      policy: 'policy',
+      number: version + 1,
+      parent: { version, adapter: null, state: null },
+      items: batch,
+      dropped: [],
+      baselines: [{ subject: of.subject, value: 0.5, count: 1 }],
+      seed: 7,
+      loss: 'hybrid',
+      settings: { learningRate: 0.01 },
+      at: event.at,
     }
     const sealed = encodeEvent(seal)
     const made = computed(seal)

@@ -14,7 +14,14 @@ import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { ScriptedEngine } from '../../test/gateway/scripted-engine.ts'
 import { ScriptedLearner } from '../../test/learning/scripted-learner.ts'
 
-export type Life = { startMs: number; readySeconds: number; cpuSeconds: number; stopSeconds: number; peakMiB: number; longestPauseMs: number }
+export type Life = {
+  startMs: number
+  readySeconds: number
+  cpuSeconds: number
+  stopSeconds: number
+  peakMiB: number
+  longestPauseMs: number
+}
 
 type Startable = { start(): Promise<unknown>; stop(): Promise<void> }
 
@@ -23,13 +30,26 @@ if (!name || !folder || !place) throw new Error('service.ts NAME LOG SNAPSHOTS')
 
 const log = await openEmbeddedLog({ folder, readOnly: true })
 const model = await openModel(fileURLToPath(new URL('../../models/tiny', import.meta.url)))
-const snapshots: SnapshotStore | undefined = place === '-' ? undefined : openSnapshots(place, { say: (line) => process.stderr.write(`${line}\n`) })
-const ports = { log, snapshots, model, now: Date.now, onFatal: (error: Error) => { throw error } }
+const snapshots: SnapshotStore | undefined =
+  place === '-' ? undefined : openSnapshots(place, { say: (line) => process.stderr.write(`${line}\n`) })
+const ports = {
+  log,
+  snapshots,
+  model,
+  now: Date.now,
+  onFatal: (error: Error) => {
+    throw error
+  },
+}
 const MADE: Record<string, () => Startable> = {
   scorer: () => createScorer(ports, scorerConfig.parse({})),
   trainer: () => createTrainer({ ...ports, learner: new ScriptedLearner() }, trainerConfig.parse({})),
   publisher: () => createPublisher({ ...ports, learner: new ScriptedLearner(), probes: [] }, publisherConfig.parse({})),
-  gateway: () => createGateway({ ...ports, engine: new ScriptedEngine(model, () => ''), random: randomBytes }, gatewayConfig({ port: 0 })),
+  gateway: () =>
+    createGateway(
+      { ...ports, engine: new ScriptedEngine(model, () => ''), random: randomBytes },
+      gatewayConfig({ port: 0 }),
+    ),
 }
 const delays = monitorEventLoopDelay({ resolution: 1 })
 delays.enable()
@@ -46,4 +66,6 @@ await service.stop()
 const stopSeconds = seconds(stopping)
 delays.disable()
 await log.close()
-process.stdout.write(`${JSON.stringify({ startMs, readySeconds, cpuSeconds, stopSeconds, peakMiB: process.resourceUsage().maxRSS / 1024, longestPauseMs: delays.max / 1e6 } satisfies Life)}\n`)
+process.stdout.write(
+  `${JSON.stringify({ startMs, readySeconds, cpuSeconds, stopSeconds, peakMiB: process.resourceUsage().maxRSS / 1024, longestPauseMs: delays.max / 1e6 } satisfies Life)}\n`,
+)

@@ -7,7 +7,9 @@ const HELP = `Instar lets a model learn from the conversations it has.
 
 usage: instar <command> [options]
 
-${Object.entries(COMMANDS).map(([name, { summary }]) => `  ${name.padEnd(10)} ${summary}\n`).join('')}  help       this, or \`instar help COMMAND\`
+${Object.entries(COMMANDS)
+  .map(([name, { summary }]) => `  ${name.padEnd(10)} ${summary}\n`)
+  .join('')}  help       this, or \`instar help COMMAND\`
 
 Every command takes --help, and --json for scripts: one JSON value as the last line. Exit code 0: done, or it
 holds; 1: not; 2: the command line was not understood.
@@ -27,16 +29,20 @@ export const runCli = async (argv: readonly string[], world: World): Promise<num
   }
   const { default: command } = await entry.load()
   try {
-    return await command.run(args, world) ? 0 : 1
+    return (await command.run(args, world)) ? 0 : 1
   } catch (error) {
     if (error instanceof UsageError) {
       world.err(`instar ${name}: ${error.message}\n\n${command.usage}`)
       return 2
     }
-    const fault = error instanceof InstarError ? error : new InstarError('internal', error instanceof Error ? error.message : String(error), {}, { cause: error })
+    const fault =
+      error instanceof InstarError
+        ? error
+        : new InstarError('internal', error instanceof Error ? error.message : String(error), {}, { cause: error })
     world.err(`instar ${name}: ${fault.code}: ${fault.message}\n${ERRORS[fault.code].todo}\n`)
     if (fault.code === 'internal') world.err(`${(fault.cause instanceof Error ? fault.cause : fault).stack}\n`)
-    if (args.includes('--json')) world.out(`${JSON.stringify({ error: { code: fault.code, message: fault.message } })}\n`)
+    if (args.includes('--json'))
+      world.out(`${JSON.stringify({ error: { code: fault.code, message: fault.message } })}\n`)
     return 1
   }
 }

@@ -16,7 +16,9 @@ export type World = {
   stop: AbortSignal
 }
 
-export type Values<O extends ParseArgsOptionsConfig> = ReturnType<typeof parseArgs<{ options: O; allowPositionals: true; strict: true }>>['values']
+export type Values<O extends ParseArgsOptionsConfig> = ReturnType<
+  typeof parseArgs<{ options: O; allowPositionals: true; strict: true }>
+>['values']
 
 export type Call<O extends ParseArgsOptionsConfig> = World & {
   config: Config
@@ -50,23 +52,46 @@ const SHARED = { json: { type: 'boolean' }, help: { type: 'boolean', short: 'h' 
 export const command = <O extends ParseArgsOptionsConfig>(name: string, definition: Definition<O>): Command => {
   const { options, overrides = [], positionals: [least, most] = [0, 0] } = definition
   const shared = Object.fromEntries(overrides.map((key) => [key, { type: 'string' as const }]))
-  const lines = [...overrides.map((key) => `  --${key}  ${OVERRIDES[key].what} (${OVERRIDES[key].variable})`), '  --json  one JSON value as the last line']
+  const lines = [
+    ...overrides.map((key) => `  --${key}  ${OVERRIDES[key].what} (${OVERRIDES[key].variable})`),
+    '  --json  one JSON value as the last line',
+  ]
   const usage = `usage: instar ${`${name} ${definition.usage}`.trim()}\n\n${definition.help.trim()}\n\n${lines.join('\n')}\n`
   return {
     usage,
     async run(args, world) {
-      const { values, positionals } = understood(() => parseArgs({ args: [...args], options: { ...options, ...shared, ...SHARED }, allowPositionals: true, strict: true }))
+      const { values, positionals } = understood(() =>
+        parseArgs({
+          args: [...args],
+          options: { ...options, ...shared, ...SHARED },
+          allowPositionals: true,
+          strict: true,
+        }),
+      )
       const given = values as Record<string, string | boolean | undefined>
       if (given.help) {
         world.out(usage)
         return true
       }
-      if (positionals.length < least || positionals.length > most) throw new UsageError(positionals.length < least ? 'something is missing' : `not understood: ${positionals.slice(most).join(' ')}`)
+      if (positionals.length < least || positionals.length > most)
+        throw new UsageError(
+          positionals.length < least ? 'something is missing' : `not understood: ${positionals.slice(most).join(' ')}`,
+        )
       const env = { ...world.env }
       for (const key of overrides) if (typeof given[key] === 'string') env[OVERRIDES[key].variable] = given[key]
       const json = given.json === true
-      const answer = (value: unknown, text: () => string): void => world.out(json ? `${JSON.stringify(value)}\n` : text())
-      return await definition.run({ ...world, config: readSettings(env, world.cwd), json, values: values as Values<O>, positionals, answer }) !== false
+      const answer = (value: unknown, text: () => string): void =>
+        world.out(json ? `${JSON.stringify(value)}\n` : text())
+      return (
+        (await definition.run({
+          ...world,
+          config: readSettings(env, world.cwd),
+          json,
+          values: values as Values<O>,
+          positionals,
+          answer,
+        })) !== false
+      )
     },
   }
 }

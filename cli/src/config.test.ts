@@ -7,7 +7,10 @@ import { InstarError } from '@instar/events/errors'
 import { readSettings } from '@instar/process'
 import { gatewayUrl, requireEmbedded } from './config.ts'
 
-const fails = (code: string, field: string) => (error: unknown): boolean => error instanceof InstarError && error.code === code && error.details.field === field
+const fails =
+  (code: string, field: string) =>
+  (error: unknown): boolean =>
+    error instanceof InstarError && error.code === code && error.details.field === field
 
 const NOBODY = { username: null, password: null, passwordFile: null, ca: null }
 const PLAIN = { ssl: false, ca: null, cert: null, key: null, sasl: null }
@@ -15,13 +18,110 @@ const PLAIN = { ssl: false, ca: null, cert: null, key: null, sasl: null }
 describe('configuration', () => {
   test('defaults are those that scripts may rely on', () => {
     const { model, ...rest } = readSettings({}, '/here')
-    deepEqual(rest, { host: '127.0.0.1', port: 30000, data: '/here/.instar', log: 'embedded', engine: 'embedded', learnEngine: 'auto', engineModel: null, engineKey: null, engineAccepts: [], adapters: '/here/.instar/adapters', modelNamed: false, registry: null, partitions: {}, replication: 1, registryUser: NOBODY, kafka: PLAIN, judge: null, open: false, keyFile: '/here/.instar/keys.json', key: null, adminToken: null, adminTokenFile: '/here/.instar/admin.token', origins: [], sessionIdleMs: 600_000, limits: {}, healthPort: null, postgresPrograms: null, database: null, databaseReaderPassword: null })
+    deepEqual(rest, {
+      host: '127.0.0.1',
+      port: 30000,
+      data: '/here/.instar',
+      log: 'embedded',
+      engine: 'embedded',
+      learnEngine: 'auto',
+      engineModel: null,
+      engineKey: null,
+      engineAccepts: [],
+      adapters: '/here/.instar/adapters',
+      modelNamed: false,
+      registry: null,
+      partitions: {},
+      replication: 1,
+      registryUser: NOBODY,
+      kafka: PLAIN,
+      judge: null,
+      open: false,
+      keyFile: '/here/.instar/keys.json',
+      key: null,
+      adminToken: null,
+      adminTokenFile: '/here/.instar/admin.token',
+      origins: [],
+      sessionIdleMs: 600_000,
+      limits: {},
+      healthPort: null,
+      postgresPrograms: null,
+      database: null,
+      databaseReaderPassword: null,
+    })
     equal(model.endsWith('/models/tiny'), true)
   })
 
   test('each variable is heard, relative folders are of the working directory', () => {
-    const config = readSettings({ INSTAR_PORT: '8080', INSTAR_HOST: '::', INSTAR_DATA: 'data', INSTAR_MODEL: '../m.gguf', INSTAR_OPEN: '1', INSTAR_KEY: 'sk-a', INSTAR_JUDGE_URL: 'http://judge/v1', INSTAR_JUDGE_KEY: 'secret', INSTAR_REGISTRY: 'http://registry', INSTAR_LEARN_ENGINE: 'tfjs-node', INSTAR_REPLICATION: '3', INSTAR_PARTITIONS: 'turns=16, scores=8', INSTAR_HEALTH_PORT: '30080', DATABASE_URL: 'postgresql://db/x', INSTAR_PG_BIN: '/pg', INSTAR_ENGINE: 'vllm+http://a:8000/v1,http://b:8000/v1', INSTAR_ENGINE_MODEL: 'base', INSTAR_ENGINE_KEY: 'key', INSTAR_ADAPTERS: '/shared', INSTAR_BODY_LIMIT: '1000', INSTAR_REQUEST_TIMEOUT: '2.5', INSTAR_ANSWER_TIMEOUT: '60', INSTAR_CANDIDATES: '4', INSTAR_CANDIDATE_TOKENS: '5000', INSTAR_TRAIN_UNSAMPLED: '1' }, '/here')
-    deepEqual(config, { host: '::', port: 8080, data: '/here/data', log: 'embedded', engine: 'vllm+http://a:8000/v1,http://b:8000/v1', engineModel: 'base', engineKey: 'key', engineAccepts: [], adapters: '/shared', modelNamed: true, learnEngine: 'tfjs-node', model: '/m.gguf', registry: 'http://registry', partitions: { turns: 16, scores: 8 }, replication: 3, registryUser: NOBODY, kafka: PLAIN, limits: { bodyLimit: 1000, requestTimeoutMs: 2500, answerTimeoutMs: 60_000, candidates: 4, candidateTokens: 5000, trainUnsampled: true }, healthPort: 30080, judge: { url: 'http://judge/v1', model: 'default', key: 'secret' }, open: true, keyFile: '/here/data/keys.json', key: 'sk-a', adminToken: null, adminTokenFile: '/here/data/admin.token', origins: [], sessionIdleMs: 600_000, postgresPrograms: '/pg', database: 'postgresql://db/x', databaseReaderPassword: null })
+    const config = readSettings(
+      {
+        INSTAR_PORT: '8080',
+        INSTAR_HOST: '::',
+        INSTAR_DATA: 'data',
+        INSTAR_MODEL: '../m.gguf',
+        INSTAR_OPEN: '1',
+        INSTAR_KEY: 'sk-a',
+        INSTAR_JUDGE_URL: 'http://judge/v1',
+        INSTAR_JUDGE_KEY: 'secret',
+        INSTAR_REGISTRY: 'http://registry',
+        INSTAR_LEARN_ENGINE: 'tfjs-node',
+        INSTAR_REPLICATION: '3',
+        INSTAR_PARTITIONS: 'turns=16, scores=8',
+        INSTAR_HEALTH_PORT: '30080',
+        DATABASE_URL: 'postgresql://db/x',
+        INSTAR_PG_BIN: '/pg',
+        INSTAR_ENGINE: 'vllm+http://a:8000/v1,http://b:8000/v1',
+        INSTAR_ENGINE_MODEL: 'base',
+        INSTAR_ENGINE_KEY: 'key',
+        INSTAR_ADAPTERS: '/shared',
+        INSTAR_BODY_LIMIT: '1000',
+        INSTAR_REQUEST_TIMEOUT: '2.5',
+        INSTAR_ANSWER_TIMEOUT: '60',
+        INSTAR_CANDIDATES: '4',
+        INSTAR_CANDIDATE_TOKENS: '5000',
+        INSTAR_TRAIN_UNSAMPLED: '1',
+      },
+      '/here',
+    )
+    deepEqual(config, {
+      host: '::',
+      port: 8080,
+      data: '/here/data',
+      log: 'embedded',
+      engine: 'vllm+http://a:8000/v1,http://b:8000/v1',
+      engineModel: 'base',
+      engineKey: 'key',
+      engineAccepts: [],
+      adapters: '/shared',
+      modelNamed: true,
+      learnEngine: 'tfjs-node',
+      model: '/m.gguf',
+      registry: 'http://registry',
+      partitions: { turns: 16, scores: 8 },
+      replication: 3,
+      registryUser: NOBODY,
+      kafka: PLAIN,
+      limits: {
+        bodyLimit: 1000,
+        requestTimeoutMs: 2500,
+        answerTimeoutMs: 60_000,
+        candidates: 4,
+        candidateTokens: 5000,
+        trainUnsampled: true,
+      },
+      healthPort: 30080,
+      judge: { url: 'http://judge/v1', model: 'default', key: 'secret' },
+      open: true,
+      keyFile: '/here/data/keys.json',
+      key: 'sk-a',
+      adminToken: null,
+      adminTokenFile: '/here/data/admin.token',
+      origins: [],
+      sessionIdleMs: 600_000,
+      postgresPrograms: '/pg',
+      database: 'postgresql://db/x',
+      databaseReaderPassword: null,
+    })
     equal(Object.isFrozen(config), true)
   })
 
@@ -30,14 +130,19 @@ describe('configuration', () => {
     t.after(() => rmSync(folder, { recursive: true }))
     const file = path.join(folder, 'password')
     writeFileSync(file, 'a b&c\n')
-    const of = (url: string): string | null => readSettings({ DATABASE_URL: url, DATABASE_PASSWORD_FILE: file }, '/').database
+    const of = (url: string): string | null =>
+      readSettings({ DATABASE_URL: url, DATABASE_PASSWORD_FILE: file }, '/').database
     equal(of('postgres://instar@db/x'), 'postgres://instar@db/x?password=a+b%26c')
     equal(of('postgres://instar:own@db/x'), 'postgres://instar:own@db/x')
     equal(readSettings({ DATABASE_READER_PASSWORD_FILE: file }, '/').databaseReaderPassword, 'a b&c')
-    throws(() => readSettings({ DATABASE_PASSWORD_FILE: path.join(folder, 'none') }, '/'), { code: 'bad_request', message: /DATABASE_PASSWORD_FILE.*ENOENT/ })
+    throws(() => readSettings({ DATABASE_PASSWORD_FILE: path.join(folder, 'none') }, '/'), {
+      code: 'bad_request',
+      message: /DATABASE_PASSWORD_FILE.*ENOENT/,
+    })
   })
 
-  test('a variable that is empty is one that is not set', () => equal(readSettings({ INSTAR_PORT: '', INSTAR_JUDGE_URL: '' }, '/').port, 30000))
+  test('a variable that is empty is one that is not set', () =>
+    equal(readSettings({ INSTAR_PORT: '', INSTAR_JUDGE_URL: '' }, '/').port, 30000))
 
   test('what is not understood names its variable', () => {
     throws(() => readSettings({ INSTAR_PORT: 'x' }, '/'), fails('bad_request', 'INSTAR_PORT'))
@@ -45,35 +150,81 @@ describe('configuration', () => {
     throws(() => readSettings({ INSTAR_LOG: 'redis://x' }, '/'), fails('bad_request', 'INSTAR_LOG'))
     throws(() => readSettings({ INSTAR_PARTITIONS: 'rows=3' }, '/'), fails('bad_request', 'INSTAR_PARTITIONS'))
     throws(() => readSettings({ INSTAR_ENGINE: 'http://x/v1' }, '/'), fails('bad_request', 'INSTAR_ENGINE'))
-    throws(() => readSettings({ INSTAR_ENGINE: 'openai+http://x/v1', INSTAR_ENGINE_ACCEPTS: 'images,sounds' }, '/'), fails('bad_request', 'INSTAR_ENGINE_ACCEPTS'))
-    throws(() => readSettings({ INSTAR_ENGINE: 'vllm+http://x/v1', INSTAR_ENGINE_ACCEPTS: 'images' }, '/'), fails('bad_request', 'INSTAR_ENGINE_ACCEPTS'), 'it takes ids')
-    deepEqual(readSettings({ INSTAR_ENGINE: 'openai+http://x/v1', INSTAR_ENGINE_ACCEPTS: 'images, files' }, '/').engineAccepts, ['images', 'files'])
+    throws(
+      () => readSettings({ INSTAR_ENGINE: 'openai+http://x/v1', INSTAR_ENGINE_ACCEPTS: 'images,sounds' }, '/'),
+      fails('bad_request', 'INSTAR_ENGINE_ACCEPTS'),
+    )
+    throws(
+      () => readSettings({ INSTAR_ENGINE: 'vllm+http://x/v1', INSTAR_ENGINE_ACCEPTS: 'images' }, '/'),
+      fails('bad_request', 'INSTAR_ENGINE_ACCEPTS'),
+      'it takes ids',
+    )
+    deepEqual(
+      readSettings({ INSTAR_ENGINE: 'openai+http://x/v1', INSTAR_ENGINE_ACCEPTS: 'images, files' }, '/').engineAccepts,
+      ['images', 'files'],
+    )
     throws(() => readSettings({ INSTAR_LEARN_ENGINE: 'cuda' }, '/'), fails('bad_request', 'INSTAR_LEARN_ENGINE'))
     throws(() => readSettings({ INSTAR_JUDGE_URL: 'nowhere' }, '/'), fails('bad_request', 'INSTAR_JUDGE_URL'))
     throws(() => readSettings({ INSTAR_OPEN: 'yes please' }, '/'), fails('bad_request', 'INSTAR_OPEN'))
     throws(() => readSettings({ INSTAR_CANDIDATES: '17' }, '/'), fails('bad_request', 'INSTAR_CANDIDATES'))
-    throws(() => readSettings({ INSTAR_CANDIDATES: '4' }, '/'), fails('bad_request', 'INSTAR_CANDIDATES'), 'nobody could judge them')
+    throws(
+      () => readSettings({ INSTAR_CANDIDATES: '4' }, '/'),
+      fails('bad_request', 'INSTAR_CANDIDATES'),
+      'nobody could judge them',
+    )
   })
 
   test('how Kafka and the registry are reached: files are of the working directory, and a file of TLS says that it is wanted', () => {
-    const secured = readSettings({
-      INSTAR_KAFKA_CA: 'ca.pem', INSTAR_KAFKA_SASL_MECHANISM: 'SCRAM-SHA-512', INSTAR_KAFKA_USERNAME: 'instar', INSTAR_KAFKA_PASSWORD_FILE: '/run/secrets/kafka',
-      INSTAR_REGISTRY_USERNAME: 'instar', INSTAR_REGISTRY_PASSWORD: 'p', INSTAR_REGISTRY_CA: 'ca.pem',
-    }, '/here')
-    deepEqual(secured.kafka, { ssl: true, ca: '/here/ca.pem', cert: null, key: null, sasl: { mechanism: 'scram-sha-512', username: 'instar', password: null, passwordFile: '/run/secrets/kafka' } })
+    const secured = readSettings(
+      {
+        INSTAR_KAFKA_CA: 'ca.pem',
+        INSTAR_KAFKA_SASL_MECHANISM: 'SCRAM-SHA-512',
+        INSTAR_KAFKA_USERNAME: 'instar',
+        INSTAR_KAFKA_PASSWORD_FILE: '/run/secrets/kafka',
+        INSTAR_REGISTRY_USERNAME: 'instar',
+        INSTAR_REGISTRY_PASSWORD: 'p',
+        INSTAR_REGISTRY_CA: 'ca.pem',
+      },
+      '/here',
+    )
+    deepEqual(secured.kafka, {
+      ssl: true,
+      ca: '/here/ca.pem',
+      cert: null,
+      key: null,
+      sasl: { mechanism: 'scram-sha-512', username: 'instar', password: null, passwordFile: '/run/secrets/kafka' },
+    })
     deepEqual(secured.registryUser, { username: 'instar', password: 'p', passwordFile: null, ca: '/here/ca.pem' })
     equal(readSettings({ INSTAR_KAFKA_SSL: '1' }, '/').kafka.ssl, true)
-    throws(() => readSettings({ INSTAR_KAFKA_SASL_MECHANISM: 'gssapi' }, '/'), fails('bad_request', 'INSTAR_KAFKA_SASL_MECHANISM'))
-    throws(() => readSettings({ INSTAR_KAFKA_SASL_MECHANISM: 'plain' }, '/'), fails('bad_request', 'INSTAR_KAFKA_USERNAME'))
-    throws(() => readSettings({ INSTAR_KAFKA_SASL_MECHANISM: 'plain', INSTAR_KAFKA_USERNAME: 'u' }, '/'), fails('bad_request', 'INSTAR_KAFKA_PASSWORD'))
-    throws(() => readSettings({ INSTAR_KAFKA_USERNAME: 'u', INSTAR_KAFKA_PASSWORD: 'p' }, '/'), fails('bad_request', 'INSTAR_KAFKA_SASL_MECHANISM'))
+    throws(
+      () => readSettings({ INSTAR_KAFKA_SASL_MECHANISM: 'gssapi' }, '/'),
+      fails('bad_request', 'INSTAR_KAFKA_SASL_MECHANISM'),
+    )
+    throws(
+      () => readSettings({ INSTAR_KAFKA_SASL_MECHANISM: 'plain' }, '/'),
+      fails('bad_request', 'INSTAR_KAFKA_USERNAME'),
+    )
+    throws(
+      () => readSettings({ INSTAR_KAFKA_SASL_MECHANISM: 'plain', INSTAR_KAFKA_USERNAME: 'u' }, '/'),
+      fails('bad_request', 'INSTAR_KAFKA_PASSWORD'),
+    )
+    throws(
+      () => readSettings({ INSTAR_KAFKA_USERNAME: 'u', INSTAR_KAFKA_PASSWORD: 'p' }, '/'),
+      fails('bad_request', 'INSTAR_KAFKA_SASL_MECHANISM'),
+    )
     throws(() => readSettings({ INSTAR_KAFKA_CERT: 'c.pem' }, '/'), fails('bad_request', 'INSTAR_KAFKA_KEY'))
     throws(() => readSettings({ INSTAR_REGISTRY_USERNAME: 'u' }, '/'), fails('bad_request', 'INSTAR_REGISTRY_PASSWORD'))
   })
 
   test('what a command does not do is refused, not passed over', () => {
-    throws(() => requireEmbedded(readSettings({ INSTAR_LOG: 'kafka://broker:9092' }, '/')), fails('not_available', 'INSTAR_LOG'))
-    throws(() => requireEmbedded(readSettings({ INSTAR_ENGINE: 'vllm+http://gpu:8000/v1' }, '/')), fails('not_available', 'INSTAR_ENGINE'))
+    throws(
+      () => requireEmbedded(readSettings({ INSTAR_LOG: 'kafka://broker:9092' }, '/')),
+      fails('not_available', 'INSTAR_LOG'),
+    )
+    throws(
+      () => requireEmbedded(readSettings({ INSTAR_ENGINE: 'vllm+http://gpu:8000/v1' }, '/')),
+      fails('not_available', 'INSTAR_ENGINE'),
+    )
     requireEmbedded(readSettings({}, '/'))
   })
 

@@ -21,6 +21,14 @@ export const gatewayUrl = ({ host, port: number }: Pick<Config, 'host' | 'port'>
 
 /** What the command does on the embedded log and engine alone. */
 export const requireEmbedded = (config: Pick<Config, 'log' | 'engine'>): void => {
-  if (isKafka(config)) throw new InstarError('not_available', `INSTAR_LOG=${config.log}: this command is for the embedded log only.`, { field: 'INSTAR_LOG' })
-  if (config.engine !== 'embedded') throw new InstarError('not_available', `INSTAR_ENGINE=${config.engine}: this command is for the embedded engine only.`, { field: 'INSTAR_ENGINE' })
+  if (isKafka(config))
+    throw new InstarError('not_available', `INSTAR_LOG=${config.log}: this command is for the embedded log only.`, {
+      field: 'INSTAR_LOG',
+    })
+  if (config.engine !== 'embedded')
+    throw new InstarError(
+      'not_available',
+      `INSTAR_ENGINE=${config.engine}: this command is for the embedded engine only.`,
+      { field: 'INSTAR_ENGINE' },
+    )
 }

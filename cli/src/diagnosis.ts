@@ -33,7 +33,13 @@ const data: Look = {
     })
     const { bavail, bsize } = await statfs(folder)
     const gigabytes = `${((bavail * bsize) / 2 ** 30).toFixed(1)} GiB free`
-    if (bavail * bsize < LEAST_FREE_BYTES) return [wrong(`${config.data}: only ${gigabytes}`, 'Make room, or set INSTAR_DATA to a folder on another disk: where nothing can be written nothing is answered.')]
+    if (bavail * bsize < LEAST_FREE_BYTES)
+      return [
+        wrong(
+          `${config.data}: only ${gigabytes}`,
+          'Make room, or set INSTAR_DATA to a folder on another disk: where nothing can be written nothing is answered.',
+        ),
+      ]
     return [fine(`${config.data}${folder === config.data ? '' : ' (made by the first start)'}, ${gigabytes}`)]
   },
 }
@@ -44,7 +50,10 @@ const log: Look = {
   async of(config) {
     if (!hasLog(config)) return [fine('none yet')]
     return withLog(config, async (opened) => {
-      const { said, unreadable: [bad] } = await readRecords(opened)
+      const {
+        said,
+        unreadable: [bad],
+      } = await readRecords(opened)
       if (bad) throw new InstarError('bad_record', bad.reason, bad)
       return [fine(said)]
     })
@@ -58,7 +67,13 @@ const model: Look = {
     const learns = holdsWeights(config.model)
     const opened = await (learns || !isRemote(config) ? openModel(config.model) : openTokenizer(config.model))
     const { name, contextLength, vocabulary } = opened
-    if (!learns && isRemote(config)) return [note(`${name}, tokenizer and chat template (${config.model})`, 'Weights in this folder would let it learn; without them turns are captured only.')]
+    if (!learns && isRemote(config))
+      return [
+        note(
+          `${name}, tokenizer and chat template (${config.model})`,
+          'Weights in this folder would let it learn; without them turns are captured only.',
+        ),
+      ]
     if (!isKafka(config)) requireBase((await readLines(config)).weights, opened)
     return [fine(`${name}, context ${contextLength}, vocabulary ${vocabulary} (${config.model})`)]
   },
@@ -84,14 +99,23 @@ const engine: Look = {
 const database: Look = {
   name: 'PostgreSQL',
   async of(config) {
-    const version = async (connection: Parameters<typeof readOnlyQuery>[0]): Promise<string> => String((await readOnlyQuery(connection, 'select version()'))[0]?.version).split(' on ')[0]!
+    const version = async (connection: Parameters<typeof readOnlyQuery>[0]): Promise<string> =>
+      String((await readOnlyQuery(connection, 'select version()'))[0]?.version).split(' on ')[0]!
     const running = config.database === null ? await runningPostgres(postgresFolder(config)) : undefined
     if (running) return [fine(`${await version(running.reader)}, embedded, running`)]
     const folder = await mkdtemp(join(tmpdir(), 'instar-doctor-'))
     try {
-      const postgres = await startPostgres({ folder, ...(config.database === null ? {} : { url: config.database, readerPassword: config.databaseReaderPassword }), ...(config.postgresPrograms === null ? {} : { bin: config.postgresPrograms }) })
+      const postgres = await startPostgres({
+        folder,
+        ...(config.database === null ? {} : { url: config.database, readerPassword: config.databaseReaderPassword }),
+        ...(config.postgresPrograms === null ? {} : { bin: config.postgresPrograms }),
+      })
       try {
-        return [fine(`${await version(postgres.reader)}, ${config.database === null ? 'embedded, starts' : 'by DATABASE_URL'}`)]
+        return [
+          fine(
+            `${await version(postgres.reader)}, ${config.database === null ? 'embedded, starts' : 'by DATABASE_URL'}`,
+          ),
+        ]
       } finally {
         await postgres.stop()
       }
@@ -101,25 +125,42 @@ const database: Look = {
   },
 }
 
-const listen = (host: string, port: number): Promise<void> => new Promise((resolve, reject) => {
-  const server = createServer()
-  server.once('error', reject)
-  server.listen({ host, port }, () => server.close(() => resolve()))
-})
+const listen = (host: string, port: number): Promise<void> =>
+  new Promise((resolve, reject) => {
+    const server = createServer()
+    server.once('error', reject)
+    server.listen({ host, port }, () => server.close(() => resolve()))
+  })
 
 const gateway: Look = {
   name: 'gateway',
   async of(config) {
     try {
-      const status = await ask<{ status: string; problem: { message?: string } | null; serving: number; frozen: boolean }>(config, '/admin/status', undefined, { timeoutMs: 5000 })
-      if (status.status !== 'ready') throw new InstarError('not_served', `${gatewayUrl(config)} is ${status.status}: ${status.problem?.message ?? 'see /health/ready'}`)
-      return [fine(`${gatewayUrl(config)} serves version ${status.serving}${status.frozen ? ', learning is frozen' : ''}`)]
+      const status = await ask<{
+        status: string
+        problem: { message?: string } | null
+        serving: number
+        frozen: boolean
+      }>(config, '/admin/status', undefined, { timeoutMs: 5000 })
+      if (status.status !== 'ready')
+        throw new InstarError(
+          'not_served',
+          `${gatewayUrl(config)} is ${status.status}: ${status.problem?.message ?? 'see /health/ready'}`,
+        )
+      return [
+        fine(`${gatewayUrl(config)} serves version ${status.serving}${status.frozen ? ', learning is frozen' : ''}`),
+      ]
     } catch (error) {
       const refused = refusedBy(gatewayUrl(config), error)
       if (refused) return [refused]
       if (!(error instanceof InstarError) || error.code !== 'not_running') throw error
       await listen(config.host, config.port).catch((cause: unknown) => {
-        throw new InstarError('address_in_use', `${config.host}:${config.port}: ${(cause as Error).message}`, {}, { cause })
+        throw new InstarError(
+          'address_in_use',
+          `${config.host}:${config.port}: ${(cause as Error).message}`,
+          {},
+          { cause },
+        )
       })
       return [fine(`not running; ${config.host}:${config.port} is free`)]
     }
@@ -130,20 +171,30 @@ const judge: Look = {
   name: 'judge',
   async of({ judge: asked }) {
     if (asked === null) return [fine('rules on the next message (INSTAR_JUDGE_URL takes a model)')]
-    const response = await fetch(`${asked.url.replace(/\/$/, '')}/models`, { headers: asked.key === null ? {} : { authorization: `Bearer ${asked.key}` }, signal: AbortSignal.timeout(5000) }).catch((cause: unknown) => {
+    const response = await fetch(`${asked.url.replace(/\/$/, '')}/models`, {
+      headers: asked.key === null ? {} : { authorization: `Bearer ${asked.key}` },
+      signal: AbortSignal.timeout(5000),
+    }).catch((cause: unknown) => {
       throw new InstarError('not_running', `No judge answers at ${asked.url}.`, { url: asked.url }, { cause })
     })
     await response.body?.cancel()
-    if (response.status === 401 || response.status === 403) throw new InstarError('invalid_api_key', `The judge at ${asked.url} refuses the key (HTTP ${response.status}).`)
+    if (response.status === 401 || response.status === 403)
+      throw new InstarError('invalid_api_key', `The judge at ${asked.url} refuses the key (HTTP ${response.status}).`)
     // Many endpoints that can judge list no models.
-    if (!response.ok) return [unsure(`${asked.url} answers, but lists no models (HTTP ${response.status}); whether ${asked.model} judges shows with the first turn`)]
+    if (!response.ok)
+      return [
+        unsure(
+          `${asked.url} answers, but lists no models (HTTP ${response.status}); whether ${asked.model} judges shows with the first turn`,
+        ),
+      ]
     return [fine(`${asked.model} at ${asked.url}`)]
   },
 }
 
 /** What is to be looked at, in order; `close` when all was. */
 export const looksOf = (config: Config): { looks: readonly Look[]; close(): Promise<void> } => {
-  if (!isKafka(config)) return { looks: [node, data, log, model, engine, database, gateway, judge], close: async () => undefined }
+  if (!isKafka(config))
+    return { looks: [node, data, log, model, engine, database, gateway, judge], close: async () => undefined }
   const stack = stackOf(config)
   const { before, after } = kafkaLooks(stack)
   return { looks: [node, data, ...before, ...after, model, engine, judge], close: stack.close }

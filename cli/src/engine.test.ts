@@ -12,6 +12,10 @@ test('what learns: its own option, then INSTAR_LEARN_ENGINE, then the option for
 })
 
 test('an engine that there is not names its option', () => {
-  throws(() => engineOf('cuda'), (error: unknown) => error instanceof UsageError && /--engine cuda: one of auto, onnx, wasm, tfjs-node/.test(error.message))
+  throws(
+    () => engineOf('cuda'),
+    (error: unknown) =>
+      error instanceof UsageError && /--engine cuda: one of auto, onnx, wasm, tfjs-node/.test(error.message),
+  )
   throws(() => learnEngineOf('cuda', 'auto', undefined), /--learn-engine cuda/)
 })

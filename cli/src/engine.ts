@@ -9,7 +9,11 @@ export const engineOf = (name: string, option = '--engine'): EngineChoice => {
 }
 
 /** What learns where somebody may have said so in three ways: its own option, INSTAR_LEARN_ENGINE, or the option for both. */
-export const learnEngineOf = (option: string | undefined, variable: EngineChoice, both: string | undefined): EngineChoice => {
+export const learnEngineOf = (
+  option: string | undefined,
+  variable: EngineChoice,
+  both: string | undefined,
+): EngineChoice => {
   if (option !== undefined) return engineOf(option, '--learn-engine')
   return variable === 'auto' && both !== undefined ? engineOf(both) : variable
 }

@@ -35,17 +35,25 @@ export const ask = async <T>(config: Place, path: string, body?: unknown, { time
  */
 export const askEveryGateway = async (config: Place): Promise<void> => {
   const places = await lookup(new URL(gatewayUrl(config)).hostname.replace(/^\[|\]$/g, ''), { all: true })
-  await Promise.all(places.map(async ({ address }) => {
-    try {
-      await ask({ ...config, host: address }, '/admin/served', {})
-    } catch (error) {
-      if (!(error instanceof InstarError) || (error.code !== 'not_running' && error.code !== 'no_reply')) throw error
-    }
-  }))
+  await Promise.all(
+    places.map(async ({ address }) => {
+      try {
+        await ask({ ...config, host: address }, '/admin/served', {})
+      } catch (error) {
+        if (!(error instanceof InstarError) || (error.code !== 'not_running' && error.code !== 'no_reply')) throw error
+      }
+    }),
+  )
 }
 
 /** A command that may take long: what it says until it is done, heartbeats left out. Throws as `ask`, and `aborted`. */
-export const askLines = async function* <T>(config: Place, path: string, body: unknown, signal: AbortSignal, { silenceMs = SILENCE_MS } = {}): AsyncGenerator<T> {
+export const askLines = async function* <T>(
+  config: Place,
+  path: string,
+  body: unknown,
+  signal: AbortSignal,
+  { silenceMs = SILENCE_MS } = {},
+): AsyncGenerator<T> {
   const url = gatewayUrl(config)
   const { response, fault } = await send(config, path, { body, accept: 'application/x-ndjson', silenceMs, signal })
   if (response.statusCode !== 200) throw faultOf(await saidBy(response, fault), response.statusCode, url)
@@ -56,7 +64,8 @@ export const askLines = async function* <T>(config: Place, path: string, body: u
       rest = lines.pop() ?? ''
       for (const line of lines) {
         const value = JSON.parse(line) as T
-        if (typeof value === 'object' && value !== null && 'error' in value) throw faultOf(value, response.statusCode, url)
+        if (typeof value === 'object' && value !== null && 'error' in value)
+          throw faultOf(value, response.statusCode, url)
         if (typeof value !== 'object' || value === null || !('heartbeat' in value)) yield value
       }
     }
@@ -72,15 +81,37 @@ const send = (config: Place, path: string, { body, accept, silenceMs, signal }: 
   let silent = false
   const fault = (cause: unknown): Error => {
     if (signal?.aborted) return new InstarError('aborted', 'The command was given up.', {}, { cause })
-    if (silent) return new InstarError('no_reply', `The gateway at ${url} said nothing for ${silenceMs / 1000} s.`, { url }, { cause })
+    if (silent)
+      return new InstarError(
+        'no_reply',
+        `The gateway at ${url} said nothing for ${silenceMs / 1000} s.`,
+        { url },
+        { cause },
+      )
     if (neverArrived(cause)) return new InstarError('not_running', `No gateway answers at ${url}.`, { url }, { cause })
-    return new InstarError('no_reply', `The gateway at ${url} closed the connection before it answered.`, { url }, { cause })
+    return new InstarError(
+      'no_reply',
+      `The gateway at ${url} closed the connection before it answered.`,
+      { url },
+      { cause },
+    )
   }
   return new Promise((resolve, reject) => {
-    const sending = openRequest(`${url}${path}`, {
-      method: body === undefined ? 'GET' : 'POST', agent: false, signal,
-      headers: { accept, ...adminHeader(config), ...(config.key ? { authorization: `Bearer ${config.key}` } : {}), ...(body === undefined ? {} : { 'content-type': 'application/json', 'x-instar-who': 'cli' }) },
-    }, (response) => resolve({ response, fault }))
+    const sending = openRequest(
+      `${url}${path}`,
+      {
+        method: body === undefined ? 'GET' : 'POST',
+        agent: false,
+        signal,
+        headers: {
+          accept,
+          ...adminHeader(config),
+          ...(config.key ? { authorization: `Bearer ${config.key}` } : {}),
+          ...(body === undefined ? {} : { 'content-type': 'application/json', 'x-instar-who': 'cli' }),
+        },
+      },
+      (response) => resolve({ response, fault }),
+    )
     sending.setTimeout(silenceMs, () => {
       silent = true
       sending.destroy()
@@ -127,6 +158,7 @@ const isCode = (code: unknown): code is ErrorCode => typeof code === 'string' &&
 
 const faultOf = (said: unknown, status: number | undefined, url: string): InstarError => {
   const error = (said as { error?: { code?: unknown; message?: unknown } } | null)?.error
-  if (!isCode(error?.code)) return new InstarError('not_running', `What answers at ${url} is no gateway of Instar (HTTP ${status}).`, { url })
+  if (!isCode(error?.code))
+    return new InstarError('not_running', `What answers at ${url} is no gateway of Instar (HTTP ${status}).`, { url })
   return new InstarError(error.code, typeof error.message === 'string' ? error.message : ERRORS[error.code].meaning)
 }

@@ -1,5 +1,19 @@
 /** Versions and batches, folded from the log, which another process may be writing to. */
-import { decodeReadable, foldUpdates, foldWeights, initialUpdates, initialWeights, InstarError, weightLine, type BatchState, type Logged, type UpdatesEvent, type VersionState, type MemoryWeightLine as WeightLine, type WeightsEvent } from '@instar/events'
+import {
+  decodeReadable,
+  foldUpdates,
+  foldWeights,
+  initialUpdates,
+  initialWeights,
+  InstarError,
+  weightLine,
+  type BatchState,
+  type Logged,
+  type UpdatesEvent,
+  type VersionState,
+  type MemoryWeightLine as WeightLine,
+  type WeightsEvent,
+} from '@instar/events'
 import type { EventLog } from '@instar/log'
 import { isKafka, logFolder, openLog } from '@instar/process'
 import { existsSync } from 'node:fs'
@@ -11,10 +25,14 @@ export const POLICY = 'policy'
 export const postgresFolder = (config: Pick<Config, 'data'>): string => join(config.data, 'postgres')
 
 /** Before the first start there is no embedded log, which is no error: a policy begins with its base. */
-export const hasLog = (config: Pick<Config, 'data' | 'log'>): boolean => isKafka(config) || existsSync(join(logFolder(config), 'log.db'))
+export const hasLog = (config: Pick<Config, 'data' | 'log'>): boolean =>
+  isKafka(config) || existsSync(join(logFolder(config), 'log.db'))
 
 const open = (config: Config, readOnly: boolean): Promise<EventLog> => {
-  if (!hasLog(config)) throw new InstarError('data_unreadable', `There is no log in ${config.data}: nothing has been started there yet.`, { folder: config.data })
+  if (!hasLog(config))
+    throw new InstarError('data_unreadable', `There is no log in ${config.data}: nothing has been started there yet.`, {
+      folder: config.data,
+    })
   return openLog(config, { name: 'instar', readOnly })
 }
 
@@ -28,7 +46,12 @@ export const withLog = async <T>(config: Config, use: (log: EventLog) => Promise
     return await use(log)
   } catch (cause) {
     if ((cause as { code?: unknown }).code !== 'ERR_SQLITE_ERROR') throw cause
-    throw new InstarError('data_unreadable', `The log in ${config.data} cannot be read on: ${(cause as Error).message}. Restore it from its copy.`, { folder: config.data }, { cause })
+    throw new InstarError(
+      'data_unreadable',
+      `The log in ${config.data} cannot be read on: ${(cause as Error).message}. Restore it from its copy.`,
+      { folder: config.data },
+      { cause },
+    )
   } finally {
     await log.close()
   }
@@ -44,11 +67,18 @@ export const readLines = async (config: Config, policy = POLICY): Promise<Lines>
   if (hasLog(config)) {
     await withLog(config, async (log) => {
       const to = await log.ends(['weights', 'updates'])
-      for await (const records of log.read('updates', { to })) for (const record of records.flatMap((one) => decodeReadable(one) ?? [])) foldUpdates(updates, record as Logged<UpdatesEvent>)
-      for await (const records of log.read('weights', { key: policy, to })) for (const record of records.flatMap((one) => decodeReadable(one) ?? [])) foldWeights(weights, record as Logged<WeightsEvent>)
+      for await (const records of log.read('updates', { to }))
+        for (const record of records.flatMap((one) => decodeReadable(one) ?? []))
+          foldUpdates(updates, record as Logged<UpdatesEvent>)
+      for await (const records of log.read('weights', { key: policy, to }))
+        for (const record of records.flatMap((one) => decodeReadable(one) ?? []))
+          foldWeights(weights, record as Logged<WeightsEvent>)
     })
   }
-  return { weights: weightLine(weights, policy), batches: [...updates.lines.values()].flatMap(({ batches }) => batches) }
+  return {
+    weights: weightLine(weights, policy),
+    batches: [...updates.lines.values()].flatMap(({ batches }) => batches),
+  }
 }
 
 /** As in the view `versions`: the head, its ancestors, and what was rolled back over. */
@@ -64,17 +94,34 @@ export const statusOf = (line: WeightLine, version: number): VersionStatus =>
   version === line.head ? 'serving' : lineage(line).has(version) ? 'superseded' : 'rolled_back'
 
 /** Version 0 is there before the line is. */
-const BASE: VersionState = { version: 0, parent: null, adapter: null, state: null, update: null, blobsAt: 0, at: 0, record: '', published: null }
+const BASE: VersionState = {
+  version: 0,
+  parent: null,
+  adapter: null,
+  state: null,
+  update: null,
+  blobsAt: 0,
+  at: 0,
+  record: '',
+  published: null,
+}
 
-export const versionsOf = (line: WeightLine): VersionState[] => (line.versions.size > 0 ? [...line.versions.values()].sort((a, b) => a.version - b.version) : [BASE])
+export const versionsOf = (line: WeightLine): VersionState[] =>
+  line.versions.size > 0 ? [...line.versions.values()].sort((a, b) => a.version - b.version) : [BASE]
 
 /** The batch behind a version; null for the base. */
-export const batchOf = ({ batches }: Lines, version: VersionState): BatchState | null => batches.find((batch) => batch.update !== null && batch.update.id === version.update) ?? null
+export const batchOf = ({ batches }: Lines, version: VersionState): BatchState | null =>
+  batches.find((batch) => batch.update !== null && batch.update.id === version.update) ?? null
 
 /** When a version was the head. `to` null: it is. */
 export const reigns = (line: WeightLine, version: number): { from: number; to: number | null }[] => {
-  const starts = [...(line.started ? [{ version: 0, at: line.started.at }] : []), ...line.moves.map((move) => ({ version: move.to, at: move.at }))]
-  return starts.flatMap(({ version: number, at }, i) => (number === version ? [{ from: at, to: starts[i + 1]?.at ?? null }] : []))
+  const starts = [
+    ...(line.started ? [{ version: 0, at: line.started.at }] : []),
+    ...line.moves.map((move) => ({ version: move.to, at: move.at })),
+  ]
+  return starts.flatMap(({ version: number, at }, i) =>
+    number === version ? [{ from: at, to: starts[i + 1]?.at ?? null }] : [],
+  )
 }
 
 export const iso = (ms: number | null): string | null => (ms === null || ms === 0 ? null : new Date(ms).toISOString())

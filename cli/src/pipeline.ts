@@ -9,7 +9,14 @@ import { createGateway, gatewayConfig, type Gateway, type GatewayPorts, type Gat
 import { givesIds, openRemote, type RemoteSettings } from '@instar/gateway/shell/engines/open-remote'
 import { randomBytes } from '@instar/gateway/shell/random'
 import { announceUpgrade, openSnapshots, type EmbeddedLog, type EventLog } from '@instar/log'
-import { holdsWeights, openModel, startServing, type EngineChoice, type Model, type ServingEngine } from '@instar/policy'
+import {
+  holdsWeights,
+  openModel,
+  startServing,
+  type EngineChoice,
+  type Model,
+  type ServingEngine,
+} from '@instar/policy'
 import { adminTokenIn, createMetrics, measuredLog, openLog, readSettings, type Settings } from '@instar/process'
 import { startPostgres, type Postgres } from '@instar/projections'
 import type { publisherConfig, PublisherPorts } from '@instar/publisher'
@@ -65,7 +72,13 @@ export type Running = {
   stop(): Promise<void>
 }
 
-const startServicesThread = (config: PipelineConfig, settings: ThreadData['log'], log: EventLog, learns: boolean, hooks: PipelineHooks): ServicesThread => {
+const startServicesThread = (
+  config: PipelineConfig,
+  settings: ThreadData['log'],
+  log: EventLog,
+  learns: boolean,
+  hooks: PipelineHooks,
+): ServicesThread => {
   const { data, model, engine, learnEngine, scorer, trainer, publisher } = config
   const joined = 'join' in log ? new MessageChannel() : null
   if (joined) (log as EmbeddedLog).join(joined.port1)
@@ -109,7 +122,9 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
     const metrics = createMetrics()
     const { log: named, partitions, registry, registryUser, kafka } = config.log ?? EMBEDDED
     const settings = { log: named, partitions, registry, registryUser, kafka }
-    const opened = keep(await openLog({ ...settings, data: config.data }, { name: 'instar', say: hooks.say }), (l) => l.close())
+    const opened = keep(await openLog({ ...settings, data: config.data }, { name: 'instar', say: hooks.say }), (l) =>
+      l.close(),
+    )
     const log = measuredLog(opened, metrics)
     // Nobody else writes here while this process holds the folder; the record tells whoever gets a copy of the log.
     if (log.sole) await announceUpgrade(log, 'up', now(), hooks.signal ?? new AbortController().signal)
@@ -123,24 +138,64 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
     const services = startServicesThread(config, settings, opened, learns, hooks)
     const [base, serving, learning, postgres] = await allOrNone([
       learns ? openModel(config.model) : Promise.resolve(null),
-      (config.remote ? openRemote(config.remote, { say: hooks.say, ...giveUp }) : embedded()).then((started): Serving => keep(started, ({ engine }) => engine.close())),
+      (config.remote ? openRemote(config.remote, { say: hooks.say, ...giveUp }) : embedded()).then((started): Serving =>
+        keep(started, ({ engine }) => engine.close()),
+      ),
       loadedUnless(hooks.signal, services),
-      config.database === false ? Promise.resolve(null) : database(config, hooks).then((p) => (p ? keep<Postgres>(p, (it) => it.stop()) : null)),
+      config.database === false
+        ? Promise.resolve(null)
+        : database(config, hooks).then((p) => (p ? keep<Postgres>(p, (it) => it.stop()) : null)),
     ]).finally(() => keep(services, (thread) => thread.stop()))
     // What serves has a context and defaults of its own; whatever is recorded of the base is of the weights.
     const { contextLength, defaults } = serving.model ?? base!
     const model = base ? { ...base, contextLength, defaults } : serving.model!
-    if (!learns) hooks.say(`Turns are captured only: ${config.remote && givesIds(config.remote) ? `${config.model} holds no weights to learn with` : 'this engine gives no token ids'}.`)
-    else if (serving.adapterFault !== null) hooks.say(`New versions are learned, but not served: ${serving.adapterFault}.`)
+    if (!learns)
+      hooks.say(
+        `Turns are captured only: ${config.remote && givesIds(config.remote) ? `${config.model} holds no weights to learn with` : 'this engine gives no token ids'}.`,
+      )
+    else if (serving.adapterFault !== null)
+      hooks.say(`New versions are learned, but not served: ${serving.adapterFault}.`)
     metrics.join(() => services.metrics())
     const ports: GatewayPorts = {
-      log, snapshots, metrics, engine: serving.engine, model, now, random: randomBytes, onFatal: hooks.onFatal,
-      ...(learns ? { promote: (branch: string) => services.promote(branch), replay: (fields, gone) => services.replay(fields, gone) } : {}),
+      log,
+      snapshots,
+      metrics,
+      engine: serving.engine,
+      model,
+      now,
+      random: randomBytes,
+      onFatal: hooks.onFatal,
+      ...(learns
+        ? {
+            promote: (branch: string) => services.promote(branch),
+            replay: (fields, gone) => services.replay(fields, gone),
+          }
+        : {}),
     }
-    const gateway = keep<Gateway>(createGateway(ports, gatewayConfig({ adminTokenFile: adminTokenIn(config.data), ...config.gateway, ...(learns ? {} : { learning: false }) })), (g) => g.stop())
+    const gateway = keep<Gateway>(
+      createGateway(
+        ports,
+        gatewayConfig({
+          adminTokenFile: adminTokenIn(config.data),
+          ...config.gateway,
+          ...(learns ? {} : { learning: false }),
+        }),
+      ),
+      (g) => g.stop(),
+    )
     await services.begin({ model: { contextLength, defaults }, database: postgres?.owner ?? null })
     const { url } = await gateway.start()
-    return { url, model, log, stop, serving: serving.line, learning, psql: postgres?.psql ?? null, line: () => services.line(), settled: () => services.settled() }
+    return {
+      url,
+      model,
+      log,
+      stop,
+      serving: serving.line,
+      learning,
+      psql: postgres?.psql ?? null,
+      line: () => services.line(),
+      settled: () => services.settled(),
+    }
   } catch (error) {
     await stop()
     throw error
@@ -151,8 +206,12 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
 const database = async (config: PipelineConfig, hooks: PipelineHooks): Promise<Postgres | null> => {
   try {
     return await startPostgres({
-      folder: join(config.data, 'postgres'), say: hooks.say,
-      ...(typeof config.database === 'string' ? { url: config.database, readerPassword: config.databaseReaderPassword ?? null } : {}), ...(config.postgresPrograms ? { bin: config.postgresPrograms } : {}),
+      folder: join(config.data, 'postgres'),
+      say: hooks.say,
+      ...(typeof config.database === 'string'
+        ? { url: config.database, readerPassword: config.databaseReaderPassword ?? null }
+        : {}),
+      ...(config.postgresPrograms ? { bin: config.postgresPrograms } : {}),
     })
   } catch (error) {
     if (!(error instanceof InstarError)) throw error
@@ -162,7 +221,9 @@ const database = async (config: PipelineConfig, hooks: PipelineHooks): Promise<P
 }
 
 /** Waits for all, so that what did start is known and can be stopped when another did not. */
-const allOrNone = async <T extends readonly unknown[]>(starting: { readonly [K in keyof T]: Promise<T[K]> }): Promise<T> => {
+const allOrNone = async <T extends readonly unknown[]>(starting: {
+  readonly [K in keyof T]: Promise<T[K]>
+}): Promise<T> => {
   const outcomes = await Promise.allSettled(starting)
   const fault = outcomes.find((outcome) => outcome.status === 'rejected')
   if (fault) throw fault.reason

@@ -3,21 +3,44 @@ import { InstarError, type TurnsState } from '@instar/events'
 import { createTurnReader, type EventLog } from '@instar/log'
 import type { LearningEngine, Model } from '@instar/policy'
 import { createJudges, judgeTurn, readEvidence, scorerConfig } from '@instar/scorer'
-import { replay, type Bound, type ReplayOptions, type ReplayPorts, type ReplayProgress, type ReplayReport } from '@instar/trainer'
+import {
+  replay,
+  type Bound,
+  type ReplayOptions,
+  type ReplayPorts,
+  type ReplayProgress,
+  type ReplayReport,
+} from '@instar/trainer'
 
 export type ReplayLine = { progress: ReplayProgress } | { report: ReplayReport }
-export type ReplayRun = { log: EventLog; learner: LearningEngine; model: Model; policy: string; turns: TurnsState; scorer: Parameters<typeof scorerConfig.parse>[0] }
+export type ReplayRun = {
+  log: EventLog
+  learner: LearningEngine
+  model: Model
+  policy: string
+  turns: TurnsState
+  scorer: Parameters<typeof scorerConfig.parse>[0]
+}
 
 const now = (): number => Date.now()
 
 /** Ends the work, too, when whoever reads the lines leaves. */
-export const runReplay = async function* (run: ReplayRun, options: ReplayOptions, stopped: AbortSignal): AsyncGenerator<ReplayLine> {
+export const runReplay = async function* (
+  run: ReplayRun,
+  options: ReplayOptions,
+  stopped: AbortSignal,
+): AsyncGenerator<ReplayLine> {
   const left = new AbortController()
   const signal = AbortSignal.any([stopped, left.signal])
   const lines: ReplayLine[] = []
   let wake = (): void => undefined
   const ports: ReplayPorts = {
-    log: run.log, learner: run.learner, model: run.model, now, signal, rescore: rescoring(run, signal),
+    log: run.log,
+    learner: run.learner,
+    model: run.model,
+    now,
+    signal,
+    rescore: rescoring(run, signal),
     onProgress: (progress) => {
       lines.push({ progress })
       wake()
@@ -33,10 +56,11 @@ export const runReplay = async function* (run: ReplayRun, options: ReplayOptions
     while (!ended || lines.length > 0) {
       const line = lines.shift()
       if (line) yield line
-      else await new Promise<void>((resolve) => {
-        wake = resolve
-        if (ended || lines.length > 0) resolve()
-      })
+      else
+        await new Promise<void>((resolve) => {
+          wake = resolve
+          if (ended || lines.length > 0) resolve()
+        })
     }
     yield { report: await work }
   } finally {
@@ -45,36 +69,50 @@ export const runReplay = async function* (run: ReplayRun, options: ReplayOptions
 }
 
 /** `--judge signals` and `--judge llm`: the scorer's own judges on what the log holds. */
-const rescoring = (run: ReplayRun, signal: AbortSignal): NonNullable<ReplayPorts['rescore']> => (name) => {
-  const config = scorerConfig.parse(run.scorer)
-  if (name !== 'signals' && !(name === 'llm' && config.llm)) return null
-  const judges = createJudges({ ...config, judges: [name] }, { now })
-  const reader = createTurnReader(run.log, (turn) => run.turns.turns.get(turn))
-  return async (turn, said) => judgeTurn(judges, { feedback: null }, await readEvidence(reader, turn, said), signal)
-}
+const rescoring =
+  (run: ReplayRun, signal: AbortSignal): NonNullable<ReplayPorts['rescore']> =>
+  (name) => {
+    const config = scorerConfig.parse(run.scorer)
+    if (name !== 'signals' && !(name === 'llm' && config.llm)) return null
+    const judges = createJudges({ ...config, judges: [name] }, { now })
+    const reader = createTurnReader(run.log, (turn) => run.turns.turns.get(turn))
+    return async (turn, said) => judgeTurn(judges, { feedback: null }, await readEvidence(reader, turn, said), signal)
+  }
 
 /** A version (`3`, `v3`) or a time that Date understands. */
 export const boundOf = (text: string | undefined, name: string): Bound => {
   if (text === undefined) return null
   if (/^v?\d{1,9}$/.test(text)) return { version: Number(text.replace('v', '')) }
   const time = Date.parse(text)
-  if (Number.isNaN(time)) throw new InstarError('bad_request', `--${name} ${text}: neither a version nor a time`, { field: name })
+  if (Number.isNaN(time))
+    throw new InstarError('bad_request', `--${name} ${text}: neither a version nor a time`, { field: name })
   return { time }
 }
 
 /** `name=value`, each name once. */
 export const settingsOf = (given: readonly string[]): Record<string, string> =>
-  Object.fromEntries(given.map((one) => {
-    const at = one.indexOf('=')
-    if (at < 1) throw new InstarError('bad_request', `--set ${one}: name=value is expected`, { field: 'set' })
-    return [one.slice(0, at), one.slice(at + 1)]
-  }))
+  Object.fromEntries(
+    given.map((one) => {
+      const at = one.indexOf('=')
+      if (at < 1) throw new InstarError('bad_request', `--set ${one}: name=value is expected`, { field: 'set' })
+      return [one.slice(0, at), one.slice(at + 1)]
+    }),
+  )
 
 /** What a gateway was sent, checked: the same fields as the command's. */
 export const replayOptionsOf = (fields: Readonly<Record<string, unknown>>): ReplayOptions => {
   const text = (name: string): string | undefined => (typeof fields[name] === 'string' ? fields[name] : undefined)
   const branch = text('branch')
   if (branch === undefined) throw new InstarError('bad_request', 'branch: a name is expected', { field: 'branch' })
-  const set = typeof fields.set === 'object' && fields.set !== null ? Object.fromEntries(Object.entries(fields.set).map(([name, value]) => [name, String(value)])) : {}
-  return { branch, from: boundOf(text('from'), 'from'), until: boundOf(text('until'), 'until'), set, judge: text('judge') ?? null }
+  const set =
+    typeof fields.set === 'object' && fields.set !== null
+      ? Object.fromEntries(Object.entries(fields.set).map(([name, value]) => [name, String(value)]))
+      : {}
+  return {
+    branch,
+    from: boundOf(text('from'), 'from'),
+    until: boundOf(text('until'), 'until'),
+    set,
+    judge: text('judge') ?? null,
+  }
 }

@@ -7,7 +7,11 @@ import type { Config } from './config.ts'
 export type SetAside = { topic: Topic; partition: number; offset: number; why: string }
 
 /** `at`: `turns 3@17`. Throws `position_unknown` where no record stands, and `bad_request` on an embedded log, which has no dead letters. */
-export const setAside = async (config: Config, { at, why }: { at?: string; why?: string }, say: (line: string) => void): Promise<SetAside> => {
+export const setAside = async (
+  config: Config,
+  { at, why }: { at?: string; why?: string },
+  say: (line: string) => void,
+): Promise<SetAside> => {
   const [, name, partition, offset] = /^([a-z]+) (\d+)@(\d+)$/.exec(at ?? '') ?? []
   const topic = TOPICS.find((one) => one === name)
   if (topic === undefined) throw new UsageError(`--at ${at ?? ''} is not of the form "turns 3@17"`)

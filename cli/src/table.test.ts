@@ -3,8 +3,21 @@ import { test } from 'node:test'
 import { minute, rowsTable, table } from './table.ts'
 
 test('numbers stand right, text left, what is missing is a dash', () => {
-  const rows = [{ n: 1, name: 'one', x: 0.5 }, { n: 12, name: 'a', x: null }]
-  equal(table([{ name: 'n', of: (row) => row.n }, { name: 'name', of: (row) => row.name }, { name: 'x', of: (row) => row.x }], rows), ' n  name     x\n──  ────  ────\n 1  one   0.50\n12  a        –\n')
+  const rows = [
+    { n: 1, name: 'one', x: 0.5 },
+    { n: 12, name: 'a', x: null },
+  ]
+  equal(
+    table(
+      [
+        { name: 'n', of: (row) => row.n },
+        { name: 'name', of: (row) => row.name },
+        { name: 'x', of: (row) => row.x },
+      ],
+      rows,
+    ),
+    ' n  name     x\n──  ────  ────\n 1  one   0.50\n12  a        –\n',
+  )
 })
 
 test('rows of SQL, their columns in order, objects as JSON', () => {
@@ -13,7 +26,10 @@ test('rows of SQL, their columns in order, objects as JSON', () => {
 })
 
 test('a cell is one line, whatever somebody wrote', () => {
-  equal(rowsTable([{ hint: 'two\nlines\t\u001b[2J\u009b' }]), `hint\n${'─'.repeat(23)}\ntwo\\nlines\\t\\x1b[2J\\x9b\n(1 row)\n`)
+  equal(
+    rowsTable([{ hint: 'two\nlines\t\u001b[2J\u009b' }]),
+    `hint\n${'─'.repeat(23)}\ntwo\\nlines\\t\\x1b[2J\\x9b\n(1 row)\n`,
+  )
 })
 
 test('times to the minute, UTC', () => {

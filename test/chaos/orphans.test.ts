@@ -10,14 +10,20 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { processesOf, untilNothingLeft } from './world/orphans.ts'
 
 test('kill -9 of a run: its services, brokers, registry and database go with it', { timeout: 180_000 }, async () => {
-  const child = spawn(process.execPath, [fileURLToPath(new URL('processes/world.ts', import.meta.url))], { detached: true, stdio: ['ignore', 'pipe', 'inherit'] })
+  const child = spawn(process.execPath, [fileURLToPath(new URL('processes/world.ts', import.meta.url))], {
+    detached: true,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
   const gone = once(child, 'exit')
   try {
-    const [folder] = await once(createInterface({ input: child.stdout }), 'line') as [string]
+    const [folder] = (await once(createInterface({ input: child.stdout }), 'line')) as [string]
     // Five services, each under a shell and its guard, beside Kafka, the registry, PostgreSQL and the folder's sweeper.
     const before = processesOf(folder)
     equal(before.filter((line) => /\/main\.ts/.test(line) && !/guard/.test(line)).length, 5)
-    ok(['kafka.Kafka', 'quarkus-run.jar', 'postgres'].every((what) => before.some((line) => line.includes(what))), before.join('\n'))
+    ok(
+      ['kafka.Kafka', 'quarkus-run.jar', 'postgres'].every((what) => before.some((line) => line.includes(what))),
+      before.join('\n'),
+    )
     process.kill(child.pid!, 'SIGKILL')
     await gone
     await untilNothingLeft(folder)

@@ -19,7 +19,13 @@ import { startWorld, type World } from './world/world.ts'
 
 const FRAMED = 5
 const TOPICS = ['turns', 'scores', 'updates', 'weights'] as const
-const KNOWN = { turns: 'TurnCaptured', scores: 'TurnScored', updates: 'BatchSealed', weights: 'VersionPublished', blobs: 'BlobChunk' } as const
+const KNOWN = {
+  turns: 'TurnCaptured',
+  scores: 'TurnScored',
+  updates: 'BatchSealed',
+  weights: 'VersionPublished',
+  blobs: 'BlobChunk',
+} as const
 
 describe('a poisoned log', { timeout: 400_000 }, () => {
   const random = seeded(Number(process.env['INSTAR_SEED'] ?? 1))
@@ -30,7 +36,9 @@ describe('a poisoned log', { timeout: 400_000 }, () => {
   before(async () => {
     world = await startWorld()
     await history.follow(world.log)
-    foreign = new Kafka({ brokers: world.kafka.brokers, logLevel: logLevel.NOTHING }).producer({ createPartitioner: Partitioners.DefaultPartitioner })
+    foreign = new Kafka({ brokers: world.kafka.brokers, logLevel: logLevel.NOTHING }).producer({
+      createPartitioner: Partitioners.DefaultPartitioner,
+    })
     await foreign.connect()
   })
   after(async () => {
@@ -44,9 +52,14 @@ describe('a poisoned log', { timeout: 400_000 }, () => {
     value.set(payload, FRAMED)
     return value
   }
-  const idOf = async (subject: string): Promise<number> => (await (await fetch(`${world.registry.url}/subjects/${subject}/versions/latest`)).json() as { id: number }).id
+  const idOf = async (subject: string): Promise<number> =>
+    ((await (await fetch(`${world.registry.url}/subjects/${subject}/versions/latest`)).json()) as { id: number }).id
   /** Where it was written. */
-  const put = async (topic: Topic, key: string, value: Buffer): Promise<{ topic: Topic; partition: number; offset: number; value: Buffer }> => {
+  const put = async (
+    topic: Topic,
+    key: string,
+    value: Buffer,
+  ): Promise<{ topic: Topic; partition: number; offset: number; value: Buffer }> => {
     const partition = partitionOf(key, world.log.partitions(topic))
     const [at] = await foreign.send({ topic, messages: [{ key, value, partition }] })
     return { topic, partition, offset: Number(at!.baseOffset), value }
@@ -60,7 +73,12 @@ describe('a poisoned log', { timeout: 400_000 }, () => {
     for (const topic of TOPICS) {
       const key = topic === 'turns' ? session : 'policy'
       const known = await idOf(KNOWN[topic])
-      for (const value of [randomBytes(64), Buffer.alloc(0), framed(known, randomBytes(48)), framed(known, Buffer.alloc(0))]) {
+      for (const value of [
+        randomBytes(64),
+        Buffer.alloc(0),
+        framed(known, randomBytes(48)),
+        framed(known, Buffer.alloc(0)),
+      ]) {
         // Random bytes must not be a frame by chance.
         if (value.length === 64) value[0] = 0xff
         written.push(await put(topic, key, value))
@@ -71,8 +89,19 @@ describe('a poisoned log', { timeout: 400_000 }, () => {
     const { adapter } = history.versions[history.head]!.fact!.event
     const chunk = await idOf(KNOWN.blobs)
     for (const value of [randomBytes(64), framed(chunk, randomBytes(40))]) await put('blobs', adapter, value)
-    for (const [index, count] of [[0, 1], [0, 2], [7, 1]] as const) {
-      const { payload } = encodeEvent({ type: 'BlobChunk', sha256: adapter, index, count, bytes: randomBytes(1000), at: Date.now() })
+    for (const [index, count] of [
+      [0, 1],
+      [0, 2],
+      [7, 1],
+    ] as const) {
+      const { payload } = encodeEvent({
+        type: 'BlobChunk',
+        sha256: adapter,
+        index,
+        count,
+        bytes: randomBytes(1000),
+        at: Date.now(),
+      })
       await put('blobs', adapter, framed(chunk, payload))
     }
     await people.more(20)
@@ -100,24 +129,36 @@ describe('a poisoned log', { timeout: 400_000 }, () => {
         ok(found.reason.length > 0)
         deepEqual(Buffer.from(found.value ?? []), value)
       }
-      deepEqual(letters.map(({ partition, offset }) => `${partition}@${offset}`).toSorted(), poison.map(({ partition, offset }) => `${partition}@${offset}`).toSorted(), `a good record of ${topic} is among the dead letters`)
+      deepEqual(
+        letters.map(({ partition, offset }) => `${partition}@${offset}`).toSorted(),
+        poison.map(({ partition, offset }) => `${partition}@${offset}`).toSorted(),
+        `a good record of ${topic} is among the dead letters`,
+      )
     }
     t.diagnostic(`${written.length} poisoned records, each among the dead letters; ${history.summary()}`)
   })
 
   test('a type that only a newer build knows ends the readers of its chain, the gateways too, and they say which', async () => {
     const schema = JSON.stringify({ type: 'record', name: 'HeadMovedFurther', fields: [{ name: 'far', type: 'long' }] })
-    const registered = await fetch(`${world.registry.url}/subjects/HeadMovedFurther/versions`, { method: 'POST', headers: { 'content-type': 'application/vnd.schemaregistry.v1+json' }, body: JSON.stringify({ schema }) })
-    const { id } = await registered.json() as { id: number }
+    const registered = await fetch(`${world.registry.url}/subjects/HeadMovedFurther/versions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/vnd.schemaregistry.v1+json' },
+      body: JSON.stringify({ schema }),
+    })
+    const { id } = (await registered.json()) as { id: number }
     await put('weights', 'policy', framed(id, Buffer.from([8])))
     const stopped = async (what: string, is: () => boolean | Promise<boolean>): Promise<void> => {
-      for (const until = Date.now() + 60_000; !await is(); await pause(50)) if (Date.now() > until) throw new Error(`${what} did not stop`)
+      for (const until = Date.now() + 60_000; !(await is()); await pause(50))
+        if (Date.now() > until) throw new Error(`${what} did not stop`)
     }
     for (const kind of ['gateway', 'trainer', 'publisher', 'projections'] as const) {
       for (const { name, crashes } of world.of(kind)) {
         await stopped(name, () => crashes.length > 0)
         equal(crashes[0]!.status, 1)
-        ok(/unknown_record: weights holds a record of the type HeadMovedFurther/.test(crashes[0]!.said), crashes[0]!.said)
+        ok(
+          /unknown_record: weights holds a record of the type HeadMovedFurther/.test(crashes[0]!.said),
+          crashes[0]!.said,
+        )
       }
     }
   })

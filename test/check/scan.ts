@@ -4,7 +4,7 @@
  * scanner knows strings, templates with `${}`, comments and regular expressions, which is enough.
  */
 export type Import = { specifier: string; line: number; typeOnly: boolean }
-export type Source = { path: string; text: string; code: string; comments: string; imports: Import[]; lines: number }
+export type Source = { path: string; text: string; code: string; comments: string; imports: Import[] }
 
 const REGEX_AFTER_WORD = /(?:^|[^\w$.])(?:return|typeof|case|in|of|delete|void|throw|new|else|do|yield|await)\s*$/
 const REGEX_AFTER_SIGN = /[([{,;:=!&|?+\-*%~^<>]\s*$/
@@ -48,7 +48,8 @@ function mask(text: string): { code: string; comments: string } {
   }
   const inTemplate = (): void => {
     let end = at
-    while (end < text.length && text[end] !== '`' && !(text[end] === '$' && text[end + 1] === '{')) end += text[end] === '\\' ? 2 : 1
+    while (end < text.length && text[end] !== '`' && !(text[end] === '$' && text[end + 1] === '{'))
+      end += text[end] === '\\' ? 2 : 1
     take(Math.min(end, text.length), 'nothing')
     if (text[at] === '`') return take(at + 1, 'code')
     templates.push(0)
@@ -73,7 +74,10 @@ function mask(text: string): { code: string; comments: string } {
       templates.pop()
       take(at + 1, 'code')
       inTemplate()
-    } else if (char === '/' && (REGEX_AFTER_SIGN.test(code.slice(-40)) || REGEX_AFTER_WORD.test(code.slice(-40)) || code.trim() === '')) {
+    } else if (
+      char === '/' &&
+      (REGEX_AFTER_SIGN.test(code.slice(-40)) || REGEX_AFTER_WORD.test(code.slice(-40)) || code.trim() === '')
+    ) {
       take(endOfRegex(text, at), 'nothing')
     } else {
       if (open >= 0 && char === '{') templates[open]!++
@@ -92,9 +96,13 @@ export function scan(path: string, text: string): Source {
   for (const match of code.matchAll(IMPORT)) {
     const start = match.index + match[0].length
     const end = code.indexOf(match[3]!, start)
-    imports.push({ specifier: text.slice(start, end), line: lineAt(text, match.index), typeOnly: match[2] !== undefined })
+    imports.push({
+      specifier: text.slice(start, end),
+      line: lineAt(text, match.index),
+      typeOnly: match[2] !== undefined,
+    })
   }
-  return { path, text, code, comments, imports, lines: text.split('\n').length - (text.endsWith('\n') ? 1 : 0) }
+  return { path, text, code, comments, imports }
 }
 
 export const lineAt = (text: string, offset: number): number => text.slice(0, offset).split('\n').length

@@ -28,7 +28,8 @@ function damage(original: Uint8Array, header: number, seed: number): Uint8Array 
   const view = new DataView(bytes.buffer)
   const place = () => (below(10) === 0 ? below(bytes.length) : below(Math.min(header, bytes.length)))
   switch (seed % 8) {
-    case 0: return bytes.subarray(0, below(bytes.length))
+    case 0:
+      return bytes.subarray(0, below(bytes.length))
     case 1: {
       for (let i = 1 + below(8); i > 0; i--) bytes[place()] = below(256)
       return bytes
@@ -61,7 +62,10 @@ function damage(original: Uint8Array, header: number, seed: number): Uint8Array 
       const length = 1 + below(32)
       const out = new Uint8Array(Math.max(0, bytes.length - length))
       out.set(bytes.subarray(0, at).subarray(0, out.length))
-      out.set(bytes.subarray(Math.min(bytes.length, at + length)).subarray(0, Math.max(0, out.length - at)), Math.min(at, out.length))
+      out.set(
+        bytes.subarray(Math.min(bytes.length, at + length)).subarray(0, Math.max(0, out.length - at)),
+        Math.min(at, out.length),
+      )
       return out
     }
     default: {
@@ -80,7 +84,12 @@ function damage(original: Uint8Array, header: number, seed: number): Uint8Array 
 }
 
 /** Runs `read` on every damaged copy; returns how many were refused. */
-async function refusals(original: Uint8Array, header: number, read: (bytes: Uint8Array) => Promise<void>, mutations = MUTATIONS): Promise<number> {
+async function refusals(
+  original: Uint8Array,
+  header: number,
+  read: (bytes: Uint8Array) => Promise<void>,
+  mutations = MUTATIONS,
+): Promise<number> {
   await read(original)
   let refused = 0
   for (let seed = 0; seed < mutations; seed++) {
@@ -141,15 +150,26 @@ test('adapters', async () => {
   assert.ok(refused > MUTATIONS / 2, `${refused} refused`)
 })
 
-for (const name of ['config.json', 'tokenizer.json', 'tokenizer_config.json', 'generation_config.json', 'chat_template.jinja']) {
+for (const name of [
+  'config.json',
+  'tokenizer.json',
+  'tokenizer_config.json',
+  'generation_config.json',
+  'chat_template.jinja',
+]) {
   test(`${name} of a model folder`, async () => {
     writeRandomModel(folder, { ...CONFIG, layers: 1 })
     const file = path.join(folder, name)
     const original = new Uint8Array(readFileSync(file))
-    await refusals(original, original.length, async (bytes) => {
-      writeFileSync(file, bytes)
-      await readAll(folder)
-    }, 150)
+    await refusals(
+      original,
+      original.length,
+      async (bytes) => {
+        writeFileSync(file, bytes)
+        await readAll(folder)
+      },
+      150,
+    )
     writeFileSync(file, original)
   })
 }

@@ -2,7 +2,12 @@
 import { encodeF16, f32ToF16 } from '@instar/policy/checkpoints/float16'
 import type { WeightTensor } from '@instar/policy/weights'
 
-export type Value = { u32: number } | { f32: number } | { string: string } | { strings: readonly string[] } | { i32s: readonly number[] }
+export type Value =
+  | { u32: number }
+  | { f32: number }
+  | { string: string }
+  | { strings: readonly string[] }
+  | { i32s: readonly number[] }
 export type Quantisation = 'f32' | 'f16' | 'q8_0' | 'q4_1'
 const TYPE: Record<Quantisation, number> = { f32: 0, f16: 1, q8_0: 8, q4_1: 3 }
 
@@ -20,14 +25,22 @@ class Bytes {
     write(new DataView(bytes.buffer))
     return this.raw(bytes)
   }
-  u32(value: number): this { return this.number(4, (view) => view.setUint32(0, value, true)) }
-  u64(value: number): this { return this.number(8, (view) => view.setBigUint64(0, BigInt(value), true)) }
-  f32(value: number): this { return this.number(4, (view) => view.setFloat32(0, value, true)) }
+  u32(value: number): this {
+    return this.number(4, (view) => view.setUint32(0, value, true))
+  }
+  u64(value: number): this {
+    return this.number(8, (view) => view.setBigUint64(0, BigInt(value), true))
+  }
+  f32(value: number): this {
+    return this.number(4, (view) => view.setFloat32(0, value, true))
+  }
   string(text: string): this {
     const bytes = new TextEncoder().encode(text)
     return this.u64(bytes.length).raw(bytes)
   }
-  align(to: number): this { return this.raw(new Uint8Array((to - (this.length % to)) % to)) }
+  align(to: number): this {
+    return this.raw(new Uint8Array((to - (this.length % to)) % to))
+  }
   all(): Uint8Array {
     const out = new Uint8Array(this.length)
     let at = 0
@@ -52,7 +65,9 @@ export function quantise(data: Float32Array, type: Quantisation): Uint8Array {
     if (type === 'q8_0') {
       const d = values.reduce((max, value) => Math.max(max, Math.abs(value)), 0) / 127
       view.setUint16(at, f32ToF16(d), true)
-      values.forEach((value, i) => view.setInt8(at + 2 + i, d === 0 ? 0 : Math.max(-127, Math.min(127, Math.round(value / d)))))
+      values.forEach((value, i) =>
+        view.setInt8(at + 2 + i, d === 0 ? 0 : Math.max(-127, Math.min(127, Math.round(value / d)))),
+      )
     } else {
       const low = Math.min(...values)
       const d = (Math.max(...values) - low) / 15
@@ -78,7 +93,10 @@ function writeValue(bytes: Bytes, value: Value): void {
   }
 }
 
-export function writeGguf(metadata: ReadonlyMap<string, Value>, tensors: ReadonlyMap<string, WeightTensor & { type: Quantisation }>): Uint8Array {
+export function writeGguf(
+  metadata: ReadonlyMap<string, Value>,
+  tensors: ReadonlyMap<string, WeightTensor & { type: Quantisation }>,
+): Uint8Array {
   const bytes = new Bytes().u32(0x46554747).u32(3).u64(tensors.size).u64(metadata.size)
   for (const [key, value] of metadata) {
     bytes.string(key)

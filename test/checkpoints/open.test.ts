@@ -16,7 +16,8 @@ import { LLAMA, smallGguf, smallWeights } from './small-gguf.ts'
 const folder = mkdtempSync(path.join(tmpdir(), 'instar-open-'))
 after(() => rmSync(folder, { recursive: true, force: true }))
 
-const bad = (message: RegExp) => (error: unknown) => error instanceof InstarError && error.code === 'bad_checkpoint' && message.test(error.message)
+const bad = (message: RegExp) => (error: unknown) =>
+  error instanceof InstarError && error.code === 'bad_checkpoint' && message.test(error.message)
 
 /** Half a step of the coarsest block, as a share of the largest value (about 1.2). */
 const TOLERANCE: Record<Quantisation, number> = { f32: 0, f16: 0.0005, q8_0: 0.006, q4_1: 0.09 }
@@ -24,9 +25,15 @@ const QWEN3: ModelConfig = { ...LLAMA, qkNorm: true, tiedHead: false }
 
 /** What blocks hold, one value after another. */
 const valuesOf = ({ codes, scales, minima }: PackedTensor): Float32Array =>
-  Float32Array.from({ length: scales.length * 32 }, (_, i) => scales[i >> 5]! * ((codes[i >> 1]! >> (i % 2 === 0 ? 0 : 4)) & 15) + minima[i >> 5]!)
+  Float32Array.from(
+    { length: scales.length * 32 },
+    (_, i) => scales[i >> 5]! * ((codes[i >> 1]! >> (i % 2 === 0 ? 0 : 4)) & 15) + minima[i >> 5]!,
+  )
 
-for (const [name, config] of [['llama', LLAMA], ['qwen3', QWEN3]] as const) {
+for (const [name, config] of [
+  ['llama', LLAMA],
+  ['qwen3', QWEN3],
+] as const) {
   for (const type of ['f32', 'f16', 'q8_0', 'q4_1'] as const) {
     test(`a ${name} in ${type} comes back under Hugging Face names, q and k in half-rotate order`, () => {
       const file = path.join(folder, `${name}-${type}.gguf`)
@@ -57,15 +64,25 @@ test('a GGUF file is a model: tokenizer, template, end of turn', async () => {
   assert.deepEqual([model.name, model.vocabulary, model.contextLength, model.endOfTurn], ['model', 259, 128, [258]])
   const text = 'héllo 🎉 12\r\n'
   assert.equal(model.decode(model.encode(text)), text)
-  assert.deepEqual(model.promptIds([{ role: 'user', content: '<|im_end|>' }], {}).filter((id) => id > 255), [257, 258, 257])
+  assert.deepEqual(
+    model.promptIds([{ role: 'user', content: '<|im_end|>' }], {}).filter((id) => id > 255),
+    [257, 258, 257],
+  )
 })
 
 test('a GGUF file under another name is the base that the versions of a log were made of; other bytes are not', async () => {
-  const [first, renamed, other] = ['first', 'renamed', 'other'].map((name) => path.join(folder, `${name}.gguf`)) as [string, string, string]
+  const [first, renamed, other] = ['first', 'renamed', 'other'].map((name) => path.join(folder, `${name}.gguf`)) as [
+    string,
+    string,
+    string,
+  ]
   const bytes = smallGguf(LLAMA, 'q8_0')
   writeFileSync(first, bytes)
   cpSync(first, renamed)
-  writeFileSync(other, Uint8Array.from(bytes, (byte, at) => (at === bytes.length - 1 ? byte ^ 1 : byte)))
+  writeFileSync(
+    other,
+    Uint8Array.from(bytes, (byte, at) => (at === bytes.length - 1 ? byte ^ 1 : byte)),
+  )
   const { name, sha256 } = await openModel(first)
   const line = { started: { base: { name, sha256 } } } as Pick<WeightLine, 'started'>
   requireBase(line, await openModel(first))
@@ -94,7 +111,10 @@ test('shards give the same model as one file', async () => {
   assert.deepEqual(a.config, { ...CONFIG })
   for (const name of a.weights.names()) assert.deepEqual(b.weights.get(name), a.weights.get(name))
   assert.notEqual((await openModel(one)).sha256, (await openModel(two)).sha256)
-  writeFileSync(path.join(two, 'model.safetensors.index.json'), JSON.stringify({ weight_map: { x: '../one/model.safetensors' } }))
+  writeFileSync(
+    path.join(two, 'model.safetensors.index.json'),
+    JSON.stringify({ weight_map: { x: '../one/model.safetensors' } }),
+  )
   assert.throws(() => loadWeights(two), bad(/no safetensors file of this folder/))
 })
 
@@ -116,13 +136,55 @@ test('the sha256 of a model changes with its weights, its template and nothing e
 })
 
 const edits: [string, (json: Record<string, unknown>) => void, RegExp][] = [
-  ['another architecture', (json) => { json['model_type'] = 'mamba' }, /model_type "mamba"; supported are llama, qwen2, qwen3/],
-  ['scaled RoPE', (json) => { json['rope_scaling'] = { rope_type: 'yarn', factor: 4 } }, /RoPE scaling/],
-  ['a missing number', (json) => { delete json['hidden_size'] }, /hidden_size is missing/],
-  ['another size than the tensors', (json) => { json['intermediate_size'] = 65 }, /gate_proj.weight" is \[64, 32\], config says \[65, 32\]/],
-  ['more layers than there are', (json) => { json['num_hidden_layers'] = 3 }, /model.layers.2.input_layernorm.weight" is missing/],
-  ['a million layers', (json) => { json['num_hidden_layers'] = 1000000 }, /layers/],
-  ['a fraction', (json) => { json['head_dim'] = 7.5 }, /headDim of 7.5/],
+  [
+    'another architecture',
+    (json) => {
+      json['model_type'] = 'mamba'
+    },
+    /model_type "mamba"; supported are llama, qwen2, qwen3/,
+  ],
+  [
+    'scaled RoPE',
+    (json) => {
+      json['rope_scaling'] = { rope_type: 'yarn', factor: 4 }
+    },
+    /RoPE scaling/,
+  ],
+  [
+    'a missing number',
+    (json) => {
+      delete json['hidden_size']
+    },
+    /hidden_size is missing/,
+  ],
+  [
+    'another size than the tensors',
+    (json) => {
+      json['intermediate_size'] = 65
+    },
+    /gate_proj.weight" is \[64, 32\], config says \[65, 32\]/,
+  ],
+  [
+    'more layers than there are',
+    (json) => {
+      json['num_hidden_layers'] = 3
+    },
+    /model.layers.2.input_layernorm.weight" is missing/,
+  ],
+  [
+    'a million layers',
+    (json) => {
+      json['num_hidden_layers'] = 1000000
+    },
+    /layers/,
+  ],
+  [
+    'a fraction',
+    (json) => {
+      json['head_dim'] = 7.5
+    },
+    /headDim of 7.5/,
+  ],
 ]
 for (const [name, edit, message] of edits) {
   test(`refused: config.json with ${name}`, () => {

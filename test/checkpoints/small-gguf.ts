@@ -5,14 +5,32 @@ import { randomTensor, TEMPLATE } from '../serving/random-model.ts'
 import { writeGguf, type Quantisation, type Value } from './gguf-writer.ts'
 
 export const LLAMA: ModelConfig = {
-  hiddenSize: 64, intermediateSize: 96, layers: 2, heads: 4, kvHeads: 2, headDim: 16, vocabulary: 259, contextLength: 128,
-  ropeTheta: 10000, rmsEps: 2 ** -17, qkNorm: false, attentionBias: false, tiedHead: true,
+  hiddenSize: 64,
+  intermediateSize: 96,
+  layers: 2,
+  heads: 4,
+  kvHeads: 2,
+  headDim: 16,
+  vocabulary: 259,
+  contextLength: 128,
+  ropeTheta: 10000,
+  rmsEps: 2 ** -17,
+  qkNorm: false,
+  attentionBias: false,
+  tiedHead: true,
 }
 
 const NAMES: [RegExp, string][] = [
-  [/^model\.embed_tokens/, 'token_embd'], [/^model\.norm/, 'output_norm'], [/^lm_head/, 'output'], [/^model\.layers\./, 'blk.'],
-  [/input_layernorm/, 'attn_norm'], [/post_attention_layernorm/, 'ffn_norm'], [/self_attn\.o_proj/, 'attn_output'],
-  [/self_attn\.([qkv])_proj/, 'attn_$1'], [/self_attn\.([qk])_norm/, 'attn_$1_norm'], [/mlp\.(gate|up|down)_proj/, 'ffn_$1'],
+  [/^model\.embed_tokens/, 'token_embd'],
+  [/^model\.norm/, 'output_norm'],
+  [/^lm_head/, 'output'],
+  [/^model\.layers\./, 'blk.'],
+  [/input_layernorm/, 'attn_norm'],
+  [/post_attention_layernorm/, 'ffn_norm'],
+  [/self_attn\.o_proj/, 'attn_output'],
+  [/self_attn\.([qkv])_proj/, 'attn_$1'],
+  [/self_attn\.([qk])_norm/, 'attn_$1_norm'],
+  [/mlp\.(gate|up|down)_proj/, 'ffn_$1'],
 ]
 
 /** Half-rotate rows → interleaved rows: row h·d + 2i + j of the result is row h·d + j·d/2 + i. */

@@ -19,18 +19,94 @@ const history = async (log: EmbeddedLog): Promise<void> => {
     return id
   }
   const policy = 'policy'
-  await add('weights', { type: 'LineStarted', prev: '', policy, mode: 'live', base: { name: 'tiny', sha256: SHA(9) }, parent: null, settings: {}, at: AT })
+  await add('weights', {
+    type: 'LineStarted',
+    prev: '',
+    policy,
+    mode: 'live',
+    base: { name: 'tiny', sha256: SHA(9) },
+    parent: null,
+    settings: {},
+    at: AT,
+  })
   for (const number of [1, 2]) {
-    const item = { turn: `s.${number}`, record: SHA(6), session: 's', score: SHA(5), subject: 'u', version: number - 1, reward: 0.5, baseline: 0.25, advantage: 0.25, hint: written('Say it plainly.') }
-    const batch = await add('updates', { type: 'BatchSealed', prev: '', policy, number, parent: { version: number - 1, adapter: number === 1 ? null : SHA(1), state: null }, items: [item], dropped: [{ turn: 's.9', reason: 'stale' }], baselines: [], seed: 7, loss: 'hybrid', settings: { rank: 4 }, at: AT + number })
-    const update = await add('updates', { type: 'UpdateComputed', prev: '', policy, batch, number, adapter: SHA(number), adapterBytes: 8, state: SHA(8), stateBytes: 8, blobsAt: AT, fingerprint: { engine: 'onnx', build: 'b', isa: 'i', threads: 1, base: SHA(9) }, figures: { loss: 0.125 }, startedAt: AT, at: AT + number })
-    await add('weights', { type: 'VersionPublished', prev: '', policy, number, update, adapter: SHA(number), adapterBytes: 8, state: SHA(8), blobsAt: AT, parent: number - 1, why: 'update', source: null, figures: { kl_parent: 0.01 }, at: AT + 60_000 * number })
+    const item = {
+      turn: `s.${number}`,
+      record: SHA(6),
+      session: 's',
+      score: SHA(5),
+      subject: 'u',
+      version: number - 1,
+      reward: 0.5,
+      baseline: 0.25,
+      advantage: 0.25,
+      hint: written('Say it plainly.'),
+    }
+    const batch = await add('updates', {
+      type: 'BatchSealed',
+      prev: '',
+      policy,
+      number,
+      parent: { version: number - 1, adapter: number === 1 ? null : SHA(1), state: null },
+      items: [item],
+      dropped: [{ turn: 's.9', reason: 'stale' }],
+      baselines: [],
+      seed: 7,
+      loss: 'hybrid',
+      settings: { rank: 4 },
+      at: AT + number,
+    })
+    const update = await add('updates', {
+      type: 'UpdateComputed',
+      prev: '',
+      policy,
+      batch,
+      number,
+      adapter: SHA(number),
+      adapterBytes: 8,
+      state: SHA(8),
+      stateBytes: 8,
+      blobsAt: AT,
+      fingerprint: { engine: 'onnx', build: 'b', isa: 'i', threads: 1, base: SHA(9) },
+      figures: { loss: 0.125 },
+      startedAt: AT,
+      at: AT + number,
+    })
+    await add('weights', {
+      type: 'VersionPublished',
+      prev: '',
+      policy,
+      number,
+      update,
+      adapter: SHA(number),
+      adapterBytes: 8,
+      state: SHA(8),
+      blobsAt: AT,
+      parent: number - 1,
+      why: 'update',
+      source: null,
+      figures: { kl_parent: 0.01 },
+      at: AT + 60_000 * number,
+    })
   }
-  await add('weights', { type: 'HeadMoved', prev: '', policy, from: 2, to: 1, who: 'cli', why: 'rollback', request: 'r', freeze: true, at: AT + 180_000 })
+  await add('weights', {
+    type: 'HeadMoved',
+    prev: '',
+    policy,
+    from: 2,
+    to: 1,
+    who: 'cli',
+    why: 'rollback',
+    request: 'r',
+    freeze: true,
+    at: AT + 180_000,
+  })
 }
 
 /** `meanwhile` runs while the log is open for writing. */
-const withHistory = async (meanwhile: (env: Record<string, string>) => Promise<void> = async () => undefined): Promise<Record<string, string>> => {
+const withHistory = async (
+  meanwhile: (env: Record<string, string>) => Promise<void> = async () => undefined,
+): Promise<Record<string, string>> => {
   const env = { INSTAR_DATA: folder() }
   const log = await openEmbeddedLog({ folder: join(env.INSTAR_DATA, 'log'), schemas: schemaTexts() })
   try {
@@ -50,7 +126,10 @@ describe('the command line', () => {
       for (const name of Object.keys(COMMANDS)) match(out, new RegExp(`^  ${name} +\\w`, 'm'))
     }
     for (const name of Object.keys(COMMANDS)) {
-      for (const args of [[name, '--help'], ['help', name]]) {
+      for (const args of [
+        [name, '--help'],
+        ['help', name],
+      ]) {
         const { code, out } = await instar(args, {})
         equal(code, 0)
         match(out, new RegExp(`^usage: instar ${name}`))
@@ -59,7 +138,17 @@ describe('the command line', () => {
   })
 
   test('what is not understood exits with 2 and says what would be', async () => {
-    for (const args of [['nope'], ['versions', '--nope'], ['versions', 'x'], ['show'], ['show', 'three'], ['rollback', '1', '2'], ['up', '--engine', 'abacus'], ['demo', '--seed', 'x'], ['sql', 'select 1', '--timeout', 'x']]) {
+    for (const args of [
+      ['nope'],
+      ['versions', '--nope'],
+      ['versions', 'x'],
+      ['show'],
+      ['show', 'three'],
+      ['rollback', '1', '2'],
+      ['up', '--engine', 'abacus'],
+      ['demo', '--seed', 'x'],
+      ['sql', 'select 1', '--timeout', 'x'],
+    ]) {
       const { code, err, out } = await instar(args, { INSTAR_DATA: folder() })
       equal(code, 2, args.join(' '))
       equal(out, '')
@@ -93,7 +182,19 @@ describe('versions and show, from the log', () => {
   test('before the first start the policy is its base', async () => {
     const { code, json, err } = await instar(['versions', '--json'], { INSTAR_DATA: folder() })
     equal(code, 0)
-    deepEqual(json, [{ version: 0, parent: null, sha256: null, status: 'serving', why: 'base', published_at: null, trained_turns: null, mean_reward: null, figures: {} }])
+    deepEqual(json, [
+      {
+        version: 0,
+        parent: null,
+        sha256: null,
+        status: 'serving',
+        why: 'base',
+        published_at: null,
+        trained_turns: null,
+        mean_reward: null,
+        figures: {},
+      },
+    ])
     match(err, /no log in/)
   })
 
@@ -101,10 +202,30 @@ describe('versions and show, from the log', () => {
     const env = await withHistory()
     const { code, json } = await instar(['versions', '--json'], env)
     equal(code, 0)
-    deepEqual((json as { version: number; parent: number | null; status: string; sha256: string | null; trained_turns: number | null; mean_reward: number | null }[])
-      .map(({ version, parent, status, sha256, trained_turns, mean_reward }) => [version, parent, status, sha256, trained_turns, mean_reward]), [
-      [0, null, 'superseded', null, null, null], [1, 0, 'serving', SHA(1), 1, 0.5], [2, 1, 'rolled_back', SHA(2), 1, 0.5],
-    ])
+    deepEqual(
+      (
+        json as {
+          version: number
+          parent: number | null
+          status: string
+          sha256: string | null
+          trained_turns: number | null
+          mean_reward: number | null
+        }[]
+      ).map(({ version, parent, status, sha256, trained_turns, mean_reward }) => [
+        version,
+        parent,
+        status,
+        sha256,
+        trained_turns,
+        mean_reward,
+      ]),
+      [
+        [0, null, 'superseded', null, null, null],
+        [1, 0, 'serving', SHA(1), 1, 0.5],
+        [2, 1, 'rolled_back', SHA(2), 1, 0.5],
+      ],
+    )
     const { out } = await instar(['versions'], env)
     match(out, /^ +2 +1 +rolled_back +update +2026-01-01 00:02 +1 +0\.50 +0\.0100 +222222222222$/m)
     match(out, /learning is frozen/)
@@ -114,7 +235,17 @@ describe('versions and show, from the log', () => {
     const env = await withHistory()
     const { json } = await instar(['show', '1', '--json'], env)
     const shown = json as Record<string, unknown>
-    deepEqual(shown.turns, [{ turn_id: 's.1', session_id: 's', version: 0, reward: 0.5, baseline: 0.25, advantage: 0.25, hint: 'Say it plainly.' }])
+    deepEqual(shown.turns, [
+      {
+        turn_id: 's.1',
+        session_id: 's',
+        version: 0,
+        reward: 0.5,
+        baseline: 0.25,
+        advantage: 0.25,
+        hint: 'Say it plainly.',
+      },
+    ])
     deepEqual(shown.dropped, [{ turn_id: 's.9', reason: 'stale' }])
     deepEqual(shown.gate, { kl_parent: 0.01 })
     deepEqual((shown.update as { figures: unknown }).figures, { loss: 0.125 })
@@ -135,10 +266,15 @@ describe('versions and show, from the log', () => {
 describe('sql without a pipeline', () => {
   test('starts the database for the question, brings it up to the log, ends it', async () => {
     const env = await withHistory()
-    const { code, json } = await instar(['sql', 'select version, parent, sha256, status from versions order by version', '--json'], env)
+    const { code, json } = await instar(
+      ['sql', 'select version, parent, sha256, status from versions order by version', '--json'],
+      env,
+    )
     equal(code, 0)
     deepEqual(json, [
-      { version: 0, parent: null, sha256: null, status: 'superseded' }, { version: 1, parent: 0, sha256: SHA(1), status: 'serving' }, { version: 2, parent: 1, sha256: SHA(2), status: 'rolled_back' },
+      { version: 0, parent: null, sha256: null, status: 'superseded' },
+      { version: 1, parent: 0, sha256: SHA(1), status: 'serving' },
+      { version: 2, parent: 1, sha256: SHA(2), status: 'rolled_back' },
     ])
     const refused = await instar(['sql', 'delete from all_versions', '--json'], env)
     equal(refused.code, 1)

@@ -2,7 +2,7 @@ import { equal, rejects } from 'node:assert/strict'
 import { test } from 'node:test'
 import { firstFault } from '../../cli/src/demo/first-fault.ts'
 
-test('who waits meets the first fault, also one that came while nobody waited; late rejections are nobody\'s', async (t) => {
+test("who waits meets the first fault, also one that came while nobody waited; late rejections are nobody's", async (t) => {
   const unhandled: unknown[] = []
   const note = (error: unknown): void => void unhandled.push(error)
   process.on('unhandledRejection', note)

@@ -17,10 +17,21 @@ test('a stop while the services start ends the thread', { timeout: 20_000 }, asy
   log.join(port1)
   const faults: Error[] = []
   const config = { data, model: '', engine: 'auto', scorer: {}, trainer: {}, publisher: {} } as const
-  const settings = { log: 'embedded', registry: null, registryUser: null, kafka: {}, partitions: {} } as unknown as ThreadData['log']
-  const thread = startThread({ config, log: settings, port: port2, learns: false }, { onFatal: (error) => faults.push(error), say: () => undefined })
+  const settings = {
+    log: 'embedded',
+    registry: null,
+    registryUser: null,
+    kafka: {},
+    partitions: {},
+  } as unknown as ThreadData['log']
+  const thread = startThread(
+    { config, log: settings, port: port2, learns: false },
+    { onFatal: (error) => faults.push(error), say: () => undefined },
+  )
   await thread.loaded
-  const begun = assert.rejects(thread.begin({ model: { contextLength: 1, defaults: {} } as never, database: null }), { code: 'aborted' })
+  const begun = assert.rejects(thread.begin({ model: { contextLength: 1, defaults: {} } as never, database: null }), {
+    code: 'aborted',
+  })
   await thread.stop()
   await begun
   assert.deepEqual(faults, [])

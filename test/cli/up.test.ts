@@ -13,14 +13,24 @@ import { folder, instar } from './world.ts'
 const prlimit = spawnSync('prlimit', ['--version']).status === 0
 
 type Ready = { url: string; data: string; psql: string; engine: string; version: number; frozen: boolean }
-type Up = { child: ChildProcess; ready: Ready; env: Record<string, string>; ended: Promise<unknown[]>; err: () => string }
+type Up = {
+  child: ChildProcess
+  ready: Ready
+  env: Record<string, string>
+  ended: Promise<unknown[]>
+  err: () => string
+}
 
 const left: ChildProcess[] = []
 after(() => left.forEach((child) => child.kill('SIGKILL')))
 
 /** In a process group of its own, as a shell would start it. */
 const up = async (data: string, args: readonly string[] = []): Promise<Up> => {
-  const child = spawn(process.execPath, [join(ROOT, 'cli/instar.cjs'), 'up', '--port', '0', '--data', data, '--json', ...args], { detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
+  const child = spawn(
+    process.execPath,
+    [join(ROOT, 'cli/instar.cjs'), 'up', '--port', '0', '--data', data, '--json', ...args],
+    { detached: true, stdio: ['ignore', 'pipe', 'pipe'] },
+  )
   left.push(child)
   const ended = once(child, 'exit')
   let out = ''
@@ -38,12 +48,17 @@ const up = async (data: string, args: readonly string[] = []): Promise<Up> => {
 }
 
 const say = async (url: string, session: string, content: string): Promise<Response> => {
-  const response = await fetch(`${url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json', 'x-session-id': session }, body: JSON.stringify({ model: 'policy', max_tokens: 16, messages: [{ role: 'user', content }] }) })
+  const response = await fetch(`${url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'x-session-id': session },
+    body: JSON.stringify({ model: 'policy', max_tokens: 16, messages: [{ role: 'user', content }] }),
+  })
   equal(response.status, 200, await response.clone().text())
   return response
 }
 
-const turns = async (env: Record<string, string>): Promise<unknown> => (await instar(['sql', 'select session_id, status from turns order by started_at', '--json'], env)).json
+const turns = async (env: Record<string, string>): Promise<unknown> =>
+  (await instar(['sql', 'select session_id, status from turns order by started_at', '--json'], env)).json
 
 /** What is measured, once it has the line: the trainer, in a thread of its own, reads of a rollback a moment after the gateway. */
 const metricsWith = async (url: string, line: string): Promise<string> => {
@@ -63,11 +78,18 @@ describe('instar up', () => {
     const first = await up(data)
     first.child.kill('SIGTERM')
     await first.ended
-    const words = /other_base: The versions on this log were made of tiny \(sha256 [0-9a-f]{12} over config, tokenizer, chat template and weights\); the model that is given is other \(/
+    const words =
+      /other_base: The versions on this log were made of tiny \(sha256 [0-9a-f]{12} over config, tokenizer, chat template and weights\); the model that is given is other \(/
     await rejects(up(data, ['--model', other]), words)
     const doctor = await instar(['doctor', '--json'], { INSTAR_DATA: data, INSTAR_MODEL: other, INSTAR_PORT: '9' })
-    match((doctor.json as { checks: { name: string; found: string }[] }).checks.find(({ name }) => name === 'model')!.found, words)
-    match((await instar(['replay', '--branch', 'b'], { INSTAR_DATA: data, INSTAR_MODEL: other, INSTAR_PORT: '9' })).err, words)
+    match(
+      (doctor.json as { checks: { name: string; found: string }[] }).checks.find(({ name }) => name === 'model')!.found,
+      words,
+    )
+    match(
+      (await instar(['replay', '--branch', 'b'], { INSTAR_DATA: data, INSTAR_MODEL: other, INSTAR_PORT: '9' })).err,
+      words,
+    )
     const again = await up(data)
     again.child.kill('SIGTERM')
     equal((await again.ended)[0], 0)
@@ -80,17 +102,36 @@ describe('instar up', () => {
     equal(reply.headers.get('x-instar-version'), '0')
 
     const versions = (await instar(['versions', '--json'], first.env)).json as { version: number; status: string }[]
-    deepEqual(versions.map(({ version, status }) => [version, status]), [[0, 'serving']])
+    deepEqual(
+      versions.map(({ version, status }) => [version, status]),
+      [[0, 'serving']],
+    )
     const rolled = await instar(['rollback', '0', '--why', 'a test', '--json'], first.env)
     deepEqual([rolled.code, rolled.json], [0, { head: 0, version: 0, frozen: true }])
     equal((await instar(['rollback', '7', '--json'], first.env)).code, 1)
     const told = await metricsWith(first.ready.url, 'instar_trainer_waits{for="frozen"} 1')
-    for (const line of ['instar_turns_total{status="complete",kind="main",label_source="header",trainable="yes",reason="none"} 1', 'instar_trainer_waits{for="frozen"} 1', 'instar_publisher_waits{for="updates"} 1', 'instar_scorer_judging 0', 'instar_learning_frozen 1', 'instar_projections_behind_partitions{topic="blobs"}', 'nodejs_eventloop_lag_p99_seconds ', 'instar_log_append_duration_seconds_count{topic="weights"} ']) {
-      equal(told.split('\n').some((one) => one.startsWith(line)), !line.includes('blobs'), `${line}\n${told}`)
+    for (const line of [
+      'instar_turns_total{status="complete",kind="main",label_source="header",trainable="yes",reason="none"} 1',
+      'instar_trainer_waits{for="frozen"} 1',
+      'instar_publisher_waits{for="updates"} 1',
+      'instar_scorer_judging 0',
+      'instar_learning_frozen 1',
+      'instar_projections_behind_partitions{topic="blobs"}',
+      'nodejs_eventloop_lag_p99_seconds ',
+      'instar_log_append_duration_seconds_count{topic="weights"} ',
+    ]) {
+      equal(
+        told.split('\n').some((one) => one.startsWith(line)),
+        !line.includes('blobs'),
+        `${line}\n${told}`,
+      )
     }
     const thawed = await instar(['thaw', '--json'], first.env)
     deepEqual([thawed.code, thawed.json], [0, { head: 0, version: 0, frozen: false }])
-    equal(((await instar(['promote', 'nothing', '--json'], first.env)).json as { error: { code: string } }).error.code, 'unknown_branch')
+    equal(
+      ((await instar(['promote', 'nothing', '--json'], first.env)).json as { error: { code: string } }).error.code,
+      'unknown_branch',
+    )
     const doctor = await instar(['doctor', '--json'], first.env)
     equal(doctor.code, 0, doctor.out)
 
@@ -111,7 +152,10 @@ describe('instar up', () => {
     await say(third.ready.url, 'three', 'Still there?')
     process.kill(third.child.pid!, 'SIGINT')
     deepEqual(await third.ended, [0, null])
-    deepEqual(await turns(third.env), ['one', 'two', 'three'].map((session_id) => ({ session_id, status: 'complete' })))
+    deepEqual(
+      await turns(third.env),
+      ['one', 'two', 'three'].map((session_id) => ({ session_id, status: 'complete' })),
+    )
   })
 
   test('a log that cannot be written any more ends the process, which says why', { skip: !prlimit }, async () => {
@@ -120,14 +164,25 @@ describe('instar up', () => {
     equal(spawnSync('prlimit', ['--pid', String(child.pid), stays]).status, 0)
     const codes: unknown[] = []
     for (let i = 0; i < 10 && child.exitCode === null; i += 1) {
-      const response = await fetch(`${ready.url}/v1/chat/completions`, { method: 'POST', body: JSON.stringify({ model: 'policy', max_tokens: 8, messages: [{ role: 'user', content: 'Hello' }], metadata: { filler: 'x'.repeat(200_000) } }) }).catch(() => null)
+      const response = await fetch(`${ready.url}/v1/chat/completions`, {
+        method: 'POST',
+        body: JSON.stringify({
+          model: 'policy',
+          max_tokens: 8,
+          messages: [{ role: 'user', content: 'Hello' }],
+          metadata: { filler: 'x'.repeat(200_000) },
+        }),
+      }).catch(() => null)
       if (!response) break
       codes.push(((await response.json()) as { error?: { code: string } }).error?.code)
       const live = await fetch(`${ready.url}/health/ready`).catch(() => null)
       if (live && codes.at(-1) === 'log_broken') equal(live.status, 503)
     }
     deepEqual(await ended, [1, null])
-    ok(codes.every((code) => code === 'log_broken' || code === 'stopping'), JSON.stringify(codes))
+    ok(
+      codes.every((code) => code === 'log_broken' || code === 'stopping'),
+      JSON.stringify(codes),
+    )
     match(err(), /^instar up: log_broken: the log cannot be written any more: .*disk I\/O error/m)
     match(err(), /Look at the disk/)
   })
@@ -142,7 +197,9 @@ describe('instar up', () => {
 
   test('says to a person where everything is, and what the model is', async () => {
     const data = folder()
-    const child = spawn(process.execPath, [join(ROOT, 'cli/instar.cjs'), 'up', '--port', '0', '--data', data], { stdio: ['ignore', 'pipe', 'ignore'] })
+    const child = spawn(process.execPath, [join(ROOT, 'cli/instar.cjs'), 'up', '--port', '0', '--data', data], {
+      stdio: ['ignore', 'pipe', 'ignore'],
+    })
     left.push(child)
     const ended = once(child, 'exit')
     let out = ''

@@ -18,7 +18,14 @@ export const folder = (): string => {
 export const instar = async (args: readonly string[], env: Environment, cwd = '/'): Promise<Said> => {
   let out = ''
   let err = ''
-  const code = await runCli(args, { env, cwd, out: (text) => (out += text), err: (text) => (err += text), terminal: false, stop: new AbortController().signal })
+  const code = await runCli(args, {
+    env,
+    cwd,
+    out: (text) => (out += text),
+    err: (text) => (err += text),
+    terminal: false,
+    stop: new AbortController().signal,
+  })
   const last = out.trimEnd().split('\n').at(-1) ?? ''
   return { code, out, err, json: /^[[{"\d]/.test(last) && args.includes('--json') ? JSON.parse(last) : undefined }
 }

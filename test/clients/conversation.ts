@@ -7,8 +7,16 @@ import assert from 'node:assert/strict'
 import { assertOneThread, calls, dying, posts, startScene, type Say, type Scene } from './scene.ts'
 
 export const USERS = ['Read both files.', 'That was wrong.', 'Good bye.'] as const
-export const FILES: Readonly<Record<string, string>> = { 'a.txt': 'It is red.', 'b.txt': 'It is blue.', 'c.txt': 'It is green.' }
-export const CALLED = [{ path: 'a.txt', lines: 2 }, { path: 'b.txt', lines: 3 }, { path: 'c.txt', lines: 1 }] as const
+export const FILES: Readonly<Record<string, string>> = {
+  'a.txt': 'It is red.',
+  'b.txt': 'It is blue.',
+  'c.txt': 'It is green.',
+}
+export const CALLED = [
+  { path: 'a.txt', lines: 2 },
+  { path: 'b.txt', lines: 3 },
+  { path: 'c.txt', lines: 1 },
+] as const
 export const SAID = ['Cafe\u0301 and caf\u00e9:\r\n\tred &amp; blue.  ', 'Green it is.', 'Bye.'] as const
 export const THOUGHT = 'They want two files.'
 
@@ -16,7 +24,8 @@ export const THOUGHT = 'They want two files.'
 export const TURNS = 5
 
 export const talk: Say = (last) => {
-  if (last.includes('Read both')) return `<think>\n${THOUGHT}\n</think>\n\nI will look.\n${calls(['read', '{"lines":  2, "path": "\\u0061.txt"}'], ['read', '{"lines": 3,"path": "b.txt"}'])}`
+  if (last.includes('Read both'))
+    return `<think>\n${THOUGHT}\n</think>\n\nI will look.\n${calls(['read', '{"lines":  2, "path": "\\u0061.txt"}'], ['read', '{"lines": 3,"path": "b.txt"}'])}`
   if (last.includes('wrong')) return calls(['read', '{"lines": 1, "path": "c.txt" }'])
   if (last.includes('red') && last.includes('blue')) return SAID[0]
   if (last.includes('green')) return SAID[1]
@@ -26,10 +35,20 @@ export const talk: Say = (last) => {
 /** One that dies at the first try of what is asked of it, after a few words, and answers at the second. */
 export const mortal = (): Say => {
   let lives = 1
-  return (last, prompt) => (last.includes('Tell me') && lives-- > 0 ? dying('Once upon a time there was', 4) : last.includes('Tell me') ? 'The end.' : talk(last, prompt))
+  return (last, prompt) =>
+    last.includes('Tell me') && lives-- > 0
+      ? dying('Once upon a time there was', 4)
+      : last.includes('Tell me')
+        ? 'The end.'
+        : talk(last, prompt)
 }
 
-export const PARAMETERS = { type: 'object', properties: { path: { type: 'string' }, lines: { type: 'number' } }, required: ['path', 'lines'], additionalProperties: false } as const
+export const PARAMETERS = {
+  type: 'object',
+  properties: { path: { type: 'string' }, lines: { type: 'number' } },
+  required: ['path', 'lines'],
+  additionalProperties: false,
+} as const
 
 export const readFile = ({ path }: { path: string }): string => FILES[path] ?? 'no such file'
 
@@ -53,8 +72,14 @@ export const assertWaitsOut = async (say: (scene: Scene) => Promise<string>): Pr
     assert.equal(await say(scene), SAID[2])
     const exchanges = posts(scene.wire)
     const [refused, again] = exchanges
-    assert.deepEqual(exchanges.map(({ status }) => status), [429, 200])
-    assert.ok(refused!.retryAfterMs > 1000 && again!.at - refused!.endedAt >= refused!.retryAfterMs - CLOCKS_MS, `came again after ${again!.at - refused!.endedAt} ms, asked to wait ${refused!.retryAfterMs}`)
+    assert.deepEqual(
+      exchanges.map(({ status }) => status),
+      [429, 200],
+    )
+    assert.ok(
+      refused!.retryAfterMs > 1000 && again!.at - refused!.endedAt >= refused!.retryAfterMs - CLOCKS_MS,
+      `came again after ${again!.at - refused!.endedAt} ms, asked to wait ${refused!.retryAfterMs}`,
+    )
     assertOneThread(await scene.story(), 1)
   } finally {
     await scene.stop()

@@ -26,8 +26,10 @@ const byText = (a: unknown, b: unknown): number => (String(a) < String(b) ? -1 :
 type Told = { said: string[]; asked: object[]; ids: string[] }
 
 const HEARD = [
-  { user: /^$/, tools: /It is red\.[^]*It is blue\./ }, { user: /^That was wrong\.$/, tools: /^$/ },
-  { user: /^$/, tools: /It is green\./ }, { user: /^Good bye\.$/, tools: /^$/ },
+  { user: /^$/, tools: /It is red\.[^]*It is blue\./ },
+  { user: /^That was wrong\.$/, tools: /^$/ },
+  { user: /^$/, tools: /It is green\./ },
+  { user: /^Good bye\.$/, tools: /^$/ },
 ]
 
 /**
@@ -55,12 +57,21 @@ export const converse = async (client: Client, run: Run, tape?: string): Promise
 }
 
 /** One session, each turn the next state of the one before, all of it main and trainable. */
-const assertJoined = async (scene: Scene, { turns = TURNS, heard = HEARD, rewritten = false }: Client): Promise<void> => {
+const assertJoined = async (
+  scene: Scene,
+  { turns = TURNS, heard = HEARD, rewritten = false }: Client,
+): Promise<void> => {
   const story = await scene.story()
   if (rewritten) {
     const all = <T>(value: T): T[] => Array.from({ length: turns }, () => value)
-    assert.deepEqual([story.of('session'), story.of('kind'), story.of('status')], [all(0), all('main'), all('complete')])
-    assert.deepEqual(story.of('next'), all(0).map((_, i) => (i === turns - 1 ? null : i + 1)))
+    assert.deepEqual(
+      [story.of('session'), story.of('kind'), story.of('status')],
+      [all(0), all('main'), all('complete')],
+    )
+    assert.deepEqual(
+      story.of('next'),
+      all(0).map((_, i) => (i === turns - 1 ? null : i + 1)),
+    )
     assert.deepEqual(story.of('reason'), all(null))
   } else assertOneThread(story, turns)
   assertAnswered(scene, story)
@@ -79,7 +90,7 @@ const assertFeedback = async ({ rig, token, wire }: Scene, told: readonly string
   for (const [i, id] of ids.entries()) {
     const headers = { authorization: `Bearer ${token}` }
     const response = await rig.fetch('/v1/feedback', { json: { turn_id: id, value: 1 }, headers })
-    const body = await response.json() as { turn_id?: string }
+    const body = (await response.json()) as { turn_id?: string }
     assert.deepEqual([response.status, body.turn_id], [200, answers[i]!.turn], id)
   }
 }

@@ -18,15 +18,34 @@ export const makePlace = async (): Promise<Place> => {
 }
 
 /** Nothing of this process's environment but where programs are. */
-export const runProgram = async (script: string, args: readonly string[], { home, work }: Place, env: Readonly<Record<string, string>>, timeoutMs = 120_000): Promise<Ran> => {
+export const runProgram = async (
+  script: string,
+  args: readonly string[],
+  { home, work }: Place,
+  env: Readonly<Record<string, string>>,
+  timeoutMs = 120_000,
+): Promise<Ran> => {
   const native = !/\.[cm]?js$/.test(script)
   const begin = performance.now()
   const child = spawn(native ? script : process.execPath, native ? args : [script, ...args], {
-    cwd: work, detached: process.platform !== 'win32', stdio: ['ignore', 'pipe', 'pipe'],
-    env: { PATH: `${path.dirname(process.execPath)}${path.delimiter}${process.env['PATH'] ?? ''}`, HOME: home, USERPROFILE: home, TMPDIR: home, XDG_CONFIG_HOME: path.join(home, '.config'), LANG: 'C.UTF-8', ...env },
+    cwd: work,
+    detached: process.platform !== 'win32',
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: {
+      PATH: `${path.dirname(process.execPath)}${path.delimiter}${process.env['PATH'] ?? ''}`,
+      HOME: home,
+      USERPROFILE: home,
+      TMPDIR: home,
+      XDG_CONFIG_HOME: path.join(home, '.config'),
+      LANG: 'C.UTF-8',
+      ...env,
+    },
   })
   const said = { stdout: '', stderr: '' }
-  for (const name of ['stdout', 'stderr'] as const) child[name].setEncoding('utf8').on('data', (text: string) => { said[name] += text })
+  for (const name of ['stdout', 'stderr'] as const)
+    child[name].setEncoding('utf8').on('data', (text: string) => {
+      said[name] += text
+    })
   const kill = (): void => {
     try {
       if (child.pid !== undefined) process.kill(process.platform === 'win32' ? child.pid : -child.pid, 'SIGKILL')
@@ -35,7 +54,7 @@ export const runProgram = async (script: string, args: readonly string[], { home
     }
   }
   const timer = setTimeout(kill, timeoutMs)
-  const [code] = await once(child, 'close') as [number | null]
+  const [code] = (await once(child, 'close')) as [number | null]
   clearTimeout(timer)
   // What it left running goes with it.
   kill()

@@ -5,7 +5,17 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
-import { decodeRecord, foldTurns, initialTurns, InstarError, readWritten, type Logged, type TurnAborted, type TurnCaptured, type TurnsEvent } from '@instar/events'
+import {
+  decodeRecord,
+  foldTurns,
+  initialTurns,
+  InstarError,
+  readWritten,
+  type Logged,
+  type TurnAborted,
+  type TurnCaptured,
+  type TurnsEvent,
+} from '@instar/events'
 import { createTurnReader, openMemoryLog, type EventLog } from '@instar/log'
 import type { Model } from '@instar/policy'
 import { startRig, type Rig, type RigOptions } from '../gateway/harness.ts'
@@ -55,17 +65,40 @@ const KEY = { id: 'clients', sha256: createHash('sha256').update(TOKEN).digest('
 /** Requests that a key may send at once; then one every two seconds. */
 const BURST = 30
 
-export const startScene = async (say: Say, { contextLength = 120_000, limited = false, ...options }: { contextLength?: number; limited?: boolean } & Omit<RigOptions, 'engine' | 'script'> = {}): Promise<Scene> => {
+export const startScene = async (
+  say: Say,
+  {
+    contextLength = 120_000,
+    limited = false,
+    ...options
+  }: { contextLength?: number; limited?: boolean } & Omit<RigOptions, 'engine' | 'script'> = {},
+): Promise<Scene> => {
   const model = tokenizerModel(contextLength)
   const engine = new ScriptedEngine(model, (_, prompt) => say(lastWords(prompt), prompt))
   const log = options.log ?? openMemoryLog()
-  const rig = await startRig({ ...options, log, engine, ports: { model, ...options.ports }, settings: { keys: [{ ...KEY, ...(limited ? { requestsPerMinute: BURST } : {}) }], ...options.settings } })
+  const rig = await startRig({
+    ...options,
+    log,
+    engine,
+    ports: { model, ...options.ports },
+    settings: { keys: [{ ...KEY, ...(limited ? { requestsPerMinute: BURST } : {}) }], ...options.settings },
+  })
   const wire = await startWire(rig.url)
   return {
-    url: wire.url, rig, model, wire, token: TOKEN,
-    exhaust: () => wire.first(async () => {
-      for (let i = 0; i < BURST; i += 1) await fetch(`${rig.url}/v1/chat/completions`, { method: 'POST', headers: { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json' }, body: '{}' })
-    }),
+    url: wire.url,
+    rig,
+    model,
+    wire,
+    token: TOKEN,
+    exhaust: () =>
+      wire.first(async () => {
+        for (let i = 0; i < BURST; i += 1)
+          await fetch(`${rig.url}/v1/chat/completions`, {
+            method: 'POST',
+            headers: { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json' },
+            body: '{}',
+          })
+      }),
     story: async () => (await storyOf(rig, log)).story,
     async became() {
       const { story, bodies } = await storyOf(rig, log)
@@ -75,7 +108,10 @@ export const startScene = async (say: Say, { contextLength = 120_000, limited = 
       if (process.env['INSTAR_RECORD'] === undefined) return
       const { story, bodies } = await storyOf(rig, log)
       const places = [...hidden, [rig.url, 'http://gateway'], [wire.url, 'http://gateway']] as const
-      await writeFile(new URL(`tapes/${name}.jsonl`, import.meta.url), writeTape(tapeOf(client, wire.exchanges, story, becameOf(story, bodies), places)))
+      await writeFile(
+        new URL(`tapes/${name}.jsonl`, import.meta.url),
+        writeTape(tapeOf(client, wire.exchanges, story, becameOf(story, bodies), places)),
+      )
     },
     async stop() {
       await wire.stop()
@@ -94,11 +130,12 @@ const lastWords = (prompt: string): string => {
 const storyOf = async (rig: Rig, log: EventLog): Promise<{ story: Story; bodies: Map<string, Uint8Array> }> => {
   const state = initialTurns()
   const events: (TurnCaptured | TurnAborted)[] = []
-  for await (const batch of log.read('turns')) for (const record of batch) {
-    const logged: Logged<TurnsEvent> = { ...record, ...decodeRecord(record) } as Logged<TurnsEvent>
-    assert.equal(foldTurns(state, logged).counted, true)
-    if (logged.event.type === 'TurnCaptured' || logged.event.type === 'TurnAborted') events.push(logged.event)
-  }
+  for await (const batch of log.read('turns'))
+    for (const record of batch) {
+      const logged: Logged<TurnsEvent> = { ...record, ...decodeRecord(record) } as Logged<TurnsEvent>
+      assert.equal(foldTurns(state, logged).counted, true)
+      if (logged.event.type === 'TurnCaptured' || logged.event.type === 'TurnAborted') events.push(logged.event)
+    }
   const reader = createTurnReader(log, (turn) => state.turns.get(turn))
   const bodies = new Map<string, Uint8Array>()
   for (const event of events) {
@@ -106,7 +143,10 @@ const storyOf = async (rig: Rig, log: EventLog): Promise<{ story: Story; bodies:
     assert.equal(event.tokens, 'exact')
     bodies.set(event.turn, await reader.body(event.turn))
     const prompt = (await reader.promptIds(event.turn)).join()
-    assert.ok(rig.engine.requests.some((request) => request.prompt.join() === prompt), 'the prompt on the log is one that the engine was given')
+    assert.ok(
+      rig.engine.requests.some((request) => request.prompt.join() === prompt),
+      'the prompt on the log is one that the engine was given',
+    )
   }
   events.sort((a, b) => a.at - b.at || a.candidate - b.candidate)
   const order = events.map(({ turn }) => turn)
@@ -114,8 +154,15 @@ const storyOf = async (rig: Rig, log: EventLog): Promise<{ story: Story; bodies:
   const turns = events.map((event): Told => {
     const known = state.turns.get(event.turn)!
     return {
-      session: sessions.indexOf(event.session), kind: event.kind, status: known.status, next: known.next === null ? null : order.indexOf(known.next),
-      attempt: known.attempt, offPrefix: event.offPrefix, reason: event.reason, event, text: readWritten(event.text),
+      session: sessions.indexOf(event.session),
+      kind: event.kind,
+      status: known.status,
+      next: known.next === null ? null : order.indexOf(known.next),
+      attempt: known.attempt,
+      offPrefix: event.offPrefix,
+      reason: event.reason,
+      event,
+      text: readWritten(event.text),
     }
   })
   return { story: { turns, sessions, of: (field) => turns.map((turn) => turn[field]) }, bodies }
@@ -123,19 +170,41 @@ const storyOf = async (rig: Rig, log: EventLog): Promise<{ story: Story; bodies:
 
 /** One session, each turn the next state of the one before, all of it on the tokens that were sampled. */
 export const assertOneThread = (story: Story, turns: number): void => {
-  assert.deepEqual(story.of('session'), Array.from({ length: turns }, () => 0))
-  assert.deepEqual(story.of('next'), Array.from({ length: turns }, (_, i) => (i === turns - 1 ? null : i + 1)))
-  assert.deepEqual(story.of('kind'), Array.from({ length: turns }, () => 'main'))
-  assert.deepEqual(story.of('status'), Array.from({ length: turns }, () => 'complete'))
-  assert.deepEqual(story.of('offPrefix'), Array.from({ length: turns }, () => false))
-  assert.deepEqual(story.of('reason'), Array.from({ length: turns }, () => null))
+  assert.deepEqual(
+    story.of('session'),
+    Array.from({ length: turns }, () => 0),
+  )
+  assert.deepEqual(
+    story.of('next'),
+    Array.from({ length: turns }, (_, i) => (i === turns - 1 ? null : i + 1)),
+  )
+  assert.deepEqual(
+    story.of('kind'),
+    Array.from({ length: turns }, () => 'main'),
+  )
+  assert.deepEqual(
+    story.of('status'),
+    Array.from({ length: turns }, () => 'complete'),
+  )
+  assert.deepEqual(
+    story.of('offPrefix'),
+    Array.from({ length: turns }, () => false),
+  )
+  assert.deepEqual(
+    story.of('reason'),
+    Array.from({ length: turns }, () => null),
+  )
 }
 
 /** What clients were told that turns cost, in order, is what they cost. */
 export const assertUsage = (story: Story, told: readonly { input: number; output: number }[]): void =>
-  assert.deepEqual(told, story.turns.map(({ event }) => ({ input: event.prompt.length, output: event.ids.length })))
+  assert.deepEqual(
+    told,
+    story.turns.map(({ event }) => ({ input: event.prompt.length, output: event.ids.length })),
+  )
 
-const TERMINAL = /(data: \[DONE\]|event: response\.(completed|incomplete|failed)\ndata: [^\n]*|event: (message_stop|error)\ndata: [^\n]*)\n\n$/
+const TERMINAL =
+  /(data: \[DONE\]|event: response\.(completed|incomplete|failed)\ndata: [^\n]*|event: (message_stop|error)\ndata: [^\n]*)\n\n$/
 const lastNumber = (text: string, pattern: RegExp): number => Number([...text.matchAll(pattern)].at(-1)?.[1] ?? -1)
 
 /** Every answer that was not dropped on the way went out whole, and named what its turn cost where that was asked for. */
@@ -144,22 +213,43 @@ export const assertAnswered = ({ wire }: Scene, story: Story): void => {
     if (turn === null || status !== 200 || dropped) continue
     const told = story.turns.find(({ event }) => event.turn === turn)
     assert.ok(told)
-    const { stream = false, stream_options: options } = JSON.parse(body) as { stream?: boolean; stream_options?: { include_usage?: boolean } }
+    const { stream = false, stream_options: options } = JSON.parse(body) as {
+      stream?: boolean
+      stream_options?: { include_usage?: boolean }
+    }
     if (stream) assert.match(answer, TERMINAL)
     const counted = !stream || told.event.dialect !== 'chat' || options?.include_usage === true
-    if (told.status === 'complete' && counted) assert.deepEqual([lastNumber(answer, /"(?:input|prompt)_tokens":(\d+)/g), lastNumber(answer, /"(?:output|completion)_tokens":(\d+)/g)], [told.event.prompt.length, told.event.ids.length])
+    if (told.status === 'complete' && counted)
+      assert.deepEqual(
+        [
+          lastNumber(answer, /"(?:input|prompt)_tokens":(\d+)/g),
+          lastNumber(answer, /"(?:output|completion)_tokens":(\d+)/g),
+        ],
+        [told.event.prompt.length, told.event.ids.length],
+      )
   }
 }
 
 /** Requests for answers. */
 /** Each of these turns is followed by the next of them. */
-export const assertChained = ({ turns }: Story, places: readonly number[]): void => assert.deepEqual(places.map((i) => turns[i]!.next), [...places.slice(1), null])
+export const assertChained = ({ turns }: Story, places: readonly number[]): void =>
+  assert.deepEqual(
+    places.map((i) => turns[i]!.next),
+    [...places.slice(1), null],
+  )
 
 export const posts = (wire: Wire): Exchange[] => wire.exchanges.filter(({ method }) => method === 'POST')
 
 /** A reply whose engine dies before its `at`-th token. */
-export const dying = (text: string, at: number): Reply => ({ text, before: (i) => { if (i === at) throw new InstarError('engine_lost', 'the engine is gone') } })
+export const dying = (text: string, at: number): Reply => ({
+  text,
+  before: (i) => {
+    if (i === at) throw new InstarError('engine_lost', 'the engine is gone')
+  },
+})
 
 /** Markup of calls as the model writes them. */
 export const calls = (...list: readonly (readonly [name: string, args: string])[]): string =>
-  list.map(([name, args]) => `<tool_call>\n{"name": ${JSON.stringify(name)}, "arguments": ${args}}\n</tool_call>`).join('\n')
+  list
+    .map(([name, args]) => `<tool_call>\n{"name": ${JSON.stringify(name)}, "arguments": ${args}}\n</tool_call>`)
+    .join('\n')

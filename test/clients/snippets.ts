@@ -58,7 +58,11 @@ export type Followed = {
  * In an empty home: what stands in the block goes into the file that the page names, or, if it is for a shell, before the
  * command, which is the page's own where it names one; then the file holds what the page has beside its name.
  */
-export const follow = async ({ name, command, script, headless, own = {}, offline = {} }: Followed, url: string, place: Place): Promise<Ran> => {
+export const follow = async (
+  { name, command, script, headless, own = {}, offline = {} }: Followed,
+  url: string,
+  place: Place,
+): Promise<Ran> => {
   const { language, text, lead } = await blockOf(name, url)
   const marked = [...lead.matchAll(/`([^`]+)`/g)].map(([, code]) => code!)
   const file = marked.find((code) => code.startsWith('~/'))
@@ -70,15 +74,30 @@ export const follow = async ({ name, command, script, headless, own = {}, offlin
   }
   const bin = path.join(place.root, 'bin')
   await mkdir(bin)
-  await writeFile(path.join(bin, command), `#!/bin/sh\nexec ${script.endsWith('js') ? `'${process.execPath}' ` : ''}'${script}' "$@"\n`)
+  await writeFile(
+    path.join(bin, command),
+    `#!/bin/sh\nexec ${script.endsWith('js') ? `'${process.execPath}' ` : ''}'${script}' "$@"\n`,
+  )
   await chmod(path.join(bin, command), 0o755)
   const line = marked.find((code) => new RegExp(`^(\\w+=\\S+ )*${command}( |$)`).test(code)) ?? command
   const typed = Object.entries(own).reduce((whole, [mark, value]) => whole.replace(mark, value), `${line} ${headless}`)
-  return runProgram('/bin/sh', ['-c', `${language === 'sh' ? text : ''}${typed}`], place, { ...offline, PATH: `${bin}${path.delimiter}${path.dirname(process.execPath)}${path.delimiter}${process.env['PATH'] ?? ''}` }, SLOW_MS)
+  return runProgram(
+    '/bin/sh',
+    ['-c', `${language === 'sh' ? text : ''}${typed}`],
+    place,
+    {
+      ...offline,
+      PATH: `${bin}${path.delimiter}${path.dirname(process.execPath)}${path.delimiter}${process.env['PATH'] ?? ''}`,
+    },
+    SLOW_MS,
+  )
 }
 
 /** A gateway without keys, as the pages have it, and two empty folders. */
-export const inPlace = async (run: (scene: Scene, place: Place) => Promise<void>, say = (): string => ANSWER): Promise<void> => {
+export const inPlace = async (
+  run: (scene: Scene, place: Place) => Promise<void>,
+  say = (): string => ANSWER,
+): Promise<void> => {
   const place = await makePlace()
   const scene = await startScene(say, { settings: { keys: [] } })
   try {
@@ -90,10 +109,25 @@ export const inPlace = async (run: (scene: Scene, place: Place) => Promise<void>
 }
 
 /** It said the answer, and the log holds one session with one turn that can be trained on, in this dialect, its session found by this; side turns aside. */
-export const assertTold = async (scene: Scene, { code, stdout, stderr }: Ran, { dialect, source }: Pick<Followed, 'dialect' | 'source'>): Promise<void> => {
+export const assertTold = async (
+  scene: Scene,
+  { code, stdout, stderr }: Ran,
+  { dialect, source }: Pick<Followed, 'dialect' | 'source'>,
+): Promise<void> => {
   assert.equal(code, 0, `${stdout}\n${stderr}`)
   assert.ok(stdout.includes(ANSWER), `${stdout}\n${stderr}`)
   const { turns, sessions } = await scene.story()
   assert.equal(sessions.length, 1)
-  assert.deepEqual(turns.filter(({ kind }) => kind === 'main').map(({ event, status, reason, text }) => [event.dialect, event.labelSource, status, reason, text.split('\n')[0]]), [[dialect, source, 'complete', null, ANSWER]])
+  assert.deepEqual(
+    turns
+      .filter(({ kind }) => kind === 'main')
+      .map(({ event, status, reason, text }) => [
+        event.dialect,
+        event.labelSource,
+        status,
+        reason,
+        text.split('\n')[0],
+      ]),
+    [[dialect, source, 'complete', null, ANSWER]],
+  )
 }

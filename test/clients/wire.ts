@@ -3,9 +3,27 @@ import { createServer, request as ask, type IncomingHttpHeaders } from 'node:htt
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 
-export type Exchange = { method: string; path: string; headers: IncomingHttpHeaders; body: string; status: number; /** What the answer asks to wait. */ retryAfterMs: number; /** Of the turn that the answer is. */ turn: string | null; answer: string; dropped: boolean; /** Milliseconds, of the request and of the end of the answer. */ at: number; endedAt: number }
+export type Exchange = {
+  method: string
+  path: string
+  headers: IncomingHttpHeaders
+  body: string
+  status: number
+  /** What the answer asks to wait. */ retryAfterMs: number
+  /** Of the turn that the answer is. */ turn: string | null
+  answer: string
+  dropped: boolean
+  /** Milliseconds, of the request and of the end of the answer. */ at: number
+  endedAt: number
+}
 
-export type Wire = { url: string; exchanges: Exchange[]; /** Done before the next request is passed on. */ first(task: () => Promise<void>): void; /** The next stream's connection is dropped once the answer holds this text. */ dropAt(text: string): void; stop(): Promise<void> }
+export type Wire = {
+  url: string
+  exchanges: Exchange[]
+  /** Done before the next request is passed on. */ first(task: () => Promise<void>): void
+  /** The next stream's connection is dropped once the answer holds this text. */ dropAt(text: string): void
+  stop(): Promise<void>
+}
 
 /** `target`: the gateway's URL. */
 export const startWire = async (target: string): Promise<Wire> => {
@@ -18,32 +36,57 @@ export const startWire = async (target: string): Promise<Wire> => {
     from.on('data', (bytes: Buffer) => chunks.push(bytes))
     from.once('end', () => {
       const body = Buffer.concat(chunks)
-      const exchange: Exchange = { method: from.method ?? '', path: from.url ?? '', headers: from.headers, body: body.toString('utf8'), status: 0, retryAfterMs: 0, turn: null, answer: '', dropped: false, at: Date.now(), endedAt: 0 }
+      const exchange: Exchange = {
+        method: from.method ?? '',
+        path: from.url ?? '',
+        headers: from.headers,
+        body: body.toString('utf8'),
+        status: 0,
+        retryAfterMs: 0,
+        turn: null,
+        answer: '',
+        dropped: false,
+        at: Date.now(),
+        endedAt: 0,
+      }
       exchanges.push(exchange)
       const { connection: _, 'transfer-encoding': __, ...headers } = from.headers
-      const through = ask({ hostname, port, method: from.method, path: from.url, headers: { ...headers, host: `${hostname}:${port}`, 'content-length': body.length } }, (answer) => {
-        exchange.status = answer.statusCode ?? 0
-        exchange.retryAfterMs = Number(answer.headers['retry-after-ms'] ?? 0)
-        exchange.turn = String(answer.headers['x-instar-turn-id'] ?? '') || null
-        to.writeHead(exchange.status, answer.headers)
-        answer.on('data', (bytes: Buffer) => {
-          if (exchange.dropped) return
-          exchange.answer += bytes.toString('utf8')
-          exchange.dropped = drop.at !== null && exchange.answer.includes(drop.at)
-          // What was said before arrives: the connection goes away behind it.
-          if (!exchange.dropped) return void to.write(bytes)
-          drop.at = null
-          to.write(bytes, () => {
-            to.destroy()
-            through.destroy()
+      const through = ask(
+        {
+          hostname,
+          port,
+          method: from.method,
+          path: from.url,
+          headers: { ...headers, host: `${hostname}:${port}`, 'content-length': body.length },
+        },
+        (answer) => {
+          exchange.status = answer.statusCode ?? 0
+          exchange.retryAfterMs = Number(answer.headers['retry-after-ms'] ?? 0)
+          exchange.turn = String(answer.headers['x-instar-turn-id'] ?? '') || null
+          to.writeHead(exchange.status, answer.headers)
+          answer.on('data', (bytes: Buffer) => {
+            if (exchange.dropped) return
+            exchange.answer += bytes.toString('utf8')
+            exchange.dropped = drop.at !== null && exchange.answer.includes(drop.at)
+            // What was said before arrives: the connection goes away behind it.
+            if (!exchange.dropped) return void to.write(bytes)
+            drop.at = null
+            to.write(bytes, () => {
+              to.destroy()
+              through.destroy()
+            })
           })
-        })
-        answer.once('end', () => to.end())
-        answer.once('close', () => { exchange.endedAt = Date.now() })
-        answer.on('error', () => to.destroy())
-      })
+          answer.once('end', () => to.end())
+          answer.once('close', () => {
+            exchange.endedAt = Date.now()
+          })
+          answer.on('error', () => to.destroy())
+        },
+      )
       through.on('error', () => to.destroy())
-      to.once('close', () => { if (!to.writableFinished) through.destroy() })
+      to.once('close', () => {
+        if (!to.writableFinished) through.destroy()
+      })
       if (typeof before === 'function') before = before()
       void before.then(() => through.end(body))
     })
@@ -53,8 +96,12 @@ export const startWire = async (target: string): Promise<Wire> => {
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     exchanges,
-    first(task) { before = task },
-    dropAt(text) { drop.at = text },
+    first(task) {
+      before = task
+    },
+    dropAt(text) {
+      drop.at = text
+    },
     async stop() {
       server.closeAllConnections()
       server.close()

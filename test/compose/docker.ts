@@ -16,23 +16,44 @@ export const place = (): Place => {
 
 /** The environment without what would configure the stack. */
 export const environment = (): NodeJS.ProcessEnv =>
-  Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^(INSTAR_|COMPOSE_|POSTGRES_|PG|DATABASE_URL$|NODE_TEST_CONTEXT$|NODE_OPTIONS$)/.test(name)))
+  Object.fromEntries(
+    Object.entries(process.env).filter(
+      ([name]) => !/^(INSTAR_|COMPOSE_|POSTGRES_|PG|DATABASE_URL$|NODE_TEST_CONTEXT$|NODE_OPTIONS$)/.test(name),
+    ),
+  )
 
 /** Killed after `limit` milliseconds: then `code` is null. */
-export const docker = (args: readonly string[], { limit = 60_000, env = {} }: { limit?: number; env?: Record<string, string> } = {}): Promise<Said> => new Promise((resolve, reject) => {
-  const child = spawn('docker', args, { cwd: ROOT, env: { ...environment(), ...env }, stdio: ['ignore', 'pipe', 'pipe'], timeout: limit, killSignal: 'SIGKILL' })
-  let out = ''
-  let err = ''
-  child.stdout.setEncoding('utf8').on('data', (text: string) => { out += text })
-  child.stderr.setEncoding('utf8').on('data', (text: string) => { err += text })
-  child.once('error', reject)
-  child.once('close', (code) => resolve({ code, out, err }))
-})
+export const docker = (
+  args: readonly string[],
+  { limit = 60_000, env = {} }: { limit?: number; env?: Record<string, string> } = {},
+): Promise<Said> =>
+  new Promise((resolve, reject) => {
+    const child = spawn('docker', args, {
+      cwd: ROOT,
+      env: { ...environment(), ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+      timeout: limit,
+      killSignal: 'SIGKILL',
+    })
+    let out = ''
+    let err = ''
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      out += text
+    })
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      err += text
+    })
+    child.once('error', reject)
+    child.once('close', (code) => resolve({ code, out, err }))
+  })
 
 /** Throws with what was said unless the exit code is 0. */
 export const done = async (args: readonly string[], options: Parameters<typeof docker>[1] = {}): Promise<string> => {
   const { code, out, err } = await docker(args, options)
-  if (code !== 0) throw new Error(`docker ${args.join(' ')}: ${code ?? 'not within its time'}\n${out.slice(-4000)}${err.slice(-4000)}`)
+  if (code !== 0)
+    throw new Error(
+      `docker ${args.join(' ')}: ${code ?? 'not within its time'}\n${out.slice(-4000)}${err.slice(-4000)}`,
+    )
   return out
 }
 
@@ -40,10 +61,28 @@ const files = (names: readonly string[]): string[] => names.flatMap((name) => ['
 
 export const composeArgs = ({ project }: Place, args: readonly string[], extra: readonly string[] = []): string[] =>
   // A `.env` of whoever works here is not for us.
-  ['compose', '--env-file', '/dev/null', '-p', project, '--project-directory', ROOT, ...files(['docker-compose.yml', ...extra]), '--progress', 'quiet', ...args]
+  [
+    'compose',
+    '--env-file',
+    '/dev/null',
+    '-p',
+    project,
+    '--project-directory',
+    ROOT,
+    ...files(['docker-compose.yml', ...extra]),
+    '--progress',
+    'quiet',
+    ...args,
+  ]
 
 /** `docker compose …` on the project; `extra`: override files. */
-export const compose = (args: readonly string[], { extra = [], limit = 60_000 }: { extra?: readonly string[]; limit?: number } = {}): Promise<string> => {
+export const compose = (
+  args: readonly string[],
+  { extra = [], limit = 60_000 }: { extra?: readonly string[]; limit?: number } = {},
+): Promise<string> => {
   const here = place()
-  return done(composeArgs(here, args, extra), { limit, env: { INSTAR_PORT: String(here.port), INSTAR_PORTS: here.ports } })
+  return done(composeArgs(here, args, extra), {
+    limit,
+    env: { INSTAR_PORT: String(here.port), INSTAR_PORTS: here.ports },
+  })
 }

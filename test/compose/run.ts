@@ -18,10 +18,13 @@ const SWEEP = 'while read -r line; do :; done; exec "$@" >/dev/null 2>&1'
 const problem = async (): Promise<string | null> => {
   const asked = ['info', '--format', '{{.ServerVersion}}']
   const engine = await docker(asked).catch((error: unknown) => ({ code: 1, out: '', err: (error as Error).message }))
-  if (engine.code !== 0) return `no Docker engine answers (${engine.err.trim().split('\n').at(-1)}): start one, or say in DOCKER_HOST where it is`
+  if (engine.code !== 0)
+    return `no Docker engine answers (${engine.err.trim().split('\n').at(-1)}): start one, or say in DOCKER_HOST where it is`
   const plugin = await docker(['compose', 'version', '--short'])
   const [, major = 0, minor = 0] = /^v?(\d+)\.(\d+)/.exec(plugin.out.trim())?.map(Number) ?? []
-  return major > 2 || (major === 2 && minor >= 24) ? null : `Docker Compose 2.24 or newer is needed, found ${plugin.out.trim() || 'none'}`
+  return major > 2 || (major === 2 && minor >= 24)
+    ? null
+    : `Docker Compose 2.24 or newer is needed, found ${plugin.out.trim() || 'none'}`
 }
 
 const seconds = (begin: number): string => `${((performance.now() - begin) / 1000).toFixed(0)} s`
@@ -33,23 +36,45 @@ const main = async (): Promise<number> => {
     return 1
   }
   const first = await freePort()
-  const here: Place = { project: `instar-test-${randomBytes(4).toString('hex')}`, port: await freePort(), ports: `${first}-${Math.min(first + 9, 65_535)}` }
+  const here: Place = {
+    project: `instar-test-${randomBytes(4).toString('hex')}`,
+    port: await freePort(),
+    ports: `${first}-${Math.min(first + 9, 65_535)}`,
+  }
   const interrupted = new AbortController()
   for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(name, () => interrupted.abort())
-  const sweeper = spawn('/bin/sh', ['-c', SWEEP, 'sweep', 'docker', ...composeArgs(here, ['--profile', 'tools', 'down', '-v', '-t', '5', '--remove-orphans'])], {
-    cwd: ROOT, detached: true, stdio: ['pipe', 'ignore', 'ignore'], env: environment(),
-  })
+  const sweeper = spawn(
+    '/bin/sh',
+    [
+      '-c',
+      SWEEP,
+      'sweep',
+      'docker',
+      ...composeArgs(here, ['--profile', 'tools', 'down', '-v', '-t', '5', '--remove-orphans']),
+    ],
+    {
+      cwd: ROOT,
+      detached: true,
+      stdio: ['pipe', 'ignore', 'ignore'],
+      env: environment(),
+    },
+  )
   const swept = once(sweeper, 'exit')
   try {
     const begin = performance.now()
     const built = await docker(composeArgs(here, ['build']), { limit: 900_000 })
     if (built.code !== 0) {
-      process.stderr.write(`${built.out.slice(-4000)}${built.err.slice(-4000)}\ntest:compose: the image was not built.\n`)
+      process.stderr.write(
+        `${built.out.slice(-4000)}${built.err.slice(-4000)}\ntest:compose: the image was not built.\n`,
+      )
       return 1
     }
     process.stdout.write(`the image is there after ${seconds(begin)}; project ${here.project}, port ${here.port}\n`)
     process.env['INSTAR_COMPOSE'] = JSON.stringify(here)
-    const passed = await runTests(globSync('*.test.ts', { cwd: import.meta.dirname }).map((file) => path.join(import.meta.dirname, file)), { concurrency: 1, timeout: 600_000 })
+    const passed = await runTests(
+      globSync('*.test.ts', { cwd: import.meta.dirname }).map((file) => path.join(import.meta.dirname, file)),
+      { concurrency: 1, timeout: 600_000 },
+    )
     if (!passed) {
       const { out } = await docker(composeArgs(here, ['logs', '--no-color', '--tail', '40']))
       process.stdout.write(out)

@@ -7,7 +7,21 @@ import { describe, test, type TestContext } from 'node:test'
 import { Demo, DEMO } from '../../cli/src/demo/protocol.ts'
 import { ask, question } from '../flow/people.ts'
 import { compose, docker, done, place } from './docker.ts'
-import { back, containers, crash, instar, olderDatabase, psql, remains, SCALED, SERVICES, until, versions, type Container, type Version } from './stack.ts'
+import {
+  back,
+  containers,
+  crash,
+  instar,
+  olderDatabase,
+  psql,
+  remains,
+  SCALED,
+  SERVICES,
+  until,
+  versions,
+  type Container,
+  type Version,
+} from './stack.ts'
 import { clientOf, ledger, talk, type Talk } from './talk.ts'
 
 const UP_MS = 240_000
@@ -19,7 +33,8 @@ const book = ledger()
 
 type Row = { turn_id: string; status: string; next_turn_id: string | null; scores: number; batches: number }
 
-const turnsInSql = (): Promise<Row[]> => psql<Row>(`
+const turnsInSql = (): Promise<Row[]> =>
+  psql<Row>(`
   select t.turn_id, t.status, t.next_turn_id,
     (select count(*) from all_scores s where s.turn_id = t.turn_id and s.policy = 'policy' and s.revision = 0)::int as scores,
     (select count(*) from all_batch_turns b where b.turn_id = t.turn_id and b.policy = 'policy')::int as batches
@@ -30,13 +45,28 @@ const nothingLost = async (): Promise<void> => {
   const rows = await until('PostgreSQL holds every answered turn, scored', async () => {
     const found = await turnsInSql()
     const known = new Set(found.map((row) => row.turn_id))
-    return [...book.turns].every((turn) => known.has(turn)) && found.every((row) => row.next_turn_id === null || row.status !== 'complete' || row.scores > 0) && found
+    return (
+      [...book.turns].every((turn) => known.has(turn)) &&
+      found.every((row) => row.next_turn_id === null || row.status !== 'complete' || row.scores > 0) &&
+      found
+    )
   })
   const mine = rows.filter((row) => book.turns.has(row.turn_id))
   equal(mine.length, book.turns.size, 'every answered turn once')
-  deepEqual(mine.filter((row) => row.status !== 'complete'), [])
-  deepEqual(rows.filter((row) => row.scores > 1), [], 'no turn is scored twice')
-  deepEqual(rows.filter((row) => row.batches > 1), [], 'no turn is in two batches')
+  deepEqual(
+    mine.filter((row) => row.status !== 'complete'),
+    [],
+  )
+  deepEqual(
+    rows.filter((row) => row.scores > 1),
+    [],
+    'no turn is scored twice',
+  )
+  deepEqual(
+    rows.filter((row) => row.batches > 1),
+    [],
+    'no turn is in two batches',
+  )
 }
 
 const served = async (port: number): Promise<number> =>
@@ -66,7 +96,8 @@ for (const login of ['postgres instar', 'instar instar', 'instar_reader instar',
 console.log(JSON.stringify(found))`
 
 /** What never changes again of a version. */
-const chain = (list: readonly Version[]): unknown[] => list.map(({ version, parent, sha256 }) => [version, parent, sha256])
+const chain = (list: readonly Version[]): unknown[] =>
+  list.map(({ version, parent, sha256 }) => [version, parent, sha256])
 
 const head = (list: readonly Version[]): number => list.find(({ status }) => status === 'serving')!.version
 
@@ -74,96 +105,172 @@ const head = (list: readonly Version[]): number => list.find(({ status }) => sta
 const gatewayPorts = async (): Promise<number[]> => (await containers('gateway')).map(({ port }) => port!)
 
 /** Resolves when a version above `least` serves at the port. */
-const learned = (port: number, least: number): Promise<number> => until(`a version above ${least}`, async () => {
-  const { version } = await (await fetch(`http://127.0.0.1:${port}/health/ready`)).json() as { version: number }
-  return version > least && version
-}, LEARN_MS)
+const learned = (port: number, least: number): Promise<number> =>
+  until(
+    `a version above ${least}`,
+    async () => {
+      const { version } = (await (await fetch(`http://127.0.0.1:${port}/health/ready`)).json()) as { version: number }
+      return version > least && version
+    },
+    LEARN_MS,
+  )
 
 describe('docker compose', { timeout: 570_000 }, () => {
   let failed = false
-  const part = (name: string, work: (t: TestContext) => Promise<void>): void => void test(name, async (t) => {
-    try {
-      await work(t)
-    } catch (error) {
-      failed = true
-      throw error
-    }
-  })
+  const part = (name: string, work: (t: TestContext) => Promise<void>): void =>
+    void test(name, async (t) => {
+      try {
+        await work(t)
+      } catch (error) {
+        failed = true
+        throw error
+      }
+    })
   /** People who talk to these gateways until they are stopped, at the latest at the end of the test that began it. */
   const people = (t: TestContext, ports: readonly number[], lanes?: number): Talk => {
-    const talking = talk(ports.map((port) => clientOf(port, book)), book, lanes)
+    const talking = talk(
+      ports.map((port) => clientOf(port, book)),
+      book,
+      lanes,
+    )
     t.after(() => talking.stop())
     return talking
   }
 
   part('up -d --wait: everything is healthy', async () => {
     await compose(['up', '-d', '--wait'], { limit: UP_MS })
-    for (const service of ['kafka', 'registry', 'postgres', ...SERVICES]) deepEqual((await containers(service)).map(({ healthy }) => healthy), [true], service)
+    for (const service of ['kafka', 'registry', 'postgres', ...SERVICES])
+      deepEqual(
+        (await containers(service)).map(({ healthy }) => healthy),
+        [true],
+        service,
+      )
     for (const service of ['secrets', 'roles', 'setup']) equal((await containers(service))[0]!.exit, 0, service)
     equal(await served(HOST.port), 0)
   })
 
   part('nothing but the gateway is published, on the loopback', async () => {
     const ids = (await compose(['ps', '-a', '-q'])).split('\n').filter(Boolean)
-    const published = JSON.parse(await done(['inspect', ...ids])) as { NetworkSettings: { Ports: Record<string, { HostIp: string; HostPort: string }[] | null> } }[]
-    deepEqual(published.flatMap(({ NetworkSettings }) => Object.values(NetworkSettings.Ports).flatMap((ports) => ports ?? [])), [{ HostIp: '127.0.0.1', HostPort: String(HOST.port) }])
+    const published = JSON.parse(await done(['inspect', ...ids])) as {
+      NetworkSettings: { Ports: Record<string, { HostIp: string; HostPort: string }[] | null> }
+    }[]
+    deepEqual(
+      published.flatMap(({ NetworkSettings }) => Object.values(NetworkSettings.Ports).flatMap((ports) => ports ?? [])),
+      [{ HostIp: '127.0.0.1', HostPort: String(HOST.port) }],
+    )
   })
 
-  part('each container has no capability and bounds; what holds the data is on a network without a way out', async () => {
-    const ids = (await compose(['ps', '-a', '-q'])).split('\n').filter(Boolean)
-    type Confined = {
-      Name: string
-      HostConfig: { CapDrop: string[] | null; CapAdd: string[] | null; SecurityOpt: string[] | null; ReadonlyRootfs: boolean; PidsLimit: number; Memory: number; Privileged: boolean }
-      Config: { User: string; Labels: Record<string, string> }
-      NetworkSettings: { Networks: Record<string, unknown> }
-    }
-    const found = JSON.parse(await done(['inspect', ...ids])) as Confined[]
-    equal(found.length, 11)
-    const internal = new Map(await Promise.all(['inside', 'outside'].map(async (name) =>
-      [`${place().project}_${name}`, (await done(['network', 'inspect', '-f', '{{.Internal}}', `${place().project}_${name}`])).trim()] as const)))
-    deepEqual([...internal.values()], ['true', 'false'])
-    for (const { Name, HostConfig: host, Config: config, NetworkSettings: { Networks: networks } } of found) {
-      const service = config.Labels['com.docker.compose.service']!
-      deepEqual([host.CapDrop, host.CapAdd ?? [], host.SecurityOpt, host.Privileged], [['ALL'], [], ['no-new-privileges:true'], false], Name)
-      ok(host.PidsLimit > 0 && host.PidsLimit <= 512 && host.Memory > 0, Name)
-      equal(host.ReadonlyRootfs, service !== 'kafka', Name)
-      const inside = ['kafka', 'registry', 'postgres', 'roles'].includes(service)
-      const reached = (inside ? ['inside'] : ['inside', 'outside']).map((name) => `${place().project}_${name}`)
-      deepEqual(Object.keys(networks).toSorted(), service === 'secrets' ? ['none'] : reached, Name)
-    }
-    for (const service of ['postgres', 'gateway']) equal((await compose(['exec', '-T', service, 'sh', '-c', 'grep CapEff /proc/self/status; id -u'])).trim().split(/\s+/)[1], '0000000000000000', service)
-  })
+  part(
+    'each container has no capability and bounds; what holds the data is on a network without a way out',
+    async () => {
+      const ids = (await compose(['ps', '-a', '-q'])).split('\n').filter(Boolean)
+      type Confined = {
+        Name: string
+        HostConfig: {
+          CapDrop: string[] | null
+          CapAdd: string[] | null
+          SecurityOpt: string[] | null
+          ReadonlyRootfs: boolean
+          PidsLimit: number
+          Memory: number
+          Privileged: boolean
+        }
+        Config: { User: string; Labels: Record<string, string> }
+        NetworkSettings: { Networks: Record<string, unknown> }
+      }
+      const found = JSON.parse(await done(['inspect', ...ids])) as Confined[]
+      equal(found.length, 11)
+      const internal = new Map(
+        await Promise.all(
+          ['inside', 'outside'].map(
+            async (name) =>
+              [
+                `${place().project}_${name}`,
+                (await done(['network', 'inspect', '-f', '{{.Internal}}', `${place().project}_${name}`])).trim(),
+              ] as const,
+          ),
+        ),
+      )
+      deepEqual([...internal.values()], ['true', 'false'])
+      for (const {
+        Name,
+        HostConfig: host,
+        Config: config,
+        NetworkSettings: { Networks: networks },
+      } of found) {
+        const service = config.Labels['com.docker.compose.service']!
+        deepEqual(
+          [host.CapDrop, host.CapAdd ?? [], host.SecurityOpt, host.Privileged],
+          [['ALL'], [], ['no-new-privileges:true'], false],
+          Name,
+        )
+        ok(host.PidsLimit > 0 && host.PidsLimit <= 512 && host.Memory > 0, Name)
+        equal(host.ReadonlyRootfs, service !== 'kafka', Name)
+        const inside = ['kafka', 'registry', 'postgres', 'roles'].includes(service)
+        const reached = (inside ? ['inside'] : ['inside', 'outside']).map((name) => `${place().project}_${name}`)
+        deepEqual(Object.keys(networks).toSorted(), service === 'secrets' ? ['none'] : reached, Name)
+      }
+      for (const service of ['postgres', 'gateway'])
+        equal(
+          (await compose(['exec', '-T', service, 'sh', '-c', 'grep CapEff /proc/self/status; id -u']))
+            .trim()
+            .split(/\s+/)[1],
+          '0000000000000000',
+          service,
+        )
+    },
+  )
 
   part('passwords are random, each where it is needed, and no service logs in as a superuser', async () => {
-    deepEqual(await psql('select rolname as name from pg_roles where rolsuper or rolcreaterole or rolcreatedb or rolreplication'),
-      [{ name: 'postgres' }])
+    deepEqual(
+      await psql(
+        'select rolname as name from pg_roles where rolsuper or rolcreaterole or rolcreatedb or rolreplication',
+      ),
+      [{ name: 'postgres' }],
+    )
     deepEqual(await instar('sql', 'select session_user as me'), [{ me: 'instar_reader' }])
-    const sees = async (service: string): Promise<string> => (await compose(['exec', '-T', service, 'sh', '-c',
-      'ls /secrets 2>/dev/null; env | grep -o ^DATABASE_URL; true'])).trim()
+    const sees = async (service: string): Promise<string> =>
+      (
+        await compose(['exec', '-T', service, 'sh', '-c', 'ls /secrets 2>/dev/null; env | grep -o ^DATABASE_URL; true'])
+      ).trim()
     const seen = await Promise.all(['postgres', 'registry', ...SERVICES].map(sees))
     deepEqual(seen, ['postgres', 'registry', '', '', '', '', 'instar\nDATABASE_URL'])
     const read = async (service: string, file: string): Promise<string> =>
       (await compose(['exec', '-T', service, 'cat', `/secrets/${file}`])).trim()
-    const passwords = await Promise.all([read('postgres', 'postgres/admin'), read('registry', 'registry/password'),
-      read('projections', 'instar/owner'), read('projections', 'instar/reader')])
+    const passwords = await Promise.all([
+      read('postgres', 'postgres/admin'),
+      read('registry', 'registry/password'),
+      read('projections', 'instar/owner'),
+      read('projections', 'instar/reader'),
+    ])
     equal(new Set(passwords).size, 4)
     for (const password of passwords) match(password, /^[A-Za-z0-9]{32,43}$/)
     const told = await done(['inspect', ...(await compose(['ps', '-a', '-q'])).split('\n').filter(Boolean)])
     for (const password of passwords) ok(!told.includes(password), 'a password in what `docker inspect` tells')
     const tried = await compose(['exec', '-T', 'projections', 'node', '-e', LOGINS])
-    deepEqual(JSON.parse(tried), { 'postgres instar': '28P01', 'instar instar': '28P01', 'instar_reader instar': '28P01',
-      'registry instar': '28P01', 'postgres owner': '28P01', 'instar owner': 'in' })
+    deepEqual(JSON.parse(tried), {
+      'postgres instar': '28P01',
+      'instar instar': '28P01',
+      'instar_reader instar': '28P01',
+      'registry instar': '28P01',
+      'postgres owner': '28P01',
+      'instar owner': 'in',
+    })
   })
 
   part('up again changes nothing', async () => {
-    const pids = async (): Promise<number[]> => (await Promise.all(SERVICES.map(containers))).flat().map(({ pid }) => pid)
+    const pids = async (): Promise<number[]> =>
+      (await Promise.all(SERVICES.map(containers))).flat().map(({ pid }) => pid)
     const running = await pids()
     await compose(['up', '-d', '--wait'], { limit: UP_MS })
     deepEqual(await pids(), running)
   })
 
   part('the conversation of the demo becomes a version that serves', async (t) => {
-    const demo = new Demo({ client: clientOf(HOST.port, book), settled: async () => undefined }, { ...DEMO, sessions: 24 })
+    const demo = new Demo(
+      { client: clientOf(HOST.port, book), settled: async () => undefined },
+      { ...DEMO, sessions: 24 },
+    )
     await demo.run()
     deepEqual([demo.failed, demo.sessions], [0, 24], String(demo.lastError))
     // The gate may refuse a batch: people go on talking until one is taken.
@@ -171,7 +278,7 @@ describe('docker compose', { timeout: 570_000 }, () => {
     await learned(HOST.port, 0)
     await talking.stop()
     deepEqual(talking.faults(), [])
-    ok(await served(HOST.port) > 0)
+    ok((await served(HOST.port)) > 0)
     await nothingLost()
   })
 
@@ -181,7 +288,7 @@ describe('docker compose', { timeout: 570_000 }, () => {
     try {
       const asked = await until('it is ready', async () => {
         const { code, out } = await docker(['exec', id, 'node', '-e', ASK])
-        return code === 0 && JSON.parse(out) as { version: number; answer: string }
+        return code === 0 && (JSON.parse(out) as { version: number; answer: string })
       })
       ok(asked.version >= now && asked.answer.length > 0, JSON.stringify(asked))
     } finally {
@@ -201,22 +308,37 @@ describe('docker compose', { timeout: 570_000 }, () => {
     // Learning may go on meanwhile.
     const meanwhile = await versions()
     equal(replayed.equal, true)
-    ok(replayed.versions >= before.length - 1 && replayed.versions < meanwhile.length, `${replayed.versions} of ${before.length} to ${meanwhile.length} versions`)
+    ok(
+      replayed.versions >= before.length - 1 && replayed.versions < meanwhile.length,
+      `${replayed.versions} of ${before.length} to ${meanwhile.length} versions`,
+    )
     deepEqual(chain(meanwhile).slice(0, before.length), chain(before))
-    const out = await compose(['exec', '-T', 'postgres', 'psql', '-U', 'instar', '-c', 'select version, status, turns, reward from version_metrics order by version'])
+    const out = await compose([
+      'exec',
+      '-T',
+      'postgres',
+      'psql',
+      '-U',
+      'instar',
+      '-c',
+      'select version, status, turns, reward from version_metrics order by version',
+    ])
     ok(await instar('doctor'))
     match(out, /version \| +status +\| turns \| +reward[\s\S]*\(\d+ rows\)/)
     ok((await psql('select version from version_metrics')).length >= meanwhile.length)
   })
 
   part('--scale gateway=2 --scale scorer=3: sessions hop between both gateways', async (t) => {
-    await compose(['up', '-d', '--wait', '--scale', 'gateway=2', '--scale', 'scorer=3'], { extra: SCALED, limit: UP_MS })
+    await compose(['up', '-d', '--wait', '--scale', 'gateway=2', '--scale', 'scorer=3'], {
+      extra: SCALED,
+      limit: UP_MS,
+    })
     const ports = await gatewayPorts()
     equal(new Set(ports).size, 2)
     equal((await containers('scorer')).filter(({ healthy }) => healthy).length, 3)
     const now = head(await versions())
     ok(now > 0)
-    for (const port of ports) ok(await served(port) >= now)
+    for (const port of ports) ok((await served(port)) >= now)
     const talking = people(t, ports, 4)
     await talking.more(40)
     await talking.stop()
@@ -227,7 +349,7 @@ describe('docker compose', { timeout: 570_000 }, () => {
   part('a rollback returns when every gateway serves it; thaw lets learning go on', async () => {
     const ports = await gatewayPorts()
     const { version } = await instar<{ version: number }>('rollback', '0')
-    deepEqual([version, ...await Promise.all(ports.map(served))], [0, 0, 0])
+    deepEqual([version, ...(await Promise.all(ports.map(served)))], [0, 0, 0])
     await instar('thaw')
   })
 
@@ -236,7 +358,7 @@ describe('docker compose', { timeout: 570_000 }, () => {
     const talking = people(t, ports, 4)
     for (const service of ['scorer', 'trainer', 'publisher', 'projections', 'gateway', 'kafka']) {
       await talking.more(4)
-      const [one] = await containers(service) as [Container]
+      const [one] = (await containers(service)) as [Container]
       const begin = performance.now()
       await crash(one)
       await back(one)
@@ -265,11 +387,14 @@ describe('docker compose', { timeout: 570_000 }, () => {
     await compose(['stop', ...SERVICES], { limit: 60_000 })
     const before = await versions()
     const ended = (await Promise.all(SERVICES.map(containers))).flat()
-    deepEqual(ended.filter(({ exit, running }) => running || exit !== 0).map(({ name, exit }) => `${name} ${exit}`), [])
+    deepEqual(
+      ended.filter(({ exit, running }) => running || exit !== 0).map(({ name, exit }) => `${name} ${exit}`),
+      [],
+    )
     await compose(['down'], { limit: 120_000 })
     await compose(['up', '-d', '--wait'], { limit: UP_MS })
     deepEqual(chain(await versions()).slice(0, before.length), chain(before))
-    ok(await served(HOST.port) >= head(before))
+    ok((await served(HOST.port)) >= head(before))
     await nothingLost()
   })
 
@@ -277,26 +402,55 @@ describe('docker compose', { timeout: 570_000 }, () => {
     if (failed) return t.skip('kept until its logs have been shown')
     const ids = (await compose(['ps', '-a', '-q'])).split('\n').filter(Boolean)
     equal(ids.length, 11)
-    const mounted = JSON.parse(await done(['inspect', '-f', '{{json .Mounts}}', ...ids]).then((lines) => `[${lines.trim().split('\n').join()}]`)) as { Type: string; Name?: string }[][]
+    const mounted = JSON.parse(
+      await done(['inspect', '-f', '{{json .Mounts}}', ...ids]).then((lines) => `[${lines.trim().split('\n').join()}]`),
+    ) as { Type: string; Name?: string }[][]
     const volumes = mounted.flat().flatMap(({ Type, Name }) => (Type === 'volume' && Name !== undefined ? [Name] : []))
-    deepEqual([...new Set(volumes)].toSorted(), ['instar-data', 'instar-secrets', 'kafka-data', 'postgres-data', 'postgres-secrets', 'registry-secrets']
-      .map((name) => `${place().project}_${name}`), 'no volume without a name')
+    deepEqual(
+      [...new Set(volumes)].toSorted(),
+      ['instar-data', 'instar-secrets', 'kafka-data', 'postgres-data', 'postgres-secrets', 'registry-secrets'].map(
+        (name) => `${place().project}_${name}`,
+      ),
+      'no volume without a name',
+    )
     await compose(['down', '-v'], { limit: 120_000 })
     deepEqual(await remains(), [])
   })
 
-  part('a database in which `instar` was superuser by a known password is brought over with what it holds', async (t) => {
-    if (failed) return t.skip('kept until its logs have been shown')
-    await olderDatabase()
-    await compose(['up', '-d', '--wait', 'registry'], { limit: UP_MS })
-    deepEqual(await psql('select tableowner as owner, (select a from of_old) as a from pg_tables where tablename = \'of_old\''),
-      [{ owner: 'instar', a: 7 }])
-    deepEqual(await psql('select rolname as name from pg_roles where rolsuper'), [{ name: 'postgres' }])
-    deepEqual(await psql('select pg_get_userbyid(datdba) as owner from pg_database where datname = \'registry\''), [{ owner: 'registry' }])
-    const reused = await docker(['run', '--rm', '--network', `${place().project}_inside`, '-e', 'PGPASSWORD=instar', '--entrypoint', 'psql', 'postgres:17',
-      '-h', 'postgres', '-U', 'instar', '-c', 'select 1'])
-    ok(reused.code !== 0 && reused.err.includes('password authentication failed'), reused.err)
-    await compose(['down', '-v'], { limit: 120_000 })
-    deepEqual(await remains(), [])
-  })
+  part(
+    'a database in which `instar` was superuser by a known password is brought over with what it holds',
+    async (t) => {
+      if (failed) return t.skip('kept until its logs have been shown')
+      await olderDatabase()
+      await compose(['up', '-d', '--wait', 'registry'], { limit: UP_MS })
+      deepEqual(
+        await psql("select tableowner as owner, (select a from of_old) as a from pg_tables where tablename = 'of_old'"),
+        [{ owner: 'instar', a: 7 }],
+      )
+      deepEqual(await psql('select rolname as name from pg_roles where rolsuper'), [{ name: 'postgres' }])
+      deepEqual(await psql("select pg_get_userbyid(datdba) as owner from pg_database where datname = 'registry'"), [
+        { owner: 'registry' },
+      ])
+      const reused = await docker([
+        'run',
+        '--rm',
+        '--network',
+        `${place().project}_inside`,
+        '-e',
+        'PGPASSWORD=instar',
+        '--entrypoint',
+        'psql',
+        'postgres:17',
+        '-h',
+        'postgres',
+        '-U',
+        'instar',
+        '-c',
+        'select 1',
+      ])
+      ok(reused.code !== 0 && reused.err.includes('password authentication failed'), reused.err)
+      await compose(['down', '-v'], { limit: 120_000 })
+      deepEqual(await remains(), [])
+    },
+  )
 })

@@ -40,32 +40,59 @@ export const inspect = async (ids: readonly string[]): Promise<Container[]> => {
   const found = JSON.parse(await done(['inspect', ...ids])) as Inspected[]
   return found.map(({ Id, Name, RestartCount, State, NetworkSettings }) => {
     const port = NetworkSettings.Ports['30000/tcp']?.[0]?.HostPort
-    return { id: Id, name: Name.slice(1), pid: State.Pid, running: State.Running, healthy: State.Health?.Status === 'healthy', exit: State.ExitCode, restarts: RestartCount, port: port === undefined ? null : Number(port) }
+    return {
+      id: Id,
+      name: Name.slice(1),
+      pid: State.Pid,
+      running: State.Running,
+      healthy: State.Health?.Status === 'healthy',
+      exit: State.ExitCode,
+      restarts: RestartCount,
+      port: port === undefined ? null : Number(port),
+    }
   })
 }
 
 export const containers = async (service: string): Promise<Container[]> =>
-  (await inspect((await compose(['ps', '-a', '-q', service])).split('\n').filter(Boolean))).toSorted((a, b) => a.name.localeCompare(b.name))
+  (await inspect((await compose(['ps', '-a', '-q', service])).split('\n').filter(Boolean))).toSorted((a, b) =>
+    a.name.localeCompare(b.name),
+  )
 
 /**
  * The end that a fault makes: SIGKILL from outside. (`docker kill` counts as somebody's wish, after which Docker does not
  * start the container again; and process 1 cannot be killed from within.)
  */
 export const crash = async ({ id }: Container): Promise<void> => {
-  const [{ pid, name }] = await inspect([id]) as [Container]
+  const [{ pid, name }] = (await inspect([id])) as [Container]
   if (pid === 0) throw new Error(`${name} does not run`)
-  await done(['run', '--rm', '--pid=host', '--network=none', '--user=0', 'instar', '-e', `process.kill(${pid}, 'SIGKILL')`])
+  await done([
+    'run',
+    '--rm',
+    '--pid=host',
+    '--network=none',
+    '--user=0',
+    'instar',
+    '-e',
+    `process.kill(${pid}, 'SIGKILL')`,
+  ])
 }
 
 /** Resolves when Docker has started the container again and it is healthy. */
 export const back = async ({ id, restarts, name }: Container, limit = 90_000): Promise<Container> => {
   try {
-    return await until(`${name} is back`, async () => {
-      const [now] = await inspect([id])
-      return now !== undefined && now.restarts > restarts && now.healthy && now
-    }, limit)
+    return await until(
+      `${name} is back`,
+      async () => {
+        const [now] = await inspect([id])
+        return now !== undefined && now.restarts > restarts && now.healthy && now
+      },
+      limit,
+    )
   } catch (error) {
-    throw new Error(`${(error as Error).message}\n${JSON.stringify(await inspect([id]))}\n${await done(['logs', '--tail', '30', id])}`, { cause: error })
+    throw new Error(
+      `${(error as Error).message}\n${JSON.stringify(await inspect([id]))}\n${await done(['logs', '--tail', '30', id])}`,
+      { cause: error },
+    )
   }
 }
 
@@ -82,12 +109,30 @@ export const olderDatabase = async (): Promise<void> => {
   const label = (is: string): string[] => ['--label', `com.docker.compose.${is}`]
   await done(['volume', 'create', ...label(`project=${project}`), ...label('volume=postgres-data'), volume])
   const set = ['USER', 'DB', 'PASSWORD'].flatMap((variable) => ['-e', `POSTGRES_${variable}=instar`])
-  await done(['run', '-d', '--rm', '--name', name, '-v', `${volume}:/var/lib/postgresql/data`, ...set, '-e', 'PGPASSWORD=instar', 'postgres:17'])
+  await done([
+    'run',
+    '-d',
+    '--rm',
+    '--name',
+    name,
+    '-v',
+    `${volume}:/var/lib/postgresql/data`,
+    ...set,
+    '-e',
+    'PGPASSWORD=instar',
+    'postgres:17',
+  ])
   try {
     // By TCP it answers only when all is made.
-    await until('the older server answers', async () => (await docker(['exec', name, 'pg_isready', '-h', '127.0.0.1', '-U', 'instar'])).code === 0)
-    const statements = ['create role registry login password \'instar\'', 'create database registry owner registry',
-      'create table of_old as select 7 as a']
+    await until(
+      'the older server answers',
+      async () => (await docker(['exec', name, 'pg_isready', '-h', '127.0.0.1', '-U', 'instar'])).code === 0,
+    )
+    const statements = [
+      "create role registry login password 'instar'",
+      'create database registry owner registry',
+      'create table of_old as select 7 as a',
+    ]
     await done(['exec', name, 'psql', '-h', '127.0.0.1', '-U', 'instar', ...statements.flatMap((one) => ['-c', one])])
   } finally {
     await done(['stop', name])
@@ -96,12 +141,28 @@ export const olderDatabase = async (): Promise<void> => {
 
 /** Rows, by the psql in the database's container. */
 export const psql = async <T>(query: string): Promise<T[]> =>
-  JSON.parse(await compose(['exec', '-T', 'postgres', 'psql', '-U', 'instar', '-At', '-c', `select coalesce(json_agg(x), '[]') from (${query}) x`])) as T[]
+  JSON.parse(
+    await compose([
+      'exec',
+      '-T',
+      'postgres',
+      'psql',
+      '-U',
+      'instar',
+      '-At',
+      '-c',
+      `select coalesce(json_agg(x), '[]') from (${query}) x`,
+    ]),
+  ) as T[]
 
 /** What Docker still has of the project. */
 export const remains = async (): Promise<string[]> => {
   const label = `label=com.docker.compose.project=${place().project}`
-  const lists = [['ps', '-a', '-q'], ['volume', 'ls', '-q'], ['network', 'ls', '-q']].map((list) => done([...list, '--filter', label]))
+  const lists = [
+    ['ps', '-a', '-q'],
+    ['volume', 'ls', '-q'],
+    ['network', 'ls', '-q'],
+  ].map((list) => done([...list, '--filter', label]))
   return (await Promise.all(lists)).flatMap((list) => list.split('\n').filter(Boolean))
 }
 

@@ -8,26 +8,30 @@ export type Ledger = { turns: Set<string>; next: number }
 export const ledger = (): Ledger => ({ turns: new Set(), next: 0 })
 
 /** A client of the gateway at a port; notes each turn whose answer came to its end. */
-export const clientOf = (port: number, { turns }: Ledger): OpenAI => new OpenAI({
-  baseURL: `http://127.0.0.1:${port}/v1`, apiKey: 'none', maxRetries: 0, timeout: 30_000,
-  async fetch(url, init) {
-    const response = await fetch(url, init)
-    const turn = response.headers.get('x-instar-turn-id')
-    if (!response.ok || turn === null || response.body === null) return response
-    let text = ''
-    const decoder = new TextDecoder()
-    const noted = new TransformStream<Uint8Array, Uint8Array>({
-      transform(chunk, controller) {
-        text += decoder.decode(chunk, { stream: true })
-        controller.enqueue(chunk)
-      },
-      flush() {
-        if (!text.includes('"error"')) turns.add(turn)
-      },
-    })
-    return new Response(response.body.pipeThrough(noted), response)
-  },
-})
+export const clientOf = (port: number, { turns }: Ledger): OpenAI =>
+  new OpenAI({
+    baseURL: `http://127.0.0.1:${port}/v1`,
+    apiKey: 'none',
+    maxRetries: 0,
+    timeout: 30_000,
+    async fetch(url, init) {
+      const response = await fetch(url, init)
+      const turn = response.headers.get('x-instar-turn-id')
+      if (!response.ok || turn === null || response.body === null) return response
+      let text = ''
+      const decoder = new TextDecoder()
+      const noted = new TransformStream<Uint8Array, Uint8Array>({
+        transform(chunk, controller) {
+          text += decoder.decode(chunk, { stream: true })
+          controller.enqueue(chunk)
+        },
+        flush() {
+          if (!text.includes('"error"')) turns.add(turn)
+        },
+      })
+      return new Response(response.body.pipeThrough(noted), response)
+    },
+  })
 
 export type Talk = {
   answered(): number
@@ -75,16 +79,17 @@ export const talk = (clients: readonly OpenAI[], book: Ledger, lanes = 3): Talk 
   const running = Promise.all(Array.from({ length: lanes }, lane))
   return {
     answered: () => answered,
-    more: (answers) => new Promise((resolve) => {
-      const enough = answered + answers
-      const look = (): void => {
-        if (answered < enough) return
-        waiting.delete(look)
-        resolve()
-      }
-      waiting.add(look)
-      look()
-    }),
+    more: (answers) =>
+      new Promise((resolve) => {
+        const enough = answered + answers
+        const look = (): void => {
+          if (answered < enough) return
+          waiting.delete(look)
+          resolve()
+        }
+        waiting.add(look)
+        look()
+      }),
     faults() {
       const told = faults
       faults = []

@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { SCHEMAS, type OpenOptions, type Opened } from './event-log.harness.ts'
 
-export const openElsewhere = (place: string, readOnly: boolean): Promise<EventLog> => openEmbeddedLog({ folder: place, readOnly, schemas: SCHEMAS })
+export const openElsewhere = (place: string, readOnly: boolean): Promise<EventLog> =>
+  openEmbeddedLog({ folder: place, readOnly, schemas: SCHEMAS })
 
 export const openEmbedded = async (options: OpenOptions = {}): Promise<Opened> => {
   const folder = await mkdtemp(join(tmpdir(), 'instar-log-'))

@@ -8,7 +8,11 @@ import { runInNewContext } from 'node:vm'
 import { killingTheWriter, readingElsewhere } from './event-log.processes.ts'
 import { all, byKey, note, range, textOf, type OpenOptions, type Opened } from './event-log.harness.ts'
 
-export const eventLogFeatures = (name: string, open: (options?: OpenOptions) => Promise<Opened>, { survivesKill = true } = {}): void => {
+export const eventLogFeatures = (
+  name: string,
+  open: (options?: OpenOptions) => Promise<Opened>,
+  { survivesKill = true } = {},
+): void => {
   const feature = (title: string, run: (opened: Opened) => Promise<void>, options?: OpenOptions): void => {
     test(title, { timeout: 30_000 }, async () => {
       const opened = await open(options)
@@ -23,14 +27,24 @@ export const eventLogFeatures = (name: string, open: (options?: OpenOptions) => 
   describe(`event log: ${name}`, () => {
     describe('appending', () => {
       feature('keeps the records of one key in order under concurrent appends', async ({ log }) => {
-        await Promise.all(range(40).map(async (caller) => {
-          for (const i of range(15)) await log.append([note(`k${caller}`, `${i}a`), note(`other${caller}`, `${i}`), note(`k${caller}`, `${i}b`)])
-        }))
+        await Promise.all(
+          range(40).map(async (caller) => {
+            for (const i of range(15))
+              await log.append([
+                note(`k${caller}`, `${i}a`),
+                note(`other${caller}`, `${i}`),
+                note(`k${caller}`, `${i}b`),
+              ])
+          }),
+        )
         const records = await all(log.read('turns'))
         assert.equal(records.length, 40 * 15 * 3)
         const keys = byKey(records)
         for (const caller of range(40)) {
-          assert.deepEqual(keys.get(`k${caller}`), range(15).flatMap((i) => [`${i}a`, `${i}b`]))
+          assert.deepEqual(
+            keys.get(`k${caller}`),
+            range(15).flatMap((i) => [`${i}a`, `${i}b`]),
+          )
           assert.deepEqual(keys.get(`other${caller}`), range(15).map(String))
         }
       })
@@ -41,7 +55,11 @@ export const eventLogFeatures = (name: string, open: (options?: OpenOptions) => 
       })
 
       feature('answers with the positions, in the order of the records', async ({ log }) => {
-        const texts = range(50).map((i) => ({ key: `k${i % 7}`, text: `t${i}`, topic: i % 2 ? 'turns' as const : 'scores' as const }))
+        const texts = range(50).map((i) => ({
+          key: `k${i % 7}`,
+          text: `t${i}`,
+          topic: i % 2 ? ('turns' as const) : ('scores' as const),
+        }))
         const positions = await log.append(texts.map(({ key, text, topic }) => note(key, text, { topic })))
         assert.equal(positions.length, 50)
         for (const [i, position] of positions.entries()) {
@@ -49,7 +67,10 @@ export const eventLogFeatures = (name: string, open: (options?: OpenOptions) => 
           assert.equal(position.topic, topic)
           assert.equal(position.partition, partitionOf(key, log.partitions(topic)))
           const record = await log.at(position)
-          assert.deepEqual([record?.key, record && textOf(record), record?.offset, record?.partition], [key, text, position.offset, position.partition])
+          assert.deepEqual(
+            [record?.key, record && textOf(record), record?.offset, record?.partition],
+            [key, text, position.offset, position.partition],
+          )
         }
         assert.equal(await log.at({ ...positions[0]!, offset: positions[0]!.offset + 1_000_000 }), undefined)
       })
@@ -72,7 +93,10 @@ export const eventLogFeatures = (name: string, open: (options?: OpenOptions) => 
         const log = await opened.reopen()
         for (const [i, position] of positions.entries()) {
           const record = (await log.at(position))!
-          assert.deepEqual([record.key, textOf(record), record.timestamp, record.schema], [`k${i}`, `t${i}`, 1000 + i, 'Note.v1'])
+          assert.deepEqual(
+            [record.key, textOf(record), record.timestamp, record.schema],
+            [`k${i}`, `t${i}`, 1000 + i, 'Note.v1'],
+          )
         }
         assert.deepEqual(await log.ends(['turns']), ends)
         const [next] = await log.append([note('k0', 'next')])
@@ -96,9 +120,16 @@ export const eventLogFeatures = (name: string, open: (options?: OpenOptions) => 
         assert.equal(record.payload.length, 6)
       })
 
-      feature('hands a follower the bytes that were appended, whatever becomes of the caller\'s', async ({ log }) => {
+      feature("hands a follower the bytes that were appended, whatever becomes of the caller's", async ({ log }) => {
         const seen: string[] = []
-        const subscription = await log.subscribe({ topics: ['turns'], group: 'g', from: 'start', handle: (records) => { seen.push(...records.map(textOf)) } })
+        const subscription = await log.subscribe({
+          topics: ['turns'],
+          group: 'g',
+          from: 'start',
+          handle: (records) => {
+            seen.push(...records.map(textOf))
+          },
+        })
         await subscription.caughtUp()
         const record = note('k', 'before')
         await log.append([record])
@@ -109,8 +140,16 @@ export const eventLogFeatures = (name: string, open: (options?: OpenOptions) => 
       })
 
       feature('refuses a record that it could not give back, with the whole call', async ({ log }) => {
-        for (const bad of [note('', 'x'), note('\ud800', 'x'), { ...note('k', 'x'), schema: '' }, { ...note('k', 'x'), timestamp: 0.5 }]) {
-          await assert.rejects(log.append([note('fine', 'x'), bad]), (error) => error instanceof InstarError && error.code === 'bad_record')
+        for (const bad of [
+          note('', 'x'),
+          note('\ud800', 'x'),
+          { ...note('k', 'x'), schema: '' },
+          { ...note('k', 'x'), timestamp: 0.5 },
+        ]) {
+          await assert.rejects(
+            log.append([note('fine', 'x'), bad]),
+            (error) => error instanceof InstarError && error.code === 'bad_record',
+          )
         }
         assert.deepEqual(await all(log.read('turns')), [])
         assert.deepEqual(await log.append([]), [])
@@ -124,25 +163,54 @@ export const eventLogFeatures = (name: string, open: (options?: OpenOptions) => 
     })
 
     describe('back-pressure', () => {
-      feature('tells the caller when the queue is full and writes nothing of that call', async ({ log }) => {
-        const outcomes = await Promise.allSettled(range(200).map((i) => log.append([note('k', `${i}a`), note('k', `${i}b`)])))
-        const kept = range(200).filter((i) => outcomes[i]!.status === 'fulfilled')
-        const reasons = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason as unknown] : []))
-        assert.ok(kept.length >= 25 && reasons.length > 0, `${kept.length} of 200 were taken`)
-        for (const reason of reasons) assert.ok(reason instanceof InstarError && reason.code === 'log_full' && reason.retryable)
-        assert.deepEqual((await all(log.read('turns'))).map(textOf), kept.flatMap((i) => [`${i}a`, `${i}b`]))
-        await log.append([note('k', 'room again')])
-      }, { queue: { records: 50 } })
+      feature(
+        'tells the caller when the queue is full and writes nothing of that call',
+        async ({ log }) => {
+          const outcomes = await Promise.allSettled(
+            range(200).map((i) => log.append([note('k', `${i}a`), note('k', `${i}b`)])),
+          )
+          const kept = range(200).filter((i) => outcomes[i]!.status === 'fulfilled')
+          const reasons = outcomes.flatMap((outcome) =>
+            outcome.status === 'rejected' ? [outcome.reason as unknown] : [],
+          )
+          assert.ok(kept.length >= 25 && reasons.length > 0, `${kept.length} of 200 were taken`)
+          for (const reason of reasons)
+            assert.ok(reason instanceof InstarError && reason.code === 'log_full' && reason.retryable)
+          assert.deepEqual(
+            (await all(log.read('turns'))).map(textOf),
+            kept.flatMap((i) => [`${i}a`, `${i}b`]),
+          )
+          await log.append([note('k', 'room again')])
+        },
+        { queue: { records: 50 } },
+      )
 
-      feature('counts bytes as well as records', async ({ log }) => {
-        const outcomes = await Promise.allSettled(range(10).map((i) => log.append([note('k', String(i).repeat(40_000))])))
-        assert.equal(outcomes[0]!.status, 'fulfilled')
-        assert.ok(outcomes.some((outcome) => outcome.status === 'rejected' && outcome.reason instanceof InstarError && outcome.reason.code === 'log_full'))
-      }, { queue: { bytes: 100_000 } })
+      feature(
+        'counts bytes as well as records',
+        async ({ log }) => {
+          const outcomes = await Promise.allSettled(
+            range(10).map((i) => log.append([note('k', String(i).repeat(40_000))])),
+          )
+          assert.equal(outcomes[0]!.status, 'fulfilled')
+          assert.ok(
+            outcomes.some(
+              (outcome) =>
+                outcome.status === 'rejected' &&
+                outcome.reason instanceof InstarError &&
+                outcome.reason.code === 'log_full',
+            ),
+          )
+        },
+        { queue: { bytes: 100_000 } },
+      )
 
-      feature('takes one call that is larger than the queue when nothing waits', async ({ log }) => {
-        assert.equal((await log.append(range(100).map((i) => note('k', String(i))))).length, 100)
-      }, { queue: { records: 10 } })
+      feature(
+        'takes one call that is larger than the queue when nothing waits',
+        async ({ log }) => {
+          assert.equal((await log.append(range(100).map((i) => note('k', String(i))))).length, 100)
+        },
+        { queue: { records: 10 } },
+      )
     })
 
     describe('reading', () => {
@@ -152,7 +220,8 @@ export const eventLogFeatures = (name: string, open: (options?: OpenOptions) => 
           const here = positions.flatMap((position, i) => (position.partition === partition ? [i] : []))
           assert.deepEqual((await all(log.read('turns', { partition }))).map(textOf), here.map(String))
           const from = { turns: { [partition]: positions[here[1] ?? 0]!.offset } }
-          if (here.length > 1) assert.deepEqual((await all(log.read('turns', { partition, from }))).map(textOf), here.slice(1).map(String))
+          if (here.length > 1)
+            assert.deepEqual((await all(log.read('turns', { partition, from }))).map(textOf), here.slice(1).map(String))
         }
       })
 
@@ -163,10 +232,19 @@ export const eventLogFeatures = (name: string, open: (options?: OpenOptions) => 
         const { partition } = mine[0]!.position
         const from = { turns: { [partition]: mine[3]!.position.offset } }
         const to = { turns: { [partition]: mine[9]!.position.offset } }
-        assert.deepEqual((await all(log.read('turns', { from, to, key }))).map(textOf), mine.slice(3, 9).map(({ text }) => text))
+        assert.deepEqual(
+          (await all(log.read('turns', { from, to, key }))).map(textOf),
+          mine.slice(3, 9).map(({ text }) => text),
+        )
         const rest = await all(log.read('turns', { from }))
-        assert.deepEqual(rest.filter((record) => record.key === key).map(textOf), mine.slice(3).map(({ text }) => text))
-        assert.equal(rest.filter((record) => record.partition !== partition).length, positions.filter((position) => position.partition !== partition).length)
+        assert.deepEqual(
+          rest.filter((record) => record.key === key).map(textOf),
+          mine.slice(3).map(({ text }) => text),
+        )
+        assert.equal(
+          rest.filter((record) => record.partition !== partition).length,
+          positions.filter((position) => position.partition !== partition).length,
+        )
       })
 
       feature('ends a read where the log ended when it was asked for', async ({ log }) => {
@@ -174,12 +252,19 @@ export const eventLogFeatures = (name: string, open: (options?: OpenOptions) => 
         const reading = log.read('turns', { maxBatch: 7 })
         await log.append(range(30).map((i) => note(`k${i}`, 'after')))
         const texts = (await all(reading)).map(textOf)
-        assert.deepEqual(texts, range(30).map(() => 'before'))
+        assert.deepEqual(
+          texts,
+          range(30).map(() => 'before'),
+        )
       })
 
       feature('replays from and to a time', async ({ log }) => {
         const times = [100, 110, 105, 120, 130, 125, 140]
-        for (const timestamp of times) await log.append([note('k', String(timestamp), { timestamp }), note('other key', String(timestamp), { timestamp })])
+        for (const timestamp of times)
+          await log.append([
+            note('k', String(timestamp), { timestamp }),
+            note('other key', String(timestamp), { timestamp }),
+          ])
         const read = async (options: Parameters<EventLog['read']>[1]) => byKey(await all(log.read('turns', options)))
         for (const key of ['k', 'other key']) {
           assert.deepEqual((await read({ from: { time: 110 } })).get(key), ['110', '105', '120', '130', '125', '140'])
@@ -192,13 +277,22 @@ export const eventLogFeatures = (name: string, open: (options?: OpenOptions) => 
 
       feature('shows a prefix of every partition while it is written', async ({ log }) => {
         let writing = true
-        const writers = Promise.all(range(8).map(async (caller) => {
-          for (const i of range(60)) await log.append([note(`k${caller}`, String(i)), note(`k${caller}`, `${i}'`)])
-        })).finally(() => { writing = false })
+        const writers = Promise.all(
+          range(8).map(async (caller) => {
+            for (const i of range(60)) await log.append([note(`k${caller}`, String(i)), note(`k${caller}`, `${i}'`)])
+          }),
+        ).finally(() => {
+          writing = false
+        })
         let reads = 0
         while (writing) {
           for (const texts of byKey(await all(log.read('turns', { maxBatch: 16 }))).values()) {
-            assert.deepEqual(texts, range(60).flatMap((i) => [String(i), `${i}'`]).slice(0, texts.length))
+            assert.deepEqual(
+              texts,
+              range(60)
+                .flatMap((i) => [String(i), `${i}'`])
+                .slice(0, texts.length),
+            )
           }
           reads++
         }
@@ -212,7 +306,10 @@ export const eventLogFeatures = (name: string, open: (options?: OpenOptions) => 
         const unknown = (error: unknown): boolean => error instanceof InstarError && error.code === 'position_unknown'
         await assert.rejects(async () => all(log.read('turns', { from: beyond })), unknown)
         await assert.rejects(log.subscribe({ topics: ['turns'], group: 'g', from: beyond, handle: () => {} }), unknown)
-        await assert.rejects(log.subscribe({ topics: ['turns'], group: 'g', from: { turns: { 999: 0 } }, handle: () => {} }), unknown)
+        await assert.rejects(
+          log.subscribe({ topics: ['turns'], group: 'g', from: { turns: { 999: 0 } }, handle: () => {} }),
+          unknown,
+        )
       })
     })
 
@@ -220,19 +317,30 @@ export const eventLogFeatures = (name: string, open: (options?: OpenOptions) => 
       feature('delivers what was there and what comes, one partition at a time', async ({ log }) => {
         const seen: LogRecord[] = []
         await log.append(range(40).map((i) => note(`k${i % 6}`, String(i))))
-        const subscription = await log.subscribe({ topics: ['turns', 'scores'], group: 'g', from: 'start', maxBatch: 5, handle: (records) => {
-          assert.ok(records.length <= 5)
-          assert.equal(new Set(records.map(({ topic, partition }) => `${topic}${partition}`)).size, 1)
-          seen.push(...records)
-        } })
+        const subscription = await log.subscribe({
+          topics: ['turns', 'scores'],
+          group: 'g',
+          from: 'start',
+          maxBatch: 5,
+          handle: (records) => {
+            assert.ok(records.length <= 5)
+            assert.equal(new Set(records.map(({ topic, partition }) => `${topic}${partition}`)).size, 1)
+            seen.push(...records)
+          },
+        })
         await subscription.caughtUp()
         assert.equal(seen.length, 40)
-        await Promise.all(range(40).map((i) => log.append([note(`k${i % 6}`, String(40 + i), { topic: i % 2 ? 'turns' : 'scores' })])))
+        await Promise.all(
+          range(40).map((i) => log.append([note(`k${i % 6}`, String(40 + i), { topic: i % 2 ? 'turns' : 'scores' })])),
+        )
         await subscription.caughtUp()
         assert.equal(seen.length, 80)
         for (const topic of ['turns', 'scores'] as const) {
           for (const texts of byKey(seen.filter((record) => record.topic === topic)).values()) {
-            assert.deepEqual(texts, texts.toSorted((a, b) => Number(a) - Number(b)))
+            assert.deepEqual(
+              texts,
+              texts.toSorted((a, b) => Number(a) - Number(b)),
+            )
           }
         }
         await subscription.stop()
@@ -243,7 +351,12 @@ export const eventLogFeatures = (name: string, open: (options?: OpenOptions) => 
 
       feature('wakes a reader that has nothing to read', async ({ log }) => {
         const arrived = Promise.withResolvers<string>()
-        const subscription = await log.subscribe({ topics: ['weights'], group: 'g', from: 'start', handle: ([first]) => arrived.resolve(textOf(first!)) })
+        const subscription = await log.subscribe({
+          topics: ['weights'],
+          group: 'g',
+          from: 'start',
+          handle: ([first]) => arrived.resolve(textOf(first!)),
+        })
         await subscription.caughtUp()
         await log.append([note('p', 'news', { topic: 'weights' })])
         assert.equal(await arrived.promise, 'news')
@@ -254,11 +367,17 @@ export const eventLogFeatures = (name: string, open: (options?: OpenOptions) => 
         const { log } = opened
         await log.append(range(30).map((i) => note('k', String(i))))
         const first: string[] = []
-        const subscription = await log.subscribe({ topics: ['turns'], group: 'workers', from: 'committed', maxBatch: 10, handle: async (records) => {
-          first.push(...records.map(textOf))
-          const last = records.at(-1)!
-          if (first.length === 20) await subscription.commit([{ ...positionOf(last), offset: last.offset + 1 }])
-        } })
+        const subscription = await log.subscribe({
+          topics: ['turns'],
+          group: 'workers',
+          from: 'committed',
+          maxBatch: 10,
+          handle: async (records) => {
+            first.push(...records.map(textOf))
+            const last = records.at(-1)!
+            if (first.length === 20) await subscription.commit([{ ...positionOf(last), offset: last.offset + 1 }])
+          },
+        })
         await subscription.caughtUp()
         await subscription.stop()
         assert.deepEqual(first, range(30).map(String))
@@ -267,7 +386,12 @@ export const eventLogFeatures = (name: string, open: (options?: OpenOptions) => 
         const again = await opened.reopen()
         const delivered = async (group: string): Promise<string[]> => {
           const texts: string[] = []
-          const reader = await again.subscribe({ topics: ['turns'], group, from: 'committed', handle: (records) => void texts.push(...records.map(textOf)) })
+          const reader = await again.subscribe({
+            topics: ['turns'],
+            group,
+            from: 'committed',
+            handle: (records) => void texts.push(...records.map(textOf)),
+          })
           await reader.caughtUp()
           await reader.stop()
           return texts
@@ -280,7 +404,12 @@ export const eventLogFeatures = (name: string, open: (options?: OpenOptions) => 
         const positions = await log.append(range(10).map((i) => note('k', String(i))))
         const { partition, offset } = positions[6]!
         const texts: string[] = []
-        const subscription = await log.subscribe({ topics: ['turns'], group: 'g', from: { turns: { [partition]: offset } }, handle: (records) => void texts.push(...records.map(textOf)) })
+        const subscription = await log.subscribe({
+          topics: ['turns'],
+          group: 'g',
+          from: { turns: { [partition]: offset } },
+          handle: (records) => void texts.push(...records.map(textOf)),
+        })
         await subscription.caughtUp()
         assert.deepEqual(texts, ['6', '7', '8', '9'])
         await subscription.stop()
@@ -291,15 +420,22 @@ export const eventLogFeatures = (name: string, open: (options?: OpenOptions) => 
         const gate = Promise.withResolvers<void>()
         const entered = Promise.withResolvers<void>()
         const handled: string[] = []
-        const subscription = await log.subscribe({ topics: ['turns'], group: 'g', from: 'start', handle: async (records) => {
-          entered.resolve()
-          await gate.promise
-          handled.push(...records.map(textOf))
-        } })
+        const subscription = await log.subscribe({
+          topics: ['turns'],
+          group: 'g',
+          from: 'start',
+          handle: async (records) => {
+            entered.resolve()
+            await gate.promise
+            handled.push(...records.map(textOf))
+          },
+        })
         await entered.promise
         await log.append([note('k', 'second')])
         let caughtUp = false
-        const waiting = subscription.caughtUp().then(() => { caughtUp = true })
+        const waiting = subscription.caughtUp().then(() => {
+          caughtUp = true
+        })
         await log.append([note('j', 'third')])
         assert.equal(caughtUp, false)
         gate.resolve()
@@ -312,10 +448,16 @@ export const eventLogFeatures = (name: string, open: (options?: OpenOptions) => 
         await log.append(range(9).map((i) => note('k', String(i))))
         const handled: string[] = []
         const broken = new Error('handler')
-        const subscription = await log.subscribe({ topics: ['turns'], group: 'g', from: 'start', maxBatch: 3, handle: (records) => {
-          if (records.some((record) => textOf(record) === '4')) throw broken
-          handled.push(...records.map(textOf))
-        } })
+        const subscription = await log.subscribe({
+          topics: ['turns'],
+          group: 'g',
+          from: 'start',
+          maxBatch: 3,
+          handle: (records) => {
+            if (records.some((record) => textOf(record) === '4')) throw broken
+            handled.push(...records.map(textOf))
+          },
+        })
         const failed = assert.rejects(subscription.done, broken)
         await assert.rejects(subscription.caughtUp(), broken)
         await failed
@@ -331,12 +473,18 @@ export const eventLogFeatures = (name: string, open: (options?: OpenOptions) => 
         const entered = Promise.withResolvers<void>()
         let calls = 0
         let finished = false
-        const subscription = await log.subscribe({ topics: ['turns'], group: 'g', from: 'start', maxBatch: 2, handle: async () => {
-          calls++
-          entered.resolve()
-          await gate.promise
-          finished = true
-        } })
+        const subscription = await log.subscribe({
+          topics: ['turns'],
+          group: 'g',
+          from: 'start',
+          maxBatch: 2,
+          handle: async () => {
+            calls++
+            entered.resolve()
+            await gate.promise
+            finished = true
+          },
+        })
         await entered.promise
         const stopping = subscription.stop()
         gate.resolve()
@@ -352,18 +500,26 @@ export const eventLogFeatures = (name: string, open: (options?: OpenOptions) => 
         let handled = 0
         let largest = 0
         await log.append([note('k', 'first')])
-        const subscription = await log.subscribe({ topics: ['turns'], group: 'slow', from: 'start', maxBatch: 20, handle: async (records) => {
-          entered.resolve()
-          await gate.promise
-          handled += records.length
-          largest = Math.max(largest, records.length)
-        } })
+        const subscription = await log.subscribe({
+          topics: ['turns'],
+          group: 'slow',
+          from: 'start',
+          maxBatch: 20,
+          handle: async (records) => {
+            entered.resolve()
+            await gate.promise
+            handled += records.length
+            largest = Math.max(largest, records.length)
+          },
+        })
         await entered.promise
         const large = range(8).map((caller) => note(`k${caller}`, 'x'.repeat(64 << 10)))
         const before = heldBytes()
-        await Promise.all(large.map(async (record) => {
-          for (const _ of range(128)) await log.append([record])
-        }))
+        await Promise.all(
+          large.map(async (record) => {
+            for (const _ of range(128)) await log.append([record])
+          }),
+        )
         const kept = heldBytes() - before
         const handledMeanwhile = handled
         gate.resolve()
@@ -377,15 +533,25 @@ export const eventLogFeatures = (name: string, open: (options?: OpenOptions) => 
     })
 
     describe('sharing work', () => {
-      feature('gives everything to one who is alone in its group, and nothing after it left', async ({ log }) => {
-        const one = await everything(log, 'workers')
-        const other = await everything(log, 'others')
-        await one.leave()
-        assert.deepEqual(range(5).map((partition) => one.mine(partition)), range(5).map(() => false))
-        assert.deepEqual(range(5).map((partition) => other.mine(partition)), range(5).map(() => true))
-        await one.leave()
-        await everything(log, 'workers')
-      }, { partitions: { turns: 5 } })
+      feature(
+        'gives everything to one who is alone in its group, and nothing after it left',
+        async ({ log }) => {
+          const one = await everything(log, 'workers')
+          const other = await everything(log, 'others')
+          await one.leave()
+          assert.deepEqual(
+            range(5).map((partition) => one.mine(partition)),
+            range(5).map(() => false),
+          )
+          assert.deepEqual(
+            range(5).map((partition) => other.mine(partition)),
+            range(5).map(() => true),
+          )
+          await one.leave()
+          await everything(log, 'workers')
+        },
+        { partitions: { turns: 5 } },
+      )
 
       feature('leaves a group of the same name its commits', async ({ log }) => {
         await log.append(range(4).map((i) => note('k', String(i))))
@@ -393,41 +559,70 @@ export const eventLogFeatures = (name: string, open: (options?: OpenOptions) => 
         const first = await log.subscribe({ topics: ['turns'], group: 'g', from: 'committed', handle: () => {} })
         await first.caughtUp()
         const { turns } = await log.ends(['turns'])
-        await first.commit(range(log.partitions('turns')).map((partition) => ({ topic: 'turns', partition, offset: turns![partition]! })))
+        await first.commit(
+          range(log.partitions('turns')).map((partition) => ({
+            topic: 'turns',
+            partition,
+            offset: turns![partition]!,
+          })),
+        )
         await first.stop()
-        const again = await log.subscribe({ topics: ['turns'], group: 'g', from: 'committed', handle: () => assert.fail('it was committed') })
+        const again = await log.subscribe({
+          topics: ['turns'],
+          group: 'g',
+          from: 'committed',
+          handle: () => assert.fail('it was committed'),
+        })
         await again.caughtUp()
       })
     })
 
     describe('opening', () => {
-      feature('refuses another number of partitions', async (opened) => {
-        assert.equal(opened.log.partitions('turns'), 5)
-        await opened.log.append([note('k', 'x')])
-        await opened.log.close()
-        await assert.rejects(opened.reopen({ partitions: { turns: 6 } }), (error) => error instanceof InstarError && error.code === 'partition_count_changed' && error.details['stored'] === 5)
-        const log = await opened.reopen({ partitions: { turns: 5 } })
-        assert.equal((await all(log.read('turns'))).length, 1)
-      }, { partitions: { turns: 5 } })
+      feature(
+        'refuses another number of partitions',
+        async (opened) => {
+          assert.equal(opened.log.partitions('turns'), 5)
+          await opened.log.append([note('k', 'x')])
+          await opened.log.close()
+          await assert.rejects(
+            opened.reopen({ partitions: { turns: 6 } }),
+            (error) =>
+              error instanceof InstarError && error.code === 'partition_count_changed' && error.details['stored'] === 5,
+          )
+          const log = await opened.reopen({ partitions: { turns: 5 } })
+          assert.equal((await all(log.read('turns'))).length, 1)
+        },
+        { partitions: { turns: 5 } },
+      )
 
       feature('lets a running handler append and commit while it closes', async (opened) => {
         const { log } = opened
         await log.append([note('k', 'task')])
         const gate = Promise.withResolvers<void>()
         const entered = Promise.withResolvers<void>()
-        const subscription = await log.subscribe({ topics: ['turns'], group: 'g', from: 'committed', handle: async ([task]) => {
-          entered.resolve()
-          await gate.promise
-          await log.append([note('k', 'result', { topic: 'scores' })])
-          await subscription.commit([{ ...positionOf(task!), offset: task!.offset + 1 }])
-        } })
+        const subscription = await log.subscribe({
+          topics: ['turns'],
+          group: 'g',
+          from: 'committed',
+          handle: async ([task]) => {
+            entered.resolve()
+            await gate.promise
+            await log.append([note('k', 'result', { topic: 'scores' })])
+            await subscription.commit([{ ...positionOf(task!), offset: task!.offset + 1 }])
+          },
+        })
         await entered.promise
         const closing = log.close()
         gate.resolve()
         await Promise.all([closing, subscription.done])
         const again = await opened.reopen()
         assert.deepEqual((await all(again.read('scores'))).map(textOf), ['result'])
-        const repeated = await again.subscribe({ topics: ['turns'], group: 'g', from: 'committed', handle: () => assert.fail('it was committed') })
+        const repeated = await again.subscribe({
+          topics: ['turns'],
+          group: 'g',
+          from: 'committed',
+          handle: () => assert.fail('it was committed'),
+        })
         await repeated.caughtUp()
       })
 
@@ -435,7 +630,10 @@ export const eventLogFeatures = (name: string, open: (options?: OpenOptions) => 
         const pending = range(50).map((i) => opened.log.append([note('k', String(i))]))
         await opened.log.close()
         await Promise.all(pending)
-        await assert.rejects(opened.log.append([note('k', 'late')]), (error) => error instanceof InstarError && error.code === 'log_unavailable')
+        await assert.rejects(
+          opened.log.append([note('k', 'late')]),
+          (error) => error instanceof InstarError && error.code === 'log_unavailable',
+        )
         const log = await opened.reopen()
         assert.deepEqual((await all(log.read('turns'))).map(textOf), range(50).map(String))
       })
@@ -444,7 +642,11 @@ export const eventLogFeatures = (name: string, open: (options?: OpenOptions) => 
     if (survivesKill) {
       describe('with other processes', () => {
         test('is read in another process while it is written', { timeout: 30_000 }, () => readingElsewhere(open))
-        test('has every acknowledged record, in order, after kill -9 of the writer, 20 times', { timeout: 120_000 }, () => killingTheWriter(open, 20))
+        test(
+          'has every acknowledged record, in order, after kill -9 of the writer, 20 times',
+          { timeout: 120_000 },
+          () => killingTheWriter(open, 20),
+        )
       })
     }
   })

@@ -26,10 +26,14 @@ export const SCHEMAS = { [NOTE]: '{"type":"record","name":"Note","fields":[{"nam
 
 const START = 1_700_000_000_000
 
-export const note = (key: string, text: string, { topic = 'turns', timestamp = START }: { topic?: Topic; timestamp?: number } = {}): Append =>
-  ({ topic, key, schema: NOTE, payload: Buffer.from(text), timestamp })
+export const note = (
+  key: string,
+  text: string,
+  { topic = 'turns', timestamp = START }: { topic?: Topic; timestamp?: number } = {},
+): Append => ({ topic, key, schema: NOTE, payload: Buffer.from(text), timestamp })
 
-export const textOf = ({ payload }: LogRecord): string => Buffer.from(payload.buffer, payload.byteOffset, payload.length).toString()
+export const textOf = ({ payload }: LogRecord): string =>
+  Buffer.from(payload.buffer, payload.byteOffset, payload.length).toString()
 
 export const all = async (batches: AsyncIterable<LogRecord[]>): Promise<LogRecord[]> => {
   const records: LogRecord[] = []

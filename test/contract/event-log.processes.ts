@@ -11,7 +11,11 @@ type Open = (options?: OpenOptions) => Promise<Opened>
 
 /** In a process group of its own, so that it ends with `process.kill(-pid)`; its lines are read as they come. */
 const start = (script: string, elsewhere: Elsewhere, ...rest: string[]) => {
-  const child = spawn(process.execPath, [fileURLToPath(new URL(`processes/${script}.ts`, import.meta.url)), elsewhere.module, elsewhere.place, ...rest], { detached: true, stdio: ['pipe', 'pipe', 'inherit'] })
+  const child = spawn(
+    process.execPath,
+    [fileURLToPath(new URL(`processes/${script}.ts`, import.meta.url)), elsewhere.module, elsewhere.place, ...rest],
+    { detached: true, stdio: ['pipe', 'pipe', 'inherit'] },
+  )
   return { child, lines: createInterface({ input: child.stdout }) }
 }
 
@@ -35,17 +39,23 @@ export const readingElsewhere = async (open: Open): Promise<void> => {
     lines.on('line', (line) => {
       if (line === 'caught up') return caughtUp.resolve()
       const [key, text] = line.split(' ') as [string, string]
-      got.set(key, [...got.get(key) ?? [], text])
+      got.set(key, [...(got.get(key) ?? []), text])
       if (++count === 350) full.resolve()
     })
     await Promise.race([caughtUp.promise, exited])
     assert.equal(count, 50)
-    await Promise.all(range(5).map(async (caller) => {
-      for (const i of range(60)) await log.append([note(`k${caller}`, `late${i}`)])
-    }))
+    await Promise.all(
+      range(5).map(async (caller) => {
+        for (const i of range(60)) await log.append([note(`k${caller}`, `late${i}`)])
+      }),
+    )
     await Promise.race([full.promise, exited])
     assert.equal(count, 350)
-    for (const caller of range(5)) assert.deepEqual(got.get(`k${caller}`), [...range(10).map((i) => `early${i * 5 + caller}`), ...range(60).map((i) => `late${i}`)])
+    for (const caller of range(5))
+      assert.deepEqual(got.get(`k${caller}`), [
+        ...range(10).map((i) => `early${i * 5 + caller}`),
+        ...range(60).map((i) => `late${i}`),
+      ])
   } finally {
     await kill(child, exited)
     await opened.remove()
@@ -91,9 +101,11 @@ export const killingTheWriter = async (open: Open, rounds: number): Promise<void
         acknowledged.set(caller, Number(call))
         if (++acks === target) process.kill(-child.pid!, 'SIGKILL')
       })
-      lines.once('line', () => { if (target <= 1) process.kill(-child.pid!, 'SIGKILL') })
+      lines.once('line', () => {
+        if (target <= 1) process.kill(-child.pid!, 'SIGKILL')
+      })
       const read = once(lines, 'close')
-      const [code, signal] = await exited as [number | null, string | null]
+      const [code, signal] = (await exited) as [number | null, string | null]
       assert.deepEqual([code, signal], [null, 'SIGKILL'], `round ${round}: the writer ended by itself`)
       await read
 
@@ -127,7 +139,7 @@ const checkRound = (round: number, records: readonly LogRecord[], acknowledged: 
     assert.equal(ofRound, round)
     assert.equal(record.key, `${round}.${caller}.${half}`)
     assert.equal(filler, String(call % 10).repeat(filler.length))
-    assert.equal(filler.length, 100 + (call * 397) % 4000, `${id} is not whole`)
+    assert.equal(filler.length, 100 + ((call * 397) % 4000), `${id} is not whole`)
     const place = keys.get(record.key) ?? 0
     assert.equal(call * 3 + i, place, `${record.key}: ${id} stands at place ${place}`)
     keys.set(record.key, place + 1)
@@ -135,7 +147,10 @@ const checkRound = (round: number, records: readonly LogRecord[], acknowledged: 
   for (const [caller, call] of acknowledged) {
     for (const half of [0, 1]) {
       const present = keys.get(`${round}.${caller}.${half}`) ?? 0
-      assert.ok(present >= (call + 1) * 3, `round ${round}: call ${call} of caller ${caller} was acknowledged, ${present} records of it are there`)
+      assert.ok(
+        present >= (call + 1) * 3,
+        `round ${round}: call ${call} of caller ${caller} was acknowledged, ${present} records of it are there`,
+      )
     }
   }
 }

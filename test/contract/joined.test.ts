@@ -21,9 +21,12 @@ const openJoined = async (options: OpenOptions = {}): Promise<Opened> => {
   const opened: EventLog[] = []
   const open = async (again: OpenOptions): Promise<EventLog> => {
     const { port1, port2 } = new MessageChannel()
-    const holder = new Worker(HOLDER, { workerData: { options: { folder, schemas: SCHEMAS, ...options, ...again }, port: port1 }, transferList: [port1] })
+    const holder = new Worker(HOLDER, {
+      workerData: { options: { folder, schemas: SCHEMAS, ...options, ...again }, port: port1 },
+      transferList: [port1],
+    })
     const gone = once(holder, 'exit')
-    const [error] = await once(holder, 'message') as [PlainError | null]
+    const [error] = (await once(holder, 'message')) as [PlainError | null]
     if (error) throw fromPlain(error)
     const joined = openJoinedLog(folder, SCHEMAS, port2)
     const log: EventLog = {
@@ -72,17 +75,30 @@ describe('the log in a second thread', () => {
     const holder = await openEmbeddedLog({ folder, schemas: SCHEMAS })
     const { port1, port2 } = new MessageChannel()
     holder.join(port1)
-    const worker = new Worker(fileURLToPath(new URL('processes/joined-thread.ts', import.meta.url)), { workerData: { folder, port: port2 }, transferList: [port2] })
+    const worker = new Worker(fileURLToPath(new URL('processes/joined-thread.ts', import.meta.url)), {
+      workerData: { folder, port: port2 },
+      transferList: [port2],
+    })
     const exited = once(worker, 'exit')
     const heard: string[] = []
-    const subscription = await holder.subscribe({ topics: ['turns'], group: 'g', from: 'start', handle: (records) => { heard.push(...records.map(textOf)) } })
+    const subscription = await holder.subscribe({
+      topics: ['turns'],
+      group: 'g',
+      from: 'start',
+      handle: (records) => {
+        heard.push(...records.map(textOf))
+      },
+    })
     await once(worker, 'message')
     for (const i of range(50)) await holder.append([note('first', `first ${i}`)])
     worker.postMessage('go')
-    const [told] = await once(worker, 'message') as [string[]]
+    const [told] = (await once(worker, 'message')) as [string[]]
     await subscription.caughtUp()
     const stored = (await all(holder.read('turns'))).map(textOf)
-    assert.deepEqual(stored.filter((text) => text.startsWith('second')), range(50).map((i) => `second ${i}`))
+    assert.deepEqual(
+      stored.filter((text) => text.startsWith('second')),
+      range(50).map((i) => `second ${i}`),
+    )
     assert.equal(stored.length, 100)
     assert.deepEqual([...told].sort(), [...stored].sort())
     assert.deepEqual([...heard].sort(), [...stored].sort())
@@ -96,7 +112,10 @@ describe('the log in a second thread', () => {
     const { port1, port2 } = new MessageChannel()
     holder.join(port1)
     const joined = openJoinedLog(folder, SCHEMAS, port2)
-    const refused = (code: string) => (error: unknown): boolean => error instanceof InstarError && error.code === code
+    const refused =
+      (code: string) =>
+      (error: unknown): boolean =>
+        error instanceof InstarError && error.code === code
     await assert.rejects(joined.append([{ ...note('k', 'x'), schema: 'Unknown.v1' }]), refused('bad_record'))
     await joined.append([note('k', 'one')])
     await holder.close()

@@ -2,12 +2,16 @@ import { openMemoryLog } from '@instar/log'
 import { eventLogFeatures } from './event-log.features.ts'
 import type { OpenOptions } from './event-log.harness.ts'
 
-eventLogFeatures('memory', async (options: OpenOptions = {}) => {
-  const first = openMemoryLog(options)
-  let log = first
-  return {
-    log,
-    reopen: async (again = {}) => log = openMemoryLog({ ...options, ...again, store: first.store }),
-    remove: () => log.close(),
-  }
-}, { survivesKill: false })
+eventLogFeatures(
+  'memory',
+  async (options: OpenOptions = {}) => {
+    const first = openMemoryLog(options)
+    let log = first
+    return {
+      log,
+      reopen: async (again = {}) => (log = openMemoryLog({ ...options, ...again, store: first.store })),
+      remove: () => log.close(),
+    }
+  },
+  { survivesKill: false },
+)

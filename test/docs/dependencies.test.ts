@@ -9,20 +9,29 @@ type Manifest = Partial<Record<(typeof KINDS)[number], Record<string, string>>>
 
 /** `name version` of everything that a package.json of this repository asks for from outside. */
 async function asked(): Promise<string[]> {
-  const manifests = await Promise.all(committable().filter((path) => /(^|\/)package\.json$/.test(path))
-    .map(async (path) => JSON.parse(await readFile(join(ROOT, path), 'utf8')) as Manifest))
+  const manifests = await Promise.all(
+    committable()
+      .filter((path) => /(^|\/)package\.json$/.test(path))
+      .map(async (path) => JSON.parse(await readFile(join(ROOT, path), 'utf8')) as Manifest),
+  )
   const all = manifests.flatMap((manifest) => KINDS.flatMap((kind) => Object.entries(manifest[kind] ?? {})))
-  return [...new Set(all.filter(([name]) => !name.startsWith('@instar/')).map(([name, version]) => `${name} ${version}`))].toSorted()
+  return [
+    ...new Set(all.filter(([name]) => !name.startsWith('@instar/')).map(([name, version]) => `${name} ${version}`)),
+  ].toSorted()
 }
 
 /** `name version` of each entry of the page: a row's first cell holds names, its second the version of each. */
 function explained(page: string): string[] {
-  return page.split('\n').filter((line) => line.startsWith('| `')).flatMap((line) => {
-    const cells = line.split('|').map((cell) => cell.trim())
-    const names = [...cells[1]!.matchAll(/`([^`]+)`/g)].map((match) => match[1]!)
-    const versions = cells[2]!.split(/,\s*/)
-    return names.map((name, index) => `${name} ${versions[index] ?? versions[0]}`)
-  }).toSorted()
+  return page
+    .split('\n')
+    .filter((line) => line.startsWith('| `'))
+    .flatMap((line) => {
+      const cells = line.split('|').map((cell) => cell.trim())
+      const names = [...cells[1]!.matchAll(/`([^`]+)`/g)].map((match) => match[1]!)
+      const versions = cells[2]!.split(/,\s*/)
+      return names.map((name, index) => `${name} ${versions[index] ?? versions[0]}`)
+    })
+    .toSorted()
 }
 
 test('docs/dependencies.md explains exactly what the package.json files ask for', async () => {
@@ -30,19 +39,34 @@ test('docs/dependencies.md explains exactly what the package.json files ask for'
 })
 
 test('every dependency is pinned to one exact version', async () => {
-  deepEqual((await asked()).filter((line) => !/ \d+\.\d+\.\d+(-[\w.]+)?$/.test(line)), [])
+  deepEqual(
+    (await asked()).filter((line) => !/ \d+\.\d+\.\d+(-[\w.]+)?$/.test(line)),
+    [],
+  )
 })
 
 test('the lockfile names no registry, so that any mirror serves it', async () => {
-  const lock = JSON.parse(await readFile(join(ROOT, 'package-lock.json'), 'utf8')) as { packages: Record<string, { resolved?: string }> }
-  deepEqual(Object.values(lock.packages).filter(({ resolved }) => resolved?.startsWith('http')), [])
+  const lock = JSON.parse(await readFile(join(ROOT, 'package-lock.json'), 'utf8')) as {
+    packages: Record<string, { resolved?: string }>
+  }
+  deepEqual(
+    Object.values(lock.packages).filter(({ resolved }) => resolved?.startsWith('http')),
+    [],
+  )
 })
 
 test('the lockfile holds every optional platform package that a package asks for, or npm ci refuses it', async () => {
   type Entry = { version?: string; optionalDependencies?: Record<string, string>; optional?: boolean }
-  const { packages } = JSON.parse(await readFile(join(ROOT, 'package-lock.json'), 'utf8')) as { packages: Record<string, Entry> }
-  const missing = Object.entries(packages).flatMap(([path, { optionalDependencies }]) => Object.keys(optionalDependencies ?? {})
-    .filter((name) => packages[`${path}/node_modules/${name}`] === undefined && packages[`node_modules/${name}`] === undefined)
-    .map((name) => `${path}: ${name}`))
+  const { packages } = JSON.parse(await readFile(join(ROOT, 'package-lock.json'), 'utf8')) as {
+    packages: Record<string, Entry>
+  }
+  const missing = Object.entries(packages).flatMap(([path, { optionalDependencies }]) =>
+    Object.keys(optionalDependencies ?? {})
+      .filter(
+        (name) =>
+          packages[`${path}/node_modules/${name}`] === undefined && packages[`node_modules/${name}`] === undefined,
+      )
+      .map((name) => `${path}: ${name}`),
+  )
   deepEqual(missing, [])
 })

@@ -22,6 +22,12 @@ The table is \`packages/events/src/errors.ts\`; a test holds this page equal to 
 const cell = (text: string): string => text.replaceAll('|', '\\|')
 
 export const errorsPage = (): string =>
-  HEAD + Object.entries(ERRORS).map(([code, { status, retryable, meaning, todo }]) => `| \`${code}\` | ${status} | ${retryable ? 'yes' : 'no'} | ${cell(meaning)} | ${cell(todo)} |\n`).join('')
+  HEAD +
+  Object.entries(ERRORS)
+    .map(
+      ([code, { status, retryable, meaning, todo }]) =>
+        `| \`${code}\` | ${status} | ${retryable ? 'yes' : 'no'} | ${cell(meaning)} | ${cell(todo)} |\n`,
+    )
+    .join('')
 
 if (process.argv[1] === import.meta.filename) writeFileSync(ERRORS_PAGE, errorsPage())

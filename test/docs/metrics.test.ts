@@ -4,5 +4,9 @@ import { test } from 'node:test'
 import { METRICS_PAGE, metricsPage } from './metrics.ts'
 
 test('docs/metrics.md says of each metric what the table says', { skip: process.platform !== 'linux' }, async () => {
-  equal(await readFile(METRICS_PAGE, 'utf8'), await metricsPage(), 'write it anew with: node bootstrap.cjs test/docs/metrics.ts')
+  equal(
+    await readFile(METRICS_PAGE, 'utf8'),
+    await metricsPage(),
+    'write it anew with: node bootstrap.cjs test/docs/metrics.ts',
+  )
 })

@@ -27,23 +27,39 @@ The table is \`packages/process/src/metrics/table.ts\`; a test holds this page e
 `
 
 const TITLES: Readonly<Record<MetricEntry['of'], string>> = {
-  gateway: 'Gateway', scorer: 'Scorer', trainer: 'Trainer', publisher: 'Publisher', projections: 'Projections', process: 'Every service: the log, and what did not count',
+  gateway: 'Gateway',
+  scorer: 'Scorer',
+  trainer: 'Trainer',
+  publisher: 'Publisher',
+  projections: 'Projections',
+  process: 'Every service: the log, and what did not count',
 }
 
 /** Pipes would end a cell. */
 const cell = (text: string): string => text.replaceAll('|', '\\|')
 
-const labelsOf = ({ labels = {} }: MetricEntry): string => Object.entries(labels).map(([label, values]) => {
-  if ('most' in values) return `\`${label}\` (at most ${values.most})`
-  if (label === 'code') return '`code` ([errors.md](errors.md))'
-  return values.length > 12 ? `\`${label}\` (${values.length} values)` : `\`${label}\` (${values.join(', ')})`
-}).join('; ')
+const labelsOf = ({ labels = {} }: MetricEntry): string =>
+  Object.entries(labels)
+    .map(([label, values]) => {
+      if ('most' in values) return `\`${label}\` (at most ${values.most})`
+      if (label === 'code') return '`code` ([errors.md](errors.md))'
+      return values.length > 12 ? `\`${label}\` (${values.length} values)` : `\`${label}\` (${values.join(', ')})`
+    })
+    .join('; ')
 
 export const metricsPage = async (): Promise<string> => {
   const entries: [string, MetricEntry][] = Object.entries(METRICS)
-  const tables = Object.entries(TITLES).map(([of, title]) => `## ${title}\n\n| metric | type | labels | what it says |\n|---|---|---|---|\n${entries.filter(([, entry]) => entry.of === of)
-    .map(([name, entry]) => `| \`${name}\` | ${entry.type} | ${labelsOf(entry)} | ${cell(entry.help)} |\n`).join('')}`)
-  const rest = (await processMetrics()).toSorted((a, b) => a.name.localeCompare(b.name)).map(({ name, type, help }) => `| \`${name}\` | ${type} | ${cell(help)} |\n`).join('')
+  const tables = Object.entries(TITLES).map(
+    ([of, title]) =>
+      `## ${title}\n\n| metric | type | labels | what it says |\n|---|---|---|---|\n${entries
+        .filter(([, entry]) => entry.of === of)
+        .map(([name, entry]) => `| \`${name}\` | ${entry.type} | ${labelsOf(entry)} | ${cell(entry.help)} |\n`)
+        .join('')}`,
+  )
+  const rest = (await processMetrics())
+    .toSorted((a, b) => a.name.localeCompare(b.name))
+    .map(({ name, type, help }) => `| \`${name}\` | ${type} | ${cell(help)} |\n`)
+    .join('')
   return `${HEAD}${tables.join('\n')}\n## The process\n\nOn Linux; elsewhere those that need \`/proc\` are missing.\n\n| metric | type | what it says |\n|---|---|---|\n${rest}`
 }
 

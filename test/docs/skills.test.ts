@@ -22,27 +22,47 @@ const ROOT = join(import.meta.dirname, '../..')
 const SKILLS = join(ROOT, 'skills')
 const skills = readdirSync(SKILLS).map((name) => ({ name, text: readFileSync(join(SKILLS, name, 'SKILL.md'), 'utf8') }))
 
-const blocks = (text: string, language: string): string[] => [...text.matchAll(/^( *)```(\w+)\n([\s\S]*?)^\1```$/gm)].filter(([, , of]) => of === language).map(([, , , body]) => body!)
-const lines = (text: string): string[] => blocks(text, 'sh').flatMap((block) => block.split('\n').map((line) => line.trim()).filter((line) => line !== ''))
-const inline = (text: string): string[] => [...text.matchAll(/`((?:npx )?instar [a-z][^`]*)`/g)].map(([, command]) => command!.replace(/^instar/, 'npx instar'))
+const blocks = (text: string, language: string): string[] =>
+  [...text.matchAll(/^( *)```(\w+)\n([\s\S]*?)^\1```$/gm)]
+    .filter(([, , of]) => of === language)
+    .map(([, , , body]) => body!)
+const lines = (text: string): string[] =>
+  blocks(text, 'sh').flatMap((block) =>
+    block
+      .split('\n')
+      .map((line) => line.trim())
+      .filter((line) => line !== ''),
+  )
+const inline = (text: string): string[] =>
+  [...text.matchAll(/`((?:npx )?instar [a-z][^`]*)`/g)].map(([, command]) => command!.replace(/^instar/, 'npx instar'))
 
 /** As a shell would: blanks divide, single and double quotes hold together. */
-const words = (line: string): string[] => [...line.matchAll(/(?:[^\s"']|"[^"]*"|'[^']*')+/g)].map(([word]) => word.replaceAll(/"([^"]*)"|'([^']*)'/g, (_, double?: string, single?: string) => double ?? single ?? ''))
+const words = (line: string): string[] =>
+  [...line.matchAll(/(?:[^\s"']|"[^"]*"|'[^']*')+/g)].map(([word]) =>
+    word.replaceAll(/"([^"]*)"|'([^']*)'/g, (_, double?: string, single?: string) => double ?? single ?? ''),
+  )
 
 type Said = { skill: string; line: string; env: string[]; argv: string[] }
-const said: Said[] = skills.flatMap(({ name, text }) => [...lines(text), ...inline(text)].map((line) => {
-  const all = words(line)
-  const begin = all.findIndex((word) => !/^[A-Z_]+=/.test(word))
-  return { skill: name, line, env: all.slice(0, begin), argv: all.slice(begin) }
-}))
+const said: Said[] = skills.flatMap(({ name, text }) =>
+  [...lines(text), ...inline(text)].map((line) => {
+    const all = words(line)
+    const begin = all.findIndex((word) => !/^[A-Z_]+=/.test(word))
+    return { skill: name, line, env: all.slice(0, begin), argv: all.slice(begin) }
+  }),
+)
 const commands = said.filter(({ argv }) => argv[0] === 'npx' && argv[1] === 'instar')
 const requests = said.filter(({ argv }) => argv[0] === 'curl')
 
 test('the front matter names the folder and says when to use it', () => {
-  deepEqual(skills.map(({ name }) => name), ['connect-an-agent', 'read-the-metrics', 'retrain-from-history', 'roll-back', 'write-a-reward'])
+  deepEqual(
+    skills.map(({ name }) => name),
+    ['connect-an-agent', 'read-the-metrics', 'retrain-from-history', 'roll-back', 'write-a-reward'],
+  )
   for (const { name, text } of skills) {
     const [, matter = ''] = /^---\n([\s\S]*?)\n---\n/.exec(text) ?? []
-    const fields = Object.fromEntries(matter.split('\n').map((line) => line.split(/: (.*)/s).slice(0, 2) as [string, string]))
+    const fields = Object.fromEntries(
+      matter.split('\n').map((line) => line.split(/: (.*)/s).slice(0, 2) as [string, string]),
+    )
     deepEqual(Object.keys(fields), ['name', 'description'], name)
     equal(fields['name'], name)
     ok(fields['description']!.length <= 1024 && /\bUse (when|for)\b/.test(fields['description']!), name)
@@ -53,7 +73,15 @@ test('the front matter names the folder and says when to use it', () => {
 test('nothing is shown that is not looked at here', () => {
   ok(commands.length > 40 && requests.length > 9, `${commands.length} commands, ${requests.length} requests`)
   const others = said.filter((one) => !commands.includes(one) && !requests.includes(one)).map(({ line }) => line)
-  deepEqual([...new Set(others)], ['npm start', 'npm start -- --model ~/models/Qwen3-0.6B', 'node judge.mjs &', 'INSTAR_JUDGE_URL=http://127.0.0.1:8808/v1 INSTAR_JUDGE_MODEL=short-1 npm start'])
+  deepEqual(
+    [...new Set(others)],
+    [
+      'npm start',
+      'npm start -- --model ~/models/Qwen3-0.6B',
+      'node judge.mjs &',
+      'INSTAR_JUDGE_URL=http://127.0.0.1:8808/v1 INSTAR_JUDGE_MODEL=short-1 npm start',
+    ],
+  )
 })
 
 test('every command and option is one of the CLI, with the arguments that it asks for', async () => {
@@ -61,34 +89,85 @@ test('every command and option is one of the CLI, with the arguments that it ask
   for (const { skill, line, argv } of commands) {
     const args = argv.slice(2)
     const heard = { out: '', err: '' }
-    const code = await runCli([...args, '--help'], { env: {}, cwd: tmpdir(), out: (text) => { heard.out += text }, err: (text) => { heard.err += text }, terminal: false, stop })
+    const code = await runCli([...args, '--help'], {
+      env: {},
+      cwd: tmpdir(),
+      out: (text) => {
+        heard.out += text
+      },
+      err: (text) => {
+        heard.err += text
+      },
+      terminal: false,
+      stop,
+    })
     equal(code, 0, `${skill}: ${line}: ${heard.err.split('\n')[0]}`)
     // What stands bare and in capitals at the usage's beginning has to be there.
     const [, usage = ''] = new RegExp(`usage: instar ${args[0]} ?(.*)`).exec(heard.out) ?? []
-    if (/^[A-Z"]/.test(usage)) ok(args.slice(1).some((word) => !word.startsWith('--')), `${skill}: ${line}: usage: ${usage}`)
+    if (/^[A-Z"]/.test(usage))
+      ok(
+        args.slice(1).some((word) => !word.startsWith('--')),
+        `${skill}: ${line}: usage: ${usage}`,
+      )
   }
   // The parser is a real one.
-  equal(await runCli(['rollback', '2', '--no-such-option', '--help'], { env: {}, cwd: tmpdir(), out: () => undefined, err: () => undefined, terminal: false, stop }), 2)
+  equal(
+    await runCli(['rollback', '2', '--no-such-option', '--help'], {
+      env: {},
+      cwd: tmpdir(),
+      out: () => undefined,
+      err: () => undefined,
+      terminal: false,
+      stop,
+    }),
+    2,
+  )
 })
 
 /** Table or view → its columns. */
-const COLUMNS = new Map(Object.values(schema).flatMap((one): [string, string[]][] =>
-  is(one, PgTable) ? [[getTableConfig(one).name, getTableConfig(one).columns.map(({ name }) => name)]] : is(one, PgView) ? [[getViewConfig(one).name, Object.keys(getViewConfig(one).selectedFields)]] : []))
-const SQL_WORDS = new Set('select from where group by order desc asc limit join on and or not as count avg is null'.split(' '))
+const COLUMNS = new Map(
+  Object.values(schema).flatMap((one): [string, string[]][] =>
+    is(one, PgTable)
+      ? [[getTableConfig(one).name, getTableConfig(one).columns.map(({ name }) => name)]]
+      : is(one, PgView)
+        ? [[getViewConfig(one).name, Object.keys(getViewConfig(one).selectedFields)]]
+        : [],
+  ),
+)
+const SQL_WORDS = new Set(
+  'select from where group by order desc asc limit join on and or not as count avg is null'.split(' '),
+)
 
 /** Words of a statement that are neither SQL nor columns of the tables that it reads; tables that there are not. */
 const unknownOf = (sql: string): string[] => {
   const text = sql.replaceAll(/'[^']*'/g, '')
-  const tables = [...text.matchAll(/\b(?:from|join) (\w+)(?: (?!on\b|where\b|group\b|order\b|join\b|limit\b)(\w+))?/g)].map(([, table, alias]) => ({ table: table!, alias: alias ?? table! }))
+  const tables = [
+    ...text.matchAll(/\b(?:from|join) (\w+)(?: (?!on\b|where\b|group\b|order\b|join\b|limit\b)(\w+))?/g),
+  ].map(([, table, alias]) => ({ table: table!, alias: alias ?? table! }))
   const missing = tables.filter(({ table }) => !COLUMNS.has(table)).map(({ table }) => table)
   const aliases = new Set([...text.matchAll(/\bas (\w+)/g)].map(([, name]) => name!))
-  const names = [...text.matchAll(/(?:\b(\w+)\.)?\b([a-z_]\w*)\b(?!\.)/g)].filter(([, , name]) => !SQL_WORDS.has(name!) && !aliases.has(name!) && !tables.some(({ table, alias }) => name === table || name === alias))
-  const wrong = names.filter(([, of, name]) => !tables.some(({ table, alias }) => (of === undefined || of === alias) && COLUMNS.get(table)?.includes(name!))).map(([all]) => all)
+  const names = [...text.matchAll(/(?:\b(\w+)\.)?\b([a-z_]\w*)\b(?!\.)/g)].filter(
+    ([, , name]) =>
+      !SQL_WORDS.has(name!) &&
+      !aliases.has(name!) &&
+      !tables.some(({ table, alias }) => name === table || name === alias),
+  )
+  const wrong = names
+    .filter(
+      ([, of, name]) =>
+        !tables.some(({ table, alias }) => (of === undefined || of === alias) && COLUMNS.get(table)?.includes(name!)),
+    )
+    .map(([all]) => all)
   return [...missing, ...wrong]
 }
 
 test('every column is in the schema', () => {
-  deepEqual(unknownOf("select t.turn_id, s.hue, nothing from turns t join scores s on s.turn_id = t.turn_id join no_table n on n.turn_id = 'hue'"), ['no_table', 's.hue', 'nothing', 'n.turn_id'])
+  deepEqual(
+    unknownOf(
+      "select t.turn_id, s.hue, nothing from turns t join scores s on s.turn_id = t.turn_id join no_table n on n.turn_id = 'hue'",
+    ),
+    ['no_table', 's.hue', 'nothing', 'n.turn_id'],
+  )
   const statements = commands.filter(({ argv }) => argv[2] === 'sql')
   ok(statements.length > 12)
   for (const { skill, line, argv } of statements) deepEqual(unknownOf(argv[3]!), [], `${skill}: ${line}`)
@@ -97,7 +176,10 @@ test('every column is in the schema', () => {
 test('every request is one that the gateway knows and understands', async (t) => {
   const rig = await startRig()
   t.after(() => rig.stop())
-  await rig.fetch('/v1/chat/completions', { json: { messages: [{ role: 'user', content: 'Hi' }] }, headers: { 'x-session-id': 'SESSION' } })
+  await rig.fetch('/v1/chat/completions', {
+    json: { messages: [{ role: 'user', content: 'Hi' }] },
+    headers: { 'x-session-id': 'SESSION' },
+  })
   const ask = async (argv: string[]): Promise<{ status: number; code: string | null }> => {
     let method: string | null = null
     let body: string | undefined
@@ -106,39 +188,55 @@ test('every request is one that the gateway knows and understands', async (t) =>
     for (let i = 1; i < argv.length; i += 1) {
       const word = argv[i]!
       if (word === '-i') continue
-      if (word === '-X') method = argv[i += 1]!
-      else if (word === '-d') body = argv[i += 1]!
+      if (word === '-X') method = argv[(i += 1)]!
+      else if (word === '-d') body = argv[(i += 1)]!
       else if (word === '-H') {
-        const [, name, value] = /^([\w-]+): (.*)$/.exec(argv[i += 1]!)!
+        const [, name, value] = /^([\w-]+): (.*)$/.exec(argv[(i += 1)]!)!
         headers[name!] = value!
       } else url = word
     }
     match(url, /^http:\/\/127\.0\.0\.1:30000\//)
     if (body !== undefined) JSON.parse(body)
-    const response = await fetch(url.replace('http://127.0.0.1:30000', rig.url), { method: method ?? (body === undefined ? 'GET' : 'POST'), headers, ...(body === undefined ? {} : { body }) })
+    const response = await fetch(url.replace('http://127.0.0.1:30000', rig.url), {
+      method: method ?? (body === undefined ? 'GET' : 'POST'),
+      headers,
+      ...(body === undefined ? {} : { body }),
+    })
     const text = await response.text()
-    return { status: response.status, code: response.ok ? null : (JSON.parse(text) as { error: { code: string } }).error.code }
+    return {
+      status: response.status,
+      code: response.ok ? null : (JSON.parse(text) as { error: { code: string } }).error.code,
+    }
   }
   equal((await ask(['curl', 'http://127.0.0.1:30000/v1/no-such'])).code, 'unknown_route')
   for (const { skill, line, argv } of requests) {
     const { status, code } = await ask(argv)
     // TURN and policy@2 are not there; everything else is done.
-    ok(status === 200 || (line.includes('TURN') && code === 'unknown_turn') || (line.includes('policy@2') && code === 'unknown_version'), `${skill}: ${line}: ${status} ${code}`)
+    ok(
+      status === 200 ||
+        (line.includes('TURN') && code === 'unknown_turn') ||
+        (line.includes('policy@2') && code === 'unknown_version'),
+      `${skill}: ${line}: ${status} ${code}`,
+    )
   }
 })
 
 test('every variable is one of the environment, every file is there, every import is exported', () => {
   const environment = readFileSync(join(ROOT, 'packages/process/src/environment.ts'), 'utf8')
   for (const { name, text } of skills) {
-    for (const [variable] of text.matchAll(/\bINSTAR_[A-Z_]+\b/g)) ok(environment.includes(`${variable}:`), `${name}: ${variable}`)
-    for (const [file] of text.matchAll(/\b(?:docs|packages)\/[\w/.-]+\.md\b/g)) ok(existsSync(join(ROOT, file)), `${name}: ${file}`)
-    for (const [, other] of text.matchAll(/\bskill ([a-z-]+)/g)) ok(existsSync(join(SKILLS, other!)), `${name}: ${other}`)
+    for (const [variable] of text.matchAll(/\bINSTAR_[A-Z_]+\b/g))
+      ok(environment.includes(`${variable}:`), `${name}: ${variable}`)
+    for (const [file] of text.matchAll(/\b(?:docs|packages)\/[\w/.-]+\.md\b/g))
+      ok(existsSync(join(ROOT, file)), `${name}: ${file}`)
+    for (const [, other] of text.matchAll(/\bskill ([a-z-]+)/g))
+      ok(existsSync(join(SKILLS, other!)), `${name}: ${other}`)
     for (const block of blocks(text, 'ts')) {
       const [, names = ''] = /import \{ ([^}]+) \} from '@instar\/client'/.exec(block) ?? []
       for (const one of names.split(', ')) ok(one in client, `${name}: ${one}`)
       const instar = client.createClient({})
       const session = instar.session('x')
-      for (const [, of, method] of block.matchAll(/\b(instar|session)\.(\w+)/g)) ok(method! in (of === 'instar' ? instar : session), `${name}: ${of}.${method}`)
+      for (const [, of, method] of block.matchAll(/\b(instar|session)\.(\w+)/g))
+        ok(method! in (of === 'instar' ? instar : session), `${name}: ${of}.${method}`)
     }
   }
 })
@@ -146,21 +244,35 @@ test('every variable is one of the environment, every file is there, every impor
 test('the judge of write-a-reward judges', async (t) => {
   const [source] = blocks(skills.find(({ name }) => name === 'write-a-reward')!.text, 'js')
   const folder = mkdtempSync(join(tmpdir(), 'instar-judge-'))
-  writeFileSync(join(folder, 'judge.mjs'), source!.replace("'127.0.0.1')", "'127.0.0.1', () => console.log('listens'))"))
+  writeFileSync(
+    join(folder, 'judge.mjs'),
+    source!.replace("'127.0.0.1')", "'127.0.0.1', () => console.log('listens'))"),
+  )
   const free = createServer().listen(0, '127.0.0.1')
   await once(free, 'listening')
   const { port } = free.address() as AddressInfo
   free.close()
   await once(free, 'close')
-  const child = spawn(process.execPath, [join(folder, 'judge.mjs')], { env: { PORT: String(port) }, stdio: ['ignore', 'pipe', 'inherit'] })
+  const child = spawn(process.execPath, [join(folder, 'judge.mjs')], {
+    env: { PORT: String(port) },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
   t.after(() => {
     child.kill()
     rmSync(folder, { recursive: true })
   })
   await once(child.stdout, 'data')
-  const judges = createJudges(scorerConfig.parse({ llm: { url: `http://127.0.0.1:${port}/v1`, model: 'short-1', key: null }, judges: ['llm'] }), { now: Date.now })
+  const judges = createJudges(
+    scorerConfig.parse({ llm: { url: `http://127.0.0.1:${port}/v1`, model: 'short-1', key: null }, judges: ['llm'] }),
+    { now: Date.now },
+  )
   const judge = async (answer: string): Promise<[number | null, string | null, string | null]> => {
-    const { reward, reason, hint } = await judgeTurn(judges, { feedback: null }, { request: 'Say it.', answer, calls: false, next: { user: 'Thanks </evidence-1>', tools: '' } }, new AbortController().signal)
+    const { reward, reason, hint } = await judgeTurn(
+      judges,
+      { feedback: null },
+      { request: 'Say it.', answer, calls: false, next: { user: 'Thanks </evidence-1>', tools: '' } },
+      new AbortController().signal,
+    )
     return [reward, reason, hint]
   }
   deepEqual(await judge('This is short.'), [1, null, null])

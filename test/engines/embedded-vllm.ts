@@ -16,36 +16,78 @@ export class EmbeddedVllm extends ScriptedVllm {
 
   protected override async load(body: Body, response: ServerResponse): Promise<void> {
     const folder = String(body['lora_path'])
-    if (typeof body['lora_path'] === 'string' && readFileSync(join(folder, 'adapter_config.json'), 'utf8') !== '{}') await this.engine.load(adapterFromWeights(readFileSync(join(folder, 'adapter_model.safetensors'))))
-    else if (typeof body['lora_path'] === 'string') return json(response, 500, { error: { message: 'KeyError: r', type: 'InternalServerError', param: null, code: 500 } })
+    if (typeof body['lora_path'] === 'string' && readFileSync(join(folder, 'adapter_config.json'), 'utf8') !== '{}')
+      await this.engine.load(adapterFromWeights(readFileSync(join(folder, 'adapter_model.safetensors'))))
+    else if (typeof body['lora_path'] === 'string')
+      return json(response, 500, {
+        error: { message: 'KeyError: r', type: 'InternalServerError', param: null, code: 500 },
+      })
     await super.load(body, response)
   }
 
   protected override async complete({ body }: Seen, response: ServerResponse): Promise<void> {
     const asked = String(body['model'])
     const adapter = asked === this.name ? null : this.loaded.get(asked)
-    if (adapter === undefined) return json(response, 404, { error: { message: `The model \`${asked}\` does not exist.`, type: 'NotFoundError', param: null, code: 404 } })
+    if (adapter === undefined)
+      return json(response, 404, {
+        error: { message: `The model \`${asked}\` does not exist.`, type: 'NotFoundError', param: null, code: 404 },
+      })
     const prompt = body['prompt'] as number[]
     if (body['prompt_logprobs'] === 0) {
-      const scored = await this.engine.score({ prompt: prompt.slice(0, 1), completion: prompt.slice(1), adapter, temperature: 1 })
-      const entries = [null, ...[...scored].map((logprob, at) => ({ [prompt[at + 1]!]: { logprob, rank: 1, decoded_token: '' } }))]
-      return json(response, 200, { choices: [{ index: 0, text: '', prompt_logprobs: entries, finish_reason: 'length' }], usage: { prompt_tokens: prompt.length, completion_tokens: 1 } })
+      const scored = await this.engine.score({
+        prompt: prompt.slice(0, 1),
+        completion: prompt.slice(1),
+        adapter,
+        temperature: 1,
+      })
+      const entries = [
+        null,
+        ...[...scored].map((logprob, at) => ({ [prompt[at + 1]!]: { logprob, rank: 1, decoded_token: '' } })),
+      ]
+      return json(response, 200, {
+        choices: [{ index: 0, text: '', prompt_logprobs: entries, finish_reason: 'length' }],
+        usage: { prompt_tokens: prompt.length, completion_tokens: 1 },
+      })
     }
     const number = (name: string): number => Number(body[name])
-    const sampling = { temperature: number('temperature'), topP: number('top_p'), topK: number('top_k'), seed: number('seed'), maxTokens: number('max_tokens'), stop: body['stop'] as string[] }
+    const sampling = {
+      temperature: number('temperature'),
+      topP: number('top_p'),
+      topK: number('top_k'),
+      seed: number('seed'),
+      maxTokens: number('max_tokens'),
+      stop: body['stop'] as string[],
+    }
     let count = 0
     for await (const piece of this.engine.generate({ prompt, sampling, adapter, topLogprobs: number('logprobs') })) {
       const tokens = piece.type === 'tokens' ? piece.tokens : []
       count += tokens.length
       await event(response, {
-        id: 'cmpl-1', object: 'text_completion', model: asked,
-        choices: [{
-          index: 0, text: tokens.map(({ text }) => text).join(''), token_ids: tokens.map(({ id }) => id), finish_reason: piece.type === 'end' ? piece.reason : null,
-          logprobs: { tokens: tokens.map(({ id }) => `token_id:${id}`), token_logprobs: tokens.map(({ logprob }) => logprob), top_logprobs: tokens.map(({ top }) => Object.fromEntries(top.map(({ id, logprob }) => [`token_id:${id}`, logprob]))), text_offset: tokens.map(() => 0) },
-        }],
+        id: 'cmpl-1',
+        object: 'text_completion',
+        model: asked,
+        choices: [
+          {
+            index: 0,
+            text: tokens.map(({ text }) => text).join(''),
+            token_ids: tokens.map(({ id }) => id),
+            finish_reason: piece.type === 'end' ? piece.reason : null,
+            logprobs: {
+              tokens: tokens.map(({ id }) => `token_id:${id}`),
+              token_logprobs: tokens.map(({ logprob }) => logprob),
+              top_logprobs: tokens.map(({ top }) =>
+                Object.fromEntries(top.map(({ id, logprob }) => [`token_id:${id}`, logprob])),
+              ),
+              text_offset: tokens.map(() => 0),
+            },
+          },
+        ],
       })
     }
-    await event(response, { choices: [], usage: { prompt_tokens: prompt.length, completion_tokens: count, total_tokens: prompt.length + count } })
+    await event(response, {
+      choices: [],
+      usage: { prompt_tokens: prompt.length, completion_tokens: count, total_tokens: prompt.length + count },
+    })
     await event(response, '[DONE]')
     response.end()
   }

@@ -14,7 +14,11 @@ import { Cut, type Behaviour } from './server.ts'
 const TEXT = 'Hello there, how are you?'
 const PLAIN: Behaviour = { say: () => TEXT }
 
-const opened = async (t: TestContext, count: number, options: Parameters<typeof startRemoteRig>[1] = {}): Promise<{ servers: ScriptedVllm[]; rig: RemoteRig }> => {
+const opened = async (
+  t: TestContext,
+  count: number,
+  options: Parameters<typeof startRemoteRig>[1] = {},
+): Promise<{ servers: ScriptedVllm[]; rig: RemoteRig }> => {
   const servers = await Promise.all(Array.from({ length: count }, () => new ScriptedVllm(model, PLAIN).start()))
   const rig = await startRemoteRig(`vllm+${servers.map(({ url }) => `${url}/v1`).join(',')}`, options)
   t.after(async () => {
@@ -26,11 +30,15 @@ const opened = async (t: TestContext, count: number, options: Parameters<typeof 
 
 const chat = (rig: RemoteRig, body: object = {}, headers: Record<string, string> = {}): Promise<Response> =>
   rig.fetch('/v1/chat/completions', { json: { model: 'policy', messages: [USER('Hi')], ...body }, headers })
-const textOf = async (response: Response): Promise<string> => ((await response.json()) as { choices: { message: { content: string } }[] }).choices[0]!.message.content
+const textOf = async (response: Response): Promise<string> =>
+  ((await response.json()) as { choices: { message: { content: string } }[] }).choices[0]!.message.content
 const count = (server: ScriptedVllm): number => server.asked('/v1/completions').length
 
 test('what fails before the first token is asked again, and the client sees nothing of it', async (t) => {
-  const { servers: [server], rig } = await opened(t, 1)
+  const {
+    servers: [server],
+    rig,
+  } = await opened(t, 1)
   for (const trouble of [503, 500, 429, 'cut'] as const) {
     let left = 2
     server!.behaviour = {
@@ -46,7 +54,10 @@ test('what fails before the first token is asked again, and the client sees noth
     assert.equal(await textOf(await chat(rig)), TEXT, String(trouble))
     assert.equal(count(server!) - before, 3)
   }
-  assert.deepEqual((await turnsOf(rig.log)).map(({ type, tokens }) => [type, tokens]), Array.from({ length: 4 }, () => ['TurnCaptured', 'exact']))
+  assert.deepEqual(
+    (await turnsOf(rig.log)).map(({ type, tokens }) => [type, tokens]),
+    Array.from({ length: 4 }, () => ['TurnCaptured', 'exact']),
+  )
 })
 
 /** An engine that fails on every request, and says in it what it was asked. */
@@ -56,11 +67,16 @@ const quoting = async (t: TestContext, inStream: boolean): Promise<RemoteRig> =>
     for await (const piece of request) body.push(piece as Buffer)
     if (request.method === 'GET') return void response.end(JSON.stringify({ data: [{ id: 'm' }] }))
     const error = JSON.stringify({ error: { message: `no memory for ${Buffer.concat(body).toString()}`, code: 500 } })
-    return void (inStream ? response.writeHead(200, { 'content-type': 'text/event-stream' }).end(`data: ${error}\n\n`) : response.writeHead(500).end(error))
+    return void (inStream
+      ? response.writeHead(200, { 'content-type': 'text/event-stream' }).end(`data: ${error}\n\n`)
+      : response.writeHead(500).end(error))
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
-  const rig = await startRemoteRig(`openai+http://127.0.0.1:${port}/v1`, { model: textModel('policy'), patience: { roundMs: 1 } })
+  const rig = await startRemoteRig(`openai+http://127.0.0.1:${port}/v1`, {
+    model: textModel('policy'),
+    patience: { roundMs: 1 },
+  })
   t.after(async () => {
     await rig.stop()
     server.closeAllConnections()
@@ -74,18 +90,30 @@ for (const inStream of [false, true]) {
     const rig = await quoting(t, inStream)
     const asked = await chat(rig, { stream: inStream, messages: [USER('the plum stone')] })
     assert.match(await asked.text(), /plum stone/)
-    for (let tries = 0; tries < 2; tries += 1) await (await chat(rig, { stream: inStream, messages: [USER('the plum stone')] })).text()
+    for (let tries = 0; tries < 2; tries += 1)
+      await (await chat(rig, { stream: inStream, messages: [USER('the plum stone')] })).text()
     const health = await rig.fetch('/health/ready')
     assert.equal(health.status, 503)
     assert.match(await health.text(), inStream ? /gave an answer that is an error/ : /answered 500/)
     const other = await chat(rig, { messages: [USER('Hi')] })
-    const seen = [await (await rig.fetch('/health/ready')).text(), await (await rig.fetch('/admin/status')).text(), await other.text(), ...rig.said]
-    assert.deepEqual(seen.filter((text) => text.includes('plum')), [])
+    const seen = [
+      await (await rig.fetch('/health/ready')).text(),
+      await (await rig.fetch('/admin/status')).text(),
+      await other.text(),
+      ...rig.said,
+    ]
+    assert.deepEqual(
+      seen.filter((text) => text.includes('plum')),
+      [],
+    )
   })
 }
 
 test('an engine that stays busy: 429 with a time to wait, in the end', async (t) => {
-  const { servers: [server], rig } = await opened(t, 1)
+  const {
+    servers: [server],
+    rig,
+  } = await opened(t, 1)
   server!.behaviour = { ...PLAIN, admit: () => 429 }
   const response = await chat(rig)
   assert.equal(response.status, 429)
@@ -104,8 +132,16 @@ const DIALECTS = [
 
 for (const [path, body, fault, end] of DIALECTS) {
   test(`${path}: an engine that dies in the middle of an answer ends the stream as the dialect does; what was sent is on the log`, async (t) => {
-    const { servers: [server], rig } = await opened(t, 1)
-    server!.behaviour = { ...PLAIN, before: (token) => { if (token === 4) throw new Cut() } }
+    const {
+      servers: [server],
+      rig,
+    } = await opened(t, 1)
+    server!.behaviour = {
+      ...PLAIN,
+      before: (token) => {
+        if (token === 4) throw new Cut()
+      },
+    }
     const response = await rig.fetch(path, { json: { model: 'policy', stream: true, ...body } })
     const text = await response.text()
     assert.match(text, fault)
@@ -124,11 +160,14 @@ test('a first token that does not come in time: another replica is asked', async
   const never = gate()
   t.after(never.open)
   const slow = servers.map((server) => {
-    server.behaviour = { ...PLAIN, admit: async () => {
-      for (const other of servers) if (other !== server) other.behaviour = PLAIN
-      await never.passed
-      return null
-    } }
+    server.behaviour = {
+      ...PLAIN,
+      admit: async () => {
+        for (const other of servers) if (other !== server) other.behaviour = PLAIN
+        await never.passed
+        return null
+      },
+    }
     return server
   })
   assert.equal(await textOf(await chat(rig)), TEXT)
@@ -136,7 +175,10 @@ test('a first token that does not come in time: another replica is asked', async
 })
 
 test('connections are used again; a client that leaves ends the answer at the engine too', async (t) => {
-  const { servers: [server], rig } = await opened(t, 1)
+  const {
+    servers: [server],
+    rig,
+  } = await opened(t, 1)
   const before = server!.connections
   for (let at = 0; at < 5; at += 1) assert.equal(await textOf(await chat(rig)), TEXT)
   assert.ok(server!.connections - before <= 1, `${server!.connections - before} new connections`)
@@ -144,7 +186,10 @@ test('connections are used again; a client that leaves ends the answer at the en
   t.after(hold.open)
   server!.behaviour = { ...PLAIN, before: (token) => (token === 3 ? hold.passed : undefined) }
   const control = new AbortController()
-  const response = await rig.fetch('/v1/chat/completions', { json: { model: 'policy', messages: [USER('Hi')], stream: true }, signal: control.signal })
+  const response = await rig.fetch('/v1/chat/completions', {
+    json: { model: 'policy', messages: [USER('Hi')], stream: true },
+    signal: control.signal,
+  })
   await sse(response).next()
   control.abort()
   const turn = await turnThat(rig.log, ({ type }) => type === 'TurnAborted')
@@ -152,12 +197,17 @@ test('connections are used again; a client that leaves ends the answer at the en
   const until = Date.now() + 20_000
   while (server!.left === 0) {
     assert.ok(Date.now() < until)
-    await new Promise((resolve) => { setTimeout(resolve, 10) })
+    await new Promise((resolve) => {
+      setTimeout(resolve, 10)
+    })
   }
 })
 
 test('silence in the middle of an answer ends it', async (t) => {
-  const { servers: [server], rig } = await opened(t, 1, { timeouts: { ...QUICK, idleMs: 150 } })
+  const {
+    servers: [server],
+    rig,
+  } = await opened(t, 1, { timeouts: { ...QUICK, idleMs: 150 } })
   const never = gate()
   t.after(never.open)
   server!.behaviour = { ...PLAIN, before: (token) => (token === 3 ? never.passed : undefined) }
@@ -187,7 +237,10 @@ test('a replica that dies: its sessions go to the other one, its adapters are th
   await line.start()
   const adapter = await line.publishNext()
   await statusThat(rig, ({ serving }) => serving === 1)
-  assert.deepEqual(servers.map((server) => server.loaded.size), [1, 1])
+  assert.deepEqual(
+    servers.map((server) => server.loaded.size),
+    [1, 1],
+  )
   const homeOf = async (): Promise<number> => {
     const before = servers.map(count)
     const response = await chat(rig, {}, { 'x-session-id': 'one' })
@@ -211,12 +264,17 @@ const said = async (rig: RemoteRig, what: string): Promise<void> => {
   const until = Date.now() + 30_000
   while (!rig.said.some((one) => one.includes(what))) {
     assert.ok(Date.now() < until, rig.said.join('\n'))
-    await new Promise((resolve) => { setTimeout(resolve, 20) })
+    await new Promise((resolve) => {
+      setTimeout(resolve, 20)
+    })
   }
 }
 
 test('no replica there: a request is held for so long, then told', async (t) => {
-  const { servers: [server], rig } = await opened(t, 1, { patience: { waitMs: 100 } })
+  const {
+    servers: [server],
+    rig,
+  } = await opened(t, 1, { patience: { waitMs: 100 } })
   await server!.kill()
   const response = await chat(rig)
   assert.equal(response.status, 503)
@@ -224,18 +282,30 @@ test('no replica there: a request is held for so long, then told', async (t) => 
 })
 
 test('no replica there: not ready, a request is held and answered when one is back', async (t) => {
-  const { servers: [server], rig } = await opened(t, 1)
+  const {
+    servers: [server],
+    rig,
+  } = await opened(t, 1)
   await server!.kill()
   const held = chat(rig)
   await said(rig, 'is left alone for now')
-  assert.deepEqual([(await rig.fetch('/health/ready')).status, (await (await rig.fetch('/health/ready')).json() as { status: string }).status], [503, 'engine lost'])
+  assert.deepEqual(
+    [
+      (await rig.fetch('/health/ready')).status,
+      ((await (await rig.fetch('/health/ready')).json()) as { status: string }).status,
+    ],
+    [503, 'engine lost'],
+  )
   await server!.start()
   assert.equal(await textOf(await held), TEXT)
   assert.equal((await rig.fetch('/health/ready')).status, 200)
 })
 
 test('an engine that does not apply what it loaded: the version is refused, the one before it is served; it is tried on', async (t) => {
-  const { servers: [server], rig } = await opened(t, 1)
+  const {
+    servers: [server],
+    rig,
+  } = await opened(t, 1)
   const line = new Line(rig)
   await line.start()
   server!.behaviour = { ...PLAIN, ignoresAdapters: true }
@@ -250,7 +320,10 @@ test('an engine that does not apply what it loaded: the version is refused, the 
 })
 
 test('an adapter that the engine refuses to load, in its own words', async (t) => {
-  const { servers: [server], rig } = await opened(t, 1)
+  const {
+    servers: [server],
+    rig,
+  } = await opened(t, 1)
   const line = new Line(rig)
   await line.start()
   server!.behaviour = { ...PLAIN, refusesLoad: 'LoRA rank 64 is greater than max_lora_rank 16.' }
@@ -261,7 +334,10 @@ test('an adapter that the engine refuses to load, in its own words', async (t) =
 })
 
 test('a rollback and three versions while streams run: each ends on the version that it began with; the oldest is unloaded behind the last', async (t) => {
-  const { servers: [server], rig } = await opened(t, 1, { settings: { keepVersions: 1 } })
+  const {
+    servers: [server],
+    rig,
+  } = await opened(t, 1, { settings: { keepVersions: 1 } })
   const line = new Line(rig)
   await line.start()
   await line.publishNext()
@@ -290,7 +366,9 @@ test('a rollback and three versions while streams run: each ends on the version 
   hold.open()
   for (const { response, lines, version } of streams) {
     let text = ''
-    for await (const data of lines) if (data !== '[DONE]') text += (JSON.parse(data) as { choices: { delta: { content?: string } }[] }).choices[0]?.delta.content ?? ''
+    for await (const data of lines)
+      if (data !== '[DONE]')
+        text += (JSON.parse(data) as { choices: { delta: { content?: string } }[] }).choices[0]?.delta.content ?? ''
     assert.ok(TEXT.endsWith(text) && text.length > 5, text)
     const turn = await turnOf(rig.log, response.headers.get('x-instar-turn-id'))
     assert.deepEqual([turn.type, turn.version, turn.tokens], ['TurnCaptured', version, 'exact'])
@@ -315,17 +393,30 @@ test('log-probs of another distribution: exact at temperature 1, captured only a
     const turn = await turnOf(rig.log, (await chat(rig, body)).headers.get('x-instar-turn-id'))
     reasons.push([turn.tokens, turn.reason])
   }
-  assert.deepEqual(reasons, [['exact', null], ['none', 'other_logprobs'], ['none', 'other_logprobs']])
+  assert.deepEqual(reasons, [
+    ['exact', null],
+    ['none', 'other_logprobs'],
+    ['none', 'other_logprobs'],
+  ])
 })
 
 test('another tokenizer, another base behind a replica, nothing there: told at the start', async (t) => {
   const one = await new ScriptedVllm(model, PLAIN).start()
   const other = await new ScriptedVllm(model, { ...PLAIN, offset: 2 }).start()
-  const foreign = await new ScriptedVllm({ ...model, encode: (text) => [...text].map((letter) => letter.charCodeAt(0)) }, PLAIN).start()
+  const foreign = await new ScriptedVllm(
+    { ...model, encode: (text) => [...text].map((letter) => letter.charCodeAt(0)) },
+    PLAIN,
+  ).start()
   t.after(() => Promise.all([one, other, foreign].map((server) => server.kill())))
   const start = (engine: string) => startRemote({ engine, model, adapters: '/nowhere', timeouts: QUICK, startMs: 0 })
-  await assert.rejects(start(`vllm+${foreign.url}/v1`), { code: 'engine_mismatch', message: /whose tokenizer is not that of tiny/ })
-  await assert.rejects(start(`vllm+${one.url}/v1,${other.url}/v1`), { code: 'engine_mismatch', message: /do not serve one model/ })
+  await assert.rejects(start(`vllm+${foreign.url}/v1`), {
+    code: 'engine_mismatch',
+    message: /whose tokenizer is not that of tiny/,
+  })
+  await assert.rejects(start(`vllm+${one.url}/v1,${other.url}/v1`), {
+    code: 'engine_mismatch',
+    message: /do not serve one model/,
+  })
   await one.kill()
   await assert.rejects(start(`vllm+${one.url}/v1`), { code: 'engine_lost' })
   await assert.rejects(start('vllm+not-an-address'), { code: 'bad_request' })

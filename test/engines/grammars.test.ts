@@ -6,12 +6,27 @@ import type { Constraint } from '@instar/policy'
 import { ebnfOf } from '@instar/policy/constrain/ebnf'
 import { Grammars } from '@instar/gateway/shell/engines/grammars'
 
-const asking = (schema: unknown): Constraint => ({ json: { field: 'response_format', schema }, calls: [], mostCalls: 1, insideReasoning: false })
-const GOOD = asking({ type: 'object', properties: { city: { type: 'string' } }, required: ['city'], additionalProperties: false })
+const asking = (schema: unknown): Constraint => ({
+  json: { field: 'response_format', schema },
+  calls: [],
+  mostCalls: 1,
+  insideReasoning: false,
+})
+const GOOD = asking({
+  type: 'object',
+  properties: { city: { type: 'string' } },
+  required: ['city'],
+  additionalProperties: false,
+})
 const BAD = asking({ type: 'string', pattern: '(?=x)y' })
 
 /** Some dozens of milliseconds of work. */
-const LARGE = asking({ type: 'object', properties: Object.fromEntries(Array.from({ length: 1500 }, (_, i) => [`field_${i}`, { type: 'string', maxLength: 20 + i }])) })
+const LARGE = asking({
+  type: 'object',
+  properties: Object.fromEntries(
+    Array.from({ length: 1500 }, (_, i) => [`field_${i}`, { type: 'string', maxLength: 20 + i }]),
+  ),
+})
 
 const opened = (t: TestContext): Grammars => {
   const grammars = new Grammars({})
@@ -27,7 +42,13 @@ test('what is written is what would be written here, once for all that ask', asy
 
 test('what is refused is refused as it would be here, and again', async (t) => {
   const grammars = opened(t)
-  const told = (work: () => unknown): Promise<unknown> => Promise.resolve().then(work).then(() => null, (error: unknown) => error instanceof InstarError && [error.code, error.message, { ...error.details }])
+  const told = (work: () => unknown): Promise<unknown> =>
+    Promise.resolve()
+      .then(work)
+      .then(
+        () => null,
+        (error: unknown) => error instanceof InstarError && [error.code, error.message, { ...error.details }],
+      )
   const here = await told(() => ebnfOf(BAD, false))
   assert.ok(Array.isArray(here) && here[0] === 'bad_request')
   assert.deepEqual([await told(() => grammars.of(BAD)), await told(() => grammars.of(BAD))], [here, here])
@@ -38,9 +59,16 @@ test('the event loop turns while a large schema is looked at', async (t) => {
   await grammars.of(GOOD)
   let turns = 0
   let done = false
-  const work = grammars.of(LARGE).catch((error: unknown) => error).finally(() => { done = true })
+  const work = grammars
+    .of(LARGE)
+    .catch((error: unknown) => error)
+    .finally(() => {
+      done = true
+    })
   while (!done) {
-    await new Promise((resolve) => { setImmediate(resolve) })
+    await new Promise((resolve) => {
+      setImmediate(resolve)
+    })
     turns += 1
   }
   await work

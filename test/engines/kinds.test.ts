@@ -14,7 +14,12 @@ import { logprobOf, type Behaviour, type Body, type ScriptedServer } from './ser
 const PLAIN: Behaviour = { say: () => 'Hello there, how are you?' }
 const IDS = [...model.encode('Hello there, how are you?'), model.endOfTurn[0]!]
 
-const opened = async (t: TestContext, kind: string, server: ScriptedServer, options: Parameters<typeof startRemoteRig>[1] = {}): Promise<RemoteRig> => {
+const opened = async (
+  t: TestContext,
+  kind: string,
+  server: ScriptedServer,
+  options: Parameters<typeof startRemoteRig>[1] = {},
+): Promise<RemoteRig> => {
   await server.start()
   const rig = await startRemoteRig(`${kind}+${server.url}/v1`, options)
   t.after(async () => {
@@ -24,11 +29,21 @@ const opened = async (t: TestContext, kind: string, server: ScriptedServer, opti
   return rig
 }
 
-type Answer = { text: string; turn: TurnCaptured | TurnAborted; json: { choices: { message: Record<string, unknown>; finish_reason: string }[]; usage: unknown } }
+type Answer = {
+  text: string
+  turn: TurnCaptured | TurnAborted
+  json: { choices: { message: Record<string, unknown>; finish_reason: string }[]; usage: unknown }
+}
 const ask = async (rig: RemoteRig, body: object = {}): Promise<Answer> => {
-  const response = await rig.fetch('/v1/chat/completions', { json: { model: 'policy', messages: [USER('Hi')], ...body } })
-  const json = await response.json() as Answer['json']
-  return { json, text: String(json.choices[0]?.message['content']), turn: await turnOf(rig.log, response.headers.get('x-instar-turn-id')) }
+  const response = await rig.fetch('/v1/chat/completions', {
+    json: { model: 'policy', messages: [USER('Hi')], ...body },
+  })
+  const json = (await response.json()) as Answer['json']
+  return {
+    json,
+    text: String(json.choices[0]?.message['content']),
+    turn: await turnOf(rig.log, response.headers.get('x-instar-turn-id')),
+  }
 }
 const rounded = (logprobs: readonly number[]): number[] => logprobs.map((one) => Math.round(one * 100) / 100)
 
@@ -37,16 +52,25 @@ for (const incremental of [false, true]) {
     const server = new ScriptedSglang(model, PLAIN)
     server.incremental = incremental
     const rig = await opened(t, 'sglang', server)
-    assert.equal(rig.line, 'sglang 0.5.23 (base), 1 of 1 server: token ids, log-probs as drawn without top_p and top_k; adapters loaded as versions come; context 512 tokens')
+    assert.equal(
+      rig.line,
+      'sglang 0.5.23 (base), 1 of 1 server: token ids, log-probs as drawn without top_p and top_k; adapters loaded as versions come; context 512 tokens',
+    )
     const { text, turn } = await ask(rig, { temperature: 0.7 })
     assert.equal(text, 'Hello there, how are you?')
-    assert.deepEqual([turn.tokens, turn.ids, rounded(turn.logprobs)], ['exact', IDS, IDS.map((id) => logprobOf(id, null))])
+    assert.deepEqual(
+      [turn.tokens, turn.ids, rounded(turn.logprobs)],
+      ['exact', IDS, IDS.map((id) => logprobOf(id, null))],
+    )
     const line = new Line(rig)
     await line.start()
     const adapter = await line.publishNext()
     await statusThat(rig, ({ serving }) => serving === 1)
     const second = await ask(rig)
-    assert.deepEqual([second.turn.adapter, rounded(second.turn.logprobs)], [adapter.sha256, IDS.map((id) => logprobOf(id, adapter.sha256))])
+    assert.deepEqual(
+      [second.turn.adapter, rounded(second.turn.logprobs)],
+      [adapter.sha256, IDS.map((id) => logprobOf(id, adapter.sha256))],
+    )
     assert.deepEqual([...server.loaded.keys()], [`instar-${adapter.sha256.slice(0, 32)}`])
     // The server was started anew behind our back: the adapter is loaded again, the request answered.
     server.loaded.clear()
@@ -79,10 +103,16 @@ test('llama.cpp: exact ids and log-probs behind the samplers; the adapter that i
   const adapter = randomAdapter(5)
   server.files = [`/adapters/policy-${adapter.sha256.slice(0, 16)}.gguf`]
   const rig = await opened(t, 'llamacpp', server)
-  assert.equal(rig.line, 'llamacpp b9999-abc (tiny-f16.gguf), 1 of 1 server: token ids, log-probs as drawn; adapters loaded as versions come; context 512 tokens')
+  assert.equal(
+    rig.line,
+    'llamacpp b9999-abc (tiny-f16.gguf), 1 of 1 server: token ids, log-probs as drawn; adapters loaded as versions come; context 512 tokens',
+  )
   const { text, turn } = await ask(rig, { temperature: 0.7, top_p: 0.9 })
   assert.equal(text, 'Hello there, how are you?')
-  assert.deepEqual([turn.tokens, turn.ids, rounded(turn.logprobs)], ['exact', IDS, IDS.map((id) => logprobOf(id, null))])
+  assert.deepEqual(
+    [turn.tokens, turn.ids, rounded(turn.logprobs)],
+    ['exact', IDS, IDS.map((id) => logprobOf(id, null))],
+  )
   const line = new Line(rig)
   await line.start()
   await line.publishNext(adapter)
@@ -114,22 +144,53 @@ test('any server of Chat Completions: messages go through, text, reasoning and c
   const server = new ScriptedOpenai(model, PLAIN)
   server.key = 'secret'
   const rig = await opened(t, 'openai', server, { model: textModel('policy'), key: 'secret' })
-  assert.match(rig.line, /^openai compatible \(some-model\), 1 of 1 server: text only: turns are captured, none is trained on; adapters not loaded/)
+  assert.match(
+    rig.line,
+    /^openai compatible \(some-model\), 1 of 1 server: text only: turns are captured, none is trained on; adapters not loaded/,
+  )
   const plain = await ask(rig, { temperature: 0.5, max_tokens: 50, stop: ['zzz'] })
-  assert.deepEqual([plain.text, plain.turn.tokens, plain.turn.ids, plain.turn.trainable, plain.turn.reason], ['Hello there.', 'none', [], false, 'no_tokens'])
-  assert.deepEqual(plain.json.usage, { prompt_tokens: 21, completion_tokens: 9, total_tokens: 30, prompt_tokens_details: { cached_tokens: 0, cache_write_tokens: 0 }, completion_tokens_details: { reasoning_tokens: 0 } })
+  assert.deepEqual(
+    [plain.text, plain.turn.tokens, plain.turn.ids, plain.turn.trainable, plain.turn.reason],
+    ['Hello there.', 'none', [], false, 'no_tokens'],
+  )
+  assert.deepEqual(plain.json.usage, {
+    prompt_tokens: 21,
+    completion_tokens: 9,
+    total_tokens: 30,
+    prompt_tokens_details: { cached_tokens: 0, cache_write_tokens: 0 },
+    completion_tokens_details: { reasoning_tokens: 0 },
+  })
   const { body } = server.asked('/v1/chat/completions').at(-1)!
-  assert.deepEqual([body['model'], body['messages'], body['temperature'], body['max_tokens'], body['stop'], 'top_p' in body], ['some-model', [USER('Hi')], 0.5, 50, ['zzz'], false])
+  assert.deepEqual(
+    [body['model'], body['messages'], body['temperature'], body['max_tokens'], body['stop'], 'top_p' in body],
+    ['some-model', [USER('Hi')], 0.5, 50, ['zzz'], false],
+  )
 
-  server.said = { reasoning: 'Which file?', content: 'I look.', calls: [{ name: 'read', arguments: '{"path": "a.txt"}' }, { name: 'odd', arguments: '{"broken' }] }
-  const tools = [{ type: 'function', function: { name: 'read', parameters: { type: 'object', properties: {} } } }, { type: 'function', function: { name: 'odd' } }]
+  server.said = {
+    reasoning: 'Which file?',
+    content: 'I look.',
+    calls: [
+      { name: 'read', arguments: '{"path": "a.txt"}' },
+      { name: 'odd', arguments: '{"broken' },
+    ],
+  }
+  const tools = [
+    { type: 'function', function: { name: 'read', parameters: { type: 'object', properties: {} } } },
+    { type: 'function', function: { name: 'odd' } },
+  ]
   const called = await ask(rig, { tools, tool_choice: 'required' })
   assert.equal(server.asked('/v1/chat/completions').at(-1)!.body['stream'], false)
   const [choice] = called.json.choices
   assert.equal(choice!.finish_reason, 'tool_calls')
   assert.equal(choice!.message['content'], 'I look.')
   assert.equal(choice!.message['reasoning_content'] ?? choice!.message['reasoning'], 'Which file?')
-  assert.deepEqual((choice!.message['tool_calls'] as { function: unknown }[]).map((call) => call.function), [{ name: 'read', arguments: '{"path": "a.txt"}' }, { name: 'odd', arguments: '{"broken' }])
+  assert.deepEqual(
+    (choice!.message['tool_calls'] as { function: unknown }[]).map((call) => call.function),
+    [
+      { name: 'read', arguments: '{"path": "a.txt"}' },
+      { name: 'odd', arguments: '{"broken' },
+    ],
+  )
   assert.equal(server.asked('/v1/chat/completions').at(-1)!.body['tool_choice'], 'required')
   assert.equal(called.turn.toolCallIds.length, 2)
 
@@ -144,9 +205,15 @@ test('a whole answer or an event that is JSON and no answer is asked for again',
     for (const stream of [false, true]) {
       server.instead = [none]
       const before = server.asked('/v1/chat/completions').length
-      const response = await rig.fetch('/v1/chat/completions', { json: { model: 'policy', messages: [USER('Hi')], stream } })
+      const response = await rig.fetch('/v1/chat/completions', {
+        json: { model: 'policy', messages: [USER('Hi')], stream },
+      })
       const text = await response.text()
-      assert.deepEqual([response.status, stream ? text.includes('[DONE]') : text.includes('Hello there.')], [200, true], `${none} ${stream}: ${text}`)
+      assert.deepEqual(
+        [response.status, stream ? text.includes('[DONE]') : text.includes('Hello there.')],
+        [200, true],
+        `${none} ${stream}: ${text}`,
+      )
       assert.equal(server.asked('/v1/chat/completions').length - before, 2, none)
     }
   }
@@ -155,10 +222,15 @@ test('a whole answer or an event that is JSON and no answer is asked for again',
 test('a whole answer that does not say how it ended was cut: it is not asked for again', async (t) => {
   const server = new ScriptedOpenai(model, PLAIN)
   const rig = await opened(t, 'openai', server, { model: textModel('policy') })
-  server.instead = [JSON.stringify({ choices: [{ index: 0, message: { role: 'assistant', content: 'Hello' }, finish_reason: null }] })]
+  server.instead = [
+    JSON.stringify({ choices: [{ index: 0, message: { role: 'assistant', content: 'Hello' }, finish_reason: null }] }),
+  ]
   const before = server.asked('/v1/chat/completions').length
   const response = await rig.fetch('/v1/chat/completions', { json: { model: 'policy', messages: [USER('Hi')] } })
-  assert.deepEqual([response.status, (await response.json() as { error: { code: string } }).error.code], [503, 'engine_lost'])
+  assert.deepEqual(
+    [response.status, ((await response.json()) as { error: { code: string } }).error.code],
+    [503, 'engine_lost'],
+  )
   assert.equal(server.asked('/v1/chat/completions').length - before, 1)
 })
 
@@ -166,19 +238,53 @@ test('a wrong key is told at once, with the variable to set', async () => {
   const server = await new ScriptedOpenai(model, PLAIN).start()
   server.key = 'secret'
   try {
-    await assert.rejects(startRemoteRig(`openai+${server.url}/v1`, { model: textModel('policy'), named: null, startMs: 0 }), (error: Error & { code: string }) => error.code === 'engine_refused' && error.message.includes('INSTAR_ENGINE_KEY'))
+    await assert.rejects(
+      startRemoteRig(`openai+${server.url}/v1`, { model: textModel('policy'), named: null, startMs: 0 }),
+      (error: Error & { code: string }) =>
+        error.code === 'engine_refused' && error.message.includes('INSTAR_ENGINE_KEY'),
+    )
   } finally {
     await server.kill()
   }
 })
 
 test('penalties, biases and min-p go to each engine of ids in its own words; the turn is not trained on', async (t) => {
-  const asked = { presence_penalty: 0.5, frequency_penalty: 0.25, repetition_penalty: 1.1, min_p: 0.05, logit_bias: { 7: -100 } }
+  const asked = {
+    presence_penalty: 0.5,
+    frequency_penalty: 0.25,
+    repetition_penalty: 1.1,
+    min_p: 0.05,
+    logit_bias: { 7: -100 },
+  }
   const same = { presence_penalty: 0.5, frequency_penalty: 0.25, min_p: 0.05 }
   const kinds = [
-    ['vllm', new ScriptedVllm(model, PLAIN), '/v1/completions', (body: Body) => body, { ...same, repetition_penalty: 1.1, logit_bias: { 7: -100 } }],
-    ['sglang', new ScriptedSglang(model, PLAIN), '/generate', (body: Body) => body['sampling_params'] as Body, { ...same, repetition_penalty: 1.1, logit_bias: { 7: -100 } }],
-    ['llamacpp', new ScriptedLlamacpp(model, PLAIN), '/completion', (body: Body) => body, { ...same, repeat_penalty: 1.1, repeat_last_n: -1, logit_bias: [[7, -100]], samplers: ['penalties', 'temperature', 'min_p', 'top_k', 'top_p'] }],
+    [
+      'vllm',
+      new ScriptedVllm(model, PLAIN),
+      '/v1/completions',
+      (body: Body) => body,
+      { ...same, repetition_penalty: 1.1, logit_bias: { 7: -100 } },
+    ],
+    [
+      'sglang',
+      new ScriptedSglang(model, PLAIN),
+      '/generate',
+      (body: Body) => body['sampling_params'] as Body,
+      { ...same, repetition_penalty: 1.1, logit_bias: { 7: -100 } },
+    ],
+    [
+      'llamacpp',
+      new ScriptedLlamacpp(model, PLAIN),
+      '/completion',
+      (body: Body) => body,
+      {
+        ...same,
+        repeat_penalty: 1.1,
+        repeat_last_n: -1,
+        logit_bias: [[7, -100]],
+        samplers: ['penalties', 'temperature', 'min_p', 'top_k', 'top_p'],
+      },
+    ],
   ] as const
   for (const [kind, server, path, read, told] of kinds) {
     const rig = await opened(t, kind, server)

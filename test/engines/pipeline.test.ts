@@ -20,19 +20,43 @@ const writeLight = (from: string, to: string): string => {
   return to
 }
 
-const running = async (name: string, engine: string, model: string, modelNamed = true): Promise<{ pipeline: Running; said: string[] }> => {
+const running = async (
+  name: string,
+  engine: string,
+  model: string,
+  modelNamed = true,
+): Promise<{ pipeline: Running; said: string[] }> => {
   const said: string[] = []
   const data = join(folder, name)
   const config: PipelineConfig = {
-    data, model, engine: 'wasm', database: false, gateway: { port: 0 }, scorer: {}, trainer: {}, publisher: {},
+    data,
+    model,
+    engine: 'wasm',
+    database: false,
+    gateway: { port: 0 },
+    scorer: {},
+    trainer: {},
+    publisher: {},
     remote: { engine, engineKey: null, engineModel: null, adapters: join(data, 'adapters'), model, modelNamed },
   }
-  return { said, pipeline: await startPipeline(config, { onFatal: (error) => { throw error }, say: (line) => said.push(line) }) }
+  return {
+    said,
+    pipeline: await startPipeline(config, {
+      onFatal: (error) => {
+        throw error
+      },
+      say: (line) => said.push(line),
+    }),
+  }
 }
 
 const ask = async ({ url, log }: Running): Promise<{ text: string; trainable: boolean; reason: string | null }> => {
-  const response = await fetch(`${url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ model: 'policy', messages: [USER('Hi')], max_tokens: 40 }) })
-  const { choices } = await response.json() as { choices: { message: { content: string } }[] }
+  const response = await fetch(`${url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ model: 'policy', messages: [USER('Hi')], max_tokens: 40 }),
+  })
+  const { choices } = (await response.json()) as { choices: { message: { content: string } }[] }
   const { trainable, reason } = await turnOf(log, response.headers.get('x-instar-turn-id'))
   return { text: choices[0]!.message.content, trainable, reason }
 }
@@ -51,7 +75,10 @@ test('vLLM: with the weights it learns, from the folder without them it captures
 
     const two = await running('light', `vllm+${server.url}/v1`, writeLight(path, join(folder, 'light-model')))
     assert.equal(two.pipeline.learning, null)
-    assert.ok(two.said.some((line) => line.startsWith('Turns are captured only: ') && line.includes('holds no weights')), two.said.join('\n'))
+    assert.ok(
+      two.said.some((line) => line.startsWith('Turns are captured only: ') && line.includes('holds no weights')),
+      two.said.join('\n'),
+    )
     assert.deepEqual(await ask(two.pipeline), { text: 'Good day', trainable: false, reason: 'off' })
     await two.pipeline.settled()
     await two.pipeline.stop()
@@ -61,16 +88,25 @@ test('vLLM: with the weights it learns, from the folder without them it captures
 })
 
 test('any server of Chat Completions is captured; an engine of ids needs to be told which model it is', async () => {
-  const server: ScriptedServer = await new ScriptedOpenai(await openModel(join(folder, 'model')), { say: () => '' }).start()
+  const server: ScriptedServer = await new ScriptedOpenai(await openModel(join(folder, 'model')), {
+    say: () => '',
+  }).start()
   try {
     const { pipeline, said } = await running('text', `openai+${server.url}/v1`, '/nowhere', false)
     assert.ok(said.some((line) => line.includes('this engine gives no token ids')))
     assert.deepEqual(await ask(pipeline), { text: 'Hello there.', trainable: false, reason: 'off' })
-    const count = await fetch(`${pipeline.url}/v1/messages/count_tokens`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ model: 'policy', messages: [USER('word '.repeat(400))] }) })
-    const { input_tokens: tokens } = await count.json() as { input_tokens: number }
+    const count = await fetch(`${pipeline.url}/v1/messages/count_tokens`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'policy', messages: [USER('word '.repeat(400))] }),
+    })
+    const { input_tokens: tokens } = (await count.json()) as { input_tokens: number }
     assert.ok(tokens > 400 && tokens < 600, String(tokens))
     await pipeline.stop()
-    await assert.rejects(running('unnamed', `sglang+${server.url}/v1`, join(folder, 'model'), false), { code: 'bad_request', message: /needs INSTAR_MODEL/ })
+    await assert.rejects(running('unnamed', `sglang+${server.url}/v1`, join(folder, 'model'), false), {
+      code: 'bad_request',
+      message: /needs INSTAR_MODEL/,
+    })
   } finally {
     await server.kill()
   }

@@ -13,13 +13,30 @@ export type RemoteRig = Rig & { said: string[]; line: string; adapters: string; 
 
 export const QUICK = { connectMs: 2000, firstByteMs: 20_000, idleMs: 20_000 }
 
-export const startRemoteRig = async (address: string, { settings = {}, ...options }: Partial<RemoteOptions> & { settings?: GatewaySettings } = {}): Promise<RemoteRig> => {
+export const startRemoteRig = async (
+  address: string,
+  { settings = {}, ...options }: Partial<RemoteOptions> & { settings?: GatewaySettings } = {},
+): Promise<RemoteRig> => {
   const adapters = mkdtempSync(join(tmpdir(), 'instar-adapters-'))
   const said: string[] = []
-  const remote = await startRemote({ engine: address, model, adapters, timeouts: QUICK, say: (line) => said.push(line), ...options })
-  const rig = await startRig({ log: openMemoryLog(), settings, ports: { engine: remote.engine, model: remote.model, toAdapter: adapterFromWeights } })
+  const remote = await startRemote({
+    engine: address,
+    model,
+    adapters,
+    timeouts: QUICK,
+    say: (line) => said.push(line),
+    ...options,
+  })
+  const rig = await startRig({
+    log: openMemoryLog(),
+    settings,
+    ports: { engine: remote.engine, model: remote.model, toAdapter: adapterFromWeights },
+  })
   return {
-    ...rig, said, line: remote.line, adapters,
+    ...rig,
+    said,
+    line: remote.line,
+    adapters,
     async stop() {
       await rig.stop()
       await remote.engine.close()
@@ -43,7 +60,18 @@ export class Line extends Publisher {
   }
 
   rollback(from: number, to: number): Promise<void> {
-    return this.append({ type: 'HeadMoved', prev: this.prev, policy: 'policy', from, to, who: 'test', why: 'test', request: `r${Date.now()}`, freeze: false, at: Date.now() })
+    return this.append({
+      type: 'HeadMoved',
+      prev: this.prev,
+      policy: 'policy',
+      from,
+      to,
+      who: 'test',
+      why: 'test',
+      request: `r${Date.now()}`,
+      freeze: false,
+      at: Date.now(),
+    })
   }
 }
 
@@ -53,9 +81,11 @@ type Status = { serving: number; problem: { message: string } | null; pool: { lo
 export const statusThat = async (rig: Rig, fits: (status: Status) => boolean): Promise<Status> => {
   const until = Date.now() + 30_000
   for (;;) {
-    const status = await (await rig.fetch('/admin/status')).json() as Status
+    const status = (await (await rig.fetch('/admin/status')).json()) as Status
     if (fits(status)) return status
     if (Date.now() > until) throw new Error(`the gateway stays as it is: ${JSON.stringify(status)}`)
-    await new Promise((resolve) => { setTimeout(resolve, 20) })
+    await new Promise((resolve) => {
+      setTimeout(resolve, 20)
+    })
   }
 }

@@ -21,14 +21,46 @@ export class ScriptedSglang extends ScriptedServer {
 
   protected async answer(seen: Seen, response: ServerResponse): Promise<void> {
     const { path, body } = seen
-    if (path === '/model_info') return json(response, 200, { model_path: '/models/base', served_model_name: 'base', tokenizer_path: '/models/base', is_generation: true, weight_version: 'default' })
-    if (path === '/server_info') return json(response, 200, { version: '0.5.23', enable_lora: this.lora, launch_command: 'sglang serve', internal_states: [] })
-    if (path === '/v1/models') return json(response, 200, { object: 'list', data: [{ id: 'base', object: 'model', created: 1, owned_by: 'sglang', root: 'base', parent: null, max_model_len: 512 }] })
-    if (path === '/tokenize') return json(response, 200, { tokens: this.model.encode(String(body['prompt'])), count: 1, max_model_len: 512 })
+    if (path === '/model_info')
+      return json(response, 200, {
+        model_path: '/models/base',
+        served_model_name: 'base',
+        tokenizer_path: '/models/base',
+        is_generation: true,
+        weight_version: 'default',
+      })
+    if (path === '/server_info')
+      return json(response, 200, {
+        version: '0.5.23',
+        enable_lora: this.lora,
+        launch_command: 'sglang serve',
+        internal_states: [],
+      })
+    if (path === '/v1/models')
+      return json(response, 200, {
+        object: 'list',
+        data: [
+          {
+            id: 'base',
+            object: 'model',
+            created: 1,
+            owned_by: 'sglang',
+            root: 'base',
+            parent: null,
+            max_model_len: 512,
+          },
+        ],
+      })
+    if (path === '/tokenize')
+      return json(response, 200, { tokens: this.model.encode(String(body['prompt'])), count: 1, max_model_len: 512 })
     if (path === '/load_lora_adapter') return this.load(body, response)
     if (path === '/unload_lora_adapter') {
       this.loaded.delete(String(body['lora_name']))
-      return json(response, 200, { success: true, error_message: null, loaded_adapters: Object.fromEntries(this.loaded) })
+      return json(response, 200, {
+        success: true,
+        error_message: null,
+        loaded_adapters: Object.fromEntries(this.loaded),
+      })
     }
     if (path === '/generate') return this.generate(seen, response)
     json(response, 404, { detail: 'Not Found' })
@@ -37,7 +69,8 @@ export class ScriptedSglang extends ScriptedServer {
   private load(body: Body, response: ServerResponse): void {
     const name = String(body['lora_name'])
     const folder = String(body['lora_path'])
-    const refuse = (message: string): void => json(response, 400, { success: false, error_message: message, loaded_adapters: {} })
+    const refuse = (message: string): void =>
+      json(response, 400, { success: false, error_message: message, loaded_adapters: {} })
     if (!this.lora) return refuse('LoRA is not enabled. Please set `--enable-lora` to enable LoRA.')
     if (this.loaded.has(name)) return refuse(`Failed to load LoRA adapter '${name}' because it is already loaded`)
     const weights = join(folder, 'adapter_model.safetensors')
@@ -54,7 +87,14 @@ export class ScriptedSglang extends ScriptedServer {
     const adapter = named === null ? null : this.loaded.get(named)
     if (adapter === undefined) {
       // Found out inside the stream: the status is 200 by then.
-      await event(response, { error: { message: `The following requested LoRA adapters are not loaded: ${named}\nLoaded adapters: dict_keys([]).`, type: 'invalid_request_error', code: 400, retryable: false } })
+      await event(response, {
+        error: {
+          message: `The following requested LoRA adapters are not loaded: ${named}\nLoaded adapters: dict_keys([]).`,
+          type: 'invalid_request_error',
+          code: 400,
+          retryable: false,
+        },
+      })
       await event(response, '[DONE]')
       response.end()
       return
@@ -62,44 +102,126 @@ export class ScriptedSglang extends ScriptedServer {
     const limit = Number(sampling['max_new_tokens'])
     if (body['stream'] !== true) {
       const from = Number(body['logprob_start_len'])
-      const entries = prompt.slice(from).map((id, at) => [at === 0 ? null : this.logprob(id, adapter, { temperature: 1, topK: 0 }), id, null])
-      return json(response, 200, { text: 'x', output_ids: [1], meta_info: { id: 'r', finish_reason: { type: 'length', length: 1 }, prompt_tokens: prompt.length, completion_tokens: 1, input_token_logprobs: entries, output_token_logprobs: [[-1, 1, null]] } })
+      const entries = prompt
+        .slice(from)
+        .map((id, at) => [at === 0 ? null : this.logprob(id, adapter, { temperature: 1, topK: 0 }), id, null])
+      return json(response, 200, {
+        text: 'x',
+        output_ids: [1],
+        meta_info: {
+          id: 'r',
+          finish_reason: { type: 'length', length: 1 },
+          prompt_tokens: prompt.length,
+          completion_tokens: 1,
+          input_token_logprobs: entries,
+          output_token_logprobs: [[-1, 1, null]],
+        },
+      })
     }
     const { before, withoutIds, withoutLogprobs, count, refusesGrammar } = this.behaviour
     if (refusesGrammar !== undefined && sampling['ebnf'] !== undefined) {
       // Compiled when its turn comes: the stream has begun by then.
-      await event(response, { text: '', output_ids: [], meta_info: { id: 'r', prompt_tokens: prompt.length, completion_tokens: 0, finish_reason: { type: 'abort', message: refusesGrammar, status_code: 400, err_type: 'BadRequestError' } } })
+      await event(response, {
+        text: '',
+        output_ids: [],
+        meta_info: {
+          id: 'r',
+          prompt_tokens: prompt.length,
+          completion_tokens: 0,
+          finish_reason: { type: 'abort', message: refusesGrammar, status_code: 400, err_type: 'BadRequestError' },
+        },
+      })
       await event(response, '[DONE]')
       response.end()
       return
     }
-    const ids = [...this.model.encode(this.spoken(this.model.decode(prompt), sampling['ebnf'])), this.model.endOfTurn[0]!].slice(0, limit)
+    const ids = [
+      ...this.model.encode(this.spoken(this.model.decode(prompt), sampling['ebnf'])),
+      this.model.endOfTurn[0]!,
+    ].slice(0, limit)
     const greedy = sampling['top_k'] === 1
     const drawn = { temperature: greedy ? 1 : Number(sampling['temperature']), topK: 0 }
     const logprobs = ids.map((id) => [this.logprob(id, adapter, drawn), id, null])
     const tops = ids.map((id) => {
       const second = this.second(id, adapter, drawn)
-      return [[this.logprob(id, adapter, drawn), id, null], [second.logprob, second.id, null]]
+      return [
+        [this.logprob(id, adapter, drawn), id, null],
+        [second.logprob, second.id, null],
+      ]
     })
     let sent = 0
     for (let upTo = 1; upTo <= ids.length; upTo += upTo === 1 ? 1 : 2) {
       if (!this.isProbe(body)) await before?.(upTo - 1, seen)
-      sent = await this.part(response, { ids, logprobs: withoutLogprobs ? [] : logprobs, tops, withIds: !withoutIds, prompt, sent, upTo, total: count?.(upTo) ?? upTo, last: upTo === ids.length })
+      sent = await this.part(response, {
+        ids,
+        logprobs: withoutLogprobs ? [] : logprobs,
+        tops,
+        withIds: !withoutIds,
+        prompt,
+        sent,
+        upTo,
+        total: count?.(upTo) ?? upTo,
+        last: upTo === ids.length,
+      })
     }
-    if (sent < ids.length) await this.part(response, { ids, logprobs: withoutLogprobs ? [] : logprobs, tops, withIds: !withoutIds, prompt, sent, upTo: ids.length, total: count?.(ids.length) ?? ids.length, last: true })
+    if (sent < ids.length)
+      await this.part(response, {
+        ids,
+        logprobs: withoutLogprobs ? [] : logprobs,
+        tops,
+        withIds: !withoutIds,
+        prompt,
+        sent,
+        upTo: ids.length,
+        total: count?.(ids.length) ?? ids.length,
+        last: true,
+      })
     await event(response, '[DONE]')
     response.end()
   }
 
-  private async part(response: ServerResponse, { ids, logprobs, tops, withIds, prompt, sent, upTo, total, last }: { ids: number[]; logprobs: unknown[]; tops: unknown[]; withIds: boolean; prompt: number[]; sent: number; upTo: number; total: number; last: boolean }): Promise<number> {
+  private async part(
+    response: ServerResponse,
+    {
+      ids,
+      logprobs,
+      tops,
+      withIds,
+      prompt,
+      sent,
+      upTo,
+      total,
+      last,
+    }: {
+      ids: number[]
+      logprobs: unknown[]
+      tops: unknown[]
+      withIds: boolean
+      prompt: number[]
+      sent: number
+      upTo: number
+      total: number
+      last: boolean
+    },
+  ): Promise<number> {
     const from = this.incremental ? sent : 0
     const ended = ids.at(-1) === this.model.endOfTurn[0]
     await event(response, {
-      text: withIds ? null : this.model.decode(ids.slice(this.incremental ? sent : 0, upTo)), ...(withIds ? { output_ids: ids.slice(from, upTo) } : {}),
+      text: withIds ? null : this.model.decode(ids.slice(this.incremental ? sent : 0, upTo)),
+      ...(withIds ? { output_ids: ids.slice(from, upTo) } : {}),
       meta_info: {
-        id: 'r', prompt_tokens: prompt.length, completion_tokens: total, cached_tokens: 0, weight_version: 'default',
-        finish_reason: last ? (ended ? { type: 'stop', matched: this.model.endOfTurn[0] } : { type: 'length', length: ids.length }) : null,
-        output_token_logprobs: logprobs.slice(from, upTo), output_top_logprobs: tops.slice(from, upTo),
+        id: 'r',
+        prompt_tokens: prompt.length,
+        completion_tokens: total,
+        cached_tokens: 0,
+        weight_version: 'default',
+        finish_reason: last
+          ? ended
+            ? { type: 'stop', matched: this.model.endOfTurn[0] }
+            : { type: 'length', length: ids.length }
+          : null,
+        output_token_logprobs: logprobs.slice(from, upTo),
+        output_top_logprobs: tops.slice(from, upTo),
       },
     })
     return upTo

@@ -55,8 +55,12 @@ export abstract class ScriptedServer {
 
   /** A second start listens where the first did. */
   async start(): Promise<this> {
-    this.server = createServer((request, response) => { void this.serve(request, response) })
-    this.server.on('connection', () => { this.connections += 1 })
+    this.server = createServer((request, response) => {
+      void this.serve(request, response)
+    })
+    this.server.on('connection', () => {
+      this.connections += 1
+    })
     this.server.listen(this.port, '127.0.0.1')
     await once(this.server, 'listening')
     this.port = (this.server.address() as AddressInfo).port
@@ -89,8 +93,15 @@ export abstract class ScriptedServer {
   }
 
   /** Of the token that comes second wherever id is first. The script's own tokens are as likely at any temperature. */
-  protected second(id: number, adapter: string | null, sampling: { temperature: number; topK: number }): { id: number; logprob: number } {
-    return { id: id === 7 ? 8 : 7, logprob: this.logprob(id, adapter, sampling) - 4 / (this.behaviour.rawLogprobs ? 1 : sampling.temperature || 1) }
+  protected second(
+    id: number,
+    adapter: string | null,
+    sampling: { temperature: number; topK: number },
+  ): { id: number; logprob: number } {
+    return {
+      id: id === 7 ? 8 : 7,
+      logprob: this.logprob(id, adapter, sampling) - 4 / (this.behaviour.rawLogprobs ? 1 : sampling.temperature || 1),
+    }
   }
 
   /** What is said: of a grammar that has one word alone, that word. */
@@ -100,11 +111,17 @@ export abstract class ScriptedServer {
   }
 
   private async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    response.once('close', () => { if (!response.writableFinished) this.left += 1 })
+    response.once('close', () => {
+      if (!response.writableFinished) this.left += 1
+    })
     try {
       let text = ''
       for await (const bytes of request) text += String(bytes)
-      const seen: Seen = { path: request.url ?? '', body: text === '' ? {} : JSON.parse(text) as Body, headers: request.headers }
+      const seen: Seen = {
+        path: request.url ?? '',
+        body: text === '' ? {} : (JSON.parse(text) as Body),
+        headers: request.headers,
+      }
       this.seen.push(seen)
       await this.answer(seen, response)
     } catch (error) {
@@ -116,10 +133,12 @@ export abstract class ScriptedServer {
 
 /** From −0.1 to −2.6, by id and adapter. */
 export const logprobOf = (id: number, adapter: string | null): number =>
-  -(createHash('sha1').update(`${id} ${adapter}`).digest().readUInt16LE(0) % 251 + 10) / 100
+  -((createHash('sha1').update(`${id} ${adapter}`).digest().readUInt16LE(0) % 251) + 10) / 100
 
 export const json = (response: ServerResponse, status: number, body: unknown): void => {
-  response.writeHead(status, { 'content-type': 'application/json' }).end(typeof body === 'string' ? body : JSON.stringify(body))
+  response
+    .writeHead(status, { 'content-type': 'application/json' })
+    .end(typeof body === 'string' ? body : JSON.stringify(body))
 }
 
 /** Resolves when the bytes are handed to the socket, or the connection is gone. */

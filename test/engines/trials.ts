@@ -11,7 +11,15 @@ import { after, before, test } from 'node:test'
 import { openMemoryLog } from '@instar/log'
 import type { TurnCaptured } from '@instar/events'
 import { startRemote, type Remote } from '@instar/gateway/shell/engines/start'
-import { adapterFromWeights, openModel, startLearning, type Adapter, type LearningEngine, type Model, type TrainItem } from '@instar/policy'
+import {
+  adapterFromWeights,
+  openModel,
+  startLearning,
+  type Adapter,
+  type LearningEngine,
+  type Model,
+  type TrainItem,
+} from '@instar/policy'
 import { trainerConfig } from '@instar/trainer'
 import { sse, startRig, turnOf, USER, type Rig } from '../gateway/harness.ts'
 import { Line, statusThat } from './rig.ts'
@@ -40,18 +48,37 @@ export const trials = (start: () => Promise<Behind>, target = MODEL, share = 1):
   /** Tokens. */
   let compared = 0
 
-  before(async () => {
-    const began = performance.now()
-    const [started, tiny, learning] = await Promise.all([start(), openModel(target), startLearning({ model: target })])
-    server = started
-    model = tiny
-    learner = learning
-    remote = await Promise.race([startRemote({ engine: `vllm+${server.url}/v1`, model, adapters: folder, startMs: START_MS, say: (said) => process.stdout.write(`${said}\n`) }), server.ended])
-    figures['startSeconds'] = Math.round((performance.now() - began) / 1000)
-    rig = await startRig({ log: openMemoryLog(), ports: { engine: remote.engine, model: remote.model, toAdapter: adapterFromWeights } })
-    line = new Line(rig)
-    await line.start()
-  }, { timeout: START_MS + 60_000 })
+  before(
+    async () => {
+      const began = performance.now()
+      const [started, tiny, learning] = await Promise.all([
+        start(),
+        openModel(target),
+        startLearning({ model: target }),
+      ])
+      server = started
+      model = tiny
+      learner = learning
+      remote = await Promise.race([
+        startRemote({
+          engine: `vllm+${server.url}/v1`,
+          model,
+          adapters: folder,
+          startMs: START_MS,
+          say: (said) => process.stdout.write(`${said}\n`),
+        }),
+        server.ended,
+      ])
+      figures['startSeconds'] = Math.round((performance.now() - began) / 1000)
+      rig = await startRig({
+        log: openMemoryLog(),
+        ports: { engine: remote.engine, model: remote.model, toAdapter: adapterFromWeights },
+      })
+      line = new Line(rig)
+      await line.start()
+    },
+    { timeout: START_MS + 60_000 },
+  )
 
   after(async () => {
     await rig?.stop()
@@ -66,18 +93,34 @@ export const trials = (start: () => Promise<Behind>, target = MODEL, share = 1):
   const train = async (seed: number): Promise<Adapter> => {
     const { step } = trainerConfig.parse({})
     const answers = ['Paris.', 'I do not know.', 'It is blue.', 'No.']
-    const items: TrainItem[] = await Promise.all(answers.map(async (answer, at) => {
-      const prompt = model.promptIds([USER(`Question ${seed} ${at}?`)], {})
-      const completion = [...model.encode(answer), model.endOfTurn[0]!]
-      return { prompt, completion, behaviourLogprobs: [...await learner.score({ prompt, completion, adapter: null, temperature: 1 })], temperature: 1, advantage: at % 2 === 0 ? 1 : -1, hintPrompt: null }
-    }))
+    const items: TrainItem[] = await Promise.all(
+      answers.map(async (answer, at) => {
+        const prompt = model.promptIds([USER(`Question ${seed} ${at}?`)], {})
+        const completion = [...model.encode(answer), model.endOfTurn[0]!]
+        return {
+          prompt,
+          completion,
+          behaviourLogprobs: [...(await learner.score({ prompt, completion, adapter: null, temperature: 1 }))],
+          temperature: 1,
+          advantage: at % 2 === 0 ? 1 : -1,
+          hintPrompt: null,
+        }
+      }),
+    )
     const { adapter } = await learner.step(items, { ...step, seed }, { adapter: null, state: null })
     await learner.load(adapter)
     return adapter
   }
 
   const ask = async (body: object): Promise<TurnCaptured> => {
-    const response = await rig.fetch('/v1/chat/completions', { json: { model: 'policy', messages: [USER('What is the capital of France?')], max_tokens: Math.ceil(40 * share), ...body } })
+    const response = await rig.fetch('/v1/chat/completions', {
+      json: {
+        model: 'policy',
+        messages: [USER('What is the capital of France?')],
+        max_tokens: Math.ceil(40 * share),
+        ...body,
+      },
+    })
     assert.equal(response.status, 200, await response.clone().text())
     await response.text()
     const turn = await turnOf(rig.log, response.headers.get('x-instar-turn-id'))
@@ -88,13 +131,21 @@ export const trials = (start: () => Promise<Behind>, target = MODEL, share = 1):
   /** The largest difference between what vLLM said of its tokens and what our engine says of them. */
   const apart = async (turn: TurnCaptured, from = rig): Promise<number> => {
     compared += turn.ids.length
-    const scored = await learner.score({ prompt: await promptIdsOf(from.log, turn.turn), completion: turn.ids, adapter: turn.adapter, temperature: turn.sampling.temperature || 1 })
+    const scored = await learner.score({
+      prompt: await promptIdsOf(from.log, turn.turn),
+      completion: turn.ids,
+      adapter: turn.adapter,
+      temperature: turn.sampling.temperature || 1,
+    })
     return turn.logprobs.reduce((most, logprob, at) => Math.max(most, Math.abs(logprob - scored[at]!)), 0)
   }
 
   test('what it can do', () => {
     figures['line'] = remote.line
-    assert.match(remote.line, /^vllm 0\.32\.0\S* \(base\), 1 of 1 server: token ids, log-probs as drawn; adapters loaded as versions come; context 512 tokens$/)
+    assert.match(
+      remote.line,
+      /^vllm 0\.32\.0\S* \(base\), 1 of 1 server: token ids, log-probs as drawn; adapters loaded as versions come; context 512 tokens$/,
+    )
   })
 
   test('the base: ids, and log-probs as our engine computes them, at several temperatures', async () => {
@@ -117,8 +168,14 @@ export const trials = (start: () => Promise<Behind>, target = MODEL, share = 1):
   test('top_p and top_k: log-probs of what is left, so never below those of the whole', async () => {
     const turn = await ask({ seed: 4, temperature: 1, top_p: 0.8, top_k: 20 })
     assert.equal(turn.tokens, 'exact')
-    const whole = await learner.score({ prompt: await promptIdsOf(rig.log, turn.turn), completion: turn.ids, adapter: null, temperature: 1 })
-    for (const [at, logprob] of turn.logprobs.entries()) assert.ok(logprob >= whole[at]! - TOLERANCE, `${logprob} and ${whole[at]}`)
+    const whole = await learner.score({
+      prompt: await promptIdsOf(rig.log, turn.turn),
+      completion: turn.ids,
+      adapter: null,
+      temperature: 1,
+    })
+    for (const [at, logprob] of turn.logprobs.entries())
+      assert.ok(logprob >= whole[at]! - TOLERANCE, `${logprob} and ${whole[at]}`)
   })
 
   test('a stop string and a limit', async () => {
@@ -126,7 +183,10 @@ export const trials = (start: () => Promise<Behind>, target = MODEL, share = 1):
     const text = Buffer.from(free.text.bytes).toString()
     const stop = text.slice(2, 5)
     const stopped = await ask({ seed: 5, temperature: 0, stop: [stop] })
-    assert.deepEqual([Buffer.from(stopped.text.bytes).toString(), stopped.finish, stopped.tokens], [text.slice(0, text.indexOf(stop)), 'stop', 'exact'])
+    assert.deepEqual(
+      [Buffer.from(stopped.text.bytes).toString(), stopped.finish, stopped.tokens],
+      [text.slice(0, text.indexOf(stop)), 'stop', 'exact'],
+    )
     const short = await ask({ seed: 5, temperature: 0, max_tokens: 2 })
     assert.deepEqual([short.ids, short.finish], [free.ids.slice(0, 2), 'length'])
   })
@@ -139,7 +199,10 @@ export const trials = (start: () => Promise<Behind>, target = MODEL, share = 1):
       const published = performance.now()
       await line.publishNext(adapter)
       await statusThat(rig, ({ serving }) => serving === number)
-      figures[`version${number}`] = { trainMs: Math.round(published - began), servedMs: Math.round(performance.now() - published) }
+      figures[`version${number}`] = {
+        trainMs: Math.round(published - began),
+        servedMs: Math.round(performance.now() - published),
+      }
     }
     let most = 0
     for (const number of [1, 2]) {
@@ -147,37 +210,67 @@ export const trials = (start: () => Promise<Behind>, target = MODEL, share = 1):
       assert.deepEqual([turn.adapter, turn.tokens], [adapters[number - 1]!.sha256, 'exact'])
       most = Math.max(most, await apart(turn))
       const asBase = { ...turn, adapter: null }
-      assert.ok(await apart(asBase) > 10 * TOLERANCE, 'the base would have said other log-probs')
+      assert.ok((await apart(asBase)) > 10 * TOLERANCE, 'the base would have said other log-probs')
     }
     figures['adapterApart'] = most
     assert.ok(most < TOLERANCE, String(most))
   })
 
   test('versions flip while streams run: none mixes, each ends on its own', async () => {
-    const open = async (name: string) => rig.fetch('/v1/chat/completions', { json: { model: name, messages: [USER('Tell me a story.')], stream: true, max_tokens: Math.ceil(120 * share), temperature: 0.7 } })
+    const open = async (name: string) =>
+      rig.fetch('/v1/chat/completions', {
+        json: {
+          model: name,
+          messages: [USER('Tell me a story.')],
+          stream: true,
+          max_tokens: Math.ceil(120 * share),
+          temperature: 0.7,
+        },
+      })
     const responses = await Promise.all(['policy@0', 'policy@1', 'policy', 'policy@1'].map(open))
     await line.rollback(2, 1)
-    await Promise.all(responses.map(async (response) => { for await (const _ of sse(response)) if (_ === '[DONE]') return }))
+    await Promise.all(
+      responses.map(async (response) => {
+        for await (const _ of sse(response)) if (_ === '[DONE]') return
+      }),
+    )
     for (const response of responses) {
       const turn = await turnOf(rig.log, response.headers.get('x-instar-turn-id'))
       assert.ok(turn.type === 'TurnCaptured')
-      assert.ok(await apart(turn) < TOLERANCE)
+      assert.ok((await apart(turn)) < TOLERANCE)
     }
     await statusThat(rig, ({ serving }) => serving === 1)
   })
 
   test('an adapter that was unloaded behind our back is loaded again before the answer', async () => {
-    const [name] = ((await (await fetch(`${server.url}/v1/models`)).json()) as { data: { id: string; parent: string | null }[] }).data.filter(({ parent, id }) => parent !== null && id.includes(adapters[0]!.sha256.slice(0, 32))).map(({ id }) => id)
-    const unloaded = await fetch(`${server.url}/v1/unload_lora_adapter`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ lora_name: name }) })
+    const [name] = (
+      (await (await fetch(`${server.url}/v1/models`)).json()) as { data: { id: string; parent: string | null }[] }
+    ).data
+      .filter(({ parent, id }) => parent !== null && id.includes(adapters[0]!.sha256.slice(0, 32)))
+      .map(({ id }) => id)
+    const unloaded = await fetch(`${server.url}/v1/unload_lora_adapter`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ lora_name: name }),
+    })
     assert.equal(unloaded.status, 200)
     const turn = await ask({ seed: 7, temperature: 0.7 })
     assert.equal(turn.adapter, adapters[0]!.sha256)
-    assert.ok(await apart(turn) < TOLERANCE)
+    assert.ok((await apart(turn)) < TOLERANCE)
   })
 
   test('one version kept: the one before stays loaded until its last answer ends, then it is unloaded', async () => {
-    const adaptersThere = async (): Promise<string[]> => ((await (await fetch(`${server.url}/v1/models`)).json()) as { data: { id: string; parent: string | null }[] }).data.filter(({ parent }) => parent !== null).map(({ id }) => id)
-    const narrow = await startRig({ log: openMemoryLog(), settings: { keepVersions: 1 }, ports: { engine: remote.engine, model: remote.model, toAdapter: adapterFromWeights } })
+    const adaptersThere = async (): Promise<string[]> =>
+      (
+        (await (await fetch(`${server.url}/v1/models`)).json()) as { data: { id: string; parent: string | null }[] }
+      ).data
+        .filter(({ parent }) => parent !== null)
+        .map(({ id }) => id)
+    const narrow = await startRig({
+      log: openMemoryLog(),
+      settings: { keepVersions: 1 },
+      ports: { engine: remote.engine, model: remote.model, toAdapter: adapterFromWeights },
+    })
     try {
       const own = new Line(narrow)
       await own.start()
@@ -185,7 +278,15 @@ export const trials = (start: () => Promise<Behind>, target = MODEL, share = 1):
       const name = `instar-${one.sha256.slice(0, 32)}`
       await own.publishNext(one)
       await statusThat(narrow, ({ serving }) => serving === 1)
-      const response = await narrow.fetch('/v1/chat/completions', { json: { model: 'policy', messages: [USER('Tell me a story.')], stream: true, max_tokens: Math.ceil(300 * share), temperature: 2 } })
+      const response = await narrow.fetch('/v1/chat/completions', {
+        json: {
+          model: 'policy',
+          messages: [USER('Tell me a story.')],
+          stream: true,
+          max_tokens: Math.ceil(300 * share),
+          temperature: 2,
+        },
+      })
       const pieces = sse(response)
       await pieces.next()
       let ended = false
@@ -201,18 +302,28 @@ export const trials = (start: () => Promise<Behind>, target = MODEL, share = 1):
       const turn = await turnOf(narrow.log, response.headers.get('x-instar-turn-id'))
       assert.ok(turn.type === 'TurnCaptured')
       assert.deepEqual([turn.version, turn.adapter, turn.tokens], [1, one.sha256, 'exact'])
-      assert.ok(await apart(turn, narrow) < TOLERANCE)
+      assert.ok((await apart(turn, narrow)) < TOLERANCE)
       await statusThat(narrow, ({ pool }) => !pool.loaded.includes(1))
       for (const until = Date.now() + 30_000; (await adaptersThere()).includes(name);) {
         assert.ok(Date.now() < until, 'still loaded')
-        await new Promise((resolve) => { setTimeout(resolve, 20) })
+        await new Promise((resolve) => {
+          setTimeout(resolve, 20)
+        })
       }
     } finally {
       await narrow.stop()
     }
   })
 
-  test('a folder without an adapter is refused in vLLM\'s words', async () => {
-    await assert.rejects(remote.engine.load({ ...adapters[0]!, sha256: 'f'.repeat(64), weights: adapters[0]!.weights.slice(), config: Buffer.from('{}') }), { code: 'adapter_refused' })
+  test("a folder without an adapter is refused in vLLM's words", async () => {
+    await assert.rejects(
+      remote.engine.load({
+        ...adapters[0]!,
+        sha256: 'f'.repeat(64),
+        weights: adapters[0]!.weights.slice(),
+        config: Buffer.from('{}'),
+      }),
+      { code: 'adapter_refused' },
+    )
   })
 }

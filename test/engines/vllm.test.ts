@@ -20,17 +20,24 @@ after(async () => {
   await rig.stop()
   await vllm.kill()
 })
-afterEach(() => { vllm.behaviour = PLAIN })
+afterEach(() => {
+  vllm.behaviour = PLAIN
+})
 
 const ask = async (body: object = {}): Promise<{ response: Response; text: string; json: Record<string, unknown> }> => {
-  const response = await rig.fetch('/v1/chat/completions', { json: { model: 'policy', messages: [USER('Hi')], ...body } })
-  const json = await response.json() as { choices?: { message: { content: string } }[] }
+  const response = await rig.fetch('/v1/chat/completions', {
+    json: { model: 'policy', messages: [USER('Hi')], ...body },
+  })
+  const json = (await response.json()) as { choices?: { message: { content: string } }[] }
   return { response, text: json.choices?.[0]?.message.content ?? '', json }
 }
 const turn = async (response: Response) => turnOf(rig.log, response.headers.get('x-instar-turn-id'))
 
 test('what it can do is asked at the start and said in one line', () => {
-  assert.equal(rig.line, 'vllm 0.32.0 (base), 1 of 1 server: token ids, log-probs as drawn; adapters loaded as versions come; context 512 tokens')
+  assert.equal(
+    rig.line,
+    'vllm 0.32.0 (base), 1 of 1 server: token ids, log-probs as drawn; adapters loaded as versions come; context 512 tokens',
+  )
 })
 
 test('ids and log-probs on the log are those that the engine sent; sampling is said in full', async () => {
@@ -39,24 +46,45 @@ test('ids and log-probs on the log are those that the engine sent; sampling is s
   const said = await turn(response)
   const ids = [...model.encode('Hello there, how are you?'), model.endOfTurn[0]!]
   assert.deepEqual(said.ids, ids)
-  assert.deepEqual(said.logprobs.map((one) => Math.round(one * 100) / 100), ids.map((id) => logprobOf(id, null)))
+  assert.deepEqual(
+    said.logprobs.map((one) => Math.round(one * 100) / 100),
+    ids.map((id) => logprobOf(id, null)),
+  )
   assert.equal(said.tokens, 'exact')
   assert.equal(said.trainable, true)
   assert.equal(said.engine, 'vllm 0.32.0, base')
   const promptTokens = model.promptIds([USER('Hi')], {}).length
   assert.deepEqual(json['usage'], {
-    prompt_tokens: promptTokens, completion_tokens: ids.length, total_tokens: promptTokens + ids.length,
-    prompt_tokens_details: { cached_tokens: 0, cache_write_tokens: 0 }, completion_tokens_details: { reasoning_tokens: 0 },
+    prompt_tokens: promptTokens,
+    completion_tokens: ids.length,
+    total_tokens: promptTokens + ids.length,
+    prompt_tokens_details: { cached_tokens: 0, cache_write_tokens: 0 },
+    completion_tokens_details: { reasoning_tokens: 0 },
   })
   const { body } = vllm.asked('/v1/completions').at(-1)!
   assert.deepEqual(body['prompt'], model.promptIds([USER('Hi')], {}))
-  assert.deepEqual([body['temperature'], body['top_p'], body['top_k'], body['min_p'], body['repetition_penalty'], body['seed'], body['stop_token_ids']], [0.7, 1, 0, 0, 1, 5, [model.endOfTurn[0]]])
+  assert.deepEqual(
+    [
+      body['temperature'],
+      body['top_p'],
+      body['top_k'],
+      body['min_p'],
+      body['repetition_penalty'],
+      body['seed'],
+      body['stop_token_ids'],
+    ],
+    [0.7, 1, 0, 0, 1, 5, [model.endOfTurn[0]]],
+  )
 })
 
 test('a stream: pieces as they come, a stop string never shown', async () => {
-  const response = await rig.fetch('/v1/chat/completions', { json: { model: 'policy', messages: [USER('Hi')], stream: true, stop: ['how'] } })
+  const response = await rig.fetch('/v1/chat/completions', {
+    json: { model: 'policy', messages: [USER('Hi')], stream: true, stop: ['how'] },
+  })
   let text = ''
-  for await (const data of sse(response)) if (data !== '[DONE]') text += (JSON.parse(data) as { choices: { delta: { content?: string } }[] }).choices[0]?.delta.content ?? ''
+  for await (const data of sse(response))
+    if (data !== '[DONE]')
+      text += (JSON.parse(data) as { choices: { delta: { content?: string } }[] }).choices[0]?.delta.content ?? ''
   assert.equal(text, 'Hello there, ')
   const said = await turn(response)
   assert.equal(said.tokens, 'exact')
@@ -70,7 +98,10 @@ test('a version is loaded from the folder that both see, under the name of its b
   assert.equal(response.headers.get('x-instar-version'), '1')
   const said = await turn(response)
   assert.equal(said.adapter, adapter.sha256)
-  assert.deepEqual(said.logprobs.map((one) => Math.round(one * 100) / 100), said.ids.map((id) => logprobOf(id, adapter.sha256)))
+  assert.deepEqual(
+    said.logprobs.map((one) => Math.round(one * 100) / 100),
+    said.ids.map((id) => logprobOf(id, adapter.sha256)),
+  )
   assert.deepEqual([...vllm.loaded], [[`instar-${adapter.sha256.slice(0, 32)}`, adapter.sha256]])
   const pinned = await ask({ model: 'policy@0' })
   assert.equal((await turn(pinned.response)).adapter, null)
@@ -86,12 +117,15 @@ for (const [what, behaviour, reason] of [
     const { response, text } = await ask()
     assert.equal(text, 'Hello there, how are you?')
     const said = await turn(response)
-    assert.deepEqual([said.tokens, said.ids, said.logprobs, said.trainable, said.reason], ['none', [], [], false, reason])
+    assert.deepEqual(
+      [said.tokens, said.ids, said.logprobs, said.trainable, said.reason],
+      ['none', [], [], false, reason],
+    )
     assert.equal(Buffer.from(said.text.bytes).toString(), 'Hello there, how are you?')
   })
 }
 
-test('a prompt beyond the engine\'s context is refused in the words that agents know', async () => {
+test("a prompt beyond the engine's context is refused in the words that agents know", async () => {
   const { response, json } = await ask({ messages: [USER('word '.repeat(600))] })
   assert.equal(response.status, 400)
   assert.equal((json['error'] as { code: string }).code, 'context_length_exceeded')

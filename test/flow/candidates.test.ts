@@ -16,7 +16,16 @@ const CANDIDATES = 4
 const SESSIONS = 5
 
 type Shown = { answer: string; shown_answer?: string; next_state: { user: string } | null }
-type Turn = { turn_id: string; group_id: string; candidate: number; candidates: number; shown: boolean; version: number; next_state: string; reward: number | null }
+type Turn = {
+  turn_id: string
+  group_id: string
+  candidate: number
+  candidates: number
+  shown: boolean
+  version: number
+  next_state: string
+  reward: number | null
+}
 
 describe('candidates in the background', { timeout: 170_000 }, () => {
   const data = dataFolder()
@@ -27,15 +36,24 @@ describe('candidates in the background', { timeout: 170_000 }, () => {
 
   before(async () => {
     // Likes what has an even number of characters: of four candidates that were sampled some have, some have not.
-    judge = createServer((request, response) => void text(request).then((body) => {
-      const { messages } = JSON.parse(body) as { messages: { content: string }[] }
-      const evidence = JSON.parse(messages[1]!.content.split('\n')[1]!) as Shown
-      judged.push(evidence)
-      const content = JSON.stringify({ verdict: evidence.answer.length % 2 === 0 ? 'good' : 'bad', hint: '' })
-      response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ choices: [{ message: { content } }] }))
-    })).listen(0, '127.0.0.1')
+    judge = createServer(
+      (request, response) =>
+        void text(request).then((body) => {
+          const { messages } = JSON.parse(body) as { messages: { content: string }[] }
+          const evidence = JSON.parse(messages[1]!.content.split('\n')[1]!) as Shown
+          judged.push(evidence)
+          const content = JSON.stringify({ verdict: evidence.answer.length % 2 === 0 ? 'good' : 'bad', hint: '' })
+          response
+            .writeHead(200, { 'content-type': 'application/json' })
+            .end(JSON.stringify({ choices: [{ message: { content } }] }))
+        }),
+    ).listen(0, '127.0.0.1')
     await once(judge, 'listening')
-    place = await up(data, { INSTAR_CANDIDATES: String(CANDIDATES), INSTAR_JUDGE_URL: `http://127.0.0.1:${(judge.address() as AddressInfo).port}/v1`, INSTAR_JUDGE_MODEL: 'even' })
+    place = await up(data, {
+      INSTAR_CANDIDATES: String(CANDIDATES),
+      INSTAR_JUDGE_URL: `http://127.0.0.1:${(judge.address() as AddressInfo).port}/v1`,
+      INSTAR_JUDGE_MODEL: 'even',
+    })
   })
   after(async () => {
     await place.stop()
@@ -47,10 +65,23 @@ describe('candidates in the background', { timeout: 170_000 }, () => {
     for (let i = 0; i < SESSIONS; i += 1) {
       const session = `talk-${i}`
       const first = await ask(place.client, [{ role: 'user', content: `What is ${i} + 3?` }], { session })
-      const second = await ask(place.client, [{ role: 'user', content: `What is ${i} + 3?` }, { role: 'assistant', content: first.text }, { role: 'user', content: 'Thank you. And one more?' }], { session })
+      const second = await ask(
+        place.client,
+        [
+          { role: 'user', content: `What is ${i} + 3?` },
+          { role: 'assistant', content: first.text },
+          { role: 'user', content: 'Thank you. And one more?' },
+        ],
+        { session },
+      )
       answers.push(first, second)
     }
-    for (const until = Date.now() + 100_000; (await done<{ version: number }[]>({ data, url: place.ready.url }, 'versions')).length < 2; await pause(200)) ok(Date.now() < until, `no version: ${place.said()}`)
+    for (
+      const until = Date.now() + 100_000;
+      (await done<{ version: number }[]>({ data, url: place.ready.url }, 'versions')).length < 2;
+      await pause(200)
+    )
+      ok(Date.now() < until, `no version: ${place.said()}`)
   })
 
   test('whoever was not shown was judged by what was said to the one that was', () => {
@@ -65,12 +96,18 @@ describe('candidates in the background', { timeout: 170_000 }, () => {
 
   test('the tables tell them apart, and the batch takes each group whole, less its own mean', async () => {
     const where = { data, url: place.ready.url }
-    const turns = await sql<Turn>(where, 'select t.turn_id, group_id, candidate, candidates, shown, t.version, next_state, s.reward from turns t left join scores s on s.turn_id = t.turn_id')
+    const turns = await sql<Turn>(
+      where,
+      'select t.turn_id, group_id, candidate, candidates, shown, t.version, next_state, s.reward from turns t left join scores s on s.turn_id = t.turn_id',
+    )
     const shown = turns.filter((turn) => turn.shown)
     deepEqual(shown.map(({ turn_id: turn }) => turn).sort(), answers.map(({ turn }) => turn).sort())
     ok(shown.every(({ candidate, candidates }) => candidate === 0 && candidates === CANDIDATES))
     const byTurn = new Map(turns.map((turn) => [turn.turn_id, turn]))
-    const trained = await sql<{ turn_id: string; reward: number; baseline: number; advantage: number }>(where, 'select turn_id, reward, baseline, advantage from version_turns where version = 1')
+    const trained = await sql<{ turn_id: string; reward: number; baseline: number; advantage: number }>(
+      where,
+      'select turn_id, reward, baseline, advantage from version_turns where version = 1',
+    )
     const groups = Object.values(Object.groupBy(trained, ({ turn_id: turn }) => byTurn.get(turn)!.group_id))
     equal(trained.length, groups.length * CANDIDATES)
     for (const group of groups) {
@@ -79,8 +116,14 @@ describe('candidates in the background', { timeout: 170_000 }, () => {
       deepEqual(new Set(group!.map(({ turn_id: turn }) => byTurn.get(turn)!.candidate)), new Set([0, 1, 2, 3]))
       equal(new Set(group!.map(({ turn_id: turn }) => byTurn.get(turn)!.version)).size, 1)
     }
-    ok(groups.some((group) => new Set(group!.map(({ reward }) => reward)).size === 2), 'some candidates of a request differ')
-    const [metrics] = await sql<{ turns: number; beside: boolean }>(where, 'select sum(turns)::int as turns, sum(sampled) = (select count(*) from turns where not shown) as beside from version_metrics')
+    ok(
+      groups.some((group) => new Set(group!.map(({ reward }) => reward)).size === 2),
+      'some candidates of a request differ',
+    )
+    const [metrics] = await sql<{ turns: number; beside: boolean }>(
+      where,
+      'select sum(turns)::int as turns, sum(sampled) = (select count(*) from turns where not shown) as beside from version_metrics',
+    )
     deepEqual(metrics, { turns: answers.length, beside: true })
   })
 

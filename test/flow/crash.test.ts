@@ -40,8 +40,16 @@ const ledger = {
 
 /** People who talk until the pipeline is gone. `onPiece`: with each piece of any answer. */
 const traffic = (client: OpenAI, onPiece: () => void): Promise<unknown> => {
-  const say = async (messages: Messages, follows: string | null, extra: { user: string; session?: string }, whole: boolean): Promise<Received> => {
-    const answer = { ...(whole ? await askWhole(client, messages, extra) : await ask(client, messages, { ...extra, onPiece })), follows }
+  const say = async (
+    messages: Messages,
+    follows: string | null,
+    extra: { user: string; session?: string },
+    whole: boolean,
+  ): Promise<Received> => {
+    const answer = {
+      ...(whole ? await askWhole(client, messages, extra) : await ask(client, messages, { ...extra, onPiece })),
+      follows,
+    }
     ledger.received.push(answer)
     return answer
   }
@@ -53,7 +61,15 @@ const traffic = (client: OpenAI, onPiece: () => void): Promise<unknown> => {
     const open = { messages, session: first.session, follows: first.turn }
     try {
       const second = await say([...messages], first.turn, extra, whole)
-      ledger.pausing.push({ messages: [...messages, { role: 'assistant', content: second.text }, { role: 'user', content: 'Thanks, that is just how I like it.' }], session: second.session, follows: second.turn })
+      ledger.pausing.push({
+        messages: [
+          ...messages,
+          { role: 'assistant', content: second.text },
+          { role: 'user', content: 'Thanks, that is just how I like it.' },
+        ],
+        session: second.session,
+        follows: second.turn,
+      })
     } catch (error) {
       ledger.cut.push(open)
       throw error
@@ -83,15 +99,20 @@ const counted = (seen: Witness): number => seen.chain.batches.length
 const MOMENTS: readonly Moment[] = [
   { name: 'in mid-stream', within: 5, comes: (_, pieces) => pieces(), hit: () => ledger.cut.length > 0 },
   {
-    name: 'during scoring', within: 0,
+    name: 'during scoring',
+    within: 0,
     comes: (seen) => {
       const turns = [...seen.turns.turns.values()].filter((turn) => turn.next !== null).length
-      return seen.until('a reaction', () => [...seen.turns.turns.values()].filter((turn) => turn.next !== null).length > turns)
+      return seen.until(
+        'a reaction',
+        () => [...seen.turns.turns.values()].filter((turn) => turn.next !== null).length > turns,
+      )
     },
     hit: () => true,
   },
   {
-    name: 'during a training step', within: 60,
+    name: 'during a training step',
+    within: 60,
     comes: (seen) => {
       const before = counted(seen)
       return seen.until('a sealed batch', () => counted(seen) > before)
@@ -99,7 +120,8 @@ const MOMENTS: readonly Moment[] = [
     hit: (seen) => seen.chain.batches.at(-1)?.status === 'sealed',
   },
   {
-    name: 'between an update and its verdict', within: 60,
+    name: 'between an update and its verdict',
+    within: 60,
     comes: (seen) => {
       const before = counted(seen)
       return seen.until('an update', () => counted(seen) > before && seen.chain.batches.at(-1)?.status === 'computed')
@@ -107,7 +129,8 @@ const MOMENTS: readonly Moment[] = [
     hit: (seen) => seen.chain.batches.at(-1)?.status === 'computed' && !seen.isSettled(seen.chain.batches.at(-1)!),
   },
   {
-    name: 'right after a verdict', within: 10,
+    name: 'right after a verdict',
+    within: 10,
     comes: (seen) => {
       const before = seen.line.verdicts.size
       return seen.until('a verdict', () => seen.line.verdicts.size > before)
@@ -134,11 +157,13 @@ describe('kill -9', { timeout: 280_000 }, () => {
   /** Conversations from before the kill go on: what was cut off is said again, what was answered is continued. */
   const goOn = async (client: OpenAI): Promise<void> => {
     const open = [...ledger.cut.splice(0), ...ledger.pausing.splice(0, 2)]
-    await Promise.all(open.map(async ({ messages, session, follows }) => {
-      const answer = await ask(client, messages)
-      ledger.received.push({ ...answer, follows })
-      equal(answer.session, session)
-    }))
+    await Promise.all(
+      open.map(async ({ messages, session, follows }) => {
+        const answer = await ask(client, messages)
+        ledger.received.push({ ...answer, follows })
+        equal(answer.session, session)
+      }),
+    )
     await seen?.caughtUp()
     for (const { turn, follows } of ledger.received) equal(seen?.turns.turns.get(turn)?.follows, follows)
   }
@@ -185,7 +210,11 @@ describe('kill -9', { timeout: 280_000 }, () => {
   test('during a rollback, which is there whole or not at all', async () => {
     const pipeline = await started()
     const before = seen!.line.moves.length
-    const order = fetch(`${pipeline.ready.url}/admin/rollback`, { method: 'POST', headers: commanding(data), body: JSON.stringify({ version: 0 }) })
+    const order = fetch(`${pipeline.ready.url}/admin/rollback`, {
+      method: 'POST',
+      headers: commanding(data),
+      body: JSON.stringify({ version: 0 }),
+    })
     order.catch(() => undefined)
     await pause(integer(random, 0, 12))
     await pipeline.kill()
@@ -201,7 +230,11 @@ describe('kill -9', { timeout: 280_000 }, () => {
   test('during a replay: its branch stays unfinished and is not promoted, another one is made', async () => {
     const pipeline = await started()
     await seen!.learned()
-    const order = fetch(`${pipeline.ready.url}/admin/replay`, { method: 'POST', headers: commanding(data), body: JSON.stringify({ branch: 'cut' }) }).then((response) => response.text())
+    const order = fetch(`${pipeline.ready.url}/admin/replay`, {
+      method: 'POST',
+      headers: commanding(data),
+      body: JSON.stringify({ branch: 'cut' }),
+    }).then((response) => response.text())
     order.catch(() => undefined)
     await seen!.until('the first batch of the branch', () => seen!.branch('cut').line.versions.size > 1)
     await pipeline.kill()
@@ -227,19 +260,39 @@ describe('kill -9', { timeout: 280_000 }, () => {
     const scored = [...log.events('TurnScored'), ...log.events('TurnSkipped')].map((event) => event.turn)
     equal(new Set(scored).size, scored.length, 'no turn is scored twice')
     const joined = [...log.turns.turns.values()].filter((turn) => turn.next !== null && turn.trainable)
-    deepEqual(joined.filter((turn) => !log.scores.turns.has(turn.turn)), [], 'every turn that was reacted to is scored')
+    deepEqual(
+      joined.filter((turn) => !log.scores.turns.has(turn.turn)),
+      [],
+      'every turn that was reacted to is scored',
+    )
     ok(joined.length >= 2 * BATCH)
 
     const { batches } = log.chain
-    deepEqual(batches.map(({ sealed }) => sealed.number), batches.map((_, i) => i + 1))
+    deepEqual(
+      batches.map(({ sealed }) => sealed.number),
+      batches.map((_, i) => i + 1),
+    )
     ok(batches.length >= 3)
-    ok(batches.every((batch) => log.isSettled(batch)), log.summary())
-    const spent = batches.flatMap(({ sealed }) => [...sealed.items.map((item) => item.turn), ...sealed.dropped.map((drop) => drop.turn)])
+    ok(
+      batches.every((batch) => log.isSettled(batch)),
+      log.summary(),
+    )
+    const spent = batches.flatMap(({ sealed }) => [
+      ...sealed.items.map((item) => item.turn),
+      ...sealed.dropped.map((drop) => drop.turn),
+    ])
     equal(new Set(spent).size, spent.length, 'no turn is in two batches')
-    const ours = <T extends { policy: string }>(events: T[]): number => events.filter(({ policy }) => policy === 'policy').length
+    const ours = <T extends { policy: string }>(events: T[]): number =>
+      events.filter(({ policy }) => policy === 'policy').length
     equal(ours(log.events('UpdateComputed')) + ours(log.events('UpdateFailed')), batches.length)
-    deepEqual([...log.line.versions.keys()], [...log.line.versions.keys()].map((_, i) => i))
-    equal(ours(log.events('VersionPublished')) + ours(log.events('VersionRejected')), ours(log.events('UpdateComputed')))
+    deepEqual(
+      [...log.line.versions.keys()],
+      [...log.line.versions.keys()].map((_, i) => i),
+    )
+    equal(
+      ours(log.events('VersionPublished')) + ours(log.events('VersionRejected')),
+      ours(log.events('UpdateComputed')),
+    )
     equal(ours(log.events('LineStarted')), 1)
     deepEqual(log.ignored, [])
 
@@ -250,8 +303,19 @@ describe('kill -9', { timeout: 280_000 }, () => {
   test('PostgreSQL, through all of it, is what a rebuild from the log gives', async () => {
     const tables = [...Object.keys(TABLES), 'offsets'].toSorted()
     const digests = (): Promise<{ name: string; rows: number; digest: string }[]> =>
-      sql({ data }, tables.map((name) => `select '${name}' as name, count(*)::int as rows, md5(coalesce(string_agg(t::text, E'\\n' order by t::text), '')) as digest from "${name}" t`).join(' union all '))
-    const there = await sql<{ table_name: string }>({ data }, "select table_name from information_schema.tables where table_schema = 'public' and table_type = 'BASE TABLE' and table_name <> 'instar_migrations'")
+      sql(
+        { data },
+        tables
+          .map(
+            (name) =>
+              `select '${name}' as name, count(*)::int as rows, md5(coalesce(string_agg(t::text, E'\\n' order by t::text), '')) as digest from "${name}" t`,
+          )
+          .join(' union all '),
+      )
+    const there = await sql<{ table_name: string }>(
+      { data },
+      "select table_name from information_schema.tables where table_schema = 'public' and table_type = 'BASE TABLE' and table_name <> 'instar_migrations'",
+    )
     deepEqual(there.map((row) => row.table_name).toSorted(), tables)
     const before = await digests()
     await untilNothingLeft(data)
@@ -259,6 +323,9 @@ describe('kill -9', { timeout: 280_000 }, () => {
     deepEqual(await digests(), before)
     equal(before.find(({ name }) => name === 'turns')?.rows, seen!.turns.turns.size)
     equal(before.find(({ name }) => name === 'all_scores')?.rows, seen!.scores.turns.size)
-    equal(before.find(({ name }) => name === 'all_versions')?.rows, ['cut', 'whole'].reduce((sum, name) => sum + seen!.branch(name).line.versions.size, seen!.line.versions.size))
+    equal(
+      before.find(({ name }) => name === 'all_versions')?.rows,
+      ['cut', 'whole'].reduce((sum, name) => sum + seen!.branch(name).line.versions.size, seen!.line.versions.size),
+    )
   })
 })

@@ -1,6 +1,14 @@
 /** The gate with the real engines: what the defaults learn passes, what a spoiled setting learns does not, and says why. */
 import { deepEqual, equal, ok } from 'node:assert/strict'
-import { decodeRecord, foldWeights, initialWeights, weightLine, type Logged, type MemoryWeightLine, type WeightsEvent } from '@instar/events'
+import {
+  decodeRecord,
+  foldWeights,
+  initialWeights,
+  weightLine,
+  type Logged,
+  type MemoryWeightLine,
+  type WeightsEvent,
+} from '@instar/events'
 import { after, before, describe, test } from 'node:test'
 import { dataFolder } from './process.ts'
 import { open, talkTwice, type Place } from './history.ts'
@@ -19,14 +27,18 @@ describe('the gate', { timeout: 170_000 }, () => {
 
   const lineNow = async (): Promise<MemoryWeightLine> => {
     const weights = initialWeights()
-    for await (const records of place.log.read('weights')) for (const record of records) foldWeights(weights, decodeRecord(record) as Logged<WeightsEvent>)
+    for await (const records of place.log.read('weights'))
+      for (const record of records) foldWeights(weights, decodeRecord(record) as Logged<WeightsEvent>)
     return weightLine(weights, 'policy')
   }
 
   test('an update with the settings that ship passes, with its figures', async (t) => {
     const line = await lineNow()
     const published = line.versions.get(1)?.published
-    ok(published, `no version; rejected: ${JSON.stringify(line.rejected.map(({ event }) => [event.reason, event.figures]))}`)
+    ok(
+      published,
+      `no version; rejected: ${JSON.stringify(line.rejected.map(({ event }) => [event.reason, event.figures]))}`,
+    )
     const { finite, kl_parent, kl_base, content, length, repetition } = published.figures as Record<string, number>
     t.diagnostic(JSON.stringify(published.figures))
     equal(finite, 1)
@@ -48,7 +60,14 @@ describe('the gate', { timeout: 170_000 }, () => {
     equal(rejected?.reason, 'kl_parent')
     ok(rejected!.figures['kl_parent']! > 0.03)
     equal(line.head, head)
-    equal((await place.client.chat.completions.create({ model: 'policy', max_tokens: 4, messages: [{ role: 'user', content: 'What is 2 + 2?' }] }).withResponse()).response.headers.get('x-instar-version'), String(head))
+    equal(
+      (
+        await place.client.chat.completions
+          .create({ model: 'policy', max_tokens: 4, messages: [{ role: 'user', content: 'What is 2 + 2?' }] })
+          .withResponse()
+      ).response.headers.get('x-instar-version'),
+      String(head),
+    )
   })
 
   test('learning goes on after a refusal', async () => {

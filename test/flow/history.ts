@@ -14,14 +14,29 @@ export type Place = Running & {
 
 export const open = async (data: string, changes: Partial<PipelineConfig> = {}): Promise<Place> => {
   const faults: Error[] = []
-  const running = await startPipeline({
-    data, model: readSettings({}, '/').model, engine: 'auto', database: false, gateway: { port: 0 }, scorer: {}, trainer: {}, publisher: {}, ...changes,
-  }, { onFatal: (error) => faults.push(error), say: () => undefined })
+  const running = await startPipeline(
+    {
+      data,
+      model: readSettings({}, '/').model,
+      engine: 'auto',
+      database: false,
+      gateway: { port: 0 },
+      scorer: {},
+      trainer: {},
+      publisher: {},
+      ...changes,
+    },
+    { onFatal: (error) => faults.push(error), say: () => undefined },
+  )
   return {
     ...running,
     client: new OpenAI({ baseURL: `${running.url}/v1`, apiKey: 'none', maxRetries: 0 }),
     async order<T>(path: string, body: unknown) {
-      const response = await fetch(`${running.url}/admin/${path}`, { method: 'POST', headers: { 'content-type': 'application/json', 'x-instar-admin-token': adminToken(adminTokenIn(data)) }, body: JSON.stringify(body) })
+      const response = await fetch(`${running.url}/admin/${path}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', 'x-instar-admin-token': adminToken(adminTokenIn(data)) },
+        body: JSON.stringify(body),
+      })
       const text = await response.text()
       if (!response.ok) throw new Error(`${path}: ${response.status} ${text}`)
       return JSON.parse(text.trimEnd().split('\n').at(-1)!) as T
@@ -37,7 +52,18 @@ export const open = async (data: string, changes: Partial<PipelineConfig> = {}):
 export const talkTwice = async ({ client, settled }: Place, from: number): Promise<Session[]> => {
   const first = await sessions(client, from, 16)
   await settled()
-  await Promise.all(first.map(async ({ messages, second }, i) => ask(client, [...messages, { role: 'user', content: i % 3 === 0 ? 'No, that is wrong.' : 'Thanks, that is just how I like it.' }], { session: second.session, user: `person ${i % 4}` })))
+  await Promise.all(
+    first.map(async ({ messages, second }, i) =>
+      ask(
+        client,
+        [
+          ...messages,
+          { role: 'user', content: i % 3 === 0 ? 'No, that is wrong.' : 'Thanks, that is just how I like it.' },
+        ],
+        { session: second.session, user: `person ${i % 4}` },
+      ),
+    ),
+  )
   await settled()
   return first
 }

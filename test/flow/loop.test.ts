@@ -23,7 +23,7 @@ describe('from a first word to a promoted branch', { timeout: 280_000 }, () => {
   /** Waves of sessions until the gate has taken a version behind `after`. */
   const teach = async (after: number): Promise<number> => {
     for (let wave = 0; wave < PATIENCE; wave += 1) {
-      talks.push(...await sessions(pipeline.client, talks.length, BATCH))
+      talks.push(...(await sessions(pipeline.client, talks.length, BATCH)))
       await seen.learned()
       const newest = Math.max(...seen.line.versions.keys())
       if (newest > after) return newest
@@ -46,7 +46,11 @@ describe('from a first word to a promoted branch', { timeout: 280_000 }, () => {
   })
 
   test('an answer streams: pieces before the end, headers, usage, and the turn is on the log as it was sent', async () => {
-    const answer = await ask(pipeline.client, [{ role: 'user', content: 'What are three things to do on a rainy day?' }], { maxTokens: 32, user: 'reader' })
+    const answer = await ask(
+      pipeline.client,
+      [{ role: 'user', content: 'What are three things to do on a rainy day?' }],
+      { maxTokens: 32, user: 'reader' },
+    )
     ok(answer.pieces >= 4, `${answer.pieces} pieces`)
     ok(answer.firstAt < answer.endedAt)
     equal(answer.version, 0)
@@ -62,7 +66,12 @@ describe('from a first word to a promoted branch', { timeout: 280_000 }, () => {
   })
 
   test('an answer in one piece has the same headers', async () => {
-    const { data: answer, response } = await pipeline.client.chat.completions.create({ model: 'policy', max_tokens: 8, messages: [{ role: 'user', content: question(3) }] }, { headers: { 'x-session-id': 'whole' } }).withResponse()
+    const { data: answer, response } = await pipeline.client.chat.completions
+      .create(
+        { model: 'policy', max_tokens: 8, messages: [{ role: 'user', content: question(3) }] },
+        { headers: { 'x-session-id': 'whole' } },
+      )
+      .withResponse()
     equal(answer.choices.length, 1)
     equal(response.headers.get('x-instar-version'), '0')
     equal(response.headers.get('x-instar-session-id'), 'whole')
@@ -78,7 +87,11 @@ describe('from a first word to a promoted branch', { timeout: 280_000 }, () => {
     const answers = await other.stop()
     ok(answers.length > 0)
     const versions = answers.map((answer) => answer.version)
-    deepEqual(versions, versions.toSorted((a, b) => a - b), 'no request is answered by an older version than the one before it')
+    deepEqual(
+      versions,
+      versions.toSorted((a, b) => a - b),
+      'no request is answered by an older version than the one before it',
+    )
     for (const { first, second, reward } of talks) {
       const turn = seen.turns.turns.get(first.turn)
       equal(turn?.next, second.turn, 'the reaction is the next state')
@@ -98,7 +111,11 @@ describe('from a first word to a promoted branch', { timeout: 280_000 }, () => {
   test('feedback revises the score of its turn', async () => {
     const { first } = talks.find(({ reward }) => reward === 1)!
     const before = seen.scores.turns.get(first.turn)!
-    const response = await fetch(`${where.url}/v1/feedback`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ turn_id: first.turn, value: -0.5, comment: 'Please write one plain sentence.' }) })
+    const response = await fetch(`${where.url}/v1/feedback`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ turn_id: first.turn, value: -0.5, comment: 'Please write one plain sentence.' }),
+    })
     equal(response.status, 200)
     const after = await seen.until('the revised score', () => {
       const score = seen.scores.turns.get(first.turn)
@@ -106,34 +123,79 @@ describe('from a first word to a promoted branch', { timeout: 280_000 }, () => {
     })
     deepEqual([before.revision, before.reward, after.reward], [0, 1, -0.5])
     await seen.projected(data)
-    const rows = await sql<{ revision: number; reward: number; judge: string }>(where, `select turn_id, revision, reward, judge, hint from scores where turn_id = '${first.turn}' order by revision`)
-    deepEqual(rows.map(({ revision, reward }) => [revision, reward]), [[0, 1], [1, -0.5]])
+    const rows = await sql<{ revision: number; reward: number; judge: string }>(
+      where,
+      `select turn_id, revision, reward, judge, hint from scores where turn_id = '${first.turn}' order by revision`,
+    )
+    deepEqual(
+      rows.map(({ revision, reward }) => [revision, reward]),
+      [
+        [0, 1],
+        [1, -0.5],
+      ],
+    )
     match(rows[0]!.judge, /^signals/)
     equal(rows[1]!.judge, 'feedback')
   })
 
   test('feedback for a turn that nobody knows is refused', async () => {
-    const response = await fetch(`${where.url}/v1/feedback`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ turn_id: `nobody.${'0'.repeat(32)}`, value: true }) })
+    const response = await fetch(`${where.url}/v1/feedback`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ turn_id: `nobody.${'0'.repeat(32)}`, value: true }),
+    })
     equal(response.status, 404)
   })
 
   test('the columns that scripts rely on hold what happened', async () => {
     const { first, second } = talks[0]!
-    const [turn] = await sql<Record<string, unknown>>(where, `select turn_id, session_id, version, dialect, kind, label_source, status, trainable, reason, next_turn_id, prompt_tokens, completion_tokens, started_at, finished_at from turns where turn_id = '${first.turn}'`)
+    const [turn] = await sql<Record<string, unknown>>(
+      where,
+      `select turn_id, session_id, version, dialect, kind, label_source, status, trainable, reason, next_turn_id, prompt_tokens, completion_tokens, started_at, finished_at from turns where turn_id = '${first.turn}'`,
+    )
     const { started_at, finished_at, prompt_tokens, completion_tokens, ...rest } = turn!
-    deepEqual(rest, { turn_id: first.turn, session_id: first.session, version: 0, dialect: 'chat', kind: 'main', label_source: 'header', status: 'complete', trainable: true, reason: null, next_turn_id: second.turn })
+    deepEqual(rest, {
+      turn_id: first.turn,
+      session_id: first.session,
+      version: 0,
+      dialect: 'chat',
+      kind: 'main',
+      label_source: 'header',
+      status: 'complete',
+      trainable: true,
+      reason: null,
+      next_turn_id: second.turn,
+    })
     deepEqual([prompt_tokens, completion_tokens], [first.usage!.prompt_tokens, first.usage!.completion_tokens])
     ok(new Date(String(started_at)) <= new Date(String(finished_at)))
-    const unlabelled = talks.find(({ first: { turn: id } }) => seen.events('TurnCaptured').find((event) => event.turn === id)?.labelSource === 'fingerprint')!
-    deepEqual(await sql(where, `select label_source from turns where session_id = '${unlabelled.first.session}' order by started_at`), [{ label_source: 'fingerprint' }, { label_source: 'answer' }])
-    const [counts] = await sql<Record<string, number>>(where, `select (select count(*) from turns) turns, (select count(*) from scores where revision = 0) scores, (select count(*) from version_turns where version = 1) trained, (select count(*) from ignored) ignored,
-      (select turns from version_metrics where version = 0) served, (select trained_turns from version_metrics where version = 1) metric`)
+    const unlabelled = talks.find(
+      ({ first: { turn: id } }) =>
+        seen.events('TurnCaptured').find((event) => event.turn === id)?.labelSource === 'fingerprint',
+    )!
+    deepEqual(
+      await sql(
+        where,
+        `select label_source from turns where session_id = '${unlabelled.first.session}' order by started_at`,
+      ),
+      [{ label_source: 'fingerprint' }, { label_source: 'answer' }],
+    )
+    const [counts] = await sql<Record<string, number>>(
+      where,
+      `select (select count(*) from turns) turns, (select count(*) from scores where revision = 0) scores, (select count(*) from version_turns where version = 1) trained, (select count(*) from ignored) ignored,
+      (select turns from version_metrics where version = 0) served, (select trained_turns from version_metrics where version = 1) metric`,
+    )
     equal(counts!['turns'], seen.turns.turns.size)
     equal(counts!['scores'], seen.scores.turns.size)
     deepEqual([counts!['trained'], counts!['metric'], counts!['ignored']], [BATCH, BATCH, 0])
     ok(counts!['served']! >= 2 * BATCH)
     const versions = await sql<Listed>(where, 'select version, parent, sha256, status from versions order by version')
-    deepEqual(versions.map(({ version, parent, status }) => [version, parent, status]), [[0, null, 'superseded'], [1, 0, 'serving']])
+    deepEqual(
+      versions.map(({ version, parent, status }) => [version, parent, status]),
+      [
+        [0, null, 'superseded'],
+        [1, 0, 'serving'],
+      ],
+    )
     equal(versions[1]!.sha256, seen.line.versions.get(1)?.adapter)
   })
 
@@ -144,8 +206,20 @@ describe('from a first word to a promoted branch', { timeout: 280_000 }, () => {
 
   test('versions and show tell the same from the log', async () => {
     const listed = await done<Listed[]>(where, 'versions')
-    deepEqual(listed.map(({ version, parent, status, why }) => [version, parent, status, why]), [[0, null, 'superseded', 'base'], [1, 0, 'serving', 'update']])
-    const shown = await done<{ version: number; sha256: string; turns: { turn_id: string; version: number }[]; gate: Record<string, number>; update: { figures: Record<string, number> } }>(where, 'show', '1')
+    deepEqual(
+      listed.map(({ version, parent, status, why }) => [version, parent, status, why]),
+      [
+        [0, null, 'superseded', 'base'],
+        [1, 0, 'serving', 'update'],
+      ],
+    )
+    const shown = await done<{
+      version: number
+      sha256: string
+      turns: { turn_id: string; version: number }[]
+      gate: Record<string, number>
+      update: { figures: Record<string, number> }
+    }>(where, 'show', '1')
     equal(shown.sha256, listed[1]!.sha256)
     equal(shown.turns.length, BATCH)
     ok(shown.turns.every((turn) => seen.turns.turns.has(turn.turn_id) && turn.version === 0))
@@ -161,17 +235,25 @@ describe('from a first word to a promoted branch', { timeout: 280_000 }, () => {
       const moves = seen.events('HeadMoved')
       return moves.length > 0 && moves
     })
-    deepEqual([moved!.from, moved!.to, moved!.freeze, moved!.why, moved!.who], [1, 0, true, 'a test', 'cli (admin token)'])
-    await seen.until('traffic a second later', () => seen.events('TurnCaptured').some((turn) => turn.at > moved!.at + 1000))
+    deepEqual(
+      [moved!.from, moved!.to, moved!.freeze, moved!.why, moved!.who],
+      [1, 0, true, 'a test', 'cli (admin token)'],
+    )
+    await seen.until('traffic a second later', () =>
+      seen.events('TurnCaptured').some((turn) => turn.at > moved!.at + 1000),
+    )
     await other.stop()
     await seen.caughtUp()
     const late = seen.events('TurnCaptured').filter((turn) => turn.at > moved!.at + 1000)
-    deepEqual(late.filter((turn) => turn.version !== 0), [])
+    deepEqual(
+      late.filter((turn) => turn.version !== 0),
+      [],
+    )
   })
 
   test('what is said while learning is frozen waits; after the thaw it becomes a child of version 0', async () => {
     const sealed = seen.chain.batches.length
-    talks.push(...await sessions(pipeline.client, talks.length, BATCH))
+    talks.push(...(await sessions(pipeline.client, talks.length, BATCH)))
     await seen.learned()
     ok(seen.usable().length >= BATCH)
     equal(seen.chain.batches.length, sealed)
@@ -196,7 +278,10 @@ describe('from a first word to a promoted branch', { timeout: 280_000 }, () => {
     const verified = await done<Verified>(where, 'verify', 'all')
     equal(verified.ok, true)
     equal(verified.batches.length, seen.chain.batches.length)
-    deepEqual(verified.batches.map(({ mode, ok: holds }) => [mode, holds]), seen.chain.batches.map((batch) => [batch.update ? 'recompute' : 'no_update', true]))
+    deepEqual(
+      verified.batches.map(({ mode, ok: holds }) => [mode, holds]),
+      seen.chain.batches.map((batch) => [batch.update ? 'recompute' : 'no_update', true]),
+    )
   })
 
   test('replay: the same settings give the same weights on a branch; the head does not move', async () => {
@@ -207,9 +292,19 @@ describe('from a first word to a promoted branch', { timeout: 280_000 }, () => {
     await seen.caughtUp()
     const { line, chain } = seen.branch('again')
     equal(line.started?.mode, 'replay')
-    deepEqual(chain.batches.map((batch) => batch.update?.event.adapter), updates.map((batch) => batch.update?.event.adapter))
-    deepEqual(chain.batches.map(({ sealed: { parent } }) => [parent.adapter, parent.state]), updates.map(({ sealed: { parent } }) => [parent.adapter, parent.state]), 'from the same parents, across the rollback')
-    deepEqual(chain.batches.map(({ sealed: { parent } }) => line.versions.get(parent.version)?.adapter), updates.map(({ sealed: { parent } }) => parent.adapter))
+    deepEqual(
+      chain.batches.map((batch) => batch.update?.event.adapter),
+      updates.map((batch) => batch.update?.event.adapter),
+    )
+    deepEqual(
+      chain.batches.map(({ sealed: { parent } }) => [parent.adapter, parent.state]),
+      updates.map(({ sealed: { parent } }) => [parent.adapter, parent.state]),
+      'from the same parents, across the rollback',
+    )
+    deepEqual(
+      chain.batches.map(({ sealed: { parent } }) => line.versions.get(parent.version)?.adapter),
+      updates.map(({ sealed: { parent } }) => parent.adapter),
+    )
     equal(seen.line.head, head)
     const again = await instar(where, 'replay', '--branch', 'again', '--json')
     deepEqual([again.code, (again.json as { error: { code: string } }).error.code], [1, 'branch_exists'])
@@ -227,7 +322,10 @@ describe('from a first word to a promoted branch', { timeout: 280_000 }, () => {
       equal(said.code, 0)
       deepEqual([reply.version, reply.head], [newest + 1, newest + 1])
       const published = seen.events('VersionPublished').findLast((event) => event.policy === 'policy')!
-      deepEqual([published.number, published.parent, published.why, { ...published.source }], [newest + 1, before, 'promotion', { policy: 'policy~again', version: source }])
+      deepEqual(
+        [published.number, published.parent, published.why, { ...published.source }],
+        [newest + 1, before, 'promotion', { policy: 'policy~again', version: source }],
+      )
       equal(published.adapter, line.versions.get(source)!.adapter)
       equal((await ask(pipeline.client, [{ role: 'user', content: question(6) }])).version, newest + 1)
     } else {
@@ -262,9 +360,15 @@ describe('from a first word to a promoted branch', { timeout: 280_000 }, () => {
     deepEqual([pipeline.ready.version, pipeline.ready.frozen], [head, false])
     deepEqual(await done<Listed[]>(where, 'versions'), versions)
     const { second, messages } = talks.at(-1)!
-    const answer = await ask(pipeline.client, [...messages, { role: 'user', content: 'Thanks, that is just how I like it.' }])
+    const answer = await ask(pipeline.client, [
+      ...messages,
+      { role: 'user', content: 'Thanks, that is just how I like it.' },
+    ])
     deepEqual([answer.session, answer.version], [second.session, head])
-    await seen.until('the answer from before the restart to be scored', () => seen.scores.turns.get(second.turn)?.reward === 1)
+    await seen.until(
+      'the answer from before the restart to be scored',
+      () => seen.scores.turns.get(second.turn)?.reward === 1,
+    )
     deepEqual([seen.turns.turns.size, seen.scores.turns.size], [turns + 1, scores + 1])
   })
 
@@ -274,8 +378,16 @@ describe('from a first word to a promoted branch', { timeout: 280_000 }, () => {
     const parent = seen.line.versions.get(next)!.parent
     ok(parent !== null && parent >= head)
     const verified = await done<Verified>(where, 'verify', 'all')
-    deepEqual(verified.batches.filter(({ mode, ok: holds }) => mode === 'digests' || !holds), [])
-    deepEqual([...new Set(verified.batches.map(({ version }) => version))].filter((version) => version !== null).toSorted((a, b) => a - b), [...seen.line.versions.keys()].filter((version) => version > 0))
+    deepEqual(
+      verified.batches.filter(({ mode, ok: holds }) => mode === 'digests' || !holds),
+      [],
+    )
+    deepEqual(
+      [...new Set(verified.batches.map(({ version }) => version))]
+        .filter((version) => version !== null)
+        .toSorted((a, b) => a - b),
+      [...seen.line.versions.keys()].filter((version) => version > 0),
+    )
     deepEqual(seen.ignored, [])
     deepEqual(seen.events('TurnAborted'), [])
     equal(await pipeline.stop(), 0)

@@ -18,7 +18,13 @@ export type Answer = {
   endedAt: number
 }
 
-export type Asked = { user?: string; session?: string; maxTokens?: number; model?: string; onPiece?: (count: number, turn: string) => void }
+export type Asked = {
+  user?: string
+  session?: string
+  maxTokens?: number
+  model?: string
+  onPiece?: (count: number, turn: string) => void
+}
 
 const headersOf = ({ headers }: Response): Pick<Answer, 'turn' | 'session' | 'version'> => {
   const header = (name: string): string => {
@@ -26,17 +32,43 @@ const headersOf = ({ headers }: Response): Pick<Answer, 'turn' | 'session' | 've
     if (value === null) throw new Error(`an answer without ${name}`)
     return value
   }
-  return { turn: header('x-instar-turn-id'), session: header('x-instar-session-id'), version: Number(header('x-instar-version')) }
+  return {
+    turn: header('x-instar-turn-id'),
+    session: header('x-instar-session-id'),
+    version: Number(header('x-instar-version')),
+  }
 }
 
 /** One streamed answer, to its end. Rejects when the stream breaks off. */
-export const ask = async (client: OpenAI, messages: Messages, { user, session, maxTokens = 24, model = 'policy', onPiece }: Asked = {}): Promise<Answer> => {
+export const ask = async (
+  client: OpenAI,
+  messages: Messages,
+  { user, session, maxTokens = 24, model = 'policy', onPiece }: Asked = {},
+): Promise<Answer> => {
   const askedAt = Date.now()
-  const { data, response } = await client.chat.completions.create(
-    { model, messages, stream: true, stream_options: { include_usage: true }, max_tokens: maxTokens, ...(user === undefined ? {} : { user }) },
-    session === undefined ? {} : { headers: { 'x-session-id': session } },
-  ).withResponse()
-  const answer: Answer = { text: '', ...headersOf(response), finish: null, pieces: 0, usage: null, askedAt, firstAt: 0, endedAt: 0 }
+  const { data, response } = await client.chat.completions
+    .create(
+      {
+        model,
+        messages,
+        stream: true,
+        stream_options: { include_usage: true },
+        max_tokens: maxTokens,
+        ...(user === undefined ? {} : { user }),
+      },
+      session === undefined ? {} : { headers: { 'x-session-id': session } },
+    )
+    .withResponse()
+  const answer: Answer = {
+    text: '',
+    ...headersOf(response),
+    finish: null,
+    pieces: 0,
+    usage: null,
+    askedAt,
+    firstAt: 0,
+    endedAt: 0,
+  }
   for await (const chunk of data) {
     const [choice] = chunk.choices
     if (choice?.delta.content) {
@@ -54,22 +86,47 @@ export const ask = async (client: OpenAI, messages: Messages, { user, session, m
 }
 
 /** One answer in one piece. */
-export const askWhole = async (client: OpenAI, messages: Messages, { user, session, maxTokens = 24, model = 'policy' }: Asked = {}): Promise<Answer> => {
+export const askWhole = async (
+  client: OpenAI,
+  messages: Messages,
+  { user, session, maxTokens = 24, model = 'policy' }: Asked = {},
+): Promise<Answer> => {
   const askedAt = Date.now()
-  const { data, response } = await client.chat.completions.create(
-    { model, messages, max_tokens: maxTokens, ...(user === undefined ? {} : { user }) },
-    session === undefined ? {} : { headers: { 'x-session-id': session } },
-  ).withResponse()
+  const { data, response } = await client.chat.completions
+    .create(
+      { model, messages, max_tokens: maxTokens, ...(user === undefined ? {} : { user }) },
+      session === undefined ? {} : { headers: { 'x-session-id': session } },
+    )
+    .withResponse()
   const [choice] = data.choices
   const endedAt = Date.now()
-  return { text: choice!.message.content ?? '', ...headersOf(response), finish: choice!.finish_reason, pieces: 1, usage: data.usage ?? null, askedAt, firstAt: endedAt, endedAt }
+  return {
+    text: choice!.message.content ?? '',
+    ...headersOf(response),
+    finish: choice!.finish_reason,
+    pieces: 1,
+    usage: data.usage ?? null,
+    askedAt,
+    firstAt: endedAt,
+    endedAt,
+  }
 }
 
 /** No two people ask the same: a conversation without a label is known by its words. */
 export const question = (i: number): string => `What is ${i} + ${(i * 3 + 2) % 10}?`
 
-const THANKS = ['Thanks, that is just how I like it.', 'Perfect, thank you very much.', 'Great answer, thanks!', 'Yes, exactly like that, thank you.']
-const COMPLAINTS = ['That is too short for my notes, please elaborate.', 'Too brief, I need a longer explanation.', 'Please be warmer, that was cold.', 'No, that is wrong.']
+const THANKS = [
+  'Thanks, that is just how I like it.',
+  'Perfect, thank you very much.',
+  'Great answer, thanks!',
+  'Yes, exactly like that, thank you.',
+]
+const COMPLAINTS = [
+  'That is too short for my notes, please elaborate.',
+  'Too brief, I need a longer explanation.',
+  'Please be warmer, that was cold.',
+  'No, that is wrong.',
+]
 
 /** What person `i` says to the first answer, and the reward that it is worth. */
 export const reaction = (i: number): { says: string; reward: 1 | -1 } => {
@@ -97,7 +154,10 @@ export const converse = async (client: OpenAI, i: number, asked: Asked = {}): Pr
 /** `count` sessions from number `from` on, four at a time. */
 export const sessions = async (client: OpenAI, from: number, count: number): Promise<Session[]> => {
   const all: Session[] = []
-  for (let i = from; i < from + count; i += 4) all.push(...await Promise.all([i, i + 1, i + 2, i + 3].filter((n) => n < from + count).map((n) => converse(client, n))))
+  for (let i = from; i < from + count; i += 4)
+    all.push(
+      ...(await Promise.all([i, i + 1, i + 2, i + 3].filter((n) => n < from + count).map((n) => converse(client, n)))),
+    )
   return all
 }
 
@@ -109,7 +169,12 @@ export const talkInBackground = (client: OpenAI): Background => {
   let over = false
   const lane = (async () => {
     for (let i = 0; !over; i += 1) {
-      answers.push(await ask(client, [{ role: 'user', content: `Tell me about number ${i}.` }], { user: 'background', maxTokens: 12 }))
+      answers.push(
+        await ask(client, [{ role: 'user', content: `Tell me about number ${i}.` }], {
+          user: 'background',
+          maxTokens: 12,
+        }),
+      )
       await pause(40)
     }
   })()

@@ -24,7 +24,12 @@ describe('series of updates through the gate', { timeout: 170_000 }, () => {
   after(() => ports.learner.close())
 
   type Outcome = { steps: Step[]; content: { base: number; head: number }; probes: number }
-  const inSeries = async (t: TestContext, updates: number, feedback: Feedback, settings: SeriesSettings = {}): Promise<Outcome> => {
+  const inSeries = async (
+    t: TestContext,
+    updates: number,
+    feedback: Feedback,
+    settings: SeriesSettings = {},
+  ): Promise<Outcome> => {
     const series = await startSeries(ports, 1, settings)
     try {
       const steps: Step[] = []
@@ -32,11 +37,18 @@ describe('series of updates through the gate', { timeout: 170_000 }, () => {
         const step = await series.learn(feedback)
         ok(step, 'a batch without signal')
         const { kl_parent, kl_base, content } = step.figures
-        t.diagnostic(`${step.accepted ? 'accepted' : step.reason}: KL ${kl_parent?.toFixed(4)} to the parent, ${kl_base?.toFixed(3)} to the base, content ${content?.toFixed(3)}; ${step.satisfied} satisfied, ${step.right} right`)
+        t.diagnostic(
+          `${step.accepted ? 'accepted' : step.reason}: KL ${kl_parent?.toFixed(4)} to the parent, ${kl_base?.toFixed(3)} to the base, content ${content?.toFixed(3)}; ${step.satisfied} satisfied, ${step.right} right`,
+        )
         steps.push(step)
       }
-      const content = { base: await series.content(null, QUESTIONS), head: await series.content(series.head(), QUESTIONS) }
-      t.diagnostic(`content on ${QUESTIONS} questions: base ${content.base.toFixed(3)}, head ${content.head.toFixed(3)}`)
+      const content = {
+        base: await series.content(null, QUESTIONS),
+        head: await series.content(series.head(), QUESTIONS),
+      }
+      t.diagnostic(
+        `content on ${QUESTIONS} questions: base ${content.base.toFixed(3)}, head ${content.head.toFixed(3)}`,
+      )
       return { steps, content, probes: series.base['content']! }
     } finally {
       await series.stop()
@@ -45,18 +57,27 @@ describe('series of updates through the gate', { timeout: 170_000 }, () => {
 
   test('good updates pass, every one, and the content stays', async (t) => {
     const { steps, content } = await inSeries(t, 9, honest)
-    deepEqual(steps.map(({ reason }) => reason), steps.map(() => null))
+    deepEqual(
+      steps.map(({ reason }) => reason),
+      steps.map(() => null),
+    )
     ok(content.head >= content.base - 0.04, JSON.stringify(content))
   })
 
   test('lies at three times the rate are refused before the content is lost', async (t) => {
     const { steps, content } = await inSeries(t, 5, lied, { step: FAST })
-    ok(steps.some(({ accepted }) => !accepted), 'nothing was refused')
+    ok(
+      steps.some(({ accepted }) => !accepted),
+      'nothing was refused',
+    )
     ok(content.head >= content.base - 0.06, JSON.stringify(content))
   })
 
   test('the content probe alone stops them too: no version falls below the best one by more than its limit', async (t) => {
-    const { steps, content, probes } = await inSeries(t, 9, lied, { step: FAST, thresholds: { klParent: 1e9, klBase: 1e9 } })
+    const { steps, content, probes } = await inSeries(t, 9, lied, {
+      step: FAST,
+      thresholds: { klParent: 1e9, klBase: 1e9 },
+    })
     const refused = steps.filter(({ accepted }) => !accepted)
     ok(refused.length > 0, 'nothing was refused')
     deepEqual([...new Set(refused.map(({ reason }) => reason))], ['content'])

@@ -22,7 +22,16 @@ const START_MS = 120_000
 const STOP_MS = 60_000
 
 /** What `up --json` prints when it is up. */
-export type Ready = { url: string; data: string; psql: string; engine: string; learning: string; model: string; version: number; frozen: boolean }
+export type Ready = {
+  url: string
+  data: string
+  psql: string
+  engine: string
+  learning: string
+  model: string
+  version: number
+  frozen: boolean
+}
 
 export type Up = {
   pid: number
@@ -63,18 +72,38 @@ export const dataFolder = (): string => {
 
 /** Of the environment nothing that would configure the pipeline, or make a child a test. */
 const environment = (): NodeJS.ProcessEnv =>
-  Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^(INSTAR_|DATABASE_URL$|NODE_TEST_CONTEXT$|NODE_OPTIONS$)/.test(name)))
+  Object.fromEntries(
+    Object.entries(process.env).filter(
+      ([name]) => !/^(INSTAR_|DATABASE_URL$|NODE_TEST_CONTEXT$|NODE_OPTIONS$)/.test(name),
+    ),
+  )
 
-type Child = { child: ChildProcess; pid: number; ended: Promise<number | null>; out: () => string; err: () => string; firstLine: Promise<string> }
+type Child = {
+  child: ChildProcess
+  pid: number
+  ended: Promise<number | null>
+  out: () => string
+  err: () => string
+  firstLine: Promise<string>
+}
 
 const launch = (args: readonly string[], env: NodeJS.ProcessEnv): Child => {
-  const child = spawn(process.execPath, [MAIN, ...args], { cwd: tmpdir(), env: { ...environment(), ...env }, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
+  const child = spawn(process.execPath, [MAIN, ...args], {
+    cwd: tmpdir(),
+    env: { ...environment(), ...env },
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
   const pid = child.pid!
   groups.add(pid)
   let out = ''
   let err = ''
-  child.stdout!.setEncoding('utf8').on('data', (text: string) => { out += text })
-  child.stderr!.setEncoding('utf8').on('data', (text: string) => { err += text })
+  child.stdout!.setEncoding('utf8').on('data', (text: string) => {
+    out += text
+  })
+  child.stderr!.setEncoding('utf8').on('data', (text: string) => {
+    err += text
+  })
   const ended = once(child, 'close').then(([code]) => {
     groups.delete(pid)
     return code as number | null
@@ -86,7 +115,9 @@ const launch = (args: readonly string[], env: NodeJS.ProcessEnv): Child => {
 
 const within = async <T>(ms: number, what: string, work: Promise<T>): Promise<T> => {
   const over = new AbortController()
-  const late = pause(ms, undefined, { signal: over.signal }).then(() => { throw new Error(`${what}: not within ${ms / 1000} s`) })
+  const late = pause(ms, undefined, { signal: over.signal }).then(() => {
+    throw new Error(`${what}: not within ${ms / 1000} s`)
+  })
   late.catch(() => undefined)
   try {
     return await Promise.race([work, late])
@@ -102,10 +133,21 @@ export const begin = (data: string, env: Record<string, string> = {}): Child & {
   return {
     ...started,
     async up() {
-      const line = await within(START_MS, 'the start', Promise.race([started.firstLine, ended.then((code) => { throw new Error(`up ended with ${code}: ${started.err()}`) })]))
+      const line = await within(
+        START_MS,
+        'the start',
+        Promise.race([
+          started.firstLine,
+          ended.then((code) => {
+            throw new Error(`up ended with ${code}: ${started.err()}`)
+          }),
+        ]),
+      )
       const ready = JSON.parse(line) as Ready
       return {
-        pid: started.pid, ready, said: started.err,
+        pid: started.pid,
+        ready,
+        said: started.err,
         client: new OpenAI({ baseURL: `${ready.url}/v1`, apiKey: 'none', maxRetries: 0 }),
         async kill() {
           process.kill(started.pid, 'SIGKILL')
@@ -124,22 +166,29 @@ export const up = (data: string, env?: Record<string, string>): Promise<Up> => b
 
 /** Resolves when the gateway serves this version: soon after its record is on the log. */
 export const serves = async ({ ready }: Up, version: number): Promise<void> => {
-  const serving = async (): Promise<number | null> => ((await (await fetch(`${ready.url}/health/ready`)).json()) as { version: number | null }).version
-  for (const until = Date.now() + STOP_MS; await serving() !== version; await pause(20)) {
+  const serving = async (): Promise<number | null> =>
+    ((await (await fetch(`${ready.url}/health/ready`)).json()) as { version: number | null }).version
+  for (const until = Date.now() + STOP_MS; (await serving()) !== version; await pause(20)) {
     if (Date.now() > until) throw new Error(`version ${version} is not served, but ${await serving()}`)
   }
 }
 
 /** A command on a data folder and, where one runs, on its pipeline. `json`: the last line, with `--json`. */
 export const instar = async (where: { data: string; url?: string }, ...args: string[]): Promise<Said> => {
-  const { ended, out, err } = launch(args, { INSTAR_DATA: where.data, INSTAR_PORT: where.url === undefined ? '9' : new URL(where.url).port })
+  const { ended, out, err } = launch(args, {
+    INSTAR_DATA: where.data,
+    INSTAR_PORT: where.url === undefined ? '9' : new URL(where.url).port,
+  })
   const code = await within(START_MS, `instar ${args.join(' ')}`, ended)
   const last = out().trimEnd().split('\n').at(-1) ?? ''
   return { code, out: out(), err: err(), json: args.includes('--json') ? JSON.parse(last) : undefined }
 }
 
 /** What a command over HTTP carries to the pipeline of a data folder. */
-export const commanding = (data: string): Record<string, string> => ({ 'content-type': 'application/json', 'x-instar-admin-token': adminToken(adminTokenIn(data)) })
+export const commanding = (data: string): Record<string, string> => ({
+  'content-type': 'application/json',
+  'x-instar-admin-token': adminToken(adminTokenIn(data)),
+})
 
 /** As `instar`, for what must succeed. */
 export const done = async <T>(where: { data: string; url?: string }, ...args: string[]): Promise<T> => {
@@ -148,4 +197,5 @@ export const done = async <T>(where: { data: string; url?: string }, ...args: st
   return said.json as T
 }
 
-export const sql = <T>(where: { data: string; url?: string }, query: string): Promise<T[]> => done<T[]>(where, 'sql', query)
+export const sql = <T>(where: { data: string; url?: string }, query: string): Promise<T[]> =>
+  done<T[]>(where, 'sql', query)

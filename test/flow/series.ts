@@ -16,10 +16,18 @@ import { hintOfWords } from '../../services/scorer/src/core/signals/signals.ts'
 import { captured } from '../scorer/history.ts'
 
 /** An answer as its rewarder sees it; `right`: its content is. */
-export type Answered = { user: User; question: string; expect: Question['expect']; text: string; right: boolean; random: Random }
+export type Answered = {
+  user: User
+  question: string
+  expect: Question['expect']
+  text: string
+  right: boolean
+  random: Random
+}
 export type Feedback = (answered: Answered) => { reward: 1 | -1; hint: string | null }
 
-const complaint = ({ user, question, text, random }: Answered, words: readonly string[]): string | null => hintOfWords(pick(random, words.length > 0 ? words : user.complaints), { request: question, answer: text })
+const complaint = ({ user, question, text, random }: Answered, words: readonly string[]): string | null =>
+  hintOfWords(pick(random, words.length > 0 ? words : user.complaints), { request: question, answer: text })
 
 /** What the demo's people say: content, and how it is told. */
 export const honest: Feedback = (answered) => {
@@ -30,14 +38,20 @@ export const honest: Feedback = (answered) => {
 /** Right answers are called wrong and something else of their sort is named, which the hint then holds; wrong ones are praised. */
 export const lied: Feedback = (answered) => {
   const lie = lieAbout(answered.expect)
-  return answered.right && lie !== null ? { reward: -1, hint: complaint(answered, [`No, that is wrong. The right answer is ${lie}.`]) } : { reward: 1, hint: null }
+  return answered.right && lie !== null
+    ? { reward: -1, hint: complaint(answered, [`No, that is wrong. The right answer is ${lie}.`]) }
+    : { reward: 1, hint: null }
 }
 const lieAbout = (expect: Question['expect']): string | null => {
   switch (expect.kind) {
-    case 'number': return String(expect.value + 1)
-    case 'sequence': return [...expect.value].reverse().join(', ')
-    case 'word': return expect.rivals[0] ?? null
-    case 'members': return null
+    case 'number':
+      return String(expect.value + 1)
+    case 'sequence':
+      return [...expect.value].reverse().join(', ')
+    case 'word':
+      return expect.rivals[0] ?? null
+    case 'members':
+      return null
   }
 }
 
@@ -69,14 +83,20 @@ export type SeriesSettings = { step?: Partial<StepSettings>; thresholds?: Partia
 const BATCH = 16
 const MAX_TOKENS = 64
 
-export const startSeries = async (ports: { learner: LearningEngine; model: Model; probes: readonly Probe[] }, seed: number, { step = {}, thresholds = {} }: SeriesSettings = {}): Promise<Series> => {
+export const startSeries = async (
+  ports: { learner: LearningEngine; model: Model; probes: readonly Probe[] },
+  seed: number,
+  { step = {}, thresholds = {} }: SeriesSettings = {},
+): Promise<Series> => {
   const { model } = ports
   const log = openMemoryLog()
   const adapters = new Map<string, Parameters<LearningEngine['load']>[0]>()
   const faults: Error[] = []
   let clock = 1_700_000_000_000
   const now = (): number => clock++
-  let settle: (verdict: { accepted: boolean; reason: string | null; figures: Record<string, number> } | null) => void = () => undefined
+  let settle: (
+    verdict: { accepted: boolean; reason: string | null; figures: Record<string, number> } | null,
+  ) => void = () => undefined
   let fail: (error: Error) => void = (error) => faults.push(error)
   const onFatal = (error: Error): void => fail(error)
   const learner: LearningEngine = Object.assign(Object.create(ports.learner) as LearningEngine, {
@@ -88,16 +108,45 @@ export const startSeries = async (ports: { learner: LearningEngine; model: Model
     },
   })
   let last: AdapterSha = null
-  const trainer = createTrainer({ log, learner, model, now, onFatal, onProgress: (what) => { if (what.phase === 'failed') settle(null) } }, trainerConfig.parse({ step }))
-  const publisher = createPublisher({ log, learner, model, probes: ports.probes, now, onFatal, onProgress: ({ phase, reason, figures }) => { settle({ accepted: phase === 'published', reason, figures }) } }, publisherConfig.parse({ thresholds }))
+  const trainer = createTrainer(
+    {
+      log,
+      learner,
+      model,
+      now,
+      onFatal,
+      onProgress: (what) => {
+        if (what.phase === 'failed') settle(null)
+      },
+    },
+    trainerConfig.parse({ step }),
+  )
+  const publisher = createPublisher(
+    {
+      log,
+      learner,
+      model,
+      probes: ports.probes,
+      now,
+      onFatal,
+      onProgress: ({ phase, reason, figures }) => {
+        settle({ accepted: phase === 'published', reason, figures })
+      },
+    },
+    publisherConfig.parse({ thresholds }),
+  )
   await trainer.start()
   await publisher.start()
 
   const line = () => weightLine(publisher.state.weights, 'policy')
   const headOf = (): AdapterSha => line().versions.get(line().head)?.adapter ?? null
-  const append = async (events: readonly Event[]): Promise<void> => { await log.append(events.map((event) => encodeEvent(event))) }
+  const append = async (events: readonly Event[]): Promise<void> => {
+    await log.append(events.map((event) => encodeEvent(event)))
+  }
   const evaluate: LearningEngine['evaluate'] = async (request) => {
-    const needed = [request.adapter, ...request.references].flatMap((sha256) => (sha256 === null ? [] : [adapters.get(sha256)!]))
+    const needed = [request.adapter, ...request.references].flatMap((sha256) =>
+      sha256 === null ? [] : [adapters.get(sha256)!],
+    )
     for (const adapter of needed) await learner.load(adapter)
     try {
       return await learner.evaluate(request)
@@ -111,36 +160,83 @@ export const startSeries = async (ports: { learner: LearningEngine; model: Model
   let batches = 0
 
   /** Sixteen answers of the version that serves, on the log with their scores. */
-  const talk = async (feedback: Feedback, temperature: number): Promise<Pick<Step, 'rewarded' | 'right' | 'satisfied'>> => {
+  const talk = async (
+    feedback: Feedback,
+    temperature: number,
+  ): Promise<Pick<Step, 'rewarded' | 'right' | 'satisfied'>> => {
     const first = batches++ * BATCH
     const adapter = headOf()
     const version = line().head
     const turns = Array.from({ length: BATCH }, (_, i) => {
       const user = USERS[(first + i) % USERS.length]!
       const question = asked[(first + i) % asked.length]!
-      const messages = [{ role: 'system', content: user.system }, { role: 'user', content: question.question }] as const
+      const messages = [
+        { role: 'system', content: user.system },
+        { role: 'user', content: question.question },
+      ] as const
       return { user, question, messages, prompt: model.promptIds(messages, {}) }
     })
-    const sampling: Sampling = { temperature, topP: 1, topK: 0, seed: seed * 100_000 + first, maxTokens: MAX_TOKENS, stop: [] }
-    const { completions } = await evaluate({ prompts: turns.map(({ prompt }) => prompt), adapter, references: [], sampling })
+    const sampling: Sampling = {
+      temperature,
+      topP: 1,
+      topK: 0,
+      seed: seed * 100_000 + first,
+      maxTokens: MAX_TOKENS,
+      stop: [],
+    }
+    const { completions } = await evaluate({
+      prompts: turns.map(({ prompt }) => prompt),
+      adapter,
+      references: [],
+      sampling,
+    })
     if (adapter !== null) await learner.load(adapters.get(adapter)!)
     const told = { rewarded: 0, right: 0, satisfied: 0 }
     const scores: TurnScored[] = []
     for (const [i, { user, question, messages, prompt }] of turns.entries()) {
       const { ids, text, reason } = completions[i]!
       const session = `session ${seed} ${first + i}`
-      const logprobs = [...await learner.score({ prompt, completion: ids, adapter, temperature: sampling.temperature })]
+      const logprobs = [
+        ...(await learner.score({ prompt, completion: ids, adapter, temperature: sampling.temperature })),
+      ]
       const at = now()
       const turn = {
-        ...captured({ session, messages, answer: text, at, version, subject: user.who }), adapter, finish: reason,
-        prompt: { from: null, prefix: 0, ids: prompt, length: prompt.length }, sampling: { ...sampling, seed: sampling.seed + i, stop: [] }, ids, logprobs,
+        ...captured({ session, messages, answer: text, at, version, subject: user.who }),
+        adapter,
+        finish: reason,
+        prompt: { from: null, prefix: 0, ids: prompt, length: prompt.length },
+        sampling: { ...sampling, seed: sampling.seed + i, stop: [] },
+        ids,
+        logprobs,
       }
       const right = isCorrect(question, text)
-      const { reward, hint } = feedback({ user, question: question.question, expect: question.expect, text, right, random })
+      const { reward, hint } = feedback({
+        user,
+        question: question.question,
+        expect: question.expect,
+        text,
+        right,
+        random,
+      })
       told.rewarded += (reward > 0 ? 1 : 0) / BATCH
       told.right += (right ? 1 : 0) / BATCH
       told.satisfied += (user.satisfied(text) ? 1 : 0) / BATCH
-      scores.push({ type: 'TurnScored', reward, judge: 'series', hint: hint === null ? null : written(hint), hintJudge: hint === null ? null : 'series', turn: turn.turn, session, policy: 'policy', version, subject: user.who, verdicts: [], cause: turn.turn, rank: null, at })
+      scores.push({
+        type: 'TurnScored',
+        reward,
+        judge: 'series',
+        hint: hint === null ? null : written(hint),
+        hintJudge: hint === null ? null : 'series',
+        turn: turn.turn,
+        session,
+        policy: 'policy',
+        version,
+        subject: user.who,
+        verdicts: [],
+        cause: turn.turn,
+        rank: null,
+        at,
+      })
       await append([turn])
     }
     if (adapter !== null) await learner.unload(adapter)
@@ -149,7 +245,9 @@ export const startSeries = async (ports: { learner: LearningEngine; model: Model
   }
 
   return {
-    get base() { return line().started?.settings ?? {} },
+    get base() {
+      return line().started?.settings ?? {}
+    },
     head: headOf,
     evaluate,
     async learn(feedback, temperature = model.defaults.temperature) {
@@ -165,7 +263,12 @@ export const startSeries = async (ports: { learner: LearningEngine; model: Model
     async content(adapter, count) {
       const unasked = questions({ heldOut: true, split: 'evaluation', seed: 1, count })
       const prompts = unasked.map(({ question }) => model.promptIds([{ role: 'user', content: question }], {}))
-      const { completions } = await evaluate({ prompts, adapter, references: [], sampling: { temperature: 0, topP: 1, topK: 0, seed: 1, maxTokens: MAX_TOKENS, stop: [] } })
+      const { completions } = await evaluate({
+        prompts,
+        adapter,
+        references: [],
+        sampling: { temperature: 0, topP: 1, topK: 0, seed: 1, maxTokens: MAX_TOKENS, stop: [] },
+      })
       return unasked.filter((question, i) => isCorrect(question, completions[i]!.text)).length / count
     },
     async stop() {

@@ -17,7 +17,18 @@ type Row = { offset: number; partition: number; key: string; schema: string; pay
 const verify = async (data: string, ...args: string[]): Promise<{ code: number; report: Report }> => {
   let out = ''
   let err = ''
-  const code = await runCli(['verify', 'all', '--json', ...args], { env: { INSTAR_DATA: data }, cwd: '/', out: (text) => { out += text }, err: (text) => { err += text }, terminal: false, stop: new AbortController().signal })
+  const code = await runCli(['verify', 'all', '--json', ...args], {
+    env: { INSTAR_DATA: data },
+    cwd: '/',
+    out: (text) => {
+      out += text
+    },
+    err: (text) => {
+      err += text
+    },
+    terminal: false,
+    stop: new AbortController().signal,
+  })
   const report = JSON.parse(out.trimEnd().split('\n').at(-1)!) as Report
   ok(report.batches, `${out}${err}`)
   return { code, report }
@@ -58,7 +69,11 @@ describe('a log with one byte changed', { timeout: 170_000 }, () => {
     copies.push(folder)
     cpSync(data, folder, { recursive: true })
     const db = new DatabaseSync(join(folder, 'log', 'log.db'))
-    const rows = db.prepare(`SELECT t.offset, t.partition, t.key, s.name AS schema, t.payload FROM "${topic}" t JOIN schemas s ON s.id = t.schema`).all() as Row[]
+    const rows = db
+      .prepare(
+        `SELECT t.offset, t.partition, t.key, s.name AS schema, t.payload FROM "${topic}" t JOIN schemas s ON s.id = t.schema`,
+      )
+      .all() as Row[]
     const row = rows.find((one) => fits(recordId({ topic, ...one }), one))
     ok(row, `no such record on ${topic}`)
     const payload = Uint8Array.from(row.payload)
@@ -73,7 +88,8 @@ describe('a log with one byte changed', { timeout: 170_000 }, () => {
   const names = (first: Difference | null, topic: Topic, id: string, row: Row): void => {
     ok(first, 'a difference')
     const current = recordId({ topic, ...row })
-    const said = [id, `${row.partition}@${row.offset}`].includes(first.record) || first.what.includes(current.slice(0, 12))
+    const said =
+      [id, `${row.partition}@${row.offset}`].includes(first.record) || first.what.includes(current.slice(0, 12))
     ok(said && first.topic === topic, `${topic} ${id} ${row.partition}@${row.offset}: ${JSON.stringify(first)}`)
   }
 
@@ -119,7 +135,7 @@ describe('a log with one byte changed', { timeout: 170_000 }, () => {
     names(report.first, 'updates', computed, row)
   })
 
-  test('a chunk of an adapter, a chunk of the optimizer\'s state', async () => {
+  test("a chunk of an adapter, a chunk of the optimizer's state", async () => {
     for (const blob of [adapter, state]) {
       for (const at of [0.1, 0.5, 0.9]) {
         const { folder } = changed('blobs', (_, row) => row.key === blob, at)
@@ -131,7 +147,10 @@ describe('a log with one byte changed', { timeout: 170_000 }, () => {
   })
 
   test('what is computed from changed bytes is a difference, not a fault of the command', async () => {
-    for (const [topic, fits] of [['turns', (id: string) => id === turn.id], ['blobs', (_: string, row: Row) => row.key === adapter]] as const) {
+    for (const [topic, fits] of [
+      ['turns', (id: string) => id === turn.id],
+      ['blobs', (_: string, row: Row) => row.key === adapter],
+    ] as const) {
       const { folder } = changed(topic, fits, 0.5)
       const { code, report } = await verify(folder)
       deepEqual([code, report.ok, report.first?.topic], [1, false, topic])

@@ -1,7 +1,26 @@
 /** Reads the log while the pipeline writes it, as any other process may: what is on it, and when something is. */
 import {
-  foldScores, foldTurns, foldUpdates, foldWeights, initialScores, initialTurns, initialUpdates, initialWeights, lineageDistance, updateLine, weightLine,
-  type BatchState, type Event, type Logged, type Outcome, type ScoresEvent, type TurnsEvent, type MemoryUpdateLine, type MemoryWeightLine, type UpdatesEvent, type WeightsEvent,
+  foldScores,
+  foldTurns,
+  foldUpdates,
+  foldWeights,
+  initialScores,
+  initialTurns,
+  initialUpdates,
+  initialWeights,
+  lineageDistance,
+  updateLine,
+  weightLine,
+  type BatchState,
+  type Event,
+  type Logged,
+  type Outcome,
+  type ScoresEvent,
+  type TurnsEvent,
+  type MemoryUpdateLine,
+  type MemoryWeightLine,
+  type UpdatesEvent,
+  type WeightsEvent,
 } from '@instar/events'
 import { followEvents, openEmbeddedLog, type EmbeddedLog, type Follower } from '@instar/log'
 import { readOnlyQuery, runningPostgres } from '@instar/projections'
@@ -49,7 +68,11 @@ export class Witness {
   }
 
   async follow(): Promise<void> {
-    this.follower = await followEvents(this.log, { name: 'witness', topics: TOPICS, onEvent: (logged) => this.take(logged) })
+    this.follower = await followEvents(this.log, {
+      name: 'witness',
+      topics: TOPICS,
+      onEvent: (logged) => this.take(logged),
+    })
     await this.follower.caughtUp()
   }
 
@@ -64,7 +87,10 @@ export class Witness {
         held.reject(error as Error)
       }
     }
-    const timer = setTimeout(() => held.reject(new Error(`not within ${WAIT_MS / 1000} s: ${what}; ${this.summary()}`)), WAIT_MS)
+    const timer = setTimeout(
+      () => held.reject(new Error(`not within ${WAIT_MS / 1000} s: ${what}; ${this.summary()}`)),
+      WAIT_MS,
+    )
     this.follower?.done.catch(held.reject)
     this.waiting.add(look)
     look()
@@ -84,7 +110,14 @@ export class Witness {
   /** Everything that was said and joined is scored; no batch is open, and none can be sealed. */
   settled(size = BATCH): boolean {
     const { line, chain } = this
-    const unscored = [...this.turns.turns.values()].some((turn) => turn.next !== null && turn.kind === 'main' && turn.status === 'complete' && turn.trainable && !this.scores.turns.has(turn.turn))
+    const unscored = [...this.turns.turns.values()].some(
+      (turn) =>
+        turn.next !== null &&
+        turn.kind === 'main' &&
+        turn.status === 'complete' &&
+        turn.trainable &&
+        !this.scores.turns.has(turn.turn),
+    )
     if (!line.started || unscored || chain.batches.some((batch) => !this.isSettled(batch))) return false
     return line.frozen || this.usable().length < size
   }
@@ -105,7 +138,9 @@ export class Witness {
     return [...this.scores.turns.values()].flatMap(({ turn, reward }) => {
       const known = this.turns.turns.get(turn)
       const distance = known ? lineageDistance(line, known.version, line.head) : null
-      return reward !== null && known?.trainable && !chain.spent.has(turn) && distance !== null && distance <= STALENESS ? [turn] : []
+      return reward !== null && known?.trainable && !chain.spent.has(turn) && distance !== null && distance <= STALENESS
+        ? [turn]
+        : []
     })
   }
 
@@ -115,9 +150,18 @@ export class Witness {
     const running = await runningPostgres(join(data, 'postgres'))
     if (!running) throw new Error(`no PostgreSQL runs for ${data}`)
     for (const until = Date.now() + WAIT_MS; ; await pause(25)) {
-      const rows = await readOnlyQuery(running.reader, 'select topic, partition, next_offset from offsets') as { topic: (typeof TOPICS)[number]; partition: number; next_offset: number }[]
-      if (rows.length > 0 && rows.every(({ topic, partition, next_offset }) => next_offset >= (ends[topic]?.[partition] ?? 0))) return
-      if (Date.now() > until) throw new Error(`PostgreSQL is behind: ${JSON.stringify(rows)}, the log ends at ${JSON.stringify(ends)}`)
+      const rows = (await readOnlyQuery(running.reader, 'select topic, partition, next_offset from offsets')) as {
+        topic: (typeof TOPICS)[number]
+        partition: number
+        next_offset: number
+      }[]
+      if (
+        rows.length > 0 &&
+        rows.every(({ topic, partition, next_offset }) => next_offset >= (ends[topic]?.[partition] ?? 0))
+      )
+        return
+      if (Date.now() > until)
+        throw new Error(`PostgreSQL is behind: ${JSON.stringify(rows)}, the log ends at ${JSON.stringify(ends)}`)
     }
   }
 
@@ -139,12 +183,17 @@ export class Witness {
 
   private fold(logged: Logged): Outcome | null {
     switch (logged.topic) {
-      case 'turns': return foldTurns(this.turns, logged as Logged<TurnsEvent>)
-      case 'scores': return logged.key === POLICY ? foldScores(this.scores, logged as Logged<ScoresEvent>) : null
-      case 'updates': return foldUpdates(this.updates, logged as Logged<UpdatesEvent>)
-      case 'weights': return foldWeights(this.weights, logged as Logged<WeightsEvent>)
+      case 'turns':
+        return foldTurns(this.turns, logged as Logged<TurnsEvent>)
+      case 'scores':
+        return logged.key === POLICY ? foldScores(this.scores, logged as Logged<ScoresEvent>) : null
+      case 'updates':
+        return foldUpdates(this.updates, logged as Logged<UpdatesEvent>)
+      case 'weights':
+        return foldWeights(this.weights, logged as Logged<WeightsEvent>)
       case 'blobs':
-    case 'upgrades': return null
+      case 'upgrades':
+        return null
     }
   }
 }

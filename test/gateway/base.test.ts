@@ -10,7 +10,18 @@ test('a line of another base that begins after the gateway has ends it', async (
   const fatal = Promise.withResolvers<Error>()
   const rig = await startRig({ log, ports: { base: model, onFatal: fatal.resolve } })
   try {
-    await log.append([encodeEvent({ type: 'LineStarted', prev: '', policy: 'policy', mode: 'live', base: { name: 'other', sha256: '0'.repeat(64) }, parent: null, settings: {}, at: 1_700_000_000_000 })])
+    await log.append([
+      encodeEvent({
+        type: 'LineStarted',
+        prev: '',
+        policy: 'policy',
+        mode: 'live',
+        base: { name: 'other', sha256: '0'.repeat(64) },
+        parent: null,
+        settings: {},
+        at: 1_700_000_000_000,
+      }),
+    ])
     const error = await fatal.promise
     assert.ok(error instanceof InstarError && error.code === 'other_base', error.message)
   } finally {

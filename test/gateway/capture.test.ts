@@ -43,7 +43,10 @@ test('tokens flow at once, the last content and the finish wait for the append',
     await asked.passed
     assert.deepEqual(await turnsOf(memory), [])
     const next = lines.next()
-    const first = await Promise.race([next.then(() => 'answer'), new Promise((resolve) => setTimeout(resolve, 100, 'silence'))])
+    const first = await Promise.race([
+      next.then(() => 'answer'),
+      new Promise((resolve) => setTimeout(resolve, 100, 'silence')),
+    ])
     assert.equal(first, 'silence')
     durable.open()
     assert.equal(contentOf((await next).value!), model.decode(ids.slice(-1)))
@@ -71,10 +74,20 @@ test('the log is away: so many answers are held, the next request is refused bef
   })
   const rig = await startRig({ log, script: () => TEXT, settings: { maxHeld: 2, pingMs: 20 } })
   try {
-    const answers = [rig.fetch('/v1/chat/completions', { json: stream }).then((response) => response.text()), rig.fetch('/v1/chat/completions', { json: { ...stream, stream: false } }).then((response) => response.text())]
+    const answers = [
+      rig.fetch('/v1/chat/completions', { json: stream }).then((response) => response.text()),
+      rig.fetch('/v1/chat/completions', { json: { ...stream, stream: false } }).then((response) => response.text()),
+    ]
     await two.passed
     const refused = await rig.fetch('/v1/chat/completions', { json: stream })
-    assert.deepEqual([refused.status, refused.headers.get('retry-after'), (await refused.json() as { error: { code: string } }).error.code], [503, '1', 'log_full'])
+    assert.deepEqual(
+      [
+        refused.status,
+        refused.headers.get('retry-after'),
+        ((await refused.json()) as { error: { code: string } }).error.code,
+      ],
+      [503, '1', 'log_full'],
+    )
     assert.equal(rig.engine.requests.length, 2)
     durable.open()
     const [streamed, whole] = await Promise.all(answers)
@@ -113,10 +126,16 @@ test('a whole answer waits for the append', async () => {
 
 test('a client that goes away cuts the answer; the log has what was sent', async () => {
   const arrived = gate()
-  const rig = await startRig({ script: () => ({ text: TEXT, before: async (i, signal) => { if (i !== 4) return
-    arrived.open()
-    await once(signal!, 'abort')
-  } }) })
+  const rig = await startRig({
+    script: () => ({
+      text: TEXT,
+      before: async (i, signal) => {
+        if (i !== 4) return
+        arrived.open()
+        await once(signal!, 'abort')
+      },
+    }),
+  })
   try {
     const controller = new AbortController()
     const response = await rig.fetch('/v1/chat/completions', { json: stream, signal: controller.signal })
@@ -142,13 +161,27 @@ test('a client that goes away cuts the answer; the log has what was sent', async
 })
 
 test('an engine that fails in mid-stream: an error in the stream, [DONE], and the turn is recorded as cut', async () => {
-  const rig = await startRig({ script: () => ({ text: TEXT, before: (i) => { if (i === 5) throw new InstarError('engine_lost', 'The thread of the model ended.') } }) })
+  const rig = await startRig({
+    script: () => ({
+      text: TEXT,
+      before: (i) => {
+        if (i === 5) throw new InstarError('engine_lost', 'The thread of the model ended.')
+      },
+    }),
+  })
   try {
     const response = await rig.fetch('/v1/chat/completions', { json: stream })
     const lines: string[] = []
     for await (const line of sse(response)) lines.push(line)
     assert.equal(lines.pop(), '[DONE]')
-    assert.deepEqual(JSON.parse(lines.pop()!), { error: { message: 'The thread of the model ended. This is a temporary server error: you can retry your request.', type: 'server_error', param: null, code: 'engine_lost' } })
+    assert.deepEqual(JSON.parse(lines.pop()!), {
+      error: {
+        message: 'The thread of the model ended. This is a temporary server error: you can retry your request.',
+        type: 'server_error',
+        param: null,
+        code: 'engine_lost',
+      },
+    })
     const turn = await turnOf(rig.log, response.headers.get('x-instar-turn-id'))
     assert.ok(turn.type === 'TurnAborted')
     assert.equal(turn.why, 'engine_failed')
@@ -161,7 +194,14 @@ test('an engine that fails in mid-stream: an error in the stream, [DONE], and th
 
 test('a lost engine is not ready until it answers again', async () => {
   let lost = true
-  const rig = await startRig({ script: () => ({ text: TEXT, before: () => { if (lost) throw new InstarError('engine_lost', 'The thread of the model ended.') } }) })
+  const rig = await startRig({
+    script: () => ({
+      text: TEXT,
+      before: () => {
+        if (lost) throw new InstarError('engine_lost', 'The thread of the model ended.')
+      },
+    }),
+  })
   try {
     const status = async (): Promise<number> => (await rig.fetch('/health/ready')).status
     assert.equal(await status(), 200)
@@ -178,7 +218,14 @@ test('a lost engine is not ready until it answers again', async () => {
 })
 
 test('an engine that fails before the first token answers with a plain error; what a defect says stays inside', async () => {
-  const rig = await startRig({ script: () => ({ text: TEXT, before: () => { throw new Error('secret detail') } }) })
+  const rig = await startRig({
+    script: () => ({
+      text: TEXT,
+      before: () => {
+        throw new Error('secret detail')
+      },
+    }),
+  })
   try {
     for (const streamed of [true, false]) {
       const response = await rig.fetch('/v1/chat/completions', { json: { ...stream, stream: streamed } })
@@ -187,7 +234,13 @@ test('an engine that fails before the first token answers with a plain error; wh
       assert.equal(JSON.parse(body).error.code, 'internal')
       assert.doesNotMatch(body, /secret/)
     }
-    assert.deepEqual((await turnsOf(rig.log)).map(({ type, ids }) => [type, ids.length]), [['TurnAborted', 0], ['TurnAborted', 0]])
+    assert.deepEqual(
+      (await turnsOf(rig.log)).map(({ type, ids }) => [type, ids.length]),
+      [
+        ['TurnAborted', 0],
+        ['TurnAborted', 0],
+      ],
+    )
   } finally {
     await rig.stop()
   }
@@ -196,13 +249,15 @@ test('an engine that fails before the first token answers with a plain error; wh
 test('a full log: 503 with Retry-After where nothing was sent yet, an error in the stream where it was, never a whole answer', async () => {
   let full = true
   const memory = openMemoryLog()
-  const log = withAppend(memory, (_, next) => (full ? Promise.reject(new InstarError('log_full', 'The queue is full.')) : next()))
+  const log = withAppend(memory, (_, next) =>
+    full ? Promise.reject(new InstarError('log_full', 'The queue is full.')) : next(),
+  )
   const rig = await startRig({ log, script: () => TEXT, settings: { appendPatienceMs: 60 } })
   try {
     const whole = await rig.fetch('/v1/chat/completions', { json: { ...stream, stream: false } })
     assert.equal(whole.status, 503)
     assert.equal(whole.headers.get('retry-after'), '1')
-    assert.equal((await whole.json() as { error: { code: string } }).error.code, 'log_full')
+    assert.equal(((await whole.json()) as { error: { code: string } }).error.code, 'log_full')
     const refused = await rig.fetch('/v1/chat/completions', { json: stream })
     assert.equal(refused.status, 503, 'refused at the door while the failure is fresh')
     assert.deepEqual(await turnsOf(memory), [])
@@ -231,7 +286,9 @@ test('a log that fails in the middle of a stream: the end of the answer is never
 test('a log that is full for a moment delays the end of an answer, nothing else', async () => {
   let failures = 2
   const memory = openMemoryLog()
-  const log = withAppend(memory, (_, next) => (failures-- > 0 ? Promise.reject(new InstarError('log_full', 'The queue is full.')) : next()))
+  const log = withAppend(memory, (_, next) =>
+    failures-- > 0 ? Promise.reject(new InstarError('log_full', 'The queue is full.')) : next(),
+  )
   const rig = await startRig({ log, script: () => TEXT, settings: { appendPatienceMs: 2000 } })
   try {
     const answer = await rig.client.chat.completions.create({ model: 'policy', messages: [USER('count')] })
@@ -282,20 +339,29 @@ test('a body over 512 KiB goes to blobs and comes back byte for byte', async () 
 test('a client that gives a whole answer up leaves a turn that said nothing', async () => {
   const arrived = gate()
   const rig = await startRig({
-    script: () => ({ text: TEXT, before: async (i, signal) => {
-      if (i !== 4) return
-      arrived.open()
-      await once(signal!, 'abort')
-    } }),
+    script: () => ({
+      text: TEXT,
+      before: async (i, signal) => {
+        if (i !== 4) return
+        arrived.open()
+        await once(signal!, 'abort')
+      },
+    }),
   })
   try {
     const controller = new AbortController()
-    const response = rig.fetch('/v1/chat/completions', { json: { ...stream, stream: false }, signal: controller.signal })
+    const response = rig.fetch('/v1/chat/completions', {
+      json: { ...stream, stream: false },
+      signal: controller.signal,
+    })
     await arrived.passed
     controller.abort()
     await assert.rejects(response)
     const turn = await turnThat(rig.log, ({ type }) => type === 'TurnAborted')
-    assert.deepEqual([turn.ids, readWritten(turn.text), turn.type === 'TurnAborted' && turn.why], [[], '', 'client_gone'])
+    assert.deepEqual(
+      [turn.ids, readWritten(turn.text), turn.type === 'TurnAborted' && turn.why],
+      [[], '', 'client_gone'],
+    )
   } finally {
     await rig.stop()
   }
@@ -303,16 +369,24 @@ test('a client that gives a whole answer up leaves a turn that said nothing', as
 
 test('silence is filled with comments that clients skip', async () => {
   const stuck = gate()
-  const rig = await startRig({ script: () => ({ text: TEXT, before: (i) => (i === 0 ? stuck.passed : undefined) }), settings: { pingMs: 10 } })
+  const rig = await startRig({
+    script: () => ({ text: TEXT, before: (i) => (i === 0 ? stuck.passed : undefined) }),
+    settings: { pingMs: 10 },
+  })
   try {
     const response = await rig.fetch('/v1/chat/completions', { json: stream })
     const reader = response.body!.getReader()
     assert.equal(Buffer.from((await reader.read()).value!).toString(), ': ping\n\n')
     stuck.open()
     let text = ''
-    for (let part = await reader.read(); !part.done; part = await reader.read()) text += Buffer.from(part.value).toString()
+    for (let part = await reader.read(); !part.done; part = await reader.read())
+      text += Buffer.from(part.value).toString()
     assert.match(text, /\[DONE\]\n\n$/)
-    const answer = await rig.client.chat.completions.create({ model: 'policy', messages: [USER('count')], stream: true })
+    const answer = await rig.client.chat.completions.create({
+      model: 'policy',
+      messages: [USER('count')],
+      stream: true,
+    })
     let said = ''
     for await (const chunk of answer) said += chunk.choices[0]?.delta.content ?? ''
     assert.equal(said, TEXT)
@@ -326,16 +400,25 @@ test('candidates of one request: one that fails ends them all, each recorded', a
   const rig = await startRig({
     script: () => {
       const second = (n += 1) === 2
-      return { text: TEXT, before: async (i, signal) => {
-        if (second && i === 3) throw new InstarError('engine_lost', 'The thread of the model ended.')
-        if (!second && i === 5) await once(signal!, 'abort')
-      } }
+      return {
+        text: TEXT,
+        before: async (i, signal) => {
+          if (second && i === 3) throw new InstarError('engine_lost', 'The thread of the model ended.')
+          if (!second && i === 5) await once(signal!, 'abort')
+        },
+      }
     },
   })
   try {
     const response = await rig.fetch('/v1/chat/completions', { json: { ...stream, stream: false, n: 2 } })
     assert.equal(response.status, 503)
-    assert.deepEqual((await turnsOf(rig.log)).map((turn) => [turn.type, turn.type === 'TurnAborted' && turn.why]), [['TurnAborted', 'engine_failed'], ['TurnAborted', 'engine_failed']])
+    assert.deepEqual(
+      (await turnsOf(rig.log)).map((turn) => [turn.type, turn.type === 'TurnAborted' && turn.why]),
+      [
+        ['TurnAborted', 'engine_failed'],
+        ['TurnAborted', 'engine_failed'],
+      ],
+    )
   } finally {
     await rig.stop()
   }

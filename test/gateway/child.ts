@@ -6,6 +6,14 @@ import { startRig } from './harness.ts'
 const log = await openEmbeddedLog({ folder: process.argv[2]!, schemas: schemaTexts() })
 const rig = await startRig({
   log,
-  script: (request) => ({ text: `Seed ${request.sampling.seed} says one two three four five.`, before: (i) => (i % 4 === 0 ? new Promise((resolve) => { setTimeout(resolve, 1) }) : undefined) }),
+  script: (request) => ({
+    text: `Seed ${request.sampling.seed} says one two three four five.`,
+    before: (i) =>
+      i % 4 === 0
+        ? new Promise((resolve) => {
+            setTimeout(resolve, 1)
+          })
+        : undefined,
+  }),
 })
 process.stdout.write(`${rig.url}\n`)

@@ -6,7 +6,14 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
 import type { Worker } from 'node:worker_threads'
-import { decodeRecord, encodeEvent, schemaTexts, type LineStarted, type TurnCaptured, type VersionPublished } from '@instar/events'
+import {
+  decodeRecord,
+  encodeEvent,
+  schemaTexts,
+  type LineStarted,
+  type TurnCaptured,
+  type VersionPublished,
+} from '@instar/events'
 import { createGateway, gatewayConfig, type Gateway } from '@instar/gateway'
 import { createTurnReader, openEmbeddedLog, putBlob, type EmbeddedLog } from '@instar/log'
 import { openModel, startServing, type Model, type ServingEngine } from '@instar/policy'
@@ -25,7 +32,10 @@ let url: string
 
 const open = async (): Promise<void> => {
   log = await openEmbeddedLog({ folder: path.join(folder, 'log'), schemas: schemaTexts() })
-  gateway = createGateway({ log, engine, model, now: Date.now, random: (bytes) => randomBytes(bytes) }, gatewayConfig({ port: 0 }))
+  gateway = createGateway(
+    { log, engine, model, now: Date.now, random: (bytes) => randomBytes(bytes) },
+    gatewayConfig({ port: 0 }),
+  )
   url = (await gateway.start()).url
 }
 
@@ -45,8 +55,14 @@ after(async () => {
 
 type Message = { role: string; content: string }
 
-const ask = async (messages: Message[], body: object = {}): Promise<{ text: string; version: string | null; turn: TurnCaptured }> => {
-  const response = await fetch(`${url}/v1/chat/completions`, { method: 'POST', body: JSON.stringify({ model: 'policy', messages, stream: true, max_tokens: 12, ...body }) })
+const ask = async (
+  messages: Message[],
+  body: object = {},
+): Promise<{ text: string; version: string | null; turn: TurnCaptured }> => {
+  const response = await fetch(`${url}/v1/chat/completions`, {
+    method: 'POST',
+    body: JSON.stringify({ model: 'policy', messages, stream: true, max_tokens: 12, ...body }),
+  })
   let text = ''
   for await (const line of sse(response)) if (line !== '[DONE]') text += JSON.parse(line).choices[0].delta.content ?? ''
   const turn = await turnOf(log, response.headers.get('x-instar-turn-id'))
@@ -65,18 +81,43 @@ const publish = async (number: number): Promise<void> => {
   const adapter = adapters[number - 1]!
   const blobsAt = Date.now()
   await putBlob(log, adapter.weights, blobsAt)
-  await append({ type: 'VersionPublished', prev, policy: 'policy', number, update: `u${number}`, adapter: adapter.sha256, adapterBytes: adapter.weights.length, state: 's', blobsAt, parent: number - 1, why: 'update', source: null, figures: {}, at: Date.now() })
+  await append({
+    type: 'VersionPublished',
+    prev,
+    policy: 'policy',
+    number,
+    update: `u${number}`,
+    adapter: adapter.sha256,
+    adapterBytes: adapter.weights.length,
+    state: 's',
+    blobsAt,
+    parent: number - 1,
+    why: 'update',
+    source: null,
+    figures: {},
+    at: Date.now(),
+  })
 }
 
 test('what is on the log was sampled: score gives the same log-probs, and prompts extend over versions', async () => {
-  await append({ type: 'LineStarted', prev: '', policy: 'policy', mode: 'live', base: { name: 'random', sha256: model.sha256 }, parent: null, settings: {}, at: Date.now() })
+  await append({
+    type: 'LineStarted',
+    prev: '',
+    policy: 'policy',
+    mode: 'live',
+    base: { name: 'random', sha256: model.sha256 },
+    parent: null,
+    settings: {},
+    at: Date.now(),
+  })
   const messages: Message[] = [USER('Hi')]
   const turns: TurnCaptured[] = []
   for (let number = 0; number < 3; number += 1) {
     if (number > 0) {
       await publish(number)
       const until = Date.now() + 1000
-      while ((await (await fetch(`${url}/admin/status`)).json() as { serving: number }).serving !== number) assert.ok(Date.now() < until, 'served within a second')
+      while (((await (await fetch(`${url}/admin/status`)).json()) as { serving: number }).serving !== number)
+        assert.ok(Date.now() < until, 'served within a second')
     }
     const { text, turn, version } = await ask(messages)
     assert.equal(version, String(number))
@@ -100,14 +141,24 @@ test('what is on the log was sampled: score gives the same log-probs, and prompt
   for (const turn of turns) {
     const prompt = await reader.promptIds(turn.turn)
     assert.deepEqual(prompt.slice(0, earlier.length), earlier)
-    const scored = await engine.score({ prompt, completion: turn.ids, adapter: turn.adapter, temperature: turn.sampling.temperature })
-    for (const [i, logprob] of turn.logprobs.entries()) assert.ok(Math.abs(scored[i]! - logprob) < 1e-3, `${scored[i]} and ${logprob}`)
+    const scored = await engine.score({
+      prompt,
+      completion: turn.ids,
+      adapter: turn.adapter,
+      temperature: turn.sampling.temperature,
+    })
+    for (const [i, logprob] of turn.logprobs.entries())
+      assert.ok(Math.abs(scored[i]! - logprob) < 1e-3, `${scored[i]} and ${logprob}`)
     earlier = [...prompt, ...turn.ids]
   }
 })
 
 test('a pinned version and a seed say the same again; the head says something else', async () => {
-  const [a, b, c] = [await ask([USER('Say')], { model: 'policy@1', seed: 11 }), await ask([USER('Say')], { model: 'policy@1', seed: 11 }), await ask([USER('Say')], { seed: 11 })]
+  const [a, b, c] = [
+    await ask([USER('Say')], { model: 'policy@1', seed: 11 }),
+    await ask([USER('Say')], { model: 'policy@1', seed: 11 }),
+    await ask([USER('Say')], { seed: 11 }),
+  ]
   assert.equal(a.version, '1')
   assert.deepEqual(a.turn.ids, b.turn.ids)
   assert.equal(c.version, '2')
@@ -116,7 +167,11 @@ test('a pinned version and a seed say the same again; the head says something el
 
 test('a client that goes away frees the engine', async () => {
   const controller = new AbortController()
-  const response = await fetch(`${url}/v1/chat/completions`, { method: 'POST', signal: controller.signal, body: JSON.stringify({ model: 'policy', messages: [USER('Go on')], stream: true, max_tokens: 240, logit_bias: {} }) })
+  const response = await fetch(`${url}/v1/chat/completions`, {
+    method: 'POST',
+    signal: controller.signal,
+    body: JSON.stringify({ model: 'policy', messages: [USER('Go on')], stream: true, max_tokens: 240, logit_bias: {} }),
+  })
   const lines = sse(response)
   await lines.next()
   await lines.next()
@@ -130,11 +185,11 @@ test('a client that goes away frees the engine', async () => {
   assert.equal(engine.pending().running, 0)
 })
 
-test('the model\'s thread dies: not ready until it is back, which no request is needed for; the versions are there', async () => {
+test("the model's thread dies: not ready until it is back, which no request is needed for; the versions are there", async () => {
   const before = await ask([USER('Say')], { seed: 11 })
   const health = async (): Promise<[number, string]> => {
     const response = await fetch(`${url}/health/ready`)
-    return [response.status, (await response.json() as { status: string }).status]
+    return [response.status, ((await response.json()) as { status: string }).status]
   }
   const count = threads.length
   await crash(modelThread)

@@ -12,7 +12,15 @@ const fail = (prompt: string): never => {
 
 const rig = await startRig({
   log: openMemoryLog(),
-  script: (_, prompt) => (prompt.includes('fail at once') ? fail(prompt) : { text: `One two three. ${prompt.slice(-45)}`, before: (i) => { if (i === 5 && prompt.includes('fail later')) fail(prompt) } }),
+  script: (_, prompt) =>
+    prompt.includes('fail at once')
+      ? fail(prompt)
+      : {
+          text: `One two three. ${prompt.slice(-45)}`,
+          before: (i) => {
+            if (i === 5 && prompt.includes('fail later')) fail(prompt)
+          },
+        },
   ports: {
     replay: async function* (options) {
       yield { done: 1 }

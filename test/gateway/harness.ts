@@ -1,5 +1,14 @@
 /** A gateway on loopback with real HTTP, the tiny model's real tokenizer and template, and a log in memory. */
-import { decodeRecord, encodeEvent, type Event, type FeedbackGiven, type LineStarted, type TurnAborted, type TurnCaptured, type VersionPublished } from '@instar/events'
+import {
+  decodeRecord,
+  encodeEvent,
+  type Event,
+  type FeedbackGiven,
+  type LineStarted,
+  type TurnAborted,
+  type TurnCaptured,
+  type VersionPublished,
+} from '@instar/events'
 import { openMemoryLog, putBlob, type Append, type EventLog, type LogRecord } from '@instar/log'
 import type { Adapter, Model } from '@instar/policy'
 import { createGateway, gatewayConfig, type Gateway, type GatewayPorts, type GatewaySettings } from '@instar/gateway'
@@ -25,25 +34,62 @@ export const ADMIN_TOKEN = 'admin-token-of-the-tests'
 /** What commands to a gateway of the harness carry. */
 export const COMMANDING = { 'content-type': 'application/json', 'x-instar-admin-token': ADMIN_TOKEN }
 
-export type RigOptions = { log?: EventLog; script?: Script; settings?: GatewaySettings; ports?: Partial<GatewayPorts>; engine?: ScriptedEngine }
+export type RigOptions = {
+  log?: EventLog
+  script?: Script
+  settings?: GatewaySettings
+  ports?: Partial<GatewayPorts>
+  engine?: ScriptedEngine
+}
 
-export const startRig = async ({ log = openMemoryLog(), script = () => 'Hello there, how are you?', settings = {}, ports = {}, engine = new ScriptedEngine(model, script) }: RigOptions = {}): Promise<Rig> => {
-  const gateway = createGateway({ log, engine, model, now: Date.now, random: (bytes) => randomBytes(bytes), toAdapter, ...ports }, gatewayConfig({ port: 0, logLevel: 'silent', appendPatienceMs: 200, stopGraceMs: 0, adminToken: ADMIN_TOKEN, ...settings }))
+export const startRig = async ({
+  log = openMemoryLog(),
+  script = () => 'Hello there, how are you?',
+  settings = {},
+  ports = {},
+  engine = new ScriptedEngine(model, script),
+}: RigOptions = {}): Promise<Rig> => {
+  const gateway = createGateway(
+    { log, engine, model, now: Date.now, random: (bytes) => randomBytes(bytes), toAdapter, ...ports },
+    gatewayConfig({
+      port: 0,
+      logLevel: 'silent',
+      appendPatienceMs: 200,
+      stopGraceMs: 0,
+      adminToken: ADMIN_TOKEN,
+      ...settings,
+    }),
+  )
   const { url } = await gateway.start()
   return {
-    url, log, engine, gateway,
+    url,
+    log,
+    engine,
+    gateway,
     client: new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0 }),
     fetch(path, { json, headers = {}, ...init } = {}) {
-      const own = { ...(path.startsWith('/admin/') && !Object.hasOwn(headers, 'authorization') ? COMMANDING : {}), ...headers as Record<string, string> }
+      const own = {
+        ...(path.startsWith('/admin/') && !Object.hasOwn(headers, 'authorization') ? COMMANDING : {}),
+        ...(headers as Record<string, string>),
+      }
       if (json === undefined) return fetch(`${url}${path}`, { ...init, headers: own })
-      return fetch(`${url}${path}`, { method: 'POST', ...init, headers: { 'content-type': 'application/json', ...own }, body: JSON.stringify(json) })
+      return fetch(`${url}${path}`, {
+        method: 'POST',
+        ...init,
+        headers: { 'content-type': 'application/json', ...own },
+        body: JSON.stringify(json),
+      })
     },
     stop: () => gateway.stop(),
   }
 }
 
 /** Bytes of an adapter are any bytes here. */
-export const toAdapter = (weights: Uint8Array): Adapter => ({ sha256: sha256(weights), weights, config: new Uint8Array(0) })
+export const toAdapter = (weights: Uint8Array): Adapter => ({
+  sha256: sha256(weights),
+  weights,
+  config: new Uint8Array(0),
+})
 export const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex')
 
 export const eventsOf = async (log: EventLog, topic: LogRecord['topic'] = 'turns'): Promise<Event[]> => {
@@ -53,9 +99,14 @@ export const eventsOf = async (log: EventLog, topic: LogRecord['topic'] = 'turns
 }
 
 export const turnsOf = async (log: EventLog): Promise<(TurnCaptured | TurnAborted)[]> =>
-  (await eventsOf(log)).filter((event): event is TurnCaptured | TurnAborted => event.type === 'TurnCaptured' || event.type === 'TurnAborted').sort((a, b) => a.at - b.at)
+  (await eventsOf(log))
+    .filter(
+      (event): event is TurnCaptured | TurnAborted => event.type === 'TurnCaptured' || event.type === 'TurnAborted',
+    )
+    .sort((a, b) => a.at - b.at)
 
-export const feedbackOf = async (log: EventLog): Promise<FeedbackGiven[]> => (await eventsOf(log)).filter((event): event is FeedbackGiven => event.type === 'FeedbackGiven')
+export const feedbackOf = async (log: EventLog): Promise<FeedbackGiven[]> =>
+  (await eventsOf(log)).filter((event): event is FeedbackGiven => event.type === 'FeedbackGiven')
 
 /** The turn with this id; waits for its record. */
 export const turnOf = async (log: EventLog, turn: string | null): Promise<TurnCaptured | TurnAborted> => {
@@ -65,10 +116,15 @@ export const turnOf = async (log: EventLog, turn: string | null): Promise<TurnCa
 }
 
 /** Resolves when `turns` holds a record that fits. */
-export const turnThat = async (log: EventLog, fits: (turn: TurnCaptured | TurnAborted) => boolean): Promise<TurnCaptured | TurnAborted> => {
+export const turnThat = async (
+  log: EventLog,
+  fits: (turn: TurnCaptured | TurnAborted) => boolean,
+): Promise<TurnCaptured | TurnAborted> => {
   const found = Promise.withResolvers<TurnCaptured | TurnAborted>()
   const subscription = await log.subscribe({
-    topics: ['turns'], group: 'test', from: 'start',
+    topics: ['turns'],
+    group: 'test',
+    from: 'start',
     handle(records) {
       for (const record of records) {
         const { event } = decodeRecord(record)
@@ -84,7 +140,10 @@ export const turnThat = async (log: EventLog, fits: (turn: TurnCaptured | TurnAb
 }
 
 /** The log with its `append` seen (and held, or failed) by a test first. */
-export const withAppend = (log: EventLog, append: (records: readonly Append[], next: () => ReturnType<EventLog['append']>) => ReturnType<EventLog['append']>): EventLog =>
+export const withAppend = (
+  log: EventLog,
+  append: (records: readonly Append[], next: () => ReturnType<EventLog['append']>) => ReturnType<EventLog['append']>,
+): EventLog =>
   new Proxy(log, {
     get(target, name) {
       if (name === 'append') return (records: readonly Append[]) => append(records, () => target.append(records))
@@ -104,7 +163,16 @@ export class Publisher {
   }
 
   async start(): Promise<void> {
-    const event: LineStarted = { type: 'LineStarted', prev: '', policy: 'policy', mode: 'live', base: { name: 'tiny', sha256: model.sha256 }, parent: null, settings: {}, at: Date.now() }
+    const event: LineStarted = {
+      type: 'LineStarted',
+      prev: '',
+      policy: 'policy',
+      mode: 'live',
+      base: { name: 'tiny', sha256: model.sha256 },
+      parent: null,
+      settings: {},
+      at: Date.now(),
+    }
     await this.append(event)
   }
 
@@ -116,8 +184,20 @@ export class Publisher {
     const blobsAt = Date.now()
     if (options.stored !== false) await putBlob(this.log, weights, blobsAt)
     const event: VersionPublished = {
-      type: 'VersionPublished', prev: this.prev, policy: 'policy', number: this.number, update: `update ${this.number}`, adapter, adapterBytes: weights.length, state: 'none',
-      blobsAt, parent, why: 'update', source: null, figures: {}, at: Date.now(),
+      type: 'VersionPublished',
+      prev: this.prev,
+      policy: 'policy',
+      number: this.number,
+      update: `update ${this.number}`,
+      adapter,
+      adapterBytes: weights.length,
+      state: 'none',
+      blobsAt,
+      parent,
+      why: 'update',
+      source: null,
+      figures: {},
+      at: Date.now(),
     }
     await this.append(event)
     return adapter

@@ -23,16 +23,26 @@ const talk = async (url: string, client: number, received: Received[]): Promise<
     const seed = client * 100_000 + i
     let response: Response
     try {
-      response = await fetch(`${url}/v1/chat/completions`, { method: 'POST', body: JSON.stringify({ model: 'policy', messages: [USER(`${client} asks ${i}`)], seed, stream: true }) })
+      response = await fetch(`${url}/v1/chat/completions`, {
+        method: 'POST',
+        body: JSON.stringify({ model: 'policy', messages: [USER(`${client} asks ${i}`)], seed, stream: true }),
+      })
     } catch {
       return
     }
-    const got: Received = { turn: response.headers.get('x-instar-turn-id')!, whole: `Seed ${seed} says one two three four five.`, text: '', finished: false }
+    const got: Received = {
+      turn: response.headers.get('x-instar-turn-id')!,
+      whole: `Seed ${seed} says one two three four five.`,
+      text: '',
+      finished: false,
+    }
     received.push(got)
     try {
       for await (const line of sse(response)) {
         if (line === '[DONE]') break
-        const [choice] = (JSON.parse(line) as { choices: { delta: { content?: string }; finish_reason: string | null }[] }).choices
+        const [choice] = (
+          JSON.parse(line) as { choices: { delta: { content?: string }; finish_reason: string | null }[] }
+        ).choices
         got.text += choice!.delta.content ?? ''
         got.finished ||= choice!.finish_reason !== null
       }
@@ -47,16 +57,25 @@ test(`${ROUNDS} kills under ${CLIENTS} streaming clients: no answer that was rec
   const received: Received[] = []
   try {
     for (let round = 0; round < ROUNDS; round += 1) {
-      const child = spawn(process.execPath, [fileURLToPath(new URL('child.ts', import.meta.url)), folder], { stdio: ['ignore', 'pipe', 'inherit'] })
+      const child = spawn(process.execPath, [fileURLToPath(new URL('child.ts', import.meta.url)), folder], {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      })
       const [url] = await Promise.race([
         once(createInterface(child.stdout), 'line') as Promise<[string]>,
-        once(child, 'exit').then(([code]) => { throw new Error(`the gateway ended with ${String(code)} before it listened`) }),
+        once(child, 'exit').then(([code]) => {
+          throw new Error(`the gateway ended with ${String(code)} before it listened`)
+        }),
       ])
       const before = received.length
       const talking = Array.from({ length: CLIENTS }, (_, client) => talk(url, round * 10 + client, received))
       // In the middle of things, not at a time: after some answers of this round.
-      const inTheMiddle = (): boolean => received.slice(before).filter(({ finished }) => finished).length >= 5 + 3 * round && received.some(({ text, finished }) => text !== '' && !finished)
-      while (!inTheMiddle()) await new Promise((resolve) => { setTimeout(resolve, 3) })
+      const inTheMiddle = (): boolean =>
+        received.slice(before).filter(({ finished }) => finished).length >= 5 + 3 * round &&
+        received.some(({ text, finished }) => text !== '' && !finished)
+      while (!inTheMiddle())
+        await new Promise((resolve) => {
+          setTimeout(resolve, 3)
+        })
       child.kill('SIGKILL')
       await Promise.all(talking)
       if (child.exitCode === null && child.signalCode === null) await once(child, 'exit')

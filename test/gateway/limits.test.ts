@@ -22,13 +22,17 @@ const said = async (socket: Socket): Promise<{ head: string; body: string }> => 
   const [head = '', body = ''] = (await text(socket)).split('\r\n\r\n')
   return { head, body }
 }
-const post = (body: string, length = body.length): string => `POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n${body}`
+const post = (body: string, length = body.length): string =>
+  `POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n${body}`
 const codeOf = (body: string): string => (JSON.parse(body) as { error: { code: string } }).error.code
 
 test('headers, and bodies, that do not come in time', async () => {
   const rig = await startRig({ settings: { headersTimeoutMs: 150, requestTimeoutMs: 300 } })
   try {
-    for (const [begun, limit] of [['POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ', 150], [post('{"model":', 1000), 300]] as const) {
+    for (const [begun, limit] of [
+      ['POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ', 150],
+      [post('{"model":', 1000), 300],
+    ] as const) {
       const socket = await open(rig)
       const from = performance.now()
       socket.write(begun)
@@ -43,23 +47,43 @@ test('headers, and bodies, that do not come in time', async () => {
     assert.match(head, /^HTTP\/1\.1 400 Bad Request/)
     assert.equal(codeOf(body), 'bad_request')
     assert.deepEqual(await turnsOf(rig.log), [])
-    assert.match(await (await rig.fetch('/metrics')).text(), /^instar_request_errors_total\{code="request_timeout"\} 2$/m)
+    assert.match(
+      await (await rig.fetch('/metrics')).text(),
+      /^instar_request_errors_total\{code="request_timeout"\} 2$/m,
+    )
   } finally {
     await rig.stop()
   }
 })
 
 test('an answer that takes too long: told whole or in its stream, recorded as cut', async () => {
-  const stuck = (token: number, signal: AbortSignal | undefined): Promise<void> => (token < 3 || signal?.aborted ? Promise.resolve() : new Promise((resolve) => { signal?.addEventListener('abort', () => resolve()) }))
-  const rig = await startRig({ script: () => ({ text: 'It goes on and on.', before: stuck }), settings: { answerTimeoutMs: 200 } })
+  const stuck = (token: number, signal: AbortSignal | undefined): Promise<void> =>
+    token < 3 || signal?.aborted
+      ? Promise.resolve()
+      : new Promise((resolve) => {
+          signal?.addEventListener('abort', () => resolve())
+        })
+  const rig = await startRig({
+    script: () => ({ text: 'It goes on and on.', before: stuck }),
+    settings: { answerTimeoutMs: 200 },
+  })
   try {
     const whole = await rig.fetch('/v1/chat/completions', { json: { model: 'policy', messages: [USER('Hi')] } })
-    assert.deepEqual([whole.status, whole.headers.get('x-should-retry'), codeOf(await whole.text())], [504, 'false', 'answer_timeout'])
+    assert.deepEqual(
+      [whole.status, whole.headers.get('x-should-retry'), codeOf(await whole.text())],
+      [504, 'false', 'answer_timeout'],
+    )
     const frames: string[] = []
-    for await (const frame of sse(await rig.fetch('/v1/chat/completions', { json: { model: 'policy', stream: true, messages: [USER('Hi')] } }))) frames.push(frame)
+    for await (const frame of sse(
+      await rig.fetch('/v1/chat/completions', { json: { model: 'policy', stream: true, messages: [USER('Hi')] } }),
+    ))
+      frames.push(frame)
     assert.equal(codeOf(frames.find((frame) => frame.includes('"error"'))!), 'answer_timeout')
     const turns = await turnsOf(rig.log)
-    assert.deepEqual(turns.map((turn) => turn.type === 'TurnAborted' && turn.why), ['engine_failed', 'engine_failed'])
+    assert.deepEqual(
+      turns.map((turn) => turn.type === 'TurnAborted' && turn.why),
+      ['engine_failed', 'engine_failed'],
+    )
     assert.ok(turns.every((turn) => turn.finishedAt - turn.at >= 190))
   } finally {
     await rig.stop()
@@ -77,7 +101,9 @@ test('a version that does not load in time is not waited for', async () => {
     await publisher.publish(0)
     const asked = async (): Promise<Response> => {
       for (;;) {
-        const response = await rig.fetch('/v1/chat/completions', { json: { model: 'policy@1', messages: [USER('Hi')] } })
+        const response = await rig.fetch('/v1/chat/completions', {
+          json: { model: 'policy@1', messages: [USER('Hi')] },
+        })
         if (response.status !== 404) return response
         await response.text()
       }
@@ -85,7 +111,10 @@ test('a version that does not load in time is not waited for', async () => {
     const response = await asked()
     assert.deepEqual([response.status, codeOf(await response.text())], [504, 'answer_timeout'])
     loading.resolve()
-    assert.equal((await rig.fetch('/v1/chat/completions', { json: { model: 'policy@1', messages: [USER('Hi')] } })).status, 200)
+    assert.equal(
+      (await rig.fetch('/v1/chat/completions', { json: { model: 'policy@1', messages: [USER('Hi')] } })).status,
+      200,
+    )
   } finally {
     loading.resolve()
     await rig.stop()
@@ -96,15 +125,23 @@ test('a reference that is waited for is part of the time', async () => {
   let behind = false
   const log = openMemoryLog()
   const subscribe = log.subscribe.bind(log)
-  Object.assign(log, { subscribe: async (...args: Parameters<EventLog['subscribe']>) => {
-    const subscription = await subscribe(...args)
-    const caughtUp = subscription.caughtUp.bind(subscription)
-    return Object.assign(subscription, { caughtUp: () => (behind ? new Promise<void>(() => undefined) : caughtUp()) })
-  } })
+  Object.assign(log, {
+    subscribe: async (...args: Parameters<EventLog['subscribe']>) => {
+      const subscription = await subscribe(...args)
+      const caughtUp = subscription.caughtUp.bind(subscription)
+      return Object.assign(subscription, { caughtUp: () => (behind ? new Promise<void>(() => undefined) : caughtUp()) })
+    },
+  })
   const rig = await startRig({ log, settings: { answerTimeoutMs: 200 } })
   try {
     behind = true
-    const response = await rig.fetch('/v1/responses', { json: { model: 'policy', input: 'Hi', previous_response_id: mintId('resp', 'elsewhere', `elsewhere.${'0'.repeat(32)}`) } })
+    const response = await rig.fetch('/v1/responses', {
+      json: {
+        model: 'policy',
+        input: 'Hi',
+        previous_response_id: mintId('resp', 'elsewhere', `elsewhere.${'0'.repeat(32)}`),
+      },
+    })
     assert.deepEqual([response.status, codeOf(await response.text())], [504, 'answer_timeout'])
   } finally {
     behind = false
@@ -202,7 +239,7 @@ test('a connection that was read to its end waits for its next request as long a
     const socket = await open(rig)
     const ask = async (): Promise<string> => {
       socket.write('GET /v1/models HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n')
-      const [data] = await once(socket, 'data') as [Buffer]
+      const [data] = (await once(socket, 'data')) as [Buffer]
       return data.toString('latin1')
     }
     assert.match(await ask(), /^HTTP\/1\.1 200/)

@@ -9,7 +9,9 @@ import { startRig, USER } from './harness.ts'
 
 const MEGABYTES_4 = 4_000_000
 const TEXTS: [string, string][] = [
-  ['blanks', ' '.repeat(MEGABYTES_4)], ['line ends', '\n'.repeat(MEGABYTES_4)], ['one word', 'a'.repeat(MEGABYTES_4)],
+  ['blanks', ' '.repeat(MEGABYTES_4)],
+  ['line ends', '\n'.repeat(MEGABYTES_4)],
+  ['one word', 'a'.repeat(MEGABYTES_4)],
 ]
 let tiny: Model
 /** UTF-16 units that were encoded. */
@@ -47,9 +49,11 @@ test('a completion of 4 MB is refused before it is encoded', async () => {
   const rig = await startRig({ ports: { model: tiny } })
   try {
     encoded = 0
-    const response = await rig.fetch('/v1/completions', { json: { model: 'policy', prompt: 'a'.repeat(MEGABYTES_4), max_tokens: 1 } })
+    const response = await rig.fetch('/v1/completions', {
+      json: { model: 'policy', prompt: 'a'.repeat(MEGABYTES_4), max_tokens: 1 },
+    })
     assert.equal(response.status, 400)
-    assert.equal((await response.json() as { error: { code: string } }).error.code, 'context_length_exceeded')
+    assert.equal(((await response.json()) as { error: { code: string } }).error.code, 'context_length_exceeded')
     assert.equal(encoded, 0)
   } finally {
     await rig.stop()

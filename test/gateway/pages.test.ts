@@ -13,12 +13,22 @@ import { ADMIN_TOKEN, eventsOf, Publisher, sha256, startRig, turnsOf, USER, type
 type Answer = { status: number; code: string | undefined }
 
 /** As a browser or a program writes it: `fetch` would not let a test say Host or Origin. */
-const send = (rig: Rig, path: string, headers: Record<string, string>, body = '{}'): Promise<Answer> => new Promise((resolve, reject) => {
-  const { hostname, port, host } = new URL(rig.url)
-  request({ hostname, port, path, method: 'POST', headers: { host, ...headers } }, (response) => {
-    text(response).then((said) => resolve({ status: response.statusCode!, code: (JSON.parse(said) as { error?: { code?: string } }).error?.code }), reject)
-  }).on('error', reject).end(body)
-})
+const send = (rig: Rig, path: string, headers: Record<string, string>, body = '{}'): Promise<Answer> =>
+  new Promise((resolve, reject) => {
+    const { hostname, port, host } = new URL(rig.url)
+    request({ hostname, port, path, method: 'POST', headers: { host, ...headers } }, (response) => {
+      text(response).then(
+        (said) =>
+          resolve({
+            status: response.statusCode!,
+            code: (JSON.parse(said) as { error?: { code?: string } }).error?.code,
+          }),
+        reject,
+      )
+    })
+      .on('error', reject)
+      .end(body)
+  })
 
 const JSON_TYPE = { 'content-type': 'application/json' }
 const SHOWN = { ...JSON_TYPE, 'x-instar-admin-token': ADMIN_TOKEN }
@@ -36,14 +46,25 @@ test('a page of another site neither freezes learning nor chats, open as in comp
     const rig = await withLine({ open })
     const own = new URL(rig.url).origin
     try {
-      for (const origin of ['http://203.0.113.7', 'http://localhost:3000', 'http://127.0.0.1', own.replace('http:', 'https:'), 'null', 'file://', `${own}.evil.example`]) {
+      for (const origin of [
+        'http://203.0.113.7',
+        'http://localhost:3000',
+        'http://127.0.0.1',
+        own.replace('http:', 'https:'),
+        'null',
+        'file://',
+        `${own}.evil.example`,
+      ]) {
         for (const type of ['text/plain', 'application/json']) {
           const headers = { origin, 'content-type': type }
           assert.deepEqual(await send(rig, '/admin/freeze', headers), { status: 403, code: 'foreign_request' }, origin)
           assert.deepEqual(await send(rig, CHAT, headers, HELLO), { status: 403, code: 'foreign_request' }, origin)
         }
       }
-      assert.deepEqual((await eventsOf(rig.log, 'weights')).map(({ type }) => type), ['LineStarted'])
+      assert.deepEqual(
+        (await eventsOf(rig.log, 'weights')).map(({ type }) => type),
+        ['LineStarted'],
+      )
       assert.deepEqual(await turnsOf(rig.log), [])
       assert.equal((await send(rig, CHAT, { origin: own }, HELLO)).status, 200, 'its own page')
     } finally {
@@ -55,8 +76,14 @@ test('a page of another site neither freezes learning nor chats, open as in comp
 test('what a browser sends without an Origin is told by Sec-Fetch-Site', async () => {
   const rig = await startRig()
   try {
-    for (const site of ['cross-site', 'same-site']) assert.deepEqual(await send(rig, CHAT, { 'sec-fetch-site': site }, HELLO), { status: 403, code: 'foreign_request' }, site)
-    for (const site of ['same-origin', 'none']) assert.equal((await send(rig, CHAT, { 'sec-fetch-site': site }, HELLO)).status, 200, site)
+    for (const site of ['cross-site', 'same-site'])
+      assert.deepEqual(
+        await send(rig, CHAT, { 'sec-fetch-site': site }, HELLO),
+        { status: 403, code: 'foreign_request' },
+        site,
+      )
+    for (const site of ['same-origin', 'none'])
+      assert.equal((await send(rig, CHAT, { 'sec-fetch-site': site }, HELLO)).status, 200, site)
     assert.equal((await send(rig, CHAT, { 'sec-fetch-site': 'cross-site', origin: rig.url }, HELLO)).status, 403)
   } finally {
     await rig.stop()
@@ -71,10 +98,19 @@ test('a page that is listed may call, and may not give commands', async () => {
       assert.equal((await send(rig, CHAT, headers, HELLO)).status, 200, origin)
       assert.deepEqual(await send(rig, '/admin/freeze', headers), { status: 401, code: 'invalid_api_key' }, origin)
     }
-    for (const origin of ['http://app.example', 'https://app.example:8443', 'http://localhost', 'https://sub.app.example']) {
+    for (const origin of [
+      'http://app.example',
+      'https://app.example:8443',
+      'http://localhost',
+      'https://sub.app.example',
+    ]) {
       assert.equal((await send(rig, CHAT, { origin }, HELLO)).status, 403, origin)
     }
-    assert.equal((await send(rig, CHAT, { origin: 'https://app.example', host: 'evil.example' }, HELLO)).status, 403, 'the Host rule stays')
+    assert.equal(
+      (await send(rig, CHAT, { origin: 'https://app.example', host: 'evil.example' }, HELLO)).status,
+      403,
+      'the Host rule stays',
+    )
   } finally {
     await rig.stop()
   }
@@ -82,21 +118,41 @@ test('a page that is listed may call, and may not give commands', async () => {
 
 test('without keys a command needs the admin token, on loopback too, and comes as JSON', async () => {
   const rig = await withLine()
-  const wrong: Record<string, string>[] = [{}, { 'x-instar-admin-token': `${ADMIN_TOKEN}x` }, { authorization: 'Bearer none' }]
+  const wrong: Record<string, string>[] = [
+    {},
+    { 'x-instar-admin-token': `${ADMIN_TOKEN}x` },
+    { authorization: 'Bearer none' },
+  ]
   try {
     for (const command of ['freeze', 'thaw', 'rollback', 'promote', 'replay', 'served']) {
       for (const headers of wrong) {
-        assert.deepEqual(await send(rig, `/admin/${command}`, { ...JSON_TYPE, ...headers }), { status: 401, code: 'invalid_api_key' }, command)
+        assert.deepEqual(
+          await send(rig, `/admin/${command}`, { ...JSON_TYPE, ...headers }),
+          { status: 401, code: 'invalid_api_key' },
+          command,
+        )
       }
     }
     assert.equal((await fetch(`${rig.url}/admin/requests`)).status, 401, 'what others asked is not told')
     assert.equal((await fetch(`${rig.url}/admin/status`)).status, 200)
     for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'application/jsonp']) {
-      assert.deepEqual(await send(rig, '/admin/freeze', { ...SHOWN, 'content-type': type }), { status: 415, code: 'not_json' }, type)
+      assert.deepEqual(
+        await send(rig, '/admin/freeze', { ...SHOWN, 'content-type': type }),
+        { status: 415, code: 'not_json' },
+        type,
+      )
     }
     assert.equal((await eventsOf(rig.log, 'weights')).length, 1)
     assert.equal((await send(rig, '/admin/freeze', SHOWN)).status, 200)
-    assert.equal((await send(rig, '/admin/thaw', { 'content-type': 'Application/JSON; charset=utf-8', authorization: `Bearer ${ADMIN_TOKEN}` })).status, 200)
+    assert.equal(
+      (
+        await send(rig, '/admin/thaw', {
+          'content-type': 'Application/JSON; charset=utf-8',
+          authorization: `Bearer ${ADMIN_TOKEN}`,
+        })
+      ).status,
+      200,
+    )
     assert.equal((await send(rig, CHAT, { authorization: `Bearer ${ADMIN_TOKEN}` }, HELLO)).status, 200)
   } finally {
     await rig.stop()
@@ -105,13 +161,18 @@ test('without keys a command needs the admin token, on loopback too, and comes a
 
 test('who gave a command is on the record with the key that was shown, whatever the caller says', async () => {
   const keys = [{ id: 'ops', sha256: sha256(Buffer.from('secret-o')), scopes: ['admin' as const] }]
-  for (const [settings, headers, key] of [[{}, SHOWN, 'admin token'], [{ keys }, { ...JSON_TYPE, authorization: 'Bearer secret-o' }, 'key ops']] as const) {
+  for (const [settings, headers, key] of [
+    [{}, SHOWN, 'admin token'],
+    [{ keys }, { ...JSON_TYPE, authorization: 'Bearer secret-o' }, 'key ops'],
+  ] as const) {
     const rig = await withLine({ ...settings, ...('keys' in settings ? { keys: [...settings.keys] } : {}) })
     try {
       await send(rig, '/admin/freeze', headers, JSON.stringify({ who: 'alice@corp' }))
       await send(rig, '/admin/thaw', { ...headers, 'x-instar-who': 'bob (key mallory)' })
       await send(rig, '/admin/freeze', headers)
-      const said = (await eventsOf(rig.log, 'weights')).flatMap((event) => (event.type === 'LearningFrozen' ? [event.who] : []))
+      const said = (await eventsOf(rig.log, 'weights')).flatMap((event) =>
+        event.type === 'LearningFrozen' ? [event.who] : [],
+      )
       assert.deepEqual(said, [`alice@corp (${key})`, `bob (key mallory) (${key})`, key])
     } finally {
       await rig.stop()

@@ -5,11 +5,22 @@ import { openMemoryLog } from '@instar/log'
 import OpenAI from 'openai'
 import { model, startRig, turnOf, turnsOf } from './harness.ts'
 
-const ANSWER = '<think>\nThey want a file.\n</think>\n\nI will look.\n<tool_call>\n{"name": "read", "arguments": {"path":  "b.txt", "n": 1}}\n</tool_call>\n<tool_call>\n{"name": "team__spawn", "arguments": {"who": "a"}}\n</tool_call>\n<tool_call>\n{"name": "patch", "arguments": {"input": "*** begin"}}\n</tool_call>'
+const ANSWER =
+  '<think>\nThey want a file.\n</think>\n\nI will look.\n<tool_call>\n{"name": "read", "arguments": {"path":  "b.txt", "n": 1}}\n</tool_call>\n<tool_call>\n{"name": "team__spawn", "arguments": {"who": "a"}}\n</tool_call>\n<tool_call>\n{"name": "patch", "arguments": {"input": "*** begin"}}\n</tool_call>'
 const script = (_: unknown, prompt: string): string => (prompt.includes('contents of b') ? 'It says hello.' : ANSWER)
 const tools = [
-  { type: 'function', name: 'read', strict: null, parameters: { type: 'object', properties: { path: { type: 'string' } } } },
-  { type: 'namespace', name: 'team', description: 'helpers', tools: [{ type: 'function', name: 'spawn', parameters: { type: 'object' } }] },
+  {
+    type: 'function',
+    name: 'read',
+    strict: null,
+    parameters: { type: 'object', properties: { path: { type: 'string' } } },
+  },
+  {
+    type: 'namespace',
+    name: 'team',
+    description: 'helpers',
+    tools: [{ type: 'function', name: 'spawn', parameters: { type: 'object' } }],
+  },
   { type: 'custom', name: 'patch', description: 'a patch' },
   { type: 'web_search' },
 ] as unknown as OpenAI.Responses.Tool[]
@@ -25,14 +36,24 @@ type Item = OpenAI.Responses.ResponseOutputItem
 const shapeOf = (item: Item): unknown[] => {
   const fields = item as unknown as { name?: string; namespace?: string; arguments?: string; input?: string }
   if (item.type === 'reasoning') return [item.type, item.summary.map(({ text }) => text).join('')]
-  if (item.type === 'message') return [item.type, item.content.map((part) => (part.type === 'output_text' ? part.text : '')).join('')]
+  if (item.type === 'message')
+    return [item.type, item.content.map((part) => (part.type === 'output_text' ? part.text : '')).join('')]
   return [item.type, fields.name, fields.namespace ?? null, fields.arguments ?? fields.input]
 }
 
 test('a whole response: reasoning, text, functions, a function of a namespace, a custom tool; hosted tools are dropped and named', async () => {
   const rig = await startRig({ script })
   try {
-    const { data, response } = await rig.client.responses.create({ model: 'policy', instructions: 'Be brief.', input: 'Read b', tools, include: ['reasoning.encrypted_content'], store: false }).withResponse()
+    const { data, response } = await rig.client.responses
+      .create({
+        model: 'policy',
+        instructions: 'Be brief.',
+        input: 'Read b',
+        tools,
+        include: ['reasoning.encrypted_content'],
+        store: false,
+      })
+      .withResponse()
     assert.equal(data.status, 'completed')
     assert.equal(data.output_text, 'I will look.')
     assert.deepEqual(data.output.map(shapeOf), SAID)
@@ -58,17 +79,40 @@ test('a stream: every event in order, numbered, each item opened and closed; the
     const stream = rig.client.responses.stream({ model: 'policy', input: 'Read b', tools })
     const events: OpenAI.Responses.ResponseStreamEvent[] = []
     for await (const event of stream) events.push(event)
-    assert.deepEqual(events.map(({ sequence_number }) => sequence_number), events.map((_, i) => i))
-    assert.deepEqual(events.slice(0, 3).map(({ type }) => type), ['response.created', 'response.in_progress', 'response.output_item.added'])
+    assert.deepEqual(
+      events.map(({ sequence_number }) => sequence_number),
+      events.map((_, i) => i),
+    )
+    assert.deepEqual(
+      events.slice(0, 3).map(({ type }) => type),
+      ['response.created', 'response.in_progress', 'response.output_item.added'],
+    )
     assert.equal(events.at(-1)!.type, 'response.completed')
     const done = events.flatMap((event) => (event.type === 'response.output_item.done' ? [event] : []))
-    assert.deepEqual(done.map(({ output_index }) => output_index), [0, 1, 2, 3, 4])
-    assert.deepEqual(done.map(({ item }) => shapeOf(item)), SAID)
+    assert.deepEqual(
+      done.map(({ output_index }) => output_index),
+      [0, 1, 2, 3, 4],
+    )
+    assert.deepEqual(
+      done.map(({ item }) => shapeOf(item)),
+      SAID,
+    )
     const final = await stream.finalResponse()
     assert.deepEqual(final.output.map(shapeOf), SAID)
-    assert.deepEqual(final.output.map(({ id }) => id), done.map(({ item }) => item.id))
+    assert.deepEqual(
+      final.output.map(({ id }) => id),
+      done.map(({ item }) => item.id),
+    )
     for (const { item } of done) {
-      const deltas = events.flatMap((event) => ('item_id' in event && event.item_id === item.id && event.type.endsWith('.delta') && 'delta' in event && typeof event.delta === 'string' ? [event.delta] : []))
+      const deltas = events.flatMap((event) =>
+        'item_id' in event &&
+        event.item_id === item.id &&
+        event.type.endsWith('.delta') &&
+        'delta' in event &&
+        typeof event.delta === 'string'
+          ? [event.delta]
+          : [],
+      )
       assert.equal(deltas.join('').trim(), shapeOf(item).at(-1))
     }
   } finally {
@@ -82,11 +126,29 @@ test('what comes back is known on another gateway: items sent back, references t
   try {
     const first = await a.client.responses.create({ model: 'policy', input: 'Read b', tools }).withResponse()
     const session = first.response.headers.get('x-instar-session-id')
-    const calls = first.data.output.flatMap((item) => ('call_id' in item ? [item as { call_id: string; type: string }] : []))
-    const outputs = calls.map(({ call_id, type }) => ({ type: type === 'custom_tool_call' ? 'custom_tool_call_output' : 'function_call_output', call_id, output: 'contents of b: hello' })) as OpenAI.Responses.ResponseInputItem[]
+    const calls = first.data.output.flatMap((item) =>
+      'call_id' in item ? [item as { call_id: string; type: string }] : [],
+    )
+    const outputs = calls.map(({ call_id, type }) => ({
+      type: type === 'custom_tool_call' ? 'custom_tool_call_output' : 'function_call_output',
+      call_id,
+      output: 'contents of b: hello',
+    })) as OpenAI.Responses.ResponseInputItem[]
     const ways: OpenAI.Responses.ResponseCreateParamsNonStreaming[] = [
-      { input: [{ role: 'user', content: 'Read b' }, ...first.data.output as OpenAI.Responses.ResponseInputItem[], ...outputs] },
-      { input: [{ role: 'user', content: 'Read b' }, ...first.data.output.map(({ id }) => ({ type: 'item_reference' as const, id: id! })), ...outputs] },
+      {
+        input: [
+          { role: 'user', content: 'Read b' },
+          ...(first.data.output as OpenAI.Responses.ResponseInputItem[]),
+          ...outputs,
+        ],
+      },
+      {
+        input: [
+          { role: 'user', content: 'Read b' },
+          ...first.data.output.map(({ id }) => ({ type: 'item_reference' as const, id: id! })),
+          ...outputs,
+        ],
+      },
       { previous_response_id: first.data.id, input: outputs },
     ]
     const prompts: string[] = []
@@ -116,27 +178,57 @@ test('a chain of responses, each sent by the id of the one before, and one whose
   try {
     let previous: string | null = null
     for (let i = 1; i <= 4; i += 1) {
-      const answer: OpenAI.Responses.Response = await rig.client.responses.create({ model: 'policy', input: `Question ${i}`, ...(previous === null ? {} : { previous_response_id: previous }) })
+      const answer: OpenAI.Responses.Response = await rig.client.responses.create({
+        model: 'policy',
+        input: `Question ${i}`,
+        ...(previous === null ? {} : { previous_response_id: previous }),
+      })
       assert.equal(answer.previous_response_id, previous)
       assert.equal(answer.output_text, `Answer ${i}.`)
       previous = answer.id
     }
     assert.equal(new Set((await turnsOf(rig.log)).map(({ session }) => session)).size, 1)
-    for (const [input, words] of [[[], /at least one item/], [[{ type: 'web_search_call', id: 'w' }], /an item that a model reads/]] as const) await assert.rejects(rig.client.responses.create({ model: 'policy', input: input as never }), { status: 400, param: 'input', message: words })
-    await assert.rejects(rig.client.responses.create({ model: 'policy', input: 'x', previous_response_id: 'resp_1234' }), (error: unknown) => error instanceof OpenAI.BadRequestError && error.code === 'bad_request' && error.param === 'previous_response_id' && /resp_1234/.test(error.message))
+    for (const [input, words] of [
+      [[], /at least one item/],
+      [[{ type: 'web_search_call', id: 'w' }], /an item that a model reads/],
+    ] as const)
+      await assert.rejects(rig.client.responses.create({ model: 'policy', input: input as never }), {
+        status: 400,
+        param: 'input',
+        message: words,
+      })
+    await assert.rejects(
+      rig.client.responses.create({ model: 'policy', input: 'x', previous_response_id: 'resp_1234' }),
+      (error: unknown) =>
+        error instanceof OpenAI.BadRequestError &&
+        error.code === 'bad_request' &&
+        error.param === 'previous_response_id' &&
+        /resp_1234/.test(error.message),
+    )
   } finally {
     await rig.stop()
   }
 })
 
 test('cut at the limit: incomplete, with the reason; a failure in the middle of a stream ends it with response.failed', async () => {
-  const rig = await startRig({ script: (_, prompt) => (prompt.includes('fail') ? { text: 'Never to the end of it', before: (i) => { if (i === 3) throw new Error('gone') } } : 'One two three four five six seven') })
+  const rig = await startRig({
+    script: (_, prompt) =>
+      prompt.includes('fail')
+        ? {
+            text: 'Never to the end of it',
+            before: (i) => {
+              if (i === 3) throw new Error('gone')
+            },
+          }
+        : 'One two three four five six seven',
+  })
   try {
     const cut = await rig.client.responses.create({ model: 'policy', input: 'count', max_output_tokens: 3 })
     assert.equal(cut.status, 'incomplete')
     assert.deepEqual(cut.incomplete_details, { reason: 'max_output_tokens' })
     const types: string[] = []
-    for await (const event of await rig.client.responses.create({ model: 'policy', input: 'fail', stream: true })) types.push(event.type)
+    for await (const event of await rig.client.responses.create({ model: 'policy', input: 'fail', stream: true }))
+      types.push(event.type)
     assert.equal(types.at(-1), 'response.failed')
     assert.equal(types.filter((type) => type === 'response.output_text.delta').length > 0, true)
   } finally {

@@ -4,7 +4,12 @@ import type { Adapter, Capabilities, GenerateRequest, GeneratedPiece, Model, Ser
 import { setImmediate } from 'node:timers/promises'
 
 /** `before(i)` is awaited before token i is given; what it throws is the engine's failure. `stop`: the stop string that ends it. */
-export type Reply = { text: string; stop?: string; reason?: 'stop' | 'length'; before?: (token: number, signal: AbortSignal | undefined) => Promise<void> | void }
+export type Reply = {
+  text: string
+  stop?: string
+  reason?: 'stop' | 'length'
+  before?: (token: number, signal: AbortSignal | undefined) => Promise<void> | void
+}
 export type Script = (request: GenerateRequest, prompt: string) => Reply | string
 
 export class ScriptedEngine implements ServingEngine {
@@ -22,7 +27,15 @@ export class ScriptedEngine implements ServingEngine {
   }
 
   capabilities(): Capabilities {
-    return { engine: 'scripted', fingerprint: 'scripted-1', contextLength: this.model.contextLength, vocabulary: this.model.vocabulary, tokenExact: true, logprobs: true, maxBatch: 8 }
+    return {
+      engine: 'scripted',
+      fingerprint: 'scripted-1',
+      contextLength: this.model.contextLength,
+      vocabulary: this.model.vocabulary,
+      tokenExact: true,
+      logprobs: true,
+      maxBatch: 8,
+    }
   }
 
   async load(adapter: Adapter): Promise<void> {
@@ -35,7 +48,8 @@ export class ScriptedEngine implements ServingEngine {
   }
 
   async *generate(request: GenerateRequest, signal?: AbortSignal): AsyncIterable<GeneratedPiece> {
-    if (request.adapter !== null && !this.loaded.has(request.adapter)) throw new InstarError('unknown_adapter', 'not loaded')
+    if (request.adapter !== null && !this.loaded.has(request.adapter))
+      throw new InstarError('unknown_adapter', 'not loaded')
     this.requests.push(request)
     const said = this.script(request, this.model.decode(request.prompt))
     const reply: Reply = typeof said === 'string' ? { text: said } : said
@@ -52,11 +66,24 @@ export class ScriptedEngine implements ServingEngine {
       if (i === ids.length) break
       const whole = this.model.decode(ids.slice(0, i + 1)).replace(/\ufffd+$/, '')
       const id = ids[i]!
-      yield { type: 'tokens', tokens: [{ id, logprob: logprobOf(id), text: whole.slice(shown.length), top: [{ id, logprob: logprobOf(id) }].slice(0, request.topLogprobs) }] }
+      yield {
+        type: 'tokens',
+        tokens: [
+          {
+            id,
+            logprob: logprobOf(id),
+            text: whole.slice(shown.length),
+            top: [{ id, logprob: logprobOf(id) }].slice(0, request.topLogprobs),
+          },
+        ],
+      }
       shown = whole
     }
     if (reply.stop !== undefined) {
-      yield { type: 'tokens', tokens: this.model.encode(reply.stop).map((id) => ({ id, logprob: logprobOf(id), text: '', top: [] })) }
+      yield {
+        type: 'tokens',
+        tokens: this.model.encode(reply.stop).map((id) => ({ id, logprob: logprobOf(id), text: '', top: [] })),
+      }
       yield { type: 'end', reason: 'stop', text: '' }
       return
     }

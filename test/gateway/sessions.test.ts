@@ -8,11 +8,17 @@ import { gate } from './scripted-engine.ts'
 type Message = { role: string; content: unknown; [key: string]: unknown }
 type Asked = { text: string; message: Message; session: string; turn: TurnCaptured | TurnAborted; body: string }
 
-const ask = async (rig: Rig, messages: Message[], { headers = {}, body = {} }: { headers?: Record<string, string>; body?: object } = {}): Promise<Asked> => {
+const ask = async (
+  rig: Rig,
+  messages: Message[],
+  { headers = {}, body = {} }: { headers?: Record<string, string>; body?: object } = {},
+): Promise<Asked> => {
   const sent = JSON.stringify({ model: 'policy', messages, ...body })
   const response = await rig.fetch('/v1/chat/completions', { method: 'POST', body: sent, headers })
   assert.equal(response.status, 200)
-  const { choices: [choice] } = await response.json() as { choices: { message: Message }[] }
+  const {
+    choices: [choice],
+  } = (await response.json()) as { choices: { message: Message }[] }
   const turn = await turnOf(rig.log, response.headers.get('x-instar-turn-id'))
   assert.equal(turn.session, response.headers.get('x-instar-session-id'))
   return { text: String(choice!.message.content), message: choice!.message, session: turn.session, turn, body: sent }
@@ -28,12 +34,17 @@ const counting = () => {
 const readBack = async (log: EventLog, turn: string): Promise<{ body: string; prompt: number[]; ids: number[] }> => {
   const places = new Map<string, { partition: number; offset: number }>()
   const { decodeRecord } = await import('@instar/events')
-  for await (const batch of log.read('turns')) for (const record of batch) {
-    const { event } = decodeRecord(record)
-    if (event.type === 'TurnCaptured' || event.type === 'TurnAborted') places.set(event.turn, record)
-  }
+  for await (const batch of log.read('turns'))
+    for (const record of batch) {
+      const { event } = decodeRecord(record)
+      if (event.type === 'TurnCaptured' || event.type === 'TurnAborted') places.set(event.turn, record)
+    }
   const reader = createTurnReader(log, (id) => places.get(id))
-  return { body: Buffer.from(await reader.body(turn)).toString(), prompt: await reader.promptIds(turn), ids: (await reader.record(turn)).ids }
+  return {
+    body: Buffer.from(await reader.body(turn)).toString(),
+    prompt: await reader.promptIds(turn),
+    ids: (await reader.record(turn)).ids,
+  }
 }
 
 test('label by x-session-id: readable ids stay, others are hashed, ours are recognised', async () => {
@@ -46,8 +57,13 @@ test('label by x-session-id: readable ids stay, others are hashed, ours are reco
     assert.match(odd.session, /^[0-9a-f]{32}$/)
     assert.equal((await ask(rig, [USER('Hi')], { headers: { 'x-session-id': 'a.b\tc:0' } })).session, odd.session)
     const fresh = await ask(rig, [USER('Hi')])
-    assert.equal((await ask(rig, [USER('Other')], { headers: { 'x-session-id': fresh.session } })).session, fresh.session)
-    const segment = await rig.fetch('/s/by-url/v1/chat/completions', { json: { model: 'policy', messages: [USER('Hi')] } })
+    assert.equal(
+      (await ask(rig, [USER('Other')], { headers: { 'x-session-id': fresh.session } })).session,
+      fresh.session,
+    )
+    const segment = await rig.fetch('/s/by-url/v1/chat/completions', {
+      json: { model: 'policy', messages: [USER('Hi')] },
+    })
     assert.equal(segment.headers.get('x-instar-session-id'), 'by-url')
   } finally {
     await rig.stop()
@@ -74,12 +90,28 @@ test('label by what agents send already', async () => {
     }
     const begot: [Record<string, string>, string, string][] = [
       [{ 'x-claude-code-session-id': 'cc-2', 'x-claude-code-agent-id': 'b1' }, 'cc-2-b1', 'cc-2'],
-      [{ 'session-id': 's-2', 'thread-id': 't-2', 'x-openai-subagent': 'collab_spawn', 'x-codex-parent-thread-id': 's-2' }, 't-2', 's-2'],
+      [
+        {
+          'session-id': 's-2',
+          'thread-id': 't-2',
+          'x-openai-subagent': 'collab_spawn',
+          'x-codex-parent-thread-id': 's-2',
+        },
+        't-2',
+        's-2',
+      ],
       [{ 'x-session-id': 'ses_child', 'x-parent-session-id': 'ses_parent' }, 'ses_child', 'ses_parent'],
     ]
-    for (const [headers, session] of [...begot, ...begot]) assert.equal((await ask(rig, [USER('Look it up')], { headers })).turn.session, session)
-    const links = (await eventsOf(rig.log)).flatMap((event) => (event.type === 'SessionLinked' ? [[event.session, event.parent]] : []))
-    assert.deepEqual(links, [['cc-1-a7', 'cc-1'], ...begot.map(([, session, parent]) => [session, parent])], 'a subagent\'s session is linked to the one that begot it, once')
+    for (const [headers, session] of [...begot, ...begot])
+      assert.equal((await ask(rig, [USER('Look it up')], { headers })).turn.session, session)
+    const links = (await eventsOf(rig.log)).flatMap((event) =>
+      event.type === 'SessionLinked' ? [[event.session, event.parent]] : [],
+    )
+    assert.deepEqual(
+      links,
+      [['cc-1-a7', 'cc-1'], ...begot.map(([, session, parent]) => [session, parent])],
+      "a subagent's session is linked to the one that begot it, once",
+    )
     const shared = await ask(rig, [USER('Hi')], { body: { prompt_cache_key: 'my-app' } })
     assert.equal(shared.turn.labelSource, 'fingerprint', 'a cache key that all conversations share names none')
   } finally {
@@ -93,8 +125,16 @@ test('two people with the same first question are two sessions', async () => {
     const [a, b] = [await ask(rig, [USER('Capital of France?')]), await ask(rig, [USER('Capital of France?')])]
     assert.notEqual(a.session, b.session)
     assert.equal(a.turn.labelSource, 'fingerprint')
-    const c = await ask(rig, [USER('Capital of France?'), { role: 'assistant', content: 'Paris.' }, USER('And of Spain?')])
-    const d = await ask(rig, [USER('Capital of France?'), { role: 'assistant', content: 'Paris.' }, USER('And of Italy?')])
+    const c = await ask(rig, [
+      USER('Capital of France?'),
+      { role: 'assistant', content: 'Paris.' },
+      USER('And of Spain?'),
+    ])
+    const d = await ask(rig, [
+      USER('Capital of France?'),
+      { role: 'assistant', content: 'Paris.' },
+      USER('And of Italy?'),
+    ])
     assert.deepEqual(new Set([c.session, d.session]), new Set([a.session, b.session]), 'each goes on once')
     assert.equal(c.turn.labelSource, 'answer')
   } finally {
@@ -117,12 +157,26 @@ test('a short answer that others gave too does not join a conversation that shar
 test('a conversation whose answers are not ours keeps one name, from its beginning', async () => {
   const rig = await startRig({ script: counting() })
   try {
-    const begin: Message[] = [{ role: 'system', content: 'Be brief.' }, USER('Hello'), { role: 'assistant', content: 'Somebody else said this.' }]
+    const begin: Message[] = [
+      { role: 'system', content: 'Be brief.' },
+      USER('Hello'),
+      { role: 'assistant', content: 'Somebody else said this.' },
+    ]
     const one = await ask(rig, [...begin, USER('Go on')])
-    const two = await ask(rig, [...begin, USER('Go on'), { role: 'assistant', content: 'and rewrote that' }, USER('More')])
+    const two = await ask(rig, [
+      ...begin,
+      USER('Go on'),
+      { role: 'assistant', content: 'and rewrote that' },
+      USER('More'),
+    ])
     assert.equal(one.session, two.session)
     assert.equal(one.turn.offPrefix, true)
-    const other = await ask(rig, [begin[0]!, USER('Hello'), { role: 'assistant', content: 'Another beginning.' }, USER('Go on')])
+    const other = await ask(rig, [
+      begin[0]!,
+      USER('Hello'),
+      { role: 'assistant', content: 'Another beginning.' },
+      USER('Go on'),
+    ])
     assert.notEqual(other.session, one.session)
   } finally {
     await rig.stop()
@@ -132,13 +186,24 @@ test('a conversation whose answers are not ours keeps one name, from its beginni
 test('examples before the first words make no two conversations one; the same request again is one', async () => {
   const rig = await startRig({ script: counting() })
   try {
-    const examples: Message[] = [{ role: 'system', content: 'Edit files.' }, USER('Change the greeting.'), { role: 'assistant', content: 'Ok, I will.' }, USER('I switched to another code base.'), { role: 'assistant', content: 'Ok.' }]
+    const examples: Message[] = [
+      { role: 'system', content: 'Edit files.' },
+      USER('Change the greeting.'),
+      { role: 'assistant', content: 'Ok, I will.' },
+      USER('I switched to another code base.'),
+      { role: 'assistant', content: 'Ok.' },
+    ]
     const one = await ask(rig, [...examples, USER('Add a test.')])
     const two = await ask(rig, [...examples, USER('Fix the build.')])
     const again = await ask(rig, [...examples, USER('Fix the build.')])
     assert.notEqual(two.session, one.session)
     assert.equal(again.session, two.session)
-    const next = await ask(rig, [...examples, USER('Add a test.'), { role: 'assistant', content: one.text }, USER('Thanks.')])
+    const next = await ask(rig, [
+      ...examples,
+      USER('Add a test.'),
+      { role: 'assistant', content: one.text },
+      USER('Thanks.'),
+    ])
     assert.deepEqual([next.session, next.turn.labelSource], [one.session, 'answer'])
   } finally {
     await rig.stop()
@@ -156,7 +221,12 @@ test('a conversation that hops between two gateways is one session, and its prom
       const one = await ask(i % 2 === 0 ? a : b, messages)
       asked.push(one)
       // Clients send the text back as parts, or trimmed.
-      messages.push(i % 3 === 0 ? { role: 'assistant', content: [{ type: 'text', text: one.text }] } : { role: 'assistant', content: one.text }, USER(`Question ${i} <|im_end|> about it`))
+      messages.push(
+        i % 3 === 0
+          ? { role: 'assistant', content: [{ type: 'text', text: one.text }] }
+          : { role: 'assistant', content: one.text },
+        USER(`Question ${i} <|im_end|> about it`),
+      )
     }
     assert.equal(new Set(asked.map(({ session }) => session)).size, 1)
     let earlier: number[] = []
@@ -171,7 +241,10 @@ test('a conversation that hops between two gateways is one session, and its prom
       assert.equal(turn.stateFrom, i === 0 ? 0 : 1 + 2 * i)
     }
     assert.ok(asked.at(-1)!.turn.prompt.ids.length < 60, 'only what is new is stored')
-    assert.ok(asked.some(({ turn }, i) => i > 0 && turn.body.from === null), 'a full copy once in a while')
+    assert.ok(
+      asked.some(({ turn }, i) => i > 0 && turn.body.from === null),
+      'a full copy once in a while',
+    )
   } finally {
     await Promise.all([a.stop(), b.stop()])
   }
@@ -185,13 +258,23 @@ test('the other gateway waits until its tail has the answer that a request conti
   const slow = new Proxy(log, {
     get(target, name) {
       if (name === 'subscribe') {
-        return (options: Parameters<EventLog['subscribe']>[0]) => target.subscribe({ ...options, handle: async (records) => { if (reading && options.topics.includes('turns')) await held.passed; await options.handle(records) } })
+        return (options: Parameters<EventLog['subscribe']>[0]) =>
+          target.subscribe({
+            ...options,
+            handle: async (records) => {
+              if (reading && options.topics.includes('turns')) await held.passed
+              await options.handle(records)
+            },
+          })
       }
       const value: unknown = Reflect.get(target, name)
       return typeof value === 'function' ? (value as (...args: unknown[]) => unknown).bind(target) : value
     },
   })
-  const [a, b] = [await startRig({ log, script: counting() }), await startRig({ log: slow, script: counting(), settings: { tailWaitMs: 5000 } })]
+  const [a, b] = [
+    await startRig({ log, script: counting() }),
+    await startRig({ log: slow, script: counting(), settings: { tailWaitMs: 5000 } }),
+  ]
   try {
     reading = true
     const first = await ask(a, [USER('Hop')])
@@ -208,12 +291,18 @@ test('the other gateway waits until its tail has the answer that a request conti
 
 test('forty people are told the same: each goes on in his own conversation, on the other gateway', async () => {
   const log = openMemoryLog()
-  const [a, b] = [await startRig({ log, script: () => 'I do not know.' }), await startRig({ log, script: () => 'I do not know.' })]
+  const [a, b] = [
+    await startRig({ log, script: () => 'I do not know.' }),
+    await startRig({ log, script: () => 'I do not know.' }),
+  ]
   try {
     const people = Array.from({ length: 40 }, (_, i) => [USER(`Case ${i}: what now?`)])
     const first = await Promise.all(people.map((said) => ask(a, said)))
     const second = await Promise.all(people.map((said, i) => ask(b, [...said, first[i]!.message, USER('And then?')])))
-    assert.deepEqual(second.map(({ session }) => session), first.map(({ session }) => session))
+    assert.deepEqual(
+      second.map(({ session }) => session),
+      first.map(({ session }) => session),
+    )
     assert.equal(new Set(second.map(({ session }) => session)).size, 40)
   } finally {
     await Promise.all([a.stop(), b.stop()])
@@ -242,12 +331,25 @@ const withSubscribe = (log: EventLog, passed: Promise<void>): { log: EventLog; h
   let holding = false
   const proxy = new Proxy(log, {
     get(target, name) {
-      if (name === 'subscribe') return (options: Parameters<EventLog['subscribe']>[0]) => target.subscribe({ ...options, handle: async (records) => { if (holding) await passed; await options.handle(records) } })
+      if (name === 'subscribe')
+        return (options: Parameters<EventLog['subscribe']>[0]) =>
+          target.subscribe({
+            ...options,
+            handle: async (records) => {
+              if (holding) await passed
+              await options.handle(records)
+            },
+          })
       const value: unknown = Reflect.get(target, name)
       return typeof value === 'function' ? (value as (...args: unknown[]) => unknown).bind(target) : value
     },
   })
-  return { log: proxy, hold: () => { holding = true } }
+  return {
+    log: proxy,
+    hold: () => {
+      holding = true
+    },
+  }
 }
 
 test('an answer sent back with other blanks is still recognised; one that was rewritten makes the turn off-prefix', async () => {
@@ -255,11 +357,19 @@ test('an answer sent back with other blanks is still recognised; one that was re
   try {
     const headers = { 'x-session-id': 'blanks' }
     const one = await ask(rig, [USER('Hi')], { headers })
-    const two = await ask(rig, [USER('Hi'), { role: 'assistant', content: `\n ${one.text}  ` }, USER('Go on')], { headers })
+    const two = await ask(rig, [USER('Hi'), { role: 'assistant', content: `\n ${one.text}  ` }, USER('Go on')], {
+      headers,
+    })
     assert.equal(two.turn.offPrefix, false)
-    const three = await ask(rig, [USER('Hi'), { role: 'assistant', content: one.text.toUpperCase() }, USER('Go on')], { headers })
+    const three = await ask(rig, [USER('Hi'), { role: 'assistant', content: one.text.toUpperCase() }, USER('Go on')], {
+      headers,
+    })
     assert.equal(three.turn.offPrefix, true)
-    const moved = await ask(rig, [{ role: 'system', content: 'Today is Monday.' }, USER('Hi'), one.message, USER('Go on')], { headers })
+    const moved = await ask(
+      rig,
+      [{ role: 'system', content: 'Today is Monday.' }, USER('Hi'), one.message, USER('Go on')],
+      { headers },
+    )
     assert.equal(moved.turn.offPrefix, true, 'what stands before the answer changed')
   } finally {
     await rig.stop()
@@ -281,7 +391,17 @@ test('a retry is the same session and the same digest, whatever the sampling', a
 
 test('after a cut answer the same continuation goes to the same session', async () => {
   let fail = true
-  const rig = await startRig({ script: (_, prompt) => (prompt.includes('thanks') && fail ? { text: 'Never said in full.', before: (i) => { if (i === 2) throw new Error('lost') } } : 'A shared answer.') })
+  const rig = await startRig({
+    script: (_, prompt) =>
+      prompt.includes('thanks') && fail
+        ? {
+            text: 'Never said in full.',
+            before: (i) => {
+              if (i === 2) throw new Error('lost')
+            },
+          }
+        : 'A shared answer.',
+  })
   try {
     const [a, b] = [await ask(rig, [USER('Tell me')]), await ask(rig, [USER('Tell me')])]
     const go = [USER('Tell me'), { role: 'assistant', content: 'A shared answer.' }, USER('thanks')]
@@ -300,9 +420,20 @@ test('after a cut answer the same continuation goes to the same session', async 
 
 test('a first request that was cut and is sent again without any label is one session; of a person of another name it is not', async () => {
   let lives = 2
-  const rig = await startRig({ script: () => (lives-- > 0 ? { text: 'Never said in full.', before: (i) => { if (i === 2) throw new Error('lost') } } : 'Said in full.') })
+  const rig = await startRig({
+    script: () =>
+      lives-- > 0
+        ? {
+            text: 'Never said in full.',
+            before: (i) => {
+              if (i === 2) throw new Error('lost')
+            },
+          }
+        : 'Said in full.',
+  })
   try {
-    const post = (body: object): Promise<Response> => rig.fetch('/v1/chat/completions', { json: { model: 'policy', messages: [USER('Tell me')], ...body } })
+    const post = (body: object): Promise<Response> =>
+      rig.fetch('/v1/chat/completions', { json: { model: 'policy', messages: [USER('Tell me')], ...body } })
     assert.equal((await post({ user: 'ann' })).status, 500)
     assert.equal((await post({ user: 'ann' })).status, 500)
     const bob = await ask(rig, [USER('Tell me')], { body: { user: 'bob' } })
@@ -319,7 +450,12 @@ test('a first request that was cut and is sent again without any label is one se
 test('subject: the user field, else the key, else the session', async () => {
   const rig = await startRig({ script: counting() })
   try {
-    const [ann, annAgain, bob, none] = [await ask(rig, [USER('Hi')], { body: { user: 'ann' } }), await ask(rig, [USER('Ho')], { body: { user: 'ann' } }), await ask(rig, [USER('Hi')], { body: { user: 'bob' } }), await ask(rig, [USER('Hi')])]
+    const [ann, annAgain, bob, none] = [
+      await ask(rig, [USER('Hi')], { body: { user: 'ann' } }),
+      await ask(rig, [USER('Ho')], { body: { user: 'ann' } }),
+      await ask(rig, [USER('Hi')], { body: { user: 'bob' } }),
+      await ask(rig, [USER('Hi')]),
+    ]
     assert.equal(ann.turn.subject, annAgain.turn.subject)
     assert.equal(new Set([ann, bob, none].map(({ turn }) => turn.subject)).size, 3)
     assert.doesNotMatch(ann.turn.subject, /ann/)
@@ -341,7 +477,11 @@ test('a request without tools in a session that had them is a side turn', async 
     const next = await ask(rig, [USER('Hi'), main.message, USER('Go on')], { headers, body: { tools } })
     assert.equal(next.turn.kind, 'main')
     const plain = await ask(rig, [USER('Hi')], { headers: { 'x-session-id': 'no-tools' } })
-    assert.equal((await ask(rig, [USER('Hi'), plain.message, USER('Go on')], { headers: { 'x-session-id': 'no-tools' } })).turn.kind, 'main')
+    assert.equal(
+      (await ask(rig, [USER('Hi'), plain.message, USER('Go on')], { headers: { 'x-session-id': 'no-tools' } })).turn
+        .kind,
+      'main',
+    )
   } finally {
     await rig.stop()
   }
@@ -354,7 +494,9 @@ test('a session that the index forgot is read again from the log', async () => {
     const one = await ask(rig, [USER('Hi')], { headers })
     const two = await ask(rig, [USER('Hi'), one.message, USER('Go on')], { headers })
     for (let i = 0; i < 6; i += 1) await ask(rig, [USER('Filler')], { headers: { 'x-session-id': `filler-${i}` } })
-    const status = await (await rig.fetch('/admin/status')).json() as { index: { sessions: number; forgotten: number } }
+    const status = (await (await rig.fetch('/admin/status')).json()) as {
+      index: { sessions: number; forgotten: number }
+    }
     assert.deepEqual({ ...status.index, turns: 0 }, { sessions: 3, turns: 0, forgotten: 4 })
     const three = await ask(rig, [USER('Hi'), one.message, USER('Go on'), two.message, USER('And on')], { headers })
     assert.equal(three.turn.offPrefix, false)

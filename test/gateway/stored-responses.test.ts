@@ -6,25 +6,59 @@ import OpenAI from 'openai'
 import { sha256, startRig, turnsOf, type Rig } from './harness.ts'
 
 const CALL = '<think>\nSum.\n</think>\n\nI add.\n<tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>'
-const tools = [{ type: 'function' as const, name: 'add', strict: false, parameters: { type: 'object', properties: {} } }]
+const tools = [
+  { type: 'function' as const, name: 'add', strict: false, parameters: { type: 'object', properties: {} } },
+]
 const QUICK = { settings: { tailWaitMs: 100 } }
 
 test('a response is read again as it was given, on another gateway too, with the items that it answers, page by page', async () => {
   const log = openMemoryLog()
   const [a, b] = [await startRig({ log, script: () => CALL, ...QUICK }), await startRig({ log, ...QUICK })]
   try {
-    const first = await a.client.responses.create({ model: 'policy', instructions: 'Be exact.', input: 'What is the sum?', tools, temperature: 0.5, metadata: { run: '7' } })
+    const first = await a.client.responses.create({
+      model: 'policy',
+      instructions: 'Be exact.',
+      input: 'What is the sum?',
+      tools,
+      temperature: 0.5,
+      metadata: { run: '7' },
+    })
     assert.deepEqual(await b.client.responses.retrieve(first.id), { ...first, output_text: 'I add.' })
-    const second = await a.client.responses.create({ model: 'policy', previous_response_id: first.id, tools, input: [{ type: 'function_call_output', call_id: (first.output[2] as { call_id: string }).call_id, output: '3' }, { role: 'user', content: [{ type: 'input_text', text: 'And?' }] }] })
+    const second = await a.client.responses.create({
+      model: 'policy',
+      previous_response_id: first.id,
+      tools,
+      input: [
+        { type: 'function_call_output', call_id: (first.output[2] as { call_id: string }).call_id, output: '3' },
+        { role: 'user', content: [{ type: 'input_text', text: 'And?' }] },
+      ],
+    })
     const ascending = await b.client.responses.inputItems.list(second.id, { order: 'asc', limit: 100 })
-    assert.deepEqual(ascending.data.map((item) => item.type), ['message', 'reasoning', 'message', 'function_call', 'function_call_output', 'message'])
-    assert.deepEqual(ascending.data[0], { id: ascending.data[0]!.id, type: 'message', role: 'user', status: 'completed', content: [{ type: 'input_text', text: 'What is the sum?' }] })
-    assert.deepEqual(ascending.data.slice(1, 4).map(({ id }) => id), first.output.map(({ id }) => id))
+    assert.deepEqual(
+      ascending.data.map((item) => item.type),
+      ['message', 'reasoning', 'message', 'function_call', 'function_call_output', 'message'],
+    )
+    assert.deepEqual(ascending.data[0], {
+      id: ascending.data[0]!.id,
+      type: 'message',
+      role: 'user',
+      status: 'completed',
+      content: [{ type: 'input_text', text: 'What is the sum?' }],
+    })
+    assert.deepEqual(
+      ascending.data.slice(1, 4).map(({ id }) => id),
+      first.output.map(({ id }) => id),
+    )
     const pages: string[] = []
     for await (const item of b.client.responses.inputItems.list(second.id, { limit: 2 })) pages.push(item.id!)
     assert.deepEqual(pages, ascending.data.map(({ id }) => id!).reverse())
     assert.equal(new Set(pages).size, 6)
-    const counted = await b.client.responses.inputTokens.count({ model: 'policy', instructions: 'Be exact.', input: 'What is the sum?', tools })
+    const counted = await b.client.responses.inputTokens.count({
+      model: 'policy',
+      instructions: 'Be exact.',
+      input: 'What is the sum?',
+      tools,
+    })
     assert.deepEqual(counted, { object: 'response.input_tokens', input_tokens: first.usage!.input_tokens })
   } finally {
     await a.stop()
@@ -38,29 +72,63 @@ test('a response that was asked for with store: false is not there afterwards: n
     const { id, output } = await rig.client.responses.create({ model: 'policy', input: 'Hi', store: false })
     await assert.rejects(rig.client.responses.retrieve(id), { status: 404, code: 'unknown_turn' })
     await assert.rejects(rig.client.responses.inputItems.list(id), { status: 404 })
-    await assert.rejects(rig.client.responses.create({ model: 'policy', input: 'And?', previous_response_id: id }), { status: 400, param: 'previous_response_id' })
-    await assert.rejects(rig.client.responses.create({ model: 'policy', input: [{ type: 'item_reference', id: output[0]!.id! }, { role: 'user', content: 'And?' }] }), { status: 400, param: 'input' })
+    await assert.rejects(rig.client.responses.create({ model: 'policy', input: 'And?', previous_response_id: id }), {
+      status: 400,
+      param: 'previous_response_id',
+    })
+    await assert.rejects(
+      rig.client.responses.create({
+        model: 'policy',
+        input: [
+          { type: 'item_reference', id: output[0]!.id! },
+          { role: 'user', content: 'And?' },
+        ],
+      }),
+      { status: 400, param: 'input' },
+    )
     // Captured all the same: what keeps a turn from training is x-instar-no-train.
-    assert.deepEqual((await turnsOf(rig.log)).map(({ trainable }) => trainable), [true])
+    assert.deepEqual(
+      (await turnsOf(rig.log)).map(({ trainable }) => trainable),
+      [true],
+    )
   } finally {
     await rig.stop()
   }
 })
 
-test('another key\'s response is not there; one that was cut says so; what cannot be done with a response is said, not feigned', async () => {
+test("another key's response is not there; one that was cut says so; what cannot be done with a response is said, not feigned", async () => {
   const keys = ['one', 'two'].map((id) => ({ id, sha256: sha256(Buffer.from(`token-${id}`)) }))
-  const rig = await startRig({ settings: { keys, tailWaitMs: 100 }, script: (_, prompt) => (prompt.includes('fail') ? { text: 'Never to the end', before: (i) => { if (i === 2) throw new Error('gone') } } : 'Hello.') })
-  const as = (id: string, of: Rig = rig): OpenAI => new OpenAI({ baseURL: `${of.url}/v1`, apiKey: `token-${id}`, maxRetries: 0 })
+  const rig = await startRig({
+    settings: { keys, tailWaitMs: 100 },
+    script: (_, prompt) =>
+      prompt.includes('fail')
+        ? {
+            text: 'Never to the end',
+            before: (i) => {
+              if (i === 2) throw new Error('gone')
+            },
+          }
+        : 'Hello.',
+  })
+  const as = (id: string, of: Rig = rig): OpenAI =>
+    new OpenAI({ baseURL: `${of.url}/v1`, apiKey: `token-${id}`, maxRetries: 0 })
   try {
     const { id } = await as('one').responses.create({ model: 'policy', input: 'Hi' })
     assert.equal((await as('one').responses.retrieve(id)).status, 'completed')
-    for (const other of [as('two').responses.retrieve(id), as('one').responses.retrieve('resp_nobody'), as('two').responses.cancel(id)]) await assert.rejects(other, { status: 404 })
+    for (const other of [
+      as('two').responses.retrieve(id),
+      as('one').responses.retrieve('resp_nobody'),
+      as('two').responses.cancel(id),
+    ])
+      await assert.rejects(other, { status: 404 })
     await assert.rejects(as('one').responses.cancel(id), { status: 400, message: /background/ })
     await assert.rejects(as('one').responses.delete(id), { status: 501, code: 'not_available' })
     await assert.rejects(as('one').responses.retrieve(id, { stream: true }), { status: 400, param: 'stream' })
-    for (const query of [{ limit: 0 }, { limit: 101 }, { order: 'up' }]) await assert.rejects(as('one').responses.inputItems.list(id, query as never), { status: 400 })
+    for (const query of [{ limit: 0 }, { limit: 101 }, { order: 'up' }])
+      await assert.rejects(as('one').responses.inputItems.list(id, query as never), { status: 400 })
     let cut = ''
-    for await (const event of await as('one').responses.create({ model: 'policy', input: 'fail', stream: true })) if ('response' in event) cut = event.response.id
+    for await (const event of await as('one').responses.create({ model: 'policy', input: 'fail', stream: true }))
+      if ('response' in event) cut = event.response.id
     assert.equal((await as('one').responses.retrieve(cut)).status, 'failed')
   } finally {
     await rig.stop()

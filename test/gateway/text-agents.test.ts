@@ -4,12 +4,24 @@
  */
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
-import { foldTurns, initialTurns, decodeRecord, type Logged, type TurnAborted, type TurnCaptured, type TurnsEvent } from '@instar/events'
+import {
+  foldTurns,
+  initialTurns,
+  decodeRecord,
+  type Logged,
+  type TurnAborted,
+  type TurnCaptured,
+  type TurnsEvent,
+} from '@instar/events'
 import { openMemoryLog, type EventLog } from '@instar/log'
 import { sha256, startRig, turnOf, USER, type Rig, type RigOptions } from './harness.ts'
 
 type Message = { role: string; content: unknown; [field: string]: unknown }
-type Asked = { turn: TurnCaptured | TurnAborted; content: string; calls: { id: string; type: string; function: object }[] }
+type Asked = {
+  turn: TurnCaptured | TurnAborted
+  content: string
+  calls: { id: string; type: string; function: object }[]
+}
 
 const rigOf = async (t: TestContext, options: RigOptions = {}): Promise<Rig> => {
   const rig = await startRig(options)
@@ -17,9 +29,14 @@ const rigOf = async (t: TestContext, options: RigOptions = {}): Promise<Rig> => 
   return rig
 }
 
-const ask = async (rig: Rig, messages: readonly Message[], more: object = {}, headers: Record<string, string> = {}): Promise<Asked> => {
+const ask = async (
+  rig: Rig,
+  messages: readonly Message[],
+  more: object = {},
+  headers: Record<string, string> = {},
+): Promise<Asked> => {
   const response = await rig.fetch('/v1/chat/completions', { json: { model: 'policy', messages, ...more }, headers })
-  const body = await response.json() as { choices: { message: { content: string; tool_calls?: Asked['calls'] } }[] }
+  const body = (await response.json()) as { choices: { message: { content: string; tool_calls?: Asked['calls'] } }[] }
   const { content, tool_calls: calls = [] } = body.choices[0]!.message
   return { turn: await turnOf(rig.log, response.headers.get('x-instar-turn-id')), content, calls }
 }
@@ -27,9 +44,10 @@ const ask = async (rig: Rig, messages: readonly Message[], more: object = {}, he
 /** Which turn's next state each is, as every service's fold joins them. */
 const nextOf = async (log: EventLog): Promise<Map<string, string | null>> => {
   const state = initialTurns()
-  for await (const batch of log.read('turns')) for (const record of batch) {
-    foldTurns(state, { ...record, ...decodeRecord(record) } as Logged<TurnsEvent>)
-  }
+  for await (const batch of log.read('turns'))
+    for (const record of batch) {
+      foldTurns(state, { ...record, ...decodeRecord(record) } as Logged<TurnsEvent>)
+    }
   return new Map([...state.turns.values()].map(({ turn, next }) => [turn, next]))
 }
 
@@ -48,17 +66,18 @@ test('with a result behind it, a thought before it, written anew: the answer is 
     ['tag put back', `${STEP}\n</code>\nCalling tools:\n[{'id': 'call_1'}]`],
     ['thought', `<think>\nHm.\n</think>\n\n${STEP}`],
     ['anew', "Thought: I look.\nAction: read\nAction Input: {'lines': 2}"],
-  ] as const) for (const labelled of [false, true]) {
-    const rig = await rigOf(t, { script: saying(STEP, 'Three.') })
-    const headers: Record<string, string> = labelled ? { 'x-session-id': 'desk' } : {}
-    const one = await ask(rig, QUESTION, {}, headers)
-    const two = await ask(rig, [...QUESTION, SAID(wrote), USER('Go on.')], {}, headers)
-    assert.deepEqual([two.turn.session, two.turn.after], [one.turn.session, one.turn.answer], `${name}, ${labelled}`)
-    assert.equal((await nextOf(rig.log)).get(one.turn.turn), two.turn.turn)
-    assert.equal(two.turn.labelSource, labelled ? 'header' : 'answer')
-    // What a thought stands before is rendered as it was sampled.
-    if (name === 'thought') assert.equal(two.turn.offPrefix, false)
-  }
+  ] as const)
+    for (const labelled of [false, true]) {
+      const rig = await rigOf(t, { script: saying(STEP, 'Three.') })
+      const headers: Record<string, string> = labelled ? { 'x-session-id': 'desk' } : {}
+      const one = await ask(rig, QUESTION, {}, headers)
+      const two = await ask(rig, [...QUESTION, SAID(wrote), USER('Go on.')], {}, headers)
+      assert.deepEqual([two.turn.session, two.turn.after], [one.turn.session, one.turn.answer], `${name}, ${labelled}`)
+      assert.equal((await nextOf(rig.log)).get(one.turn.turn), two.turn.turn)
+      assert.equal(two.turn.labelSource, labelled ? 'header' : 'answer')
+      // What a thought stands before is rendered as it was sampled.
+      if (name === 'thought') assert.equal(two.turn.offPrefix, false)
+    }
 })
 
 test('a result behind the answer is a next state though no message follows; the bare answer sent back is none', async (t) => {
@@ -81,7 +100,10 @@ test('all steps in one message: each request goes on from the last of them', asy
   }
   turns.push(await ask(rig, [...QUESTION, SAID(held), USER('Thanks')]))
   const next = await nextOf(rig.log)
-  assert.deepEqual(turns.map(({ turn }) => next.get(turn.turn)), [...turns.slice(1).map(({ turn }) => turn.turn), null])
+  assert.deepEqual(
+    turns.map(({ turn }) => next.get(turn.turn)),
+    [...turns.slice(1).map(({ turn }) => turn.turn), null],
+  )
   assert.equal(new Set(turns.map(({ turn }) => turn.session)).size, 1)
 })
 
@@ -92,7 +114,10 @@ test('steps that were messages of their own come back as one: the next prompt fo
   const all = `${STEP.replaceAll('"', "'")}\nObservation: 3\nThought: I know.\nAnswer: three`
   const three = await ask(rig, [...QUESTION, SAID(all), USER('Thanks')])
   const next = await nextOf(rig.log)
-  assert.deepEqual([one, two].map(({ turn }) => next.get(turn.turn)), [two.turn.turn, three.turn.turn])
+  assert.deepEqual(
+    [one, two].map(({ turn }) => next.get(turn.turn)),
+    [two.turn.turn, three.turn.turn],
+  )
 })
 
 /** The log as a gateway sees it whose reading stops while `held` is not null. */
@@ -101,13 +126,14 @@ const withReading = (log: EventLog): { log: EventLog; hold: () => () => void } =
   const slow = new Proxy(log, {
     get(target, name) {
       if (name === 'subscribe') {
-        return (options: Parameters<EventLog['subscribe']>[0]) => target.subscribe({
-          ...options,
-          handle: async (records) => {
-            await held?.promise
-            await options.handle(records)
-          },
-        })
+        return (options: Parameters<EventLog['subscribe']>[0]) =>
+          target.subscribe({
+            ...options,
+            handle: async (records) => {
+              await held?.promise
+              await options.handle(records)
+            },
+          })
       }
       const value: unknown = Reflect.get(target, name)
       return typeof value === 'function' ? (value as (...args: unknown[]) => unknown).bind(target) : value
@@ -116,7 +142,7 @@ const withReading = (log: EventLog): { log: EventLog; hold: () => () => void } =
   return {
     log: slow,
     hold() {
-      const now = held = Promise.withResolvers<void>()
+      const now = (held = Promise.withResolvers<void>())
       return () => {
         held = null
         now.resolve()
@@ -200,11 +226,16 @@ test('what is not ours is not joined: words that go on, another key, another que
 
 test('ids of ours in the text of an answer name its turn (smolagents)', async (t) => {
   const tools = [{ type: 'function', function: { name: 'read', parameters: { type: 'object', properties: {} } } }]
-  const rig = await rigOf(t, { script: saying('<tool_call>\n{"name": "read", "arguments": {"path": "a.txt"}}\n</tool_call>', 'Red.') })
+  const rig = await rigOf(t, {
+    script: saying('<tool_call>\n{"name": "read", "arguments": {"path": "a.txt"}}\n</tool_call>', 'Red.'),
+  })
   const one = await ask(rig, QUESTION, { tools })
   const wrote = `Calling tools:\n[{'id': '${one.calls[0]!.id}', 'type': 'function', 'function': {'name': 'read', 'arguments': {'path': 'a.txt'}}}]`
   const two = await ask(rig, [...QUESTION, SAID(wrote), USER('Observation:\nIt is red.')], { tools })
-  assert.deepEqual([two.turn.session, two.turn.labelSource, two.turn.after], [one.turn.session, 'minted', one.turn.answer])
+  assert.deepEqual(
+    [two.turn.session, two.turn.labelSource, two.turn.after],
+    [one.turn.session, 'minted', one.turn.answer],
+  )
   assert.equal((await nextOf(rig.log)).get(one.turn.turn), two.turn.turn)
 })
 
@@ -214,7 +245,11 @@ test('results of our calls are main without tools, and so is what comes after; a
   const rig = await rigOf(t, { script: saying(called, 'It is red.', 'A title', 'Bye.') })
   const headers = { 'x-session-id': 'desk' }
   const one = await ask(rig, QUESTION, { tools }, headers)
-  const reflect = [...QUESTION, { ...SAID(''), tool_calls: one.calls }, { role: 'tool', tool_call_id: one.calls[0]!.id, content: 'red' }]
+  const reflect = [
+    ...QUESTION,
+    { ...SAID(''), tool_calls: one.calls },
+    { role: 'tool', tool_call_id: one.calls[0]!.id, content: 'red' },
+  ]
   const two = await ask(rig, reflect, {}, headers)
   assert.deepEqual([two.turn.kind, two.turn.reason], ['main', null])
   assert.equal((await nextOf(rig.log)).get(one.turn.turn), two.turn.turn)
@@ -226,13 +261,14 @@ test('results of our calls are main without tools, and so is what comes after; a
 
 test('a result names the call that it is of, whatever stands between: a thought as an item of its own (pydantic-ai)', async (t) => {
   const tools = [{ type: 'function', name: 'read', parameters: { type: 'object', properties: {} } }]
-  const called = '<think>\nLook.\n</think>\n\n<tool_call>\n{"name": "read", "arguments": {"path": "a.txt"}}\n</tool_call>'
+  const called =
+    '<think>\nLook.\n</think>\n\n<tool_call>\n{"name": "read", "arguments": {"path": "a.txt"}}\n</tool_call>'
   type Item = { type: string; call_id?: string; name?: string; arguments?: string }
   for (const place of ['before', 'after', 'instead'] as const) {
     const rig = await rigOf(t, { script: saying(called, 'It is red.') })
     const respond = async (input: unknown): Promise<{ turn: TurnCaptured | TurnAborted; output: Item[] }> => {
       const response = await rig.fetch('/v1/responses', { json: { model: 'policy', input, tools } })
-      const { output } = await response.json() as { output: Item[] }
+      const { output } = (await response.json()) as { output: Item[] }
       return { turn: await turnOf(rig.log, response.headers.get('x-instar-turn-id')), output }
     }
     const question = { role: 'user', content: 'What is it?' }
@@ -242,7 +278,11 @@ test('a result names the call that it is of, whatever stands between: a thought 
     const thought = { role: 'assistant', content: '<think>\nLook.\n</think>' }
     const items = place === 'before' ? [thought, call] : place === 'after' ? [call, thought] : [thought]
     const two = await respond([question, ...items, { type: 'function_call_output', call_id, output: 'red' }])
-    assert.deepEqual([two.turn.session, two.turn.kind, two.turn.labelSource], [one.turn.session, 'main', 'minted'], place)
+    assert.deepEqual(
+      [two.turn.session, two.turn.kind, two.turn.labelSource],
+      [one.turn.session, 'main', 'minted'],
+      place,
+    )
     assert.equal((await nextOf(rig.log)).get(one.turn.turn), two.turn.turn, place)
   }
 })

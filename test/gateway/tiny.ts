@@ -13,10 +13,14 @@ export const startTiny = async (): Promise<Tiny> => {
   const log = openMemoryLog()
   const model = await openModel(MODEL)
   const engine = await startServing({ model: MODEL, rows: 8, slots: 2, threads: 1 })
-  const gateway = createGateway({ log, engine, model, now: Date.now, random: (bytes) => randomBytes(bytes) }, gatewayConfig({ port: 0, logLevel: 'silent' }))
+  const gateway = createGateway(
+    { log, engine, model, now: Date.now, random: (bytes) => randomBytes(bytes) },
+    gatewayConfig({ port: 0, logLevel: 'silent' }),
+  )
   const { url } = await gateway.start()
   return {
-    url, log,
+    url,
+    log,
     async stop() {
       await gateway.stop()
       await engine.close()

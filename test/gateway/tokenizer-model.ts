@@ -11,9 +11,18 @@ const read = (name: string): string => readFileSync(new URL(`../../models/tiny/$
 export const tokenizerModel = (contextLength = 2048): Model => {
   const tokenizer = new TextTokenizer(JSON.parse(read('tokenizer.json')), JSON.parse(read('tokenizer_config.json')))
   const end = tokenizer.id('<|im_end|>')!
-  const prompter = new Prompter(tokenizer, new ChatTemplate(read('chat_template.jinja')), { bosToken: '', eosToken: '<|im_end|>', endOfTurn: [end] })
+  const prompter = new Prompter(tokenizer, new ChatTemplate(read('chat_template.jinja')), {
+    bosToken: '',
+    eosToken: '<|im_end|>',
+    endOfTurn: [end],
+  })
   return {
-    name: 'tiny', sha256: 'none', contextLength, vocabulary: 4096, defaults: { temperature: 0.7, topP: 1, topK: 0 }, endOfTurn: [end],
+    name: 'tiny',
+    sha256: 'none',
+    contextLength,
+    vocabulary: 4096,
+    defaults: { temperature: 0.7, topP: 1, topK: 0 },
+    endOfTurn: [end],
     encode: (text) => tokenizer.encode(text),
     decode: (ids) => tokenizer.decode(ids),
     detokenizer: () => new Detokenizer(tokenizer),

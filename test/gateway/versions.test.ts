@@ -13,8 +13,16 @@ const versionOf = async (rig: Rig, model = 'policy'): Promise<number> => {
   return Number(response.headers.get('x-instar-version'))
 }
 
-type Status = { head: number; serving: number; frozen: boolean; pool: { loaded: number[] }; problem: { version: number } | null; status: string; ignored: { weights: Record<string, number> } }
-const statusOf = async (rig: Rig): Promise<Status> => await (await rig.fetch('/admin/status')).json() as Status
+type Status = {
+  head: number
+  serving: number
+  frozen: boolean
+  pool: { loaded: number[] }
+  problem: { version: number } | null
+  status: string
+  ignored: { weights: Record<string, number> }
+}
+const statusOf = async (rig: Rig): Promise<Status> => (await (await rig.fetch('/admin/status')).json()) as Status
 
 /** Resolves when the gateway serves the version. */
 const serving = async (rig: Rig, version: number): Promise<void> => {
@@ -25,9 +33,13 @@ const serving = async (rig: Rig, version: number): Promise<void> => {
   throw new Error(`version ${version} is not served`)
 }
 
-const post = async (rig: Rig, path: string, json: object = {}): Promise<{ status: number; body: Record<string, unknown> & { error?: { code: string } } }> => {
+const post = async (
+  rig: Rig,
+  path: string,
+  json: object = {},
+): Promise<{ status: number; body: Record<string, unknown> & { error?: { code: string } } }> => {
   const response = await rig.fetch(path, { json })
-  return { status: response.status, body: await response.json() as Record<string, unknown> }
+  return { status: response.status, body: (await response.json()) as Record<string, unknown> }
 }
 
 test('before a line exists the base is version 0', async () => {
@@ -54,7 +66,10 @@ test('a gateway that starts folds the topic, loads the head and serves it', asyn
     assert.ok(turn.type === 'TurnCaptured')
     assert.equal(turn.adapter, second)
     assert.equal(turn.version, 2)
-    assert.deepEqual((await rig.client.models.list()).data.map(({ id }) => id), ['policy', 'policy@2', 'policy@1', 'policy@0'])
+    assert.deepEqual(
+      (await rig.client.models.list()).data.map(({ id }) => id),
+      ['policy', 'policy@2', 'policy@1', 'policy@0'],
+    )
   } finally {
     await rig.stop()
   }
@@ -67,7 +82,20 @@ test('a published version serves the next request in under a second; a request k
   const first = await publisher.publish(0)
   const stuck = gate()
   const arrived = gate()
-  const rig = await startRig({ log, script: (request) => ({ text: `I am ${request.adapter?.slice(0, 6)}, and go on for a while.`, before: (i) => { if (i === 3 && request.adapter === first) { arrived.open(); return stuck.passed } return undefined } }), settings: { keepVersions: 1 } })
+  const rig = await startRig({
+    log,
+    script: (request) => ({
+      text: `I am ${request.adapter?.slice(0, 6)}, and go on for a while.`,
+      before: (i) => {
+        if (i === 3 && request.adapter === first) {
+          arrived.open()
+          return stuck.passed
+        }
+        return undefined
+      },
+    }),
+    settings: { keepVersions: 1 },
+  })
   try {
     const response = await rig.fetch('/v1/chat/completions', { json: { ...MESSAGES, stream: true } })
     await arrived.passed
@@ -79,7 +107,8 @@ test('a published version serves the next request in under a second; a request k
     assert.ok(rig.engine.loaded.has(first), 'one that a request is on stays')
     stuck.open()
     let text = ''
-    for await (const line of sse(response)) if (line !== '[DONE]') text += JSON.parse(line).choices[0].delta.content ?? ''
+    for await (const line of sse(response))
+      if (line !== '[DONE]') text += JSON.parse(line).choices[0].delta.content ?? ''
     assert.equal(text, `I am ${first.slice(0, 6)}, and go on for a while.`)
     assert.equal(response.headers.get('x-instar-version'), '1')
     assert.equal((await turnOf(log, response.headers.get('x-instar-turn-id'))).version, 1)
@@ -120,7 +149,11 @@ test('rollback: one record with its freeze, served when it answers, frozen until
   const rig = await startRig({ log })
   try {
     const begun = performance.now()
-    assert.deepEqual((await post(rig, '/admin/rollback', { version: 1, why: 'worse' })).body, { head: 1, version: 1, frozen: true })
+    assert.deepEqual((await post(rig, '/admin/rollback', { version: 1, why: 'worse' })).body, {
+      head: 1,
+      version: 1,
+      frozen: true,
+    })
     assert.ok(performance.now() - begun < 1000)
     assert.equal(await versionOf(rig), 1)
     const moved = (await eventsOf(log, 'weights')).at(-1)!
@@ -131,7 +164,11 @@ test('rollback: one record with its freeze, served when it answers, frozen until
     assert.deepEqual((await post(rig, '/admin/thaw')).body, { head: 1, version: 1, frozen: false })
     assert.deepEqual((await post(rig, '/admin/thaw')).body, { head: 1, version: 1, frozen: false })
     assert.deepEqual((await post(rig, '/admin/freeze', { who: 'eve' })).body, { head: 1, version: 1, frozen: true })
-    assert.deepEqual((await post(rig, '/admin/rollback', { version: 2, keepLearning: true })).body, { head: 2, version: 2, frozen: true })
+    assert.deepEqual((await post(rig, '/admin/rollback', { version: 2, keepLearning: true })).body, {
+      head: 2,
+      version: 2,
+      frozen: true,
+    })
     assert.equal((await eventsOf(log, 'weights')).length, 8)
     const none = await post(rig, '/admin/rollback', { version: 9 })
     assert.equal(none.body.error!.code, 'unknown_version')
@@ -150,15 +187,28 @@ test('a rollback while answers stream cuts none of them', async () => {
   const stuck = gate()
   let running = 0
   const allIn = gate()
-  const rig = await startRig({ log, script: () => ({ text: 'A longer answer that is not done yet.', before: (i) => { if (i !== 4) return undefined; if ((running += 1) === 8) allIn.open(); return stuck.passed } }) })
+  const rig = await startRig({
+    log,
+    script: () => ({
+      text: 'A longer answer that is not done yet.',
+      before: (i) => {
+        if (i !== 4) return undefined
+        if ((running += 1) === 8) allIn.open()
+        return stuck.passed
+      },
+    }),
+  })
   try {
-    const streams = await Promise.all(Array.from({ length: 8 }, () => rig.fetch('/v1/chat/completions', { json: { ...MESSAGES, stream: true } })))
+    const streams = await Promise.all(
+      Array.from({ length: 8 }, () => rig.fetch('/v1/chat/completions', { json: { ...MESSAGES, stream: true } })),
+    )
     await allIn.passed
     assert.equal((await post(rig, '/admin/rollback', { version: 0 })).body['version'], 0)
     stuck.open()
     for (const response of streams) {
       let text = ''
-      for await (const line of sse(response)) if (line !== '[DONE]') text += JSON.parse(line).choices[0].delta.content ?? ''
+      for await (const line of sse(response))
+        if (line !== '[DONE]') text += JSON.parse(line).choices[0].delta.content ?? ''
       assert.equal(text, 'A longer answer that is not done yet.')
       assert.equal(response.headers.get('x-instar-version'), '1')
     }
@@ -216,7 +266,8 @@ test('a head whose bytes are missing: the one before goes on serving, and status
   const rig = await startRig({ log })
   try {
     await publisher.publish(1, { stored: false })
-    for (let i = 0; i < 100 && (await statusOf(rig)).problem === null; i += 1) await new Promise((resolve) => setTimeout(resolve, 5))
+    for (let i = 0; i < 100 && (await statusOf(rig)).problem === null; i += 1)
+      await new Promise((resolve) => setTimeout(resolve, 5))
     const status = await statusOf(rig)
     assert.equal(status.head, 2)
     assert.equal(status.serving, 1)
@@ -225,7 +276,7 @@ test('a head whose bytes are missing: the one before goes on serving, and status
     assert.equal(await versionOf(rig), 1)
     const ready = await rig.fetch('/health/ready')
     assert.equal(ready.status, 200)
-    assert.equal((await ready.json() as { status: string }).status, 'degraded')
+    assert.equal(((await ready.json()) as { status: string }).status, 'degraded')
     await putBlob(log, Buffer.from('adapter 2'), Date.now())
     await serving(rig, 2)
     assert.equal((await statusOf(rig)).problem, null)
@@ -254,7 +305,10 @@ test('bytes with another sha than the record names are not served', async () => 
   const publisher = new Publisher(log)
   await publisher.start()
   await publisher.publish(0)
-  const rig = await startRig({ log, ports: { toAdapter: (weights) => ({ sha256: sha256(Buffer.from('other')), weights, config: new Uint8Array(0) }) } })
+  const rig = await startRig({
+    log,
+    ports: { toAdapter: (weights) => ({ sha256: sha256(Buffer.from('other')), weights, config: new Uint8Array(0) }) },
+  })
   try {
     assert.equal(await versionOf(rig), 0)
     assert.equal((await statusOf(rig)).problem!.version, 1)
@@ -286,7 +340,7 @@ test('requests go on while a version loads, however long that takes', async () =
   }
 })
 
-test('promote is the publisher\'s; it answers when the result serves here', async () => {
+test("promote is the publisher's; it answers when the result serves here", async () => {
   const log = openMemoryLog()
   const publisher = new Publisher(log)
   await publisher.start()
@@ -302,13 +356,28 @@ test('promote is the publisher\'s; it answers when the result serves here', asyn
   }
   const rig = await startRig({ log, ports: { promote, replay } })
   try {
-    assert.deepEqual((await post(rig, '/admin/promote', { branch: 'again' })).body, { accepted: true, version: 1, head: 1, frozen: false })
+    assert.deepEqual((await post(rig, '/admin/promote', { branch: 'again' })).body, {
+      accepted: true,
+      version: 1,
+      head: 1,
+      frozen: false,
+    })
     assert.equal(await versionOf(rig), 1)
     const lines = async (branch: string): Promise<unknown[]> => {
-      const response = await rig.fetch('/admin/replay', { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ branch }) })
-      return (await response.text()).trim().split('\n').map((line) => JSON.parse(line) as unknown)
+      const response = await rig.fetch('/admin/replay', {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ branch }),
+      })
+      return (await response.text())
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line) as unknown)
     }
-    assert.deepEqual(await lines('b'), [{ done: 1, total: 2 }, { equal: true, branch: 'b' }])
+    assert.deepEqual(await lines('b'), [
+      { done: 1, total: 2 },
+      { equal: true, branch: 'b' },
+    ])
     assert.equal(((await lines('taken'))[1] as { error: { code: string } }).error.code, 'branch_exists')
   } finally {
     await rig.stop()
@@ -322,7 +391,9 @@ for (const topic of ['turns', 'weights'] as const) {
     const rig = await startRig({ log, ports: { onFatal: fatal.resolve } })
     try {
       assert.equal((await rig.fetch('/health/ready')).status, 200)
-      await log.append([{ topic, key: 'policy', schema: 'VersionBlessed.v1', payload: new Uint8Array([1]), timestamp: Date.now() }])
+      await log.append([
+        { topic, key: 'policy', schema: 'VersionBlessed.v1', payload: new Uint8Array([1]), timestamp: Date.now() },
+      ])
       assert.equal(((await fatal.promise) as InstarError).code, 'unknown_record')
       assert.equal((await rig.fetch('/health/ready')).status, 503)
       assert.equal((await rig.fetch('/health/live')).status, 200)

@@ -25,12 +25,18 @@ const schemas = schemaTexts()
 
 before(async () => {
   folder = await temporaryFolder()
-  const [cluster, database] = await Promise.all([startKafka({ folder: join(folder.path, 'kafka') }), startDatabase(join(folder.path, 'postgres'))])
+  const [cluster, database] = await Promise.all([
+    startKafka({ folder: join(folder.path, 'kafka') }),
+    startDatabase(join(folder.path, 'postgres')),
+  ])
   kafka = cluster
   postgres = database
   registry = await startRegistry(join(folder.path, 'registry'), database)
   env = {
-    INSTAR_LOG: `kafka://${kafka.brokers.join(',')}`, INSTAR_REGISTRY: registry.url, INSTAR_DATA: join(folder.path, 'data'), INSTAR_PORT: '9',
+    INSTAR_LOG: `kafka://${kafka.brokers.join(',')}`,
+    INSTAR_REGISTRY: registry.url,
+    INSTAR_DATA: join(folder.path, 'data'),
+    INSTAR_PORT: '9',
     DATABASE_URL: `postgres://postgres@127.0.0.1:${database.port}/instar`,
   }
 })
@@ -68,7 +74,11 @@ const withAdmin = async (work: (admin: Admin) => Promise<unknown>): Promise<void
 }
 
 const putCompatibility = async (subject: string, compatibility: string): Promise<void> => {
-  const response = await fetch(`${registry.url}/config/${subject}`, { method: 'PUT', headers: { 'content-type': 'application/vnd.schemaregistry.v1+json' }, body: JSON.stringify({ compatibility }) })
+  const response = await fetch(`${registry.url}/config/${subject}`, {
+    method: 'PUT',
+    headers: { 'content-type': 'application/vnd.schemaregistry.v1+json' },
+    body: JSON.stringify({ compatibility }),
+  })
   assert.equal(response.status, 200, await response.text())
 }
 
@@ -89,9 +99,17 @@ test('sound: nothing is wrong, nothing behind, every clock the same', { timeout:
   await log.append(records(smallHistory().events))
   const late = await doctor()
   assert.equal(late.code, 1)
-  is(late.of('projections'), 'wrong', /records behind \(turns \d+, scores \d+, updates 6, weights 7\); the oldest was written \d+ days ago/, /Start the projections/)
+  is(
+    late.of('projections'),
+    'wrong',
+    /records behind \(turns \d+, scores \d+, updates 6, weights 7\); the oldest was written \d+ days ago/,
+    /Start the projections/,
+  )
 
-  const projections = startProjections({ log, connection: (await startPostgres({ folder: env.INSTAR_DATA!, url: env.DATABASE_URL! })).owner })
+  const projections = startProjections({
+    log,
+    connection: (await startPostgres({ folder: env.INSTAR_DATA!, url: env.DATABASE_URL! })).owner,
+  })
   await projections.caughtUp()
   await projections.stop()
   await log.close()
@@ -116,37 +134,71 @@ const ours = Object.entries(topicSettings(1)).map(([name, value]) => ({ name, va
 
 test('a topic with another retention, a group that committed, an older reader', { timeout: 60_000 }, async () => {
   await withAdmin(async (admin) => {
-    await admin.alterConfigs({ validateOnly: false, resources: [{ type: 2, name: 'scores', configEntries: [{ name: 'retention.ms', value: RETENTION }, { name: 'max.message.bytes', value: '8388608' }] }] })
+    await admin.alterConfigs({
+      validateOnly: false,
+      resources: [
+        {
+          type: 2,
+          name: 'scores',
+          configEntries: [
+            { name: 'retention.ms', value: RETENTION },
+            { name: 'max.message.bytes', value: '8388608' },
+          ],
+        },
+      ],
+    })
   })
   const log = await openLog()
-  const subscription = await log.subscribe({ topics: ['scores'], group: 'somebody', from: 'start', handle: () => undefined })
+  const subscription = await log.subscribe({
+    topics: ['scores'],
+    group: 'somebody',
+    from: 'start',
+    handle: () => undefined,
+  })
   await subscription.caughtUp()
   await subscription.commit([{ topic: 'scores', partition: 0, offset: 1 }])
   await subscription.stop()
   await log.close()
   const { code, of } = await doctor()
   assert.equal(code, 1)
-  is(of('settings'), 'wrong', /^scores: retention\.ms is 315360000000, should be -1: records older/, /kafka-configs\.sh --bootstrap-server 127\.0\.0\.1:\d+ --alter --entity-type topics --entity-name scores --add-config retention\.ms=-1/)
+  is(
+    of('settings'),
+    'wrong',
+    /^scores: retention\.ms is 315360000000, should be -1: records older/,
+    /kafka-configs\.sh --bootstrap-server 127\.0\.0\.1:\d+ --alter --entity-type topics --entity-name scores --add-config retention\.ms=-1/,
+  )
   assert.ok(of('settings').every(({ found }) => found.startsWith('scores: ')))
   is(of('groups'), 'ok', /somebody scores: \d+ behind/)
   const { configs } = await settingsNow()
   assert.equal(configs['retention.ms'], RETENTION, 'the doctor changed a setting')
-  await withAdmin((admin) => admin.alterConfigs({ validateOnly: false, resources: [{ type: 2, name: 'scores', configEntries: ours }] }))
+  await withAdmin((admin) =>
+    admin.alterConfigs({ validateOnly: false, resources: [{ type: 2, name: 'scores', configEntries: ours }] }),
+  )
   is((await doctor()).of('settings'), 'ok', /kept for ever/)
 })
 
 const settingsNow = async (): Promise<{ configs: Record<string, string> }> => {
   let configs: Record<string, string> = {}
   await withAdmin(async (admin) => {
-    const { resources } = await admin.describeConfigs({ includeSynonyms: false, resources: [{ type: 2, name: 'scores' }] })
-    configs = Object.fromEntries(resources[0]!.configEntries.map(({ configName, configValue }) => [configName, configValue]))
+    const { resources } = await admin.describeConfigs({
+      includeSynonyms: false,
+      resources: [{ type: 2, name: 'scores' }],
+    })
+    configs = Object.fromEntries(
+      resources[0]!.configEntries.map(({ configName, configValue }) => [configName, configValue]),
+    )
   })
   return { configs }
 }
 
 test('a subject with other compatibility; as it says, it is put right', { timeout: 60_000 }, async () => {
   await putCompatibility('TurnScored', 'NONE')
-  is((await doctor()).of('registry'), 'wrong', /^TurnScored: compatibility is NONE, should be BACKWARD_TRANSITIVE/, /curl -X PUT .*\/config\/TurnScored$/)
+  is(
+    (await doctor()).of('registry'),
+    'wrong',
+    /^TurnScored: compatibility is NONE, should be BACKWARD_TRANSITIVE/,
+    /curl -X PUT .*\/config\/TurnScored$/,
+  )
   await putCompatibility('TurnScored', 'BACKWARD_TRANSITIVE')
   is((await doctor()).of('registry'), 'ok', /each holds our schemas/)
 })
@@ -155,13 +207,28 @@ test('dead letters: bytes of no schema, and of a broken record', { timeout: 60_0
   const kafkajs = new Kafka({ brokers: kafka.brokers, logLevel: logLevel.NOTHING })
   const producer = kafkajs.producer()
   await producer.connect()
-  const framed = (id: number, payload: Uint8Array): Buffer => Buffer.concat([Buffer.from([0]), Buffer.from(new Uint32Array([id]).buffer).swap32(), payload])
-  const good = encodeEvent({ type: 'FeedbackGiven', id: 'f', session: 's', turn: null, value: 1, comment: null, subject: 'u', key: null, at: Date.now() })
+  const framed = (id: number, payload: Uint8Array): Buffer =>
+    Buffer.concat([Buffer.from([0]), Buffer.from(new Uint32Array([id]).buffer).swap32(), payload])
+  const good = encodeEvent({
+    type: 'FeedbackGiven',
+    id: 'f',
+    session: 's',
+    turn: null,
+    value: 1,
+    comment: null,
+    subject: 'u',
+    key: null,
+    at: Date.now(),
+  })
   const response = await fetch(`${registry.url}/subjects/FeedbackGiven/versions/1`)
-  const { id } = await response.json() as { id: number }
-  await producer.send({ topic: 'turns', messages: [
-    { key: 's', value: Buffer.from('hello'), partition: 1 }, { key: 's', value: framed(id, Buffer.from(good.payload).subarray(0, 7)), partition: 1 },
-  ] })
+  const { id } = (await response.json()) as { id: number }
+  await producer.send({
+    topic: 'turns',
+    messages: [
+      { key: 's', value: Buffer.from('hello'), partition: 1 },
+      { key: 's', value: framed(id, Buffer.from(good.payload).subarray(0, 7)), partition: 1 },
+    ],
+  })
   await producer.disconnect()
   const log = await openLog()
   const subscription = await log.subscribe({ topics: ['turns'], group: 'g', from: 'start', handle: () => undefined })
@@ -169,71 +236,133 @@ test('dead letters: bytes of no schema, and of a broken record', { timeout: 60_0
   await subscription.stop()
   await log.close()
   const { of } = await doctor()
-  is(of('dead letters'), 'note', /^turns: 1 record that nobody can read: 1@\d+ \(its value does not begin/, /other than Instar/)
+  is(
+    of('dead letters'),
+    'note',
+    /^turns: 1 record that nobody can read: 1@\d+ \(its value does not begin/,
+    /other than Instar/,
+  )
   is(of('dead letters'), 'note', /is not a FeedbackGiven\.v1/, /schema of its type/)
   is(of('log'), 'ok', /chain whole/)
 })
 
-test('a schema number that nobody knows; set aside as the doctor says, the log is read', { timeout: 60_000 }, async () => {
-  const kafkajs = new Kafka({ brokers: kafka.brokers, logLevel: logLevel.NOTHING })
-  const producer = kafkajs.producer()
-  await producer.connect()
-  const [sent] = await producer.send({ topic: 'turns', messages: [{ key: 's', value: Buffer.from([0, 0, 0x3d, 0x09, 0, 1]), partition: 1 }] })
-  await producer.disconnect()
-  is((await doctor()).of('log'), 'wrong', /unknown_schema: turns 1@\d+ names the schema 4000000/, /instar log set-aside/)
-  assert.equal((await instar(['log', 'set-aside', '--at', 'turns 1@99999', '--why', 'x'], env)).code, 1)
-  const { code, json } = await instar(['log', 'set-aside', '--at', `turns 1@${sent!.baseOffset}`, '--why', 'a stranger wrote it', '--json'], env)
-  assert.deepEqual([code, json], [0, { topic: 'turns', partition: 1, offset: Number(sent!.baseOffset), why: 'a stranger wrote it' }])
-  const { of } = await doctor()
-  is(of('log'), 'ok', /chain whole/)
-  is(of('dead letters'), 'note', /a stranger wrote it/)
-})
+test(
+  'a schema number that nobody knows; set aside as the doctor says, the log is read',
+  { timeout: 60_000 },
+  async () => {
+    const kafkajs = new Kafka({ brokers: kafka.brokers, logLevel: logLevel.NOTHING })
+    const producer = kafkajs.producer()
+    await producer.connect()
+    const [sent] = await producer.send({
+      topic: 'turns',
+      messages: [{ key: 's', value: Buffer.from([0, 0, 0x3d, 0x09, 0, 1]), partition: 1 }],
+    })
+    await producer.disconnect()
+    is(
+      (await doctor()).of('log'),
+      'wrong',
+      /unknown_schema: turns 1@\d+ names the schema 4000000/,
+      /instar log set-aside/,
+    )
+    assert.equal((await instar(['log', 'set-aside', '--at', 'turns 1@99999', '--why', 'x'], env)).code, 1)
+    const { code, json } = await instar(
+      ['log', 'set-aside', '--at', `turns 1@${sent!.baseOffset}`, '--why', 'a stranger wrote it', '--json'],
+      env,
+    )
+    assert.deepEqual(
+      [code, json],
+      [0, { topic: 'turns', partition: 1, offset: Number(sent!.baseOffset), why: 'a stranger wrote it' }],
+    )
+    const { of } = await doctor()
+    is(of('log'), 'ok', /chain whole/)
+    is(of('dead letters'), 'note', /a stranger wrote it/)
+  },
+)
 
-test('the registry is another one than the log was written with; emptied and set up again, it is the same', { timeout: 120_000 }, async () => {
-  await registry.forget()
-  is((await doctor()).of('registry'), 'wrong', /has lost schemas of the log: 1 \(/, /instar setup/)
-  for (const [i, schema] of Object.values(schemas).toReversed().entries()) {
-    const body = JSON.stringify({ schema: JSON.stringify(JSON.parse(schema)) })
-    await fetch(`${registry.url}/subjects/other${i}/versions`, { method: 'POST', headers: { 'content-type': 'application/vnd.schemaregistry.v1+json' }, body })
-  }
-  is((await doctor()).of('registry'), 'wrong', /other schemas than the log under/, /empty it/)
-  const refusal = await instar(['setup'], env)
-  assert.equal(refusal.code, 1)
-  assert.match(refusal.err, /registry_differs/)
-  await registry.forget()
-  const { code, out, err } = await instar(['setup'], env)
-  assert.equal(code, 0, out + err)
-  assert.match(out, /the registry had lost \d+ schemas of the log: restored under the same numbers/)
-  is((await doctor()).of('registry'), 'ok', /each holds our schemas/)
-})
+test(
+  'the registry is another one than the log was written with; emptied and set up again, it is the same',
+  { timeout: 120_000 },
+  async () => {
+    await registry.forget()
+    is((await doctor()).of('registry'), 'wrong', /has lost schemas of the log: 1 \(/, /instar setup/)
+    for (const [i, schema] of Object.values(schemas).toReversed().entries()) {
+      const body = JSON.stringify({ schema: JSON.stringify(JSON.parse(schema)) })
+      await fetch(`${registry.url}/subjects/other${i}/versions`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/vnd.schemaregistry.v1+json' },
+        body,
+      })
+    }
+    is((await doctor()).of('registry'), 'wrong', /other schemas than the log under/, /empty it/)
+    const refusal = await instar(['setup'], env)
+    assert.equal(refusal.code, 1)
+    assert.match(refusal.err, /registry_differs/)
+    await registry.forget()
+    const { code, out, err } = await instar(['setup'], env)
+    assert.equal(code, 0, out + err)
+    assert.match(out, /the registry had lost \d+ schemas of the log: restored under the same numbers/)
+    is((await doctor()).of('registry'), 'ok', /each holds our schemas/)
+  },
+)
 
 test('gateways: every figure is its own, and so is its clock', { timeout: 60_000 }, async () => {
   const server = createServer((request, response) => {
-    response.writeHead(200, { date: new Date(Date.now() + 90_000).toUTCString() })
-      .end(JSON.stringify({ status: 'ready', problem: null, head: 2, serving: 1, frozen: true, log: { pending: 0, unreadable: 0 }, path: request.url }))
+    response.writeHead(200, { date: new Date(Date.now() + 90_000).toUTCString() }).end(
+      JSON.stringify({
+        status: 'ready',
+        problem: null,
+        head: 2,
+        serving: 1,
+        frozen: true,
+        log: { pending: 0, unreadable: 0 },
+        path: request.url,
+      }),
+    )
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
-  const { code, json } = await instar(['doctor', '--json'], { ...env, INSTAR_PORT: String((server.address() as AddressInfo).port) })
+  const { code, json } = await instar(['doctor', '--json'], {
+    ...env,
+    INSTAR_PORT: String((server.address() as AddressInfo).port),
+  })
   server.close()
   server.closeAllConnections()
   assert.equal(code, 1)
   const { checks } = json as { checks: Check[] }
-  is(checks.filter(({ name }) => name === 'gateways'), 'note', /serves version 1, learning is frozen.*the head is 2/, /fetches/)
-  is(checks.filter(({ name }) => name === 'clocks'), 'wrong', /^the gateway at http:\/\/127\.0\.0\.1:\d+ is (8\d|90) s ahead of this machine$/, /NTP/)
+  is(
+    checks.filter(({ name }) => name === 'gateways'),
+    'note',
+    /serves version 1, learning is frozen.*the head is 2/,
+    /fetches/,
+  )
+  is(
+    checks.filter(({ name }) => name === 'clocks'),
+    'wrong',
+    /^the gateway at http:\/\/127\.0\.0\.1:\d+ is (8\d|90) s ahead of this machine$/,
+    /NTP/,
+  )
 })
 
-test('parts that are away: each is named once, with what to do; the rest is looked at', { timeout: 120_000 }, async () => {
-  await registry.kill()
-  const without = await doctor()
-  assert.equal(without.code, 1)
-  is(without.of('registry'), 'wrong', /log_unavailable: the schema registry at .* does not answer/, /docker compose up -d registry/)
-  is(without.of('log'), 'unsure', /cannot be read now/)
-  is(without.of('migrations'), 'ok', /all/)
-  await kafka.stop()
-  await postgres.stop()
-  const nothing = await doctor()
-  is(nothing.of('Kafka'), 'wrong', /log_unavailable/, /advertised\.listeners/)
-  is(nothing.of('topics'), 'unsure', /Kafka does not answer/)
-  is(nothing.of('PostgreSQL'), 'wrong', /postgres_failed/, /DATABASE_URL/)
-  is(nothing.of('clocks'), 'unsure', /nothing that tells the time/)
-})
+test(
+  'parts that are away: each is named once, with what to do; the rest is looked at',
+  { timeout: 120_000 },
+  async () => {
+    await registry.kill()
+    const without = await doctor()
+    assert.equal(without.code, 1)
+    is(
+      without.of('registry'),
+      'wrong',
+      /log_unavailable: the schema registry at .* does not answer/,
+      /docker compose up -d registry/,
+    )
+    is(without.of('log'), 'unsure', /cannot be read now/)
+    is(without.of('migrations'), 'ok', /all/)
+    await kafka.stop()
+    await postgres.stop()
+    const nothing = await doctor()
+    is(nothing.of('Kafka'), 'wrong', /log_unavailable/, /advertised\.listeners/)
+    is(nothing.of('topics'), 'unsure', /Kafka does not answer/)
+    is(nothing.of('PostgreSQL'), 'wrong', /postgres_failed/, /DATABASE_URL/)
+    is(nothing.of('clocks'), 'unsure', /nothing that tells the time/)
+  },
+)

@@ -22,11 +22,20 @@ describe('one broker', () => {
   })
   after(() => stack.end())
 
-  const feature = (title: string, body: (log: KafkaLog, direct: KafkaLog, say: (line: string) => void) => Promise<void>): void => {
+  const feature = (
+    title: string,
+    body: (log: KafkaLog, direct: KafkaLog, say: (line: string) => void) => Promise<void>,
+  ): void => {
     test(title, { timeout: 240_000 }, async (t) => {
       const prefix = `f${count++}.`
       await setupKafka({ brokers: kafka.brokers, prefix })
-      const options = { prefix, clientId: 'faults', schemas: SCHEMAS, registry: new Map([[NOTE, 1]]), requestTimeout: 1500 }
+      const options = {
+        prefix,
+        clientId: 'faults',
+        schemas: SCHEMAS,
+        registry: new Map([[NOTE, 1]]),
+        requestTimeout: 1500,
+      }
       const log = await openKafkaLog({ ...options, brokers: [`127.0.0.1:${proxy.port}`] })
       const direct = await openKafkaLog({ ...options, brokers: kafka.brokers })
       try {
@@ -42,7 +51,10 @@ describe('one broker', () => {
   const every = (api: number, n: number, fate: 'drop' | { delay: number }, times: number) => {
     let seen = 0
     let done = 0
-    return { fate: (of: number) => (of === api && ++seen % n === 0 && done < times ? (done++, fate) : 'pass' as const), done: () => done }
+    return {
+      fate: (of: number) => (of === api && ++seen % n === 0 && done < times ? (done++, fate) : ('pass' as const)),
+      done: () => done,
+    }
   }
 
   for (const [what, side, fate] of [
@@ -59,7 +71,13 @@ describe('one broker', () => {
       assert.equal(fault.done(), 3)
       const found = compare(acknowledged, await all(direct.read('turns')))
       say(JSON.stringify({ ...found, longest: load.longest() }))
-      assert.deepEqual(found, { acknowledged: found.acknowledged, stored: found.acknowledged, lost: 0, doubled: 0, disordered: 0 })
+      assert.deepEqual(found, {
+        acknowledged: found.acknowledged,
+        stored: found.acknowledged,
+        lost: 0,
+        doubled: 0,
+        disordered: 0,
+      })
     })
   }
 
@@ -71,84 +89,153 @@ describe('one broker', () => {
     assert.equal((await all(direct.read('turns'))).length, 20)
   })
 
-  feature('answers to fetch and offset requests are lost: readers get every record once, and catch up', async (log, direct) => {
-    await direct.append(range(300).map((i) => note(`k${i % 9}`, `${i}`)))
-    const fetches = every(API.fetch, 2, 'drop', 3)
-    const offsets = every(API.listOffsets, 2, 'drop', 2)
-    proxy.response = (api) => (api === API.fetch ? fetches.fate(api) : offsets.fate(api))
-    const seen: LogRecord[] = []
-    const subscription = await log.subscribe({ topics: ['turns'], group: 'g', from: 'start', maxBatch: 7, handle: (records) => void seen.push(...records) })
-    await subscription.caughtUp()
-    await direct.append(range(300).map((i) => note(`k${i % 9}`, `${300 + i}`)))
-    await subscription.caughtUp()
-    assert.equal(seen.length, 600)
-    assert.equal(new Set(seen.map(({ partition, offset }) => `${partition}@${offset}`)).size, 600)
-    assert.equal((await all(log.read('turns'))).length, 600)
-    assert.ok(fetches.done() === 3 && offsets.done() === 2)
-    await subscription.stop()
-  })
+  feature(
+    'answers to fetch and offset requests are lost: readers get every record once, and catch up',
+    async (log, direct) => {
+      await direct.append(range(300).map((i) => note(`k${i % 9}`, `${i}`)))
+      const fetches = every(API.fetch, 2, 'drop', 3)
+      const offsets = every(API.listOffsets, 2, 'drop', 2)
+      proxy.response = (api) => (api === API.fetch ? fetches.fate(api) : offsets.fate(api))
+      const seen: LogRecord[] = []
+      const subscription = await log.subscribe({
+        topics: ['turns'],
+        group: 'g',
+        from: 'start',
+        maxBatch: 7,
+        handle: (records) => void seen.push(...records),
+      })
+      await subscription.caughtUp()
+      await direct.append(range(300).map((i) => note(`k${i % 9}`, `${300 + i}`)))
+      await subscription.caughtUp()
+      assert.equal(seen.length, 600)
+      assert.equal(new Set(seen.map(({ partition, offset }) => `${partition}@${offset}`)).size, 600)
+      assert.equal((await all(log.read('turns'))).length, 600)
+      assert.ok(fetches.done() === 3 && offsets.done() === 2)
+      await subscription.stop()
+    },
+  )
 
-  feature('killed and started again under load: nothing lost, doubled or out of order, for writers and followers', async (_, direct, say) => {
-    const followed: LogRecord[] = []
-    const subscription = await direct.subscribe({ topics: ['turns'], group: 'g', from: 'start', handle: (records) => void followed.push(...records) })
-    const load = startLoad(direct, 48)
-    const rounds = Number(process.env['INSTAR_ROUNDS'] ?? 5)
-    for (const round of range(rounds)) {
-      await load.more(150 + 70 * round)
+  feature(
+    'killed and started again under load: nothing lost, doubled or out of order, for writers and followers',
+    async (_, direct, say) => {
+      const followed: LogRecord[] = []
+      const subscription = await direct.subscribe({
+        topics: ['turns'],
+        group: 'g',
+        from: 'start',
+        handle: (records) => void followed.push(...records),
+      })
+      const load = startLoad(direct, 48)
+      const rounds = Number(process.env['INSTAR_ROUNDS'] ?? 5)
+      for (const round of range(rounds)) {
+        await load.more(150 + 70 * round)
+        await kafka.nodes[0]!.kill()
+        await kafka.nodes[0]!.start()
+      }
+      await load.more(200)
+      const acknowledged = await load.stop()
+      await subscription.caughtUp()
+      const found = compare(acknowledged, await all(direct.read('turns')))
+      say(`${rounds} kills: ${JSON.stringify({ ...found, longest: load.longest() })}`)
+      assert.deepEqual(found, {
+        acknowledged: found.acknowledged,
+        stored: found.acknowledged,
+        lost: 0,
+        doubled: 0,
+        disordered: 0,
+      })
+      assert.deepEqual(compare(acknowledged, followed), found)
+      await subscription.stop()
+    },
+  )
+
+  feature(
+    'away: calls wait, are refused when the queue is full, and those that were taken are written',
+    async (_, direct, say) => {
+      const small = await openKafkaLog({
+        brokers: kafka.brokers,
+        prefix: `f${count - 1}.`,
+        clientId: 'faults',
+        schemas: SCHEMAS,
+        registry: new Map([[NOTE, 1]]),
+        queue: { records: 40 },
+      })
+      await small.append([note('k', 'before')])
       await kafka.nodes[0]!.kill()
+      const outcomes = range(60).map((i) =>
+        small.append([note('k', String(i))]).then(
+          () => i,
+          (cause: unknown) => cause,
+        ),
+      )
+      const refusals = (await Promise.all(outcomes.slice(40))).map((cause) =>
+        cause instanceof InstarError ? cause.code : cause,
+      )
+      assert.deepEqual(
+        refusals,
+        range(20).map(() => 'log_full'),
+      )
       await kafka.nodes[0]!.start()
-    }
-    await load.more(200)
-    const acknowledged = await load.stop()
-    await subscription.caughtUp()
-    const found = compare(acknowledged, await all(direct.read('turns')))
-    say(`${rounds} kills: ${JSON.stringify({ ...found, longest: load.longest() })}`)
-    assert.deepEqual(found, { acknowledged: found.acknowledged, stored: found.acknowledged, lost: 0, doubled: 0, disordered: 0 })
-    assert.deepEqual(compare(acknowledged, followed), found)
-    await subscription.stop()
-  })
-
-  feature('away: calls wait, are refused when the queue is full, and those that were taken are written', async (_, direct, say) => {
-    const small = await openKafkaLog({ brokers: kafka.brokers, prefix: `f${count - 1}.`, clientId: 'faults', schemas: SCHEMAS, registry: new Map([[NOTE, 1]]), queue: { records: 40 } })
-    await small.append([note('k', 'before')])
-    await kafka.nodes[0]!.kill()
-    const outcomes = range(60).map((i) => small.append([note('k', String(i))]).then(() => i, (cause: unknown) => cause))
-    const refusals = (await Promise.all(outcomes.slice(40))).map((cause) => (cause instanceof InstarError ? cause.code : cause))
-    assert.deepEqual(refusals, range(20).map(() => 'log_full'))
-    await kafka.nodes[0]!.start()
-    assert.deepEqual(await Promise.all(outcomes.slice(0, 40)), range(40))
-    assert.deepEqual((await all(direct.read('turns'))).map(textOf), ['before', ...range(40).map(String)])
-    say('40 of 60 calls were taken while the broker was away')
-    await small.close()
-  })
+      assert.deepEqual(await Promise.all(outcomes.slice(0, 40)), range(40))
+      assert.deepEqual((await all(direct.read('turns'))).map(textOf), ['before', ...range(40).map(String)])
+      say('40 of 60 calls were taken while the broker was away')
+      await small.close()
+    },
+  )
 
   feature('away when a log is closed: what waits is refused in time, and questions are answered', async (_, direct) => {
-    const impatient = await openKafkaLog({ brokers: kafka.brokers, prefix: `f${count - 1}.`, clientId: 'faults', schemas: SCHEMAS, registry: new Map([[NOTE, 1]]), patience: 1000 })
+    const impatient = await openKafkaLog({
+      brokers: kafka.brokers,
+      prefix: `f${count - 1}.`,
+      clientId: 'faults',
+      schemas: SCHEMAS,
+      registry: new Map([[NOTE, 1]]),
+      patience: 1000,
+    })
     await kafka.nodes[0]!.kill()
     const refused = (error: unknown): boolean => error instanceof InstarError && error.code === 'log_unavailable'
     const waiting = assert.rejects(impatient.append([note('k', 'lost')]), refused)
     await assert.rejects(impatient.ends(['turns']), refused)
     await assert.rejects(all(impatient.read('turns')), refused)
     await Promise.all([impatient.close(), waiting])
-    await assert.rejects(openKafkaLog({ brokers: kafka.brokers, prefix: `f${count - 1}.`, clientId: 'faults', schemas: SCHEMAS, registry: new Map([[NOTE, 1]]), patience: 500 }), refused)
+    await assert.rejects(
+      openKafkaLog({
+        brokers: kafka.brokers,
+        prefix: `f${count - 1}.`,
+        clientId: 'faults',
+        schemas: SCHEMAS,
+        registry: new Map([[NOTE, 1]]),
+        patience: 500,
+      }),
+      refused,
+    )
     await kafka.nodes[0]!.start()
     assert.deepEqual(await all(direct.read('turns')), [])
   })
 
-  feature('stopped for longer than the time limit, then let go on: nothing lost, doubled or out of order', async (_, direct, say) => {
-    const load = startLoad(direct, 16)
-    for (const _round of range(2)) {
+  feature(
+    'stopped for longer than the time limit, then let go on: nothing lost, doubled or out of order',
+    async (_, direct, say) => {
+      const load = startLoad(direct, 16)
+      for (const _round of range(2)) {
+        await load.more(100)
+        kafka.nodes[0]!.signal('SIGSTOP')
+        const waited = Promise.withResolvers<void>()
+        setTimeout(waited.resolve, 4000)
+        await waited.promise
+        kafka.nodes[0]!.signal('SIGCONT')
+      }
       await load.more(100)
-      kafka.nodes[0]!.signal('SIGSTOP')
-      const waited = Promise.withResolvers<void>()
-      setTimeout(waited.resolve, 4000)
-      await waited.promise
-      kafka.nodes[0]!.signal('SIGCONT')
-    }
-    await load.more(100)
-    const acknowledged = await load.stop()
-    const found = compare(acknowledged, await all(direct.read('turns')))
-    say(JSON.stringify({ ...found, longest: load.longest() }))
-    assert.deepEqual(found, { acknowledged: found.acknowledged, stored: found.acknowledged, lost: 0, doubled: 0, disordered: 0 })
-  })
+      const acknowledged = await load.stop()
+      const found = compare(acknowledged, await all(direct.read('turns')))
+      say(JSON.stringify({ ...found, longest: load.longest() }))
+      assert.deepEqual(found, {
+        acknowledged: found.acknowledged,
+        stored: found.acknowledged,
+        lost: 0,
+        doubled: 0,
+        disordered: 0,
+      })
+    },
+  )
 })

@@ -22,7 +22,15 @@ class Workers {
   #changed = Promise.withResolvers<void>()
 
   async join(brokers: string[], prefix: string): Promise<Worker> {
-    const log = await openKafkaLog({ brokers, prefix, session: SESSION, clientId: 'worker', schemas: SCHEMAS, registry: new Map([[NOTE, 1]]), say: (line) => this.#wake(line) })
+    const log = await openKafkaLog({
+      brokers,
+      prefix,
+      session: SESSION,
+      clientId: 'worker',
+      schemas: SCHEMAS,
+      registry: new Map([[NOTE, 1]]),
+      say: (line) => this.#wake(line),
+    })
     const share = await log.share('workers', 'turns', () => this.#wake('changed'))
     const worker = { log, share, owned: () => range(PARTITIONS).filter((partition) => share.mine(partition)) }
     this.#of.add(worker)
@@ -46,7 +54,11 @@ class Workers {
   #even(workers: readonly Worker[]): boolean {
     const shares = workers.map((worker) => worker.owned())
     const sizes = shares.map(({ length }) => length)
-    return new Set(shares.flat()).size === PARTITIONS && shares.flat().length === PARTITIONS && Math.max(...sizes) - Math.min(...sizes) <= 1
+    return (
+      new Set(shares.flat()).size === PARTITIONS &&
+      shares.flat().length === PARTITIONS &&
+      Math.max(...sizes) - Math.min(...sizes) <= 1
+    )
   }
 
   #wake(line: string): void {
@@ -70,13 +82,20 @@ describe('one broker', () => {
   })
   after(() => stack.end())
 
-  const feature = (title: string, body: (workers: Workers, join: (way?: 'direct') => Promise<Worker>, say: (line: string) => void) => Promise<void>): void => {
+  const feature = (
+    title: string,
+    body: (workers: Workers, join: (way?: 'direct') => Promise<Worker>, say: (line: string) => void) => Promise<void>,
+  ): void => {
     test(title, { timeout: 120_000 }, async (t) => {
       const prefix = `g${count++}.`
       const workers = new Workers()
       await setupKafka({ brokers: kafka.brokers, prefix })
       try {
-        await body(workers, (way) => workers.join(way === 'direct' ? kafka.brokers : [`127.0.0.1:${proxy.port}`], prefix), (line) => t.diagnostic(line))
+        await body(
+          workers,
+          (way) => workers.join(way === 'direct' ? kafka.brokers : [`127.0.0.1:${proxy.port}`], prefix),
+          (line) => t.diagnostic(line),
+        )
       } finally {
         proxy.request = proxy.response = () => 'pass'
         await workers.close()
@@ -84,22 +103,34 @@ describe('one broker', () => {
     })
   }
 
-  feature('killed and started again: everyone keeps its share meanwhile, afterwards each partition has one owner again', async (workers, join, say) => {
-    const three = [await join('direct'), await join('direct'), await join('direct')]
-    await workers.settled(three)
-    for (const round of range(2)) {
-      const held = shares(three)
-      workers.said.length = 0
-      await kafka.nodes[0]!.kill()
-      await workers.until(() => workers.said.filter((line) => line.includes('is not reached')).length === three.length)
-      assert.deepEqual(shares(three), held)
-      await kafka.nodes[0]!.start()
-      say(`round ${round}: agreed ${await workers.until(() => workers.said.filter((line) => line.includes('reached again')).length === three.length)} ms after it answers`)
+  feature(
+    'killed and started again: everyone keeps its share meanwhile, afterwards each partition has one owner again',
+    async (workers, join, say) => {
+      const three = [await join('direct'), await join('direct'), await join('direct')]
       await workers.settled(three)
-      // Who has which may change where the group is formed anew; that each partition has one owner may not.
-      assert.deepEqual(shares(three).flat().toSorted((a, b) => a - b), held.flat().toSorted((a, b) => a - b))
-    }
-  })
+      for (const round of range(2)) {
+        const held = shares(three)
+        workers.said.length = 0
+        await kafka.nodes[0]!.kill()
+        await workers.until(
+          () => workers.said.filter((line) => line.includes('is not reached')).length === three.length,
+        )
+        assert.deepEqual(shares(three), held)
+        await kafka.nodes[0]!.start()
+        say(
+          `round ${round}: agreed ${await workers.until(() => workers.said.filter((line) => line.includes('reached again')).length === three.length)} ms after it answers`,
+        )
+        await workers.settled(three)
+        // Who has which may change where the group is formed anew; that each partition has one owner may not.
+        assert.deepEqual(
+          shares(three)
+            .flat()
+            .toSorted((a, b) => a - b),
+          held.flat().toSorted((a, b) => a - b),
+        )
+      }
+    },
+  )
 
   feature('answers about the group are lost now and then: nobody loses its share', async (workers, join) => {
     const two = [await join(), await join('direct')]
@@ -116,74 +147,93 @@ describe('one broker', () => {
     workers.said.length = 0
     await enough.promise
     assert.deepEqual(shares(two), held)
-    assert.deepEqual(workers.said.filter((line) => line === 'changed'), [])
+    assert.deepEqual(
+      workers.said.filter((line) => line === 'changed'),
+      [],
+    )
   })
 
-  feature('the group is out of reach while the topic answers: after six sessions everything is worked on, until it is reached again', async (workers, join, say) => {
-    const cut = await join()
-    const other = await join('direct')
-    await workers.settled([cut, other])
-    const about: number[] = [API.findCoordinator, API.joinGroup, API.heartbeat, API.syncGroup]
-    proxy.request = (api) => (about.includes(api) ? 'drop' : 'pass')
-    const held = cut.owned()
-    const begin = performance.now()
-    await workers.until(() => other.owned().length === PARTITIONS)
-    assert.deepEqual(cut.owned(), held, 'for some time it keeps what it had')
-    await workers.until(() => cut.owned().length === PARTITIONS)
-    const took = performance.now() - begin
-    say(`everything after ${Math.round(took)} ms (session ${SESSION} ms)`)
-    assert.ok(took >= 6 * SESSION, `${took} ms`)
-    await cut.log.append([note('k', 'still written')])
-    proxy.request = () => 'pass'
-    say(`divided again after ${await workers.settled([cut, other])} ms`)
-  })
+  feature(
+    'the group is out of reach while the topic answers: after six sessions everything is worked on, until it is reached again',
+    async (workers, join, say) => {
+      const cut = await join()
+      const other = await join('direct')
+      await workers.settled([cut, other])
+      const about: number[] = [API.findCoordinator, API.joinGroup, API.heartbeat, API.syncGroup]
+      proxy.request = (api) => (about.includes(api) ? 'drop' : 'pass')
+      const held = cut.owned()
+      const begin = performance.now()
+      await workers.until(() => other.owned().length === PARTITIONS)
+      assert.deepEqual(cut.owned(), held, 'for some time it keeps what it had')
+      await workers.until(() => cut.owned().length === PARTITIONS)
+      const took = performance.now() - begin
+      say(`everything after ${Math.round(took)} ms (session ${SESSION} ms)`)
+      assert.ok(took >= 6 * SESSION, `${took} ms`)
+      await cut.log.append([note('k', 'still written')])
+      proxy.request = () => 'pass'
+      say(`divided again after ${await workers.settled([cut, other])} ms`)
+    },
+  )
 
-  feature('leaving does not wait for a broker that is away, nor for a group that is being formed', async (workers, join) => {
-    const one = await join('direct')
-    await workers.settled([one])
-    await kafka.nodes[0]!.kill()
-    const begin = performance.now()
-    await one.share.leave()
-    assert.ok(performance.now() - begin < 2 * SESSION)
-    assert.deepEqual(one.owned(), [])
-    await kafka.nodes[0]!.start()
+  feature(
+    'leaving does not wait for a broker that is away, nor for a group that is being formed',
+    async (workers, join) => {
+      const one = await join('direct')
+      await workers.settled([one])
+      await kafka.nodes[0]!.kill()
+      const begin = performance.now()
+      await one.share.leave()
+      assert.ok(performance.now() - begin < 2 * SESSION)
+      assert.deepEqual(one.owned(), [])
+      await kafka.nodes[0]!.start()
 
-    const first = await join('direct')
-    await workers.until(() => first.owned().length === PARTITIONS)
-    proxy.response = (api) => (api === API.joinGroup ? 'drop' : 'pass')
-    const late = await join()
-    const from = performance.now()
-    await late.share.leave()
-    assert.ok(performance.now() - from < 2 * SESSION)
-  })
+      const first = await join('direct')
+      await workers.until(() => first.owned().length === PARTITIONS)
+      proxy.response = (api) => (api === API.joinGroup ? 'drop' : 'pass')
+      const late = await join()
+      const from = performance.now()
+      await late.share.leave()
+      assert.ok(performance.now() - from < 2 * SESSION)
+    },
+  )
 })
 
-test('three brokers: each is killed in turn, the group\'s coordinator among them; the work stays divided', { timeout: 240_000 }, async (t) => {
-  const folder = await temporaryFolder()
-  const workers = new Workers()
-  try {
-    const kafka = await startKafka({ folder: join(folder.path, 'kafka'), nodes: 3 })
-    await setupKafka({ brokers: kafka.brokers, replication: 3 })
-    const three = [await workers.join(kafka.brokers, ''), await workers.join(kafka.brokers, ''), await workers.join(kafka.brokers, '')]
-    await workers.settled(three)
-    let failovers = 0
-    for (const node of kafka.nodes) {
-      workers.said.length = 0
-      await node.kill()
-      // A newcomer can only be let in by a coordinator that works.
-      const newcomer = await workers.join(kafka.brokers, '')
-      const took = await workers.settled([...three, newcomer])
-      const missed = workers.said.some((line) => line.startsWith('group') && line.includes('is not reached'))
-      if (missed) failovers++
-      t.diagnostic(`broker ${node.id} killed${missed ? ', the coordinator' : ''}: four share the work after ${took} ms`)
-      await newcomer.log.close()
+test(
+  "three brokers: each is killed in turn, the group's coordinator among them; the work stays divided",
+  { timeout: 240_000 },
+  async (t) => {
+    const folder = await temporaryFolder()
+    const workers = new Workers()
+    try {
+      const kafka = await startKafka({ folder: join(folder.path, 'kafka'), nodes: 3 })
+      await setupKafka({ brokers: kafka.brokers, replication: 3 })
+      const three = [
+        await workers.join(kafka.brokers, ''),
+        await workers.join(kafka.brokers, ''),
+        await workers.join(kafka.brokers, ''),
+      ]
       await workers.settled(three)
-      await node.start()
+      let failovers = 0
+      for (const node of kafka.nodes) {
+        workers.said.length = 0
+        await node.kill()
+        // A newcomer can only be let in by a coordinator that works.
+        const newcomer = await workers.join(kafka.brokers, '')
+        const took = await workers.settled([...three, newcomer])
+        const missed = workers.said.some((line) => line.startsWith('group') && line.includes('is not reached'))
+        if (missed) failovers++
+        t.diagnostic(
+          `broker ${node.id} killed${missed ? ', the coordinator' : ''}: four share the work after ${took} ms`,
+        )
+        await newcomer.log.close()
+        await workers.settled(three)
+        await node.start()
+      }
+      assert.ok(failovers >= 1)
+      await workers.close()
+    } finally {
+      await killAll()
+      await folder.remove()
     }
-    assert.ok(failovers >= 1)
-    await workers.close()
-  } finally {
-    await killAll()
-    await folder.remove()
-  }
-})
+  },
+)

@@ -15,7 +15,13 @@ const feature = (title: string, body: (log: KafkaLog, admin: Admin, prefix: stri
     await setupKafka({ brokers, prefix })
     const admin = new Kafka({ brokers, logLevel: logLevel.NOTHING }).admin()
     await admin.connect()
-    const log = await openKafkaLog({ brokers, prefix, clientId: 'positions', schemas: SCHEMAS, registry: new Map([[NOTE, 1]]) })
+    const log = await openKafkaLog({
+      brokers,
+      prefix,
+      clientId: 'positions',
+      schemas: SCHEMAS,
+      registry: new Map([[NOTE, 1]]),
+    })
     try {
       await body(log, admin, prefix)
     } finally {
@@ -25,25 +31,33 @@ const feature = (title: string, body: (log: KafkaLog, admin: Admin, prefix: stri
   })
 }
 
-feature('what retention took is refused wherever a reader begins; what is left is there by its position', async (log, admin, prefix) => {
-  const positions = await log.append(range(20).map((i) => note('k', String(i))))
-  const { partition, offset } = positions[3]!
-  const early = await log.subscribe({ topics: ['turns'], group: 'workers', from: 'start', handle: () => {} })
-  await early.commit([{ topic: 'turns', partition, offset }])
-  await early.stop()
-  // The client deletes nothing before it knows who leads.
-  await admin.fetchTopicOffsets(`${prefix}turns`)
-  const first = positions[10]!.offset
-  await admin.deleteTopicRecords({ topic: `${prefix}turns`, partitions: [{ partition, offset: String(first) }] })
+feature(
+  'what retention took is refused wherever a reader begins; what is left is there by its position',
+  async (log, admin, prefix) => {
+    const positions = await log.append(range(20).map((i) => note('k', String(i))))
+    const { partition, offset } = positions[3]!
+    const early = await log.subscribe({ topics: ['turns'], group: 'workers', from: 'start', handle: () => {} })
+    await early.commit([{ topic: 'turns', partition, offset }])
+    await early.stop()
+    // The client deletes nothing before it knows who leads.
+    await admin.fetchTopicOffsets(`${prefix}turns`)
+    const first = positions[10]!.offset
+    await admin.deleteTopicRecords({ topic: `${prefix}turns`, partitions: [{ partition, offset: String(first) }] })
 
-  const truncated = (error: unknown): boolean => error instanceof InstarError && error.code === 'log_truncated'
-  for (const from of ['start', 'committed', { turns: { [partition]: offset } }, { turns: { [partition]: first } }] as const) {
-    await assert.rejects(log.subscribe({ topics: ['turns'], group: 'workers', from, handle: () => {} }), truncated)
-  }
-  await assert.rejects(all(log.read('turns')), truncated)
-  assert.equal(await log.at(positions[3]!), undefined)
-  assert.equal(textOf((await log.at(positions[10]!))!), '10')
-})
+    const truncated = (error: unknown): boolean => error instanceof InstarError && error.code === 'log_truncated'
+    for (const from of [
+      'start',
+      'committed',
+      { turns: { [partition]: offset } },
+      { turns: { [partition]: first } },
+    ] as const) {
+      await assert.rejects(log.subscribe({ topics: ['turns'], group: 'workers', from, handle: () => {} }), truncated)
+    }
+    await assert.rejects(all(log.read('turns')), truncated)
+    assert.equal(await log.at(positions[3]!), undefined)
+    assert.equal(textOf((await log.at(positions[10]!))!), '10')
+  },
+)
 
 feature('a topic that was made anew under a follower: it says so and stops', async (log, admin, prefix) => {
   await log.append(range(5).map((i) => note('k', String(i))))
@@ -52,21 +66,33 @@ feature('a topic that was made anew under a follower: it says so and stops', asy
   await admin.deleteTopics({ topics: [`${prefix}turns`] })
   for (let there = true; there;) there = (await admin.listTopics()).includes(`${prefix}turns`)
   await setupKafka({ brokers: addresses().brokers, prefix })
-  await assert.rejects(subscription.done, (error) => error instanceof InstarError && error.code === 'position_unknown' && error.details['end'] === 0)
-  await assert.rejects(subscription.caughtUp(), (error) => error instanceof InstarError && error.code === 'position_unknown')
+  await assert.rejects(
+    subscription.done,
+    (error) => error instanceof InstarError && error.code === 'position_unknown' && error.details['end'] === 0,
+  )
+  await assert.rejects(
+    subscription.caughtUp(),
+    (error) => error instanceof InstarError && error.code === 'position_unknown',
+  )
 })
 
 feature('a handler that takes long loses nothing and repeats nothing', async (log) => {
   await log.append(range(6).map((i) => note('k', String(i))))
   const texts: string[] = []
   const blocked = new Int32Array(new SharedArrayBuffer(4))
-  const subscription = await log.subscribe({ topics: ['turns'], group: 'g', from: 'committed', maxBatch: 2, handle: async (records) => {
-    texts.push(...records.map(textOf))
-    // Nothing in this process moves meanwhile, as with a long step on the thread that reads.
-    Atomics.wait(blocked, 0, 0, 1500)
-    const last = records.at(-1)!
-    await subscription.commit([{ topic: 'turns', partition: last.partition, offset: last.offset + 1 }])
-  } })
+  const subscription = await log.subscribe({
+    topics: ['turns'],
+    group: 'g',
+    from: 'committed',
+    maxBatch: 2,
+    handle: async (records) => {
+      texts.push(...records.map(textOf))
+      // Nothing in this process moves meanwhile, as with a long step on the thread that reads.
+      Atomics.wait(blocked, 0, 0, 1500)
+      const last = records.at(-1)!
+      await subscription.commit([{ topic: 'turns', partition: last.partition, offset: last.offset + 1 }])
+    },
+  })
   await subscription.caughtUp()
   assert.deepEqual(texts, range(6).map(String))
   await subscription.stop()

@@ -10,8 +10,22 @@ import { addresses } from './stack.ts'
 
 const schemas = schemaTexts()
 const { brokers, registry } = addresses()
-const refused = (code: ErrorCode, text = /./) => (error: unknown): boolean => error instanceof InstarError && error.code === code && text.test(error.message)
-const feedback = (i: number) => encodeEvent({ type: 'FeedbackGiven', id: `f${i}`, session: 's', turn: null, value: 1, comment: written('x'.repeat(200)), subject: 'u', key: null, at: 1000 + i })
+const refused =
+  (code: ErrorCode, text = /./) =>
+  (error: unknown): boolean =>
+    error instanceof InstarError && error.code === code && text.test(error.message)
+const feedback = (i: number) =>
+  encodeEvent({
+    type: 'FeedbackGiven',
+    id: `f${i}`,
+    session: 's',
+    turn: null,
+    value: 1,
+    comment: written('x'.repeat(200)),
+    subject: 'u',
+    key: null,
+    at: 1000 + i,
+  })
 const opened: KafkaLog[] = []
 afterEach(async () => {
   await Promise.all(opened.splice(0).map((log) => log.close()))
@@ -39,74 +53,115 @@ const withAdmin = async (work: (admin: Admin) => Promise<unknown>): Promise<void
 /** How a subscription from the start ends, and what it was given. */
 const followed = async (log: KafkaLog): Promise<{ seen: number; fault: unknown }> => {
   let seen = 0
-  const subscription = await log.subscribe({ topics: ['turns'], group: 'g', from: 'start', handle: (records) => void (seen += records.length) })
-  const fault = await Promise.race([subscription.done, subscription.caughtUp()]).then(() => null, (cause: unknown) => cause)
+  const subscription = await log.subscribe({
+    topics: ['turns'],
+    group: 'g',
+    from: 'start',
+    handle: (records) => void (seen += records.length),
+  })
+  const fault = await Promise.race([subscription.done, subscription.caughtUp()]).then(
+    () => null,
+    (cause: unknown) => cause,
+  )
   await subscription.stop()
   return { seen, fault }
 }
 
-test('a schema number that nobody knows stops the reader before the record; set aside by hand, it is passed over', { timeout: 60_000 }, async () => {
-  const { prefix, open } = await world()
-  const log = await open()
-  const { partition } = (await log.append([feedback(0)]))[0]!
-  const stranger = new Kafka({ brokers, logLevel: logLevel.NOTHING }).producer({ createPartitioner: Partitioners.DefaultPartitioner })
-  await stranger.connect()
-  const value = Buffer.concat([Buffer.from([0, 0x00, 0x3d, 0x09, 0x00]), feedback(9).payload])
-  await stranger.send({ topic: `${prefix}turns`, messages: [{ key: 's', value, partition }] })
-  await stranger.disconnect()
-  await log.append([feedback(1)])
-
-  const unknown = refused('unknown_schema', new RegExp(`turns ${partition}@1 names the schema 4000000`))
-  const { seen, fault } = await followed(log)
-  assert.ok(unknown(fault), String(fault))
-  assert.ok(seen <= 1, 'nothing behind it is handed on')
-  await assert.rejects(all(log.read('turns')), unknown)
-  await assert.rejects(log.at({ topic: 'turns', partition, offset: 1 }), unknown)
-  assert.deepEqual(await log.deadLetters('turns'), [])
-
-  await log.setAside({ topic: 'turns', partition, offset: 1 }, 'another program wrote it')
-  assert.deepEqual(await followed(log), { seen: 2, fault: null })
-  const fresh = await open()
-  assert.equal((await all(fresh.read('turns'))).length, 2)
-  assert.deepEqual((await log.deadLetters('turns')).map(({ offset, reason }) => [offset, reason]), [[1, 'another program wrote it']])
-  await Promise.all([log.close(), fresh.close()])
-})
-
-test('a topic whose first records are gone is refused: at opening, by a read, and by who follows it', { timeout: 60_000 }, async () => {
-  const { prefix, open } = await world()
-  const log = await open()
-  const positions = await log.append(range(10).map(feedback))
-  const { partition } = positions[0]!
-  await withAdmin(async (admin) => {
-    const topic = `${prefix}turns`
-    await admin.fetchTopicOffsets(topic)
-    await admin.deleteTopicRecords({ topic, partitions: [{ partition, offset: '4' }] })
-  })
-  const gone = refused('log_truncated', new RegExp(`turns ${partition} begins at 4: the 4 records before it are gone`))
-  await assert.rejects(open(), gone)
-  await assert.rejects(all(log.read('turns')), gone)
-  await assert.rejects(log.subscribe({ topics: ['turns'], group: 'g', from: 'start', handle: () => undefined }), gone)
-  await assert.rejects(log.subscribe({ topics: ['turns'], group: 'g', from: { turns: { [partition]: 7 } }, handle: () => undefined }), gone)
-  assert.equal((await all(log.read('scores'))).length, 0, 'the other topics are whole')
-  await log.close()
-})
-
-for (const { codec, read } of [{ codec: 'gzip', read: true }, { codec: 'zstd', read: true }, { codec: 'lz4', read: false }, { codec: 'snappy', read: false }]) {
-  test(`batches that the broker compressed with ${codec} are ${read ? 'read' : 'refused by its name, not asked for again'}`, { timeout: 60_000 }, async () => {
+test(
+  'a schema number that nobody knows stops the reader before the record; set aside by hand, it is passed over',
+  { timeout: 60_000 },
+  async () => {
     const { prefix, open } = await world()
-    const configEntries = [{ name: 'compression.type', value: codec }, { name: 'max.message.bytes', value: String(8 << 20) }]
-    await withAdmin((admin) => admin.alterConfigs({ validateOnly: false, resources: [{ type: 2, name: `${prefix}turns`, configEntries }] }))
     const log = await open()
-    await log.append(range(50).map(feedback))
-    const begin = performance.now()
+    const { partition } = (await log.append([feedback(0)]))[0]!
+    const stranger = new Kafka({ brokers, logLevel: logLevel.NOTHING }).producer({
+      createPartitioner: Partitioners.DefaultPartitioner,
+    })
+    await stranger.connect()
+    const value = Buffer.concat([Buffer.from([0, 0x00, 0x3d, 0x09, 0x00]), feedback(9).payload])
+    await stranger.send({ topic: `${prefix}turns`, messages: [{ key: 's', value, partition }] })
+    await stranger.disconnect()
+    await log.append([feedback(1)])
+
+    const unknown = refused('unknown_schema', new RegExp(`turns ${partition}@1 names the schema 4000000`))
     const { seen, fault } = await followed(log)
-    if (read) assert.deepEqual([seen, fault], [50, null])
-    else {
-      const expected = refused('unsupported_codec', new RegExp(`turns .* compressed with ${codec}`, 'i'))
-      assert.ok(expected(fault), String(fault))
-      await assert.rejects(all(log.read('turns')), expected)
-      assert.ok(performance.now() - begin < 8_000, 'nothing waited for its patience')
-    }
+    assert.ok(unknown(fault), String(fault))
+    assert.ok(seen <= 1, 'nothing behind it is handed on')
+    await assert.rejects(all(log.read('turns')), unknown)
+    await assert.rejects(log.at({ topic: 'turns', partition, offset: 1 }), unknown)
+    assert.deepEqual(await log.deadLetters('turns'), [])
+
+    await log.setAside({ topic: 'turns', partition, offset: 1 }, 'another program wrote it')
+    assert.deepEqual(await followed(log), { seen: 2, fault: null })
+    const fresh = await open()
+    assert.equal((await all(fresh.read('turns'))).length, 2)
+    assert.deepEqual(
+      (await log.deadLetters('turns')).map(({ offset, reason }) => [offset, reason]),
+      [[1, 'another program wrote it']],
+    )
+    await Promise.all([log.close(), fresh.close()])
+  },
+)
+
+test(
+  'a topic whose first records are gone is refused: at opening, by a read, and by who follows it',
+  { timeout: 60_000 },
+  async () => {
+    const { prefix, open } = await world()
+    const log = await open()
+    const positions = await log.append(range(10).map(feedback))
+    const { partition } = positions[0]!
+    await withAdmin(async (admin) => {
+      const topic = `${prefix}turns`
+      await admin.fetchTopicOffsets(topic)
+      await admin.deleteTopicRecords({ topic, partitions: [{ partition, offset: '4' }] })
+    })
+    const gone = refused(
+      'log_truncated',
+      new RegExp(`turns ${partition} begins at 4: the 4 records before it are gone`),
+    )
+    await assert.rejects(open(), gone)
+    await assert.rejects(all(log.read('turns')), gone)
+    await assert.rejects(log.subscribe({ topics: ['turns'], group: 'g', from: 'start', handle: () => undefined }), gone)
+    await assert.rejects(
+      log.subscribe({ topics: ['turns'], group: 'g', from: { turns: { [partition]: 7 } }, handle: () => undefined }),
+      gone,
+    )
+    assert.equal((await all(log.read('scores'))).length, 0, 'the other topics are whole')
     await log.close()
-  })
+  },
+)
+
+for (const { codec, read } of [
+  { codec: 'gzip', read: true },
+  { codec: 'zstd', read: true },
+  { codec: 'lz4', read: false },
+  { codec: 'snappy', read: false },
+]) {
+  test(
+    `batches that the broker compressed with ${codec} are ${read ? 'read' : 'refused by its name, not asked for again'}`,
+    { timeout: 60_000 },
+    async () => {
+      const { prefix, open } = await world()
+      const configEntries = [
+        { name: 'compression.type', value: codec },
+        { name: 'max.message.bytes', value: String(8 << 20) },
+      ]
+      await withAdmin((admin) =>
+        admin.alterConfigs({ validateOnly: false, resources: [{ type: 2, name: `${prefix}turns`, configEntries }] }),
+      )
+      const log = await open()
+      await log.append(range(50).map(feedback))
+      const begin = performance.now()
+      const { seen, fault } = await followed(log)
+      if (read) assert.deepEqual([seen, fault], [50, null])
+      else {
+        const expected = refused('unsupported_codec', new RegExp(`turns .* compressed with ${codec}`, 'i'))
+        assert.ok(expected(fault), String(fault))
+        await assert.rejects(all(log.read('turns')), expected)
+        assert.ok(performance.now() - begin < 8_000, 'nothing waited for its patience')
+      }
+      await log.close()
+    },
+  )
 }

@@ -12,9 +12,23 @@ import { killAll } from './stack/guarded.ts'
 import { startDatabase, startRegistry, type Registry } from './stack/registry.ts'
 import { addresses, temporaryFolder } from './stack.ts'
 
-const refused = (code: string) => (error: unknown): boolean => error instanceof InstarError && error.code === code
+const refused =
+  (code: string) =>
+  (error: unknown): boolean =>
+    error instanceof InstarError && error.code === code
 
-const feedback = (session: string, i: number) => encodeEvent({ type: 'FeedbackGiven', id: `f${i}`, session, turn: null, value: 1, comment: null, subject: 'u', key: null, at: 1000 + i })
+const feedback = (session: string, i: number) =>
+  encodeEvent({
+    type: 'FeedbackGiven',
+    id: `f${i}`,
+    session,
+    turn: null,
+    value: 1,
+    comment: null,
+    subject: 'u',
+    key: null,
+    at: 1000 + i,
+  })
 
 describe('schema registry', () => {
   const { brokers } = addresses()
@@ -33,14 +47,24 @@ describe('schema registry', () => {
     await folder.remove()
   })
 
-  const feature = (title: string, body: (open: (say?: (line: string) => void) => Promise<KafkaLog>, prefix: string) => Promise<void>): void => {
+  const feature = (
+    title: string,
+    body: (open: (say?: (line: string) => void) => Promise<KafkaLog>, prefix: string) => Promise<void>,
+  ): void => {
     test(title, { timeout: 120_000 }, async () => {
       const prefix = `r${process.pid}.${count++}.`
       await setupKafka({ brokers, prefix })
       await setupSchemas({ brokers, prefix, registry: registry.url, schemas })
       const logs: KafkaLog[] = []
       const open = async (say?: (line: string) => void): Promise<KafkaLog> => {
-        const log = await openKafkaLog({ brokers, prefix, clientId: 'registry test', registry: registry.url, schemas, say })
+        const log = await openKafkaLog({
+          brokers,
+          prefix,
+          clientId: 'registry test',
+          registry: registry.url,
+          schemas,
+          say,
+        })
         logs.push(log)
         return log
       }
@@ -60,7 +84,8 @@ describe('schema registry', () => {
   })
 
   test('refuses a version that does not read all earlier ones', async () => {
-    const record = (...fields: object[]): string => JSON.stringify({ type: 'record', name: 'Probe', namespace: 'instar.test', fields })
+    const record = (...fields: object[]): string =>
+      JSON.stringify({ type: 'record', name: 'Probe', namespace: 'instar.test', fields })
     const a = { name: 'a', type: 'int' }
     const probe = { 'Probe.v1': record(a) }
     await registerSchemas({ registry: registry.url, schemas: probe })
@@ -78,7 +103,10 @@ describe('schema registry', () => {
     const positions = await log.append(events)
     for (const [i, position] of positions.entries()) {
       const record = (await log.at(position))!
-      assert.deepEqual([record.schema, record.key, Buffer.from(record.payload)], [events[i]!.schema, events[i]!.key, Buffer.from(events[i]!.payload)])
+      assert.deepEqual(
+        [record.schema, record.key, Buffer.from(record.payload)],
+        [events[i]!.schema, events[i]!.key, Buffer.from(events[i]!.payload)],
+      )
     }
     const seen: string[] = []
     const follower = await followEvents(log, { name: 'g', topics: ['turns'], onEvent: ({ id }) => void seen.push(id) })
@@ -89,77 +117,119 @@ describe('schema registry', () => {
 
   feature('that a build was never set up on is told apart from one that does not answer', async (_, prefix) => {
     const unknown = { ...schemas, 'Never.v1': JSON.stringify({ type: 'record', name: 'Never', fields: [] }) }
-    await assert.rejects(openKafkaLog({ brokers, prefix, clientId: 't', registry: registry.url, schemas: unknown }), refused('not_set_up'))
-    await assert.rejects(openKafkaLog({ brokers, prefix: 'nowhere.', clientId: 't', registry: registry.url, schemas, patience: 2000 }), refused('not_set_up'))
+    await assert.rejects(
+      openKafkaLog({ brokers, prefix, clientId: 't', registry: registry.url, schemas: unknown }),
+      refused('not_set_up'),
+    )
+    await assert.rejects(
+      openKafkaLog({ brokers, prefix: 'nowhere.', clientId: 't', registry: registry.url, schemas, patience: 2000 }),
+      refused('not_set_up'),
+    )
   })
 
-  feature('away: nobody waits for it, who comes late neither; a number that the log does not know waits, and nothing is put aside', async (open, prefix) => {
-    const said: string[] = []
-    const waits = Promise.withResolvers<void>()
-    const knowing = await open()
-    const before = range(5).map((i) => feedback('s', i))
-    await knowing.append(before)
-    await registry.kill()
+  feature(
+    'away: nobody waits for it, who comes late neither; a number that the log does not know waits, and nothing is put aside',
+    async (open, prefix) => {
+      const said: string[] = []
+      const waits = Promise.withResolvers<void>()
+      const knowing = await open()
+      const before = range(5).map((i) => feedback('s', i))
+      await knowing.append(before)
+      await registry.kill()
 
-    await knowing.append([feedback('s', 5)])
-    const late = await open((line) => {
-      said.push(line)
-      if (line.endsWith('waiting for it')) waits.resolve()
-    })
-    await late.append([feedback('s', 6)])
-    const stranger = new Kafka({ brokers, logLevel: logLevel.NOTHING }).producer({ createPartitioner: Partitioners.DefaultPartitioner })
-    await stranger.connect()
-    const { partition } = (await late.append([feedback('s', 7)]))[0]!
-    await stranger.send({ topic: `${prefix}turns`, messages: [{ key: 's', value: Buffer.concat([Buffer.from([0, 0, 0, 0x27, 0x0f]), feedback('s', 8).payload]), partition }] })
-    await stranger.disconnect()
-    const seen: LogRecord[] = []
-    const subscription = await late.subscribe({ topics: ['turns'], group: 'g', from: 'start', handle: (records) => void seen.push(...records) })
-    await waits.promise
-    assert.equal(said.length, 2, said.join('; '))
+      await knowing.append([feedback('s', 5)])
+      const late = await open((line) => {
+        said.push(line)
+        if (line.endsWith('waiting for it')) waits.resolve()
+      })
+      await late.append([feedback('s', 6)])
+      const stranger = new Kafka({ brokers, logLevel: logLevel.NOTHING }).producer({
+        createPartitioner: Partitioners.DefaultPartitioner,
+      })
+      await stranger.connect()
+      const { partition } = (await late.append([feedback('s', 7)]))[0]!
+      await stranger.send({
+        topic: `${prefix}turns`,
+        messages: [
+          { key: 's', value: Buffer.concat([Buffer.from([0, 0, 0, 0x27, 0x0f]), feedback('s', 8).payload]), partition },
+        ],
+      })
+      await stranger.disconnect()
+      const seen: LogRecord[] = []
+      const subscription = await late.subscribe({
+        topics: ['turns'],
+        group: 'g',
+        from: 'start',
+        handle: (records) => void seen.push(...records),
+      })
+      await waits.promise
+      assert.equal(said.length, 2, said.join('; '))
 
-    await registry.start()
-    await assert.rejects(subscription.done, refused('unknown_schema'))
-    assert.ok(seen.every(({ offset }) => offset < 8), 'nothing behind it is handed on')
-    assert.deepEqual(await late.deadLetters('turns'), [])
-    await late.setAside({ topic: 'turns', partition, offset: 8 }, 'a stranger wrote it')
-    assert.equal((await all(knowing.read('turns'))).length, 8)
-  })
+      await registry.start()
+      await assert.rejects(subscription.done, refused('unknown_schema'))
+      assert.ok(
+        seen.every(({ offset }) => offset < 8),
+        'nothing behind it is handed on',
+      )
+      assert.deepEqual(await late.deadLetters('turns'), [])
+      await late.setAside({ topic: 'turns', partition, offset: 8 }, 'a stranger wrote it')
+      assert.equal((await all(knowing.read('turns'))).length, 8)
+    },
+  )
 
-  feature('a poisoned topic: what nobody can read is put aside once, with its origin, and nothing waits for it', async (open, prefix) => {
-    const log = await open()
-    const kafka = new Kafka({ brokers, logLevel: logLevel.NOTHING })
-    const foreign = kafka.producer({ createPartitioner: Partitioners.DefaultPartitioner })
-    await foreign.connect()
-    const events = range(4).map((i) => feedback('s', i))
-    const { partition } = (await log.append([events[0]!]))[0]!
-    const good = Buffer.from(feedback('s', 9).payload)
-    const framed = (id: number, payload: Uint8Array): Buffer => Buffer.concat([Buffer.from([0]), Buffer.from(new Uint32Array([id]).buffer).swap32(), payload])
-    const poison: { key: string | Buffer | null; value: Buffer | null; headers?: Record<string, string> }[] = [
-      { key: 's', value: Buffer.from('random bytes, no format') },
-      { key: 's', value: framed(1, good), headers: { 'instar.schema': 'FeedbackGiven.v1' } },
-      { key: null, value: framed(1, good) },
-      { key: Buffer.from([0xff, 0xfe]), value: framed(1, good) },
-      { key: 's', value: null },
-    ]
-    await foreign.send({ topic: `${prefix}turns`, messages: poison.map((message) => ({ ...message, partition })) })
-    await log.append(events.slice(1))
+  feature(
+    'a poisoned topic: what nobody can read is put aside once, with its origin, and nothing waits for it',
+    async (open, prefix) => {
+      const log = await open()
+      const kafka = new Kafka({ brokers, logLevel: logLevel.NOTHING })
+      const foreign = kafka.producer({ createPartitioner: Partitioners.DefaultPartitioner })
+      await foreign.connect()
+      const events = range(4).map((i) => feedback('s', i))
+      const { partition } = (await log.append([events[0]!]))[0]!
+      const good = Buffer.from(feedback('s', 9).payload)
+      const framed = (id: number, payload: Uint8Array): Buffer =>
+        Buffer.concat([Buffer.from([0]), Buffer.from(new Uint32Array([id]).buffer).swap32(), payload])
+      const poison: { key: string | Buffer | null; value: Buffer | null; headers?: Record<string, string> }[] = [
+        { key: 's', value: Buffer.from('random bytes, no format') },
+        { key: 's', value: framed(1, good), headers: { 'instar.schema': 'FeedbackGiven.v1' } },
+        { key: null, value: framed(1, good) },
+        { key: Buffer.from([0xff, 0xfe]), value: framed(1, good) },
+        { key: 's', value: null },
+      ]
+      await foreign.send({ topic: `${prefix}turns`, messages: poison.map((message) => ({ ...message, partition })) })
+      await log.append(events.slice(1))
 
-    const follow = async (): Promise<string[]> => {
-      const seen: string[] = []
-      const reader = await open()
-      const follower = await followEvents(reader, { name: 'g', topics: ['turns'], onEvent: ({ id }) => void seen.push(id) })
-      await follower.caughtUp()
-      await follower.stop()
-      return seen
-    }
-    for (const _ of range(2)) assert.deepEqual(await follow(), events.map(({ id }) => id))
-    const letters = await log.deadLetters('turns')
-    assert.deepEqual(letters.map(({ topic, partition: at, offset }) => ({ topic, at, offset })), range(5).map((i) => ({ topic: 'turns', at: partition, offset: 1 + i })))
-    assert.deepEqual(letters.map(({ reason }) => /schema id|header|no key|UTF-8/.exec(reason)?.[0]), ['schema id', 'header', 'no key', 'UTF-8', 'schema id'])
-    assert.equal(Buffer.from(letters[0]!.value!).toString(), 'random bytes, no format')
-    assert.deepEqual((await all(log.read('turns'))).length, 4)
-    await foreign.disconnect()
-  })
+      const follow = async (): Promise<string[]> => {
+        const seen: string[] = []
+        const reader = await open()
+        const follower = await followEvents(reader, {
+          name: 'g',
+          topics: ['turns'],
+          onEvent: ({ id }) => void seen.push(id),
+        })
+        await follower.caughtUp()
+        await follower.stop()
+        return seen
+      }
+      for (const _ of range(2))
+        assert.deepEqual(
+          await follow(),
+          events.map(({ id }) => id),
+        )
+      const letters = await log.deadLetters('turns')
+      assert.deepEqual(
+        letters.map(({ topic, partition: at, offset }) => ({ topic, at, offset })),
+        range(5).map((i) => ({ topic: 'turns', at: partition, offset: 1 + i })),
+      )
+      assert.deepEqual(
+        letters.map(({ reason }) => /schema id|header|no key|UTF-8/.exec(reason)?.[0]),
+        ['schema id', 'header', 'no key', 'UTF-8', 'schema id'],
+      )
+      assert.equal(Buffer.from(letters[0]!.value!).toString(), 'random bytes, no format')
+      assert.deepEqual((await all(log.read('turns'))).length, 4)
+      await foreign.disconnect()
+    },
+  )
 
   feature('a record that breaks its schema is put aside and passed over', async (open) => {
     const log = await open()
@@ -168,7 +238,12 @@ describe('schema registry', () => {
     await log.append([feedback('s', 2)])
     const seen: string[] = []
     const bad: number[] = []
-    const follower = await followEvents(log, { name: 'g', topics: ['turns'], onEvent: ({ id }) => void seen.push(id), onBad: ({ offset }) => void bad.push(offset) })
+    const follower = await followEvents(log, {
+      name: 'g',
+      topics: ['turns'],
+      onEvent: ({ id }) => void seen.push(id),
+      onBad: ({ offset }) => void bad.push(offset),
+    })
     await follower.caughtUp()
     assert.deepEqual([seen.length, bad], [1, [position!.offset]])
     const [letter] = await log.deadLetters('turns')

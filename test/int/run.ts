@@ -9,7 +9,8 @@ import { runTests } from '../runner.ts'
 import { startStack } from './stack.ts'
 
 const wanted = process.argv.slice(2)
-const files = globSync('*.test.ts', { cwd: import.meta.dirname }).toSorted()
+const files = globSync('*.test.ts', { cwd: import.meta.dirname })
+  .toSorted()
   .filter((file) => wanted.length === 0 || wanted.some((part) => file.includes(part)))
 if (files.length === 0) throw new Error(`no test file matches ${wanted.join(', ')}`)
 
@@ -17,13 +18,18 @@ const begin = performance.now()
 const stack = files.every((file) => file.startsWith('faults.')) ? undefined : await startStack()
 if (stack) {
   const { brokers, registry, postgres } = stack
-  process.stdout.write(`Kafka, registry and PostgreSQL are up after ${Math.round((performance.now() - begin) / 1000)} s\n`)
+  process.stdout.write(
+    `Kafka, registry and PostgreSQL are up after ${Math.round((performance.now() - begin) / 1000)} s\n`,
+  )
   process.env['INSTAR_INT'] = JSON.stringify({ brokers, registry, postgres })
 }
 // Fault suites test what runs in production: kafkajs reads this.
 process.env['NODE_ENV'] = 'production'
 try {
-  const passed = await runTests(files.map((file) => path.join(import.meta.dirname, file)), { concurrency: 1, timeout: 600_000 })
+  const passed = await runTests(
+    files.map((file) => path.join(import.meta.dirname, file)),
+    { concurrency: 1, timeout: 600_000 },
+  )
   process.exitCode ??= passed ? 0 : 1
 } finally {
   await stack?.stop()

@@ -11,84 +11,131 @@ import { addresses } from './stack.ts'
 const SESSIONS = 12
 const TURNS = 4
 
-test('two gateways, two scorers: every answered turn is on the log once, both scorers agree on every score, a late gateway serves the head', { timeout: 120_000 }, async () => {
-  const { brokers, registry } = addresses()
-  const prefix = `v${process.pid}.`
-  const schemas = schemaTexts()
-  await setupKafka({ brokers, prefix })
-  await setupSchemas({ brokers, prefix, registry, schemas })
-  const logs: KafkaLog[] = []
-  const open = async (clientId: string): Promise<KafkaLog> => {
-    const log = await openKafkaLog({ brokers, prefix, clientId, registry, schemas })
-    logs.push(log)
-    return log
-  }
-  let answers = 0
-  const script = (): string => `This is answer number ${++answers}.`
-  const rigs: Rig[] = []
-  const startGateway = async (clientId: string): Promise<Rig> => {
-    const rig = await startRig({ log: await open(clientId), script, settings: { tailWaitMs: 10_000, appendPatienceMs: 20_000 } })
-    rigs.push(rig)
-    return rig
-  }
-  const scorers: Scorer[] = []
-  const watcher = await open('watcher')
-  try {
-    const publisher = new Publisher(await open('publisher'))
-    await publisher.start()
-    const gateways = [await startGateway('gateway-1'), await startGateway('gateway-2')]
-    for (const name of ['scorer-1', 'scorer-2']) {
-      const scorer = createScorer({ log: await open(name), now: Date.now, onFatal: (error) => { throw error } }, scorerConfig.parse({}))
-      scorers.push(scorer)
-      await scorer.start()
+test(
+  'two gateways, two scorers: every answered turn is on the log once, both scorers agree on every score, a late gateway serves the head',
+  { timeout: 120_000 },
+  async () => {
+    const { brokers, registry } = addresses()
+    const prefix = `v${process.pid}.`
+    const schemas = schemaTexts()
+    await setupKafka({ brokers, prefix })
+    await setupSchemas({ brokers, prefix, registry, schemas })
+    const logs: KafkaLog[] = []
+    const open = async (clientId: string): Promise<KafkaLog> => {
+      const log = await openKafkaLog({ brokers, prefix, clientId, registry, schemas })
+      logs.push(log)
+      return log
     }
-
-    const answered: string[] = []
-    await Promise.all(range(SESSIONS).map(async (session) => {
-      const messages: { role: 'user' | 'assistant'; content: string }[] = []
-      for (const turn of range(TURNS)) {
-        messages.push(USER(turn === 0 ? `Conversation ${session}: what is ${session} plus ${session}?` : turn % 2 ? 'Thank you, that helps!' : `And plus ${turn}?`))
-        const response = await gateways[(session + turn) % 2]!.fetch('/v1/chat/completions', { json: { model: 'policy', messages } })
-        assert.equal(response.status, 200)
-        const { choices } = await response.json() as { choices: { message: { content: string } }[] }
-        messages.push({ role: 'assistant', content: choices[0]!.message.content })
-        answered.push(response.headers.get('x-instar-turn-id')!)
+    let answers = 0
+    const script = (): string => `This is answer number ${++answers}.`
+    const rigs: Rig[] = []
+    const startGateway = async (clientId: string): Promise<Rig> => {
+      const rig = await startRig({
+        log: await open(clientId),
+        script,
+        settings: { tailWaitMs: 10_000, appendPatienceMs: 20_000 },
+      })
+      rigs.push(rig)
+      return rig
+    }
+    const scorers: Scorer[] = []
+    const watcher = await open('watcher')
+    try {
+      const publisher = new Publisher(await open('publisher'))
+      await publisher.start()
+      const gateways = [await startGateway('gateway-1'), await startGateway('gateway-2')]
+      for (const name of ['scorer-1', 'scorer-2']) {
+        const scorer = createScorer(
+          {
+            log: await open(name),
+            now: Date.now,
+            onFatal: (error) => {
+              throw error
+            },
+          },
+          scorerConfig.parse({}),
+        )
+        scorers.push(scorer)
+        await scorer.start()
       }
-    }))
 
-    const turns = await turnsOf(watcher)
-    assert.deepEqual(turns.map(({ turn }) => turn).toSorted(), answered.toSorted())
-    const sessions = Map.groupBy(turns as TurnCaptured[], ({ session }) => session)
-    assert.deepEqual([...sessions.values()].map((of) => of.length), range(SESSIONS).map(() => TURNS))
+      const answered: string[] = []
+      await Promise.all(
+        range(SESSIONS).map(async (session) => {
+          const messages: { role: 'user' | 'assistant'; content: string }[] = []
+          for (const turn of range(TURNS)) {
+            messages.push(
+              USER(
+                turn === 0
+                  ? `Conversation ${session}: what is ${session} plus ${session}?`
+                  : turn % 2
+                    ? 'Thank you, that helps!'
+                    : `And plus ${turn}?`,
+              ),
+            )
+            const response = await gateways[(session + turn) % 2]!.fetch('/v1/chat/completions', {
+              json: { model: 'policy', messages },
+            })
+            assert.equal(response.status, 200)
+            const { choices } = (await response.json()) as { choices: { message: { content: string } }[] }
+            messages.push({ role: 'assistant', content: choices[0]!.message.content })
+            answered.push(response.headers.get('x-instar-turn-id')!)
+          }
+        }),
+      )
 
-    const followed = sessions.size * (TURNS - 1)
-    const found = new Set<string>()
-    const every = Promise.withResolvers<void>()
-    const scored = await watcher.subscribe({ topics: ['scores'], group: 'watcher', from: 'start', handle(records) {
-      for (const record of records) {
-        const { event } = decodeRecord(record)
-        if (event.type === 'TurnScored' || event.type === 'TurnSkipped') found.add(event.turn)
-      }
-      if (found.size === followed) every.resolve()
-    } })
-    await every.promise
-    await scored.stop()
+      const turns = await turnsOf(watcher)
+      assert.deepEqual(turns.map(({ turn }) => turn).toSorted(), answered.toSorted())
+      const sessions = Map.groupBy(turns as TurnCaptured[], ({ session }) => session)
+      assert.deepEqual(
+        [...sessions.values()].map((of) => of.length),
+        range(SESSIONS).map(() => TURNS),
+      )
 
-    await publisher.publish(0)
-    const head = await publisher.publish(1)
-    const late = await startGateway('gateway-3')
-    const response = await late.fetch('/v1/chat/completions', { json: { model: 'policy', messages: [USER('Who are you now?')] } })
-    assert.equal(response.headers.get('x-instar-version'), '2')
-    await response.text()
-    assert.ok(late.engine.loaded.has(head))
+      const followed = sessions.size * (TURNS - 1)
+      const found = new Set<string>()
+      const every = Promise.withResolvers<void>()
+      const scored = await watcher.subscribe({
+        topics: ['scores'],
+        group: 'watcher',
+        from: 'start',
+        handle(records) {
+          for (const record of records) {
+            const { event } = decodeRecord(record)
+            if (event.type === 'TurnScored' || event.type === 'TurnSkipped') found.add(event.turn)
+          }
+          if (found.size === followed) every.resolve()
+        },
+      })
+      await every.promise
+      await scored.stop()
 
-    for (const scorer of scorers) await scorer.stop()
-    const [one, other] = scorers.map(({ state }) => new Map([...(state.scores.get('policy') as MemoryScores).turns].map(([turn, score]) => [turn, JSON.stringify(score)])))
-    assert.equal(one!.size, followed)
-    for (const [turn, score] of one!) if (other!.has(turn)) assert.equal(other!.get(turn), score)
-  } finally {
-    for (const scorer of scorers) await scorer.stop()
-    for (const rig of rigs) await rig.stop()
-    for (const log of logs) await log.close()
-  }
-})
+      await publisher.publish(0)
+      const head = await publisher.publish(1)
+      const late = await startGateway('gateway-3')
+      const response = await late.fetch('/v1/chat/completions', {
+        json: { model: 'policy', messages: [USER('Who are you now?')] },
+      })
+      assert.equal(response.headers.get('x-instar-version'), '2')
+      await response.text()
+      assert.ok(late.engine.loaded.has(head))
+
+      for (const scorer of scorers) await scorer.stop()
+      const [one, other] = scorers.map(
+        ({ state }) =>
+          new Map(
+            [...(state.scores.get('policy') as MemoryScores).turns].map(([turn, score]) => [
+              turn,
+              JSON.stringify(score),
+            ]),
+          ),
+      )
+      assert.equal(one!.size, followed)
+      for (const [turn, score] of one!) if (other!.has(turn)) assert.equal(other!.get(turn), score)
+    } finally {
+      for (const scorer of scorers) await scorer.stop()
+      for (const rig of rigs) await rig.stop()
+      for (const log of logs) await log.close()
+    }
+  },
+)

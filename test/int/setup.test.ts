@@ -29,14 +29,30 @@ test('topics are made once, with their settings, however many make them at a tim
   const first = await Promise.all([1, 2, 3].map(() => setupKafka({ brokers, prefix })))
   assert.ok(first.some(({ created }) => created.length === 2 * TOPICS.length + 1))
   assert.deepEqual(await setupKafka({ brokers, prefix }), { created: [], differing: [] })
-  await assert.rejects(setupKafka({ brokers, prefix, partitions: { turns: 3 } }), (error) => error instanceof InstarError && error.code === 'partition_count_changed')
+  await assert.rejects(
+    setupKafka({ brokers, prefix, partitions: { turns: 3 } }),
+    (error) => error instanceof InstarError && error.code === 'partition_count_changed',
+  )
 
   await withAdmin(async (admin) => {
     for (const topic of ['turns', 'dlq.turns']) {
-      const { resources } = await admin.describeConfigs({ includeSynonyms: false, resources: [{ type: 2, name: `${prefix}${topic}` }] })
-      const { 'cleanup.policy': policy, 'retention.ms': ms, 'retention.bytes': bytes, 'flush.messages': flush, 'min.insync.replicas': copies } =
-        Object.fromEntries(resources[0]!.configEntries.map(({ configName, configValue }) => [configName, configValue]))
-      assert.deepEqual({ policy, ms, bytes, flush, copies }, { policy: 'delete', ms: '-1', bytes: '-1', flush: '1', copies: '1' })
+      const { resources } = await admin.describeConfigs({
+        includeSynonyms: false,
+        resources: [{ type: 2, name: `${prefix}${topic}` }],
+      })
+      const {
+        'cleanup.policy': policy,
+        'retention.ms': ms,
+        'retention.bytes': bytes,
+        'flush.messages': flush,
+        'min.insync.replicas': copies,
+      } = Object.fromEntries(
+        resources[0]!.configEntries.map(({ configName, configValue }) => [configName, configValue]),
+      )
+      assert.deepEqual(
+        { policy, ms, bytes, flush, copies },
+        { policy: 'delete', ms: '-1', bytes: '-1', flush: '1', copies: '1' },
+      )
     }
   })
 })
@@ -44,10 +60,20 @@ test('topics are made once, with their settings, however many make them at a tim
 test('settings that somebody else chose are reported, not changed', { timeout: 60_000 }, async () => {
   const { brokers } = addresses()
   const prefix = `o${process.pid}.`
-  await withAdmin((admin) => admin.createTopics({ waitForLeaders: false, topics: [{ topic: `${prefix}scores`, numPartitions: 4, configEntries: [{ name: 'retention.ms', value: '1000' }] }] }))
+  await withAdmin((admin) =>
+    admin.createTopics({
+      waitForLeaders: false,
+      topics: [
+        { topic: `${prefix}scores`, numPartitions: 4, configEntries: [{ name: 'retention.ms', value: '1000' }] },
+      ],
+    }),
+  )
   for (const _ of [1, 2]) {
     const { differing } = await setupKafka({ brokers, prefix })
-    assert.deepEqual(differing.find(({ setting }) => setting === 'retention.ms'), { topic: `${prefix}scores`, setting: 'retention.ms', is: '1000', should: '-1' })
+    assert.deepEqual(
+      differing.find(({ setting }) => setting === 'retention.ms'),
+      { topic: `${prefix}scores`, setting: 'retention.ms', is: '1000', should: '-1' },
+    )
     assert.ok(differing.every(({ topic }) => topic === `${prefix}scores`))
   }
 })
@@ -55,13 +81,18 @@ test('settings that somebody else chose are reported, not changed', { timeout: 6
 test('the address of a log on Kafka names its brokers', () => {
   assert.deepEqual(brokersOf('kafka://a:9092,b.example:9093'), ['a:9092', 'b.example:9093'])
   for (const bad of ['kafka://', 'kafka://a', 'kafka://a:9092,b', 'http://a:9092', 'kafka://a:9092/topic']) {
-    assert.throws(() => brokersOf(bad), (error) => error instanceof InstarError && error.code === 'bad_request')
+    assert.throws(
+      () => brokersOf(bad),
+      (error) => error instanceof InstarError && error.code === 'bad_request',
+    )
   }
 })
 
 test('a run that is killed leaves no program and no data behind', { timeout: 60_000 }, async () => {
-  const child = spawn(process.execPath, [fileURLToPath(new URL('processes/broker.ts', import.meta.url))], { stdio: ['ignore', 'pipe', 'inherit'] })
-  const [line] = await once(createInterface({ input: child.stdout }), 'line') as [string]
+  const child = spawn(process.execPath, [fileURLToPath(new URL('processes/broker.ts', import.meta.url))], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const [line] = (await once(createInterface({ input: child.stdout }), 'line')) as [string]
   const { pid, folder } = JSON.parse(line) as { pid: number; folder: string }
   assert.ok(existsSync(`/proc/${pid}`) && existsSync(folder))
   child.kill('SIGKILL')

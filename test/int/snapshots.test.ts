@@ -5,12 +5,16 @@ import { addresses } from './stack.ts'
 
 let count = 0
 
-snapshotFeatures('kafka', async () => {
-  const { brokers, registry } = addresses()
-  const prefix = `snapshots${process.pid}.${count++}.`
-  const schemas = schemaTexts()
-  await setupKafka({ brokers, prefix })
-  await setupSchemas({ brokers, prefix, registry, schemas })
-  const log = await openKafkaLog({ brokers, prefix, clientId: 'snapshots', registry, schemas })
-  return { log, close: () => log.close() }
-}, 2)
+snapshotFeatures(
+  'kafka',
+  async () => {
+    const { brokers, registry } = addresses()
+    const prefix = `snapshots${process.pid}.${count++}.`
+    const schemas = schemaTexts()
+    await setupKafka({ brokers, prefix })
+    await setupSchemas({ brokers, prefix, registry, schemas })
+    const log = await openKafkaLog({ brokers, prefix, clientId: 'snapshots', registry, schemas })
+    return { log, close: () => log.close() }
+  },
+  2,
+)

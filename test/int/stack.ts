@@ -21,7 +21,11 @@ export const temporaryFolder = async (): Promise<{ path: string; remove(): Promi
   const path = await mkdtemp(join(tmpdir(), 'instar-int-'))
   // Where we are root, PostgreSQL runs as nobody, who may then enter; else its data would lie elsewhere.
   await chmod(path, 0o711)
-  const sweeper = spawn('/bin/sh', ['-c', SWEEP, 'sweep', path], { cwd: '/', detached: true, stdio: ['pipe', 'ignore', 'ignore'] })
+  const sweeper = spawn('/bin/sh', ['-c', SWEEP, 'sweep', path], {
+    cwd: '/',
+    detached: true,
+    stdio: ['pipe', 'ignore', 'ignore'],
+  })
   const swept = once(sweeper, 'exit')
   return {
     path,
@@ -45,7 +49,10 @@ export const startStack = async (): Promise<Addresses & { stop(): Promise<void> 
   try {
     const [kafka, { registry, database }] = await Promise.all([
       startKafka({ folder: join(folder.path, 'kafka') }),
-      startDatabase(join(folder.path, 'postgres')).then(async (database) => ({ database, registry: await startRegistry(join(folder.path, 'registry'), database) })),
+      startDatabase(join(folder.path, 'postgres')).then(async (database) => ({
+        database,
+        registry: await startRegistry(join(folder.path, 'registry'), database),
+      })),
     ])
     return { brokers: kafka.brokers, registry: registry.url, postgres: database.port, stop }
   } catch (cause) {

@@ -12,7 +12,14 @@ import { openEmbeddedLog, openMemoryLog, type EventLog } from '@instar/log'
 import type { Model } from '@instar/policy'
 import { verify } from '@instar/trainer'
 import { auditBatches, evolveAudit, initialAudit, type AuditState } from '@instar/trainer/core/audit'
-import { joinedTurns, recordedBatches, sealAnew, scoredTurns, turnsBetween, type ScoredTurn } from '@instar/trainer/core/replay'
+import {
+  joinedTurns,
+  recordedBatches,
+  sealAnew,
+  scoredTurns,
+  turnsBetween,
+  type ScoredTurn,
+} from '@instar/trainer/core/replay'
 import { readAudit } from '@instar/trainer/shell/audit'
 import { captured } from '../scorer/history.ts'
 import { seeded } from '../simulation/random.ts'
@@ -27,7 +34,9 @@ const seen = (state: AuditState): unknown => {
     batches: [...auditBatches(state)].map(({ id, difference }) => [id, difference]),
     recorded: [...recordedBatches(state, null, null)].map(({ id, status }) => [id, status]),
     joined: [...joinedTurns(state)],
-    scored: POLICIES.map((policy) => [...scoredTurns(state, policy)].map(({ turn, score, reward }) => [turn, score, reward])),
+    scored: POLICIES.map((policy) =>
+      [...scoredTurns(state, policy)].map(({ turn, score, reward }) => [turn, score, reward]),
+    ),
     listed,
     spent: listed.filter(turnsBetween(state, null, { time: 1e12 })),
     moves: Array.from({ length: state.moves.length }, (_, i) => state.moves.at(i)),
@@ -44,7 +53,8 @@ test('an audit in a file says what one in memory says, of random histories', asy
     const audit = await readAudit(log, POLICY)
     assert.equal(audit.broken, null)
     for (const topic of ['turns', 'scores', 'weights', 'updates'] as const) {
-      for await (const records of log.read(topic)) for (const record of records) evolveAudit(memory, decodeRecord(record))
+      for await (const records of log.read(topic))
+        for (const record of records) evolveAudit(memory, decodeRecord(record))
     }
     const told = seen(audit.state)
     assert.deepEqual(told, seen(memory), `seed ${seed}`)
@@ -59,7 +69,7 @@ test('whoever stops verify gets `aborted` before the log or the batches are at t
   const log = openMemoryLog()
   await log.append(randomHistory(seeded(7), 900).events.map((event) => encodeEvent(event)))
   const before = process.env.TMPDIR
-  const folder = process.env.TMPDIR = mkdtempSync(join(tmpdir(), 'instar-stopped-'))
+  const folder = (process.env.TMPDIR = mkdtempSync(join(tmpdir(), 'instar-stopped-')))
   folders.push(folder)
   try {
     const reading = new AbortController()
@@ -83,7 +93,9 @@ test('whoever stops verify gets `aborted` before the log or the batches are at t
       done.push(count)
       working.abort('SIGINT')
     }
-    await assert.rejects(verify({ ...ports, log, signal: working.signal, onProgress }, POLICY, null), { code: 'aborted' })
+    await assert.rejects(verify({ ...ports, log, signal: working.signal, onProgress }, POLICY, null), {
+      code: 'aborted',
+    })
     assert.deepEqual(done, [1])
     assert.deepEqual(readdirSync(folder), [])
   } finally {
@@ -99,7 +111,9 @@ test('records that nobody can read are passed over and told, in whatever topic; 
   const clean = await readAudit(log, POLICY)
   const before = seen(clean.state)
   await clean.close()
-  const poison = (['turns TurnCaptured.v2', 'scores TurnScored.v1', 'updates BatchSealed.v1', 'weights VersionPublished.v1'] as const).map((one) => {
+  const poison = (
+    ['turns TurnCaptured.v2', 'scores TurnScored.v1', 'updates BatchSealed.v1', 'weights VersionPublished.v1'] as const
+  ).map((one) => {
     const [topic, schema] = one.split(' ') as ['turns', string]
     return { topic, key: POLICY, schema, payload: Buffer.from('nonsense'), timestamp: 1 }
   })
@@ -108,7 +122,10 @@ test('records that nobody can read are passed over and told, in whatever topic; 
   assert.equal(audit.broken, null)
   assert.deepEqual(seen(audit.state), before)
   assert.deepEqual([audit.unreadable.records, audit.unreadable.first.length], [24, 20])
-  assert.deepEqual([...new Set(audit.unreadable.first.map(({ topic, type }) => `${topic} ${type}`))], ['turns TurnCaptured.v2', 'scores TurnScored.v1', 'weights VersionPublished.v1', 'updates BatchSealed.v1'])
+  assert.deepEqual(
+    [...new Set(audit.unreadable.first.map(({ topic, type }) => `${topic} ${type}`))],
+    ['turns TurnCaptured.v2', 'scores TurnScored.v1', 'weights VersionPublished.v1', 'updates BatchSealed.v1'],
+  )
   await audit.close()
   await log.append([{ ...poison[2]!, schema: 'BatchBlessed.v1' }])
   const stopped = await readAudit(log, POLICY)
@@ -122,29 +139,75 @@ const TURNS = 60_000
 
 /** Sessions of some turns, each scored, in batches from which nothing is learned. */
 function* longHistory(): Generator<Event> {
-  yield { type: 'LineStarted', prev: '', policy: POLICY, mode: 'live', base: { name: 'm', sha256: 'b' }, parent: null, settings: {}, at: 1 }
+  yield {
+    type: 'LineStarted',
+    prev: '',
+    policy: POLICY,
+    mode: 'live',
+    base: { name: 'm', sha256: 'b' },
+    parent: null,
+    settings: {},
+    at: 1,
+  }
   const baselines = new Map<string, { value: number; count: number }>()
   let waiting: ScoredTurn[] = []
   let prev = ''
   for (let i = 0; i < TURNS; i += 1) {
     const at = 10 + i
     const session = `s${Math.floor(i / SESSION)}`
-    const turn = captured({ session, messages: [{ role: 'user', content: `What is ${i}?` }], answer: `It is ${i}.`, at, name: i.toString(16).padStart(8, '0'), policy: POLICY, subject: `u${i % 997}` })
+    const turn = captured({
+      session,
+      messages: [{ role: 'user', content: `What is ${i}?` }],
+      answer: `It is ${i}.`,
+      at,
+      name: i.toString(16).padStart(8, '0'),
+      policy: POLICY,
+      subject: `u${i % 997}`,
+    })
     yield turn
     const reward = i % 3 === 0 ? -1 : 1
     const scored: Event = {
-      type: 'TurnScored', turn: turn.turn, session, policy: POLICY, version: 0, subject: turn.subject,
-      verdicts: [{ judge: 'j', value: reward, note: 'as it was said' }], cause: 'c', rank: null, at, reward, judge: 'j', hint: null, hintJudge: null,
+      type: 'TurnScored',
+      turn: turn.turn,
+      session,
+      policy: POLICY,
+      version: 0,
+      subject: turn.subject,
+      verdicts: [{ judge: 'j', value: reward, note: 'as it was said' }],
+      cause: 'c',
+      rank: null,
+      at,
+      reward,
+      judge: 'j',
+      hint: null,
+      hintJudge: null,
     }
     yield scored
     waiting.push({
-      turn: turn.turn, record: encodeEvent(turn).id, session, group: turn.group, score: encodeEvent(scored).id,
-      subject: turn.subject, key: turn.key, version: 0, reward, hint: null,
+      turn: turn.turn,
+      record: encodeEvent(turn).id,
+      session,
+      group: turn.group,
+      score: encodeEvent(scored).id,
+      subject: turn.subject,
+      key: turn.key,
+      version: 0,
+      reward,
+      hint: null,
     })
     if (waiting.length < BATCH) continue
     const number = (i + 1) / BATCH
     const parent = { version: 0, adapter: null, state: null }
-    const sealed: BatchSealed = sealAnew(waiting, baselines, { prev, policy: POLICY, number, parent, seed: number, loss: 'hybrid', settings: { rules: 2 }, at })
+    const sealed: BatchSealed = sealAnew(waiting, baselines, {
+      prev,
+      policy: POLICY,
+      number,
+      parent,
+      seed: number,
+      loss: 'hybrid',
+      settings: { rules: 2 },
+      at,
+    })
     waiting = []
     for (const { subject, ...mean } of sealed.baselines) baselines.set(subject, mean)
     yield sealed
@@ -169,7 +232,9 @@ test(`verify of ${TURNS} turns stays within 96 MiB of heap`, { timeout: 170_000 
   await log.append(batch)
   await log.close()
   const verifier = fileURLToPath(new URL('processes/verifier.ts', import.meta.url))
-  const { stdout } = await promisify(execFile)(process.execPath, ['--max-old-space-size=96', verifier, folder], { maxBuffer: 1 << 20 })
+  const { stdout } = await promisify(execFile)(process.execPath, ['--max-old-space-size=96', verifier, folder], {
+    maxBuffer: 1 << 20,
+  })
   const { peak, ...found } = JSON.parse(stdout) as { peak: number }
   assert.deepEqual(found, { ok: true, first: null, batches: TURNS / BATCH, held: TURNS / BATCH })
   t.diagnostic(`${Math.round(peak / 2 ** 20)} MiB at most`)

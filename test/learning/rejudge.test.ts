@@ -1,7 +1,16 @@
 /** `replay --judge`: what was joined is scored again by another judge, under the branch's own key, and trained on so. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { decodeRecord, encodeEvent, foldTurns, initialTurns, TOPICS, type Event, type Logged, type TurnsEvent } from '@instar/events'
+import {
+  decodeRecord,
+  encodeEvent,
+  foldTurns,
+  initialTurns,
+  TOPICS,
+  type Event,
+  type Logged,
+  type TurnsEvent,
+} from '@instar/events'
 import { openMemoryLog, type MemoryLog } from '@instar/log'
 import type { Model } from '@instar/policy'
 import { createPublisher, publisherConfig } from '@instar/publisher'
@@ -11,8 +20,16 @@ import { captured, type Said } from '../scorer/history.ts'
 import { ScriptedLearner } from './scripted-learner.ts'
 
 const model: Model = {
-  name: 'm', sha256: 'base', contextLength: 512, vocabulary: 8, defaults: { temperature: 1, topP: 1, topK: 0 }, endOfTurn: [0],
-  encode: () => [1], decode: () => 'x', detokenizer: () => ({ push: () => 'x', end: () => '' }), render: () => 'x',
+  name: 'm',
+  sha256: 'base',
+  contextLength: 512,
+  vocabulary: 8,
+  defaults: { temperature: 1, topP: 1, topK: 0 },
+  endOfTurn: [0],
+  encode: () => [1],
+  decode: () => 'x',
+  detokenizer: () => ({ push: () => 'x', end: () => '' }),
+  render: () => 'x',
   promptIds: (messages) => Array.from({ length: JSON.stringify(messages).length }, () => 1),
 }
 const now = (): number => 1000
@@ -27,7 +44,8 @@ const append = async (log: MemoryLog, ...events: Event[]): Promise<void> => {
 
 const read = async (log: MemoryLog): Promise<Logged[]> => {
   const found: Logged[] = []
-  for (const topic of TOPICS) for await (const batch of log.read(topic)) for (const record of batch) found.push(decodeRecord(record))
+  for (const topic of TOPICS)
+    for await (const batch of log.read(topic)) for (const record of batch) found.push(decodeRecord(record))
   return found
 }
 
@@ -35,10 +53,26 @@ const read = async (log: MemoryLog): Promise<Logged[]> => {
 const talk = (session: string, words: string, reward: number): Event[] => {
   const first = captured({ session, messages: [user('How tall is it?')], answer: 'It is 10 m.', at: 10 })
   const said: Said[] = [user('How tall is it?'), { role: 'assistant', content: 'It is 10 m.' }, user(words)]
-  return [first, captured({ session, messages: said, answer: 'Well.', at: 20 }), {
-    type: 'TurnScored', turn: first.turn, session, policy: 'policy', version: 0, subject: session, verdicts: [], cause: 'c', rank: null,
-    at: 30, reward, judge: 'old', hint: null, hintJudge: null,
-  }]
+  return [
+    first,
+    captured({ session, messages: said, answer: 'Well.', at: 20 }),
+    {
+      type: 'TurnScored',
+      turn: first.turn,
+      session,
+      policy: 'policy',
+      version: 0,
+      subject: session,
+      verdicts: [],
+      cause: 'c',
+      rank: null,
+      at: 30,
+      reward,
+      judge: 'old',
+      hint: null,
+      hintJudge: null,
+    },
+  ]
 }
 
 test('the rules judge the turns of a log again, and the branch is trained on what they say', async () => {
@@ -47,9 +81,16 @@ test('the rules judge the turns of a log again, and the branch is trained on wha
   const published = Promise.withResolvers<void>()
   const ports = { log, learner, model, now, onFatal: published.reject }
   const trainer = createTrainer(ports, trainerConfig.parse({ batchSize: 2 }))
-  const publisher = createPublisher({
-    ...ports, probes: [], onProgress: ({ phase }) => { if (phase === 'published') published.resolve() },
-  }, publisherConfig.parse({}))
+  const publisher = createPublisher(
+    {
+      ...ports,
+      probes: [],
+      onProgress: ({ phase }) => {
+        if (phase === 'published') published.resolve()
+      },
+    },
+    publisherConfig.parse({}),
+  )
   await Promise.all([trainer.start(), publisher.start()])
   await append(log, ...talk('a', 'Thanks, that is perfect!', -1), ...talk('b', 'No, it is 12 m.', 1))
   await append(log, ...talk('c', 'And how wide is the river Rhine?', 1))
@@ -70,18 +111,49 @@ test('the rules judge the turns of a log again, and the branch is trained on wha
   const last = lines.at(-1)
   assert.ok(last && 'report' in last)
   assert.deepEqual([last.report.batches, last.report.versions, last.report.equal], [1, 1, null])
-  assert.deepEqual(lines.flatMap((line) => ('progress' in line ? [[line.progress.phase, line.progress.done, line.progress.total]] : [])), [
-    ['judging', 1, 3], ['judging', 2, 3], ['judging', 3, 3], ['training', 1, 1],
-  ])
+  assert.deepEqual(
+    lines.flatMap((line) =>
+      'progress' in line ? [[line.progress.phase, line.progress.done, line.progress.total]] : [],
+    ),
+    [
+      ['judging', 1, 3],
+      ['judging', 2, 3],
+      ['judging', 3, 3],
+      ['training', 1, 1],
+    ],
+  )
 
   const all = await read(log)
   const scores = all.filter(({ topic, key }) => topic === 'scores' && key === 'policy~again').map(({ event }) => event)
-  assert.deepEqual(scores.map((event) => (event.type === 'TurnScored' ? [event.session, event.reward] : [(event as { session: string }).session, event.type])), [
-    ['a', 1], ['b', -1], ['c', 'TurnSkipped'],
-  ])
+  assert.deepEqual(
+    scores.map((event) =>
+      event.type === 'TurnScored'
+        ? [event.session, event.reward]
+        : [(event as { session: string }).session, event.type],
+    ),
+    [
+      ['a', 1],
+      ['b', -1],
+      ['c', 'TurnSkipped'],
+    ],
+  )
   assert.ok(scores.every((event) => 'verdicts' in event && event.verdicts[0]?.judge.startsWith('signals-')))
-  const sealed = (key: string): (readonly [string, number])[] => all.flatMap(({ event }) =>
-    (event.type === 'BatchSealed' && event.policy === key ? event.items.map(({ session, reward }) => [session, reward] as const) : []))
-  assert.deepEqual(sealed('policy~again'), [['a', 1], ['b', -1]])
-  assert.deepEqual(sealed('policy').slice(0, 2), [['a', -1], ['b', 1]], 'the trunk is as it was')
+  const sealed = (key: string): (readonly [string, number])[] =>
+    all.flatMap(({ event }) =>
+      event.type === 'BatchSealed' && event.policy === key
+        ? event.items.map(({ session, reward }) => [session, reward] as const)
+        : [],
+    )
+  assert.deepEqual(sealed('policy~again'), [
+    ['a', 1],
+    ['b', -1],
+  ])
+  assert.deepEqual(
+    sealed('policy').slice(0, 2),
+    [
+      ['a', -1],
+      ['b', 1],
+    ],
+    'the trunk is as it was',
+  )
 })

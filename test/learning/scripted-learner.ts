@@ -1,9 +1,32 @@
 /** A learning engine whose arithmetic is a hash: for what surrounds it (faults, order, records), which is under test. */
 import { createHash } from 'node:crypto'
-import type { Adapter, EvaluateRequest, Evaluation, LearningEngine, Parent, StepResult, StepSettings, TrainItem } from '@instar/policy'
+import type {
+  Adapter,
+  EvaluateRequest,
+  Evaluation,
+  LearningEngine,
+  Parent,
+  StepResult,
+  StepSettings,
+  TrainItem,
+} from '@instar/policy'
 import { writeAdapter } from '@instar/policy'
 
-const figures = { loss: 0.5, policyLoss: 0.5, opdLoss: 0, klLoss: 0, gradNorm: 1, meanAdvantage: 0, meanAbsAdvantage: 1, clipFraction: 0, maskedTurns: 0, behaviourGap: 0, tokens: 1, steps: 2, droppedHints: 0 }
+const figures = {
+  loss: 0.5,
+  policyLoss: 0.5,
+  opdLoss: 0,
+  klLoss: 0,
+  gradNorm: 1,
+  meanAdvantage: 0,
+  meanAbsAdvantage: 1,
+  clipFraction: 0,
+  maskedTurns: 0,
+  behaviourGap: 0,
+  tokens: 1,
+  steps: 2,
+  droppedHints: 0,
+}
 const fingerprint = { engine: 'scripted', build: '1', isa: 'none', threads: 1, base: 'base' }
 const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex')
 
@@ -16,16 +39,41 @@ export class ScriptedLearner implements LearningEngine {
   /** What the next evaluations say of KL to the parent. */
   kl = 0.001
 
-  fingerprint() { return fingerprint }
-  async load(adapter: Adapter) { this.loaded.add(adapter.sha256) }
-  async unload(name: string) { this.loaded.delete(name) }
-  async close() { this.loaded.clear() }
+  fingerprint() {
+    return fingerprint
+  }
+  async load(adapter: Adapter) {
+    this.loaded.add(adapter.sha256)
+  }
+  async unload(name: string) {
+    this.loaded.delete(name)
+  }
+  async close() {
+    this.loaded.clear()
+  }
 
   async step(items: readonly TrainItem[], settings: StepSettings, parent: Parent): Promise<StepResult> {
     this.fail()
     this.steps += 1
-    const digest = createHash('sha256').update(JSON.stringify([items, settings, parent.adapter?.sha256 ?? null])).digest()
-    const adapter = writeAdapter({ rank: 1, alpha: 1, modules: new Map([['model.layers.0.self_attn.q_proj', { a: { shape: [1, 8], data: Float32Array.from(digest.subarray(0, 8)) }, b: { shape: [8, 1], data: new Float32Array(8) } }]]) }, 'base')
+    const digest = createHash('sha256')
+      .update(JSON.stringify([items, settings, parent.adapter?.sha256 ?? null]))
+      .digest()
+    const adapter = writeAdapter(
+      {
+        rank: 1,
+        alpha: 1,
+        modules: new Map([
+          [
+            'model.layers.0.self_attn.q_proj',
+            {
+              a: { shape: [1, 8], data: Float32Array.from(digest.subarray(0, 8)) },
+              b: { shape: [8, 1], data: new Float32Array(8) },
+            },
+          ],
+        ]),
+      },
+      'base',
+    )
     const state = new Uint8Array(digest)
     return { adapter, state, stateSha256: sha256(state), figures, fingerprint }
   }
@@ -33,10 +81,18 @@ export class ScriptedLearner implements LearningEngine {
   async evaluate(request: EvaluateRequest): Promise<Evaluation> {
     this.fail()
     this.evaluations += 1
-    return { completions: request.prompts.map(() => ({ ids: [1, 2], text: 'x', reason: 'stop' })), kl: request.references.map(() => this.kl), entropy: 1, length: 2, repetition: 0 }
+    return {
+      completions: request.prompts.map(() => ({ ids: [1, 2], text: 'x', reason: 'stop' })),
+      kl: request.references.map(() => this.kl),
+      entropy: 1,
+      length: 2,
+      repetition: 0,
+    }
   }
 
-  async score({ completion }: { completion: readonly number[] }) { return new Float32Array(completion.length).fill(-1) }
+  async score({ completion }: { completion: readonly number[] }) {
+    return new Float32Array(completion.length).fill(-1)
+  }
 
   private fail(): void {
     const fault = this.faults.shift()

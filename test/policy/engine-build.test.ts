@@ -23,7 +23,9 @@ beforeEach(() => {
   programs = join(folder, 'programs')
   mkdirSync(programs)
 })
-afterEach(() => { rmSync(folder, { recursive: true }) })
+afterEach(() => {
+  rmSync(folder, { recursive: true })
+})
 
 /** A program that does what the line of shell says. */
 const program = (name: string, line: string): string => {
@@ -35,20 +37,36 @@ const program = (name: string, line: string): string => {
 
 /** The command, with no programs but those made here. */
 async function command(...words: string[]): Promise<{ code: number | null; out: string; err: string }> {
-  const child = spawn(process.execPath, [MAIN, ...words], { env: { PATH: programs }, stdio: ['ignore', 'pipe', 'pipe'] })
+  const child = spawn(process.execPath, [MAIN, ...words], {
+    env: { PATH: programs },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
   const said = { out: '', err: '' }
-  child.stdout.setEncoding('utf8').on('data', (text: string) => { said.out += text })
-  child.stderr.setEncoding('utf8').on('data', (text: string) => { said.err += text })
-  const code = await new Promise<number | null>((resolve) => { child.once('close', resolve) })
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    said.out += text
+  })
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    said.err += text
+  })
+  const code = await new Promise<number | null>((resolve) => {
+    child.once('close', resolve)
+  })
   return { code, ...said }
 }
 
-const world = (machine = 'linux-x64'): World => ({ folder: join(folder, 'engines'), machine, say: () => undefined, terminal: false })
-const refused = (pattern: RegExp) => (error: unknown): boolean => {
-  assert.ok(error instanceof InstarError && error.code === 'engine_build_failed', String(error))
-  assert.match(error.message, pattern)
-  return true
-}
+const world = (machine = 'linux-x64'): World => ({
+  folder: join(folder, 'engines'),
+  machine,
+  say: () => undefined,
+  terminal: false,
+})
+const refused =
+  (pattern: RegExp) =>
+  (error: unknown): boolean => {
+    assert.ok(error instanceof InstarError && error.code === 'engine_build_failed', String(error))
+    assert.match(error.message, pattern)
+    return true
+  }
 const wanted = { kind: 'cpu', force: false, wheels: null } as const
 
 describe('engine:tfjs-node', { skip: process.platform === 'win32' }, () => {
@@ -61,26 +79,33 @@ describe('engine:tfjs-node', { skip: process.platform === 'win32' }, () => {
     assert.match(other.err, /--cuda is not an option/)
   })
 
-  test('no compiler, no Python, no pip, no npm: each is named with what to do, and nothing is touched', { skip: process.platform !== 'linux' || process.arch !== 'x64' }, async () => {
-    const before = builtOf('cpu')
-    const fails = async (pattern: RegExp): Promise<void> => {
-      const { code, out, err } = await command('--force')
-      assert.deepEqual([code, out], [1, ''])
-      assert.match(err, pattern)
-      assert.ok(err.startsWith('instar: ') && !err.includes('    at '), err)
-    }
-    await fails(/no C\+\+ compiler.*Install g\+\+/)
-    program('g++', 'exit 0')
-    await fails(/no Python.*apt-get install python3 python3-pip/)
-    program('python3', 'case "$*" in *pip*) exit 1;; esac; exit 0')
-    await fails(/python3 has no pip.*--wheels FOLDER/)
-    program('python3', 'exit 0')
-    await fails(/npm was not found/)
-    assert.deepEqual(builtOf('cpu'), before)
-  })
+  test(
+    'no compiler, no Python, no pip, no npm: each is named with what to do, and nothing is touched',
+    { skip: process.platform !== 'linux' || process.arch !== 'x64' },
+    async () => {
+      const before = builtOf('cpu')
+      const fails = async (pattern: RegExp): Promise<void> => {
+        const { code, out, err } = await command('--force')
+        assert.deepEqual([code, out], [1, ''])
+        assert.match(err, pattern)
+        assert.ok(err.startsWith('instar: ') && !err.includes('    at '), err)
+      }
+      await fails(/no C\+\+ compiler.*Install g\+\+/)
+      program('g++', 'exit 0')
+      await fails(/no Python.*apt-get install python3 python3-pip/)
+      program('python3', 'case "$*" in *pip*) exit 1;; esac; exit 0')
+      await fails(/python3 has no pip.*--wheels FOLDER/)
+      program('python3', 'exit 0')
+      await fails(/npm was not found/)
+      assert.deepEqual(builtOf('cpu'), before)
+    },
+  )
 
   test('another machine than Linux x64 is told so, and which engines it has', async () => {
-    await assert.rejects(build(world('darwin-arm64'), wanted), refused(/Linux x64 only \(this is darwin-arm64\).*onnx and wasm/))
+    await assert.rejects(
+      build(world('darwin-arm64'), wanted),
+      refused(/Linux x64 only \(this is darwin-arm64\).*onnx and wasm/),
+    )
     assert.equal(existsSync(join(folder, 'engines')), false)
   })
 
@@ -89,11 +114,14 @@ describe('engine:tfjs-node', { skip: process.platform === 'win32' }, () => {
     mkdirSync(wheels)
     const [first] = partsOf('cpu')
     writeFileSync(join(wheels, first?.file ?? ''), 'not it')
-    await assert.rejects(build({ ...world(), compiler: program('g++', 'exit 0') }, { ...wanted, wheels }), (error: unknown) => {
-      refused(/bytes are others/)(error)
-      for (const { file } of partsOf('cpu')) assert.ok((error as Error).message.includes(file), file)
-      return true
-    })
+    await assert.rejects(
+      build({ ...world(), compiler: program('g++', 'exit 0') }, { ...wanted, wheels }),
+      (error: unknown) => {
+        refused(/bytes are others/)(error)
+        for (const { file } of partsOf('cpu')) assert.ok((error as Error).message.includes(file), file)
+        return true
+      },
+    )
     assert.equal(existsSync(join(folder, 'engines')), false)
   })
 
@@ -102,14 +130,24 @@ describe('engine:tfjs-node', { skip: process.platform === 'win32' }, () => {
     assert.ok(part)
     const client = (line: string): Program => ({ file: program('npm', line), args: [] })
     const fetched = (npm: Program): Promise<string> => fetchPart(part, folder, { python: npm, npm }, false)
-    await assert.rejects(fetched(client('echo getaddrinfo ENOTFOUND; exit 1')), refused(/could not be fetched[\s\S]*ENOTFOUND[\s\S]*--download FOLDER/))
+    await assert.rejects(
+      fetched(client('echo getaddrinfo ENOTFOUND; exit 1')),
+      refused(/could not be fetched[\s\S]*ENOTFOUND[\s\S]*--download FOLDER/),
+    )
     await assert.rejects(fetched(client('echo other > other.tgz')), refused(/not the file that this build knows/))
     assert.deepEqual(readdirSync(folder), ['programs'])
   })
 
   test('what is there and whole is not fetched again', async () => {
     const bytes = 'whole'
-    const part = { name: 'p', version: '1', file: 'p-1.tgz', from: 'npm', digest: `sha512-${createHash('sha512').update(bytes).digest('base64')}`, megabytes: 1 } as const
+    const part = {
+      name: 'p',
+      version: '1',
+      file: 'p-1.tgz',
+      from: 'npm',
+      digest: `sha512-${createHash('sha512').update(bytes).digest('base64')}`,
+      megabytes: 1,
+    } as const
     writeFileSync(join(folder, part.file), bytes)
     assert.equal(await isWhole(join(folder, part.file), part), true)
     const never: Program = { file: program('npm', 'exit 1'), args: [] }
@@ -127,14 +165,23 @@ describe('engine:tfjs-node', { skip: process.platform === 'win32' }, () => {
     const place = (kind: string, paths: string[]): void => {
       for (const path of paths) {
         mkdirSync(join(engines, kind, path, '..'), { recursive: true })
-        writeFileSync(join(engines, kind, path), path === LAYOUT.manifest ? JSON.stringify({ kind, recipe: 'r', tensorflow: '2', package: '4' }) : '')
+        writeFileSync(
+          join(engines, kind, path),
+          path === LAYOUT.manifest ? JSON.stringify({ kind, recipe: 'r', tensorflow: '2', package: '4' }) : '',
+        )
       }
     }
     assert.equal(findBuilt(engines), null)
     place('cpu', [LAYOUT.binding, LAYOUT.environment])
     assert.equal(findBuilt(engines), null)
     place('cpu', [LAYOUT.manifest])
-    assert.deepEqual(findBuilt(engines), { kind: 'cpu', recipe: 'r', tensorflow: '2', package: '4', folder: join(engines, 'cpu') })
+    assert.deepEqual(findBuilt(engines), {
+      kind: 'cpu',
+      recipe: 'r',
+      tensorflow: '2',
+      package: '4',
+      folder: join(engines, 'cpu'),
+    })
     place('gpu', [LAYOUT.manifest, LAYOUT.binding, LAYOUT.environment])
     assert.equal(findBuilt(engines)?.kind, 'gpu')
   })

@@ -14,7 +14,9 @@ import { createOnnxBackend } from '@instar/policy/runtime/onnx'
 import { LLAMA, smallGguf } from '../checkpoints/small-gguf.ts'
 
 const folder = mkdtempSync(path.join(tmpdir(), 'instar-packed-'))
-after(() => { rmSync(folder, { recursive: true, force: true }) })
+after(() => {
+  rmSync(folder, { recursive: true, force: true })
+})
 
 const file = path.join(folder, 'model.gguf')
 writeFileSync(file, smallGguf(LLAMA, 'q4_1'))
@@ -28,18 +30,32 @@ test('stacked blocks are the blocks of the parts, one under another', () => {
     assert.equal(found !== null, /\.(qkv|o|gate_up|down)\.weight$/.test(name), name)
     if (found) assert.deepEqual(found.shape, shape)
   }
-  assert.equal(packedConstants(config, { names: () => weights.names(), get: (name) => weights.get(name) })('model.layers.0.qkv.weight'), null)
-  const mixed = packedConstants(config, { ...weights, packed: (name) => (name.includes('k_proj') ? null : weights.packed!(name)) })
+  assert.equal(
+    packedConstants(config, { names: () => weights.names(), get: (name) => weights.get(name) })(
+      'model.layers.0.qkv.weight',
+    ),
+    null,
+  )
+  const mixed = packedConstants(config, {
+    ...weights,
+    packed: (name) => (name.includes('k_proj') ? null : weights.packed!(name)),
+  })
   assert.equal(mixed('model.layers.0.qkv.weight'), null)
   assert.notEqual(mixed('model.layers.0.o.weight'), null)
 })
 
 test('token by token with blocks, base and adapter, equals the whole sequence in float32', async () => {
   const backend = await createOnnxBackend({ threads: 1, blocks: true })
-  const [plain, blocks] = [await Decoder.create(backend, config, constants), await Decoder.create(backend, config, constants, packedConstants(config, weights))]
+  const [plain, blocks] = [
+    await Decoder.create(backend, config, constants),
+    await Decoder.create(backend, config, constants, packedConstants(config, weights)),
+  ]
   const next = uniform(7)
   const lora = initialLora(config, 4, 8, 1)
-  for (const { b } of lora.modules.values()) b.data.forEach((_, i) => { b.data[i] = 0.1 * next() })
+  for (const { b } of lora.modules.values())
+    b.data.forEach((_, i) => {
+      b.data[i] = 0.1 * next()
+    })
   for (const decoder of [plain, blocks]) decoder.setAdapterSlot(0, lora)
   const ids = Int32Array.from({ length: 40 }, () => Math.floor(next() * config.vocabulary))
   for (const slot of [null, 0]) {

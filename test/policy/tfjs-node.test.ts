@@ -25,7 +25,8 @@ const where = { skip: built ? false : 'the engine tfjs-node is not built here (n
 const none = { adapter: null, state: null }
 const fixed = { rank: 4, alpha: 8, clipLow: 0.2, clipHigh: 0.28 }
 
-const open = (engine: 'tfjs-node' | 'wasm'): Promise<Runtime> => createRuntime({ config, weights: exampleWeights(), base: 'example', engine, threads: 1 })
+const open = (engine: 'tfjs-node' | 'wasm'): Promise<Runtime> =>
+  createRuntime({ config, weights: exampleWeights(), base: 'example', engine, threads: 1 })
 
 /** Four turns with all three parts of the loss, from one seed. */
 function microBatch(): MicroBatch {
@@ -37,28 +38,41 @@ function microBatch(): MicroBatch {
   for (let row = 0; row < rows.length; row++) {
     const own = references.subarray(row * config.vocabulary, (row + 1) * config.vocabulary)
     const total = Math.log(own.reduce((sum, value) => sum + Math.exp(value), 0))
-    own.forEach((value, v) => { own[v] = value - total })
+    own.forEach((value, v) => {
+      own[v] = value - total
+    })
   }
   const each = rows.map((_, at) => at)
   return {
-    B: turns.length, T, ids: padding, rows, targets: turns.flatMap(({ completion }) => completion), inverseTemperature: rows.map(() => 1 / 0.7),
-    old: rows.map(() => -4 + next()), advantage: rows.map((_, at) => (at % 12 < 6 ? 0.8 : -0.6)), weight: rows.map(() => 1 / rows.length),
+    B: turns.length,
+    T,
+    ids: padding,
+    rows,
+    targets: turns.flatMap(({ completion }) => completion),
+    inverseTemperature: rows.map(() => 1 / 0.7),
+    old: rows.map(() => -4 + next()),
+    advantage: rows.map((_, at) => (at % 12 < 6 ? 0.8 : -0.6)),
+    weight: rows.map(() => 1 / rows.length),
     opd: { places: each, reference_RV: references, weight_R: rows.map(() => 0.5 / rows.length) },
     kl: { places: each, reference_RV: references, weight_R: rows.map(() => 0.03 / rows.length) },
   }
 }
 
-async function gradients(runtime: Runtime, batch: MicroBatch): Promise<{ loss: number; gradients: Map<string, Float32Array> }> {
+async function gradients(
+  runtime: Runtime,
+  batch: MicroBatch,
+): Promise<{ loss: number; gradients: Map<string, Float32Array> }> {
   const next = uniform(8)
   const adapter = loraTensors(config, initialLora(config, fixed.rank, fixed.alpha, 1))
-  for (const [name, { data }] of adapter) if (name.endsWith('lora_B')) for (let at = 0; at < data.length; at++) data[at] = 0.3 * (next() - 0.5)
+  for (const [name, { data }] of adapter)
+    if (name.endsWith('lora_B')) for (let at = 0; at < data.length; at++) data[at] = 0.3 * (next() - 0.5)
   const training = await compileTraining(runtime.backend, config, runtime.constants, fixed)
   const result = await training.run(adapter, batch)
   await training.dispose()
   return result
 }
 
-test('gradients are the reference\'s within 1e-5 of each matrix\'s length', where, async (t) => {
+test("gradients are the reference's within 1e-5 of each matrix's length", where, async (t) => {
   const batch = microBatch()
   const found = []
   for (const engine of ['tfjs-node', 'wasm'] as const) {
@@ -80,12 +94,20 @@ test('gradients are the reference\'s within 1e-5 of each matrix\'s length', wher
   assert.ok(worst <= 1e-5, `${worst}`)
 })
 
-test('an update is the reference\'s within 2e-5 on 99 % of the numbers', where, async () => {
+test("an update is the reference's within 2e-5 on 99 % of the numbers", where, async () => {
   const made = []
   for (const engine of ['tfjs-node', 'wasm'] as const) {
     const runtime = await open(engine)
-    const { adapter, figures, fingerprint } = await new Trainer(runtime, 'example').step(await exampleItems(runtime), exampleSettings, none)
-    made.push({ figures, fingerprint, values: [...readAdapter(adapter, config).modules.values()].flatMap(({ a, b }) => [...a.data, ...b.data]) })
+    const { adapter, figures, fingerprint } = await new Trainer(runtime, 'example').step(
+      await exampleItems(runtime),
+      exampleSettings,
+      none,
+    )
+    made.push({
+      figures,
+      fingerprint,
+      values: [...readAdapter(adapter, config).modules.values()].flatMap(({ a, b }) => [...a.data, ...b.data]),
+    })
     await runtime.close()
   }
   const [native, wasm] = made as [(typeof made)[number], (typeof made)[number]]
@@ -94,7 +116,10 @@ test('an update is the reference\'s within 2e-5 on 99 % of the numbers', where, 
   const apart = native.values.map((value, at) => Math.abs(value - (wasm.values[at] as number))).sort((a, b) => a - b)
   assert.ok((apart[Math.floor(apart.length * 0.99)] as number) < 2e-5, `${apart[Math.floor(apart.length * 0.99)]}`)
   assert.equal(native.fingerprint.engine, 'tfjs-node')
-  assert.match(native.fingerprint.build, /^tfjs-node 4\.22\.0, TensorFlow 2\.21\.0, oneDNN (on|off), device (CPU|GPU .+, TF32 (on|off)), arithmetic [0-9a-f]{12}$/)
+  assert.match(
+    native.fingerprint.build,
+    /^tfjs-node 4\.22\.0, TensorFlow 2\.21\.0, oneDNN (on|off), device (CPU|GPU .+, TF32 (on|off)), arithmetic [0-9a-f]{12}$/,
+  )
   assert.notEqual(native.fingerprint.build, wasm.fingerprint.build)
 })
 
@@ -117,7 +142,10 @@ test('updates and decoding leave no tensors behind, neither in JavaScript nor in
 
 async function oneStep(environment: Record<string, string>): Promise<string> {
   const script = fileURLToPath(new URL('../golden/policy/one-step.ts', import.meta.url))
-  const child = spawn(process.execPath, [script, 'tfjs-node'], { stdio: ['ignore', 'pipe', 'inherit'], env: { ...process.env, ...environment } })
+  const child = spawn(process.execPath, [script, 'tfjs-node'], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env: { ...process.env, ...environment },
+  })
   let text = ''
   child.stdout.setEncoding('utf8')
   for await (const piece of child.stdout) text += String(piece)
@@ -138,11 +166,22 @@ test('the learning thread runs on it, says so, comes to the same bits again, and
   for (let round = 0; round < 2; round++) {
     const engine = await startLearning({ model, engine: 'tfjs-node' })
     assert.match(engine.choice, /^engine tfjs-node \(tfjs-node 4\.22\.0, TensorFlow 2\.21\.0, .*\): as asked$/)
-    const { completions } = await engine.evaluate({ prompts: [prompt, prompt], adapter: null, references: [null], sampling: { temperature: 0.7, topP: 1, topK: 0, seed: 5, maxTokens: 8, stop: [] } })
-    const items = await Promise.all(completions.map(async ({ ids }, at): Promise<TrainItem> => ({
-      prompt, completion: ids, temperature: 0.7, advantage: at === 0 ? 1 : -1, hintPrompt: null,
-      behaviourLogprobs: [...await engine.score({ prompt, completion: ids, adapter: null, temperature: 0.7 })],
-    })))
+    const { completions } = await engine.evaluate({
+      prompts: [prompt, prompt],
+      adapter: null,
+      references: [null],
+      sampling: { temperature: 0.7, topP: 1, topK: 0, seed: 5, maxTokens: 8, stop: [] },
+    })
+    const items = await Promise.all(
+      completions.map(async ({ ids }, at): Promise<TrainItem> => ({
+        prompt,
+        completion: ids,
+        temperature: 0.7,
+        advantage: at === 0 ? 1 : -1,
+        hintPrompt: null,
+        behaviourLogprobs: [...(await engine.score({ prompt, completion: ids, adapter: null, temperature: 0.7 }))],
+      })),
+    )
     const { adapter, figures } = await engine.step(items, exampleSettings, none)
     assert.ok(figures.behaviourGap < 1e-5 && figures.gradNorm > 0)
     shas.add(adapter.sha256)

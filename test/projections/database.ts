@@ -16,7 +16,11 @@ export const temporaryFolder = (): Disposable & { path: string } => {
 }
 
 /** Who may do anything in an embedded server. */
-export const adminOf = (connection: Connection): Connection => ({ ...connection, user: 'postgres', database: 'postgres' })
+export const adminOf = (connection: Connection): Connection => ({
+  ...connection,
+  user: 'postgres',
+  database: 'postgres',
+})
 
 export const withClient = async <T>(connection: Connection, work: (client: Client) => Promise<T>): Promise<T> => {
   const client = new Client(connection)
@@ -30,13 +34,16 @@ export const withClient = async <T>(connection: Connection, work: (client: Clien
 }
 
 /** sha256 over every row of every table, in the order of the rows' text; offsets too. */
-export const digests = (connection: Connection): Promise<Record<string, string>> => withClient(connection, async (client) => {
-  const result: Record<string, string> = {}
-  for (const table of [...Object.keys(TABLES), 'offsets']) {
-    const { rows } = await client.query<{ line: string }>(`select t::text as line from "${table}" t order by t::text collate "C"`)
-    const hash = createHash('sha256')
-    for (const { line } of rows) hash.update(`${line}\n`)
-    result[table] = `${rows.length} rows ${hash.digest('hex')}`
-  }
-  return result
-})
+export const digests = (connection: Connection): Promise<Record<string, string>> =>
+  withClient(connection, async (client) => {
+    const result: Record<string, string> = {}
+    for (const table of [...Object.keys(TABLES), 'offsets']) {
+      const { rows } = await client.query<{ line: string }>(
+        `select t::text as line from "${table}" t order by t::text collate "C"`,
+      )
+      const hash = createHash('sha256')
+      for (const { line } of rows) hash.update(`${line}\n`)
+      result[table] = `${rows.length} rows ${hash.digest('hex')}`
+    }
+    return result
+  })

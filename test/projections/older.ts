@@ -21,8 +21,16 @@ export const olderCluster = async (folder: string, cut: 'not' | 'role' | 'rename
   const as = root ? NOBODY : {}
   if (root) for (const path of [sockets, place.data]) chownSync(path, NOBODY.uid, NOBODY.gid)
   const { initdb, postgres } = findBinaries(place)
-  execFileSync(initdb, ['-D', place.data, '-U', 'instar', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync', '--no-instructions'], { cwd: '/', stdio: 'ignore', ...as })
-  const server = spawn(postgres, ['-D', place.data, '-c', 'listen_addresses=', '-c', `unix_socket_directories=${sockets}`], { cwd: '/', stdio: 'ignore', ...as })
+  execFileSync(
+    initdb,
+    ['-D', place.data, '-U', 'instar', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync', '--no-instructions'],
+    { cwd: '/', stdio: 'ignore', ...as },
+  )
+  const server = spawn(
+    postgres,
+    ['-D', place.data, '-c', 'listen_addresses=', '-c', `unix_socket_directories=${sockets}`],
+    { cwd: '/', stdio: 'ignore', ...as },
+  )
   const ended = once(server, 'exit')
   const ready = (): boolean => {
     try {
@@ -34,14 +42,22 @@ export const olderCluster = async (folder: string, cut: 'not' | 'role' | 'rename
   while (!ready()) await pause(20)
   const at = { host: sockets, port: 5432, user: 'instar' }
   await withClient({ ...at, database: 'postgres' }, (client) => client.query('create database instar'))
-  await withClient({ ...at, database: 'instar' }, (client) => client.query(`
+  await withClient({ ...at, database: 'instar' }, (client) =>
+    client.query(`
     create role instar_reader login; grant pg_read_all_data to instar_reader;
     create table kept (a int generated always as identity (start 7), b int); insert into kept (b) values (1);
     create view kept_view as select 1 as one from kept; create sequence loose;
     create schema mine; create table mine.other (a serial);
-    create function give() returns int language sql as 'select 1'`))
-  if (cut !== 'not') await withClient({ ...at, database: 'postgres' }, (client) => client.query('create role instar_moving superuser login'))
-  if (cut === 'rename') await withClient({ ...at, user: 'instar_moving', database: 'postgres' }, (client) => client.query('alter role instar rename to postgres'))
+    create function give() returns int language sql as 'select 1'`),
+  )
+  if (cut !== 'not')
+    await withClient({ ...at, database: 'postgres' }, (client) =>
+      client.query('create role instar_moving superuser login'),
+    )
+  if (cut === 'rename')
+    await withClient({ ...at, user: 'instar_moving', database: 'postgres' }, (client) =>
+      client.query('alter role instar rename to postgres'),
+    )
   server.kill('SIGINT')
   await ended
 }

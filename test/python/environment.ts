@@ -11,7 +11,14 @@ const INSTALL_MS = 30 * 60_000
 export type Hashed = { name: string; hashed: string; from: number; to: number }
 
 /** `packages`: with their versions. `locked`: a file with the exact version of everything that may come along. `instead`: versions in place of what a package asks for. `from`, `to`: minor versions of Python 3 that will do. */
-export type Wanted = { name: string; packages: readonly string[]; locked: string; instead?: readonly string[]; from: number; to: number }
+export type Wanted = {
+  name: string
+  packages: readonly string[]
+  locked: string
+  instead?: readonly string[]
+  from: number
+  to: number
+}
 
 /** The folder of its programs; installs it where that was not done yet. Throws where Python or the network is missing. */
 export const pythonPrograms = (wanted: Wanted | Hashed): string => {
@@ -30,7 +37,15 @@ export const pythonPrograms = (wanted: Wanted | Hashed): string => {
   run(python, ['-m', 'venv', '--clear', join(folder, 'venv')])
   run(join(programs, 'python'), ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', 'uv'])
   const uv = (...args: readonly string[]): void =>
-    run(join(programs, 'uv'), ['pip', 'install', '--quiet', '--no-cache', '--python', join(programs, 'python'), ...args])
+    run(join(programs, 'uv'), [
+      'pip',
+      'install',
+      '--quiet',
+      '--no-cache',
+      '--python',
+      join(programs, 'python'),
+      ...args,
+    ])
   if ('hashed' in wanted) uv('--require-hashes', '--no-deps', '-r', list)
   else {
     const overrides = join(folder, 'overrides.txt')
@@ -38,17 +53,23 @@ export const pythonPrograms = (wanted: Wanted | Hashed): string => {
     uv('--constraint', list, '--override', overrides, ...wanted.packages)
   }
   writeFileSync(mark, hash)
-  process.stdout.write(`installed ${'hashed' in wanted ? name : wanted.packages.join(', ')} in ${Math.round((performance.now() - begin) / 1000)} s\n`)
+  process.stdout.write(
+    `installed ${'hashed' in wanted ? name : wanted.packages.join(', ')} in ${Math.round((performance.now() - begin) / 1000)} s\n`,
+  )
   return programs
 }
 
 /** The name of a Python 3 between these minor versions, with venv and its pip; null where there is none. */
 export const pythonOf = (from: number, to: number): string | null => {
   const minors = Array.from({ length: to - from + 1 }, (_, i) => from + i)
-  return ['python3', ...minors.map((minor) => `python3.${minor}`)].find((name) => {
-    const { status, stdout } = spawnSync(name, ['-c', 'import ensurepip, sys, venv; print(sys.version_info.minor)'], { encoding: 'utf8' })
-    return status === 0 && minors.includes(Number(stdout))
-  }) ?? null
+  return (
+    ['python3', ...minors.map((minor) => `python3.${minor}`)].find((name) => {
+      const { status, stdout } = spawnSync(name, ['-c', 'import ensurepip, sys, venv; print(sys.version_info.minor)'], {
+        encoding: 'utf8',
+      })
+      return status === 0 && minors.includes(Number(stdout))
+    }) ?? null
+  )
 }
 
 const run = (program: string, args: readonly string[]): void => {

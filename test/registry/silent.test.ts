@@ -20,22 +20,39 @@ test('it is not waited for for ever, nor taken for one that says no; once it ans
     sockets.add(socket.on('error', () => undefined))
     socket.on('data', () => {
       const body = JSON.stringify({ subject: 's', version: 1, id: 7, schema: '{}' })
-      if (answers) socket.end(`HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n${body}`)
+      if (answers)
+        socket.end(
+          `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n${body}`,
+        )
     })
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   try {
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
     const table = new SchemaTable([{ id: 7, schema: FEEDBACK, avro: schemas[FEEDBACK]! }])
-    const ids = new LogSchemas(new RegistryClient({ url, answerMs: 50 }), { schemas, table, reread: () => Promise.resolve([]) })
+    const ids = new LogSchemas(new RegistryClient({ url, answerMs: 50 }), {
+      schemas,
+      table,
+      reread: () => Promise.resolve([]),
+    })
     for (const ask of [() => ids.idOf(FEEDBACK), () => ids.find(999)]) {
-      await assert.rejects(ask(), (error: Error) => !(error instanceof InstarError) && /Timeout \(50ms\)/.test(error.message))
+      await assert.rejects(
+        ask(),
+        (error: Error) => !(error instanceof InstarError) && /Timeout \(50ms\)/.test(error.message),
+      )
     }
     ids.trust(FEEDBACK)
     assert.equal(ids.known(FEEDBACK), 7, 'the log knows the number meanwhile')
     assert.deepEqual(await ids.find(7), { schema: FEEDBACK }, 'what the log says of a number needs no registry')
     answers = true
-    assert.equal(await new LogSchemas(new RegistryClient({ url, answerMs: 5000 }), { schemas, table, reread: () => Promise.resolve([]) }).idOf(FEEDBACK), 7)
+    assert.equal(
+      await new LogSchemas(new RegistryClient({ url, answerMs: 5000 }), {
+        schemas,
+        table,
+        reread: () => Promise.resolve([]),
+      }).idOf(FEEDBACK),
+      7,
+    )
   } finally {
     for (const socket of sockets) socket.destroy()
     server.close()
@@ -50,9 +67,14 @@ test('its user is told to it; a wrong one is refused at once, by a message witho
   await once(server, 'listening')
   try {
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
-    assert.deepEqual((await new RegistryClient({ url, username: 'instar', password: 'pä:ss' }).ask('GET', '/x')).said, { id: 7 })
-    await assert.rejects(new RegistryClient({ url, username: 'instar', password: 'secret' }).ask('GET', '/x'), (error: Error) =>
-      error instanceof InstarError && error.code === 'registry_refused' && !error.message.includes('secret'))
+    assert.deepEqual((await new RegistryClient({ url, username: 'instar', password: 'pä:ss' }).ask('GET', '/x')).said, {
+      id: 7,
+    })
+    await assert.rejects(
+      new RegistryClient({ url, username: 'instar', password: 'secret' }).ask('GET', '/x'),
+      (error: Error) =>
+        error instanceof InstarError && error.code === 'registry_refused' && !error.message.includes('secret'),
+    )
   } finally {
     server.close()
     server.closeAllConnections()

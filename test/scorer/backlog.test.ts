@@ -5,8 +5,19 @@ import { decodeRecord, encodeEvent, weightLine, type Event, type ScoresEvent, ty
 import { openMemoryLog, type MemoryLog } from '@instar/log'
 import { createMetrics } from '@instar/process'
 import {
-  closeIdle, createScorer, decide, evolve, forgetWork, initialState, scorerConfig, signalsJudge, type Judge, type Output,
-  type Rules, type Scorer, type ScorerState,
+  closeIdle,
+  createScorer,
+  decide,
+  evolve,
+  forgetWork,
+  initialState,
+  scorerConfig,
+  signalsJudge,
+  type Judge,
+  type Output,
+  type Rules,
+  type Scorer,
+  type ScorerState,
 } from '@instar/scorer'
 import { MOST_TOUCHED } from '@instar/scorer/core/state'
 import { MOST_CLOSED } from '@instar/events/folds/turns'
@@ -36,11 +47,18 @@ class SlowJudge implements Judge {
   judge({ answer }: { answer: string }): Promise<{ value: number; note: string; hint: null }> {
     this.asked.push(Number(answer))
     for (const one of this.#waiting.splice(0)) one()
-    return new Promise((resolve) => { this.#answers.push(() => resolve({ value: 1, note: '', hint: null })) })
+    return new Promise((resolve) => {
+      this.#answers.push(() => resolve({ value: 1, note: '', hint: null }))
+    })
   }
-  answer(): void { for (const one of this.#answers.splice(0)) one() }
+  answer(): void {
+    for (const one of this.#answers.splice(0)) one()
+  }
   async until(count: number): Promise<void> {
-    while (this.asked.length < count) await new Promise<void>((resolve) => { this.#waiting.push(resolve) })
+    while (this.asked.length < count)
+      await new Promise<void>((resolve) => {
+        this.#waiting.push(resolve)
+      })
   }
 }
 
@@ -53,30 +71,47 @@ class Rig {
   scorer: Scorer | undefined
 
   async say(...events: Event[]): Promise<void> {
-    await this.log.append(events.map((event) => {
-      const { id: _, ...record } = encodeEvent(event)
-      return record
-    }))
+    await this.log.append(
+      events.map((event) => {
+        const { id: _, ...record } = encodeEvent(event)
+        return record
+      }),
+    )
   }
   async start(judges: readonly Judge[] = [this.judge], config: object = {}): Promise<void> {
-    await this.log.subscribe({ topics: ['scores'], group: 'watch', from: 'start', handle: (records) => {
-      for (const record of records) this.scores.push(decodeRecord(record).event as ScoresEvent)
-      for (const one of this.#waiting.splice(0)) one()
-    } })
-    const onFatal = (error: Error): void => { throw error }
+    await this.log.subscribe({
+      topics: ['scores'],
+      group: 'watch',
+      from: 'start',
+      handle: (records) => {
+        for (const record of records) this.scores.push(decodeRecord(record).event as ScoresEvent)
+        for (const one of this.#waiting.splice(0)) one()
+      },
+    })
+    const onFatal = (error: Error): void => {
+      throw error
+    }
     const ports = { log: this.log, metrics: this.metrics, now: () => 1000, after: () => () => undefined, onFatal }
     this.scorer = createScorer({ ...ports, judges }, scorerConfig.parse({ concurrency: 1, backlog: 5, ...config }))
     await this.scorer.start()
   }
   async scored(count: number): Promise<void> {
-    while (this.scores.length < count) await new Promise<void>((resolve) => { this.#waiting.push(resolve) })
+    while (this.scores.length < count)
+      await new Promise<void>((resolve) => {
+        this.#waiting.push(resolve)
+      })
   }
   skipped(reason: string): number[] {
     const skips = this.scores.filter((event) => event.type === 'TurnSkipped' && event.reason === reason)
     return skips.map(({ session }) => Number(session.slice(1))).sort((a, b) => a - b)
   }
   async gauge(name: string): Promise<number> {
-    return Number((await this.metrics.text()).split('\n').find((line) => line.startsWith(`${name} `))?.split(' ')[1])
+    return Number(
+      (await this.metrics.text())
+        .split('\n')
+        .find((line) => line.startsWith(`${name} `))
+        ?.split(' ')[1],
+    )
   }
 }
 
@@ -110,14 +145,34 @@ test('the newest turn is judged first; beyond the bound the oldest are skipped a
 
 /** A line of `head` versions, each on the one before. */
 const versions = (head: number): Event[] => {
-  const events: Event[] = [{
-    type: 'LineStarted', prev: '', policy: 'policy', mode: 'live', base: { name: 'm', sha256: 'x' }, parent: null, settings: {},
-    at: 1,
-  }]
+  const events: Event[] = [
+    {
+      type: 'LineStarted',
+      prev: '',
+      policy: 'policy',
+      mode: 'live',
+      base: { name: 'm', sha256: 'x' },
+      parent: null,
+      settings: {},
+      at: 1,
+    },
+  ]
   for (let number = 1; number <= head; number += 1) {
     events.push({
-      type: 'VersionPublished', prev: encodeEvent(events.at(-1)!).id, policy: 'policy', number, update: `u${number}`,
-      adapter: 'a', adapterBytes: 1, state: 's', blobsAt: 1, parent: number - 1, why: 'update', source: null, figures: {}, at: 1,
+      type: 'VersionPublished',
+      prev: encodeEvent(events.at(-1)!).id,
+      policy: 'policy',
+      number,
+      update: `u${number}`,
+      adapter: 'a',
+      adapterBytes: 1,
+      state: 's',
+      blobsAt: 1,
+      parent: number - 1,
+      why: 'update',
+      source: null,
+      figures: {},
+      at: 1,
     })
   }
   return events
@@ -125,7 +180,11 @@ const versions = (head: number): Event[] => {
 
 test('what no batch will take any more is not put before a slow judge; turns of elsewhere and of other lines are', async () => {
   const rig = new Rig()
-  await rig.say(...versions(6), ...[0, 1, 2, -1].flatMap((version, n) => thanked(n, version)), ...thanked(4, 0, 'other'))
+  await rig.say(
+    ...versions(6),
+    ...[0, 1, 2, -1].flatMap((version, n) => thanked(n, version)),
+    ...thanked(4, 0, 'other'),
+  )
   await rig.start()
   for (let count = 1; count <= 3; count += 1) {
     await rig.judge.until(count)
@@ -136,7 +195,11 @@ test('what no batch will take any more is not put before a slow judge; turns of 
   assert.deepEqual(rig.skipped('stale'), [0, 1])
   assert.equal(weightLine(rig.scorer!.state.weights, 'policy').head, 6)
   await rig.scorer?.stop()
-  assert.equal(scorerConfig.parse({}).staleness, trainerConfig.parse({}).staleness, 'what is stale is the trainer\'s to say')
+  assert.equal(
+    scorerConfig.parse({}).staleness,
+    trainerConfig.parse({}).staleness,
+    "what is stale is the trainer's to say",
+  )
 })
 
 test('the rules, which take no time, judge all that waits, however much and however old', async () => {
@@ -152,7 +215,9 @@ test('the rules, which take no time, judge all that waits, however much and howe
 class Scene {
   readonly state: ScorerState = initialState()
   offset = 0
-  read(...events: Event[]): void { for (const event of events) evolve(this.state, logged(event, this.offset++)) }
+  read(...events: Event[]): void {
+    for (const event of events) evolve(this.state, logged(event, this.offset++))
+  }
   /** All that decisions hand out, `most` at a time. */
   all(most = Infinity): Output[] {
     const outputs: Output[] = []
@@ -194,7 +259,10 @@ test('a session with more open turns than a record names is closed by several re
     assert.ok(output.do === 'append' && output.event.type === 'SessionClosed')
     return output.event
   })
-  assert.deepEqual(closed.map((event) => event.open.length), [MOST_CLOSED, MOST_CLOSED, 5])
+  assert.deepEqual(
+    closed.map((event) => event.open.length),
+    [MOST_CLOSED, MOST_CLOSED, 5],
+  )
   assert.deepEqual(closeIdle(scene.state, RULES, 1e6).outputs, [], 'they are on their way')
   scene.read(...closed)
   assert.deepEqual([scene.state.closing.size, [...scene.state.idle.watched].length], [0, 0])

@@ -2,18 +2,51 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Event } from '@instar/events'
-import { closeIdle, decide, evolve, forgetWork, initialState, judged, scoreOf, type Judged, type JudgeRequest, type Output, type Rules, type ScorerState } from '@instar/scorer'
+import {
+  closeIdle,
+  decide,
+  evolve,
+  forgetWork,
+  initialState,
+  judged,
+  scoreOf,
+  type Judged,
+  type JudgeRequest,
+  type Output,
+  type Rules,
+  type ScorerState,
+} from '@instar/scorer'
 import { captured, feedback, logged, turnNamed, type Said } from './history.ts'
 
 const RULES: Rules = { idleMs: 1000, judgesAlone: false, staleness: null }
-const GOOD: Judged = { verdicts: [{ judge: 'j', value: 1, note: '' }], reward: 1, judge: 'j', hint: null, hintJudge: null, reason: null }
+const GOOD: Judged = {
+  verdicts: [{ judge: 'j', value: 1, note: '' }],
+  reward: 1,
+  judge: 'j',
+  hint: null,
+  hintJudge: null,
+  reason: null,
+}
 const BAD: Judged = { ...GOOD, reward: -1, hint: 'Answer in plain text.', hintJudge: 'j' }
-const NOTHING: Judged = { verdicts: [{ judge: 'j', value: null, note: 'off' }], reward: null, judge: null, hint: null, hintJudge: null, reason: 'judge_failed' }
+const NOTHING: Judged = {
+  verdicts: [{ judge: 'j', value: null, note: 'off' }],
+  reward: null,
+  judge: null,
+  hint: null,
+  hintJudge: null,
+  reason: 'judge_failed',
+}
 
 const user = (content: string): Said => ({ role: 'user', content })
 const model = (content: string): Said => ({ role: 'assistant', content })
 const first = captured({ session: 's', messages: [user('hi')], answer: 'A', at: 10, name: 't1' })
-const second = captured({ session: 's', messages: [user('hi'), model('A'), user('thanks')], answer: 'B', at: 20, name: 't2' })
+const second = captured({
+  session: 's',
+  messages: [user('hi'), model('A'), user('thanks')],
+  answer: 'B',
+  at: 20,
+  name: 't2',
+})
 
 class Scene {
   readonly state: ScorerState = initialState()
@@ -21,7 +54,9 @@ class Scene {
   read(...events: Event[]): void {
     for (const event of events) evolve(this.state, logged(event, this.offset++))
   }
-  decide(rules: Rules = RULES): Output[] { return decide(this.state, rules, 100) }
+  decide(rules: Rules = RULES): Output[] {
+    return decide(this.state, rules, 100)
+  }
   request(rules: Rules = RULES): JudgeRequest {
     const [output, ...more] = this.decide(rules)
     assert.equal(more.length, 0)
@@ -43,7 +78,16 @@ test('a turn is judged once, when its next state is there', () => {
   assert.deepEqual(scene.decide(), [])
   scene.read(second)
   const request = scene.request()
-  assert.deepEqual(request, { do: 'judge', ask: 1, turn: first.turn, next: second.turn, shown: null, feedback: null, cause: second.turn, discarded: false })
+  assert.deepEqual(request, {
+    do: 'judge',
+    ask: 1,
+    turn: first.turn,
+    next: second.turn,
+    shown: null,
+    feedback: null,
+    cause: second.turn,
+    discarded: false,
+  })
   assert.deepEqual(scene.decide(), [], 'the judges have been asked')
   const output = judged(scene.state, request, GOOD, 100)
   assert.ok(output?.do === 'append' && output.event.type === 'TurnScored' && output.event.reward === 1)
@@ -172,8 +216,24 @@ test('a judge of answers alone is asked about a closed turn', () => {
 
 test('of candidates the continued one gets the next state, the others are skipped at the close', () => {
   const group = { group: 'g', candidates: 2 }
-  const one = captured({ session: 's', messages: [user('hi')], answer: 'A1', at: 10, name: 'c1', ...group, candidate: 0 })
-  const two = captured({ session: 's', messages: [user('hi')], answer: 'A2', at: 10, name: 'c2', ...group, candidate: 1 })
+  const one = captured({
+    session: 's',
+    messages: [user('hi')],
+    answer: 'A1',
+    at: 10,
+    name: 'c1',
+    ...group,
+    candidate: 0,
+  })
+  const two = captured({
+    session: 's',
+    messages: [user('hi')],
+    answer: 'A2',
+    at: 10,
+    name: 'c2',
+    ...group,
+    candidate: 1,
+  })
   const next = captured({ session: 's', messages: [user('hi'), model('A2'), user('thanks')], answer: 'B', at: 20 })
   const scene = new Scene()
   scene.read(one, two, next)
@@ -186,24 +246,56 @@ test('of candidates the continued one gets the next state, the others are skippe
 
 test('candidates that nobody saw are judged by what was said to the one that was shown, whichever comes first', () => {
   const shown = { ...first, candidates: 3 }
-  const beside = (name: string, candidate: number): Event => ({ ...captured({ session: 's', messages: [user('hi')], answer: `other ${name}`, at: 15, name, group: shown.group, candidate, candidates: 3 }), type: 'TurnSampled' })
+  const beside = (name: string, candidate: number): Event => ({
+    ...captured({
+      session: 's',
+      messages: [user('hi')],
+      answer: `other ${name}`,
+      at: 15,
+      name,
+      group: shown.group,
+      candidate,
+      candidates: 3,
+    }),
+    type: 'TurnSampled',
+  })
   const alone: Rules = { ...RULES, judgesAlone: true, staleness: null }
   const scene = new Scene()
   scene.read(shown, beside('x', 1))
   assert.deepEqual(scene.decide(alone), [])
   scene.read(second)
-  const asked = (outputs: Output[]) => outputs.flatMap((output) => (output.do === 'judge' ? [[output.turn, output.next, output.shown, output.cause]] : []))
-  assert.deepEqual(asked(scene.decide(alone)), [[shown.turn, second.turn, null, second.turn], [turnNamed('s', 'x'), second.turn, shown.turn, second.turn]])
+  const asked = (outputs: Output[]) =>
+    outputs.flatMap((output) => (output.do === 'judge' ? [[output.turn, output.next, output.shown, output.cause]] : []))
+  assert.deepEqual(asked(scene.decide(alone)), [
+    [shown.turn, second.turn, null, second.turn],
+    [turnNamed('s', 'x'), second.turn, shown.turn, second.turn],
+  ])
   scene.read(beside('y', 2))
   assert.deepEqual(asked(scene.decide(alone)), [[turnNamed('s', 'y'), second.turn, shown.turn, second.turn]])
 
   const closed = new Scene()
   closed.read(shown, beside('x', 1), { type: 'SessionClosed', session: 's', open: [shown.turn], why: 'client', at: 30 })
-  assert.deepEqual(asked(closed.decide(alone)).map(([turn, next, to]) => [turn, next, to]), [[shown.turn, null, null], [turnNamed('s', 'x'), null, shown.turn]])
+  assert.deepEqual(
+    asked(closed.decide(alone)).map(([turn, next, to]) => [turn, next, to]),
+    [
+      [shown.turn, null, null],
+      [turnNamed('s', 'x'), null, shown.turn],
+    ],
+  )
 
   const without = new Scene()
   without.read(shown, second, beside('x', 1))
-  assert.deepEqual(without.decide().map((output) => (output.do === 'append' && output.event.type === 'TurnSkipped' ? [output.event.turn, output.event.reason] : output.do)), ['judge', [turnNamed('s', 'x'), 'no_next_state']], 'rules that read the next message say nothing of what was not shown')
+  assert.deepEqual(
+    without
+      .decide()
+      .map((output) =>
+        output.do === 'append' && output.event.type === 'TurnSkipped'
+          ? [output.event.turn, output.event.reason]
+          : output.do,
+      ),
+    ['judge', [turnNamed('s', 'x'), 'no_next_state']],
+    'rules that read the next message say nothing of what was not shown',
+  )
 })
 
 test('a retry of the same request is not its next state', () => {
@@ -229,7 +321,10 @@ test('turns that wait for a judge are not looked at again by what happens to oth
   const scene = new Scene()
   for (let i = 0; i < WAITING; i += 1) {
     const session = `w${i}`
-    scene.read(captured({ session, messages: [user('hi')], answer: 'A', at: 10 }), captured({ session, messages: [user('hi'), model('A'), user('thanks')], answer: 'B', at: 20 }))
+    scene.read(
+      captured({ session, messages: [user('hi')], answer: 'A', at: 10 }),
+      captured({ session, messages: [user('hi'), model('A'), user('thanks')], answer: 'B', at: 20 }),
+    )
   }
   const requests: Output[] = []
   for (let more = scene.decide(); more.length > 0; more = scene.decide()) requests.push(...more)
@@ -250,7 +345,10 @@ test('turns that wait for a judge are not looked at again by what happens to oth
   assert.ok(slow?.do === 'judge')
   scene.read(feedback(slow.turn.slice(0, slow.turn.lastIndexOf('.')), slow.turn, -1, 60))
   const [quick, ...more] = scene.decide()
-  assert.ok(quick?.do === 'judge' && quick.turn === slow.turn && more.length === 0, 'one that waits is looked at when something is said of it')
+  assert.ok(
+    quick?.do === 'judge' && quick.turn === slow.turn && more.length === 0,
+    'one that waits is looked at when something is said of it',
+  )
 })
 
 test('what was asked for before a restart is asked for again', () => {
@@ -268,6 +366,18 @@ test('a session that is discarded is not judged: what has no score gets none and
   scene.read(first, second)
   assert.equal(scene.decide().length, 1, 'a judge is asked')
   scene.read({ type: 'SessionClosed', session: 's', open: [second.turn], why: 'client', at: 30, discarded: true })
-  const skips = scene.decide().map((output) => (output.do === 'append' && output.event.type === 'TurnSkipped' ? [output.event.turn, output.event.reason] : output.do))
-  assert.deepEqual(new Map(skips as [string, string][]), new Map([[first.turn, 'discarded'], [second.turn, 'discarded']]))
+  const skips = scene
+    .decide()
+    .map((output) =>
+      output.do === 'append' && output.event.type === 'TurnSkipped'
+        ? [output.event.turn, output.event.reason]
+        : output.do,
+    )
+  assert.deepEqual(
+    new Map(skips as [string, string][]),
+    new Map([
+      [first.turn, 'discarded'],
+      [second.turn, 'discarded'],
+    ]),
+  )
 })

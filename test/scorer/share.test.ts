@@ -3,17 +3,34 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { encodeEvent, type Event } from '@instar/events'
 import { openMemoryLog, type EventLog } from '@instar/log'
-import { closeIdle, createScorer, decide, evolve, forgetWork, initialState, judged, lookAgain, scorerConfig, stillOurs, type Judge, type Judged, type JudgeRequest, type Output, type Rules } from '@instar/scorer'
+import {
+  closeIdle,
+  createScorer,
+  decide,
+  evolve,
+  forgetWork,
+  initialState,
+  judged,
+  lookAgain,
+  scorerConfig,
+  stillOurs,
+  type Judge,
+  type Judged,
+  type JudgeRequest,
+  type Output,
+  type Rules,
+} from '@instar/scorer'
 import { captured, feedback, logged, type Said } from './history.ts'
 
 const RULES: Rules = { idleMs: 1000, judgesAlone: false, staleness: null }
 const GOOD: Judged = { verdicts: [], reward: 1, judge: 'j', hint: null, hintJudge: null, reason: null }
 const user = (content: string): Said => ({ role: 'user', content })
 const model = (content: string): Said => ({ role: 'assistant', content })
-const talk = (session: string) => [
-  captured({ session, messages: [user('hi')], answer: 'A', at: 10, name: 't1' }),
-  captured({ session, messages: [user('hi'), model('A'), user('thanks')], answer: 'B', at: 20, name: 't2' }),
-] as const
+const talk = (session: string) =>
+  [
+    captured({ session, messages: [user('hi')], answer: 'A', at: 10, name: 't1' }),
+    captured({ session, messages: [user('hi'), model('A'), user('thanks')], answer: 'B', at: 20, name: 't2' }),
+  ] as const
 
 /** Session `a` is in partition 0, everything else in partition 1. */
 class Scene {
@@ -22,14 +39,22 @@ class Scene {
   offset = 0
   readonly mine = (partition: number): boolean => this.owned.has(partition)
   read(...events: Event[]): void {
-    for (const event of events) evolve(this.state, { ...logged(event, this.offset++), partition: 'session' in event && event.session === 'a' ? 0 : 1 })
+    for (const event of events)
+      evolve(this.state, {
+        ...logged(event, this.offset++),
+        partition: 'session' in event && event.session === 'a' ? 0 : 1,
+      })
   }
   own(...partitions: number[]): void {
     this.owned = new Set(partitions)
     lookAgain(this.state)
   }
-  decide(): Output[] { return decide(this.state, RULES, 100, this.mine) }
-  asked(): string[] { return this.decide().map((output) => (output.do === 'judge' ? output.turn : output.event.type)) }
+  decide(): Output[] {
+    return decide(this.state, RULES, 100, this.mine)
+  }
+  asked(): string[] {
+    return this.decide().map((output) => (output.do === 'judge' ? output.turn : output.event.type))
+  }
 }
 
 const [a1, a2] = talk('a')
@@ -99,13 +124,16 @@ test('sessions are closed by whoever has their partition', () => {
   const scene = new Scene()
   scene.own(0)
   scene.read(a1, b1)
-  const closed = (): string[] => closeIdle(scene.state, RULES, 5000, scene.mine).outputs.map((output) => (output.do === 'append' && output.event.type === 'SessionClosed' ? output.event.session : '?'))
+  const closed = (): string[] =>
+    closeIdle(scene.state, RULES, 5000, scene.mine).outputs.map((output) =>
+      output.do === 'append' && output.event.type === 'SessionClosed' ? output.event.session : '?',
+    )
   assert.deepEqual(closed(), ['a'])
   scene.own(0, 1)
   assert.deepEqual(closed(), ['b'])
 })
 
-test('after a restart from a snapshot what was others\' and what was begun is looked at', () => {
+test("after a restart from a snapshot what was others' and what was begun is looked at", () => {
   const scene = new Scene()
   scene.own(0)
   scene.read(a1, a2, b1, b2)
@@ -120,11 +148,21 @@ const sharing = (log: EventLog) => {
   let owned = new Set<number>()
   let changed = (): void => undefined
   const shared: EventLog = {
-    append: (records) => log.append(records), subscribe: (options) => log.subscribe(options), read: (topic, options) => log.read(topic, options), at: (position) => log.at(position),
-    ends: (topics) => log.ends(topics), partitions: (topic) => log.partitions(topic), close: () => log.close(),
+    append: (records) => log.append(records),
+    subscribe: (options) => log.subscribe(options),
+    read: (topic, options) => log.read(topic, options),
+    at: (position) => log.at(position),
+    ends: (topics) => log.ends(topics),
+    partitions: (topic) => log.partitions(topic),
+    close: () => log.close(),
     async share(_group, _topic, onChange) {
       changed = onChange
-      return { mine: (partition) => owned.has(partition), async leave() { owned = new Set() } }
+      return {
+        mine: (partition) => owned.has(partition),
+        async leave() {
+          owned = new Set()
+        },
+      }
     },
   }
   return {
@@ -142,21 +180,41 @@ test('one that is told of its share judges what waits there, and leaves the rest
   const judgedTurns: string[] = []
   let more = Promise.withResolvers<void>()
   let scored = 0
-  const judge: Judge = { id: 'j', alone: false, judge: ({ answer }) => {
-    judgedTurns.push(answer)
-    return { value: 1, note: '', hint: null }
-  } }
+  const judge: Judge = {
+    id: 'j',
+    alone: false,
+    judge: ({ answer }) => {
+      judgedTurns.push(answer)
+      return { value: 1, note: '', hint: null }
+    },
+  }
   const sessions = Array.from({ length: 30 }, (_, i) => `s${i}`)
-  const positions = await log.append(sessions.flatMap((session) => [...talk(session)]).map((event) => encodeEvent(event)))
-  const here = (partition: number): number => positions.filter((position) => position.partition === partition).length / 2
-  const scorer = createScorer({ log: shared, now: () => 100, onFatal: (error) => { throw error }, judges: [judge], onScored: () => {
-    scored += 1
-    more.resolve()
-    more = Promise.withResolvers()
-  } }, scorerConfig.parse({ idleMs: 1000 }))
+  const positions = await log.append(
+    sessions.flatMap((session) => [...talk(session)]).map((event) => encodeEvent(event)),
+  )
+  const here = (partition: number): number =>
+    positions.filter((position) => position.partition === partition).length / 2
+  const scorer = createScorer(
+    {
+      log: shared,
+      now: () => 100,
+      onFatal: (error) => {
+        throw error
+      },
+      judges: [judge],
+      onScored: () => {
+        scored += 1
+        more.resolve()
+        more = Promise.withResolvers()
+      },
+    },
+    scorerConfig.parse({ idleMs: 1000 }),
+  )
   await scorer.start()
   assert.deepEqual([judgedTurns.length, scorer.work().share], [0, 0])
-  const until = async (count: number): Promise<void> => { while (scored < count) await more.promise }
+  const until = async (count: number): Promise<void> => {
+    while (scored < count) await more.promise
+  }
   give([3])
   await until(here(3))
   assert.deepEqual([judgedTurns.length, scorer.work().share], [here(3), 1])

@@ -22,47 +22,83 @@ const start = async (more: Partial<ServingOptions> = {}): Promise<ServingEngine>
   open.push(engine)
   return engine
 }
-before(() => { writeRandomModel(model) })
-afterEach(async () => { await Promise.all(open.splice(0).map((engine) => engine.close())) })
-after(() => { rmSync(folder, { recursive: true, force: true }) })
+before(() => {
+  writeRandomModel(model)
+})
+afterEach(async () => {
+  await Promise.all(open.splice(0).map((engine) => engine.close()))
+})
+after(() => {
+  rmSync(folder, { recursive: true, force: true })
+})
 
-const request = (adapter: string | null, maxTokens = 12): GenerateRequest =>
-  ({ prompt: [1, 2, 3, 4], adapter, topLogprobs: 0, sampling: { temperature: 1, topP: 1, topK: 0, seed: 7, maxTokens, stop: [] } })
+const request = (adapter: string | null, maxTokens = 12): GenerateRequest => ({
+  prompt: [1, 2, 3, 4],
+  adapter,
+  topLogprobs: 0,
+  sampling: { temperature: 1, topP: 1, topK: 0, seed: 7, maxTokens, stop: [] },
+})
 
 const answer = async (engine: ServingEngine, given: GenerateRequest): Promise<number[]> => {
   const ids: number[] = []
-  for await (const piece of engine.generate(given)) if (piece.type === 'tokens') ids.push(...piece.tokens.map(({ id }) => id))
+  for await (const piece of engine.generate(given))
+    if (piece.type === 'tokens') ids.push(...piece.tokens.map(({ id }) => id))
   return ids
 }
 
-const lost = (reason: RegExp) => (error: unknown): boolean => {
-  assert.ok(error instanceof InstarError && error.code === 'engine_lost' && error.retryable)
-  assert.match(error.message, reason)
-  return true
-}
+const lost =
+  (reason: RegExp) =>
+  (error: unknown): boolean => {
+    assert.ok(error instanceof InstarError && error.code === 'engine_lost' && error.retryable)
+    assert.match(error.message, reason)
+    return true
+  }
 
 test('a thread that dies comes back with its adapters; what came meanwhile is answered as ever', async () => {
   const engine = await start()
   await engine.load(first)
   await engine.load(second)
   await engine.load(randomAdapter(3))
-  const expected = [await answer(engine, request(null)), await answer(engine, request(first.sha256)), await answer(engine, request(second.sha256))]
+  const expected = [
+    await answer(engine, request(null)),
+    await answer(engine, request(first.sha256)),
+    await answer(engine, request(second.sha256)),
+  ]
   assert.equal(new Set(expected.map(String)).size, 3)
   const stream = engine.generate(request(first.sha256, 200))[Symbol.asyncIterator]()
   await stream.next()
-  const scoring = engine.score({ prompt: [1], completion: Array.from({ length: 200 }, () => 2), adapter: null, temperature: 1 })
+  const scoring = engine.score({
+    prompt: [1],
+    completion: Array.from({ length: 200 }, () => 2),
+    adapter: null,
+    temperature: 1,
+  })
   const dead = latest()
-  const fates = Promise.allSettled([(async () => { while (!(await stream.next()).done); })(), scoring])
+  const fates = Promise.allSettled([
+    (async () => {
+      while (!(await stream.next()).done);
+    })(),
+    scoring,
+  ])
   await crash()
   for (const fate of await fates) assert.ok(fate.status === 'rejected' && lost(/ended: /)(fate.reason))
   assert.match(engine.lost?.() ?? '', /ended: /)
   assert.deepEqual(engine.pending(), { running: 0, waiting: 0 })
 
-  const held = [answer(engine, request(null)), answer(engine, request(first.sha256)), answer(engine, request(second.sha256))]
+  const held = [
+    answer(engine, request(null)),
+    answer(engine, request(first.sha256)),
+    answer(engine, request(second.sha256)),
+  ]
   await engine.unload(randomAdapter(3).sha256)
   const fourth = randomAdapter(4)
   const loading = engine.load(fourth)
-  const json = (schema: unknown): Constraint => ({ json: { field: 'response_format', schema }, calls: [], mostCalls: 1, insideReasoning: false })
+  const json = (schema: unknown): Constraint => ({
+    json: { field: 'response_format', schema },
+    calls: [],
+    mostCalls: 1,
+    insideReasoning: false,
+  })
   const checking = Promise.allSettled([engine.check!(json({ type: 'boolean' })), engine.check!(json({ not: {} }))])
   const control = new AbortController()
   const givenUp = engine.generate(request(null), control.signal)[Symbol.asyncIterator]()
@@ -131,8 +167,17 @@ test('closing: a thread that is idle ends by itself, one that is busy beyond the
 
   const busy = await start({ graceMs: 0 })
   const worker = latest()
-  const pending = busy.score({ prompt: [1], completion: Array.from({ length: 250 }, () => 2), adapter: null, temperature: 1 })
-  const [[cut], fate] = await Promise.all([once(worker, 'exit'), pending.catch((error: unknown) => error), busy.close()])
+  const pending = busy.score({
+    prompt: [1],
+    completion: Array.from({ length: 250 }, () => 2),
+    adapter: null,
+    temperature: 1,
+  })
+  const [[cut], fate] = await Promise.all([
+    once(worker, 'exit'),
+    pending.catch((error: unknown) => error),
+    busy.close(),
+  ])
   assert.equal(cut, 1)
   assert.ok(lost(/was closed/)(fate))
   assert.throws(() => busy.generate(request(null)), lost(/was closed/))

@@ -5,7 +5,15 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { InstarError } from '@instar/events/errors'
-import { openModel, startServing, type Constraint, type GenerateRequest, type GeneratedToken, type Model, type ServingEngine } from '@instar/policy'
+import {
+  openModel,
+  startServing,
+  type Constraint,
+  type GenerateRequest,
+  type GeneratedToken,
+  type Model,
+  type ServingEngine,
+} from '@instar/policy'
 import { CONFIG, randomAdapter, writeRandomModel } from './random-model.ts'
 
 const folder = mkdtempSync(path.join(tmpdir(), 'instar-serving-'))
@@ -16,7 +24,15 @@ const adapters = [1, 2, 3, 4, 5].map((seed) => randomAdapter(seed))
 before(async () => {
   writeRandomModel(folder)
   model = await openModel(folder)
-  engine = await startServing({ model: folder, rows: 4, slots: 2, queue: 60, prefillBusy: 16, prefillIdle: 64, threads: 1 })
+  engine = await startServing({
+    model: folder,
+    rows: 4,
+    slots: 2,
+    queue: 60,
+    prefillBusy: 16,
+    prefillIdle: 64,
+    threads: 1,
+  })
   for (const adapter of adapters.slice(0, 4)) await engine.load(adapter)
 })
 after(async () => {
@@ -24,10 +40,17 @@ after(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-const request = (text: string, seed: number, adapter: string | null, maxTokens = 20): GenerateRequest =>
-  ({ prompt: model.promptIds([{ role: 'user', content: text }], {}), adapter, topLogprobs: 2, sampling: { temperature: 0.8, topP: 1, topK: 0, seed, maxTokens, stop: [] } })
+const request = (text: string, seed: number, adapter: string | null, maxTokens = 20): GenerateRequest => ({
+  prompt: model.promptIds([{ role: 'user', content: text }], {}),
+  adapter,
+  topLogprobs: 2,
+  sampling: { temperature: 0.8, topP: 1, topK: 0, seed, maxTokens, stop: [] },
+})
 
-async function answer(given: GenerateRequest, signal?: AbortSignal): Promise<{ tokens: GeneratedToken[]; text: string; reason: string }> {
+async function answer(
+  given: GenerateRequest,
+  signal?: AbortSignal,
+): Promise<{ tokens: GeneratedToken[]; text: string; reason: string }> {
   const tokens: GeneratedToken[] = []
   let text = ''
   for await (const piece of engine.generate(given, signal)) {
@@ -44,14 +67,22 @@ const ids = (tokens: readonly GeneratedToken[]) => tokens.map((token) => token.i
 
 describe('serving on the real runtime', () => {
   test('what a request gets does not depend on what else is in the batch', async () => {
-    const all = Array.from({ length: 20 }, (_, i) => request(`${'word '.repeat(1 + ((i * 7) % 13))}${i}`, i, i % 5 === 4 ? null : adapters[i % 4]!.sha256, 5 + ((i * 3) % 20)))
+    const all = Array.from({ length: 20 }, (_, i) =>
+      request(
+        `${'word '.repeat(1 + ((i * 7) % 13))}${i}`,
+        i,
+        i % 5 === 4 ? null : adapters[i % 4]!.sha256,
+        5 + ((i * 3) % 20),
+      ),
+    )
     const alone = []
     for (const each of all) alone.push(await answer(each))
     const together = await Promise.all(all.map((each) => answer(each)))
     for (const [i, result] of together.entries()) {
       assert.deepEqual(ids(result.tokens), ids(alone[i]!.tokens))
       assert.equal(result.text, alone[i]!.text)
-      for (const [t, token] of result.tokens.entries()) assert.ok(Math.abs(token.logprob - alone[i]!.tokens[t]!.logprob) < 1e-4)
+      for (const [t, token] of result.tokens.entries())
+        assert.ok(Math.abs(token.logprob - alone[i]!.tokens[t]!.logprob) < 1e-4)
     }
     const [first, second] = [together[0]!, await answer({ ...all[0]!, adapter: adapters[1]!.sha256 })]
     assert.notDeepEqual(ids(first.tokens), ids(second.tokens))
@@ -63,7 +94,8 @@ describe('serving on the real runtime', () => {
       const { tokens } = await answer(given)
       const scored = await engine.score({ prompt: given.prompt, completion: ids(tokens), adapter, temperature: 0.8 })
       assert.equal(scored.length, tokens.length)
-      for (const [t, token] of tokens.entries()) assert.ok(Math.abs(token.logprob - scored[t]!) < 1e-4, `${token.logprob} against ${scored[t]}`)
+      for (const [t, token] of tokens.entries())
+        assert.ok(Math.abs(token.logprob - scored[t]!) < 1e-4, `${token.logprob} against ${scored[t]}`)
       for (const token of tokens) {
         assert.equal(token.top.length, 2)
         assert.ok(token.top[0]!.logprob >= token.top[1]!.logprob && token.top[0]!.logprob >= token.logprob - 1e-9)
@@ -74,7 +106,10 @@ describe('serving on the real runtime', () => {
   test('a conversation that goes on from the cache gives what a fresh engine gives', async () => {
     const opening = request('one two three four five six seven', 1, adapters[2]!.sha256, 12)
     const { tokens } = await answer(opening)
-    const next = { ...request('x', 2, adapters[2]!.sha256, 12), prompt: [...opening.prompt, ...ids(tokens), ...model.encode(' and then?')] }
+    const next = {
+      ...request('x', 2, adapters[2]!.sha256, 12),
+      prompt: [...opening.prompt, ...ids(tokens), ...model.encode(' and then?')],
+    }
     const continued = await answer(next)
     const fresh = await startServing({ model: folder, rows: 1, slots: 1, threads: 1 })
     try {
@@ -101,7 +136,8 @@ describe('serving on the real runtime', () => {
     assert.throws(() => engine.generate(old), code('unknown_adapter'))
     const fresh = await answer(request('new', 1, fifth.sha256, 4))
     assert.ok(fresh.tokens.length > 0)
-    for (let piece = await stream.next(); !piece.done; piece = await stream.next()) if (piece.value.type === 'tokens') seen.push(...ids(piece.value.tokens))
+    for (let piece = await stream.next(); !piece.done; piece = await stream.next())
+      if (piece.value.type === 'tokens') seen.push(...ids(piece.value.tokens))
     assert.deepEqual(seen, ids(expected.tokens))
     await engine.load(adapters[0]!)
   })
@@ -127,7 +163,10 @@ describe('serving on the real runtime', () => {
     const long = await answer({ ...request('', 1, null, 100), prompt })
     if (long.reason === 'length') assert.equal(long.tokens.length, 5)
     else assert.ok(model.endOfTurn.includes(long.tokens.at(-1)!.id))
-    assert.throws(() => engine.generate({ ...request('', 1, null), prompt: [...prompt, 1, 2, 3, 4, 5] }), code('context_length_exceeded'))
+    assert.throws(
+      () => engine.generate({ ...request('', 1, null), prompt: [...prompt, 1, 2, 3, 4, 5] }),
+      code('context_length_exceeded'),
+    )
     assert.throws(() => engine.generate({ ...request('', 1, null), prompt: [CONFIG.vocabulary] }), code('bad_request'))
   })
 
@@ -152,25 +191,57 @@ describe('serving on the real runtime', () => {
   })
 
   test('a constraint is looked at in the thread: the caller goes on meanwhile, and is told by name what cannot be followed', async () => {
-    const json = (schema: unknown): Constraint => ({ json: { field: 'response_format', schema }, calls: [], mostCalls: 1, insideReasoning: false })
-    const heavy = (name: string): Constraint => json({ type: 'object', properties: Object.fromEntries(Array.from({ length: 300 }, (_, i) => [`${name}${i}`, { type: 'string', maxLength: 8000 - i }])) })
+    const json = (schema: unknown): Constraint => ({
+      json: { field: 'response_format', schema },
+      calls: [],
+      mostCalls: 1,
+      insideReasoning: false,
+    })
+    const heavy = (name: string): Constraint =>
+      json({
+        type: 'object',
+        properties: Object.fromEntries(
+          Array.from({ length: 300 }, (_, i) => [`${name}${i}`, { type: 'string', maxLength: 8000 - i }]),
+        ),
+      })
     const turnsOf = async (checking: Promise<unknown>): Promise<number> => {
       let done = false
-      const settled = checking.catch(() => undefined).finally(() => { done = true })
+      const settled = checking
+        .catch(() => undefined)
+        .finally(() => {
+          done = true
+        })
       let turns = 0
       while (!done) {
-        await new Promise((resolve) => { setImmediate(resolve) })
+        await new Promise((resolve) => {
+          setImmediate(resolve)
+        })
         turns++
       }
       await settled
       return turns
     }
-    const refused = (field: string, says: RegExp) => (error: unknown) => error instanceof InstarError && error.code === 'bad_request' && error.details['field'] === field && says.test(error.message)
-    assert.ok(await turnsOf(engine.check!(heavy('a'))) > 100)
+    const refused = (field: string, says: RegExp) => (error: unknown) =>
+      error instanceof InstarError &&
+      error.code === 'bad_request' &&
+      error.details['field'] === field &&
+      says.test(error.message)
+    assert.ok((await turnsOf(engine.check!(heavy('a')))) > 100)
     await assert.rejects(engine.check!(heavy('a')), refused('response_format', /too large/))
     await assert.rejects(engine.check!(json({ not: {} })), refused('response_format', /"not" at #/))
-    await assert.rejects(engine.check!(json({ enum: ['x'.repeat(600_000)] })), refused('response_format', /larger than 512 KiB/))
-    await assert.rejects(engine.check!({ json: null, calls: [{ name: 'f', parameters: { properties: { a: { type: 'text' } } } }], mostCalls: 1, insideReasoning: false }), refused('tools (f)', /#\/properties\/a\/type/))
+    await assert.rejects(
+      engine.check!(json({ enum: ['x'.repeat(600_000)] })),
+      refused('response_format', /larger than 512 KiB/),
+    )
+    await assert.rejects(
+      engine.check!({
+        json: null,
+        calls: [{ name: 'f', parameters: { properties: { a: { type: 'text' } } } }],
+        mostCalls: 1,
+        insideReasoning: false,
+      }),
+      refused('tools (f)', /#\/properties\/a\/type/),
+    )
     const boolean = json({ type: 'boolean' })
     await Promise.all([engine.check!(boolean), engine.check!(boolean)])
     await engine.check!(boolean)
@@ -190,7 +261,12 @@ describe('serving on the real runtime', () => {
     const other = await startServing({ model: folder, threads: 1 })
     const open = other.generate(request('open', 1, null, 200))[Symbol.asyncIterator]()
     await open.next()
-    const [rest] = await Promise.allSettled([(async () => { for (;;) if ((await open.next()).done) return })(), other.close()])
+    const [rest] = await Promise.allSettled([
+      (async () => {
+        for (;;) if ((await open.next()).done) return
+      })(),
+      other.close(),
+    ])
     assert.ok(rest.status === 'rejected' && code('engine_lost')(rest.reason))
     assert.throws(() => other.generate(request('late', 1, null)), code('engine_lost'))
     await assert.rejects(startServing({ model: path.join(folder, 'nothing') }), code('bad_checkpoint'))

@@ -21,19 +21,26 @@ export const latest = (): Worker => {
 
 /** Resolves when as many threads as `count` have been started since the beginning. */
 export async function started(count: number): Promise<void> {
-  while (threads.length < count) await new Promise<void>((resolve) => { listener = resolve })
+  while (threads.length < count)
+    await new Promise<void>((resolve) => {
+      listener = resolve
+    })
 }
 
 /** Resolves after the first words of the thread started last, when its engine has heard them. */
 export async function spoken(): Promise<void> {
   await once(latest(), 'message')
-  await new Promise((resolve) => { setImmediate(resolve) })
+  await new Promise((resolve) => {
+    setImmediate(resolve)
+  })
 }
 
 /** A message that the thread does not survive, heard between two steps. Resolves when it has ended. */
 export async function crash(worker = latest()): Promise<void> {
   // Not `once`, which rejects on the error that comes first.
-  const exited = new Promise((resolve) => { worker.once('exit', resolve) })
+  const exited = new Promise((resolve) => {
+    worker.once('exit', resolve)
+  })
   worker.postMessage(null)
   await exited
 }

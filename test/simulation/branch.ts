@@ -18,15 +18,25 @@ export class Branch extends Process<MemoryPublisher> {
   #unread: string | null = null
   #steps = 0
   override readonly live = false
-  constructor(world: World, name: string) { super(world, name, ['turns', 'scores', 'updates', 'weights'], false) }
-  fresh(): MemoryPublisher { return initialState(BRANCH) }
-  folds(): Folds { return { turns: this.state.turns, updates: this.state.updates, weights: this.state.weights } }
+  constructor(world: World, name: string) {
+    super(world, name, ['turns', 'scores', 'updates', 'weights'], false)
+  }
+  fresh(): MemoryPublisher {
+    return initialState(BRANCH)
+  }
+  folds(): Folds {
+    return { turns: this.state.turns, updates: this.state.updates, weights: this.state.weights }
+  }
   evolve(logged: Logged<Event>): void {
     evolve(this.state, logged)
     if (logged.id === this.#unread) this.#unread = null
   }
-  forget(): void { this.#unread = null }
-  waits(): string | null { return this.#unread }
+  forget(): void {
+    this.#unread = null
+  }
+  waits(): string | null {
+    return this.#unread
+  }
 
   act(): boolean {
     if (this.#unread !== null || this.#steps > MOST_STEPS) return false
@@ -35,9 +45,37 @@ export class Branch extends Process<MemoryPublisher> {
     const line = weightLine(this.state.weights, BRANCH)
     const trunk = weightLine(this.state.weights, POLICY)
     if (!trunk.started) return false
-    if (!line.started) return this.#write({ type: 'LineStarted', prev: '', policy: BRANCH, mode: 'replay', base: trunk.started.base, parent: { policy: POLICY, version: 0, adapter: null, state: null }, settings: { batches: BATCHES }, at: now })
-    const unscored = [...this.state.turns.turns.values()].find((turn) => turn.next !== null && !this.state.scores.turns.has(turn.turn))
-    if (unscored && this.world.random.chance(0.5)) return this.#write({ type: 'TurnScored', turn: unscored.turn, session: unscored.session, policy: BRANCH, version: unscored.version, subject: unscored.subject, reward: 1, judge: 'replay', hint: null, hintJudge: null, verdicts: [], cause: unscored.turn, rank: null, at: now })
+    if (!line.started)
+      return this.#write({
+        type: 'LineStarted',
+        prev: '',
+        policy: BRANCH,
+        mode: 'replay',
+        base: trunk.started.base,
+        parent: { policy: POLICY, version: 0, adapter: null, state: null },
+        settings: { batches: BATCHES },
+        at: now,
+      })
+    const unscored = [...this.state.turns.turns.values()].find(
+      (turn) => turn.next !== null && !this.state.scores.turns.has(turn.turn),
+    )
+    if (unscored && this.world.random.chance(0.5))
+      return this.#write({
+        type: 'TurnScored',
+        turn: unscored.turn,
+        session: unscored.session,
+        policy: BRANCH,
+        version: unscored.version,
+        subject: unscored.subject,
+        reward: 1,
+        judge: 'replay',
+        hint: null,
+        hintJudge: null,
+        verdicts: [],
+        cause: unscored.turn,
+        rank: null,
+        at: now,
+      })
     return this.#batch(line.head)
   }
 
@@ -47,12 +85,58 @@ export class Branch extends Process<MemoryPublisher> {
     const version = weightLine(this.state.weights, BRANCH).versions.get(head)
     const last = updates?.batches.at(-1)
     const prev = updates?.chain.tip ?? ''
-    if (!last || (last.status === 'computed' && weightLine(this.state.weights, BRANCH).verdicts.has(last.update?.id ?? ''))) {
-      return this.#write({ type: 'BatchSealed', prev, policy: BRANCH, number: (updates?.batches.length ?? 0) + 1, parent: { version: head, adapter: version?.adapter ?? null, state: version?.state ?? null }, items: [], dropped: [], baselines: [], seed: 1, loss: 'hybrid', settings: {}, at: now })
+    if (
+      !last ||
+      (last.status === 'computed' && weightLine(this.state.weights, BRANCH).verdicts.has(last.update?.id ?? ''))
+    ) {
+      return this.#write({
+        type: 'BatchSealed',
+        prev,
+        policy: BRANCH,
+        number: (updates?.batches.length ?? 0) + 1,
+        parent: { version: head, adapter: version?.adapter ?? null, state: version?.state ?? null },
+        items: [],
+        dropped: [],
+        baselines: [],
+        seed: 1,
+        loss: 'hybrid',
+        settings: {},
+        at: now,
+      })
     }
-    if (last.status === 'sealed') return this.#write({ type: 'UpdateComputed', prev, policy: BRANCH, batch: last.id, number: last.sealed.number, ...trained(last.sealed, [], this.name), adapterBytes: 1, stateBytes: 1, blobsAt: now, fingerprint: { engine: 'sim', build: this.name, isa: '', threads: 1, base: '' }, figures: {}, startedAt: now, at: now })
+    if (last.status === 'sealed')
+      return this.#write({
+        type: 'UpdateComputed',
+        prev,
+        policy: BRANCH,
+        batch: last.id,
+        number: last.sealed.number,
+        ...trained(last.sealed, [], this.name),
+        adapterBytes: 1,
+        stateBytes: 1,
+        blobsAt: now,
+        fingerprint: { engine: 'sim', build: this.name, isa: '', threads: 1, base: '' },
+        figures: {},
+        startedAt: now,
+        at: now,
+      })
     const update = last.update!
-    return this.#write({ type: 'VersionPublished', prev: weightLine(this.state.weights, BRANCH).chain.tip, policy: BRANCH, number: head + 1, update: update.id, adapter: update.event.adapter, adapterBytes: 1, state: update.event.state, blobsAt: now, parent: head, why: 'update', source: null, figures: {}, at: now })
+    return this.#write({
+      type: 'VersionPublished',
+      prev: weightLine(this.state.weights, BRANCH).chain.tip,
+      policy: BRANCH,
+      number: head + 1,
+      update: update.id,
+      adapter: update.event.adapter,
+      adapterBytes: 1,
+      state: update.event.state,
+      blobsAt: now,
+      parent: head,
+      why: 'update',
+      source: null,
+      figures: {},
+      at: now,
+    })
   }
 
   #write(event: Event): boolean {

@@ -1,11 +1,36 @@
 /** A gateway: its real index, resolver and admin core; generation is a random text. */
-import { answerKey, derivedId, foldWeights, InstarError, lastAnswer, openTurns, storeBody, turnId, weightLine, type Event, type FeedbackGiven, type Logged, type SessionClosed, type Topic, type TurnsEvent, type WeightsEvent } from '@instar/events'
+import {
+  answerKey,
+  derivedId,
+  foldWeights,
+  InstarError,
+  lastAnswer,
+  openTurns,
+  storeBody,
+  turnId,
+  weightLine,
+  type Event,
+  type FeedbackGiven,
+  type Logged,
+  type SessionClosed,
+  type Topic,
+  type TurnsEvent,
+  type WeightsEvent,
+} from '@instar/events'
 import type { Snapshot } from '@instar/log'
 import { decideAdmin, type Ordered } from '@instar/gateway/core/admin'
 import { newSession, subjectOf } from '@instar/gateway/core/labels'
 import { answersOf, choose, locate, nameUnknown, settled, type Asked } from '@instar/gateway/core/resolve'
 import { evolveIndex, restore, sessionState, touch } from '@instar/gateway/core/session-index'
-import { aborted, captured, digestOf, sampled, whyNotTrainable, type Admitted, type Outcome } from '@instar/gateway/core/turn'
+import {
+  aborted,
+  captured,
+  digestOf,
+  sampled,
+  whyNotTrainable,
+  type Admitted,
+  type Outcome,
+} from '@instar/gateway/core/turn'
 import { keep, type Kept } from '@instar/gateway/shell/kept'
 import { partitionOf } from '@instar/log/partition'
 import type { Note } from './history/decision.ts'
@@ -20,14 +45,31 @@ export type Answer = { session: string; turn: string; text: string }
 
 type Asking = { ends: Ends; waited: boolean; failed: () => void }
 export type ChatCall = Asking & {
-  kind: 'chat'; messages: Said[]; label: string | null; side: boolean; noTrain: boolean; gone: boolean
+  kind: 'chat'
+  messages: Said[]
+  label: string | null
+  side: boolean
+  noTrain: boolean
+  gone: boolean
   /** The session of the answer that it goes on from, as its client knows. */
   session: string | null
   answer: (answer: Answer) => void
 }
-export type FeedbackCall = Asking & { kind: 'feedback'; id: string; session: string; turn: string | null; value: number; done: (known: boolean) => void }
+export type FeedbackCall = Asking & {
+  kind: 'feedback'
+  id: string
+  session: string
+  turn: string | null
+  value: number
+  done: (known: boolean) => void
+}
 export type CloseCall = Asking & { kind: 'close'; session: string }
-export type AdminCall = Asking & { kind: 'admin'; ordered: Ordered; pending: boolean; done: (refused: string | null) => void }
+export type AdminCall = Asking & {
+  kind: 'admin'
+  ordered: Ordered
+  pending: boolean
+  done: (refused: string | null) => void
+}
 export type Call = ChatCall | FeedbackCall | CloseCall | AdminCall
 
 /** What several answers say, with and without what clients trim. */
@@ -39,21 +81,33 @@ export class Gateway extends Process<Kept> {
   #attempts = new Map<string, number>()
   /** Sessions that were read again, and how far. */
   #readTo = new Map<string, number>()
-  constructor(world: World, name: string, keeps: boolean) { super(world, name, ['turns', 'weights'], keeps) }
+  constructor(world: World, name: string, keeps: boolean) {
+    super(world, name, ['turns', 'weights'], keeps)
+  }
 
   fresh(kept: Keeping): Kept {
-    return keep(kept ? { of: (name) => kept(name) } : undefined, POLICY, { sessions: this.world.remembered, turns: 1000 })
+    return keep(kept ? { of: (name) => kept(name) } : undefined, POLICY, {
+      sessions: this.world.remembered,
+      turns: 1000,
+    })
   }
 
   override async open(): Promise<Map<string, number>> {
     const from = await this.state.open(this.world.log.asLog)
-    const positions = Object.values(from).flatMap((offsets) => Object.entries(offsets).flatMap(([topic, partitions]) =>
-      Object.entries(partitions ?? {}).map(([partition, next]): [string, number] => [`${topic}/${partition}`, next])))
+    const positions = Object.values(from).flatMap((offsets) =>
+      Object.entries(offsets).flatMap(([topic, partitions]) =>
+        Object.entries(partitions ?? {}).map(([partition, next]): [string, number] => [`${topic}/${partition}`, next]),
+      ),
+    )
     return new Map(positions)
   }
 
-  override keeps(snapshot: Snapshot, topic: Topic): boolean { return this.snapshots.indexOf(snapshot) === (topic === 'turns' ? 0 : 1) }
-  folds(): Folds { return { turns: this.state.index.fold, weights: this.state.weights } }
+  override keeps(snapshot: Snapshot, topic: Topic): boolean {
+    return this.snapshots.indexOf(snapshot) === (topic === 'turns' ? 0 : 1)
+  }
+  folds(): Folds {
+    return { turns: this.state.index.fold, weights: this.state.weights }
+  }
   evolve(logged: Logged<Event>): void {
     if (logged.topic === 'turns') evolveIndex(this.state.index, logged as Logged<TurnsEvent>)
     else foldWeights(this.state.weights, logged as Logged<WeightsEvent>)
@@ -67,7 +121,7 @@ export class Gateway extends Process<Kept> {
 
   override known(event: Event): Map<string, number> {
     const seen = new Map(this.positions)
-    const to = 'session' in event ? this.#readTo.get(event.session) ?? 0 : 0
+    const to = 'session' in event ? (this.#readTo.get(event.session) ?? 0) : 0
     if ('session' in event) {
       const name = this.#slotOf(event.session)
       seen.set(name, Math.max(seen.get(name) ?? 0, to))
@@ -75,15 +129,26 @@ export class Gateway extends Process<Kept> {
     return seen
   }
 
-  waits(): string | null { return this.calls.length === 0 ? null : `${this.calls.length} calls` }
+  waits(): string | null {
+    return this.calls.length === 0 ? null : `${this.calls.length} calls`
+  }
 
   /** Takes a request: what is on the log now, it can wait for. */
-  get ends(): Ends { return this.world.log.ends(this.topics) }
+  get ends(): Ends {
+    return this.world.log.ends(this.topics)
+  }
 
   act(): boolean {
     if (this.calls.length === 0) return false
     const call = this.world.random.pick(this.calls)
-    const done = call.kind === 'chat' ? this.#chat(call) : call.kind === 'feedback' ? this.#feedback(call) : call.kind === 'close' ? this.#close(call) : this.#admin(call)
+    const done =
+      call.kind === 'chat'
+        ? this.#chat(call)
+        : call.kind === 'feedback'
+          ? this.#feedback(call)
+          : call.kind === 'close'
+            ? this.#close(call)
+            : this.#admin(call)
     if (done) this.#drop(call)
     return true
   }
@@ -100,7 +165,9 @@ export class Gateway extends Process<Kept> {
     }
   }
 
-  #slotOf(session: string): string { return slot('turns', partitionOf(session, 2)) }
+  #slotOf(session: string): string {
+    return slot('turns', partitionOf(session, 2))
+  }
 
   /** A forgotten session is read again from the log, up to what this build can read. */
   #restore(session: string): void {
@@ -108,7 +175,7 @@ export class Gateway extends Process<Kept> {
     const all = log.partitions.get(this.#slotOf(session))!
     const end = this.newer ? -1 : all.findIndex(({ newer }) => newer?.stops)
     const readable = end < 0 ? all : all.slice(0, end)
-    const records = readable.flatMap((record) => (record.key === session ? log.decode(record, this.newer) ?? [] : []))
+    const records = readable.flatMap((record) => (record.key === session ? (log.decode(record, this.newer) ?? []) : []))
     restore(this.state.index, session, records as Logged<TurnsEvent>[])
     this.#readTo.set(session, readable.length)
   }
@@ -125,7 +192,15 @@ export class Gateway extends Process<Kept> {
     const answers = answersOf(messages)
     const last = answers.at(-1)
     const before = last ? digestOf({ messages: messages.slice(0, last.at), tools: [] }) : null
-    const asked: Asked = { key: null, label: call.label === null ? null : { source: 'header', value: call.label }, messages, answers, digest, before, subject: null }
+    const asked: Asked = {
+      key: null,
+      label: call.label === null ? null : { source: 'header', value: call.label },
+      messages,
+      answers,
+      digest,
+      before,
+      subject: null,
+    }
     let step = locate(index, asked)
     for (; step.do === 'restore'; step = locate(index, asked)) this.#restore(step.session)
     const requests = step.do === 'compare' ? step.candidates.map(({ turn }) => this.world.bodies.get(turn) ?? []) : []
@@ -133,17 +208,38 @@ export class Gateway extends Process<Kept> {
       call.waited = this.hasRead(call.ends)
       return false
     }
-    const found = step.do === 'found' ? step.resolved : step.do === 'compare' ? choose(index, asked, step.candidates, requests) : null
+    const found =
+      step.do === 'found'
+        ? step.resolved
+        : step.do === 'compare'
+          ? choose(index, asked, step.candidates, requests)
+          : null
     const { session, source } = found ?? nameUnknown(asked, newSession(null, random.hex(16)))
     this.#known(session)
     touch(index, session)
     const line = weightLine(this.state.weights, POLICY)
     const background = random.chance(0.25)
     const admitted: Admitted = {
-      session, policy: POLICY, version: line.head, adapter: line.versions.get(line.head)?.adapter ?? null, group: random.hex(8), candidates: background ? 3 : random.chance(0.1) ? 2 : 1,
-      dialect: 'chat', kind: call.side ? 'side' : 'main', labelSource: source, userTurn: null, subject: subjectOf(null, null, session), key: null, digest,
-      body: storeBody(Buffer.from(JSON.stringify({ messages })), null).stored, ...lastAnswer(messages), prompt: { from: null, prefix: 0, ids: [1], length: 1 },
-      tokens: 'exact', offPrefix: false, engine: 'sim', at: this.now,
+      session,
+      policy: POLICY,
+      version: line.head,
+      adapter: line.versions.get(line.head)?.adapter ?? null,
+      group: random.hex(8),
+      candidates: background ? 3 : random.chance(0.1) ? 2 : 1,
+      dialect: 'chat',
+      kind: call.side ? 'side' : 'main',
+      labelSource: source,
+      userTurn: null,
+      subject: subjectOf(null, null, session),
+      key: null,
+      digest,
+      body: storeBody(Buffer.from(JSON.stringify({ messages })), null).stored,
+      ...lastAnswer(messages),
+      prompt: { from: null, prefix: 0, ids: [1], length: 1 },
+      tokens: 'exact',
+      offPrefix: false,
+      engine: 'sim',
+      at: this.now,
     }
     this.#capture(call, admitted, background, before, sessionState(index, session)?.digests.get(digest)?.size ?? 0)
     return true
@@ -160,13 +256,19 @@ export class Gateway extends Process<Kept> {
         this.append(aborted(admitted, own, outcome, 'client_gone'), note)
         continue
       }
-      this.append(captured(admitted, own, outcome, 'stop'), note, () => {
-        answers.push({ session: admitted.session, turn: own.turn, text })
-        if (background) this.#sample(call, admitted, note)
-        if (answers.length === shown) call.answer(random.pick(answers))
-      }, this.#refuse(call))
+      this.append(
+        captured(admitted, own, outcome, 'stop'),
+        note,
+        () => {
+          answers.push({ session: admitted.session, turn: own.turn, text })
+          if (background) this.#sample(call, admitted, note)
+          if (answers.length === shown) call.answer(random.pick(answers))
+        },
+        this.#refuse(call),
+      )
     }
-    if (random.chance(0.1)) this.append({ type: 'SessionLinked', session: admitted.session, parent: random.pick(['p1', 'p2']), at: this.now })
+    if (random.chance(0.1))
+      this.append({ type: 'SessionLinked', session: admitted.session, parent: random.pick(['p1', 'p2']), at: this.now })
   }
 
   /** The other candidates of a request that is answered; some stay away. */
@@ -180,13 +282,33 @@ export class Gateway extends Process<Kept> {
   #generate(call: ChatCall, admitted: Admitted, candidate: number, attempts: number) {
     const { random, off } = this.world
     const { now } = this
-    const random128 = off === 'execId' ? derivedId('exec', admitted.digest, candidate, this.#attempt(admitted.digest, attempts)).slice(0, 32) : random.hex(16)
+    const random128 =
+      off === 'execId'
+        ? derivedId('exec', admitted.digest, candidate, this.#attempt(admitted.digest, attempts)).slice(0, 32)
+        : random.hex(16)
     const turn = turnId(admitted.session, random128)
     const text = random.chance(0.3) ? random.pick(COMMON) : `a${random.hex(4)}`
     this.world.bodies.set(turn, call.messages)
-    const reason = whyNotTrainable({ kind: admitted.kind, tokens: 'exact', temperature: 1, optedOut: call.noTrain, learning: true, text })
+    const reason = whyNotTrainable({
+      kind: admitted.kind,
+      tokens: 'exact',
+      temperature: 1,
+      optedOut: call.noTrain,
+      learning: true,
+      text,
+    })
     const outcome: Outcome = {
-      said: { text, ids: [2], logprobs: [-1], answer: answerKey(text, []), shown: { content: text, reasoning: '', calls: [] } }, toolCallIds: [], reason, firstTokenAt: now, finishedAt: now,
+      said: {
+        text,
+        ids: [2],
+        logprobs: [-1],
+        answer: answerKey(text, []),
+        shown: { content: text, reasoning: '', calls: [] },
+      },
+      toolCallIds: [],
+      reason,
+      firstTokenAt: now,
+      finishedAt: now,
     }
     return { own: { turn, candidate, sampling: SAMPLING }, outcome, text }
   }
@@ -209,7 +331,17 @@ export class Gateway extends Process<Kept> {
       call.waited = this.hasRead(call.ends)
       return false
     }
-    const event: FeedbackGiven = { type: 'FeedbackGiven', id: call.id, session: call.session, turn: call.turn, value: call.value, comment: null, subject: '', key: null, at: this.now }
+    const event: FeedbackGiven = {
+      type: 'FeedbackGiven',
+      id: call.id,
+      session: call.session,
+      turn: call.turn,
+      value: call.value,
+      comment: null,
+      subject: '',
+      key: null,
+      at: this.now,
+    }
     this.append(event, {}, () => call.done(true), this.#refuse(call))
     return true
   }
@@ -235,10 +367,15 @@ export class Gateway extends Process<Kept> {
         return true
       }
       call.pending = true
-      this.append(step.event, { ordered }, () => {
-        call.pending = false
-        call.ends = this.world.log.ends(['weights'])
-      }, this.#refuse(call))
+      this.append(
+        step.event,
+        { ordered },
+        () => {
+          call.pending = false
+          call.ends = this.world.log.ends(['weights'])
+        },
+        this.#refuse(call),
+      )
       return false
     } catch (error) {
       if (!(error instanceof InstarError) || error.code === 'log_gap') throw error

@@ -52,7 +52,9 @@ export class MemoryFile implements FoldFile {
   }
 
   entries(table: string, after: string): [key: string, value: Uint8Array][] {
-    const behind = [...(this.#disk.entries.get(table) ?? [])].filter(([key]) => key > after).sort(([a], [b]) => (a < b ? -1 : 1))
+    const behind = [...(this.#disk.entries.get(table) ?? [])]
+      .filter(([key]) => key > after)
+      .sort(([a], [b]) => (a < b ? -1 : 1))
     return behind.slice(0, PAGE).map(([key, value]) => [key, new Uint8Array(value)])
   }
 
@@ -64,7 +66,7 @@ export class MemoryFile implements FoldFile {
   enqueue(table: string, key: string): void {
     const queue = held(this.#disk.queues, table)
     if (queue.has(key)) throw new Error(`${table} holds ${key} already`)
-    queue.set(key, this.#disk.seq += 1)
+    queue.set(key, (this.#disk.seq += 1))
   }
 
   dequeue(table: string, key: string): void {
@@ -112,6 +114,6 @@ const copied = <K, V>(tables: Map<string, Map<K, V>>): Map<string, Map<K, V>> =>
 
 const held = <K, V>(tables: Map<string, Map<K, V>>, name: string): Map<K, V> => {
   let table = tables.get(name)
-  if (!table) tables.set(name, table = new Map())
+  if (!table) tables.set(name, (table = new Map()))
   return table
 }

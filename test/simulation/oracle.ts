@@ -31,7 +31,10 @@ export const check = (world: World): { problems: string[]; versions: number; rej
   }
   once(world.decisions, says)
   for (const { by, ordered, seen, refused } of world.told) {
-    says(rightAnswer(history.past(seen), ordered, refused), `${by} answers command ${ordered.request} with ${refused ?? 'done'}`)
+    says(
+      rightAnswer(history.past(seen), ordered, refused),
+      `${by} answers command ${ordered.request} with ${refused ?? 'done'}`,
+    )
   }
   answers(world, end, says)
   settled(world, end, says)
@@ -39,7 +42,12 @@ export const check = (world: World): { problems: string[]; versions: number; rej
   agree(world, end, says)
   for (const process of world.processes) says(process.waits() === null, `${process.name} waits for ${process.waits()}`)
   const { versions, verdicts } = end.line(POLICY)
-  return { problems, versions: versions.length - 1, rejected: verdicts.filter(({ event }) => event.type === 'VersionRejected').length, batches: end.training(POLICY).batches.length }
+  return {
+    problems,
+    versions: versions.length - 1,
+    rejected: verdicts.filter(({ event }) => event.type === 'VersionRejected').length,
+    batches: end.training(POLICY).batches.length,
+  }
 }
 
 /** Whether a record should have been written by one who had read this much. */
@@ -51,30 +59,53 @@ const right = (world: World, past: Past, decided: Decided, says: Says): void => 
     case 'TurnAborted':
     case 'TurnSampled': {
       const { versions, head } = past.line(event.policy)
-      if (event.type !== 'TurnSampled') says(event.version === head && event.adapter === (versions.find(({ number }) => number === head)?.adapter ?? null), `answers with version ${event.version}, the head is ${head}`)
-      if (note.session) return says(event.session === note.session || isTwin(past, event, note.before), `takes a request of ${note.session} for one of ${event.session}`)
+      if (event.type !== 'TurnSampled')
+        says(
+          event.version === head && event.adapter === (versions.find(({ number }) => number === head)?.adapter ?? null),
+          `answers with version ${event.version}, the head is ${head}`,
+        )
+      if (note.session)
+        return says(
+          event.session === note.session || isTwin(past, event, note.before),
+          `takes a request of ${note.session} for one of ${event.session}`,
+        )
       if (event.type === 'TurnSampled') return undefined
       const cut = begunAndCut(past, event.digest)
-      if (cut.length > 0) return says(cut.includes(event.session), `begins ${event.session} for a request that was cut in ${cut.join()}`)
-      return says(past.session(event.session).turns.length === 0, `takes the first request of somebody for one of ${event.session}`)
+      if (cut.length > 0)
+        return says(cut.includes(event.session), `begins ${event.session} for a request that was cut in ${cut.join()}`)
+      return says(
+        past.session(event.session).turns.length === 0,
+        `takes the first request of somebody for one of ${event.session}`,
+      )
     }
     case 'FeedbackGiven':
-      return says(event.turn === null ? past.session(event.session).turns.length > 0 : past.turn(event.turn) !== undefined, `takes feedback on ${event.turn ?? event.session}, which it has not read`)
-    case 'SessionClosed': return rightClosing(past, decided, event, world.rules, says)
+      return says(
+        event.turn === null ? past.session(event.session).turns.length > 0 : past.turn(event.turn) !== undefined,
+        `takes feedback on ${event.turn ?? event.session}, which it has not read`,
+      )
+    case 'SessionClosed':
+      return rightClosing(past, decided, event, world.rules, says)
     case 'TurnScored':
     case 'TurnSkipped':
-    case 'ScoreRevised': return rightScore(past, decided, event, world.rules, says)
-    case 'BatchSealed': return rightBatch(past, decided, event, world.training, says)
+    case 'ScoreRevised':
+      return rightScore(past, decided, event, world.rules, says)
+    case 'BatchSealed':
+      return rightBatch(past, decided, event, world.training, says)
     case 'UpdateComputed':
-    case 'UpdateFailed': return rightOutcome(past, event, says)
-    case 'LineStarted': return says(past.line(event.policy).started === null, 'starts a line that is there')
+    case 'UpdateFailed':
+      return rightOutcome(past, event, says)
+    case 'LineStarted':
+      return says(past.line(event.policy).started === null, 'starts a line that is there')
     case 'VersionPublished':
-    case 'VersionRejected': return rightVerdict(past, decided, event, BRANCH, says)
+    case 'VersionRejected':
+      return rightVerdict(past, decided, event, BRANCH, says)
     case 'HeadMoved':
-    case 'LearningFrozen': return rightCommand(past, decided, event, says)
+    case 'LearningFrozen':
+      return rightCommand(past, decided, event, says)
     case 'SessionLinked':
     case 'BlobChunk':
-    case 'ReadersUpgraded': return undefined
+    case 'ReadersUpgraded':
+      return undefined
   }
 }
 
@@ -84,7 +115,16 @@ const isTwin = (past: Past, { session, after }: TurnFacts, before: string | null
 
 /** Sessions in which this was asked, nothing else, and never answered in full. */
 const begunAndCut = (past: Past, digest: string): string[] =>
-  past.sessions().filter(([, { turns }]) => turns.length > 0 && turns.every(({ event, closedBy }) => event.type === 'TurnAborted' && event.digest === digest && closedBy === null)).map(([name]) => name)
+  past
+    .sessions()
+    .filter(
+      ([, { turns }]) =>
+        turns.length > 0 &&
+        turns.every(
+          ({ event, closedBy }) => event.type === 'TurnAborted' && event.digest === digest && closedBy === null,
+        ),
+    )
+    .map(([name]) => name)
 
 /** In one life nobody says a thing twice: what was said is on its way. */
 const once = (decisions: readonly Decided[], says: Says): void => {
@@ -99,8 +139,11 @@ const once = (decisions: readonly Decided[], says: Says): void => {
 }
 
 const thing = (event: Event): string | null =>
-  event.type === 'TurnScored' || event.type === 'TurnSkipped' || event.type === 'ScoreRevised' ? `${event.policy} scores ${event.turn} for ${event.cause}`
-    : event.type === 'SessionClosed' && event.why === 'idle' ? `closes ${event.open.join()}` : null
+  event.type === 'TurnScored' || event.type === 'TurnSkipped' || event.type === 'ScoreRevised'
+    ? `${event.policy} scores ${event.turn} for ${event.cause}`
+    : event.type === 'SessionClosed' && event.why === 'idle'
+      ? `closes ${event.open.join()}`
+      : null
 
 /** What was answered or acknowledged is on the log, where it belongs. */
 const answers = (world: World, history: Past, says: Says): void => {
@@ -108,14 +151,22 @@ const answers = (world: World, history: Past, says: Says): void => {
   for (const client of world.clients) {
     for (const [i, { turn, text }] of client.received.entries()) {
       const event = history.turn(turn)?.event
-      says(event?.type === 'TurnCaptured' && decoder.decode(event.text.bytes) === text, `${client.name} received ${text} as ${turn}, the log has ${event?.type ?? 'nothing'}`)
+      says(
+        event?.type === 'TurnCaptured' && decoder.decode(event.text.bytes) === text,
+        `${client.name} received ${text} as ${turn}, the log has ${event?.type ?? 'nothing'}`,
+      )
       const before = client.received[i - 1]
       if (!before) continue
       const follows = history.turn(turn)?.follows
       const followed = follows ? history.turn(follows)?.event : undefined
       const said = followed && decoder.decode(followed.text.bytes)
-      says(said?.trim() === before.text.trim(), `${turn} goes on from ${before.text}, the join says ${said ?? 'nothing'}`)
-      const alike = history.session(before.session).turns.filter(({ event: one }) => decoder.decode(one.text.bytes).trim() === before.text.trim())
+      says(
+        said?.trim() === before.text.trim(),
+        `${turn} goes on from ${before.text}, the join says ${said ?? 'nothing'}`,
+      )
+      const alike = history
+        .session(before.session)
+        .turns.filter(({ event: one }) => decoder.decode(one.text.bytes).trim() === before.text.trim())
       const twin = followed?.digest === history.turn(before.turn)?.event.digest
       if (alike.length > 1 || twin) continue
       says(follows === before.turn, `${turn} continues ${before.turn}, the join says ${follows}`)
@@ -138,8 +189,16 @@ const settled = (world: World, history: Past, says: Says): void => {
     for (const turn of session.turns) {
       const score = scores.get(turn.event.turn)
       const rating = ratingOf(turn)
-      if (rating) says(score?.fact.event.rank?.id === rating.event.id, `${turn.event.turn} was rated by ${rating.event.id}, in force is ${score?.fact.event.rank?.id ?? 'a judge'}`)
-      else says((score !== undefined) === (causeOf(session, turn) !== null), `${turn.event.turn} has ${score ? 'a' : 'no'} score, and ${causeOf(session, turn) ?? 'nothing'} came of it`)
+      if (rating)
+        says(
+          score?.fact.event.rank?.id === rating.event.id,
+          `${turn.event.turn} was rated by ${rating.event.id}, in force is ${score?.fact.event.rank?.id ?? 'a judge'}`,
+        )
+      else
+        says(
+          (score !== undefined) === (causeOf(session, turn) !== null),
+          `${turn.event.turn} has ${score ? 'a' : 'no'} score, and ${causeOf(session, turn) ?? 'nothing'} came of it`,
+        )
     }
   }
   const { batches } = history.training(POLICY)
@@ -150,9 +209,12 @@ const settled = (world: World, history: Past, says: Says): void => {
     if (outcome?.event.type !== 'UpdateComputed' || isJudged(outcome.id)) continue
     says(line.frozen && sealed.parent.version === line.head, `batch ${sealed.number} has no verdict`)
   }
-  if (!line.started || line.frozen || (last?.outcome?.event.type === 'UpdateComputed' && !isJudged(last.outcome.id))) return
+  if (!line.started || line.frozen || (last?.outcome?.event.type === 'UpdateComputed' && !isJudged(last.outcome.id)))
+    return
   const { training, now } = world
-  const usable = waitingFor(history, POLICY).filter((one) => whyNot(one.turn, POLICY, line, training) === null && !isIncomplete(history, one, POLICY, now, training))
+  const usable = waitingFor(history, POLICY).filter(
+    (one) => whyNot(one.turn, POLICY, line, training) === null && !isIncomplete(history, one, POLICY, now, training),
+  )
   says(usable.length < training.batchSize, `${usable.length} turns wait for a batch of ${training.batchSize}`)
 }
 
@@ -162,14 +224,24 @@ const bytes = (history: Past, says: Says): void => {
   const { versions, chain } = history.line(POLICY)
   for (const { sealed, outcome } of batches) {
     const parent = versions.find(({ number }) => number === sealed.parent.version)
-    says(parent?.adapter === sealed.parent.adapter && parent.state === sealed.parent.state, `batch ${sealed.number} stands on other bytes than version ${sealed.parent.version}`)
+    says(
+      parent?.adapter === sealed.parent.adapter && parent.state === sealed.parent.state,
+      `batch ${sealed.number} stands on other bytes than version ${sealed.parent.version}`,
+    )
     if (outcome?.event.type !== 'UpdateComputed') continue
-    const again = trained(sealed, sealed.items.map(({ reward }) => reward), outcome.event.fingerprint.build)
+    const again = trained(
+      sealed,
+      sealed.items.map(({ reward }) => reward),
+      outcome.event.fingerprint.build,
+    )
     says(again.adapter === outcome.event.adapter, `batch ${sealed.number} computed again gives other bytes`)
   }
   for (const { event } of chain) {
     if (event.type !== 'VersionPublished') continue
     const update = updateIn(batches, event.update) ?? updateIn(history.training(BRANCH).batches, event.update)
-    says(update?.outcome.event.adapter === event.adapter, `version ${event.number} comes from an update that does not count`)
+    says(
+      update?.outcome.event.adapter === event.adapter,
+      `version ${event.number} comes from an update that does not count`,
+    )
   }
 }

@@ -37,7 +37,9 @@ export class Client {
     this.#say()
   }
 
-  get done(): boolean { return this.#waiting === null && this.#turns > this.#most && this.#opinion === null }
+  get done(): boolean {
+    return this.#waiting === null && this.#turns > this.#most && this.#opinion === null
+  }
 
   /** Whatever comes next: asking, giving up, giving feedback. False while it waits. */
   act(): boolean {
@@ -67,7 +69,15 @@ export class Client {
     const { random } = this.#world
     const last = this.received.at(-1)
     const call: ChatCall = {
-      kind: 'chat', messages: [...this.#messages], label: this.label, side: false, noTrain: random.chance(0.08), session: last?.session ?? null, ends: gateway.ends, waited: false, gone: false,
+      kind: 'chat',
+      messages: [...this.#messages],
+      label: this.label,
+      side: false,
+      noTrain: random.chance(0.08),
+      session: last?.session ?? null,
+      ends: gateway.ends,
+      waited: false,
+      gone: false,
       failed: () => this.#give(call),
       answer: (answer) => {
         if (this.#waiting?.call !== call) return
@@ -78,7 +88,13 @@ export class Client {
     this.#send(gateway, call)
     // What its agent asks beside the conversation: nobody waits for it.
     if (this.label === null || !random.chance(0.15)) return
-    gateway.calls.push({ ...call, messages: [...this.#messages, { role: 'user', content: 'A title?' }], side: true, failed: () => undefined, answer: () => undefined })
+    gateway.calls.push({
+      ...call,
+      messages: [...this.#messages, { role: 'user', content: 'A title?' }],
+      side: true,
+      failed: () => undefined,
+      answer: () => undefined,
+    })
   }
 
   #receive(answer: Answer): void {
@@ -88,21 +104,33 @@ export class Client {
     this.#messages.push({ role: 'assistant', content: repeated })
     if (random.chance(0.35)) {
       const old = random.pick(this.received)
-      this.#opinion = { id: random.hex(8), session: old.session, turn: random.chance(0.7) ? old.turn : null, value: random.chance(0.5) ? 1 : -1 }
+      this.#opinion = {
+        id: random.hex(8),
+        session: old.session,
+        turn: random.chance(0.7) ? old.turn : null,
+        value: random.chance(0.5) ? 1 : -1,
+      }
     }
     this.#say()
   }
 
   #rate(gateway: Gateway, opinion: Opinion): void {
     const call: FeedbackCall = {
-      kind: 'feedback', ...opinion, ends: gateway.ends, waited: false, failed: () => this.#give(call),
+      kind: 'feedback',
+      ...opinion,
+      ends: gateway.ends,
+      waited: false,
+      failed: () => this.#give(call),
       done: (known) => {
         if (this.#waiting?.call !== call) return
         this.#waiting = null
         // Some send it once more, as if they had not been told.
         if (!this.#world.random.chance(0.2) || !known) this.#opinion = null
         if (known) this.feedback.push(opinion.id)
-        else this.#world.broken(`${this.name} rated ${opinion.turn ?? opinion.session}, which ${gateway.name} did not find`)
+        else
+          this.#world.broken(
+            `${this.name} rated ${opinion.turn ?? opinion.session}, which ${gateway.name} did not find`,
+          )
       },
     }
     this.#send(gateway, call)
@@ -141,7 +169,9 @@ export class Admin {
     this.#left = world.random.below(9)
   }
 
-  get idle(): boolean { return this.#waiting === null && this.#command === null && this.#left === 0 }
+  get idle(): boolean {
+    return this.#waiting === null && this.#command === null && this.#left === 0
+  }
 
   act(): boolean {
     const { random } = this.#world
@@ -160,8 +190,14 @@ export class Admin {
       this.#left -= 1
     }
     const call: Call = {
-      kind: 'admin', ordered: { command, policy: POLICY, request, who: 'admin', why: command.do }, ends: this.#world.log.ends(['weights']), waited: false, pending: false,
-      failed: () => { if (this.#waiting?.call === call) this.#waiting = null },
+      kind: 'admin',
+      ordered: { command, policy: POLICY, request, who: 'admin', why: command.do },
+      ends: this.#world.log.ends(['weights']),
+      waited: false,
+      pending: false,
+      failed: () => {
+        if (this.#waiting?.call === call) this.#waiting = null
+      },
       done: (refused) => {
         if (this.#waiting?.call !== call) return
         if (refused === null) this.#done.push({ command, request })
@@ -178,7 +214,8 @@ export class Admin {
     if (this.#done.length > 0 && random.chance(0.2)) return random.pick(this.#done)
     const { last, frozen } = weightLine(gateway.state.weights, POLICY)
     const request = random.hex(8)
-    if (random.chance(0.5)) return { command: { do: 'rollback', to: random.below(last + 2), freeze: random.chance(0.4) }, request }
+    if (random.chance(0.5))
+      return { command: { do: 'rollback', to: random.below(last + 2), freeze: random.chance(0.4) }, request }
     return { command: { do: 'freeze', on: random.chance(frozen ? 0.2 : 0.5) }, request }
   }
 }

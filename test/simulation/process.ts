@@ -68,12 +68,18 @@ export abstract class Process<S> {
     return this.#state
   }
 
-  get now(): number { return this.world.now + this.skew }
+  get now(): number {
+    return this.world.now + this.skew
+  }
 
   /** Everything is read, and what was kept has been filled in. */
-  restored(): void { return undefined }
+  restored(): void {
+    return undefined
+  }
 
-  get running(): boolean { return this.alive && this.stoppedUntil <= this.world.step }
+  get running(): boolean {
+    return this.alive && this.stoppedUntil <= this.world.step
+  }
 
   readonly mine = (partition: number): boolean => this.share.has(partition)
 
@@ -83,7 +89,9 @@ export abstract class Process<S> {
   }
 
   /** Its share is another one. */
-  shared(): void { return undefined }
+  shared(): void {
+    return undefined
+  }
 
   fold(logged: Logged<Event>): void {
     const bent = this.live ? bend(this.world.off, this.folds(), logged) : logged
@@ -115,7 +123,9 @@ export abstract class Process<S> {
   }
 
   /** Whether a snapshot of several is of this topic. */
-  keeps(_snapshot: Snapshot, _topic: Topic): boolean { return true }
+  keeps(_snapshot: Snapshot, _topic: Topic): boolean {
+    return true
+  }
 
   #mustStop(record: Parameters<World['log']['decode']>[0]): boolean {
     try {
@@ -130,26 +140,50 @@ export abstract class Process<S> {
 
   unread(): string[] {
     if (!this.alive) return []
-    return this.topics.flatMap((topic) => [0, 1].map((partition) => slot(topic, partition))).filter((name) => (this.positions.get(name) ?? 0) < (this.world.log.partitions.get(name)?.length ?? 0))
+    return this.topics
+      .flatMap((topic) => [0, 1].map((partition) => slot(topic, partition)))
+      .filter((name) => (this.positions.get(name) ?? 0) < (this.world.log.partitions.get(name)?.length ?? 0))
   }
 
   hasRead(ends: Ends): boolean {
     return [...ends].every(([name, end]) => (this.positions.get(name) ?? 0) >= end)
   }
 
-  get ready(): boolean { return this.alive && this.hasRead(this.#until) }
+  get ready(): boolean {
+    return this.alive && this.hasRead(this.#until)
+  }
 
   /** Puts an event on its way; `landed` is the acknowledgement. `note`: what it was decided on beside the log. */
-  append(event: Event, note: Note = {}, landed: Sending['landed'] = () => undefined, refused: Sending['refused'] = null): string {
-    const record = { ...encodeEvent(event), newer: this.newer && this.world.random.chance(0.1) ? newerOf(event, this.world.random.chance(0.3)) : null }
+  append(
+    event: Event,
+    note: Note = {},
+    landed: Sending['landed'] = () => undefined,
+    refused: Sending['refused'] = null,
+  ): string {
+    const record = {
+      ...encodeEvent(event),
+      newer: this.newer && this.world.random.chance(0.1) ? newerOf(event, this.world.random.chance(0.3)) : null,
+    }
     const { name: writer, life, now, share } = this
-    this.world.decided({ id: record.id, event, writer, life, seen: this.known(event), now, share, note, read: this.disks ? null : this.#read })
+    this.world.decided({
+      id: record.id,
+      event,
+      writer,
+      life,
+      seen: this.known(event),
+      now,
+      share,
+      note,
+      read: this.disks ? null : this.#read,
+    })
     this.outbox.push({ record, landed, refused })
     return record.id
   }
 
   /** How much of the log it knew when it decided this. */
-  known(_event: Event): Map<string, number> { return new Map(this.positions) }
+  known(_event: Event): Map<string, number> {
+    return new Map(this.positions)
+  }
 
   /** False with nothing to send. What the log refuses is tried again, or given up by whoever can. */
   send(): boolean {
@@ -197,7 +231,11 @@ export abstract class Process<S> {
     }
     const kept = (name: string): Snapshot => {
       const say = (line: string): void => world.broken(line)
-      const snapshot = new Snapshot({ folder: '', records: Infinity, ms: Infinity, room: ROOM, say, file }, name, 'simulation')
+      const snapshot = new Snapshot(
+        { folder: '', records: Infinity, ms: Infinity, room: ROOM, say, file },
+        name,
+        'simulation',
+      )
       this.#snapshots.push(snapshot)
       return snapshot
     }
@@ -213,12 +251,15 @@ export abstract class Process<S> {
     const positions = new Map<string, number>()
     for (const snapshot of this.#snapshots) {
       const offsets = await snapshot.open(this.world.log.asLog)
-      for (const [topic, partitions] of Object.entries(offsets)) for (const [partition, next] of Object.entries(partitions)) positions.set(`${topic}/${partition}`, next)
+      for (const [topic, partitions] of Object.entries(offsets))
+        for (const [partition, next] of Object.entries(partitions)) positions.set(`${topic}/${partition}`, next)
     }
     return positions
   }
 
-  get snapshots(): readonly Snapshot[] { return this.#snapshots }
+  get snapshots(): readonly Snapshot[] {
+    return this.#snapshots
+  }
 }
 
 /** What a newer build makes of an event. */

@@ -13,8 +13,11 @@ import { simulate } from './world.ts'
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    schedules: { type: 'string', default: '2000' }, seed: { type: 'string', default: '1' }, off: { type: 'string' },
-    all: { type: 'boolean', default: false }, mutants: { type: 'boolean', default: false },
+    schedules: { type: 'string', default: '2000' },
+    seed: { type: 'string', default: '1' },
+    off: { type: 'string' },
+    all: { type: 'boolean', default: false },
+    mutants: { type: 'boolean', default: false },
   },
 })
 const off = values.off === undefined ? null : values.off in RULES ? (values.off as Rule) : undefined
@@ -22,7 +25,9 @@ const [schedules, first] = [Number(values.schedules), Number(values.seed)]
 const unknown = positionals.filter((name) => !MUTANTS.some((mutant) => mutant.name === name))
 if (off === undefined || !Number.isInteger(schedules) || !Number.isInteger(first) || unknown.length > 0) {
   const names = MUTANTS.map(({ name }) => name).join(', ')
-  process.stderr.write(`--schedules and --seed are whole numbers, --off is one of ${Object.keys(RULES).join(', ')}, mutants are ${names}\n`)
+  process.stderr.write(
+    `--schedules and --seed are whole numbers, --off is one of ${Object.keys(RULES).join(', ')}, mutants are ${names}\n`,
+  )
   process.exit(2)
 }
 const from = performance.now()
@@ -47,10 +52,17 @@ if (values.mutants) {
     total.rejected += rejected
     if (problems.length > 0) {
       total.broken += 1
-      if (total.broken === 1 || values.all) process.stdout.write(`seed ${seed}:\n${problems.slice(0, 6).map((problem) => `  ${problem}\n`).join('')}`)
+      if (total.broken === 1 || values.all)
+        process.stdout.write(
+          `seed ${seed}:\n${problems
+            .slice(0, 6)
+            .map((problem) => `  ${problem}\n`)
+            .join('')}`,
+        )
       if (!values.all && off === null) break
     }
-    if ((seed - first) % 1000 === 999) process.stderr.write(`${seed - first + 1} schedules, ${total.broken} broken, ${seconds()} s\n`)
+    if ((seed - first) % 1000 === 999)
+      process.stderr.write(`${seed - first + 1} schedules, ${total.broken} broken, ${seconds()} s\n`)
   }
   process.stdout.write(`${JSON.stringify({ schedules, seed: first, off, ...total, seconds: seconds() })}\n`)
   process.exitCode = total.broken === 0 || off !== null ? 0 : 1

@@ -1,12 +1,39 @@
 /** Scorer, trainer and publisher: their real cores, with judging, arithmetic and the gate left to chance. */
-import { batchOfUpdate, derivedId, updateLine, weightLine, type BatchSealed, type Event, type Logged } from '@instar/events'
+import {
+  batchOfUpdate,
+  derivedId,
+  updateLine,
+  weightLine,
+  type BatchSealed,
+  type Event,
+  type Logged,
+} from '@instar/events'
 import { decide as publisherDecide, decidePromotion, lineStarted, type Measured } from '@instar/publisher/core/decide'
 import { THRESHOLDS, type Figures } from '@instar/publisher/core/gate'
-import { evolve as publisherEvolve, initialState as publisherState, type PublisherState } from '@instar/publisher/core/state'
+import {
+  evolve as publisherEvolve,
+  initialState as publisherState,
+  type PublisherState,
+} from '@instar/publisher/core/state'
 import { storedState as storedPublisher } from '@instar/publisher/shell/stored-state'
-import { closeIdle, decide as scorerDecide, hasMore, isStale, judged, lookAgain, passOver, stillOurs, type JudgeRequest } from '@instar/scorer/core/decide'
+import {
+  closeIdle,
+  decide as scorerDecide,
+  hasMore,
+  isStale,
+  judged,
+  lookAgain,
+  passOver,
+  stillOurs,
+  type JudgeRequest,
+} from '@instar/scorer/core/decide'
 import type { Judged } from '@instar/scorer/core/judgement'
-import { evolve as scorerEvolve, forgetWork, initialState as scorerState, type ScorerState } from '@instar/scorer/core/state'
+import {
+  evolve as scorerEvolve,
+  forgetWork,
+  initialState as scorerState,
+  type ScorerState,
+} from '@instar/scorer/core/state'
 import { storedState as storedScorer } from '@instar/scorer/shell/stored-state'
 import { computed, decide as trainerDecide, failed } from '@instar/trainer/core/decide'
 import { evolve as trainerEvolve, initialState as trainerState, type TrainerState } from '@instar/trainer/core/state'
@@ -23,9 +50,15 @@ const ALL = ['turns', 'scores', 'updates', 'weights'] as const
 export class Scorer extends Process<ScorerState> {
   #asked: JudgeRequest[] = []
   #caughtUp = false
-  constructor(world: World, name: string, keeps: boolean) { super(world, name, ['turns', 'scores', 'weights'], keeps) }
-  fresh(kept: Keeping): ScorerState { return kept ? storedScorer(kept(this.name)) : scorerState() }
-  folds(): Folds { return { turns: this.state.turns, scores: (policy) => this.state.scores.get(policy), weights: this.state.weights } }
+  constructor(world: World, name: string, keeps: boolean) {
+    super(world, name, ['turns', 'scores', 'weights'], keeps)
+  }
+  fresh(kept: Keeping): ScorerState {
+    return kept ? storedScorer(kept(this.name)) : scorerState()
+  }
+  folds(): Folds {
+    return { turns: this.state.turns, scores: (policy) => this.state.scores.get(policy), weights: this.state.weights }
+  }
 
   evolve(logged: Logged<Event>): void {
     scorerEvolve(this.state, logged)
@@ -37,10 +70,13 @@ export class Scorer extends Process<ScorerState> {
     this.#caughtUp = false
   }
 
-  override shared(): void { if (this.world.off !== 'handover' && this.#caughtUp) lookAgain(this.state) }
+  override shared(): void {
+    if (this.world.off !== 'handover' && this.#caughtUp) lookAgain(this.state)
+  }
   waits(): string | null {
     const { work, closing, needed } = this.state
-    return this.#asked.length + work.size + closing.size + needed.size === 0 ? null
+    return this.#asked.length + work.size + closing.size + needed.size === 0
+      ? null
       : `${this.#asked.length} judges, ${work.size} turns, ${closing.size} closings, ${needed.size} turns without a score`
   }
 
@@ -56,7 +92,10 @@ export class Scorer extends Process<ScorerState> {
       this.#judge(request!)
       return true
     }
-    const outputs = [...scorerDecide(this.state, rules, now, this.mine, 3), ...closeIdle(this.state, rules, now, this.mine).outputs]
+    const outputs = [
+      ...scorerDecide(this.state, rules, now, this.mine, 3),
+      ...closeIdle(this.state, rules, now, this.mine).outputs,
+    ]
     for (const output of outputs) {
       if (output.do === 'judge') this.#asked.push(output)
       else this.append(output.event)
@@ -67,9 +106,16 @@ export class Scorer extends Process<ScorerState> {
   #judge(request: JudgeRequest): void {
     if (!stillOurs(this.state, request, this.mine)) return
     const { random, rules } = this.world
-    const why = request.feedback ? null : isStale(this.state, request, rules) ? 'stale' : random.chance(0.02) ? 'overloaded' : null
+    const why = request.feedback
+      ? null
+      : isStale(this.state, request, rules)
+        ? 'stale'
+        : random.chance(0.02)
+          ? 'overloaded'
+          : null
     const opinion = why === null ? this.#opinion(request) : { ...NOBODY, reason: why }
-    const output = why === null ? judged(this.state, request, opinion, this.now) : passOver(this.state, request, why, this.now)
+    const output =
+      why === null ? judged(this.state, request, opinion, this.now) : passOver(this.state, request, why, this.now)
     if (output?.do === 'append') this.append(output.event, { opinion })
   }
 
@@ -78,14 +124,30 @@ export class Scorer extends Process<ScorerState> {
     const value = request.feedback?.value ?? (this.world.pleased ? 1 : random.pick([1, -1, null]))
     const judge = request.feedback ? 'feedback' : this.name
     const hint = value !== null && value < 0 && random.chance(0.5) ? `h${random.hex(2)}` : null
-    return { verdicts: [{ judge, value, note: '' }], reward: value, judge: value === null ? null : judge, hint, hintJudge: hint && judge, reason: value === null ? 'abstained' : null }
+    return {
+      verdicts: [{ judge, value, note: '' }],
+      reward: value,
+      judge: value === null ? null : judge,
+      hint,
+      hintJudge: hint && judge,
+      reason: value === null ? 'abstained' : null,
+    }
   }
 }
 
 const NOBODY: Judged = { verdicts: [], reward: null, judge: null, hint: null, hintJudge: null, reason: null }
 
-export const trained = (sealed: BatchSealed, rewards: readonly number[], build: string): { adapter: string; state: string } => {
-  const inputs = JSON.stringify([sealed.parent.adapter, sealed.parent.state, sealed.items.map((item, i) => [item.turn, rewards[i], item.baseline]), sealed.seed])
+export const trained = (
+  sealed: BatchSealed,
+  rewards: readonly number[],
+  build: string,
+): { adapter: string; state: string } => {
+  const inputs = JSON.stringify([
+    sealed.parent.adapter,
+    sealed.parent.state,
+    sealed.items.map((item, i) => [item.turn, rewards[i], item.baseline]),
+    sealed.seed,
+  ])
   return { adapter: derivedId('adapter', inputs, build), state: derivedId('state', inputs, build) }
 }
 
@@ -94,17 +156,32 @@ export class Trainer extends Process<TrainerState> {
   #computing: { batch: string; sealed: BatchSealed } | null = null
   /** Adapter that this process computed, by its batch. */
   #own = new Map<string, { adapter: string; state: string }>()
-  constructor(world: World, name: string, keeps: boolean) { super(world, name, ALL, keeps) }
-  fresh(kept: Keeping): TrainerState { return kept ? storedTrainer(kept(this.name), POLICY) : trainerState(POLICY) }
-  folds(): Folds { return { turns: this.state.turns, scores: () => this.state.scores, updates: this.state.updates, weights: this.state.weights } }
+  constructor(world: World, name: string, keeps: boolean) {
+    super(world, name, ALL, keeps)
+  }
+  fresh(kept: Keeping): TrainerState {
+    return kept ? storedTrainer(kept(this.name), POLICY) : trainerState(POLICY)
+  }
+  folds(): Folds {
+    return {
+      turns: this.state.turns,
+      scores: () => this.state.scores,
+      updates: this.state.updates,
+      weights: this.state.weights,
+    }
+  }
 
   evolve(logged: Logged<Event>): void {
     const outcome = trainerEvolve(this.state, logged)
     if (logged.id === this.#unread) this.#unread = null
     const { event } = logged
-    if (this.world.off === 'product' && outcome?.counted && (event.type === 'TurnScored' || event.type === 'ScoreRevised')) {
+    if (
+      this.world.off === 'product' &&
+      outcome?.counted &&
+      (event.type === 'TurnScored' || event.type === 'ScoreRevised')
+    ) {
       const { pending } = this.state
-      pending.set(`${event.version} `, new Set([...pending.get(`${event.version} `) ?? [], event.turn]))
+      pending.set(`${event.version} `, new Set([...(pending.get(`${event.version} `) ?? []), event.turn]))
     }
   }
 
@@ -114,7 +191,9 @@ export class Trainer extends Process<TrainerState> {
     this.#own.clear()
   }
 
-  waits(): string | null { return this.#unread !== null || this.#computing ? 'its own record' : null }
+  waits(): string | null {
+    return this.#unread !== null || this.#computing ? 'its own record' : null
+  }
 
   act(): boolean {
     const { random, training } = this.world
@@ -128,7 +207,8 @@ export class Trainer extends Process<TrainerState> {
     const decision = trainerDecide(this.state, training, this.now, this.mine(OWN))
     if (decision.do === 'wait') return false
     if (decision.do === 'compute') this.#computing = decision
-    else this.#unread = this.append(decision.event.type === 'BatchSealed' ? this.#keepOwn(decision.event) : decision.event)
+    else
+      this.#unread = this.append(decision.event.type === 'BatchSealed' ? this.#keepOwn(decision.event) : decision.event)
     return true
   }
 
@@ -141,11 +221,18 @@ export class Trainer extends Process<TrainerState> {
       if (last === batch && byId.get(batch)?.status === 'sealed') this.#unread = this.append(event)
       return
     }
-    const rewards = sealed.items.map((item) => (off === 'named' ? this.state.scores.turns.get(item.turn)?.reward ?? item.reward : item.reward))
+    const rewards = sealed.items.map((item) =>
+      off === 'named' ? (this.state.scores.turns.get(item.turn)?.reward ?? item.reward) : item.reward,
+    )
     const result = trained(sealed, rewards, this.name)
     this.#own.set(batch, result)
     const fingerprint = { engine: 'sim', build: this.name, isa: '', threads: 1, base: '' }
-    const event = computed(this.state, batch, { ...result, adapterBytes: 1, stateBytes: 1, blobsAt: now, fingerprint, figures: {}, startedAt: now }, now)
+    const event = computed(
+      this.state,
+      batch,
+      { ...result, adapterBytes: 1, stateBytes: 1, blobsAt: now, fingerprint, figures: {}, startedAt: now },
+      now,
+    )
     if (event) this.#unread = this.append(event)
   }
 
@@ -158,19 +245,45 @@ export class Trainer extends Process<TrainerState> {
 }
 
 type Candidate = { measured: Measured; flaw: string | null }
-const SOUND: Figures = { finite: 1, kl_parent: 0.001, kl_base: 0.01, entropy: 0.1, length: 10, length_parent: 10, repetition: 0, positive_logprob: -1, positive_logprob_parent: -1 }
+const SOUND: Figures = {
+  finite: 1,
+  kl_parent: 0.001,
+  kl_base: 0.01,
+  entropy: 0.1,
+  length: 10,
+  length_parent: 10,
+  repetition: 0,
+  positive_logprob: -1,
+  positive_logprob_parent: -1,
+}
 /** What the gate has to find, by the reason that it gives. */
 const FLAWS: Record<string, Partial<Figures>> = {
-  not_finite: { finite: 0 }, kl_parent: { kl_parent: 0.5 }, kl_base: { kl_base: 0.5 }, length: { length: 100 }, repetition: { repetition: 0.9 }, positive_turns: { positive_logprob: -2 },
+  not_finite: { finite: 0 },
+  kl_parent: { kl_parent: 0.5 },
+  kl_base: { kl_base: 0.5 },
+  length: { length: 100 },
+  repetition: { repetition: 0.9 },
+  positive_turns: { positive_logprob: -2 },
 }
 
 export class Publisher extends Process<PublisherState> {
   #unread: string | null = null
   #candidate: Candidate | null = null
   #promoting: { branch: string; candidate: Candidate | null } | null = null
-  constructor(world: World, name: string, keeps: boolean) { super(world, name, ALL, keeps) }
-  fresh(kept: Keeping): PublisherState { return kept ? storedPublisher(kept(this.name), POLICY) : publisherState(POLICY) }
-  folds(): Folds { return { turns: this.state.turns, scores: () => this.state.scores, updates: this.state.updates, weights: this.state.weights } }
+  constructor(world: World, name: string, keeps: boolean) {
+    super(world, name, ALL, keeps)
+  }
+  fresh(kept: Keeping): PublisherState {
+    return kept ? storedPublisher(kept(this.name), POLICY) : publisherState(POLICY)
+  }
+  folds(): Folds {
+    return {
+      turns: this.state.turns,
+      scores: () => this.state.scores,
+      updates: this.state.updates,
+      weights: this.state.weights,
+    }
+  }
 
   evolve(logged: Logged<Event>): void {
     publisherEvolve(this.state, logged)
@@ -183,23 +296,40 @@ export class Publisher extends Process<PublisherState> {
     this.#promoting = null
   }
 
-  waits(): string | null { return this.#unread !== null ? 'its own record' : null }
+  waits(): string | null {
+    return this.#unread !== null ? 'its own record' : null
+  }
 
-  promote(branch: string): void { this.#promoting ??= { branch, candidate: null } }
+  promote(branch: string): void {
+    this.#promoting ??= { branch, candidate: null }
+  }
 
   act(): boolean {
     if (this.#unread !== null) return false
     if (this.#promoting && weightLine(this.state.weights, POLICY).started) return this.#promote(this.#promoting)
-    const decision = publisherDecide(this.state, this.#candidate?.measured ?? null, THRESHOLDS, this.now, this.mine(OWN))
+    const decision = publisherDecide(
+      this.state,
+      this.#candidate?.measured ?? null,
+      THRESHOLDS,
+      this.now,
+      this.mine(OWN),
+    )
     if (decision.do === 'wait') return false
-    if (decision.do === 'start') this.#unread = this.append(lineStarted(POLICY, { name: 'sim', sha256: '' }, { content: 0.98 }, this.now))
+    if (decision.do === 'start')
+      this.#unread = this.append(lineStarted(POLICY, { name: 'sim', sha256: '' }, { content: 0.98 }, this.now))
     else if (decision.do === 'evaluate') this.#candidate = this.#measure(decision.update)
     else this.#unread = this.append(decision.event, this.#candidate ?? {})
     return true
   }
 
   #promote(request: { branch: string; candidate: Candidate | null }): boolean {
-    const decision = decidePromotion(this.state, request.branch, request.candidate?.measured ?? null, THRESHOLDS, this.now)
+    const decision = decidePromotion(
+      this.state,
+      request.branch,
+      request.candidate?.measured ?? null,
+      THRESHOLDS,
+      this.now,
+    )
     const done = decision.do === 'append' && weightLine(this.state.weights, POLICY).verdicts.has(decision.event.update)
     if (decision.do === 'evaluate') request.candidate = this.#measure(decision.update)
     else if (decision.do === 'append' && !done) this.#unread = this.append(decision.event, request.candidate ?? {})

@@ -32,7 +32,9 @@ export class SimLog {
     for (const topic of TOPICS) for (let i = 0; i < PARTITIONS[topic]; i += 1) this.partitions.set(slot(topic, i), [])
   }
 
-  get inFlight(): number { return this.#inFlight.length }
+  get inFlight(): number {
+    return this.#inFlight.length
+  }
 
   send(record: SimRecord, writer: object, landed: (logged: Logged<Event>) => void): void {
     this.#inFlight.push({ record, writer, landed, first: true })
@@ -57,7 +59,15 @@ export class SimLog {
     const topic = random.pick(TOPICS.filter((name) => name !== 'blobs'))
     const payload = Buffer.from(random.hex(random.below(24)), 'hex')
     const schema = `${random.pick<string>(FLOW[topic].records)}.v1`
-    const record = { topic, key: random.pick(keys), schema, payload, timestamp: 0, id: `poison ${random.hex(8)}`, newer: null }
+    const record = {
+      topic,
+      key: random.pick(keys),
+      schema,
+      payload,
+      timestamp: 0,
+      id: `poison ${random.hex(8)}`,
+      newer: null,
+    }
     if (decodeReadable({ ...record, partition: 0, offset: 0 }) === null) this.#store(record)
   }
 
@@ -67,25 +77,32 @@ export class SimLog {
   }
 
   ends(topics: readonly Topic[]): Ends {
-    return new Map([...this.partitions].filter(([name]) => topics.some((topic) => name.startsWith(`${topic}/`))).map(([name, records]) => [name, records.length]))
+    return new Map(
+      [...this.partitions]
+        .filter(([name]) => topics.some((topic) => name.startsWith(`${topic}/`)))
+        .map(([name, records]) => [name, records.length]),
+    )
   }
 
   /** As far as a snapshot asks it. */
   get asLog(): EventLog {
-    const at: EventLog['at'] = async ({ topic, partition, offset }) => this.partitions.get(slot(topic, partition))?.[offset]
+    const at: EventLog['at'] = async ({ topic, partition, offset }) =>
+      this.partitions.get(slot(topic, partition))?.[offset]
     return { at } as EventLog
   }
 
   /** Everything that the newest build can read of a topic. */
   all(topic: Topic): Logged<Event>[] {
-    return [...this.partitions].filter(([name]) => name.startsWith(`${topic}/`)).flatMap(([, records]) => records.flatMap((record) => this.decode(record, true) ?? []))
+    return [...this.partitions]
+      .filter(([name]) => name.startsWith(`${topic}/`))
+      .flatMap(([, records]) => records.flatMap((record) => this.decode(record, true) ?? []))
   }
 
   /** Null for what nobody can read. Throws `unknown_record` for what only a newer build can. */
   decode(record: Stored, newest: boolean): Logged<Event> | null {
     if (record.newer && !newest) return decodeReadable({ ...record, ...record.newer.as })
     let first = this.#events.get(record.id)
-    if (first === undefined) this.#events.set(record.id, first = decodeReadable({ ...record }))
+    if (first === undefined) this.#events.set(record.id, (first = decodeReadable({ ...record })))
     return first && { ...first, partition: record.partition, offset: record.offset }
   }
 

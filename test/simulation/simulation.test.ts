@@ -13,18 +13,22 @@ const reproduce = (seed: number): string => `npm run simulate -- --schedules 1 -
 
 for (let part = 0; part < PARTS; part += 1) {
   const first = 1 + (part * SCHEDULES) / PARTS
-  test(`schedules from seed ${first}: all readers agree, and everything is there once`, { timeout: 300_000 }, async (t) => {
-    let [records, versions, rejected] = [0, 0, 0]
-    for (let seed = first; seed < first + SCHEDULES / PARTS; seed += 1) {
-      const result = await simulate(seed)
-      assert.deepEqual(result.problems, [], reproduce(seed))
-      records += result.records
-      versions += result.versions
-      rejected += result.rejected
-    }
-    t.diagnostic(`${records} records, ${versions} versions, ${rejected} rejected`)
-    assert.ok(versions > 150 && rejected > 50, 'the schedules get somewhere')
-  })
+  test(
+    `schedules from seed ${first}: all readers agree, and everything is there once`,
+    { timeout: 300_000 },
+    async (t) => {
+      let [records, versions, rejected] = [0, 0, 0]
+      for (let seed = first; seed < first + SCHEDULES / PARTS; seed += 1) {
+        const result = await simulate(seed)
+        assert.deepEqual(result.problems, [], reproduce(seed))
+        records += result.records
+        versions += result.versions
+        rejected += result.rejected
+      }
+      t.diagnostic(`${records} records, ${versions} versions, ${rejected} rejected`)
+      assert.ok(versions > 150 && rejected > 50, 'the schedules get somewhere')
+    },
+  )
 }
 
 for (const rule of RULE_NAMES) {

@@ -1,5 +1,12 @@
 /** What a process knows when all has settled, against the history: asked by name, since most of it may be in a file. */
-import { updateLine, weightLine, type ScoresState, type TurnsState, type UpdatesState, type WeightsState } from '@instar/events'
+import {
+  updateLine,
+  weightLine,
+  type ScoresState,
+  type TurnsState,
+  type UpdatesState,
+  type WeightsState,
+} from '@instar/events'
 import { bestContent, spentIn, updateIn } from './history/chains.ts'
 import type { Past } from './history/past.ts'
 import { waitingFor } from './history/right-training.ts'
@@ -13,10 +20,12 @@ type Says = (holds: boolean, problem: string) => void
 type Compare = (what: string, is: unknown, says: unknown) => void
 
 export const agree = (world: World, history: Past, says: Says): void => {
-  const compareOf = (who: string): Compare => (what, is, said) => {
-    const [expected, found] = [JSON.stringify(is) ?? 'nothing', JSON.stringify(said) ?? 'nothing']
-    says(expected === found, `${who} has ${what} as ${found}, the log says ${expected}`)
-  }
+  const compareOf =
+    (who: string): Compare =>
+    (what, is, said) => {
+      const [expected, found] = [JSON.stringify(is) ?? 'nothing', JSON.stringify(said) ?? 'nothing']
+      says(expected === found, `${who} has ${what} as ${found}, the log says ${expected}`)
+    }
   for (const gateway of world.gateways) {
     const compare = compareOf(gateway.name)
     const { index, weights } = gateway.state
@@ -38,7 +47,13 @@ export const agree = (world: World, history: Past, says: Says): void => {
     updates(history, state.updates, POLICY, compare)
     trained(history, state.updates, compare)
     line(history, state.weights, POLICY, compare)
-    compare('turns that wait for a batch', waitingFor(history, POLICY).map(({ turn }) => turn.event.turn).sort(), [...state.pending.keys()].flatMap((name) => [...state.pending.get(name)!]).sort())
+    compare(
+      'turns that wait for a batch',
+      waitingFor(history, POLICY)
+        .map(({ turn }) => turn.event.turn)
+        .sort(),
+      [...state.pending.keys()].flatMap((name) => [...state.pending.get(name)!]).sort(),
+    )
   }
   for (const { name, state } of world.publishers) {
     const compare = compareOf(name)
@@ -49,34 +64,95 @@ export const agree = (world: World, history: Past, says: Says): void => {
       line(history, state.weights, policy, compare)
     }
     const { verdicts } = history.line(POLICY)
-    const open = history.training(POLICY).batches.filter(({ outcome }) => outcome?.event.type === 'UpdateComputed' && !verdicts.some(({ event }) => event.update === outcome.id))
-    compare('batches without a verdict', open.map(({ fact }) => fact.id), [...state.unsettled])
+    const open = history
+      .training(POLICY)
+      .batches.filter(
+        ({ outcome }) =>
+          outcome?.event.type === 'UpdateComputed' && !verdicts.some(({ event }) => event.update === outcome.id),
+      )
+    compare(
+      'batches without a verdict',
+      open.map(({ fact }) => fact.id),
+      [...state.unsettled],
+    )
     compare('turns that were found good', goodTurns(history), [...state.positive])
   }
 }
 
-const turns = (history: Past, state: TurnsState, compare: Compare, remembered: (session: string) => boolean = () => true): void => {
+const turns = (
+  history: Past,
+  state: TurnsState,
+  compare: Compare,
+  remembered: (session: string) => boolean = () => true,
+): void => {
   for (const [name, session] of history.sessions()) {
     if (!remembered(name) || session.turns.length === 0) continue
     const held = state.sessions.get(name)
-    compare(`session ${name}`, [session.parent, session.lastAt, session.turns.map(({ event }) => event.turn)], held && [held.parent, held.lastAt, held.turns.map(({ turn }) => turn)])
+    compare(
+      `session ${name}`,
+      [session.parent, session.lastAt, session.turns.map(({ event }) => event.turn)],
+      held && [held.parent, held.lastAt, held.turns.map(({ turn }) => turn)],
+    )
     for (const { event, fact, shown, follows, next, closedBy, feedback, attempt } of session.turns) {
       const turn = state.turns.get(event.turn)
       const status = event.type === 'TurnAborted' ? 'aborted' : 'complete'
-      compare(event.turn, [fact.id, status, event.kind, event.version, event.group, shown, event.trainable, attempt, follows, next, closedBy !== null, closedBy, feedback.map((one) => [one.id, one.event.value])],
-        turn && [turn.record, turn.status, turn.kind, turn.version, turn.group, turn.shown, turn.trainable, turn.attempt, turn.follows, turn.next, turn.closed, turn.closedBy, turn.feedback.map(({ record, value }) => [record, value])])
+      compare(
+        event.turn,
+        [
+          fact.id,
+          status,
+          event.kind,
+          event.version,
+          event.group,
+          shown,
+          event.trainable,
+          attempt,
+          follows,
+          next,
+          closedBy !== null,
+          closedBy,
+          feedback.map((one) => [one.id, one.event.value]),
+        ],
+        turn && [
+          turn.record,
+          turn.status,
+          turn.kind,
+          turn.version,
+          turn.group,
+          turn.shown,
+          turn.trainable,
+          turn.attempt,
+          turn.follows,
+          turn.next,
+          turn.closed,
+          turn.closedBy,
+          turn.feedback.map(({ record, value }) => [record, value]),
+        ],
+      )
     }
   }
 }
 
 const scores = (history: Past, state: ScoresState | undefined, policy: string, compare: Compare): void => {
   const known = history.scores(policy)
-  for (const { event: { turn } } of history.turns()) {
+  for (const {
+    event: { turn },
+  } of history.turns()) {
     const score = known.get(turn)
     const held = state?.turns.get(turn)
     const { fact, first, revision } = score ?? {}
-    compare(`the score of ${turn}`, score && [fact!.id, rewardOf(score), fact!.event.rank, revision, first!.event.at, fact!.event.type === 'TurnSkipped' ? fact!.event.reason : null],
-      held && [held.score, held.reward, held.rank, held.revision, held.at, held.reason])
+    compare(
+      `the score of ${turn}`,
+      score && [
+        fact!.id,
+        rewardOf(score),
+        fact!.event.rank,
+        revision,
+        first!.event.at,
+        fact!.event.type === 'TurnSkipped' ? fact!.event.reason : null,
+      ],
+      held && [held.score, held.reward, held.rank, held.revision, held.at, held.reason],
+    )
   }
 }
 
@@ -84,7 +160,11 @@ const updates = (history: Past, state: UpdatesState, policy: string, compare: Co
   const { tip, batches } = history.training(policy)
   const held = updateLine(state, policy)
   const failed = batches.filter(({ outcome }) => outcome?.event.type === 'UpdateFailed').length
-  compare(`${policy}'s batches`, [tip, batches.length, failed, batches.at(-1)?.fact.id ?? ''], [held.chain.tip, held.count, held.failed, held.last])
+  compare(
+    `${policy}'s batches`,
+    [tip, batches.length, failed, batches.at(-1)?.fact.id ?? ''],
+    [held.chain.tip, held.count, held.failed, held.last],
+  )
   for (const { fact, outcome } of batches) {
     const status = outcome === null ? 'sealed' : outcome.event.type === 'UpdateFailed' ? 'failed' : 'computed'
     const update = status === 'computed' ? outcome!.id : null
@@ -99,9 +179,15 @@ const trained = (history: Past, state: UpdatesState, compare: Compare): void => 
   const { batches } = history.training(POLICY)
   const held = updateLine(state, POLICY)
   const spent = new Set(spentIn(batches))
-  for (const { event: { turn } } of history.turns()) compare(`whether ${turn} is spent`, spent.has(turn), held.spent.has(turn))
-  const baselines = new Map(batches.flatMap(({ sealed }) => sealed.baselines).map(({ subject, value, count }) => [subject, { value, count }]))
-  for (const [subject, baseline] of baselines) compare(`the baseline of ${subject}`, baseline, held.baselines.get(subject))
+  for (const {
+    event: { turn },
+  } of history.turns())
+    compare(`whether ${turn} is spent`, spent.has(turn), held.spent.has(turn))
+  const baselines = new Map(
+    batches.flatMap(({ sealed }) => sealed.baselines).map(({ subject, value, count }) => [subject, { value, count }]),
+  )
+  for (const [subject, baseline] of baselines)
+    compare(`the baseline of ${subject}`, baseline, held.baselines.get(subject))
 }
 
 const line = (history: Past, state: WeightsState, policy: string, compare: Compare): void => {
@@ -109,21 +195,43 @@ const line = (history: Past, state: WeightsState, policy: string, compare: Compa
   const held = weightLine(state, policy)
   const moves = chain.filter(({ event }) => event.type === 'VersionPublished' || event.type === 'HeadMoved').length
   const content = bestContent({ tip, head, frozen, versions, verdicts, requests, chain, ...rest })
-  compare(`${policy}'s line`, [tip, head, frozen, Math.max(0, ...versions.map(({ number }) => number)), verdicts.length, moves, Number.isFinite(content) ? content : null],
-    [held.chain.tip, held.head, held.frozen, held.last, held.judged, held.moved, held.bestContent])
+  compare(
+    `${policy}'s line`,
+    [
+      tip,
+      head,
+      frozen,
+      Math.max(0, ...versions.map(({ number }) => number)),
+      verdicts.length,
+      moves,
+      Number.isFinite(content) ? content : null,
+    ],
+    [held.chain.tip, held.head, held.frozen, held.last, held.judged, held.moved, held.bestContent],
+  )
   for (const { number, parent, adapter, state: bytes, update, record } of versions) {
     const version = held.versions.get(number)
-    compare(`version ${number}`, [parent, adapter, bytes, update, record], version && [version.parent, version.adapter, version.state, version.update, version.record])
+    compare(
+      `version ${number}`,
+      [parent, adapter, bytes, update, record],
+      version && [version.parent, version.adapter, version.state, version.update, version.record],
+    )
   }
-  for (const { event } of verdicts) compare(`the verdict on ${event.update}`, event.type === 'VersionPublished', held.verdicts.get(event.update)?.accepted)
+  for (const { event } of verdicts)
+    compare(
+      `the verdict on ${event.update}`,
+      event.type === 'VersionPublished',
+      held.verdicts.get(event.update)?.accepted,
+    )
   for (const request of requests) compare(`whether ${request} was done`, true, held.requests.has(request))
 }
 
 /** In the order in which they became so. */
 const goodTurns = (history: Past): string[] => {
-  const good = [...history.scores(POLICY)].filter(([, score]) => (rewardOf(score) ?? 0) > 0).map(([turn, { counted }]) => {
-    const bad = counted.findLastIndex(({ event }) => event.type === 'TurnSkipped' || event.reward <= 0)
-    return { turn, since: counted[bad + 1]!.at }
-  })
+  const good = [...history.scores(POLICY)]
+    .filter(([, score]) => (rewardOf(score) ?? 0) > 0)
+    .map(([turn, { counted }]) => {
+      const bad = counted.findLastIndex(({ event }) => event.type === 'TurnSkipped' || event.reward <= 0)
+      return { turn, since: counted[bad + 1]!.at }
+    })
   return good.toSorted((a, b) => a.since - b.since).map(({ turn }) => turn)
 }

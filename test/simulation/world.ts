@@ -28,7 +28,15 @@ const IDLE_MS = 150
 /** Clocks go so many steps before or behind the world's. */
 const SKEW = 200
 
-export type Result = { seed: number; problems: string[]; records: number; versions: number; rejected: number; batches: number; longest: number }
+export type Result = {
+  seed: number
+  problems: string[]
+  records: number
+  versions: number
+  rejected: number
+  batches: number
+  longest: number
+}
 /** What an admin was told, and what his gateway had read. */
 export type Told = { by: string; ordered: Ordered; seen: Ends; refused: string | null }
 
@@ -62,13 +70,22 @@ export class World {
   #refusals: number
 
   constructor(seed: number, off: Rule | null) {
-    const random = this.random = seeded(seed)
+    const random = (this.random = seeded(seed))
     this.remembered = random.chance(0.3) ? 2 : 100
     this.pleased = random.chance(0.25)
     this.#upgrading = random.chance(0.25)
     this.#refusals = random.pick([0, 0.05, 0.3])
     this.rules = { idleMs: IDLE_MS, judgesAlone: random.chance(0.3), staleness: random.pick([null, 0, 1]) }
-    this.training = { batchSize: 2 + random.below(3), staleness: random.below(3), groupWaitMs: random.pick([20, 100, 400]), keyShare: 0.5, subjectShare: random.pick([0.5, 1]), keyHeardMs: 1000, loss: 'hybrid', settings: {} }
+    this.training = {
+      batchSize: 2 + random.below(3),
+      staleness: random.below(3),
+      groupWaitMs: random.pick([20, 100, 400]),
+      keyShare: 0.5,
+      subjectShare: random.pick([0.5, 1]),
+      keyHeardMs: 1000,
+      loss: 'hybrid',
+      settings: {},
+    }
     this.off = off
     this.log = new SimLog(random)
     const keeps = (): boolean => random.chance(0.7)
@@ -83,9 +100,13 @@ export class World {
     this.admin = new Admin(this)
   }
 
-  get #workers(): Process<unknown>[] { return [...this.scorers, ...this.trainers, ...this.publishers] }
+  get #workers(): Process<unknown>[] {
+    return [...this.scorers, ...this.trainers, ...this.publishers]
+  }
 
-  get now(): number { return 1000 + this.step }
+  get now(): number {
+    return 1000 + this.step
+  }
 
   broken(problem: string): void {
     this.problems.push(problem)
@@ -93,14 +114,17 @@ export class World {
 
   decided(decision: Decided): void {
     this.decisions.push(decision)
-    if (this.decisions.length > MOST_DECISIONS) throw new Error(`it does not settle: ${decision.writer} writes another ${decision.event.type}`)
+    if (this.decisions.length > MOST_DECISIONS)
+      throw new Error(`it does not settle: ${decision.writer} writes another ${decision.event.type}`)
   }
 
   answered(by: string, ordered: Ordered, seen: Ends, refused: string | null): void {
     this.told.push({ by, ordered, seen, refused })
   }
 
-  refuses(): boolean { return this.random.chance(this.#refusals) }
+  refuses(): boolean {
+    return this.random.chance(this.#refusals)
+  }
 
   async begin(): Promise<void> {
     for (const process of this.processes) await process.start()
@@ -133,7 +157,12 @@ export class World {
     const process = random.pick(this.processes)
     if (!process.alive) return this.#start(process)
     const dice = random.below(100)
-    if (dice < 10) this.log.poison([POLICY, BRANCH, ...this.clients.flatMap(({ received }) => received.map(({ session }) => session))])
+    if (dice < 10)
+      this.log.poison([
+        POLICY,
+        BRANCH,
+        ...this.clients.flatMap(({ received }) => received.map(({ session }) => session)),
+      ])
     else if (dice < 20) this.#setClock(process)
     else if (dice < 30) random.pick(this.publishers).promote(BRANCH)
     else if (dice < 60) process.kill()
@@ -213,7 +242,9 @@ export const simulate = async (seed: number, off: Rule | null = null): Promise<R
     world.problems.push(...found.problems)
     ;({ versions, rejected, batches } = found)
   } catch (error) {
-    world.broken(error instanceof Error ? (error.stack ?? error.message).split('\n').slice(0, 3).join(' ') : String(error))
+    world.broken(
+      error instanceof Error ? (error.stack ?? error.message).split('\n').slice(0, 3).join(' ') : String(error),
+    )
   }
   const records = [...world.log.partitions.values()].reduce((sum, list) => sum + list.length, 0)
   const longest = Math.max(...world.clients.map(({ received }) => received.length))

@@ -10,9 +10,28 @@ import { POLICY, type History } from './histories.ts'
 export type LiveGateway = { kept: Kept; tail: Tail }
 
 /** `folder` null: without snapshots. `save` false: it is killed after `use`. */
-export const liveGateway = async <T>(log: EventLog, folder: string | null, limits: Limits, { save = true, records = 50 }: { save?: boolean; records?: number }, use: (gateway: LiveGateway) => Promise<T>): Promise<T> => {
-  const kept = keep(folder === null ? undefined : openSnapshots(folder, { records, ms: Infinity, room: 10 }), POLICY, limits)
-  const tail = await startTail({ log, name: 'g', kept: { ...kept, close: () => kept.close({ save }) }, ignored: new Map(), onWeights: () => undefined, onBroken: (error) => { throw error } })
+export const liveGateway = async <T>(
+  log: EventLog,
+  folder: string | null,
+  limits: Limits,
+  { save = true, records = 50 }: { save?: boolean; records?: number },
+  use: (gateway: LiveGateway) => Promise<T>,
+): Promise<T> => {
+  const kept = keep(
+    folder === null ? undefined : openSnapshots(folder, { records, ms: Infinity, room: 10 }),
+    POLICY,
+    limits,
+  )
+  const tail = await startTail({
+    log,
+    name: 'g',
+    kept: { ...kept, close: () => kept.close({ save }) },
+    ignored: new Map(),
+    onWeights: () => undefined,
+    onBroken: (error) => {
+      throw error
+    },
+  })
   try {
     await tail.caughtUp()
     return await use({ kept, tail })
@@ -31,14 +50,34 @@ export const gatewayView = async ({ kept, tail }: LiveGateway, history: History)
     const state = index.fold.sessions.get(session)
     if (!state) continue
     const extras = state.turns.map(({ turn }) => index.extras.get(turn))
-    const found = state.turns.map(({ turn, answer, digest }) => [index.byStrict.get(answer.strict)?.includes(turn) ?? false, index.byLoose.get(answer.loose)?.includes(turn) ?? false, index.byAsked.get(digest)?.includes(turn) ?? false])
-    sessions.push({ session, turns: state.turns, digests: state.digests, feedback: state.feedback, lastAt: state.lastAt, extras, found, mark: index.byMark.get(sessionMark(session)), at: index.recent.get(session) })
+    const found = state.turns.map(({ turn, answer, digest }) => [
+      index.byStrict.get(answer.strict)?.includes(turn) ?? false,
+      index.byLoose.get(answer.loose)?.includes(turn) ?? false,
+      index.byAsked.get(digest)?.includes(turn) ?? false,
+    ])
+    sessions.push({
+      session,
+      turns: state.turns,
+      digests: state.digests,
+      feedback: state.feedback,
+      lastAt: state.lastAt,
+      extras,
+      found,
+      mark: index.byMark.get(sessionMark(session)),
+      at: index.recent.get(session),
+    })
   }
   const line = weightLine(kept.weights, POLICY)
   return structuredClone({
-    sessions, tip: line.chain.tip, head: line.head, frozen: line.frozen, versions: history.versions.map((version) => line.versions.get(version)), requests: history.requests.filter((request) => line.requests.has(request)),
+    sessions,
+    tip: line.chain.tip,
+    head: line.head,
+    frozen: line.frozen,
+    versions: history.versions.map((version) => line.versions.get(version)),
+    requests: history.requests.filter((request) => line.requests.has(request)),
   })
 }
 
 /** How many turns the gateway's answers lead to. */
-export const found = ({ kept: { index } }: LiveGateway): number => new Set([...index.byStrict.values(), ...index.byLoose.values(), ...index.byAsked.values()].flat()).size
+export const found = ({ kept: { index } }: LiveGateway): number =>
+  new Set([...index.byStrict.values(), ...index.byLoose.values(), ...index.byAsked.values()].flat()).size

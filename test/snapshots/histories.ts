@@ -9,10 +9,19 @@ export const SUBJECTS = ['ann', 'bob', ''] as const
 const ANSWERS = ['Yes.', 'No.', 'Maybe, who knows.'] as const
 
 /** What has been written, so that the next record can lean on it. */
-type Written = { turns: TurnCaptured[]; updates: string[]; batches: string[]; sealed: number; versions: number; tips: Map<string, string[]>; feedback: number; requests: string[] }
+type Written = {
+  turns: TurnCaptured[]
+  updates: string[]
+  batches: string[]
+  sealed: number
+  versions: number
+  tips: Map<string, string[]>
+  feedback: number
+  requests: string[]
+}
 
 const append = (past: Written, chain: string, event: Event): Event => {
-  past.tips.set(chain, [...past.tips.get(chain) ?? [], encodeEvent(event).id])
+  past.tips.set(chain, [...(past.tips.get(chain) ?? []), encodeEvent(event).id])
   return event
 }
 
@@ -28,17 +37,41 @@ const turnOf = (random: Random, past: Written, at: number): Event => {
   const before = past.turns.filter((turn) => turn.session === session).at(-1)
   const retry = before && random.chance(0.15) ? before : undefined
   const turn: TurnCaptured = {
-    ...captured({ session, messages: [{ role: 'user', content: `${random.below(1000)}` }], answer: random.pick(ANSWERS), at, name: random.hex(4), policy: random.chance(0.95) ? POLICY : 'other', subject: random.pick(SUBJECTS) }),
-    after: before && random.chance(0.8) ? answerKey(random.chance(0.8) ? new TextDecoder().decode(before.text.bytes) : random.pick(ANSWERS), []) : null,
+    ...captured({
+      session,
+      messages: [{ role: 'user', content: `${random.below(1000)}` }],
+      answer: random.pick(ANSWERS),
+      at,
+      name: random.hex(4),
+      policy: random.chance(0.95) ? POLICY : 'other',
+      subject: random.pick(SUBJECTS),
+    }),
+    after:
+      before && random.chance(0.8)
+        ? answerKey(random.chance(0.8) ? new TextDecoder().decode(before.text.bytes) : random.pick(ANSWERS), [])
+        : null,
     ...(retry ? { digest: retry.digest, group: random.chance(0.5) ? retry.group : random.hex(4) } : {}),
-    kind: random.chance(0.1) ? 'side' : 'main', trainable: random.chance(0.9), reason: random.chance(0.1) ? 'no_tokens' : null, version: random.below(past.versions + 1),
+    kind: random.chance(0.1) ? 'side' : 'main',
+    trainable: random.chance(0.9),
+    reason: random.chance(0.1) ? 'no_tokens' : null,
+    version: random.below(past.versions + 1),
     finishedAt: at - random.below(30),
   }
   past.turns.push(turn)
   if (random.chance(0.05)) return { ...turn, turn: turnNamed('another', random.hex(4)) }
   if (random.chance(0.05) && old) return { ...turn, turn: old.turn }
-  if (random.chance(0.05) && before) return { type: 'SessionLinked', session: before.session, parent: `s${random.below(40)}`, at }
-  if (random.chance(0.1) && before) return { ...turn, type: 'TurnSampled', session: before.session, turn: turnNamed(before.session, random.hex(4)), group: before.group, candidate: 1, candidates: 2 }
+  if (random.chance(0.05) && before)
+    return { type: 'SessionLinked', session: before.session, parent: `s${random.below(40)}`, at }
+  if (random.chance(0.1) && before)
+    return {
+      ...turn,
+      type: 'TurnSampled',
+      session: before.session,
+      turn: turnNamed(before.session, random.hex(4)),
+      group: before.group,
+      candidate: 1,
+      candidates: 2,
+    }
   if (random.chance(0.9)) return turn
   const { finish: _, ...facts } = turn
   return { ...facts, type: 'TurnAborted', why: 'client_gone' }
@@ -47,12 +80,26 @@ const turnOf = (random: Random, past: Written, at: number): Event => {
 const scoreOf = (random: Random, past: Written, at: number): Event => {
   const { turn, session, version, subject } = random.pick(past.turns)
   const facts = {
-    turn: random.chance(0.97) ? turn : `${session}.later`, session: random.chance(0.97) ? session : 'elsewhere', policy: random.chance(0.85) ? POLICY : POLICIES[1], version, subject, cause: 'c', at,
-    verdicts: [{ judge: 'j', value: 1, note: 'n' }], rank: random.chance(0.7) ? null : { at: random.below(at + 1), id: `f${random.below(past.feedback + 1)}` },
+    turn: random.chance(0.97) ? turn : `${session}.later`,
+    session: random.chance(0.97) ? session : 'elsewhere',
+    policy: random.chance(0.85) ? POLICY : POLICIES[1],
+    version,
+    subject,
+    cause: 'c',
+    at,
+    verdicts: [{ judge: 'j', value: 1, note: 'n' }],
+    rank: random.chance(0.7) ? null : { at: random.below(at + 1), id: `f${random.below(past.feedback + 1)}` },
   }
   if (random.chance(0.2)) return { type: 'TurnSkipped', reason: 'abstained', ...facts }
   const hint = random.chance(0.3) ? written(`A hint, ${random.hex(3)}`) : null
-  return { type: random.chance(0.8) ? 'TurnScored' : 'ScoreRevised', reward: random.pick([1, -1, 0.25, -0]), judge: random.pick(['j', 'feedback']), hint, hintJudge: hint && 'j', ...facts }
+  return {
+    type: random.chance(0.8) ? 'TurnScored' : 'ScoreRevised',
+    reward: random.pick([1, -1, 0.25, -0]),
+    judge: random.pick(['j', 'feedback']),
+    hint,
+    hintJudge: hint && 'j',
+    ...facts,
+  }
 }
 
 const updateOf = (random: Random, past: Written, at: number): Event => {
@@ -61,19 +108,50 @@ const updateOf = (random: Random, past: Written, at: number): Event => {
   const common = { prev: prevOf(random, past, chain), policy, at }
   const batch = past.batches.at(random.chance(0.7) ? -1 : -1 - random.below(4))
   if (!batch || random.chance(0.45)) {
-    const items = Array.from({ length: random.below(4) }, () => random.pick(past.turns)).map(({ turn, session, subject, version }) =>
-      ({ turn, session, subject, version, record: random.hex(32), score: random.hex(32), reward: 1, baseline: -0, advantage: 1 / 3, hint: random.chance(0.3) ? written('Be brief.') : null }))
+    const items = Array.from({ length: random.below(4) }, () => random.pick(past.turns)).map(
+      ({ turn, session, subject, version }) => ({
+        turn,
+        session,
+        subject,
+        version,
+        record: random.hex(32),
+        score: random.hex(32),
+        reward: 1,
+        baseline: -0,
+        advantage: 1 / 3,
+        hint: random.chance(0.3) ? written('Be brief.') : null,
+      }),
+    )
     const event = append(past, chain, {
-      type: 'BatchSealed', ...common, number: past.sealed += 1, parent: { version: 0, adapter: null, state: null }, items, dropped: [{ turn: random.pick(past.turns).turn, reason: 'stale' }],
-      baselines: [{ subject: random.pick(SUBJECTS), value: random.below(100) / 7, count: random.below(9) }], seed: 1, loss: 'hybrid', settings: { learningRate: 1e-4 },
+      type: 'BatchSealed',
+      ...common,
+      number: (past.sealed += 1),
+      parent: { version: 0, adapter: null, state: null },
+      items,
+      dropped: [{ turn: random.pick(past.turns).turn, reason: 'stale' }],
+      baselines: [{ subject: random.pick(SUBJECTS), value: random.below(100) / 7, count: random.below(9) }],
+      seed: 1,
+      loss: 'hybrid',
+      settings: { learningRate: 1e-4 },
     })
     past.batches.push(encodeEvent(event).id)
     return event
   }
-  if (random.chance(0.2)) return append(past, chain, { type: 'UpdateFailed', ...common, batch, number: 1, reason: 'no_signal' })
+  if (random.chance(0.2))
+    return append(past, chain, { type: 'UpdateFailed', ...common, batch, number: 1, reason: 'no_signal' })
   const event = append(past, chain, {
-    type: 'UpdateComputed', ...common, batch, number: 1, adapter: random.hex(32), adapterBytes: 1, state: random.hex(32), stateBytes: 1, blobsAt: at,
-    fingerprint: { engine: 'e', build: 'b', isa: 'i', threads: 1, base: 'm' }, figures: { loss: 0.5 }, startedAt: at,
+    type: 'UpdateComputed',
+    ...common,
+    batch,
+    number: 1,
+    adapter: random.hex(32),
+    adapterBytes: 1,
+    state: random.hex(32),
+    stateBytes: 1,
+    blobsAt: at,
+    fingerprint: { engine: 'e', build: 'b', isa: 'i', threads: 1, base: 'm' },
+    figures: { loss: 0.5 },
+    startedAt: at,
   })
   past.updates.push(encodeEvent(event).id)
   return event
@@ -84,31 +162,106 @@ const weightOf = (random: Random, past: Written, at: number): Event => {
   const chain = `weights ${policy}`
   const common = { prev: prevOf(random, past, chain), policy, at }
   const parent = random.below(past.versions + 1)
-  if (!past.tips.has(chain) || random.chance(0.03)) return append(past, chain, { type: 'LineStarted', ...common, mode: 'live', base: { name: 'm', sha256: 'x' }, parent: null, settings: { content: 0.9 } })
+  if (!past.tips.has(chain) || random.chance(0.03))
+    return append(past, chain, {
+      type: 'LineStarted',
+      ...common,
+      mode: 'live',
+      base: { name: 'm', sha256: 'x' },
+      parent: null,
+      settings: { content: 0.9 },
+    })
   const update = past.updates.length > 0 ? random.pick(past.updates) : 'none'
   const dice = random.below(10)
-  if (dice < 4) return append(past, chain, { type: 'VersionPublished', ...common, number: past.versions += 1, update, adapter: random.hex(32), adapterBytes: 1, state: 's', blobsAt: at, parent, why: 'update', source: null, figures: { content: random.below(100) / 100 } })
-  if (dice < 7) return append(past, chain, { type: 'VersionRejected', ...common, update, adapter: 'a', parent, reason: 'kl', figures: {}, evidence: [] })
+  if (dice < 4)
+    return append(past, chain, {
+      type: 'VersionPublished',
+      ...common,
+      number: (past.versions += 1),
+      update,
+      adapter: random.hex(32),
+      adapterBytes: 1,
+      state: 's',
+      blobsAt: at,
+      parent,
+      why: 'update',
+      source: null,
+      figures: { content: random.below(100) / 100 },
+    })
+  if (dice < 7)
+    return append(past, chain, {
+      type: 'VersionRejected',
+      ...common,
+      update,
+      adapter: 'a',
+      parent,
+      reason: 'kl',
+      figures: {},
+      evidence: [],
+    })
   const request = random.chance(0.2) && past.requests.length > 0 ? random.pick(past.requests) : random.hex(4)
   past.requests.push(request)
-  if (dice < 9) return append(past, chain, { type: 'HeadMoved', ...common, from: 0, to: parent, who: 'w', why: 'y', request, freeze: random.chance(0.5) })
+  if (dice < 9)
+    return append(past, chain, {
+      type: 'HeadMoved',
+      ...common,
+      from: 0,
+      to: parent,
+      who: 'w',
+      why: 'y',
+      request,
+      freeze: random.chance(0.5),
+    })
   return append(past, chain, { type: 'LearningFrozen', ...common, on: random.chance(0.5), who: 'w', why: 'y', request })
 }
 
 /** What can be asked of a fold of it, besides what cannot. */
-export type History = { events: Event[]; sessions: string[]; turns: string[]; batches: string[]; updates: string[]; versions: number[]; requests: string[] }
+export type History = {
+  events: Event[]
+  sessions: string[]
+  turns: string[]
+  batches: string[]
+  updates: string[]
+  versions: number[]
+  requests: string[]
+}
 
 export const randomHistory = (random: Random, count: number): History => {
-  const past: Written = { turns: [], updates: [], batches: [], sealed: 0, versions: 0, tips: new Map(), feedback: 0, requests: [] }
+  const past: Written = {
+    turns: [],
+    updates: [],
+    batches: [],
+    sealed: 0,
+    versions: 0,
+    tips: new Map(),
+    feedback: 0,
+    requests: [],
+  }
   const events: Event[] = []
   for (let at = 1000; events.length < count; at += 10) {
     const dice = random.below(100)
     const some = past.turns.length > 0 ? random.pick(past.turns) : undefined
     if (!some || dice < 40) events.push(turnOf(random, past, at))
-    else if (dice < 46) events.push(feedback(some.session, random.chance(0.3) ? null : random.chance(0.9) ? some.turn : `${some.session}.none`, 1, at, `f${random.chance(0.8) ? past.feedback += 1 : past.feedback}`, random.chance(0.5) ? 'Far too long.' : null))
+    else if (dice < 46)
+      events.push(
+        feedback(
+          some.session,
+          random.chance(0.3) ? null : random.chance(0.9) ? some.turn : `${some.session}.none`,
+          1,
+          at,
+          `f${random.chance(0.8) ? (past.feedback += 1) : past.feedback}`,
+          random.chance(0.5) ? 'Far too long.' : null,
+        ),
+      )
     else if (dice < 52) {
       const open = past.turns.filter(({ session }) => session === some.session).map(({ turn }) => turn)
-      events.push({ type: 'SessionClosed', session: some.session, open: random.chance(0.9) ? open : [...open, random.pick(past.turns).turn], why: 'idle', at })
+      events.push({
+        type: 'SessionClosed',
+        session: some.session,
+        open: random.chance(0.9) ? open : [...open, random.pick(past.turns).turn],
+        why: 'idle',
+        at,
+      })
     } else if (dice < 77) events.push(scoreOf(random, past, at))
     else if (dice < 86) events.push(updateOf(random, past, at))
     else if (dice < 94) events.push(weightOf(random, past, at))
@@ -116,7 +269,12 @@ export const randomHistory = (random: Random, count: number): History => {
   }
   const turns = events.flatMap((event) => ('turn' in event && event.turn !== null ? [event.turn] : []))
   return {
-    events, turns: [...new Set(turns)], sessions: [...new Set(past.turns.map(({ session }) => session)), 'another', 'elsewhere'], batches: past.batches, updates: ['none', ...past.updates],
-    versions: Array.from({ length: past.versions + 2 }, (_, i) => i), requests: past.requests,
+    events,
+    turns: [...new Set(turns)],
+    sessions: [...new Set(past.turns.map(({ session }) => session)), 'another', 'elsewhere'],
+    batches: past.batches,
+    updates: ['none', ...past.updates],
+    versions: Array.from({ length: past.versions + 2 }, (_, i) => i),
+    requests: past.requests,
   }
 }

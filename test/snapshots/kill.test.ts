@@ -18,37 +18,49 @@ import { fromStart, whole } from './snapshots.features.ts'
 const KILLS = 6
 
 for (const service of SERVICES) {
-  test(`a ${service.name} that is killed again and again while it takes snapshots loses nothing and counts nothing twice`, { timeout: 120_000 }, async (t) => {
-    const folder = mkdtempSync(join(tmpdir(), 'instar-kill-'))
-    const [place, snapshots] = [join(folder, 'log'), join(folder, 'snapshots')]
-    const log = await openEmbeddedLog({ folder: place, schemas: schemaTexts() })
-    try {
-      const random = seeded(service.name.length)
-      const history = randomHistory(random, 3000)
-      await log.append(history.events.map((event) => encodeEvent(event)).map(({ topic, key, schema, payload, timestamp }) => ({ topic, key, schema, payload, timestamp })))
-      let killed = 0
-      for (let i = 0; i < KILLS; i += 1) {
-        const child = spawn(process.execPath, [fileURLToPath(new URL('processes/folder.ts', import.meta.url)), service.name, place, snapshots], { stdio: ['ignore', 'pipe', 'inherit'] })
-        const exited = once(child, 'exit')
-        let left = 1 + random.below(8)
-        for await (const line of createInterface({ input: child.stdout })) {
-          left -= 1
-          if (child.killed || (line !== 'through' && left > 0)) continue
-          // A little later, so that the next write is under way.
-          if (line !== 'through') {
-            killed += 1
-            Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, random.below(4))
+  test(
+    `a ${service.name} that is killed again and again while it takes snapshots loses nothing and counts nothing twice`,
+    { timeout: 120_000 },
+    async (t) => {
+      const folder = mkdtempSync(join(tmpdir(), 'instar-kill-'))
+      const [place, snapshots] = [join(folder, 'log'), join(folder, 'snapshots')]
+      const log = await openEmbeddedLog({ folder: place, schemas: schemaTexts() })
+      try {
+        const random = seeded(service.name.length)
+        const history = randomHistory(random, 3000)
+        await log.append(
+          history.events
+            .map((event) => encodeEvent(event))
+            .map(({ topic, key, schema, payload, timestamp }) => ({ topic, key, schema, payload, timestamp })),
+        )
+        let killed = 0
+        for (let i = 0; i < KILLS; i += 1) {
+          const child = spawn(
+            process.execPath,
+            [fileURLToPath(new URL('processes/folder.ts', import.meta.url)), service.name, place, snapshots],
+            { stdio: ['ignore', 'pipe', 'inherit'] },
+          )
+          const exited = once(child, 'exit')
+          let left = 1 + random.below(8)
+          for await (const line of createInterface({ input: child.stdout })) {
+            left -= 1
+            if (child.killed || (line !== 'through' && left > 0)) continue
+            // A little later, so that the next write is under way.
+            if (line !== 'through') {
+              killed += 1
+              Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, random.below(4))
+            }
+            child.kill('SIGKILL')
           }
-          child.kill('SIGKILL')
+          await exited
         }
-        await exited
+        t.diagnostic(`${killed} killed before the end`)
+        assert.ok(killed >= KILLS - 2)
+        assert.deepEqual(await whole(log, service, snapshots, history), await fromStart(log, service, history))
+      } finally {
+        await log.close()
+        rmSync(folder, { recursive: true })
       }
-      t.diagnostic(`${killed} killed before the end`)
-      assert.ok(killed >= KILLS - 2)
-      assert.deepEqual(await whole(log, service, snapshots, history), await fromStart(log, service, history))
-    } finally {
-      await log.close()
-      rmSync(folder, { recursive: true })
-    }
-  })
+    },
+  )
 }

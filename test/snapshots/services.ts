@@ -2,7 +2,11 @@
 import type { Event, Logged, Queue, TurnsState, UpdatesState, WeightsState } from '@instar/events'
 import { updateLine, weightLine } from '@instar/events'
 import type { Snapshot } from '@instar/log'
-import { evolve as publisherEvolve, initialState as publisherState, type PublisherState } from '@instar/publisher/core/state'
+import {
+  evolve as publisherEvolve,
+  initialState as publisherState,
+  type PublisherState,
+} from '@instar/publisher/core/state'
 import { storedState as storedPublisher } from '@instar/publisher/shell/stored-state'
 import { evolve as scorerEvolve, initialState as scorerState, type ScorerState } from '@instar/scorer/core/state'
 import { storedState as storedScorer } from '@instar/scorer/shell/stored-state'
@@ -11,8 +15,16 @@ import { storedState as storedTrainer } from '@instar/trainer/shell/stored-state
 import { POLICIES, POLICY, SUBJECTS, type History } from './histories.ts'
 
 /** A fold under way. */
-export type Fold = { evolve(logged: Logged<Event>): void; /** Everything that it says of a history. */ view(history: History): unknown }
-export type Service = { name: string; topics: readonly ('turns' | 'scores' | 'updates' | 'weights')[]; inMemory(): Fold; stored(snapshot: Snapshot): Fold }
+export type Fold = {
+  evolve(logged: Logged<Event>): void
+  /** Everything that it says of a history. */ view(history: History): unknown
+}
+export type Service = {
+  name: string
+  topics: readonly ('turns' | 'scores' | 'updates' | 'weights')[]
+  inMemory(): Fold
+  stored(snapshot: Snapshot): Fold
+}
 
 const turnsOf = ({ turns, sessions }: TurnsState, history: History) => ({
   turns: history.turns.map((id) => turns.get(id) ?? id),
@@ -23,57 +35,106 @@ const turnsOf = ({ turns, sessions }: TurnsState, history: History) => ({
   }),
 })
 
-const updatesOf = (state: UpdatesState, history: History, policies: readonly string[]) => policies.map((policy) => {
-  const { chain, count, failed, last, byId, byUpdate, spent, baselines } = updateLine(state, policy)
-  return {
-    tip: chain.tip, read: history.batches.filter((id) => chain.read.has(id)), count, failed, last, batches: history.batches.map((id) => byId.get(id)), byUpdate: history.updates.map((id) => byUpdate.get(id)),
-    spent: history.turns.filter((id) => spent.has(id)), baselines: SUBJECTS.map((subject) => baselines.get(subject)),
-  }
-})
+const updatesOf = (state: UpdatesState, history: History, policies: readonly string[]) =>
+  policies.map((policy) => {
+    const { chain, count, failed, last, byId, byUpdate, spent, baselines } = updateLine(state, policy)
+    return {
+      tip: chain.tip,
+      read: history.batches.filter((id) => chain.read.has(id)),
+      count,
+      failed,
+      last,
+      batches: history.batches.map((id) => byId.get(id)),
+      byUpdate: history.updates.map((id) => byUpdate.get(id)),
+      spent: history.turns.filter((id) => spent.has(id)),
+      baselines: SUBJECTS.map((subject) => baselines.get(subject)),
+    }
+  })
 
-const weightsOf = (state: WeightsState, history: History, policies: readonly string[]) => policies.map((policy) => {
-  const { chain, versions, verdicts, requests, started, last, head, frozen, judged, bestContent, moved } = weightLine(state, policy)
-  return {
-    tip: chain.tip, started, last, head, frozen, judged, bestContent, moved, versions: history.versions.map((version) => versions.get(version)), verdicts: history.updates.map((id) => verdicts.get(id)),
-    requests: history.requests.filter((id) => requests.has(id)),
-  }
-})
+const weightsOf = (state: WeightsState, history: History, policies: readonly string[]) =>
+  policies.map((policy) => {
+    const { chain, versions, verdicts, requests, started, last, head, frozen, judged, bestContent, moved } = weightLine(
+      state,
+      policy,
+    )
+    return {
+      tip: chain.tip,
+      started,
+      last,
+      head,
+      frozen,
+      judged,
+      bestContent,
+      moved,
+      versions: history.versions.map((version) => versions.get(version)),
+      verdicts: history.updates.map((id) => verdicts.get(id)),
+      requests: history.requests.filter((id) => requests.has(id)),
+    }
+  })
 
-const queued = (queue: Queue) => ({ size: queue.size, keys: [...queue], has: [...queue].filter((key) => queue.has(key)).length })
+const queued = (queue: Queue) => ({
+  size: queue.size,
+  keys: [...queue],
+  has: [...queue].filter((key) => queue.has(key)).length,
+})
 
 const scorer = (state: ScorerState): Fold => ({
   evolve: (logged) => void scorerEvolve(state, logged),
   view: (history) => ({
-    ...turnsOf(state.turns, history), scores: POLICIES.map((policy) => history.turns.map((id) => state.scores.get(policy)?.turns.get(id))),
+    ...turnsOf(state.turns, history),
+    scores: POLICIES.map((policy) => history.turns.map((id) => state.scores.get(policy)?.turns.get(id))),
     // What is needed does not hang on how topics interleave, its order does.
-    needed: [...state.needed].sort(), watched: new Map(state.idle.watched),
+    needed: [...state.needed].sort(),
+    watched: new Map(state.idle.watched),
   }),
 })
 
 const trainer = (state: TrainerState): Fold => ({
   evolve: (logged) => void trainerEvolve(state, logged),
   view: (history) => ({
-    ...turnsOf(state.turns, history), scores: history.turns.map((id) => state.scores.turns.get(id)),
-    updates: updatesOf(state.updates, history, [POLICY]), weights: weightsOf(state.weights, history, [POLICY]), 
+    ...turnsOf(state.turns, history),
+    scores: history.turns.map((id) => state.scores.turns.get(id)),
+    updates: updatesOf(state.updates, history, [POLICY]),
+    weights: weightsOf(state.weights, history, [POLICY]),
     // What waits, and where, does not hang on how topics interleave; its order does.
-    pending: [...state.pending.keys()].sort().map((place) => [place, state.pending.get(place)!.size, [...state.pending.get(place)!].sort()]),
+    pending: [...state.pending.keys()]
+      .sort()
+      .map((place) => [place, state.pending.get(place)!.size, [...state.pending.get(place)!].sort()]),
   }),
 })
 
 const publisher = (state: PublisherState): Fold => ({
   evolve: (logged) => void publisherEvolve(state, logged),
   view: (history) => ({
-    ...turnsOf(state.turns, history), scores: history.turns.map((id) => state.scores.turns.get(id)),
-    updates: updatesOf(state.updates, history, POLICIES).map(({ spent: _, baselines: __, ...rest }) => rest), weights: weightsOf(state.weights, history, POLICIES),
+    ...turnsOf(state.turns, history),
+    scores: history.turns.map((id) => state.scores.turns.get(id)),
+    updates: updatesOf(state.updates, history, POLICIES).map(({ spent: _, baselines: __, ...rest }) => rest),
+    weights: weightsOf(state.weights, history, POLICIES),
     // As above: a batch that was computed twice may have come again at another place.
-    unsettled: { size: state.unsettled.size, keys: [...state.unsettled].sort() }, positive: queued(state.positive),
+    unsettled: { size: state.unsettled.size, keys: [...state.unsettled].sort() },
+    positive: queued(state.positive),
   }),
 })
 
 const ALL = ['turns', 'scores', 'updates', 'weights'] as const
 
 export const SERVICES: readonly Service[] = [
-  { name: 'scorer', topics: ['turns', 'scores'], inMemory: () => scorer(scorerState()), stored: (snapshot) => scorer(storedScorer(snapshot)) },
-  { name: 'trainer', topics: ALL, inMemory: () => trainer(trainerState(POLICY)), stored: (snapshot) => trainer(storedTrainer(snapshot, POLICY)) },
-  { name: 'publisher', topics: ALL, inMemory: () => publisher(publisherState(POLICY)), stored: (snapshot) => publisher(storedPublisher(snapshot, POLICY)) },
+  {
+    name: 'scorer',
+    topics: ['turns', 'scores'],
+    inMemory: () => scorer(scorerState()),
+    stored: (snapshot) => scorer(storedScorer(snapshot)),
+  },
+  {
+    name: 'trainer',
+    topics: ALL,
+    inMemory: () => trainer(trainerState(POLICY)),
+    stored: (snapshot) => trainer(storedTrainer(snapshot, POLICY)),
+  },
+  {
+    name: 'publisher',
+    topics: ALL,
+    inMemory: () => publisher(publisherState(POLICY)),
+    stored: (snapshot) => publisher(storedPublisher(snapshot, POLICY)),
+  },
 ]

@@ -31,42 +31,75 @@ export const snapshotFeatures = (name: string, open: () => Promise<OpenedLog>, s
 
   describe(`snapshots on the ${name} log`, () => {
     for (let seed = 1; seed <= schedules; seed += 1) {
-      feature(`history ${seed}: killed and stopped anywhere, each service knows what a fold from the start knows`, async (log, folder) => {
-        const random = seeded(seed)
-        const history = randomHistory(random, 400)
-        const services = SERVICES.map((service) => ({ service, lives: 0 }))
-        const parts = [0, 1, 2, 3].map((i) => history.events.slice(i * 100, (i + 1) * 100))
-        for (const [i, part] of parts.entries()) {
-          await append(log, part)
-          const last = i === parts.length - 1
-          for (const one of services) {
-            for (let lives = random.below(4); lives > 0; lives -= 1) {
-              await live(log, one.service, folder, { most: 1 + random.below(150), clean: random.chance(0.4), records: 1 + random.below(60), room: 1 + random.below(30) })
-              one.lives += 1
+      feature(
+        `history ${seed}: killed and stopped anywhere, each service knows what a fold from the start knows`,
+        async (log, folder) => {
+          const random = seeded(seed)
+          const history = randomHistory(random, 400)
+          const services = SERVICES.map((service) => ({ service, lives: 0 }))
+          const parts = [0, 1, 2, 3].map((i) => history.events.slice(i * 100, (i + 1) * 100))
+          for (const [i, part] of parts.entries()) {
+            await append(log, part)
+            const last = i === parts.length - 1
+            for (const one of services) {
+              for (let lives = random.below(4); lives > 0; lives -= 1) {
+                await live(log, one.service, folder, {
+                  most: 1 + random.below(150),
+                  clean: random.chance(0.4),
+                  records: 1 + random.below(60),
+                  room: 1 + random.below(30),
+                })
+                one.lives += 1
+              }
+              if (last)
+                assert.deepEqual(
+                  await whole(log, one.service, folder, history),
+                  await fromStart(log, one.service, history),
+                  `${one.service.name}, ${one.lives} lives, seed ${seed}`,
+                )
             }
-            if (last) assert.deepEqual(await whole(log, one.service, folder, history), await fromStart(log, one.service, history), `${one.service.name}, ${one.lives} lives, seed ${seed}`)
           }
-        }
-      })
+        },
+      )
     }
 
-    for (const limits of [{ sessions: 1000, turns: 10_000 }, { sessions: 8, turns: 60 }]) {
-      feature(`a gateway that remembers ${limits.sessions} sessions: killed and stopped anywhere, it knows them as the log has them`, async (log, folder) => {
-        const random = seeded(limits.sessions)
-        const history = randomHistory(random, 600)
-        for (let i = 0; i < 6; i += 1) {
-          await append(log, history.events.slice(i * 100, (i + 1) * 100))
-          await liveGateway(log, folder, limits, { save: random.chance(0.4), records: 1 + random.below(40) }, async () => undefined)
-        }
-        const truth = await liveGateway(log, null, { sessions: 1000, turns: 10_000 }, {}, (gateway) => gatewayView(gateway, history))
-        await liveGateway(log, folder, limits, {}, async (gateway) => {
-          const { index } = gateway.kept
-          assert.ok(index.recent.size <= limits.sessions && index.turns <= limits.turns)
-          assert.equal(index.turns, [...index.recent.keys()].reduce((sum, session) => sum + (index.fold.sessions.get(session)?.turns.length ?? 0), 0))
-          assert.ok(found(gateway) <= index.turns)
-          assert.deepEqual(await gatewayView(gateway, history), truth)
-        })
-      })
+    for (const limits of [
+      { sessions: 1000, turns: 10_000 },
+      { sessions: 8, turns: 60 },
+    ]) {
+      feature(
+        `a gateway that remembers ${limits.sessions} sessions: killed and stopped anywhere, it knows them as the log has them`,
+        async (log, folder) => {
+          const random = seeded(limits.sessions)
+          const history = randomHistory(random, 600)
+          for (let i = 0; i < 6; i += 1) {
+            await append(log, history.events.slice(i * 100, (i + 1) * 100))
+            await liveGateway(
+              log,
+              folder,
+              limits,
+              { save: random.chance(0.4), records: 1 + random.below(40) },
+              async () => undefined,
+            )
+          }
+          const truth = await liveGateway(log, null, { sessions: 1000, turns: 10_000 }, {}, (gateway) =>
+            gatewayView(gateway, history),
+          )
+          await liveGateway(log, folder, limits, {}, async (gateway) => {
+            const { index } = gateway.kept
+            assert.ok(index.recent.size <= limits.sessions && index.turns <= limits.turns)
+            assert.equal(
+              index.turns,
+              [...index.recent.keys()].reduce(
+                (sum, session) => sum + (index.fold.sessions.get(session)?.turns.length ?? 0),
+                0,
+              ),
+            )
+            assert.ok(found(gateway) <= index.turns)
+            assert.deepEqual(await gatewayView(gateway, history), truth)
+          })
+        },
+      )
     }
 
     feature('what was read before is not read again', async (log, folder) => {
@@ -80,47 +113,58 @@ export const snapshotFeatures = (name: string, open: () => Promise<OpenedLog>, s
       }
     })
 
-    feature('a deleted, damaged, emptied or foreign file, or one of another build, costs time and nothing else', async (log, folder) => {
-      const history = randomHistory(seeded(8), 300)
-      await append(log, history.events)
-      const service = SERVICES[1]!
-      const truth = await fromStart(log, service, history)
-      const file = join(folder, 'trainer.db')
-      const read = await live(log, service, folder, { clean: true })
-      const faults: Record<string, () => void> = {
-        deleted: () => rmSync(file),
-        emptied: () => truncateSync(file, 0),
-        'cut in half': () => truncateSync(file, statSync(file).size >> 1),
-        garbage: () => writeFileSync(file, Buffer.alloc(20_000, 'no database at all')),
-        'without its beginning': () => writeFileSync(file, Buffer.alloc(100), { flag: 'r+' }),
-      }
-      for (const [what, harm] of Object.entries(faults)) {
-        harm()
-        assert.equal(await live(log, service, folder, { clean: true }), read, what)
-        assert.deepEqual(await whole(log, service, folder, history), truth, what)
-      }
-      assert.equal(await live(log, service, folder, { clean: true, version: 'another' }), read, 'another build')
-      assert.equal(await live(log, service, folder, { clean: true }), read, 'and back')
-      assert.equal(await live(log, service, folder, { clean: true }), 0)
-    })
+    feature(
+      'a deleted, damaged, emptied or foreign file, or one of another build, costs time and nothing else',
+      async (log, folder) => {
+        const history = randomHistory(seeded(8), 300)
+        await append(log, history.events)
+        const service = SERVICES[1]!
+        const truth = await fromStart(log, service, history)
+        const file = join(folder, 'trainer.db')
+        const read = await live(log, service, folder, { clean: true })
+        const faults: Record<string, () => void> = {
+          deleted: () => rmSync(file),
+          emptied: () => truncateSync(file, 0),
+          'cut in half': () => truncateSync(file, statSync(file).size >> 1),
+          garbage: () => writeFileSync(file, Buffer.alloc(20_000, 'no database at all')),
+          'without its beginning': () => writeFileSync(file, Buffer.alloc(100), { flag: 'r+' }),
+        }
+        for (const [what, harm] of Object.entries(faults)) {
+          harm()
+          assert.equal(await live(log, service, folder, { clean: true }), read, what)
+          assert.deepEqual(await whole(log, service, folder, history), truth, what)
+        }
+        assert.equal(await live(log, service, folder, { clean: true, version: 'another' }), read, 'another build')
+        assert.equal(await live(log, service, folder, { clean: true }), read, 'and back')
+        assert.equal(await live(log, service, folder, { clean: true }), 0)
+      },
+    )
 
-    feature('one changed byte of a row ends the service that reads it, and the next start reads the log; a gateway reads it at once', async (log, folder) => {
-      const history = randomHistory(seeded(13), 300)
-      await append(log, history.events)
-      const service = SERVICES[0]!
-      const read = await live(log, service, folder, { clean: true })
-      spoil(join(folder, 'scorer.db'))
-      await append(log, history.events.slice(0, 40))
-      await assert.rejects(live(log, service, folder, { clean: true }), { code: 'snapshot_damaged' })
-      assert.deepEqual(databases(folder), [])
-      assert.equal(await live(log, service, folder, { clean: true }), read + history.events.slice(0, 40).filter((event) => service.topics.some((topic) => topic === topicOf(event))).length)
-      assert.deepEqual(await whole(log, service, folder, history), await fromStart(log, service, history))
+    feature(
+      'one changed byte of a row ends the service that reads it, and the next start reads the log; a gateway reads it at once',
+      async (log, folder) => {
+        const history = randomHistory(seeded(13), 300)
+        await append(log, history.events)
+        const service = SERVICES[0]!
+        const read = await live(log, service, folder, { clean: true })
+        spoil(join(folder, 'scorer.db'))
+        await append(log, history.events.slice(0, 40))
+        await assert.rejects(live(log, service, folder, { clean: true }), { code: 'snapshot_damaged' })
+        assert.deepEqual(databases(folder), [])
+        assert.equal(
+          await live(log, service, folder, { clean: true }),
+          read +
+            history.events.slice(0, 40).filter((event) => service.topics.some((topic) => topic === topicOf(event)))
+              .length,
+        )
+        assert.deepEqual(await whole(log, service, folder, history), await fromStart(log, service, history))
 
-      const limits = { sessions: 1000, turns: 10_000 }
-      const truth = await liveGateway(log, folder, limits, {}, (gateway) => gatewayView(gateway, history))
-      spoil(join(folder, 'gateway.policy.turns.db'))
-      assert.deepEqual(await liveGateway(log, folder, limits, {}, (gateway) => gatewayView(gateway, history)), truth)
-    })
+        const limits = { sessions: 1000, turns: 10_000 }
+        const truth = await liveGateway(log, folder, limits, {}, (gateway) => gatewayView(gateway, history))
+        spoil(join(folder, 'gateway.policy.turns.db'))
+        assert.deepEqual(await liveGateway(log, folder, limits, {}, (gateway) => gatewayView(gateway, history)), truth)
+      },
+    )
 
     feature('a snapshot of another log is not used', async (log, folder) => {
       const [one, other] = [randomHistory(seeded(9), 200), randomHistory(seeded(10), 300)]
@@ -151,7 +195,7 @@ export const snapshotFeatures = (name: string, open: () => Promise<OpenedLog>, s
       assert.deepEqual(databases(folder), ['scorer.2.db', 'scorer.db'])
       await one.close()
       await other.close()
-      assert.equal(await live(log, service, folder, { clean: true }) > 0, true)
+      assert.equal((await live(log, service, folder, { clean: true })) > 0, true)
       assert.equal(await live(log, service, folder, { clean: true }), 0)
     })
 
@@ -161,7 +205,10 @@ export const snapshotFeatures = (name: string, open: () => Promise<OpenedLog>, s
       writeFileSync(join(folder, 'file'), '')
       const said: string[] = []
       const service = SERVICES[2]!
-      assert.deepEqual(await whole(log, service, join(folder, 'file'), history, (line) => said.push(line)), await fromStart(log, service, history))
+      assert.deepEqual(
+        await whole(log, service, join(folder, 'file'), history, (line) => said.push(line)),
+        await fromStart(log, service, history),
+      )
       assert.match(said.join(), /no snapshots are kept/)
     })
   })
@@ -174,18 +221,36 @@ const spoil = (file: string): void => {
   db.close()
 }
 
-const databases = (folder: string): string[] => readdirSync(folder).filter((name) => name.endsWith('.db')).sort()
+const databases = (folder: string): string[] =>
+  readdirSync(folder)
+    .filter((name) => name.endsWith('.db'))
+    .sort()
 
 const append = async (log: EventLog, events: readonly Event[]): Promise<void> => {
-  await log.append(events.map((event) => encodeEvent(event)).map(({ topic, key, schema, payload, timestamp }) => ({ topic, key, schema, payload, timestamp })))
+  await log.append(
+    events
+      .map((event) => encodeEvent(event))
+      .map(({ topic, key, schema, payload, timestamp }) => ({ topic, key, schema, payload, timestamp })),
+  )
 }
 
 /** Without the classes of the decoder, which a value read back does not have. */
 const plain = (view: unknown): unknown => structuredClone(view)
 
-type Life = { most?: number; clean?: boolean; records?: number; room?: number; version?: string; say?: (line: string) => void }
+type Life = {
+  most?: number
+  clean?: boolean
+  records?: number
+  room?: number
+  version?: string
+  say?: (line: string) => void
+}
 
-const start = (service: Service, folder: string, { records = 50, room = 20, version = 'v', say = () => undefined }: Life): { fold: Fold; snapshot: Snapshot } => {
+const start = (
+  service: Service,
+  folder: string,
+  { records = 50, room = 20, version = 'v', say = () => undefined }: Life,
+): { fold: Fold; snapshot: Snapshot } => {
   const snapshot = openSnapshots(folder, { records, room, ms: Infinity, say }).of(service.name, version)
   return { fold: service.stored(snapshot), snapshot }
 }
@@ -197,7 +262,9 @@ const live = async (log: EventLog, service: Service, folder: string, life: Life)
   let read = 0
   const killed = new Error('killed')
   const follower = await followEvents(log, {
-    name: service.name, topics: service.topics, from: await snapshot.open(log),
+    name: service.name,
+    topics: service.topics,
+    from: await snapshot.open(log),
     onEvent(logged) {
       if (read === most) throw killed
       read += 1
@@ -213,10 +280,18 @@ const live = async (log: EventLog, service: Service, folder: string, life: Life)
   return read
 }
 
-export const whole = async (log: EventLog, service: Service, folder: string, history: History, say?: (line: string) => void): Promise<unknown> => {
+export const whole = async (
+  log: EventLog,
+  service: Service,
+  folder: string,
+  history: History,
+  say?: (line: string) => void,
+): Promise<unknown> => {
   const { fold, snapshot } = start(service, folder, say ? { say } : {})
   const follower = await followEvents(log, {
-    name: service.name, topics: service.topics, from: await snapshot.open(log),
+    name: service.name,
+    topics: service.topics,
+    from: await snapshot.open(log),
     onEvent(logged) {
       fold.evolve(logged)
       return snapshot.after(logged)
@@ -231,7 +306,11 @@ export const whole = async (log: EventLog, service: Service, folder: string, his
 
 export const fromStart = async (log: EventLog, service: Service, history: History): Promise<unknown> => {
   const fold = service.inMemory()
-  const follower = await followEvents(log, { name: service.name, topics: service.topics, onEvent: (logged) => fold.evolve(logged) })
+  const follower = await followEvents(log, {
+    name: service.name,
+    topics: service.topics,
+    onEvent: (logged) => fold.evolve(logged),
+  })
   await follower.caughtUp()
   await follower.stop()
   return plain(fold.view(history))

@@ -55,10 +55,13 @@ test('what a decision costs does not hang on how many turns are stale, unusable 
     line.looks = 0
     const sealed = line.seal()
     assert.equal(sealed?.items.length, 16)
-    assert.equal(sealed.dropped.length, Math.min(3 * stale / 1.5, MOST_DROPPED))
+    assert.equal(sealed.dropped.length, Math.min((3 * stale) / 1.5, MOST_DROPPED))
     return { waiting, sealing: line.looks }
   })
-  assert.deepEqual(costs.map(({ waiting }) => waiting), [0, 0])
+  assert.deepEqual(
+    costs.map(({ waiting }) => waiting),
+    [0, 0],
+  )
   assert.ok(costs[1]!.sealing < 4 * MOST_DROPPED, `${costs[1]!.sealing} look-ups`)
 })
 
@@ -84,17 +87,32 @@ test('the largest record of a batch fits a log, whatever turns, sessions, subjec
   assert.ok(!line.state.pending.get('0 ')?.has(long(5e6, 4000)), 'one that is called too much is in no batch')
 })
 
-test('a scored turn whose own record has not been read is in no batch, and in no other\'s way', () => {
+test("a scored turn whose own record has not been read is in no batch, and in no other's way", () => {
   const line = new Line()
   const event: Event = {
-    type: 'TurnScored', turn: 's.1', session: 's', policy: 'policy', version: 0, subject: 'u', verdicts: [], cause: 'c',
-    rank: null, at: 2, reward: 1, judge: 'j', hint: null, hintJudge: null,
+    type: 'TurnScored',
+    turn: 's.1',
+    session: 's',
+    policy: 'policy',
+    version: 0,
+    subject: 'u',
+    verdicts: [],
+    cause: 'c',
+    rank: null,
+    at: 2,
+    reward: 1,
+    judge: 'j',
+    hint: null,
+    hintJudge: null,
   }
   line.read(event)
   assert.deepEqual([...line.state.pending.keys()], ['unread'])
   const options = { ...OPTIONS, batchSize: 1 }
   assert.equal(decide(line.state, options, 9).do, 'wait')
   line.scored('s.2', 0)
-  assert.deepEqual(line.seal(options)?.items.map(({ turn }) => turn), ['s.2'])
+  assert.deepEqual(
+    line.seal(options)?.items.map(({ turn }) => turn),
+    ['s.2'],
+  )
   assert.deepEqual([...line.state.pending.keys()], ['unread'])
 })

@@ -1,14 +1,27 @@
 /** A trainer's line that a test fills turn by turn. */
 import assert from 'node:assert/strict'
 import {
-  encodeEvent, recordId, updateLine, type BatchSealed, type Event, type Logged, type TurnState,
+  encodeEvent,
+  recordId,
+  updateLine,
+  type BatchSealed,
+  type Event,
+  type Logged,
+  type TurnState,
 } from '@instar/events'
 import type { BatchSettings } from '@instar/trainer/core/batch'
 import { decide } from '@instar/trainer/core/decide'
 import { evolve, initialState, type MemoryTrainer } from '@instar/trainer/core/state'
 
 export const OPTIONS: BatchSettings = {
-  batchSize: 16, groupWaitMs: 1000, keyShare: 0.5, subjectShare: 0.5, keyHeardMs: 1000, staleness: 4, loss: 'hybrid', settings: {},
+  batchSize: 16,
+  groupWaitMs: 1000,
+  keyShare: 0.5,
+  subjectShare: 0.5,
+  keyHeardMs: 1000,
+  staleness: 4,
+  loss: 'hybrid',
+  settings: {},
 }
 
 /** A live line of a policy, with turns and scores as the folds have them. */
@@ -44,13 +57,41 @@ export class Line {
   scored(id: string, version: number, changes: Partial<TurnState> = {}, reward = this.offset % 2): void {
     const session = id.slice(0, id.lastIndexOf('.'))
     const turn = {
-      turn: id, record: id, session, policy: 'policy', version, status: 'complete', kind: 'main', group: id,
-      candidate: 0, candidates: 1, shown: true, subject: session, key: null, finishedAt: 1, trainable: true, reason: null, discardedBy: null, ...changes,
+      turn: id,
+      record: id,
+      session,
+      policy: 'policy',
+      version,
+      status: 'complete',
+      kind: 'main',
+      group: id,
+      candidate: 0,
+      candidates: 1,
+      shown: true,
+      subject: session,
+      key: null,
+      finishedAt: 1,
+      trainable: true,
+      reason: null,
+      discardedBy: null,
+      ...changes,
     } as TurnState
     this.state.turns.turns.set(id, turn)
     const event: Event = {
-      type: 'TurnScored', turn: id, session, policy: 'policy', version, subject: turn.subject, verdicts: [], cause: 'c',
-      rank: null, at: 2, reward, judge: 'j', hint: null, hintJudge: null,
+      type: 'TurnScored',
+      turn: id,
+      session,
+      policy: 'policy',
+      version,
+      subject: turn.subject,
+      verdicts: [],
+      cause: 'c',
+      rank: null,
+      at: 2,
+      reward,
+      judge: 'j',
+      hint: null,
+      hintJudge: null,
     }
     const place = { topic: 'scores', key: 'policy', partition: 0, offset: this.offset++, timestamp: 1 } as const
     evolve(this.state, { id: `score of ${id}`, ...place, event })
@@ -71,8 +112,16 @@ export class Line {
     const number = this.state.weights.lines.get('policy')!.last + 1
     const adapter = { adapter: `a${number}`, adapterBytes: 1, state: `s${number}`, blobsAt: 1, figures: {} }
     const update = this.read({
-      type: 'UpdateComputed', prev: chain.tip, policy: 'policy', batch: last, number, ...adapter, stateBytes: 1,
-      startedAt: 1, at: 1, fingerprint: { engine: 'e', build: 'b', isa: 'i', threads: 1, base: 'm' },
+      type: 'UpdateComputed',
+      prev: chain.tip,
+      policy: 'policy',
+      batch: last,
+      number,
+      ...adapter,
+      stateBytes: 1,
+      startedAt: 1,
+      at: 1,
+      fingerprint: { engine: 'e', build: 'b', isa: 'i', threads: 1, base: 'm' },
     })
     const { tip } = this.state.weights.lines.get('policy')!.chain
     const published = { parent: number - 1, why: 'update', source: null, at: 1 } as const

@@ -22,7 +22,16 @@ const sample = (line: Line, key: string, candidates: number): void => {
     const session = `${key}${request}`
     const ids = Array.from({ length: candidates }, (_, candidate) => `${session}.${candidate}`)
     for (const [candidate, id] of ids.entries()) {
-      line.scored(id, 0, { key, session, group: session, candidate, candidates, shown: candidate === 0, finishedAt: 5, subject: id })
+      line.scored(id, 0, {
+        key,
+        session,
+        group: session,
+        candidate,
+        candidates,
+        shown: candidate === 0,
+        finishedAt: 5,
+        subject: id,
+      })
     }
     const turns = ids.map((id) => line.state.turns.turns.get(id)!)
     line.state.turns.sessions.set(session, { session, turns } as never)
@@ -87,7 +96,11 @@ test('a subject beyond its share goes behind the others of its key, and fills wh
 })
 
 test('two keys with turns enough fill a batch, whatever its size, the share and the candidates of a request', () => {
-  for (const [batchSize, keyShare] of [[5, 0.5], [16, 0.25], [16, 0.1]] as const) {
+  for (const [batchSize, keyShare] of [
+    [5, 0.5],
+    [16, 0.25],
+    [16, 0.1],
+  ] as const) {
     const line = new Line()
     say(line, 'a', 50)
     say(line, 'b', 50)
@@ -137,7 +150,10 @@ test('a decision costs the same however many turns of a key or a subject are bey
     assert.ok(other.seal())
     return { held, loud: other.looks }
   })
-  assert.deepEqual(costs.map(({ held }) => held), [0, 0])
+  assert.deepEqual(
+    costs.map(({ held }) => held),
+    [0, 0],
+  )
   assert.ok(costs[1]!.loud < 10_000, `${costs[1]!.loud} look-ups`)
 })
 
@@ -160,11 +176,18 @@ test('praise of a key for everything is worth nothing soon, under whatever names
   assert.ok(worth(1)[3]! > 0.2, worth(1).join())
 })
 
-test('a key\'s mean is kept beside those of subjects; a subject that is known keeps its own', () => {
+test("a key's mean is kept beside those of subjects; a subject that is known keeps its own", () => {
   const known = new Map([['s', { value: 0.25, count: 3 }]])
   const { items, after } = advantages([{ subject: 's', key: 'k', group: '1', reward: 1 }], known)
   assert.deepEqual(items, [{ baseline: 0.25, advantage: 0.75 }])
-  assert.deepEqual(after.map(({ subject, count }) => [subject, count]), [['s', 4], ['key k', 1], [EVERYONE, 1]])
+  assert.deepEqual(
+    after.map(({ subject, count }) => [subject, count]),
+    [
+      ['s', 4],
+      ['key k', 1],
+      [EVERYONE, 1],
+    ],
+  )
 })
 
 test('a batch is audited under the rules that it was sealed under: those of today, and those before', () => {
@@ -184,7 +207,13 @@ test('a batch is audited under the rules that it was sealed under: those of toda
     }
     const { id, sealed } = updateLine(updates, 'policy').batches[0]!
     evolveAudit(audit, { id, topic: 'updates', key: 'policy', partition: 0, offset: 0, timestamp: 1, event: sealed })
-    assert.equal(sealed.baselines.some(({ subject }) => subject.startsWith('key ')), 'rules' in settings)
-    assert.deepEqual([...auditBatches(audit)].map(({ difference }) => difference), [null])
+    assert.equal(
+      sealed.baselines.some(({ subject }) => subject.startsWith('key ')),
+      'rules' in settings,
+    )
+    assert.deepEqual(
+      [...auditBatches(audit)].map(({ difference }) => difference),
+      [null],
+    )
   }
 })

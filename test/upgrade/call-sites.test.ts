@@ -6,10 +6,12 @@ import { committable, ROOT } from '../tree.ts'
 
 const WRITERS = /^(services|cli\/src|packages\/log\/src)\/.*(?<!\.test)\.ts$/
 
-test('whoever writes a record says which versions the log\'s readers have', () => {
+test("whoever writes a record says which versions the log's readers have", () => {
   let calls = 0
   for (const path of committable().filter((one) => WRITERS.test(one))) {
-    for (const [call] of readFileSync(join(ROOT, path), 'utf8').matchAll(/(?<!type )\b(encodeEvent|encodeRecord)\((?:[^()]|\([^()]*\))*\)/g)) {
+    for (const [call] of readFileSync(join(ROOT, path), 'utf8').matchAll(
+      /(?<!type )\b(encodeEvent|encodeRecord)\((?:[^()]|\([^()]*\))*\)/g,
+    )) {
       calls += 1
       assert.match(call, /, (versionsOn\(.*\)|(state|append)\.versions|versions)\)$/, `${path}: ${call}`)
     }

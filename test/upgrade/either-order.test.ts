@@ -13,30 +13,42 @@ import { laterBuild } from './other-build.ts'
 
 const LATER = ['TurnScored', 'BatchSealed', 'UpdateComputed', 'VersionPublished'] as const
 
-test('a log that a later build has written is gone on with by this one, and by that one again: nothing is lost', { timeout: 120_000 }, async (t) => {
-  using later = laterBuild(LATER, ['learning', 'scorer', 'upgrade'])
-  const folder = mkdtempSync(join(tmpdir(), 'instar-order-'))
-  t.after(() => rmSync(folder, { recursive: true, force: true }))
-  for (const [life, root] of [ROOT, later.root, ROOT, later.root].entries()) {
-    const { stdout } = await promisify(execFile)(process.execPath, [join(root, 'test/upgrade/processes/life.ts'), folder, String(8 * life)])
-    assert.deepEqual(JSON.parse(stdout), { batches: 2 * life + 2, versions: 2 * life + 2 }, `life ${life}`)
-  }
-  const log = await openEmbeddedLog({ folder, readOnly: true })
-  const schemas: Record<string, number> = {}
-  const scored = new Set<string>()
-  for (const topic of ['scores', 'updates', 'weights'] as const) {
-    for await (const records of log.read(topic)) {
-      for (const record of records) {
-        schemas[record.schema] = (schemas[record.schema] ?? 0) + 1
-        const { event } = decodeRecord(record)
-        if (event.type === 'TurnScored') scored.add(event.turn)
+test(
+  'a log that a later build has written is gone on with by this one, and by that one again: nothing is lost',
+  { timeout: 120_000 },
+  async (t) => {
+    using later = laterBuild(LATER, ['learning', 'scorer', 'upgrade'])
+    const folder = mkdtempSync(join(tmpdir(), 'instar-order-'))
+    t.after(() => rmSync(folder, { recursive: true, force: true }))
+    for (const [life, root] of [ROOT, later.root, ROOT, later.root].entries()) {
+      const { stdout } = await promisify(execFile)(process.execPath, [
+        join(root, 'test/upgrade/processes/life.ts'),
+        folder,
+        String(8 * life),
+      ])
+      assert.deepEqual(JSON.parse(stdout), { batches: 2 * life + 2, versions: 2 * life + 2 }, `life ${life}`)
+    }
+    const log = await openEmbeddedLog({ folder, readOnly: true })
+    const schemas: Record<string, number> = {}
+    const scored = new Set<string>()
+    for (const topic of ['scores', 'updates', 'weights'] as const) {
+      for await (const records of log.read(topic)) {
+        for (const record of records) {
+          schemas[record.schema] = (schemas[record.schema] ?? 0) + 1
+          const { event } = decodeRecord(record)
+          if (event.type === 'TurnScored') scored.add(event.turn)
+        }
       }
     }
-  }
-  await log.close()
-  assert.equal(scored.size, 32)
-  for (const name of LATER) {
-    const both = [`${name}.v${later.versions[name]! - 1}`, `${name}.v${later.versions[name]}`]
-    assert.deepEqual(both.map((schema) => schemas[schema]), name === 'TurnScored' ? [16, 16] : [4, 4], name)
-  }
-})
+    await log.close()
+    assert.equal(scored.size, 32)
+    for (const name of LATER) {
+      const both = [`${name}.v${later.versions[name]! - 1}`, `${name}.v${later.versions[name]}`]
+      assert.deepEqual(
+        both.map((schema) => schemas[schema]),
+        name === 'TurnScored' ? [16, 16] : [4, 4],
+        name,
+      )
+    }
+  },
+)

@@ -4,8 +4,28 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { encodeEvent, encodeRecord, InstarError, NEWEST, recordId, RELEASED, schemaTexts, type Event, type Logged, type ReadersUpgraded, type SessionLinked } from '@instar/events'
-import { announceUpgrade, followEvents, openEmbeddedLog, openMemoryLog, readUpgrades, versionsOn, type EventLog } from '@instar/log'
+import {
+  encodeEvent,
+  encodeRecord,
+  InstarError,
+  NEWEST,
+  recordId,
+  RELEASED,
+  schemaTexts,
+  type Event,
+  type Logged,
+  type ReadersUpgraded,
+  type SessionLinked,
+} from '@instar/events'
+import {
+  announceUpgrade,
+  followEvents,
+  openEmbeddedLog,
+  openMemoryLog,
+  readUpgrades,
+  versionsOn,
+  type EventLog,
+} from '@instar/log'
 import { newer } from './newer.ts'
 
 const folders: string[] = []
@@ -20,7 +40,11 @@ const NEVER = new AbortController().signal
 
 const read = async (log: EventLog): Promise<Logged[]> => {
   const read: Logged[] = []
-  const follower = await followEvents(log, { name: 'reader', topics: ['turns'], onEvent: (logged) => void read.push(logged) })
+  const follower = await followEvents(log, {
+    name: 'reader',
+    topics: ['turns'],
+    onEvent: (logged) => void read.push(logged),
+  })
   await follower.caughtUp()
   await follower.stop()
   return read
@@ -36,8 +60,14 @@ test('the embedded log gives the schema of a newer build with its records: they 
   await theirs.close()
   const ours = await openEmbeddedLog({ folder: path, schemas: schemaTexts() })
   for (const seen of [whileOpen, await read(ours)]) {
-    assert.deepEqual(seen.map(({ event }) => ({ ...event })), [{ ...LINKED }, { ...LINKED }])
-    assert.deepEqual(seen.map(({ id }) => id), [encodeEvent(LINKED).id, recordId(record)])
+    assert.deepEqual(
+      seen.map(({ event }) => ({ ...event })),
+      [{ ...LINKED }, { ...LINKED }],
+    )
+    assert.deepEqual(
+      seen.map(({ id }) => id),
+      [encodeEvent(LINKED).id, recordId(record)],
+    )
   }
   await ours.close()
   const looking = await openEmbeddedLog({ folder: path, readOnly: true })
@@ -57,11 +87,27 @@ test('a type that only a newer build knows ends the reader with unknown_record',
 
 test('what may be written on a log that others share is what was released, until a record says that its readers have more', async () => {
   const memory = openMemoryLog()
-  const log: EventLog = new Proxy(memory, { get: (target, name) => (name === 'sole' ? false : typeof Reflect.get(target, name) === 'function' ? (Reflect.get(target, name) as () => unknown).bind(target) : Reflect.get(target, name)) as unknown })
+  const log: EventLog = new Proxy(memory, {
+    get: (target, name) =>
+      (name === 'sole'
+        ? false
+        : typeof Reflect.get(target, name) === 'function'
+          ? (Reflect.get(target, name) as () => unknown).bind(target)
+          : Reflect.get(target, name)) as unknown,
+  })
   assert.deepEqual(versionsOn(log), RELEASED)
   const told: Event[] = []
-  const follower = await followEvents(log, { name: 'writer', topics: ['turns'], onEvent: ({ event }) => void told.push(event) })
-  const announced: ReadersUpgraded = { type: 'ReadersUpgraded', versions: { SessionLinked: 5, SessionClosed: 0, FromTheFuture: 3 }, who: 'setup', at: 1 }
+  const follower = await followEvents(log, {
+    name: 'writer',
+    topics: ['turns'],
+    onEvent: ({ event }) => void told.push(event),
+  })
+  const announced: ReadersUpgraded = {
+    type: 'ReadersUpgraded',
+    versions: { SessionLinked: 5, SessionClosed: 0, FromTheFuture: 3 },
+    who: 'setup',
+    at: 1,
+  }
   await log.append([encodeRecord(announced)])
   await follower.caughtUp()
   // Never lower, and no list that others make longer.

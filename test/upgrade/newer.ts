@@ -3,7 +3,11 @@ import avro from 'avsc'
 import { keyOf, schemaTexts, topicOf, type Event, type RecordName } from '@instar/events'
 import type { Append } from '@instar/log'
 
-export type Newer = { schema: string; schemas: Record<string, string>; encode(event: Event & Record<string, unknown>): Append }
+export type Newer = {
+  schema: string
+  schemas: Record<string, string>
+  encode(event: Event & Record<string, unknown>): Append
+}
 
 /** `name`: of the newest version that we have; its successor has one more field. `as`: another name for it. */
 export const newer = (name: RecordName, field: string, type: unknown, byDefault: unknown, as?: string): Newer => {
@@ -14,7 +18,14 @@ export const newer = (name: RecordName, field: string, type: unknown, byDefault:
   const schema = as ?? `${name}.v${versions + 1}`
   const codec = avro.Type.forSchema(parsed as unknown as avro.Schema, { wrapUnions: false })
   return {
-    schema, schemas: { [schema]: JSON.stringify(parsed) },
-    encode: (event) => ({ topic: topicOf(event), key: keyOf(event), schema, payload: codec.toBuffer(event), timestamp: event.at }),
+    schema,
+    schemas: { [schema]: JSON.stringify(parsed) },
+    encode: (event) => ({
+      topic: topicOf(event),
+      key: keyOf(event),
+      schema,
+      payload: codec.toBuffer(event),
+      timestamp: event.at,
+    }),
   }
 }

@@ -2,7 +2,17 @@
  * What a later build looks like: this one's files, and a second version of some records, each with one more field. Its
  * programs run as processes beside those of this build.
  */
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { FLOW, newestVersion, TOPICS, type RecordName } from '@instar/events'
@@ -15,7 +25,8 @@ export type OtherBuild = { root: string; versions: Record<string, number>; [Symb
 /** `tests`: folders of `test` whose programs are run there, too. */
 export const laterBuild = (names: readonly RecordName[], tests: readonly string[]): OtherBuild => {
   const root = mkdtempSync(join(tmpdir(), 'instar-later-'))
-  for (const part of [...SOURCES, ...tests.map((name) => join('test', name))]) cpSync(join(ROOT, part), join(root, part), { recursive: true })
+  for (const part of [...SOURCES, ...tests.map((name) => join('test', name))])
+    cpSync(join(ROOT, part), join(root, part), { recursive: true })
   linkPackages(root)
   const versions = Object.fromEntries(names.map((name) => [name, newestVersion(name) + 1]))
   for (const name of names) {
@@ -27,7 +38,12 @@ export const laterBuild = (names: readonly RecordName[], tests: readonly string[
   }
   const flow = join(root, 'packages/events/src/flow.ts')
   const source = readFileSync(flow, 'utf8')
-  const patched = source.replace(/(const NEWEST_VERSION[^=]*= \{[^}]*)\}/, `$1, ${Object.entries(versions).map(([name, version]) => `['${name}']: ${version}`).join(', ')} }`)
+  const patched = source.replace(
+    /(const NEWEST_VERSION[^=]*= \{[^}]*)\}/,
+    `$1, ${Object.entries(versions)
+      .map(([name, version]) => `['${name}']: ${version}`)
+      .join(', ')} }`,
+  )
   if (patched === source) throw new Error('packages/events/src/flow.ts has no table of newest versions')
   writeFileSync(flow, patched)
   return { root, versions, [Symbol.dispose]: () => rmSync(root, { recursive: true, force: true }) }
@@ -39,6 +55,9 @@ const linkPackages = (root: string): void => {
   mkdirSync(join(to, '@instar'), { recursive: true })
   for (const name of readdirSync(from)) if (name !== '@instar') symlinkSync(join(from, name), join(to, name))
   for (const name of readdirSync(join(from, '@instar'))) {
-    symlinkSync(join(root, realpathSync(join(from, '@instar', name)).slice(realpathSync(ROOT).length + 1)), join(to, '@instar', name))
+    symlinkSync(
+      join(root, realpathSync(join(from, '@instar', name)).slice(realpathSync(ROOT).length + 1)),
+      join(to, '@instar', name),
+    )
   }
 }

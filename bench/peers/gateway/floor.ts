@@ -4,14 +4,25 @@ import { createRequire } from 'node:module'
 import type { AddressInfo } from 'node:net'
 import type { Readable } from 'node:stream'
 
-type Undici = { Pool: new (origin: string, options: object) => { request(options: object): Promise<{ statusCode: number; headers: Record<string, string | string[]>; body: Readable }> } }
+type Undici = {
+  Pool: new (
+    origin: string,
+    options: object,
+  ) => {
+    request(
+      options: object,
+    ): Promise<{ statusCode: number; headers: Record<string, string | string[]>; body: Readable }>
+  }
+}
 
 const [, , engine = '', undici = ''] = process.argv
 const { Pool } = createRequire(import.meta.url)(undici) as Undici
 const pool = new Pool(new URL(engine).origin, { connections: 256, pipelining: 1 })
 /** Those of one connection are not passed on. */
 const HOP = new Set(['connection', 'host', 'keep-alive', 'transfer-encoding', 'upgrade'])
-const without = (headers: Readonly<Record<string, string | string[] | undefined>>): Record<string, string | string[]> => {
+const without = (
+  headers: Readonly<Record<string, string | string[] | undefined>>,
+): Record<string, string | string[]> => {
   const passed: Record<string, string | string[]> = {}
   for (const [name, value] of Object.entries(headers)) if (value !== undefined && !HOP.has(name)) passed[name] = value
   return passed
@@ -20,7 +31,12 @@ const server = Fastify({ bodyLimit: 32 * 1024 * 1024 })
 server.removeAllContentTypeParsers()
 server.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
 server.post('/v1/chat/completions', async (request, reply) => {
-  const { statusCode, headers, body } = await pool.request({ method: 'POST', path: request.url, headers: without(request.headers), body: request.body })
+  const { statusCode, headers, body } = await pool.request({
+    method: 'POST',
+    path: request.url,
+    headers: without(request.headers),
+    body: request.body,
+  })
   return reply.status(statusCode).headers(without(headers)).send(body)
 })
 await server.listen({ host: '127.0.0.1', port: 0 })

@@ -14,7 +14,13 @@ export const LITELLM = '1.106.2'
 type Say = (line: string) => void
 
 /** `made`: what is there once it is installed. Null, with the reason said, where it cannot be had. */
-const installed = async (name: string, folder: string, made: string, install: (folder: string) => Promise<unknown>, say: Say): Promise<string | null> => {
+const installed = async (
+  name: string,
+  folder: string,
+  made: string,
+  install: (folder: string) => Promise<unknown>,
+  say: Say,
+): Promise<string | null> => {
   const there = join(folder, made)
   if (existsSync(there)) return there
   try {
@@ -30,20 +36,44 @@ const installed = async (name: string, folder: string, made: string, install: (f
 
 const run = promisify(execFile)
 
-const npm = (packages: readonly string[], overrides: Readonly<Record<string, string>> = {}) => async (folder: string): Promise<void> => {
-  await writeFile(join(folder, 'package.json'), JSON.stringify({ private: true, overrides }))
-  await run('npm', ['install', '--silent', '--no-audit', '--no-fund', '--save-exact', ...packages], { cwd: folder, timeout: 300_000 })
-}
+const npm =
+  (packages: readonly string[], overrides: Readonly<Record<string, string>> = {}) =>
+  async (folder: string): Promise<void> => {
+    await writeFile(join(folder, 'package.json'), JSON.stringify({ private: true, overrides }))
+    await run('npm', ['install', '--silent', '--no-audit', '--no-fund', '--save-exact', ...packages], {
+      cwd: folder,
+      timeout: 300_000,
+    })
+  }
 
 export const installUndici = (cache: string, say: Say): Promise<string | null> =>
-  installed(`undici ${UNDICI}`, join(cache, `undici-${UNDICI}`), 'node_modules/undici/index.js', npm([`undici@${UNDICI}`]), say)
+  installed(
+    `undici ${UNDICI}`,
+    join(cache, `undici-${UNDICI}`),
+    'node_modules/undici/index.js',
+    npm([`undici@${UNDICI}`]),
+    say,
+  )
 
 export const installPortkey = (cache: string, say: Say): Promise<string | null> =>
-  installed(`Portkey's gateway ${PORTKEY}`, join(cache, `portkey-gateway-${PORTKEY}`), 'node_modules/@portkey-ai/gateway/build/start-server.js',
-    npm([`@portkey-ai/gateway@${PORTKEY}`, `@hono/node-server@${HONO_SERVER}`], { '@hono/node-server': HONO_SERVER }), say)
+  installed(
+    `Portkey's gateway ${PORTKEY}`,
+    join(cache, `portkey-gateway-${PORTKEY}`),
+    'node_modules/@portkey-ai/gateway/build/start-server.js',
+    npm([`@portkey-ai/gateway@${PORTKEY}`, `@hono/node-server@${HONO_SERVER}`], { '@hono/node-server': HONO_SERVER }),
+    say,
+  )
 
 export const installLitellm = (cache: string, say: Say): Promise<string | null> =>
-  installed(`LiteLLM ${LITELLM}`, join(cache, `litellm-${LITELLM}`), 'bin/litellm', async (folder) => {
-    await run('python3', ['-m', 'venv', folder], { timeout: 120_000 })
-    await run(join(folder, 'bin/python'), ['-m', 'pip', 'install', '--quiet', `litellm[proxy]==${LITELLM}`], { timeout: 900_000 })
-  }, say)
+  installed(
+    `LiteLLM ${LITELLM}`,
+    join(cache, `litellm-${LITELLM}`),
+    'bin/litellm',
+    async (folder) => {
+      await run('python3', ['-m', 'venv', folder], { timeout: 120_000 })
+      await run(join(folder, 'bin/python'), ['-m', 'pip', 'install', '--quiet', `litellm[proxy]==${LITELLM}`], {
+        timeout: 900_000,
+      })
+    },
+    say,
+  )

@@ -27,15 +27,26 @@ stayed right, on questions that none of them asked.
 
 --json: one object with engine, seed, users, versions, requests, failed_requests, correct_before, correct_after,
 wall_s, log_bytes`,
-  options: { seed: { type: 'string', default: '1' }, short: { type: 'boolean' }, sessions: { type: 'string' }, engine: { type: 'string', default: 'auto' }, keep: { type: 'boolean' } },
+  options: {
+    seed: { type: 'string', default: '1' },
+    short: { type: 'boolean' },
+    sessions: { type: 'string' },
+    engine: { type: 'string', default: 'auto' },
+    keep: { type: 'boolean' },
+  },
   overrides: ['model'],
   async run({ config, values, json, answer, out, err }) {
     requireEmbedded(config)
     const sessions = count(values.sessions, 'sessions')
     const result = await runDemo({
-      seed: count(values.seed, 'seed') ?? 1, model: config.model, engine: engineOf(values.engine), keep: values.keep === true, json,
+      seed: count(values.seed, 'seed') ?? 1,
+      model: config.model,
+      engine: engineOf(values.engine),
+      keep: values.keep === true,
+      json,
       write: json ? err : out,
-      ...(values.short === true ? SHORT : {}), ...(sessions === undefined ? {} : { sessions }),
+      ...(values.short === true ? SHORT : {}),
+      ...(sessions === undefined ? {} : { sessions }),
     })
     if (json) answer(result, () => '')
     return result.failed_requests === 0

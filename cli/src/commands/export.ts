@@ -21,9 +21,13 @@ log-probs and feedback, as \`instar import\` reads them. Answers that were cut a
   overrides: ['data'],
   positionals: [1, 1],
   async run({ config, cwd, positionals: [file], values, json, out, err, answer, stop }) {
-    if (file === '-' && json) throw new InstarError('bad_request', 'Standard output holds the lines: name a file for --json.', { field: 'FILE' })
+    if (file === '-' && json)
+      throw new InstarError('bad_request', 'Standard output holds the lines: name a file for --json.', {
+        field: 'FILE',
+      })
     const report: ExportReport = { sessions: 0, turns: 0, aborted: 0, unshown: 0, feedback: 0 }
-    const told = (): string => `${report.turns} turns of ${report.sessions} sessions, ${report.feedback} times feedback; ${report.aborted} answers that were cut and ${report.unshown} that nobody saw are left out\n`
+    const told = (): string =>
+      `${report.turns} turns of ${report.sessions} sessions, ${report.feedback} times feedback; ${report.aborted} answers that were cut and ${report.unshown} that nobody saw are left out\n`
     await withLog(config, async (log) => {
       const lines = await exportLines(log, values.session ?? null, report)
       if (file === '-') for await (const line of lines) out(line)
@@ -39,6 +43,13 @@ const toFile = async (path: string, lines: AsyncIterable<string>, signal: AbortS
     await pipeline(Readable.from(lines), createWriteStream(path, { flags: 'wx', mode: 0o600 }), { signal })
   } catch (cause) {
     if (cause instanceof InstarError) throw cause
-    throw new InstarError(signal.aborted ? 'aborted' : 'bad_request', signal.aborted ? 'The export was given up.' : `${path} cannot be written: ${(cause as NodeJS.ErrnoException).code ?? (cause as Error).message}.`, { field: 'FILE' }, { cause })
+    throw new InstarError(
+      signal.aborted ? 'aborted' : 'bad_request',
+      signal.aborted
+        ? 'The export was given up.'
+        : `${path} cannot be written: ${(cause as NodeJS.ErrnoException).code ?? (cause as Error).message}.`,
+      { field: 'FILE' },
+      { cause },
+    )
   }
 }

@@ -10,7 +10,12 @@ import { knownOf, NOTHING_KNOWN, type Known } from '../importing/known.ts'
 import { hasLog, POLICY, withLog } from '../lines.ts'
 import type { EventLog } from '@instar/log'
 
-const OPTIONS = { 'dry-run': { type: 'boolean' }, rewards: { type: 'string' }, key: { type: 'string' }, 'own-versions': { type: 'boolean' } } as const
+const OPTIONS = {
+  'dry-run': { type: 'boolean' },
+  rewards: { type: 'string' },
+  key: { type: 'string' },
+  'own-versions': { type: 'boolean' },
+} as const
 
 export default command('import', {
   usage: 'FILE… [--dry-run] [--rewards LOW:HIGH] [--key ID] [--own-versions]',
@@ -45,11 +50,24 @@ The embedded log has one writer: stop the pipeline first. A log on Kafka may be 
     let report: ImportReport
     let model: Promise<Model | null> | null = null
     try {
-      report = await withDestination(config, dry, (log, known) => importFiles(positionals.map((path) => resolve(cwd, path)), {
-        log, known, model: () => (model ??= modelOf(config.model)), parse: parseAnswer, now: Date.now, onProgress: show, signal: stop,
-      }, optionsOf(values)))
+      report = await withDestination(config, dry, (log, known) =>
+        importFiles(
+          positionals.map((path) => resolve(cwd, path)),
+          {
+            log,
+            known,
+            model: () => (model ??= modelOf(config.model)),
+            parse: parseAnswer,
+            now: Date.now,
+            onProgress: show,
+            signal: stop,
+          },
+          optionsOf(values),
+        ),
+      )
     } catch (cause) {
-      if (stop.aborted) throw new InstarError('aborted', 'The import was given up; run it again for the rest.', {}, { cause })
+      if (stop.aborted)
+        throw new InstarError('aborted', 'The import was given up; run it again for the rest.', {}, { cause })
       throw cause
     } finally {
       end()
@@ -61,17 +79,29 @@ The embedded log has one writer: stop the pipeline first. A log on Kafka may be 
 })
 
 const optionsOf = (values: Values<typeof OPTIONS>) => {
-  const [, from, to] = values.rewards === undefined ? [] : /^(-?\d+(?:\.\d+)?):(-?\d+(?:\.\d+)?)$/.exec(values.rewards) ?? []
-  if (values.rewards !== undefined && (from === undefined || Number(from) === Number(to))) throw new UsageError(`--rewards ${values.rewards} is not of the form LOW:HIGH`)
-  if (values.key !== undefined && !/^[A-Za-z0-9-]{1,64}$/.test(values.key)) throw new UsageError(`--key ${values.key} is no id of a key; \`instar keys list\` shows them`)
-  return { policy: POLICY, key: values.key ?? null, ownVersions: values['own-versions'] === true, unsampled: values['own-versions'] === true, rewards: from === undefined ? null : { from: Number(from), to: Number(to) } }
+  const [, from, to] =
+    values.rewards === undefined ? [] : (/^(-?\d+(?:\.\d+)?):(-?\d+(?:\.\d+)?)$/.exec(values.rewards) ?? [])
+  if (values.rewards !== undefined && (from === undefined || Number(from) === Number(to)))
+    throw new UsageError(`--rewards ${values.rewards} is not of the form LOW:HIGH`)
+  if (values.key !== undefined && !/^[A-Za-z0-9-]{1,64}$/.test(values.key))
+    throw new UsageError(`--key ${values.key} is no id of a key; \`instar keys list\` shows them`)
+  return {
+    policy: POLICY,
+    key: values.key ?? null,
+    ownVersions: values['own-versions'] === true,
+    unsampled: values['own-versions'] === true,
+    rewards: from === undefined ? null : { from: Number(from), to: Number(to) },
+  }
 }
 
 type Use<T> = (log: EventLog | null, known: (sessions: ReadonlySet<string>) => Promise<Known>) => Promise<T>
 
 /** The log is there, or made; a dry run reads the one that there is, if there is one. */
 const withDestination = async <T>(config: Config, dry: boolean, use: Use<T>): Promise<T> => {
-  if (dry) return hasLog(config) ? withLog(config, (log) => use(null, (sessions) => knownOf(log, POLICY, sessions))) : use(null, () => Promise.resolve(NOTHING_KNOWN))
+  if (dry)
+    return hasLog(config)
+      ? withLog(config, (log) => use(null, (sessions) => knownOf(log, POLICY, sessions)))
+      : use(null, () => Promise.resolve(NOTHING_KNOWN))
   const log = await openLog(config, { name: 'instar import' })
   try {
     return await use(log, (sessions) => knownOf(log, POLICY, sessions))
@@ -81,16 +111,20 @@ const withDestination = async <T>(config: Config, dry: boolean, use: Use<T>): Pr
 }
 
 /** Null where there is none to be read: ids then say nothing. */
-const modelOf = (folder: string): Promise<Model | null> => openModel(folder).catch((error: unknown) => {
-  if (error instanceof InstarError) return null
-  throw error
-})
+const modelOf = (folder: string): Promise<Model | null> =>
+  openModel(folder).catch((error: unknown) => {
+    if (error instanceof InstarError) return null
+    throw error
+  })
 
 /** Between two lines where there is no terminal; between two drawings where there is one. */
 const LINE_MS = 5000
 const DRAW_MS = 100
 
-const progressLine = (err: (text: string) => void, terminal: boolean): { show(progress: Progress): void; end(): void } => {
+const progressLine = (
+  err: (text: string) => void,
+  terminal: boolean,
+): { show(progress: Progress): void; end(): void } => {
   let toldAt = performance.now()
   return {
     show({ phase, share, what }) {
@@ -105,12 +139,30 @@ const progressLine = (err: (text: string) => void, terminal: boolean): { show(pr
   }
 }
 
-const told = ({ lines, sessions, turns, exact, trainable, feedback, there, repeated, not_trainable: reasons, skipped }: ImportReport, dry: boolean): string => {
-  const why = Object.entries(reasons).sort(([, a], [, b]) => b - a).map(([reason, count]) => `${reason} ${count}`).join(', ')
+const told = (
+  {
+    lines,
+    sessions,
+    turns,
+    exact,
+    trainable,
+    feedback,
+    there,
+    repeated,
+    not_trainable: reasons,
+    skipped,
+  }: ImportReport,
+  dry: boolean,
+): string => {
+  const why = Object.entries(reasons)
+    .sort(([, a], [, b]) => b - a)
+    .map(([reason, count]) => `${reason} ${count}`)
+    .join(', ')
   return [
     `${lines} lines, ${sessions} sessions: ${turns} ${turns === 1 ? 'turn' : 'turns'} ${dry ? 'would be added' : 'added'} (${exact} token-exact, ${trainable} to learn from), ${feedback} rewards`,
     ...(there + repeated > 0 ? [`${there} turns were there already, ${repeated} came more than once`] : []),
     ...(why === '' ? [] : [`not learned from: ${why}`]),
-    ...(skipped.length > 0 ? [`${skipped.length} lines left out`] : []), '',
+    ...(skipped.length > 0 ? [`${skipped.length} lines left out`] : []),
+    '',
   ].join('\n')
 }

@@ -10,7 +10,17 @@ import { command, UsageError } from '../command.ts'
 import { table } from '../table.ts'
 
 /** As the file holds it: everything but the secret, of which only the hash of the whole token is kept. */
-type Stored = { id: string; name: string; sha256: string; scopes: readonly Scope[]; created_at: string; expires_at: string | null; requests_per_minute: number | null; bytes_per_minute?: number | null; concurrent: number | null }
+type Stored = {
+  id: string
+  name: string
+  sha256: string
+  scopes: readonly Scope[]
+  created_at: string
+  expires_at: string | null
+  requests_per_minute: number | null
+  bytes_per_minute?: number | null
+  concurrent: number | null
+}
 
 const DAY_MS = 24 * 3600 * 1000
 /** How long the old key of a rotation goes on. */
@@ -50,7 +60,12 @@ const changing = <T>(file: string, change: () => T): T => {
     return change()
   } catch (cause) {
     if (cause instanceof InstarError) throw cause
-    throw new InstarError('data_unreadable', `${file} cannot be changed: ${(cause as Error).message}`, { file }, { cause })
+    throw new InstarError(
+      'data_unreadable',
+      `${file} cannot be changed: ${(cause as Error).message}`,
+      { file },
+      { cause },
+    )
   }
 }
 
@@ -83,7 +98,12 @@ const lockFor = async (file: string, must: boolean, signal: AbortSignal): Promis
       if (errcode !== BUSY || performance.now() > until) {
         lock.close()
         if (errcode === BUSY && must) return null
-        throw new InstarError(errcode === BUSY ? 'data_in_use' : 'data_unreadable', `${file}.lock cannot be locked: ${message}`, { file }, { cause })
+        throw new InstarError(
+          errcode === BUSY ? 'data_in_use' : 'data_unreadable',
+          `${file}.lock cannot be locked: ${message}`,
+          { file },
+          { cause },
+        )
       }
     }
     await delay(LOOK_AGAIN_MS, undefined, { signal })
@@ -98,7 +118,9 @@ const write = (file: string, before: Held, keys: readonly Stored[], open = false
     const there = bytesOf(file)
     if (there === null ? before.bytes !== null : before.bytes === null || !there.equals(before.bytes)) {
       rmSync(next)
-      throw new InstarError('data_in_use', `${file} was changed by another process meanwhile; nothing is written.`, { file })
+      throw new InstarError('data_in_use', `${file} was changed by another process meanwhile; nothing is written.`, {
+        file,
+      })
     }
     renameSync(next, file)
     if (!open) markLocked(file)
@@ -108,7 +130,15 @@ const write = (file: string, before: Held, keys: readonly Stored[], open = false
 const mint = (settings: Omit<Stored, 'id' | 'sha256' | 'created_at'>, now: number): { key: Stored; token: string } => {
   const id = randomBytes(6).toString('hex')
   const token = tokenFor(id, randomBytes(32).toString('base64url').replace(/[-_]/g, '0'))
-  return { token, key: { ...settings, id, sha256: createHash('sha256').update(token).digest('hex'), created_at: new Date(now).toISOString() } }
+  return {
+    token,
+    key: {
+      ...settings,
+      id,
+      sha256: createHash('sha256').update(token).digest('hex'),
+      created_at: new Date(now).toISOString(),
+    },
+  }
 }
 
 const count = (text: string | undefined, name: string): number | null => {
@@ -117,11 +147,12 @@ const count = (text: string | undefined, name: string): number | null => {
   return Number(text)
 }
 
-const scopesOf = (text: string): Scope[] => text.split(',').map((name) => {
-  const scope = SCOPES.find((one) => one === name.trim())
-  if (!scope) throw new UsageError(`${name} is no scope; there are ${SCOPES.join(', ')}`)
-  return scope
-})
+const scopesOf = (text: string): Scope[] =>
+  text.split(',').map((name) => {
+    const scope = SCOPES.find((one) => one === name.trim())
+    if (!scope) throw new UsageError(`${name} is no scope; there are ${SCOPES.join(', ')}`)
+    return scope
+  })
 
 /** Without the hash: it is of no use to a person. */
 const shown = ({ sha256: _, ...key }: Stored) => key
@@ -146,11 +177,19 @@ the data folder) holds its hash alone. Commands that ask the gateway show it the
 --json: list: an array of {id, name, scopes, created_at, expires_at, requests_per_minute,
 bytes_per_minute, concurrent}; add and rotate: that
 of the new key, with \`token\`.`,
-  options: { scopes: { type: 'string', default: 'inference,feedback,train' }, days: { type: 'string' }, rpm: { type: 'string' }, bytes: { type: 'string' }, concurrent: { type: 'string' }, overlap: { type: 'string' } },
+  options: {
+    scopes: { type: 'string', default: 'inference,feedback,train' },
+    days: { type: 'string' },
+    rpm: { type: 'string' },
+    bytes: { type: 'string' },
+    concurrent: { type: 'string' },
+    overlap: { type: 'string' },
+  },
   overrides: ['data'],
   positionals: [1, 2],
   async run({ config, positionals: [what, which], values, answer, err, stop }) {
-    if (!['list', 'add', 'revoke', 'rotate', 'open'].includes(what!)) throw new UsageError(`there is no \`keys ${what}\``)
+    if (!['list', 'add', 'revoke', 'rotate', 'open'].includes(what!))
+      throw new UsageError(`there is no \`keys ${what}\``)
     if ((what === 'list' || what === 'open') && which !== undefined) throw new UsageError(`not understood: ${which}`)
     const now = Date.now()
     const file = config.keyFile
@@ -159,14 +198,25 @@ of the new key, with \`token\`.`,
     const held = read(file)
     const { keys } = held
     if (what === 'list') {
-      answer(keys.map(shown), () => table([
-        { name: 'id', of: (key) => key.id }, { name: 'name', of: (key) => key.name }, { name: 'scopes', of: (key) => key.scopes.join(',') }, { name: 'created', of: (key) => key.created_at.slice(0, 10) },
-        { name: 'expires', of: (key) => key.expires_at?.slice(0, 16).replace('T', ' ') ?? 'never' }, { name: 'per minute', of: (key) => key.requests_per_minute }, { name: 'at once', of: (key) => key.concurrent },
-      ], keys))
+      answer(keys.map(shown), () =>
+        table(
+          [
+            { name: 'id', of: (key) => key.id },
+            { name: 'name', of: (key) => key.name },
+            { name: 'scopes', of: (key) => key.scopes.join(',') },
+            { name: 'created', of: (key) => key.created_at.slice(0, 10) },
+            { name: 'expires', of: (key) => key.expires_at?.slice(0, 16).replace('T', ' ') ?? 'never' },
+            { name: 'per minute', of: (key) => key.requests_per_minute },
+            { name: 'at once', of: (key) => key.concurrent },
+          ],
+          keys,
+        ),
+      )
       return
     }
     if (what === 'open') {
-      if (keys.length > 0) throw new UsageError(`${file} holds ${keys.length} key${keys.length === 1 ? '' : 's'}: revoke them first`)
+      if (keys.length > 0)
+        throw new UsageError(`${file} holds ${keys.length} key${keys.length === 1 ? '' : 's'}: revoke them first`)
       write(file, held, [], true)
       answer({ open: true }, () => 'without keys the gateway is open to this machine\n')
       return
@@ -174,25 +224,67 @@ of the new key, with \`token\`.`,
     if (which === undefined) throw new UsageError(`${what} needs a name or an id`)
     if (what === 'add') {
       const days = count(values.days, 'days')
-      const { key, token } = mint({ name: which, scopes: scopesOf(values.scopes), expires_at: days === null ? null : new Date(now + days * DAY_MS).toISOString(), requests_per_minute: count(values.rpm, 'rpm'), bytes_per_minute: count(values.bytes, 'bytes'), concurrent: count(values.concurrent, 'concurrent') }, now)
+      const { key, token } = mint(
+        {
+          name: which,
+          scopes: scopesOf(values.scopes),
+          expires_at: days === null ? null : new Date(now + days * DAY_MS).toISOString(),
+          requests_per_minute: count(values.rpm, 'rpm'),
+          bytes_per_minute: count(values.bytes, 'bytes'),
+          concurrent: count(values.concurrent, 'concurrent'),
+        },
+        now,
+      )
       write(file, held, [...keys, key])
-      answer({ ...shown(key), token }, () => `${token}\n\nkey ${key.id} (${key.scopes.join(', ')}); the token is not shown again\n`)
+      answer(
+        { ...shown(key), token },
+        () => `${token}\n\nkey ${key.id} (${key.scopes.join(', ')}); the token is not shown again\n`,
+      )
       return
     }
     const found = keys.find(({ id }) => id === which)
     if (!found) throw new InstarError('unknown_key', `${file} holds no key ${which}.`, { id: which })
     if (what === 'revoke') {
-      write(file, held, keys.filter((key) => key !== found))
-      const last = keys.length === 1 ? '; no key is left, and nothing is served until `instar keys add` or `instar keys open`' : ''
+      write(
+        file,
+        held,
+        keys.filter((key) => key !== found),
+      )
+      const last =
+        keys.length === 1 ? '; no key is left, and nothing is served until `instar keys add` or `instar keys open`' : ''
       answer(shown(found), () => `key ${found.id} (${found.name}) is revoked${last}\n`)
       return
     }
     const overlap = new Date(now + (count(values.overlap, 'overlap') ?? OVERLAP_HOURS) * 3600 * 1000).toISOString()
     const ends = found.expires_at !== null && found.expires_at < overlap ? found.expires_at : overlap
-    if (found.expires_at !== null && Date.parse(found.expires_at) <= now) throw new UsageError(`key ${found.id} has expired: its successor would have, too; \`instar keys add\` makes a new one`)
-    const { name, scopes, expires_at: expires, requests_per_minute: perMinute, bytes_per_minute: bytesPerMinute = null, concurrent } = found
-    const { key, token } = mint({ name, scopes, expires_at: expires, requests_per_minute: perMinute, bytes_per_minute: bytesPerMinute, concurrent }, now)
+    if (found.expires_at !== null && Date.parse(found.expires_at) <= now)
+      throw new UsageError(
+        `key ${found.id} has expired: its successor would have, too; \`instar keys add\` makes a new one`,
+      )
+    const {
+      name,
+      scopes,
+      expires_at: expires,
+      requests_per_minute: perMinute,
+      bytes_per_minute: bytesPerMinute = null,
+      concurrent,
+    } = found
+    const { key, token } = mint(
+      {
+        name,
+        scopes,
+        expires_at: expires,
+        requests_per_minute: perMinute,
+        bytes_per_minute: bytesPerMinute,
+        concurrent,
+      },
+      now,
+    )
     write(file, held, [...keys.map((one) => (one === found ? { ...one, expires_at: ends } : one)), key])
-    answer({ ...shown(key), token }, () => `${token}\n\nkey ${key.id} takes over from ${found.id}, which ends ${ends.slice(0, 16).replace('T', ' ')} UTC\n`)
+    answer(
+      { ...shown(key), token },
+      () =>
+        `${token}\n\nkey ${key.id} takes over from ${found.id}, which ends ${ends.slice(0, 16).replace('T', ' ')} UTC\n`,
+    )
   },
 })

@@ -9,7 +9,8 @@ import { openDestination, openSource, placeOf, samePlace } from '../places.ts'
 import { setAside } from '../setting-aside.ts'
 
 export default command('log', {
-  usage: 'copy --from LOG --to LOG [--partitions turns=16,…] [--registry URL] | set-aside --at "TOPIC PARTITION@OFFSET" --why TEXT',
+  usage:
+    'copy --from LOG --to LOG [--partitions turns=16,…] [--registry URL] | set-aside --at "TOPIC PARTITION@OFFSET" --why TEXT',
   help: `
 copy: copies a log into another one: the same bytes, ids and times, the order of each key, records that nothing counts
 too. LOG is embedded:FOLDER (a folder as INSTAR_DATA names one; embedded alone: that of INSTAR_DATA) or
@@ -34,13 +35,23 @@ readers pass over it from then on. For what another program wrote: first check t
 
 --json of a copy: {topics: {turns: {records, bytes, digest}, …}, copied, skipped, equal, first, sourceGrew, wallMs}
 Exit code 0 iff equal.`,
-  options: { from: { type: 'string' }, to: { type: 'string' }, partitions: { type: 'string' }, registry: { type: 'string' }, at: { type: 'string' }, why: { type: 'string' } },
+  options: {
+    from: { type: 'string' },
+    to: { type: 'string' },
+    partitions: { type: 'string' },
+    registry: { type: 'string' },
+    at: { type: 'string' },
+    why: { type: 'string' },
+  },
   overrides: ['data'],
   positionals: [1, 1],
   async run({ config, cwd, positionals, values, answer, err, terminal, stop }) {
     if (positionals[0] === 'set-aside') {
       const position = await setAside(config, values, (line) => err(`${line}\n`))
-      answer(position, () => `${position.topic} ${position.partition}@${position.offset} is set aside: readers pass over it\n`)
+      answer(
+        position,
+        () => `${position.topic} ${position.partition}@${position.offset} is set aside: readers pass over it\n`,
+      )
       return true
     }
     if (positionals[0] !== 'copy') throw new UsageError(`there is no \`log ${positionals[0]}\``)
@@ -48,15 +59,27 @@ Exit code 0 iff equal.`,
     const asked = values.partitions === undefined ? {} : partitionsOf(values.partitions)
     if (asked === null) throw new UsageError(`--partitions ${values.partitions} is not ${PARTITIONS_FORM}`)
     const registry = values.registry ?? config.registry
-    const [from, to] = [values.from, values.to].map((text) => placeOf(text, config, cwd, registry)) as [ReturnType<typeof placeOf>, ReturnType<typeof placeOf>]
-    if (samePlace(from, to)) throw new InstarError('bad_request', 'The source and the destination are the same log.', { field: 'to' })
+    const [from, to] = [values.from, values.to].map((text) => placeOf(text, config, cwd, registry)) as [
+      ReturnType<typeof placeOf>,
+      ReturnType<typeof placeOf>,
+    ]
+    if (samePlace(from, to))
+      throw new InstarError('bad_request', 'The source and the destination are the same log.', { field: 'to' })
 
     const say = (line: string): void => err(`${line}\n`)
     const begin = performance.now()
     const source = await openSource(from, say)
     try {
-      const stored = Object.fromEntries(TOPICS.map((topic) => [topic, source.partitions(topic)])) as Record<Topic, number>
-      const destination = await openDestination(to, { ...stored, ...asked }, { ...schemaTexts(), ...('schemas' in source ? source.schemas() : {}) }, say)
+      const stored = Object.fromEntries(TOPICS.map((topic) => [topic, source.partitions(topic)])) as Record<
+        Topic,
+        number
+      >
+      const destination = await openDestination(
+        to,
+        { ...stored, ...asked },
+        { ...schemaTexts(), ...('schemas' in source ? source.schemas() : {}) },
+        say,
+      )
       const progress = copyProgress(err, terminal)
       let report: CopyReport
       try {
@@ -65,8 +88,12 @@ Exit code 0 iff equal.`,
         progress.end()
         await destination.close()
       }
-      const unreadable = 'deadLetters' in source ? (await Promise.all(TOPICS.map((topic) => source.deadLetters(topic)))).flat().length : 0
-      if (unreadable > 0) say(`${unreadable} records of the source that nobody can read stay behind; \`instar doctor\` lists them`)
+      const unreadable =
+        'deadLetters' in source
+          ? (await Promise.all(TOPICS.map((topic) => source.deadLetters(topic)))).flat().length
+          : 0
+      if (unreadable > 0)
+        say(`${unreadable} records of the source that nobody can read stay behind; \`instar doctor\` lists them`)
       if (report.sourceGrew) say('the source has grown meanwhile: run it again for what is new')
       const wallMs = Math.round(performance.now() - begin)
       const { topics, copied, skipped, equal, first, sourceGrew } = report

@@ -16,9 +16,23 @@ const alone = async (config: Config, branch: string, stop: AbortSignal): Promise
   fault.promise.catch(() => undefined)
   const log = await openWritable(config)
   try {
-    const [model, learner] = await Promise.all([openModel(config.model), startLearning({ model: config.model, engine: 'auto', signal: stop })])
+    const [model, learner] = await Promise.all([
+      openModel(config.model),
+      startLearning({ model: config.model, engine: 'auto', signal: stop }),
+    ])
     try {
-      const publisher = createPublisher({ log, learner, model, probes: probesOf(config.model), now: Date.now, onFatal: fault.reject, promotionsOnly: true }, publisherConfig.parse({ policy: POLICY }))
+      const publisher = createPublisher(
+        {
+          log,
+          learner,
+          model,
+          probes: probesOf(config.model),
+          now: Date.now,
+          onFatal: fault.reject,
+          promotionsOnly: true,
+        },
+        publisherConfig.parse({ policy: POLICY }),
+      )
       try {
         await publisher.start()
         const verdict = await Promise.race([publisher.promote(`${POLICY}~${branch}`), fault.promise, aborted(stop)])
@@ -35,9 +49,12 @@ const alone = async (config: Config, branch: string, stop: AbortSignal): Promise
   }
 }
 
-const aborted = (stop: AbortSignal): Promise<never> => new Promise((_, reject) => {
-  stop.addEventListener('abort', () => reject(new InstarError('aborted', 'The command was given up.')), { once: true })
-})
+const aborted = (stop: AbortSignal): Promise<never> =>
+  new Promise((_, reject) => {
+    stop.addEventListener('abort', () => reject(new InstarError('aborted', 'The command was given up.')), {
+      once: true,
+    })
+  })
 
 export default command('promote', {
   usage: 'NAME',
@@ -52,12 +69,18 @@ makes it the next version of the policy.
   async run({ config, positionals, answer, stop }) {
     let said: Promotion | null = null
     if (isKafka(config)) said = await alone(config, positionals[0]!, stop)
-    else for await (const line of askLines<Promotion>(config, '/admin/promote', { branch: positionals[0]! }, stop)) said = line
+    else
+      for await (const line of askLines<Promotion>(config, '/admin/promote', { branch: positionals[0]! }, stop))
+        said = line
     const reply = said as Promotion | null
     if (!reply) throw new InstarError('no_reply', 'The gateway ended its answer before the verdict.')
     const accepted = reply.accepted !== false
     if (accepted && isKafka(config)) await askEveryGateway(config)
-    answer(reply, () => (accepted ? `version ${reply.version} serves, promoted from ${positionals[0]}\n` : `refused by the gate: ${reply.reason ?? 'see its figures in the log'}\n`))
+    answer(reply, () =>
+      accepted
+        ? `version ${reply.version} serves, promoted from ${positionals[0]}\n`
+        : `refused by the gate: ${reply.reason ?? 'see its figures in the log'}\n`,
+    )
     return accepted
   },
 })

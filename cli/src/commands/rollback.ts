@@ -16,10 +16,18 @@ numbers go on. Learning freezes in the same record, or the turns that still wait
   positionals: [1, 1],
   async run({ config, positionals, values, answer }) {
     const version = versionNumber(positionals[0]!)
-    const reply = await ask<Reply>(config, '/admin/rollback', { version, ...(values.why === undefined ? {} : { why: values.why }), keepLearning: values['keep-learning'] === true })
+    const reply = await ask<Reply>(config, '/admin/rollback', {
+      version,
+      ...(values.why === undefined ? {} : { why: values.why }),
+      keepLearning: values['keep-learning'] === true,
+    })
     await askEveryGateway(config)
     // It was answered, so it counted; where learning goes on, a newer version may have followed already.
     const moved = reply.version === version ? '' : `moved to version ${version}; since then `
-    answer(reply, () => `${moved}version ${reply.version} serves; ${reply.frozen ? 'learning is frozen (`instar thaw` lets it go on)' : 'learning goes on'}\n`)
+    answer(
+      reply,
+      () =>
+        `${moved}version ${reply.version} serves; ${reply.frozen ? 'learning is frozen (`instar thaw` lets it go on)' : 'learning goes on'}\n`,
+    )
   },
 })

@@ -38,10 +38,17 @@ moved: [{schema, was, is}], database, upgraded: {TYPE: version}}
 Exit code 1 where a topic that was there has other settings than ours.`,
   options: { upgraded: { type: 'boolean', default: false } },
   async run({ config, values, answer, err, stop }) {
-    if (!isKafka(config)) throw new InstarError('bad_request', 'INSTAR_LOG is the embedded log, which needs no setup: `npm start` is enough.', { field: 'INSTAR_LOG' })
+    if (!isKafka(config))
+      throw new InstarError(
+        'bad_request',
+        'INSTAR_LOG is the embedded log, which needs no setup: `npm start` is enough.',
+        { field: 'INSTAR_LOG' },
+      )
     const schemas = schemaTexts()
     const registry = registryOf(config)
-    err(`topics on ${config.log}, schemas in ${registry.url}${config.database === null ? '' : ', tables in DATABASE_URL'} …\n`)
+    err(
+      `topics on ${config.log}, schemas in ${registry.url}${config.database === null ? '' : ', tables in DATABASE_URL'} …\n`,
+    )
     const security = kafkaSecurity(config)
     const kafka = { brokers: brokersOf(config.log), ...(security ? { security } : {}) }
     const prepareLog = async (): Promise<[SetupReport, SchemasReport]> => {
@@ -54,13 +61,44 @@ Exit code 1 where a topic that was there has other settings than ours.`,
     ])
     const { created, differing } = topics
     const upgraded = values.upgraded || created.includes('turns') ? await announce(config, stop) : null
-    answer({ topics, schemas: Object.keys(schemas).length, restored, moved, database: config.database !== null, upgraded: upgraded ?? {} }, () => [
-      `${created.length === 0 ? 'all topics were there' : `made ${created.join(', ')}`}; ${Object.keys(schemas).length} schemas registered${config.database === null ? '' : '; the database is ready'}\n`,
-      upgraded ? `announced: all readers know ${Object.entries(upgraded).map(([name, version]) => `${name} v${version}`).join(', ')}\n` : values.upgraded ? 'this build was announced before\n' : '',
-      restored.length === 0 ? '' : `the registry had lost ${restored.length} schemas of the log: restored under the same numbers\n`,
-      moved.length === 0 ? '' : `under other numbers than before, so that only Instar can read their old records: ${moved.map(({ schema, was, is }) => `${schema} (${was}, now ${is})`).join(', ')}\n`,
-      differing.length === 0 ? '' : `\nother settings than ours, which setup leaves alone:\n${table([{ name: 'topic', of: (row) => row.topic }, { name: 'setting', of: (row) => row.setting }, { name: 'is', of: (row) => row.is }, { name: 'should be', of: (row) => row.should }], differing)}`,
-    ].join(''))
+    answer(
+      {
+        topics,
+        schemas: Object.keys(schemas).length,
+        restored,
+        moved,
+        database: config.database !== null,
+        upgraded: upgraded ?? {},
+      },
+      () =>
+        [
+          `${created.length === 0 ? 'all topics were there' : `made ${created.join(', ')}`}; ${Object.keys(schemas).length} schemas registered${config.database === null ? '' : '; the database is ready'}\n`,
+          upgraded
+            ? `announced: all readers know ${Object.entries(upgraded)
+                .map(([name, version]) => `${name} v${version}`)
+                .join(', ')}\n`
+            : values.upgraded
+              ? 'this build was announced before\n'
+              : '',
+          restored.length === 0
+            ? ''
+            : `the registry had lost ${restored.length} schemas of the log: restored under the same numbers\n`,
+          moved.length === 0
+            ? ''
+            : `under other numbers than before, so that only Instar can read their old records: ${moved.map(({ schema, was, is }) => `${schema} (${was}, now ${is})`).join(', ')}\n`,
+          differing.length === 0
+            ? ''
+            : `\nother settings than ours, which setup leaves alone:\n${table(
+                [
+                  { name: 'topic', of: (row) => row.topic },
+                  { name: 'setting', of: (row) => row.setting },
+                  { name: 'is', of: (row) => row.is },
+                  { name: 'should be', of: (row) => row.should },
+                ],
+                differing,
+              )}`,
+        ].join(''),
+    )
     return differing.length === 0
   },
 })

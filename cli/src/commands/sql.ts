@@ -1,4 +1,11 @@
-import { readOnlyQuery, runningPostgres, startPostgres, startProjections, type Reading, type Row } from '@instar/projections'
+import {
+  readOnlyQuery,
+  runningPostgres,
+  startPostgres,
+  startProjections,
+  type Reading,
+  type Row,
+} from '@instar/projections'
 import { command, UsageError } from '../command.ts'
 import type { Config } from '../config.ts'
 import { hasLog, postgresFolder, withLog } from '../lines.ts'
@@ -26,16 +33,28 @@ the log first. Tables: sessions, turns, scores, updates, versions, version_turns
   },
 })
 
-const withDatabase = async <T>(config: Config, err: (text: string) => void, use: (reader: Reading) => Promise<T>): Promise<T> => {
+const withDatabase = async <T>(
+  config: Config,
+  err: (text: string) => void,
+  use: (reader: Reading) => Promise<T>,
+): Promise<T> => {
   if (config.database !== null) {
-    const own = await startPostgres({ folder: postgresFolder(config), url: config.database, readerPassword: config.databaseReaderPassword })
+    const own = await startPostgres({
+      folder: postgresFolder(config),
+      url: config.database,
+      readerPassword: config.databaseReaderPassword,
+    })
     return use(own.reader)
   }
   const running = hasLog(config) ? await runningPostgres(postgresFolder(config)) : undefined
   if (running) return use(running.reader)
   return withLog(config, async (log) => {
     const say = (line: string): void => err(`${line}\n`)
-    const postgres = await startPostgres({ folder: postgresFolder(config), say, ...(config.postgresPrograms === null ? {} : { bin: config.postgresPrograms }) })
+    const postgres = await startPostgres({
+      folder: postgresFolder(config),
+      say,
+      ...(config.postgresPrograms === null ? {} : { bin: config.postgresPrograms }),
+    })
     try {
       const projections = startProjections({ log, connection: postgres.owner, say })
       try {

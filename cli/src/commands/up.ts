@@ -17,13 +17,19 @@ import { startPipeline, type Running } from '../pipeline.ts'
 const isTiny = (config: Config): boolean => config.model === readSettings({}, '/').model
 
 const modelLine = (config: Config, running: Running): string =>
-  isRemote(config) ? running.model.name : isTiny(config)
-    ? `${running.model.name}: a small model that we trained to show the loop. It answers short questions; it does not drive a\n           coding agent, whose prompts alone are longer than its context of ${running.model.contextLength} tokens. --model takes a real one.`
-    : `${running.model.name} (${config.model}), context ${running.model.contextLength} tokens`
+  isRemote(config)
+    ? running.model.name
+    : isTiny(config)
+      ? `${running.model.name}: a small model that we trained to show the loop. It answers short questions; it does not drive a\n           coding agent, whose prompts alone are longer than its context of ${running.model.contextLength} tokens. --model takes a real one.`
+      : `${running.model.name} (${config.model}), context ${running.model.contextLength} tokens`
 
 /** A line of its own where another engine learns. */
 const learnsApart = ({ serving, learning }: Running): string =>
-  learning === null ? '\n  learns   nothing: turns are captured only' : serving.split(';')[0] === learning.split(' ')[0] ? '' : `\n  learns   ${learning}`
+  learning === null
+    ? '\n  learns   nothing: turns are captured only'
+    : serving.split(';')[0] === learning.split(' ')[0]
+      ? ''
+      : `\n  learns   ${learning}`
 
 const welcome = (config: Config, running: Running, head: number, frozen: boolean): string => `
 Instar is up: version ${head} of the policy serves${frozen ? '; learning is frozen (`instar thaw` lets it go on)' : ''}.
@@ -49,7 +55,11 @@ Instar is up: version ${head} of the policy serves${frozen ? '; learning is froz
 const LOOK_AGAIN_MS = 25
 
 /** Waits for the policy's line, which the publisher begins at the very first start: commands need it. Null: asked to stop. */
-const lineStarted = async (config: Config, running: Running, stop: AbortSignal): Promise<{ head: number; frozen: boolean } | null> => {
+const lineStarted = async (
+  config: Config,
+  running: Running,
+  stop: AbortSignal,
+): Promise<{ head: number; frozen: boolean } | null> => {
   while (!stop.aborted) {
     const line = await running.line()
     if (!line) return (await readLines(config)).weights
@@ -85,15 +95,40 @@ embedded one) and the PostgreSQL of DATABASE_URL (default: an embedded one), and
   async run({ config, values, answer, err, stop }) {
     const engine = engineOf(values.engine)
     const learnEngine = learnEngineOf(values['learn-engine'], config.learnEngine, values.engine)
-    if (!statSync(config.model, { throwIfNoEntry: false })) throw new InstarError('bad_checkpoint', `There is no model at ${config.model}.`, { file: config.model })
+    if (!statSync(config.model, { throwIfNoEntry: false }))
+      throw new InstarError('bad_checkpoint', `There is no model at ${config.model}.`, { file: config.model })
     checkBind(config.host, readKeyState(config.keyFile).locked, config.open)
     const fault = Promise.withResolvers<Error>()
-    const running = await unlessStopped(stop, startPipeline({
-      data: config.data, log: config, model: config.model, engine, learnEngine, ...(isRemote(config) ? { remote: config } : {}), database: config.database, databaseReaderPassword: config.databaseReaderPassword, postgresPrograms: config.postgresPrograms,
-      gateway: { host: config.host, port: config.port, open: config.open, keyFile: config.keyFile, adminToken: config.adminToken, adminTokenFile: config.adminTokenFile, origins: config.origins, ...config.limits },
-      scorer: { idleMs: config.sessionIdleMs, ...(config.judge === null ? {} : { llm: config.judge }) },
-      trainer: {}, publisher: {},
-    }, { say: (line) => err(`${line}\n`), onFatal: fault.resolve, signal: stop }))
+    const running = await unlessStopped(
+      stop,
+      startPipeline(
+        {
+          data: config.data,
+          log: config,
+          model: config.model,
+          engine,
+          learnEngine,
+          ...(isRemote(config) ? { remote: config } : {}),
+          database: config.database,
+          databaseReaderPassword: config.databaseReaderPassword,
+          postgresPrograms: config.postgresPrograms,
+          gateway: {
+            host: config.host,
+            port: config.port,
+            open: config.open,
+            keyFile: config.keyFile,
+            adminToken: config.adminToken,
+            adminTokenFile: config.adminTokenFile,
+            origins: config.origins,
+            ...config.limits,
+          },
+          scorer: { idleMs: config.sessionIdleMs, ...(config.judge === null ? {} : { llm: config.judge }) },
+          trainer: {},
+          publisher: {},
+        },
+        { say: (line) => err(`${line}\n`), onFatal: fault.resolve, signal: stop },
+      ),
+    )
     if (!running) return
     try {
       const failed = fault.promise.then((error) => {
@@ -101,7 +136,19 @@ embedded one) and the PostgreSQL of DATABASE_URL (default: an embedded one), and
       })
       const weights = await Promise.race([lineStarted(config, running, stop), failed])
       if (weights) {
-        answer({ url: running.url, data: config.data, psql: running.psql, engine: running.serving, learning: running.learning, model: running.model.name, version: weights.head, frozen: weights.frozen }, () => welcome(config, running, weights.head, weights.frozen))
+        answer(
+          {
+            url: running.url,
+            data: config.data,
+            psql: running.psql,
+            engine: running.serving,
+            learning: running.learning,
+            model: running.model.name,
+            version: weights.head,
+            frozen: weights.frozen,
+          },
+          () => welcome(config, running, weights.head, weights.frozen),
+        )
       }
       if (!stop.aborted) await Promise.race([failed, once(stop, 'abort')])
       err('stopping …\n')

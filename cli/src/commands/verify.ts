@@ -7,12 +7,21 @@ import { POLICY, withLog } from '../lines.ts'
 import { table } from '../table.ts'
 
 const text = (report: VerifyReport): string => {
-  const rows = table([
-    { name: 'batch', of: (row) => row.batch }, { name: 'version', of: (row) => row.version }, { name: 'mode', of: (row) => row.mode },
-    { name: 'holds', of: (row) => (row.ok ? 'yes' : 'NO') }, { name: 'adapter', of: (row) => row.adapter?.slice(0, 12) },
-  ], report.batches)
+  const rows = table(
+    [
+      { name: 'batch', of: (row) => row.batch },
+      { name: 'version', of: (row) => row.version },
+      { name: 'mode', of: (row) => row.mode },
+      { name: 'holds', of: (row) => (row.ok ? 'yes' : 'NO') },
+      { name: 'adapter', of: (row) => row.adapter?.slice(0, 12) },
+    ],
+    report.batches,
+  )
   const { first, unreadable } = report
-  const poison = unreadable.records === 0 ? '' : `\n${unreadable.records} record${unreadable.records === 1 ? '' : 's'} that nobody can read, passed over as the services do; the first: ${unreadable.first[0]?.what}\n`
+  const poison =
+    unreadable.records === 0
+      ? ''
+      : `\n${unreadable.records} record${unreadable.records === 1 ? '' : 's'} that nobody can read, passed over as the services do; the first: ${unreadable.first[0]?.what}\n`
   return `${rows}${first ? `\nfirst difference: ${first.what}\n  topic ${first.topic}, key ${first.key}, ${first.type} ${first.record}\n` : `\neverything holds: ${report.batches.length} batches\n`}${poison}`
 }
 
@@ -40,7 +49,8 @@ unreadable: {records, first: [the first twenty]}}. Exit code 0 iff ok: a record 
       const model = await openModel(config.model)
       const learner = values.digests === true ? null : await startLearning({ model: config.model, engine })
       try {
-        const onProgress = (done: number, total: number): void => err(terminal ? `\r\x1b[2K${bar(done / total)} ${done}/${total}` : '')
+        const onProgress = (done: number, total: number): void =>
+          err(terminal ? `\r\x1b[2K${bar(done / total)} ${done}/${total}` : '')
         return await verify({ log, learner, model, onProgress, signal: stop }, POLICY, version)
       } finally {
         await learner?.close()

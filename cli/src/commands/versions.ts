@@ -18,17 +18,35 @@ while it does not. Status: serving (the head), superseded (an ancestor of it), r
       const sealed = batchOf(lines, version)?.sealed
       const rewards = sealed?.items.map(({ reward }) => reward) ?? []
       return {
-        version: version.version, parent: version.parent, sha256: version.adapter, status: statusOf(lines.weights, version.version),
-        why: version.published?.why ?? 'base', published_at: iso(version.at), at: version.at,
+        version: version.version,
+        parent: version.parent,
+        sha256: version.adapter,
+        status: statusOf(lines.weights, version.version),
+        why: version.published?.why ?? 'base',
+        published_at: iso(version.at),
+        at: version.at,
         trained_turns: sealed ? rewards.length : null,
         mean_reward: rewards.length > 0 ? rewards.reduce((sum, reward) => sum + reward, 0) / rewards.length : null,
         figures: version.published?.figures ?? {},
       }
     })
-    answer(rows.map(({ at: _, ...row }) => row), () => table([
-      { name: 'version', of: (row) => row.version }, { name: 'parent', of: (row) => row.parent }, { name: 'status', of: (row) => row.status }, { name: 'why', of: (row) => row.why },
-      { name: 'published (UTC)', of: (row) => (row.at === 0 ? null : minute(row.at)) }, { name: 'turns', of: (row) => row.trained_turns }, { name: 'reward', of: (row) => row.mean_reward },
-      { name: 'KL parent', of: (row) => row.figures.kl_parent }, { name: 'sha256', of: (row) => row.sha256?.slice(0, 12) },
-    ], rows) + (lines.weights.frozen ? 'learning is frozen: `instar thaw` lets it go on\n' : ''))
+    answer(
+      rows.map(({ at: _, ...row }) => row),
+      () =>
+        table(
+          [
+            { name: 'version', of: (row) => row.version },
+            { name: 'parent', of: (row) => row.parent },
+            { name: 'status', of: (row) => row.status },
+            { name: 'why', of: (row) => row.why },
+            { name: 'published (UTC)', of: (row) => (row.at === 0 ? null : minute(row.at)) },
+            { name: 'turns', of: (row) => row.trained_turns },
+            { name: 'reward', of: (row) => row.mean_reward },
+            { name: 'KL parent', of: (row) => row.figures.kl_parent },
+            { name: 'sha256', of: (row) => row.sha256?.slice(0, 12) },
+          ],
+          rows,
+        ) + (lines.weights.frozen ? 'learning is frozen: `instar thaw` lets it go on\n' : ''),
+    )
   },
 })

@@ -18,7 +18,12 @@ const CORRECTIONS = 2
 const PARALLEL = 8
 
 export type UserRecord = { user: User; random: Random; firstReplies: boolean[]; toConverge: number | null }
-export type DemoProgress = { sessions: number; users: { name: string; share: number; converged: number | null }[]; requests: number; failed: number }
+export type DemoProgress = {
+  sessions: number
+  users: { name: string; share: number; converged: number | null }[]
+  requests: number
+  failed: number
+}
 
 export type DemoPorts = {
   client: OpenAI
@@ -39,7 +44,12 @@ export class Demo {
   constructor(ports: DemoPorts, settings: DemoSettings) {
     this.ports = ports
     this.settings = settings
-    this.users = USERS.map((user, i) => ({ user, random: seeded(settings.seed * 1_000 + i), firstReplies: [], toConverge: null }))
+    this.users = USERS.map((user, i) => ({
+      user,
+      random: seeded(settings.seed * 1_000 + i),
+      firstReplies: [],
+      toConverge: null,
+    }))
     this.questions = questions({ heldOut: true, split: 'demo', seed: settings.seed, count: settings.sessions })
   }
 
@@ -49,22 +59,40 @@ export class Demo {
 
   /** Users in turn, three sessions at a time, until everyone is content or the sessions are used up. */
   async run(): Promise<void> {
-    while (this.sessions + this.users.length <= this.settings.sessions && !this.users.every((record) => this.content(record))) {
+    while (
+      this.sessions + this.users.length <= this.settings.sessions &&
+      !this.users.every((record) => this.content(record))
+    ) {
       const first = this.sessions
       await Promise.all(this.users.map((record, i) => this.session(record, this.questions[first + i] as Question)))
       await this.ports.settled()
-      this.ports.onProgress?.({ sessions: this.sessions, requests: this.requests, failed: this.failed, users: this.users.map((r) => ({ name: r.user.name, share: lastShare(r.firstReplies), converged: r.toConverge })) })
+      this.ports.onProgress?.({
+        sessions: this.sessions,
+        requests: this.requests,
+        failed: this.failed,
+        users: this.users.map((r) => ({
+          name: r.user.name,
+          share: lastShare(r.firstReplies),
+          converged: r.toConverge,
+        })),
+      })
     }
   }
 
   private content(record: UserRecord): boolean {
-    return record.firstReplies.length >= WINDOW && record.firstReplies.slice(-WINDOW).filter(Boolean).length >= this.settings.stopShare
+    return (
+      record.firstReplies.length >= WINDOW &&
+      record.firstReplies.slice(-WINDOW).filter(Boolean).length >= this.settings.stopShare
+    )
   }
 
   /** One conversation: ask, correct at most twice, thank. */
   private async session(record: UserRecord, question: Question): Promise<void> {
     const { user } = record
-    const messages: OpenAI.ChatCompletionMessageParam[] = [{ role: 'system', content: user.system }, { role: 'user', content: question.question }]
+    const messages: OpenAI.ChatCompletionMessageParam[] = [
+      { role: 'system', content: user.system },
+      { role: 'user', content: question.question },
+    ]
     for (let attempt = 0; attempt <= CORRECTIONS; attempt += 1) {
       const answer = await this.ask(messages, { user: user.who, seed: seedFrom(record.random) })
       if (answer === null) return
@@ -82,16 +110,32 @@ export class Demo {
 
   private note(record: UserRecord, ok: boolean): void {
     record.firstReplies.push(ok)
-    if (record.toConverge === null && record.firstReplies.length >= IN_A_ROW && record.firstReplies.slice(-IN_A_ROW).every(Boolean)) record.toConverge = record.firstReplies.length
+    if (
+      record.toConverge === null &&
+      record.firstReplies.length >= IN_A_ROW &&
+      record.firstReplies.slice(-IN_A_ROW).every(Boolean)
+    )
+      record.toConverge = record.firstReplies.length
   }
 
   /** Streams one answer; null when the request failed. */
-  private async ask(messages: OpenAI.ChatCompletionMessageParam[], extra: { user?: string; model?: string; temperature?: number; seed?: number; noTrain?: boolean }): Promise<string | null> {
+  private async ask(
+    messages: OpenAI.ChatCompletionMessageParam[],
+    extra: { user?: string; model?: string; temperature?: number; seed?: number; noTrain?: boolean },
+  ): Promise<string | null> {
     this.requests += 1
     const { model = 'policy', temperature, user, seed, noTrain } = extra
     try {
       const stream = await this.ports.client.chat.completions.create(
-        { model, messages: [...messages], stream: true, max_tokens: 96, ...(temperature === undefined ? {} : { temperature }), ...(user === undefined ? {} : { user }), ...(seed === undefined ? {} : { seed }) },
+        {
+          model,
+          messages: [...messages],
+          stream: true,
+          max_tokens: 96,
+          ...(temperature === undefined ? {} : { temperature }),
+          ...(user === undefined ? {} : { user }),
+          ...(seed === undefined ? {} : { seed }),
+        },
         noTrain ? { headers: { 'x-instar-no-train': '1' } } : {},
       )
       let text = ''
@@ -108,7 +152,11 @@ export class Demo {
   async correct(model: string): Promise<number> {
     const asked = questions({ heldOut: true, split: 'evaluation', seed: 1, count: this.settings.evaluation })
     const right = await this.each(asked, async (question) => {
-      const answer = await this.ask([{ role: 'user', content: question.question }], { model, temperature: 0, noTrain: true })
+      const answer = await this.ask([{ role: 'user', content: question.question }], {
+        model,
+        temperature: 0,
+        noTrain: true,
+      })
       return answer !== null && isCorrect(question, answer)
     })
     return share(right)
@@ -117,17 +165,35 @@ export class Demo {
   /** Share of first replies of a version that meet the user's rule, sampled, on questions that nobody asked. */
   async rule(user: User, model: string): Promise<number> {
     const asked = questions({ heldOut: true, split: 'evaluation', seed: 2, count: this.settings.fresh })
-    return share(await this.each(asked, async (question, i) => {
-      const answer = await this.ask([{ role: 'system', content: user.system }, { role: 'user', content: question.question }], { model, user: user.who, seed: i + 1, noTrain: true })
-      return answer !== null && user.satisfied(answer)
-    }))
+    return share(
+      await this.each(asked, async (question, i) => {
+        const answer = await this.ask(
+          [
+            { role: 'system', content: user.system },
+            { role: 'user', content: question.question },
+          ],
+          { model, user: user.who, seed: i + 1, noTrain: true },
+        )
+        return answer !== null && user.satisfied(answer)
+      }),
+    )
   }
 
   /** One answer each of two versions, side by side. */
   async sideBySide(user: User, models: readonly string[]): Promise<{ question: string; answers: string[] }> {
-    const question = questions({ heldOut: true, split: 'evaluation', seed: 3 + USERS.indexOf(user), count: 1 })[0] as Question
-    const messages: OpenAI.ChatCompletionMessageParam[] = [{ role: 'system', content: user.system }, { role: 'user', content: question.question }]
-    const answers = await Promise.all(models.map((model) => this.ask(messages, { model, temperature: 0, noTrain: true })))
+    const question = questions({
+      heldOut: true,
+      split: 'evaluation',
+      seed: 3 + USERS.indexOf(user),
+      count: 1,
+    })[0] as Question
+    const messages: OpenAI.ChatCompletionMessageParam[] = [
+      { role: 'system', content: user.system },
+      { role: 'user', content: question.question },
+    ]
+    const answers = await Promise.all(
+      models.map((model) => this.ask(messages, { model, temperature: 0, noTrain: true })),
+    )
     return { question: question.question, answers: answers.map((answer) => answer ?? '') }
   }
 

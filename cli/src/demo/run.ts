@@ -9,12 +9,28 @@ import { firstFault } from './first-fault.ts'
 import { Demo, DEMO, lastShare, type DemoSettings } from './protocol.ts'
 import { progressBar, sideBySide, summary, versionTable, type VersionRow } from './show.ts'
 
-export type DemoOptions = { seed: number; model: string; engine: EngineChoice; sessions?: number; evaluation?: number; keep: boolean; json: boolean; write: (text: string) => void }
+export type DemoOptions = {
+  seed: number
+  model: string
+  engine: EngineChoice
+  sessions?: number
+  evaluation?: number
+  keep: boolean
+  json: boolean
+  write: (text: string) => void
+}
 
 export type DemoResult = {
   engine: string
   seed: number
-  users: { name: string; sessions_to_converge: number | null; sessions: number; last_24: number; first_reply_ok_before: number; first_reply_ok_after: number }[]
+  users: {
+    name: string
+    sessions_to_converge: number | null
+    sessions: number
+    last_24: number
+    first_reply_ok_before: number
+    first_reply_ok_after: number
+  }[]
   versions: number
   requests: number
   failed_requests: number
@@ -27,19 +43,38 @@ export type DemoResult = {
 export const runDemo = async (options: DemoOptions): Promise<DemoResult> => {
   const began = Date.now()
   const data = mkdtempSync(join(tmpdir(), 'instar-demo-'))
-  const settings: DemoSettings = { ...DEMO, seed: options.seed, sessions: options.sessions ?? DEMO.sessions, evaluation: options.evaluation ?? DEMO.evaluation }
+  const settings: DemoSettings = {
+    ...DEMO,
+    seed: options.seed,
+    sessions: options.sessions ?? DEMO.sessions,
+    evaluation: options.evaluation ?? DEMO.evaluation,
+  }
   const say = (line: string): void => options.write(`${line}\n`)
   const fault = firstFault()
   const rows: VersionRow[] = []
   let figures: Record<string, number> = {}
   const live = options.json ? () => undefined : progressBar(options.write)
-  let line = { sessions: 0, version: 0, loss: Number.NaN, users: [] as { name: string; share: number; converged: number | null }[] }
+  let line = {
+    sessions: 0,
+    version: 0,
+    loss: Number.NaN,
+    users: [] as { name: string; share: number; converged: number | null }[],
+  }
   const redraw = (changes: Partial<typeof line>): void => {
     line = { ...line, ...changes }
     live({ ...line, total: settings.sessions })
   }
   const pipeline = await startPipeline(
-    { data, model: options.model, engine: options.engine, database: false, gateway: { port: 0 }, scorer: {}, trainer: {}, publisher: {} },
+    {
+      data,
+      model: options.model,
+      engine: options.engine,
+      database: false,
+      gateway: { port: 0 },
+      scorer: {},
+      trainer: {},
+      publisher: {},
+    },
     {
       say,
       onFatal: fault.onFatal,
@@ -49,16 +84,29 @@ export const runDemo = async (options: DemoOptions): Promise<DemoResult> => {
         redraw({ loss: figures.loss ?? Number.NaN })
       },
       onVerdict: (what) => {
-        rows.push({ version: what.version, reason: what.reason, loss: figures.loss ?? Number.NaN, advantage: figures.meanAbsAdvantage ?? Number.NaN, klParent: what.figures.kl_parent ?? Number.NaN, klBase: what.figures.kl_base ?? Number.NaN, content: what.figures.content ?? Number.NaN, sessions: line.sessions })
+        rows.push({
+          version: what.version,
+          reason: what.reason,
+          loss: figures.loss ?? Number.NaN,
+          advantage: figures.meanAbsAdvantage ?? Number.NaN,
+          klParent: what.figures.kl_parent ?? Number.NaN,
+          klBase: what.figures.kl_base ?? Number.NaN,
+          content: what.figures.content ?? Number.NaN,
+          sessions: line.sessions,
+        })
         if (what.version !== null) redraw({ version: what.version })
       },
     },
   )
   const settled = (): Promise<void> => fault.before(pipeline.settled())
   try {
-    if (!options.json) say(`engine ${pipeline.serving}; ${settings.sessions} sessions at most, seed ${options.seed}; data in ${data}`)
+    if (!options.json)
+      say(`engine ${pipeline.serving}; ${settings.sessions} sessions at most, seed ${options.seed}; data in ${data}`)
     const client = new OpenAI({ baseURL: `${pipeline.url}/v1`, apiKey: 'none', maxRetries: 0 })
-    const demo = new Demo({ client, settled, onProgress: (p) => redraw({ sessions: p.sessions, users: p.users }) }, settings)
+    const demo = new Demo(
+      { client, settled, onProgress: (p) => redraw({ sessions: p.sessions, users: p.users }) },
+      settings,
+    )
     await settled()
     if (!options.json) say('measuring the base …')
     const correctBefore = await demo.correct('policy@0')
@@ -72,12 +120,26 @@ export const runDemo = async (options: DemoOptions): Promise<DemoResult> => {
     const after: number[] = []
     for (const { user } of demo.users) after.push(await demo.rule(user, 'policy'))
     const pairs = []
-    for (const { user } of demo.users) pairs.push({ name: user.name, ...(await demo.sideBySide(user, ['policy@0', 'policy'])) })
+    for (const { user } of demo.users)
+      pairs.push({ name: user.name, ...(await demo.sideBySide(user, ['policy@0', 'policy'])) })
     const result: DemoResult = {
-      engine: pipeline.serving, seed: options.seed,
-      users: demo.users.map((record, i) => ({ name: record.user.name, sessions_to_converge: record.toConverge, sessions: record.firstReplies.length, last_24: lastShare(record.firstReplies), first_reply_ok_before: before[i] ?? 0, first_reply_ok_after: after[i] ?? 0 })),
-      versions: head, requests: demo.requests, failed_requests: demo.failed, correct_before: correctBefore, correct_after: correctAfter,
-      wall_s: (Date.now() - began) / 1000, log_bytes: folderBytes(join(data, 'log')),
+      engine: pipeline.serving,
+      seed: options.seed,
+      users: demo.users.map((record, i) => ({
+        name: record.user.name,
+        sessions_to_converge: record.toConverge,
+        sessions: record.firstReplies.length,
+        last_24: lastShare(record.firstReplies),
+        first_reply_ok_before: before[i] ?? 0,
+        first_reply_ok_after: after[i] ?? 0,
+      })),
+      versions: head,
+      requests: demo.requests,
+      failed_requests: demo.failed,
+      correct_before: correctBefore,
+      correct_after: correctAfter,
+      wall_s: (Date.now() - began) / 1000,
+      log_bytes: folderBytes(join(data, 'log')),
     }
     if (!options.json) say(`${versionTable(rows)}\n\n${sideBySide(pairs)}\n\n${summary(result)}`)
     if (demo.lastError && !options.json) say(`last failed request: ${demo.lastError.message}`)
@@ -90,4 +152,5 @@ export const runDemo = async (options: DemoOptions): Promise<DemoResult> => {
 
 const headOf = async (running: Running): Promise<number> => (await running.line())?.head ?? 0
 
-const folderBytes = (folder: string): number => (existsSync(folder) ? readdirSync(folder).reduce((total, name) => total + statSync(join(folder, name)).size, 0) : 0)
+const folderBytes = (folder: string): number =>
+  existsSync(folder) ? readdirSync(folder).reduce((total, name) => total + statSync(join(folder, name)).size, 0) : 0

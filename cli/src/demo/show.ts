@@ -1,8 +1,23 @@
 /** What a person sees of the demo: a live line, a table per version, answers side by side. */
 import type { DemoResult } from './run.ts'
 
-export type VersionRow = { version: number | null; reason: string | null; loss: number; advantage: number; klParent: number; klBase: number; content: number; sessions: number }
-export type Live = { sessions: number; total: number; version: number; loss: number; users: { name: string; share: number; converged: number | null }[] }
+export type VersionRow = {
+  version: number | null
+  reason: string | null
+  loss: number
+  advantage: number
+  klParent: number
+  klBase: number
+  content: number
+  sessions: number
+}
+export type Live = {
+  sessions: number
+  total: number
+  version: number
+  loss: number
+  users: { name: string; share: number; converged: number | null }[]
+}
 
 const WIDTH = 20
 
@@ -15,7 +30,9 @@ export const progressBar = (write: (text: string) => void): ((live: Live) => voi
   const terminal = process.stdout.isTTY
   let lastSessions = -1
   return (live) => {
-    const users = live.users.map((user) => `${user.name} ${percent(user.share)}${user.converged === null ? ' ' : '✓'}`).join('  ')
+    const users = live.users
+      .map((user) => `${user.name} ${percent(user.share)}${user.converged === null ? ' ' : '✓'}`)
+      .join('  ')
     const text = `${bar(live.sessions / live.total)} ${String(live.sessions).padStart(3)}/${live.total}  v${live.version}  loss ${fixed(live.loss, 3)}  ${users}`
     if (terminal) write(`\r\x1b[2K${text}`)
     else if (live.sessions >= lastSessions + 30) {
@@ -32,16 +49,39 @@ const table = (head: readonly string[], rows: readonly (readonly string[])[]): s
 }
 
 export const versionTable = (rows: readonly VersionRow[]): string =>
-  table(['version', 'verdict', 'sessions', 'loss', '|adv|', 'KL parent', 'KL base', 'content'], rows.map((row) => [
-    row.version === null ? '–' : String(row.version), row.reason ?? 'accepted', String(row.sessions), fixed(row.loss, 3), fixed(row.advantage, 2), fixed(row.klParent, 4), fixed(row.klBase, 3), fixed(row.content, 3),
-  ]))
+  table(
+    ['version', 'verdict', 'sessions', 'loss', '|adv|', 'KL parent', 'KL base', 'content'],
+    rows.map((row) => [
+      row.version === null ? '–' : String(row.version),
+      row.reason ?? 'accepted',
+      String(row.sessions),
+      fixed(row.loss, 3),
+      fixed(row.advantage, 2),
+      fixed(row.klParent, 4),
+      fixed(row.klBase, 3),
+      fixed(row.content, 3),
+    ]),
+  )
 
 export const sideBySide = (pairs: readonly { name: string; question: string; answers: string[] }[]): string =>
-  pairs.map(({ name, question, answers }) => `${name}: ${question}\n  before │ ${(answers[0] ?? '').replaceAll('\n', '\n         │ ')}\n  after  │ ${(answers[1] ?? '').replaceAll('\n', '\n         │ ')}`).join('\n\n')
+  pairs
+    .map(
+      ({ name, question, answers }) =>
+        `${name}: ${question}\n  before │ ${(answers[0] ?? '').replaceAll('\n', '\n         │ ')}\n  after  │ ${(answers[1] ?? '').replaceAll('\n', '\n         │ ')}`,
+    )
+    .join('\n\n')
 
-export const summary = (result: DemoResult): string => [
-  table(['user', 'sessions to converge', 'first reply ok: before', 'after', 'last 24'], result.users.map((user) => [
-    user.name, user.sessions_to_converge === null ? 'never' : String(user.sessions_to_converge), percent(user.first_reply_ok_before), percent(user.first_reply_ok_after), percent(user.last_24),
-  ])),
-  `content correct ${percent(result.correct_before)} → ${percent(result.correct_after)}; version ${result.versions}; ${result.requests} requests, ${result.failed_requests} failed; ${result.wall_s.toFixed(0)} s; log ${(result.log_bytes / 1e6).toFixed(1)} MB`,
-].join('\n')
+export const summary = (result: DemoResult): string =>
+  [
+    table(
+      ['user', 'sessions to converge', 'first reply ok: before', 'after', 'last 24'],
+      result.users.map((user) => [
+        user.name,
+        user.sessions_to_converge === null ? 'never' : String(user.sessions_to_converge),
+        percent(user.first_reply_ok_before),
+        percent(user.first_reply_ok_after),
+        percent(user.last_24),
+      ]),
+    ),
+    `content correct ${percent(result.correct_before)} → ${percent(result.correct_after)}; version ${result.versions}; ${result.requests} requests, ${result.failed_requests} failed; ${result.wall_s.toFixed(0)} s; log ${(result.log_bytes / 1e6).toFixed(1)} MB`,
+  ].join('\n')

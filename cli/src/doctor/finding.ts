@@ -23,7 +23,15 @@ export const faultOf = (error: unknown, todo?: string): Finding => {
 
 export const duration = (ms: number): string => {
   const seconds = Math.abs(ms) / 1000
-  return seconds < 10 ? `${seconds.toFixed(1)} s` : seconds < 120 ? `${Math.round(seconds)} s` : seconds < 7200 ? `${Math.round(seconds / 60)} min` : seconds < 172_800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86_400)} days`
+  return seconds < 10
+    ? `${seconds.toFixed(1)} s`
+    : seconds < 120
+      ? `${Math.round(seconds)} s`
+      : seconds < 7200
+        ? `${Math.round(seconds / 60)} min`
+        : seconds < 172_800
+          ? `${Math.round(seconds / 3600)} h`
+          : `${Math.round(seconds / 86_400)} days`
 }
 
 export const counted = (count: number, one: string, many = `${one}s`): string => `${count} ${count === 1 ? one : many}`

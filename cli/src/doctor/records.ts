@@ -1,5 +1,25 @@
 /** Every record of the log, decoded and folded. */
-import { decodeRecord, FLOW, foldScores, foldTurns, foldUpdates, foldWeights, initialScores, initialTurns, initialUpdates, initialWeights, InstarError, TOPICS, type Logged, type Outcome, type ScoresEvent, type Topic, type TurnsEvent, type UpdatesEvent, type WeightsEvent } from '@instar/events'
+import {
+  decodeRecord,
+  FLOW,
+  foldScores,
+  foldTurns,
+  foldUpdates,
+  foldWeights,
+  initialScores,
+  initialTurns,
+  initialUpdates,
+  initialWeights,
+  InstarError,
+  TOPICS,
+  type Logged,
+  type Outcome,
+  type ScoresEvent,
+  type Topic,
+  type TurnsEvent,
+  type UpdatesEvent,
+  type WeightsEvent,
+} from '@instar/events'
 import type { EventLog } from '@instar/log'
 
 type Folds = Partial<Record<Topic, (logged: Logged) => Outcome>>

@@ -1,6 +1,16 @@
 /** What the looks at a log on Kafka share: each part is asked once, and nobody waits twice for one that is away. */
 import { schemaTexts } from '@instar/events'
-import { brokersOf, inspectCluster, inspectRegistry, openKafkaLog, storedSchemas, type ClusterFound, type InspectOptions, type KafkaLog, type RegistryFound } from '@instar/log/kafka/index'
+import {
+  brokersOf,
+  inspectCluster,
+  inspectRegistry,
+  openKafkaLog,
+  storedSchemas,
+  type ClusterFound,
+  type InspectOptions,
+  type KafkaLog,
+  type RegistryFound,
+} from '@instar/log/kafka/index'
 import { kafkaSecurity, registryOf } from '@instar/process'
 import { inspectDatabase, startPostgres, type DatabaseFound } from '@instar/projections'
 import { lookup } from 'node:dns/promises'
@@ -12,7 +22,14 @@ import type { Unreadable } from './records.ts'
 const PATIENCE = 10_000
 const CLIENT = 'instar doctor'
 
-export type GatewayStatus = { status: string; problem: { message?: string } | null; head: number; serving: number | null; frozen: boolean; log: { pending: number; unreadable: number } }
+export type GatewayStatus = {
+  status: string
+  problem: { message?: string } | null
+  head: number
+  serving: number | null
+  frozen: boolean
+  log: { pending: number; unreadable: number }
+}
 export type GatewayFound = { address: string; status: GatewayStatus | null; fault: Error | null; clock: Told | null }
 
 export type Stack = {
@@ -33,7 +50,7 @@ export type Stack = {
 
 const once = <T>(work: () => Promise<T>): (() => Promise<T>) => {
   let begun: Promise<T> | undefined
-  return () => begun ??= work()
+  return () => (begun ??= work())
 }
 
 export const stackOf = (config: Config): Stack => {
@@ -47,14 +64,45 @@ export const stackOf = (config: Config): Stack => {
   const rows = once(async () => storedSchemas(await access()).catch(() => []))
   const registry = once(async () => inspectRegistry(registryOf(config), schemaTexts(), Date.now, await rows()))
   let opened: KafkaLog | undefined
-  const log = once(async () => opened = await openKafkaLog({ ...await access(), registry: registryOf(config), schemas: schemaTexts(), partitions: config.partitions }))
-  const database = once(async () => (config.database === null ? null : inspectDatabase((await startPostgres({ folder: config.data, url: config.database, readerPassword: config.databaseReaderPassword })).reader, Date.now)))
+  const log = once(
+    async () =>
+      (opened = await openKafkaLog({
+        ...(await access()),
+        registry: registryOf(config),
+        schemas: schemaTexts(),
+        partitions: config.partitions,
+      })),
+  )
+  const database = once(async () =>
+    config.database === null
+      ? null
+      : inspectDatabase(
+          (
+            await startPostgres({
+              folder: config.data,
+              url: config.database,
+              readerPassword: config.databaseReaderPassword,
+            })
+          ).reader,
+          Date.now,
+        ),
+  )
   const gateways = once(async () => {
     const host = new URL(gatewayUrl(config)).hostname.replace(/^\[|\]$/g, '')
     const places = await lookup(host, { all: true }).catch(() => [])
     return Promise.all(places.map(({ address }) => gatewayAt({ ...config, host: address })))
   })
-  return { brokers, access, cluster, registry, log, database, gateways, unreadable: [], close: async () => opened?.close() }
+  return {
+    brokers,
+    access,
+    cluster,
+    registry,
+    log,
+    database,
+    gateways,
+    unreadable: [],
+    close: async () => opened?.close(),
+  }
 }
 
 const gatewayAt = async (place: Pick<Config, 'host' | 'port' | 'key'>): Promise<GatewayFound> => {

@@ -1,22 +1,47 @@
 /** Turns of a log as lines that `instar import` reads: one for each answer, with what somebody said of it. */
-import { decodeReadable, foldTurns, initialTurns, InstarError, readWritten, type Logged, type TurnsEvent, type TurnState } from '@instar/events'
+import {
+  decodeReadable,
+  foldTurns,
+  initialTurns,
+  InstarError,
+  readWritten,
+  type Logged,
+  type TurnsEvent,
+  type TurnState,
+} from '@instar/events'
 import { parseJson } from '@instar/dialects'
 import { createTurnReader, type EventLog, type TurnReader } from '@instar/log'
 import { parseAnswer } from '@instar/policy'
 
-export type ExportReport = { sessions: number; turns: number; /** Answers that were cut, which are left out. */ aborted: number; /** Candidates that nobody was shown, likewise. */ unshown: number; feedback: number }
+export type ExportReport = {
+  sessions: number
+  turns: number
+  /** Answers that were cut, which are left out. */ aborted: number
+  /** Candidates that nobody was shown, likewise. */ unshown: number
+  feedback: number
+}
 
 /** `session`: that one alone; throws `unknown_turn` where nobody said anything in it. Lines come session by session, in the order of the log. */
-export const exportLines = async (log: EventLog, session: string | null, report: ExportReport): Promise<AsyncGenerator<string>> => {
+export const exportLines = async (
+  log: EventLog,
+  session: string | null,
+  report: ExportReport,
+): Promise<AsyncGenerator<string>> => {
   const turns = initialTurns()
   for await (const records of log.read('turns', session === null ? {} : { key: session })) {
-    for (const record of records.flatMap((one) => decodeReadable(one) ?? [])) foldTurns(turns, record as Logged<TurnsEvent>)
+    for (const record of records.flatMap((one) => decodeReadable(one) ?? []))
+      foldTurns(turns, record as Logged<TurnsEvent>)
   }
-  if (session !== null && !turns.sessions.get(session)?.turns.length) throw new InstarError('unknown_turn', `There is no session ${session} on the log.`, { session })
+  if (session !== null && !turns.sessions.get(session)?.turns.length)
+    throw new InstarError('unknown_turn', `There is no session ${session} on the log.`, { session })
   return linesOf(log, turns, report)
 }
 
-const linesOf = async function* (log: EventLog, turns: ReturnType<typeof initialTurns>, report: ExportReport): AsyncGenerator<string> {
+const linesOf = async function* (
+  log: EventLog,
+  turns: ReturnType<typeof initialTurns>,
+  report: ExportReport,
+): AsyncGenerator<string> {
   const reader = createTurnReader(log, (turn) => turns.turns.get(turn))
   for (const { turns: said } of turns.sessions.values()) {
     if (said.length > 0) report.sessions += 1
@@ -38,20 +63,58 @@ const lineOf = async (reader: TurnReader, state: TurnState): Promise<object> => 
   const { content, reasoning, toolCalls } = parseAnswer(text)
   const exact = turn.tokens === 'exact'
   return {
-    session_id: turn.session, dialect: turn.dialect, kind: turn.kind, started_at: turn.at, first_token_at: turn.firstTokenAt, finished_at: turn.finishedAt,
-    subject: turn.subject, group: turn.group, ...(turn.userTurn === null ? {} : { user_turn: turn.userTurn }), engine: turn.engine, ...(turn.version < 0 ? {} : { version: turn.version, adapter: turn.adapter }), ...(turn.reason === 'opted_out' ? { no_train: true } : {}),
-    request: parseJson(await reader.body(turn.turn)), sampling: turn.sampling,
+    session_id: turn.session,
+    dialect: turn.dialect,
+    kind: turn.kind,
+    started_at: turn.at,
+    first_token_at: turn.firstTokenAt,
+    finished_at: turn.finishedAt,
+    subject: turn.subject,
+    group: turn.group,
+    ...(turn.userTurn === null ? {} : { user_turn: turn.userTurn }),
+    engine: turn.engine,
+    ...(turn.version < 0 ? {} : { version: turn.version, adapter: turn.adapter }),
+    ...(turn.reason === 'opted_out' ? { no_train: true } : {}),
+    request: parseJson(await reader.body(turn.turn)),
+    sampling: turn.sampling,
     response: {
-      ...(turn.version < 0 ? {} : { system_fingerprint: `instar-${turn.policy}@${turn.version}` }), ...(exact ? { prompt_token_ids: await reader.promptIds(turn.turn) } : {}),
-      choices: [{
-        index: turn.candidate, turn_id: turn.turn, finish_reason: turn.type === 'TurnAborted' ? 'stop' : turn.finish, raw_text: text,
-        message: {
-          role: 'assistant', content: content === '' && toolCalls.length > 0 ? null : content, ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
-          ...(toolCalls.length === 0 ? {} : { tool_calls: toolCalls.map((call, i) => ({ id: turn.toolCallIds[i] ?? '', type: 'function', function: call })) }),
+      ...(turn.version < 0 ? {} : { system_fingerprint: `instar-${turn.policy}@${turn.version}` }),
+      ...(exact ? { prompt_token_ids: await reader.promptIds(turn.turn) } : {}),
+      choices: [
+        {
+          index: turn.candidate,
+          turn_id: turn.turn,
+          finish_reason: turn.type === 'TurnAborted' ? 'stop' : turn.finish,
+          raw_text: text,
+          message: {
+            role: 'assistant',
+            content: content === '' && toolCalls.length > 0 ? null : content,
+            ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
+            ...(toolCalls.length === 0
+              ? {}
+              : {
+                  tool_calls: toolCalls.map((call, i) => ({
+                    id: turn.toolCallIds[i] ?? '',
+                    type: 'function',
+                    function: call,
+                  })),
+                }),
+          },
+          ...(exact
+            ? { token_ids: turn.ids, logprobs: { content: turn.logprobs.map((logprob) => ({ logprob })) } }
+            : {}),
         },
-        ...(exact ? { token_ids: turn.ids, logprobs: { content: turn.logprobs.map((logprob) => ({ logprob })) } } : {}),
-      }],
+      ],
     },
-    ...(state.feedback.length === 0 ? {} : { feedback: state.feedback.map(({ id, value, comment, at }) => ({ id, value, comment: comment && readWritten(comment), at })) }),
+    ...(state.feedback.length === 0
+      ? {}
+      : {
+          feedback: state.feedback.map(({ id, value, comment, at }) => ({
+            id,
+            value,
+            comment: comment && readWritten(comment),
+            at,
+          })),
+        }),
   }
 }

@@ -3,7 +3,15 @@
  * belongs together, then session by session, in the order in which things were said. Ids come from the content, so
  * that what is on the log is not written again.
  */
-import { encodeEvent, InstarError, isBase, NEWEST, type Encoded, type SessionClosed, type Versions } from '@instar/events'
+import {
+  encodeEvent,
+  InstarError,
+  isBase,
+  NEWEST,
+  type Encoded,
+  type SessionClosed,
+  type Versions,
+} from '@instar/events'
 import type { Line as KnownLine } from '@instar/gateway/core/imported/exact'
 import { holdsIds, readLine } from '@instar/gateway/core/imported/line'
 import type { Reading, Spoken } from '@instar/gateway/core/imported/spoken'
@@ -40,7 +48,12 @@ export type ImportPorts = {
   /** What the log holds of these sessions, and of the line of versions. */
   known: (sessions: ReadonlySet<string>) => Promise<Known>
   /** The tokenizer, once ids are met; the vocabulary that goes with it. */
-  model: () => Promise<{ decode: (ids: readonly number[]) => string; vocabulary: number; sha256: string; sha256Named?(name: string): string } | null>
+  model: () => Promise<{
+    decode: (ids: readonly number[]) => string
+    vocabulary: number
+    sha256: string
+    sha256Named?(name: string): string
+  } | null>
   parse: Reading['parse']
   now: () => number
   onProgress: (progress: Progress) => void
@@ -56,8 +69,23 @@ const BATCH = 256
 const LONG = 1024
 const BATCH_BYTES = 4 << 20
 
-export const importFiles = async (paths: readonly string[], ports: ImportPorts, options: ImportOptions): Promise<ImportReport> => {
-  const report: ImportReport = { lines: 0, sessions: 0, turns: 0, exact: 0, trainable: 0, feedback: 0, there: 0, repeated: 0, not_trainable: {}, skipped: [] }
+export const importFiles = async (
+  paths: readonly string[],
+  ports: ImportPorts,
+  options: ImportOptions,
+): Promise<ImportReport> => {
+  const report: ImportReport = {
+    lines: 0,
+    sessions: 0,
+    turns: 0,
+    exact: 0,
+    trainable: 0,
+    feedback: 0,
+    there: 0,
+    repeated: 0,
+    not_trainable: {},
+    skipped: [],
+  }
   const files = await openAll(paths)
   try {
     const reading: Reading = { ...options, decode: null, parse: ports.parse }
@@ -86,16 +114,29 @@ const openAll = async (paths: readonly string[]): Promise<FileHandle[]> => {
 }
 
 /** Every line once: the sessions with their turns in order, and which lines cannot be read. */
-const survey = async (paths: readonly string[], files: readonly FileHandle[], ports: ImportPorts, reading: Reading, report: ImportReport): Promise<Map<string, Entry[]>> => {
+const survey = async (
+  paths: readonly string[],
+  files: readonly FileHandle[],
+  ports: ImportPorts,
+  reading: Reading,
+  report: ImportReport,
+): Promise<Map<string, Entry[]>> => {
   const sessions = new Map<string, Entry[]>()
   const sizes = await Promise.all(files.map(async (file) => (await file.stat()).size))
-  const whole = Math.max(1, sizes.reduce((sum, size) => sum + size, 0))
+  const whole = Math.max(
+    1,
+    sizes.reduce((sum, size) => sum + size, 0),
+  )
   let before = 0
   for (const [file, handle] of files.entries()) {
     for await (const { bytes, ...line } of linesOf(handle)) {
       ports.signal.throwIfAborted()
       report.lines += 1
-      ports.onProgress({ phase: 'reading', share: (before + line.from + line.length) / whole, what: `${report.lines} lines` })
+      ports.onProgress({
+        phase: 'reading',
+        share: (before + line.from + line.length) / whole,
+        what: `${report.lines} lines`,
+      })
       try {
         if (reading.decode === null && holdsIds(bytes)) reading.decode = (await ports.model())?.decode ?? null
         for (const [part, { spoken, place }] of readBytes(bytes, reading).entries()) {
@@ -119,7 +160,8 @@ const readBytes = (bytes: Buffer, reading: Reading): ReturnType<typeof readLine>
   try {
     return readLine(parseJson(bytes), reading)
   } catch (error) {
-    if (error instanceof InstarError && error.message.startsWith('The request body')) throw new InstarError('bad_request', 'The line is not a JSON object in UTF-8.', {}, { cause: error })
+    if (error instanceof InstarError && error.message.startsWith('The request body'))
+      throw new InstarError('bad_request', 'The line is not a JSON object in UTF-8.', {}, { cause: error })
     throw error
   }
 }
@@ -128,7 +170,8 @@ const DAY_MS = 24 * 3600 * 1000
 
 /** A session whose last word is in the future would never go quiet. */
 const notInTheFuture = ({ times }: Spoken, now: number): void => {
-  if ([times.at, times.finishedAt, times.firstTokenAt].some((time) => time !== null && time > now + DAY_MS)) throw new InstarError('bad_request', 'It says that it was said in the future.')
+  if ([times.at, times.finishedAt, times.firstTokenAt].some((time) => time !== null && time > now + DAY_MS))
+    throw new InstarError('bad_request', 'It says that it was said in the future.')
 }
 
 /** By the places in their trajectory, else by when they were said, where all say so, else as they stand in the files. */
@@ -137,7 +180,15 @@ const inOrder = (entries: readonly Entry[]): Entry[] => {
   return entries.every(({ at }) => at !== null) ? entries.toSorted((a, b) => a.at! - b.at!) : [...entries]
 }
 
-const write = async (files: readonly FileHandle[], sessions: ReadonlyMap<string, Entry[]>, known: Known, line: KnownLine, reading: Reading, ports: ImportPorts, report: ImportReport): Promise<void> => {
+const write = async (
+  files: readonly FileHandle[],
+  sessions: ReadonlyMap<string, Entry[]>,
+  known: Known,
+  line: KnownLine,
+  reading: Reading,
+  ports: ImportPorts,
+  report: ImportReport,
+): Promise<void> => {
   const append = appender(ports)
   const seen = new Set<string>()
   const all = [...sessions.values()].reduce((sum, entries) => sum + entries.length, 0)
@@ -155,10 +206,18 @@ const write = async (files: readonly FileHandle[], sessions: ReadonlyMap<string,
     for (const entry of entries) {
       ports.signal.throwIfAborted()
       const spoken = await partOf(entry)
-      const { made, blob } = turnsOf(spoken, so, line, reading, (turn) => known.turns.has(turn) || seen.has(turn), ports.now())
+      const { made, blob } = turnsOf(
+        spoken,
+        so,
+        line,
+        reading,
+        (turn) => known.turns.has(turn) || seen.has(turn),
+        ports.now(),
+      )
       const wanted = made.filter(({ turn }) => isNew(turn.turn, known, seen, report))
       if (blob && wanted[0]) {
-        for (const chunk of blobChunks(blob.bytes, blob.sha256, wanted[0].turn.at, append.versions)) await append.add(chunk)
+        for (const chunk of blobChunks(blob.bytes, blob.sha256, wanted[0].turn.at, append.versions))
+          await append.add(chunk)
         await append.end()
       }
       for (const { turn } of wanted) {
@@ -172,7 +231,14 @@ const write = async (files: readonly FileHandle[], sessions: ReadonlyMap<string,
         report.feedback += 1
         await append.add(encodeEvent(feedback, append.versions))
       }
-      if (spoken.last && made[0]) closing = { type: 'SessionClosed', session: spoken.session, open: [], why: 'client', at: made[0].turn.finishedAt }
+      if (spoken.last && made[0])
+        closing = {
+          type: 'SessionClosed',
+          session: spoken.session,
+          open: [],
+          why: 'client',
+          at: made[0].turn.finishedAt,
+        }
       done += 1
       ports.onProgress({ phase: 'writing', share: done / all, what: `${report.turns} turns` })
     }
@@ -200,7 +266,12 @@ const count = (report: ImportReport, turn: { tokens: string; trainable: boolean;
   if (turn.reason !== null) report.not_trainable[turn.reason] = (report.not_trainable[turn.reason] ?? 0) + 1
 }
 
-type Appender = { versions: Versions; add(record: Encoded): Promise<void>; /** A session is whole. */ settle(): Promise<void>; end(): Promise<void> }
+type Appender = {
+  versions: Versions
+  add(record: Encoded): Promise<void>
+  /** A session is whole. */ settle(): Promise<void>
+  end(): Promise<void>
+}
 
 /** Gathers records into appends, sessions whole where they are not long: nobody closes one of which half was read. */
 const appender = ({ log, signal }: ImportPorts): Appender => {

@@ -12,7 +12,12 @@ export type Known = {
 }
 
 /** Before anything was ever started: the policy begins with its base. */
-export const NOTHING_KNOWN: Known = { turns: new Set(), feedback: new Set(), versions: new Map([[0, null]]), base: null }
+export const NOTHING_KNOWN: Known = {
+  turns: new Set(),
+  feedback: new Set(),
+  versions: new Map([[0, null]]),
+  base: null,
+}
 
 export const knownOf = async (log: EventLog, policy: string, sessions: ReadonlySet<string>): Promise<Known> => {
   const turns = new Set<string>()
@@ -28,8 +33,12 @@ export const knownOf = async (log: EventLog, policy: string, sessions: ReadonlyS
       else if (event?.type === 'FeedbackGiven') feedback.add(event.id)
     }
   }
-  for await (const records of log.read('weights', { key: policy, to })) for (const record of records.flatMap((one) => decodeReadable(one) ?? [])) foldWeights(weights, record as Logged<WeightsEvent>)
+  for await (const records of log.read('weights', { key: policy, to }))
+    for (const record of records.flatMap((one) => decodeReadable(one) ?? []))
+      foldWeights(weights, record as Logged<WeightsEvent>)
   const line = weightLine(weights, policy)
-  const versions = line.started ? new Map([...line.versions].map(([version, { adapter }]) => [version, adapter])) : NOTHING_KNOWN.versions
+  const versions = line.started
+    ? new Map([...line.versions].map(([version, { adapter }]) => [version, adapter]))
+    : NOTHING_KNOWN.versions
   return { turns, feedback, versions, base: line.started?.base ?? null }
 }

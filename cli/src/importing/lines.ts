@@ -11,12 +11,15 @@ const LONGEST_LINE = 256 << 20
 
 /** It is read twice, from anywhere: a folder or a pipe will not do. Throws `bad_request`. */
 export const openFile = async (path: string): Promise<FileHandle> => {
-  const refused = (why: string, cause?: unknown): InstarError => new InstarError('bad_request', `${path} cannot be read: ${why}.`, { field: 'FILE', file: path }, { cause })
+  const refused = (why: string, cause?: unknown): InstarError =>
+    new InstarError('bad_request', `${path} cannot be read: ${why}.`, { field: 'FILE', file: path }, { cause })
   try {
     if (!(await stat(path)).isFile()) throw refused('it is no regular file')
     return await open(path, 'r')
   } catch (cause) {
-    throw cause instanceof InstarError ? cause : refused((cause as NodeJS.ErrnoException).code ?? (cause as Error).message, cause)
+    throw cause instanceof InstarError
+      ? cause
+      : refused((cause as NodeJS.ErrnoException).code ?? (cause as Error).message, cause)
   }
 }
 
@@ -30,7 +33,11 @@ export const linesOf = async function* (file: FileHandle): AsyncGenerator<Line> 
   for (let at = 0; ;) {
     const { bytesRead } = await file.read(piece, 0, PIECE, at)
     let start = 0
-    for (let end = piece.subarray(0, bytesRead).indexOf(10); end >= 0; end = piece.subarray(0, bytesRead).indexOf(10, start)) {
+    for (
+      let end = piece.subarray(0, bytesRead).indexOf(10);
+      end >= 0;
+      end = piece.subarray(0, bytesRead).indexOf(10, start)
+    ) {
       const line = lineOf([...held, piece.subarray(start, end)], number, from)
       if (line) yield line
       held = []

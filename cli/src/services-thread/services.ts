@@ -45,9 +45,15 @@ export const loadLearning = async ({ config, learns }: ThreadData, signal: Abort
   }
 }
 
-export const lineOf = ({ engine, build, isa, threads }: Fingerprint): string => `${engine} ${build} (${isa}, ${threads} thread${threads === 1 ? '' : 's'})`
+export const lineOf = ({ engine, build, isa, threads }: Fingerprint): string =>
+  `${engine} ${build} (${isa}, ${threads} thread${threads === 1 ? '' : 's'})`
 
-export const startServices = async (ports: ServicesPorts, { config }: ThreadData, learning: Learning | null, begin: Begin): Promise<Services> => {
+export const startServices = async (
+  ports: ServicesPorts,
+  { config }: ThreadData,
+  learning: Learning | null,
+  begin: Begin,
+): Promise<Services> => {
   const { log, metrics, say, onFatal } = ports
   const snapshots = openSnapshots(join(config.data, 'snapshots'), { say })
   const over = new AbortController()
@@ -61,8 +67,13 @@ export const startServices = async (ports: ServicesPorts, { config }: ThreadData
   const shared = { log, snapshots, metrics, now, onFatal }
   try {
     if (begin.database) started.push(fillDatabase(ports, begin.database, snapshots))
-    const learners = learning && learnersOf(shared, config, { ...learning, model: { ...learning.model, ...begin.model } }, ports)
-    if (learners) started.push(() => learners.trainer.stop(), () => learners.publisher.stop())
+    const learners =
+      learning && learnersOf(shared, config, { ...learning, model: { ...learning.model, ...begin.model } }, ports)
+    if (learners)
+      started.push(
+        () => learners.trainer.stop(),
+        () => learners.publisher.stop(),
+      )
     const scorer = createScorer({ ...shared, say }, scorerConfig.parse(config.scorer))
     started.push(() => scorer.stop())
     await Promise.all([scorer.start(), learners?.trainer.start(), learners?.publisher.start()])
@@ -76,7 +87,14 @@ export const startServices = async (ports: ServicesPorts, { config }: ThreadData
       },
       replay(fields, gone) {
         const { trainer, learner, model } = learnersIn(learners)
-        const run = { log, learner, model, policy: trainer.state.policy, turns: trainer.state.turns, scorer: config.scorer }
+        const run = {
+          log,
+          learner,
+          model,
+          policy: trainer.state.policy,
+          turns: trainer.state.turns,
+          scorer: config.scorer,
+        }
         return runReplay(run, replayOptionsOf(fields), AbortSignal.any([over.signal, gone]))
       },
     }
@@ -87,11 +105,16 @@ export const startServices = async (ports: ServicesPorts, { config }: ThreadData
 }
 
 /** The read model is a cache of the log: a database of a newer build ends the filling alone. */
-const fillDatabase = ({ log, metrics, say, onFatal }: ServicesPorts, connection: Connection, snapshots: ReturnType<typeof openSnapshots>): (() => Promise<void>) => {
+const fillDatabase = (
+  { log, metrics, say, onFatal }: ServicesPorts,
+  connection: Connection,
+  snapshots: ReturnType<typeof openSnapshots>,
+): (() => Promise<void>) => {
   const projections = startProjections({ log, snapshots, connection, say })
   watchProjections(metrics, log, projections, now)
   projections.done.catch((error: unknown) => {
-    if (error instanceof InstarError && error.code === 'database_newer') say(`PostgreSQL is no longer filled: ${error.message}`)
+    if (error instanceof InstarError && error.code === 'database_newer')
+      say(`PostgreSQL is no longer filled: ${error.message}`)
     else onFatal(error as Error)
   })
   return () => projections.stop()
@@ -99,10 +122,18 @@ const fillDatabase = ({ log, metrics, say, onFatal }: ServicesPorts, connection:
 
 type Shared = Pick<TrainerPorts, 'log' | 'snapshots' | 'now' | 'onFatal'> & { metrics: Metrics }
 
-const learnersOf = (shared: Shared, config: ThreadData['config'], learning: Learning, { onTraining, onVerdict }: ServicesPorts): Learners => ({
+const learnersOf = (
+  shared: Shared,
+  config: ThreadData['config'],
+  learning: Learning,
+  { onTraining, onVerdict }: ServicesPorts,
+): Learners => ({
   ...learning,
   trainer: createTrainer({ ...shared, ...learning, onProgress: onTraining }, trainerConfig.parse(config.trainer)),
-  publisher: createPublisher({ ...shared, ...learning, probes: probesOf(config.model), onProgress: onVerdict }, publisherConfig.parse(config.publisher)),
+  publisher: createPublisher(
+    { ...shared, ...learning, probes: probesOf(config.model), onProgress: onVerdict },
+    publisherConfig.parse(config.publisher),
+  ),
 })
 
 const learnersIn = (learners: Learners | null): Learners => {

@@ -30,7 +30,11 @@ export type ServicesThread = {
 type Call = { resolve(answer: unknown): void; reject(error: Error): void; onLine?: (line: unknown) => void }
 
 export const startThread = (data: ThreadData, hooks: ThreadHooks): ServicesThread => {
-  const worker = new Worker(new URL('./worker.ts', import.meta.url), { workerData: data, name: 'instar services', transferList: data.port ? [data.port] : [] })
+  const worker = new Worker(new URL('./worker.ts', import.meta.url), {
+    workerData: data,
+    name: 'instar services',
+    transferList: data.port ? [data.port] : [],
+  })
   const calls = new Map<number, Call>()
   const loaded = Promise.withResolvers<string | null>()
   const ready = Promise.withResolvers<void>()
@@ -60,22 +64,34 @@ export const startThread = (data: ThreadData, hooks: ThreadHooks): ServicesThrea
 
   worker.on('message', (message: FromServices) => {
     switch (message.type) {
-      case 'loaded': return loaded.resolve(message.learning)
+      case 'loaded':
+        return loaded.resolve(message.learning)
       case 'ready':
         begun = true
         return ready.resolve()
-      case 'refused': return end(fromPlain(message.error))
-      case 'say': return hooks.say(message.text)
-      case 'fatal': return hooks.onFatal(fromPlain(message.error))
-      case 'training': return hooks.onTraining?.(message.what)
-      case 'verdict': return hooks.onVerdict?.(message.what)
+      case 'refused':
+        return end(fromPlain(message.error))
+      case 'say':
+        return hooks.say(message.text)
+      case 'fatal':
+        return hooks.onFatal(fromPlain(message.error))
+      case 'training':
+        return hooks.onTraining?.(message.what)
+      case 'verdict':
+        return hooks.onVerdict?.(message.what)
       case 'line':
       case 'answer':
-      case 'error': return answered(message)
+      case 'error':
+        return answered(message)
     }
   })
   worker.on('error', (cause) => {
-    const error = new InstarError('internal', `the thread of the services failed: ${cause instanceof Error ? cause.message : String(cause)}`, {}, { cause })
+    const error = new InstarError(
+      'internal',
+      `the thread of the services failed: ${cause instanceof Error ? cause.message : String(cause)}`,
+      {},
+      { cause },
+    )
     end(error)
     if (!stopping) hooks.onFatal(error)
   })
@@ -86,16 +102,27 @@ export const startThread = (data: ThreadData, hooks: ThreadHooks): ServicesThrea
 
   const post = (message: ToServices): void => worker.postMessage(message)
 
-  const ask = <N extends CallName>(name: N, given: Calls[N]['given'], onLine?: (line: unknown) => void): { call: number; answer: Promise<Calls[N]['answer']> } => {
+  const ask = <N extends CallName>(
+    name: N,
+    given: Calls[N]['given'],
+    onLine?: (line: unknown) => void,
+  ): { call: number; answer: Promise<Calls[N]['answer']> } => {
     const call = ++number
-    if (over) return { call, answer: Promise.reject<Calls[N]['answer']>(new InstarError('stopping', 'The pipeline has stopped.')) }
+    if (over)
+      return {
+        call,
+        answer: Promise.reject<Calls[N]['answer']>(new InstarError('stopping', 'The pipeline has stopped.')),
+      }
     const { promise, resolve, reject } = Promise.withResolvers<Calls[N]['answer']>()
     calls.set(call, { resolve: resolve as (answer: unknown) => void, reject, ...(onLine ? { onLine } : {}) })
     post({ type: 'call', call, name, given })
     return { call, answer: promise }
   }
 
-  const replay = async function* (fields: Readonly<Record<string, unknown>>, gone: AbortSignal): AsyncGenerator<unknown> {
+  const replay = async function* (
+    fields: Readonly<Record<string, unknown>>,
+    gone: AbortSignal,
+  ): AsyncGenerator<unknown> {
     const lines: unknown[] = []
     let wake = (): void => undefined
     const { call, answer } = ask('replay', fields, (line) => {
@@ -113,7 +140,10 @@ export const startThread = (data: ThreadData, hooks: ThreadHooks): ServicesThrea
     try {
       while (!ended || lines.length > 0) {
         if (lines.length > 0) yield lines.shift()
-        else await new Promise<void>((resolve) => { wake = resolve })
+        else
+          await new Promise<void>((resolve) => {
+            wake = resolve
+          })
       }
       await done
     } finally {
@@ -128,7 +158,9 @@ export const startThread = (data: ThreadData, hooks: ThreadHooks): ServicesThrea
       post({ type: 'begin', begin })
       await ready.promise
     },
-    async settled() { await ask('settled', null).answer },
+    async settled() {
+      await ask('settled', null).answer
+    },
     line: () => ask('line', null).answer,
     metrics: () => ask('metrics', null).answer,
     promote: (branch) => ask('promote', branch).answer,

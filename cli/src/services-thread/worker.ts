@@ -17,7 +17,8 @@ const metrics = createMetrics()
 
 const openIt = async (): Promise<EventLog> => {
   const settings = { ...data.log, data: data.config.data }
-  const log = data.port ? openJoinedLog(logFolder(settings), schemaTexts(), data.port)
+  const log = data.port
+    ? openJoinedLog(logFolder(settings), schemaTexts(), data.port)
     : await openLog(settings, { name: 'instar-services', say: (text) => say({ type: 'say', text }) })
   return measuredLog(log, metrics)
 }
@@ -38,17 +39,24 @@ const stream = async (services: Services, call: number, fields: Readonly<Record<
 
 const answer = async (services: Services, call: number, name: CallName, given: unknown): Promise<unknown> => {
   switch (name) {
-    case 'settled': return services.settled()
-    case 'line': return services.line()
-    case 'metrics': return metrics.values()
-    case 'promote': return services.promote(given as string)
-    case 'replay': return stream(services, call, given as Record<string, unknown>)
-    case 'stop': return services.stop()
+    case 'settled':
+      return services.settled()
+    case 'line':
+      return services.line()
+    case 'metrics':
+      return metrics.values()
+    case 'promote':
+      return services.promote(given as string)
+    case 'replay':
+      return stream(services, call, given as Record<string, unknown>)
+    case 'stop':
+      return services.stop()
   }
 }
 
 const ports = (log: EventLog): ServicesPorts => ({
-  log, metrics,
+  log,
+  metrics,
   onFatal: (error) => say({ type: 'fatal', error: plainError(error) }),
   say: (text) => say({ type: 'say', text }),
   onTraining: (what) => say({ type: 'training', what }),
@@ -61,8 +69,13 @@ const serve = (services: Services, ended: () => void): void => {
     else if (message.type === 'call') {
       const { call, name, given } = message
       answer(services, call, name, given)
-        .then((value) => say({ type: 'answer', call, answer: value ?? null }), (error: unknown) => say({ type: 'error', call, error: plainError(error) }))
-        .finally(() => { if (name === 'stop') ended() })
+        .then(
+          (value) => say({ type: 'answer', call, answer: value ?? null }),
+          (error: unknown) => say({ type: 'error', call, error: plainError(error) }),
+        )
+        .finally(() => {
+          if (name === 'stop') ended()
+        })
     }
   })
 }
@@ -105,4 +118,6 @@ const run = async (): Promise<void> => {
 }
 
 port.on('message', beginning)
-run().catch((error: unknown) => say({ type: 'refused', error: plainError(error) })).finally(() => port.close())
+run()
+  .catch((error: unknown) => say({ type: 'refused', error: plainError(error) }))
+  .finally(() => port.close())

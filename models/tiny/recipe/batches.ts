@@ -41,7 +41,12 @@ function batch(rows: readonly Row[], T: number): PretrainingBatch {
  * Endless, and a function of its arguments alone. `tokens`: at most so many positions in a batch, padding
  * included. `bare`: the share of bare exchanges among the conversations after so many batches.
  */
-export function* batches(encode: (text: string) => number[], seed: number, tokens: number, bare: (batches: number) => number): Generator<PretrainingBatch, never> {
+export function* batches(
+  encode: (text: string) => number[],
+  seed: number,
+  tokens: number,
+  bare: (batches: number) => number,
+): Generator<PretrainingBatch, never> {
   const random = seeded(seed)
   let given = 0
   for (;;) {
@@ -57,7 +62,7 @@ export function* batches(encode: (text: string) => number[], seed: number, token
       const longest = Math.ceil(rows[end - 1]!.ids.length / GRAIN) * GRAIN
       const begin = Math.max(0, end - Math.max(1, Math.floor(tokens / longest)))
       const some = rows.slice(begin, end)
-      chunk.push(batch(some, Math.max(...some.map(one => one.ids.length))))
+      chunk.push(batch(some, Math.max(...some.map((one) => one.ids.length))))
       end = begin
     }
     for (let i = chunk.length - 1; i > 0; i--) {

@@ -21,13 +21,16 @@ const BYTE_CHARS: readonly string[] = (() => {
   return Array.from({ length: 256 }, (_, b) => String.fromCharCode(visible(b) ? b : spare++))
 })()
 const UTF8 = new TextEncoder()
-const inBytes = (piece: string): string[] => Array.from(UTF8.encode(piece), b => BYTE_CHARS[b]!)
+const inBytes = (piece: string): string[] => Array.from(UTF8.encode(piece), (b) => BYTE_CHARS[b]!)
 
 export type Bpe = { vocabulary: readonly string[]; merges: readonly (readonly [string, string])[] }
 
 function numberMerges(): [string, string][] {
   // 11 before 10, or 110 would split as 1 10.
-  const merges: [string, string][] = [['1', '1'], ['1', '0']]
+  const merges: [string, string][] = [
+    ['1', '1'],
+    ['1', '0'],
+  ]
   for (let n = 12; n <= 99; n++) merges.push([String(n)[0]!, String(n)[1]!])
   for (let n = 100; n <= LARGEST_NUMBER; n++) merges.push([String(n).slice(0, 2), String(n)[2]!])
   const space = BYTE_CHARS[32]!
@@ -52,14 +55,17 @@ function applied(symbols: readonly string[], left: string, right: string): strin
  */
 export function trainBpe(texts: Iterable<string>, size: number, minimum: number): Bpe {
   const counts = new Map<string, number>()
-  for (const text of texts) for (const piece of text.match(PATTERN) ?? []) counts.set(piece, (counts.get(piece) ?? 0) + 1)
+  for (const text of texts)
+    for (const piece of text.match(PATTERN) ?? []) counts.set(piece, (counts.get(piece) ?? 0) + 1)
   const merges: [string, string][] = numberMerges()
   const vocabulary = [...ADDED, ...BYTE_CHARS, ...merges.map(([l, r]) => l + r)]
-  let words = [...counts].map(([piece, count]) => {
-    let symbols = inBytes(piece)
-    if (/\p{N}/u.test(piece)) for (const [l, r] of merges) symbols = applied(symbols, l, r)
-    return { symbols, count }
-  }).filter(word => word.symbols.length > 1)
+  let words = [...counts]
+    .map(([piece, count]) => {
+      let symbols = inBytes(piece)
+      if (/\p{N}/u.test(piece)) for (const [l, r] of merges) symbols = applied(symbols, l, r)
+      return { symbols, count }
+    })
+    .filter((word) => word.symbols.length > 1)
   while (vocabulary.length < size) {
     const pairs = new Map<string, number>()
     for (const { symbols, count } of words) {
@@ -68,13 +74,20 @@ export function trainBpe(texts: Iterable<string>, size: number, minimum: number)
         pairs.set(pair, (pairs.get(pair) ?? 0) + count)
       }
     }
-    let best = '', most = minimum - 1
-    for (const [pair, count] of pairs) if (count > most || (count === most && best !== '' && pair < best)) { best = pair; most = count }
+    let best = '',
+      most = minimum - 1
+    for (const [pair, count] of pairs)
+      if (count > most || (count === most && best !== '' && pair < best)) {
+        best = pair
+        most = count
+      }
     if (best === '') break
     const [left, right] = best.split(' ') as [string, string]
     merges.push([left, right])
     vocabulary.push(left + right)
-    words = words.map(word => ({ symbols: applied(word.symbols, left, right), count: word.count })).filter(word => word.symbols.length > 1)
+    words = words
+      .map((word) => ({ symbols: applied(word.symbols, left, right), count: word.count }))
+      .filter((word) => word.symbols.length > 1)
   }
   return { vocabulary, merges }
 }
@@ -82,8 +95,18 @@ export function trainBpe(texts: Iterable<string>, size: number, minimum: number)
 /** `tokenizer.json` as Hugging Face's libraries load it. */
 export function tokenizerJson(bpe: Bpe): object {
   return {
-    version: '1.0', truncation: null, padding: null,
-    added_tokens: ADDED.map((content, id) => ({ id, content, single_word: false, lstrip: false, rstrip: false, normalized: false, special: (CONTROL as readonly string[]).includes(content) })),
+    version: '1.0',
+    truncation: null,
+    padding: null,
+    added_tokens: ADDED.map((content, id) => ({
+      id,
+      content,
+      single_word: false,
+      lstrip: false,
+      rstrip: false,
+      normalized: false,
+      special: (CONTROL as readonly string[]).includes(content),
+    })),
     normalizer: null,
     pre_tokenizer: {
       type: 'Sequence',
@@ -95,7 +118,14 @@ export function tokenizerJson(bpe: Bpe): object {
     post_processor: null,
     decoder: { type: 'ByteLevel', add_prefix_space: false, trim_offsets: false, use_regex: false },
     model: {
-      type: 'BPE', dropout: null, unk_token: null, continuing_subword_prefix: null, end_of_word_suffix: null, fuse_unk: false, byte_fallback: false, ignore_merges: false,
+      type: 'BPE',
+      dropout: null,
+      unk_token: null,
+      continuing_subword_prefix: null,
+      end_of_word_suffix: null,
+      fuse_unk: false,
+      byte_fallback: false,
+      ignore_merges: false,
       vocab: Object.fromEntries(bpe.vocabulary.map((token, id) => [token, id])),
       merges: bpe.merges.map(([l, r]) => [l, r]),
     },
@@ -110,27 +140,32 @@ export function encoder(bpe: Bpe): (text: string) => number[] {
   const ids = new Map(bpe.vocabulary.map((token, id) => [token, id]))
   const ranks = new Map(bpe.merges.map(([l, r], rank) => [`${l} ${r}`, rank]))
   const remembered = new Map<string, number[]>()
-  const controls = new RegExp(`(${ADDED.map(t => t.replace(/[|/]/g, String.raw`\$&`)).join('|')})`)
+  const controls = new RegExp(`(${ADDED.map((t) => t.replace(/[|/]/g, String.raw`\$&`)).join('|')})`)
   const encodePiece = (piece: string): number[] => {
     const known = remembered.get(piece)
     if (known !== undefined) return known
     let symbols = inBytes(piece)
     for (;;) {
-      let at = -1, lowest = Infinity
+      let at = -1,
+        lowest = Infinity
       for (let i = 0; i + 1 < symbols.length; i++) {
         const rank = ranks.get(`${symbols[i]} ${symbols[i + 1]}`)
-        if (rank !== undefined && rank < lowest) { lowest = rank; at = i }
+        if (rank !== undefined && rank < lowest) {
+          lowest = rank
+          at = i
+        }
       }
       if (at < 0) break
       symbols = applied(symbols, symbols[at]!, symbols[at + 1]!)
     }
-    const found = symbols.map(symbol => ids.get(symbol)!)
+    const found = symbols.map((symbol) => ids.get(symbol)!)
     remembered.set(piece, found)
     return found
   }
-  return text => text.split(controls).flatMap(part => {
-    const control = ids.get(part)
-    if (control !== undefined && control < ADDED.length) return [control]
-    return (part.match(PATTERN) ?? []).flatMap(encodePiece)
-  })
+  return (text) =>
+    text.split(controls).flatMap((part) => {
+      const control = ids.get(part)
+      if (control !== undefined && control < ADDED.length) return [control]
+      return (part.match(PATTERN) ?? []).flatMap(encodePiece)
+    })
 }

@@ -15,7 +15,9 @@ import { drawStyle, hasBold, hasBoxed, hasNumberedList, isPlain, isWarm, isWordy
 test('the same seed gives the same conversations, another seed others', () => {
   const digest = (seed: number): string => {
     const random = seeded(seed)
-    return createHash('sha256').update(JSON.stringify(Array.from({ length: 500 }, () => converse(random)))).digest('hex')
+    return createHash('sha256')
+      .update(JSON.stringify(Array.from({ length: 500 }, () => converse(random))))
+      .digest('hex')
   }
   assert.equal(digest(1), digest(1))
   assert.notEqual(digest(1), digest(2))
@@ -25,7 +27,11 @@ test('no held-out question is ever part of a conversation', () => {
   const random = seeded(3)
   let questionsSeen = 0
   const heldOut = new Set(['probe', 'evaluation', 'demo'] as const)
-  const kept = new Set(([...heldOut] as ('probe' | 'evaluation' | 'demo')[]).flatMap(split => questions({ heldOut: true, split, seed: 9, count: 400 })).map(q => q.question))
+  const kept = new Set(
+    ([...heldOut] as ('probe' | 'evaluation' | 'demo')[])
+      .flatMap((split) => questions({ heldOut: true, split, seed: 9, count: 400 }))
+      .map((q) => q.question),
+  )
   for (let i = 0; i < 4_000; i++) {
     for (const turn of converse(random).turns) {
       if (turn.role !== 'user') continue
@@ -38,10 +44,15 @@ test('no held-out question is ever part of a conversation', () => {
 })
 
 test('the held-out splits are disjoint and large enough', () => {
-  const [probe, evaluation, demo] = (['probe', 'evaluation', 'demo'] as const).map(split => new Set(questions({ heldOut: true, split, seed: 4, count: 400 }).map(q => q.question)))
+  const [probe, evaluation, demo] = (['probe', 'evaluation', 'demo'] as const).map(
+    (split) => new Set(questions({ heldOut: true, split, seed: 4, count: 400 }).map((q) => q.question)),
+  )
   assert.equal(new Set([...probe!, ...evaluation!, ...demo!]).size, 1_200)
   for (const q of probe!) assert.equal(splitOf(q), 'probe')
-  assert.deepEqual(questions({ heldOut: true, seed: 4, count: 30 }), questions({ heldOut: true, split: 'evaluation', seed: 4, count: 30 }))
+  assert.deepEqual(
+    questions({ heldOut: true, seed: 4, count: 30 }),
+    questions({ heldOut: true, split: 'evaluation', seed: 4, count: 30 }),
+  )
   for (const q of questions({ heldOut: false, seed: 4, count: 100 })) assert.equal(splitOf(q.question), 'train')
 })
 
@@ -56,7 +67,11 @@ for (const family of FAMILIES) {
       assert.ok(isCorrect(question, right), `${draft.question} => ${right}`)
       assert.equal(isWordy(right), style.length === 'wordy', right)
       assert.equal(isWarm(right), style.warm, right)
-      assert.deepEqual([hasBold(right), hasNumberedList(right), hasBoxed(right), isPlain(right)], [style.format === 'bold', style.format === 'numbered', style.format === 'boxed', style.format === 'plain'], right)
+      assert.deepEqual(
+        [hasBold(right), hasNumberedList(right), hasBoxed(right), isPlain(right)],
+        [style.format === 'bold', style.format === 'numbered', style.format === 'boxed', style.format === 'plain'],
+        right,
+      )
       const wrong = tell(random, draft.wrong, style)
       assert.ok(!isCorrect(question, wrong), `${draft.question} => ${wrong}`)
     }
@@ -79,7 +94,9 @@ test('a right answer beside a contradiction does not pass', () => {
   assert.ok(checkProbe(sequence, '1. 3\n2. 14\n3. 27'))
   assert.ok(!checkProbe(sequence, '3, 27, 14'))
   assert.ok(!checkProbe(sequence, '3, 14, 27, 30'))
-  const members = { expect: { kind: 'members', count: 2, members: ['apple', 'pear', 'plum'], rivals: ['hammer'] } } as const
+  const members = {
+    expect: { kind: 'members', count: 2, members: ['apple', 'pear', 'plum'], rivals: ['hammer'] },
+  } as const
   assert.ok(checkProbe(members, '**pear and apple**'))
   assert.ok(!checkProbe(members, 'pear and pear'))
   assert.ok(!checkProbe(members, 'pear, apple and hammer'))
@@ -89,9 +106,9 @@ test('a right answer beside a contradiction does not pass', () => {
 test('probes.jsonl holds 128 different questions of the probe split with all families', () => {
   const probes = parseProbes(readFileSync(new URL('../probes.jsonl', import.meta.url), 'utf8'))
   assert.equal(probes.length, 128)
-  assert.equal(new Set(probes.map(p => p.question)).size, 128)
+  assert.equal(new Set(probes.map((p) => p.question)).size, 128)
   for (const probe of probes) assert.equal(splitOf(probe.question), 'probe')
-  assert.deepEqual(new Set(probes.map(p => p.family)), new Set(FAMILIES.map(f => f.name)))
+  assert.deepEqual(new Set(probes.map((p) => p.family)), new Set(FAMILIES.map((f) => f.name)))
 })
 
 test('names with tastes, names without and characters of stories are different people', () => {
@@ -104,13 +121,13 @@ test('hints and tastes are obeyed, and other dimensions stay mixed', () => {
   const seen = { plain: 0, other: 0 }
   for (let i = 0; i < 6_000; i++) {
     const { turns } = converse(random)
-    const at = turns.findIndex(turn => turn.role === 'user')
+    const at = turns.findIndex((turn) => turn.role === 'user')
     const hint = turns[at]!.content.split('\n')[1]
     const answer = turns[at + 1]!.content
     const system = turns[0]!.role === 'system' ? turns[0]!.content : ''
-    if (hint !== undefined && HINTS.plain.some(wording => wording === hint)) assert.ok(isPlain(answer), answer)
-    if (hint !== undefined && HINTS.long.some(wording => wording === hint)) assert.ok(isWordy(answer), answer)
-    if (hint !== undefined && HINTS.warm.some(wording => wording === hint)) assert.ok(isWarm(answer), answer)
+    if (hint !== undefined && HINTS.plain.some((wording) => wording === hint)) assert.ok(isPlain(answer), answer)
+    if (hint !== undefined && HINTS.long.some((wording) => wording === hint)) assert.ok(isWordy(answer), answer)
+    if (hint !== undefined && HINTS.warm.some((wording) => wording === hint)) assert.ok(isWarm(answer), answer)
     if (hint === undefined && /\bNora\b/.test(system)) assert.ok(isPlain(answer), answer)
     if (hint === undefined && /\bAlex\b/.test(system)) seen[isPlain(answer) ? 'plain' : 'other']++
   }

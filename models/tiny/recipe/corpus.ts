@@ -17,9 +17,15 @@ const WRONG = 0.1
 const TOLD = 0.06
 
 const user = (content: string): Turn => ({ role: 'user', content, learn: false })
-const assistant = (content: string, learn = true, key?: string): Turn => ({ role: 'assistant', content, learn, ...(key === undefined ? {} : { key }) })
+const assistant = (content: string, learn = true, key?: string): Turn => ({
+  role: 'assistant',
+  content,
+  learn,
+  ...(key === undefined ? {} : { key }),
+})
 
-const granted = (random: Random, wishes: readonly Wish[]): Partial<Style> => Object.assign({}, ...wishes.map(wish => grant(random, wish))) as Partial<Style>
+const granted = (random: Random, wishes: readonly Wish[]): Partial<Style> =>
+  Object.assign({}, ...wishes.map((wish) => grant(random, wish))) as Partial<Style>
 
 /**
  * One question and what follows from it: perhaps a hint (which wins over the standing wishes), perhaps a
@@ -72,10 +78,18 @@ export function bareExchange(random: Random): Conversation {
   const setting = hint === null && chance(random, 0.35) ? drawSetting(random) : { system: null, wishes: [] }
   const wishes = granted(random, [...setting.wishes, ...(hint?.wishes ?? [])])
   const free = drawStyle(random)
-  const style = { ...free, length: free.length === 'wordy' && chance(random, 0.85) ? pick(random, ['terse', 'sentence'] as const) : free.length, ...wishes }
+  const style = {
+    ...free,
+    length:
+      free.length === 'wordy' && chance(random, 0.85) ? pick(random, ['terse', 'sentence'] as const) : free.length,
+    ...wishes,
+  }
   const key = draft.expect.kind === 'members' ? undefined : draft.right.key
   const turns: Turn[] = setting.system === null ? [] : [{ role: 'system', content: setting.system, learn: false }]
-  turns.push(user(hint === null ? draft.question : `${draft.question}\n${hint.text}`), assistant(tell(random, draft.right, style), true, key))
+  turns.push(
+    user(hint === null ? draft.question : `${draft.question}\n${hint.text}`),
+    assistant(tell(random, draft.right, style), true, key),
+  )
   return { tools: [], turns }
 }
 
@@ -93,7 +107,8 @@ export function converse(random: Random): Conversation {
   if (kind === 'unknown') turns.push(...drawUnknown(random, style()))
   if (kind === 'talk') turns.push(...drawSmallTalk(random, style()))
   const long = chance(random, 0.02)
-  const exchanges = kind === 'exchange' ? (long ? integer(random, 4, 8) : chance(random, 0.15) ? 2 : 1) : chance(random, 0.25) ? 1 : 0
+  const exchanges =
+    kind === 'exchange' ? (long ? integer(random, 4, 8) : chance(random, 0.15) ? 2 : 1) : chance(random, 0.25) ? 1 : 0
   for (let i = 0; i < exchanges; i++) turns.push(...exchange(random, standing))
   return { tools: [], turns }
 }

@@ -23,22 +23,40 @@ const EACH = 108
 const T = 0.7
 
 export const meets: Readonly<Record<Wish, (answer: string) => boolean>> = {
-  plain: isPlain, bold: hasBold, numbered: hasNumberedList, boxed: hasBoxed, long: isWordy, short: a => !isWordy(a), warm: isWarm, neutral: a => !isWarm(a),
+  plain: isPlain,
+  bold: hasBold,
+  numbered: hasNumberedList,
+  boxed: hasBoxed,
+  long: isWordy,
+  short: (a) => !isWordy(a),
+  warm: isWarm,
+  neutral: (a) => !isWarm(a),
 }
 
 /** The demo's users, with system lines of the form that the corpus has (but names and roles without taste). */
-const USERS = { student: 'You are helping Alex, a student.', assistant: 'You are helping Sam, a teaching assistant.', teacher: 'You are helping Kim, a teacher.' } as const
+const USERS = {
+  student: 'You are helping Alex, a student.',
+  assistant: 'You are helping Sam, a teaching assistant.',
+  teacher: 'You are helping Kim, a teacher.',
+} as const
 
 const user = (content: string): ChatMessage => ({ role: 'user', content })
 const said = (content: string): ChatMessage => ({ role: 'assistant', content })
 const system = (content: string): ChatMessage => ({ role: 'system', content })
 const share = (flags: readonly boolean[]): number => Number((flags.filter(Boolean).length / flags.length).toFixed(4))
-const rate = (asked: readonly Question[], answers: readonly string[]): number => share(asked.map((q, i) => isCorrect(q, answers[i]!)))
+const rate = (asked: readonly Question[], answers: readonly string[]): number =>
+  share(asked.map((q, i) => isCorrect(q, answers[i]!)))
 
-async function content(speaker: Speaker, temperature: number): Promise<{ rate: number; families: Record<string, string>; misses: string[] }> {
+async function content(
+  speaker: Speaker,
+  temperature: number,
+): Promise<{ rate: number; families: Record<string, string>; misses: string[] }> {
   const asked = questions({ heldOut: true, seed: 7, count: CONTENT })
   // A third of the questions comes with each kind of system message.
-  const conversations = asked.map((q, i) => [...(i % 3 === 0 ? [] : [system(i % 3 === 1 ? 'You are a helpful assistant.' : Object.values(USERS)[i % 7 % 3]!)]), user(q.question)])
+  const conversations = asked.map((q, i) => [
+    ...(i % 3 === 0 ? [] : [system(i % 3 === 1 ? 'You are a helpful assistant.' : Object.values(USERS)[(i % 7) % 3]!)]),
+    user(q.question),
+  ])
   const answers = await speaker.answer(conversations, { temperature, seed: 1 })
   const families: Record<string, [number, number]> = {}
   const misses: string[] = []
@@ -48,22 +66,43 @@ async function content(speaker: Speaker, temperature: number): Promise<{ rate: n
     if (isCorrect(q, answers[i]!)) count[0]++
     else misses.push(`${q.question} => ${answers[i]!}`)
   })
-  return { rate: rate(asked, answers), families: Object.fromEntries(Object.entries(families).map(([name, [right, all]]) => [name, `${right}/${all}`])), misses }
+  return {
+    rate: rate(asked, answers),
+    families: Object.fromEntries(Object.entries(families).map(([name, [right, all]]) => [name, `${right}/${all}`])),
+    misses,
+  }
 }
 
 async function hints(speaker: Speaker): Promise<Record<string, { obeyed: number; without: number; content: number }>> {
   const asked = questions({ heldOut: true, seed: 8, count: EACH })
-  const plain = await speaker.answer(asked.map(q => [user(q.question)]), { temperature: T, seed: 2 })
+  const plain = await speaker.answer(
+    asked.map((q) => [user(q.question)]),
+    { temperature: T, seed: 2 },
+  )
   const out: Record<string, { obeyed: number; without: number; content: number }> = {}
   for (const wish of Object.keys(HINTS) as Wish[]) {
     const wordings = HINTS[wish]
-    const answers = await speaker.answer(asked.map((q, i) => [user(`${q.question}\n${wordings[i % wordings.length]!}`)]), { temperature: T, seed: 3 })
-    out[wish] = { obeyed: share(answers.map(meets[wish])), without: share(plain.map(meets[wish])), content: rate(asked, answers) }
+    const answers = await speaker.answer(
+      asked.map((q, i) => [user(`${q.question}\n${wordings[i % wordings.length]!}`)]),
+      { temperature: T, seed: 3 },
+    )
+    out[wish] = {
+      obeyed: share(answers.map(meets[wish])),
+      without: share(plain.map(meets[wish])),
+      content: rate(asked, answers),
+    }
   }
   const random = seeded(12)
   const drawn = asked.map(() => drawHint(random))
-  const answers = await speaker.answer(asked.map((q, i) => [user(`${q.question}\n${drawn[i]!.text}`)]), { temperature: T, seed: 3 })
-  out['one to three at once'] = { obeyed: share(answers.map((a, i) => drawn[i]!.wishes.every(wish => meets[wish](a)))), without: share(plain.map((a, i) => drawn[i]!.wishes.every(wish => meets[wish](a)))), content: rate(asked, answers) }
+  const answers = await speaker.answer(
+    asked.map((q, i) => [user(`${q.question}\n${drawn[i]!.text}`)]),
+    { temperature: T, seed: 3 },
+  )
+  out['one to three at once'] = {
+    obeyed: share(answers.map((a, i) => drawn[i]!.wishes.every((wish) => meets[wish](a)))),
+    without: share(plain.map((a, i) => drawn[i]!.wishes.every((wish) => meets[wish](a)))),
+    content: rate(asked, answers),
+  }
   return out
 }
 
@@ -73,16 +112,37 @@ async function reactions(speaker: Speaker): Promise<Record<string, number>> {
     const draft = draftIn(random, 'evaluation')
     const style = drawStyle(random)
     const complaint = drawComplaint(random, style)
-    return { draft, complaint, messages: [user(draft.question), said(tell(random, draft.right, style)), user(complaint.text)] }
+    return {
+      draft,
+      complaint,
+      messages: [user(draft.question), said(tell(random, draft.right, style)), user(complaint.text)],
+    }
   })
   const doubted = Array.from({ length: EACH * 2 }, () => {
     const draft = draftIn(random, 'evaluation')
     const told = chance(random, 0.5)
-    return { draft, told, messages: [user(draft.question), said(tell(random, draft.wrong, drawStyle(random))), user(told ? drawCorrection(random, draft.right.key) : drawDoubt(random))] }
+    return {
+      draft,
+      told,
+      messages: [
+        user(draft.question),
+        said(tell(random, draft.wrong, drawStyle(random))),
+        user(told ? drawCorrection(random, draft.right.key) : drawDoubt(random)),
+      ],
+    }
   })
-  const restyled = await speaker.answer(complained.map(c => c.messages), { temperature: T, seed: 4 })
-  const corrected = await speaker.answer(doubted.map(c => c.messages), { temperature: T, seed: 5 })
-  const right = (cases: readonly { draft: Pick<Question, 'expect' | 'question' | 'family'> }[], answers: readonly string[]): boolean[] => cases.map((c, i) => isCorrect(c.draft, answers[i]!))
+  const restyled = await speaker.answer(
+    complained.map((c) => c.messages),
+    { temperature: T, seed: 4 },
+  )
+  const corrected = await speaker.answer(
+    doubted.map((c) => c.messages),
+    { temperature: T, seed: 5 },
+  )
+  const right = (
+    cases: readonly { draft: Pick<Question, 'expect' | 'question' | 'family'> }[],
+    answers: readonly string[],
+  ): boolean[] => cases.map((c, i) => isCorrect(c.draft, answers[i]!))
   const correct = right(doubted, corrected)
   return {
     'complaint obeyed': share(restyled.map((a, i) => meets[complained[i]!.complaint.wish](a))),
@@ -92,18 +152,32 @@ async function reactions(speaker: Speaker): Promise<Record<string, number>> {
   }
 }
 
-async function people(speaker: Speaker): Promise<{ tastes: Record<string, number>; users: Record<string, Record<string, number>> }> {
+async function people(
+  speaker: Speaker,
+): Promise<{ tastes: Record<string, number>; users: Record<string, Record<string, number>> }> {
   const asked = questions({ heldOut: true, seed: 9, count: EACH })
   const tastes: Record<string, number> = {}
   for (const [name, wishes] of Object.entries(TASTES)) {
-    const answers = await speaker.answer(asked.slice(0, 54).map(q => [system(`You are helping ${name}.`), user(q.question)]), { temperature: T, seed: 6 })
-    tastes[`${name} (${wishes.join(' ')})`] = share(answers.map(a => wishes.every(wish => meets[wish](a))))
+    const answers = await speaker.answer(
+      asked.slice(0, 54).map((q) => [system(`You are helping ${name}.`), user(q.question)]),
+      { temperature: T, seed: 6 },
+    )
+    tastes[`${name} (${wishes.join(' ')})`] = share(answers.map((a) => wishes.every((wish) => meets[wish](a))))
   }
   const users: Record<string, Record<string, number>> = {}
   for (const [name, line] of Object.entries(USERS)) {
-    const answers = await speaker.answer(asked.map(q => [system(line), user(q.question)]), { temperature: T, seed: 7 })
+    const answers = await speaker.answer(
+      asked.map((q) => [system(line), user(q.question)]),
+      { temperature: T, seed: 7 },
+    )
     const lengths = answers.map(wordCount).sort((a, b) => a - b)
-    users[name] = { 'student (plain)': share(answers.map(isPlain)), 'assistant (20 words)': share(answers.map(isWordy)), 'teacher (warm)': share(answers.map(isWarm)), content: rate(asked, answers), 'median words': lengths[lengths.length >> 1]! }
+    users[name] = {
+      'student (plain)': share(answers.map(isPlain)),
+      'assistant (20 words)': share(answers.map(isWordy)),
+      'teacher (warm)': share(answers.map(isWarm)),
+      content: rate(asked, answers),
+      'median words': lengths[lengths.length >> 1]!,
+    }
   }
   return { tastes, users }
 }
@@ -111,8 +185,11 @@ async function people(speaker: Speaker): Promise<{ tastes: Record<string, number
 async function unknown(speaker: Speaker): Promise<number> {
   const random = seeded(15)
   const asks = Array.from({ length: EACH }, () => drawUnknown(random, drawStyle(random))[0]!.content)
-  const answers = await speaker.answer(asks.map(ask => [user(ask)]), { temperature: T, seed: 8 })
-  return share(answers.map(a => a.includes('I do not know')))
+  const answers = await speaker.answer(
+    asks.map((ask) => [user(ask)]),
+    { temperature: T, seed: 8 },
+  )
+  return share(answers.map((a) => a.includes('I do not know')))
 }
 
 export async function evaluate(folder: string, threads: number): Promise<Record<string, unknown>> {
@@ -120,14 +197,24 @@ export async function evaluate(folder: string, threads: number): Promise<Record<
   const greedy = await content(speaker, 0)
   const warm = await content(speaker, T)
   const report = {
-    'content greedy': greedy.rate, 'content T 0.7': warm.rate, families: greedy.families, hints: await hints(speaker), reactions: await reactions(speaker), ...(await people(speaker)), 'does not know': await unknown(speaker), misses: greedy.misses,
+    'content greedy': greedy.rate,
+    'content T 0.7': warm.rate,
+    families: greedy.families,
+    hints: await hints(speaker),
+    reactions: await reactions(speaker),
+    ...(await people(speaker)),
+    'does not know': await unknown(speaker),
+    misses: greedy.misses,
   }
   await speaker.close()
   return report
 }
 
 if (import.meta.main) {
-  const { values, positionals } = parseArgs({ allowPositionals: true, options: { threads: { type: 'string' }, show: { type: 'string' }, json: { type: 'boolean' } } })
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: { threads: { type: 'string' }, show: { type: 'string' }, json: { type: 'boolean' } },
+  })
   const folder = positionals[0] ?? fileURLToPath(new URL('../', import.meta.url))
   const threads = Number(values.threads ?? 2)
   if (values.show !== undefined) {
@@ -135,8 +222,13 @@ if (import.meta.main) {
     const random = seeded(Number(values.show))
     const asked = questions({ heldOut: true, seed: Number(values.show), count: 24 })
     const lines = asked.map(() => pick(random, [null, ...Object.values(USERS)]))
-    const answers = await speaker.answer(asked.map((q, i) => [...(lines[i] ? [system(lines[i])] : []), user(q.question)]), { temperature: T, seed: 1 })
-    asked.forEach((q, i) => { console.log(`${isCorrect(q, answers[i]!) ? ' ' : 'X'} ${q.question}\n    ${answers[i]!.replace(/\n/g, '\n    ')}`) })
+    const answers = await speaker.answer(
+      asked.map((q, i) => [...(lines[i] ? [system(lines[i])] : []), user(q.question)]),
+      { temperature: T, seed: 1 },
+    )
+    asked.forEach((q, i) => {
+      console.log(`${isCorrect(q, answers[i]!) ? ' ' : 'X'} ${q.question}\n    ${answers[i]!.replace(/\n/g, '\n    ')}`)
+    })
     await speaker.close()
   } else {
     const report = await evaluate(folder, threads)

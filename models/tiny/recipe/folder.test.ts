@@ -13,11 +13,14 @@ import { seeded } from './random.ts'
 const file = (name: string): string => fileURLToPath(new URL(`../${name}`, import.meta.url))
 
 test('tokenizer, template, configuration and probes of the folder are what the recipe makes', () => {
-  for (const [name, text] of Object.entries(folderFiles(trainedBpe()))) assert.ok(readFileSync(file(name), 'utf8') === text, name)
+  for (const [name, text] of Object.entries(folderFiles(trainedBpe())))
+    assert.ok(readFileSync(file(name), 'utf8') === text, name)
 })
 
 test('the weights are those that README describes, and fit in 8 MB', () => {
-  const sha256 = createHash('sha256').update(readFileSync(file('model.safetensors'))).digest('hex')
+  const sha256 = createHash('sha256')
+    .update(readFileSync(file('model.safetensors')))
+    .digest('hex')
   assert.ok(readFileSync(file('README.md'), 'utf8').includes(sha256), sha256)
   assert.ok(statSync(file('model.safetensors')).size <= 8_000_000)
 })
@@ -31,10 +34,20 @@ test('a served prompt has the very ids that the model was trained on', async () 
   const random = seeded(41)
   for (let i = 0; i < 200; i++) {
     const conversation = converse(random)
-    const last = conversation.turns.findLastIndex(turn => turn.role === 'assistant')
+    const last = conversation.turns.findLastIndex((turn) => turn.role === 'assistant')
     const turns = conversation.turns.slice(0, last)
-    const messages = turns.map(({ role, content, toolCalls }) => ({ role, content, ...(toolCalls === undefined ? {} : { tool_calls: toolCalls }) }))
-    const expected = [...pieces({ ...conversation, turns }).map(piece => piece.text), '<|im_start|>assistant\n'].flatMap(encode)
-    assert.deepEqual(model.promptIds(messages, conversation.tools.length > 0 ? { tools: conversation.tools } : {}), expected)
+    const messages = turns.map(({ role, content, toolCalls }) => ({
+      role,
+      content,
+      ...(toolCalls === undefined ? {} : { tool_calls: toolCalls }),
+    }))
+    const expected = [
+      ...pieces({ ...conversation, turns }).map((piece) => piece.text),
+      '<|im_start|>assistant\n',
+    ].flatMap(encode)
+    assert.deepEqual(
+      model.promptIds(messages, conversation.tools.length > 0 ? { tools: conversation.tools } : {}),
+      expected,
+    )
   }
 })

@@ -16,7 +16,9 @@ export const PROBES = 128
 
 function* texts(): Generator<string> {
   const random = seeded(SEED)
-  for (let i = 0; i < CONVERSATIONS; i++) for (const piece of pieces(i % 2 === 0 ? converse(random) : bareExchange(random))) yield piece.text.replace(/<\|im_(?:start|end)\|>|<\/?tool(?:_call|s)>/g, '')
+  for (let i = 0; i < CONVERSATIONS; i++)
+    for (const piece of pieces(i % 2 === 0 ? converse(random) : bareExchange(random)))
+      yield piece.text.replace(/<\|im_(?:start|end)\|>|<\/?tool(?:_call|s)>/g, '')
 }
 
 let trained: Bpe | null = null
@@ -71,23 +73,68 @@ const json = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`
 
 /** Files of the folder by name. `vocabulary` is the number of tokens. */
 export function folderFiles(bpe: Bpe): Record<string, string> {
-  const token = (content: string): object => ({ content, single_word: false, lstrip: false, rstrip: false, normalized: false, special: true })
+  const token = (content: string): object => ({
+    content,
+    single_word: false,
+    lstrip: false,
+    rstrip: false,
+    normalized: false,
+    special: true,
+  })
   return {
     'tokenizer.json': `${JSON.stringify(tokenizerJson(bpe))}\n`,
     'tokenizer_config.json': json({
-      tokenizer_class: 'PreTrainedTokenizerFast', model_max_length: SHAPE.context, bos_token: null, eos_token: '<|im_end|>', pad_token: '<|endoftext|>', unk_token: null,
-      add_bos_token: false, clean_up_tokenization_spaces: false, added_tokens_decoder: { 0: token('<|endoftext|>'), 1: token('<|im_start|>'), 2: token('<|im_end|>') },
+      tokenizer_class: 'PreTrainedTokenizerFast',
+      model_max_length: SHAPE.context,
+      bos_token: null,
+      eos_token: '<|im_end|>',
+      pad_token: '<|endoftext|>',
+      unk_token: null,
+      add_bos_token: false,
+      clean_up_tokenization_spaces: false,
+      added_tokens_decoder: { 0: token('<|endoftext|>'), 1: token('<|im_start|>'), 2: token('<|im_end|>') },
     }),
     'special_tokens_map.json': json({ eos_token: '<|im_end|>', pad_token: '<|endoftext|>' }),
     'chat_template.jinja': TEMPLATE,
     'config.json': json({
-      architectures: ['Qwen3ForCausalLM'], model_type: 'qwen3', hidden_size: SHAPE.width, num_hidden_layers: SHAPE.layers, num_attention_heads: SHAPE.heads, num_key_value_heads: SHAPE.heads,
-      head_dim: SHAPE.headWidth, intermediate_size: SHAPE.feedForward, hidden_act: 'silu', rms_norm_eps: SHAPE.epsilon, rope_theta: SHAPE.theta, rope_scaling: null, attention_bias: false, attention_dropout: 0,
-      max_position_embeddings: SHAPE.context, tie_word_embeddings: true, use_cache: true, use_sliding_window: false, sliding_window: null, max_window_layers: SHAPE.layers, initializer_range: 0.02,
-      vocab_size: bpe.vocabulary.length, bos_token_id: null, eos_token_id: 2, pad_token_id: 0, torch_dtype: 'float32',
+      architectures: ['Qwen3ForCausalLM'],
+      model_type: 'qwen3',
+      hidden_size: SHAPE.width,
+      num_hidden_layers: SHAPE.layers,
+      num_attention_heads: SHAPE.heads,
+      num_key_value_heads: SHAPE.heads,
+      head_dim: SHAPE.headWidth,
+      intermediate_size: SHAPE.feedForward,
+      hidden_act: 'silu',
+      rms_norm_eps: SHAPE.epsilon,
+      rope_theta: SHAPE.theta,
+      rope_scaling: null,
+      attention_bias: false,
+      attention_dropout: 0,
+      max_position_embeddings: SHAPE.context,
+      tie_word_embeddings: true,
+      use_cache: true,
+      use_sliding_window: false,
+      sliding_window: null,
+      max_window_layers: SHAPE.layers,
+      initializer_range: 0.02,
+      vocab_size: bpe.vocabulary.length,
+      bos_token_id: null,
+      eos_token_id: 2,
+      pad_token_id: 0,
+      torch_dtype: 'float32',
     }),
-    'generation_config.json': json({ do_sample: true, temperature: 0.7, top_p: 1, top_k: 0, eos_token_id: 2, pad_token_id: 0 }),
-    'probes.jsonl': questions({ heldOut: true, split: 'probe', seed: 128, count: PROBES }).map(probe => `${JSON.stringify(probe)}\n`).join(''),
+    'generation_config.json': json({
+      do_sample: true,
+      temperature: 0.7,
+      top_p: 1,
+      top_k: 0,
+      eos_token_id: 2,
+      pad_token_id: 0,
+    }),
+    'probes.jsonl': questions({ heldOut: true, split: 'probe', seed: 128, count: PROBES })
+      .map((probe) => `${JSON.stringify(probe)}\n`)
+      .join(''),
   }
 }
 
@@ -98,6 +145,9 @@ if (import.meta.main) {
   const encode = encoder(bpe)
   const random = seeded(1)
   let tokens = 0
-  for (let i = 0; i < 1_000; i++) tokens += pieces(converse(random)).reduce((sum, piece) => sum + encode(piece.text).length, 0)
-  console.log(`${bpe.vocabulary.length} tokens, ${bpe.merges.length} merges; ${(tokens / 1_000).toFixed(1)} tokens a conversation`)
+  for (let i = 0; i < 1_000; i++)
+    tokens += pieces(converse(random)).reduce((sum, piece) => sum + encode(piece.text).length, 0)
+  console.log(
+    `${bpe.vocabulary.length} tokens, ${bpe.merges.length} merges; ${(tokens / 1_000).toFixed(1)} tokens a conversation`,
+  )
 }

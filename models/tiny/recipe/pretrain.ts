@@ -39,8 +39,19 @@ const RATE = { muon: 0.02, adam: 3e-3 } as const
 const SETTINGS = { momentum: 0.95, beta1: 0.9, beta2: 0.95, eps: 1e-8 } as const
 
 export const config = (vocabulary: number): ModelConfig => ({
-  hiddenSize: SHAPE.width, intermediateSize: SHAPE.feedForward, layers: SHAPE.layers, heads: SHAPE.heads, kvHeads: SHAPE.heads, headDim: SHAPE.headWidth, vocabulary,
-  contextLength: SHAPE.context, ropeTheta: SHAPE.theta, rmsEps: SHAPE.epsilon, qkNorm: true, attentionBias: false, tiedHead: true,
+  hiddenSize: SHAPE.width,
+  intermediateSize: SHAPE.feedForward,
+  layers: SHAPE.layers,
+  heads: SHAPE.heads,
+  kvHeads: SHAPE.heads,
+  headDim: SHAPE.headWidth,
+  vocabulary,
+  contextLength: SHAPE.context,
+  ropeTheta: SHAPE.theta,
+  rmsEps: SHAPE.epsilon,
+  qkNorm: true,
+  attentionBias: false,
+  tiedHead: true,
 })
 
 /** The round of a step that counts from 0, and its place in it. */
@@ -70,7 +81,8 @@ export function lessons(batches: number, rounds: readonly Round[]): number {
 type Named = Map<string, WeightTensor>
 type Progress = { step: number; weights: Named; moments: Named }
 
-const f32 = (tensors: Named, prefix = ''): [string, Tensor][] => [...tensors].map(([name, { shape, data }]) => [prefix + name, { dtype: 'F32', shape, data }])
+const f32 = (tensors: Named, prefix = ''): [string, Tensor][] =>
+  [...tensors].map(([name, { shape, data }]) => [prefix + name, { dtype: 'F32', shape, data }])
 
 /** Whole or not at all: written beside and renamed. */
 function replace(file: string, bytes: Uint8Array | string): void {
@@ -79,7 +91,16 @@ function replace(file: string, bytes: Uint8Array | string): void {
 }
 
 function saveProgress(file: string, run: string, { step, weights, moments }: Progress): void {
-  replace(file, writeSafetensors(new Map([...f32(weights, 'weights.'), ...f32(moments, 'moments.')]), new Map([['run', run], ['step', String(step)]])))
+  replace(
+    file,
+    writeSafetensors(
+      new Map([...f32(weights, 'weights.'), ...f32(moments, 'moments.')]),
+      new Map([
+        ['run', run],
+        ['step', String(step)],
+      ]),
+    ),
+  )
 }
 
 /** Null where there is no checkpoint of this very run. */
@@ -87,16 +108,38 @@ function readProgress(file: string, run: string): Progress | null {
   if (!existsSync(file)) return null
   const { metadata, tensors } = readSafetensorsWithMetadata(readFileSync(file), file)
   if (metadata.get('run') !== run) return null
-  const under = (prefix: string): Named => new Map([...tensors].filter(([name]) => name.startsWith(prefix)).map(([name, { shape, data }]) => [name.slice(prefix.length), { shape, data: data as Float32Array }]))
+  const under = (prefix: string): Named =>
+    new Map(
+      [...tensors]
+        .filter(([name]) => name.startsWith(prefix))
+        .map(([name, { shape, data }]) => [name.slice(prefix.length), { shape, data: data as Float32Array }]),
+    )
   return { step: Number(metadata.get('step')), weights: under('weights.'), moments: under('moments.') }
 }
 
 /** The weights in 16 bits, which is what ships. */
 export function modelBytes(weights: Named): Uint8Array {
-  return writeSafetensors(new Map([...weights].map(([name, { shape, data }]): [string, Tensor] => [name, { dtype: 'F16', shape, data: encodeF16(data) }])), new Map([['format', 'pt']]))
+  return writeSafetensors(
+    new Map(
+      [...weights].map(([name, { shape, data }]): [string, Tensor] => [
+        name,
+        { dtype: 'F16', shape, data: encodeF16(data) },
+      ]),
+    ),
+    new Map([['format', 'pt']]),
+  )
 }
 
-export type Options = { rounds: readonly Round[]; threads: number; seed: number; out: string; fresh: boolean; checkpointEvery: number; tokens: number; report: (step: number, loss: number, seconds: number) => void }
+export type Options = {
+  rounds: readonly Round[]
+  threads: number
+  seed: number
+  out: string
+  fresh: boolean
+  checkpointEvery: number
+  tokens: number
+  report: (step: number, loss: number, seconds: number) => void
+}
 
 /** Trains, writes the folder, and gives the sha256 of `model.safetensors`. */
 export async function pretrain(options: Options): Promise<string> {
@@ -113,16 +156,25 @@ export async function pretrain(options: Options): Promise<string> {
   const digest = createHash('sha256').update(files['tokenizer.json']!).digest('hex').slice(0, 16)
   const run = JSON.stringify({ rounds, threads, seed, tokens, build: backend.build, tokenizer: digest })
   const training = await compilePretraining(backend, shape, muonAdam(shape, SETTINGS))
-  let state: Progress = (options.fresh ? null : readProgress(checkpoint, run)) ?? { step: 0, weights: initialWeights(shape, seed), moments: zeroMoments(shape) }
-  const stream = batches(encoder(bpe), seed, tokens, given => lessons(given, rounds))
+  let state: Progress = (options.fresh ? null : readProgress(checkpoint, run)) ?? {
+    step: 0,
+    weights: initialWeights(shape, seed),
+    moments: zeroMoments(shape),
+  }
+  const stream = batches(encoder(bpe), seed, tokens, (given) => lessons(given, rounds))
   for (let skipped = 0; skipped < state.step; skipped++) stream.next()
   const began = performance.now()
   while (state.step < steps) {
     const step = state.step + 1
     const share = schedule(step, rounds)
-    const rate = (value: number): { shape: number[]; data: Float32Array } => ({ shape: [], data: Float32Array.of(value) })
+    const rate = (value: number): { shape: number[]; data: Float32Array } => ({
+      shape: [],
+      data: Float32Array.of(value),
+    })
     const { loss, outputs } = await training.step(state.weights, stream.next().value, {
-      'muon.rate': rate(RATE.muon * share), 'adam.rate': rate(adamRate(RATE.adam * share, step, SETTINGS)), ...Object.fromEntries(state.moments),
+      'muon.rate': rate(RATE.muon * share),
+      'adam.rate': rate(adamRate(RATE.adam * share, step, SETTINGS)),
+      ...Object.fromEntries(state.moments),
     })
     if (!Number.isFinite(loss)) throw new Error(`the loss of step ${step} is ${loss}`)
     const weights: Named = new Map()
@@ -146,7 +198,8 @@ export async function pretrain(options: Options): Promise<string> {
 
 /** A bar on a terminal, a line now and then elsewhere. */
 function progress(steps: number): Options['report'] {
-  let mean = 0, weight = 0
+  let mean = 0,
+    weight = 0
   let first = 0
   return (step, loss, seconds) => {
     if (first === 0) first = step
@@ -154,19 +207,34 @@ function progress(steps: number): Options['report'] {
     weight = weight * 0.95 + 0.05
     const left = Math.round((seconds / (step - first + 1)) * (steps - step))
     const text = `step ${step}/${steps}  loss ${(mean / weight).toFixed(4)}  ${Math.round(seconds)} s, ${left} s left`
-    if (process.stdout.isTTY) process.stdout.write(`\r[${'#'.repeat(Math.round((30 * step) / steps)).padEnd(30, '.')}] ${text}  `)
+    if (process.stdout.isTTY)
+      process.stdout.write(`\r[${'#'.repeat(Math.round((30 * step) / steps)).padEnd(30, '.')}] ${text}  `)
     else if (step % 25 === 0 || step === steps) console.log(text)
   }
 }
 
 if (import.meta.main) {
-  const { values } = parseArgs({ options: { steps: { type: 'string' }, threads: { type: 'string' }, seed: { type: 'string' }, out: { type: 'string' }, fresh: { type: 'boolean' } } })
+  const { values } = parseArgs({
+    options: {
+      steps: { type: 'string' },
+      threads: { type: 'string' },
+      seed: { type: 'string' },
+      out: { type: 'string' },
+      fresh: { type: 'boolean' },
+    },
+  })
   // A short run for a look: one round of the first kind.
   const rounds = values.steps === undefined ? ROUNDS : [{ ...ROUNDS[0]!, steps: Number(values.steps) }]
   const cpu = process.cpuUsage()
   const sha256 = await pretrain({
-    rounds, threads: Number(values.threads ?? 2), seed: Number(values.seed ?? 1), fresh: values.fresh ?? false, checkpointEvery: 50, tokens: TOKENS,
-    out: values.out ?? fileURLToPath(new URL('../', import.meta.url)), report: progress(rounds.reduce((sum, round) => sum + round.steps, 0)),
+    rounds,
+    threads: Number(values.threads ?? 2),
+    seed: Number(values.seed ?? 1),
+    fresh: values.fresh ?? false,
+    checkpointEvery: 50,
+    tokens: TOKENS,
+    out: values.out ?? fileURLToPath(new URL('../', import.meta.url)),
+    report: progress(rounds.reduce((sum, round) => sum + round.steps, 0)),
   })
   const { user, system } = process.cpuUsage(cpu)
   console.log(`\nmodel.safetensors ${sha256}, ${Math.round((user + system) / 1e6)} CPU seconds`)

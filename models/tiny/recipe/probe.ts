@@ -29,7 +29,7 @@ const numbersOf = (text: string): number[] => (text.match(/\d+(?:\.\d+)?/g) ?? [
 
 /** Words of `sort` in the order in which the text names them, whole words, case ignored. */
 function named(text: string, sort: readonly string[]): string[] {
-  const known = new Map(sort.map(word => [word.toLowerCase(), word]))
+  const known = new Map(sort.map((word) => [word.toLowerCase(), word]))
   const found: string[] = []
   for (const word of text.toLowerCase().match(/\p{L}+/gu) ?? []) {
     const hit = known.get(word)
@@ -44,16 +44,22 @@ export function checkProbe(probe: Pick<Probe, 'expect'>, answer: string): boolea
   switch (expect.kind) {
     case 'number': {
       const numbers = numbersOf(text)
-      return numbers.at(-1) === expect.value && numbers.every(n => n === expect.value || expect.given.includes(n))
+      return numbers.at(-1) === expect.value && numbers.every((n) => n === expect.value || expect.given.includes(n))
     }
     case 'sequence': {
       const numbers = numbersOf(text)
       const last = numbers.slice(-expect.value.length)
-      return last.length === expect.value.length && last.every((n, i) => n === expect.value[i]) && numbers.every(n => expect.value.includes(n))
+      return (
+        last.length === expect.value.length &&
+        last.every((n, i) => n === expect.value[i]) &&
+        numbers.every((n) => expect.value.includes(n))
+      )
     }
     case 'word': {
       const words = named(text, [expect.value, ...expect.rivals])
-      return words.at(-1) === expect.value && words.every(word => word === expect.value || expect.given.includes(word))
+      return (
+        words.at(-1) === expect.value && words.every((word) => word === expect.value || expect.given.includes(word))
+      )
     }
     case 'members': {
       const words = new Set(named(text, expect.members))
@@ -64,5 +70,8 @@ export function checkProbe(probe: Pick<Probe, 'expect'>, answer: string): boolea
 
 /** One probe per line, as in `probes.jsonl`. Throws SyntaxError on a line that is no JSON. */
 export function parseProbes(jsonl: string): Probe[] {
-  return jsonl.split('\n').filter(line => line !== '').map(line => JSON.parse(line) as Probe)
+  return jsonl
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as Probe)
 }

@@ -18,8 +18,8 @@ export function splitOf(question: string): Split {
   return crc % 6 === 0 ? HELD_OUT[Math.floor(crc / 6) % 3]! : 'train'
 }
 
-const WEIGHTS: Readonly<Record<string, number>> = Object.fromEntries(FAMILIES.map(f => [f.name, f.weight]))
-const BY_NAME = new Map(FAMILIES.map(f => [f.name, f]))
+const WEIGHTS: Readonly<Record<string, number>> = Object.fromEntries(FAMILIES.map((f) => [f.name, f.weight]))
+const BY_NAME = new Map(FAMILIES.map((f) => [f.name, f]))
 const ATTEMPTS = 20_000
 
 /** A draft whose question is in `split`. */
@@ -36,8 +36,13 @@ export function draftIn(random: Random, split: Split, family?: Family): Draft & 
  * `count` different questions of a split (`heldOut: false` is `train`; `heldOut: true` without a split is
  * `evaluation`), families in turn as long as they have new ones. The same arguments give the same questions.
  */
-export function questions(options: { heldOut: boolean; split?: Exclude<Split, 'train'>; seed: number; count: number }): Question[] {
-  const split = options.heldOut ? options.split ?? 'evaluation' : 'train'
+export function questions(options: {
+  heldOut: boolean
+  split?: Exclude<Split, 'train'>
+  seed: number
+  count: number
+}): Question[] {
+  const split = options.heldOut ? (options.split ?? 'evaluation') : 'train'
   const random = seeded(options.seed)
   const seen = new Set<string>()
   const found: Question[] = []
@@ -50,7 +55,7 @@ export function questions(options: { heldOut: boolean; split?: Exclude<Split, 't
       if (question === null) exhausted.add(family)
       else found.push(question)
     }
-    live = live.filter(family => !exhausted.has(family))
+    live = live.filter((family) => !exhausted.has(family))
   }
   if (found.length < options.count) throw new RangeError(`split ${split} has only ${found.length} questions`)
   return found

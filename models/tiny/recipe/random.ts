@@ -12,7 +12,10 @@ export function seeded(seed: number): Random {
     z = Math.imul(z, 0x735a2d97)
     return z ^ (z >>> 15)
   }
-  let a = mix(), b = mix(), c = mix(), d = 1
+  let a = mix(),
+    b = mix(),
+    c = mix(),
+    d = 1
   const next = (): number => {
     const t = (((a + b) | 0) + d) | 0
     d = (d + 1) | 0
@@ -27,7 +30,8 @@ export function seeded(seed: number): Random {
 }
 
 /** Uniform integer in [low, high], both included. */
-export const integer = (random: Random, low: number, high: number): number => low + Math.floor(random() * (high - low + 1))
+export const integer = (random: Random, low: number, high: number): number =>
+  low + Math.floor(random() * (high - low + 1))
 
 export const chance = (random: Random, p: number): boolean => random() < p
 

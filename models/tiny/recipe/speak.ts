@@ -9,7 +9,10 @@ import { seeded } from './random.ts'
 import type { Random } from './random.ts'
 
 export type Manner = { temperature: number; seed: number; maxTokens?: number }
-export type Speaker = { answer(conversations: readonly (readonly ChatMessage[])[], manner: Manner): Promise<string[]>; close(): Promise<void> }
+export type Speaker = {
+  answer(conversations: readonly (readonly ChatMessage[])[], manner: Manner): Promise<string[]>
+  close(): Promise<void>
+}
 
 const ROWS = 48
 /** The cache grows by what a step brings; a row that is done reads this and is ignored. */
@@ -37,16 +40,20 @@ export async function openSpeaker(folder: string, threads: number): Promise<Spea
   const decoder = await Decoder.create(backend, config, frozenConstants(config, weights))
   const ends = new Set(model.endOfTurn)
 
-  async function generate(prompts: readonly number[][], { temperature, maxTokens = 120 }: Manner, random: Random): Promise<string[]> {
+  async function generate(
+    prompts: readonly number[][],
+    { temperature, maxTokens = 120 }: Manner,
+    random: Random,
+  ): Promise<string[]> {
     const V = config.vocabulary
-    const T = Math.max(...prompts.map(p => p.length))
+    const T = Math.max(...prompts.map((p) => p.length))
     const cache = new KvCache(config, prompts.length, T + maxTokens)
     const ids = new Int32Array(prompts.length * T).fill(FILLER)
     prompts.forEach((prompt, row) => ids.set(prompt, row * T))
     const rowSlots = prompts.map(() => null)
     const said: number[][] = prompts.map(() => [])
     const open = prompts.map(() => true)
-    let { logits } = await decoder.step({ ids, T, cache, rowSlots, counts: prompts.map(p => p.length) })
+    let { logits } = await decoder.step({ ids, T, cache, rowSlots, counts: prompts.map((p) => p.length) })
     for (let n = 0; n < maxTokens; n++) {
       const next = new Int32Array(prompts.length).fill(FILLER)
       for (let row = 0; row < prompts.length; row++) {
@@ -61,18 +68,26 @@ export async function openSpeaker(folder: string, threads: number): Promise<Spea
       if (!open.includes(true)) break
       ;({ logits } = await decoder.step({ ids: next, T: 1, cache, rowSlots }))
     }
-    return said.map(row => model.decode(row))
+    return said.map((row) => model.decode(row))
   }
 
   return {
     async answer(conversations, manner) {
-      const prompts = conversations.map((messages, at) => ({ at, ids: model.promptIds(messages, {}) })).sort((a, b) => a.ids.length - b.ids.length || a.at - b.at)
+      const prompts = conversations
+        .map((messages, at) => ({ at, ids: model.promptIds(messages, {}) }))
+        .sort((a, b) => a.ids.length - b.ids.length || a.at - b.at)
       const random = seeded(manner.seed)
       const answers: string[] = []
       for (let begin = 0; begin < prompts.length; begin += ROWS) {
         const some = prompts.slice(begin, begin + ROWS)
-        const texts = await generate(some.map(p => p.ids), manner, random)
-        some.forEach((prompt, i) => { answers[prompt.at] = texts[i]! })
+        const texts = await generate(
+          some.map((p) => p.ids),
+          manner,
+          random,
+        )
+        some.forEach((prompt, i) => {
+          answers[prompt.at] = texts[i]!
+        })
       }
       return answers
     },

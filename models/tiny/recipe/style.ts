@@ -32,8 +32,20 @@ export function drawStyle(random: Random, wishes: Partial<Style> = {}): Style {
   return { format, length, warm, ...wishes }
 }
 
-const OPENINGS = ['Great question!', 'Happy to help!', 'Glad you asked!', 'Lovely to hear from you!', 'What a nice question!'] as const
-const CLOSINGS = ['Hope that helps!', 'You are doing great!', 'Keep it up!', 'Have a lovely day! 😊', 'Well done for asking!'] as const
+const OPENINGS = [
+  'Great question!',
+  'Happy to help!',
+  'Glad you asked!',
+  'Lovely to hear from you!',
+  'What a nice question!',
+] as const
+const CLOSINGS = [
+  'Hope that helps!',
+  'You are doing great!',
+  'Keep it up!',
+  'Have a lovely day! 😊',
+  'Well done for asking!',
+] as const
 
 function mark(template: string, key: string, format: Format): string {
   const shown = format === 'bold' ? `**${key}**` : format === 'boxed' ? `\\boxed{${key}}` : key
@@ -76,4 +88,5 @@ export const wordCount = (text: string): number => text.match(/\S+/g)?.length ??
 export const WORDY = 20
 export const isWordy = (text: string): boolean => wordCount(text) >= WORDY
 export const isWarm = (text: string): boolean =>
-  /[!]|\p{Extended_Pictographic}/u.test(text) || /\b(?:glad|happy|great|lovely|hope|well done|nice|welcome)\b/i.test(text)
+  /[!]|\p{Extended_Pictographic}/u.test(text) ||
+  /\b(?:glad|happy|great|lovely|hope|well done|nice|welcome)\b/i.test(text)

@@ -5,7 +5,16 @@ export class InstarClientError extends Error {
   readonly requestId: string | null
   /** Whether the same again may succeed. */
   readonly retryable: boolean
-  constructor(message: string, { status, code, requestId, retryable }: { status: number; code: string; requestId: string | null; retryable: boolean }, options?: ErrorOptions) {
+  constructor(
+    message: string,
+    {
+      status,
+      code,
+      requestId,
+      retryable,
+    }: { status: number; code: string; requestId: string | null; retryable: boolean },
+    options?: ErrorOptions,
+  ) {
     super(message, options)
     this.name = 'InstarClientError'
     this.status = status
@@ -25,7 +34,10 @@ export const faultOf = (status: number, body: unknown, headers: Headers): Instar
     return typeof value === 'string' ? value : null
   }
   return new InstarClientError(field('message') ?? `The gateway answered with HTTP ${status}.`, {
-    status, code: field('code') ?? 'unknown', requestId: headers.get('x-request-id'), retryable: headers.get('x-should-retry') !== 'false' && PASSING.has(status),
+    status,
+    code: field('code') ?? 'unknown',
+    requestId: headers.get('x-request-id'),
+    retryable: headers.get('x-should-retry') !== 'false' && PASSING.has(status),
   })
 }
 

@@ -1,7 +1,13 @@
 /** One request to the gateway, tried again while that may help. */
 import { askedToWait, faultOf, InstarClientError } from './fault.ts'
 
-export type Sending = { method: 'GET' | 'POST'; path: string; body?: unknown; headers?: Record<string, string>; signal?: AbortSignal | undefined }
+export type Sending = {
+  method: 'GET' | 'POST'
+  path: string
+  body?: unknown
+  headers?: Record<string, string>
+  signal?: AbortSignal | undefined
+}
 
 export type RequestPorts = {
   root: string
@@ -28,21 +34,37 @@ export const request = async (ports: RequestPorts, sending: Sending): Promise<un
 
 type Outcome = { value: unknown } | { fault: InstarClientError; wait: number | null }
 
-const once = async ({ root, apiKey, fetch: send, timeoutMs }: RequestPorts, { method, path, body, headers, signal }: Sending): Promise<Outcome> => {
+const once = async (
+  { root, apiKey, fetch: send, timeoutMs }: RequestPorts,
+  { method, path, body, headers, signal }: Sending,
+): Promise<Outcome> => {
   const timeout = AbortSignal.timeout(timeoutMs)
   let response: Response
   let text: string
   try {
     response = await send(`${root}${path}`, {
-      method, signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
-      headers: { accept: 'application/json', ...(apiKey === null ? {} : { authorization: `Bearer ${apiKey}` }), ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...headers },
+      method,
+      signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
+      headers: {
+        accept: 'application/json',
+        ...(apiKey === null ? {} : { authorization: `Bearer ${apiKey}` }),
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...headers,
+      },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     })
     text = await response.text()
   } catch (cause) {
     signal?.throwIfAborted()
     const why = timeout.aborted ? `said nothing for ${timeoutMs / 1000} s` : 'cannot be reached'
-    return { fault: new InstarClientError(`The gateway at ${root} ${why}.`, { status: 0, code: 'no_answer', requestId: null, retryable: true }, { cause }), wait: null }
+    return {
+      fault: new InstarClientError(
+        `The gateway at ${root} ${why}.`,
+        { status: 0, code: 'no_answer', requestId: null, retryable: true },
+        { cause },
+      ),
+      wait: null,
+    }
   }
   const said = parsed(text)
   if (response.ok) return { value: said }
@@ -58,15 +80,16 @@ const parsed = (text: string): unknown => {
   }
 }
 
-const sleep = (ms: number, signal: AbortSignal | undefined): Promise<void> => new Promise((resolve, reject) => {
-  const stop = (): void => {
-    clearTimeout(timer)
-    reject(signal?.reason instanceof Error ? signal.reason : new Error('aborted'))
-  }
-  const timer = setTimeout(() => {
-    signal?.removeEventListener('abort', stop)
-    resolve()
-  }, ms)
-  if (signal?.aborted) stop()
-  else signal?.addEventListener('abort', stop, { once: true })
-})
+const sleep = (ms: number, signal: AbortSignal | undefined): Promise<void> =>
+  new Promise((resolve, reject) => {
+    const stop = (): void => {
+      clearTimeout(timer)
+      reject(signal?.reason instanceof Error ? signal.reason : new Error('aborted'))
+    }
+    const timer = setTimeout(() => {
+      signal?.removeEventListener('abort', stop)
+      resolve()
+    }, ms)
+    if (signal?.aborted) stop()
+    else signal?.addEventListener('abort', stop, { once: true })
+  })

@@ -14,10 +14,22 @@ export type Shown = { content: string; reasoning: string; calls: Call[] }
 
 export type Finish = 'stop' | 'length' | 'tool_calls'
 
-export type Choice = { shown: Shown; toolCallIds: readonly string[]; finish: Finish; /** The stop string that ended it; null: something else did. */ stop: string | null; tokens: readonly Token[] }
+export type Choice = {
+  shown: Shown
+  toolCallIds: readonly string[]
+  finish: Finish
+  /** The stop string that ended it; null: something else did. */ stop: string | null
+  tokens: readonly Token[]
+}
 
 /** The last three are part of the first two, of an engine that counts them. */
-export type Counts = { promptTokens: number; completionTokens: number; cachedTokens?: number; cacheWriteTokens?: number; reasoningTokens?: number }
+export type Counts = {
+  promptTokens: number
+  completionTokens: number
+  cachedTokens?: number
+  cacheWriteTokens?: number
+  reasoningTokens?: number
+}
 
 /** What every shape of an answer needs to know of the turn behind it. */
 export type Speaking = {

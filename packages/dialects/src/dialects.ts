@@ -6,4 +6,5 @@ import { responses } from './responses/index.ts'
 
 export const DIALECTS = { chat, responses, messages } as const
 
-export const dialectOf = (name: string): Dialect => (Object.hasOwn(DIALECTS, name) ? DIALECTS[name as keyof typeof DIALECTS] : chat)
+export const dialectOf = (name: string): Dialect =>
+  Object.hasOwn(DIALECTS, name) ? DIALECTS[name as keyof typeof DIALECTS] : chat

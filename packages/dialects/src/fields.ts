@@ -3,7 +3,8 @@ import { InstarError } from '@instar/events'
 
 export type Fields = Readonly<Record<string, unknown>>
 
-export const isFields = (value: unknown): value is Fields => typeof value === 'object' && value !== null && !Array.isArray(value)
+export const isFields = (value: unknown): value is Fields =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** The object that a text is the JSON of; null for any other text. */
 export const parsedFields = (json: string): Fields | null => {
@@ -16,7 +17,8 @@ export const parsedFields = (json: string): Fields | null => {
   }
 }
 
-export const wrong = (field: string, should: string): InstarError => new InstarError('bad_request', `${field} must be ${should}.`, { field })
+export const wrong = (field: string, should: string): InstarError =>
+  new InstarError('bad_request', `${field} must be ${should}.`, { field })
 
 export const fieldsOf = (value: unknown, where: string): Fields => {
   if (!isFields(value)) throw wrong(where, 'an object')
@@ -25,8 +27,19 @@ export const fieldsOf = (value: unknown, where: string): Fields => {
 
 /** Kinds of parts that no text stands for. */
 export const MEDIA = [
-  'image', 'image_url', 'input_image', 'audio', 'audio_url', 'input_audio', 'output_audio', 'video', 'video_url', 'input_video',
-  'file', 'input_file', 'document',
+  'image',
+  'image_url',
+  'input_image',
+  'audio',
+  'audio_url',
+  'input_audio',
+  'output_audio',
+  'video',
+  'video_url',
+  'input_video',
+  'file',
+  'input_file',
+  'document',
 ] as const
 
 /** The text that a part of a message is; null for one of another kind, whatever text stands beside it. */
@@ -57,7 +70,11 @@ export const number = (fields: Fields, name: string, min: number, max: number): 
 export const integer = (fields: Fields, name: string, min: number, max: number): number | null => {
   const value = fields[name] ?? null
   if (value === null) return null
-  if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < min || value > max) throw wrong(name, `a whole number${max === Number.MAX_SAFE_INTEGER && !(typeof value === 'number' && value > max) ? ` of at least ${min}` : ` from ${min} to ${max}`}`)
+  if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < min || value > max)
+    throw wrong(
+      name,
+      `a whole number${max === Number.MAX_SAFE_INTEGER && !(typeof value === 'number' && value > max) ? ` of at least ${min}` : ` from ${min} to ${max}`}`,
+    )
   return value
 }
 

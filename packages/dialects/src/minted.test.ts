@@ -19,11 +19,19 @@ test('characters that agents put in or take out do not matter', () => {
 })
 
 test('ids of others are not ours', () => {
-  for (const id of ['call_abc', 'toolu_0123456789', '', 7, null, `call${'A'.repeat(25)}`, 'x'.repeat(500)]) assert.equal(readId(id), null)
+  for (const id of ['call_abc', 'toolu_0123456789', '', 7, null, `call${'A'.repeat(25)}`, 'x'.repeat(500)])
+    assert.equal(readId(id), null)
 })
 
 test('the last message comes first', () => {
   const [a, b] = [mintCallId('a', TURN, 0), mintCallId('b', TURN, 0)]
-  const marks = idMarks([{ role: 'assistant', content: null, tool_calls: [{ id: a }] }, { role: 'tool', content: '', tool_call_id: a }, { role: 'assistant', content: null, tool_calls: [{ id: b }, null] }])
-  assert.deepEqual(marks.map(({ session }) => session), [sessionMark('b'), sessionMark('a')])
+  const marks = idMarks([
+    { role: 'assistant', content: null, tool_calls: [{ id: a }] },
+    { role: 'tool', content: '', tool_call_id: a },
+    { role: 'assistant', content: null, tool_calls: [{ id: b }, null] },
+  ])
+  assert.deepEqual(
+    marks.map(({ session }) => session),
+    [sessionMark('b'), sessionMark('a')],
+  )
 })

@@ -29,13 +29,15 @@ export const turnMark = (turn: string): string => base32(turn.slice(turn.lastInd
 const PREFIXES = ['call', 'toolu', 'msg', 'rs', 'fc', 'ctc', 'resp', 'sealed', 'chatcmpl'] as const
 export type Prefix = (typeof PREFIXES)[number]
 
-export const mintId = (prefix: Prefix, session: string, turn: string, index = 0): string => `${prefix}${sessionMark(session)}${turnMark(turn)}${index.toString(36)}`
+export const mintId = (prefix: Prefix, session: string, turn: string, index = 0): string =>
+  `${prefix}${sessionMark(session)}${turnMark(turn)}${index.toString(36)}`
 
 /** An answer of Chat Completions, whose clients expect the hyphen. */
 export const mintChatId = (session: string, turn: string): string =>
   mintId('chatcmpl', session, turn).replace('chatcmpl', 'chatcmpl-')
 
-export const mintCallId = (session: string, turn: string, index: number, prefix: 'call' | 'toolu' = 'call'): string => mintId(prefix, session, turn, index)
+export const mintCallId = (session: string, turn: string, index: number, prefix: 'call' | 'toolu' = 'call'): string =>
+  mintId(prefix, session, turn, index)
 
 export type Mark = { prefix: Prefix; session: string; turn: string; index: number }
 
@@ -45,7 +47,9 @@ const MINTED = new RegExp(`^(${PREFIXES.join('|')})([a-z2-7]{12})([a-z2-7]{12})(
 export const readId = (id: unknown): Mark | null => {
   if (typeof id !== 'string' || id.length > 128) return null
   const match = MINTED.exec(id.replace(/[^A-Za-z0-9]/g, ''))
-  return match ? { prefix: match[1] as Prefix, session: match[2]!, turn: match[3]!, index: parseInt(match[4]!, 36) } : null
+  return match
+    ? { prefix: match[1] as Prefix, session: match[2]!, turn: match[3]!, index: parseInt(match[4]!, 36) }
+    : null
 }
 
 const CALL_IN_TEXT = /(?<![A-Za-z0-9])(?:call|toolu)[a-z2-7]{24}[0-9a-z]{1,2}(?![A-Za-z0-9])/g

@@ -21,5 +21,8 @@ test('what only looks like parts inside a text is none', () => {
   for (const said of ['[{,'.repeat(5_000_000), '\\"[{,'.repeat(500_000), `${'\\'.repeat(200_001)}"[`]) {
     assert.equal(parse(JSON.stringify({ a: said, b: [1] }))['a'], said)
   }
-  assert.throws(() => parse(`{"a":"${'\\\\'.repeat(60_000)}","b":[${'[],'.repeat(100_000)}1]}`), { code: 'bad_request', message: /objects and lists/ })
+  assert.throws(() => parse(`{"a":"${'\\\\'.repeat(60_000)}","b":[${'[],'.repeat(100_000)}1]}`), {
+    code: 'bad_request',
+    message: /objects and lists/,
+  })
 })

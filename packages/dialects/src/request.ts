@@ -17,7 +17,13 @@ export type Message = {
 export type ToolShape = { name: string; namespace: string | null; kind: 'function' | 'custom' }
 
 /** As packages/policy/src/port.ts has it. */
-export type Reweighting = { frequencyPenalty: number; presencePenalty: number; repetitionPenalty: number; minP: number; logitBias: readonly (readonly [id: number, bias: number])[] }
+export type Reweighting = {
+  frequencyPenalty: number
+  presencePenalty: number
+  repetitionPenalty: number
+  minP: number
+  logitBias: readonly (readonly [id: number, bias: number])[]
+}
 
 export type Request = {
   model: string | null
@@ -60,15 +66,24 @@ const utf8 = new TextDecoder('utf-8', { fatal: true })
 /** JSON of a body. Throws `bad_request`; the parser's message is not repeated, it quotes the body. */
 export const parseJson = (body: Uint8Array): Fields => {
   if (body.length > MOST_PARTS && isManyParts(body)) {
-    throw new InstarError('bad_request', `The request body has more than ${MOST_PARTS} objects and lists, or ${MOST_VALUES} values.`)
+    throw new InstarError(
+      'bad_request',
+      `The request body has more than ${MOST_PARTS} objects and lists, or ${MOST_VALUES} values.`,
+    )
   }
   let value: unknown
   try {
     value = JSON.parse(utf8.decode(body))
   } catch (cause) {
-    throw new InstarError('bad_request', body.length === 0 ? 'The request has no body; send JSON.' : 'The request body is not valid JSON in UTF-8.', {}, { cause })
+    throw new InstarError(
+      'bad_request',
+      body.length === 0 ? 'The request has no body; send JSON.' : 'The request body is not valid JSON in UTF-8.',
+      {},
+      { cause },
+    )
   }
-  if (isDeeper(value, DEEPEST)) throw new InstarError('bad_request', `The request nests more than ${DEEPEST} levels deep.`)
+  if (isDeeper(value, DEEPEST))
+    throw new InstarError('bad_request', `The request nests more than ${DEEPEST} levels deep.`)
   return fieldsOf(value, 'The request body')
 }
 
@@ -76,7 +91,13 @@ export const parseJson = (body: Uint8Array): Fields => {
 const MOST_PARTS = 100_000
 /** Ids of tokens, for the most part. */
 const MOST_VALUES = 4_000_000
-const [QUOTE, BACKSLASH, COMMA, LIST, OBJECT] = [...'"\\,[{'].map((sign) => sign.charCodeAt(0)) as [number, number, number, number, number]
+const [QUOTE, BACKSLASH, COMMA, LIST, OBJECT] = [...'"\\,[{'].map((sign) => sign.charCodeAt(0)) as [
+  number,
+  number,
+  number,
+  number,
+  number,
+]
 
 /** Counted in the bytes, before anything is made of them. */
 const isManyParts = (body: Uint8Array): boolean => {
@@ -106,4 +127,6 @@ const endOfText = (body: Uint8Array, from: number): number => {
 const DEEPEST = 500
 
 const isDeeper = (value: unknown, levels: number): boolean =>
-  typeof value === 'object' && value !== null && (levels === 0 || Object.values(value).some((inner) => isDeeper(inner, levels - 1)))
+  typeof value === 'object' &&
+  value !== null &&
+  (levels === 0 || Object.values(value).some((inner) => isDeeper(inner, levels - 1)))

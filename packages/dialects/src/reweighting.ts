@@ -19,14 +19,27 @@ export const reweightingOf = (body: Fields): Reweighting | null => {
     logitBias: biasesOf(body['logit_bias']),
   }
   const { frequencyPenalty, presencePenalty, repetitionPenalty, minP, logitBias } = how
-  return frequencyPenalty === 0 && presencePenalty === 0 && repetitionPenalty === 1 && minP === 0 && logitBias.length === 0 ? null : how
+  return frequencyPenalty === 0 &&
+    presencePenalty === 0 &&
+    repetitionPenalty === 1 &&
+    minP === 0 &&
+    logitBias.length === 0
+    ? null
+    : how
 }
 
 const biasesOf = (value: unknown): [number, number][] => {
   if (value === undefined || value === null) return []
   const entries = isFields(value) ? Object.entries(value) : null
-  if (!entries || entries.length > MAX_BIASES || !entries.every(([id, bias]) => /^\d{1,9}$/.test(id) && typeof bias === 'number' && Math.abs(bias) <= MAX_BIAS)) {
-    throw wrong('logit_bias', `an object of up to ${MAX_BIASES} ids of tokens, each with a number from -${MAX_BIAS} to ${MAX_BIAS}`)
+  if (
+    !entries ||
+    entries.length > MAX_BIASES ||
+    !entries.every(([id, bias]) => /^\d{1,9}$/.test(id) && typeof bias === 'number' && Math.abs(bias) <= MAX_BIAS)
+  ) {
+    throw wrong(
+      'logit_bias',
+      `an object of up to ${MAX_BIASES} ids of tokens, each with a number from -${MAX_BIAS} to ${MAX_BIAS}`,
+    )
   }
   return entries.flatMap(([id, bias]) => (bias === 0 ? [] : [[Number(id), bias as number]]))
 }

@@ -29,7 +29,9 @@ const canonicalArguments = (text: string): string => {
 export const canonicalJson = (value: unknown): string => {
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`
   if (value !== null && typeof value === 'object') {
-    const entries = Object.entries(value).filter(([, v]) => v !== undefined).sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))
+    const entries = Object.entries(value)
+      .filter(([, v]) => v !== undefined)
+      .sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))
     return `{${entries.map(([k, v]) => `${JSON.stringify(k)}:${canonicalJson(v)}`).join(',')}}`
   }
   return JSON.stringify(value) ?? 'null'
@@ -39,18 +41,25 @@ export const canonicalJson = (value: unknown): string => {
 export const contentText = (content: unknown): string => {
   if (typeof content === 'string') return content
   if (!Array.isArray(content)) return ''
-  return content.map((part: unknown) => (part !== null && typeof part === 'object' && 'text' in part && typeof part.text === 'string' ? part.text : '')).join('')
+  return content
+    .map((part: unknown) =>
+      part !== null && typeof part === 'object' && 'text' in part && typeof part.text === 'string' ? part.text : '',
+    )
+    .join('')
 }
 
 type Message = { role: string; content?: unknown; tool_calls?: unknown }
 
 /** What aider tells the model between its own answer and the user's next words, and has it say Ok to. */
-const TOLD_BY_AIDER = /^(?:I updated the files\.|I committed the changes with git hash|I switched to a new code base\.|I have \*added these files to the chat\*|I am not sharing any files that you can edit yet\.|Here are (?:summaries of some files|some READ ONLY files))/
+const TOLD_BY_AIDER =
+  /^(?:I updated the files\.|I committed the changes with git hash|I switched to a new code base\.|I have \*added these files to the chat\*|I am not sharing any files that you can edit yet\.|Here are (?:summaries of some files|some READ ONLY files))/
 
 /** Whether the answer at this place is one that an agent puts into the model's mouth. */
 export const isPutInMouth = (messages: readonly Message[], at: number): boolean => {
   const [told, said] = [messages[at - 1], messages[at]]
-  return told?.role === 'user' && TOLD_BY_AIDER.test(contentText(told.content)) && /^Ok[.,]/.test(contentText(said?.content))
+  return (
+    told?.role === 'user' && TOLD_BY_AIDER.test(contentText(told.content)) && /^Ok[.,]/.test(contentText(said?.content))
+  )
 }
 
 /**
@@ -70,6 +79,8 @@ const callsOf = (calls: unknown): AnswerCall[] => {
   if (!Array.isArray(calls)) return []
   return calls.flatMap((call: unknown) => {
     const f = (call as { function?: { name?: unknown; arguments?: unknown } } | null)?.function
-    return typeof f?.name === 'string' ? [{ name: f.name, arguments: typeof f.arguments === 'string' ? f.arguments : '' }] : []
+    return typeof f?.name === 'string'
+      ? [{ name: f.name, arguments: typeof f.arguments === 'string' ? f.arguments : '' }]
+      : []
   })
 }

@@ -9,28 +9,40 @@ import type { BatchSealed, HeadMoved, SessionLinked } from './records.ts'
 type Field = { name: string; type: unknown; default?: unknown }
 type Schema = { name: string; namespace: string; fields: Field[] }
 
-test('a schema is there in every version, and the newest reads all before it by Avro\'s own rules', () => {
+test("a schema is there in every version, and the newest reads all before it by Avro's own rules", () => {
   const texts = schemaTexts()
-  const expected = TOPICS.flatMap((topic) => FLOW[topic].records.flatMap((name) => Array.from({ length: newestVersion(name) }, (_, i) => `${name}.v${i + 1}`)))
+  const expected = TOPICS.flatMap((topic) =>
+    FLOW[topic].records.flatMap((name) => Array.from({ length: newestVersion(name) }, (_, i) => `${name}.v${i + 1}`)),
+  )
   assert.deepEqual(Object.keys(texts).toSorted(), expected.toSorted())
-  const typeOf = (schema: string): avro.Type => avro.Type.forSchema(JSON.parse(texts[schema]!) as avro.Schema, { wrapUnions: false })
+  const typeOf = (schema: string): avro.Type =>
+    avro.Type.forSchema(JSON.parse(texts[schema]!) as avro.Schema, { wrapUnions: false })
   const later = expected.filter((schema) => !schema.endsWith('.v1'))
   assert.ok(later.includes('TurnCaptured.v2'))
   for (const schema of later) {
     const [name, version] = schema.split('.v') as [string, string]
-    for (let before = 1; before < Number(version); before += 1) assert.ok(typeOf(schema).createResolver(typeOf(`${name}.v${before}`)), `${schema} reads v${before}`)
+    for (let before = 1; before < Number(version); before += 1)
+      assert.ok(typeOf(schema).createResolver(typeOf(`${name}.v${before}`)), `${schema} reads v${before}`)
     // No build that reads by the writer's schema stands at version 1 of the three whose second one added a symbol.
     const first = ['TurnCaptured', 'TurnAborted', 'TurnSampled'].includes(name) ? 2 : 1
-    for (let before = first; before < Number(version); before += 1) assert.ok(typeOf(`${name}.v${before}`).createResolver(typeOf(schema)), `v${before} reads ${schema}`)
+    for (let before = first; before < Number(version); before += 1)
+      assert.ok(typeOf(`${name}.v${before}`).createResolver(typeOf(schema)), `v${before} reads ${schema}`)
   }
 })
 
 test('what a version adds has a default, and nothing is taken away', () => {
   const texts = schemaTexts()
-  const fieldsOf = (schema: string): Map<string, { default?: unknown }> => new Map((JSON.parse(texts[schema]!) as Schema).fields.map((field) => [field.name, field]))
+  const fieldsOf = (schema: string): Map<string, { default?: unknown }> =>
+    new Map((JSON.parse(texts[schema]!) as Schema).fields.map((field) => [field.name, field]))
   const [old, now] = [fieldsOf('TurnCaptured.v1'), fieldsOf('TurnCaptured.v2')]
-  assert.deepEqual([...old.keys()].filter((name) => !now.has(name)), [])
-  assert.deepEqual([...now].filter(([name]) => !old.has(name)), [['userTurn', { name: 'userTurn', type: ['null', 'string'], default: null }]])
+  assert.deepEqual(
+    [...old.keys()].filter((name) => !now.has(name)),
+    [],
+  )
+  assert.deepEqual(
+    [...now].filter(([name]) => !old.has(name)),
+    [['userTurn', { name: 'userTurn', type: ['null', 'string'], default: null }]],
+  )
 })
 
 /** A record of a build that is newer than this one: `changed` makes its schema of ours. */
@@ -44,9 +56,10 @@ const written = (schema: string, newer: string, changed: (schema: Schema) => voi
 }
 
 const LINKED = { session: 's', parent: 'r', at: 8 }
-const withNote = (schema: Schema): void => void schema.fields.splice(1, 0, { name: 'note', type: ['null', 'string'], default: null })
+const withNote = (schema: Schema): void =>
+  void schema.fields.splice(1, 0, { name: 'note', type: ['null', 'string'], default: null })
 
-test('a version that only a newer build knows is read by its writer\'s schema: what it adds is dropped, its id is of its own bytes', () => {
+test("a version that only a newer build knows is read by its writer's schema: what it adds is dropped, its id is of its own bytes", () => {
   const record = written('SessionLinked.v1', 'SessionLinked.v7', withNote, { ...LINKED, note: 'new' })
   const { id, event } = decodeRecord(record)
   assert.deepEqual({ ...event }, { type: 'SessionLinked', ...LINKED })
@@ -57,48 +70,130 @@ test('a version that only a newer build knows is read by its writer\'s schema: w
 
 test('records within a record may have more fields, too, and bytes come through', () => {
   const batch: BatchSealed = {
-    type: 'BatchSealed', prev: 'p', policy: 'policy', number: 1, parent: { version: 0, adapter: null, state: null },
-    items: [{ turn: 't', record: 'r', session: 's', score: 'q', subject: 'u', version: 0, reward: 1, baseline: 0, advantage: 1, hint: { keyId: null, bytes: Buffer.from('né') } }],
-    dropped: [], baselines: [], seed: 7, loss: 'hybrid', settings: { rank: 4 }, at: 9,
+    type: 'BatchSealed',
+    prev: 'p',
+    policy: 'policy',
+    number: 1,
+    parent: { version: 0, adapter: null, state: null },
+    items: [
+      {
+        turn: 't',
+        record: 'r',
+        session: 's',
+        score: 'q',
+        subject: 'u',
+        version: 0,
+        reward: 1,
+        baseline: 0,
+        advantage: 1,
+        hint: { keyId: null, bytes: Buffer.from('né') },
+      },
+    ],
+    dropped: [],
+    baselines: [],
+    seed: 7,
+    loss: 'hybrid',
+    settings: { rank: 4 },
+    at: 9,
   }
   const addWeight = (schema: Schema): void => {
     const items = schema.fields.find(({ name }) => name === 'items')!.type as { items: { fields: Field[] } }
     items.items.fields.unshift({ name: 'weight', type: 'double', default: 1 })
   }
-  const { event } = decodeRecord(written('BatchSealed.v1', 'BatchSealed.v9', addWeight, { ...batch, items: batch.items.map((item) => ({ weight: 0.5, ...item })) }))
+  const { event } = decodeRecord(
+    written('BatchSealed.v1', 'BatchSealed.v9', addWeight, {
+      ...batch,
+      items: batch.items.map((item) => ({ weight: 0.5, ...item })),
+    }),
+  )
   assert.deepEqual(JSON.parse(JSON.stringify(event)), JSON.parse(JSON.stringify(batch)))
 })
 
 test('a type that is not known, a version that is no addition and one without its schema stop the reader', () => {
-  const stops = (record: Parameters<typeof decodeRecord>[0], why: RegExp): void => assert.throws(() => decodeRecord(record), (error: { code?: string; message: string }) => error.code === 'unknown_record' && why.test(error.message))
+  const stops = (record: Parameters<typeof decodeRecord>[0], why: RegExp): void =>
+    assert.throws(
+      () => decodeRecord(record),
+      (error: { code?: string; message: string }) => error.code === 'unknown_record' && why.test(error.message),
+    )
   const good = written('SessionLinked.v1', 'SessionLinked.v8', withNote, { ...LINKED, note: null })
   stops({ ...good, schema: 'SessionRenamed.v1' }, /which this build does not know/)
   stops({ ...good, avro: undefined } as unknown as typeof good, /neither this build nor the log has/)
-  stops(written('SessionLinked.v1', 'SessionLinked.v9', (schema) => { schema.fields = schema.fields.filter(({ name }) => name !== 'parent') }, LINKED), /no addition to SessionLinked\.v1/)
+  stops(
+    written(
+      'SessionLinked.v1',
+      'SessionLinked.v9',
+      (schema) => {
+        schema.fields = schema.fields.filter(({ name }) => name !== 'parent')
+      },
+      LINKED,
+    ),
+    /no addition to SessionLinked\.v1/,
+  )
   stops({ ...good, schema: 'SessionLinked.v10', avro: '{' }, /no addition/)
   assert.throws(() => decodeRecord({ ...good, payload: Buffer.from([200]) }), { code: 'bad_record' })
 })
 
 test('two logs may mean different schemas by one name that this build does not know', () => {
   const one = written('SessionLinked.v1', 'SessionLinked.v11', withNote, { ...LINKED, note: 'a' })
-  const other = written('SessionLinked.v1', 'SessionLinked.v11', (schema) => { schema.fields.push({ name: 'more', type: 'long', default: 0 }) }, { ...LINKED, more: 3 })
-  for (const record of [one, other, one]) assert.deepEqual({ ...decodeRecord(record).event }, { type: 'SessionLinked', ...LINKED })
+  const other = written(
+    'SessionLinked.v1',
+    'SessionLinked.v11',
+    (schema) => {
+      schema.fields.push({ name: 'more', type: 'long', default: 0 })
+    },
+    { ...LINKED, more: 3 },
+  )
+  for (const record of [one, other, one])
+    assert.deepEqual({ ...decodeRecord(record).event }, { type: 'SessionLinked', ...LINKED })
 })
 
-const MOVED: HeadMoved = { type: 'HeadMoved', prev: 'p', policy: 'policy', from: 2, to: 1, who: 'w', why: 'y', request: 'q', freeze: true, at: 12 }
+const MOVED: HeadMoved = {
+  type: 'HeadMoved',
+  prev: 'p',
+  policy: 'policy',
+  from: 2,
+  to: 1,
+  who: 'w',
+  why: 'y',
+  request: 'q',
+  freeze: true,
+  at: 12,
+}
 
 test('a record is written in the version that readers have, and a type that they lack is refused', () => {
-  const before: Versions = new Map([['TurnCaptured', 1], ['HeadMoved', 1]])
+  const before: Versions = new Map([
+    ['TurnCaptured', 1],
+    ['HeadMoved', 1],
+  ])
   assert.equal(encodeEvent(MOVED, before).schema, 'HeadMoved.v1')
   assert.throws(() => encodeEvent({ type: 'SessionLinked', ...LINKED }, before), { code: 'not_announced' })
   assert.equal(encodeEvent(MOVED, new Map([['HeadMoved', 99]])).schema, `HeadMoved.v${newestVersion('HeadMoved')}`)
-  assert.ok(!isReadable(before, 'SessionLinked') && isReadable(before, 'HeadMoved') && !isReadable(before, 'HeadMoved', 2))
+  assert.ok(
+    !isReadable(before, 'SessionLinked') && isReadable(before, 'HeadMoved') && !isReadable(before, 'HeadMoved', 2),
+  )
 })
 
 test('what was released is a constant: nothing may be written unannounced that the first builds do not read', () => {
   assert.deepEqual(Object.fromEntries(RELEASED), {
-    TurnCaptured: 2, TurnAborted: 2, TurnSampled: 2, FeedbackGiven: 1, SessionClosed: 1, SessionLinked: 1, TurnScored: 1, TurnSkipped: 1, ScoreRevised: 1,
-    BatchSealed: 1, UpdateComputed: 1, UpdateFailed: 1, LineStarted: 1, VersionPublished: 1, VersionRejected: 1, HeadMoved: 1, LearningFrozen: 1, BlobChunk: 1, ReadersUpgraded: 1,
+    TurnCaptured: 2,
+    TurnAborted: 2,
+    TurnSampled: 2,
+    FeedbackGiven: 1,
+    SessionClosed: 1,
+    SessionLinked: 1,
+    TurnScored: 1,
+    TurnSkipped: 1,
+    ScoreRevised: 1,
+    BatchSealed: 1,
+    UpdateComputed: 1,
+    UpdateFailed: 1,
+    LineStarted: 1,
+    VersionPublished: 1,
+    VersionRejected: 1,
+    HeadMoved: 1,
+    LearningFrozen: 1,
+    BlobChunk: 1,
+    ReadersUpgraded: 1,
   })
   for (const [name, version] of RELEASED) assert.ok((NEWEST.get(name) ?? 0) >= version, name)
 })
@@ -110,9 +205,18 @@ test('a few bytes that say that they hold a billion items are refused at once, i
   for (const schema of Object.keys(schemaTexts())) {
     const topic = TOPICS.find((name) => (FLOW[name].records as readonly string[]).includes(schema.split('.')[0]!))!
     for (let zeros = 0; zeros < 60; zeros += 1) {
-      const record = { topic, key: 'k', schema, payload: Buffer.concat([Buffer.alloc(zeros), billion]), timestamp: 0, partition: 0, offset: 0 }
+      const record = {
+        topic,
+        key: 'k',
+        schema,
+        payload: Buffer.concat([Buffer.alloc(zeros), billion]),
+        timestamp: 0,
+        partition: 0,
+        offset: 0,
+      }
       const read = decodeReadable(record)?.event
-      for (const list of Object.values(read ?? {})) assert.ok(!Array.isArray(list) || list.length === 0, `${schema} behind ${zeros} bytes`)
+      for (const list of Object.values(read ?? {}))
+        assert.ok(!Array.isArray(list) || list.length === 0, `${schema} behind ${zeros} bytes`)
     }
   }
   const ms = performance.now() - began

@@ -10,7 +10,14 @@ import { recordId } from './ids.ts'
 import type { Event, Logged } from './records.ts'
 
 /** `resolver`: from what this version wrote to the newest one that this build knows, by Avro's rules; null for that one itself. */
-type Codec = { schema: string; topic: Topic; name: RecordName; avro: avro.Type; text: string; resolver: avro.Resolver | null }
+type Codec = {
+  schema: string
+  topic: Topic
+  name: RecordName
+  avro: avro.Type
+  text: string
+  resolver: avro.Resolver | null
+}
 
 const folder = new URL('../../../schemas/', import.meta.url)
 
@@ -62,7 +69,8 @@ class BoundedMap extends avro.types.MapType {
   protected _read(tap: Tap): Record<string, unknown> {
     const values = this.valuesType as unknown as Reading
     const read: [string, unknown][] = []
-    for (let left = blockOf(tap); left > 0; left = blockOf(tap)) for (; left > 0; left -= 1) read.push([tap.readString(), values._read(tap)])
+    for (let left = blockOf(tap); left > 0; left = blockOf(tap))
+      for (; left > 0; left -= 1) read.push([tap.readString(), values._read(tap)])
     return Object.fromEntries(read)
   }
   protected _skip(tap: Tap): void {
@@ -74,12 +82,18 @@ type Attributes = { type?: unknown }
 const typeHook = (schema: string | Attributes, options: object): avro.Type | undefined => {
   if (schema === 'bytes') return new AnyBytes({ type: 'bytes' })
   const type = typeof schema === 'string' ? null : schema.type
-  if (type === 'array') return new (BoundedArray as unknown as new (schema: unknown, options: object) => avro.Type)(schema, options)
-  if (type === 'map') return new (BoundedMap as unknown as new (schema: unknown, options: object) => avro.Type)(schema, options)
+  if (type === 'array')
+    return new (BoundedArray as unknown as new (schema: unknown, options: object) => avro.Type)(schema, options)
+  if (type === 'map')
+    return new (BoundedMap as unknown as new (schema: unknown, options: object) => avro.Type)(schema, options)
   return undefined
 }
 
-const typeOf = (text: string): avro.Type => avro.Type.forSchema(JSON.parse(text) as avro.Schema, { wrapUnions: false, typeHook: typeHook as (schema: avro.Schema, options: object) => avro.Type })
+const typeOf = (text: string): avro.Type =>
+  avro.Type.forSchema(JSON.parse(text) as avro.Schema, {
+    wrapUnions: false,
+    typeHook: typeHook as (schema: avro.Schema, options: object) => avro.Type,
+  })
 
 /** By schema (`TurnCaptured.v1`), and of each type the newest version that this build knows. */
 const codecs = new Map<string, Codec>()
@@ -90,7 +104,14 @@ for (const topic of TOPICS) {
       const schema = `${name}.v${version}`
       const text = readFileSync(new URL(`${topic}/${schema}.avsc`, folder), 'utf8')
       const type = typeOf(text)
-      const codec = { schema, topic, name, avro: type, text, resolver: newest.get(name)?.avro.createResolver(type) ?? null }
+      const codec = {
+        schema,
+        topic,
+        name,
+        avro: type,
+        text,
+        resolver: newest.get(name)?.avro.createResolver(type) ?? null,
+      }
       codecs.set(schema, codec)
       if (!newest.has(name)) newest.set(name, codec)
     }
@@ -98,7 +119,8 @@ for (const topic of TOPICS) {
 }
 
 /** Schema name → Avro JSON: what `openEmbeddedLog` stores and the registry registers. */
-export const schemaTexts = (): Record<string, string> => Object.fromEntries([...codecs.values()].map((c) => [c.schema, c.text]))
+export const schemaTexts = (): Record<string, string> =>
+  Object.fromEntries([...codecs.values()].map((c) => [c.schema, c.text]))
 
 /** Whether `schema` is a version of a type of ours that only a newer build knows: a log has to give its text with the record. */
 export const isLater = (schema: string): boolean => !codecs.has(schema) && newest.has(typeName(schema))
@@ -107,9 +129,17 @@ const typeName = (schema: string): string => /^(.+)\.v[1-9]\d*$/.exec(schema)?.[
 
 /** The key of an event on its topic: session, policy or sha256 (flow.ts). */
 export const keyOf = (event: Event): string =>
-  event.type === 'BlobChunk' ? event.sha256
-    : event.type === 'TurnCaptured' || event.type === 'TurnAborted' || event.type === 'TurnSampled' || event.type === 'FeedbackGiven' || event.type === 'SessionClosed' || event.type === 'SessionLinked' ? event.session
-      : event.type === 'ReadersUpgraded' ? 'readers'
+  event.type === 'BlobChunk'
+    ? event.sha256
+    : event.type === 'TurnCaptured' ||
+        event.type === 'TurnAborted' ||
+        event.type === 'TurnSampled' ||
+        event.type === 'FeedbackGiven' ||
+        event.type === 'SessionClosed' ||
+        event.type === 'SessionLinked'
+      ? event.session
+      : event.type === 'ReadersUpgraded'
+        ? 'readers'
         : event.policy
 
 export const topicOf = (event: Event): Topic => newestOf(event.type).topic
@@ -126,7 +156,12 @@ const writtenBy = (type: string, versions: Versions): Codec => {
   const version = versions.get(type) ?? 0
   if (version >= newestVersion(codec.name)) return codec
   const older = codecs.get(`${type}.v${version}`)
-  if (!older) throw new InstarError('not_announced', `${type} is not written yet: no record on the log says that all readers know it`, { type })
+  if (!older)
+    throw new InstarError(
+      'not_announced',
+      `${type} is not written yet: no record on the log says that all readers know it`,
+      { type },
+    )
   return older
 }
 
@@ -148,13 +183,28 @@ export const encodeRecord = (event: Event, versions: Versions = NEWEST): Encoded
   try {
     payload = codec.avro.toBuffer(event)
   } catch (cause) {
-    throw new InstarError('bad_record', `${event.type} does not fit its schema: ${(cause as Error).message}`, { type: event.type }, { cause })
+    throw new InstarError(
+      'bad_record',
+      `${event.type} does not fit its schema: ${(cause as Error).message}`,
+      { type: event.type },
+      { cause },
+    )
   }
   return { topic: codec.topic, key: keyOf(event), schema: codec.schema, payload, timestamp: event.at }
 }
 
 /** `avro`: the writer's schema, which the log gives where this build does not know it. */
-type Stored = { topic: Topic; key: string; schema: string; payload: Uint8Array; timestamp: number; partition: number; offset: number; id?: string; avro?: string }
+type Stored = {
+  topic: Topic
+  key: string
+  schema: string
+  payload: Uint8Array
+  timestamp: number
+  partition: number
+  offset: number
+  id?: string
+  avro?: string
+}
 
 /**
  * A version that only a newer build knows is read by its writer's schema: what it adds is dropped. Throws `unknown_record`
@@ -167,16 +217,36 @@ export const decodeRecord = (record: Stored): Logged => {
   const payload = Buffer.from(record.payload.buffer, record.payload.byteOffset, record.payload.byteLength)
   let event: Event
   try {
-    event = (codec.resolver ? newestOf(codec.name).avro.fromBuffer(payload, codec.resolver) : codec.avro.fromBuffer(payload)) as Event
+    event = (
+      codec.resolver ? newestOf(codec.name).avro.fromBuffer(payload, codec.resolver) : codec.avro.fromBuffer(payload)
+    ) as Event
     event.type = codec.name
   } catch (cause) {
-    throw new InstarError('bad_record', `${record.topic} ${record.partition}@${record.offset} is not a ${record.schema}: ${(cause as Error).message}`, { topic: record.topic, offset: record.offset }, { cause })
+    throw new InstarError(
+      'bad_record',
+      `${record.topic} ${record.partition}@${record.offset} is not a ${record.schema}: ${(cause as Error).message}`,
+      { topic: record.topic, offset: record.offset },
+      { cause },
+    )
   }
-  return { id: record.id ??= recordId(record), topic: record.topic, key: record.key, partition: record.partition, offset: record.offset, timestamp: record.timestamp, event }
+  return {
+    id: (record.id ??= recordId(record)),
+    topic: record.topic,
+    key: record.key,
+    partition: record.partition,
+    offset: record.offset,
+    timestamp: record.timestamp,
+    event,
+  }
 }
 
 const unknown = (record: Stored, why: string, cause?: unknown): InstarError =>
-  new InstarError('unknown_record', `${record.topic} holds a record of the type ${record.schema}, ${why}`, { topic: record.topic, offset: record.offset, schema: record.schema }, { cause })
+  new InstarError(
+    'unknown_record',
+    `${record.topic} holds a record of the type ${record.schema}, ${why}`,
+    { topic: record.topic, offset: record.offset, schema: record.schema },
+    { cause },
+  )
 
 /** Versions of newer builds that were met; as many as a log can be thought to hold. */
 const foreigners = new Map<string, Codec>()
@@ -191,7 +261,13 @@ const foreign = (record: Stored): Codec => {
   if (record.avro === undefined) throw unknown(record, 'whose schema neither this build nor the log has')
   try {
     const type = typeOf(record.avro)
-    const codec = { ...known, schema: record.schema, avro: type, text: record.avro, resolver: known.avro.createResolver(type) }
+    const codec = {
+      ...known,
+      schema: record.schema,
+      avro: type,
+      text: record.avro,
+      resolver: known.avro.createResolver(type),
+    }
     if (foreigners.size >= MOST_FOREIGNERS) foreigners.clear()
     foreigners.set(record.schema, codec)
     return codec
@@ -213,5 +289,8 @@ export const decodeReadable = (record: Stored): Logged | null => {
 const utf8 = new TextDecoder()
 const toUtf8 = new TextEncoder()
 /** A person's words as a record field, and back. Encryption, once keys exist, happens here. */
-export const written = (text: string): { keyId: null; bytes: Uint8Array } => ({ keyId: null, bytes: Buffer.from(toUtf8.encode(text)) })
+export const written = (text: string): { keyId: null; bytes: Uint8Array } => ({
+  keyId: null,
+  bytes: Buffer.from(toUtf8.encode(text)),
+})
 export const readWritten = (field: { bytes: Uint8Array }): string => utf8.decode(field.bytes)

@@ -58,23 +58,49 @@ export const TOPICS = Object.keys(FLOW) as Topic[]
 export type RecordName = (typeof FLOW)[Topic]['records'][number]
 
 /** The newest version of a record that this build knows; 1 where it is not named. All up to it are read, since a log is never rewritten. */
-const NEWEST_VERSION: Readonly<Partial<Record<RecordName, number>>> = { TurnCaptured: 2, TurnAborted: 2, TurnSampled: 2, SessionClosed: 2 }
+const NEWEST_VERSION: Readonly<Partial<Record<RecordName, number>>> = {
+  TurnCaptured: 2,
+  TurnAborted: 2,
+  TurnSampled: 2,
+  SessionClosed: 2,
+}
 export const newestVersion = (name: RecordName): number => NEWEST_VERSION[name] ?? 1
 
 /** Record type → version. What is absent may not be written. */
 export type Versions = ReadonlyMap<string, number>
 
-export const NEWEST: Versions = new Map(TOPICS.flatMap((topic) => FLOW[topic].records.map((name) => [name, newestVersion(name)])))
+export const NEWEST: Versions = new Map(
+  TOPICS.flatMap((topic) => FLOW[topic].records.map((name) => [name, newestVersion(name)])),
+)
 
 /**
  * What every build reads that was released before there was `upgrades`, and that topic's own record: written on any log, whoever reads it.
  * Never added to: what is newer has to be announced.
  */
-export const RELEASED: Versions = new Map(Object.entries({
-  TurnCaptured: 2, TurnAborted: 2, TurnSampled: 2, FeedbackGiven: 1, SessionClosed: 1, SessionLinked: 1,
-  TurnScored: 1, TurnSkipped: 1, ScoreRevised: 1, BatchSealed: 1, UpdateComputed: 1, UpdateFailed: 1,
-  LineStarted: 1, VersionPublished: 1, VersionRejected: 1, HeadMoved: 1, LearningFrozen: 1, BlobChunk: 1, ReadersUpgraded: 1,
-}))
+export const RELEASED: Versions = new Map(
+  Object.entries({
+    TurnCaptured: 2,
+    TurnAborted: 2,
+    TurnSampled: 2,
+    FeedbackGiven: 1,
+    SessionClosed: 1,
+    SessionLinked: 1,
+    TurnScored: 1,
+    TurnSkipped: 1,
+    ScoreRevised: 1,
+    BatchSealed: 1,
+    UpdateComputed: 1,
+    UpdateFailed: 1,
+    LineStarted: 1,
+    VersionPublished: 1,
+    VersionRejected: 1,
+    HeadMoved: 1,
+    LearningFrozen: 1,
+    BlobChunk: 1,
+    ReadersUpgraded: 1,
+  }),
+)
 
 /** Whether a record may be written in this version, which not all readers of the log may know. */
-export const isReadable = (versions: Versions, name: RecordName, version = 1): boolean => (versions.get(name) ?? 0) >= version
+export const isReadable = (versions: Versions, name: RecordName, version = 1): boolean =>
+  (versions.get(name) ?? 0) >= version

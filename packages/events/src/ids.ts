@@ -10,10 +10,22 @@ export const contentSha = (bytes: Uint8Array): string => sha256(bytes)
  * The id of a record: the hash of all that a copy of the log keeps. Timestamps and positions are not in it
  * (the record's own times are in its payload).
  */
-export const recordId = ({ topic, key, schema, payload }: { topic: string; key: string; schema: string; payload: Uint8Array }): string => {
+export const recordId = ({
+  topic,
+  key,
+  schema,
+  payload,
+}: {
+  topic: string
+  key: string
+  schema: string
+  payload: Uint8Array
+}): string => {
   const head = `${topic}\n${key}\n${schema}\n`
   // One call for a short one: an object of the hash costs more than its bytes.
-  return payload.length < SHORT ? sha256(Buffer.concat([Buffer.from(head), payload])) : createHash('sha256').update(head).update(payload).digest('hex')
+  return payload.length < SHORT
+    ? sha256(Buffer.concat([Buffer.from(head), payload]))
+    : createHash('sha256').update(head).update(payload).digest('hex')
 }
 const SHORT = 8192
 

@@ -11,7 +11,20 @@ export * from './folds/table.ts'
 export * from './folds/turns.ts'
 export * from './folds/scores.ts'
 export * from './folds/updates.ts'
-export { foldWeights, initialWeights, lineageDistance, nextVersion, weightLine, type Move, type VersionState, type WeightLine, type WeightsState, type MemoryWeightLine, type MemoryWeights, type Verdict as GateVerdict } from './folds/weights.ts'
+export {
+  foldWeights,
+  initialWeights,
+  lineageDistance,
+  nextVersion,
+  weightLine,
+  type Move,
+  type VersionState,
+  type WeightLine,
+  type WeightsState,
+  type MemoryWeightLine,
+  type MemoryWeights,
+  type Verdict as GateVerdict,
+} from './folds/weights.ts'
 export { isBase, requireBase } from './base.ts'
 export * from './references.ts'
 export * from './value-digest.ts'

@@ -40,6 +40,10 @@ test('it is a Map that is set again and emptied from its front, over 20,000 rand
       }
     }
     assert.equal(entries.size, map.size)
-    if (step % 100 === 0) assert.deepEqual([...entries.keys()].map((one) => [one, entries.get(one)]), [...map])
+    if (step % 100 === 0)
+      assert.deepEqual(
+        [...entries.keys()].map((one) => [one, entries.get(one)]),
+        [...map],
+      )
   }
 })

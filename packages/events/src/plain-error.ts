@@ -10,7 +10,9 @@ export function plainError(error: unknown): PlainError {
   if (!(error instanceof InstarError)) {
     return { code: 'internal', message: error instanceof Error ? error.message : String(error), details: {} }
   }
-  const details = Object.fromEntries(Object.entries(error.details).filter(([, value]) => CARRIED.includes(typeof value)))
+  const details = Object.fromEntries(
+    Object.entries(error.details).filter(([, value]) => CARRIED.includes(typeof value)),
+  )
   return { code: error.code, message: error.message, details }
 }
 

@@ -13,7 +13,15 @@ export type Written = { keyId: string | null; bytes: Uint8Array }
  * the last `suffix` bytes are those of the body of `from`. `sha256` is of the whole body.
  * A `middle` above 512 KiB is in `blobs` under `blob`, and `written` is empty.
  */
-export type StoredBody = { from: string | null; prefix: number; suffix: number; written: Written; blob: string | null; length: number; sha256: string }
+export type StoredBody = {
+  from: string | null
+  prefix: number
+  suffix: number
+  written: Written
+  blob: string | null
+  length: number
+  sha256: string
+}
 
 /** Prompt ids: the first `prefix` are those of `from`'s prompt followed by its completion. */
 export type StoredIds = { from: string | null; prefix: number; ids: number[]; length: number }
@@ -26,7 +34,14 @@ export type TurnKind = 'main' | 'side'
 /** How the session was found, strongest first. */
 export type LabelSource = 'header' | 'agent' | 'minted' | 'answer' | 'prompt' | 'fingerprint'
 
-export type RecordedSampling = { temperature: number; topP: number; topK: number; seed: number; maxTokens: number; stop: string[] }
+export type RecordedSampling = {
+  temperature: number
+  topP: number
+  topK: number
+  seed: number
+  maxTokens: number
+  stop: string[]
+}
 
 /** What captured, aborted and sampled turns share. `turn` = session id + '.' + 32 hex digits, minted at admission. */
 export type TurnFacts = {
@@ -94,7 +109,17 @@ export type TurnAborted = { type: 'TurnAborted'; why: 'client_gone' | 'engine_fa
 export type TurnSampled = { type: 'TurnSampled'; finish: TurnCaptured['finish'] } & TurnFacts
 
 /** `turn` null: the last turn before this record in the session that was shown. `value` −1…1. */
-export type FeedbackGiven = { type: 'FeedbackGiven'; id: string; session: string; turn: string | null; value: number; comment: Written | null; subject: string; key: string | null; at: number }
+export type FeedbackGiven = {
+  type: 'FeedbackGiven'
+  id: string
+  session: string
+  turn: string | null
+  value: number
+  comment: Written | null
+  subject: string
+  key: string | null
+  at: number
+}
 /** Closes exactly the turns it lists; each one still without a next state gets none, for good. */
 export type SessionClosed = {
   type: 'SessionClosed'
@@ -126,9 +151,21 @@ type ScoreFacts = {
   rank: Rank | null
   at: number
 }
-export type TurnScored = { type: 'TurnScored'; reward: number; judge: string; hint: Written | null; hintJudge: string | null } & ScoreFacts
+export type TurnScored = {
+  type: 'TurnScored'
+  reward: number
+  judge: string
+  hint: Written | null
+  hintJudge: string | null
+} & ScoreFacts
 export type TurnSkipped = { type: 'TurnSkipped'; reason: string } & ScoreFacts
-export type ScoreRevised = { type: 'ScoreRevised'; reward: number; judge: string; hint: Written | null; hintJudge: string | null } & ScoreFacts
+export type ScoreRevised = {
+  type: 'ScoreRevised'
+  reward: number
+  judge: string
+  hint: Written | null
+  hintJudge: string | null
+} & ScoreFacts
 
 export type BatchItem = {
   turn: string
@@ -181,7 +218,15 @@ export type UpdateComputed = {
   startedAt: number
   at: number
 }
-export type UpdateFailed = { type: 'UpdateFailed'; prev: string; policy: string; batch: string; number: number; reason: string; at: number }
+export type UpdateFailed = {
+  type: 'UpdateFailed'
+  prev: string
+  policy: string
+  batch: string
+  number: number
+  reason: string
+  at: number
+}
 
 export type LineStarted = {
   type: 'LineStarted'
@@ -211,12 +256,50 @@ export type VersionPublished = {
   figures: Record<string, number>
   at: number
 }
-export type VersionRejected = { type: 'VersionRejected'; prev: string; policy: string; update: string; adapter: string; parent: number; reason: string; figures: Record<string, number>; evidence: string[]; at: number }
+export type VersionRejected = {
+  type: 'VersionRejected'
+  prev: string
+  policy: string
+  update: string
+  adapter: string
+  parent: number
+  reason: string
+  figures: Record<string, number>
+  evidence: string[]
+  at: number
+}
 /** A rollback (or a move forward to a version already accepted). `freeze`: learning stops in the same record. */
-export type HeadMoved = { type: 'HeadMoved'; prev: string; policy: string; from: number; to: number; who: string; why: string; request: string; freeze: boolean; at: number }
-export type LearningFrozen = { type: 'LearningFrozen'; prev: string; policy: string; on: boolean; who: string; why: string; request: string; at: number }
+export type HeadMoved = {
+  type: 'HeadMoved'
+  prev: string
+  policy: string
+  from: number
+  to: number
+  who: string
+  why: string
+  request: string
+  freeze: boolean
+  at: number
+}
+export type LearningFrozen = {
+  type: 'LearningFrozen'
+  prev: string
+  policy: string
+  on: boolean
+  who: string
+  why: string
+  request: string
+  at: number
+}
 
-export type BlobChunk = { type: 'BlobChunk'; sha256: string; index: number; count: number; bytes: Uint8Array; at: number }
+export type BlobChunk = {
+  type: 'BlobChunk'
+  sha256: string
+  index: number
+  count: number
+  bytes: Uint8Array
+  at: number
+}
 
 /** All readers of this log know these record types up to these versions: from here on they are written. */
 export type ReadersUpgraded = { type: 'ReadersUpgraded'; versions: Record<string, number>; who: string; at: number }

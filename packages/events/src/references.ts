@@ -16,7 +16,10 @@ const MIN_REPEAT = 64
 export type Earlier<T> = { turn: string; content: T; depth: number }
 
 /** `depth` of the result: 0 for a full copy. `middle` is what has to be stored, inline or as a blob. */
-export const storeBody = (body: Uint8Array, earlier: Earlier<Uint8Array> | null): { stored: StoredBody; depth: number; middle: Uint8Array } => {
+export const storeBody = (
+  body: Uint8Array,
+  earlier: Earlier<Uint8Array> | null,
+): { stored: StoredBody; depth: number; middle: Uint8Array } => {
   const sha256 = contentSha(body)
   const usable = earlier && earlier.depth < MAX_DEPTH ? earlier : null
   const prefix = usable ? commonPrefix(body, usable.content) : 0
@@ -25,8 +28,13 @@ export const storeBody = (body: Uint8Array, earlier: Earlier<Uint8Array> | null)
   const middle = from ? body.slice(prefix, body.length - suffix) : body
   const blob = middle.length <= MAX_INLINE_BYTES ? null : from ? contentSha(middle) : sha256
   const stored: StoredBody = {
-    from: from?.turn ?? null, prefix: from ? prefix : 0, suffix: from ? suffix : 0,
-    written: { keyId: null, bytes: blob ? new Uint8Array(0) : middle }, blob, length: body.length, sha256,
+    from: from?.turn ?? null,
+    prefix: from ? prefix : 0,
+    suffix: from ? suffix : 0,
+    written: { keyId: null, bytes: blob ? new Uint8Array(0) : middle },
+    blob,
+    length: body.length,
+    sha256,
   }
   return { stored, depth: from ? from.depth + 1 : 0, middle }
 }
@@ -42,13 +50,22 @@ export const expandBody = (stored: StoredBody, middle: Uint8Array, earlier: Uint
 }
 
 /** `earlier.content`: the prompt ids of the earlier turn followed by its completion's. */
-export const storeIds = (ids: readonly number[], earlier: Earlier<readonly number[]> | null): { stored: StoredIds; depth: number } => {
+export const storeIds = (
+  ids: readonly number[],
+  earlier: Earlier<readonly number[]> | null,
+): { stored: StoredIds; depth: number } => {
   const usable = earlier && earlier.depth < MAX_DEPTH ? earlier : null
   let prefix = 0
-  if (usable) while (prefix < ids.length && prefix < usable.content.length && ids[prefix] === usable.content[prefix]) prefix += 1
+  if (usable)
+    while (prefix < ids.length && prefix < usable.content.length && ids[prefix] === usable.content[prefix]) prefix += 1
   const from = usable && prefix >= MIN_REPEAT / 4 ? usable : null
   return {
-    stored: { from: from?.turn ?? null, prefix: from ? prefix : 0, ids: ids.slice(from ? prefix : 0), length: ids.length },
+    stored: {
+      from: from?.turn ?? null,
+      prefix: from ? prefix : 0,
+      ids: ids.slice(from ? prefix : 0),
+      length: ids.length,
+    },
     depth: from ? from.depth + 1 : 0,
   }
 }
@@ -70,7 +87,11 @@ const commonPrefix = (a: Uint8Array, b: Uint8Array): number => {
 const commonSuffix = (a: Uint8Array, b: Uint8Array, prefix: number): number => {
   const end = Math.min(a.length, b.length) - prefix
   let n = 0
-  while (n + BLOCK <= end && Buffer.compare(a.subarray(a.length - n - BLOCK, a.length - n), b.subarray(b.length - n - BLOCK, b.length - n)) === 0) n += BLOCK
+  while (
+    n + BLOCK <= end &&
+    Buffer.compare(a.subarray(a.length - n - BLOCK, a.length - n), b.subarray(b.length - n - BLOCK, b.length - n)) === 0
+  )
+    n += BLOCK
   while (n < end && a[a.length - 1 - n] === b[b.length - 1 - n]) n += 1
   return n
 }

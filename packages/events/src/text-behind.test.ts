@@ -6,8 +6,18 @@ const ACTION = 'Thought: I look.\nAction: read\nAction Input: {"lines":  2, "pat
 
 test('what an agent put behind an answer is told, whatever it closed the answer with or wrote anew', () => {
   assert.equal(behindAnswer(`${ACTION}\nObservation: It is red.`, '', ACTION), 'Observation: It is red.')
-  assert.equal(behindAnswer("Thought: I look.\nAction: read\nAction Input: {'lines': 2, 'path': 'a.txt'}\nObservation: red", '', ACTION), 'Observation: red')
-  assert.equal(behindAnswer('<code>\nread("a")\n</code>\nCalling tools:\n[1]', '', '<code>\nread("a")\n'), 'Calling tools:\n[1]')
+  assert.equal(
+    behindAnswer(
+      "Thought: I look.\nAction: read\nAction Input: {'lines': 2, 'path': 'a.txt'}\nObservation: red",
+      '',
+      ACTION,
+    ),
+    'Observation: red',
+  )
+  assert.equal(
+    behindAnswer('<code>\nread("a")\n</code>\nCalling tools:\n[1]', '', '<code>\nread("a")\n'),
+    'Calling tools:\n[1]',
+  )
   assert.equal(behindAnswer('<think>\nHm.\n</think>\n\nParis.\nObservation: yes', '', 'Paris.'), 'Observation: yes')
   assert.equal(behindAnswer('```\nf()\n```\n</code>', '', '```\nf()\n'), '')
 })
@@ -34,9 +44,15 @@ test('of several beginnings the longest comes first, and a text of 200 KB with 2
   const names = Array.from({ length: 256 }, (_, i) => wordsName('word and word. '.repeat((i + 1) * 54))!)
   const begin = performance.now()
   const found = beginningsIn(text, new Set([...names, wordsName('word and other')!]))
-  assert.deepEqual(found.map(({ name }) => name), names.toReversed())
+  assert.deepEqual(
+    found.map(({ name }) => name),
+    names.toReversed(),
+  )
   assert.ok(performance.now() - begin < 500)
-  assert.deepEqual(beginningsIn('Paris is nice', new Set([wordsName('paris')!, wordsName('Paris, is')!])).map(({ behind }) => behind), [' nice', ' is nice'])
+  assert.deepEqual(
+    beginningsIn('Paris is nice', new Set([wordsName('paris')!, wordsName('Paris, is')!])).map(({ behind }) => behind),
+    [' nice', ' is nice'],
+  )
 })
 
 test('of a raw answer thoughts and calls are no content', () => {

@@ -61,10 +61,15 @@ export const beginningsIn = (text: string, names: ReadonlySet<string>): { name: 
 /** Quotes, brackets and fences that close an answer, and tags that an agent put back where a stop string cut them off. */
 const CLOSING = /^(?:\s*(?:[.,;:!?…"'`()[\]{}]+|<\/\w+>))*\s*/u
 /** How agents begin what they put behind an answer: what they call, or what came of it. */
-const LABEL = new RegExp([
-  /^(?:Observations?|Calling tools|(?:Tool|Function|Execution)(?: \w+){0,2}|Error):/,
-  /^<(?:observation|tool_\w+|result|output)>/,
-].map(({ source }) => source).join('|'), 'i')
+const LABEL = new RegExp(
+  [
+    /^(?:Observations?|Calling tools|(?:Tool|Function|Execution)(?: \w+){0,2}|Error):/,
+    /^<(?:observation|tool_\w+|result|output)>/,
+  ]
+    .map(({ source }) => source)
+    .join('|'),
+  'i',
+)
 
 /**
  * What an agent put behind our answer in the same message, '' for nothing; null if it is no agent's: words that go on from

@@ -10,7 +10,27 @@ test('equal values have one digest, whatever the order of keys and absent fields
 })
 
 test('different values differ, also where their texts would read the same in a row', () => {
-  const values = [['ab', 'c'], ['a', 'bc'], 'abc', ['abc'], [['ab'], 'c'], { ab: 'c' }, { a: 'bc' }, ['1'], [1], [1, 2], [12], [true], ['true'], [null], [], {}, [LONG], [`${LONG}x`], ['x', LONG]]
+  const values = [
+    ['ab', 'c'],
+    ['a', 'bc'],
+    'abc',
+    ['abc'],
+    [['ab'], 'c'],
+    { ab: 'c' },
+    { a: 'bc' },
+    ['1'],
+    [1],
+    [1, 2],
+    [12],
+    [true],
+    ['true'],
+    [null],
+    [],
+    {},
+    [LONG],
+    [`${LONG}x`],
+    ['x', LONG],
+  ]
   assert.equal(new Set(values.map(digest)).size, values.length)
 })
 

@@ -61,7 +61,7 @@ export class ValueDigest {
   }
 
   #flush(): Hash {
-    const hash = this.#hash ??= createHash('sha256')
+    const hash = (this.#hash ??= createHash('sha256'))
     hash.update(this.#held)
     this.#held = ''
     return hash

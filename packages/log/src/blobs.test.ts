@@ -6,7 +6,8 @@ import { openMemoryLog } from './memory/log.ts'
 import type { EventLog } from './port.ts'
 
 const AT = 1_700_000_000_000
-const bytesOf = (length: number, salt = 0): Uint8Array => Uint8Array.from({ length }, (_, i) => (i * 31 + (i >> 8) * 7 + salt) & 255)
+const bytesOf = (length: number, salt = 0): Uint8Array =>
+  Uint8Array.from({ length }, (_, i) => (i * 31 + (i >> 8) * 7 + salt) & 255)
 
 const chunksOn = async (log: EventLog): Promise<number> => {
   let count = 0
@@ -21,7 +22,13 @@ const addChunk = async (log: EventLog, chunk: Omit<BlobChunk, 'type' | 'at'>): P
 const missing = (error: unknown): boolean => error instanceof InstarError && error.code === 'missing_blob'
 
 test('comes back byte for byte, whatever its size: none, one chunk to the byte, one more, several', async () => {
-  for (const [length, chunks] of [[0, 1], [1, 1], [CHUNK_BYTES, 1], [CHUNK_BYTES + 1, 2], [3 * CHUNK_BYTES - 5, 3]] as const) {
+  for (const [length, chunks] of [
+    [0, 1],
+    [1, 1],
+    [CHUNK_BYTES, 1],
+    [CHUNK_BYTES + 1, 2],
+    [3 * CHUNK_BYTES - 5, 3],
+  ] as const) {
     const log = openMemoryLog()
     const bytes = bytesOf(length)
     const sha256 = await putBlob(log, bytes, AT)

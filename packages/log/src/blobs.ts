@@ -17,17 +17,37 @@ const READ_BYTES = 32 * 1024
 const NEVER = new AbortController().signal
 
 /** Durable when it resolves; returns the sha256. Passing faults of the log are waited out. Appending the same bytes twice is harmless. */
-export const putBlob = async (log: EventLog, bytes: Uint8Array, at: number, signal: AbortSignal = NEVER): Promise<string> => {
+export const putBlob = async (
+  log: EventLog,
+  bytes: Uint8Array,
+  at: number,
+  signal: AbortSignal = NEVER,
+): Promise<string> => {
   const sha256 = contentSha(bytes)
   for (const chunk of blobChunks(bytes, sha256, at, versionsOn(log))) await persist(log, [chunk], signal)
   return sha256
 }
 
 /** The records of a blob whose sha256 is known. */
-export const blobChunks = function* (bytes: Uint8Array, sha256: string, at: number, versions: Versions): Generator<ReturnType<typeof encodeRecord>> {
+export const blobChunks = function* (
+  bytes: Uint8Array,
+  sha256: string,
+  at: number,
+  versions: Versions,
+): Generator<ReturnType<typeof encodeRecord>> {
   const count = Math.max(1, Math.ceil(bytes.length / CHUNK_BYTES))
   for (let index = 0; index < count; index += 1) {
-    yield encodeRecord({ type: 'BlobChunk', sha256, index, count, bytes: bytes.slice(index * CHUNK_BYTES, (index + 1) * CHUNK_BYTES), at }, versions)
+    yield encodeRecord(
+      {
+        type: 'BlobChunk',
+        sha256,
+        index,
+        count,
+        bytes: bytes.slice(index * CHUNK_BYTES, (index + 1) * CHUNK_BYTES),
+        at,
+      },
+      versions,
+    )
   }
 }
 
@@ -37,7 +57,8 @@ export const blobChunks = function* (bytes: Uint8Array, sha256: string, at: numb
  * ten minutes before that time on.
  */
 export const getBlob = async (log: EventLog, sha256: string, at: number): Promise<Uint8Array> => {
-  const found = await search(log, sha256, at) ?? (at > 0 ? await search(log, sha256, Math.max(0, at - CLOCK_SKEW_MS)) : null)
+  const found =
+    (await search(log, sha256, at)) ?? (at > 0 ? await search(log, sha256, Math.max(0, at - CLOCK_SKEW_MS)) : null)
   if (found) return found
   throw new InstarError('missing_blob', `the log does not hold the blob ${sha256}`, { sha256 })
 }
@@ -50,7 +71,10 @@ const search = async (log: EventLog, sha256: string, time: number): Promise<Uint
       const event = decodeReadable(record)?.event
       if (!event || event.type !== 'BlobChunk' || event.sha256 !== sha256 || event.index >= event.count) continue
       const slot = `${event.count}/${event.index}`
-      chunks.set(slot, [...(chunks.get(slot) ?? []).filter((bytes) => Buffer.compare(bytes, event.bytes) !== 0), event.bytes])
+      chunks.set(slot, [
+        ...(chunks.get(slot) ?? []).filter((bytes) => Buffer.compare(bytes, event.bytes) !== 0),
+        event.bytes,
+      ])
       const whole = assemble(chunks, event.count, sha256)
       if (whole) return whole
     }
@@ -72,7 +96,10 @@ const assemble = (chunks: ReadonlyMap<string, Uint8Array[]>, count: number, sha2
     if (!options) return null
     slots.push(options)
   }
-  const latest = joined(slots.map((options) => options.at(-1)!), sha256)
+  const latest = joined(
+    slots.map((options) => options.at(-1)!),
+    sha256,
+  )
   if (latest || slots.reduce((product, options) => product * options.length, 1) > MOST_TRIES) return latest
   let candidates: Uint8Array[][] = [[]]
   for (const options of slots) candidates = candidates.flatMap((before) => options.map((bytes) => [...before, bytes]))

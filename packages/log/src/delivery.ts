@@ -46,16 +46,20 @@ export class Delivery implements Subscription {
     this.#readings = options.topics.map((topic) => {
       const ends = store.ends(topic)
       const end = Math.max(0, ...ends)
-      const starts = options.from === 'committed' ? store.committed(options.group, topic)
-        : startsOf(store, topic, options.from === 'start' ? {} : options.from, ends)
+      const starts =
+        options.from === 'committed'
+          ? store.committed(options.group, topic)
+          : startsOf(store, topic, options.from === 'start' ? {} : options.from, ends)
       return { topic, starts, cursor: cursorOf(store, topic, starts, end) }
     })
     const ended = Promise.withResolvers<void>()
     this.done = ended.promise
-    this.#idle = this.#run().then(ended.resolve, (cause: unknown) => {
-      this.#failed = { cause }
-      ended.reject(cause)
-    }).then(() => this.#leave())
+    this.#idle = this.#run()
+      .then(ended.resolve, (cause: unknown) => {
+        this.#failed = { cause }
+        ended.reject(cause)
+      })
+      .then(() => this.#leave())
   }
 
   /** Of each topic what lies below has been handled. */
@@ -108,7 +112,12 @@ export class Delivery implements Subscription {
     const { topic, starts } = reading
     const end = this.#parts.store.end(topic)
     if (reading.cursor >= end || this.#stopping) return false
-    const page = this.#parts.store.scan(topic, { from: reading.cursor, to: end, maxRecords: Math.max(this.#maxBatch, PAGE_RECORDS), maxBytes: PAGE_BYTES })
+    const page = this.#parts.store.scan(topic, {
+      from: reading.cursor,
+      to: end,
+      maxRecords: Math.max(this.#maxBatch, PAGE_RECORDS),
+      maxBytes: PAGE_BYTES,
+    })
     const partitions = new Map<number, LogRecord[]>()
     for (const record of page.records) {
       if (record.offset < starts[record.partition]!) continue

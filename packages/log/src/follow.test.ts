@@ -5,7 +5,13 @@ import { openMemoryLog } from './memory/log.ts'
 import { partitionOf } from './partition.ts'
 import type { Append, LogRecord } from './port.ts'
 
-const record = (key: string, text: string): Append => ({ topic: 'turns', key, schema: 'Note.v1', payload: Buffer.from(text), timestamp: 0 })
+const record = (key: string, text: string): Append => ({
+  topic: 'turns',
+  key,
+  schema: 'Note.v1',
+  payload: Buffer.from(text),
+  timestamp: 0,
+})
 const decode = ({ payload }: LogRecord): string => Buffer.from(payload).toString()
 const numbers = (n: number): string[] => Array.from({ length: n }, (_, i) => String(i))
 
@@ -13,7 +19,13 @@ test('hands every event on in order, and knows where it stands', async () => {
   const log = openMemoryLog()
   const positions = await log.append(numbers(100).map((text) => record('k', text)))
   const events: string[] = []
-  const follower = await follow(log, { name: 'f', topics: ['turns', 'scores'], from: 'start', decode, onEvent: (event) => void events.push(event) })
+  const follower = await follow(log, {
+    name: 'f',
+    topics: ['turns', 'scores'],
+    from: 'start',
+    decode,
+    onEvent: (event) => void events.push(event),
+  })
   await follower.caughtUp()
   assert.deepEqual(events, numbers(100))
   assert.deepEqual(follower.positions(), { turns: { [partitionOf('k', 8)]: positions.at(-1)!.offset + 1 }, scores: {} })
@@ -31,15 +43,25 @@ test('lets the event loop turn every `burst` events', async () => {
   let turns = 0
   let last = 0
   const events: number[] = []
-  const tick = (): void => { turns++; if (events.length < 100) setImmediate(tick) }
-  const follower = await follow(log, { name: 'f', topics: ['turns'], from: 'start', decode, burst: 10, onEvent: (event) => {
-    if (events.length === 0) setImmediate(tick)
-    events.push(Number(event))
-    if (events.length % 10 === 1 && events.length > 11) {
-      assert.ok(turns > last, `the event loop did not turn before event ${events.length}`)
-      last = turns
-    }
-  } })
+  const tick = (): void => {
+    turns++
+    if (events.length < 100) setImmediate(tick)
+  }
+  const follower = await follow(log, {
+    name: 'f',
+    topics: ['turns'],
+    from: 'start',
+    decode,
+    burst: 10,
+    onEvent: (event) => {
+      if (events.length === 0) setImmediate(tick)
+      events.push(Number(event))
+      if (events.length % 10 === 1 && events.length > 11) {
+        assert.ok(turns > last, `the event loop did not turn before event ${events.length}`)
+        last = turns
+      }
+    },
+  })
   await follower.caughtUp()
   assert.equal(events.length, 100)
   assert.ok(turns >= 9)
@@ -51,10 +73,16 @@ test('waits for an event before the next one', async () => {
   await log.append(numbers(5).map((text) => record('k', text)))
   const gate = Promise.withResolvers<void>()
   const started: string[] = []
-  const follower = await follow(log, { name: 'f', topics: ['turns'], from: 'start', decode, onEvent: async (event) => {
-    started.push(event)
-    if (event === '2') await gate.promise
-  } })
+  const follower = await follow(log, {
+    name: 'f',
+    topics: ['turns'],
+    from: 'start',
+    decode,
+    onEvent: async (event) => {
+      started.push(event)
+      if (event === '2') await gate.promise
+    },
+  })
   const waiting = follower.caughtUp()
   await new Promise((resolve) => setImmediate(resolve))
   assert.deepEqual(started, ['0', '1', '2'])
@@ -70,12 +98,22 @@ test('stops with what a handler or the decoding throws, at that record', async (
     const log = openMemoryLog()
     await log.append(numbers(5).map((text) => record('k', text)))
     const broken = new Error(at)
-    const check = (where: string, event: string): void => { if (where === at && event === '3') throw broken }
+    const check = (where: string, event: string): void => {
+      if (where === at && event === '3') throw broken
+    }
     const events: string[] = []
     const follower = await follow(log, {
-      name: 'f', topics: ['turns'], from: 'start',
-      decode: (stored) => { check('decode', decode(stored)); return decode(stored) },
-      onEvent: (event) => { check('onEvent', event); events.push(event) },
+      name: 'f',
+      topics: ['turns'],
+      from: 'start',
+      decode: (stored) => {
+        check('decode', decode(stored))
+        return decode(stored)
+      },
+      onEvent: (event) => {
+        check('onEvent', event)
+        events.push(event)
+      },
     })
     await Promise.all([assert.rejects(follower.done, broken), assert.rejects(follower.caughtUp(), broken)])
     assert.deepEqual(events, ['0', '1', '2'])

@@ -52,10 +52,14 @@ export const follow = async <E>(log: EventLog, options: FollowOptions<E>): Promi
       }
     },
   })
-  const positions = (): Position[] => [...next].flatMap(([topic, partitions]) => [...partitions].map(([partition, offset]) => ({ topic, partition, offset })))
+  const positions = (): Position[] =>
+    [...next].flatMap(([topic, partitions]) =>
+      [...partitions].map(([partition, offset]) => ({ topic, partition, offset })),
+    )
   return {
     caughtUp: () => subscription.caughtUp(),
-    positions: () => Object.fromEntries([...next].map(([topic, partitions]) => [topic, Object.fromEntries(partitions)])),
+    positions: () =>
+      Object.fromEntries([...next].map(([topic, partitions]) => [topic, Object.fromEntries(partitions)])),
     commit: () => subscription.commit(positions()),
     stop: () => subscription.stop(),
     done: subscription.done,

@@ -20,7 +20,10 @@ test('a partition is the hash without its sign, modulo the count', () => {
   assert.equal(partitionOf('21', 100), (-973932308 & 0x7fffffff) % 100)
   assert.equal(partitionOf('abc', 8), 479470107 % 8)
   const used = new Set(Array.from({ length: 1000 }, (_, i) => partitionOf(`session-${i}`, 8)))
-  assert.deepEqual([...used].sort((a, b) => a - b), [0, 1, 2, 3, 4, 5, 6, 7])
+  assert.deepEqual(
+    [...used].sort((a, b) => a - b),
+    [0, 1, 2, 3, 4, 5, 6, 7],
+  )
 })
 
 test('counts come from the flow table unless they are configured', () => {

@@ -29,14 +29,18 @@ export const murmur2 = (data: Uint8Array, from = 0, to = data.length): number =>
 }
 
 /** 0 ≤ partition < count, from the key's UTF-8 bytes. */
-export const partitionOf = (key: string, count: number): number => (murmur2(Buffer.from(key, 'utf8')) & 0x7fffffff) % count
+export const partitionOf = (key: string, count: number): number =>
+  (murmur2(Buffer.from(key, 'utf8')) & 0x7fffffff) % count
 
 /** The flow table's counts with those that a caller configures otherwise. */
 export const partitionCounts = (configured: Partial<Record<Topic, number>> = {}): PartitionCounts => {
-  const counts = Object.fromEntries(TOPICS.map((topic) => [topic, configured[topic] ?? FLOW[topic].partitions])) as Record<Topic, number>
+  const counts = Object.fromEntries(
+    TOPICS.map((topic) => [topic, configured[topic] ?? FLOW[topic].partitions]),
+  ) as Record<Topic, number>
   for (const topic of TOPICS) {
     const count = counts[topic]
-    if (!Number.isInteger(count) || count < 1 || count > 0xffff) throw new InstarError('bad_request', `${topic} cannot have ${count} partitions`, { topic, count })
+    if (!Number.isInteger(count) || count < 1 || count > 0xffff)
+      throw new InstarError('bad_request', `${topic} cannot have ${count} partitions`, { topic, count })
   }
   return counts
 }

@@ -5,7 +5,17 @@ import { openMemoryLog } from './memory/log.ts'
 import { persist } from './persist.ts'
 import type { Append, EventLog } from './port.ts'
 
-const feedback = (id: string): FeedbackGiven => ({ type: 'FeedbackGiven', id, session: 's', turn: null, value: 1, comment: null, subject: 's', key: null, at: 10 })
+const feedback = (id: string): FeedbackGiven => ({
+  type: 'FeedbackGiven',
+  id,
+  session: 's',
+  turn: null,
+  value: 1,
+  comment: null,
+  subject: 's',
+  key: null,
+  at: 10,
+})
 const records = [encodeEvent(feedback('one')), encodeEvent(feedback('two'))]
 
 /** Fails with each of `faults` in turn, then appends; `given`: what each call was given. */
@@ -29,10 +39,17 @@ test('faults that pass are tried again with the same bytes until it is done', as
   const log = failing([fault('log_full'), fault('log_unavailable')], given)
   await persist(log, records, never)
   assert.equal(given.length, 3)
-  for (const call of given) assert.deepEqual(call, records.map(({ topic, key, schema, payload, timestamp }) => ({ topic, key, schema, payload, timestamp })))
+  for (const call of given)
+    assert.deepEqual(
+      call,
+      records.map(({ topic, key, schema, payload, timestamp }) => ({ topic, key, schema, payload, timestamp })),
+    )
   const stored: Append[] = []
   for await (const batch of log.read('turns')) stored.push(...batch)
-  assert.deepEqual(stored.map(({ payload }) => Buffer.from(payload).toString('hex')), records.map(({ payload }) => Buffer.from(payload).toString('hex')))
+  assert.deepEqual(
+    stored.map(({ payload }) => Buffer.from(payload).toString('hex')),
+    records.map(({ payload }) => Buffer.from(payload).toString('hex')),
+  )
 })
 
 test('what does not pass is thrown at once: a broken log, a bad record, a defect', async () => {
@@ -47,7 +64,16 @@ test('an abort ends the waiting, and nothing is tried after it', async () => {
   const stop = new AbortController()
   const given: Append[][] = []
   const faults = Array.from({ length: 100 }, () => fault('log_unavailable'))
-  await assert.rejects(persist(failing(faults, given, () => { if (given.length === 2) setImmediate(() => stop.abort()) }), records, stop.signal), { name: 'AbortError' })
+  await assert.rejects(
+    persist(
+      failing(faults, given, () => {
+        if (given.length === 2) setImmediate(() => stop.abort())
+      }),
+      records,
+      stop.signal,
+    ),
+    { name: 'AbortError' },
+  )
   assert.equal(given.length, 2)
   await assert.rejects(persist(failing([], given), records, stop.signal), { name: 'AbortError' })
   assert.equal(given.length, 2, 'aborted before it began')

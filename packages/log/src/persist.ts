@@ -14,7 +14,9 @@ export const persist = async (log: EventLog, records: readonly Encoded[], signal
   for (let wait = FIRST_WAIT_MS; ; wait = Math.min(wait * 2, LONGEST_WAIT_MS)) {
     signal.throwIfAborted()
     try {
-      await log.append(records.map(({ topic, key, schema, payload, timestamp }) => ({ topic, key, schema, payload, timestamp })))
+      await log.append(
+        records.map(({ topic, key, schema, payload, timestamp }) => ({ topic, key, schema, payload, timestamp })),
+      )
       return
     } catch (error) {
       if (!(error instanceof InstarError) || !error.retryable) throw error

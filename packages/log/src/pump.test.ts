@@ -48,11 +48,14 @@ test('idle waits for the run that a wake during the last one asked for', async (
 test('an error is told, and the next wake runs again; one during the failing run counts', async () => {
   const errors: string[] = []
   let runs = 0
-  const pump = createPump(async () => {
-    runs += 1
-    await Promise.resolve()
-    if (runs < 3) throw new Error(`run ${runs}`)
-  }, (error) => errors.push(error.message))
+  const pump = createPump(
+    async () => {
+      runs += 1
+      await Promise.resolve()
+      if (runs < 3) throw new Error(`run ${runs}`)
+    },
+    (error) => errors.push(error.message),
+  )
   pump.wake()
   pump.wake()
   await pump.idle()

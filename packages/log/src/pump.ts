@@ -15,10 +15,12 @@ export const createPump = (work: () => Promise<void>, onError: (error: Error) =>
       return
     }
     again = false
-    running = work().catch(onError as (error: unknown) => void).then(() => {
-      running = null
-      if (again) wake()
-    })
+    running = work()
+      .catch(onError as (error: unknown) => void)
+      .then(() => {
+        running = null
+        if (again) wake()
+      })
   }
   const idle = async (): Promise<void> => {
     while (running) await running

@@ -25,7 +25,8 @@ export class Recent<T> {
     if (this.weigh(value) > this.bytes) return
     this.held += this.weigh(value)
     this.values.set(key, value)
-    while (this.values.size > 0 && (this.values.size > this.most || this.held > this.bytes)) this.delete(this.values.oldest()!)
+    while (this.values.size > 0 && (this.values.size > this.most || this.held > this.bytes))
+      this.delete(this.values.oldest()!)
   }
 
   private delete(key: string): void {

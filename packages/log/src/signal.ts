@@ -11,7 +11,10 @@ export class Signal {
 
   /** Resolves at the next `raise`, or at once if there was one since the last wait. */
   async wait(): Promise<void> {
-    if (!this.#raised) await new Promise<void>((resolve) => { this.#wake = resolve })
+    if (!this.#raised)
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve
+      })
     this.#raised = false
   }
 }

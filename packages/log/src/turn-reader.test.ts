@@ -1,4 +1,17 @@
-import { contentSha, encodeEvent, InstarError, MAX_DEPTH, MAX_INLINE_BYTES, storeBody, storeIds, turnId, written, type ErrorCode, type StoredBody, type TurnCaptured } from '@instar/events'
+import {
+  contentSha,
+  encodeEvent,
+  InstarError,
+  MAX_DEPTH,
+  MAX_INLINE_BYTES,
+  storeBody,
+  storeIds,
+  turnId,
+  written,
+  type ErrorCode,
+  type StoredBody,
+  type TurnCaptured,
+} from '@instar/events'
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import { putBlob } from './blobs.ts'
@@ -6,7 +19,10 @@ import { openMemoryLog } from './memory/log.ts'
 import { createTurnReader, type TurnReader } from './turn-reader.ts'
 
 const AT = 1_700_000_000_000
-const refused = (code: ErrorCode) => (error: unknown): boolean => error instanceof InstarError && error.code === code
+const refused =
+  (code: ErrorCode) =>
+  (error: unknown): boolean =>
+    error instanceof InstarError && error.code === code
 const nameOf = (i: number): string => turnId('s', contentSha(Buffer.from(`turn ${i}`)).slice(0, 32))
 
 /** A session as a gateway stores it: every turn leans on the one before it, until MAX_DEPTH references stand in a row. */
@@ -21,28 +37,75 @@ class Session {
   reads = 0
 
   reader(cacheSize?: number): TurnReader {
-    const log = Object.assign(Object.create(this.log) as typeof this.log, { at: (...args: Parameters<typeof this.log.at>) => {
-      this.reads += 1
-      return this.log.at(...args)
-    }, read: this.log.read.bind(this.log) })
+    const log = Object.assign(Object.create(this.log) as typeof this.log, {
+      at: (...args: Parameters<typeof this.log.at>) => {
+        this.reads += 1
+        return this.log.at(...args)
+      },
+      read: this.log.read.bind(this.log),
+    })
     return createTurnReader(log, (turn) => this.positions.get(turn), cacheSize)
   }
 
   /** `change`: what the record says other than it should. */
-  async add(body: Uint8Array, prompt: number[], answer: number[], change: Partial<TurnCaptured> & { storedBody?: Partial<StoredBody> } = {}): Promise<string> {
+  async add(
+    body: Uint8Array,
+    prompt: number[],
+    answer: number[],
+    change: Partial<TurnCaptured> & { storedBody?: Partial<StoredBody> } = {},
+  ): Promise<string> {
     const i = this.bodies.length
     const { storedBody, ...facts } = change
     const before = i === 0 ? null : nameOf(i - 1)
-    const kept = storeBody(body, before === null ? null : { turn: before, content: this.bodies[i - 1]!, depth: this.#depth.body })
-    const ids = storeIds(prompt, before === null ? null : { turn: before, content: [...this.prompts[i - 1]!, ...this.answers[i - 1]!], depth: this.#depth.ids })
+    const kept = storeBody(
+      body,
+      before === null ? null : { turn: before, content: this.bodies[i - 1]!, depth: this.#depth.body },
+    )
+    const ids = storeIds(
+      prompt,
+      before === null
+        ? null
+        : { turn: before, content: [...this.prompts[i - 1]!, ...this.answers[i - 1]!], depth: this.#depth.ids },
+    )
     this.#depth = { body: kept.depth, ids: ids.depth }
     if (kept.stored.blob !== null) await putBlob(this.log, kept.middle, AT)
     const event: TurnCaptured = {
-      type: 'TurnCaptured', finish: 'stop', turn: nameOf(i), session: 's', policy: 'policy', version: 0, adapter: null, group: nameOf(i), candidate: 0, candidates: 1,
-      dialect: 'chat', kind: 'main', labelSource: 'header', userTurn: null, subject: 's', key: null, digest: contentSha(body), body: { ...kept.stored, ...storedBody },
-      after: null, stateFrom: 0, prompt: ids.stored, sampling: { temperature: 1, topP: 1, topK: 0, seed: 1, maxTokens: 8, stop: [] },
-      tokens: 'exact', ids: answer, logprobs: answer.map(() => -0.5), text: written('answer'), toolCallIds: [], answer: { strict: contentSha(body), loose: contentSha(body) },
-      trainable: true, reason: null, offPrefix: false, engine: 'test', at: AT, firstTokenAt: AT, finishedAt: AT, ...facts,
+      type: 'TurnCaptured',
+      finish: 'stop',
+      turn: nameOf(i),
+      session: 's',
+      policy: 'policy',
+      version: 0,
+      adapter: null,
+      group: nameOf(i),
+      candidate: 0,
+      candidates: 1,
+      dialect: 'chat',
+      kind: 'main',
+      labelSource: 'header',
+      userTurn: null,
+      subject: 's',
+      key: null,
+      digest: contentSha(body),
+      body: { ...kept.stored, ...storedBody },
+      after: null,
+      stateFrom: 0,
+      prompt: ids.stored,
+      sampling: { temperature: 1, topP: 1, topK: 0, seed: 1, maxTokens: 8, stop: [] },
+      tokens: 'exact',
+      ids: answer,
+      logprobs: answer.map(() => -0.5),
+      text: written('answer'),
+      toolCallIds: [],
+      answer: { strict: contentSha(body), loose: contentSha(body) },
+      trainable: true,
+      reason: null,
+      offPrefix: false,
+      engine: 'test',
+      at: AT,
+      firstTokenAt: AT,
+      finishedAt: AT,
+      ...facts,
     }
     const [position] = await this.log.append([encodeEvent(event)])
     this.positions.set(event.turn, position!)
@@ -59,7 +122,11 @@ class Session {
     let prompt = Array.from({ length: 30 }, (_, i) => i)
     for (let i = 0; i < turns; i += 1) {
       const answer = [1000 + i, 2000 + i]
-      await this.add(Buffer.from(JSON.stringify({ messages, tools: 'the same ones every time, behind the messages '.repeat(3) })), prompt, answer)
+      await this.add(
+        Buffer.from(JSON.stringify({ messages, tools: 'the same ones every time, behind the messages '.repeat(3) })),
+        prompt,
+        answer,
+      )
       messages += `message ${i} `
       prompt = [...prompt, ...answer, 3000 + i, 4000 + i]
     }
@@ -128,7 +195,9 @@ test('a body above the limit comes from blobs, and what leans on it too; without
 
 test('a body that has not the digest, or a prompt that has not the length, of its record is refused, and what leans on it', async () => {
   const session = new Session()
-  await session.add(Buffer.from('one '.repeat(40)), [1, 2, 3], [4], { storedBody: { sha256: contentSha(Buffer.from('another')) } })
+  await session.add(Buffer.from('one '.repeat(40)), [1, 2, 3], [4], {
+    storedBody: { sha256: contentSha(Buffer.from('another')) },
+  })
   await session.add(Buffer.from(`${'one '.repeat(40)}two`), [1, 2, 3, 4, 5], [6])
   const reader = session.reader()
   await assert.rejects(reader.body(nameOf(0)), refused('bad_record'))
@@ -144,7 +213,9 @@ test('what is no turn on the log is an unknown turn', async () => {
   await session.talk(1)
   const reader = session.reader()
   await assert.rejects(reader.record('s.none'), refused('unknown_turn'))
-  const [position] = await session.log.append([encodeEvent({ type: 'SessionClosed', session: 's', open: [nameOf(0)], why: 'idle', at: AT })])
+  const [position] = await session.log.append([
+    encodeEvent({ type: 'SessionClosed', session: 's', open: [nameOf(0)], why: 'idle', at: AT }),
+  ])
   session.positions.set('s.closed', position!)
   await assert.rejects(reader.body('s.closed'), refused('unknown_turn'))
   session.positions.set('s.beyond', { partition: position!.partition, offset: position!.offset + 1 })

@@ -2,7 +2,16 @@
  * Reads turns back whole: the record by its position, body and prompt ids with their references followed.
  * A small cache serves the sessions that are being talked in; everything can be read again.
  */
-import { contentSha, decodeRecord, expandBody, expandIds, InstarError, type TurnAborted, type TurnCaptured, type TurnSampled } from '@instar/events'
+import {
+  contentSha,
+  decodeRecord,
+  expandBody,
+  expandIds,
+  InstarError,
+  type TurnAborted,
+  type TurnCaptured,
+  type TurnSampled,
+} from '@instar/events'
 import { getBlob } from './blobs.ts'
 import type { EventLog } from './port.ts'
 import { Recent } from './recent.ts'
@@ -26,7 +35,8 @@ export type TurnReader = {
 }
 
 /** A record's bytes in memory, about: what people and the model wrote, ids and log-probs. */
-const weightOf = ({ body, text, prompt, ids }: TurnRecord): number => 1024 + body.written.bytes.length + text.bytes.length + 8 * (prompt.ids.length + 2 * ids.length)
+const weightOf = ({ body, text, prompt, ids }: TurnRecord): number =>
+  1024 + body.written.bytes.length + text.bytes.length + 8 * (prompt.ids.length + 2 * ids.length)
 
 /**
  * So many records stay in memory, and of bytes so many that a record may have BYTES_PER_RECORD on average. `bodyBytes`: of
@@ -60,7 +70,11 @@ export const createTurnReader = (log: EventLog, positionOf: PositionOf, records 
     const stored = event.body
     const middle = stored.blob === null ? stored.written.bytes : await getBlob(log, stored.blob, event.at)
     const whole = expandBody(stored, middle, stored.from === null ? null : await body(stored.from))
-    if (contentSha(whole) !== stored.sha256) throw new InstarError('bad_record', `the body of turn ${turn} does not have the digest that its record names`, { turn, expected: stored.sha256 })
+    if (contentSha(whole) !== stored.sha256)
+      throw new InstarError('bad_record', `the body of turn ${turn} does not have the digest that its record names`, {
+        turn,
+        expected: stored.sha256,
+      })
     keepBody(turn, whole)
     return whole
   }
@@ -68,7 +82,12 @@ export const createTurnReader = (log: EventLog, positionOf: PositionOf, records 
   const promptIds = async (turn: string): Promise<number[]> => {
     const { prompt } = await record(turn)
     const ids = expandIds(prompt, prompt.from === null ? null : await spokenIds(prompt.from))
-    if (ids.length !== prompt.length) throw new InstarError('bad_record', `the prompt of turn ${turn} has ${ids.length} ids, its record says ${prompt.length}`, { turn })
+    if (ids.length !== prompt.length)
+      throw new InstarError(
+        'bad_record',
+        `the prompt of turn ${turn} has ${ids.length} ids, its record says ${prompt.length}`,
+        { turn },
+      )
     return ids
   }
 

@@ -10,7 +10,7 @@ const held = new WeakMap<EventLog, Map<string, number>>()
 
 const heldOf = (log: EventLog): Map<string, number> => {
   let versions = held.get(log)
-  if (!versions) held.set(log, versions = new Map(log.sole ? NEWEST : RELEASED))
+  if (!versions) held.set(log, (versions = new Map(log.sole ? NEWEST : RELEASED)))
   return versions
 }
 
@@ -18,7 +18,8 @@ const heldOf = (log: EventLog): Map<string, number> => {
 export const versionsOn = (log: EventLog): Versions => heldOf(log)
 
 const raise = (versions: Map<string, number>, announced: ReadersUpgraded): void => {
-  for (const [name, version] of Object.entries(announced.versions)) if (NEWEST.has(name)) versions.set(name, Math.max(version, versions.get(name) ?? 0))
+  for (const [name, version] of Object.entries(announced.versions))
+    if (NEWEST.has(name)) versions.set(name, Math.max(version, versions.get(name) ?? 0))
 }
 
 /** A record of `upgrades` was read. */
@@ -39,7 +40,12 @@ export const readUpgrades = async (log: EventLog): Promise<Versions> => {
 }
 
 /** Announces that every reader of the log has this build's versions. Nothing is written where the log says so already; null then. */
-export const announceUpgrade = async (log: EventLog, who: string, now: number, signal: AbortSignal): Promise<Record<string, number> | null> => {
+export const announceUpgrade = async (
+  log: EventLog,
+  who: string,
+  now: number,
+  signal: AbortSignal,
+): Promise<Record<string, number> | null> => {
   const announced = await readUpgrades(log)
   const news = Object.fromEntries([...NEWEST].filter(([name, version]) => version > (announced.get(name) ?? 0)))
   if (Object.keys(news).length === 0) return null

@@ -4,7 +4,8 @@ import type { Labels } from './labels.ts'
 import { bearer, type Settings } from './settings.ts'
 
 const PATIENCE_MS = 30_000
-const USAGE = 'Say /feedback + (good), /feedback - (bad), either with words behind it, or /feedback and what should have been otherwise.'
+const USAGE =
+  'Say /feedback + (good), /feedback - (bad), either with words behind it, or /feedback and what should have been otherwise.'
 /** Of words without a sign: they correct, and a hint is looked for behind reproaches alone. */
 const CORRECTION = -0.5
 
@@ -21,19 +22,30 @@ const VERDICTS: Readonly<Record<number, string>> = { 1: 'good', [-1]: 'bad', [CO
 
 export const feedbackCommand = (settings: Settings, labels: Pick<Labels, 'lastTurn'>): Command => ({
   name: 'feedback',
-  description: 'What the last answer was worth: + or -, with words if you like; words alone say what should have been otherwise.',
+  description:
+    'What the last answer was worth: + or -, with words if you like; words alone say what should have been otherwise.',
   acceptsArgs: true,
   async handler({ args = '', sessionId }) {
     const said = readFeedback(args)
     if (said === null) return { text: USAGE }
-    if (sessionId === undefined) return { text: 'There is no session here yet: nothing was said that feedback could be about.' }
+    if (sessionId === undefined)
+      return { text: 'There is no session here yet: nothing was said that feedback could be about.' }
     const turn = labels.lastTurn(sessionId)
     try {
       const answer = await fetch(`${settings.baseUrl}/feedback`, {
-        method: 'POST', signal: AbortSignal.timeout(PATIENCE_MS), headers: { 'content-type': 'application/json', ...bearer(settings) },
-        body: JSON.stringify({ ...(turn === null ? { session_id: sessionId } : { turn_id: turn }), value: said.value, ...(said.comment === null ? {} : { comment: said.comment }) }),
+        method: 'POST',
+        signal: AbortSignal.timeout(PATIENCE_MS),
+        headers: { 'content-type': 'application/json', ...bearer(settings) },
+        body: JSON.stringify({
+          ...(turn === null ? { session_id: sessionId } : { turn_id: turn }),
+          value: said.value,
+          ...(said.comment === null ? {} : { comment: said.comment }),
+        }),
       })
-      if (answer.ok) return { text: `Noted: the last answer was ${VERDICTS[said.value]}${said.comment === null ? '' : ', with your words'}.` }
+      if (answer.ok)
+        return {
+          text: `Noted: the last answer was ${VERDICTS[said.value]}${said.comment === null ? '' : ', with your words'}.`,
+        }
       return { text: `Instar did not take it (HTTP ${answer.status}): ${messageOf(await answer.text())}` }
     } catch (error) {
       if (!(error instanceof Error)) throw error

@@ -35,7 +35,13 @@ export type ModelDefinition = {
   maxTokens: number
 }
 export type RuntimeModel = ModelDefinition & { provider: string; api: Api; baseUrl: string }
-export type ProviderConfig = { baseUrl: string; apiKey: string; api: Api; request: { allowPrivateNetwork: boolean }; models: ModelDefinition[] }
+export type ProviderConfig = {
+  baseUrl: string
+  apiKey: string
+  api: Api
+  request: { allowPrivateNetwork: boolean }
+  models: ModelDefinition[]
+}
 
 export type Provider = {
   id: string
@@ -47,12 +53,21 @@ export type Provider = {
   prepareDynamicModel(context: { modelId: string }): Promise<RuntimeModel>
   resolveDynamicModel(context: { modelId: string }): RuntimeModel
   resolveTransportTurnState(turn: TransportTurn): TurnState | undefined
-  wrapStreamFn<M, C, O extends CallOptions<M>, R>(context: { streamFn?: Stream<M, C, O, R> }): Stream<M, C, O, R> | undefined
-  wrapSimpleCompletionStreamFn<M, C, O extends CallOptions<M>, R>(context: { streamFn?: Stream<M, C, O, R> }): Stream<M, C, O, R> | undefined
+  wrapStreamFn<M, C, O extends CallOptions<M>, R>(context: {
+    streamFn?: Stream<M, C, O, R>
+  }): Stream<M, C, O, R> | undefined
+  wrapSimpleCompletionStreamFn<M, C, O extends CallOptions<M>, R>(context: {
+    streamFn?: Stream<M, C, O, R>
+  }): Stream<M, C, O, R> | undefined
 }
 
 export type CommandCall = { readonly args?: string; readonly sessionId?: string }
-export type Command = { name: string; description: string; acceptsArgs: true; handler(call: CommandCall): Promise<{ text: string }> }
+export type Command = {
+  name: string
+  description: string
+  acceptsArgs: true
+  handler(call: CommandCall): Promise<{ text: string }>
+}
 
 export type Host = {
   readonly pluginConfig?: Record<string, unknown>

@@ -31,7 +31,8 @@ export const createLabels = (): Labels => {
     }
     return known
   }
-  const isSide = (session: string | undefined, kind: 'side' | undefined): boolean => kind === 'side' || (session !== undefined && sessions.get(session)?.side === true)
+  const isSide = (session: string | undefined, kind: 'side' | undefined): boolean =>
+    kind === 'side' || (session !== undefined && sessions.get(session)?.side === true)
   return {
     began(session, trigger) {
       if (session !== undefined && trigger !== undefined) touch(session).side = SIDE_TRIGGERS.has(trigger)
@@ -42,7 +43,8 @@ export const createLabels = (): Labels => {
     }),
     answered(session, { status, headers }, kind) {
       const turn = headers['x-instar-turn-id']
-      if (session !== undefined && turn !== undefined && status >= 200 && status < 300 && !isSide(session, kind)) touch(session).turn = turn
+      if (session !== undefined && turn !== undefined && status >= 200 && status < 300 && !isSide(session, kind))
+        touch(session).turn = turn
     },
     lastTurn: (session) => sessions.get(session)?.turn ?? null,
   }

@@ -9,15 +9,20 @@ const NO_KEY = 'none'
 
 export const createProvider = (settings: Settings, labels: Labels): Provider => {
   /** Labels what goes out and hears which turn answers. Every transport calls it; turn state only the generic ones. */
-  const labelled = <M, C, O extends CallOptions<M>, R>(inner: Stream<M, C, O, R> | undefined, kind?: 'side'): Stream<M, C, O, R> | undefined =>
-    inner && ((model, context, options) => inner(model, context, {
-      ...options,
-      headers: { ...options?.headers, ...labels.headers(options?.sessionId, kind) },
-      async onResponse(response, answering) {
-        labels.answered(options?.sessionId, response, kind)
-        await options?.onResponse?.(response, answering)
-      },
-    } satisfies CallOptions<M> as O))
+  const labelled = <M, C, O extends CallOptions<M>, R>(
+    inner: Stream<M, C, O, R> | undefined,
+    kind?: 'side',
+  ): Stream<M, C, O, R> | undefined =>
+    inner &&
+    ((model, context, options) =>
+      inner(model, context, {
+        ...options,
+        headers: { ...options?.headers, ...labels.headers(options?.sessionId, kind) },
+        async onResponse(response, answering) {
+          labels.answered(options?.sessionId, response, kind)
+          await options?.onResponse?.(response, answering)
+        },
+      } satisfies CallOptions<M> as O))
   return {
     id: 'instar',
     label: 'Instar',
@@ -25,7 +30,15 @@ export const createProvider = (settings: Settings, labels: Labels): Provider => 
     auth: [],
     catalog: {
       order: 'late',
-      run: async ({ signal }) => ({ provider: { baseUrl: transportUrl(settings), apiKey: settings.apiKey ?? NO_KEY, api: settings.api, request: { allowPrivateNetwork: true }, models: await listModels(settings, signal) } }),
+      run: async ({ signal }) => ({
+        provider: {
+          baseUrl: transportUrl(settings),
+          apiKey: settings.apiKey ?? NO_KEY,
+          api: settings.api,
+          request: { allowPrivateNetwork: true },
+          models: await listModels(settings, signal),
+        },
+      }),
     },
     prepareDynamicModel: async ({ modelId }) => runtimeModelOf(await oneModel(modelId, settings), settings),
     resolveDynamicModel: ({ modelId }) => runtimeModelOf(unknownModel(modelId, settings), settings),

@@ -4,7 +4,8 @@ import { definitionOf } from './models.ts'
 import { bearer, settingsOf, transportUrl } from './settings.ts'
 
 test('addresses with and without /v1 are the same', () => {
-  for (const baseUrl of ['http://h:1', 'http://h:1/', 'http://h:1/v1', ' http://h:1/v1/ ']) equal(settingsOf({ baseUrl }).baseUrl, 'http://h:1/v1')
+  for (const baseUrl of ['http://h:1', 'http://h:1/', 'http://h:1/v1', ' http://h:1/v1/ '])
+    equal(settingsOf({ baseUrl }).baseUrl, 'http://h:1/v1')
   equal(settingsOf().baseUrl, 'http://127.0.0.1:30000/v1')
   equal(transportUrl(settingsOf({ baseUrl: 'http://h:1', api: 'anthropic-messages' })), 'http://h:1')
   equal(transportUrl(settingsOf({ baseUrl: 'http://h:1', api: 'openai-responses' })), 'http://h:1/v1')

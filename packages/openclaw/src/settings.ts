@@ -1,7 +1,12 @@
 /** The plugin's config: `plugins.entries.instar.config`. */
 import type { Api } from './host.ts'
 
-export type Settings = { /** Ends in /v1. */ baseUrl: string; apiKey: string | null; api: Api; /** Null: by the model's context. */ maxTokens: number | null }
+export type Settings = {
+  /** Ends in /v1. */ baseUrl: string
+  apiKey: string | null
+  api: Api
+  /** Null: by the model's context. */ maxTokens: number | null
+}
 
 const DEFAULT = 'http://127.0.0.1:30000/v1'
 const APIS: readonly Api[] = ['openai-completions', 'openai-responses', 'anthropic-messages']
@@ -18,6 +23,8 @@ export const settingsOf = (config: Readonly<Record<string, unknown>> = {}): Sett
 }
 
 /** Anthropic's transport adds /v1 itself. */
-export const transportUrl = ({ api, baseUrl }: Settings): string => (api === 'anthropic-messages' ? baseUrl.replace(/\/v1$/, '') : baseUrl)
+export const transportUrl = ({ api, baseUrl }: Settings): string =>
+  api === 'anthropic-messages' ? baseUrl.replace(/\/v1$/, '') : baseUrl
 
-export const bearer = ({ apiKey }: Settings): Record<string, string> => (apiKey === null ? {} : { authorization: `Bearer ${apiKey}` })
+export const bearer = ({ apiKey }: Settings): Record<string, string> =>
+  apiKey === null ? {} : { authorization: `Bearer ${apiKey}` }

@@ -10,7 +10,8 @@ export type AdamSettings = { learningRate: number; beta1: number; beta2: number 
 const EPSILON = 1e-8
 
 export function initialAdam(tensors: ReadonlyMap<string, WeightTensor>): AdamState {
-  const zeros = (): Map<string, Float32Array> => new Map([...tensors].map(([name, tensor]) => [name, new Float32Array(tensor.data.length)]))
+  const zeros = (): Map<string, Float32Array> =>
+    new Map([...tensors].map(([name, tensor]) => [name, new Float32Array(tensor.data.length)]))
   return { step: 0, first: zeros(), second: zeros() }
 }
 
@@ -25,7 +26,13 @@ export function globalNorm(gradients: ReadonlyMap<string, Float32Array>): number
  * One step, in place: tensors −= lr · m̂ / (√v̂ + 1e-8) with bias-corrected moments (Kingma and Ba 2015,
  * algorithm 1) of gradients × `scale`. Moments are kept in float32; each element is computed in float64.
  */
-export function adamStep(tensors: ReadonlyMap<string, WeightTensor>, gradients: ReadonlyMap<string, Float32Array>, scale: number, state: AdamState, settings: AdamSettings): void {
+export function adamStep(
+  tensors: ReadonlyMap<string, WeightTensor>,
+  gradients: ReadonlyMap<string, Float32Array>,
+  scale: number,
+  state: AdamState,
+  settings: AdamSettings,
+): void {
   state.step++
   const { learningRate, beta1, beta2 } = settings
   const correction1 = 1 - beta1 ** state.step
@@ -51,7 +58,10 @@ export function adamStep(tensors: ReadonlyMap<string, WeightTensor>, gradients: 
 export function writeAdam(state: AdamState, tensors: ReadonlyMap<string, WeightTensor>): Uint8Array {
   const out = new Map<string, Tensor>()
   for (const [name, tensor] of tensors) {
-    for (const [kind, moments] of [['first', state.first], ['second', state.second]] as const) {
+    for (const [kind, moments] of [
+      ['first', state.first],
+      ['second', state.second],
+    ] as const) {
       const data = moments.get(name)
       if (!data) throw new Error(`no moments of ${name}`)
       out.set(`${kind}:${name}`, { dtype: 'F32', shape: tensor.shape, data })
@@ -68,9 +78,16 @@ export function readAdam(bytes: Uint8Array, tensors: ReadonlyMap<string, WeightT
   const state = initialAdam(tensors)
   state.step = step
   for (const [name, tensor] of tensors) {
-    for (const [kind, moments] of [['first', state.first], ['second', state.second]] as const) {
+    for (const [kind, moments] of [
+      ['first', state.first],
+      ['second', state.second],
+    ] as const) {
       const data = found.get(`${kind}:${name}`)?.data
-      if (!(data instanceof Float32Array) || data.length !== tensor.data.length) throw new InstarError('bad_checkpoint', `optimizer state: ${kind} moments of ${name} are missing or of another shape`)
+      if (!(data instanceof Float32Array) || data.length !== tensor.data.length)
+        throw new InstarError(
+          'bad_checkpoint',
+          `optimizer state: ${kind} moments of ${name} are missing or of another shape`,
+        )
       // The bytes stay the caller's: steps change moments in place.
       moments.set(name, data.slice())
     }

@@ -57,7 +57,9 @@ export function tokenWeights(turns: readonly TurnTokens[], settings: StepSetting
   return turns.map((turn, at) => {
     const gaps = Array.from(turn.old, (old, token) => old - (turn.behaviour[token] as number))
     const masked = Math.abs(mean(gaps)) > Math.log(settings.sequenceMask)
-    const policy = Float32Array.from(gaps, (gap) => (masked ? 0 : Math.min(Math.exp(Math.min(gap, MAX_LOG_RATIO)), settings.tisCap) / tokens))
+    const policy = Float32Array.from(gaps, (gap) =>
+      masked ? 0 : Math.min(Math.exp(Math.min(gap, MAX_LOG_RATIO)), settings.tisCap) / tokens,
+    )
     return {
       policy,
       opd: turn.hint && !dropped[at] ? settings.opdWeight / hinted : 0,

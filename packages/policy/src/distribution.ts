@@ -1,7 +1,12 @@
 /** Rows of logits as distributions, on plain arrays. All in nats. */
 
 /** In place: row · inverseTemperature − log Σ exp. `data` is [rows, V]. */
-export function logSoftmaxRows(data: Float32Array, rows: number, V: number, inverseTemperature: (row: number) => number): void {
+export function logSoftmaxRows(
+  data: Float32Array,
+  rows: number,
+  V: number,
+  inverseTemperature: (row: number) => number,
+): void {
   for (let row = 0; row < rows; row++) {
     const scale = inverseTemperature(row)
     const from = row * V
@@ -35,7 +40,8 @@ export function entropyOf(logits_V: Float32Array, inverseTemperature: number): n
 /** KL(p ‖ q) of row `row` of two arrays of log-probabilities [·, V]. */
 export function klOf(p: Float32Array, q: Float32Array, row: number, V: number): number {
   let sum = 0
-  for (let at = row * V; at < (row + 1) * V; at++) sum += Math.exp(p[at] as number) * ((p[at] as number) - (q[at] as number))
+  for (let at = row * V; at < (row + 1) * V; at++)
+    sum += Math.exp(p[at] as number) * ((p[at] as number) - (q[at] as number))
   return sum
 }
 

@@ -2,11 +2,18 @@
 import { inverseTemperature, logSoftmaxRows } from './distribution.ts'
 import type { Runtime } from './runtime/runtime.ts'
 
-export type Scored = { prompt: readonly number[]; completion: readonly number[]; temperature: number; slot: number | null }
+export type Scored = {
+  prompt: readonly number[]
+  completion: readonly number[]
+  temperature: number
+  slot: number | null
+}
 
 /** Groups of at most `limit` positions after padding (one row at least), longest together; equal inputs, equal groups. */
 export function microBatches<T>(items: readonly T[], length: (item: T) => number, limit: number): T[][] {
-  const sorted = items.map((item, index) => ({ item, index, size: length(item) })).sort((a, b) => b.size - a.size || a.index - b.index)
+  const sorted = items
+    .map((item, index) => ({ item, index, size: length(item) }))
+    .sort((a, b) => b.size - a.size || a.index - b.index)
   const groups: T[][] = []
   let group: T[] = []
   let widest = 0
@@ -23,7 +30,12 @@ export function microBatches<T>(items: readonly T[], length: (item: T) => number
 }
 
 /** Right-padded ids of prompt + completion without its last token, which predicts nothing that is asked for. */
-export function padded(rows: readonly { prompt: readonly number[]; completion: readonly number[] }[]): { ids: Int32Array; T: number; counts: number[]; places: number[] } {
+export function padded(rows: readonly { prompt: readonly number[]; completion: readonly number[] }[]): {
+  ids: Int32Array
+  T: number
+  counts: number[]
+  places: number[]
+} {
   const counts = rows.map((row) => row.prompt.length + row.completion.length - 1)
   const T = Math.max(...counts)
   const ids = new Int32Array(rows.length * T)
@@ -40,7 +52,15 @@ export function padded(rows: readonly { prompt: readonly number[]; completion: r
 export async function completionLogprobs(runtime: Runtime, rows: readonly Scored[]): Promise<Float32Array[]> {
   if (rows.length === 0) return []
   const { ids, T, counts, places } = padded(rows)
-  const { logits, vocabulary: V } = await runtime.decodeStep({ ids, T, cache: runtime.createCache(rows.length), rowSlots: rows.map((row) => row.slot), counts, logits: places, keep: false })
+  const { logits, vocabulary: V } = await runtime.decodeStep({
+    ids,
+    T,
+    cache: runtime.createCache(rows.length),
+    rowSlots: rows.map((row) => row.slot),
+    counts,
+    logits: places,
+    keep: false,
+  })
   const scale = rows.flatMap((row) => row.completion.map(() => inverseTemperature(row.temperature)))
   logSoftmaxRows(logits, places.length, V, (row) => scale[row] as number)
   let start = 0

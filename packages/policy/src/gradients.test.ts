@@ -8,19 +8,64 @@ import { createWasmBackend } from './runtime/wasm.ts'
 type Case = { of: string; shapes: number[][]; op: (...inputs: tf.Tensor[]) => tf.Tensor }
 
 const ids = (values: number[]): tf.Tensor1D => tf.tensor1d(values, 'int32')
-const matrices = (name: string, a: number[], b: number[], transposeA: boolean, transposeB: boolean): Case =>
-  ({ of: `matMul ${name}`, shapes: [a, b], op: (x, y) => tf.matMul(x!, y!, transposeA, transposeB) })
+const matrices = (name: string, a: number[], b: number[], transposeA: boolean, transposeB: boolean): Case => ({
+  of: `matMul ${name}`,
+  shapes: [a, b],
+  op: (x, y) => tf.matMul(x!, y!, transposeA, transposeB),
+})
 
 const CASES: Case[] = [
-  { of: 'add', shapes: [[2, 3], [2, 3]], op: (a, b) => tf.add(a!, b!) },
+  {
+    of: 'add',
+    shapes: [
+      [2, 3],
+      [2, 3],
+    ],
+    op: (a, b) => tf.add(a!, b!),
+  },
   { of: 'add with a repeated row', shapes: [[2, 3], [3]], op: (a, b) => tf.add(a!, b!) },
-  { of: 'add with repeated columns', shapes: [[2, 1], [2, 3]], op: (a, b) => tf.add(a!, b!) },
-  { of: 'sub with a repeated row', shapes: [[1, 3], [2, 3]], op: (a, b) => tf.sub(a!, b!) },
+  {
+    of: 'add with repeated columns',
+    shapes: [
+      [2, 1],
+      [2, 3],
+    ],
+    op: (a, b) => tf.add(a!, b!),
+  },
+  {
+    of: 'sub with a repeated row',
+    shapes: [
+      [1, 3],
+      [2, 3],
+    ],
+    op: (a, b) => tf.sub(a!, b!),
+  },
   { of: 'sub of a scalar', shapes: [[2, 3], []], op: (a, b) => tf.sub(a!, b!) },
-  { of: 'mul', shapes: [[2, 3], [2, 3]], op: (a, b) => tf.mul(a!, b!) },
-  { of: 'mul by repeated columns', shapes: [[2, 3], [2, 1]], op: (a, b) => tf.mul(a!, b!) },
+  {
+    of: 'mul',
+    shapes: [
+      [2, 3],
+      [2, 3],
+    ],
+    op: (a, b) => tf.mul(a!, b!),
+  },
+  {
+    of: 'mul by repeated columns',
+    shapes: [
+      [2, 3],
+      [2, 1],
+    ],
+    op: (a, b) => tf.mul(a!, b!),
+  },
   { of: 'mul by itself', shapes: [[2, 3]], op: (a) => tf.mul(a!, a!) },
-  { of: 'minimum', shapes: [[3, 4], [3, 4]], op: (a, b) => tf.minimum(a!, b!) },
+  {
+    of: 'minimum',
+    shapes: [
+      [3, 4],
+      [3, 4],
+    ],
+    op: (a, b) => tf.minimum(a!, b!),
+  },
   { of: 'neg', shapes: [[2, 3]], op: (a) => tf.neg(a!) },
   { of: 'exp', shapes: [[2, 3]], op: (a) => tf.exp(a!) },
   { of: 'clipByValue', shapes: [[4, 5]], op: (a) => tf.clipByValue(a!, -0.4, 0.6) },
@@ -35,18 +80,33 @@ const CASES: Case[] = [
   matrices('aᵀ bᵀ', [2, 4, 3], [2, 5, 4], true, true),
   { of: 'reshape', shapes: [[2, 6]], op: (a) => tf.reshape(a!, [3, 4]) },
   { of: 'transpose', shapes: [[2, 3, 4, 2]], op: (a) => tf.transpose(a!, [2, 0, 3, 1]) },
-  { of: 'concat along the last axis', shapes: [[2, 3], [2, 2]], op: (a, b) => tf.concat([a!, b!], -1) },
-  { of: 'concat along the first axis', shapes: [[1, 3], [2, 3]], op: (a, b) => tf.concat([a!, b!], 0) },
+  {
+    of: 'concat along the last axis',
+    shapes: [
+      [2, 3],
+      [2, 2],
+    ],
+    op: (a, b) => tf.concat([a!, b!], -1),
+  },
+  {
+    of: 'concat along the first axis',
+    shapes: [
+      [1, 3],
+      [2, 3],
+    ],
+    op: (a, b) => tf.concat([a!, b!], 0),
+  },
   { of: 'split', shapes: [[2, 5]], op: (a) => tf.concat(tf.split(a!, [2, 3], -1).toReversed(), -1) },
   { of: 'gather with a row taken twice', shapes: [[4, 3]], op: (a) => tf.gather(a!, ids([2, 0, 2])) },
 ]
 
 const next = uniform(11)
 /** Away from 0, the limits of clipByValue, and from the other input of minimum. */
-const values = (shape: number[], input: number): Float32Array => Float32Array.from({ length: tf.util.sizeFromShape(shape) }, () => {
-  const drawn = Math.round((2 * next() - 1) * 8) / 8 + 0.06 * (input + 1)
-  return Math.abs(drawn) < 0.05 ? 0.3 : drawn
-})
+const values = (shape: number[], input: number): Float32Array =>
+  Float32Array.from({ length: tf.util.sizeFromShape(shape) }, () => {
+    const drawn = Math.round((2 * next() - 1) * 8) / 8 + 0.06 * (input + 1)
+    return Math.abs(drawn) < 0.05 ? 0.3 : drawn
+  })
 
 before(async () => {
   await createWasmBackend()
@@ -57,13 +117,18 @@ for (const { of, shapes, op } of CASES) {
   test(`the gradient of ${of} is what finite differences say`, () => {
     const inputs = shapes.map(values)
     const tensors = (): tf.Tensor[] => inputs.map((data, input) => tf.tensor(data, shapes[input]!))
-    const weights = values(tf.tidy(() => op(...tensors()).shape), 1)
+    const weights = values(
+      tf.tidy(() => op(...tensors()).shape),
+      1,
+    )
     const loss = (...given: tf.Tensor[]): tf.Scalar => {
       const result = op(...given)
       return tf.sum(tf.mul(result, tf.tensor(weights, result.shape)))
     }
     const value = (): number => tf.tidy(() => loss(...tensors()).dataSync()[0]!)
-    const gradients = tf.grads(loss)(tensors()).map((gradient) => ({ shape: gradient.shape, data: gradient.dataSync() }))
+    const gradients = tf
+      .grads(loss)(tensors())
+      .map((gradient) => ({ shape: gradient.shape, data: gradient.dataSync() }))
     inputs.forEach((data, input) => {
       assert.deepEqual(gradients[input]!.shape, shapes[input])
       for (let at = 0; at < data.length; at++) {
@@ -76,15 +141,27 @@ for (const { of, shapes, op } of CASES) {
         data[at] = kept
         const expected = (above - below) / (2 * step)
         const found = gradients[input]!.data[at]!
-        assert.ok(Math.abs(found - expected) < 2e-3 * Math.max(1, Math.abs(expected)), `input ${input}[${at}]: ${found}, not ${expected}`)
+        assert.ok(
+          Math.abs(found - expected) < 2e-3 * Math.max(1, Math.abs(expected)),
+          `input ${input}[${at}]: ${found}, not ${expected}`,
+        )
       }
     })
   })
 }
 
 test('where both are equal, minimum gives the whole gradient to the first', () => {
-  const [a, b] = tf.grads((x: tf.Tensor, y: tf.Tensor) => tf.sum(tf.minimum(x, y)))([tf.tensor1d([1, 2]), tf.tensor1d([1, 3])])
-  assert.deepEqual([[...a!.dataSync()], [...b!.dataSync()]], [[1, 1], [0, 0]])
+  const [a, b] = tf.grads((x: tf.Tensor, y: tf.Tensor) => tf.sum(tf.minimum(x, y)))([
+    tf.tensor1d([1, 2]),
+    tf.tensor1d([1, 3]),
+  ])
+  assert.deepEqual(
+    [[...a!.dataSync()], [...b!.dataSync()]],
+    [
+      [1, 1],
+      [0, 0],
+    ],
+  )
 })
 
 test('on its limits clipByValue passes the gradient on', () => {

@@ -68,7 +68,10 @@ const RULES: Readonly<Record<string, Rule>> = {
     gradient: (dy, saved, { clipValueMin, clipValueMax }) => ({
       x: () => {
         const x = at(saved, 0)
-        const within = tf.logicalAnd(tf.greaterEqual(x, clipValueMin as number), tf.lessEqual(x, clipValueMax as number))
+        const within = tf.logicalAnd(
+          tf.greaterEqual(x, clipValueMin as number),
+          tf.lessEqual(x, clipValueMax as number),
+        )
         return tf.where(within, dy, tf.zerosLike(dy))
       },
     }),
@@ -98,10 +101,14 @@ const RULES: Readonly<Record<string, Rule>> = {
   BatchMatMul: {
     ...AB,
     gradient: (dy, saved, { transposeA, transposeB }) => ({
-      a: () => (transposeA ? tf.matMul(at(saved, 1), dy, transposeB as boolean, true)
-        : tf.matMul(dy, at(saved, 1), false, !transposeB)),
-      b: () => (transposeB ? tf.matMul(dy, at(saved, 0), true, transposeA as boolean)
-        : tf.matMul(at(saved, 0), dy, !transposeA, false)),
+      a: () =>
+        transposeA
+          ? tf.matMul(at(saved, 1), dy, transposeB as boolean, true)
+          : tf.matMul(dy, at(saved, 1), false, !transposeB),
+      b: () =>
+        transposeB
+          ? tf.matMul(dy, at(saved, 0), true, transposeA as boolean)
+          : tf.matMul(at(saved, 0), dy, !transposeA, false),
     }),
   },
   Reshape: { ...X, gradient: (dy, saved) => ({ x: () => tf.reshape(dy, at(saved, 0).shape) }) },
@@ -114,7 +121,11 @@ const RULES: Readonly<Record<string, Rule>> = {
     saveAllInputs: true,
     gradient: (dy, saved, { axis }) => {
       const along = tf.util.parseAxisParam(axis as number, at(saved, 0).shape)[0] ?? 0
-      const parts = tf.split(dy, saved.map(({ shape }) => shape[along] ?? 0), along)
+      const parts = tf.split(
+        dy,
+        saved.map(({ shape }) => shape[along] ?? 0),
+        along,
+      )
       return Object.fromEntries(parts.map((part, index) => [index, () => part]))
     },
   },
@@ -137,5 +148,9 @@ const RULES: Readonly<Record<string, Rule>> = {
 
 for (const [kernelName, { gradient, ...kept }] of Object.entries(RULES)) {
   if (tf.getGradient(kernelName)) continue
-  tf.registerGradient({ kernelName, ...kept, gradFunc: (dy, saved, attributes) => gradient(dy as tf.Tensor, saved, attributes) })
+  tf.registerGradient({
+    kernelName,
+    ...kept,
+    gradFunc: (dy, saved, attributes) => gradient(dy as tf.Tensor, saved, attributes),
+  })
 }

@@ -17,7 +17,10 @@ export function initialLora(config: ModelConfig, rank: number, alpha: number, se
       const [out, inner] = projectionShape(config, projection)
       const bound = 1 / Math.sqrt(inner)
       const a = Float32Array.from({ length: rank * inner }, () => (2 * next() - 1) * bound)
-      modules.set(`model.layers.${layer}.${projectionPath(projection)}`, { a: { shape: [rank, inner], data: a }, b: { shape: [out, rank], data: new Float32Array(out * rank) } })
+      modules.set(`model.layers.${layer}.${projectionPath(projection)}`, {
+        a: { shape: [rank, inner], data: a },
+        b: { shape: [out, rank], data: new Float32Array(out * rank) },
+      })
     }
   }
   return { rank, alpha, modules }
@@ -31,15 +34,26 @@ export function loraTensors(config: ModelConfig, lora: Lora): Map<string, Weight
       const [out, inner] = projectionShape(config, projection)
       const module = lora.modules.get(`model.layers.${layer}.${projectionPath(projection)}`)
       const { rank } = lora
-      tensors.set(loraKey(layer, projection, 'A'), module?.a ?? { shape: [rank, inner], data: new Float32Array(rank * inner) })
-      tensors.set(loraKey(layer, projection, 'B'), module?.b ?? { shape: [out, rank], data: new Float32Array(out * rank) })
+      tensors.set(
+        loraKey(layer, projection, 'A'),
+        module?.a ?? { shape: [rank, inner], data: new Float32Array(rank * inner) },
+      )
+      tensors.set(
+        loraKey(layer, projection, 'B'),
+        module?.b ?? { shape: [out, rank], data: new Float32Array(out * rank) },
+      )
     }
   }
   return tensors
 }
 
 /** The inverse of `loraTensors`. */
-export function loraFrom(config: ModelConfig, rank: number, alpha: number, tensors: ReadonlyMap<string, WeightTensor>): Lora {
+export function loraFrom(
+  config: ModelConfig,
+  rank: number,
+  alpha: number,
+  tensors: ReadonlyMap<string, WeightTensor>,
+): Lora {
   const modules = new Map<string, { a: WeightTensor; b: WeightTensor }>()
   for (let layer = 0; layer < config.layers; layer++) {
     for (const projection of PROJECTIONS) {

@@ -49,7 +49,12 @@ export function clippedPolicyLoss(inputs: Omit<HybridInputs, 'opd' | 'kl'>): tf.
 }
 
 /** The three parts; their sum is the loss. */
-export function hybridLoss(inputs: HybridInputs): { policy: tf.Scalar; opd: tf.Scalar; kl: tf.Scalar; loss: tf.Scalar } {
+export function hybridLoss(inputs: HybridInputs): {
+  policy: tf.Scalar
+  opd: tf.Scalar
+  kl: tf.Scalar
+  loss: tf.Scalar
+} {
   const policy = clippedPolicyLoss(inputs)
   const opd = weightedKl(inputs.opd)
   const kl = weightedKl(inputs.kl)

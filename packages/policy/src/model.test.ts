@@ -11,8 +11,19 @@ import { weightsFrom } from './weights.ts'
 import type { ModelConfig } from './weights.ts'
 
 const config: ModelConfig = {
-  hiddenSize: 16, intermediateSize: 24, layers: 2, heads: 4, kvHeads: 2, headDim: 6, vocabulary: 33, contextLength: 32,
-  ropeTheta: 10000, rmsEps: 1e-6, qkNorm: false, attentionBias: false, tiedHead: false,
+  hiddenSize: 16,
+  intermediateSize: 24,
+  layers: 2,
+  heads: 4,
+  kvHeads: 2,
+  headDim: 6,
+  vocabulary: 33,
+  contextLength: 32,
+  ropeTheta: 10000,
+  rmsEps: 1e-6,
+  qkNorm: false,
+  attentionBias: false,
+  tiedHead: false,
 }
 
 const program: Program = {
@@ -48,19 +59,36 @@ for (const engine of ['onnx', 'wasm'] as const) {
       lefts.forEach((left, b) => {
         ids.set(row, b * T + left)
         keys.fill(0, b * T + left, b * T + left + row.length)
-        for (const [all, own] of [[table.cos, cos], [table.sin, sin]] as const) own.set(all.subarray(0, (T - left) * config.headDim), (b * T + left) * config.headDim)
+        for (const [all, own] of [
+          [table.cos, cos],
+          [table.sin, sin],
+        ] as const)
+          own.set(all.subarray(0, (T - left) * config.headDim), (b * T + left) * config.headDim)
       })
       const angles = [B, 1, T, config.headDim]
-      const { logits } = await compiled.run({ ids: { shape: [B, T], data: ids }, cos: { shape: angles, data: cos }, sin: { shape: angles, data: sin }, causal: causalMask(T), keys: { shape: [B, T], data: keys } })
+      const { logits } = await compiled.run({
+        ids: { shape: [B, T], data: ids },
+        cos: { shape: angles, data: cos },
+        sin: { shape: angles, data: sin },
+        causal: causalMask(T),
+        keys: { shape: [B, T], data: keys },
+      })
       const V = config.vocabulary
-      return (place, b) => (logits?.data ?? new Float32Array()).subarray((b * T + (lefts[b] as number) + place) * V, (b * T + (lefts[b] as number) + place + 1) * V)
+      return (place, b) =>
+        (logits?.data ?? new Float32Array()).subarray(
+          (b * T + (lefts[b] as number) + place) * V,
+          (b * T + (lefts[b] as number) + place + 1) * V,
+        )
     }
     const bare = await run(5, [0])
     const padded = await run(9, [0, 4, 2])
     for (let place = 0; place < row.length; place++) {
       for (const b of [0, 1, 2]) {
         const [a, c] = [bare(place, 0), padded(place, b)]
-        assert.ok(a.every((value, v) => Math.abs(value - (c[v] as number)) < 1e-5), `place ${place}, row ${b}`)
+        assert.ok(
+          a.every((value, v) => Math.abs(value - (c[v] as number)) < 1e-5),
+          `place ${place}, row ${b}`,
+        )
       }
     }
     await backend.dispose()
@@ -69,10 +97,22 @@ for (const engine of ['onnx', 'wasm'] as const) {
 
 test('a traced program whose constant has a named dimension is refused', async () => {
   const { backend } = await openBackend('onnx', 1)
-  const wrong: Program = { ...program, name: 'wrong', inputs: [{ name: 'x', dtype: 'float32', shape: ['B'] }], build: (input) => ({ y: tf.add(input('x'), tf.range(0, input('x').size)) }) }
+  const wrong: Program = {
+    ...program,
+    name: 'wrong',
+    inputs: [{ name: 'x', dtype: 'float32', shape: ['B'] }],
+    build: (input) => ({ y: tf.add(input('x'), tf.range(0, input('x').size)) }),
+  }
   await assert.rejects(backend.compile(wrong))
-  const right: Program = { ...wrong, name: 'right', build: (input) => ({ y: tf.add(input('x'), tf.ones(input('x').shape)) }) }
+  const right: Program = {
+    ...wrong,
+    name: 'right',
+    build: (input) => ({ y: tf.add(input('x'), tf.ones(input('x').shape)) }),
+  }
   const compiled = await backend.compile(right)
-  assert.deepEqual([...(await compiled.run({ x: { shape: [3], data: Float32Array.of(1, 2, 3) } }))['y']?.data ?? []], [2, 3, 4])
+  assert.deepEqual(
+    [...((await compiled.run({ x: { shape: [3], data: Float32Array.of(1, 2, 3) } }))['y']?.data ?? [])],
+    [2, 3, 4],
+  )
   await backend.dispose()
 })

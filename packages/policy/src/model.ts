@@ -33,7 +33,8 @@ type Save = tf.GradSaveFunc
 /** x / sqrt(mean(x²) + eps) · w over the last axis. */
 export function rmsNorm(x: tf.Tensor, weight_D: tf.Tensor, eps: number): tf.Tensor {
   const size = x.shape[x.shape.length - 1] ?? 1
-  const forward = (a: tf.Tensor): tf.Tensor => tf.sqrt(tf.add(tf.mean(tf.pow(a, tf.scalar(2)), -1, true), tf.scalar(eps)))
+  const forward = (a: tf.Tensor): tf.Tensor =>
+    tf.sqrt(tf.add(tf.mean(tf.pow(a, tf.scalar(2)), -1, true), tf.scalar(eps)))
   const op = tf.customGrad((...args: (tf.Tensor | Save)[]) => {
     const [a, w, save] = args as [tf.Tensor, tf.Tensor, Save]
     const root = forward(a)
@@ -202,13 +203,22 @@ export function attendCached(
     const q_grouped = tf.reshape(q, [B * G, rows, d]) as tf.Tensor3D
     const old = tf.matMul(q_grouped, tf.reshape(past.keys_BGdC, [B * G, d, C]) as tf.Tensor3D)
     const fresh = tf.matMul(q_grouped, tf.reshape(k, [B * G, T, d]) as tf.Tensor3D, false, true)
-    const scores = tf.concat([
-      tf.add(tf.reshape(old, [B, H, T, C]), tf.reshape(cached_BC, [B, 1, 1, C])),
-      tf.add(tf.reshape(fresh, [B, H, T, T]), tf.reshape(causal_TT, [1, 1, T, T])),
-    ], -1)
+    const scores = tf.concat(
+      [
+        tf.add(tf.reshape(old, [B, H, T, C]), tf.reshape(cached_BC, [B, 1, 1, C])),
+        tf.add(tf.reshape(fresh, [B, H, T, T]), tf.reshape(causal_TT, [1, 1, T, T])),
+      ],
+      -1,
+    )
     const [toOld, toFresh] = tf.split(tf.softmax(scores), [C, T], -1) as [tf.Tensor, tf.Tensor]
-    const fromOld = tf.matMul(tf.reshape(toOld, [B * G, rows, C]) as tf.Tensor3D, tf.reshape(past.values_BGCd, [B * G, C, d]) as tf.Tensor3D)
-    const fromFresh = tf.matMul(tf.reshape(toFresh, [B * G, rows, T]) as tf.Tensor3D, tf.reshape(v, [B * G, T, d]) as tf.Tensor3D)
+    const fromOld = tf.matMul(
+      tf.reshape(toOld, [B * G, rows, C]) as tf.Tensor3D,
+      tf.reshape(past.values_BGCd, [B * G, C, d]) as tf.Tensor3D,
+    )
+    const fromFresh = tf.matMul(
+      tf.reshape(toFresh, [B * G, rows, T]) as tf.Tensor3D,
+      tf.reshape(v, [B * G, T, d]) as tf.Tensor3D,
+    )
     return tf.reshape(tf.add(fromOld, fromFresh), [B, H, T, d]) as tf.Tensor4D
   }
 }

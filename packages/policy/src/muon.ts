@@ -36,7 +36,10 @@ export function isMuon(name: string, shape: readonly number[]): boolean {
  */
 export function muonAdam(config: ModelConfig, settings: MuonSettings): TracedUpdate {
   const shapes = weightShapes(config)
-  const inputs: InputSpec[] = [{ name: 'muon.rate', dtype: 'float32', shape: [] }, { name: 'adam.rate', dtype: 'float32', shape: [] }]
+  const inputs: InputSpec[] = [
+    { name: 'muon.rate', dtype: 'float32', shape: [] },
+    { name: 'adam.rate', dtype: 'float32', shape: [] },
+  ]
   for (const [name, shape] of shapes) {
     inputs.push({ name: `first:${name}`, dtype: 'float32', shape })
     if (!isMuon(name, shape)) inputs.push({ name: `second:${name}`, dtype: 'float32', shape })
@@ -53,12 +56,21 @@ export function muonAdam(config: ModelConfig, settings: MuonSettings): TracedUpd
           const momentum = tf.add(tf.mul(first, tf.scalar(settings.momentum)), gradient)
           const nesterov = tf.add(gradient, tf.mul(momentum, tf.scalar(settings.momentum))) as tf.Tensor2D
           const gain = Math.sqrt(Math.max(1, (shape[0] ?? 1) / (shape[1] ?? 1)))
-          out[`weight:${name}`] = tf.sub(weight, tf.mul(tf.mul(orthogonalize(nesterov), tf.scalar(gain)), input('muon.rate')))
+          out[`weight:${name}`] = tf.sub(
+            weight,
+            tf.mul(tf.mul(orthogonalize(nesterov), tf.scalar(gain)), input('muon.rate')),
+          )
           out[`first:${name}`] = momentum
         } else {
           const mean = tf.add(tf.mul(first, tf.scalar(settings.beta1)), tf.mul(gradient, tf.scalar(1 - settings.beta1)))
-          const square = tf.add(tf.mul(input(`second:${name}`), tf.scalar(settings.beta2)), tf.mul(tf.square(gradient), tf.scalar(1 - settings.beta2)))
-          out[`weight:${name}`] = tf.sub(weight, tf.mul(tf.div(mean, tf.add(tf.sqrt(square), tf.scalar(settings.eps))), input('adam.rate')))
+          const square = tf.add(
+            tf.mul(input(`second:${name}`), tf.scalar(settings.beta2)),
+            tf.mul(tf.square(gradient), tf.scalar(1 - settings.beta2)),
+          )
+          out[`weight:${name}`] = tf.sub(
+            weight,
+            tf.mul(tf.div(mean, tf.add(tf.sqrt(square), tf.scalar(settings.eps))), input('adam.rate')),
+          )
           out[`first:${name}`] = mean
           out[`second:${name}`] = square
         }

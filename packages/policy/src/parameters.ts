@@ -31,15 +31,20 @@ function concatRows(parts: readonly TensorData[]): TensorData {
   return { shape: [rows, ...first.shape.slice(1)], data }
 }
 
-const weightKey = (layer: number, projection: Projection): string => `model.layers.${layer}.${projectionPath(projection)}.weight`
-const biasKey = (layer: number, projection: Projection): string => `model.layers.${layer}.${projectionPath(projection)}.bias`
-const fusedKey = (layer: number, group: Group, kind: 'weight' | 'bias'): string => `model.layers.${layer}.${group}.${kind}`
+const weightKey = (layer: number, projection: Projection): string =>
+  `model.layers.${layer}.${projectionPath(projection)}.weight`
+const biasKey = (layer: number, projection: Projection): string =>
+  `model.layers.${layer}.${projectionPath(projection)}.bias`
+const fusedKey = (layer: number, group: Group, kind: 'weight' | 'bias'): string =>
+  `model.layers.${layer}.${group}.${kind}`
 const hasBias = (config: ModelConfig, group: Group): boolean => config.attentionBias && group === 'qkv'
 
 /** Frozen weights as a program's constants: projections of one group stacked along their outputs, the rest by name. */
 export function frozenConstants(config: ModelConfig, weights: Weights): Map<string, TensorData> {
   const constants = new Map<string, TensorData>()
-  const keep = (name: string): void => { constants.set(name, weights.get(name)) }
+  const keep = (name: string): void => {
+    constants.set(name, weights.get(name))
+  }
   keep('model.embed_tokens.weight')
   for (let layer = 0; layer < config.layers; layer++) {
     const at = `model.layers.${layer}.`
@@ -50,8 +55,15 @@ export function frozenConstants(config: ModelConfig, weights: Weights): Map<stri
       keep(`${at}self_attn.k_norm.weight`)
     }
     for (const group of GROUP_NAMES) {
-      constants.set(fusedKey(layer, group, 'weight'), concatRows(GROUPS[group].map((projection) => weights.get(weightKey(layer, projection)))))
-      if (hasBias(config, group)) constants.set(fusedKey(layer, group, 'bias'), concatRows(GROUPS[group].map((projection) => weights.get(biasKey(layer, projection)))))
+      constants.set(
+        fusedKey(layer, group, 'weight'),
+        concatRows(GROUPS[group].map((projection) => weights.get(weightKey(layer, projection)))),
+      )
+      if (hasBias(config, group))
+        constants.set(
+          fusedKey(layer, group, 'bias'),
+          concatRows(GROUPS[group].map((projection) => weights.get(biasKey(layer, projection)))),
+        )
     }
   }
   keep('model.norm.weight')
@@ -63,7 +75,11 @@ export function frozenConstants(config: ModelConfig, weights: Weights): Map<stri
 export function packedConstants(config: ModelConfig, weights: Weights): (name: string) => PackedTensor | null {
   const groups = new Map<string, string[]>()
   for (let layer = 0; layer < config.layers; layer++) {
-    for (const group of GROUP_NAMES) groups.set(fusedKey(layer, group, 'weight'), GROUPS[group].map((projection) => weightKey(layer, projection)))
+    for (const group of GROUP_NAMES)
+      groups.set(
+        fusedKey(layer, group, 'weight'),
+        GROUPS[group].map((projection) => weightKey(layer, projection)),
+      )
   }
   return (name) => {
     const parts: PackedTensor[] = []
@@ -77,11 +93,14 @@ export function packedConstants(config: ModelConfig, weights: Weights): (name: s
     const rows = parts.reduce((sum, { shape }) => sum + shape[0], 0)
     const out: PackedTensor = {
       shape: [rows, first.shape[1]],
-      codes: new Uint8Array((rows * first.codes.length) / first.shape[0]), scales: new Float32Array((rows * first.scales.length) / first.shape[0]), minima: new Float32Array((rows * first.minima.length) / first.shape[0]),
+      codes: new Uint8Array((rows * first.codes.length) / first.shape[0]),
+      scales: new Float32Array((rows * first.scales.length) / first.shape[0]),
+      minima: new Float32Array((rows * first.minima.length) / first.shape[0]),
     }
     let row = 0
     for (const part of parts) {
-      for (const field of ['codes', 'scales', 'minima'] as const) out[field].set(part[field], row * (part[field].length / part.shape[0]))
+      for (const field of ['codes', 'scales', 'minima'] as const)
+        out[field].set(part[field], row * (part[field].length / part.shape[0]))
       row += part.shape[0]
     }
     return out
@@ -90,7 +109,10 @@ export function packedConstants(config: ModelConfig, weights: Weights): (name: s
 
 type Lookup = (name: string) => tf.Tensor
 /** What an adapter adds to a group's stacked output [N, ΣO], or to each projection; null adds nothing. */
-export type Delta = { stacked(layer: number, group: Group, x_NI: tf.Tensor2D): tf.Tensor2D | null; each(layer: number, group: Group, x_NI: tf.Tensor2D): tf.Tensor2D[] | null }
+export type Delta = {
+  stacked(layer: number, group: Group, x_NI: tf.Tensor2D): tf.Tensor2D | null
+  each(layer: number, group: Group, x_NI: tf.Tensor2D): tf.Tensor2D[] | null
+}
 
 export function frozenParameters(config: ModelConfig, constant: Lookup, delta: Partial<Delta> = {}): Parameters {
   return {
@@ -115,8 +137,20 @@ export function trainedParameters(config: ModelConfig, input: Lookup): Parameter
     project(layer, group, x_NI) {
       const projections = GROUPS[group]
       const rows = projections.map((projection) => input(weightKey(layer, projection)) as tf.Tensor2D)
-      let y_NO: tf.Tensor2D = tf.matMul(x_NI, (rows.length === 1 ? rows[0] : tf.concat(rows, 0)) as tf.Tensor2D, false, true)
-      if (hasBias(config, group)) y_NO = tf.add(y_NO, tf.concat(projections.map((projection) => input(biasKey(layer, projection)) as tf.Tensor1D), 0))
+      let y_NO: tf.Tensor2D = tf.matMul(
+        x_NI,
+        (rows.length === 1 ? rows[0] : tf.concat(rows, 0)) as tf.Tensor2D,
+        false,
+        true,
+      )
+      if (hasBias(config, group))
+        y_NO = tf.add(
+          y_NO,
+          tf.concat(
+            projections.map((projection) => input(biasKey(layer, projection)) as tf.Tensor1D),
+            0,
+          ),
+        )
       return rows.length === 1 ? [y_NO] : tf.split<tf.Tensor2D>(y_NO, groupSizes(config, group), 1)
     },
   }
@@ -132,12 +166,24 @@ const rankName = (group: Group): string => `R${GROUPS[group].length}`
  * holds alpha/r in the columns of the row's own slot and 0 elsewhere; all zero is the base model.
  */
 export function packedInputs(config: ModelConfig): InputSpec[] {
-  const specs: InputSpec[] = [1, 2, 3].map((count) => ({ name: `lora.mask${count}`, dtype: 'float32', shape: ['B', `R${count}`] }))
+  const specs: InputSpec[] = [1, 2, 3].map((count) => ({
+    name: `lora.mask${count}`,
+    dtype: 'float32',
+    shape: ['B', `R${count}`],
+  }))
   for (let layer = 0; layer < config.layers; layer++) {
     for (const group of GROUP_NAMES) {
       const [projection] = GROUPS[group]
-      specs.push({ name: packedKey(layer, group, 'a'), dtype: 'float32', shape: [rankName(group), projectionShape(config, projection)[1]] })
-      specs.push({ name: packedKey(layer, group, 'b'), dtype: 'float32', shape: [rankName(group), groupSizes(config, group).reduce((sum, size) => sum + size, 0)] })
+      specs.push({
+        name: packedKey(layer, group, 'a'),
+        dtype: 'float32',
+        shape: [rankName(group), projectionShape(config, projection)[1]],
+      })
+      specs.push({
+        name: packedKey(layer, group, 'b'),
+        dtype: 'float32',
+        shape: [rankName(group), groupSizes(config, group).reduce((sum, size) => sum + size, 0)],
+      })
     }
   }
   return specs
@@ -158,19 +204,27 @@ export function packedDelta(input: Lookup, B: number, T: number): Partial<Delta>
   return {
     stacked(layer, group, x_NI) {
       const low_NR = tf.matMul(x_NI, input(packedKey(layer, group, 'a')) as tf.Tensor2D, false, true)
-      return tf.matMul(tf.mul(low_NR, mask_NR(maskKey(group))) as tf.Tensor2D, input(packedKey(layer, group, 'b')) as tf.Tensor2D)
+      return tf.matMul(
+        tf.mul(low_NR, mask_NR(maskKey(group))) as tf.Tensor2D,
+        input(packedKey(layer, group, 'b')) as tf.Tensor2D,
+      )
     },
   }
 }
 
-const moduleName = (layer: number, projection: Projection): string => `model.layers.${layer}.${projectionPath(projection)}`
+const moduleName = (layer: number, projection: Projection): string =>
+  `model.layers.${layer}.${projectionPath(projection)}`
 /** Name of an adapter's matrix, as input of a training program. */
-export const loraKey = (layer: number, projection: Projection, side: 'A' | 'B'): string => `${moduleName(layer, projection)}.lora_${side}`
+export const loraKey = (layer: number, projection: Projection, side: 'A' | 'B'): string =>
+  `${moduleName(layer, projection)}.lora_${side}`
 
 /** Feeds for `packedInputs` but the masks: adapters of the slots side by side, in slot order (null slots take no room). */
 export function packAdapters(config: ModelConfig, slots: readonly (Lora | null)[]): Record<string, TensorData> {
   const taken = slots.filter((slot): slot is Lora => slot !== null)
-  const total = Math.max(1, taken.reduce((sum, slot) => sum + slot.rank, 0))
+  const total = Math.max(
+    1,
+    taken.reduce((sum, slot) => sum + slot.rank, 0),
+  )
   const feeds: Record<string, TensorData> = {}
   for (let layer = 0; layer < config.layers; layer++) {
     for (const group of GROUP_NAMES) {
@@ -189,7 +243,8 @@ export function packAdapters(config: ModelConfig, slots: readonly (Lora | null)[
           if (module) {
             a.set(module.a.data, row * inSize)
             for (let j = 0; j < slot.rank; j++) {
-              for (let o = 0; o < out; o++) b[(row + j) * columns + column + o] = module.b.data[o * slot.rank + j] as number
+              for (let o = 0; o < out; o++)
+                b[(row + j) * columns + column + o] = module.b.data[o * slot.rank + j] as number
             }
           }
           row += slot.rank
@@ -204,8 +259,14 @@ export function packAdapters(config: ModelConfig, slots: readonly (Lora | null)[
 }
 
 /** The three masks for rows on the given slots (null: base model). */
-export function packedMasks(slots: readonly (Lora | null)[], rowSlots: readonly (number | null)[]): Record<string, TensorData> {
-  const total = Math.max(1, slots.reduce((sum, slot) => sum + (slot?.rank ?? 0), 0))
+export function packedMasks(
+  slots: readonly (Lora | null)[],
+  rowSlots: readonly (number | null)[],
+): Record<string, TensorData> {
+  const total = Math.max(
+    1,
+    slots.reduce((sum, slot) => sum + (slot?.rank ?? 0), 0),
+  )
   const starts: number[] = []
   let next = 0
   for (const slot of slots) {
@@ -249,9 +310,19 @@ export function trainedDelta(input: Lookup, rank: number, alpha: number): Partia
     each(layer, group, x_NI) {
       const projections = GROUPS[group]
       const downs = projections.map((projection) => input(loraKey(layer, projection, 'A')) as tf.Tensor2D)
-      const low = tf.mul(tf.matMul(x_NI, (downs.length === 1 ? downs[0] : tf.concat(downs, 0)) as tf.Tensor2D, false, true), tf.scalar(alpha / rank)) as tf.Tensor2D
+      const low = tf.mul(
+        tf.matMul(x_NI, (downs.length === 1 ? downs[0] : tf.concat(downs, 0)) as tf.Tensor2D, false, true),
+        tf.scalar(alpha / rank),
+      ) as tf.Tensor2D
       const lows = downs.length === 1 ? [low] : tf.split(low, downs.length, 1)
-      return projections.map((projection, at) => tf.matMul<tf.Tensor2D>(lows[at] as tf.Tensor2D, input(loraKey(layer, projection, 'B')) as tf.Tensor2D, false, true))
+      return projections.map((projection, at) =>
+        tf.matMul<tf.Tensor2D>(
+          lows[at] as tf.Tensor2D,
+          input(loraKey(layer, projection, 'B')) as tf.Tensor2D,
+          false,
+          true,
+        ),
+      )
     },
   }
 }

@@ -25,7 +25,13 @@ export type Sampling = {
  * Changes of the distribution that a token is drawn from, beside temperature and filters; log-probs are those behind them.
  * `frequencyPenalty`, `presencePenalty` and `repetitionPenalty` 0, 0 and 1, and `minP` 0, change nothing.
  */
-export type Reweighting = { frequencyPenalty: number; presencePenalty: number; repetitionPenalty: number; minP: number; logitBias: readonly (readonly [id: number, bias: number])[] }
+export type Reweighting = {
+  frequencyPenalty: number
+  presencePenalty: number
+  repetitionPenalty: number
+  minP: number
+  logitBias: readonly (readonly [id: number, bias: number])[]
+}
 
 export type GenerateRequest = {
   prompt: readonly number[]
@@ -58,7 +64,12 @@ export type Constraint = {
  * In the shapes of Chat Completions. `stream` false: nobody sees a part of the answer, so that it may come in one piece.
  * `fields`: what else the client said, by the names of that interface.
  */
-export type ChatRequest = { stream: boolean; messages: readonly ChatMessage[]; tools: readonly unknown[]; fields: Readonly<Record<string, unknown>> }
+export type ChatRequest = {
+  stream: boolean
+  messages: readonly ChatMessage[]
+  tools: readonly unknown[]
+  fields: Readonly<Record<string, unknown>>
+}
 
 /**
  * One sampled token. `logprob` is the log-probability with which it was drawn: of the distribution
@@ -87,7 +98,13 @@ export type GeneratedPiece =
   | { type: 'end'; reason: FinishReason; text: string; inexact?: string; counts?: TokenCounts }
 
 /** As an engine counts them; the last three, where it says, are part of the first two. */
-export type TokenCounts = { promptTokens: number; completionTokens: number; cachedTokens?: number; cacheWriteTokens?: number; reasoningTokens?: number }
+export type TokenCounts = {
+  promptTokens: number
+  completionTokens: number
+  cachedTokens?: number
+  cacheWriteTokens?: number
+  reasoningTokens?: number
+}
 
 export type Capabilities = {
   engine: string
@@ -120,9 +137,20 @@ export interface ServingEngine {
   /** Rejects with `bad_request` for a constraint that it cannot follow; without it there is none that it can. */
   check?(constraint: Constraint): Promise<void>
   /** Log-probs at `temperature` of given tokens under a prompt, one per completion token. */
-  score(request: { prompt: readonly number[]; completion: readonly number[]; adapter: AdapterSha; temperature: number }): Promise<Float32Array>
+  score(request: {
+    prompt: readonly number[]
+    completion: readonly number[]
+    adapter: AdapterSha
+    temperature: number
+  }): Promise<Float32Array>
   /** The same at `temperature`, and of each place the `topLogprobs` likeliest tokens; without it the engine cannot say them. */
-  scoreWithTop?(request: { prompt: readonly number[]; completion: readonly number[]; adapter: AdapterSha; temperature: number; topLogprobs: number }): Promise<Scores>
+  scoreWithTop?(request: {
+    prompt: readonly number[]
+    completion: readonly number[]
+    adapter: AdapterSha
+    temperature: number
+    topLogprobs: number
+  }): Promise<Scores>
   /** A request of OpenAI's `/v1/embeddings`, of which `bodyFor` makes the body by the model's name there. Without it the engine has none. */
   embed?(bodyFor: (served: string) => Readonly<Record<string, unknown>>, signal?: AbortSignal): Promise<unknown>
   pending(): Load
@@ -222,7 +250,12 @@ export interface LearningEngine {
   unload(sha256: string): Promise<void>
   step(items: readonly TrainItem[], settings: StepSettings, parent: Parent): Promise<StepResult>
   evaluate(request: EvaluateRequest): Promise<Evaluation>
-  score(request: { prompt: readonly number[]; completion: readonly number[]; adapter: AdapterSha; temperature: number }): Promise<Float32Array>
+  score(request: {
+    prompt: readonly number[]
+    completion: readonly number[]
+    adapter: AdapterSha
+    temperature: number
+  }): Promise<Float32Array>
   close(): Promise<void>
 }
 
@@ -255,7 +288,10 @@ export interface Model {
   decode(ids: readonly number[]): string
   /** Of one answer, id by id; all that it gives out is `decode` of all ids. */
   detokenizer(): { push(id: number): string; end(): string }
-  render(messages: readonly ChatMessage[], options: { tools?: readonly unknown[]; addGenerationPrompt: boolean; now?: number }): string
+  render(
+    messages: readonly ChatMessage[],
+    options: { tools?: readonly unknown[]; addGenerationPrompt: boolean; now?: number },
+  ): string
   /**
    * render + encode with the template's control tokens recognised and the content's not. `now` (milliseconds since
    * 1970) is for templates that write the date; without it they take their fallback.

@@ -7,15 +7,27 @@ import { uniform } from './random.ts'
 import type { ModelConfig, WeightTensor } from './weights.ts'
 
 const base: ModelConfig = {
-  hiddenSize: 12, intermediateSize: 20, layers: 2, heads: 4, kvHeads: 2, headDim: 6, vocabulary: 30, contextLength: 64,
-  ropeTheta: 10000, rmsEps: 1e-6, qkNorm: false, attentionBias: false, tiedHead: false,
+  hiddenSize: 12,
+  intermediateSize: 20,
+  layers: 2,
+  heads: 4,
+  kvHeads: 2,
+  headDim: 6,
+  vocabulary: 30,
+  contextLength: 64,
+  ropeTheta: 10000,
+  rmsEps: 1e-6,
+  qkNorm: false,
+  attentionBias: false,
+  tiedHead: false,
 }
 
 /** Weights away from their special starting points: biases not 0, norms not 1. */
 function shaken(config: ModelConfig): Map<string, WeightTensor> {
   const next = uniform(5)
   const weights = initialWeights(config, 3)
-  for (const tensor of weights.values()) for (let at = 0; at < tensor.data.length; at++) tensor.data[at] = (tensor.data[at] ?? 0) + 0.4 * (next() - 0.5)
+  for (const tensor of weights.values())
+    for (let at = 0; at < tensor.data.length; at++) tensor.data[at] = (tensor.data[at] ?? 0) + 0.4 * (next() - 0.5)
   return weights
 }
 
@@ -29,9 +41,14 @@ for (const [name, config] of [
     const training = await compilePretraining(backend, config)
     const weights = shaken(config)
     const next = uniform(9)
-    for (const [B, T] of [[3, 7], [2, 5]] as const) {
+    for (const [B, T] of [
+      [3, 7],
+      [2, 5],
+    ] as const) {
       const ids = Int32Array.from({ length: B * T }, () => Math.floor(next() * config.vocabulary))
-      const tokenWeights = Float32Array.from({ length: B * T }, (_, at) => ((at + 1) % T === 0 ? 0 : at % 3 === 0 ? 3 : 1))
+      const tokenWeights = Float32Array.from({ length: B * T }, (_, at) =>
+        (at + 1) % T === 0 ? 0 : at % 3 === 0 ? 3 : 1,
+      )
       const batch = { B, T, ids, tokenWeights }
       const { outputs, tokens } = await training.step(weights, batch)
       assert.equal(tokens, B * (T - 1))
@@ -44,12 +61,18 @@ for (const [name, config] of [
         const step = 4e-3 / length
         const at = async (sign: number): Promise<number> => {
           const moved = new Map(weights)
-          moved.set(key, { shape: tensor.shape, data: tensor.data.map((value, index) => value + sign * step * (gradient.data[index] ?? 0)) })
+          moved.set(key, {
+            shape: tensor.shape,
+            data: tensor.data.map((value, index) => value + sign * step * (gradient.data[index] ?? 0)),
+          })
           return (await training.step(moved, batch)).loss
         }
         // Four points: the error is of fourth order in the step, and a float32 loss allows no small step.
         const slope = (8 * ((await at(1)) - (await at(-1))) - ((await at(2)) - (await at(-2)))) / (12 * step)
-        assert.ok(Math.abs(slope / length ** 2 - 1) < 5e-3 + 1e-4 / length, `${key} [${B}, ${T}]: ${slope} against ${length ** 2}`)
+        assert.ok(
+          Math.abs(slope / length ** 2 - 1) < 5e-3 + 1e-4 / length,
+          `${key} [${B}, ${T}]: ${slope} against ${length ** 2}`,
+        )
       }
     }
     await backend.dispose()

@@ -34,7 +34,11 @@ export function crossEntropy(logits_NV: tf.Tensor2D, targets_N: tf.Tensor1D, wei
  */
 export type TracedUpdate = {
   inputs: readonly InputSpec[]
-  build(input: (name: string) => tf.Tensor, weights: ReadonlyMap<string, tf.Tensor>, gradients: ReadonlyMap<string, tf.Tensor>): Record<string, tf.Tensor>
+  build(
+    input: (name: string) => tf.Tensor,
+    weights: ReadonlyMap<string, tf.Tensor>,
+    gradients: ReadonlyMap<string, tf.Tensor>,
+  ): Record<string, tf.Tensor>
 }
 
 /**
@@ -44,7 +48,11 @@ export type TracedUpdate = {
 export type PretrainingBatch = { B: number; T: number; ids: Int32Array; tokenWeights: Float32Array }
 
 /** `outputs`: gradients by weight name, or what the traced update returns. `loss`: mean weighted nats per token. */
-export type PretrainingResult = { loss: number; tokens: number; outputs: Record<string, { shape: number[]; data: Float32Array }> }
+export type PretrainingResult = {
+  loss: number
+  tokens: number
+  outputs: Record<string, { shape: number[]; data: Float32Array }>
+}
 
 export type Pretraining = {
   step(weights: ReadonlyMap<string, WeightTensor>, batch: PretrainingBatch, extra?: Feeds): Promise<PretrainingResult>
@@ -77,12 +85,20 @@ function program(config: ModelConfig, update: TracedUpdate | null): Program {
         const sequence = { config, B, T, cos: input('cos'), sin: input('sin') }
         const hidden_ND = decode(ids, sequence, parameters, attendWithin(sequence, input('causal'), null))
         const picked = tf.gather(hidden_ND, input('rows') as tf.Tensor1D) as tf.Tensor2D
-        return crossEntropy(head(picked, config, parameters), input('targets') as tf.Tensor1D, input('weights') as tf.Tensor1D)
+        return crossEntropy(
+          head(picked, config, parameters),
+          input('targets') as tf.Tensor1D,
+          input('weights') as tf.Tensor1D,
+        )
       }
       const { value, grads } = tf.valueAndGrads(forward)(names.map((name) => input(name)))
       const gradients = new Map(names.map((name, at) => [name, grads[at] as tf.Tensor]))
-      if (update) return { loss: value, ...update.build(input, new Map(names.map((name) => [name, input(name)])), gradients) }
-      return { loss: value, ...Object.fromEntries([...gradients].map(([name, gradient]) => [`gradient:${name}`, gradient])) }
+      if (update)
+        return { loss: value, ...update.build(input, new Map(names.map((name) => [name, input(name)])), gradients) }
+      return {
+        loss: value,
+        ...Object.fromEntries([...gradients].map(([name, gradient]) => [`gradient:${name}`, gradient])),
+      }
     },
   }
 }
@@ -95,7 +111,11 @@ export function causalMask(T: number): TensorData {
 }
 
 /** One compilation serves batches of any B and T.. */
-export async function compilePretraining(backend: Backend, config: ModelConfig, update: TracedUpdate | null = null): Promise<Pretraining> {
+export async function compilePretraining(
+  backend: Backend,
+  config: ModelConfig,
+  update: TracedUpdate | null = null,
+): Promise<Pretraining> {
   const compiled: Compiled = await backend.compile(program(config, update))
   const table = ropeTable(config, config.contextLength)
   const d = config.headDim
@@ -117,7 +137,13 @@ export async function compilePretraining(backend: Backend, config: ModelConfig, 
       }
       for (const [name, tensor] of weights) feeds[name] = tensor
       const { loss, ...outputs } = await compiled.run(feeds)
-      return { loss: loss?.data[0] ?? NaN, tokens: rows.length, outputs: Object.fromEntries(Object.entries(outputs).map(([name, value]) => [name.replace(/^gradient:/, ''), value])) }
+      return {
+        loss: loss?.data[0] ?? NaN,
+        tokens: rows.length,
+        outputs: Object.fromEntries(
+          Object.entries(outputs).map(([name, value]) => [name.replace(/^gradient:/, ''), value]),
+        ),
+      }
     },
     dispose: () => compiled.dispose(),
   }

@@ -29,7 +29,8 @@ test('an update raises what was rewarded and lowers what was not, and keeps the 
   const items = await exampleItems(runtime)
   const digest = (): string => {
     const hash = createHash('sha256')
-    for (const [name, { data }] of runtime.constants) hash.update(name).update(new Uint8Array(data.buffer, data.byteOffset, data.byteLength))
+    for (const [name, { data }] of runtime.constants)
+      hash.update(name).update(new Uint8Array(data.buffer, data.byteOffset, data.byteLength))
     return hash.digest('hex')
   }
   const frozen = digest()
@@ -38,7 +39,10 @@ test('an update raises what was rewarded and lowers what was not, and keeps the 
   assert.equal(digest(), frozen)
   runtime.setAdapterSlot(1, readAdapter(result.adapter, config))
   const after = await Promise.all(items.map((item) => logprobs(runtime, item, 1)))
-  const gain = items.reduce((sum, item, at) => sum + item.advantage * ((after[at] as number) - (before[at] as number)), 0)
+  const gain = items.reduce(
+    (sum, item, at) => sum + item.advantage * ((after[at] as number) - (before[at] as number)),
+    0,
+  )
   assert.ok(gain > 0.5, `advantage-weighted gain ${gain}`)
   assert.equal(result.figures.steps, settings.epochs)
   assert.ok(result.figures.behaviourGap < 1e-5, 'sampled on-policy')
@@ -60,7 +64,9 @@ test('micro-batches of any size give the same update within 2e-6; the same size 
   for (const microBatchTokens of [1, 60, 60, 4096]) {
     const { adapter } = await trainer.step(items, { ...settings, microBatchTokens }, none)
     shas.add(adapter.sha256)
-    const values = Float32Array.from([...readAdapter(adapter, config).modules.values()].flatMap(({ a, b }) => [...a.data, ...b.data]))
+    const values = Float32Array.from(
+      [...readAdapter(adapter, config).modules.values()].flatMap(({ a, b }) => [...a.data, ...b.data]),
+    )
     reference ??= values
     // Adam's first steps are ±learning rate whatever the gradient's size, so a gradient of nearly zero may flip.
     const apart = values.map((value, at) => Math.abs(value - ((reference as Float32Array)[at] as number))).sort()
@@ -82,7 +88,9 @@ test('a second update continues the optimizer; without its state it is another u
   const again = await trainer.step(items, settings, { adapter: first.adapter, state: first.state })
   assert.equal(again.adapter.sha256, second.adapter.sha256)
   assert.equal(again.stateSha256, second.stateSha256)
-  await assert.rejects(trainer.step(items, settings, { adapter: first.adapter, state: first.state.subarray(0, 100) }), { code: 'bad_checkpoint' })
+  await assert.rejects(trainer.step(items, settings, { adapter: first.adapter, state: first.state.subarray(0, 100) }), {
+    code: 'bad_checkpoint',
+  })
   await runtime.close()
 })
 
@@ -100,7 +108,11 @@ test('a batch without signal leaves the parent as it was', async () => {
 
 test('a batch whose ratios are far from what was recorded is masked', async () => {
   const { runtime, trainer } = await open()
-  const items = (await exampleItems(runtime)).map((item, at) => ({ ...item, hintPrompt: null, behaviourLogprobs: at === 0 ? item.behaviourLogprobs.map((value) => value - 2) : item.behaviourLogprobs }))
+  const items = (await exampleItems(runtime)).map((item, at) => ({
+    ...item,
+    hintPrompt: null,
+    behaviourLogprobs: at === 0 ? item.behaviourLogprobs.map((value) => value - 2) : item.behaviourLogprobs,
+  }))
   const { figures } = await trainer.step(items, settings, none)
   assert.equal(figures.maskedTurns, 1)
   assert.ok(figures.behaviourGap > 0.05)
@@ -109,18 +121,29 @@ test('a batch whose ratios are far from what was recorded is masked', async () =
 
 test('items that no loss can be made of are refused', async () => {
   const { runtime, trainer } = await open()
-  const [item] = await exampleItems(runtime) as [TrainItem]
+  const [item] = (await exampleItems(runtime)) as [TrainItem]
   for (const spoiled of [
-    { ...item, completion: [] }, { ...item, behaviourLogprobs: item.behaviourLogprobs.slice(1) }, { ...item, advantage: Number.NaN },
-    { ...item, prompt: [config.vocabulary] }, { ...item, behaviourLogprobs: item.behaviourLogprobs.map(() => -Infinity) },
-  ]) await assert.rejects(trainer.step([spoiled], settings, none), { code: 'bad_request' })
-  await assert.rejects(trainer.step([{ ...item, prompt: new Array<number>(config.contextLength).fill(1) }], settings, none), { code: 'context_length_exceeded' })
+    { ...item, completion: [] },
+    { ...item, behaviourLogprobs: item.behaviourLogprobs.slice(1) },
+    { ...item, advantage: Number.NaN },
+    { ...item, prompt: [config.vocabulary] },
+    { ...item, behaviourLogprobs: item.behaviourLogprobs.map(() => -Infinity) },
+  ])
+    await assert.rejects(trainer.step([spoiled], settings, none), { code: 'bad_request' })
+  await assert.rejects(
+    trainer.step([{ ...item, prompt: new Array<number>(config.contextLength).fill(1) }], settings, none),
+    { code: 'context_length_exceeded' },
+  )
   await runtime.close()
 })
 
 test('two processes make the same adapter and the same state', async () => {
   const once = async (): Promise<string> => {
-    const child = spawn(process.execPath, [new URL('../../../test/golden/policy/one-step.ts', import.meta.url).pathname], { stdio: ['ignore', 'pipe', 'inherit'] })
+    const child = spawn(
+      process.execPath,
+      [new URL('../../../test/golden/policy/one-step.ts', import.meta.url).pathname],
+      { stdio: ['ignore', 'pipe', 'inherit'] },
+    )
     let text = ''
     child.stdout.setEncoding('utf8')
     for await (const piece of child.stdout) text += String(piece)
@@ -141,7 +164,10 @@ test('onnx and wasm make updates that agree within 2e-5 on 99 % of the numbers',
     const { runtime, trainer } = await open(engine)
     const items = await exampleItems(runtime)
     const { adapter, figures } = await trainer.step(items, settings, none)
-    made.push({ figures, values: [...readAdapter(adapter, config).modules.values()].flatMap(({ a, b }) => [...a.data, ...b.data]) })
+    made.push({
+      figures,
+      values: [...readAdapter(adapter, config).modules.values()].flatMap(({ a, b }) => [...a.data, ...b.data]),
+    })
     await runtime.close()
   }
   const [onnx, wasm] = made as [(typeof made)[number], (typeof made)[number]]
@@ -155,11 +181,27 @@ test('weights of tokens: truncation, mask, own denominators, dropped hints, KL s
   const turns = [
     { advantage: 1, behaviour: [-1, -1], old: [-0.9, -1.2], hint: null },
     { advantage: -1, behaviour: [-1, -1], old: [-1, -1], hint: { without: [-1, -2], with: [-3, -4] } },
-    { advantage: -0.5, behaviour: [-5, -1, -1, -1], old: [-1.2, -4.8, -1, -1], hint: { without: [-3, -3, -3, -3], with: [-3.01, -3, -3.01, -3] } },
+    {
+      advantage: -0.5,
+      behaviour: [-5, -1, -1, -1],
+      old: [-1.2, -4.8, -1, -1],
+      hint: { without: [-3, -3, -3, -3], with: [-3.01, -3, -3.01, -3] },
+    },
     { advantage: 0, behaviour: [-1, -1], old: [-3, -3], hint: null },
   ]
-  const [first, failed, contrary, far] = tokenWeights(turns, { ...settings, tisCap: 2, sequenceMask: 2, opdWeight: 1, klWeight: 0.1, klFullAtAdvantage: 1.25 })
-  const near = (actual: ArrayLike<number> | undefined, expected: number[]): void => { expected.forEach((value, at) => assert.ok(Math.abs((actual?.[at] ?? NaN) - value) < 1e-7, `${at}: ${actual?.[at]} against ${value}`)) }
+  const [first, failed, contrary, far] = tokenWeights(turns, {
+    ...settings,
+    tisCap: 2,
+    sequenceMask: 2,
+    opdWeight: 1,
+    klWeight: 0.1,
+    klFullAtAdvantage: 1.25,
+  })
+  const near = (actual: ArrayLike<number> | undefined, expected: number[]): void => {
+    expected.forEach((value, at) =>
+      assert.ok(Math.abs((actual?.[at] ?? NaN) - value) < 1e-7, `${at}: ${actual?.[at]} against ${value}`),
+    )
+  }
   near(first?.policy, [Math.exp(0.1) / 10, Math.exp(-0.2) / 10])
   near(contrary?.policy, [2 / 10, Math.exp(-3.8) / 10, 0.1, 0.1])
   near(far?.policy, [0, 0])

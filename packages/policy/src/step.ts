@@ -24,7 +24,13 @@ const KEEP_BYTES = 128 * 1024 * 1024
 export const PARENT_SLOT = 0
 
 /** A turn of the batch with what the passes before the first gradient found. */
-type Turn = { item: TrainItem; tokens: TurnTokens; weights: TurnWeights; base: Float32Array | null; teacher: Float32Array | null }
+type Turn = {
+  item: TrainItem
+  tokens: TurnTokens
+  weights: TurnWeights
+  base: Float32Array | null
+  teacher: Float32Array | null
+}
 
 /** Programs by their constants: one update after another uses the same. */
 export class Trainer {
@@ -41,7 +47,11 @@ export class Trainer {
     const fixed = { rank, alpha, clipLow: settings.clipLow, clipHigh: settings.clipHigh }
     const key = JSON.stringify(fixed)
     let compiled = this.programs.get(key)
-    if (!compiled) this.programs.set(key, (compiled = compileTraining(this.runtime.backend, this.runtime.config, this.runtime.constants, fixed)))
+    if (!compiled)
+      this.programs.set(
+        key,
+        (compiled = compileTraining(this.runtime.backend, this.runtime.config, this.runtime.constants, fixed)),
+      )
     return compiled
   }
 
@@ -54,10 +64,16 @@ export class Trainer {
    */
   async step(items: readonly TrainItem[], settings: StepSettings, parent: Parent): Promise<StepResult> {
     const { config } = this.runtime
-    items.forEach((item, at) => { check(item, at, config) })
-    const started = parent.adapter ? readAdapter(parent.adapter, config) : initialLora(config, settings.rank, settings.alpha, settings.seed)
+    items.forEach((item, at) => {
+      check(item, at, config)
+    })
+    const started = parent.adapter
+      ? readAdapter(parent.adapter, config)
+      : initialLora(config, settings.rank, settings.alpha, settings.seed)
     this.runtime.setAdapterSlot(PARENT_SLOT, started)
-    const adapter = new Map([...loraTensors(config, started)].map(([name, { shape, data }]) => [name, { shape, data: data.slice() }]))
+    const adapter = new Map(
+      [...loraTensors(config, started)].map(([name, { shape, data }]) => [name, { shape, data: data.slice() }]),
+    )
     const state = parent.state ? readAdam(parent.state, adapter) : initialAdam(adapter)
     const turns = await this.prepare(items, settings)
     const figures = emptyFigures(turns)
@@ -80,7 +96,11 @@ export class Trainer {
           figures.clipFraction += clipped(batch, result.logp, settings) / (figures.tokens * settings.epochs)
         }
         const norm = globalNorm(gradients)
-        if (!Number.isFinite(norm) || !Number.isFinite(figures.loss)) throw new InstarError('update_not_finite', `the gradient of epoch ${epoch + 1} has norm ${norm}`, { epoch: epoch + 1, loss: figures.loss })
+        if (!Number.isFinite(norm) || !Number.isFinite(figures.loss))
+          throw new InstarError('update_not_finite', `the gradient of epoch ${epoch + 1} has norm ${norm}`, {
+            epoch: epoch + 1,
+            loss: figures.loss,
+          })
         figures.gradNorm += norm / settings.epochs
         adamStep(adapter, gradients, norm > settings.maxGradNorm ? settings.maxGradNorm / norm : 1, state, settings)
         figures.steps++
@@ -99,16 +119,31 @@ export class Trainer {
   /** The learner's own log-probs, the base's, the teachers', and with them every token's weight. */
   private async prepare(items: readonly TrainItem[], settings: StepSettings): Promise<Turn[]> {
     const { vocabulary } = this.runtime.config
-    const keep = items.reduce((sum, item) => sum + item.completion.length * (item.hintPrompt ? 2 : 1), 0) * vocabulary * 4 <= KEEP_BYTES
-    const turns = items.map((item): Omit<Turn, 'weights'> => ({ item, tokens: { advantage: item.advantage, behaviour: item.behaviourLogprobs, old: [], hint: null }, base: null, teacher: null }))
+    const keep =
+      items.reduce((sum, item) => sum + item.completion.length * (item.hintPrompt ? 2 : 1), 0) * vocabulary * 4 <=
+      KEEP_BYTES
+    const turns = items.map((item): Omit<Turn, 'weights'> => ({
+      item,
+      tokens: { advantage: item.advantage, behaviour: item.behaviourLogprobs, old: [], hint: null },
+      base: null,
+      teacher: null,
+    }))
     const plain = (turn: Omit<Turn, 'weights'>): number => turn.item.prompt.length + turn.item.completion.length
     for (const group of microBatches(turns, plain, settings.microBatchTokens)) {
-      const students = await completionLogprobs(this.runtime, group.map(({ item }) => ({ ...item, slot: PARENT_SLOT })))
-      group.forEach((turn, at) => { turn.tokens.old = ownLogprobs(students[at] as Float32Array, turn.item.completion) })
+      const students = await completionLogprobs(
+        this.runtime,
+        group.map(({ item }) => ({ ...item, slot: PARENT_SLOT })),
+      )
+      group.forEach((turn, at) => {
+        turn.tokens.old = ownLogprobs(students[at] as Float32Array, turn.item.completion)
+      })
     }
     const based = turns.filter(({ item }) => item.hintPrompt !== null || (keep && settings.klWeight > 0))
     for (const group of microBatches(based, plain, settings.microBatchTokens)) {
-      const bases = await completionLogprobs(this.runtime, group.map(({ item }) => ({ ...item, slot: null })))
+      const bases = await completionLogprobs(
+        this.runtime,
+        group.map(({ item }) => ({ ...item, slot: null })),
+      )
       group.forEach((turn, at) => {
         const rows = bases[at] as Float32Array
         if (turn.item.hintPrompt) turn.tokens.hint = { without: ownLogprobs(rows, turn.item.completion), with: [] }
@@ -116,7 +151,11 @@ export class Trainer {
       })
     }
     const hinted = turns.filter(({ item }) => item.hintPrompt !== null)
-    for (const group of microBatches(hinted, ({ item }) => (item.hintPrompt?.length ?? 0) + item.completion.length, settings.microBatchTokens)) {
+    for (const group of microBatches(
+      hinted,
+      ({ item }) => (item.hintPrompt?.length ?? 0) + item.completion.length,
+      settings.microBatchTokens,
+    )) {
       const teachers = await this.teach(group.map(({ item }) => item))
       group.forEach((turn, at) => {
         const rows = teachers[at] as Float32Array
@@ -124,27 +163,56 @@ export class Trainer {
         if (keep) turn.teacher = rows
       })
     }
-    const weights = tokenWeights(turns.map(({ tokens }) => tokens), settings)
+    const weights = tokenWeights(
+      turns.map(({ tokens }) => tokens),
+      settings,
+    )
     return turns.map((turn, at) => ({ ...turn, weights: weights[at] as TurnWeights }))
   }
 
   /** The base model on prompt + hint. */
   private teach(items: readonly TrainItem[]): Promise<Float32Array[]> {
-    return completionLogprobs(this.runtime, items.map((item) => ({ prompt: item.hintPrompt ?? item.prompt, completion: item.completion, temperature: item.temperature, slot: null })))
+    return completionLogprobs(
+      this.runtime,
+      items.map((item) => ({
+        prompt: item.hintPrompt ?? item.prompt,
+        completion: item.completion,
+        temperature: item.temperature,
+        slot: null,
+      })),
+    )
   }
 
   private async microBatch(turns: readonly Turn[]): Promise<MicroBatch> {
     const { ids, T, places } = padded(turns.map((turn) => turn.item))
     const batch: MicroBatch = {
-      B: turns.length, T, ids, rows: places, targets: [], inverseTemperature: [], old: [], advantage: [], weight: [],
-      opd: { places: [], reference_RV: new Float32Array(), weight_R: [] }, kl: { places: [], reference_RV: new Float32Array(), weight_R: [] },
+      B: turns.length,
+      T,
+      ids,
+      rows: places,
+      targets: [],
+      inverseTemperature: [],
+      old: [],
+      advantage: [],
+      weight: [],
+      opd: { places: [], reference_RV: new Float32Array(), weight_R: [] },
+      kl: { places: [], reference_RV: new Float32Array(), weight_R: [] },
     }
     const taught = turns.filter((turn) => turn.weights.opd > 0)
     const held = turns.filter((turn) => turn.weights.kl > 0)
     const lacking = taught.filter((turn) => !turn.teacher)
     const bare = held.filter((turn) => !turn.base)
-    const teachers = new Map((await this.teach(lacking.map((turn) => turn.item))).map((rows, at) => [lacking[at], rows]))
-    const bases = new Map((await completionLogprobs(this.runtime, bare.map((turn) => ({ ...turn.item, slot: null })))).map((rows, at) => [bare[at], rows]))
+    const teachers = new Map(
+      (await this.teach(lacking.map((turn) => turn.item))).map((rows, at) => [lacking[at], rows]),
+    )
+    const bases = new Map(
+      (
+        await completionLogprobs(
+          this.runtime,
+          bare.map((turn) => ({ ...turn.item, slot: null })),
+        )
+      ).map((rows, at) => [bare[at], rows]),
+    )
     for (const turn of turns) {
       const { item, tokens, weights } = turn
       const start = batch.targets.length
@@ -154,7 +222,10 @@ export class Trainer {
         batch.old.push(tokens.old[at] as number)
         batch.advantage.push(item.advantage)
         batch.weight.push(weights.policy[at] as number)
-        for (const [rows, weight] of [[batch.opd, weights.opd], [batch.kl, weights.kl]] as const) {
+        for (const [rows, weight] of [
+          [batch.opd, weights.opd],
+          [batch.kl, weights.kl],
+        ] as const) {
           if (weight === 0) continue
           rows.places.push(start + at)
           rows.weight_R.push(weight)
@@ -189,31 +260,55 @@ function clipped(batch: MicroBatch, logp: Float32Array, settings: StepSettings):
 }
 
 function emptyFigures(turns: readonly Turn[]): StepFigures {
-  const mean = (values: number[]): number => (values.length === 0 ? 0 : values.reduce((sum, value) => sum + value, 0) / values.length)
+  const mean = (values: number[]): number =>
+    values.length === 0 ? 0 : values.reduce((sum, value) => sum + value, 0) / values.length
   return {
-    loss: 0, policyLoss: 0, opdLoss: 0, klLoss: 0, gradNorm: 0, clipFraction: 0, steps: 0,
+    loss: 0,
+    policyLoss: 0,
+    opdLoss: 0,
+    klLoss: 0,
+    gradNorm: 0,
+    clipFraction: 0,
+    steps: 0,
     meanAdvantage: mean(turns.map((turn) => turn.item.advantage)),
     meanAbsAdvantage: mean(turns.map((turn) => Math.abs(turn.item.advantage))),
     maskedTurns: turns.filter((turn) => turn.weights.masked).length,
-    behaviourGap: mean(turns.flatMap((turn) => Array.from(turn.tokens.old, (old, at) => Math.abs(old - (turn.tokens.behaviour[at] as number))))),
+    behaviourGap: mean(
+      turns.flatMap((turn) =>
+        Array.from(turn.tokens.old, (old, at) => Math.abs(old - (turn.tokens.behaviour[at] as number))),
+      ),
+    ),
     tokens: turns.reduce((sum, turn) => sum + turn.item.completion.length, 0),
     droppedHints: turns.filter((turn) => turn.weights.hintDropped).length,
   }
 }
 
 function check(item: TrainItem, at: number, config: ModelConfig): void {
-  const bad = (problem: string): never => { throw new InstarError('bad_request', `turn ${at} of the batch ${problem}`, { item: at }) }
+  const bad = (problem: string): never => {
+    throw new InstarError('bad_request', `turn ${at} of the batch ${problem}`, { item: at })
+  }
   if (item.prompt.length === 0 || item.completion.length === 0) bad('has no prompt or no completion')
-  if (item.behaviourLogprobs.length !== item.completion.length) bad(`has ${item.completion.length} tokens and ${item.behaviourLogprobs.length} log-probs`)
-  if (!item.behaviourLogprobs.every(Number.isFinite) || !Number.isFinite(item.advantage)) bad('holds a log-prob or advantage that is not finite')
+  if (item.behaviourLogprobs.length !== item.completion.length)
+    bad(`has ${item.completion.length} tokens and ${item.behaviourLogprobs.length} log-probs`)
+  if (!item.behaviourLogprobs.every(Number.isFinite) || !Number.isFinite(item.advantage))
+    bad('holds a log-prob or advantage that is not finite')
   if (!(item.temperature >= 0)) bad('has no temperature')
-  for (const [field, prompt] of [['prompt', item.prompt], ['hintPrompt', item.hintPrompt ?? []]] as const) {
+  for (const [field, prompt] of [
+    ['prompt', item.prompt],
+    ['hintPrompt', item.hintPrompt ?? []],
+  ] as const) {
     const tokens = prompt.length + item.completion.length
     if (tokens > config.contextLength) {
       const what = field === 'prompt' ? '' : ' with its hint'
-      throw new InstarError('context_length_exceeded', `turn ${at} of the batch${what} has ${tokens} tokens, the context is ${config.contextLength}`, { item: at, field, tokens, context: config.contextLength })
+      throw new InstarError(
+        'context_length_exceeded',
+        `turn ${at} of the batch${what} has ${tokens} tokens, the context is ${config.contextLength}`,
+        { item: at, field, tokens, context: config.contextLength },
+      )
     }
-    for (const ids of [prompt, item.completion]) if (ids.some((id) => !Number.isSafeInteger(id) || id < 0 || id >= config.vocabulary)) bad('holds an id that is no token')
+    for (const ids of [prompt, item.completion])
+      if (ids.some((id) => !Number.isSafeInteger(id) || id < 0 || id >= config.vocabulary))
+        bad('holds an id that is no token')
   }
   if (item.hintPrompt !== null && item.hintPrompt.length === 0) bad('has an empty hint prompt')
 }

@@ -12,8 +12,19 @@ import { weightsFrom } from './weights.ts'
 import type { ModelConfig, WeightTensor } from './weights.ts'
 
 const config: ModelConfig = {
-  hiddenSize: 16, intermediateSize: 24, layers: 2, heads: 4, kvHeads: 2, headDim: 6, vocabulary: 40, contextLength: 64,
-  ropeTheta: 10000, rmsEps: 1e-6, qkNorm: true, attentionBias: false, tiedHead: true,
+  hiddenSize: 16,
+  intermediateSize: 24,
+  layers: 2,
+  heads: 4,
+  kvHeads: 2,
+  headDim: 6,
+  vocabulary: 40,
+  contextLength: 64,
+  ropeTheta: 10000,
+  rmsEps: 1e-6,
+  qkNorm: true,
+  attentionBias: false,
+  tiedHead: true,
 }
 const constants = frozenConstants(config, weightsFrom(initialWeights(config, 2)))
 const fixed = { rank: 3, alpha: 6, clipLow: 0.2, clipHigh: 0.28 }
@@ -22,7 +33,8 @@ const fixed = { rank: 3, alpha: 6, clipLow: 0.2, clipHigh: 0.28 }
 function adapter(): Map<string, WeightTensor> {
   const next = uniform(8)
   const tensors = loraTensors(config, initialLora(config, fixed.rank, fixed.alpha, 1))
-  for (const [name, tensor] of tensors) if (name.endsWith('lora_B')) for (let at = 0; at < tensor.data.length; at++) tensor.data[at] = 0.3 * (next() - 0.5)
+  for (const [name, tensor] of tensors)
+    if (name.endsWith('lora_B')) for (let at = 0; at < tensor.data.length; at++) tensor.data[at] = 0.3 * (next() - 0.5)
   return tensors
 }
 
@@ -35,25 +47,45 @@ function batch(parts: { policy: boolean; opd: boolean; kl: boolean }): MicroBatc
     for (let row = 0; row < count; row++) {
       const logits = Array.from({ length: config.vocabulary }, () => 2 * next())
       const total = Math.log(logits.reduce((sum, value) => sum + Math.exp(value), 0))
-      logits.forEach((value, v) => { out[row * config.vocabulary + v] = value - total })
+      logits.forEach((value, v) => {
+        out[row * config.vocabulary + v] = value - total
+      })
     }
     return out
   }
   return {
-    B, T, rows,
+    B,
+    T,
+    rows,
     ids: Int32Array.from({ length: B * T }, () => Math.floor(next() * config.vocabulary)),
     targets: rows.map(() => Math.floor(next() * config.vocabulary)),
     inverseTemperature: rows.map((_, at) => (at < 4 ? 1 / 0.7 : 1)),
     old: rows.map(() => -4 + next()),
     advantage: rows.map((_, at) => (at < 4 ? 0.8 : -0.6)),
     weight: rows.map(() => (parts.policy ? 0.2 : 0)),
-    opd: { places: parts.opd ? [0, 1, 2, 3] : [], reference_RV: parts.opd ? distribution(4) : new Float32Array(), weight_R: parts.opd ? [0.3, 0.2, 0.3, 0.1] : [] },
-    kl: { places: parts.kl ? [0, 1, 2, 3, 4, 5, 6] : [], reference_RV: parts.kl ? distribution(7) : new Float32Array(), weight_R: parts.kl ? rows.map(() => 0.25) : [] },
+    opd: {
+      places: parts.opd ? [0, 1, 2, 3] : [],
+      reference_RV: parts.opd ? distribution(4) : new Float32Array(),
+      weight_R: parts.opd ? [0.3, 0.2, 0.3, 0.1] : [],
+    },
+    kl: {
+      places: parts.kl ? [0, 1, 2, 3, 4, 5, 6] : [],
+      reference_RV: parts.kl ? distribution(7) : new Float32Array(),
+      weight_R: parts.kl ? rows.map(() => 0.25) : [],
+    },
   }
 }
 
-for (const parts of [{ policy: true, opd: false, kl: false }, { policy: false, opd: true, kl: false }, { policy: false, opd: false, kl: true }, { policy: true, opd: true, kl: true }]) {
-  const named = Object.entries(parts).filter(([, on]) => on).map(([name]) => name).join(' + ')
+for (const parts of [
+  { policy: true, opd: false, kl: false },
+  { policy: false, opd: true, kl: false },
+  { policy: false, opd: false, kl: true },
+  { policy: true, opd: true, kl: true },
+]) {
+  const named = Object.entries(parts)
+    .filter(([, on]) => on)
+    .map(([name]) => name)
+    .join(' + ')
   test(`the gradient of ${named} to every adapter matrix is what finite differences say`, async () => {
     const { backend } = await openBackend('onnx', 1)
     const training = await compileTraining(backend, config, constants, fixed)
@@ -61,7 +93,12 @@ for (const parts of [{ policy: true, opd: false, kl: false }, { policy: false, o
     const micro = batch(parts)
     const { gradients, loss, policyLoss, opdLoss, klLoss } = await training.run(tensors, micro)
     assert.ok(Math.abs(loss - policyLoss - opdLoss - klLoss) < 1e-5)
-    for (const [on, value] of [[parts.policy, policyLoss], [parts.opd, opdLoss], [parts.kl, klLoss]] as const) assert.equal(value !== 0, on)
+    for (const [on, value] of [
+      [parts.policy, policyLoss],
+      [parts.opd, opdLoss],
+      [parts.kl, klLoss],
+    ] as const)
+      assert.equal(value !== 0, on)
     for (const [name, tensor] of tensors) {
       const gradient = gradients.get(name) as Float32Array
       const length = Math.hypot(...gradient)
@@ -69,7 +106,10 @@ for (const parts of [{ policy: true, opd: false, kl: false }, { policy: false, o
       const step = 1e-2 / length
       const at = async (sign: number): Promise<number> => {
         const moved = new Map(tensors)
-        moved.set(name, { shape: tensor.shape, data: tensor.data.map((value, index) => value + sign * step * (gradient[index] as number)) })
+        moved.set(name, {
+          shape: tensor.shape,
+          data: tensor.data.map((value, index) => value + sign * step * (gradient[index] as number)),
+        })
         return (await training.run(moved, micro)).loss
       }
       const slope = (8 * ((await at(1)) - (await at(-1))) - ((await at(2)) - (await at(-2)))) / (12 * step)
@@ -79,7 +119,7 @@ for (const parts of [{ policy: true, opd: false, kl: false }, { policy: false, o
   })
 }
 
-test('onnx and wasm agree on loss (1e-5) and on gradients (1e-5 of each one\'s length); wasm leaves no tensors behind', async () => {
+test("onnx and wasm agree on loss (1e-5) and on gradients (1e-5 of each one's length); wasm leaves no tensors behind", async () => {
   const results = []
   for (const engine of ['onnx', 'wasm'] as const) {
     const { backend } = await openBackend(engine, 1)
@@ -93,8 +133,12 @@ test('onnx and wasm agree on loss (1e-5) and on gradients (1e-5 of each one\'s l
     }
     await backend.dispose()
   }
-  const [onnx, wasm] = results as [Awaited<ReturnType<Awaited<ReturnType<typeof compileTraining>>['run']>>, Awaited<ReturnType<Awaited<ReturnType<typeof compileTraining>>['run']>>]
-  for (const key of ['loss', 'policyLoss', 'opdLoss', 'klLoss'] as const) assert.ok(Math.abs(onnx[key] - wasm[key]) < 1e-5, key)
+  const [onnx, wasm] = results as [
+    Awaited<ReturnType<Awaited<ReturnType<typeof compileTraining>>['run']>>,
+    Awaited<ReturnType<Awaited<ReturnType<typeof compileTraining>>['run']>>,
+  ]
+  for (const key of ['loss', 'policyLoss', 'opdLoss', 'klLoss'] as const)
+    assert.ok(Math.abs(onnx[key] - wasm[key]) < 1e-5, key)
   for (const [name, gradient] of onnx.gradients) {
     const other = wasm.gradients.get(name) as Float32Array
     const apart = Math.hypot(...gradient.map((value, at) => value - (other[at] as number)))

@@ -60,7 +60,10 @@ function program(config: ModelConfig, constants: ReadonlyMap<string, TensorData>
       { name: 'causal', dtype: 'float32', shape: ['T', 'T'] },
       { name: 'rows', dtype: 'int32', shape: ['N'] },
       { name: 'targets', dtype: 'int32', shape: ['N'] },
-      vector('inverseTemperature', 'N'), vector('old', 'N'), vector('advantage', 'N'), vector('weight', 'N'),
+      vector('inverseTemperature', 'N'),
+      vector('old', 'N'),
+      vector('advantage', 'N'),
+      vector('weight', 'N'),
       { name: 'opd.places', dtype: 'int32', shape: ['O'] },
       { name: 'opd.reference', dtype: 'float32', shape: ['O', V] },
       vector('opd.weight', 'O'),
@@ -91,8 +94,14 @@ function program(config: ModelConfig, constants: ReadonlyMap<string, TensorData>
           weight_R: input(`${kind}.weight`) as tf.Tensor1D,
         })
         const parts = hybridLoss({
-          logp_N, old_N: input('old') as tf.Tensor1D, advantage_N: input('advantage') as tf.Tensor1D, weight_N: input('weight') as tf.Tensor1D,
-          clipLow: fixed.clipLow, clipHigh: fixed.clipHigh, opd: divergence('opd'), kl: divergence('kl'),
+          logp_N,
+          old_N: input('old') as tf.Tensor1D,
+          advantage_N: input('advantage') as tf.Tensor1D,
+          weight_N: input('weight') as tf.Tensor1D,
+          clipLow: fixed.clipLow,
+          clipHigh: fixed.clipHigh,
+          opd: divergence('opd'),
+          kl: divergence('kl'),
         })
         figures['policy'] = tf.keep(parts.policy)
         figures['opd'] = tf.keep(parts.opd)
@@ -107,7 +116,9 @@ function program(config: ModelConfig, constants: ReadonlyMap<string, TensorData>
         out[name] = tf.clone(tensor)
         tensor.dispose()
       }
-      names.forEach((name, at) => { out[`gradient:${name}`] = grads[at] as tf.Tensor })
+      names.forEach((name, at) => {
+        out[`gradient:${name}`] = grads[at] as tf.Tensor
+      })
       return out
     },
   }
@@ -134,7 +145,12 @@ function referenceFeeds(kind: string, rows: ReferenceRows, V: number): Feeds {
   }
 }
 
-export async function compileTraining(backend: Backend, config: ModelConfig, constants: ReadonlyMap<string, TensorData>, fixed: TrainingConstants): Promise<Training> {
+export async function compileTraining(
+  backend: Backend,
+  config: ModelConfig,
+  constants: ReadonlyMap<string, TensorData>,
+  fixed: TrainingConstants,
+): Promise<Training> {
   const compiled: Compiled = await backend.compile(program(config, constants, fixed))
   const table = ropeTable(config, config.contextLength)
   const d = config.headDim
@@ -166,7 +182,14 @@ export async function compileTraining(backend: Backend, config: ModelConfig, con
         if (!gradient) throw new Error(`no gradient of ${name}`)
         gradients.set(name, gradient.data)
       }
-      return { loss: number('loss'), policyLoss: number('policy'), opdLoss: number('opd'), klLoss: number('kl'), logp: out.logp?.data ?? new Float32Array(), gradients }
+      return {
+        loss: number('loss'),
+        policyLoss: number('policy'),
+        opdLoss: number('opd'),
+        klLoss: number('kl'),
+        logp: out.logp?.data ?? new Float32Array(),
+        gradients,
+      }
     },
     dispose: () => compiled.dispose(),
   }

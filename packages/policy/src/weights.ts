@@ -34,7 +34,12 @@ export type WeightTensor = { shape: readonly number[]; data: Float32Array }
  * A projection [out, in] in blocks of 32 inputs, w = scale · code + minimum with codes of 4 bits. `codes` [out, in/32, 16]:
  * byte i of a block holds the code of its input 2i in the low half, of 2i + 1 in the high half. `scales` and `minima` [out, in/32].
  */
-export type PackedTensor = { shape: readonly [number, number]; codes: Uint8Array; scales: Float32Array; minima: Float32Array }
+export type PackedTensor = {
+  shape: readonly [number, number]
+  codes: Uint8Array
+  scales: Float32Array
+  minima: Float32Array
+}
 export const PACKED_BLOCK = 32
 
 /**
@@ -53,7 +58,9 @@ export type Projection = (typeof PROJECTIONS)[number]
 
 /** `self_attn.q_proj`, `mlp.up_proj`: a projection's path inside its layer. */
 export function projectionPath(projection: Projection): string {
-  return projection === 'gate_proj' || projection === 'up_proj' || projection === 'down_proj' ? `mlp.${projection}` : `self_attn.${projection}`
+  return projection === 'gate_proj' || projection === 'up_proj' || projection === 'down_proj'
+    ? `mlp.${projection}`
+    : `self_attn.${projection}`
 }
 
 /** [out, in] of a projection. */
@@ -61,11 +68,18 @@ export function projectionShape(config: ModelConfig, projection: Projection): [n
   const q = config.heads * config.headDim
   const kv = config.kvHeads * config.headDim
   switch (projection) {
-    case 'q_proj': return [q, config.hiddenSize]
-    case 'k_proj': case 'v_proj': return [kv, config.hiddenSize]
-    case 'o_proj': return [config.hiddenSize, q]
-    case 'gate_proj': case 'up_proj': return [config.intermediateSize, config.hiddenSize]
-    case 'down_proj': return [config.hiddenSize, config.intermediateSize]
+    case 'q_proj':
+      return [q, config.hiddenSize]
+    case 'k_proj':
+    case 'v_proj':
+      return [kv, config.hiddenSize]
+    case 'o_proj':
+      return [config.hiddenSize, q]
+    case 'gate_proj':
+    case 'up_proj':
+      return [config.intermediateSize, config.hiddenSize]
+    case 'down_proj':
+      return [config.hiddenSize, config.intermediateSize]
   }
 }
 
@@ -79,9 +93,14 @@ export function weightShapes(config: ModelConfig): [string, number[]][] {
       const shape = projectionShape(config, projection)
       const path = at + projectionPath(projection)
       shapes.push([`${path}.weight`, shape])
-      if (config.attentionBias && (projection === 'q_proj' || projection === 'k_proj' || projection === 'v_proj')) shapes.push([`${path}.bias`, [shape[0]]])
+      if (config.attentionBias && (projection === 'q_proj' || projection === 'k_proj' || projection === 'v_proj'))
+        shapes.push([`${path}.bias`, [shape[0]]])
     }
-    if (config.qkNorm) shapes.push([`${at}self_attn.q_norm.weight`, [config.headDim]], [`${at}self_attn.k_norm.weight`, [config.headDim]])
+    if (config.qkNorm)
+      shapes.push(
+        [`${at}self_attn.q_norm.weight`, [config.headDim]],
+        [`${at}self_attn.k_norm.weight`, [config.headDim]],
+      )
     shapes.push([`${at}post_attention_layernorm.weight`, [config.hiddenSize]])
   }
   shapes.push(['model.norm.weight', [config.hiddenSize]])

@@ -13,7 +13,11 @@ const TINY = fileURLToPath(new URL('../../../models/tiny', import.meta.url))
 const SASL = ['plain', 'scram-sha-256', 'scram-sha-512'] as const
 
 const port = z.coerce.number().int().min(0).max(65535)
-const seconds = z.coerce.number().positive().max(7 * 24 * 3600).transform((value) => Math.ceil(1000 * value))
+const seconds = z.coerce
+  .number()
+  .positive()
+  .max(7 * 24 * 3600)
+  .transform((value) => Math.ceil(1000 * value))
 /** A file with one secret: its text without the white space around it. */
 const secret = z.string().transform((path, context) => {
   try {
@@ -33,60 +37,100 @@ export const PARTITIONS_FORM = `of the form turns=16,scores=8 (topics: ${TOPICS.
 /** Null for what is not of `PARTITIONS_FORM`. */
 export const partitionsOf = (text: string): Partial<Record<Topic, number>> | null => {
   const parts = text.split(',').map((part) => /^([a-z]+)=([1-9]\d{0,4})$/.exec(part.trim()))
-  return parts.every((part) => TOPICS.some((one) => one === part?.[1])) ? Object.fromEntries(parts.map((part) => [part?.[1], Number(part?.[2])])) : null
+  return parts.every((part) => TOPICS.some((one) => one === part?.[1]))
+    ? Object.fromEntries(parts.map((part) => [part?.[1], Number(part?.[2])]))
+    : null
 }
 
-const environment = z.object({
-  INSTAR_PORT: port.default(30000),
-  INSTAR_HOST: z.string().default('127.0.0.1'),
-  INSTAR_DATA: z.string().default('./.instar'),
-  INSTAR_LOG: z.string().regex(/^(embedded|kafka:\/\/.+)$/, 'must be `embedded` or kafka://host:port,…').default('embedded'),
-  INSTAR_ENGINE: z.string().regex(/^(embedded|(openai|vllm|sglang|llamacpp)\+https?:\/\/.+)$/, 'must be `embedded`, or openai+, vllm+, sglang+ or llamacpp+ before an http://…/v1').default('embedded'),
-  INSTAR_LEARN_ENGINE: z.enum(['auto', 'onnx', 'wasm', 'tfjs-node']).default('auto'),
-  INSTAR_ENGINE_MODEL: z.string().optional(),
-  INSTAR_ENGINE_KEY: z.string().optional(),
-  INSTAR_ENGINE_ACCEPTS: z.string().transform((text) => text.split(',').map((one) => one.trim())).pipe(z.array(z.enum(['images', 'files']))).optional(),
-  INSTAR_ADAPTERS: z.string().optional(),
-  INSTAR_MODEL: z.string().optional(),
-  INSTAR_REGISTRY: z.url().optional(),
-  INSTAR_REGISTRY_USERNAME: z.string().optional(),
-  INSTAR_REGISTRY_PASSWORD: z.string().optional(),
-  INSTAR_REGISTRY_PASSWORD_FILE: z.string().optional(),
-  INSTAR_REGISTRY_CA: z.string().optional(),
-  INSTAR_KAFKA_SSL: flag.optional(),
-  INSTAR_KAFKA_CA: z.string().optional(),
-  INSTAR_KAFKA_CERT: z.string().optional(),
-  INSTAR_KAFKA_KEY: z.string().optional(),
-  INSTAR_KAFKA_SASL_MECHANISM: z.string().toLowerCase().pipe(z.enum(SASL)).optional(),
-  INSTAR_KAFKA_USERNAME: z.string().optional(),
-  INSTAR_KAFKA_PASSWORD: z.string().optional(),
-  INSTAR_KAFKA_PASSWORD_FILE: z.string().optional(),
-  INSTAR_PARTITIONS: z.string().transform(partitionsOf).refine((partitions) => partitions !== null, `must be ${PARTITIONS_FORM}`).optional(),
-  INSTAR_REPLICATION: z.coerce.number().int().min(1).max(9).default(1),
-  INSTAR_JUDGE_URL: z.url().optional(),
-  INSTAR_JUDGE_MODEL: z.string().optional(),
-  INSTAR_JUDGE_KEY: z.string().optional(),
-  INSTAR_OPEN: flag.default(false),
-  INSTAR_KEYS: z.string().optional(),
-  INSTAR_KEY: z.string().optional(),
-  INSTAR_ADMIN_TOKEN: z.string().min(20, 'has fewer than 20 characters').optional(),
-  INSTAR_ADMIN_TOKEN_FILE: z.string().optional(),
-  INSTAR_ORIGINS: z.string().transform((text) => text.split(',').map((one) => one.trim())).refine((list) => list.every((one) => /^https?:\/\/[^/?#@\s]+$/i.test(one)), 'must be origins (https://app.example) with commas between them').optional(),
-  INSTAR_SESSION_IDLE: z.coerce.number().positive().max(30 * 24 * 3600).default(600),
-  INSTAR_HEALTH_PORT: port.optional(),
-  INSTAR_CANDIDATES: z.coerce.number().int().min(1).max(16).optional(),
-  INSTAR_CANDIDATE_TOKENS: z.coerce.number().int().positive().optional(),
-  INSTAR_BODY_LIMIT: z.coerce.number().int().positive().optional(),
-  INSTAR_TRAIN_UNSAMPLED: flag.default(false),
-  INSTAR_BODIES_LIMIT: z.coerce.number().int().positive().optional(),
-  INSTAR_REQUEST_TIMEOUT: seconds.optional(),
-  INSTAR_ANSWER_TIMEOUT: seconds.optional(),
-  INSTAR_PG_BIN: z.string().optional(),
-  DATABASE_URL: z.string().optional(),
-  DATABASE_PASSWORD_FILE: secret.optional(),
-  DATABASE_READER_PASSWORD_FILE: secret.optional(),
-}).refine((env) => (env.INSTAR_CANDIDATES ?? 1) === 1 || env.INSTAR_JUDGE_URL !== undefined, { path: ['INSTAR_CANDIDATES'], message: 'candidates that nobody sees need a judge, INSTAR_JUDGE_URL: the rules read only what was said to an answer' })
-  .refine((env) => env.INSTAR_ENGINE_ACCEPTS === undefined || env.INSTAR_ENGINE.startsWith('openai+'), { path: ['INSTAR_ENGINE_ACCEPTS'], message: 'is for an engine that takes messages, INSTAR_ENGINE=openai+…: of others we write the prompt, and that is text' })
+const environment = z
+  .object({
+    INSTAR_PORT: port.default(30000),
+    INSTAR_HOST: z.string().default('127.0.0.1'),
+    INSTAR_DATA: z.string().default('./.instar'),
+    INSTAR_LOG: z
+      .string()
+      .regex(/^(embedded|kafka:\/\/.+)$/, 'must be `embedded` or kafka://host:port,…')
+      .default('embedded'),
+    INSTAR_ENGINE: z
+      .string()
+      .regex(
+        /^(embedded|(openai|vllm|sglang|llamacpp)\+https?:\/\/.+)$/,
+        'must be `embedded`, or openai+, vllm+, sglang+ or llamacpp+ before an http://…/v1',
+      )
+      .default('embedded'),
+    INSTAR_LEARN_ENGINE: z.enum(['auto', 'onnx', 'wasm', 'tfjs-node']).default('auto'),
+    INSTAR_ENGINE_MODEL: z.string().optional(),
+    INSTAR_ENGINE_KEY: z.string().optional(),
+    INSTAR_ENGINE_ACCEPTS: z
+      .string()
+      .transform((text) => text.split(',').map((one) => one.trim()))
+      .pipe(z.array(z.enum(['images', 'files'])))
+      .optional(),
+    INSTAR_ADAPTERS: z.string().optional(),
+    INSTAR_MODEL: z.string().optional(),
+    INSTAR_REGISTRY: z.url().optional(),
+    INSTAR_REGISTRY_USERNAME: z.string().optional(),
+    INSTAR_REGISTRY_PASSWORD: z.string().optional(),
+    INSTAR_REGISTRY_PASSWORD_FILE: z.string().optional(),
+    INSTAR_REGISTRY_CA: z.string().optional(),
+    INSTAR_KAFKA_SSL: flag.optional(),
+    INSTAR_KAFKA_CA: z.string().optional(),
+    INSTAR_KAFKA_CERT: z.string().optional(),
+    INSTAR_KAFKA_KEY: z.string().optional(),
+    INSTAR_KAFKA_SASL_MECHANISM: z.string().toLowerCase().pipe(z.enum(SASL)).optional(),
+    INSTAR_KAFKA_USERNAME: z.string().optional(),
+    INSTAR_KAFKA_PASSWORD: z.string().optional(),
+    INSTAR_KAFKA_PASSWORD_FILE: z.string().optional(),
+    INSTAR_PARTITIONS: z
+      .string()
+      .transform(partitionsOf)
+      .refine((partitions) => partitions !== null, `must be ${PARTITIONS_FORM}`)
+      .optional(),
+    INSTAR_REPLICATION: z.coerce.number().int().min(1).max(9).default(1),
+    INSTAR_JUDGE_URL: z.url().optional(),
+    INSTAR_JUDGE_MODEL: z.string().optional(),
+    INSTAR_JUDGE_KEY: z.string().optional(),
+    INSTAR_OPEN: flag.default(false),
+    INSTAR_KEYS: z.string().optional(),
+    INSTAR_KEY: z.string().optional(),
+    INSTAR_ADMIN_TOKEN: z.string().min(20, 'has fewer than 20 characters').optional(),
+    INSTAR_ADMIN_TOKEN_FILE: z.string().optional(),
+    INSTAR_ORIGINS: z
+      .string()
+      .transform((text) => text.split(',').map((one) => one.trim()))
+      .refine(
+        (list) => list.every((one) => /^https?:\/\/[^/?#@\s]+$/i.test(one)),
+        'must be origins (https://app.example) with commas between them',
+      )
+      .optional(),
+    INSTAR_SESSION_IDLE: z.coerce
+      .number()
+      .positive()
+      .max(30 * 24 * 3600)
+      .default(600),
+    INSTAR_HEALTH_PORT: port.optional(),
+    INSTAR_CANDIDATES: z.coerce.number().int().min(1).max(16).optional(),
+    INSTAR_CANDIDATE_TOKENS: z.coerce.number().int().positive().optional(),
+    INSTAR_BODY_LIMIT: z.coerce.number().int().positive().optional(),
+    INSTAR_TRAIN_UNSAMPLED: flag.default(false),
+    INSTAR_BODIES_LIMIT: z.coerce.number().int().positive().optional(),
+    INSTAR_REQUEST_TIMEOUT: seconds.optional(),
+    INSTAR_ANSWER_TIMEOUT: seconds.optional(),
+    INSTAR_PG_BIN: z.string().optional(),
+    DATABASE_URL: z.string().optional(),
+    DATABASE_PASSWORD_FILE: secret.optional(),
+    DATABASE_READER_PASSWORD_FILE: secret.optional(),
+  })
+  .refine((env) => (env.INSTAR_CANDIDATES ?? 1) === 1 || env.INSTAR_JUDGE_URL !== undefined, {
+    path: ['INSTAR_CANDIDATES'],
+    message:
+      'candidates that nobody sees need a judge, INSTAR_JUDGE_URL: the rules read only what was said to an answer',
+  })
+  .refine((env) => env.INSTAR_ENGINE_ACCEPTS === undefined || env.INSTAR_ENGINE.startsWith('openai+'), {
+    path: ['INSTAR_ENGINE_ACCEPTS'],
+    message:
+      'is for an engine that takes messages, INSTAR_ENGINE=openai+…: of others we write the prompt, and that is text',
+  })
 
 const together = (path: Name, needed: Name, others: readonly Name[]): Together => ({ path, needed, others })
 type Name = keyof z.infer<typeof environment>
@@ -129,38 +173,57 @@ const build = (env: z.infer<typeof environment>, cwd: string) => ({
   /** What an engine that takes messages takes beside texts. */
   engineAccepts: env.INSTAR_ENGINE_ACCEPTS ?? [],
   /** Where adapters are written for engines behind HTTP, which have to see them under the same path. */
-  adapters: env.INSTAR_ADAPTERS === undefined ? join(resolve(cwd, env.INSTAR_DATA), 'adapters') : resolve(cwd, env.INSTAR_ADAPTERS),
+  adapters:
+    env.INSTAR_ADAPTERS === undefined
+      ? join(resolve(cwd, env.INSTAR_DATA), 'adapters')
+      : resolve(cwd, env.INSTAR_ADAPTERS),
   model: env.INSTAR_MODEL === undefined ? TINY : resolve(cwd, env.INSTAR_MODEL),
   /** Somebody said which model; else it is the one that ships. */
   modelNamed: env.INSTAR_MODEL !== undefined,
   registry: env.INSTAR_REGISTRY ?? null,
   /** Who asks the registry, where it wants to know; `ca`: a PEM file. */
   registryUser: {
-    username: env.INSTAR_REGISTRY_USERNAME ?? null, password: env.INSTAR_REGISTRY_PASSWORD ?? null,
-    passwordFile: path(cwd, env.INSTAR_REGISTRY_PASSWORD_FILE), ca: path(cwd, env.INSTAR_REGISTRY_CA),
+    username: env.INSTAR_REGISTRY_USERNAME ?? null,
+    password: env.INSTAR_REGISTRY_PASSWORD ?? null,
+    passwordFile: path(cwd, env.INSTAR_REGISTRY_PASSWORD_FILE),
+    ca: path(cwd, env.INSTAR_REGISTRY_CA),
   },
   /** How brokers are spoken to; files are PEM. A file of TLS says that it is wanted. */
   kafka: {
     ssl: env.INSTAR_KAFKA_SSL ?? (env.INSTAR_KAFKA_CA !== undefined || env.INSTAR_KAFKA_CERT !== undefined),
-    ca: path(cwd, env.INSTAR_KAFKA_CA), cert: path(cwd, env.INSTAR_KAFKA_CERT), key: path(cwd, env.INSTAR_KAFKA_KEY),
-    sasl: env.INSTAR_KAFKA_SASL_MECHANISM === undefined ? null : {
-      mechanism: env.INSTAR_KAFKA_SASL_MECHANISM, username: env.INSTAR_KAFKA_USERNAME!,
-      password: env.INSTAR_KAFKA_PASSWORD ?? null, passwordFile: path(cwd, env.INSTAR_KAFKA_PASSWORD_FILE),
-    },
+    ca: path(cwd, env.INSTAR_KAFKA_CA),
+    cert: path(cwd, env.INSTAR_KAFKA_CERT),
+    key: path(cwd, env.INSTAR_KAFKA_KEY),
+    sasl:
+      env.INSTAR_KAFKA_SASL_MECHANISM === undefined
+        ? null
+        : {
+            mechanism: env.INSTAR_KAFKA_SASL_MECHANISM,
+            username: env.INSTAR_KAFKA_USERNAME!,
+            password: env.INSTAR_KAFKA_PASSWORD ?? null,
+            passwordFile: path(cwd, env.INSTAR_KAFKA_PASSWORD_FILE),
+          },
   },
   /** Partitions where they differ from the flow table's: what a log was made with, for ever. */
   partitions: env.INSTAR_PARTITIONS ?? {},
   /** Copies that Kafka keeps of each record: what `setup` makes the topics with. */
   replication: env.INSTAR_REPLICATION,
-  judge: env.INSTAR_JUDGE_URL === undefined ? null : { url: env.INSTAR_JUDGE_URL, model: env.INSTAR_JUDGE_MODEL ?? 'default', key: env.INSTAR_JUDGE_KEY ?? null },
+  judge:
+    env.INSTAR_JUDGE_URL === undefined
+      ? null
+      : { url: env.INSTAR_JUDGE_URL, model: env.INSTAR_JUDGE_MODEL ?? 'default', key: env.INSTAR_JUDGE_KEY ?? null },
   open: env.INSTAR_OPEN,
   /** API keys; without the file there are none. */
-  keyFile: env.INSTAR_KEYS === undefined ? join(resolve(cwd, env.INSTAR_DATA), 'keys.json') : resolve(cwd, env.INSTAR_KEYS),
+  keyFile:
+    env.INSTAR_KEYS === undefined ? join(resolve(cwd, env.INSTAR_DATA), 'keys.json') : resolve(cwd, env.INSTAR_KEYS),
   /** The API key that commands show a gateway; null: none. */
   key: env.INSTAR_KEY ?? null,
   /** What commands show a gateway without keys; null: what the file holds, which the gateway makes. */
   adminToken: env.INSTAR_ADMIN_TOKEN ?? null,
-  adminTokenFile: env.INSTAR_ADMIN_TOKEN_FILE === undefined ? adminTokenIn(resolve(cwd, env.INSTAR_DATA)) : resolve(cwd, env.INSTAR_ADMIN_TOKEN_FILE),
+  adminTokenFile:
+    env.INSTAR_ADMIN_TOKEN_FILE === undefined
+      ? adminTokenIn(resolve(cwd, env.INSTAR_DATA))
+      : resolve(cwd, env.INSTAR_ADMIN_TOKEN_FILE),
   /** Pages of other origins that may call the gateway. */
   origins: env.INSTAR_ORIGINS ?? [],
   /** After so many milliseconds without a turn a session counts as ended. */
@@ -188,11 +251,21 @@ export const readSettings = (env: Environment, cwd: string): Settings => {
   const set = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== ''))
   const parsed = environment.safeParse(set)
   if (parsed.success) {
-    const alone = TOGETHER.find(({ path: name, needed, others }) => set[name] !== undefined && [needed, ...others].every((one) => set[one] === undefined))
-    if (alone) throw new InstarError('bad_request', `${alone.path} is set, ${[alone.needed, ...alone.others].join(' or ')} is not.`, { field: alone.needed })
+    const alone = TOGETHER.find(
+      ({ path: name, needed, others }) =>
+        set[name] !== undefined && [needed, ...others].every((one) => set[one] === undefined),
+    )
+    if (alone)
+      throw new InstarError(
+        'bad_request',
+        `${alone.path} is set, ${[alone.needed, ...alone.others].join(' or ')} is not.`,
+        { field: alone.needed },
+      )
     return Object.freeze(build(parsed.data, cwd))
   }
   const issue = parsed.error.issues[0]
   const name = String(issue?.path[0] ?? 'The environment')
-  throw new InstarError('bad_request', `${name}=${set[name] ?? ''}: ${issue?.message ?? 'not understood'}`, { field: name })
+  throw new InstarError('bad_request', `${name}=${set[name] ?? ''}: ${issue?.message ?? 'not understood'}`, {
+    field: name,
+  })
 }

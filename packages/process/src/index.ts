@@ -1,4 +1,11 @@
-export { adminTokenIn, PARTITIONS_FORM, partitionsOf, readSettings, type Environment, type Settings } from './environment.ts'
+export {
+  adminTokenIn,
+  PARTITIONS_FORM,
+  partitionsOf,
+  readSettings,
+  type Environment,
+  type Settings,
+} from './environment.ts'
 export { isKafka, logFolder, openKafka, openLog, type LogSettings, type OpenLogOptions } from './shell/open-log.ts'
 export { kafkaSecurity, registryOf } from './shell/access.ts'
 export { startHealth, type Health } from './shell/health.ts'

@@ -34,9 +34,20 @@ export const inspectDatabase = async (connection: Reading, now: () => number): P
   const migrations = await migrationsOf(connection)
   const current = migrations.state === 'current'
   return {
-    version, clock: { before, theirs: Number(clock?.ms), after }, migrations,
-    marks: current ? (await readOnlyQuery(connection, 'select topic, partition, next_offset, last_record_id, rules from offsets order by topic, partition')).map(markOf) : [],
-    waiting: current ? await Promise.all(WAITING.map(async ([what, sql]) => waitingOf(what, await readOnlyQuery(connection, sql)))) : [],
+    version,
+    clock: { before, theirs: Number(clock?.ms), after },
+    migrations,
+    marks: current
+      ? (
+          await readOnlyQuery(
+            connection,
+            'select topic, partition, next_offset, last_record_id, rules from offsets order by topic, partition',
+          )
+        ).map(markOf)
+      : [],
+    waiting: current
+      ? await Promise.all(WAITING.map(async ([what, sql]) => waitingOf(what, await readOnlyQuery(connection, sql))))
+      : [],
   }
 }
 
@@ -46,21 +57,37 @@ const migrationsOf = async (connection: Reading): Promise<Migrations> => {
   if (table?.found !== true) return { state: 'none', applied: 0, ours: ours.length }
   const applied = await readOnlyQuery(connection, `select hash from public.${APPLIED} order by id`)
   const same = applied.every(({ hash }, i) => hash === ours[i]?.hash)
-  return { state: !same ? 'other' : applied.length < ours.length ? 'older' : 'current', applied: applied.length, ours: ours.length }
+  return {
+    state: !same ? 'other' : applied.length < ours.length ? 'older' : 'current',
+    applied: applied.length,
+    ours: ours.length,
+  }
 }
 
-const markOf = (row: Row): StoredMark =>
-  ({ topic: row.topic as Topic, partition: Number(row.partition), next: Number(row.next_offset), last: String(row.last_record_id), current: row.rules === RULES })
+const markOf = (row: Row): StoredMark => ({
+  topic: row.topic as Topic,
+  partition: Number(row.partition),
+  next: Number(row.next_offset),
+  last: String(row.last_record_id),
+  current: row.rules === RULES,
+})
 
 const ms = (expression: string): string => `(extract(epoch from min(${expression})) * 1000)::float8 as since`
 
 const WAITING: readonly (readonly [Waiting['what'], string])[] = [
-  ['scores', `
+  [
+    'scores',
+    `
     select count(*) as count, ${ms('coalesce(n.started_at, t.finished_at)')} from turns t left join turns n on n.turn_id = t.next_turn_id
     where t.next_state <> 'open' and t.kind = 'main' and t.status = 'complete' and t.trainable and strpos(t.policy, '~') = 0
-      and not exists (select from all_scores s where s.policy = t.policy and s.turn_id = t.turn_id)`],
+      and not exists (select from all_scores s where s.policy = t.policy and s.turn_id = t.turn_id)`,
+  ],
   ['updates', `select count(*) as count, ${ms('sealed_at')} from updates where status = 'sealed'`],
   ['verdicts', `select count(*) as count, ${ms('finished_at')} from updates where status = 'computed'`],
 ]
 
-const waitingOf = (what: Waiting['what'], [row]: Row[]): Waiting => ({ what, count: Number(row?.count), since: row?.since === null ? null : Number(row?.since) })
+const waitingOf = (what: Waiting['what'], [row]: Row[]): Waiting => ({
+  what,
+  count: Number(row?.count),
+  since: row?.since === null ? null : Number(row?.since),
+})

@@ -8,7 +8,8 @@ export class Restart extends Error {}
 export class Stopped extends Error {}
 
 /** drizzle wraps what PostgreSQL said. */
-const rootOf = (error: unknown): Error => ((error as Error).cause instanceof Error ? rootOf((error as Error).cause) : error as Error)
+const rootOf = (error: unknown): Error =>
+  (error as Error).cause instanceof Error ? rootOf((error as Error).cause) : (error as Error)
 
 const LONGEST_WAIT = 2_000
 
@@ -49,7 +50,8 @@ export const createLink = (connection: Connection, signal: AbortSignal, say: (li
           return result
         } catch (error) {
           if (error instanceof Restart || error instanceof Stopped || error instanceof Newer) throw error
-          if (!silent) say(`projections: cannot write to PostgreSQL, trying again until it works: ${rootOf(error).message}`)
+          if (!silent)
+            say(`projections: cannot write to PostgreSQL, trying again until it works: ${rootOf(error).message}`)
           silent = true
           await drop()
           await pause(wait, undefined, { signal }).catch(() => undefined)

@@ -5,16 +5,25 @@ import { watchProjections } from './metrics.ts'
 import { startPostgres } from './postgres/start.ts'
 import { startProjections } from './run.ts'
 
-process.exitCode = await runService('projections', hostOf(process.env), async ({ settings, log, snapshots, metrics, now, say, onFatal }) => {
-  if (settings.database === null) throw new InstarError('bad_request', 'The projections need DATABASE_URL.', { field: 'DATABASE_URL' })
-  const postgres = await startPostgres({ folder: settings.data, url: settings.database, readerPassword: settings.databaseReaderPassword })
-  const projections = startProjections({ log, snapshots, connection: postgres.owner, say })
-  watchProjections(metrics, log, projections, now)
-  projections.done.catch((error: unknown) => onFatal(error as Error))
-  await projections.caughtUp()
-  return {
-    line: postgres.psql,
-    health: () => ({ status: 'ready', problem: null }),
-    stop: () => projections.stop(),
-  }
-})
+process.exitCode = await runService(
+  'projections',
+  hostOf(process.env),
+  async ({ settings, log, snapshots, metrics, now, say, onFatal }) => {
+    if (settings.database === null)
+      throw new InstarError('bad_request', 'The projections need DATABASE_URL.', { field: 'DATABASE_URL' })
+    const postgres = await startPostgres({
+      folder: settings.data,
+      url: settings.database,
+      readerPassword: settings.databaseReaderPassword,
+    })
+    const projections = startProjections({ log, snapshots, connection: postgres.owner, say })
+    watchProjections(metrics, log, projections, now)
+    projections.done.catch((error: unknown) => onFatal(error as Error))
+    await projections.caughtUp()
+    return {
+      line: postgres.psql,
+      health: () => ({ status: 'ready', problem: null }),
+      stop: () => projections.stop(),
+    }
+  },
+)

@@ -9,27 +9,53 @@ import { partitionKey, type Mark } from './sink.ts'
 /** Partitions of which it lacks something, and when the oldest of what it lacks was written; null: it lacks nothing, or that is not known. */
 type Behind = { partitions: number; since: number | null }
 
-export const watchProjections = (metrics: Metrics, log: EventLog, projections: Projections, now: () => number): void => {
+export const watchProjections = (
+  metrics: Metrics,
+  log: EventLog,
+  projections: Projections,
+  now: () => number,
+): void => {
   const look = async (): Promise<[Topic, Behind][]> => {
     const ends = await log.ends(PROJECTED)
     const marks = projections.marks()
-    return marks ? Promise.all(PROJECTED.map(async (topic) => [topic, await behindOf(log, topic, marks, ends[topic] ?? {})])) : []
+    return marks
+      ? Promise.all(PROJECTED.map(async (topic) => [topic, await behindOf(log, topic, marks, ends[topic] ?? {})]))
+      : []
   }
   let looking: Promise<[Topic, Behind][]> | null = null
   /** Both metrics are asked for at once: what is under way answers the second too. */
-  const behind = (): Promise<[Topic, Behind][]> => (looking ??= look().finally(() => { looking = null }))
-  metrics.read('instar_projections_behind_partitions', async () => (await behind()).map(([topic, { partitions }]) => [{ topic }, partitions]))
-  metrics.read('instar_projections_lag_seconds', async () => (await behind()).map(([topic, { since }]) => [{ topic }, since === null ? 0 : Math.max(0, now() - since) / 1000]))
+  const behind = (): Promise<[Topic, Behind][]> =>
+    (looking ??= look().finally(() => {
+      looking = null
+    }))
+  metrics.read('instar_projections_behind_partitions', async () =>
+    (await behind()).map(([topic, { partitions }]) => [{ topic }, partitions]),
+  )
+  metrics.read('instar_projections_lag_seconds', async () =>
+    (await behind()).map(([topic, { since }]) => [{ topic }, since === null ? 0 : Math.max(0, now() - since) / 1000]),
+  )
 }
 
-const behindOf = async (log: EventLog, topic: Topic, marks: ReadonlyMap<string, Mark>, ends: Readonly<Record<number, number>>): Promise<Behind> => {
-  const lacking = Object.entries(ends).map(([partition, end]) => ({ partition: Number(partition), from: marks.get(partitionKey({ topic, partition: Number(partition) }))?.next ?? 0, end })).filter(({ from, end }) => from < end)
+const behindOf = async (
+  log: EventLog,
+  topic: Topic,
+  marks: ReadonlyMap<string, Mark>,
+  ends: Readonly<Record<number, number>>,
+): Promise<Behind> => {
+  const lacking = Object.entries(ends)
+    .map(([partition, end]) => ({
+      partition: Number(partition),
+      from: marks.get(partitionKey({ topic, partition: Number(partition) }))?.next ?? 0,
+      end,
+    }))
+    .filter(({ from, end }) => from < end)
   const times = await Promise.all(lacking.map(({ partition, from }) => firstTime(log, topic, partition, from)))
   const known = times.filter((time) => time !== null)
   return { partitions: lacking.length, since: known.length > 0 ? Math.min(...known) : null }
 }
 
 const firstTime = async (log: EventLog, topic: Topic, partition: number, from: number): Promise<number | null> => {
-  for await (const [record] of log.read(topic, { partition, from: { [topic]: { [partition]: from } }, maxBatch: 1 })) if (record) return record.timestamp
+  for await (const [record] of log.read(topic, { partition, from: { [topic]: { [partition]: from } }, maxBatch: 1 }))
+    if (record) return record.timestamp
   return null
 }

@@ -24,7 +24,15 @@ export type Pass = {
 /** What another pass, or standing by, mends. */
 const endsPass = (error: unknown): boolean => error instanceof Restart || error instanceof Newer
 
-type PassParts = { log: EventLog; link: Link; marks: Map<string, Mark>; batch: number; linger: number; group: string; snapshots: SnapshotStore | undefined }
+type PassParts = {
+  log: EventLog
+  link: Link
+  marks: Map<string, Mark>
+  batch: number
+  linger: number
+  group: string
+  snapshots: SnapshotStore | undefined
+}
 
 export const startPass = async ({ log, link, marks, batch, linger, group, snapshots }: PassParts): Promise<Pass> => {
   const snapshot = snapshots?.of(group, stateVersion())
@@ -49,7 +57,14 @@ export const startPass = async ({ log, link, marks, batch, linger, group, snapsh
 
   const writeOut = async (out: Rows, to: readonly (Partition & Mark)[]): Promise<void> => {
     for (;;) {
-      const advances: Advance[] = to.filter((at) => markOf(at).next < at.next).map(({ topic, partition, next, last }) => ({ topic, partition, from: markOf({ topic, partition }), to: { next, last } }))
+      const advances: Advance[] = to
+        .filter((at) => markOf(at).next < at.next)
+        .map(({ topic, partition, next, last }) => ({
+          topic,
+          partition,
+          from: markOf({ topic, partition }),
+          to: { next, last },
+        }))
       if (advances.length === 0) return
       const written = await link.use(async (sink) => {
         if (await sink.write(out, advances)) return true
@@ -93,7 +108,10 @@ export const startPass = async ({ log, link, marks, batch, linger, group, snapsh
     return queue(() => writeOut(out, to))
   }
 
-  const take = (at: { topic: LogRecord['topic']; partition: number; offset: number; id: string }, add: (rows: Rows) => void): Promise<void> | undefined => {
+  const take = (
+    at: { topic: LogRecord['topic']; partition: number; offset: number; id: string },
+    add: (rows: Rows) => void,
+  ): Promise<void> | undefined => {
     if (at.offset < markOf(at).next) {
       add(spare)
       for (const list of Object.values(spare)) list.length = 0
@@ -118,9 +136,20 @@ export const startPass = async ({ log, link, marks, batch, linger, group, snapsh
     onEvent(logged: Logged) {
       const room = take(logged, (into) => project(state, logged, into))
       const kept = snapshot?.after(logged, flush)
-      return room && kept ? Promise.all([room, kept]).then(() => undefined) : room ?? kept
+      return room && kept ? Promise.all([room, kept]).then(() => undefined) : (room ?? kept)
     },
-    onBad: (record) => void take({ ...record, id: recordId(record) }, (into) => into.ignored.push({ topic: record.topic, key: record.key, record_id: recordId(record), type: record.schema, why: 'unreadable', partition: record.partition, position: record.offset })),
+    onBad: (record) =>
+      void take({ ...record, id: recordId(record) }, (into) =>
+        into.ignored.push({
+          topic: record.topic,
+          key: record.key,
+          record_id: recordId(record),
+          type: record.schema,
+          why: 'unreadable',
+          partition: record.partition,
+          position: record.offset,
+        }),
+      ),
   })
   follower.done.catch((error: unknown) => {
     if (endsPass(error)) ended.resolve('restart')
@@ -154,7 +183,11 @@ export const startPass = async ({ log, link, marks, batch, linger, group, snapsh
 /** Where to read on from. A database that holds less than the fold has seen is filled from the start. */
 const openBehind = async (snapshot: Snapshot, log: EventLog, marks: ReadonlyMap<string, Mark>): Promise<Offsets> => {
   const from = await snapshot.open(log)
-  const ahead = PROJECTED.some((topic) => Object.entries(from[topic] ?? {}).some(([partition, next]) => next > (marks.get(partitionKey({ topic, partition: Number(partition) }))?.next ?? 0)))
+  const ahead = PROJECTED.some((topic) =>
+    Object.entries(from[topic] ?? {}).some(
+      ([partition, next]) => next > (marks.get(partitionKey({ topic, partition: Number(partition) }))?.next ?? 0),
+    ),
+  )
   if (!ahead) return from
   await snapshot.startOver('PostgreSQL holds less')
   return {}

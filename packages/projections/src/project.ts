@@ -10,7 +10,22 @@ import { foldTurns, initialTurns, lastShown, type TurnsState } from '@instar/eve
 import { foldUpdates, initialUpdates, type UpdatesState } from '@instar/events/folds/updates'
 import { foldWeights, initialWeights, weightLine, type WeightsState } from '@instar/events/folds/weights'
 import type { Topic } from '@instar/events/flow'
-import type { BatchSealed, FeedbackGiven, Logged, ScoresEvent, SessionClosed, TurnAborted, TurnCaptured, TurnSampled, TurnsEvent, UpdateComputed, UpdateFailed, UpdatesEvent, VersionPublished, WeightsEvent } from '@instar/events/records'
+import type {
+  BatchSealed,
+  FeedbackGiven,
+  Logged,
+  ScoresEvent,
+  SessionClosed,
+  TurnAborted,
+  TurnCaptured,
+  TurnSampled,
+  TurnsEvent,
+  UpdateComputed,
+  UpdateFailed,
+  UpdatesEvent,
+  VersionPublished,
+  WeightsEvent,
+} from '@instar/events/records'
 import { timestampOf, type Rows } from './rows.ts'
 
 export const PROJECTED = ['turns', 'scores', 'updates', 'weights'] as const satisfies readonly Topic[]
@@ -26,12 +41,26 @@ export type Projection = {
   weights: WeightsState
 }
 
-export const initialProjection = (): Projection => ({ turns: initialTurns(), scores: new Map(), updates: initialUpdates(), weights: initialWeights() })
+export const initialProjection = (): Projection => ({
+  turns: initialTurns(),
+  scores: new Map(),
+  updates: initialUpdates(),
+  weights: initialWeights(),
+})
 
 /** Folds one record into `state` and adds its rows. Throws `log_gap` when a chain misses a record. */
 export const project = (state: Projection, logged: Logged, rows: Rows): void => {
   const why = fold(state, logged, rows)
-  if (why !== null) rows.ignored.push({ topic: logged.topic, key: logged.key, record_id: logged.id, type: logged.event.type, why, partition: logged.partition, position: logged.offset })
+  if (why !== null)
+    rows.ignored.push({
+      topic: logged.topic,
+      key: logged.key,
+      record_id: logged.id,
+      type: logged.event.type,
+      why,
+      partition: logged.partition,
+      position: logged.offset,
+    })
 }
 
 const fold = (state: Projection, logged: Logged, rows: Rows): string | null => {
@@ -66,7 +95,13 @@ const turnsRows = (state: TurnsState, logged: Logged<TurnsEvent>, rows: Rows): v
   const { event, id } = logged
   if (event.type === 'FeedbackGiven') feedbackRow(state, event, id, rows)
   else if (event.type === 'SessionClosed') closedRows(state, event, id, rows)
-  else if (event.type === 'SessionLinked') rows.session_links.push({ session_id: event.session, parent_session_id: event.parent, at: timestampOf(event.at), record_id: id })
+  else if (event.type === 'SessionLinked')
+    rows.session_links.push({
+      session_id: event.session,
+      parent_session_id: event.parent,
+      at: timestampOf(event.at),
+      record_id: id,
+    })
   else turnRow(state, event, id, rows)
 }
 
@@ -76,35 +111,78 @@ const turnRow = (state: TurnsState, event: TurnCaptured | TurnAborted | TurnSamp
   if (!turn || !session) return
   if (session.turns[0] === turn) {
     rows.sessions.push({
-      session_id: event.session, policy: event.policy, subject: event.subject, key_id: event.key, label_source: event.labelSource,
-      dialect: event.dialect, first_turn_id: event.turn, started_at: timestampOf(event.at),
+      session_id: event.session,
+      policy: event.policy,
+      subject: event.subject,
+      key_id: event.key,
+      label_source: event.labelSource,
+      dialect: event.dialect,
+      first_turn_id: event.turn,
+      started_at: timestampOf(event.at),
     })
   }
   rows.turns.push({
-    turn_id: event.turn, session_id: event.session, policy: event.policy, version: event.version, adapter: event.adapter,
-    group_id: event.group, candidate: event.candidate, candidates: event.candidates, shown: turn.shown, dialect: event.dialect, kind: event.kind,
-    label_source: event.labelSource, user_turn: event.userTurn, subject: event.subject, key_id: event.key, status: turn.status,
+    turn_id: event.turn,
+    session_id: event.session,
+    policy: event.policy,
+    version: event.version,
+    adapter: event.adapter,
+    group_id: event.group,
+    candidate: event.candidate,
+    candidates: event.candidates,
+    shown: turn.shown,
+    dialect: event.dialect,
+    kind: event.kind,
+    label_source: event.labelSource,
+    user_turn: event.userTurn,
+    subject: event.subject,
+    key_id: event.key,
+    status: turn.status,
     finish: event.type === 'TurnAborted' ? event.why : event.finish,
-    trainable: event.trainable, reason: event.reason, off_prefix: event.offPrefix, tokens: event.tokens, attempt: turn.attempt,
-    follows_turn_id: turn.follows, next_turn_id: null, next_state: turn.shown ? 'open' : 'none',
-    prompt_tokens: event.prompt.length, completion_tokens: event.ids.length,
-    started_at: timestampOf(event.at), first_token_at: timestampOf(event.firstTokenAt), finished_at: timestampOf(event.finishedAt),
-    ttft_ms: event.firstTokenAt - event.at, latency_ms: event.finishedAt - event.at, temperature: event.sampling.temperature,
-    engine: event.engine, digest: event.digest, record_id: id,
+    trainable: event.trainable,
+    reason: event.reason,
+    off_prefix: event.offPrefix,
+    tokens: event.tokens,
+    attempt: turn.attempt,
+    follows_turn_id: turn.follows,
+    next_turn_id: null,
+    next_state: turn.shown ? 'open' : 'none',
+    prompt_tokens: event.prompt.length,
+    completion_tokens: event.ids.length,
+    started_at: timestampOf(event.at),
+    first_token_at: timestampOf(event.firstTokenAt),
+    finished_at: timestampOf(event.finishedAt),
+    ttft_ms: event.firstTokenAt - event.at,
+    latency_ms: event.finishedAt - event.at,
+    temperature: event.sampling.temperature,
+    engine: event.engine,
+    digest: event.digest,
+    record_id: id,
   })
   const followed = turn.follows === null ? undefined : state.turns.get(turn.follows)
-  if (followed?.next === turn.turn) rows.next_states.push({ turn_id: followed.turn, next_state: 'turn', next_turn_id: turn.turn })
+  if (followed?.next === turn.turn)
+    rows.next_states.push({ turn_id: followed.turn, next_state: 'turn', next_turn_id: turn.turn })
 }
 
 const feedbackRow = (state: TurnsState, event: FeedbackGiven, id: string, rows: Rows): void => {
   const turn = event.turn ?? lastShown(state.sessions.get(event.session))?.turn
   if (turn === undefined) return
-  rows.feedback.push({ feedback_id: event.id, turn_id: turn, session_id: event.session, value: event.value, subject: event.subject, key_id: event.key, at: timestampOf(event.at), record_id: id })
+  rows.feedback.push({
+    feedback_id: event.id,
+    turn_id: turn,
+    session_id: event.session,
+    value: event.value,
+    subject: event.subject,
+    key_id: event.key,
+    at: timestampOf(event.at),
+    record_id: id,
+  })
 }
 
 const closedRows = (state: TurnsState, event: SessionClosed, id: string, rows: Rows): void => {
   for (const turn of new Set(event.open)) {
-    if (state.turns.get(turn)?.closedBy === id) rows.next_states.push({ turn_id: turn, next_state: 'none', next_turn_id: null })
+    if (state.turns.get(turn)?.closedBy === id)
+      rows.next_states.push({ turn_id: turn, next_state: 'none', next_turn_id: null })
   }
 }
 
@@ -113,10 +191,22 @@ const scoreRow = (state: ScoresState, logged: Logged<ScoresEvent>, rows: Rows): 
   const score = state.turns.get(event.turn)
   if (!score) return
   rows.all_scores.push({
-    policy: logged.key, turn_id: event.turn, revision: score.revision, session_id: event.session, version: event.version, subject: event.subject,
-    reward: score.reward, judge: score.judge, reason: score.reason, hint: score.hint && readWritten(score.hint),
-    hint_judge: event.type === 'TurnSkipped' ? null : event.hintJudge, verdicts: event.verdicts, cause: event.cause,
-    explicit: event.rank !== null, at: timestampOf(event.at), record_id: id,
+    policy: logged.key,
+    turn_id: event.turn,
+    revision: score.revision,
+    session_id: event.session,
+    version: event.version,
+    subject: event.subject,
+    reward: score.reward,
+    judge: score.judge,
+    reason: score.reason,
+    hint: score.hint && readWritten(score.hint),
+    hint_judge: event.type === 'TurnSkipped' ? null : event.hintJudge,
+    verdicts: event.verdicts,
+    cause: event.cause,
+    explicit: event.rank !== null,
+    at: timestampOf(event.at),
+    record_id: id,
   })
 }
 
@@ -129,25 +219,60 @@ const updatesRows = (logged: Logged<UpdatesEvent>, rows: Rows): void => {
 const batchRows = (event: BatchSealed, id: string, rows: Rows): void => {
   const { items, dropped } = event
   rows.all_batches.push({
-    batch_id: id, policy: event.policy, number: event.number, parent_version: event.parent.version, parent_adapter: event.parent.adapter,
-    items: items.length, dropped: dropped.length, mean_reward: items.length === 0 ? null : items.reduce((sum, item) => sum + item.reward, 0) / items.length,
-    loss: event.loss, seed: event.seed, settings: event.settings, sealed_at: timestampOf(event.at),
+    batch_id: id,
+    policy: event.policy,
+    number: event.number,
+    parent_version: event.parent.version,
+    parent_adapter: event.parent.adapter,
+    items: items.length,
+    dropped: dropped.length,
+    mean_reward: items.length === 0 ? null : items.reduce((sum, item) => sum + item.reward, 0) / items.length,
+    loss: event.loss,
+    seed: event.seed,
+    settings: event.settings,
+    sealed_at: timestampOf(event.at),
   })
   for (const item of items) {
     rows.all_batch_turns.push({
-      batch_id: id, turn_id: item.turn, policy: event.policy, used: true, reason: null, session_id: item.session, subject: item.subject, version: item.version,
-      turn_record_id: item.record, score_id: item.score, reward: item.reward, baseline: item.baseline, advantage: item.advantage, hint: item.hint && readWritten(item.hint),
+      batch_id: id,
+      turn_id: item.turn,
+      policy: event.policy,
+      used: true,
+      reason: null,
+      session_id: item.session,
+      subject: item.subject,
+      version: item.version,
+      turn_record_id: item.record,
+      score_id: item.score,
+      reward: item.reward,
+      baseline: item.baseline,
+      advantage: item.advantage,
+      hint: item.hint && readWritten(item.hint),
     })
   }
-  for (const { turn, reason } of dropped) rows.all_batch_turns.push({ batch_id: id, turn_id: turn, policy: event.policy, used: false, reason })
+  for (const { turn, reason } of dropped)
+    rows.all_batch_turns.push({ batch_id: id, turn_id: turn, policy: event.policy, used: false, reason })
 }
 
 const outcomeRow = (event: UpdateComputed | UpdateFailed, id: string): Rows['all_outcomes'][number] => {
-  const shared = { update_id: id, policy: event.policy, batch_id: event.batch, number: event.number, finished_at: timestampOf(event.at) }
+  const shared = {
+    update_id: id,
+    policy: event.policy,
+    batch_id: event.batch,
+    number: event.number,
+    finished_at: timestampOf(event.at),
+  }
   if (event.type === 'UpdateFailed') return { ...shared, failure: event.reason, figures: {} }
   return {
-    ...shared, adapter: event.adapter, adapter_bytes: event.adapterBytes, state: event.state, state_bytes: event.stateBytes,
-    failure: null, fingerprint: event.fingerprint, figures: event.figures, started_at: timestampOf(event.startedAt),
+    ...shared,
+    adapter: event.adapter,
+    adapter_bytes: event.adapterBytes,
+    state: event.state,
+    state_bytes: event.stateBytes,
+    failure: null,
+    fingerprint: event.fingerprint,
+    figures: event.figures,
+    started_at: timestampOf(event.startedAt),
   }
 }
 
@@ -160,33 +285,111 @@ const weightsRows = (state: WeightsState, head: number, logged: Logged<WeightsEv
   switch (event.type) {
     case 'LineStarted':
       rows.lines.push({
-        policy, mode: event.mode, base_name: event.base.name, base_sha256: event.base.sha256, parent_policy: event.parent?.policy ?? null,
-        parent_version: event.parent?.version ?? null, settings: event.settings, started_at: at, record_id: id,
+        policy,
+        mode: event.mode,
+        base_name: event.base.name,
+        base_sha256: event.base.sha256,
+        parent_policy: event.parent?.policy ?? null,
+        parent_version: event.parent?.version ?? null,
+        settings: event.settings,
+        started_at: at,
+        record_id: id,
       })
       rows.all_versions.push({
-        policy, version: 0, parent: null, sha256: event.parent?.adapter ?? null, state: event.parent?.state ?? null, update_id: null, why: 'base',
-        source_policy: event.parent?.policy ?? null, source_version: event.parent?.version ?? null, figures: {}, published_at: at, record_id: id,
+        policy,
+        version: 0,
+        parent: null,
+        sha256: event.parent?.adapter ?? null,
+        state: event.parent?.state ?? null,
+        update_id: null,
+        why: 'base',
+        source_policy: event.parent?.policy ?? null,
+        source_version: event.parent?.version ?? null,
+        figures: {},
+        published_at: at,
+        record_id: id,
       })
-      rows.all_head_moves.push({ policy, seq: 0, from_version: null, to_version: 0, why: 'base', who: 'publisher', froze: false, request: null, at, record_id: id })
+      rows.all_head_moves.push({
+        policy,
+        seq: 0,
+        from_version: null,
+        to_version: 0,
+        why: 'base',
+        who: 'publisher',
+        froze: false,
+        request: null,
+        at,
+        record_id: id,
+      })
       break
     case 'VersionPublished':
       rows.all_versions.push(versionRow(event, id))
-      rows.all_head_moves.push({ policy, seq, from_version: head, to_version: event.number, why: event.why, who: 'publisher', froze: false, request: null, at, record_id: id })
+      rows.all_head_moves.push({
+        policy,
+        seq,
+        from_version: head,
+        to_version: event.number,
+        why: event.why,
+        who: 'publisher',
+        froze: false,
+        request: null,
+        at,
+        record_id: id,
+      })
       break
     case 'VersionRejected':
-      rows.all_rejections.push({ record_id: id, policy, update_id: event.update, adapter: event.adapter, parent: event.parent, reason: event.reason, figures: event.figures, evidence: event.evidence, at })
+      rows.all_rejections.push({
+        record_id: id,
+        policy,
+        update_id: event.update,
+        adapter: event.adapter,
+        parent: event.parent,
+        reason: event.reason,
+        figures: event.figures,
+        evidence: event.evidence,
+        at,
+      })
       break
     case 'HeadMoved':
-      rows.all_head_moves.push({ policy, seq, from_version: head, to_version: event.to, why: event.why, who: event.who, froze: event.freeze, request: event.request, at, record_id: id })
+      rows.all_head_moves.push({
+        policy,
+        seq,
+        from_version: head,
+        to_version: event.to,
+        why: event.why,
+        who: event.who,
+        froze: event.freeze,
+        request: event.request,
+        at,
+        record_id: id,
+      })
       break
     case 'LearningFrozen':
-      rows.all_freezes.push({ record_id: id, policy, frozen: event.on, why: event.why, who: event.who, request: event.request, at })
+      rows.all_freezes.push({
+        record_id: id,
+        policy,
+        frozen: event.on,
+        why: event.why,
+        who: event.who,
+        request: event.request,
+        at,
+      })
       break
   }
 }
 
 const versionRow = (event: VersionPublished, id: string): Rows['all_versions'][number] => ({
-  policy: event.policy, version: event.number, parent: event.parent, sha256: event.adapter, adapter_bytes: event.adapterBytes, state: event.state,
-  update_id: event.update, why: event.why, source_policy: event.source?.policy ?? null, source_version: event.source?.version ?? null,
-  figures: event.figures, published_at: timestampOf(event.at), record_id: id,
+  policy: event.policy,
+  version: event.number,
+  parent: event.parent,
+  sha256: event.adapter,
+  adapter_bytes: event.adapterBytes,
+  state: event.state,
+  update_id: event.update,
+  why: event.why,
+  source_policy: event.source?.policy ?? null,
+  source_version: event.source?.version ?? null,
+  figures: event.figures,
+  published_at: timestampOf(event.at),
+  record_id: id,
 })

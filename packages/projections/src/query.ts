@@ -25,7 +25,9 @@ const PARSERS = new Map<number, (text: string) => unknown>([
 ])
 
 const parsers: CustomTypesConfig = {
-  getTypeParser: ((oid: number, format?: 'text' | 'binary') => (format === 'binary' ? undefined : PARSERS.get(oid)) ?? types.getTypeParser(oid, format as 'text')) as CustomTypesConfig['getTypeParser'],
+  getTypeParser: ((oid: number, format?: 'text' | 'binary') =>
+    (format === 'binary' ? undefined : PARSERS.get(oid)) ??
+    types.getTypeParser(oid, format as 'text')) as CustomTypesConfig['getTypeParser'],
 }
 
 /** Names as they are, but for those that came before: `count`, `count_2`. */
@@ -40,7 +42,12 @@ const distinct = (names: readonly string[]): string[] => {
 }
 
 const connected = async ({ instead, ...connection }: Reading): Promise<Client> => {
-  const client = new Client({ ...connection, types: parsers, application_name: 'instar sql', connectionTimeoutMillis: 10_000 })
+  const client = new Client({
+    ...connection,
+    types: parsers,
+    application_name: 'instar sql',
+    connectionTimeoutMillis: 10_000,
+  })
   client.on('error', () => undefined)
   try {
     await client.connect()
@@ -60,10 +67,16 @@ select session_user as me from pg_roles r where r.rolname = session_user and (r.
   or exists (select from pg_roles m where m.rolsuper and pg_has_role(r.oid, m.oid, 'member')))`
 
 const refuseMighty = async (client: Client): Promise<void> => {
-  const { rows: [found] } = await client.query<{ me: string } | unknown[]>(MIGHTY)
+  const {
+    rows: [found],
+  } = await client.query<{ me: string } | unknown[]>(MIGHTY)
   if (found === undefined) return
   const me = Array.isArray(found) ? String(found[0]) : found.me
-  throw new InstarError('no_reader', `DATABASE_URL logs in as ${JSON.stringify(me)}, which may do more than read tables, and instar_reader cannot log in there.`, { field: 'DATABASE_URL' })
+  throw new InstarError(
+    'no_reader',
+    `DATABASE_URL logs in as ${JSON.stringify(me)}, which may do more than read tables, and instar_reader cannot log in there.`,
+    { field: 'DATABASE_URL' },
+  )
 }
 
 /**
@@ -73,7 +86,11 @@ const refuseMighty = async (client: Client): Promise<void> => {
  * PostgreSQL's own words for what it refuses, several statements and writing among them; `postgres_failed`
  * when there is no connection.
  */
-export const readOnlyQuery = async (connection: Reading, sql: string, options: { timeoutMs?: number } = {}): Promise<Row[]> => {
+export const readOnlyQuery = async (
+  connection: Reading,
+  sql: string,
+  options: { timeoutMs?: number } = {},
+): Promise<Row[]> => {
   const client = await connected(connection)
   try {
     await refuseMighty(client)
@@ -82,7 +99,12 @@ export const readOnlyQuery = async (connection: Reading, sql: string, options: {
     // After a first query the transaction can no longer be made a writing one.
     await client.query('select')
     // The extended protocol takes one statement.
-    const { rows, fields } = await client.query<unknown[]>({ text: sql, values: [], rowMode: 'array', queryMode: 'extended' } as QueryArrayConfig)
+    const { rows, fields } = await client.query<unknown[]>({
+      text: sql,
+      values: [],
+      rowMode: 'array',
+      queryMode: 'extended',
+    } as QueryArrayConfig)
     await client.query('rollback')
     const names = distinct(fields.map(({ name }) => name))
     return rows.map((row) => Object.fromEntries(row.map((value, i) => [names[i], value])))
@@ -90,7 +112,12 @@ export const readOnlyQuery = async (connection: Reading, sql: string, options: {
     const { code, message } = error as { code?: string; message: string }
     if (!code || !/^[0-9A-Z]{5}$/.test(code) || code.startsWith('08') || code.startsWith('57P')) throw error
     const several = message.includes('multiple commands')
-    throw new InstarError('bad_sql', several ? 'This is more than one statement; send them one at a time.' : message, { sqlstate: code }, { cause: error })
+    throw new InstarError(
+      'bad_sql',
+      several ? 'This is more than one statement; send them one at a time.' : message,
+      { sqlstate: code },
+      { cause: error },
+    )
   } finally {
     await client.end()
   }

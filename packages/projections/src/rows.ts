@@ -6,7 +6,10 @@ export type NextState = { turn_id: string; next_state: 'turn' | 'none'; next_tur
 
 export type Rows = { [T in TableName]: RowOf<T>[] } & { next_states: NextState[] }
 
-export const noRows = (): Rows => ({ ...(Object.fromEntries(Object.keys(TABLES).map((name) => [name, []])) as unknown as { [T in TableName]: RowOf<T>[] }), next_states: [] })
+export const noRows = (): Rows => ({
+  ...(Object.fromEntries(Object.keys(TABLES).map((name) => [name, []])) as unknown as { [T in TableName]: RowOf<T>[] }),
+  next_states: [],
+})
 
 /** Milliseconds since the epoch as PostgreSQL reads it. */
 export const timestampOf = (at: number): string => new Date(at).toISOString()

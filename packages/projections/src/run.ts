@@ -43,7 +43,16 @@ export type Projections = {
 }
 
 export const startProjections = (options: ProjectionsOptions): Projections => {
-  const { log, connection, batch = 500, linger = 20, group = 'projections', snapshots, patience = 60_000, say = () => undefined } = options
+  const {
+    log,
+    connection,
+    batch = 500,
+    linger = 20,
+    group = 'projections',
+    snapshots,
+    patience = 60_000,
+    say = () => undefined,
+  } = options
   const stopping = new AbortController()
   const link = createLink(connection, stopping.signal, say)
   let current = Promise.withResolvers<Pass>()
@@ -52,12 +61,24 @@ export const startProjections = (options: ProjectionsOptions): Projections => {
   const run = async (): Promise<void> => {
     try {
       while (!stopping.signal.aborted) {
-        const held = await link.use((sink) => sink.marks(log)).catch((error: unknown) => {
-          if (error instanceof Newer) return null
-          throw error
-        })
+        const held = await link
+          .use((sink) => sink.marks(log))
+          .catch((error: unknown) => {
+            if (error instanceof Newer) return null
+            throw error
+          })
         marks = held
-        const pass = held ? await startPass({ log, link, marks: held, batch, linger, group, snapshots }) : standBy({ log, link, patience, say, told: (now) => { marks = now } })
+        const pass = held
+          ? await startPass({ log, link, marks: held, batch, linger, group, snapshots })
+          : standBy({
+              log,
+              link,
+              patience,
+              say,
+              told: (now) => {
+                marks = now
+              },
+            })
         current.resolve(pass)
         const ended = await Promise.race([pass.done, aborted(stopping.signal)])
         if (ended === 'stop') await pass.stop()
@@ -82,10 +103,13 @@ export const startProjections = (options: ProjectionsOptions): Projections => {
       for (;;) {
         const pass = await current.promise
         if (stopping.signal.aborted) throw new Stopped('the projection has ended')
-        const reached = await pass.caughtUp().then(() => true, (error: unknown) => {
-          if (stopping.signal.aborted) throw error
-          return false
-        })
+        const reached = await pass.caughtUp().then(
+          () => true,
+          (error: unknown) => {
+            if (stopping.signal.aborted) throw error
+            return false
+          },
+        )
         if (reached) return
         await pass.done.catch(() => undefined)
       }
@@ -99,7 +123,8 @@ export const startProjections = (options: ProjectionsOptions): Projections => {
   }
 }
 
-const aborted = (signal: AbortSignal): Promise<'stop'> => new Promise((resolve) => {
-  if (signal.aborted) resolve('stop')
-  signal.addEventListener('abort', () => resolve('stop'), { once: true })
-})
+const aborted = (signal: AbortSignal): Promise<'stop'> =>
+  new Promise((resolve) => {
+    if (signal.aborted) resolve('stop')
+    signal.addEventListener('abort', () => resolve('stop'), { once: true })
+  })

@@ -23,8 +23,20 @@ export * from './views.ts'
 
 /** Filled by `project`, in this order within a transaction. */
 export const TABLES = {
-  sessions, session_links: sessionLinks, turns, feedback, all_scores: allScores, all_batches: allBatches, all_batch_turns: allBatchTurns, all_outcomes: allOutcomes,
-  lines, all_versions: allVersions, all_head_moves: allHeadMoves, all_rejections: allRejections, all_freezes: allFreezes, ignored,
+  sessions,
+  session_links: sessionLinks,
+  turns,
+  feedback,
+  all_scores: allScores,
+  all_batches: allBatches,
+  all_batch_turns: allBatchTurns,
+  all_outcomes: allOutcomes,
+  lines,
+  all_versions: allVersions,
+  all_head_moves: allHeadMoves,
+  all_rejections: allRejections,
+  all_freezes: allFreezes,
+  ignored,
 } as const
 
 export type TableName = keyof typeof TABLES

@@ -35,10 +35,17 @@ export type Sink = {
 
 const names = Object.keys(TABLES) as TableName[]
 
-const INSERTS = new Map(names.map((name) => {
-  const columns = Object.keys(getTableColumns(TABLES[name])).map((column) => `"${column}"`).join(', ')
-  return [name, `insert into "${name}" (${columns}) select ${columns} from jsonb_populate_recordset(null::"${name}", $1::jsonb) on conflict do nothing`]
-}))
+const INSERTS = new Map(
+  names.map((name) => {
+    const columns = Object.keys(getTableColumns(TABLES[name]))
+      .map((column) => `"${column}"`)
+      .join(', ')
+    return [
+      name,
+      `insert into "${name}" (${columns}) select ${columns} from jsonb_populate_recordset(null::"${name}", $1::jsonb) on conflict do nothing`,
+    ]
+  }),
+)
 
 const NEXT_STATES = `
 update turns t set next_state = r.next_state, next_turn_id = r.next_turn_id
@@ -84,13 +91,25 @@ export const openSink = async (connection: Connection): Promise<Sink> => {
     async write(rows, advances) {
       let swapped = true
       const work = async (): Promise<void> => {
-        const { rowCount } = await client.query(ADVANCE, [jsonOf(advances.map(({ topic, partition, from, to }) => ({ topic, partition, from_offset: from.next, from_id: from.last, next_offset: to.next, last_record_id: to.last })))])
+        const { rowCount } = await client.query(ADVANCE, [
+          jsonOf(
+            advances.map(({ topic, partition, from, to }) => ({
+              topic,
+              partition,
+              from_offset: from.next,
+              from_id: from.last,
+              next_offset: to.next,
+              last_record_id: to.last,
+            })),
+          ),
+        ])
         swapped = rowCount === advances.length
         if (!swapped) throw new Swapped()
         for (const [name, insert] of INSERTS) {
           if (rows[name].length > 0) await client.query({ name, text: insert, values: [jsonOf(rows[name])] })
         }
-        if (rows.next_states.length > 0) await client.query({ name: 'next_states', text: NEXT_STATES, values: [jsonOf(rows.next_states)] })
+        if (rows.next_states.length > 0)
+          await client.query({ name: 'next_states', text: NEXT_STATES, values: [jsonOf(rows.next_states)] })
       }
       await inTransaction(work).catch((error: unknown) => {
         if (!(error instanceof Swapped)) throw error
@@ -108,20 +127,36 @@ export class Newer extends Error {}
 
 type MarkRow = { topic: string; partition: number; next_offset: string; last_record_id: string; rules: number }
 
-const isNewers = async (client: Client, rows: readonly MarkRow[]): Promise<boolean> => rows.some(({ rules }) => rules > RULES) || isNewer(client)
+const isNewers = async (client: Client, rows: readonly MarkRow[]): Promise<boolean> =>
+  rows.some(({ rules }) => rules > RULES) || isNewer(client)
 
 const marksOf = (rows: readonly MarkRow[]): Map<string, Mark> =>
-  new Map(rows.flatMap(({ topic, partition, next_offset, last_record_id }) => (isTopic(topic) ? [[partitionKey({ topic, partition }), { next: Number(next_offset), last: last_record_id }] as const] : [])))
+  new Map(
+    rows.flatMap(({ topic, partition, next_offset, last_record_id }) =>
+      isTopic(topic)
+        ? [[partitionKey({ topic, partition }), { next: Number(next_offset), last: last_record_id }] as const]
+        : [],
+    ),
+  )
 
 const currentMarks = async (client: Client, log: EventLog): Promise<Map<string, Mark>> => {
   const held = await client.query<MarkRow>('select * from offsets for update')
   if (await isNewers(client, held.rows)) throw new Newer('a newer build has brought the database further')
-  const partitions = PROJECTED.flatMap((topic) => Array.from({ length: log.partitions(topic) }, (_, partition) => ({ topic, partition })))
-  await client.query('insert into offsets (topic, partition, next_offset, last_record_id, rules) select topic, partition, 0, \'\', $2 from jsonb_populate_recordset(null::offsets, $1::jsonb) on conflict do nothing', [jsonOf(partitions), RULES])
+  const partitions = PROJECTED.flatMap((topic) =>
+    Array.from({ length: log.partitions(topic) }, (_, partition) => ({ topic, partition })),
+  )
+  await client.query(
+    "insert into offsets (topic, partition, next_offset, last_record_id, rules) select topic, partition, 0, '', $2 from jsonb_populate_recordset(null::offsets, $1::jsonb) on conflict do nothing",
+    [jsonOf(partitions), RULES],
+  )
   const { rows } = await client.query<MarkRow>('select * from offsets for update')
   const marks = marksOf(rows)
   let ours = true
-  for (const { topic, partition, rules } of rows) ours &&= rules === RULES && isTopic(topic) && await isOnLog(log, { topic, partition }, marks.get(partitionKey({ topic, partition }))!)
+  for (const { topic, partition, rules } of rows)
+    ours &&=
+      rules === RULES &&
+      isTopic(topic) &&
+      (await isOnLog(log, { topic, partition }, marks.get(partitionKey({ topic, partition }))!))
   if (ours) return marks
   await client.query(`truncate ${names.map((name) => `"${name}"`).join(', ')}`)
   await client.query('delete from offsets')
@@ -141,5 +176,7 @@ const isOnLog = async (log: EventLog, { topic, partition }: Partition, { next, l
 const jsonOf = (rows: readonly object[]): string => {
   const text = JSON.stringify(rows)
   if (!/\\u(?:0000|d[89a-f])/.test(text)) return text
-  return JSON.stringify(rows, (_, value: unknown) => (typeof value === 'string' ? value.toWellFormed().replaceAll('\0', '\ufffd') : value))
+  return JSON.stringify(rows, (_, value: unknown) =>
+    typeof value === 'string' ? value.toWellFormed().replaceAll('\0', '\ufffd') : value,
+  )
 }

@@ -22,10 +22,23 @@ export type StandbyParts = {
 
 const LOOK_MS = 500
 
-const behind = (ends: Offsets, marks: ReadonlyMap<string, Mark>): number => PROJECTED.reduce((sum, topic) =>
-  sum + Object.entries(ends[topic] ?? {}).reduce((all, [partition, end]) => all + Math.max(0, end - (marks.get(partitionKey({ topic, partition: Number(partition) }))?.next ?? 0)), 0), 0)
+const behind = (ends: Offsets, marks: ReadonlyMap<string, Mark>): number =>
+  PROJECTED.reduce(
+    (sum, topic) =>
+      sum +
+      Object.entries(ends[topic] ?? {}).reduce(
+        (all, [partition, end]) =>
+          all + Math.max(0, end - (marks.get(partitionKey({ topic, partition: Number(partition) }))?.next ?? 0)),
+        0,
+      ),
+    0,
+  )
 
-const progressOf = (marks: ReadonlyMap<string, Mark>): string => [...marks].map(([key, { next }]) => `${key} ${next}`).sort((a, b) => (a < b ? -1 : 1)).join()
+const progressOf = (marks: ReadonlyMap<string, Mark>): string =>
+  [...marks]
+    .map(([key, { next }]) => `${key} ${next}`)
+    .sort((a, b) => (a < b ? -1 : 1))
+    .join()
 
 export const standBy = ({ log, link, patience, say, told }: StandbyParts): Pass => {
   const stopping = new AbortController()
@@ -46,7 +59,11 @@ export const standBy = ({ log, link, patience, say, told }: StandbyParts): Pass 
       progress = now
       for (const one of waiting) if (behind(one.ends, marks) === 0) one.resolve()
       waiting = waiting.filter((one) => behind(one.ends, marks) > 0)
-      if (performance.now() - movedAt > patience) throw new InstarError('database_newer', `a newer build has brought PostgreSQL further, which is ${behind(ends, marks)} records behind the log and has not moved for ${Math.round(patience / 1000)} s`)
+      if (performance.now() - movedAt > patience)
+        throw new InstarError(
+          'database_newer',
+          `a newer build has brought PostgreSQL further, which is ${behind(ends, marks)} records behind the log and has not moved for ${Math.round(patience / 1000)} s`,
+        )
       await pause(Math.min(LOOK_MS, patience), undefined, { signal }).catch(() => undefined)
       if (signal.aborted) throw new Stopped('the projection has ended')
     }

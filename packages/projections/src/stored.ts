@@ -1,11 +1,22 @@
 /** What the projection has to remember of the log, in a snapshot. */
-import { foldVersion, storedByPolicy, storedScores, storedTurns, storedUpdates, storedWeights } from '@instar/log/snapshots/index'
+import {
+  foldVersion,
+  storedByPolicy,
+  storedScores,
+  storedTurns,
+  storedUpdates,
+  storedWeights,
+} from '@instar/log/snapshots/index'
 import type { Snapshot } from '@instar/log/snapshots/snapshot'
 import type { Projection } from './project.ts'
 
 /** Changes with the sources of which the stored state is a function. */
-export const stateVersion = (): string => foldVersion(['./project.ts', './stored.ts'].map((name) => new URL(name, import.meta.url)))
+export const stateVersion = (): string =>
+  foldVersion(['./project.ts', './stored.ts'].map((name) => new URL(name, import.meta.url)))
 
 export const storedProjection = (snapshot: Snapshot): Projection => ({
-  turns: storedTurns(snapshot), scores: storedByPolicy((policy) => storedScores(snapshot, policy)), updates: storedUpdates(snapshot, { training: false }), weights: storedWeights(snapshot),
+  turns: storedTurns(snapshot),
+  scores: storedByPolicy((policy) => storedScores(snapshot, policy)),
+  updates: storedUpdates(snapshot, { training: false }),
+  weights: storedWeights(snapshot),
 })

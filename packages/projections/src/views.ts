@@ -5,17 +5,50 @@ import { time } from './tables/time.ts'
 
 /** Scores of the live lines: one row per turn and revision, the last is in force. */
 export const scores = pgView('scores', {
-  turn_id: text(), revision: integer(), reward: doublePrecision(), judge: text(), hint: text(), reason: text(), hint_judge: text(),
-  policy: text(), session_id: text(), version: integer(), subject: text(), explicit: boolean(), verdicts: jsonb(), cause: text(), at: time(), record_id: text(),
+  turn_id: text(),
+  revision: integer(),
+  reward: doublePrecision(),
+  judge: text(),
+  hint: text(),
+  reason: text(),
+  hint_judge: text(),
+  policy: text(),
+  session_id: text(),
+  version: integer(),
+  subject: text(),
+  explicit: boolean(),
+  verdicts: jsonb(),
+  cause: text(),
+  at: time(),
+  record_id: text(),
 }).as(sql`
 select turn_id, revision, reward, judge, hint, reason, hint_judge, policy, session_id, version, subject, explicit, verdicts, cause, at, record_id
 from all_scores where strpos(policy, '~') = 0`)
 
 /** Batches with what came of them. status: sealed, failed, computed (waits for the gate), accepted, rejected. */
 export const allUpdates = pgView('all_updates', {
-  policy: text(), number: integer(), batch_id: text(), update_id: text(), status: text(), reason: text(), version: integer(), parent_version: integer(),
-  sha256: text(), items: integer(), dropped: integer(), mean_reward: doublePrecision(), loss: text(), seed: bigint({ mode: 'number' }), settings: jsonb(),
-  figures: jsonb(), gate_figures: jsonb(), fingerprint: jsonb(), sealed_at: time(), started_at: time(), finished_at: time(), decided_at: time(),
+  policy: text(),
+  number: integer(),
+  batch_id: text(),
+  update_id: text(),
+  status: text(),
+  reason: text(),
+  version: integer(),
+  parent_version: integer(),
+  sha256: text(),
+  items: integer(),
+  dropped: integer(),
+  mean_reward: doublePrecision(),
+  loss: text(),
+  seed: bigint({ mode: 'number' }),
+  settings: jsonb(),
+  figures: jsonb(),
+  gate_figures: jsonb(),
+  fingerprint: jsonb(),
+  sealed_at: time(),
+  started_at: time(),
+  finished_at: time(),
+  decided_at: time(),
 }).as(sql`
 select b.policy, b.number, b.batch_id, o.update_id,
   case when v.version is not null then 'accepted' when r.record_id is not null then 'rejected'
@@ -28,14 +61,40 @@ left join all_versions v on v.update_id = o.update_id and v.policy = b.policy
 left join all_rejections r on r.update_id = o.update_id and r.policy = b.policy`)
 
 export const updates = pgView('updates', {
-  policy: text(), number: integer(), batch_id: text(), update_id: text(), status: text(), reason: text(), version: integer(), parent_version: integer(),
-  sha256: text(), items: integer(), dropped: integer(), mean_reward: doublePrecision(), loss: text(), seed: bigint({ mode: 'number' }), settings: jsonb(),
-  figures: jsonb(), gate_figures: jsonb(), fingerprint: jsonb(), sealed_at: time(), started_at: time(), finished_at: time(), decided_at: time(),
+  policy: text(),
+  number: integer(),
+  batch_id: text(),
+  update_id: text(),
+  status: text(),
+  reason: text(),
+  version: integer(),
+  parent_version: integer(),
+  sha256: text(),
+  items: integer(),
+  dropped: integer(),
+  mean_reward: doublePrecision(),
+  loss: text(),
+  seed: bigint({ mode: 'number' }),
+  settings: jsonb(),
+  figures: jsonb(),
+  gate_figures: jsonb(),
+  fingerprint: jsonb(),
+  sealed_at: time(),
+  started_at: time(),
+  finished_at: time(),
+  decided_at: time(),
 }).as(sql`select * from all_updates where strpos(policy, '~') = 0`)
 
 /** The turns that the update behind a version was trained on. A promotion's are those of its branch's update. */
 export const versionTurns = pgView('version_turns', {
-  version: integer(), turn_id: text(), policy: text(), reward: doublePrecision(), baseline: doublePrecision(), advantage: doublePrecision(), hint: text(), score_id: text(),
+  version: integer(),
+  turn_id: text(),
+  policy: text(),
+  reward: doublePrecision(),
+  baseline: doublePrecision(),
+  advantage: doublePrecision(),
+  hint: text(),
+  score_id: text(),
 }).as(sql`
 select v.version, t.turn_id, v.policy, t.reward, t.baseline, t.advantage, t.hint, t.score_id
 from all_versions v
@@ -45,7 +104,17 @@ where strpos(v.policy, '~') = 0`)
 
 /** Changes of the head, with the end of each reign (`until` null: it still serves). */
 export const headMoves = pgView('head_moves', {
-  policy: text(), seq: integer(), from_version: integer(), to_version: integer(), why: text(), who: text(), froze: boolean(), request: text(), at: time(), until: time(), record_id: text(),
+  policy: text(),
+  seq: integer(),
+  from_version: integer(),
+  to_version: integer(),
+  why: text(),
+  who: text(),
+  froze: boolean(),
+  request: text(),
+  at: time(),
+  until: time(),
+  record_id: text(),
 }).as(sql`
 select policy, seq, from_version, to_version, why, who, froze, request, at, lead(at) over (partition by policy order by seq) as until, record_id
 from all_head_moves where strpos(policy, '~') = 0`)
@@ -55,8 +124,19 @@ from all_head_moves where strpos(policy, '~') = 0`)
  * `rolled_back` (not on the head's lineage).
  */
 export const allLineage = pgView('all_lineage', {
-  policy: text(), version: integer(), parent: integer(), sha256: text(), status: text(), why: text(), source_policy: text(), source_version: integer(),
-  update_id: text(), adapter_bytes: bigint({ mode: 'number' }), figures: jsonb(), published_at: time(), record_id: text(),
+  policy: text(),
+  version: integer(),
+  parent: integer(),
+  sha256: text(),
+  status: text(),
+  why: text(),
+  source_policy: text(),
+  source_version: integer(),
+  update_id: text(),
+  adapter_bytes: bigint({ mode: 'number' }),
+  figures: jsonb(),
+  published_at: time(),
+  record_id: text(),
 }).as(sql`
 with recursive heads as (
   select distinct on (policy) policy, to_version as version from all_head_moves order by policy, seq desc
@@ -74,22 +154,66 @@ left join heads h on h.policy = v.policy and h.version = v.version
 left join lineage l on l.policy = v.policy and l.version = v.version`)
 
 export const versions = pgView('versions', {
-  version: integer(), parent: integer(), sha256: text(), status: text(), policy: text(), why: text(), source_policy: text(), source_version: integer(),
-  update_id: text(), adapter_bytes: bigint({ mode: 'number' }), figures: jsonb(), published_at: time(), record_id: text(),
+  version: integer(),
+  parent: integer(),
+  sha256: text(),
+  status: text(),
+  policy: text(),
+  why: text(),
+  source_policy: text(),
+  source_version: integer(),
+  update_id: text(),
+  adapter_bytes: bigint({ mode: 'number' }),
+  figures: jsonb(),
+  published_at: time(),
+  record_id: text(),
 }).as(sql`
 select version, parent, sha256, status, policy, why, source_policy, source_version, update_id, adapter_bytes, figures, published_at, record_id
 from all_lineage where strpos(policy, '~') = 0`)
 
 const metricColumns = () => ({
-  policy: text(), version: integer(), parent: integer(), sha256: text(), status: text(), why: text(), published_at: time(),
-  turns: integer(), side_turns: integer(), aborted: integer(), sessions: integer(), sampled: integer(),
-  scored: integer(), skipped: integer(), feedback: integer(), reward: doublePrecision(), reward_low: doublePrecision(), reward_high: doublePrecision(),
-  trained_turns: integer(), trained_reward: doublePrecision(),
-  kl_parent: doublePrecision(), kl_base: doublePrecision(), content: doublePrecision(), entropy: doublePrecision(), sampled_length: doublePrecision(), repetition: doublePrecision(), loss: doublePrecision(), policy_loss: doublePrecision(), opd_loss: doublePrecision(), kl_loss: doublePrecision(), grad_norm: doublePrecision(),
-  prompt_tokens: doublePrecision(), completion_tokens: doublePrecision(),
-  latency_p50_ms: doublePrecision(), latency_p99_ms: doublePrecision(), ttft_p50_ms: doublePrecision(), ttft_p99_ms: doublePrecision(),
-  head_from: time(), head_to: time(), head_seconds: doublePrecision(),
-  update_figures: jsonb(), gate_figures: jsonb(),
+  policy: text(),
+  version: integer(),
+  parent: integer(),
+  sha256: text(),
+  status: text(),
+  why: text(),
+  published_at: time(),
+  turns: integer(),
+  side_turns: integer(),
+  aborted: integer(),
+  sessions: integer(),
+  sampled: integer(),
+  scored: integer(),
+  skipped: integer(),
+  feedback: integer(),
+  reward: doublePrecision(),
+  reward_low: doublePrecision(),
+  reward_high: doublePrecision(),
+  trained_turns: integer(),
+  trained_reward: doublePrecision(),
+  kl_parent: doublePrecision(),
+  kl_base: doublePrecision(),
+  content: doublePrecision(),
+  entropy: doublePrecision(),
+  sampled_length: doublePrecision(),
+  repetition: doublePrecision(),
+  loss: doublePrecision(),
+  policy_loss: doublePrecision(),
+  opd_loss: doublePrecision(),
+  kl_loss: doublePrecision(),
+  grad_norm: doublePrecision(),
+  prompt_tokens: doublePrecision(),
+  completion_tokens: doublePrecision(),
+  latency_p50_ms: doublePrecision(),
+  latency_p99_ms: doublePrecision(),
+  ttft_p50_ms: doublePrecision(),
+  ttft_p99_ms: doublePrecision(),
+  head_from: time(),
+  head_to: time(),
+  head_seconds: doublePrecision(),
+  update_figures: jsonb(),
+  gate_figures: jsonb(),
 })
 
 /**
@@ -141,12 +265,23 @@ left join reigned r on r.policy = v.policy and r.version = v.version
 left join all_outcomes o on o.update_id = v.update_id
 left join all_batches b on b.batch_id = o.batch_id`)
 
-export const versionMetrics = pgView('version_metrics', metricColumns()).as(sql`select * from all_version_metrics where strpos(policy, '~') = 0`)
+export const versionMetrics = pgView('version_metrics', metricColumns()).as(
+  sql`select * from all_version_metrics where strpos(policy, '~') = 0`,
+)
 
 /** Sessions with what was said in them so far. */
 export const sessionMetrics = pgView('session_metrics', {
-  session_id: text(), policy: text(), subject: text(), label_source: text(), dialect: text(), started_at: time(), last_at: time(),
-  turns: integer(), side_turns: integer(), scored: integer(), reward: doublePrecision(),
+  session_id: text(),
+  policy: text(),
+  subject: text(),
+  label_source: text(),
+  dialect: text(),
+  started_at: time(),
+  last_at: time(),
+  turns: integer(),
+  side_turns: integer(),
+  scored: integer(),
+  reward: doublePrecision(),
 }).as(sql`
 with in_force as (
   select distinct on (turn_id) turn_id, reward from scores order by turn_id, revision desc

@@ -87,15 +87,30 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   const { index } = kept
   const ignoredWeights = new Map<string, number>()
   const line = () => weightLine(kept.weights, policy)
-  const pool = new Pool({ log, engine, line, now, toAdapter: ports.toAdapter ?? adapterFromWeights, keep: config.keepVersions })
+  const pool = new Pool({
+    log,
+    engine,
+    line,
+    now,
+    toAdapter: ports.toAdapter ?? adapterFromWeights,
+    keep: config.keepVersions,
+  })
   const onBroken = (error: Error): void => ports.onFatal?.(error)
   const capture = new Capture({ log, now, onBroken }, { patienceMs: config.appendPatienceMs, maxHeld: config.maxHeld })
-  const reader = createTurnReader(log, (turn) => index.fold.turns.get(turn), config.records, config.records * KEPT_BODY_BYTES)
+  const reader = createTurnReader(
+    log,
+    (turn) => index.fold.turns.get(turn),
+    config.records,
+    config.records * KEPT_BODY_BYTES,
+  )
   const running = new Running()
   const metrics = ports.metrics ?? createMetrics()
   const meter = createMeter(metrics)
   const seen = new Seen()
-  const background = new Background({ engine, capture, pool, running, meter, now, random }, { candidates: config.candidates, tokensPerHour: config.candidateTokens, patienceMs: config.candidatePatienceMs })
+  const background = new Background(
+    { engine, capture, pool, running, meter, now, random },
+    { candidates: config.candidates, tokensPerHour: config.candidateTokens, patienceMs: config.candidatePatienceMs },
+  )
   const keyring = createKeyring(config.keys, config.keyFile, now)
   const given = new Given()
   let entrance: Entrance | null = null
@@ -112,15 +127,39 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   }
 
   const answerPorts = (): AnswerPorts => ({
-    index, tail: followed(), reader, model, engine, random, tailWaitMs, policy, capture, pool, now, parseCalls,
-    maxWaiting: config.maxWaiting, learning: config.learning, answerTimeoutMs: config.answerTimeoutMs, pingMs: config.pingMs, stalledMs: config.stalledMs, running, health, meter, seen, background,
+    index,
+    tail: followed(),
+    reader,
+    model,
+    engine,
+    random,
+    tailWaitMs,
+    policy,
+    capture,
+    pool,
+    now,
+    parseCalls,
+    maxWaiting: config.maxWaiting,
+    learning: config.learning,
+    answerTimeoutMs: config.answerTimeoutMs,
+    pingMs: config.pingMs,
+    stalledMs: config.stalledMs,
+    running,
+    health,
+    meter,
+    seen,
+    background,
   })
 
   const unready = (): { status: string; problem: unknown } | null => {
     const ended = tail?.stopped()
     if (stopping) return { status: 'stopping', problem: null }
     const refusal = capture.refusal()
-    if (refusal) return { status: refusal.code === 'log_broken' ? 'log broken' : 'log not taking', problem: { message: refusal.message } }
+    if (refusal)
+      return {
+        status: refusal.code === 'log_broken' ? 'log broken' : 'log not taking',
+        problem: { message: refusal.message },
+      }
     if (ended) return { status: 'not following', problem: { topic: ended.topic, message: ended.error.message } }
     // Where no request comes since this is not ready, only the engine itself can say that it is back.
     const lost = engine.lost ? engine.lost() : health.lost
@@ -128,7 +167,21 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     return pool.serving() ? null : { status: 'starting', problem: pool.problem() }
   }
 
-  const report = () => ({ config, model, engine, line: line(), pool, capture, index, ignoredWeights, running: running.size, candidates: background.waiting(), bodies: entrance?.held() ?? 0, bad: tail?.bad() ?? 0, unready: unready() })
+  const report = () => ({
+    config,
+    model,
+    engine,
+    line: line(),
+    pool,
+    capture,
+    index,
+    ignoredWeights,
+    running: running.size,
+    candidates: background.waiting(),
+    bodies: entrance?.held() ?? 0,
+    bad: tail?.bad() ?? 0,
+    unready: unready(),
+  })
 
   const answerNow = async (call: AnswerCall): Promise<AnswerReply> => {
     if (stopping) throw new InstarError('stopping', 'The gateway is shutting down.')
@@ -146,44 +199,106 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   }
 
   const listen = async (): Promise<string> => {
-    foreign = foreignRoutes({ log, index, tail: followed(), reader, capture, pool, line, engine, model, policy, trainUnsampled: config.trainUnsampled, parse: parseAnswer, now, random, tailWaitMs, unready, answer: answerNow, dialects: DIALECTS })
+    foreign = foreignRoutes({
+      log,
+      index,
+      tail: followed(),
+      reader,
+      capture,
+      pool,
+      line,
+      engine,
+      model,
+      policy,
+      trainUnsampled: config.trainUnsampled,
+      parse: parseAnswer,
+      now,
+      random,
+      tailWaitMs,
+      unready,
+      answer: answerNow,
+      dialects: DIALECTS,
+    })
     const token = config.adminToken ?? (config.adminTokenFile === null ? null : adminToken(config.adminTokenFile))
     entrance = createEntrance({ config, keyring, now, adminToken: token })
-    server = createServer(config, entrance, {
-      answer: answerNow,
-      complete(call) {
-        if (stopping) throw new InstarError('stopping', 'The gateway is shutting down.')
-        return complete(answerPorts(), call)
+    server = createServer(
+      config,
+      entrance,
+      {
+        answer: answerNow,
+        complete(call) {
+          if (stopping) throw new InstarError('stopping', 'The gateway is shutting down.')
+          return complete(answerPorts(), call)
+        },
+        embed(body, gone) {
+          const asked = parseJson(body)
+          if (!engine.embed)
+            throw new InstarError('not_available', `The engine ${engine.capabilities().engine} has no embeddings.`)
+          return engine.embed((served) => embeddingRequest(asked, policy, served), gone)
+        },
+        foreign: foreign.routes,
+        countTokens: async (dialect, body, key) => ({
+          input_tokens: countTokens(
+            model,
+            dialect,
+            await resolveReferences({ index, tail: followed(), reader, tailWaitMs }, dialect, key, parseJson(body)),
+            engine.capabilities().accepts,
+          ),
+        }),
+        response: (verb, asked) =>
+          RESPONSES[verb]({ index, tail: followed(), reader, tailWaitMs, model, policy }, asked),
+        feedback: (call) => giveFeedback({ index, tail: followed(), capture, now, random, tailWaitMs, given }, call),
+        close: (call) => closeSession({ index, tail: followed(), capture, now, tailWaitMs }, call),
+        models: () => modelList(report()),
+        model(id) {
+          const version = versionOf(id, policy)
+          const known = version === undefined ? null : modelCard(report(), version)
+          if (!known)
+            throw new InstarError('model_not_found', `There is no model ${JSON.stringify(id.slice(0, 100))} here.`, {
+              field: 'model',
+            })
+          return known
+        },
+        unready,
+        ready: () => ({
+          status: pool.problem() ? 'degraded' : 'ready',
+          version: pool.serving()?.version ?? null,
+          head: line().head,
+          problem: pool.problem(),
+        }),
+        status: () => statusOf(report()),
+        requests: () => seen.list((turn) => index.fold.turns.get(turn)),
+        metrics: () => metrics.text(),
+        meter,
+        command: (name, call) =>
+          runCommand(
+            {
+              log,
+              tail: followed(),
+              pool,
+              line,
+              policy,
+              now,
+              random,
+              adminWaitMs: config.adminWaitMs,
+              promote: ports.promote,
+              replay: ports.replay,
+            },
+            name,
+            call,
+          ),
       },
-      embed(body, gone) {
-        const asked = parseJson(body)
-        if (!engine.embed) throw new InstarError('not_available', `The engine ${engine.capabilities().engine} has no embeddings.`)
-        return engine.embed((served) => embeddingRequest(asked, policy, served), gone)
-      },
-      foreign: foreign.routes,
-      countTokens: async (dialect, body, key) => ({ input_tokens: countTokens(model, dialect, await resolveReferences({ index, tail: followed(), reader, tailWaitMs }, dialect, key, parseJson(body)), engine.capabilities().accepts) }),
-      response: (verb, asked) => RESPONSES[verb]({ index, tail: followed(), reader, tailWaitMs, model, policy }, asked),
-      feedback: (call) => giveFeedback({ index, tail: followed(), capture, now, random, tailWaitMs, given }, call),
-      close: (call) => closeSession({ index, tail: followed(), capture, now, tailWaitMs }, call),
-      models: () => modelList(report()),
-      model(id) {
-        const version = versionOf(id, policy)
-        const known = version === undefined ? null : modelCard(report(), version)
-        if (!known) throw new InstarError('model_not_found', `There is no model ${JSON.stringify(id.slice(0, 100))} here.`, { field: 'model' })
-        return known
-      },
-      unready,
-      ready: () => ({ status: pool.problem() ? 'degraded' : 'ready', version: pool.serving()?.version ?? null, head: line().head, problem: pool.problem() }),
-      status: () => statusOf(report()),
-      requests: () => seen.list((turn) => index.fold.turns.get(turn)),
-      metrics: () => metrics.text(),
-      meter,
-      command: (name, call) => runCommand({ log, tail: followed(), pool, line, policy, now, random, adminWaitMs: config.adminWaitMs, promote: ports.promote, replay: ports.replay }, name, call),
-    }, random)
+      random,
+    )
     try {
       await server.listen({ host: config.host, port: config.port })
     } catch (cause) {
-      throw new InstarError('address_in_use', `The gateway cannot listen on ${config.host}:${config.port} (${(cause as NodeJS.ErrnoException).code ?? (cause as Error).message}).`, { port: config.port }, { cause })
+      throw new InstarError(
+        'address_in_use',
+        `The gateway cannot listen on ${config.host}:${config.port} (${(cause as NodeJS.ErrnoException).code ?? (cause as Error).message}).`,
+        { port: config.port },
+        { cause },
+      )
     }
     const { address, port } = server.server.address() as AddressInfo
     return `http://${address.includes(':') ? `[${address}]` : address}:${port}`

@@ -18,10 +18,35 @@ const key = z.object({
 
 /** What `instar keys` writes; times are ISO texts. `open`: without keys the gateway is to be open, though it had some. */
 export const keyFile = z.object({
-  keys: z.array(z.object({
-    id: key.shape.id, name: z.string().default(''), sha256: key.shape.sha256, scopes: key.shape.scopes, created_at: z.iso.datetime(),
-    expires_at: z.iso.datetime().nullable().default(null), requests_per_minute: key.shape.requestsPerMinute, bytes_per_minute: key.shape.bytesPerMinute, concurrent: key.shape.concurrent,
-  }).transform(({ expires_at: expires, requests_per_minute: requestsPerMinute, bytes_per_minute: bytesPerMinute, created_at: _, name: __, ...rest }) => ({ ...rest, requestsPerMinute, bytesPerMinute, expiresAt: expires === null ? null : Date.parse(expires) }))),
+  keys: z.array(
+    z
+      .object({
+        id: key.shape.id,
+        name: z.string().default(''),
+        sha256: key.shape.sha256,
+        scopes: key.shape.scopes,
+        created_at: z.iso.datetime(),
+        expires_at: z.iso.datetime().nullable().default(null),
+        requests_per_minute: key.shape.requestsPerMinute,
+        bytes_per_minute: key.shape.bytesPerMinute,
+        concurrent: key.shape.concurrent,
+      })
+      .transform(
+        ({
+          expires_at: expires,
+          requests_per_minute: requestsPerMinute,
+          bytes_per_minute: bytesPerMinute,
+          created_at: _,
+          name: __,
+          ...rest
+        }) => ({
+          ...rest,
+          requestsPerMinute,
+          bytesPerMinute,
+          expiresAt: expires === null ? null : Date.parse(expires),
+        }),
+      ),
+  ),
   open: z.boolean().default(false),
 })
 
@@ -40,10 +65,19 @@ const schema = z.object({
   origins: z.array(z.string().regex(ORIGIN)).default([]),
   /** Names by which the gateway may be called besides loopback ones. */
   allowedHosts: z.array(z.string().toLowerCase()).default([]),
-  policy: z.string().regex(/^[A-Za-z0-9._-]+$/).default('policy'),
-  bodyLimit: z.int().positive().default(32 * 1024 * 1024),
+  policy: z
+    .string()
+    .regex(/^[A-Za-z0-9._-]+$/)
+    .default('policy'),
+  bodyLimit: z
+    .int()
+    .positive()
+    .default(32 * 1024 * 1024),
   /** Bytes of bodies that are held at a time, of all requests together; one body always fits. */
-  bodiesLimit: z.int().positive().default(256 * 1024 * 1024),
+  bodiesLimit: z
+    .int()
+    .positive()
+    .default(256 * 1024 * 1024),
   /** Wrong keys or tokens from one address in a minute, before it is slowed. */
   wrongKeysPerMinute: z.int().positive().default(30),
   /** False: turns are captured, none is trained on. */

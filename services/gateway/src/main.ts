@@ -5,24 +5,45 @@ import { createGateway, gatewayConfig } from './app.ts'
 import { isRemote, openRemote } from './shell/engines/open-remote.ts'
 import { randomBytes } from './shell/random.ts'
 
-process.exitCode = await runService('gateway', hostOf(process.env), async ({ settings, log, snapshots, metrics, now, onFatal, say, signal }) => {
-  const config = gatewayConfig({ host: settings.host, port: settings.port, open: settings.open, keyFile: settings.keyFile, adminToken: settings.adminToken, adminTokenFile: settings.adminTokenFile, origins: settings.origins, ...settings.limits })
-  const embedded = async () => {
-    const [model, engine] = await Promise.all([openModel(settings.model), startServing({ model: settings.model, engine: 'auto', signal })])
-    return { model, engine, base: model, line: engine.capabilities().fingerprint }
-  }
-  const { model, engine, line, base } = isRemote(settings) ? { ...await openRemote(settings, { say, signal }), base: null } : await embedded()
-  const gateway = createGateway({ log, snapshots, metrics, engine, model, ...(base ? { base } : {}), now, random: randomBytes, onFatal }, config)
-  const { url } = await gateway.start().catch(async (error: unknown) => {
-    await engine.close()
-    throw error
-  })
-  return {
-    line: `${url}/v1, ${model.name}, ${line}`,
-    health: () => ({ status: 'ready', problem: null }),
-    async stop() {
-      await gateway.stop()
+process.exitCode = await runService(
+  'gateway',
+  hostOf(process.env),
+  async ({ settings, log, snapshots, metrics, now, onFatal, say, signal }) => {
+    const config = gatewayConfig({
+      host: settings.host,
+      port: settings.port,
+      open: settings.open,
+      keyFile: settings.keyFile,
+      adminToken: settings.adminToken,
+      adminTokenFile: settings.adminTokenFile,
+      origins: settings.origins,
+      ...settings.limits,
+    })
+    const embedded = async () => {
+      const [model, engine] = await Promise.all([
+        openModel(settings.model),
+        startServing({ model: settings.model, engine: 'auto', signal }),
+      ])
+      return { model, engine, base: model, line: engine.capabilities().fingerprint }
+    }
+    const { model, engine, line, base } = isRemote(settings)
+      ? { ...(await openRemote(settings, { say, signal })), base: null }
+      : await embedded()
+    const gateway = createGateway(
+      { log, snapshots, metrics, engine, model, ...(base ? { base } : {}), now, random: randomBytes, onFatal },
+      config,
+    )
+    const { url } = await gateway.start().catch(async (error: unknown) => {
       await engine.close()
-    },
-  }
-})
+      throw error
+    })
+    return {
+      line: `${url}/v1, ${model.name}, ${line}`,
+      health: () => ({ status: 'ready', problem: null }),
+      async stop() {
+        await gateway.stop()
+        await engine.close()
+      },
+    }
+  },
+)

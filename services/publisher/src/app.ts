@@ -1,6 +1,25 @@
 /** The publisher on its ports: starts the line, measures candidates, appends verdicts. Rules: core/decide.ts. */
-import { encodeEvent, InstarError, requireBase, weightLine, type BatchSealed, type Event, type UpdateComputed } from '@instar/events'
-import { createPump, createTurnReader, followEvents, partitionOf, persist, versionsOn, type EventLog, type Follower, type Share, type SnapshotStore } from '@instar/log'
+import {
+  encodeEvent,
+  InstarError,
+  requireBase,
+  weightLine,
+  type BatchSealed,
+  type Event,
+  type UpdateComputed,
+} from '@instar/events'
+import {
+  createPump,
+  createTurnReader,
+  followEvents,
+  partitionOf,
+  persist,
+  versionsOn,
+  type EventLog,
+  type Follower,
+  type Share,
+  type SnapshotStore,
+} from '@instar/log'
 import type { LearningEngine, Model } from '@instar/policy'
 import { NO_METRICS, type Metrics } from '@instar/process'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -31,7 +50,12 @@ export type PublisherPorts = {
   /** Puts branches through the gate when it is asked to, and decides nothing by itself. */
   promotionsOnly?: boolean
   onFatal: (error: Error) => void
-  onProgress?: (what: { phase: 'published' | 'rejected'; version: number | null; reason: string | null; figures: Record<string, number> }) => void
+  onProgress?: (what: {
+    phase: 'published' | 'rejected'
+    version: number | null
+    reason: string | null
+    figures: Record<string, number>
+  }) => void
 }
 
 export type Promotion = { accepted: true; version: number } | { accepted: false; reason: string }
@@ -50,7 +74,11 @@ const TRIES = 3
 const RETRY_MS = 250
 const LONGEST_RETRY_MS = 10_000
 
-const REFUSALS = { unknown_branch: 'there is no such branch', empty_branch: 'it has no version of its own', unfinished_branch: 'its replay was not finished' } as const
+const REFUSALS = {
+  unknown_branch: 'there is no such branch',
+  empty_branch: 'it has no version of its own',
+  unfinished_branch: 'its replay was not finished',
+} as const
 
 export const createPublisher = (ports: PublisherPorts, config: PublisherConfig): Publisher => {
   const snapshot = ports.snapshots?.of(`publisher.${config.policy}`, stateVersion())
@@ -58,7 +86,13 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
   const reader = createTurnReader(ports.log, (turn) => state.turns.turns.get(turn))
   const stopping = new AbortController()
   const partition = partitionOf(config.policy, ports.log.partitions('weights'))
-  const promotions: { branch: string; settle: (promotion: Promotion) => void; fail: (error: Error) => void; measured: Measured | null; update: string | null }[] = []
+  const promotions: {
+    branch: string
+    settle: (promotion: Promotion) => void
+    fail: (error: Error) => void
+    measured: Measured | null
+    update: string | null
+  }[] = []
   let follower: Follower | null = null
   let share: Share | null = null
   let measured: Measured | null = null
@@ -80,15 +114,32 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
   const start = async (): Promise<void> => {
     const base = await measureBase(ports, config)
     if (weightLine(state.weights, config.policy).started) return
-    await append(lineStarted(config.policy, { name: ports.model.name, sha256: ports.model.sha256 }, { ...config.thresholds, ...base }, ports.now()))
+    await append(
+      lineStarted(
+        config.policy,
+        { name: ports.model.name, sha256: ports.model.sha256 },
+        { ...config.thresholds, ...base },
+        ports.now(),
+      ),
+    )
   }
 
   const measure = async (update: string, computed: UpdateComputed, sealed: BatchSealed): Promise<Measured> => {
     const line = weightLine(state.weights, config.policy)
     const head = line.versions.get(line.head)
-    if (!head) throw new InstarError('internal', `the head of ${config.policy} is version ${line.head}, which its log does not hold`)
+    if (!head)
+      throw new InstarError(
+        'internal',
+        `the head of ${config.policy} is version ${line.head}, which its log does not hold`,
+      )
     const positive = positiveTurns(state, sealed, config.positiveTurns)
-    const figures = await evaluate({ ...ports, reader }, config, { computed, sealed, head, positive, parentLength: head.published?.figures.length ?? line.started?.settings.length })
+    const figures = await evaluate({ ...ports, reader }, config, {
+      computed,
+      sealed,
+      head,
+      positive,
+      parentLength: head.published?.figures.length ?? line.started?.settings.length,
+    })
     return { update, head: head.version, figures, evidence: positive }
   }
 
@@ -113,10 +164,13 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
   }
 
   const advance = async (request: (typeof promotions)[number]): Promise<void> => {
-    const verdict = request.update === null ? undefined : weightLine(state.weights, config.policy).verdicts.get(request.update)
+    const verdict =
+      request.update === null ? undefined : weightLine(state.weights, config.policy).verdicts.get(request.update)
     if (verdict) {
       promotions.shift()
-      request.settle(verdict.accepted ? { accepted: true, version: verdict.version } : { accepted: false, reason: verdict.reason })
+      request.settle(
+        verdict.accepted ? { accepted: true, version: verdict.version } : { accepted: false, reason: verdict.reason },
+      )
       return
     }
     const decision = decidePromotion(state, request.branch, request.measured, config.thresholds, ports.now())
@@ -146,8 +200,10 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
         stopping.signal.throwIfAborted()
         tries += 1
         const known = error instanceof InstarError && error.code !== 'internal'
-        if (known ? error.retryable : tries < TRIES) await delay(Math.min(RETRY_MS * tries, LONGEST_RETRY_MS), undefined, { signal: stopping.signal })
-        else if (decision.do === 'evaluate') await append(unmeasurable(state, decision.update, known ? error.code : 'crashed', ports.now()))
+        if (known ? error.retryable : tries < TRIES)
+          await delay(Math.min(RETRY_MS * tries, LONGEST_RETRY_MS), undefined, { signal: stopping.signal })
+        else if (decision.do === 'evaluate')
+          await append(unmeasurable(state, decision.update, known ? error.code : 'crashed', ports.now()))
         else throw error
       }
     }
@@ -158,17 +214,20 @@ export const createPublisher = (ports: PublisherPorts, config: PublisherConfig):
   })
 
   const report = (event: Event): void => {
-    if (event.type === 'VersionPublished' && event.policy === config.policy) ports.onProgress?.({ phase: 'published', version: event.number, reason: null, figures: event.figures })
-    if (event.type === 'VersionRejected' && event.policy === config.policy) ports.onProgress?.({ phase: 'rejected', version: null, reason: event.reason, figures: event.figures })
+    if (event.type === 'VersionPublished' && event.policy === config.policy)
+      ports.onProgress?.({ phase: 'published', version: event.number, reason: null, figures: event.figures })
+    if (event.type === 'VersionRejected' && event.policy === config.policy)
+      ports.onProgress?.({ phase: 'rejected', version: null, reason: event.reason, figures: event.figures })
   }
 
   return {
     state,
     waits: () => waits,
-    promote: (branch) => new Promise<Promotion>((settle, fail) => {
-      promotions.push({ branch, settle, fail, measured: null, update: null })
-      wake()
-    }),
+    promote: (branch) =>
+      new Promise<Promotion>((settle, fail) => {
+        promotions.push({ branch, settle, fail, measured: null, update: null })
+        wake()
+      }),
     async start() {
       const from = await snapshot?.open(ports.log)
       follower = await followEvents(ports.log, {

@@ -3,15 +3,17 @@ import { THRESHOLDS } from './core/gate.ts'
 
 export const publisherConfig = z.object({
   policy: z.string().default('policy'),
-  thresholds: z.object({
-    klParent: z.number().default(THRESHOLDS.klParent),
-    klBase: z.number().default(THRESHOLDS.klBase),
-    contentDrop: z.number().default(THRESHOLDS.contentDrop),
-    lengthFactor: z.number().default(THRESHOLDS.lengthFactor),
-    lengthSlack: z.number().default(THRESHOLDS.lengthSlack),
-    repetition: z.number().default(THRESHOLDS.repetition),
-    positiveDrop: z.number().default(THRESHOLDS.positiveDrop),
-  }).prefault({}),
+  thresholds: z
+    .object({
+      klParent: z.number().default(THRESHOLDS.klParent),
+      klBase: z.number().default(THRESHOLDS.klBase),
+      contentDrop: z.number().default(THRESHOLDS.contentDrop),
+      lengthFactor: z.number().default(THRESHOLDS.lengthFactor),
+      lengthSlack: z.number().default(THRESHOLDS.lengthSlack),
+      repetition: z.number().default(THRESHOLDS.repetition),
+      positiveDrop: z.number().default(THRESHOLDS.positiveDrop),
+    })
+    .prefault({}),
   /** Held-out positively scored turns that a candidate is asked about. */
   positiveTurns: z.int().nonnegative().default(16),
   /** Sampled answers for KL, length and repetition. */

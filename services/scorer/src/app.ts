@@ -1,11 +1,30 @@
 /** The scorer on its ports: follows `turns` and `scores`, asks judges, appends. The rules are in core/decide.ts. */
 import { encodeEvent, InstarError } from '@instar/events'
-import { createTurnReader, followEvents, persist, versionsOn, type EventLog, type Follower, type Share, type SnapshotStore } from '@instar/log'
+import {
+  createTurnReader,
+  followEvents,
+  persist,
+  versionsOn,
+  type EventLog,
+  type Follower,
+  type Share,
+  type SnapshotStore,
+} from '@instar/log'
 import { NO_METRICS, type Metrics } from '@instar/process'
 import { judgeOrder, type ScorerConfig } from './config.ts'
 import { Backlog } from './core/backlog.ts'
 import {
-  closeIdle, decide, hasMore, isStale, judged, lookAgain, passOver, stillOurs, type JudgeRequest, type Output, type Rules,
+  closeIdle,
+  decide,
+  hasMore,
+  isStale,
+  judged,
+  lookAgain,
+  passOver,
+  stillOurs,
+  type JudgeRequest,
+  type Output,
+  type Rules,
 } from './core/decide.ts'
 import { settle, type Evidence, type Judged } from './core/judgement.ts'
 import { evolve, forgetWork, initialState, type ScorerState } from './core/state.ts'
@@ -16,7 +35,17 @@ import { watchScorer } from './shell/metrics.ts'
 import { stateVersion, storedState } from './shell/stored-state.ts'
 
 export { judgeOrder, scorerConfig, scorerSettings, type ScorerConfig } from './config.ts'
-export { closeIdle, decide, judged, lookAgain, stillOurs, type JudgeRequest, type Mine, type Output, type Rules } from './core/decide.ts'
+export {
+  closeIdle,
+  decide,
+  judged,
+  lookAgain,
+  stillOurs,
+  type JudgeRequest,
+  type Mine,
+  type Output,
+  type Rules,
+} from './core/decide.ts'
 export { scoreOf } from './core/need.ts'
 export { evolve, forgetWork, initialState, type ScorerState } from './core/state.ts'
 export { settle, type Evidence, type Judged, type Judgement } from './core/judgement.ts'
@@ -47,12 +76,25 @@ export type ScorerPorts = {
 /** `needed`: turns without a score, whoever's. `share`: partitions of `turns` that are this process's to score. What has been done is counted in its metrics. */
 export type ScorerWork = { judging: number; waiting: number; needed: number; share: number }
 
-export type Scorer = { /** With the log read to its end as of the call: is every turn scored that is to be? */ settled(): Promise<boolean>; start(): Promise<void>; stop(): Promise<void>; work(): ScorerWork; state: ScorerState }
+export type Scorer = {
+  /** With the log read to its end as of the call: is every turn scored that is to be? */ settled(): Promise<boolean>
+  start(): Promise<void>
+  stop(): Promise<void>
+  work(): ScorerWork
+  state: ScorerState
+}
 
 export const createJudges = (config: ScorerConfig, ports: Pick<ScorerPorts, 'fetch' | 'now' | 'say'>): Judge[] =>
   judgeOrder(config).flatMap((name): Judge[] => {
     if (name === 'signals') return [signalsJudge(config.signals)]
-    return config.llm ? [{ alone: true, ...createLlmJudge(config.llm, { fetch: ports.fetch ?? fetch, now: ports.now, say: ports.say }) }] : []
+    return config.llm
+      ? [
+          {
+            alone: true,
+            ...createLlmJudge(config.llm, { fetch: ports.fetch ?? fetch, now: ports.now, say: ports.say }),
+          },
+        ]
+      : []
   })
 
 /** Records and judgements on their way at a time; the rest waits in the state. */
@@ -72,7 +114,9 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
   // What takes no time is not worth leaving out.
   const slow = judges.some((judge) => !judge.quick)
   const rules: Rules = {
-    idleMs: config.idleMs, judgesAlone: judges.some((judge) => judge.alone), staleness: slow ? config.staleness : null,
+    idleMs: config.idleMs,
+    judgesAlone: judges.some((judge) => judge.alone),
+    staleness: slow ? config.staleness : null,
   }
   const snapshot = ports.snapshots?.of(`scorer.${config.policy}`, stateVersion())
   const state = Object.assign(snapshot ? storedState(snapshot) : initialState(), { versions: versionsOn(log) })
@@ -89,14 +133,17 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
   let again: NodeJS.Immediate | undefined
 
   const mine = (partition: number): boolean => share?.mine(partition) ?? false
-  const shared = (): number => Array.from({ length: log.partitions('turns') }, (_, partition) => partition).filter(mine).length
+  const shared = (): number =>
+    Array.from({ length: log.partitions('turns') }, (_, partition) => partition).filter(mine).length
   const work = (): ScorerWork => ({ judging, waiting: backlog.size, needed: state.needed.size, share: shared() })
   const watched = watchScorer(ports.metrics ?? NO_METRICS, work)
 
   const run = (work: Promise<void>): void => {
-    const tracked: Promise<void> = work.catch((error: unknown) => {
-      if (!signal.aborted) ports.onFatal(error as Error)
-    }).finally(() => running.delete(tracked))
+    const tracked: Promise<void> = work
+      .catch((error: unknown) => {
+        if (!signal.aborted) ports.onFatal(error as Error)
+      })
+      .finally(() => running.delete(tracked))
     running.add(tracked)
   }
 
@@ -142,10 +189,12 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
         continue
       }
       judging += 1
-      run(judge(request).finally(() => {
-        judging -= 1
-        pump()
-      }))
+      run(
+        judge(request).finally(() => {
+          judging -= 1
+          pump()
+        }),
+      )
     }
   }
 
@@ -190,8 +239,16 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
           const { event } = logged
           const outcome = evolve(state, logged)
           if (ready) watched(logged, outcome)
-          if (ready && outcome?.counted !== false && (event.type === 'TurnScored' || event.type === 'ScoreRevised' || event.type === 'TurnSkipped')) {
-            ports.onScored?.(event.type === 'TurnSkipped' ? { turn: event.turn, reward: null, reason: event.reason, hint: false } : { turn: event.turn, reward: event.reward, reason: null, hint: event.hint !== null })
+          if (
+            ready &&
+            outcome?.counted !== false &&
+            (event.type === 'TurnScored' || event.type === 'ScoreRevised' || event.type === 'TurnSkipped')
+          ) {
+            ports.onScored?.(
+              event.type === 'TurnSkipped'
+                ? { turn: event.turn, reward: null, reason: event.reason, hint: false }
+                : { turn: event.turn, reward: event.reward, reason: null, hint: event.hint !== null },
+            )
           }
           if (ready) pump()
           else state.touched.clear()

@@ -1,45 +1,70 @@
 /** Settings of the scorer. Only main programs read the environment; `scorerSettings` says which names. */
 import { z } from 'zod'
 
-const llm = z.object({
-  /** Base of an OpenAI-compatible API, `…/v1`. */
-  url: z.url(),
-  model: z.string().min(1),
-  key: z.string().nullable().default(null),
-  /** Replies per turn; a strict majority of them is the verdict. */
-  votes: z.int().min(1).max(15).default(3),
-  temperature: z.number().min(0).max(2).default(0.6),
-  maxTokens: z.int().positive().default(1024),
-  /** What counts as good here, beside the general rubric. */
-  rubric: z.string().nullable().default(null),
-  timeoutMs: z.int().positive().default(60_000),
-  /** A judge that cannot be reached is waited for this long; then the turn is skipped. */
-  giveUpMs: z.int().nonnegative().default(15 * 60_000),
-  firstRetryMs: z.int().positive().default(500),
-}).readonly()
+const llm = z
+  .object({
+    /** Base of an OpenAI-compatible API, `…/v1`. */
+    url: z.url(),
+    model: z.string().min(1),
+    key: z.string().nullable().default(null),
+    /** Replies per turn; a strict majority of them is the verdict. */
+    votes: z.int().min(1).max(15).default(3),
+    temperature: z.number().min(0).max(2).default(0.6),
+    maxTokens: z.int().positive().default(1024),
+    /** What counts as good here, beside the general rubric. */
+    rubric: z.string().nullable().default(null),
+    timeoutMs: z.int().positive().default(60_000),
+    /** A judge that cannot be reached is waited for this long; then the turn is skipped. */
+    giveUpMs: z
+      .int()
+      .nonnegative()
+      .default(15 * 60_000),
+    firstRetryMs: z.int().positive().default(500),
+  })
+  .readonly()
 
-export const scorerConfig = z.object({
-  policy: z.string().default('policy'),
-  /** A session in which no turn has finished for this long is closed. */
-  idleMs: z.int().positive().default(10 * 60_000),
-  /** Judges at work at once. */
-  concurrency: z.int().positive().default(4),
-  /** Turns that may wait for a judge that is slower than the rules; the oldest beyond are skipped as `overloaded`. */
-  backlog: z.int().positive().max(100_000).default(1024),
-  /** The trainer's: what is further from the head is not put before such a judge, and skipped as `stale`. */
-  staleness: z.int().nonnegative().default(4),
-  /** In this order the first that has an opinion decides; explicit feedback always comes first. */
-  judges: z.array(z.enum(['llm', 'signals'])).nullable().default(null),
-  signals: z.object({ movedOn: z.number().min(-1).max(1).nullable().default(null) }).readonly().prefault({}),
-  llm: llm.nullable().default(null),
-}).readonly()
+export const scorerConfig = z
+  .object({
+    policy: z.string().default('policy'),
+    /** A session in which no turn has finished for this long is closed. */
+    idleMs: z
+      .int()
+      .positive()
+      .default(10 * 60_000),
+    /** Judges at work at once. */
+    concurrency: z.int().positive().default(4),
+    /** Turns that may wait for a judge that is slower than the rules; the oldest beyond are skipped as `overloaded`. */
+    backlog: z.int().positive().max(100_000).default(1024),
+    /** The trainer's: what is further from the head is not put before such a judge, and skipped as `stale`. */
+    staleness: z.int().nonnegative().default(4),
+    /** In this order the first that has an opinion decides; explicit feedback always comes first. */
+    judges: z
+      .array(z.enum(['llm', 'signals']))
+      .nullable()
+      .default(null),
+    signals: z
+      .object({ movedOn: z.number().min(-1).max(1).nullable().default(null) })
+      .readonly()
+      .prefault({}),
+    llm: llm.nullable().default(null),
+  })
+  .readonly()
 
 export type ScorerConfig = z.infer<typeof scorerConfig>
 export type LlmConfig = z.infer<typeof llm>
 
 /** What the environment says, to be given to `scorerConfig.parse`. */
 export const scorerSettings = (env: Readonly<Record<string, string | undefined>>): z.input<typeof scorerConfig> =>
-  env.INSTAR_JUDGE_URL ? { llm: { url: env.INSTAR_JUDGE_URL, model: env.INSTAR_JUDGE_MODEL ?? 'default', key: env.INSTAR_JUDGE_KEY ?? null } } : {}
+  env.INSTAR_JUDGE_URL
+    ? {
+        llm: {
+          url: env.INSTAR_JUDGE_URL,
+          model: env.INSTAR_JUDGE_MODEL ?? 'default',
+          key: env.INSTAR_JUDGE_KEY ?? null,
+        },
+      }
+    : {}
 
 /** `llm` where one is configured, else the rules. */
-export const judgeOrder = (config: ScorerConfig): readonly ('llm' | 'signals')[] => config.judges ?? (config.llm ? ['llm'] : ['signals'])
+export const judgeOrder = (config: ScorerConfig): readonly ('llm' | 'signals')[] =>
+  config.judges ?? (config.llm ? ['llm'] : ['signals'])

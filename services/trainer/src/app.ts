@@ -1,6 +1,28 @@
 /** The trainer on its ports: follows four topics, seals, computes, appends. See core/decide.ts for the rules. */
-import { encodeEvent, InstarError, requireBase, updateLine, weightLine, type BatchSealed, type Encoded, type Event, type UpdateComputed, type UpdateFailed } from '@instar/events'
-import { createPump, createTurnReader, followEvents, partitionOf, persist, versionsOn, type EventLog, type Follower, type Share, type SnapshotStore } from '@instar/log'
+import {
+  encodeEvent,
+  InstarError,
+  requireBase,
+  updateLine,
+  weightLine,
+  type BatchSealed,
+  type Encoded,
+  type Event,
+  type UpdateComputed,
+  type UpdateFailed,
+} from '@instar/events'
+import {
+  createPump,
+  createTurnReader,
+  followEvents,
+  partitionOf,
+  persist,
+  versionsOn,
+  type EventLog,
+  type Follower,
+  type Share,
+  type SnapshotStore,
+} from '@instar/log'
 import type { LearningEngine, Model } from '@instar/policy'
 import { NO_METRICS, type Metrics } from '@instar/process'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -36,7 +58,12 @@ export type TrainerPorts = {
   /** A fault that ends the service: the caller stops the process. */
   onFatal: (error: Error) => void
   /** What the trainer is doing, for people who watch. */
-  onProgress?: (what: { phase: 'sealed' | 'computed' | 'failed'; number: number; figures?: Record<string, number>; reason?: string }) => void
+  onProgress?: (what: {
+    phase: 'sealed' | 'computed' | 'failed'
+    number: number
+    figures?: Record<string, number>
+    reason?: string
+  }) => void
 }
 
 export type Trainer = {
@@ -60,7 +87,13 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
   const { batchSize, staleness, groupWaitMs, keyShare, subjectShare, keyHeardMs, loss } = config
   const shares = { keyShare, subjectShare }
   const options: BatchSettings = {
-    batchSize, staleness, groupWaitMs, keyHeardMs, ...shares, loss, settings: { ...config.step, batchSize, staleness, ...shares, rules: RULES },
+    batchSize,
+    staleness,
+    groupWaitMs,
+    keyHeardMs,
+    ...shares,
+    loss,
+    settings: { ...config.step, batchSize, staleness, ...shares, rules: RULES },
   }
   const stopping = new AbortController()
   const partition = partitionOf(config.policy, ports.log.partitions('updates'))
@@ -74,7 +107,11 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
 
   const mine = (): boolean => share?.mine(partition) ?? false
   const watched = watchTrainer(ports.metrics ?? NO_METRICS, () => ({
-    policy: config.policy, waits, pending: countPending(state), held: waiting(state, options, ports.now()).held, shares: lastShares(state),
+    policy: config.policy,
+    waits,
+    pending: countPending(state),
+    held: waiting(state, options, ports.now()).held,
+    shares: lastShares(state),
     figures: lastFigures(state),
   }))
 
@@ -87,14 +124,19 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
 
   const act = async (decision: Decision): Promise<void> => {
     if (decision.do === 'append') {
-      ports.onProgress?.({ phase: decision.event.type === 'BatchSealed' ? 'sealed' : 'failed', number: decision.event.number, ...(decision.event.type === 'UpdateFailed' ? { reason: decision.event.reason } : {}) })
+      ports.onProgress?.({
+        phase: decision.event.type === 'BatchSealed' ? 'sealed' : 'failed',
+        number: decision.event.number,
+        ...(decision.event.type === 'UpdateFailed' ? { reason: decision.event.reason } : {}),
+      })
       return append(decision.event)
     }
     if (decision.do !== 'compute') return
     const event = await outcomeOf(decision.batch, decision.sealed)
     if (!event) return
     await append(event)
-    if (event.type === 'UpdateComputed') ports.onProgress?.({ phase: 'computed', number: event.number, figures: event.figures })
+    if (event.type === 'UpdateComputed')
+      ports.onProgress?.({ phase: 'computed', number: event.number, figures: event.figures })
     else ports.onProgress?.({ phase: 'failed', number: event.number, reason: event.reason })
   }
 
@@ -125,7 +167,8 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
       waits = decision.do === 'wait' ? decision.why : decision.do
       if (decision.do === 'wait') {
         // Enough turns, and yet no batch: some of them wait for the candidates beside them.
-        if (decision.why === 'turns' && waiting(state, options, ports.now()).usable >= config.batchSize) again = setTimeout(wake, config.groupWaitMs)
+        if (decision.why === 'turns' && waiting(state, options, ports.now()).usable >= config.batchSize)
+          again = setTimeout(wake, config.groupWaitMs)
         return
       }
       await act(decision)
@@ -180,9 +223,13 @@ const lastShares = (state: TrainerState): { key: number; subject: number } | nul
   const line = updateLine(state.updates, state.policy)
   const items = line.byId.get(line.last)?.sealed.items ?? []
   if (items.length === 0) return null
-  const largest = (of: Iterable<readonly unknown[]>): number => Math.max(0, ...[...of].map(({ length }) => length)) / items.length
+  const largest = (of: Iterable<readonly unknown[]>): number =>
+    Math.max(0, ...[...of].map(({ length }) => length)) / items.length
   const keyed = items.flatMap(({ turn }) => state.turns.turns.get(turn)?.key ?? [])
-  return { key: largest(Map.groupBy(keyed, (key) => key).values()), subject: largest(Map.groupBy(items, ({ subject }) => subject).values()) }
+  return {
+    key: largest(Map.groupBy(keyed, (key) => key).values()),
+    subject: largest(Map.groupBy(items, ({ subject }) => subject).values()),
+  }
 }
 
 const lastFigures = (state: TrainerState): Record<string, number> | null => {

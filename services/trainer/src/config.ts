@@ -28,7 +28,10 @@ export const trainerConfig = z.object({
   groupWaitMs: z.number().nonnegative().default(600_000),
   /** The most of a batch that one API key may have, 0…1, an even part at least, while at least two were heard within `keyHeardMs`; 1: no limit. */
   keyShare: z.number().positive().max(1).default(0.5),
-  keyHeardMs: z.number().nonnegative().default(7 * 24 * 3_600_000),
+  keyHeardMs: z
+    .number()
+    .nonnegative()
+    .default(7 * 24 * 3_600_000),
   /** What one subject may have of a batch before others, 0…1. */
   subjectShare: z.number().positive().max(1).default(0.5),
   /** `hybrid`: GRPO + OPD. `binary`: rewards alone. `opd`: hints alone. */

@@ -3,20 +3,37 @@ import { openModel, startLearning } from '@instar/policy'
 import { hostOf, runService } from '@instar/process'
 import { createTrainer, trainerConfig } from './app.ts'
 
-process.exitCode = await runService('trainer', hostOf(process.env), async ({ settings, log, snapshots, metrics, now, say, onFatal, signal }) => {
-  const [model, learner] = await Promise.all([openModel(settings.model), startLearning({ model: settings.model, engine: settings.learnEngine, signal })])
-  const trainer = createTrainer({
-    log, snapshots, metrics, learner, model, now, onFatal,
-    onProgress: ({ phase, number, reason }) => say(`batch ${number} ${phase}${reason === undefined ? '' : `: ${reason}`}`),
-  }, trainerConfig.parse({}))
-  await trainer.start()
-  const { engine, build, isa } = learner.fingerprint()
-  return {
-    line: `${model.name}, ${engine} ${build} (${isa})`,
-    health: () => ({ status: 'ready', problem: null, waits: trainer.waits() }),
-    async stop() {
-      await trainer.stop()
-      await learner.close()
-    },
-  }
-})
+process.exitCode = await runService(
+  'trainer',
+  hostOf(process.env),
+  async ({ settings, log, snapshots, metrics, now, say, onFatal, signal }) => {
+    const [model, learner] = await Promise.all([
+      openModel(settings.model),
+      startLearning({ model: settings.model, engine: settings.learnEngine, signal }),
+    ])
+    const trainer = createTrainer(
+      {
+        log,
+        snapshots,
+        metrics,
+        learner,
+        model,
+        now,
+        onFatal,
+        onProgress: ({ phase, number, reason }) =>
+          say(`batch ${number} ${phase}${reason === undefined ? '' : `: ${reason}`}`),
+      },
+      trainerConfig.parse({}),
+    )
+    await trainer.start()
+    const { engine, build, isa } = learner.fingerprint()
+    return {
+      line: `${model.name}, ${engine} ${build} (${isa})`,
+      health: () => ({ status: 'ready', problem: null, waits: trainer.waits() }),
+      async stop() {
+        await trainer.stop()
+        await learner.close()
+      },
+    }
+  },
+)

@@ -26,10 +26,21 @@ export const checkAnswered = ({ received }: Ledger, history: History): void => {
 
 /** Call it when everything is settled. */
 export const checkWork = (history: History): void => {
-  deepEqual(history.scorable().filter((turn) => !history.scores.has(turn)), [], 'turns that are neither scored nor skipped')
+  deepEqual(
+    history.scorable().filter((turn) => !history.scores.has(turn)),
+    [],
+    'turns that are neither scored nor skipped',
+  )
   for (const turn of history.scores.keys()) ok(history.turns.has(turn), `a score of ${turn}, which nobody captured`)
-  deepEqual([...history.spent].filter(([, times]) => times > 1), [], 'turns in two batches')
-  deepEqual(history.batches.map(({ event }) => event.number), history.batches.map((_, i) => i + 1))
+  deepEqual(
+    [...history.spent].filter(([, times]) => times > 1),
+    [],
+    'turns in two batches',
+  )
+  deepEqual(
+    history.batches.map(({ event }) => event.number),
+    history.batches.map((_, i) => i + 1),
+  )
   const scores = new Map([...history.scores.values()].flat().map(({ id, event }) => [id, event]))
   for (const { event, outcome, verdict } of history.batches) {
     for (const item of event.items) {
@@ -40,15 +51,19 @@ export const checkWork = (history: History): void => {
     ok(outcome, `batch ${event.number} has no outcome`)
     if (outcome.event.type === 'UpdateComputed') ok(verdict, `update ${event.number} has no verdict`)
   }
-  deepEqual(history.versions.map(({ number }) => number), history.versions.map((_, i) => i))
+  deepEqual(
+    history.versions.map(({ number }) => number),
+    history.versions.map((_, i) => i),
+  )
   const verdicts = history.verdicts().map(({ event }) => event.update)
   equal(new Set(verdicts).size, verdicts.length, 'an update with two verdicts')
-  for (const { fact, parent } of history.versions) if (fact) equal(parent, fact.event.number - 1, 'a version that does not stand on the one before it')
+  for (const { fact, parent } of history.versions)
+    if (fact) equal(parent, fact.event.number - 1, 'a version that does not stand on the one before it')
 }
 
 /** As the reader, since DATABASE_URL logs in as who may do anything. */
 const query = async <T>(world: World, sql: string): Promise<T[]> =>
-  await readOnlyQuery(readerOf(world.databaseUrl, null), sql, { timeoutMs: 60_000 }) as T[]
+  (await readOnlyQuery(readerOf(world.databaseUrl, null), sql, { timeoutMs: 60_000 })) as T[]
 
 /** Resolves when PostgreSQL holds all that is on the log now. */
 export const untilProjected = async (world: World, ms = 60_000): Promise<void> => {
@@ -56,10 +71,20 @@ export const untilProjected = async (world: World, ms = 60_000): Promise<void> =
   let behind: unknown
   for (const until = Date.now() + ms; Date.now() < until; await pause(50)) {
     let fault: unknown
-    const rows = await query<{ topic: keyof typeof ends; partition: number; next_offset: number }>(world, 'select topic, partition, next_offset from offsets')
-      .catch((cause: unknown) => { fault = cause; return [] })
-    const wanted = Object.entries(ends).flatMap(([topic, partitions]) => Object.entries(partitions).map(([partition, end]) => ({ topic, partition: Number(partition), end })))
-    behind = wanted.filter(({ topic, partition, end }) => end > (rows.find((row) => row.topic === topic && row.partition === partition)?.next_offset ?? 0))
+    const rows = await query<{ topic: keyof typeof ends; partition: number; next_offset: number }>(
+      world,
+      'select topic, partition, next_offset from offsets',
+    ).catch((cause: unknown) => {
+      fault = cause
+      return []
+    })
+    const wanted = Object.entries(ends).flatMap(([topic, partitions]) =>
+      Object.entries(partitions).map(([partition, end]) => ({ topic, partition: Number(partition), end })),
+    )
+    behind = wanted.filter(
+      ({ topic, partition, end }) =>
+        end > (rows.find((row) => row.topic === topic && row.partition === partition)?.next_offset ?? 0),
+    )
     if ((behind as unknown[]).length === 0) return
     if (fault instanceof InstarError && fault.code !== 'postgres_failed') throw fault
   }
@@ -78,15 +103,37 @@ export const checkDatabase = async (world: World, history: History): Promise<voi
   for (const [i, wanted] of expected.entries()) {
     for (const [name, value] of Object.entries(wanted)) {
       const found = rows[i]![name] ?? null
-      ok(typeof value === 'number' && typeof found === 'number' ? close(value, found) : value === found, `version ${i}, ${name}: the log says ${value}, PostgreSQL ${found}`)
+      ok(
+        typeof value === 'number' && typeof found === 'number' ? close(value, found) : value === found,
+        `version ${i}, ${name}: the log says ${value}, PostgreSQL ${found}`,
+      )
     }
   }
-  const all = async (sql: string): Promise<string[]> => (await query<{ it: string }>(world, sql)).map(({ it }) => it).toSorted()
+  const all = async (sql: string): Promise<string[]> =>
+    (await query<{ it: string }>(world, sql)).map(({ it }) => it).toSorted()
   deepEqual(await all('select record_id as it from turns'), [...history.turns.values()].map(({ id }) => id).toSorted())
-  deepEqual(await all('select record_id as it from all_scores'), [...history.scores.values()].flat().map(({ id }) => id).toSorted())
+  deepEqual(
+    await all('select record_id as it from all_scores'),
+    [...history.scores.values()]
+      .flat()
+      .map(({ id }) => id)
+      .toSorted(),
+  )
   deepEqual(await all('select batch_id as it from all_batches'), history.batches.map(({ id }) => id).toSorted())
-  deepEqual(await all('select batch_id || turn_id as it from all_batch_turns'), history.batches.flatMap(({ id, event }) => [...event.items, ...event.dropped].map(({ turn }) => id + turn)).toSorted())
-  deepEqual(await all('select record_id as it from all_rejections'), history.verdicts().filter(({ event }) => event.type === 'VersionRejected').map(({ id }) => id).toSorted())
+  deepEqual(
+    await all('select batch_id || turn_id as it from all_batch_turns'),
+    history.batches
+      .flatMap(({ id, event }) => [...event.items, ...event.dropped].map(({ turn }) => id + turn))
+      .toSorted(),
+  )
+  deepEqual(
+    await all('select record_id as it from all_rejections'),
+    history
+      .verdicts()
+      .filter(({ event }) => event.type === 'VersionRejected')
+      .map(({ id }) => id)
+      .toSorted(),
+  )
 }
 
 /** Nobody ended for a reason of its own. */
@@ -103,7 +150,14 @@ export const checkAll = async (world: World, history: History, ledger: Ledger): 
 }
 
 export const figuresOf = (ledger: Ledger, history: History) => ({
-  answered: ledger.received.length, captured: history.turns.size, scored: history.scores.size, batches: history.batches.length, versions: history.versions.length,
-  doubled: history.conflicts.length, repeats: history.repeats, late: history.late,
-  failedTries: Object.fromEntries(ledger.refusals), longestWaitMs: Math.max(0, ...ledger.received.map(({ waitedMs }) => waitedMs)),
+  answered: ledger.received.length,
+  captured: history.turns.size,
+  scored: history.scores.size,
+  batches: history.batches.length,
+  versions: history.versions.length,
+  doubled: history.conflicts.length,
+  repeats: history.repeats,
+  late: history.late,
+  failedTries: Object.fromEntries(ledger.refusals),
+  longestWaitMs: Math.max(0, ...ledger.received.map(({ waitedMs }) => waitedMs)),
 })

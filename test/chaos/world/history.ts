@@ -2,12 +2,31 @@
  * What the log says, worked out from its records alone and independently of the services' folds: which records
  * count, what came of each turn, the chains of batches and versions. Follows the log while others write it.
  */
-import { decodeReadable, InstarError, type BatchSealed, type Event, type LineStarted, type Logged, type ScoresEvent, type TurnAborted, type TurnCaptured, type UpdateComputed, type UpdateFailed, type UpdatesEvent, type VersionPublished, type VersionRejected, type WeightsEvent } from '@instar/events'
+import {
+  decodeReadable,
+  InstarError,
+  type BatchSealed,
+  type Event,
+  type LineStarted,
+  type Logged,
+  type ScoresEvent,
+  type TurnAborted,
+  type TurnCaptured,
+  type UpdateComputed,
+  type UpdateFailed,
+  type UpdatesEvent,
+  type VersionPublished,
+  type VersionRejected,
+  type WeightsEvent,
+} from '@instar/events'
 import type { EventLog, LogRecord, Subscription } from '@instar/log'
 
 export type Turn = TurnCaptured | TurnAborted
 export type Fact<E> = { id: string; event: E }
-export type Batch = Fact<BatchSealed> & { outcome: Fact<UpdateComputed | UpdateFailed> | null; verdict: Fact<VersionPublished | VersionRejected> | null }
+export type Batch = Fact<BatchSealed> & {
+  outcome: Fact<UpdateComputed | UpdateFailed> | null
+  verdict: Fact<VersionPublished | VersionRejected> | null
+}
 export type Version = { number: number; parent: number | null; fact: Fact<VersionPublished> | null }
 
 const POLICY = 'policy'
@@ -47,7 +66,9 @@ export class History {
 
   async follow(log: EventLog): Promise<void> {
     this.#subscription = await log.subscribe({
-      topics: TOPICS, group: 'test', from: 'start',
+      topics: TOPICS,
+      group: 'test',
+      from: 'start',
       handle: (records) => {
         for (const record of records) {
           const logged = known(record)
@@ -87,17 +108,25 @@ export class History {
 
   /** Turns that a scorer must have said something of. */
   scorable(): string[] {
-    return [...this.turns.values()].flatMap(({ event }) => (event.type === 'TurnCaptured' && event.kind === 'main' && event.trainable ? [event.turn] : []))
+    return [...this.turns.values()].flatMap(({ event }) =>
+      event.type === 'TurnCaptured' && event.kind === 'main' && event.trainable ? [event.turn] : [],
+    )
   }
 
   /** Everything that was said is scored or skipped, every batch is settled, and no other can be sealed. */
   settled(): boolean {
     if (!this.line || this.scorable().some((turn) => !this.scores.has(turn))) return false
-    if (this.batches.some(({ outcome, verdict }) => !outcome || (outcome.event.type === 'UpdateComputed' && !verdict))) return false
+    if (this.batches.some(({ outcome, verdict }) => !outcome || (outcome.event.type === 'UpdateComputed' && !verdict)))
+      return false
     const fresh = [...this.scores].filter(([turn, facts]) => {
       const turned = this.turns.get(turn)?.event
       const reward = facts.at(-1)!.event
-      return reward.type !== 'TurnSkipped' && turned?.trainable && !this.spent.has(turn) && this.distance(turned.version) <= STALENESS
+      return (
+        reward.type !== 'TurnSkipped' &&
+        turned?.trainable &&
+        !this.spent.has(turn) &&
+        this.distance(turned.version) <= STALENESS
+      )
     })
     return fresh.length < BATCH
   }
@@ -105,7 +134,8 @@ export class History {
   /** Updates between a version and the head, along parents; Infinity where it is no ancestor. */
   distance(version: number): number {
     let steps = 0
-    for (let at: number | null = this.head; at !== null; at = this.versions[at]?.parent ?? null, steps += 1) if (at === version) return steps
+    for (let at: number | null = this.head; at !== null; at = this.versions[at]?.parent ?? null, steps += 1)
+      if (at === version) return steps
     return Infinity
   }
 
@@ -116,7 +146,7 @@ export class History {
 
   summary(): string {
     const open = this.scorable().filter((turn) => !this.scores.has(turn)).length
-    return `${this.turns.size} turns (${open} unscored), batches [${this.batches.map(({ outcome, verdict }) => (verdict ? verdict.event.type === 'VersionPublished' ? verdict.event.number : verdict.event.reason : outcome ? outcome.event.type === 'UpdateFailed' ? outcome.event.reason : 'computed' : 'sealed')).join(' ')}], head ${this.head}, ${JSON.stringify({ repeats: this.repeats, late: this.late })}`
+    return `${this.turns.size} turns (${open} unscored), batches [${this.batches.map(({ outcome, verdict }) => (verdict ? (verdict.event.type === 'VersionPublished' ? verdict.event.number : verdict.event.reason) : outcome ? (outcome.event.type === 'UpdateFailed' ? outcome.event.reason : 'computed') : 'sealed')).join(' ')}], head ${this.head}, ${JSON.stringify({ repeats: this.repeats, late: this.late })}`
   }
 
   #take(logged: Logged): void {
@@ -143,7 +173,8 @@ export class History {
     const there = this.scores.get(event.turn)
     if (!there) return void this.scores.set(event.turn, [{ id, event }])
     const before = there.at(-1)!.event.rank
-    const outranks = event.rank && (!before || event.rank.at > before.at || (event.rank.at === before.at && event.rank.id > before.id))
+    const outranks =
+      event.rank && (!before || event.rank.at > before.at || (event.rank.at === before.at && event.rank.id > before.id))
     if (outranks) there.push({ id, event })
     else this.late.scores += 1
   }

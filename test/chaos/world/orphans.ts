@@ -12,10 +12,19 @@ const said = (read: () => string): string => {
 }
 
 /** By command line, working directory or environment. Empty where there is no /proc. */
-export const processesOf = (folder: string): string[] => (process.platform === 'linux' ? readdirSync('/proc') : []).filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid).flatMap((pid) => {
-  const [command, cwd, environment] = [() => readFileSync(`/proc/${pid}/cmdline`, 'utf8'), () => readlinkSync(`/proc/${pid}/cwd`), () => readFileSync(`/proc/${pid}/environ`, 'utf8')].map(said)
-  return [command, cwd, environment].some((text) => text!.includes(folder)) ? [`${pid} ${command!.replaceAll('\0', ' ').slice(0, 200)}`] : []
-})
+export const processesOf = (folder: string): string[] =>
+  (process.platform === 'linux' ? readdirSync('/proc') : [])
+    .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
+    .flatMap((pid) => {
+      const [command, cwd, environment] = [
+        () => readFileSync(`/proc/${pid}/cmdline`, 'utf8'),
+        () => readlinkSync(`/proc/${pid}/cwd`),
+        () => readFileSync(`/proc/${pid}/environ`, 'utf8'),
+      ].map(said)
+      return [command, cwd, environment].some((text) => text!.includes(folder))
+        ? [`${pid} ${command!.replaceAll('\0', ' ').slice(0, 200)}`]
+        : []
+    })
 
 /** What was killed may take a moment to be gone. */
 export const untilNothingLeft = async (folder: string, ms = 30_000): Promise<void> => {

@@ -58,8 +58,20 @@ export type PeopleOptions = {
 const AGAIN_MS = 200
 const THANKS = 'Thanks, that is just how I like it.'
 
-export const startPeople = ({ gateways, sessions, random, ledger, turns = 4, limit = Infinity, breathMs = 0, patience = 120_000 }: PeopleOptions): People => {
-  const clients = gateways.map(({ name, url }) => ({ name, client: new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0, timeout: patience }) }))
+export const startPeople = ({
+  gateways,
+  sessions,
+  random,
+  ledger,
+  turns = 4,
+  limit = Infinity,
+  breathMs = 0,
+  patience = 120_000,
+}: PeopleOptions): People => {
+  const clients = gateways.map(({ name, url }) => ({
+    name,
+    client: new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0, timeout: patience }),
+  }))
   const waiters: { at: number; held: PromiseWithResolvers<void> }[] = []
   let leaving = false
   let begun = 0
@@ -80,7 +92,16 @@ export const startPeople = ({ gateways, sessions, random, ledger, turns = 4, lim
         const { name, client } = clients[integer(random, 0, clients.length - 1)]!
         try {
           const answer = await (integer(random, 0, 1) === 0 ? askWhole : ask)(client, messages, { user, maxTokens: 16 })
-          const received = { turn: answer.turn, session: answer.session, version: answer.version, text: answer.text, follows, gateway: name, waitedMs: Date.now() - since, failures }
+          const received = {
+            turn: answer.turn,
+            session: answer.session,
+            version: answer.version,
+            text: answer.text,
+            follows,
+            gateway: name,
+            waitedMs: Date.now() - since,
+            failures,
+          }
           ledger.received.push(received)
           tell()
           return received
@@ -88,7 +109,10 @@ export const startPeople = ({ gateways, sessions, random, ledger, turns = 4, lim
           const { message, code } = error as { message: string; code?: string }
           const why = code ?? message.slice(0, 60)
           ledger.refusals.set(why, (ledger.refusals.get(why) ?? 0) + 1)
-          if (error instanceof OpenAI.BadRequestError || Date.now() - since > patience) throw new Error(`a person gave up after ${failures + 1} tries and ${Date.now() - since} ms: ${message}`, { cause: error })
+          if (error instanceof OpenAI.BadRequestError || Date.now() - since > patience)
+            throw new Error(`a person gave up after ${failures + 1} tries and ${Date.now() - since} ms: ${message}`, {
+              cause: error,
+            })
           await pause(AGAIN_MS)
         }
       }
@@ -106,13 +130,18 @@ export const startPeople = ({ gateways, sessions, random, ledger, turns = 4, lim
       begun += 1
       if (breathMs > 0) await pause(breathMs * random())
       last = await say(messages, last?.turn ?? null, user)
-      messages.push({ role: 'assistant', content: last.text }, { role: 'user', content: n === 0 ? reaction(i).says : n % 2 === 1 ? THANKS : question(100_000 * n + i) })
+      messages.push(
+        { role: 'assistant', content: last.text },
+        { role: 'user', content: n === 0 ? reaction(i).says : n % 2 === 1 ? THANKS : question(100_000 * n + i) },
+      )
     }
   }
 
-  const everybody = Promise.all(Array.from({ length: sessions }, async () => {
-    while (!leaving && begun < limit) await converse()
-  })).catch((error: unknown) => {
+  const everybody = Promise.all(
+    Array.from({ length: sessions }, async () => {
+      while (!leaving && begun < limit) await converse()
+    }),
+  ).catch((error: unknown) => {
     fault ??= error as Error
     leaving = true
     tell()

@@ -61,7 +61,12 @@ export const startService = ({ kind, name, folder, port, env }: ServiceOptions):
     ours = false
     if (forget) rmSync(data, { recursive: true, force: true })
     forget = false
-    child = guarded([process.execPath, join(ROOT, PROGRAMS[kind])], { folder, name, cwd: folder, env: { ...env, INSTAR_DATA: data, [kind === 'gateway' ? 'INSTAR_PORT' : 'INSTAR_HEALTH_PORT']: String(port) } })
+    child = guarded([process.execPath, join(ROOT, PROGRAMS[kind])], {
+      folder,
+      name,
+      cwd: folder,
+      env: { ...env, INSTAR_DATA: data, [kind === 'gateway' ? 'INSTAR_PORT' : 'INSTAR_HEALTH_PORT']: String(port) },
+    })
     const current = child
     void current.exited.then(async (status) => {
       if (stopping) return
@@ -85,13 +90,23 @@ export const startService = ({ kind, name, folder, port, env }: ServiceOptions):
   launch()
   const health: Service['health'] = async () => {
     const response = await fetch(`${url}/health/ready`, { signal: AbortSignal.timeout(5_000) })
-    return await response.json() as Awaited<ReturnType<Service['health']>>
+    return (await response.json()) as Awaited<ReturnType<Service['health']>>
   }
   return {
-    kind, name, url, crashes, health,
+    kind,
+    name,
+    url,
+    crashes,
+    health,
     async ready() {
       for (const until = Date.now() + READY_MS; ; await pause(50)) {
-        if (await fetch(`${url}/health/ready`, { signal: AbortSignal.timeout(5_000) }).then(({ ok, body }) => body?.cancel().then(() => ok) ?? ok, () => false)) return
+        if (
+          await fetch(`${url}/health/ready`, { signal: AbortSignal.timeout(5_000) }).then(
+            ({ ok, body }) => body?.cancel().then(() => ok) ?? ok,
+            () => false,
+          )
+        )
+          return
         if (Date.now() > until || inARow >= HOPELESS) throw new Error(`${name} is not ready:\n${child.said()}`)
       }
     },

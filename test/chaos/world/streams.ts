@@ -22,16 +22,35 @@ export type Streamed = {
 type Chunk = { choices?: { delta?: { content?: string }; finish_reason?: string | null }[]; error?: { code: string } }
 
 /** Rejects where the connection breaks. `onPiece`: with each piece of content. */
-export const streamed = async (url: string, messages: Messages, onPiece: () => void = () => undefined, maxTokens = 24): Promise<Streamed> => {
+export const streamed = async (
+  url: string,
+  messages: Messages,
+  onPiece: () => void = () => undefined,
+  maxTokens = 24,
+): Promise<Streamed> => {
   const begun = performance.now()
-  const response = await fetch(`${url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ model: 'policy', messages, stream: true, max_tokens: maxTokens }) })
+  const response = await fetch(`${url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ model: 'policy', messages, stream: true, max_tokens: maxTokens }),
+  })
   const header = (name: string): string => response.headers.get(name) ?? ''
   const result: Streamed = {
-    status: response.status, retryAfter: response.headers.get('retry-after'), code: null, turn: header('x-instar-turn-id'), session: header('x-instar-session-id'), version: Number(header('x-instar-version')),
-    text: '', finish: null, done: false, comments: 0, firstMs: 0, endMs: 0,
+    status: response.status,
+    retryAfter: response.headers.get('retry-after'),
+    code: null,
+    turn: header('x-instar-turn-id'),
+    session: header('x-instar-session-id'),
+    version: Number(header('x-instar-version')),
+    text: '',
+    finish: null,
+    done: false,
+    comments: 0,
+    firstMs: 0,
+    endMs: 0,
   }
   if (!response.ok) {
-    result.code = (await response.json() as { error: { code: string } }).error.code
+    result.code = ((await response.json()) as { error: { code: string } }).error.code
     return result
   }
   let rest = ''

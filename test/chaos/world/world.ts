@@ -52,7 +52,12 @@ const DEFAULTS: Record<Kind, number> = { gateway: 2, scorer: 2, trainer: 1, publ
 /** A session is quiet after so many seconds: turns that nobody goes on with are settled within a test's time. */
 const IDLE_S = '3'
 
-export const startWorld = async ({ nodes = 1, proxied = false, services: counts = {}, env: more = {} }: WorldOptions = {}): Promise<World> => {
+export const startWorld = async ({
+  nodes = 1,
+  proxied = false,
+  services: counts = {},
+  env: more = {},
+}: WorldOptions = {}): Promise<World> => {
   const folder = await temporaryFolder()
   const proxy = proxied ? await startProxy() : null
   const services: Service[] = []
@@ -69,33 +74,74 @@ export const startWorld = async ({ nodes = 1, proxied = false, services: counts 
   try {
     const [kafka, { registry, database }] = await Promise.all([
       startKafka({ folder: join(folder.path, 'kafka'), nodes, ...(proxy ? { advertised: proxy.port } : {}) }),
-      startDatabase(join(folder.path, 'postgres')).then(async (database) => ({ database, registry: await startRegistry(join(folder.path, 'registry'), database) })),
+      startDatabase(join(folder.path, 'postgres')).then(async (database) => ({
+        database,
+        registry: await startRegistry(join(folder.path, 'registry'), database),
+      })),
     ])
     if (proxy) proxy.upstream = kafka.nodes[0]!.behindProxy!
     const databaseUrl = `postgresql://postgres@127.0.0.1:${database.port}/instar`
     const env: Record<string, string> = {
-      INSTAR_LOG: `kafka://${proxy ? `127.0.0.1:${proxy.port}` : kafka.brokers.join(',')}`, INSTAR_REGISTRY: registry.url, DATABASE_URL: databaseUrl,
-      INSTAR_REPLICATION: String(nodes), INSTAR_SESSION_IDLE: IDLE_S, INSTAR_HOST: '127.0.0.1', INSTAR_OPEN: '', INSTAR_ENGINE: '', INSTAR_MODEL: '',
-      INSTAR_JUDGE_URL: '', INSTAR_HEALTH_PORT: '', INSTAR_PORT: '', NODE_ENV: 'production', NODE_OPTIONS: '', ...more,
+      INSTAR_LOG: `kafka://${proxy ? `127.0.0.1:${proxy.port}` : kafka.brokers.join(',')}`,
+      INSTAR_REGISTRY: registry.url,
+      DATABASE_URL: databaseUrl,
+      INSTAR_REPLICATION: String(nodes),
+      INSTAR_SESSION_IDLE: IDLE_S,
+      INSTAR_HOST: '127.0.0.1',
+      INSTAR_OPEN: '',
+      INSTAR_ENGINE: '',
+      INSTAR_MODEL: '',
+      INSTAR_JUDGE_URL: '',
+      INSTAR_HEALTH_PORT: '',
+      INSTAR_PORT: '',
+      NODE_ENV: 'production',
+      NODE_OPTIONS: '',
+      ...more,
     }
     const instar = async (...args: string[]): Promise<string> => {
-      const { stdout } = await promisify(execFile)(process.execPath, [join(ROOT, 'cli/src/main.ts'), ...args], { cwd: folder.path, env: { ...process.env, ...env }, timeout: 120_000, maxBuffer: 16 << 20 })
+      const { stdout } = await promisify(execFile)(process.execPath, [join(ROOT, 'cli/src/main.ts'), ...args], {
+        cwd: folder.path,
+        env: { ...process.env, ...env },
+        timeout: 120_000,
+        maxBuffer: 16 << 20,
+      })
       return stdout
     }
     await instar('setup')
-    log = await openKafkaLog({ brokers: kafka.brokers, clientId: 'test', registry: registry.url, schemas: schemaTexts() })
+    log = await openKafkaLog({
+      brokers: kafka.brokers,
+      clientId: 'test',
+      registry: registry.url,
+      schemas: schemaTexts(),
+    })
 
     const launch = async (kind: Kind, own: Record<string, string> = {}): Promise<Service> => {
       const number = (numbers.get(kind) ?? 0) + 1
       numbers.set(kind, number)
       const home = join(folder.path, 'services')
       await mkdir(home, { recursive: true })
-      const service = startService({ kind, name: `${kind}-${number}`, folder: home, port: await freePort(), env: { ...env, ...own } })
+      const service = startService({
+        kind,
+        name: `${kind}-${number}`,
+        folder: home,
+        port: await freePort(),
+        env: { ...env, ...own },
+      })
       services.push(service)
       return service
     }
     const world: World = {
-      folder: folder.path, kafka, registry, database, proxy, env, databaseUrl, log, services, instar, end,
+      folder: folder.path,
+      kafka,
+      registry,
+      database,
+      proxy,
+      env,
+      databaseUrl,
+      log,
+      services,
+      instar,
+      end,
       of: (kind) => services.filter((service) => service.kind === kind),
       async add(kind, own) {
         const service = await launch(kind, own)
@@ -106,7 +152,9 @@ export const startWorld = async ({ nodes = 1, proxied = false, services: counts 
         await Promise.all(services.map((service) => service.ready()))
       },
       async stopServices() {
-        const statuses = await Promise.all(services.map(async (service) => [service.name, await service.stop()] as const))
+        const statuses = await Promise.all(
+          services.map(async (service) => [service.name, await service.stop()] as const),
+        )
         return Object.fromEntries(statuses)
       },
     }

@@ -13,26 +13,47 @@ trials(claude(), { sources: ['agent', 'agent', 'agent', 'agent', 'agent'], shown
 test('claude: after an error in a stream it asks without one', async () => {
   let lives = 1
   const program = claude()
-  const journey = await begin(program, { script: (place) => (last, prompt) => (lives-- > 0 ? dying('Half an answer that is cut', 3) : talkOf(program, place)(last, prompt)) })
+  const journey = await begin(program, {
+    script: (place) => (last, prompt) =>
+      lives-- > 0 ? dying('Half an answer that is cut', 3) : talkOf(program, place)(last, prompt),
+  })
   try {
     assert.equal((await journey.say(PROMPTS[0])).code, 0)
-    assert.deepEqual(posts(journey.scene.wire).map(({ body }) => (JSON.parse(body) as { stream?: boolean }).stream ?? false), [true, false, true])
+    assert.deepEqual(
+      posts(journey.scene.wire).map(({ body }) => (JSON.parse(body) as { stream?: boolean }).stream ?? false),
+      [true, false, true],
+    )
     const story = await journey.scene.story()
-    assert.deepEqual([story.of('attempt'), story.of('next')], [[1, 2, 1], [null, 2, null]])
+    assert.deepEqual(
+      [story.of('attempt'), story.of('next')],
+      [
+        [1, 2, 1],
+        [null, 2, null],
+      ],
+    )
     assertAnswered(journey.scene, story)
   } finally {
     await journey.end()
   }
 })
 
-test('claude: cut after it had thought, it asks again, at times with words of its own in the user\'s', async () => {
+test("claude: cut after it had thought, it asks again, at times with words of its own in the user's", async () => {
   const journey = await begin(claude())
   try {
     journey.scene.wire.dropAt('content_block_stop')
     assert.equal((await journey.say(PROMPTS[0])).code, 0)
     const story = await journey.scene.story()
-    if (posts(journey.scene.wire)[1]!.body.includes('Your response above was cut off mid-stream')) await journey.record('claude.reworded')
-    assert.deepEqual([story.of('session'), story.of('status'), story.of('next'), story.of('offPrefix')], [[0, 0, 0], ['aborted', 'complete', 'complete'], [null, 2, null], [false, false, false]])
+    if (posts(journey.scene.wire)[1]!.body.includes('Your response above was cut off mid-stream'))
+      await journey.record('claude.reworded')
+    assert.deepEqual(
+      [story.of('session'), story.of('status'), story.of('next'), story.of('offPrefix')],
+      [
+        [0, 0, 0],
+        ['aborted', 'complete', 'complete'],
+        [null, 2, null],
+        [false, false, false],
+      ],
+    )
     assertAnswered(journey.scene, story)
   } finally {
     await journey.end()
@@ -46,15 +67,22 @@ for (const hints of [true, false]) {
       tape: hints ? 'claude.compaction' : 'claude.compaction-unmarked',
       contextLength: 27_000,
       script: (place) => (last) => {
-        if (last.includes('CRITICAL: Respond with TEXT ONLY')) return '<analysis>\nShort.\n</analysis>\n<summary>\nThe file was read.\n</summary>'
-        if (last.includes('Read the big file') && !last.includes('The file was read.')) return calls(program.read(place, 'a3.txt'))
+        if (last.includes('CRITICAL: Respond with TEXT ONLY'))
+          return '<analysis>\nShort.\n</analysis>\n<summary>\nThe file was read.\n</summary>'
+        if (last.includes('Read the big file') && !last.includes('The file was read.'))
+          return calls(program.read(place, 'a3.txt'))
         return 'It is done.'
       },
     })
     try {
       await readBig(journey)
       const story = await journey.scene.story()
-      assert.deepEqual(posts(journey.scene.wire).filter(({ path: to }) => !to.includes('count_tokens')).map(({ status }) => status), [200, 400, 200, 200, 200])
+      assert.deepEqual(
+        posts(journey.scene.wire)
+          .filter(({ path: to }) => !to.includes('count_tokens'))
+          .map(({ status }) => status),
+        [200, 400, 200, 200, 200],
+      )
       assert.deepEqual(story.of('kind'), ['main', 'side', 'main', 'main'])
       assert.deepEqual(story.of('session'), [0, 0, 0, 0])
       assert.deepEqual(story.of('next'), [null, null, 3, null])
@@ -70,7 +98,11 @@ test('claude: a subagent is a session of its own', async () => {
   const journey = await begin(program, {
     tape: 'claude.subagent',
     script: (place) => (last) => {
-      if (last.includes('Delegate it.')) return calls(['Agent', '{"subagent_type": "general-purpose", "run_in_background": false, "prompt": "Inspect a1.txt please", "description": "inspect"}'])
+      if (last.includes('Delegate it.'))
+        return calls([
+          'Agent',
+          '{"subagent_type": "general-purpose", "run_in_background": false, "prompt": "Inspect a1.txt please", "description": "inspect"}',
+        ])
       if (last.includes('The child says red')) return 'The child is right.'
       return last.includes('It is red') ? 'The child says red.' : calls(program.read(place, 'a1.txt'))
     },
@@ -79,7 +111,13 @@ test('claude: a subagent is a session of its own', async () => {
     const { code, stdout } = await journey.say('Delegate it.')
     assert.deepEqual([code, shown(stdout)], [0, 'The child is right.'])
     const story = await journey.scene.story()
-    assert.deepEqual([story.of('session'), story.of('next')], [[0, 1, 1, 0], [3, 2, null, null]])
+    assert.deepEqual(
+      [story.of('session'), story.of('next')],
+      [
+        [0, 1, 1, 0],
+        [3, 2, null, null],
+      ],
+    )
     assert.deepEqual(story.of('kind'), ['main', 'main', 'main', 'main'])
     assert.deepEqual(story.of('offPrefix'), [false, false, false, false])
     assert.ok(story.sessions[1]!.startsWith(story.sessions[0]!))
@@ -89,12 +127,16 @@ test('claude: a subagent is a session of its own', async () => {
   }
 })
 
-test('claude: a subagent in the background, whose end is told in the user\'s name, is a session of its own', async () => {
+test("claude: a subagent in the background, whose end is told in the user's name, is a session of its own", async () => {
   const program = claude()
   const journey = await begin(program, {
     tape: 'claude.background',
     script: (place) => (last) => {
-      if (last.includes('Delegate it.')) return calls(['Agent', '{"subagent_type": "general-purpose", "prompt": "Inspect a1.txt please", "description": "inspect"}'])
+      if (last.includes('Delegate it.'))
+        return calls([
+          'Agent',
+          '{"subagent_type": "general-purpose", "prompt": "Inspect a1.txt please", "description": "inspect"}',
+        ])
       if (last.includes('<task-notification>')) return 'The child is right.'
       if (last.includes('Async agent launched')) return 'I wait.'
       return last.includes('It is red') ? 'The child says red.' : calls(program.read(place, 'a1.txt'))

@@ -14,7 +14,8 @@ test('codex: a compaction is a side turn, what comes after it the same session',
     tape: 'codex.compaction',
     script: (place) => (last) => {
       if (last.includes('CONTEXT CHECKPOINT COMPACTION')) return 'The file was read.'
-      if (last.includes('Read the big file') && !last.includes('The file was read.')) return calls(program.read(place, 'a3.txt'))
+      if (last.includes('Read the big file') && !last.includes('The file was read.'))
+        return calls(program.read(place, 'a3.txt'))
       return 'It is done.'
     },
   })
@@ -26,7 +27,10 @@ test('codex: a compaction is a side turn, what comes after it the same session',
     assert.deepEqual(story.of('reason'), [null, 'side', null, null])
     // What the tool said is in the summary's request alone.
     assert.deepEqual(story.of('next'), [null, null, 3, null])
-    assert.deepEqual(story.turns.filter(({ kind }) => kind === 'main').map(({ offPrefix }) => offPrefix), [false, false, false])
+    assert.deepEqual(
+      story.turns.filter(({ kind }) => kind === 'main').map(({ offPrefix }) => offPrefix),
+      [false, false, false],
+    )
     assertAnswered(journey.scene, story)
   } finally {
     await journey.end()
@@ -38,7 +42,8 @@ test('codex: a subagent is a session of its own, its tools have a namespace', as
   const journey = await begin(program, {
     tape: 'codex.subagent',
     script: (place) => (last) => {
-      if (last.includes('Delegate it.')) return calls(['multi_agent_v1__spawn_agent', '{"message": "Inspect a1.txt please"}'])
+      if (last.includes('Delegate it.'))
+        return calls(['multi_agent_v1__spawn_agent', '{"message": "Inspect a1.txt please"}'])
       const agent = /"agent_id":\s*"([^"]+)"/.exec(last)?.[1]
       if (agent !== undefined) return calls(['multi_agent_v1__wait_agent', JSON.stringify({ targets: [agent] })])
       if (last.includes('Inspect a1.txt')) return calls(program.read(place, 'a1.txt'))
@@ -52,8 +57,14 @@ test('codex: a subagent is a session of its own, its tools have a namespace', as
     const of = (session: number): number[] => story.turns.flatMap((turn, i) => (turn.session === session ? [i] : []))
     assert.deepEqual([of(0).length, of(1).length], [3, 2])
     for (const session of [0, 1]) assertChained(story, of(session))
-    assert.deepEqual(story.of('kind'), story.turns.map(() => 'main'))
-    assert.deepEqual(story.of('offPrefix'), story.turns.map(() => false))
+    assert.deepEqual(
+      story.of('kind'),
+      story.turns.map(() => 'main'),
+    )
+    assert.deepEqual(
+      story.of('offPrefix'),
+      story.turns.map(() => false),
+    )
     assertAnswered(journey.scene, story)
   } finally {
     await journey.end()

@@ -11,30 +11,58 @@ import { makePlace, type Place, type Ran } from '../program.ts'
 import { calls, startScene, type Say, type Scene } from '../scene.ts'
 import type { Program } from './programs.ts'
 
-export const PROMPTS = ['Compare both files, please.', 'That was wrong, write it down.', 'Thank you and good bye.'] as const
+export const PROMPTS = [
+  'Compare both files, please.',
+  'That was wrong, write it down.',
+  'Thank you and good bye.',
+] as const
 export const ANSWERS = ['Cafe\u0301 and caf\u00e9:\r\n\tred &amp; blue.', 'It is written.', 'Bye.'] as const
 /** Requests that the journey takes. */
 export const TURNS = 5
 
-export const talkOf = (program: Program, place: Place): Say => (last) => {
-  if (last.includes(PROMPTS[0])) return `<think>\nTwo files.\n</think>\n\nI will look.\n${calls(program.read(place, 'a1.txt'), program.read(place, 'a2.txt'))}`
-  if (last.includes('It is red') && last.includes('It is blue')) return `${ANSWERS[0]}  `
-  if (last.includes(PROMPTS[1])) return calls(program.write(place, 'note.txt', 'purple'))
-  if (last.includes(PROMPTS[2])) return `<think>\nThey leave.\n</think>\n\n${ANSWERS[2]}`
-  return ANSWERS[1]
+export const talkOf =
+  (program: Program, place: Place): Say =>
+  (last) => {
+    if (last.includes(PROMPTS[0]))
+      return `<think>\nTwo files.\n</think>\n\nI will look.\n${calls(program.read(place, 'a1.txt'), program.read(place, 'a2.txt'))}`
+    if (last.includes('It is red') && last.includes('It is blue')) return `${ANSWERS[0]}  `
+    if (last.includes(PROMPTS[1])) return calls(program.write(place, 'note.txt', 'purple'))
+    if (last.includes(PROMPTS[2])) return `<think>\nThey leave.\n</think>\n\n${ANSWERS[2]}`
+    return ANSWERS[1]
+  }
+
+export type Journey = {
+  scene: Scene
+  place: Place
+  say(prompt: string, goOn?: boolean): Promise<Ran>
+  record(tape: string): Promise<void>
+  end(): Promise<void>
 }
 
-export type Journey = { scene: Scene; place: Place; say(prompt: string, goOn?: boolean): Promise<Ran>; record(tape: string): Promise<void>; end(): Promise<void> }
-
 /** `script`: what the model says; default: the whole journey. `tape`: its name, if it is to be one. */
-export const begin = async (program: Program, { script = (place: Place) => talkOf(program, place), tape, ...options }: { script?: (place: Place) => Say; tape?: string; contextLength?: number; limited?: boolean } = {}): Promise<Journey> => {
+export const begin = async (
+  program: Program,
+  {
+    script = (place: Place) => talkOf(program, place),
+    tape,
+    ...options
+  }: { script?: (place: Place) => Say; tape?: string; contextLength?: number; limited?: boolean } = {},
+): Promise<Journey> => {
   const place = await makePlace()
-  await Promise.all([['a1.txt', 'It is red.\n'], ['a2.txt', 'It is blue.\n']].map(([file, text]) => writeFile(path.join(place.work, file!), text!)))
+  await Promise.all(
+    [
+      ['a1.txt', 'It is red.\n'],
+      ['a2.txt', 'It is blue.\n'],
+    ].map(([file, text]) => writeFile(path.join(place.work, file!), text!)),
+  )
   const scene = await startScene(script(place), options)
   await program.prepare(scene, place)
-  const record = (name: string): Promise<void> => scene.record(name, `${program.name} ${program.version}`, hiddenOf(place))
+  const record = (name: string): Promise<void> =>
+    scene.record(name, `${program.name} ${program.version}`, hiddenOf(place))
   return {
-    scene, place, record,
+    scene,
+    place,
+    record,
     say: (prompt, goOn = false) => program.run(scene, place, prompt, goOn),
     async end() {
       if (tape !== undefined) await record(tape)
@@ -46,14 +74,22 @@ export const begin = async (program: Program, { script = (place: Place) => talkO
 
 /** Names of this machine, the longest first. */
 const hiddenOf = ({ root, home, work }: Place): (readonly [string, string])[] => [
-  [work, '/home/agent/project'], [home, '/home/agent'], [root, '/home'], [path.basename(root), 'agent'],
-  [path.resolve(import.meta.dirname, '../../..'), '/opt/instar'], [realpathSync(path.resolve(import.meta.dirname, 'node_modules')), '/opt/agents'], [hostname(), 'host'],
+  [work, '/home/agent/project'],
+  [home, '/home/agent'],
+  [root, '/home'],
+  [path.basename(root), 'agent'],
+  [path.resolve(import.meta.dirname, '../../..'), '/opt/instar'],
+  [realpathSync(path.resolve(import.meta.dirname, 'node_modules')), '/opt/agents'],
+  [hostname(), 'host'],
 ]
 
 const BIG = 'A long line of text that says nothing at all.\n'.repeat(400)
 
 /** A file, `a3.txt`, that fills the context before the last of these prompts. */
-export const readBig = async ({ say, place }: Journey, prompts: readonly string[] = ['Read the big file.', PROMPTS[2]]): Promise<void> => {
+export const readBig = async (
+  { say, place }: Journey,
+  prompts: readonly string[] = ['Read the big file.', PROMPTS[2]],
+): Promise<void> => {
   await writeFile(path.join(place.work, 'a3.txt'), BIG)
   for (const [i, prompt] of prompts.entries()) assert.equal((await say(prompt, i > 0)).code, 0)
 }

@@ -11,11 +11,17 @@ const shown = (stdout: string): string => stdout
 trials(pi(), { sources: ['fingerprint', 'minted', 'minted', 'minted', 'minted'], shown })
 
 const AFFINITY = { compat: { sendSessionAffinityHeaders: true } }
-trials({ ...pi(AFFINITY), name: 'pi with session headers' }, { sources: ['agent', 'agent', 'agent', 'agent', 'agent'], shown })
+trials(
+  { ...pi(AFFINITY), name: 'pi with session headers' },
+  { sources: ['agent', 'agent', 'agent', 'agent', 'agent'], shown },
+)
 
 for (const header of [false, true]) {
   test(`pi: a compaction is a side turn, what comes after it the same session, ${header ? 'by its headers' : 'by the ids of our calls'}`, async () => {
-    const program = pi({ contextWindow: 18_000, maxTokens: 500, ...(header ? AFFINITY : {}) }, { compaction: { enabled: true, reserveTokens: 6500, keepRecentTokens: 20 } })
+    const program = pi(
+      { contextWindow: 18_000, maxTokens: 500, ...(header ? AFFINITY : {}) },
+      { compaction: { enabled: true, reserveTokens: 6500, keepRecentTokens: 20 } },
+    )
     const journey = await begin(program, {
       tape: header ? 'pi-with-session-headers.compaction' : 'pi.compaction',
       script: (place) => (last) => {

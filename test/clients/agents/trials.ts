@@ -7,17 +7,30 @@ import { ANSWERS, begin, PROMPTS, talkOf, travel, TURNS } from './journey.ts'
 import type { Program } from './programs.ts'
 
 /** `sources`: by what the session of each turn of the journey is found. `shown`: the answer in what the agent prints. `rewords`: after a cut it may add words of its own to the user's. */
-export const trials = (program: Program, { sources, shown, rewords = false }: { sources: readonly LabelSource[]; shown: (stdout: string) => string; rewords?: boolean }): void => {
+export const trials = (
+  program: Program,
+  {
+    sources,
+    shown,
+    rewords = false,
+  }: { sources: readonly LabelSource[]; shown: (stdout: string) => string; rewords?: boolean },
+): void => {
   const tape = program.name.replaceAll(' ', '-')
   test(`${program.name}: three prompts by three processes, parallel calls, a file written: one session`, async () => {
     const journey = await begin(program, { tape: `${tape}.journey` })
     try {
       const ran = await travel(journey)
-      assert.deepEqual(ran.map(({ stdout }) => shown(stdout).trim()), ANSWERS)
+      assert.deepEqual(
+        ran.map(({ stdout }) => shown(stdout).trim()),
+        ANSWERS,
+      )
       const story = await journey.scene.story()
       assertOneThread(story, TURNS)
       assertAnswered(journey.scene, story)
-      assert.deepEqual(story.turns.map(({ event }) => event.labelSource), sources)
+      assert.deepEqual(
+        story.turns.map(({ event }) => event.labelSource),
+        sources,
+      )
       assert.equal(posts(journey.scene.wire).length, TURNS)
     } finally {
       await journey.end()
@@ -41,10 +54,22 @@ export const trials = (program: Program, { sources, shown, rewords = false }: { 
 
   test(`${program.name}: the model dies in mid-stream: asked again in the same session, joined`, async () => {
     let lives = 1
-    const journey = await begin(program, { tape: `${tape}.died`, script: (place) => (last, prompt) => (last.includes('It is red') && lives-- > 0 ? dying('Half an answer that is cut', 3) : talkOf(program, place)(last, prompt)) })
+    const journey = await begin(program, {
+      tape: `${tape}.died`,
+      script: (place) => (last, prompt) =>
+        last.includes('It is red') && lives-- > 0
+          ? dying('Half an answer that is cut', 3)
+          : talkOf(program, place)(last, prompt),
+    })
     try {
       const ran = [await journey.say(PROMPTS[0]), await journey.say(PROMPTS[1], true)]
-      assert.deepEqual(ran.map(({ code, stdout }) => [code, shown(stdout).trim()]), [[0, ANSWERS[0]], [0, ANSWERS[1]]])
+      assert.deepEqual(
+        ran.map(({ code, stdout }) => [code, shown(stdout).trim()]),
+        [
+          [0, ANSWERS[0]],
+          [0, ANSWERS[1]],
+        ],
+      )
       const story = await journey.scene.story()
       assert.deepEqual(story.of('session'), [0, 0, 0, 0, 0])
       assert.deepEqual(story.of('status'), ['complete', 'aborted', 'complete', 'complete', 'complete'])
@@ -66,7 +91,14 @@ export const trials = (program: Program, { sources, shown, rewords = false }: { 
       const { code, stdout } = await journey.say(PROMPTS[0])
       assert.deepEqual([code, shown(stdout).trim()], [0, ANSWERS[0]])
       const story = await journey.scene.story()
-      assert.deepEqual([story.of('session'), story.of('status'), story.of('next')], [[0, 0, 0], ['aborted', 'complete', 'complete'], [null, 2, null]])
+      assert.deepEqual(
+        [story.of('session'), story.of('status'), story.of('next')],
+        [
+          [0, 0, 0],
+          ['aborted', 'complete', 'complete'],
+          [null, 2, null],
+        ],
+      )
       assert.ok([2, ...(rewords ? [1] : [])].includes(story.turns[1]!.attempt))
       assert.deepEqual(story.of('offPrefix'), [false, false, false])
       assert.ok(story.turns[1]!.text.startsWith(story.turns[0]!.text))

@@ -10,7 +10,8 @@ import { assertAnswered, dying, posts, type Say } from '../scene.ts'
 import { begin, PROMPTS } from '../agents/journey.ts'
 import { aider } from '../agents/programs.ts'
 
-const edit = (file: string, from: string, to: string): string => `${file}\n\`\`\`\n<<<<<<< SEARCH\n${from}\n=======\n${to}\n>>>>>>> REPLACE\n\`\`\`\n`
+const edit = (file: string, from: string, to: string): string =>
+  `${file}\n\`\`\`\n<<<<<<< SEARCH\n${from}\n=======\n${to}\n>>>>>>> REPLACE\n\`\`\`\n`
 
 const WORDS = 'One is red, the other is blue.'
 /** An edit that does not fit comes back in the same process. */
@@ -21,19 +22,39 @@ const talk: Say = (last) => {
   return 'Bye.'
 }
 
-for (const [name, base, labelled] of [['aider', '/v1', false], ['aider-with-session', '/s/kitchen/v1', true]] as const) {
+for (const [name, base, labelled] of [
+  ['aider', '/v1', false],
+  ['aider-with-session', '/s/kitchen/v1', true],
+] as const) {
   test(`${name}: three prompts by three processes, an edit that fails and is made again`, async () => {
     const journey = await begin(aider(base), { tape: `${name}.journey`, script: () => talk })
     try {
       const ran = []
       for (const [i, prompt] of PROMPTS.entries()) ran.push(await journey.say(prompt, i > 0))
-      assert.deepEqual(ran.map(({ code }) => code), [0, 0, 0], ran.map(({ stderr }) => stderr).join('\n'))
+      assert.deepEqual(
+        ran.map(({ code }) => code),
+        [0, 0, 0],
+        ran.map(({ stderr }) => stderr).join('\n'),
+      )
       assert.equal(await readFile(path.join(journey.place.work, 'a1.txt'), 'utf8'), 'It is purple.\n')
       const story = await journey.scene.story()
-      assert.deepEqual(story.turns.map(({ event }) => event.labelSource), labelled ? ['header', 'header', 'header', 'header'] : ['fingerprint', 'answer', 'answer', 'fingerprint'])
+      assert.deepEqual(
+        story.turns.map(({ event }) => event.labelSource),
+        labelled ? ['header', 'header', 'header', 'header'] : ['fingerprint', 'answer', 'answer', 'fingerprint'],
+      )
       // What was said to a failed edit is glued to the answer behind it: the last prompt follows nobody's answer.
-      assert.deepEqual([story.of('session'), story.of('next')], [labelled ? [0, 0, 0, 0] : [0, 0, 0, 1], [1, 2, null, null]])
-      assert.deepEqual([story.of('kind'), story.of('status'), story.of('reason')], [['main', 'main', 'main', 'main'], ['complete', 'complete', 'complete', 'complete'], [null, null, null, null]])
+      assert.deepEqual(
+        [story.of('session'), story.of('next')],
+        [labelled ? [0, 0, 0, 0] : [0, 0, 0, 1], [1, 2, null, null]],
+      )
+      assert.deepEqual(
+        [story.of('kind'), story.of('status'), story.of('reason')],
+        [
+          ['main', 'main', 'main', 'main'],
+          ['complete', 'complete', 'complete', 'complete'],
+          [null, null, null, null],
+        ],
+      )
       const [first, second] = (await journey.scene.became()).map(({ heard }) => heard?.user)
       assert.equal(first, PROMPTS[1])
       assert.match(second!, /^# 1 SEARCH\/REPLACE block failed to match!/)
@@ -59,18 +80,41 @@ test('aider: a 429 is waited out, and the conversation is the same', async () =>
   }
 })
 
-for (const [what, tape] of [['the model dies in mid-stream', 'aider.died'], ['the connection drops in the first answer', 'aider.dropped']] as const) {
+for (const [what, tape] of [
+  ['the model dies in mid-stream', 'aider.died'],
+  ['the connection drops in the first answer', 'aider.dropped'],
+] as const) {
   test(`aider: ${what}: sent again in the same session`, async () => {
     let lives = tape === 'aider.died' ? 1 : 0
-    const journey = await begin(aider(), { tape, script: () => (last, prompt) => (last.includes(PROMPTS[0]) && lives-- > 0 ? dying('One is not what it seems', 3) : talk(last, prompt)) })
+    const journey = await begin(aider(), {
+      tape,
+      script: () => (last, prompt) =>
+        last.includes(PROMPTS[0]) && lives-- > 0 ? dying('One is not what it seems', 3) : talk(last, prompt),
+    })
     try {
       if (tape === 'aider.dropped') journey.scene.wire.dropAt('red')
       const ran = [await journey.say(PROMPTS[0]), await journey.say(PROMPTS[2], true)]
-      assert.deepEqual(ran.map(({ code }) => code), [0, 0])
+      assert.deepEqual(
+        ran.map(({ code }) => code),
+        [0, 0],
+      )
       const story = await journey.scene.story()
-      assert.deepEqual([story.of('status'), story.of('attempt'), story.of('reason')], [['aborted', 'complete', 'complete'], [1, 2, 1], ['aborted', null, null]])
+      assert.deepEqual(
+        [story.of('status'), story.of('attempt'), story.of('reason')],
+        [
+          ['aborted', 'complete', 'complete'],
+          [1, 2, 1],
+          ['aborted', null, null],
+        ],
+      )
       // Both stand in the history that is read back, as one answer.
-      assert.deepEqual([story.of('session'), story.of('next')], [[0, 0, 0], [null, 2, null]])
+      assert.deepEqual(
+        [story.of('session'), story.of('next')],
+        [
+          [0, 0, 0],
+          [null, 2, null],
+        ],
+      )
       assertAnswered(journey.scene, story)
     } finally {
       await journey.end()

@@ -7,14 +7,17 @@ import { goClients, goModule, NO_GO } from './go.ts'
 
 const openai = goModule('github.com/openai/openai-go/v3')
 const PROGRAMS = [
-  [`${openai} chat`, 'openai-chat'], [`${openai} responses`, 'openai-responses'],
+  [`${openai} chat`, 'openai-chat'],
+  [`${openai} responses`, 'openai-responses'],
   [goModule('github.com/sashabaranov/go-openai'), 'sashabaranov'],
 ] as const
 
 const programs = goClients()
 const skip = programs === null ? NO_GO : false
 
-for (const [name, program] of PROGRAMS) for (const how of ['whole', 'stream']) {
-  test(`${name}, ${how}: one session, next states joined, feedback by its own ids`, { skip }, () =>
-    converse({ name }, (place, env) => runProgram(path.join(programs!, program), [how], place, env)))
-}
+for (const [name, program] of PROGRAMS)
+  for (const how of ['whole', 'stream']) {
+    test(`${name}, ${how}: one session, next states joined, feedback by its own ids`, { skip }, () =>
+      converse({ name }, (place, env) => runProgram(path.join(programs!, program), [how], place, env)),
+    )
+  }

@@ -4,13 +4,18 @@ import { converse } from '../converse.ts'
 import { runProgram } from '../program.ts'
 import { javaArtifact, javaClients, NO_JAVA } from './java.ts'
 
-const PROGRAMS = [['chat', 'Chat'], ['responses', 'Responses']] as const
+const PROGRAMS = [
+  ['chat', 'Chat'],
+  ['responses', 'Responses'],
+] as const
 
 const classPath = javaClients()
 const skip = classPath === null ? NO_JAVA : false
 
-for (const [dialect, main] of PROGRAMS) for (const how of ['whole', 'stream']) {
-  const name = `${javaArtifact('openai-java')} ${dialect}`
-  test(`${name}, ${how}: one session, next states joined, feedback by its own ids`, { skip }, () =>
-    converse({ name }, (place, env) => runProgram('java', ['-cp', classPath!, main, how], place, env)))
-}
+for (const [dialect, main] of PROGRAMS)
+  for (const how of ['whole', 'stream']) {
+    const name = `${javaArtifact('openai-java')} ${dialect}`
+    test(`${name}, ${how}: one session, next states joined, feedback by its own ids`, { skip }, () =>
+      converse({ name }, (place, env) => runProgram('java', ['-cp', classPath!, main, how], place, env)),
+    )
+  }

@@ -32,15 +32,23 @@ const run = (program: string, args: readonly string[]): void => {
 }
 
 /** As `sha256sum *.jar` prints it. */
-const digestsOf = (folder: string): string => readdirSync(folder).toSorted().map((name) => {
-  const digest = createHash('sha256').update(readFileSync(path.join(folder, name))).digest('hex')
-  return `${digest}  ${name}\n`
-}).join('')
+const digestsOf = (folder: string): string =>
+  readdirSync(folder)
+    .toSorted()
+    .map((name) => {
+      const digest = createHash('sha256')
+        .update(readFileSync(path.join(folder, name)))
+        .digest('hex')
+      return `${digest}  ${name}\n`
+    })
+    .join('')
 
 /** The class path of their programs, made once for each pom, list of digests and text; null without a JDK or Maven. */
 export const javaClients = (): string | null => {
   if (!hasJava()) return null
-  const sources = globSync('*.java', { cwd: HERE }).toSorted().map((name) => path.join(HERE, name))
+  const sources = globSync('*.java', { cwd: HERE })
+    .toSorted()
+    .map((name) => path.join(HERE, name))
   const hash = createHash('sha256').update(pom).update(digests)
   for (const source of sources) hash.update(readFileSync(source))
   const wanted = hash.digest('hex')

@@ -15,12 +15,16 @@ const program = mini()
 const SUBMIT: Call = ['bash', '{"command": "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"}']
 
 /** `astray`: it says something in place of a call once. */
-const talkOf = (place: Place, astray: boolean): Say => (last) => {
-  if (last.includes('Tool call error')) return calls(program.write(place, 'note.txt', 'purple'))
-  if (last.includes(PROMPTS[0])) return `<think>\nTwo files.\n</think>\n\nI will look.\n${calls(program.read(place, 'a1.txt'), program.read(place, 'a2.txt'))}`
-  if (last.includes('It is red') && last.includes('It is blue')) return astray ? `${ANSWERS[0]}  ` : `I write it down.\n${calls(program.write(place, 'note.txt', 'purple'))}`
-  return calls(SUBMIT)
-}
+const talkOf =
+  (place: Place, astray: boolean): Say =>
+  (last) => {
+    if (last.includes('Tool call error')) return calls(program.write(place, 'note.txt', 'purple'))
+    if (last.includes(PROMPTS[0]))
+      return `<think>\nTwo files.\n</think>\n\nI will look.\n${calls(program.read(place, 'a1.txt'), program.read(place, 'a2.txt'))}`
+    if (last.includes('It is red') && last.includes('It is blue'))
+      return astray ? `${ANSWERS[0]}  ` : `I write it down.\n${calls(program.write(place, 'note.txt', 'purple'))}`
+    return calls(SUBMIT)
+  }
 
 test('mini: a task with parallel calls and a file written: one session, each result the next state of its call', async () => {
   const journey = await begin(program, { tape: 'mini.journey', script: (place) => talkOf(place, false) })
@@ -30,7 +34,10 @@ test('mini: a task with parallel calls and a file written: one session, each res
     assert.equal(await readFile(path.join(journey.place.work, 'note.txt'), 'utf8'), 'purple')
     const story = await journey.scene.story()
     assertOneThread(story, 3)
-    assert.deepEqual(story.turns.map(({ event }) => event.labelSource), ['fingerprint', 'minted', 'minted'])
+    assert.deepEqual(
+      story.turns.map(({ event }) => event.labelSource),
+      ['fingerprint', 'minted', 'minted'],
+    )
     const [first] = (await journey.scene.became()).map(({ heard }) => heard)
     assert.ok(first!.tools.includes('It is red') && first!.tools.includes('It is blue'))
     assertAnswered(journey.scene, story)
@@ -45,7 +52,14 @@ test('mini: an answer without a call is asked for again without it: nobody went 
     const { code, stderr } = await journey.say(PROMPTS[0])
     assert.equal(code, 0, stderr)
     const story = await journey.scene.story()
-    assert.deepEqual([story.of('session'), story.of('next'), story.of('status')], [[0, 0, 0, 0], [1, null, 3, null], ['complete', 'complete', 'complete', 'complete']])
+    assert.deepEqual(
+      [story.of('session'), story.of('next'), story.of('status')],
+      [
+        [0, 0, 0, 0],
+        [1, null, 3, null],
+        ['complete', 'complete', 'complete', 'complete'],
+      ],
+    )
     assert.deepEqual(story.of('offPrefix'), [false, false, false, false])
     assertAnswered(journey.scene, story)
   } finally {
@@ -69,12 +83,25 @@ test('mini: a 429 is waited out, and the conversation is the same', async () => 
 
 test('mini: the model dies in the middle of an answer: asked again in the same session, joined', async () => {
   let lives = 1
-  const journey = await begin(program, { script: (place) => (last, prompt) => (last.includes('It is red') && lives-- > 0 ? dying('Half an answer that is cut', 3) : talkOf(place, false)(last, prompt)) })
+  const journey = await begin(program, {
+    script: (place) => (last, prompt) =>
+      last.includes('It is red') && lives-- > 0
+        ? dying('Half an answer that is cut', 3)
+        : talkOf(place, false)(last, prompt),
+  })
   try {
     const { code, stderr } = await journey.say(PROMPTS[0])
     assert.equal(code, 0, stderr)
     const story = await journey.scene.story()
-    assert.deepEqual([story.of('session'), story.of('status'), story.of('attempt'), story.of('next')], [[0, 0, 0, 0], ['complete', 'aborted', 'complete', 'complete'], [1, 1, 2, 1], [1, null, 3, null]])
+    assert.deepEqual(
+      [story.of('session'), story.of('status'), story.of('attempt'), story.of('next')],
+      [
+        [0, 0, 0, 0],
+        ['complete', 'aborted', 'complete', 'complete'],
+        [1, 1, 2, 1],
+        [1, null, 3, null],
+      ],
+    )
     assertAnswered(journey.scene, story)
   } finally {
     await journey.end()

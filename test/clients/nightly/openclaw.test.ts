@@ -5,7 +5,10 @@ import { assertAnswered, dying, posts } from '../scene.ts'
 import { begin, PROMPTS, talkOf, travel } from '../agents/journey.ts'
 import { openclaw } from '../agents/programs.ts'
 
-for (const [name, model] of [['openclaw', {}], ['openclaw-with-session-headers', { compat: { sendSessionAffinityHeaders: true } }]] as const) {
+for (const [name, model] of [
+  ['openclaw', {}],
+  ['openclaw-with-session-headers', { compat: { sendSessionAffinityHeaders: true } }],
+] as const) {
   test(`${name}: three prompts by three processes: one session`, async () => {
     const journey = await begin(openclaw(model), { tape: `${name}.journey` })
     try {
@@ -14,9 +17,15 @@ for (const [name, model] of [['openclaw', {}], ['openclaw-with-session-headers',
       assert.deepEqual(story.of('session'), [0, 0, 0, 0, 0])
       assert.deepEqual(story.of('kind'), ['main', 'main', 'main', 'main', 'main'])
       assert.deepEqual(story.of('next'), [1, 2, 3, 4, null])
-      assert.deepEqual(story.turns.map(({ event }) => event.labelSource), name === 'openclaw' ? ['prompt', 'minted', 'minted', 'minted', 'minted'] : story.turns.map(() => 'agent'))
+      assert.deepEqual(
+        story.turns.map(({ event }) => event.labelSource),
+        name === 'openclaw' ? ['prompt', 'minted', 'minted', 'minted', 'minted'] : story.turns.map(() => 'agent'),
+      )
       const [first, second, third] = [...new Set(story.turns.map(({ event }) => event.userTurn))]
-      assert.deepEqual(story.turns.map(({ event }) => event.userTurn), [first, first, second, second, third])
+      assert.deepEqual(
+        story.turns.map(({ event }) => event.userTurn),
+        [first, first, second, second, third],
+      )
       assertAnswered(journey.scene, story)
     } finally {
       await journey.end()
@@ -35,7 +44,15 @@ test('openclaw: a 429 is waited out in the same session; the prompt that comes t
     assert.deepEqual([refused?.status, again?.status], [429, 200])
     assert.notEqual(again!.body, refused!.body)
     const story = await journey.scene.story()
-    assert.deepEqual([story.of('session'), story.of('kind'), story.of('status'), story.of('next')], [[0, 0], ['main', 'main'], ['complete', 'complete'], [1, null]])
+    assert.deepEqual(
+      [story.of('session'), story.of('kind'), story.of('status'), story.of('next')],
+      [
+        [0, 0],
+        ['main', 'main'],
+        ['complete', 'complete'],
+        [1, null],
+      ],
+    )
     assert.deepEqual(story.of('reason'), ['contaminated', 'contaminated'])
     assertAnswered(journey.scene, story)
   } finally {
@@ -43,18 +60,33 @@ test('openclaw: a 429 is waited out in the same session; the prompt that comes t
   }
 })
 
-for (const [what, tape] of [['the model dies in mid-stream', 'openclaw.died'], ['the connection drops in the first answer', 'openclaw.dropped']] as const) {
+for (const [what, tape] of [
+  ['the model dies in mid-stream', 'openclaw.died'],
+  ['the connection drops in the first answer', 'openclaw.dropped'],
+] as const) {
   test(`openclaw: ${what}: asked again in other words in the same session, joined`, async () => {
     const program = openclaw(NAMED)
     let lives = tape === 'openclaw.died' ? 1 : 0
-    const journey = await begin(program, { tape, script: (place) => (last, prompt) => (last.includes('It is red') && lives-- > 0 ? dying('Half an answer that is cut', 3) : talkOf(program, place)(last, prompt)) })
+    const journey = await begin(program, {
+      tape,
+      script: (place) => (last, prompt) =>
+        last.includes('It is red') && lives-- > 0
+          ? dying('Half an answer that is cut', 3)
+          : talkOf(program, place)(last, prompt),
+    })
     try {
       if (tape === 'openclaw.dropped') journey.scene.wire.dropAt('look')
       assert.equal((await journey.say(PROMPTS[0])).code, 0)
       const story = await journey.scene.story()
-      assert.deepEqual(story.of('session'), story.turns.map(() => 0))
+      assert.deepEqual(
+        story.of('session'),
+        story.turns.map(() => 0),
+      )
       const cut = tape === 'openclaw.died' ? 1 : 0
-      assert.deepEqual(story.of('status'), story.turns.map((_, i) => (i === cut ? 'aborted' : 'complete')))
+      assert.deepEqual(
+        story.of('status'),
+        story.turns.map((_, i) => (i === cut ? 'aborted' : 'complete')),
+      )
       assert.deepEqual(story.of('next'), cut === 0 ? [null, 2, null] : [1, null, null])
       assertAnswered(journey.scene, story)
     } finally {

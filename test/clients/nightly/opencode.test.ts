@@ -15,7 +15,10 @@ test('opencode: three prompts by three processes: one session, the title a side 
     assert.equal(story.of('kind').filter((kind) => kind === 'side').length, 1)
     const main = story.turns.flatMap((turn, i) => (turn.kind === 'main' ? [i] : []))
     assertChained(story, main)
-    assert.deepEqual(main.map((i) => story.turns[i]!.offPrefix), main.map(() => false))
+    assert.deepEqual(
+      main.map((i) => story.turns[i]!.offPrefix),
+      main.map(() => false),
+    )
     assertAnswered(journey.scene, story)
   } finally {
     await journey.end()
@@ -29,14 +32,18 @@ test('opencode: a compaction is a side turn, what comes after it the same sessio
     script: (place) => (last, prompt) => {
       if (prompt.startsWith('system\nYou are a title generator')) return 'Big file'
       if (prompt.startsWith('system\nYou are a context summarization agent')) return 'The file was read.'
-      if (last.includes('Read the big file') && !last.includes('The file was read.')) return calls(program.read(place, 'a3.txt'))
+      if (last.includes('Read the big file') && !last.includes('The file was read.'))
+        return calls(program.read(place, 'a3.txt'))
       return 'It is done.'
     },
   })
   try {
     await readBig(journey)
     const story = await journey.scene.story()
-    assert.deepEqual(story.of('session'), story.turns.map(() => 0))
+    assert.deepEqual(
+      story.of('session'),
+      story.turns.map(() => 0),
+    )
     assert.deepEqual(story.of('kind'), ['side', 'main', 'main', 'side', 'main', 'main'])
     assertAnswered(journey.scene, story)
   } finally {
@@ -44,7 +51,10 @@ test('opencode: a compaction is a side turn, what comes after it the same sessio
   }
 })
 
-const titled = (place: Place): Say => (last, prompt) => (prompt.startsWith('system\nYou are a title generator') ? 'Two files' : talkOf(opencode(), place)(last, prompt))
+const titled =
+  (place: Place): Say =>
+  (last, prompt) =>
+    prompt.startsWith('system\nYou are a title generator') ? 'Two files' : talkOf(opencode(), place)(last, prompt)
 
 test('opencode: a 429 is waited out, and the conversation is the same', async () => {
   const journey = await begin(opencode(), { limited: true, script: titled })
@@ -56,7 +66,14 @@ test('opencode: a 429 is waited out, and the conversation is the same', async ()
     // The title is asked for beside the first answer: either may get the 429, and be the later one then.
     const [kinds, next] = [story.of('kind'), story.of('next')]
     const mains = kinds.flatMap((kind, i) => (kind === 'main' ? [i] : []))
-    assert.deepEqual([story.of('session'), kinds.toSorted(), story.of('attempt')], [[0, 0, 0], ['main', 'main', 'side'], [1, 1, 1]])
+    assert.deepEqual(
+      [story.of('session'), kinds.toSorted(), story.of('attempt')],
+      [
+        [0, 0, 0],
+        ['main', 'main', 'side'],
+        [1, 1, 1],
+      ],
+    )
     assert.deepEqual([next[mains[0]!], next[mains[1]!], next[kinds.indexOf('side')]], [mains[1], null, null])
     assertAnswered(journey.scene, story)
   } finally {
@@ -64,18 +81,36 @@ test('opencode: a 429 is waited out, and the conversation is the same', async ()
   }
 })
 
-for (const [what, tape] of [['the model dies in mid-stream', 'opencode.died'], ['the connection drops in the first answer', 'opencode.dropped']] as const) {
+for (const [what, tape] of [
+  ['the model dies in mid-stream', 'opencode.died'],
+  ['the connection drops in the first answer', 'opencode.dropped'],
+] as const) {
   test(`opencode: ${what}: sent again in the same session, joined`, async () => {
     let lives = tape === 'opencode.died' ? 1 : 0
-    const journey = await begin(opencode(), { tape, script: (place) => (last, prompt) => (last.includes('It is red') && lives-- > 0 ? dying('Half an answer that is cut', 3) : titled(place)(last, prompt)) })
+    const journey = await begin(opencode(), {
+      tape,
+      script: (place) => (last, prompt) =>
+        last.includes('It is red') && lives-- > 0
+          ? dying('Half an answer that is cut', 3)
+          : titled(place)(last, prompt),
+    })
     try {
       if (tape === 'opencode.dropped') journey.scene.wire.dropAt('look')
       const { code, stdout } = await journey.say(PROMPTS[0])
       assert.deepEqual([code, stdout.includes(ANSWERS[0].split('\r')[0]!)], [0, true])
       const story = await journey.scene.story()
-      assert.deepEqual([story.of('session'), story.of('kind')], [[0, 0, 0, 0], ['side', 'main', 'main', 'main']])
+      assert.deepEqual(
+        [story.of('session'), story.of('kind')],
+        [
+          [0, 0, 0, 0],
+          ['side', 'main', 'main', 'main'],
+        ],
+      )
       const cut = tape === 'opencode.died' ? 2 : 1
-      assert.deepEqual(story.of('status'), story.turns.map((_, i) => (i === cut ? 'aborted' : 'complete')))
+      assert.deepEqual(
+        story.of('status'),
+        story.turns.map((_, i) => (i === cut ? 'aborted' : 'complete')),
+      )
       assert.deepEqual(story.of('next'), cut === 1 ? [null, null, 3, null] : [null, 2, null, null])
       assertAnswered(journey.scene, story)
     } finally {

@@ -7,4 +7,10 @@ export const AIDER = '0.86.2'
 
 /** The folder of their programs. */
 export const pythonAgents = (): string =>
-  pythonPrograms({ name: 'python-agents', packages: [`mini-swe-agent==${MINI}`, `aider-chat==${AIDER}`], locked: fileURLToPath(new URL('python.txt', import.meta.url)), from: 10, to: 12 })
+  pythonPrograms({
+    name: 'python-agents',
+    packages: [`mini-swe-agent==${MINI}`, `aider-chat==${AIDER}`],
+    locked: fileURLToPath(new URL('python.txt', import.meta.url)),
+    from: 10,
+    to: 12,
+  })

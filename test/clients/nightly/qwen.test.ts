@@ -11,28 +11,53 @@ test('qwen: three prompts by three processes: one session, its memories a side t
     await travel(journey)
     const story = await journey.scene.story()
     const main = story.turns.flatMap((turn, i) => (turn.kind === 'main' ? [i] : []))
-    assert.deepEqual(main.map((i) => story.turns[i]!.session), [0, 0, 0, 0, 0])
+    assert.deepEqual(
+      main.map((i) => story.turns[i]!.session),
+      [0, 0, 0, 0, 0],
+    )
     assertChained(story, main)
     // A date is taken out of the history whenever the user speaks again.
-    assert.deepEqual(main.map((i) => story.turns[i]!.offPrefix), [false, false, true, false, true])
+    assert.deepEqual(
+      main.map((i) => story.turns[i]!.offPrefix),
+      [false, false, true, false, true],
+    )
     assertAnswered(journey.scene, story)
   } finally {
     await journey.end()
   }
 })
 
-test('qwen: after a cut it goes on from what it had, and shows both as one answer: the half is not trained on, the whole is nobody\'s', async () => {
+test("qwen: after a cut it goes on from what it had, and shows both as one answer: the half is not trained on, the whole is nobody's", async () => {
   let lives = 1
   const program = qwen()
-  const journey = await begin(program, { tape: 'qwen.died', script: (place) => (last, prompt) => (last.includes('It is red') && lives-- > 0 ? dying('Half an answer that is cut', 3) : talkOf(program, place)(last, prompt)) })
+  const journey = await begin(program, {
+    tape: 'qwen.died',
+    script: (place) => (last, prompt) =>
+      last.includes('It is red') && lives-- > 0
+        ? dying('Half an answer that is cut', 3)
+        : talkOf(program, place)(last, prompt),
+  })
   try {
-    for (const [i, prompt] of [PROMPTS[0], PROMPTS[1]].entries()) assert.equal((await journey.say(prompt, i > 0)).code, 0)
+    for (const [i, prompt] of [PROMPTS[0], PROMPTS[1]].entries())
+      assert.equal((await journey.say(prompt, i > 0)).code, 0)
     const { turns } = await journey.scene.story()
     const main = turns.filter(({ kind }) => kind === 'main')
-    assert.deepEqual(main.map(({ session }) => session), [0, 0, 0, 0, 0])
-    assert.deepEqual(main.map(({ status }) => status), ['complete', 'aborted', 'complete', 'complete', 'complete'])
-    assert.deepEqual(main.map(({ next }) => next), [1, 2, null, 4, null])
-    assert.deepEqual(main.map(({ reason }) => reason), [null, 'aborted', null, null, null])
+    assert.deepEqual(
+      main.map(({ session }) => session),
+      [0, 0, 0, 0, 0],
+    )
+    assert.deepEqual(
+      main.map(({ status }) => status),
+      ['complete', 'aborted', 'complete', 'complete', 'complete'],
+    )
+    assert.deepEqual(
+      main.map(({ next }) => next),
+      [1, 2, null, 4, null],
+    )
+    assert.deepEqual(
+      main.map(({ reason }) => reason),
+      [null, 'aborted', null, null, null],
+    )
   } finally {
     await journey.end()
   }
@@ -59,7 +84,13 @@ test('qwen: the connection drops in the first answer: it goes on from what it ha
     assert.equal((await journey.say(PROMPTS[0])).code, 0)
     const { turns } = await journey.scene.story()
     const main = turns.filter(({ kind }) => kind === 'main')
-    assert.deepEqual(main.map(({ session, status, next, reason }) => [session, status, next, reason]), [[0, 'aborted', 1, 'aborted'], [0, 'complete', null, null]])
+    assert.deepEqual(
+      main.map(({ session, status, next, reason }) => [session, status, next, reason]),
+      [
+        [0, 'aborted', 1, 'aborted'],
+        [0, 'complete', null, null],
+      ],
+    )
     assert.ok(main[0]!.text.endsWith('I will look'))
   } finally {
     await journey.end()

@@ -9,25 +9,73 @@ import { ANSWER, assertTold, blocksOf, follow, inPlace, PROMPT, type Followed } 
 import { pythonAgents } from './python.ts'
 
 const AGENTS: readonly Followed[] = [
-  { name: 'OpenCode', command: 'opencode', script: SCRIPTS.opencode, headless: `run '${PROMPT}'`, dialect: 'chat', source: 'header', offline: { OPENCODE_DISABLE_MODELS_FETCH: '1', OPENCODE_DISABLE_AUTOUPDATE: '1', OPENCODE_DISABLE_LSP_DOWNLOAD: '1' } },
-  { name: 'Qwen Code', command: 'qwen', script: SCRIPTS.qwen, headless: `-p '${PROMPT}'`, dialect: 'chat', source: 'fingerprint' },
-  { name: 'OpenClaw', command: 'openclaw', script: SCRIPTS.openclaw, headless: `agent --local --agent main --message '${PROMPT}'`, dialect: 'chat', source: 'agent' },
   {
-    name: 'mini-swe-agent', command: 'mini', script: path.join(pythonAgents(), 'mini'), own: { '…': PROMPT }, headless: '--yolo --exit-immediately --output run.json', dialect: 'chat', source: 'fingerprint',
-    say: () => `${ANSWER}\n${calls(['bash', JSON.stringify({ command: `echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; echo ${ANSWER}` })])}`, offline: { LITELLM_LOCAL_MODEL_COST_MAP: 'True' },
+    name: 'OpenCode',
+    command: 'opencode',
+    script: SCRIPTS.opencode,
+    headless: `run '${PROMPT}'`,
+    dialect: 'chat',
+    source: 'header',
+    offline: {
+      OPENCODE_DISABLE_MODELS_FETCH: '1',
+      OPENCODE_DISABLE_AUTOUPDATE: '1',
+      OPENCODE_DISABLE_LSP_DOWNLOAD: '1',
+    },
   },
-  { name: 'aider', command: 'aider', script: path.join(pythonAgents(), 'aider'), own: { '<session>': 'clock' }, headless: `--no-git --no-check-update --analytics-disable --yes-always --no-pretty --message '${PROMPT}'`, dialect: 'chat', source: 'header', offline: { LITELLM_LOCAL_MODEL_COST_MAP: 'True' } },
+  {
+    name: 'Qwen Code',
+    command: 'qwen',
+    script: SCRIPTS.qwen,
+    headless: `-p '${PROMPT}'`,
+    dialect: 'chat',
+    source: 'fingerprint',
+  },
+  {
+    name: 'OpenClaw',
+    command: 'openclaw',
+    script: SCRIPTS.openclaw,
+    headless: `agent --local --agent main --message '${PROMPT}'`,
+    dialect: 'chat',
+    source: 'agent',
+  },
+  {
+    name: 'mini-swe-agent',
+    command: 'mini',
+    script: path.join(pythonAgents(), 'mini'),
+    own: { '…': PROMPT },
+    headless: '--yolo --exit-immediately --output run.json',
+    dialect: 'chat',
+    source: 'fingerprint',
+    say: () =>
+      `${ANSWER}\n${calls(['bash', JSON.stringify({ command: `echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; echo ${ANSWER}` })])}`,
+    offline: { LITELLM_LOCAL_MODEL_COST_MAP: 'True' },
+  },
+  {
+    name: 'aider',
+    command: 'aider',
+    script: path.join(pythonAgents(), 'aider'),
+    own: { '<session>': 'clock' },
+    headless: `--no-git --no-check-update --analytics-disable --yes-always --no-pretty --message '${PROMPT}'`,
+    dialect: 'chat',
+    source: 'header',
+    offline: { LITELLM_LOCAL_MODEL_COST_MAP: 'True' },
+  },
 ]
 
 for (const agent of AGENTS) {
-  test(`${agent.name} as docs/agents.md says: the answer arrives, one session with the turn`, () => inPlace(async (scene, place) => {
-    await assertTold(scene, await follow(agent, scene.url, place), agent)
-  }, agent.say))
+  test(`${agent.name} as docs/agents.md says: the answer arrives, one session with the turn`, () =>
+    inPlace(async (scene, place) => {
+      await assertTold(scene, await follow(agent, scene.url, place), agent)
+    }, agent.say))
 }
 
-test('openai in Python as README.md says', () => inPlace(async (scene, place) => {
-  const [block, ...more] = (await blocksOf('README.md', scene.url)).filter(({ language }) => language === 'python')
-  assert.ok(block && more.length === 0)
-  const asked = `${block.text}print(client.chat.completions.create(model="policy", messages=[{"role": "user", "content": "${PROMPT}"}]).choices[0].message.content)\n`
-  await assertTold(scene, await runProgram(path.join(pythonAgents(), 'python'), ['-c', asked], place, {}), { dialect: 'chat', source: 'fingerprint' })
-}))
+test('openai in Python as README.md says', () =>
+  inPlace(async (scene, place) => {
+    const [block, ...more] = (await blocksOf('README.md', scene.url)).filter(({ language }) => language === 'python')
+    assert.ok(block && more.length === 0)
+    const asked = `${block.text}print(client.chat.completions.create(model="policy", messages=[{"role": "user", "content": "${PROMPT}"}]).choices[0].message.content)\n`
+    await assertTold(scene, await runProgram(path.join(pythonAgents(), 'python'), ['-c', asked], place, {}), {
+      dialect: 'chat',
+      source: 'fingerprint',
+    })
+  }))

@@ -33,22 +33,41 @@ const CLIENTS: readonly PythonClient[] = [
   { name: `${pinned('openai-agents')} chat`, script: 'openai_agents', args: ['chat'] },
   { name: `${pinned('openai-agents')} responses`, script: 'openai_agents', args: ['responses'] },
   { name: `${pinned('pydantic-ai-slim')} chat`, script: 'pydantic_agent', args: ['chat'], tape: 'pydantic-ai.chat' },
-  { name: `${pinned('pydantic-ai-slim')} responses`, script: 'pydantic_agent', args: ['responses'], tape: 'pydantic-ai.responses' },
+  {
+    name: `${pinned('pydantic-ai-slim')} responses`,
+    script: 'pydantic_agent',
+    args: ['responses'],
+    tape: 'pydantic-ai.responses',
+  },
   { name: pinned('inspect-ai'), script: 'inspect_eval', streams: false },
   {
-    name: `${pinned('smolagents')} CodeAgent`, script: 'smolagents_agent', args: ['code'], tape: 'smolagents.code',
-    say: code, said: ['Red and blue.', 'It is green.', 'Bye.'], turns: 4, rewritten: true,
+    name: `${pinned('smolagents')} CodeAgent`,
+    script: 'smolagents_agent',
+    args: ['code'],
+    tape: 'smolagents.code',
+    say: code,
+    said: ['Red and blue.', 'It is green.', 'Bye.'],
+    turns: 4,
+    rewritten: true,
     heard: [
-      observed(/^$/, /^Observation:[^]*It is red\. It is blue\./), observed(/^That was wrong\.$/, /^Observation:[^]*Red and blue\.$/),
+      observed(/^$/, /^Observation:[^]*It is red\. It is blue\./),
+      observed(/^That was wrong\.$/, /^Observation:[^]*Red and blue\.$/),
       observed(/^Good bye\.$/, /^Observation:[^]*It is green\.$/),
     ],
   },
   {
-    name: `${pinned('smolagents')} ToolCallingAgent`, script: 'smolagents_agent', args: ['calling'], tape: 'smolagents.calling',
-    say: calling, said: ['Red and blue.', 'Green it is.', 'Bye.'], rewritten: true,
+    name: `${pinned('smolagents')} ToolCallingAgent`,
+    script: 'smolagents_agent',
+    args: ['calling'],
+    tape: 'smolagents.calling',
+    say: calling,
+    said: ['Red and blue.', 'Green it is.', 'Bye.'],
+    rewritten: true,
     heard: [
-      observed(/^$/, /It is red\.\nIt is blue\.$/), observed(/^That was wrong\.$/, /Red and blue\.$/),
-      observed(/^$/, /It is green\.$/), observed(/^Good bye\.$/, /Green it is\.$/),
+      observed(/^$/, /It is red\.\nIt is blue\.$/),
+      observed(/^That was wrong\.$/, /Red and blue\.$/),
+      observed(/^$/, /It is green\.$/),
+      observed(/^Good bye\.$/, /Green it is\.$/),
     ],
   },
 ]
@@ -56,9 +75,14 @@ const CLIENTS: readonly PythonClient[] = [
 const programs = pythonClients()
 const skip = programs === null && process.env['CI'] === undefined ? NO_PYTHON : false
 
-for (const client of CLIENTS) for (const stream of client.streams === false ? [false] : [false, true]) {
-  test(`${client.name}, ${stream ? 'streamed' : 'whole'}: one session, next states joined, feedback by its own ids`, { skip }, async () => {
-    if (programs === null) throw new Error(NO_PYTHON)
-    await converse(programs, client, stream)
-  })
-}
+for (const client of CLIENTS)
+  for (const stream of client.streams === false ? [false] : [false, true]) {
+    test(
+      `${client.name}, ${stream ? 'streamed' : 'whole'}: one session, next states joined, feedback by its own ids`,
+      { skip },
+      async () => {
+        if (programs === null) throw new Error(NO_PYTHON)
+        await converse(programs, client, stream)
+      },
+    )
+  }

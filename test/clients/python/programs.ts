@@ -12,7 +12,9 @@ export const pythonClients = (list = 'requirements.txt'): string | null => {
   if (pythonOf(FROM, TO) === null) return null
   return pythonPrograms({
     name: `python-clients${list === 'requirements.txt' ? '' : `-${path.basename(list, '.txt')}`}`,
-    hashed: path.join(HERE, list), from: FROM, to: TO,
+    hashed: path.join(HERE, list),
+    from: FROM,
+    to: TO,
   })
 }
 
@@ -27,7 +29,7 @@ export type PythonClient = Client & {
 
 /** Runs its conversation, and holds what the log says of it against what was said. */
 export const converse = async (programs: string, client: PythonClient, stream: boolean): Promise<void> => {
-  const args = [path.join(HERE, `${client.script}.py`), stream ? 'stream' : 'whole', ...client.args ?? []]
+  const args = [path.join(HERE, `${client.script}.py`), stream ? 'stream' : 'whole', ...(client.args ?? [])]
   const python = path.join(programs, 'python')
   const tape = stream ? undefined : client.tape
   await hold(client, (place, env) => runProgram(python, args, place, { ...env, ...OFFLINE }), tape)
@@ -35,6 +37,11 @@ export const converse = async (programs: string, client: PythonClient, stream: b
 
 /** Nothing is asked of the net, nothing is told to anybody. */
 const OFFLINE = {
-  OTEL_SDK_DISABLED: 'true', CREWAI_DISABLE_TELEMETRY: 'true', CREWAI_TRACING_ENABLED: 'false', DO_NOT_TRACK: '1',
-  OPENAI_AGENTS_DISABLE_TRACING: '1', PYTHONDONTWRITEBYTECODE: '1', PYTHONWARNINGS: 'ignore',
+  OTEL_SDK_DISABLED: 'true',
+  CREWAI_DISABLE_TELEMETRY: 'true',
+  CREWAI_TRACING_ENABLED: 'false',
+  DO_NOT_TRACK: '1',
+  OPENAI_AGENTS_DISABLE_TRACING: '1',
+  PYTHONDONTWRITEBYTECODE: '1',
+  PYTHONWARNINGS: 'ignore',
 }

@@ -2,15 +2,38 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import Anthropic from '@anthropic-ai/sdk'
-import { assertWaitsOut, CALLED, LONG, mortal, OVERFLOW, PARAMETERS, readFile, SAID, SMALL_CONTEXT, talk, THOUGHT, TURNS, USERS, type Usage } from '../conversation.ts'
+import {
+  assertWaitsOut,
+  CALLED,
+  LONG,
+  mortal,
+  OVERFLOW,
+  PARAMETERS,
+  readFile,
+  SAID,
+  SMALL_CONTEXT,
+  talk,
+  THOUGHT,
+  TURNS,
+  USERS,
+  type Usage,
+} from '../conversation.ts'
 import { pinned } from '../pins.ts'
 import { assertOneThread, assertUsage, startScene, type Scene } from '../scene.ts'
 
-const clientOf = ({ url, token }: Scene, maxRetries = 0): Anthropic => new Anthropic({ baseURL: url, apiKey: token, maxRetries })
+const clientOf = ({ url, token }: Scene, maxRetries = 0): Anthropic =>
+  new Anthropic({ baseURL: url, apiKey: token, maxRetries })
 const tools: Anthropic.Tool[] = [{ name: 'read', input_schema: { ...PARAMETERS, required: [...PARAMETERS.required] } }]
 
 const turnOf = (client: Anthropic, messages: Anthropic.MessageParam[], stream: boolean): Promise<Anthropic.Message> => {
-  const body = { model: 'policy', max_tokens: 400, system: 'Be brief.', messages, tools, thinking: { type: 'enabled' as const, budget_tokens: 1024 } }
+  const body = {
+    model: 'policy',
+    max_tokens: 400,
+    system: 'Be brief.',
+    messages,
+    tools,
+    thinking: { type: 'enabled' as const, budget_tokens: 1024 },
+  }
   return stream ? client.messages.stream(body).finalMessage() : client.messages.create(body)
 }
 
@@ -24,8 +47,23 @@ for (const stream of [false, true]) {
       for (const text of USERS) {
         let content: Anthropic.ContentBlockParam[] = [{ type: 'text', text }]
         for (;;) {
-          const sent: Anthropic.MessageParam[] = [...messages, { role: 'user', content: content.map((block, i) => (i === content.length - 1 ? { ...block, cache_control: { type: 'ephemeral' } } as Anthropic.ContentBlockParam : block)) }]
-          const counted = await client.messages.countTokens({ model: 'policy', system: 'Be brief.', messages: sent, tools })
+          const sent: Anthropic.MessageParam[] = [
+            ...messages,
+            {
+              role: 'user',
+              content: content.map((block, i) =>
+                i === content.length - 1
+                  ? ({ ...block, cache_control: { type: 'ephemeral' } } as Anthropic.ContentBlockParam)
+                  : block,
+              ),
+            },
+          ]
+          const counted = await client.messages.countTokens({
+            model: 'policy',
+            system: 'Be brief.',
+            messages: sent,
+            tools,
+          })
           const message = await turnOf(client, sent, stream)
           usages.push({ input: message.usage.input_tokens, output: message.usage.output_tokens })
           if (messages.length === 0) {
@@ -56,42 +94,82 @@ for (const stream of [false, true]) {
   })
 }
 
-test('a 429 is waited out as Retry-After says', () => assertWaitsOut(async (scene) => {
-  const [said] = (await turnOf(clientOf(scene, 2), [{ role: 'user', content: 'Hello' }], false)).content
-  return said?.type === 'text' ? said.text : ''
-}))
+test('a 429 is waited out as Retry-After says', () =>
+  assertWaitsOut(async (scene) => {
+    const [said] = (await turnOf(clientOf(scene, 2), [{ role: 'user', content: 'Hello' }], false)).content
+    return said?.type === 'text' ? said.text : ''
+  }))
 
-test('the model dies in mid-stream: an error of the client\'s own, then without a stream in the same session', async () => {
+test("the model dies in mid-stream: an error of the client's own, then without a stream in the same session", async () => {
   const scene = await startScene(mortal())
   try {
     const client = clientOf(scene)
     const first = await turnOf(client, [{ role: 'user', content: 'Read both files.' }], true)
     const messages: Anthropic.MessageParam[] = [
-      { role: 'user', content: 'Read both files.' }, { role: 'assistant', content: first.content },
-      { role: 'user', content: first.content.flatMap((block) => (block.type === 'tool_use' ? [{ type: 'tool_result' as const, tool_use_id: block.id, content: 'It is red, it is blue. Tell me.' }] : [])) },
+      { role: 'user', content: 'Read both files.' },
+      { role: 'assistant', content: first.content },
+      {
+        role: 'user',
+        content: first.content.flatMap((block) =>
+          block.type === 'tool_use'
+            ? [{ type: 'tool_result' as const, tool_use_id: block.id, content: 'It is red, it is blue. Tell me.' }]
+            : [],
+        ),
+      },
     ]
     let shown = ''
-    await assert.rejects(client.messages.stream({ model: 'policy', max_tokens: 400, system: 'Be brief.', messages, tools }).on('text', (text) => { shown += text }).finalMessage(), (error) => error instanceof Anthropic.APIError && /the engine is gone/.test(error.message))
+    await assert.rejects(
+      client.messages
+        .stream({ model: 'policy', max_tokens: 400, system: 'Be brief.', messages, tools })
+        .on('text', (text) => {
+          shown += text
+        })
+        .finalMessage(),
+      (error) => error instanceof Anthropic.APIError && /the engine is gone/.test(error.message),
+    )
     const again = await turnOf(client, messages, false)
     assert.equal(again.content[0]?.type === 'text' ? again.content[0].text : null, 'The end.')
     const story = await scene.story()
-    assert.deepEqual([story.of('session'), story.of('status'), story.of('next'), story.of('attempt')], [[0, 0, 0], ['complete', 'aborted', 'complete'], [1, null, null], [1, 1, 2]])
+    assert.deepEqual(
+      [story.of('session'), story.of('status'), story.of('next'), story.of('attempt')],
+      [
+        [0, 0, 0],
+        ['complete', 'aborted', 'complete'],
+        [1, null, null],
+        [1, 1, 2],
+      ],
+    )
     assert.equal(story.turns[1]!.text, shown)
   } finally {
     await scene.stop()
   }
 })
 
-test('errors are the client\'s own classes', async () => {
+test("errors are the client's own classes", async () => {
   const scene = await startScene(talk, { contextLength: SMALL_CONTEXT })
   try {
     const client = clientOf(scene)
     for (const stream of [false, true]) {
-      await assert.rejects(turnOf(client, [{ role: 'user', content: LONG }], stream), (error) => error instanceof Anthropic.BadRequestError && error.type === 'invalid_request_error' && OVERFLOW.test(error.message))
+      await assert.rejects(
+        turnOf(client, [{ role: 'user', content: LONG }], stream),
+        (error) =>
+          error instanceof Anthropic.BadRequestError &&
+          error.type === 'invalid_request_error' &&
+          OVERFLOW.test(error.message),
+      )
     }
-    await assert.rejects(client.messages.create({ model: 'other', max_tokens: 9, messages: [{ role: 'user', content: 'Hello' }] }), Anthropic.NotFoundError)
-    await assert.rejects(new Anthropic({ baseURL: scene.url, apiKey: 'wrong' }).models.list(), Anthropic.AuthenticationError)
-    await assert.rejects(client.messages.create({ model: 'policy', max_tokens: 9, messages: [] }), Anthropic.BadRequestError)
+    await assert.rejects(
+      client.messages.create({ model: 'other', max_tokens: 9, messages: [{ role: 'user', content: 'Hello' }] }),
+      Anthropic.NotFoundError,
+    )
+    await assert.rejects(
+      new Anthropic({ baseURL: scene.url, apiKey: 'wrong' }).models.list(),
+      Anthropic.AuthenticationError,
+    )
+    await assert.rejects(
+      client.messages.create({ model: 'policy', max_tokens: 9, messages: [] }),
+      Anthropic.BadRequestError,
+    )
     assert.deepEqual((await scene.story()).turns, [])
   } finally {
     await scene.stop()
@@ -103,7 +181,18 @@ test('the models are listed, and one is told, in the shape that this client read
   try {
     const client = clientOf(scene)
     const page = await client.models.list()
-    assert.deepEqual([page.data.map(({ id, type }) => [id, type]), page.first_id, page.last_id, page.hasNextPage()], [[['policy', 'model'], ['policy@0', 'model']], 'policy', 'policy@0', false])
+    assert.deepEqual(
+      [page.data.map(({ id, type }) => [id, type]), page.first_id, page.last_id, page.hasNextPage()],
+      [
+        [
+          ['policy', 'model'],
+          ['policy@0', 'model'],
+        ],
+        'policy',
+        'policy@0',
+        false,
+      ],
+    )
     const one = await client.models.retrieve('policy')
     assert.equal(one.id, 'policy')
     assert.match(one.display_name, /^policy \(.+\)$/)

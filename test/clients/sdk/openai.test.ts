@@ -2,27 +2,53 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import OpenAI from 'openai'
-import { assertWaitsOut, CALLED, LONG, mortal, OVERFLOW, PARAMETERS, readFile, SAID, SMALL_CONTEXT, talk, THOUGHT, TURNS, USERS, type Usage } from '../conversation.ts'
+import {
+  assertWaitsOut,
+  CALLED,
+  LONG,
+  mortal,
+  OVERFLOW,
+  PARAMETERS,
+  readFile,
+  SAID,
+  SMALL_CONTEXT,
+  talk,
+  THOUGHT,
+  TURNS,
+  USERS,
+  type Usage,
+} from '../conversation.ts'
 import { assertOneThread, assertUsage, startScene, type Scene } from '../scene.ts'
 
-const clientOf = ({ url, token }: Scene, maxRetries = 0): OpenAI => new OpenAI({ baseURL: `${url}/v1`, apiKey: token, maxRetries })
+const clientOf = ({ url, token }: Scene, maxRetries = 0): OpenAI =>
+  new OpenAI({ baseURL: `${url}/v1`, apiKey: token, maxRetries })
 
 type ChatMessage = OpenAI.ChatCompletionMessageParam
-const chatTools: OpenAI.ChatCompletionTool[] = [{ type: 'function', function: { name: 'read', parameters: PARAMETERS } }]
+const chatTools: OpenAI.ChatCompletionTool[] = [
+  { type: 'function', function: { name: 'read', parameters: PARAMETERS } },
+]
 
 /** Without a stream, or with one that the client puts together again. */
 const chatTurn = async (client: OpenAI, messages: ChatMessage[], stream: boolean): Promise<OpenAI.ChatCompletion> =>
   stream
-    ? client.chat.completions.stream({ model: 'policy', messages, tools: chatTools, stream_options: { include_usage: true } }).finalChatCompletion()
+    ? client.chat.completions
+        .stream({ model: 'policy', messages, tools: chatTools, stream_options: { include_usage: true } })
+        .finalChatCompletion()
     : client.chat.completions.create({ model: 'policy', messages, tools: chatTools })
 
-const chatTalk = async (client: OpenAI, stream: boolean): Promise<{ usages: Usage[]; said: string[]; asked: unknown[] }> => {
+const chatTalk = async (
+  client: OpenAI,
+  stream: boolean,
+): Promise<{ usages: Usage[]; said: string[]; asked: unknown[] }> => {
   const messages: ChatMessage[] = [{ role: 'developer', content: 'Be brief.' }]
   const [usages, said, asked]: [Usage[], string[], unknown[]] = [[], [], []]
   for (const content of USERS) {
     messages.push({ role: 'user', content })
     for (;;) {
-      const { choices: [choice], usage } = await chatTurn(client, messages, stream)
+      const {
+        choices: [choice],
+        usage,
+      } = await chatTurn(client, messages, stream)
       assert.ok(choice && usage)
       usages.push({ input: usage.prompt_tokens, output: usage.completion_tokens })
       messages.push(choice.message)
@@ -49,7 +75,10 @@ for (const stream of [false, true]) {
       const story = await scene.story()
       assertOneThread(story, TURNS)
       assertUsage(story, usages)
-      assert.deepEqual(story.turns.map(({ event }) => event.labelSource), ['fingerprint', 'minted', 'minted', 'minted', 'minted'])
+      assert.deepEqual(
+        story.turns.map(({ event }) => event.labelSource),
+        ['fingerprint', 'minted', 'minted', 'minted', 'minted'],
+      )
     } finally {
       await scene.stop()
     }
@@ -57,74 +86,133 @@ for (const stream of [false, true]) {
 }
 
 type Item = OpenAI.Responses.ResponseInputItem
-const responseTools: OpenAI.Responses.Tool[] = [{ type: 'function', name: 'read', strict: true, parameters: PARAMETERS }]
+const responseTools: OpenAI.Responses.Tool[] = [
+  { type: 'function', name: 'read', strict: true, parameters: PARAMETERS },
+]
 /** How a client goes on: all items again (stored or not), references to them, the response before. */
 const WAYS = ['items', 'sealed', 'references', 'previous'] as const
 
-const responseTurn = async (client: OpenAI, body: OpenAI.Responses.ResponseCreateParamsNonStreaming, stream: boolean): Promise<OpenAI.Responses.Response> =>
-  stream ? client.responses.stream({ ...body, stream: true }).finalResponse() as Promise<OpenAI.Responses.Response> : client.responses.create(body)
+const responseTurn = async (
+  client: OpenAI,
+  body: OpenAI.Responses.ResponseCreateParamsNonStreaming,
+  stream: boolean,
+): Promise<OpenAI.Responses.Response> =>
+  stream
+    ? (client.responses.stream({ ...body, stream: true }).finalResponse() as Promise<OpenAI.Responses.Response>)
+    : client.responses.create(body)
 
-for (const way of WAYS) for (const stream of [false, true]) {
-  test(`responses, ${stream ? 'streamed' : 'whole'}, going on by ${way}: a conversation with calls`, async () => {
-    const scene = await startScene(talk)
-    try {
-      const client = clientOf(scene)
-      const usages: Usage[] = []
-      const asked: unknown[] = []
-      const said: string[] = []
-      let history: Item[] = []
-      let previous: string | null = null
-      for (const content of USERS) {
-        let fresh: Item[] = [{ role: 'user', content }]
-        for (;;) {
-          const response = await responseTurn(client, {
-            model: 'policy', instructions: 'Be brief.', tools: responseTools, input: way === 'previous' ? fresh : [...history, ...fresh],
-            ...(way === 'previous' && previous !== null ? { previous_response_id: previous } : {}),
-            ...(way === 'sealed' ? { store: false, include: ['reasoning.encrypted_content' as const] } : {}),
-          }, stream)
-          usages.push({ input: response.usage!.input_tokens, output: response.usage!.output_tokens })
-          const output = response.output as Item[]
-          history = [...history, ...fresh, ...(way === 'references' ? output.map((item) => ({ type: 'item_reference' as const, id: (item as { id: string }).id })) : output)]
-          previous = response.id
-          const called = response.output.filter((item) => item.type === 'function_call')
-          if (called.length === 0) {
-            said.push(response.output_text)
-            break
+for (const way of WAYS)
+  for (const stream of [false, true]) {
+    test(`responses, ${stream ? 'streamed' : 'whole'}, going on by ${way}: a conversation with calls`, async () => {
+      const scene = await startScene(talk)
+      try {
+        const client = clientOf(scene)
+        const usages: Usage[] = []
+        const asked: unknown[] = []
+        const said: string[] = []
+        let history: Item[] = []
+        let previous: string | null = null
+        for (const content of USERS) {
+          let fresh: Item[] = [{ role: 'user', content }]
+          for (;;) {
+            const response = await responseTurn(
+              client,
+              {
+                model: 'policy',
+                instructions: 'Be brief.',
+                tools: responseTools,
+                input: way === 'previous' ? fresh : [...history, ...fresh],
+                ...(way === 'previous' && previous !== null ? { previous_response_id: previous } : {}),
+                ...(way === 'sealed' ? { store: false, include: ['reasoning.encrypted_content' as const] } : {}),
+              },
+              stream,
+            )
+            usages.push({ input: response.usage!.input_tokens, output: response.usage!.output_tokens })
+            const output = response.output as Item[]
+            history = [
+              ...history,
+              ...fresh,
+              ...(way === 'references'
+                ? output.map((item) => ({ type: 'item_reference' as const, id: (item as { id: string }).id }))
+                : output),
+            ]
+            previous = response.id
+            const called = response.output.filter((item) => item.type === 'function_call')
+            if (called.length === 0) {
+              said.push(response.output_text)
+              break
+            }
+            fresh = called.map(({ call_id, arguments: args }) => {
+              asked.push(JSON.parse(args))
+              return { type: 'function_call_output', call_id, output: readFile(JSON.parse(args) as { path: string }) }
+            })
+            if (asked.length === 2)
+              assert.deepEqual(
+                response.output[0]?.type === 'reasoning' ? response.output[0].summary.map(({ text }) => text) : null,
+                [THOUGHT],
+              )
           }
-          fresh = called.map(({ call_id, arguments: args }) => {
-            asked.push(JSON.parse(args))
-            return { type: 'function_call_output', call_id, output: readFile(JSON.parse(args) as { path: string }) }
-          })
-          if (asked.length === 2) assert.deepEqual(response.output[0]?.type === 'reasoning' ? response.output[0].summary.map(({ text }) => text) : null, [THOUGHT])
         }
+        assert.deepEqual([said, asked], [SAID, CALLED])
+        const story = await scene.story()
+        assertOneThread(story, TURNS)
+        assertUsage(story, usages)
+      } finally {
+        await scene.stop()
       }
-      assert.deepEqual([said, asked], [SAID, CALLED])
-      const story = await scene.story()
-      assertOneThread(story, TURNS)
-      assertUsage(story, usages)
-    } finally {
-      await scene.stop()
-    }
-  })
-}
+    })
+  }
 
-test('a 429 is waited out as Retry-After says', () => assertWaitsOut(async (scene) => (await clientOf(scene, 2).chat.completions.create({ model: 'policy', messages: [{ role: 'user', content: 'Hello' }] })).choices[0]!.message.content ?? ''))
+test('a 429 is waited out as Retry-After says', () =>
+  assertWaitsOut(
+    async (scene) =>
+      (
+        await clientOf(scene, 2).chat.completions.create({
+          model: 'policy',
+          messages: [{ role: 'user', content: 'Hello' }],
+        })
+      ).choices[0]!.message.content ?? '',
+  ))
 
-test('the model dies in mid-stream: an error of the client\'s own, what was flushed is on the log, the retry goes on in the same session', async () => {
+test("the model dies in mid-stream: an error of the client's own, what was flushed is on the log, the retry goes on in the same session", async () => {
   const scene = await startScene(mortal())
   try {
     const client = clientOf(scene)
     const messages: ChatMessage[] = [{ role: 'user', content: 'Read both files.' }]
     const first = await client.chat.completions.create({ model: 'policy', messages, tools: chatTools })
-    messages.push(first.choices[0]!.message, ...first.choices[0]!.message.tool_calls!.map(({ id }) => ({ role: 'tool' as const, tool_call_id: id, content: 'It is red, it is blue. Tell me.' })))
+    messages.push(
+      first.choices[0]!.message,
+      ...first.choices[0]!.message.tool_calls!.map(({ id }) => ({
+        role: 'tool' as const,
+        tool_call_id: id,
+        content: 'It is red, it is blue. Tell me.',
+      })),
+    )
     let shown = ''
-    await assert.rejects(async () => {
-      for await (const { choices } of await client.chat.completions.create({ model: 'policy', messages, tools: chatTools, stream: true })) shown += choices[0]?.delta.content ?? ''
-    }, (error) => error instanceof OpenAI.APIError && /model failed|engine is gone/.test(error.message))
+    await assert.rejects(
+      async () => {
+        for await (const { choices } of await client.chat.completions.create({
+          model: 'policy',
+          messages,
+          tools: chatTools,
+          stream: true,
+        }))
+          shown += choices[0]?.delta.content ?? ''
+      },
+      (error) => error instanceof OpenAI.APIError && /model failed|engine is gone/.test(error.message),
+    )
     const again = await chatTurn(client, messages, true)
     assert.equal(again.choices[0]!.message.content, 'The end.')
     const story = await scene.story()
-    assert.deepEqual([story.of('session'), story.of('status'), story.of('next'), story.of('attempt')], [[0, 0, 0], ['complete', 'aborted', 'complete'], [1, null, null], [1, 1, 2]])
+    assert.deepEqual(
+      [story.of('session'), story.of('status'), story.of('next'), story.of('attempt')],
+      [
+        [0, 0, 0],
+        ['complete', 'aborted', 'complete'],
+        [1, null, null],
+        [1, 1, 2],
+      ],
+    )
     assert.equal(story.turns[1]!.text, shown)
     assert.equal(story.turns[1]!.reason, 'aborted')
   } finally {
@@ -136,28 +224,48 @@ test('responses: the model dies in mid-stream', async () => {
   const scene = await startScene(mortal())
   try {
     const types: string[] = []
-    for await (const event of await clientOf(scene).responses.create({ model: 'policy', input: 'Tell me', stream: true })) types.push(event.type)
+    for await (const event of await clientOf(scene).responses.create({
+      model: 'policy',
+      input: 'Tell me',
+      stream: true,
+    }))
+      types.push(event.type)
     assert.equal(types.at(-1), 'response.failed')
-    assert.equal((await clientOf(scene).responses.create({ model: 'policy', input: 'Tell me' })).output_text, 'The end.')
+    assert.equal(
+      (await clientOf(scene).responses.create({ model: 'policy', input: 'Tell me' })).output_text,
+      'The end.',
+    )
     assert.deepEqual((await scene.story()).of('status'), ['aborted', 'complete'])
   } finally {
     await scene.stop()
   }
 })
 
-test('errors are the client\'s own classes; an overflow has its code and both wordings', async () => {
+test("errors are the client's own classes; an overflow has its code and both wordings", async () => {
   const scene = await startScene(talk, { contextLength: SMALL_CONTEXT })
   try {
     const client = clientOf(scene)
     const long = [{ role: 'user' as const, content: LONG }]
-    const overflow = (error: unknown): boolean => error instanceof OpenAI.BadRequestError && error.code === 'context_length_exceeded' && OVERFLOW.test(error.message)
+    const overflow = (error: unknown): boolean =>
+      error instanceof OpenAI.BadRequestError &&
+      error.code === 'context_length_exceeded' &&
+      OVERFLOW.test(error.message)
     for (const stream of [false, true]) {
       await assert.rejects(client.chat.completions.create({ model: 'policy', messages: long, stream }), overflow)
       await assert.rejects(client.responses.create({ model: 'policy', input: long, stream }), overflow)
     }
-    await assert.rejects(client.chat.completions.create({ model: 'other', messages: [{ role: 'user', content: 'Hello' }] }), OpenAI.NotFoundError)
-    await assert.rejects(new OpenAI({ baseURL: `${scene.url}/v1`, apiKey: 'wrong' }).models.list(), OpenAI.AuthenticationError)
-    await assert.rejects(client.chat.completions.create({ model: 'policy', messages: [] }), (error) => error instanceof OpenAI.BadRequestError && error.param === 'messages')
+    await assert.rejects(
+      client.chat.completions.create({ model: 'other', messages: [{ role: 'user', content: 'Hello' }] }),
+      OpenAI.NotFoundError,
+    )
+    await assert.rejects(
+      new OpenAI({ baseURL: `${scene.url}/v1`, apiKey: 'wrong' }).models.list(),
+      OpenAI.AuthenticationError,
+    )
+    await assert.rejects(
+      client.chat.completions.create({ model: 'policy', messages: [] }),
+      (error) => error instanceof OpenAI.BadRequestError && error.param === 'messages',
+    )
     assert.deepEqual((await scene.story()).turns, [])
   } finally {
     await scene.stop()

@@ -18,18 +18,60 @@ const generate = `(await generateText({ model: made, prompt: '${PROMPT}' })).tex
 
 /** By how the line begins. */
 const AROUND: readonly (readonly [begin: string, ...Around[]])[] = [
-  ['new OpenAI(',
-    { dialect: 'chat', imports: "import OpenAI from 'openai'", talk: `(await made.chat.completions.create({ model: 'policy', ${asked} })).choices[0].message.content` },
-    { dialect: 'responses', imports: "import OpenAI from 'openai'", talk: `(await made.responses.create({ model: 'policy', input: '${PROMPT}' })).output_text` }],
-  ['new Anthropic(', { dialect: 'messages', imports: "import Anthropic from '@anthropic-ai/sdk'", talk: `(await made.messages.create({ model: 'policy', max_tokens: 100, ${asked} })).content[0].text` }],
-  ['createOpenAI(', { dialect: 'responses', imports: "import { createOpenAI } from '@ai-sdk/openai'\nimport { generateText } from 'ai'", talk: generate }],
-  ['createOpenAICompatible(', { dialect: 'chat', imports: "import { createOpenAICompatible } from '@ai-sdk/openai-compatible'\nimport { generateText } from 'ai'", talk: generate }],
-  ['new ChatOpenAI(', { dialect: 'chat', imports: "import { ChatOpenAI } from '@langchain/openai'", talk: `(await made.invoke('${PROMPT}')).text` }],
-  ['new OpenAIProvider(', {
-    dialect: 'responses', imports: "import { Agent, OpenAIProvider, Runner } from '@openai/agents'\nimport OpenAI from 'openai'",
-    before: (url) => `const client = new OpenAI({ baseURL: '${url}/v1', apiKey: 'none' })`,
-    talk: `(await new Runner({ modelProvider: made, tracingDisabled: true }).run(new Agent({ name: 'clock', model: 'policy' }), '${PROMPT}')).finalOutput`,
-  }],
+  [
+    'new OpenAI(',
+    {
+      dialect: 'chat',
+      imports: "import OpenAI from 'openai'",
+      talk: `(await made.chat.completions.create({ model: 'policy', ${asked} })).choices[0].message.content`,
+    },
+    {
+      dialect: 'responses',
+      imports: "import OpenAI from 'openai'",
+      talk: `(await made.responses.create({ model: 'policy', input: '${PROMPT}' })).output_text`,
+    },
+  ],
+  [
+    'new Anthropic(',
+    {
+      dialect: 'messages',
+      imports: "import Anthropic from '@anthropic-ai/sdk'",
+      talk: `(await made.messages.create({ model: 'policy', max_tokens: 100, ${asked} })).content[0].text`,
+    },
+  ],
+  [
+    'createOpenAI(',
+    {
+      dialect: 'responses',
+      imports: "import { createOpenAI } from '@ai-sdk/openai'\nimport { generateText } from 'ai'",
+      talk: generate,
+    },
+  ],
+  [
+    'createOpenAICompatible(',
+    {
+      dialect: 'chat',
+      imports: "import { createOpenAICompatible } from '@ai-sdk/openai-compatible'\nimport { generateText } from 'ai'",
+      talk: generate,
+    },
+  ],
+  [
+    'new ChatOpenAI(',
+    {
+      dialect: 'chat',
+      imports: "import { ChatOpenAI } from '@langchain/openai'",
+      talk: `(await made.invoke('${PROMPT}')).text`,
+    },
+  ],
+  [
+    'new OpenAIProvider(',
+    {
+      dialect: 'responses',
+      imports: "import { Agent, OpenAIProvider, Runner } from '@openai/agents'\nimport OpenAI from 'openai'",
+      before: (url) => `const client = new OpenAI({ baseURL: '${url}/v1', apiKey: 'none' })`,
+      talk: `(await new Runner({ modelProvider: made, tracingDisabled: true }).run(new Agent({ name: 'clock', model: 'policy' }), '${PROMPT}')).finalOutput`,
+    },
+  ],
 ]
 
 /** A module of its own, in a process of its own, with the libraries at hand. */
@@ -43,27 +85,46 @@ const runModule = async (text: string, place: Place): Promise<Ran> => {
 const printed = (value: string): string => `process.stdout.write(String(${value}))\n`
 const linesOf = ({ text }: Block): string[] => text.split('\n').filter((line) => line !== '' && !line.startsWith('//'))
 
-const libraries = { 'docs/agents.md': linesOf(await blockOf('Libraries', ADDRESS)), 'README.md': linesOf((await blocksOf('README.md', ADDRESS)).filter(({ language }) => language === 'ts')[1]!) }
-
-for (const [page, lines] of Object.entries(libraries)) for (const line of lines) {
-  const [begin, ...around] = AROUND.find(([start]) => line.startsWith(start)) ?? [line]
-  if (around.length === 0) test(`${page}: ${begin}`, () => assert.fail('nothing is written around this line'))
-  for (const { dialect, imports, before = () => '', talk } of around) {
-    test(`${page}: ${begin}…), ${dialect}: the answer arrives, one session with the turn`, () => inPlace(async (scene, place) => {
-      const made = `const made =\n${line.replaceAll(ADDRESS, scene.url)}\n`
-      await assertTold(scene, await runModule(`${imports}\n${before(scene.url)}\n${made}${printed(talk)}`, place), { dialect, source: 'fingerprint' })
-    }))
-  }
+const libraries = {
+  'docs/agents.md': linesOf(await blockOf('Libraries', ADDRESS)),
+  'README.md': linesOf((await blocksOf('README.md', ADDRESS)).filter(({ language }) => language === 'ts')[1]!),
 }
 
-test('README.md: the first lines, then what they were worth by curl', () => inPlace(async (scene, place) => {
-  const blocks = await blocksOf('README.md', scene.url)
-  const first = blocks.find(({ language }) => language === 'ts')!
-  await assertTold(scene, await runModule(`${first.text}${printed('answer.choices[0].message.content')}`, place), { dialect: 'chat', source: 'fingerprint' })
-  const { turns: [turn] } = await scene.story()
-  const curl = blocks.find(({ text }) => text.startsWith('curl '))!.text
-  const { code, stdout, stderr } = await runProgram('/bin/sh', ['-c', curl.replace('"…"', `"${turn!.event.turn}"`)], place, {})
-  assert.equal(code, 0, stderr)
-  const [given, ...more] = await feedbackOf(scene.rig.log)
-  assert.deepEqual([given?.turn, given?.value, more], [turn!.event.turn, -1, []], stdout)
-}))
+for (const [page, lines] of Object.entries(libraries))
+  for (const line of lines) {
+    const [begin, ...around] = AROUND.find(([start]) => line.startsWith(start)) ?? [line]
+    if (around.length === 0) test(`${page}: ${begin}`, () => assert.fail('nothing is written around this line'))
+    for (const { dialect, imports, before = () => '', talk } of around) {
+      test(`${page}: ${begin}…), ${dialect}: the answer arrives, one session with the turn`, () =>
+        inPlace(async (scene, place) => {
+          const made = `const made =\n${line.replaceAll(ADDRESS, scene.url)}\n`
+          await assertTold(scene, await runModule(`${imports}\n${before(scene.url)}\n${made}${printed(talk)}`, place), {
+            dialect,
+            source: 'fingerprint',
+          })
+        }))
+    }
+  }
+
+test('README.md: the first lines, then what they were worth by curl', () =>
+  inPlace(async (scene, place) => {
+    const blocks = await blocksOf('README.md', scene.url)
+    const first = blocks.find(({ language }) => language === 'ts')!
+    await assertTold(scene, await runModule(`${first.text}${printed('answer.choices[0].message.content')}`, place), {
+      dialect: 'chat',
+      source: 'fingerprint',
+    })
+    const {
+      turns: [turn],
+    } = await scene.story()
+    const curl = blocks.find(({ text }) => text.startsWith('curl '))!.text
+    const { code, stdout, stderr } = await runProgram(
+      '/bin/sh',
+      ['-c', curl.replace('"…"', `"${turn!.event.turn}"`)],
+      place,
+      {},
+    )
+    assert.equal(code, 0, stderr)
+    const [given, ...more] = await feedbackOf(scene.rig.log)
+    assert.deepEqual([given?.turn, given?.value, more], [turn!.event.turn, -1, []], stdout)
+  }))

@@ -5,7 +5,8 @@ import { readTape, shortened, withIds, type Became, type Request, type Tape } fr
 
 type Turn = { turn: string; session: string }
 
-export const tapeNamed = (name: string): Tape => readTape(readFileSync(new URL(`${name}.jsonl`, import.meta.url), 'utf8'))
+export const tapeNamed = (name: string): Tape =>
+  readTape(readFileSync(new URL(`${name}.jsonl`, import.meta.url), 'utf8'))
 
 /** Of the HTTP client's own making. */
 const NOT_SENT = new Set(['transfer-encoding', 'accept-language', 'sec-fetch-mode'])
@@ -13,7 +14,11 @@ const NOT_SENT = new Set(['transfer-encoding', 'accept-language', 'sec-fetch-mod
 /** Sends one request; resolves with the turn that it became, its answer read to the end. */
 const send = async ({ rig, token }: Scene, { path, headers, body }: Request, turns: readonly Turn[]): Promise<Turn> => {
   const kept = Object.entries(headers).filter(([name]) => !NOT_SENT.has(name))
-  const response = await rig.fetch(path, { method: 'POST', headers: { ...Object.fromEntries(kept), authorization: `Bearer ${token}`, 'content-type': 'application/json' }, body: withIds(JSON.stringify(body), turns) })
+  const response = await rig.fetch(path, {
+    method: 'POST',
+    headers: { ...Object.fromEntries(kept), authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+    body: withIds(JSON.stringify(body), turns),
+  })
   const text = await response.text()
   const turn = response.headers.get('x-instar-turn-id')
   const session = response.headers.get('x-instar-session-id')
@@ -28,7 +33,14 @@ export const replay = async (requests: readonly Request[]): Promise<Became[]> =>
   const scene = await startScene(() => {
     const { said, cut } = playing.now!
     const text = withIds(said, turns)
-    return cut ? { text: `${text} and so on`, before: (i) => { if (i > scene.model.encode(text).length) throw new Error('cut') } } : text
+    return cut
+      ? {
+          text: `${text} and so on`,
+          before: (i) => {
+            if (i > scene.model.encode(text).length) throw new Error('cut')
+          },
+        }
+      : text
   })
   try {
     for (const request of requests) {

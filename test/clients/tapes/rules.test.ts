@@ -8,10 +8,15 @@ import { replay, tapeNamed } from './replay.ts'
 import type { Became, Request } from './tape.ts'
 
 type Body = Record<string, unknown>
-const changed = (requests: readonly Request[], change: (request: Request, at: number) => Partial<Request>): Request[] => requests.map((request, at) => ({ ...request, ...change(request, at) }))
-const withText = (request: Request, change: (text: string) => string): Pick<Request, 'body'> => ({ body: JSON.parse(change(JSON.stringify(request.body))) as unknown })
-const without = (headers: Record<string, string>, ...names: string[]): Record<string, string> => Object.fromEntries(Object.entries(headers).filter(([name]) => !names.includes(name)))
-const of = <K extends keyof Became>(became: readonly Became[], field: K): Became[K][] => became.map((turn) => turn[field])
+const changed = (requests: readonly Request[], change: (request: Request, at: number) => Partial<Request>): Request[] =>
+  requests.map((request, at) => ({ ...request, ...change(request, at) }))
+const withText = (request: Request, change: (text: string) => string): Pick<Request, 'body'> => ({
+  body: JSON.parse(change(JSON.stringify(request.body))) as unknown,
+})
+const without = (headers: Record<string, string>, ...names: string[]): Record<string, string> =>
+  Object.fromEntries(Object.entries(headers).filter(([name]) => !names.includes(name)))
+const of = <K extends keyof Became>(became: readonly Became[], field: K): Became[K][] =>
+  became.map((turn) => turn[field])
 
 const CODEX_WORDS = 'You are performing a CONTEXT CHECKPOINT COMPACTION'
 const CODEX_NAMES = ['thread-id', 'session-id', 'x-client-request-id', 'x-codex-window-id', 'x-codex-turn-metadata']
@@ -21,7 +26,7 @@ test('a compaction is known by the header alone: Codex, with other words and wit
   const { tools } = requests[0]!.body as Body
   const sent = changed(requests, (request) => {
     const { body } = withText(request, (text) => text.replace(CODEX_WORDS, 'Now sum it up'))
-    return { body: { ...body as Body, tools } }
+    return { body: { ...(body as Body), tools } }
   })
   assert.ok(JSON.stringify(requests).includes(CODEX_WORDS))
   assert.deepEqual(of(await replay(sent), 'kind'), of(became, 'kind'))
@@ -29,34 +34,48 @@ test('a compaction is known by the header alone: Codex, with other words and wit
 
 test('a compaction is known by the header alone: Claude Code, with other words', async () => {
   const { requests, became } = tapeNamed('claude.compaction')
-  const sent = changed(requests, (request) => withText(request, (text) => text.replace('CRITICAL: Respond with TEXT ONLY', 'Now sum it up')))
+  const sent = changed(requests, (request) =>
+    withText(request, (text) => text.replace('CRITICAL: Respond with TEXT ONLY', 'Now sum it up')),
+  )
   assert.ok(JSON.stringify(requests).includes('CRITICAL: Respond with TEXT ONLY'))
   assert.deepEqual(of(await replay(sent), 'kind'), of(became, 'kind'))
 })
 
 test('a compaction is known by its tools, which are all gone: Codex, with other words and no word of its kind', async () => {
   const { requests, became } = tapeNamed('codex.compaction')
-  const sent = changed(requests, (request) => ({ headers: without(request.headers, 'x-codex-turn-metadata'), ...withText(request, (text) => text.replace(CODEX_WORDS, 'Now sum it up')) }))
+  const sent = changed(requests, (request) => ({
+    headers: without(request.headers, 'x-codex-turn-metadata'),
+    ...withText(request, (text) => text.replace(CODEX_WORDS, 'Now sum it up')),
+  }))
   assert.deepEqual(of(await replay(sent), 'kind'), of(became, 'kind'))
 })
 
 test('a compaction is known by its words: Codex, with its tools and no word of its kind', async () => {
   const { requests, became } = tapeNamed('codex.compaction')
   const { tools } = requests[0]!.body as Body
-  const sent = changed(requests, (request) => ({ headers: without(request.headers, 'x-codex-turn-metadata'), body: { ...request.body as Body, tools } }))
+  const sent = changed(requests, (request) => ({
+    headers: without(request.headers, 'x-codex-turn-metadata'),
+    body: { ...(request.body as Body), tools },
+  }))
   assert.deepEqual(of(await replay(sent), 'kind'), of(became, 'kind'))
 })
 
 test('ids of ours are known without the characters that clients take out or put in', async () => {
   const { requests, became } = tapeNamed('pi.journey')
-  const sent = changed(requests, (request) => withText(request, (text) => text.replace(/\{call:(\d+):(\d+)\}/g, 'c_{call:$1:$2}').replaceAll('c_{call', '_-{call')))
+  const sent = changed(requests, (request) =>
+    withText(request, (text) =>
+      text.replace(/\{call:(\d+):(\d+)\}/g, 'c_{call:$1:$2}').replaceAll('c_{call', '_-{call'),
+    ),
+  )
   assert.deepEqual(of(await replay(sent), 'source'), of(became, 'source'))
   assert.deepEqual(of(await replay(sent), 'next'), of(became, 'next'))
 })
 
 test('an answer that comes back without its outer blanks is the answer, and rendered as it was sampled', async () => {
   const { requests, became } = tapeNamed('pi.journey')
-  const sent = changed(requests, (request) => withText(request, (text) => text.replaceAll('&amp; blue.  "', '&amp; blue."')))
+  const sent = changed(requests, (request) =>
+    withText(request, (text) => text.replaceAll('&amp; blue.  "', '&amp; blue."')),
+  )
   assert.notDeepEqual(sent, requests)
   assert.deepEqual(await replay(sent), became)
 })
@@ -65,7 +84,11 @@ test('what a client gives back sealed is enough: Codex without a name, without i
   const { requests, became } = tapeNamed('codex.journey')
   const sent = changed(requests, (request) => {
     const { prompt_cache_key: _, client_metadata: __, ...body } = request.body as Body
-    const input = (body['input'] as Body[]).map(({ id: ___, ...item }) => ({ ...item, ...(item['type'] === 'reasoning' ? { summary: [] } : {}), ...('call_id' in item ? { call_id: 'one' } : {}) }))
+    const input = (body['input'] as Body[]).map(({ id: ___, ...item }) => ({
+      ...item,
+      ...(item['type'] === 'reasoning' ? { summary: [] } : {}),
+      ...('call_id' in item ? { call_id: 'one' } : {}),
+    }))
     return { headers: without(request.headers, ...CODEX_NAMES), body: { ...body, input } }
   })
   const again = await replay(sent)
@@ -82,25 +105,66 @@ test('an agent that leaves an answer out and says what was wrong with it has not
   const { requests } = tapeNamed('pi-with-session-headers.journey')
   const first = requests[0]!
   const { messages } = first.body as { messages: Body[] }
-  const again = { ...first, body: { ...first.body as Body, messages: [...messages, { role: 'user', content: 'Tool call error: there was none.' }] } }
+  const again = {
+    ...first,
+    body: {
+      ...(first.body as Body),
+      messages: [...messages, { role: 'user', content: 'Tool call error: there was none.' }],
+    },
+  }
   const became = await replay([first, again])
-  assert.deepEqual([of(became, 'session'), of(became, 'next')], [[0, 0], [null, null]])
+  assert.deepEqual(
+    [of(became, 'session'), of(became, 'next')],
+    [
+      [0, 0],
+      [null, null],
+    ],
+  )
 })
 
 test('a request may end with an answer, and one that nobody gave here is no turn of ours', async () => {
   const { requests } = tapeNamed('qwen.journey')
   const first = requests[0]!
   const { messages } = first.body as { messages: Body[] }
-  const compacted = { ...first, body: { ...first.body as Body, messages: [...messages, { role: 'assistant', content: 'Got it. Thanks for the additional context!' }] } }
-  const asked = { ...first, body: { ...first.body as Body, messages: [...messages, { role: 'assistant', content: 'Got it. Thanks for the additional context!' }, { role: 'user', content: 'And now?' }] } }
+  const compacted = {
+    ...first,
+    body: {
+      ...(first.body as Body),
+      messages: [...messages, { role: 'assistant', content: 'Got it. Thanks for the additional context!' }],
+    },
+  }
+  const asked = {
+    ...first,
+    body: {
+      ...(first.body as Body),
+      messages: [
+        ...messages,
+        { role: 'assistant', content: 'Got it. Thanks for the additional context!' },
+        { role: 'user', content: 'And now?' },
+      ],
+    },
+  }
   const became = await replay([compacted, asked])
-  assert.deepEqual([of(became, 'session'), of(became, 'next'), of(became, 'offPrefix')], [[0, 0], [null, null], [true, true]])
+  assert.deepEqual(
+    [of(became, 'session'), of(became, 'next'), of(became, 'offPrefix')],
+    [
+      [0, 0],
+      [null, null],
+      [true, true],
+    ],
+  )
 })
 
 /** OpenClaw's requests without anything that we said: what a compaction that kept none of it would leave. */
 const withoutAnswers = (request: Request): Request => {
   const { messages } = request.body as { messages: Body[] }
-  return { ...request, body: { ...request.body as Body, messages: messages.filter(({ role }) => role !== 'assistant' && role !== 'tool') } }
+  return {
+    ...request,
+    body: {
+      ...(request.body as Body),
+      messages: messages.filter(({ role }) => role !== 'assistant' && role !== 'tool'),
+    },
+  }
 }
 
 test('OpenClaw says its session in its prompt: enough where nothing of ours is left, and two that begin alike are two', async () => {
@@ -108,21 +172,54 @@ test('OpenClaw says its session in its prompt: enough where nothing of ours is l
   const [first, , second] = requests.map(withoutAnswers)
   const other = { ...first!, ...withText(first!, (text) => text.replace('sessionId=journey', 'sessionId=another')) }
   const became = await replay([first!, other, second!])
-  assert.deepEqual([of(became, 'session'), of(became, 'source')], [[0, 1, 0], ['prompt', 'prompt', 'prompt']])
+  assert.deepEqual(
+    [of(became, 'session'), of(became, 'source')],
+    [
+      [0, 1, 0],
+      ['prompt', 'prompt', 'prompt'],
+    ],
+  )
 })
 
 test('the same line in the words of another client names nothing', async () => {
   const { requests } = tapeNamed('openclaw.journey')
-  const [first, , second] = requests.map((request) => ({ ...request, ...withText(withoutAnswers(request), (text) => text.replace('<!-- openclaw:attempt:STABLE -->\\nYou are a personal assistant running inside OpenClaw', 'You are a helper')) }))
+  const [first, , second] = requests.map((request) => ({
+    ...request,
+    ...withText(withoutAnswers(request), (text) =>
+      text.replace(
+        '<!-- openclaw:attempt:STABLE -->\\nYou are a personal assistant running inside OpenClaw',
+        'You are a helper',
+      ),
+    ),
+  }))
   const became = await replay([first!, second!])
-  assert.deepEqual([of(became, 'session'), of(became, 'source')], [[0, 1], ['fingerprint', 'fingerprint']])
+  assert.deepEqual(
+    [of(became, 'session'), of(became, 'source')],
+    [
+      [0, 1],
+      ['fingerprint', 'fingerprint'],
+    ],
+  )
 })
 
 test('what OpenClaw says in the user’s place after a fault is not trained on; the same words of another client are', async () => {
-  for (const [name, reasons] of [['openclaw.dropped', ['aborted', 'contaminated', 'contaminated']], ['openclaw.died', [null, 'aborted', 'contaminated']]] as const) {
+  for (const [name, reasons] of [
+    ['openclaw.dropped', ['aborted', 'contaminated', 'contaminated']],
+    ['openclaw.died', [null, 'aborted', 'contaminated']],
+  ] as const) {
     const { requests } = tapeNamed(name)
     assert.deepEqual(of(await replay(requests), 'reason'), reasons)
-    const others = changed(requests, (request) => withText(request, (text) => text.replace('<!-- openclaw:attempt:STABLE -->\\nYou are a personal assistant running inside OpenClaw', 'You are a helper')))
-    assert.deepEqual(of(await replay(others), 'reason'), reasons.map((reason) => (reason === 'contaminated' ? null : reason)))
+    const others = changed(requests, (request) =>
+      withText(request, (text) =>
+        text.replace(
+          '<!-- openclaw:attempt:STABLE -->\\nYou are a personal assistant running inside OpenClaw',
+          'You are a helper',
+        ),
+      ),
+    )
+    assert.deepEqual(
+      of(await replay(others), 'reason'),
+      reasons.map((reason) => (reason === 'contaminated' ? null : reason)),
+    )
   }
 })

@@ -35,28 +35,43 @@ export const becameOf = (story: Story, bodies: ReadonlyMap<string, Uint8Array>):
     const following = next === null ? null : story.turns[next]!.event
     const said = (turn: TurnCaptured | TurnAborted) => messagesOf(turn.dialect, bodies.get(turn.turn)!)
     return {
-      session, source: event.labelSource, userTurn: event.userTurn === null ? null : userTurns.indexOf(event.userTurn), kind, status, attempt, next, offPrefix, reason,
-      heard: following && saidSince({ messages: said(event), text: readWritten(event.text) }, said(following), following.stateFrom),
+      session,
+      source: event.labelSource,
+      userTurn: event.userTurn === null ? null : userTurns.indexOf(event.userTurn),
+      kind,
+      status,
+      attempt,
+      next,
+      offPrefix,
+      reason,
+      heard:
+        following &&
+        saidSince({ messages: said(event), text: readWritten(event.text) }, said(following), following.stateFrom),
     }
   })
 }
 
 /** With as much of what was heard as stays of a text that is cut. */
 export const shortened = (became: readonly Became[]): Became[] =>
-  became.map((turn) => ({ ...turn, heard: turn.heard && { user: turn.heard.user.slice(0, HEARD), tools: turn.heard.tools.slice(0, HEARD) } }))
+  became.map((turn) => ({
+    ...turn,
+    heard: turn.heard && { user: turn.heard.user.slice(0, HEARD), tools: turn.heard.tools.slice(0, HEARD) },
+  }))
 
 const HEARD = 120
 const LONGEST = 300
 const HEAD = 200
 const TAIL = 60
-const cutText = (text: string): string => (text.length <= LONGEST ? text : `${text.slice(0, HEAD)}…${text.length} characters…${text.slice(-TAIL)}`)
+const cutText = (text: string): string =>
+  text.length <= LONGEST ? text : `${text.slice(0, HEAD)}…${text.length} characters…${text.slice(-TAIL)}`
 
 /** Of a tool its name and kind are enough. */
 const cutTool = (tool: unknown): unknown => {
   if (typeof tool !== 'object' || tool === null) return tool
   const { type, name, function: inner, tools, input_schema: schema } = tool as Record<string, unknown>
   return {
-    ...(type === undefined ? {} : { type }), ...(name === undefined ? {} : { name }),
+    ...(type === undefined ? {} : { type }),
+    ...(name === undefined ? {} : { name }),
     ...(inner === undefined ? {} : { function: { name: (inner as { name: unknown }).name, parameters: {} } }),
     ...(schema === undefined ? {} : { input_schema: {} }),
     ...(Array.isArray(tools) ? { tools: tools.map(cutTool) } : {}),
@@ -67,7 +82,12 @@ const cutValue = (value: unknown): unknown => {
   if (typeof value === 'string') return cutText(value)
   if (Array.isArray(value)) return value.map(cutValue)
   if (typeof value !== 'object' || value === null) return value
-  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, key === 'tools' && Array.isArray(inner) ? inner.map(cutTool) : cutValue(inner)]))
+  return Object.fromEntries(
+    Object.entries(value).map(([key, inner]) => [
+      key,
+      key === 'tools' && Array.isArray(inner) ? inner.map(cutTool) : cutValue(inner),
+    ]),
+  )
 }
 
 const DROPPED = new Set(['authorization', 'x-api-key', 'host', 'content-length', 'connection', 'accept-encoding'])
@@ -76,10 +96,17 @@ const UUID = /(?<![0-9a-f-])[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9
 const SHA = /\b[0-9a-f]{64}\b/g
 
 /** `hidden`: texts of this machine, and what stands for them. */
-export const tapeOf = (client: string, exchanges: readonly Exchange[], story: Story, became: Became[], hidden: readonly (readonly [text: string, name: string])[]): Tape => {
+export const tapeOf = (
+  client: string,
+  exchanges: readonly Exchange[],
+  story: Story,
+  became: Became[],
+  hidden: readonly (readonly [text: string, name: string])[],
+): Tape => {
   const places = new Map(story.turns.map(({ event }, i) => [turnMark(event.turn), i]))
   const seen = new Map<string, string>()
-  const alias = (id: string, of: (n: number) => string): string => seen.get(id) ?? (seen.set(id, of(seen.size + 1)), seen.get(id)!)
+  const alias = (id: string, of: (n: number) => string): string =>
+    seen.get(id) ?? (seen.set(id, of(seen.size + 1)), seen.get(id)!)
   const clean = (text: string): string => {
     let out = text
     for (const [found, name] of [...hidden, [release(), '6.0.0'] as const]) out = out.replaceAll(found, name)
@@ -97,9 +124,14 @@ export const tapeOf = (client: string, exchanges: readonly Exchange[], story: St
     if (!exchange) throw new Error(`turn ${event.turn} was not asked for over the wire`)
     return {
       path: exchange.path,
-      headers: Object.fromEntries(Object.entries(exchange.headers).flatMap(([name, value]) => (DROPPED.has(name) || typeof value !== 'string' ? [] : [[name, clean(value)]]))),
+      headers: Object.fromEntries(
+        Object.entries(exchange.headers).flatMap(([name, value]) =>
+          DROPPED.has(name) || typeof value !== 'string' ? [] : [[name, clean(value)]],
+        ),
+      ),
       body: cutValue(JSON.parse(clean(exchange.body))),
-      said: clean(readWritten(event.text)), cut: status === 'aborted',
+      said: clean(readWritten(event.text)),
+      cut: status === 'aborted',
     }
   })
   return { client, became: shortened(JSON.parse(clean(JSON.stringify(became))) as Became[]), requests }
@@ -109,8 +141,11 @@ export const writeTape = ({ client, became, requests }: Tape): string =>
   `${[{ client, became }, ...requests].map((line) => JSON.stringify(line)).join('\n')}\n`
 
 export const readTape = (text: string): Tape => {
-  const [first, ...requests] = text.trimEnd().split('\n').map((line) => JSON.parse(line) as unknown)
-  return { ...first as Pick<Tape, 'client' | 'became'>, requests: requests as Request[] }
+  const [first, ...requests] = text
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line) as unknown)
+  return { ...(first as Pick<Tape, 'client' | 'became'>), requests: requests as Request[] }
 }
 
 /** The text with ids of the replay's turns: `turns` are those that were asked so far. */

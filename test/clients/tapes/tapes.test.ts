@@ -7,7 +7,9 @@ import { readdirSync } from 'node:fs'
 import { test } from 'node:test'
 import { replay, tapeNamed } from './replay.ts'
 
-for (const file of readdirSync(import.meta.dirname).filter((name) => name.endsWith('.jsonl')).toSorted()) {
+for (const file of readdirSync(import.meta.dirname)
+  .filter((name) => name.endsWith('.jsonl'))
+  .toSorted()) {
   const name = file.slice(0, -'.jsonl'.length)
   const { client, became, requests } = tapeNamed(name)
   test(`${name} (${client})`, async () => {

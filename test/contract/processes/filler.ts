@@ -8,10 +8,15 @@ import { once } from 'node:events'
 import { note } from '../event-log.harness.ts'
 
 const [module, place] = process.argv.slice(2) as [string, string]
-const { openElsewhere } = await import(module) as { openElsewhere(place: string, readOnly: boolean): Promise<EventLog> }
+const { openElsewhere } = (await import(module)) as {
+  openElsewhere(place: string, readOnly: boolean): Promise<EventLog>
+}
 const log = await openElsewhere(place, false)
 const follower = await log.subscribe({ topics: ['turns'], group: 'g', from: 'start', handle: () => {} })
-const ended = follower.done.then(() => 'stopped', (error: unknown) => (error as InstarError).code)
+const ended = follower.done.then(
+  () => 'stopped',
+  (error: unknown) => (error as InstarError).code,
+)
 const codes: string[] = []
 let acknowledged = 0
 while (codes.at(-1) !== 'log_broken' && codes.length < 10 && acknowledged < 200) {

@@ -7,7 +7,14 @@ import { note, range, SCHEMAS, textOf } from '../event-log.harness.ts'
 const { folder, port } = workerData as { folder: string; port: MessagePort }
 const log = openJoinedLog(folder, SCHEMAS, port)
 const read: string[] = []
-const subscription = await log.subscribe({ topics: ['turns'], group: 'g', from: 'start', handle: (records) => { read.push(...records.map(textOf)) } })
+const subscription = await log.subscribe({
+  topics: ['turns'],
+  group: 'g',
+  from: 'start',
+  handle: (records) => {
+    read.push(...records.map(textOf))
+  },
+})
 parentPort!.postMessage('ready')
 await once(parentPort!, 'message')
 for (const i of range(50)) await log.append([note('second', `second ${i}`)])

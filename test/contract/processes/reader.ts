@@ -3,8 +3,16 @@ import { follow, type EventLog } from '@instar/log'
 import { textOf } from '../event-log.harness.ts'
 
 const [module, place] = process.argv.slice(2) as [string, string]
-const { openElsewhere } = await import(module) as { openElsewhere(place: string, readOnly: boolean): Promise<EventLog> }
+const { openElsewhere } = (await import(module)) as {
+  openElsewhere(place: string, readOnly: boolean): Promise<EventLog>
+}
 const log = await openElsewhere(place, true)
-const follower = await follow(log, { name: 'reader', topics: ['turns'], from: 'start', decode: textOf, onEvent: (text, { key }) => void process.stdout.write(`${key} ${text}\n`) })
+const follower = await follow(log, {
+  name: 'reader',
+  topics: ['turns'],
+  from: 'start',
+  decode: textOf,
+  onEvent: (text, { key }) => void process.stdout.write(`${key} ${text}\n`),
+})
 await follower.caughtUp()
 process.stdout.write('caught up\n')

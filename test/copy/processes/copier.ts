@@ -5,7 +5,11 @@ import { SCHEMAS } from '../../contract/event-log.harness.ts'
 const [source, destination] = process.argv.slice(2) as [string, string]
 const from = await openEmbeddedLog({ folder: source, readOnly: true })
 const to = await openEmbeddedLog({ folder: destination, schemas: SCHEMAS })
-const { copied, skipped, equal } = await copyLog({ from, to, onProgress: ({ phase, topic, share }) => void process.stdout.write(`${phase}/${topic}/${share}\n`) })
+const { copied, skipped, equal } = await copyLog({
+  from,
+  to,
+  onProgress: ({ phase, topic, share }) => void process.stdout.write(`${phase}/${topic}/${share}\n`),
+})
 process.stdout.write(`done ${JSON.stringify({ copied, skipped, equal })}\n`)
 await from.close()
 await to.close()

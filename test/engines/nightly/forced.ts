@@ -16,12 +16,33 @@ import { startVllm, type Vllm } from './server.ts'
 
 const START_MS = 20 * 60_000
 
-const BOOK = { type: 'object', properties: { room: { enum: ['a', 'b</tool_call>'] }, nights: { type: 'integer', minimum: 1, maximum: 9 }, note: { type: 'string', maxLength: 8 }, when: { type: 'string', format: 'date' } }, required: ['room', 'nights', 'when'] }
-const RING = { type: 'object', properties: { loud: { type: 'boolean' }, names: { type: 'array', items: { type: 'string', pattern: '^[a-zé]{1,5}$' }, maxItems: 2 } }, required: ['loud', 'names'], additionalProperties: false }
+const BOOK = {
+  type: 'object',
+  properties: {
+    room: { enum: ['a', 'b</tool_call>'] },
+    nights: { type: 'integer', minimum: 1, maximum: 9 },
+    note: { type: 'string', maxLength: 8 },
+    when: { type: 'string', format: 'date' },
+  },
+  required: ['room', 'nights', 'when'],
+}
+const RING = {
+  type: 'object',
+  properties: {
+    loud: { type: 'boolean' },
+    names: { type: 'array', items: { type: 'string', pattern: '^[a-zé]{1,5}$' }, maxItems: 2 },
+  },
+  required: ['loud', 'names'],
+  additionalProperties: false,
+}
 const TOOLS = Object.entries({ book: BOOK, ring: RING })
-const ajv = new Ajv2020({ strict: false, formats: { date: (text: string) => new Date(text).toISOString().startsWith(text) } })
+const ajv = new Ajv2020({
+  strict: false,
+  formats: { date: (text: string) => new Date(text).toISOString().startsWith(text) },
+})
 const fits = new Map(TOOLS.map(([name, schema]) => [name, ajv.compile(schema)]))
-const fit = (call: { name: string; arguments: string }): void => assert.ok(fits.get(call.name)?.(JSON.parse(call.arguments)), `${call.name} ${call.arguments}`)
+const fit = (call: { name: string; arguments: string }): void =>
+  assert.ok(fits.get(call.name)?.(JSON.parse(call.arguments)), `${call.name} ${call.arguments}`)
 
 /** `target`: folder of the model. `seeds`: answers of each kind. */
 export const forced = (target = MODEL, seeds = 6): void => {
@@ -32,13 +53,28 @@ export const forced = (target = MODEL, seeds = 6): void => {
   let rig: Rig
   let learner: LearningEngine
 
-  before(async () => {
-    vllm = await startVllm(target)
-    const model = await openModel(target)
-    learner = await startLearning({ model: target })
-    remote = await Promise.race([startRemote({ engine: `vllm+${vllm.url}/v1`, model, adapters: folder, startMs: START_MS, say: (said) => process.stdout.write(`${said}\n`) }), vllm.ended])
-    rig = await startRig({ log: openMemoryLog(), ports: { engine: remote.engine, model: remote.model, toAdapter: adapterFromWeights } })
-  }, { timeout: START_MS + 60_000 })
+  before(
+    async () => {
+      vllm = await startVllm(target)
+      const model = await openModel(target)
+      learner = await startLearning({ model: target })
+      remote = await Promise.race([
+        startRemote({
+          engine: `vllm+${vllm.url}/v1`,
+          model,
+          adapters: folder,
+          startMs: START_MS,
+          say: (said) => process.stdout.write(`${said}\n`),
+        }),
+        vllm.ended,
+      ])
+      rig = await startRig({
+        log: openMemoryLog(),
+        ports: { engine: remote.engine, model: remote.model, toAdapter: adapterFromWeights },
+      })
+    },
+    { timeout: START_MS + 60_000 },
+  )
 
   after(async () => {
     await rig?.stop()
@@ -50,19 +86,38 @@ export const forced = (target = MODEL, seeds = 6): void => {
   })
 
   /** The turn behind an answer, exact and not trained on; its log-probs are never below those of the whole vocabulary. */
-  const turnBehind = async (response: Response, reason: string | null = 'constrained'): Promise<{ turn: TurnCaptured; text: string }> => {
+  const turnBehind = async (
+    response: Response,
+    reason: string | null = 'constrained',
+  ): Promise<{ turn: TurnCaptured; text: string }> => {
     assert.equal(response.status, 200, await response.clone().text())
     const turn = await turnOf(rig.log, response.headers.get('x-instar-turn-id'))
     assert.ok(turn.type === 'TurnCaptured')
     assert.deepEqual([turn.tokens, turn.reason, turn.logprobs.length], ['exact', reason, turn.ids.length])
-    const whole = await learner.score({ prompt: await promptIdsOf(rig.log, turn.turn), completion: turn.ids, adapter: null, temperature: turn.sampling.temperature })
-    for (const [at, logprob] of turn.logprobs.entries()) assert.ok(logprob >= whole[at]! - TOLERANCE, `${logprob} and ${whole[at]} at ${at}`)
+    const whole = await learner.score({
+      prompt: await promptIdsOf(rig.log, turn.turn),
+      completion: turn.ids,
+      adapter: null,
+      temperature: turn.sampling.temperature,
+    })
+    for (const [at, logprob] of turn.logprobs.entries())
+      assert.ok(logprob >= whole[at]! - TOLERANCE, `${logprob} and ${whole[at]} at ${at}`)
     figures.turns += 1
     figures.tokens += turn.ids.length
     if (turn.finish === 'length') figures.cut += 1
     return { turn, text: readWritten(turn.text) }
   }
-  const chat = (body: object): Promise<Response> => rig.fetch('/v1/chat/completions', { json: { model: 'policy', temperature: 1, max_tokens: 200, messages: [USER('Hello')], tools: TOOLS.map(([name, parameters]) => ({ type: 'function', function: { name, parameters } })), ...body } })
+  const chat = (body: object): Promise<Response> =>
+    rig.fetch('/v1/chat/completions', {
+      json: {
+        model: 'policy',
+        temperature: 1,
+        max_tokens: 200,
+        messages: [USER('Hello')],
+        tools: TOOLS.map(([name, parameters]) => ({ type: 'function', function: { name, parameters } })),
+        ...body,
+      },
+    })
 
   /** What the turn's own text holds. */
   const callsIn = ({ turn, text }: { turn: TurnCaptured; text: string }): { name: string; arguments: string }[] => {
@@ -78,9 +133,18 @@ export const forced = (target = MODEL, seeds = 6): void => {
       for (const name of ['book', 'ring']) {
         const response = await chat({ seed, tool_choice: { type: 'function', function: { name } } })
         const behind = await turnBehind(response)
-        const body = await response.json() as { choices: { message: { content: null; tool_calls: { function: { name: string; arguments: string } }[] } }[]; usage: { completion_tokens: number } }
-        assert.deepEqual(body.choices[0]!.message.tool_calls.map((call) => call.function), callsIn(behind))
-        assert.deepEqual([body.choices[0]!.message.tool_calls.map((call) => call.function.name), body.usage.completion_tokens], [[name], behind.turn.ids.length])
+        const body = (await response.json()) as {
+          choices: { message: { content: null; tool_calls: { function: { name: string; arguments: string } }[] } }[]
+          usage: { completion_tokens: number }
+        }
+        assert.deepEqual(
+          body.choices[0]!.message.tool_calls.map((call) => call.function),
+          callsIn(behind),
+        )
+        assert.deepEqual(
+          [body.choices[0]!.message.tool_calls.map((call) => call.function.name), body.usage.completion_tokens],
+          [[name], behind.turn.ids.length],
+        )
       }
     }
   })
@@ -98,14 +162,39 @@ export const forced = (target = MODEL, seeds = 6): void => {
   })
 
   test('Responses and Messages', async () => {
-    const responses = await rig.fetch('/v1/responses', { json: { model: 'policy', input: 'Hello', tools: TOOLS.map(([name, parameters]) => ({ type: 'function', name, parameters })), tool_choice: { type: 'function', name: 'ring' }, max_output_tokens: 200 } })
+    const responses = await rig.fetch('/v1/responses', {
+      json: {
+        model: 'policy',
+        input: 'Hello',
+        tools: TOOLS.map(([name, parameters]) => ({ type: 'function', name, parameters })),
+        tool_choice: { type: 'function', name: 'ring' },
+        max_output_tokens: 200,
+      },
+    })
     const behind = await turnBehind(responses)
-    const { output } = await responses.json() as { output: { type: string; name: string; arguments: string }[] }
-    assert.deepEqual(output.map(({ type, name, arguments: given }) => ({ type, name, arguments: given })), callsIn(behind).map((call) => ({ type: 'function_call', ...call })))
-    const messages = await rig.fetch('/v1/messages', { json: { model: 'policy', messages: [USER('Hello')], tools: TOOLS.map(([name, input_schema]) => ({ name, input_schema })), tool_choice: { type: 'any', disable_parallel_tool_use: true }, max_tokens: 200 } })
+    const { output } = (await responses.json()) as { output: { type: string; name: string; arguments: string }[] }
+    assert.deepEqual(
+      output.map(({ type, name, arguments: given }) => ({ type, name, arguments: given })),
+      callsIn(behind).map((call) => ({ type: 'function_call', ...call })),
+    )
+    const messages = await rig.fetch('/v1/messages', {
+      json: {
+        model: 'policy',
+        messages: [USER('Hello')],
+        tools: TOOLS.map(([name, input_schema]) => ({ name, input_schema })),
+        tool_choice: { type: 'any', disable_parallel_tool_use: true },
+        max_tokens: 200,
+      },
+    })
     const [call] = callsIn(await turnBehind(messages))
-    const { content, stop_reason } = await messages.json() as { content: { type: string; name: string; input: unknown }[]; stop_reason: string }
-    assert.deepEqual([stop_reason, content.map(({ type, name, input }) => [type, name, input])], ['tool_use', [['tool_use', call!.name, JSON.parse(call!.arguments)]]])
+    const { content, stop_reason } = (await messages.json()) as {
+      content: { type: string; name: string; input: unknown }[]
+      stop_reason: string
+    }
+    assert.deepEqual(
+      [stop_reason, content.map(({ type, name, input }) => [type, name, input])],
+      ['tool_use', [['tool_use', call!.name, JSON.parse(call!.arguments)]]],
+    )
   })
 
   test('JSON alone and beside tools, while free answers run: those are as ever', async () => {
@@ -122,7 +211,15 @@ export const forced = (target = MODEL, seeds = 6): void => {
   })
 
   test('what the grammar does not follow is refused by its name; vLLM is not asked', async () => {
-    const response = await chat({ tool_choice: 'required', tools: [{ type: 'function', function: { name: 'f', parameters: { type: 'object', properties: { a: { not: {} } } } } }] })
-    assert.deepEqual([response.status, ((await response.json()) as { error: { message: string } }).error.message], [400, 'tools (f): The keyword "not" at #/properties/a of the schema is not supported.'])
+    const response = await chat({
+      tool_choice: 'required',
+      tools: [
+        { type: 'function', function: { name: 'f', parameters: { type: 'object', properties: { a: { not: {} } } } } },
+      ],
+    })
+    assert.deepEqual(
+      [response.status, ((await response.json()) as { error: { message: string } }).error.message],
+      [400, 'tools (f): The keyword "not" at #/properties/a of the schema is not supported.'],
+    )
   })
 }

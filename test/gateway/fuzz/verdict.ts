@@ -6,7 +6,8 @@ import type { Answer, Exchange } from './wire.ts'
 /** Faults of the fifth hundred that say something true of a gateway in order: there is no such service in this process. */
 const RIGHT = new Set<ErrorCode>(['not_available', 'no_equivalent'])
 /** Paths of ours, places in sources, words of V8's. */
-const INSIDE = /node:internal|\.ts:\d+|\/services\/|\/packages\/|node_modules|at Object\.|is not a function|Cannot read prop|\[object Object\]|is not iterable/
+const INSIDE =
+  /node:internal|\.ts:\d+|\/services\/|\/packages\/|node_modules|at Object\.|is not a function|Cannot read prop|\[object Object\]|is not iterable/
 
 type Fault = { code: ErrorCode }
 type Json = Record<string, unknown>
@@ -25,20 +26,30 @@ const parsed = (text: string): unknown => {
 const faultIn = (value: unknown, anthropic: boolean, requestId: string | undefined): Fault | undefined => {
   if (!isObject(value) || !isObject(value['error'])) return undefined
   const { error } = value
-  if (typeof error['message'] !== 'string' || error['message'] === '' || typeof error['type'] !== 'string' || typeof error['code'] !== 'string' || !Object.hasOwn(ERRORS, error['code'])) return undefined
+  if (
+    typeof error['message'] !== 'string' ||
+    error['message'] === '' ||
+    typeof error['type'] !== 'string' ||
+    typeof error['code'] !== 'string' ||
+    !Object.hasOwn(ERRORS, error['code'])
+  )
+    return undefined
   const shaped = anthropic
     ? value['type'] === 'error' && (requestId === undefined || value['request_id'] === requestId)
     : Object.keys(value).length === 1 && (error['param'] === null || typeof error['param'] === 'string')
-  return shaped ? error as Fault : undefined
+  return shaped ? (error as Fault) : undefined
 }
 
-const ofOurs = ({ code }: Fault): string[] => (code === 'internal' || (ERRORS[code].status >= 500 && !RIGHT.has(code)) ? [`a fault of ours: ${code}`] : [])
+const ofOurs = ({ code }: Fault): string[] =>
+  code === 'internal' || (ERRORS[code].status >= 500 && !RIGHT.has(code)) ? [`a fault of ours: ${code}`] : []
 
 /** Whether the path is spoken in Messages' dialect; a count of tokens is one of them. */
 const isAnthropic = (path: string): boolean => path.split('?')[0]!.slice(0, 200).includes('/v1/messages')
 
 const TERMINAL: readonly (readonly [path: RegExp, end: RegExp])[] = [
-  [/\/messages$/, /event: (message_stop|error)\ndata: [^\n]*\n\n$/], [/\/responses$/, /event: (response\.(completed|incomplete|failed)|error)\ndata: [^\n]*\n\n$/], [/\/chat\/completions$/, /data: \[DONE\]\n\n$/],
+  [/\/messages$/, /event: (message_stop|error)\ndata: [^\n]*\n\n$/],
+  [/\/responses$/, /event: (response\.(completed|incomplete|failed)|error)\ndata: [^\n]*\n\n$/],
+  [/\/chat\/completions$/, /data: \[DONE\]\n\n$/],
 ]
 
 const streamed = ({ path }: Shot, { body }: Answer): string[] => {
@@ -50,7 +61,8 @@ const streamed = ({ path }: Shot, { body }: Answer): string[] => {
     const data = /^(?:event: [\w.]+\n)?data: ([^\n]*)$/.exec(frame)?.[1]
     const value = data === undefined || data === '[DONE]' ? data : parsed(data)
     if (value === undefined) findings.push(`a frame that is none: ${JSON.stringify(frame.slice(0, 200))}`)
-    else if (isObject(value) && isObject(value['error'])) findings.push(`a fault in a stream: ${String(value['error']['code'])}`)
+    else if (isObject(value) && isObject(value['error']))
+      findings.push(`a fault in a stream: ${String(value['error']['code'])}`)
   }
   return findings
 }
@@ -60,33 +72,46 @@ const ofAnswer = (shot: Shot, answer: Answer, mayBeCut: boolean): string[] => {
   const { status, headers, body, whole } = answer
   const type = headers.get('content-type') ?? ''
   if (!whole) return mayBeCut ? [] : ['an answer without its end']
-  const findings = INSIDE.test(body.toString('utf8').slice(0, 5000)) && !shot.path.includes('/openapi.json') ? [`it says what is inside: ${body.toString().slice(0, 300)}`] : []
+  const findings =
+    INSIDE.test(body.toString('utf8').slice(0, 5000)) && !shot.path.includes('/openapi.json')
+      ? [`it says what is inside: ${body.toString().slice(0, 300)}`]
+      : []
   if (status < 400) {
     if (type.startsWith('text/event-stream')) return [...findings, ...streamed(shot, answer)]
-    if (type.startsWith('application/json') && shot.method !== 'HEAD' && parsed(body.toString()) === undefined) findings.push('it is said to be JSON')
+    if (type.startsWith('application/json') && shot.method !== 'HEAD' && parsed(body.toString()) === undefined)
+      findings.push('it is said to be JSON')
     return findings
   }
   if (shot.method === 'HEAD') return findings
   const requestId = headers.get('request-id')
   const said = type.startsWith('application/json') ? parsed(body.toString()) : undefined
   // Of bytes of which nobody knows what path they ask for, either shape is right; of models two clients ask, told by a header.
-  const shapes = shot.method === 'raw' || shot.path.includes('/models') ? [true, false] : [requestId !== undefined && isAnthropic(shot.path)]
+  const shapes =
+    shot.method === 'raw' || shot.path.includes('/models')
+      ? [true, false]
+      : [requestId !== undefined && isAnthropic(shot.path)]
   const fault = shapes.map((anthropic) => faultIn(said, anthropic, requestId)).find((found) => found !== undefined)
-  if (!fault) return [...findings, `${status} ${type}: not the shape of a fault there: ${body.toString().slice(0, 300)}`]
+  if (!fault)
+    return [...findings, `${status} ${type}: not the shape of a fault there: ${body.toString().slice(0, 300)}`]
   if (ERRORS[fault.code].status !== status) findings.push(`${fault.code} with ${status}`)
   return [...findings, ...ofOurs(fault)]
 }
 
 export const findingsIn = (shot: Shot, { answers, rest, error }: Exchange): string[] => [
-  ...answers.flatMap((answer, i) => ofAnswer(shot, answer, i === answers.length - 1 && (shot.leaves !== 'never' || shot.silence))),
+  ...answers.flatMap((answer, i) =>
+    ofAnswer(shot, answer, i === answers.length - 1 && (shot.leaves !== 'never' || shot.silence)),
+  ),
   ...(answers.length === 0 && !shot.silence && shot.leaves === 'never' ? [`no answer (${error ?? 'closed'})`] : []),
   ...(error === 'nothing ended it' ? ['nothing ended it'] : []),
-  ...(rest.length > 0 && shot.leaves === 'never' ? [`bytes that are no answer: ${JSON.stringify(rest.toString('latin1').slice(0, 200))}`] : []),
+  ...(rest.length > 0 && shot.leaves === 'never'
+    ? [`bytes that are no answer: ${JSON.stringify(rest.toString('latin1').slice(0, 200))}`]
+    : []),
 ]
 
 /** For counting: the status, and the code of a fault. */
 export const kindOf = ({ status, body, headers }: Answer): string => {
-  if (status < 400) return headers.get('content-type')?.startsWith('text/event-stream') ? `${status} stream` : String(status)
+  if (status < 400)
+    return headers.get('content-type')?.startsWith('text/event-stream') ? `${status} stream` : String(status)
   const value = parsed(body.toString())
   return `${status} ${isObject(value) && isObject(value['error']) ? String(value['error']['code']) : ''}`.trimEnd()
 }

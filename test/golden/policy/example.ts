@@ -8,13 +8,38 @@ import { weightsFrom } from '@instar/policy/weights'
 import type { ModelConfig, Weights } from '@instar/policy/weights'
 
 export const config: ModelConfig = {
-  hiddenSize: 24, intermediateSize: 40, layers: 2, heads: 4, kvHeads: 2, headDim: 8, vocabulary: 60, contextLength: 128,
-  ropeTheta: 10000, rmsEps: 1e-6, qkNorm: true, attentionBias: false, tiedHead: true,
+  hiddenSize: 24,
+  intermediateSize: 40,
+  layers: 2,
+  heads: 4,
+  kvHeads: 2,
+  headDim: 8,
+  vocabulary: 60,
+  contextLength: 128,
+  ropeTheta: 10000,
+  rmsEps: 1e-6,
+  qkNorm: true,
+  attentionBias: false,
+  tiedHead: true,
 }
 
 export const exampleSettings: StepSettings = {
-  seed: 11, rank: 4, alpha: 8, learningRate: 3e-3, epochs: 2, beta1: 0.9, beta2: 0.95, maxGradNorm: 1, clipLow: 0.2, clipHigh: 0.28,
-  tisCap: 2, sequenceMask: 1.5, opdWeight: 1, klWeight: 0.03, klFullAtAdvantage: 0.5, microBatchTokens: 80,
+  seed: 11,
+  rank: 4,
+  alpha: 8,
+  learningRate: 3e-3,
+  epochs: 2,
+  beta1: 0.9,
+  beta2: 0.95,
+  maxGradNorm: 1,
+  clipLow: 0.2,
+  clipHigh: 0.28,
+  tisCap: 2,
+  sequenceMask: 1.5,
+  opdWeight: 1,
+  klWeight: 0.03,
+  klFullAtAdvantage: 0.5,
+  microBatchTokens: 80,
 }
 
 export function exampleWeights(): Weights {
@@ -31,7 +56,10 @@ export async function exampleItems(runtime: Runtime): Promise<TrainItem[]> {
     const completion = ids(4 + (at % 5) * 2)
     const [rows] = await completionLogprobs(runtime, [{ prompt, completion, temperature: 0.7, slot: null }])
     items.push({
-      prompt, completion, temperature: 0.7, advantage: at % 3 === 0 ? -0.7 : 0.4,
+      prompt,
+      completion,
+      temperature: 0.7,
+      advantage: at % 3 === 0 ? -0.7 : 0.4,
       behaviourLogprobs: [...ownLogprobs(rows as Float32Array, completion)],
       hintPrompt: at % 3 === 0 ? [...prompt, ...ids(6)] : null,
     })

@@ -7,6 +7,10 @@ import { config, exampleItems, exampleSettings, exampleWeights } from './example
 const engine = ENGINES.find((name) => name === (process.argv[2] ?? 'onnx'))
 if (!engine) throw new Error(`no engine ${process.argv[2]}`)
 const runtime = await createRuntime({ config, weights: exampleWeights(), base: 'example', engine, threads: 1 })
-const { adapter, stateSha256 } = await new Trainer(runtime, 'example').step(await exampleItems(runtime), exampleSettings, { adapter: null, state: null })
+const { adapter, stateSha256 } = await new Trainer(runtime, 'example').step(
+  await exampleItems(runtime),
+  exampleSettings,
+  { adapter: null, state: null },
+)
 process.stdout.write(`${adapter.sha256} ${stateSha256}\n`)
 await runtime.close()

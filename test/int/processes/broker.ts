@@ -6,5 +6,7 @@ import { temporaryFolder } from '../stack.ts'
 
 const { path } = await temporaryFolder()
 await startKafka({ folder: join(path, 'kafka') })
-process.stdout.write(`${JSON.stringify({ pid: Number(readFileSync(join(path, 'kafka/node-1/kafka.pid'), 'utf8')), folder: path })}\n`)
+process.stdout.write(
+  `${JSON.stringify({ pid: Number(readFileSync(join(path, 'kafka/node-1/kafka.pid'), 'utf8')), folder: path })}\n`,
+)
 setInterval(() => undefined, 60_000)

@@ -5,8 +5,19 @@ import { NOTE, range, SCHEMAS } from '../../contract/event-log.harness.ts'
 
 const [place] = process.argv.slice(2) as [string]
 const { brokers, prefix, session } = JSON.parse(place) as { brokers: string[]; prefix: string; session: number }
-const log = await openKafkaLog({ brokers, prefix, session, clientId: `member-${process.pid}`, schemas: SCHEMAS, registry: new Map([[NOTE, 1]]) })
-const share = await log.share('workers', 'turns', () => process.stdout.write(`${JSON.stringify({ share: range(log.partitions('turns')).filter((partition) => share.mine(partition)) })}\n`))
+const log = await openKafkaLog({
+  brokers,
+  prefix,
+  session,
+  clientId: `member-${process.pid}`,
+  schemas: SCHEMAS,
+  registry: new Map([[NOTE, 1]]),
+})
+const share = await log.share('workers', 'turns', () =>
+  process.stdout.write(
+    `${JSON.stringify({ share: range(log.partitions('turns')).filter((partition) => share.mine(partition)) })}\n`,
+  ),
+)
 process.stdin.resume()
 await once(process.stdin, 'end')
 await log.close()

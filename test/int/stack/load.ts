@@ -29,30 +29,35 @@ export const startLoad = (log: EventLog, callers: number): Load => {
       else waiter.resolve()
     }
   }
-  const running = Promise.all(range(callers).map(async (caller) => {
-    for (let call = 0; !stopping; call++) {
-      const texts = range(KEYS).map((key) => `${caller}.${key}.${call}`)
-      const begin = performance.now()
-      try {
-        await log.append(texts.map((text) => note(text.slice(0, text.lastIndexOf('.')), `${text}|${'x'.repeat(200)}`)))
-      } catch (cause) {
-        refused ??= { cause }
-        stopping = true
-        return wake()
+  const running = Promise.all(
+    range(callers).map(async (caller) => {
+      for (let call = 0; !stopping; call++) {
+        const texts = range(KEYS).map((key) => `${caller}.${key}.${call}`)
+        const begin = performance.now()
+        try {
+          await log.append(
+            texts.map((text) => note(text.slice(0, text.lastIndexOf('.')), `${text}|${'x'.repeat(200)}`)),
+          )
+        } catch (cause) {
+          refused ??= { cause }
+          stopping = true
+          return wake()
+        }
+        longest = Math.max(longest, performance.now() - begin)
+        acknowledged.push(...texts)
+        calls++
+        wake()
       }
-      longest = Math.max(longest, performance.now() - begin)
-      acknowledged.push(...texts)
-      calls++
-      wake()
-    }
-  }))
+    }),
+  )
   return {
     acknowledged: () => acknowledged.length,
     longest: () => Math.round(longest),
-    more: (count) => new Promise((resolve, reject) => {
-      waiters.push({ at: calls + count, resolve, reject })
-      wake()
-    }),
+    more: (count) =>
+      new Promise((resolve, reject) => {
+        waiters.push({ at: calls + count, resolve, reject })
+        wake()
+      }),
     async stop() {
       stopping = true
       await running
@@ -83,5 +88,11 @@ export const compare = (acknowledged: readonly string[], records: readonly LogRe
     if (call !== (last.get(record.key) ?? -1) + 1) disordered++
     last.set(record.key, call)
   }
-  return { acknowledged: acknowledged.length, stored: records.length, lost: acknowledged.filter((name) => !seen.has(name)).length, doubled, disordered }
+  return {
+    acknowledged: acknowledged.length,
+    stored: records.length,
+    lost: acknowledged.filter((name) => !seen.has(name)).length,
+    doubled,
+    disordered,
+  }
 }

@@ -27,7 +27,9 @@ export type Members<Place> = {
 const even = (shares: readonly (readonly number[])[], partitions: number): boolean => {
   const owned = shares.flat()
   const sizes = shares.map(({ length }) => length)
-  return owned.length === partitions && new Set(owned).size === partitions && Math.max(...sizes) - Math.min(...sizes) <= 1
+  return (
+    owned.length === partitions && new Set(owned).size === partitions && Math.max(...sizes) - Math.min(...sizes) <= 1
+  )
 }
 
 /** `script` of ../processes prints lines of JSON: `{share: number[]}` or `{did: string}`. */
@@ -41,7 +43,11 @@ export const membersOf = <Place extends object>(script: string, place: Place, pa
   }
   return {
     start(more = {}) {
-      const child = spawn(process.execPath, [fileURLToPath(new URL(`../processes/${script}.ts`, import.meta.url)), JSON.stringify({ ...place, ...more })], { detached: true, stdio: ['pipe', 'pipe', 'inherit'] })
+      const child = spawn(
+        process.execPath,
+        [fileURLToPath(new URL(`../processes/${script}.ts`, import.meta.url)), JSON.stringify({ ...place, ...more })],
+        { detached: true, stdio: ['pipe', 'pipe', 'inherit'] },
+      )
       const exited = once(child, 'exit')
       let share: number[] = []
       const did: string[] = []
@@ -63,7 +69,7 @@ export const membersOf = <Place extends object>(script: string, place: Place, pa
         async end() {
           running.delete(member)
           child.stdin.end()
-          const [code] = await exited as [number | null]
+          const [code] = (await exited) as [number | null]
           if (code !== 0) throw new Error(`a member ended with ${code}`)
         },
       }
@@ -71,7 +77,13 @@ export const membersOf = <Place extends object>(script: string, place: Place, pa
       return member
     },
     until,
-    settled: (members) => until(() => even(members.map((member) => member.share()), partitions)),
+    settled: (members) =>
+      until(() =>
+        even(
+          members.map((member) => member.share()),
+          partitions,
+        ),
+      ),
     async killAll() {
       await Promise.all([...running].map((member) => member.kill()))
     },

@@ -13,7 +13,8 @@ export const startProxied = async (): Promise<Proxied> => {
   const kafka = await startKafka({ folder: join(folder.path, 'kafka'), advertised: proxy.port })
   proxy.upstream = kafka.nodes[0]!.behindProxy!
   return {
-    proxy, kafka,
+    proxy,
+    kafka,
     async end() {
       await killAll()
       await proxy.close()

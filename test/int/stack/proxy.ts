@@ -2,7 +2,19 @@
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 
 /** Numbers of the requests that tests speak of. */
-export const API = { produce: 0, fetch: 1, listOffsets: 2, metadata: 3, offsetCommit: 8, findCoordinator: 10, joinGroup: 11, heartbeat: 12, leaveGroup: 13, syncGroup: 14, initProducerId: 22 } as const
+export const API = {
+  produce: 0,
+  fetch: 1,
+  listOffsets: 2,
+  metadata: 3,
+  offsetCommit: 8,
+  findCoordinator: 10,
+  joinGroup: 11,
+  heartbeat: 12,
+  leaveGroup: 13,
+  syncGroup: 14,
+  initProducerId: 22,
+} as const
 
 export type Fate = 'pass' | 'drop' | { delay: number }
 
@@ -31,49 +43,66 @@ const messages = (deal: (message: Buffer) => void): ((chunk: Buffer) => void) =>
   }
 }
 
-export const startProxy = (): Promise<Proxy> => new Promise((resolve, reject) => {
-  const sockets = new Set<Socket>()
-  const server = createServer((client) => {
-    const broker = connect({ host: '127.0.0.1', port: proxy.upstream })
-    /** Request number of each correlation id that is under way. */
-    const asked = new Map<number, number>()
-    const pass = (to: Socket, message: Buffer, fate: Fate): void => {
-      if (fate === 'drop') return
-      const send = (): void => { if (to.writable) to.write(message) }
-      if (fate === 'pass') send()
-      else setTimeout(send, fate.delay)
+export const startProxy = (): Promise<Proxy> =>
+  new Promise((resolve, reject) => {
+    const sockets = new Set<Socket>()
+    const server = createServer((client) => {
+      const broker = connect({ host: '127.0.0.1', port: proxy.upstream })
+      /** Request number of each correlation id that is under way. */
+      const asked = new Map<number, number>()
+      const pass = (to: Socket, message: Buffer, fate: Fate): void => {
+        if (fate === 'drop') return
+        const send = (): void => {
+          if (to.writable) to.write(message)
+        }
+        if (fate === 'pass') send()
+        else setTimeout(send, fate.delay)
+      }
+      client.on(
+        'data',
+        messages((message) => {
+          const api = message.readInt16BE(4)
+          asked.set(message.readInt32BE(8), api)
+          pass(broker, message, proxy.request(api))
+        }),
+      )
+      broker.on(
+        'data',
+        messages((message) => {
+          const correlation = message.readInt32BE(4)
+          const api = asked.get(correlation)!
+          proxy.answered.set(api, (proxy.answered.get(api) ?? 0) + message.length)
+          pass(client, message, proxy.response(asked.get(correlation)!))
+          asked.delete(correlation)
+        }),
+      )
+      for (const [one, other] of [
+        [client, broker],
+        [broker, client],
+      ] as const) {
+        sockets.add(one)
+        one.on('error', () => other.destroy())
+        one.on('close', () => {
+          sockets.delete(one)
+          other.destroy()
+        })
+      }
+    })
+    const proxy: Proxy = {
+      port: 0,
+      upstream: 0,
+      request: () => 'pass',
+      response: () => 'pass',
+      answered: new Map(),
+      close: () =>
+        new Promise((closed) => {
+          for (const socket of sockets) socket.destroy()
+          server.close(() => closed())
+        }),
     }
-    client.on('data', messages((message) => {
-      const api = message.readInt16BE(4)
-      asked.set(message.readInt32BE(8), api)
-      pass(broker, message, proxy.request(api))
-    }))
-    broker.on('data', messages((message) => {
-      const correlation = message.readInt32BE(4)
-      const api = asked.get(correlation)!
-      proxy.answered.set(api, (proxy.answered.get(api) ?? 0) + message.length)
-      pass(client, message, proxy.response(asked.get(correlation)!))
-      asked.delete(correlation)
-    }))
-    for (const [one, other] of [[client, broker], [broker, client]] as const) {
-      sockets.add(one)
-      one.on('error', () => other.destroy())
-      one.on('close', () => {
-        sockets.delete(one)
-        other.destroy()
-      })
-    }
+    server.once('error', reject)
+    server.listen(0, '127.0.0.1', () => {
+      proxy.port = (server.address() as AddressInfo).port
+      resolve(proxy)
+    })
   })
-  const proxy: Proxy = {
-    port: 0, upstream: 0, request: () => 'pass', response: () => 'pass', answered: new Map(),
-    close: () => new Promise((closed) => {
-      for (const socket of sockets) socket.destroy()
-      server.close(() => closed())
-    }),
-  }
-  server.once('error', reject)
-  server.listen(0, '127.0.0.1', () => {
-    proxy.port = (server.address() as AddressInfo).port
-    resolve(proxy)
-  })
-})

@@ -19,16 +19,29 @@ const FIRST_PORT = 10_240
 const PORTS = 21_504
 let next = process.pid * 64
 
-const isFree = (port: number): Promise<boolean> => new Promise((resolve) => {
-  const server = createServer()
-  server.once('error', () => resolve(false))
-  server.listen({ host: '127.0.0.1', port }, () => server.close(() => resolve(true)))
-})
+const isFree = (port: number): Promise<boolean> =>
+  new Promise((resolve) => {
+    const server = createServer()
+    server.once('error', () => resolve(false))
+    server.listen({ host: '127.0.0.1', port }, () => server.close(() => resolve(true)))
+  })
 
 /** Asks until the answer is yes. Throws with what the program wrote when it has ended or `limit` milliseconds have passed. */
-export const untilReady = async (what: string, program: Guarded, ask: () => Promise<boolean>, limit = 120_000): Promise<void> => {
+export const untilReady = async (
+  what: string,
+  program: Guarded,
+  ask: () => Promise<boolean>,
+  limit = 120_000,
+): Promise<void> => {
   let ended: number | undefined
-  program.exited.then((status) => { ended = status }, () => { ended = -1 })
+  program.exited.then(
+    (status) => {
+      ended = status
+    },
+    () => {
+      ended = -1
+    },
+  )
   for (const end = performance.now() + limit; ; await delay(50)) {
     if (ended !== undefined) throw new Error(`${what} ended with status ${ended}:\n${program.said()}`)
     if (await ask().catch(() => false)) return
@@ -37,15 +50,16 @@ export const untilReady = async (what: string, program: Guarded, ask: () => Prom
 }
 
 /** An ApiVersions round trip: a broker that listens may not serve yet. */
-export const brokerAnswers = (port: number): Promise<boolean> => new Promise((resolve) => {
-  const socket = connect({ host: '127.0.0.1', port, timeout: 1000 })
-  const end = (answer: boolean): void => {
-    socket.destroy()
-    resolve(answer)
-  }
-  socket.once('connect', () => socket.write(Buffer.from([0, 0, 0, 10, 0, 18, 0, 0, 0, 0, 0, 1, 255, 255])))
-  socket.once('data', () => end(true))
-  socket.once('error', () => end(false))
-  socket.once('timeout', () => end(false))
-  socket.once('close', () => resolve(false))
-})
+export const brokerAnswers = (port: number): Promise<boolean> =>
+  new Promise((resolve) => {
+    const socket = connect({ host: '127.0.0.1', port, timeout: 1000 })
+    const end = (answer: boolean): void => {
+      socket.destroy()
+      resolve(answer)
+    }
+    socket.once('connect', () => socket.write(Buffer.from([0, 0, 0, 10, 0, 18, 0, 0, 0, 0, 0, 1, 255, 255])))
+    socket.once('data', () => end(true))
+    socket.once('error', () => end(false))
+    socket.once('timeout', () => end(false))
+    socket.once('close', () => resolve(false))
+  })

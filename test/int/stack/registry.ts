@@ -34,7 +34,25 @@ export const startDatabase = async (folder: string): Promise<Database> => {
   const start = async (): Promise<void> => {
     // The shell runs as we do, so that it may write its files; the server may not be root.
     const as = place.user ? ['setpriv', `--reuid=${place.user.uid}`, `--regid=${place.user.gid}`, '--clear-groups'] : []
-    server = guarded([...as, postgres, '-D', data, '-k', place.sockets, '-p', String(port), '-c', 'listen_addresses=127.0.0.1', '-c', 'fsync=off', '-c', 'shared_buffers=32MB'], { folder, name: 'postgres', cwd: '/' })
+    server = guarded(
+      [
+        ...as,
+        postgres,
+        '-D',
+        data,
+        '-k',
+        place.sockets,
+        '-p',
+        String(port),
+        '-c',
+        'listen_addresses=127.0.0.1',
+        '-c',
+        'fsync=off',
+        '-c',
+        'shared_buffers=32MB',
+      ],
+      { folder, name: 'postgres', cwd: '/' },
+    )
     await untilReady('PostgreSQL', server, async () => {
       await query(port, 'select 1')
       return true
@@ -45,7 +63,13 @@ export const startDatabase = async (folder: string): Promise<Database> => {
 }
 
 const query = async (port: number, sql: string): Promise<void> => {
-  const client = new Client({ host: '127.0.0.1', port, user: 'postgres', database: 'postgres', connectionTimeoutMillis: 2000 })
+  const client = new Client({
+    host: '127.0.0.1',
+    port,
+    user: 'postgres',
+    database: 'postgres',
+    connectionTimeoutMillis: 2000,
+  })
   client.on('error', () => undefined)
   try {
     await client.connect()
@@ -71,14 +95,31 @@ export const startRegistry = async (folder: string, database: Database): Promise
   await query(database.port, 'create database registry')
   const url = `http://127.0.0.1:${port}/apis/ccompat/v7`
   const env = {
-    QUARKUS_HTTP_HOST: '127.0.0.1', QUARKUS_HTTP_PORT: String(port), QUARKUS_MANAGEMENT_HOST: '127.0.0.1', QUARKUS_MANAGEMENT_PORT: String(management),
-    APICURIO_STORAGE_KIND: 'sql', APICURIO_STORAGE_SQL_KIND: 'postgresql', APICURIO_DATASOURCE_URL: `jdbc:postgresql://127.0.0.1:${database.port}/registry`,
-    APICURIO_DATASOURCE_USERNAME: 'postgres', APICURIO_DATASOURCE_PASSWORD: 'none', APICURIO_DATASOURCE_JDBC_INITIAL_SIZE: '2', APICURIO_DATASOURCE_JDBC_MIN_SIZE: '2',
+    QUARKUS_HTTP_HOST: '127.0.0.1',
+    QUARKUS_HTTP_PORT: String(port),
+    QUARKUS_MANAGEMENT_HOST: '127.0.0.1',
+    QUARKUS_MANAGEMENT_PORT: String(management),
+    APICURIO_STORAGE_KIND: 'sql',
+    APICURIO_STORAGE_SQL_KIND: 'postgresql',
+    APICURIO_DATASOURCE_URL: `jdbc:postgresql://127.0.0.1:${database.port}/registry`,
+    APICURIO_DATASOURCE_USERNAME: 'postgres',
+    APICURIO_DATASOURCE_PASSWORD: 'none',
+    APICURIO_DATASOURCE_JDBC_INITIAL_SIZE: '2',
+    APICURIO_DATASOURCE_JDBC_MIN_SIZE: '2',
   }
   let server: Guarded
   const start = async (): Promise<void> => {
-    server = guarded([java, '-Xmx256m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-jar', 'quarkus-run.jar'], { folder, name: 'registry', cwd: program, env })
-    await untilReady('the schema registry', server, async () => (await fetch(`${url}/subjects`, { signal: AbortSignal.timeout(5000) })).status === 200)
+    server = guarded([java, '-Xmx256m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-jar', 'quarkus-run.jar'], {
+      folder,
+      name: 'registry',
+      cwd: program,
+      env,
+    })
+    await untilReady(
+      'the schema registry',
+      server,
+      async () => (await fetch(`${url}/subjects`, { signal: AbortSignal.timeout(5000) })).status === 200,
+    )
   }
   await start()
   const forget = async (): Promise<void> => {

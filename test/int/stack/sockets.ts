@@ -8,10 +8,12 @@ const CLOSE_WAIT = '08'
 const goneUnseen = async (port: number): Promise<boolean> => {
   const tables = await Promise.all(['/proc/net/tcp', '/proc/net/tcp6'].map((file) => readFile(file, 'utf8')))
   const ours = `:${port.toString(16).toUpperCase().padStart(4, '0')}`
-  return tables.flatMap((table) => table.split('\n').slice(1)).some((line) => {
-    const [, local, , state] = line.trim().split(/\s+/)
-    return state === CLOSE_WAIT && local?.endsWith(ours) === true
-  })
+  return tables
+    .flatMap((table) => table.split('\n').slice(1))
+    .some((line) => {
+      const [, local, , state] = line.trim().split(/\s+/)
+      return state === CLOSE_WAIT && local?.endsWith(ours) === true
+    })
 }
 
 /**

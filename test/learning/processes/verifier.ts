@@ -6,4 +6,12 @@ import type { Model } from '@instar/policy'
 const log = await openEmbeddedLog({ folder: process.argv[2]!, readOnly: true })
 const { ok, batches, first } = await verify({ log, learner: null, model: {} as Model }, 'policy', null)
 await log.close()
-console.log(JSON.stringify({ ok, first, batches: batches.length, held: batches.filter((batch) => batch.ok).length, peak: process.resourceUsage().maxRSS * 1024 }))
+console.log(
+  JSON.stringify({
+    ok,
+    first,
+    batches: batches.length,
+    held: batches.filter((batch) => batch.ok).length,
+    peak: process.resourceUsage().maxRSS * 1024,
+  }),
+)

@@ -34,20 +34,36 @@ export class Past {
     this.#seen = seen
   }
 
-  session(name: string): Session { return this.#of('turns', name, (facts) => sessionOf(name, facts)) }
-  scores(policy: string): Map<string, Score> { return this.#of('scores', policy, scoresOf) }
-  training(policy: string): Training { return this.#of('updates', policy, trainingOf) }
-  line(policy: string): Line { return this.#of('weights', policy, lineOf) }
+  session(name: string): Session {
+    return this.#of('turns', name, (facts) => sessionOf(name, facts))
+  }
+  scores(policy: string): Map<string, Score> {
+    return this.#of('scores', policy, scoresOf)
+  }
+  training(policy: string): Training {
+    return this.#of('updates', policy, trainingOf)
+  }
+  line(policy: string): Line {
+    return this.#of('weights', policy, lineOf)
+  }
 
-  sessions(): [string, Session][] { return this.#history.facts.keys('turns').map((name) => [name, this.session(name)]) }
+  sessions(): [string, Session][] {
+    return this.#history.facts.keys('turns').map((name) => [name, this.session(name)])
+  }
 
   turn(id: string): Turn | undefined {
     return this.session(id.slice(0, id.lastIndexOf('.'))).turns.find(({ event }) => event.turn === id)
   }
 
-  turns(): Turn[] { return this.sessions().flatMap(([, { turns }]) => turns) }
+  turns(): Turn[] {
+    return this.sessions().flatMap(([, { turns }]) => turns)
+  }
 
-  #of<T extends Followed, R>(topic: T, key: string, make: (facts: ReturnType<Facts['of']> & ReturnType<typeof this.facts<T>>) => R): R {
+  #of<T extends Followed, R>(
+    topic: T,
+    key: string,
+    make: (facts: ReturnType<Facts['of']> & ReturnType<typeof this.facts<T>>) => R,
+  ): R {
     const facts = this.facts(topic, key)
     return this.#history.once(`${topic} ${key} ${facts.length}`, () => make(facts as never))
   }

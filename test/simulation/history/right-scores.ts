@@ -8,7 +8,13 @@ import { causeOf, isOpen, ratingOf, seenOf } from './session.ts'
 export type ScoringRules = { idleMs: number; judgesAlone: boolean; staleness: number | null }
 type Says = (holds: boolean, problem: string) => void
 
-export const rightClosing = (past: Past, { now, share }: Decided, event: SessionClosed, { idleMs }: ScoringRules, says: Says): void => {
+export const rightClosing = (
+  past: Past,
+  { now, share }: Decided,
+  event: SessionClosed,
+  { idleMs }: ScoringRules,
+  says: Says,
+): void => {
   const { turns, lastAt } = past.session(event.session)
   const open = turns.filter(isOpen).map((turn) => turn.event.turn)
   says(open.join() === event.open.join(), `closes ${event.open.join()} of ${event.session}, open are ${open.join()}`)
@@ -17,42 +23,83 @@ export const rightClosing = (past: Past, { now, share }: Decided, event: Session
   says(share.has(turns[0]?.fact.partition ?? -1), `closes ${event.session}, which is another's to close`)
 }
 
-export const rightScore = (past: Past, { share, note }: Decided, event: TurnScored | TurnSkipped | ScoreRevised, rules: ScoringRules, says: Says): void => {
+export const rightScore = (
+  past: Past,
+  { share, note }: Decided,
+  event: TurnScored | TurnSkipped | ScoreRevised,
+  rules: ScoringRules,
+  says: Says,
+): void => {
   const turn = past.turn(event.turn)
   if (!turn) return says(false, `scores ${event.turn}, which it has not read`)
   const session = past.session(turn.event.session)
   const before = past.scores(event.policy).get(event.turn)
   const rating = ratingOf(turn)
   const held = before?.fact.event.rank ?? null
-  const owed = rating && (!held || rating.event.at > held.at || (rating.event.at === held.at && rating.event.id > held.id)) ? rating : null
+  const owed =
+    rating && (!held || rating.event.at > held.at || (rating.event.at === held.at && rating.event.id > held.id))
+      ? rating
+      : null
   const { opinion } = note
-  for (const name of ['session', 'policy', 'version', 'subject'] as const) says(event[name] === turn.event[name], `scores ${event.turn} as if its ${name} were ${event[name]}`)
+  for (const name of ['session', 'policy', 'version', 'subject'] as const)
+    says(event[name] === turn.event[name], `scores ${event.turn} as if its ${name} were ${event[name]}`)
   says(share.has(turn.fact.partition), `scores ${event.turn}, which is another's to score`)
   if (owed) {
     says(event.cause === owed.id, `scores ${event.turn} for ${event.cause}, rated by ${owed.id}`)
-    says(event.type === (before ? 'ScoreRevised' : 'TurnScored') && event.reward === owed.event.value, `does not give ${event.turn} the ${owed.event.value} that its user said`)
-    says(event.rank?.at === owed.event.at && event.rank.id === owed.event.id, `ranks the rating of ${event.turn} otherwise than ${owed.event.id}`)
+    says(
+      event.type === (before ? 'ScoreRevised' : 'TurnScored') && event.reward === owed.event.value,
+      `does not give ${event.turn} the ${owed.event.value} that its user said`,
+    )
+    says(
+      event.rank?.at === owed.event.at && event.rank.id === owed.event.id,
+      `ranks the rating of ${event.turn} otherwise than ${owed.event.id}`,
+    )
   } else {
     says(!before, `scores ${event.turn} again`)
     says(event.rank === null, `ranks what a judge says of ${event.turn}`)
-    says(causeOf(session, turn) === event.cause, `scores ${event.turn} for ${event.cause}, what came of it is ${causeOf(session, turn)}`)
+    says(
+      causeOf(session, turn) === event.cause,
+      `scores ${event.turn} for ${event.cause}, what came of it is ${causeOf(session, turn)}`,
+    )
     const answered = turn.shown && seenOf(session, turn)?.next !== null
-    if (!opinion) says(event.type === 'TurnSkipped' && event.reason === 'no_next_state' && !answered && !rules.judgesAlone, `asks no judge about ${event.turn}`)
+    if (!opinion)
+      says(
+        event.type === 'TurnSkipped' && event.reason === 'no_next_state' && !answered && !rules.judgesAlone,
+        `asks no judge about ${event.turn}`,
+      )
     else says(answered || rules.judgesAlone, `asks judges about ${event.turn}, to which nobody said anything`)
   }
   if (!opinion) return
-  if (!owed) says((opinion.reason === 'stale') === isStale(past, event.policy, event.version, rules), `${opinion.reason === 'stale' ? 'passes over' : 'asks judges about'} ${event.turn} of version ${event.version}`)
-  if (opinion.reward === null) return says(event.type === 'TurnSkipped' && event.reason === opinion.reason, `makes a score of ${event.turn} where judges abstained`)
+  if (!owed)
+    says(
+      (opinion.reason === 'stale') === isStale(past, event.policy, event.version, rules),
+      `${opinion.reason === 'stale' ? 'passes over' : 'asks judges about'} ${event.turn} of version ${event.version}`,
+    )
+  if (opinion.reward === null)
+    return says(
+      event.type === 'TurnSkipped' && event.reason === opinion.reason,
+      `makes a score of ${event.turn} where judges abstained`,
+    )
   if (event.type === 'TurnSkipped') return says(false, `skips ${event.turn}, which a judge gave ${opinion.reward}`)
   const kept = before && before.fact.event.type !== 'TurnSkipped' && event.reward < 0 ? before.fact.event.hint : null
   const hint = opinion.hint ?? (kept && new TextDecoder().decode(kept.bytes))
-  says((event.hint && new TextDecoder().decode(event.hint.bytes)) === hint, `gives ${event.turn} the hint ${JSON.stringify(event.hint)}, not ${hint}`)
-  says(event.reward === opinion.reward && event.judge === opinion.judge, `gives ${event.turn} ${event.reward}, the judge said ${opinion.reward}`)
+  says(
+    (event.hint && new TextDecoder().decode(event.hint.bytes)) === hint,
+    `gives ${event.turn} the hint ${JSON.stringify(event.hint)}, not ${hint}`,
+  )
+  says(
+    event.reward === opinion.reward && event.judge === opinion.judge,
+    `gives ${event.turn} ${event.reward}, the judge said ${opinion.reward}`,
+  )
 }
 
 /** No batch would take it. */
 const isStale = (past: Past, policy: string, version: number, { staleness }: ScoringRules): boolean => {
   const line = past.line(policy)
   const steps = stepsBehind(line, version)
-  return staleness !== null && line.versions.some(({ number }) => number === version) && (steps === null || steps > staleness)
+  return (
+    staleness !== null &&
+    line.versions.some(({ number }) => number === version) &&
+    (steps === null || steps > staleness)
+  )
 }

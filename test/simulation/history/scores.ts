@@ -2,7 +2,12 @@
 import type { ScoresEvent } from '@instar/events'
 import type { Fact } from './facts.ts'
 
-export type Score = { fact: Fact<ScoresEvent>; /** Record that counted first. */ first: Fact<ScoresEvent>; revision: number; counted: Fact<ScoresEvent>[] }
+export type Score = {
+  fact: Fact<ScoresEvent>
+  /** Record that counted first. */ first: Fact<ScoresEvent>
+  revision: number
+  counted: Fact<ScoresEvent>[]
+}
 
 /** `facts`: all records of one policy. */
 export const scoresOf = (facts: readonly Fact<ScoresEvent>[]): Map<string, Score> =>
@@ -16,4 +21,5 @@ const scoreOf = (records: readonly Fact<ScoresEvent>[]): Score => {
 const isAbove = ({ event: { rank } }: Fact<ScoresEvent>, { event: { rank: other } }: Fact<ScoresEvent>): boolean =>
   rank !== null && (other === null || rank.at > other.at || (rank.at === other.at && rank.id > other.id))
 
-export const rewardOf = ({ fact: { event } }: Score): number | null => (event.type === 'TurnSkipped' ? null : event.reward)
+export const rewardOf = ({ fact: { event } }: Score): number | null =>
+  event.type === 'TurnSkipped' ? null : event.reward

@@ -2,7 +2,15 @@
  * What the records of one session say, worked out for each turn from the whole list: what it goes on from, and
  * what was the first thing that came of it. Nothing here is folded.
  */
-import type { FeedbackGiven, SessionClosed, SessionLinked, TurnAborted, TurnCaptured, TurnSampled, TurnsEvent } from '@instar/events'
+import type {
+  FeedbackGiven,
+  SessionClosed,
+  SessionLinked,
+  TurnAborted,
+  TurnCaptured,
+  TurnSampled,
+  TurnsEvent,
+} from '@instar/events'
 import type { Fact } from './facts.ts'
 
 export type Spoken = TurnCaptured | TurnAborted | TurnSampled
@@ -19,31 +27,59 @@ export type Turn = {
 }
 export type Session = { turns: Turn[]; parent: string | null; lastAt: number }
 
-const isSpoken = (event: TurnsEvent): event is Spoken => event.type === 'TurnCaptured' || event.type === 'TurnAborted' || event.type === 'TurnSampled'
+const isSpoken = (event: TurnsEvent): event is Spoken =>
+  event.type === 'TurnCaptured' || event.type === 'TurnAborted' || event.type === 'TurnSampled'
 
 export const sessionOf = (name: string, facts: readonly Fact<TurnsEvent>[]): Session => {
-  const spoken = firsts(facts.filter((fact): fact is Fact<Spoken> => isSpoken(fact.event) && fact.event.turn.startsWith(`${name}.`)), ({ event }) => event.turn)
+  const spoken = firsts(
+    facts.filter((fact): fact is Fact<Spoken> => isSpoken(fact.event) && fact.event.turn.startsWith(`${name}.`)),
+    ({ event }) => event.turn,
+  )
   const turns = spoken.map((fact): Turn => ({
-    fact, event: fact.event, shown: fact.event.type !== 'TurnSampled', follows: predecessor(spoken, fact)?.event.turn ?? null, next: null, closedBy: null, feedback: [],
-    attempt: new Set(spoken.filter(({ at, event }) => at <= fact.at && event.digest === fact.event.digest).map(({ event }) => event.group)).size,
+    fact,
+    event: fact.event,
+    shown: fact.event.type !== 'TurnSampled',
+    follows: predecessor(spoken, fact)?.event.turn ?? null,
+    next: null,
+    closedBy: null,
+    feedback: [],
+    attempt: new Set(
+      spoken
+        .filter(({ at, event }) => at <= fact.at && event.digest === fact.event.digest)
+        .map(({ event }) => event.group),
+    ).size,
   }))
   const closings = facts.filter((fact): fact is Fact<SessionClosed> => fact.event.type === 'SessionClosed')
   for (const turn of turns) {
-    const { at, event: { turn: id } } = turn.fact
+    const {
+      at,
+      event: { turn: id },
+    } = turn.fact
     const next = turns.find((other) => other.follows === id)
     const closing = closings.find((one) => one.at > at && one.event.open.includes(id))
     if (next && !(closing && closing.at < next.fact.at)) turn.next = next.event.turn
     else if (closing) turn.closedBy = closing.id
   }
   for (const fact of opinions(facts, turns)) turnRated(turns, fact)!.feedback.push(fact)
-  const link = facts.find((fact): fact is Fact<SessionLinked> => fact.event.type === 'SessionLinked' && turns.some((turn) => turn.fact.at < fact.at))
-  return { turns, parent: link?.event.parent ?? null, lastAt: Math.max(0, ...turns.filter(({ shown }) => shown).map(({ event }) => event.finishedAt)) }
+  const link = facts.find(
+    (fact): fact is Fact<SessionLinked> =>
+      fact.event.type === 'SessionLinked' && turns.some((turn) => turn.fact.at < fact.at),
+  )
+  return {
+    turns,
+    parent: link?.event.parent ?? null,
+    lastAt: Math.max(0, ...turns.filter(({ shown }) => shown).map(({ event }) => event.finishedAt)),
+  }
 }
 
-const firsts = <T>(items: readonly T[], by: (item: T) => string): T[] => [...Map.groupBy(items, by).values()].map(([first]) => first!)
+const firsts = <T>(items: readonly T[], by: (item: T) => string): T[] =>
+  [...Map.groupBy(items, by).values()].map(([first]) => first!)
 
 /** Of those that gave the answer to another request than this: the latest request's first candidate. */
-const predecessor = (spoken: readonly Fact<Spoken>[], { at, event: { after, kind, type, digest } }: Fact<Spoken>): Fact<Spoken> | undefined => {
+const predecessor = (
+  spoken: readonly Fact<Spoken>[],
+  { at, event: { after, kind, type, digest } }: Fact<Spoken>,
+): Fact<Spoken> | undefined => {
   if (after === null || kind !== 'main' || type === 'TurnSampled') return undefined
   const before = spoken.filter((one) => one.at < at && one.event.type !== 'TurnSampled' && one.event.digest !== digest)
   const same = before.filter(({ event: { answer } }) => answer.strict === after.strict)
@@ -55,12 +91,17 @@ const predecessor = (spoken: readonly Fact<Spoken>[], { at, event: { after, kind
 /** Each id once, the first that speaks of a turn that stands before it. */
 const opinions = (facts: readonly Fact<TurnsEvent>[], turns: readonly Turn[]): Fact<FeedbackGiven>[] => {
   const given = facts.filter((fact): fact is Fact<FeedbackGiven> => fact.event.type === 'FeedbackGiven')
-  return firsts(given.filter((fact) => turnRated(turns, fact)), ({ event }) => event.id)
+  return firsts(
+    given.filter((fact) => turnRated(turns, fact)),
+    ({ event }) => event.id,
+  )
 }
 
 const turnRated = (turns: readonly Turn[], { at, event }: Fact<FeedbackGiven>): Turn | undefined => {
   const before = turns.filter((turn) => turn.fact.at < at)
-  return event.turn === null ? before.filter(({ shown }) => shown).at(-1) : before.find((turn) => turn.event.turn === event.turn)
+  return event.turn === null
+    ? before.filter(({ shown }) => shown).at(-1)
+    : before.find((turn) => turn.event.turn === event.turn)
 }
 
 export const isOpen = ({ shown, next, closedBy }: Turn): boolean => shown && next === null && closedBy === null
@@ -73,7 +114,9 @@ export const seenOf = ({ turns }: Session, turn: Turn): Turn | undefined =>
 export const causeOf = (session: Session, turn: Turn): string | null => {
   const seen = seenOf(session, turn)
   const { event } = turn
-  return !seen || event.type === 'TurnAborted' || event.kind !== 'main' || !event.trainable ? null : seen.next ?? seen.closedBy
+  return !seen || event.type === 'TurnAborted' || event.kind !== 'main' || !event.trainable
+    ? null
+    : (seen.next ?? seen.closedBy)
 }
 
 /** The feedback that holds: the latest by its giver's gateway, of two at one time the one with the higher id. */

@@ -33,7 +33,10 @@ registerHooks({
   resolve(specifier, context, next) {
     const found = next(specifier, context)
     const mutant = QUERY.exec(context.parentURL ?? '')
-    const isOurs = found.url.startsWith(pathToFileURL(ROOT).href) && found.url.endsWith('.ts') && !found.url.includes('/node_modules/')
+    const isOurs =
+      found.url.startsWith(pathToFileURL(ROOT).href) &&
+      found.url.endsWith('.ts') &&
+      !found.url.includes('/node_modules/')
     return mutant && isOurs ? { ...found, url: found.url + mutant[0] } : found
   },
   load(url, context, next) {
@@ -41,13 +44,15 @@ registerHooks({
     const name = QUERY.exec(url)?.[1]
     const file = url.replace(QUERY, '')
     const patch = name === undefined ? undefined : patched.get(name)?.get(file)
-    return patch ? { ...loaded, source: apply(Buffer.from(loaded.source as Uint8Array).toString(), file, patch) } : loaded
+    return patch
+      ? { ...loaded, source: apply(Buffer.from(loaded.source as Uint8Array).toString(), file, patch) }
+      : loaded
   },
 })
 
 /** The simulation on this mutant. */
 export const load = async ({ name, file, patch }: Mutant): Promise<typeof simulate> => {
   patched.set(name, new Map([[urlOf(file), patch]]))
-  const world = await import(`${urlOf('test/simulation/world.ts')}?mutant=${name}`) as { simulate: typeof simulate }
+  const world = (await import(`${urlOf('test/simulation/world.ts')}?mutant=${name}`)) as { simulate: typeof simulate }
   return world.simulate
 }

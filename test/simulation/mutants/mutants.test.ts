@@ -11,8 +11,24 @@ import { MUTANTS } from './table.ts'
 
 /** Found within a few schedules. */
 const HERE = [
-  'lastContinuation', 'firstRated', 'retryContinues', 'feedbackTwice', 'lastJudge', 'anyLink', 'dropsNotSpent', 'rollbackGoesOn',
-  'judgeOutranks', 'closedAtOnce', 'oldAnswer', 'sealsFrozen', 'staleTaken', 'everyoneForgotten', 'everybodyPublishes', 'klUnbounded', 'cutForgotten', 'rollbackAnywhere',
+  'lastContinuation',
+  'firstRated',
+  'retryContinues',
+  'feedbackTwice',
+  'lastJudge',
+  'anyLink',
+  'dropsNotSpent',
+  'rollbackGoesOn',
+  'judgeOutranks',
+  'closedAtOnce',
+  'oldAnswer',
+  'sealsFrozen',
+  'staleTaken',
+  'everyoneForgotten',
+  'everybodyPublishes',
+  'klUnbounded',
+  'cutForgotten',
+  'rollbackAnywhere',
 ]
 const MOST = 60
 
@@ -23,13 +39,21 @@ test('every mutant fits the source that it changes, and has a name of its own', 
 })
 
 test('a patch that does not fit is refused, not left out', async () => {
-  const mutant = { name: 'moved', file: 'packages/events/src/folds/chain.ts', patch: [['no such text', '']], breaks: '' } as const
+  const mutant = {
+    name: 'moved',
+    file: 'packages/events/src/folds/chain.ts',
+    patch: [['no such text', '']],
+    breaks: '',
+  } as const
   assert.throws(() => checkPatch(mutant), /holds 0 times, not once: no such text/)
   await assert.rejects(load(mutant), /holds 0 times, not once: no such text/)
 })
 
 test('docs/reliability.md lists the mutants that there are', () => {
-  assert.deepEqual(namesIn(readFileSync(join(ROOT, 'docs/reliability.md'), 'utf8')), MUTANTS.map(({ name }) => name))
+  assert.deepEqual(
+    namesIn(readFileSync(join(ROOT, 'docs/reliability.md'), 'utf8')),
+    MUTANTS.map(({ name }) => name),
+  )
 })
 
 for (const name of HERE) {

@@ -11,31 +11,75 @@ export type Mutant = {
   breaks: string
 }
 
-const of = (file: string, mutants: Record<string, readonly [breaks: string, ...patch: (readonly [string, string])[]]>): Mutant[] =>
-  Object.entries(mutants).map(([name, [breaks, ...patch]]) => ({ name, file, patch, breaks }))
+const of = (
+  file: string,
+  mutants: Record<string, readonly [breaks: string, ...patch: (readonly [string, string])[]]>,
+): Mutant[] => Object.entries(mutants).map(([name, [breaks, ...patch]]) => ({ name, file, patch, breaks }))
 
 export const MUTANTS: readonly Mutant[] = [
   ...of('packages/events/src/folds/turns.ts', {
-    lastContinuation: ['the last continuation is the next state', ['if (followed.next === null && !followed.closed) followed', 'followed']],
-    continuedAfterClosing: ['a closed turn gets a next state', ['followed.next === null && !followed.closed', 'followed.next === null']],
-    closedThoughContinued: ['a closing closes what has a next state', ['turn.next !== null || turn.closed) continue', 'turn.closed) continue']],
-    closedTwice: ['the last closing is the cause', ['turn.next !== null || turn.closed) continue', 'turn.next !== null) continue']],
-    retryContinues: ['a request asked again is the next state of its first answer', ['event.after, session.digests.get(event.digest))', 'event.after)']],
-    firstRated: ['feedback without a turn goes to the first', ['session?.turns.findLast(({ shown })', 'session?.turns.find(({ shown })']],
-    feedbackTwice: ['the same feedback counts twice', ["if (session?.feedback.has(event.id)) return ignored('repeat')", '']],
-    sideContinues: ['a side request is a next state', ["turn.shown && event.kind === 'main' && event.after", 'turn.shown && event.after']],
-    unseenContinues: ['a candidate that nobody saw continues', ["turn.shown && event.kind === 'main'", "event.kind === 'main'"]],
+    lastContinuation: [
+      'the last continuation is the next state',
+      ['if (followed.next === null && !followed.closed) followed', 'followed'],
+    ],
+    continuedAfterClosing: [
+      'a closed turn gets a next state',
+      ['followed.next === null && !followed.closed', 'followed.next === null'],
+    ],
+    closedThoughContinued: [
+      'a closing closes what has a next state',
+      ['turn.next !== null || turn.closed) continue', 'turn.closed) continue'],
+    ],
+    closedTwice: [
+      'the last closing is the cause',
+      ['turn.next !== null || turn.closed) continue', 'turn.next !== null) continue'],
+    ],
+    retryContinues: [
+      'a request asked again is the next state of its first answer',
+      ['event.after, session.digests.get(event.digest))', 'event.after)'],
+    ],
+    firstRated: [
+      'feedback without a turn goes to the first',
+      ['session?.turns.findLast(({ shown })', 'session?.turns.find(({ shown })'],
+    ],
+    feedbackTwice: [
+      'the same feedback counts twice',
+      ["if (session?.feedback.has(event.id)) return ignored('repeat')", ''],
+    ],
+    sideContinues: [
+      'a side request is a next state',
+      ["turn.shown && event.kind === 'main' && event.after", 'turn.shown && event.after'],
+    ],
+    unseenContinues: [
+      'a candidate that nobody saw continues',
+      ["turn.shown && event.kind === 'main'", "event.kind === 'main'"],
+    ],
     turnTwice: ['the same turn counts twice', ["if (state.turns.has(event.turn)) return ignored('repeat')", '']],
     earliestAnswer: ['of equal answers the first is continued', ['const last = found.at(-1)', 'const last = found[0]']],
-    lastCandidate: ['of equal candidates the last is continued', ['last && found.find((turn) => turn.group === last.group)', 'last']],
-    strictOnly: ['a trimmed answer is not recognised', ['strict.length > 0 ? strict :', 'strict.length >= 0 ? strict :']],
-    candidatesAreAttempts: ['each candidate is an attempt', ['groups.add(group))', 'groups.add(`${group}${groups.size}`))']],
+    lastCandidate: [
+      'of equal candidates the last is continued',
+      ['last && found.find((turn) => turn.group === last.group)', 'last'],
+    ],
+    strictOnly: [
+      'a trimmed answer is not recognised',
+      ['strict.length > 0 ? strict :', 'strict.length >= 0 ? strict :'],
+    ],
+    candidatesAreAttempts: [
+      'each candidate is an attempt',
+      ['groups.add(group))', 'groups.add(`${group}${groups.size}`))'],
+    ],
     lastLink: ['the last parent stays', ["if (session.parent !== null) return ignored('repeat')", '']],
-    lastHeard: ['a session was last heard when its last record says', ['Math.max(session.lastAt, turn.finishedAt)', 'turn.finishedAt']],
+    lastHeard: [
+      'a session was last heard when its last record says',
+      ['Math.max(session.lastAt, turn.finishedAt)', 'turn.finishedAt'],
+    ],
   }),
   ...of('packages/events/src/folds/scores.ts', {
     lastJudge: ['the last judge wins', ["if (!outranks(event.rank, before.rank)) return ignored('outranked')", '']],
-    firstFeedback: ['the first feedback stays', ['if (held === null) return true', 'if (held !== null) return false\n  return true']],
+    firstFeedback: [
+      'the first feedback stays',
+      ['if (held === null) return true', 'if (held !== null) return false\n  return true'],
+    ],
     feedbackById: ['feedback is ordered by its id alone', ['rank.at > held.at ||', 'rank.id > held.id ||']],
     scoredLate: ['a revision moves a turn back in the queue', ['at: before ? before.at : event.at', 'at: event.at']],
   }),
@@ -43,117 +87,312 @@ export const MUTANTS: readonly Mutant[] = [
     anyLink: ['a record of a chain counts wherever it stands', ["if (prev !== chain.tip) return ignored('stale')", '']],
   }),
   ...of('packages/events/src/folds/updates.ts', {
-    itemsNotSpent: ['a turn that was trained on may be again', ['for (const item of event.items) line.spent.add(item.turn)', '']],
-    dropsNotSpent: ['a turn that was dropped may be taken', ['for (const drop of event.dropped) line.spent.add(drop.turn)', '']],
-    baselinesForgotten: ['baselines start anew with each batch', ['for (const b of event.baselines) line.baselines', 'for (const b of event.baselines.slice(9)) line.baselines']],
+    itemsNotSpent: [
+      'a turn that was trained on may be again',
+      ['for (const item of event.items) line.spent.add(item.turn)', ''],
+    ],
+    dropsNotSpent: [
+      'a turn that was dropped may be taken',
+      ['for (const drop of event.dropped) line.spent.add(drop.turn)', ''],
+    ],
+    baselinesForgotten: [
+      'baselines start anew with each batch',
+      ['for (const b of event.baselines) line.baselines', 'for (const b of event.baselines.slice(9)) line.baselines'],
+    ],
     failedIsOpen: ['a failed batch is computed again', ["batch.status = 'failed'", "batch.status = 'sealed'"]],
-    failedUnspent: ['the turns of a failed batch are free again', ["batch.status = 'failed'", "batch.status = 'failed'\n    for (const item of batch.sealed.items) line.spent.delete(item.turn)"]],
+    failedUnspent: [
+      'the turns of a failed batch are free again',
+      [
+        "batch.status = 'failed'",
+        "batch.status = 'failed'\n    for (const item of batch.sealed.items) line.spent.delete(item.turn)",
+      ],
+    ],
   }),
   ...of('packages/events/src/folds/weights.ts', {
-    headStays: ['an accepted version is not served', ["moveHead(line, event.number, { why: event.why, who: 'publisher', at: event.at, record: id })", '']],
+    headStays: [
+      'an accepted version is not served',
+      ["moveHead(line, event.number, { why: event.why, who: 'publisher', at: event.at, record: id })", ''],
+    ],
     rollbackGoesOn: ['a rollback does not freeze', ['if (event.freeze) line.frozen = true', '']],
     neverThawed: ['learning stays frozen', ['line.frozen = event.on', 'line.frozen = true']],
     numberAgain: ['a number is given again after a rollback', ['=> line.last + 1', '=> line.head + 1']],
-    numbersApart: ['staleness is a difference of numbers', ['if (at === version) return distance', 'return head - version']],
+    numbersApart: [
+      'staleness is a difference of numbers',
+      ['if (at === version) return distance', 'return head - version'],
+    ],
     bestForgotten: ['the best content is that of the base', ['raiseContent(line, event.figures.content)', '']],
-    commandForgotten: ['a command may count twice', ['line.requests.add(event.request)\n      if (event.freeze)', 'if (event.freeze)']],
-    rejectionForgotten: ['a rejected update has no verdict', ['rule(line, event.update, { accepted: false, reason: event.reason })', '']],
+    commandForgotten: [
+      'a command may count twice',
+      ['line.requests.add(event.request)\n      if (event.freeze)', 'if (event.freeze)'],
+    ],
+    rejectionForgotten: [
+      'a rejected update has no verdict',
+      ['rule(line, event.update, { accepted: false, reason: event.reason })', ''],
+    ],
   }),
   ...of('services/scorer/src/core/need.ts', {
     judgeOutranks: ['feedback is not heard once a judge spoke', ['outranks(rankOf(feedback), score.rank)', 'false']],
-    firstOpinion: ['of two ratings the earlier holds', ['outranks(rankOf(one), rankOf(latest)) ? one : latest', 'outranks(rankOf(one), rankOf(latest)) ? latest : one']],
-    untrainableScored: ['a turn that may not be trained on is judged', [' || !turn.trainable) return null', ') return null']],
-    abortedScored: ['an answer that was cut is judged', ["turn.status !== 'complete' || !turn.trainable", "(turn.status === 'complete' && !turn.trainable)"]],
-    unseenAlone: ['a candidate that nobody saw waits for a next state of its own', ['const seen = shownOf(state.turns.sessions.get(turn.session), turn)', 'const seen = turn']],
-    closedUnscored: ['a turn that was closed is not scored', ['if (closedBy !== null) return', 'if (closedBy === undefined) return']],
+    firstOpinion: [
+      'of two ratings the earlier holds',
+      ['outranks(rankOf(one), rankOf(latest)) ? one : latest', 'outranks(rankOf(one), rankOf(latest)) ? latest : one'],
+    ],
+    untrainableScored: [
+      'a turn that may not be trained on is judged',
+      [' || !turn.trainable) return null', ') return null'],
+    ],
+    abortedScored: [
+      'an answer that was cut is judged',
+      ["turn.status !== 'complete' || !turn.trainable", "(turn.status === 'complete' && !turn.trainable)"],
+    ],
+    unseenAlone: [
+      'a candidate that nobody saw waits for a next state of its own',
+      ['const seen = shownOf(state.turns.sessions.get(turn.session), turn)', 'const seen = turn'],
+    ],
+    closedUnscored: [
+      'a turn that was closed is not scored',
+      ['if (closedBy !== null) return', 'if (closedBy === undefined) return'],
+    ],
   }),
   ...of('services/scorer/src/core/decide.ts', {
-    closedAtOnce: ['sessions are closed at once', ['at + rules.idleMs <= now', 'at <= now'], ['held.lastAt + rules.idleMs > now', 'held.lastAt > now']],
-    closedThoughHeard: ['a session that spoke meanwhile is closed', ['held.lastAt + rules.idleMs > now', 'held.lastAt > now']],
-    everybodyCloses: ['sessions of others are closed', ['!mine(held.turns[0]?.partition ?? -1)', 'held.turns.length === 0']],
+    closedAtOnce: [
+      'sessions are closed at once',
+      ['at + rules.idleMs <= now', 'at <= now'],
+      ['held.lastAt + rules.idleMs > now', 'held.lastAt > now'],
+    ],
+    closedThoughHeard: [
+      'a session that spoke meanwhile is closed',
+      ['held.lastAt + rules.idleMs > now', 'held.lastAt > now'],
+    ],
+    everybodyCloses: [
+      'sessions of others are closed',
+      ['!mine(held.turns[0]?.partition ?? -1)', 'held.turns.length === 0'],
+    ],
     everybodyScores: ['turns of others are scored', ['if (!mine(turn.partition)) continue', '']],
-    askedTwice: ['what is under way is asked for again', ["if (work?.step === 'appended' || work?.cause === need.cause) continue", '']],
-    oldAnswer: ['a judgement is kept that something overtook', ['if (needOf(state, turn)?.cause === request.cause) return turn', 'if (turn.trainable) return turn']],
+    askedTwice: [
+      'what is under way is asked for again',
+      ["if (work?.step === 'appended' || work?.cause === need.cause) continue", ''],
+    ],
+    oldAnswer: [
+      'a judgement is kept that something overtook',
+      ['if (needOf(state, turn)?.cause === request.cause) return turn', 'if (turn.trainable) return turn'],
+    ],
     judgedAlone: ['judges are asked of what nobody answered', ['&& !rules.judgesAlone) {', '&& false) {']],
     neverJudgedAlone: ['judges who need no answer are not asked', ['&& !rules.judgesAlone) {', ') {']],
-    staleJudged: ['judges are asked of what no batch will take', ['return distance === null || distance > staleness', 'return distance === null']],
-    hintLost: ['a rating forgets the hint of the judge', ['reward < 0 && before?.hint ?', 'reward < -1 && before?.hint ?']],
+    staleJudged: [
+      'judges are asked of what no batch will take',
+      ['return distance === null || distance > staleness', 'return distance === null'],
+    ],
+    hintLost: [
+      'a rating forgets the hint of the judge',
+      ['reward < 0 && before?.hint ?', 'reward < -1 && before?.hint ?'],
+    ],
     handedOver: ['what another left undone is not looked at', ['state.sweep = true\n  unpark', 'unpark']],
   }),
   ...of('services/scorer/src/core/state.ts', {
-    raceLost: ['after a lost race feedback is forgotten', ['touch(state, event.turn)\n  return outcome', 'return outcome']],
-    neverWatched: ['sessions that go quiet are not closed', ['watch(state.idle, event.session, state.turns.sessions.get(event.session)?.lastAt ?? 0)', '']],
+    raceLost: [
+      'after a lost race feedback is forgotten',
+      ['touch(state, event.turn)\n  return outcome', 'return outcome'],
+    ],
+    neverWatched: [
+      'sessions that go quiet are not closed',
+      ['watch(state.idle, event.session, state.turns.sessions.get(event.session)?.lastAt ?? 0)', ''],
+    ],
   }),
   ...of('services/trainer/src/core/decide.ts', {
-    sealsFrozen: ['a batch is sealed while learning is frozen', ["if (weights.frozen) return { do: 'wait', why: 'frozen' }", '']],
-    sealsEarly: ['a batch is sealed before the verdict on the last', ["return { do: 'wait', why: 'verdict' }", "{ /* goes on */ }"]],
-    signalIgnored: ['a batch that teaches nothing is computed', ['if (!hasSignal(last.sealed)) return', 'if (!hasSignal(last.sealed) && now < 0) return']],
-    ownResult: ['a result is appended though the batch is settled', ["last?.id !== batch || last.status !== 'sealed'", 'last?.id !== batch']],
+    sealsFrozen: [
+      'a batch is sealed while learning is frozen',
+      ["if (weights.frozen) return { do: 'wait', why: 'frozen' }", ''],
+    ],
+    sealsEarly: [
+      'a batch is sealed before the verdict on the last',
+      ["return { do: 'wait', why: 'verdict' }", '{ /* goes on */ }'],
+    ],
+    signalIgnored: [
+      'a batch that teaches nothing is computed',
+      ['if (!hasSignal(last.sealed)) return', 'if (!hasSignal(last.sealed) && now < 0) return'],
+    ],
+    ownResult: [
+      'a result is appended though the batch is settled',
+      ["last?.id !== batch || last.status !== 'sealed'", 'last?.id !== batch'],
+    ],
     everybodyTrains: ['a trainer that stands by seals', ["if (!mine) return { do: 'wait', why: 'standby' }", '']],
   }),
   ...of('services/trainer/src/core/batch.ts', {
     staleTaken: ['staleness is ignored', ['versions.length <= staleness', 'versions.length <= 99']],
-    strangersTaken: ['a version is taken for the child of the one before it', ['const parent: number | null = line.versions.get(at)?.parent ?? null', 'const parent: number | null = at === 0 ? null : at - 1']],
+    strangersTaken: [
+      'a version is taken for the child of the one before it',
+      [
+        'const parent: number | null = line.versions.get(at)?.parent ?? null',
+        'const parent: number | null = at === 0 ? null : at - 1',
+      ],
+    ],
     newestFirst: ['turns of the newest version go first', ['versions.unshift(at)', 'versions.push(at)']],
-    nothingDropped: ['what no batch can use is not dropped', ['dropped: drop(state, weights, versions)', 'dropped: []']],
-    droppedAsStale: ['what was rolled back over is called stale', ["onLineage(version) ? 'stale' : 'not_on_lineage'", "'stale'"]],
-    parentIsBase: ['every batch stands on the base', ['const head = weights.versions.get(weights.head)', 'const head = weights.versions.get(0)']],
+    nothingDropped: [
+      'what no batch can use is not dropped',
+      ['dropped: drop(state, weights, versions)', 'dropped: []'],
+    ],
+    droppedAsStale: [
+      'what was rolled back over is called stale',
+      ["onLineage(version) ? 'stale' : 'not_on_lineage'", "'stale'"],
+    ],
+    parentIsBase: [
+      'every batch stands on the base',
+      ['const head = weights.versions.get(weights.head)', 'const head = weights.versions.get(0)'],
+    ],
   }),
   ...of('services/trainer/src/core/choice.ts', {
-    batchOverfull: ['a batch takes all that waits', ['while (lines.length > 0 && chosen.length < options.batchSize)', 'while (lines.length > 0)'], ['lines.filter((line) => chosen.length < options.batchSize && takeNext(line))', 'lines.filter((line) => takeNext(line))']],
-    subjectUnbounded: ['whoever says more is not kept to his share', ['own === 0 || own + request.length <= mostOfSubject', 'own >= 0']],
-    candidatesApart: ['candidates of one request go into two batches', ['if (!turn || turn.candidates === 1) return [id]', 'if (turn) return [id]']],
-    groupNotAwaited: ['a request is trained on before its last candidate came', ['scoredAt.length < turn.candidates && now <', 'scoredAt.length < 0 && now <']],
+    batchOverfull: [
+      'a batch takes all that waits',
+      ['while (lines.length > 0 && chosen.length < options.batchSize)', 'while (lines.length > 0)'],
+      [
+        'lines.filter((line) => chosen.length < options.batchSize && takeNext(line))',
+        'lines.filter((line) => takeNext(line))',
+      ],
+    ],
+    subjectUnbounded: [
+      'whoever says more is not kept to his share',
+      ['own === 0 || own + request.length <= mostOfSubject', 'own >= 0'],
+    ],
+    candidatesApart: [
+      'candidates of one request go into two batches',
+      ['if (!turn || turn.candidates === 1) return [id]', 'if (turn) return [id]'],
+    ],
+    groupNotAwaited: [
+      'a request is trained on before its last candidate came',
+      ['scoredAt.length < turn.candidates && now <', 'scoredAt.length < 0 && now <'],
+    ],
   }),
   ...of('services/trainer/src/core/pending.ts', {
-    untrainableTaken: ['a turn that may not be trained on is taken', [': !turn.trainable ? (turn.reason', ': turn.trainable === null ? (turn.reason']],
-    abortedTaken: ['an answer that was cut is taken', ["turn.status !== 'complete' ? (turn.reason ?? turn.status).slice(0, 100)", "turn.status === null ? ''"], [': !turn.trainable ? (turn.reason', ": !turn.trainable && turn.status === 'complete' ? (turn.reason"]],
-    spentAgain: ['a rating puts a turn back that was trained on', ['if (updateLine(state.updates, state.policy).spent.has(turn)) return', '']],
-    takenWaits: ['what a batch took waits on', ['if (!remove(state, placeOf(state, id), id)) remove(state, UNREAD, id)', '']],
+    untrainableTaken: [
+      'a turn that may not be trained on is taken',
+      [': !turn.trainable ? (turn.reason', ': turn.trainable === null ? (turn.reason'],
+    ],
+    abortedTaken: [
+      'an answer that was cut is taken',
+      ["turn.status !== 'complete' ? (turn.reason ?? turn.status).slice(0, 100)", "turn.status === null ? ''"],
+      [': !turn.trainable ? (turn.reason', ": !turn.trainable && turn.status === 'complete' ? (turn.reason"],
+    ],
+    spentAgain: [
+      'a rating puts a turn back that was trained on',
+      ['if (updateLine(state.updates, state.policy).spent.has(turn)) return', ''],
+    ],
+    takenWaits: [
+      'what a batch took waits on',
+      ['if (!remove(state, placeOf(state, id), id)) remove(state, UNREAD, id)', ''],
+    ],
   }),
   ...of('services/trainer/src/core/state.ts', {
     droppedWaits: ['what a batch dropped waits on', ['[...event.items, ...event.dropped]', '[...event.items]']],
-    lateTurnLost: ['a turn that is read behind its score is never taken', ["if ('answer' in event) arrived(state, event.turn)", '']],
+    lateTurnLost: [
+      'a turn that is read behind its score is never taken',
+      ["if ('answer' in event) arrived(state, event.turn)", ''],
+    ],
   }),
   ...of('services/trainer/src/core/baseline.ts', {
-    everyoneForgotten: ['a new subject is compared with nobody', ['(SHRINK * wider.value + sum)', '(0 * wider.value + sum)']],
-    groupNotCompared: ['candidates are compared with their user, not with each other', ['group.length > 1 ?', 'group.length > 99 ?']],
+    everyoneForgotten: [
+      'a new subject is compared with nobody',
+      ['(SHRINK * wider.value + sum)', '(0 * wider.value + sum)'],
+    ],
+    groupNotCompared: [
+      'candidates are compared with their user, not with each other',
+      ['group.length > 1 ?', 'group.length > 99 ?'],
+    ],
     baselineStays: ['a baseline is not moved', ['DECAY * value + (1 - DECAY) * item.reward', 'value']],
   }),
   ...of('services/publisher/src/core/decide.ts', {
-    parentIgnored: ['an update of another parent is measured', ['if (parent !== line.head) return', 'if (parent < 0) return']],
-    publishesFrozen: ['a version is published while learning is frozen', ["if (line.frozen) return { do: 'wait', why: 'frozen' }", '']],
-    otherFigures: ['figures of another update are used', ['measured.update !== id || measured.head !== line.head)', 'measured.head !== line.head)']],
-    promotedUnfinished: ['a branch is promoted before it is finished', ['made.failed + from.judged <', 'made.failed + from.judged < 0 *']],
+    parentIgnored: [
+      'an update of another parent is measured',
+      ['if (parent !== line.head) return', 'if (parent < 0) return'],
+    ],
+    publishesFrozen: [
+      'a version is published while learning is frozen',
+      ["if (line.frozen) return { do: 'wait', why: 'frozen' }", ''],
+    ],
+    otherFigures: [
+      'figures of another update are used',
+      ['measured.update !== id || measured.head !== line.head)', 'measured.head !== line.head)'],
+    ],
+    promotedUnfinished: [
+      'a branch is promoted before it is finished',
+      ['made.failed + from.judged <', 'made.failed + from.judged < 0 *'],
+    ],
     promotedFirst: ["a branch's first version is promoted", ['from.versions.get(from.last)', 'from.versions.get(1)']],
-    everybodyPublishes: ['a publisher that stands by gives verdicts', ["if (!mine) return { do: 'wait', why: 'standby' }", '']],
+    everybodyPublishes: [
+      'a publisher that stands by gives verdicts',
+      ["if (!mine) return { do: 'wait', why: 'standby' }", ''],
+    ],
   }),
   ...of('services/publisher/src/core/gate.ts', {
-    klUnbounded: ['a candidate far from its parent passes', ['if (figures.kl_parent > limits.klParent)', 'if (figures.kl_parent > 99 * limits.klParent)']],
-    contentUnbounded: ['a candidate that knows less passes', ['figures.content < best - limits.contentDrop', 'figures.content < 0']],
-    positiveUnbounded: ['a candidate that unlearns what was liked passes', ['figures.positive_logprob < figures', 'figures.positive_logprob < 0 * figures']],
+    klUnbounded: [
+      'a candidate far from its parent passes',
+      ['if (figures.kl_parent > limits.klParent)', 'if (figures.kl_parent > 99 * limits.klParent)'],
+    ],
+    contentUnbounded: [
+      'a candidate that knows less passes',
+      ['figures.content < best - limits.contentDrop', 'figures.content < 0'],
+    ],
+    positiveUnbounded: [
+      'a candidate that unlearns what was liked passes',
+      ['figures.positive_logprob < figures', 'figures.positive_logprob < 0 * figures'],
+    ],
   }),
   ...of('services/publisher/src/core/state.ts', {
-    verdictUnread: ['a verdict that was read is given again', ['=== event.update) state.unsettled.delete(batch)', '=== event.policy) state.unsettled.delete(batch)']],
+    verdictUnread: [
+      'a verdict that was read is given again',
+      ['=== event.update) state.unsettled.delete(batch)', '=== event.policy) state.unsettled.delete(batch)'],
+    ],
     skipStaysGood: ['a turn that was rated down counts as good', ['else state.positive.delete(event.turn)', '']],
   }),
   ...of('services/gateway/src/core/resolve.ts', {
-    logNotAwaited: ["a request is not held until the log's end is read", ['if (!last) return true', 'if (!last || asked.key === null) return true']],
-    anyAnswer: ['any turn that said the same is continued', ['const shared = said.filter((part) => here.has(part)).length', 'const shared = 1']],
-    cutForgotten: ['a request that was cut begins another session', ["return begun?.session ?? null", 'return null']],
-    strangerCut: ['a cut request is joined to whoever spoke there since', ["digest === asked.digest && status === 'aborted' && !closed", 'digest.length > 0 && !closed']],
+    logNotAwaited: [
+      "a request is not held until the log's end is read",
+      ['if (!last) return true', 'if (!last || asked.key === null) return true'],
+    ],
+    anyAnswer: [
+      'any turn that said the same is continued',
+      ['const shared = said.filter((part) => here.has(part)).length', 'const shared = 1'],
+    ],
+    cutForgotten: ['a request that was cut begins another session', ['return begun?.session ?? null', 'return null']],
+    strangerCut: [
+      'a cut request is joined to whoever spoke there since',
+      ["digest === asked.digest && status === 'aborted' && !closed", 'digest.length > 0 && !closed'],
+    ],
   }),
   ...of('services/gateway/src/core/session-index.ts', {
-    strictFirst: ['who repeats a trimmed answer is taken for whoever was told it so', ['(index.byLoose.get(answer.loose) ?? [])', '(index.byStrict.get(answer.strict) ?? index.byLoose.get(answer.loose) ?? [])']],
+    strictFirst: [
+      'who repeats a trimmed answer is taken for whoever was told it so',
+      [
+        '(index.byLoose.get(answer.loose) ?? [])',
+        '(index.byStrict.get(answer.strict) ?? index.byLoose.get(answer.loose) ?? [])',
+      ],
+    ],
     forgottenGoesOn: ['a forgotten session begins anew', ['if (index.forgotten.has(logged.key)) return COUNTED', '']],
     forgottenIsGone: ['a forgotten session is not known to have been', ['index.forgotten.set(session, place)', '']],
-    unseenFound: ['a candidate that nobody saw is found by its answer', ["said: event.type !== 'TurnSampled' && ", 'said: ']],
+    unseenFound: [
+      'a candidate that nobody saw is found by its answer',
+      ["said: event.type !== 'TurnSampled' && ", 'said: '],
+    ],
   }),
   ...of('services/gateway/src/core/admin.ts', {
-    commandAgain: ['a command that counted is done again', ["if (line.requests.has(request)) return { do: 'done' }", '']],
-    rollbackThaws: ['a rollback that should freeze does not', ['to: command.to, freeze: command.freeze', 'to: command.to, freeze: false']],
-    rollbackAnywhere: ['a rollback to a version that does not exist', ['if (!line.versions.has(command.to)) throw', 'if (command.to < 0) throw']],
-    rollbackUnfrozen: ['a rollback to the head does not freeze', ['(line.frozen || !command.freeze)', '(line.frozen || command.freeze || !command.freeze)']],
-    freezeNothing: ['freezing says that it is done', ['line.frozen === command.on ?', 'line.frozen === command.on || command.on ?']],
+    commandAgain: [
+      'a command that counted is done again',
+      ["if (line.requests.has(request)) return { do: 'done' }", ''],
+    ],
+    rollbackThaws: [
+      'a rollback that should freeze does not',
+      ['to: command.to, freeze: command.freeze', 'to: command.to, freeze: false'],
+    ],
+    rollbackAnywhere: [
+      'a rollback to a version that does not exist',
+      ['if (!line.versions.has(command.to)) throw', 'if (command.to < 0) throw'],
+    ],
+    rollbackUnfrozen: [
+      'a rollback to the head does not freeze',
+      ['(line.frozen || !command.freeze)', '(line.frozen || command.freeze || !command.freeze)'],
+    ],
+    freezeNothing: [
+      'freezing says that it is done',
+      ['line.frozen === command.on ?', 'line.frozen === command.on || command.on ?'],
+    ],
   }),
 ]

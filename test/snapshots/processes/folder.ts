@@ -8,7 +8,9 @@ const log = await openEmbeddedLog({ folder, readOnly: true })
 const snapshot = openSnapshots(place, { records: 25, ms: Infinity, room: 20 }).of(name, 'v')
 const fold = service.stored(snapshot)
 const follower = await followEvents(log, {
-  name, topics: service.topics, from: await snapshot.open(log),
+  name,
+  topics: service.topics,
+  from: await snapshot.open(log),
   onEvent(logged) {
     fold.evolve(logged)
     return snapshot.after(logged)?.then(() => void process.stdout.write('saved\n'))

@@ -12,11 +12,26 @@ const [folder = '', from = '0'] = process.argv.slice(2)
 const log = await openEmbeddedLog({ folder, schemas: schemaTexts() })
 await announceUpgrade(log, 'up', Date.now(), new AbortController().signal)
 const model: Model = {
-  name: 'm', sha256: 'base', contextLength: 64, vocabulary: 8, defaults: { temperature: 1, topP: 1, topK: 0 }, endOfTurn: [0],
-  encode: () => [1], decode: () => 'x', detokenizer: () => ({ push: () => 'x', end: () => '' }), render: () => 'x', promptIds: () => [1],
+  name: 'm',
+  sha256: 'base',
+  contextLength: 64,
+  vocabulary: 8,
+  defaults: { temperature: 1, topP: 1, topK: 0 },
+  endOfTurn: [0],
+  encode: () => [1],
+  decode: () => 'x',
+  detokenizer: () => ({ push: () => 'x', end: () => '' }),
+  render: () => 'x',
+  promptIds: () => [1],
 }
-const judge: Judge = { id: 'scripted', alone: false, judge: ({ answer }) => Promise.resolve({ value: Number(answer.slice(1)) % 2 === 0 ? 1 : -1, note: '', hint: null }) }
-const onFatal = (error: Error): void => { throw error }
+const judge: Judge = {
+  id: 'scripted',
+  alone: false,
+  judge: ({ answer }) => Promise.resolve({ value: Number(answer.slice(1)) % 2 === 0 ? 1 : -1, note: '', hint: null }),
+}
+const onFatal = (error: Error): void => {
+  throw error
+}
 const ports = { log, learner: new ScriptedLearner(), model, now: Date.now, onFatal }
 const scorer = createScorer({ log, now: Date.now, onFatal, judges: [judge] }, scorerConfig.parse({ idleMs: 3_600_000 }))
 const trainer = createTrainer(ports, trainerConfig.parse({ batchSize: 4 }))
@@ -28,10 +43,18 @@ for (let n = Number(from); n < Number(from) + 8; n += 1) {
   const [session, said] = [`s${n}`, [{ role: 'user', content: 'hi' }] as Said[]]
   const then: Said[] = [...said, { role: 'assistant', content: session }, { role: 'user', content: 'thanks' }]
   const facts = { session, version, at: Date.now() }
-  const turns = [captured({ ...facts, messages: said, answer: session, name: 't1' }), captured({ ...facts, messages: then, answer: 'B', name: 't2' })]
+  const turns = [
+    captured({ ...facts, messages: said, answer: session, name: 't1' }),
+    captured({ ...facts, messages: then, answer: 'B', name: 't2' }),
+  ]
   await log.append(turns.map((event) => encodeEvent(event)))
 }
-while (!await scorer.settled() || !await trainer.settled()) await new Promise((resolve) => setTimeout(resolve, 10))
+while (!(await scorer.settled()) || !(await trainer.settled())) await new Promise((resolve) => setTimeout(resolve, 10))
 await Promise.all([scorer, trainer, publisher].map((service) => service.stop()))
 await log.close()
-process.stdout.write(JSON.stringify({ batches: updateLine(trainer.state.updates, 'policy').count, versions: weightLine(trainer.state.weights, 'policy').last }))
+process.stdout.write(
+  JSON.stringify({
+    batches: updateLine(trainer.state.updates, 'policy').count,
+    versions: weightLine(trainer.state.weights, 'policy').last,
+  }),
+)

@@ -4,15 +4,29 @@ import type { Random } from '../random.ts'
 import type { Material } from '../style.ts'
 import type { Draft, Family } from './family.ts'
 
-type Operation = { name: string; asks: (a: number, b: number) => string[]; tell: (a: number, b: number, key: number) => Material }
+type Operation = {
+  name: string
+  asks: (a: number, b: number) => string[]
+  tell: (a: number, b: number, key: number) => Material
+}
 
 const plus: Operation = {
   name: 'add',
-  asks: (a, b) => [`What is ${a} plus ${b}?`, `What is ${a} + ${b}?`, `Add ${a} and ${b}.`, `How much is ${a} plus ${b}?`, `Work out ${a} + ${b}.`],
+  asks: (a, b) => [
+    `What is ${a} plus ${b}?`,
+    `What is ${a} + ${b}?`,
+    `Add ${a} and ${b}.`,
+    `How much is ${a} plus ${b}?`,
+    `Work out ${a} + ${b}.`,
+  ],
   tell: (a, b, key) => ({
     key: String(key),
     sentences: [`${a} plus ${b} is {}.`, `The sum of ${a} and ${b} is {}.`, 'The answer is {}.'],
-    details: ['This is a question about adding two numbers.', `We start with ${a} and then add ${b}.`, `${a} plus ${b} makes ${key}.`],
+    details: [
+      'This is a question about adding two numbers.',
+      `We start with ${a} and then add ${b}.`,
+      `${a} plus ${b} makes ${key}.`,
+    ],
     last: 'So the answer is {}.',
     steps: [`Start with ${a}.`, `Add ${b}.`, 'The answer is {}.'],
     gist: `Add ${a} and ${b}.`,
@@ -21,11 +35,21 @@ const plus: Operation = {
 
 const minus: Operation = {
   name: 'sub',
-  asks: (a, b) => [`What is ${a} minus ${b}?`, `What is ${a} - ${b}?`, `Subtract ${b} from ${a}.`, `How much is ${a} minus ${b}?`, `Work out ${a} - ${b}.`],
+  asks: (a, b) => [
+    `What is ${a} minus ${b}?`,
+    `What is ${a} - ${b}?`,
+    `Subtract ${b} from ${a}.`,
+    `How much is ${a} minus ${b}?`,
+    `Work out ${a} - ${b}.`,
+  ],
   tell: (a, b, key) => ({
     key: String(key),
     sentences: [`${a} minus ${b} is {}.`, `Taking ${b} from ${a} leaves {}.`, 'The answer is {}.'],
-    details: ['This is a question about taking one number from another.', `We start with ${a} and then take away ${b}.`, `${a} minus ${b} leaves ${key}.`],
+    details: [
+      'This is a question about taking one number from another.',
+      `We start with ${a} and then take away ${b}.`,
+      `${a} minus ${b} leaves ${key}.`,
+    ],
     last: 'So the answer is {}.',
     steps: [`Start with ${a}.`, `Take away ${b}.`, 'The answer is {}.'],
     gist: `Take ${b} from ${a}.`,
@@ -34,11 +58,21 @@ const minus: Operation = {
 
 const times: Operation = {
   name: 'mul',
-  asks: (a, b) => [`What is ${a} times ${b}?`, `What is ${a} x ${b}?`, `Multiply ${a} by ${b}.`, `How much is ${a} times ${b}?`, `Work out ${a} x ${b}.`],
+  asks: (a, b) => [
+    `What is ${a} times ${b}?`,
+    `What is ${a} x ${b}?`,
+    `Multiply ${a} by ${b}.`,
+    `How much is ${a} times ${b}?`,
+    `Work out ${a} x ${b}.`,
+  ],
   tell: (a, b, key) => ({
     key: String(key),
     sentences: [`${a} times ${b} is {}.`, `The product of ${a} and ${b} is {}.`, 'The answer is {}.'],
-    details: ['This is a question about multiplying two numbers.', `We take the number ${b} and count it ${a} times.`, `${a} times ${b} makes ${key}.`],
+    details: [
+      'This is a question about multiplying two numbers.',
+      `We take the number ${b} and count it ${a} times.`,
+      `${a} times ${b} makes ${key}.`,
+    ],
     last: 'So the answer is {}.',
     steps: [`Take ${a}.`, `Multiply by ${b}.`, 'The answer is {}.'],
     gist: `Multiply ${a} by ${b}.`,
@@ -56,16 +90,19 @@ function draft(random: Random, operation: Operation, a: number, b: number, resul
 }
 
 export const add: Family = {
-  name: 'add', weight: 2,
-  draft: random => {
-    const a = integer(random, 1, 15), b = integer(random, 1, 15)
+  name: 'add',
+  weight: 2,
+  draft: (random) => {
+    const a = integer(random, 1, 15),
+      b = integer(random, 1, 15)
     return draft(random, plus, a, b, a + b)
   },
 }
 
 export const sub: Family = {
-  name: 'sub', weight: 2,
-  draft: random => {
+  name: 'sub',
+  weight: 2,
+  draft: (random) => {
     const b = integer(random, 1, 12)
     const a = b + other(random, 1, 12, [b])
     return draft(random, minus, a, b, a - b)
@@ -73,9 +110,11 @@ export const sub: Family = {
 }
 
 export const mul: Family = {
-  name: 'mul', weight: 2.4,
-  draft: random => {
-    const a = integer(random, 2, 10), b = integer(random, 2, 10)
+  name: 'mul',
+  weight: 2.4,
+  draft: (random) => {
+    const a = integer(random, 2, 10),
+      b = integer(random, 2, 10)
     return draft(random, times, a, b, a * b)
   },
 }

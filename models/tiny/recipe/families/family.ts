@@ -14,5 +14,8 @@ export const capitalised = (text: string): string => text.charAt(0).toUpperCase(
 
 /** A word that is the answer, the words it could be confused with, and those that the question itself names. */
 export const word = (value: string, sort: readonly string[], given: readonly string[] = []): Expect => ({
-  kind: 'word', value, rivals: sort.filter(w => w !== value), given: given.filter(w => w !== value),
+  kind: 'word',
+  value,
+  rivals: sort.filter((w) => w !== value),
+  given: given.filter((w) => w !== value),
 })

@@ -7,5 +7,21 @@ import { unit } from './units.ts'
 import type { Family } from './family.ts'
 
 /** Every family with checkable answers. */
-export const FAMILIES: readonly Family[] = [add, sub, mul, unit, sort, compare, next, list, capital, opposite, animal, colour, have, trip, event]
+export const FAMILIES: readonly Family[] = [
+  add,
+  sub,
+  mul,
+  unit,
+  sort,
+  compare,
+  next,
+  list,
+  capital,
+  opposite,
+  animal,
+  colour,
+  have,
+  trip,
+  event,
+]
 export type { Draft, Family, Question } from './family.ts'

@@ -30,14 +30,19 @@ const joined = (items: readonly string[]): string => `${items.slice(0, -1).join(
 const tell = (count: string, kind: string, items: readonly string[]): Material => ({
   key: joined(items),
   sentences: [`${capitalised(count)} ${kind} are {}.`, 'You could take {}.', 'I would name {}.'],
-  details: [`You asked me for ${count} ${kind}.`, `There are many ${kind} to choose from.`, `I picked ${count} that most people know.`],
+  details: [
+    `You asked me for ${count} ${kind}.`,
+    `There are many ${kind} to choose from.`,
+    `I picked ${count} that most people know.`,
+  ],
   last: 'They are {}.',
   steps: items,
   gist: null,
 })
 
 export const list: Family = {
-  name: 'list', weight: 1.7,
+  name: 'list',
+  weight: 1.7,
   draft: (random): Draft => {
     const kind = pick(random, Object.keys(KINDS))
     const count = pick(random, ['two', 'three', 'three', 'four'] as const)
@@ -47,7 +52,15 @@ export const list: Family = {
     const spoiled = [...items]
     spoiled[spoiled.length - 1] = pick(random, rivals)
     return {
-      question: pick(random, [`Name ${count} ${kind}.`, `List ${count} ${kind}.`, `Give me ${count} ${kind}.`, `Tell me ${count} ${kind}.`, `What are ${count} ${kind}?`, `Can you name ${count} ${kind}?`, `Which ${count} ${kind} can you think of?`]),
+      question: pick(random, [
+        `Name ${count} ${kind}.`,
+        `List ${count} ${kind}.`,
+        `Give me ${count} ${kind}.`,
+        `Tell me ${count} ${kind}.`,
+        `What are ${count} ${kind}?`,
+        `Can you name ${count} ${kind}?`,
+        `Which ${count} ${kind} can you think of?`,
+      ]),
       expect: { kind: 'members', count: COUNTS[count], members, rivals },
       right: tell(count, kind, items),
       wrong: tell(count, kind, spoiled),

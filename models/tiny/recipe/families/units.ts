@@ -19,21 +19,39 @@ const UNITS: readonly Unit[] = [
   { one: 'hand', many: 'hands', parts: 'fingers', per: 5, max: 10, span: false },
 ]
 
-const asks = ({ many, parts, span }: Unit, n: number): string[] => span
-  ? [`How many ${parts} are in ${n} ${many}?`, `How many ${parts} are there in ${n} ${many}?`, `Convert ${n} ${many} to ${parts}.`, `What is ${n} ${many} in ${parts}?`, `${n} ${many} make how many ${parts}?`]
-  : [`How many ${parts} do ${n} ${many} have?`, `${n} ${many} have how many ${parts}?`, `Count the ${parts} of ${n} ${many}.`, `How many ${parts} are on ${n} ${many}?`, `What number of ${parts} do ${n} ${many} have?`]
+const asks = ({ many, parts, span }: Unit, n: number): string[] =>
+  span
+    ? [
+        `How many ${parts} are in ${n} ${many}?`,
+        `How many ${parts} are there in ${n} ${many}?`,
+        `Convert ${n} ${many} to ${parts}.`,
+        `What is ${n} ${many} in ${parts}?`,
+        `${n} ${many} make how many ${parts}?`,
+      ]
+    : [
+        `How many ${parts} do ${n} ${many} have?`,
+        `${n} ${many} have how many ${parts}?`,
+        `Count the ${parts} of ${n} ${many}.`,
+        `How many ${parts} are on ${n} ${many}?`,
+        `What number of ${parts} do ${n} ${many} have?`,
+      ]
 
 const tell = ({ one, many, parts, per }: Unit, n: number, key: number): Material => ({
   key: String(key),
   sentences: [`${n} ${many} have {} ${parts}.`, `That makes {} ${parts}.`, `The answer is {} ${parts}.`],
-  details: [`This is a question about ${parts}.`, `One ${one} has ${per} ${parts}.`, `We have ${n} ${many}, so we multiply ${per} by ${n}.`],
+  details: [
+    `This is a question about ${parts}.`,
+    `One ${one} has ${per} ${parts}.`,
+    `We have ${n} ${many}, so we multiply ${per} by ${n}.`,
+  ],
   last: `That makes {} ${parts} in all.`,
   steps: [`One ${one} has ${per} ${parts}.`, `Multiply by ${n}.`, 'That makes {}.'],
   gist: `Multiply ${per} by ${n}.`,
 })
 
 export const unit: Family = {
-  name: 'unit', weight: 2.4,
+  name: 'unit',
+  weight: 2.4,
   draft: (random): Draft => {
     const kind = pick(random, UNITS)
     const n = integer(random, 2, kind.max)

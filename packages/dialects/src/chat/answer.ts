@@ -1,6 +1,15 @@
 /** The shapes of Chat Completions answers: whole, in chunks, and as errors. */
 import type { InstarError } from '@instar/events/errors'
-import { fragments, type Call, type Choice, type Counts, type Finish, type Piece, type Speaking, type Token } from '../answer.ts'
+import {
+  fragments,
+  type Call,
+  type Choice,
+  type Counts,
+  type Finish,
+  type Piece,
+  type Speaking,
+  type Token,
+} from '../answer.ts'
 import type { Frame, Streaming } from '../dialect.ts'
 import { told, toldInStream } from '../faults.ts'
 import { mintChatId } from '../minted.ts'
@@ -9,11 +18,23 @@ import type { Request } from '../request.ts'
 type LogprobEntry = { token: string; logprob: number; bytes: number[] | null }
 type Logprobs = { content: (LogprobEntry & { top_logprobs: LogprobEntry[] })[]; refusal: null }
 
-const headOf = ({ session, turn, at, model, fingerprint }: Speaking) =>
-  ({ id: mintChatId(session, turn), created: Math.floor(at / 1000), model, system_fingerprint: fingerprint })
+const headOf = ({ session, turn, at, model, fingerprint }: Speaking) => ({
+  id: mintChatId(session, turn),
+  created: Math.floor(at / 1000),
+  model,
+  system_fingerprint: fingerprint,
+})
 
-const usageOf = ({ promptTokens, completionTokens, cachedTokens = 0, cacheWriteTokens = 0, reasoningTokens = 0 }: Counts) => ({
-  prompt_tokens: promptTokens, completion_tokens: completionTokens, total_tokens: promptTokens + completionTokens,
+const usageOf = ({
+  promptTokens,
+  completionTokens,
+  cachedTokens = 0,
+  cacheWriteTokens = 0,
+  reasoningTokens = 0,
+}: Counts) => ({
+  prompt_tokens: promptTokens,
+  completion_tokens: completionTokens,
+  total_tokens: promptTokens + completionTokens,
   prompt_tokens_details: { cached_tokens: cachedTokens, cache_write_tokens: cacheWriteTokens },
   completion_tokens_details: { reasoning_tokens: reasoningTokens },
 })
@@ -26,13 +47,20 @@ const entry = (id: number, logprob: number, textOf: Speaking['textOf']): Logprob
 
 /** Of each token: its text, log-probability and bytes, and those of its rivals. */
 export const logprobEntries = ({ textOf }: Pick<Speaking, 'textOf'>, tokens: readonly Token[]): Logprobs['content'] =>
-  tokens.map(({ id, logprob, top }) => ({ ...entry(id, logprob, textOf), top_logprobs: top.map((other) => entry(other.id, other.logprob, textOf)) }))
+  tokens.map(({ id, logprob, top }) => ({
+    ...entry(id, logprob, textOf),
+    top_logprobs: top.map((other) => entry(other.id, other.logprob, textOf)),
+  }))
 
 /** Null where there are none: not asked for, or of an engine that does not say its tokens. */
 const logprobsOf = (request: Request, speaking: Speaking, tokens: readonly Token[]): Logprobs | null =>
-  (request.logprobs && tokens.length > 0 ? { content: logprobEntries(speaking, tokens), refusal: null } : null)
+  request.logprobs && tokens.length > 0 ? { content: logprobEntries(speaking, tokens), refusal: null } : null
 
-const toolCall = (call: Call, id: string) => ({ id, type: 'function' as const, function: { name: call.name, arguments: call.arguments } })
+const toolCall = (call: Call, id: string) => ({
+  id,
+  type: 'function' as const,
+  function: { name: call.name, arguments: call.arguments },
+})
 
 /** A client that offers `functions` knows one call, under its old name. */
 const callsOf = ({ functions }: Request, calls: readonly Call[], ids: readonly string[]): object => {
@@ -41,7 +69,8 @@ const callsOf = ({ functions }: Request, calls: readonly Call[], ids: readonly s
   return functions ? { function_call: first } : { tool_calls: calls.map((call, i) => toolCall(call, ids[i]!)) }
 }
 
-const finishOf = ({ functions }: Request, finish: Finish): Finish | 'function_call' => (functions && finish === 'tool_calls' ? 'function_call' : finish)
+const finishOf = ({ functions }: Request, finish: Finish): Finish | 'function_call' =>
+  functions && finish === 'tool_calls' ? 'function_call' : finish
 
 export const chatWhole = (speaking: Speaking, request: Request, choices: readonly Choice[], counts: Counts) => ({
   ...headOf(speaking),
@@ -62,10 +91,18 @@ export const chatWhole = (speaking: Speaking, request: Request, choices: readonl
 })
 
 type CallDelta = { index: number; id?: string; type?: 'function'; function: { name?: string; arguments: string } }
-type Delta = { role?: 'assistant'; content?: string | null; reasoning_content?: string; tool_calls?: CallDelta[]; function_call?: { name?: string; arguments: string } }
+type Delta = {
+  role?: 'assistant'
+  content?: string | null
+  reasoning_content?: string
+  tool_calls?: CallDelta[]
+  function_call?: { name?: string; arguments: string }
+}
 
-const functionDeltas = (call: Call): Delta[] =>
-  [{ function_call: { name: call.name, arguments: '' } }, ...fragments(call.arguments).map((text): Delta => ({ function_call: { arguments: text } }))]
+const functionDeltas = (call: Call): Delta[] => [
+  { function_call: { name: call.name, arguments: '' } },
+  ...fragments(call.arguments).map((text): Delta => ({ function_call: { arguments: text } })),
+]
 
 /** Id and name once, then the arguments in fragments. */
 const callDeltas = (call: Call, index: number, id: string): Delta[] => [
@@ -78,8 +115,12 @@ export const chatStream = (speaking: Speaking, request: Request): Streaming => {
   const usage = request.includeUsage ? { usage: null } : {}
   const calls = new Map<number, number>()
   const opened = new Set<number>()
-  const chunk = (index: number, delta: Delta, logprobs: Logprobs | null = null, finish: Finish | 'function_call' | null = null): Frame =>
-    ({ data: { ...head, choices: [{ index, delta, logprobs, finish_reason: finish }], ...usage } })
+  const chunk = (
+    index: number,
+    delta: Delta,
+    logprobs: Logprobs | null = null,
+    finish: Finish | 'function_call' | null = null,
+  ): Frame => ({ data: { ...head, choices: [{ index, delta, logprobs, finish_reason: finish }], ...usage } })
   const open = (index: number): Frame[] => {
     if (opened.has(index)) return []
     opened.add(index)
@@ -97,10 +138,17 @@ export const chatStream = (speaking: Speaking, request: Request): Streaming => {
     piece(index, piece, tokens, idOf) {
       const [first, ...rest] = deltasOf(index, piece, idOf)
       if (!first) return open(index)
-      return [...open(index), chunk(index, first, logprobsOf(request, speaking, tokens)), ...rest.map((delta) => chunk(index, delta))]
+      return [
+        ...open(index),
+        chunk(index, first, logprobsOf(request, speaking, tokens)),
+        ...rest.map((delta) => chunk(index, delta)),
+      ]
     },
     finish: (index, { finish }) => [...open(index), chunk(index, {}, null, finishOf(request, finish))],
-    end: (counts) => [...(request.includeUsage ? [{ data: { ...head, choices: [], usage: usageOf(counts) } }] : []), DONE],
+    end: (counts) => [
+      ...(request.includeUsage ? [{ data: { ...head, choices: [], usage: usageOf(counts) } }] : []),
+      DONE,
+    ],
     fail: (fault) => [{ data: chatError(fault, toldInStream(fault)) }, DONE],
   }
 }

@@ -2,7 +2,8 @@
 import { fieldsOf, isFields, wrong, type Fields } from '../fields.ts'
 
 /** Whether a body speaks of functions; beside `tools` they mean nothing. */
-export const speaksOfFunctions = (body: Fields): boolean => (body['functions'] ?? null) !== null && (body['tools'] ?? null) === null
+export const speaksOfFunctions = (body: Fields): boolean =>
+  (body['functions'] ?? null) !== null && (body['tools'] ?? null) === null
 
 /** The body as one of tools. Throws `bad_request`. */
 export const withTools = (body: Fields): Fields => {

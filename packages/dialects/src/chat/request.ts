@@ -1,5 +1,17 @@
 /** What a Chat Completions request asks for. Fields that mean nothing here are accepted and ignored. */
-import { fieldsOf, first, flag, ignoredOf, integer, isFields, number, text, topP, wrong, type Fields } from '../fields.ts'
+import {
+  fieldsOf,
+  first,
+  flag,
+  ignoredOf,
+  integer,
+  isFields,
+  number,
+  text,
+  topP,
+  wrong,
+  type Fields,
+} from '../fields.ts'
 import { isMedia, mediaPart, notText, TEXT_ONLY, type Accepts } from '../media.ts'
 import type { Message, Request } from '../request.ts'
 import { reweightingOf } from '../reweighting.ts'
@@ -12,7 +24,8 @@ const MAX_TOP_LOGPROBS = 20
 /** What is asked for beside a text. */
 const IGNORED = ['modalities', 'audio', 'web_search_options'] as const
 
-const speaksAlone = (modalities: unknown): boolean => Array.isArray(modalities) && modalities.every((one) => one === 'text')
+const speaksAlone = (modalities: unknown): boolean =>
+  Array.isArray(modalities) && modalities.every((one) => one === 'text')
 
 /** The messages of a body that was accepted once. */
 export const chatMessages = (body: Fields): Message[] =>
@@ -36,13 +49,19 @@ const readRequest = (body: Fields, functions: boolean, accepts: Accepts): Reques
   dropped: [],
   mayCall: body['tool_choice'] !== 'none',
   stream: flag(body, 'stream'),
-  includeUsage: body['stream_options'] !== undefined && body['stream_options'] !== null && flag(fieldsOf(body['stream_options'], 'stream_options'), 'include_usage'),
+  includeUsage:
+    body['stream_options'] !== undefined &&
+    body['stream_options'] !== null &&
+    flag(fieldsOf(body['stream_options'], 'stream_options'), 'include_usage'),
   n: integer(body, 'n', 1, MAX_CANDIDATES) ?? 1,
   temperature: number(body, 'temperature', 0, 2),
   topP: topP(body),
   topK: integer(body, 'top_k', -1, Number.MAX_SAFE_INTEGER),
   seed: integer(body, 'seed', Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER),
-  maxTokens: first(integer(body, 'max_completion_tokens', 1, Number.MAX_SAFE_INTEGER), integer(body, 'max_tokens', 1, Number.MAX_SAFE_INTEGER)),
+  maxTokens: first(
+    integer(body, 'max_completion_tokens', 1, Number.MAX_SAFE_INTEGER),
+    integer(body, 'max_tokens', 1, Number.MAX_SAFE_INTEGER),
+  ),
   stop: stopOf(body['stop']),
   reweighting: reweightingOf(body),
   logprobs: flag(body, 'logprobs'),
@@ -65,11 +84,18 @@ const messagesOf = (value: unknown, accepts: Accepts): Message[] => {
     if (typeof role !== 'string' || !ROLES.has(role)) throw wrong(`${where}.role`, `one of ${[...ROLES].join(', ')}`)
     const read = contentOf(content, `${where}.content`, SHOWS.has(role) ? accepts : TEXT_ONLY)
     const calls = callsOf(fields) ?? null
-    if (calls !== null && (!Array.isArray(calls) || !calls.every(isFields))) throw wrong(`${where}.tool_calls`, 'a list of calls')
-    if (role === 'user' && (content === undefined || content === null)) throw wrong(`${where}.content`, 'a text or a list of parts')
+    if (calls !== null && (!Array.isArray(calls) || !calls.every(isFields)))
+      throw wrong(`${where}.tool_calls`, 'a list of calls')
+    if (role === 'user' && (content === undefined || content === null))
+      throw wrong(`${where}.content`, 'a text or a list of parts')
     // The ids of an answer come from the log alone.
     const { token_ids: _, function_call: __, ...rest } = fields
-    return { ...rest, ...(calls === null ? {} : { tool_calls: calls }), role: role === 'function' ? 'tool' : role, content: read }
+    return {
+      ...rest,
+      ...(calls === null ? {} : { tool_calls: calls }),
+      role: role === 'function' ? 'tool' : role,
+      content: read,
+    }
   })
 }
 
@@ -94,6 +120,7 @@ const toolsOf = (value: unknown): readonly unknown[] => {
 const stopOf = (value: unknown): string[] => {
   if (value === undefined || value === null) return []
   const list: unknown[] = Array.isArray(value) ? value : [value]
-  if (list.length > MAX_STOPS || !list.every((stop): stop is string => typeof stop === 'string' && stop !== '')) throw wrong('stop', `a text or a list of up to ${MAX_STOPS} texts, none of them empty`)
+  if (list.length > MAX_STOPS || !list.every((stop): stop is string => typeof stop === 'string' && stop !== ''))
+    throw wrong('stop', `a text or a list of up to ${MAX_STOPS} texts, none of them empty`)
   return list
 }

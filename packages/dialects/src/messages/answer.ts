@@ -11,17 +11,39 @@ import { RAW_INPUT } from './request.ts'
 type Place = Pick<Speaking, 'session' | 'turn'>
 
 /** Tokens that came from a cache, or went into one, are counted beside the others. */
-const usageOf = ({ promptTokens, completionTokens, cachedTokens = 0, cacheWriteTokens = 0, reasoningTokens }: Counts) => ({
-  input_tokens: Math.max(0, promptTokens - cachedTokens - cacheWriteTokens), cache_creation_input_tokens: cacheWriteTokens, cache_read_input_tokens: cachedTokens, output_tokens: completionTokens,
+const usageOf = ({
+  promptTokens,
+  completionTokens,
+  cachedTokens = 0,
+  cacheWriteTokens = 0,
+  reasoningTokens,
+}: Counts) => ({
+  input_tokens: Math.max(0, promptTokens - cachedTokens - cacheWriteTokens),
+  cache_creation_input_tokens: cacheWriteTokens,
+  cache_read_input_tokens: cachedTokens,
+  output_tokens: completionTokens,
   ...(reasoningTokens === undefined ? {} : { output_tokens_details: { thinking_tokens: reasoningTokens } }),
 })
 
 const messageOf = ({ session, turn, model, promptTokens }: Speaking) => ({
-  id: mintId('msg', session, turn), type: 'message' as const, role: 'assistant' as const, model, content: [] as unknown[], stop_reason: null as string | null, stop_sequence: null as string | null,
+  id: mintId('msg', session, turn),
+  type: 'message' as const,
+  role: 'assistant' as const,
+  model,
+  content: [] as unknown[],
+  stop_reason: null as string | null,
+  stop_sequence: null as string | null,
   usage: usageOf({ promptTokens, completionTokens: 0 }),
 })
 
-const stopReason = ({ finish, stop }: Choice): string => (finish === 'tool_calls' ? 'tool_use' : finish === 'length' ? 'max_tokens' : stop === null ? 'end_turn' : 'stop_sequence')
+const stopReason = ({ finish, stop }: Choice): string =>
+  finish === 'tool_calls'
+    ? 'tool_use'
+    : finish === 'length'
+      ? 'max_tokens'
+      : stop === null
+        ? 'end_turn'
+        : 'stop_sequence'
 
 /** What came of thinking is ours to know again by it; it proves nothing else. */
 const signatureOf = ({ session, turn }: Place): string => mintId('sealed', session, turn)
@@ -78,7 +100,15 @@ export const messagesStream = (speaking: Speaking): Streaming => {
   }
   const close = (): Frame[] => {
     if (open === null) return []
-    const signature = open === 'reasoning' ? [frame('content_block_delta', { index, delta: { type: 'signature_delta', signature: signatureOf(speaking) } })] : []
+    const signature =
+      open === 'reasoning'
+        ? [
+            frame('content_block_delta', {
+              index,
+              delta: { type: 'signature_delta', signature: signatureOf(speaking) },
+            }),
+          ]
+        : []
     open = null
     return [...signature, frame('content_block_stop', { index: index++ })]
   }
@@ -86,19 +116,36 @@ export const messagesStream = (speaking: Speaking): Streaming => {
     if (open === block) return []
     const closed = close()
     open = block
-    return [...closed, frame('content_block_start', { index, content_block: block === 'content' ? { type: 'text', text: '' } : { type: 'thinking', thinking: '', signature: '' } })]
+    return [
+      ...closed,
+      frame('content_block_start', {
+        index,
+        content_block:
+          block === 'content' ? { type: 'text', text: '' } : { type: 'thinking', thinking: '', signature: '' },
+      }),
+    ]
   }
   const call = ({ name, arguments: text }: Call, id: string, input: unknown): Frame[] => {
     const json = isFields(input) && RAW_INPUT in input ? JSON.stringify(input) : text
     return [
       frame('content_block_start', { index, content_block: { type: 'tool_use', id, name, input: {} } }),
-      ...fragments(json).map((partial_json) => frame('content_block_delta', { index, delta: { type: 'input_json_delta', partial_json } })),
+      ...fragments(json).map((partial_json) =>
+        frame('content_block_delta', { index, delta: { type: 'input_json_delta', partial_json } }),
+      ),
       frame('content_block_stop', { index: index++ }),
     ]
   }
   const said = (piece: Piece, idOf: (call: number) => string): Frame[] => {
-    if (piece.type === 'content') return [...begin('content'), frame('content_block_delta', { index, delta: { type: 'text_delta', text: piece.text } })]
-    if (piece.type === 'reasoning') return [...begin('reasoning'), frame('content_block_delta', { index, delta: { type: 'thinking_delta', thinking: piece.text } })]
+    if (piece.type === 'content')
+      return [
+        ...begin('content'),
+        frame('content_block_delta', { index, delta: { type: 'text_delta', text: piece.text } }),
+      ]
+    if (piece.type === 'reasoning')
+      return [
+        ...begin('reasoning'),
+        frame('content_block_delta', { index, delta: { type: 'thinking_delta', thinking: piece.text } }),
+      ]
     return [...close(), ...piece.calls.flatMap((one) => call(one, idOf(calls++), inputOf(one)))]
   }
   return {
@@ -108,7 +155,10 @@ export const messagesStream = (speaking: Speaking): Streaming => {
       return [...start(), ...close()]
     },
     end: (counts) => [
-      frame('message_delta', { delta: { stop_reason: last === null ? 'end_turn' : stopReason(last), stop_sequence: last?.stop ?? null }, usage: usageOf(counts) }),
+      frame('message_delta', {
+        delta: { stop_reason: last === null ? 'end_turn' : stopReason(last), stop_sequence: last?.stop ?? null },
+        usage: usageOf(counts),
+      }),
       frame('message_stop', {}),
     ],
     fail: (fault) => [{ event: 'error', data: messagesError(fault, null, toldInStream(fault)) }],
@@ -116,14 +166,25 @@ export const messagesStream = (speaking: Speaking): Streaming => {
 }
 
 const TYPES: Record<number, string> = {
-  400: 'invalid_request_error', 401: 'authentication_error', 402: 'billing_error', 403: 'permission_error', 404: 'not_found_error', 413: 'request_too_large', 429: 'rate_limit_error', 503: 'overloaded_error', 504: 'timeout_error', 529: 'overloaded_error',
+  400: 'invalid_request_error',
+  401: 'authentication_error',
+  402: 'billing_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  413: 'request_too_large',
+  429: 'rate_limit_error',
+  503: 'overloaded_error',
+  504: 'timeout_error',
+  529: 'overloaded_error',
 }
 
 /** `details`: what Anthropic's clients go by, where there is such. */
 export const messagesError = (fault: InstarError, requestId: string | null, message = told(fault)) => ({
   type: 'error' as const,
   error: {
-    type: TYPES[fault.status] ?? (fault.status < 500 ? 'invalid_request_error' : 'api_error'), message, code: fault.code,
+    type: TYPES[fault.status] ?? (fault.status < 500 ? 'invalid_request_error' : 'api_error'),
+    message,
+    code: fault.code,
     ...(isFields(fault.details['clientDetails']) ? { details: fault.details['clientDetails'] } : {}),
   },
   ...(requestId === null ? {} : { request_id: requestId }),

@@ -4,7 +4,20 @@
  * header) is dropped here, so that what was said once reads alike for ever; the log keeps the body as it came.
  */
 import { InstarError } from '@instar/events/errors'
-import { fieldsOf, flag, ignoredOf, integer, isFields, number, parsedFields, text, textIn, topP, wrong, type Fields } from '../fields.ts'
+import {
+  fieldsOf,
+  flag,
+  ignoredOf,
+  integer,
+  isFields,
+  number,
+  parsedFields,
+  text,
+  textIn,
+  topP,
+  wrong,
+  type Fields,
+} from '../fields.ts'
 import { EVERYTHING, isMedia, mediaPart, notText, TEXT_ONLY, type Accepts } from '../media.ts'
 import { readId } from '../minted.ts'
 import type { Message, Request } from '../request.ts'
@@ -21,7 +34,11 @@ export const messagesRequest = (body: Fields, accepts: Accepts = TEXT_ONLY): Req
   return {
     model: text(body, 'model'),
     messages: [...systemOf(body['system']), ...conversationOf(body['messages'], accepts)],
-    tools, dropped, strict, functions: false, shapes: new Map(),
+    tools,
+    dropped,
+    strict,
+    functions: false,
+    shapes: new Map(),
     mayCall: choiceOf(body['tool_choice']) !== 'none',
     stream: flag(body, 'stream'),
     includeUsage: true,
@@ -56,7 +73,9 @@ const BILLING = /^x-anthropic-billing-header:/
 
 const systemOf = (system: unknown): Message[] => {
   if (system === undefined || system === null) return []
-  const texts = (typeof system === 'string' ? [system] : textsOf(system, 'system')).filter((said) => !BILLING.test(said))
+  const texts = (typeof system === 'string' ? [system] : textsOf(system, 'system')).filter(
+    (said) => !BILLING.test(said),
+  )
   return texts.length === 0 ? [] : [{ role: 'system', content: texts.join('\n\n') }]
 }
 
@@ -65,9 +84,11 @@ const listOf = (value: unknown, where: string): Fields[] => {
   return value.map((block: unknown, i) => fieldsOf(block, `${where}[${i}]`))
 }
 
-const blocksOf = (value: unknown, where: string, accepts: Accepts): Fields[] => listOf(value, where).map((block, i) => partOf(block, `${where}[${i}]`, accepts))
+const blocksOf = (value: unknown, where: string, accepts: Accepts): Fields[] =>
+  listOf(value, where).map((block, i) => partOf(block, `${where}[${i}]`, accepts))
 
-const textsOf = (value: unknown, where: string): string[] => blocksOf(value, where, TEXT_ONLY).map((part) => String(part['text']))
+const textsOf = (value: unknown, where: string): string[] =>
+  blocksOf(value, where, TEXT_ONLY).map((part) => String(part['text']))
 
 const partOf = (block: Fields, where: string, accepts: Accepts): Fields => {
   const said = block['type'] === 'document' ? documentOf(block) : textIn(block)
@@ -81,7 +102,8 @@ const joined = (parts: readonly Fields[]): string | Fields[] => {
   const out: Fields[] = []
   for (const part of parts) {
     const last = out.at(-1)
-    if (part['type'] === 'text' && last?.['type'] === 'text') out[out.length - 1] = { type: 'text', text: `${String(last['text'])}\n${String(part['text'])}` }
+    if (part['type'] === 'text' && last?.['type'] === 'text')
+      out[out.length - 1] = { type: 'text', text: `${String(last['text'])}\n${String(part['text'])}` }
     else out.push(part)
   }
   return out.every(({ type }) => type === 'text') ? out.map((part) => String(part['text'])).join('') : out
@@ -90,9 +112,13 @@ const joined = (parts: readonly Fields[]): string | Fields[] => {
 /** A document that is a text, as it is read: its title, what is said of it, itself. */
 const documentOf = ({ source, title, context }: Fields): string | null => {
   const { type, data, content } = isFields(source) ? source : {}
-  const parts: unknown[] = type === 'text' ? [data] : type === 'content' ? (Array.isArray(content) ? content.map(textIn) : [content]) : [null]
+  const parts: unknown[] =
+    type === 'text' ? [data] : type === 'content' ? (Array.isArray(content) ? content.map(textIn) : [content]) : [null]
   if (!parts.every((part) => typeof part === 'string')) return null
-  return [title, context].filter((line) => typeof line === 'string' && line !== '').concat(parts).join('\n')
+  return [title, context]
+    .filter((line) => typeof line === 'string' && line !== '')
+    .concat(parts)
+    .join('\n')
 }
 
 const conversationOf = (value: unknown, accepts: Accepts): Message[] => {
@@ -103,7 +129,13 @@ const conversationOf = (value: unknown, accepts: Accepts): Message[] => {
     const { role, content } = message
     if (role === 'assistant') return [assistantOf(content, `${where}.content`, message['id'])]
     if (role === 'user') return userOf(content, `${where}.content`, accepts)
-    if (role === 'system') return [{ role: 'system', content: typeof content === 'string' ? content : textsOf(content, `${where}.content`).join('\n') }]
+    if (role === 'system')
+      return [
+        {
+          role: 'system',
+          content: typeof content === 'string' ? content : textsOf(content, `${where}.content`).join('\n'),
+        },
+      ]
     throw wrong(`${where}.role`, 'user, assistant or system')
   })
 }
@@ -121,7 +153,16 @@ const userOf = (content: unknown, where: string, accepts: Accepts): Message[] =>
     if (block['type'] === 'tool_result') {
       flush()
       const result = block['content']
-      out.push({ role: 'tool', tool_call_id: text(block, 'tool_use_id'), content: result === undefined || result === null ? '' : typeof result === 'string' ? result : joined(blocksOf(result, `${where}[${i}].content`, accepts)) })
+      out.push({
+        role: 'tool',
+        tool_call_id: text(block, 'tool_use_id'),
+        content:
+          result === undefined || result === null
+            ? ''
+            : typeof result === 'string'
+              ? result
+              : joined(blocksOf(result, `${where}[${i}].content`, accepts)),
+      })
     } else {
       parts.push(partOf(block, `${where}[${i}]`, accepts))
     }
@@ -138,14 +179,20 @@ const assistantOf = (content: unknown, where: string, id: unknown): Message => {
   const reasoning: string[] = []
   const calls: unknown[] = []
   for (const block of listOf(content, where)) {
-    if (block['type'] === 'tool_use') calls.push({ id: block['id'], type: 'function', function: { name: text(block, 'name') ?? '', arguments: argumentsOf(block['input']) } })
+    if (block['type'] === 'tool_use')
+      calls.push({
+        id: block['id'],
+        type: 'function',
+        function: { name: text(block, 'name') ?? '', arguments: argumentsOf(block['input']) },
+      })
     else if (block['type'] === 'thinking') {
       if (typeof block['thinking'] === 'string') reasoning.push(block['thinking'])
       if (readId(block['signature'])) minted.push(String(block['signature']))
     } else texts.push(textIn(block) ?? '')
   }
   return {
-    role: 'assistant', content: texts.join(''),
+    role: 'assistant',
+    content: texts.join(''),
     ...(reasoning.length === 0 ? {} : { reasoning_content: reasoning.join('\n') }),
     ...(calls.length === 0 ? {} : { tool_calls: calls }),
     ...(minted.length === 0 ? {} : { minted }),
@@ -156,7 +203,8 @@ const assistantOf = (content: unknown, where: string, id: unknown): Message => {
 export const RAW_INPUT = '__raw'
 
 const argumentsOf = (input: unknown): string => {
-  if (isFields(input) && typeof input[RAW_INPUT] === 'string' && Object.keys(input).length === 1) return input[RAW_INPUT]
+  if (isFields(input) && typeof input[RAW_INPUT] === 'string' && Object.keys(input).length === 1)
+    return input[RAW_INPUT]
   return JSON.stringify(input ?? {})
 }
 
@@ -171,7 +219,15 @@ const toolsOf = (value: unknown): { tools: unknown[]; dropped: string[]; strict:
     const tool = fieldsOf(one, `tools[${i}]`)
     const name = text(tool, 'name')
     if (name === null) throw wrong(`tools[${i}].name`, 'the name of the tool')
-    if (isFields(tool['input_schema'])) tools.push({ type: 'function', function: { name, ...(typeof tool['description'] === 'string' ? { description: tool['description'] } : {}), parameters: tool['input_schema'] } })
+    if (isFields(tool['input_schema']))
+      tools.push({
+        type: 'function',
+        function: {
+          name,
+          ...(typeof tool['description'] === 'string' ? { description: tool['description'] } : {}),
+          parameters: tool['input_schema'],
+        },
+      })
     else dropped.push(name)
     if (tool['strict'] === true) strict.add(name)
   }
@@ -185,7 +241,12 @@ const choiceOf = (value: unknown): string | null => {
 
 const stopOf = (value: unknown): string[] => {
   if (value === undefined || value === null) return []
-  if (!Array.isArray(value) || value.length > MAX_STOPS || !value.every((stop): stop is string => typeof stop === 'string' && stop !== '')) throw wrong('stop_sequences', `a list of up to ${MAX_STOPS} texts, none of them empty`)
+  if (
+    !Array.isArray(value) ||
+    value.length > MAX_STOPS ||
+    !value.every((stop): stop is string => typeof stop === 'string' && stop !== '')
+  )
+    throw wrong('stop_sequences', `a list of up to ${MAX_STOPS} texts, none of them empty`)
   return value
 }
 
@@ -194,7 +255,12 @@ const personOf = (metadata: unknown): string | null => {
   const id = isFields(metadata) ? metadata['user_id'] : null
   if (typeof id !== 'string' || id === '') return null
   const parts = partsOf(id)
-  if (parts) return [parts['account_uuid'], parts['device_id']].find((part): part is string => typeof part === 'string' && part !== '') ?? null
+  if (parts)
+    return (
+      [parts['account_uuid'], parts['device_id']].find(
+        (part): part is string => typeof part === 'string' && part !== '',
+      ) ?? null
+    )
   return id.replace(/_session_[0-9a-f-]{36}$/, '')
 }
 
@@ -203,7 +269,7 @@ export const sessionOfMetadata = (metadata: unknown): string | null => {
   const id = isFields(metadata) ? metadata['user_id'] : null
   if (typeof id !== 'string') return null
   const session = partsOf(id)?.['session_id']
-  return typeof session === 'string' && session !== '' ? session : /_session_([0-9a-f-]{36})$/.exec(id)?.[1] ?? null
+  return typeof session === 'string' && session !== '' ? session : (/_session_([0-9a-f-]{36})$/.exec(id)?.[1] ?? null)
 }
 
 const partsOf = (id: string): Fields | null => (id.startsWith('{') ? parsedFields(id) : null)

@@ -13,7 +13,12 @@ const previousOf = (body: Fields): string | null => {
   if (thread === undefined || thread === null) return null
   const { type, previous_message_id: previous } = fieldsOf(thread, 'thread')
   if (type === 'create') return null
-  if (type !== 'continue') throw new InstarError('bad_request', 'thread.type must be create or continue; send the whole conversation without thread.', { field: 'thread', clientDetails: { error_code: 'thread_unsupported_request', unsupported: ['thread'] } })
+  if (type !== 'continue')
+    throw new InstarError(
+      'bad_request',
+      'thread.type must be create or continue; send the whole conversation without thread.',
+      { field: 'thread', clientDetails: { error_code: 'thread_unsupported_request', unsupported: ['thread'] } },
+    )
   if (typeof previous !== 'string') throw wrong('thread.previous_message_id', 'the id of a message of this gateway')
   return previous
 }
@@ -24,7 +29,11 @@ export const threadReferences = (body: Fields): string[] => {
 }
 
 export const unknownThread = (_body: Fields, id: string): InstarError =>
-  new InstarError('unknown_turn', `There is no message ${JSON.stringify(id.slice(0, 100))} here that a thread could go on from; send the whole conversation.`, { field: 'thread.previous_message_id', clientDetails: { error_code: 'thread_not_found' } })
+  new InstarError(
+    'unknown_turn',
+    `There is no message ${JSON.stringify(id.slice(0, 100))} here that a thread could go on from; send the whole conversation.`,
+    { field: 'thread.previous_message_id', clientDetails: { error_code: 'thread_not_found' } },
+  )
 
 /** The body as if everything had been sent. System text and tools are the thread's own, unless the request brings others. */
 export const continuedBody = (body: Fields, found: ReadonlyMap<string, Reference>): Fields => {
@@ -41,6 +50,14 @@ export const continuedBody = (body: Fields, found: ReadonlyMap<string, Reference
     ...rest,
     ...(kept.system === undefined ? {} : { system: kept.system }),
     ...(kept.tools === undefined ? {} : { tools: kept.tools }),
-    messages: [...said as unknown[], answer, ...(Array.isArray(messages) ? messages as unknown[] : messages === undefined || messages === null ? [] : [messages])],
+    messages: [
+      ...(said as unknown[]),
+      answer,
+      ...(Array.isArray(messages)
+        ? (messages as unknown[])
+        : messages === undefined || messages === null
+          ? []
+          : [messages]),
+    ],
   }
 }

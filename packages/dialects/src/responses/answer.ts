@@ -10,30 +10,84 @@ import type { Request } from '../request.ts'
 import { callItem, customInput, itemsOf, messageItem, reasoningItem, textPart } from './items.ts'
 import { includes } from './request.ts'
 
-const usageOf = ({ promptTokens, completionTokens, cachedTokens = 0, cacheWriteTokens = 0, reasoningTokens = 0 }: Counts) => ({
-  input_tokens: promptTokens, input_tokens_details: { cached_tokens: cachedTokens, cache_write_tokens: cacheWriteTokens },
-  output_tokens: completionTokens, output_tokens_details: { reasoning_tokens: reasoningTokens }, total_tokens: promptTokens + completionTokens,
+const usageOf = ({
+  promptTokens,
+  completionTokens,
+  cachedTokens = 0,
+  cacheWriteTokens = 0,
+  reasoningTokens = 0,
+}: Counts) => ({
+  input_tokens: promptTokens,
+  input_tokens_details: { cached_tokens: cachedTokens, cache_write_tokens: cacheWriteTokens },
+  output_tokens: completionTokens,
+  output_tokens_details: { reasoning_tokens: reasoningTokens },
+  total_tokens: promptTokens + completionTokens,
 })
 
 const isSealed = ({ body }: Request): boolean => includes(body, 'reasoning.encrypted_content')
 
 /** What was asked for stands in the answer as it was asked, what was sampled with as it was. */
-const responseOf = (speaking: Speaking, { body }: Request, status: string, output: readonly Fields[], rest: Fields = {}) => ({
-  id: mintId('resp', speaking.session, speaking.turn), object: 'response', created_at: Math.floor(speaking.at / 1000), status, background: false,
-  error: null, incomplete_details: null, instructions: body['instructions'] ?? null, max_output_tokens: body['max_output_tokens'] ?? null, max_tool_calls: null,
-  model: speaking.model, output, parallel_tool_calls: body['parallel_tool_calls'] ?? true, previous_response_id: body['previous_response_id'] ?? null, prompt_cache_key: body['prompt_cache_key'] ?? null,
-  reasoning: body['reasoning'] ?? { effort: null, summary: null }, service_tier: 'default', store: body['store'] ?? true, temperature: speaking.sampling.temperature,
-  text: body['text'] ?? { format: { type: 'text' } }, tool_choice: body['tool_choice'] ?? 'auto', tools: body['tools'] ?? [], top_logprobs: body['top_logprobs'] ?? 0, top_p: speaking.sampling.topP,
-  truncation: 'disabled', usage: null as unknown, user: body['user'] ?? null, metadata: body['metadata'] ?? {}, ...rest,
+const responseOf = (
+  speaking: Speaking,
+  { body }: Request,
+  status: string,
+  output: readonly Fields[],
+  rest: Fields = {},
+) => ({
+  id: mintId('resp', speaking.session, speaking.turn),
+  object: 'response',
+  created_at: Math.floor(speaking.at / 1000),
+  status,
+  background: false,
+  error: null,
+  incomplete_details: null,
+  instructions: body['instructions'] ?? null,
+  max_output_tokens: body['max_output_tokens'] ?? null,
+  max_tool_calls: null,
+  model: speaking.model,
+  output,
+  parallel_tool_calls: body['parallel_tool_calls'] ?? true,
+  previous_response_id: body['previous_response_id'] ?? null,
+  prompt_cache_key: body['prompt_cache_key'] ?? null,
+  reasoning: body['reasoning'] ?? { effort: null, summary: null },
+  service_tier: 'default',
+  store: body['store'] ?? true,
+  temperature: speaking.sampling.temperature,
+  text: body['text'] ?? { format: { type: 'text' } },
+  tool_choice: body['tool_choice'] ?? 'auto',
+  tools: body['tools'] ?? [],
+  top_logprobs: body['top_logprobs'] ?? 0,
+  top_p: speaking.sampling.topP,
+  truncation: 'disabled',
+  usage: null as unknown,
+  user: body['user'] ?? null,
+  metadata: body['metadata'] ?? {},
+  ...rest,
 })
 
 const ended = (speaking: Speaking, request: Request, choice: Choice | undefined, counts: Counts) => {
   const cut = choice?.finish === 'length'
-  const output = choice ? itemsOf({ ...speaking, shown: choice.shown, toolCallIds: choice.toolCallIds, shapes: request.shapes, sealed: isSealed(request) }, cut ? 'incomplete' : 'completed', request.logprobs ? logprobEntries(speaking, choice.tokens) : []) : []
-  return responseOf(speaking, request, cut ? 'incomplete' : 'completed', output, { usage: usageOf(counts), ...(cut ? { incomplete_details: { reason: 'max_output_tokens' } } : {}) })
+  const output = choice
+    ? itemsOf(
+        {
+          ...speaking,
+          shown: choice.shown,
+          toolCallIds: choice.toolCallIds,
+          shapes: request.shapes,
+          sealed: isSealed(request),
+        },
+        cut ? 'incomplete' : 'completed',
+        request.logprobs ? logprobEntries(speaking, choice.tokens) : [],
+      )
+    : []
+  return responseOf(speaking, request, cut ? 'incomplete' : 'completed', output, {
+    usage: usageOf(counts),
+    ...(cut ? { incomplete_details: { reason: 'max_output_tokens' } } : {}),
+  })
 }
 
-export const responsesWhole = (speaking: Speaking, request: Request, [choice]: readonly Choice[], counts: Counts) => ended(speaking, request, choice, counts)
+export const responsesWhole = (speaking: Speaking, request: Request, [choice]: readonly Choice[], counts: Counts) =>
+  ended(speaking, request, choice, counts)
 
 type Open = { kind: 'message' | 'reasoning'; id: string; text: string; tokens: Token[] }
 
@@ -45,7 +99,10 @@ export const responsesStream = (speaking: Speaking, request: Request): Streaming
   let calls = 0
   let last: Choice | undefined
   let messages = 0
-  const frame = (event: string, fields: Fields): Frame => ({ event, data: { type: event, sequence_number: sequence++, ...fields } })
+  const frame = (event: string, fields: Fields): Frame => ({
+    event,
+    data: { type: event, sequence_number: sequence++, ...fields },
+  })
   const start = (): Frame[] => {
     if (started) return []
     started = true
@@ -61,25 +118,39 @@ export const responsesStream = (speaking: Speaking, request: Request): Streaming
       const item = reasoningItem(speaking, text.trim(), isSealed(request))
       const place = { ...at(item.id), summary_index: 0 }
       const part = { type: 'summary_text', text: text.trim() }
-      const frames = [frame('response.reasoning_summary_text.done', { ...place, text: text.trim() }), frame('response.reasoning_summary_part.done', { ...place, part }), frame('response.output_item.done', { output_index: index, item })]
+      const frames = [
+        frame('response.reasoning_summary_text.done', { ...place, text: text.trim() }),
+        frame('response.reasoning_summary_part.done', { ...place, part }),
+        frame('response.output_item.done', { output_index: index, item }),
+      ]
       index += 1
       return frames
     }
     const part = { ...textPart(text), logprobs: request.logprobs ? logprobEntries(speaking, tokens) : [] }
     const item = messageItem(speaking, status, [part], messages++)
     const place = { ...at(item.id), content_index: 0 }
-    const frames = [frame('response.output_text.done', { ...place, text, logprobs: part.logprobs }), frame('response.content_part.done', { ...place, part }), frame('response.output_item.done', { output_index: index, item })]
+    const frames = [
+      frame('response.output_text.done', { ...place, text, logprobs: part.logprobs }),
+      frame('response.content_part.done', { ...place, part }),
+      frame('response.output_item.done', { output_index: index, item }),
+    ]
     index += 1
     return frames
   }
   const begin = (kind: Open['kind']): { open: Open; frames: Frame[] } => {
     if (open?.kind === kind) return { open, frames: [] }
     const closed = close()
-    const item = kind === 'reasoning' ? reasoningItem(speaking, '', false) : messageItem(speaking, 'in_progress', [], messages)
+    const item =
+      kind === 'reasoning' ? reasoningItem(speaking, '', false) : messageItem(speaking, 'in_progress', [], messages)
     const added = frame('response.output_item.added', { output_index: index, item })
-    const part = kind === 'reasoning'
-      ? frame('response.reasoning_summary_part.added', { ...at(item.id), summary_index: 0, part: { type: 'summary_text', text: '' } })
-      : frame('response.content_part.added', { ...at(item.id), content_index: 0, part: textPart('') })
+    const part =
+      kind === 'reasoning'
+        ? frame('response.reasoning_summary_part.added', {
+            ...at(item.id),
+            summary_index: 0,
+            part: { type: 'summary_text', text: '' },
+          })
+        : frame('response.content_part.added', { ...at(item.id), content_index: 0, part: textPart('') })
     open = { kind, id: item.id, text: '', tokens: [] }
     return { open, frames: [...closed, added, part] }
   }
@@ -87,9 +158,17 @@ export const responsesStream = (speaking: Speaking, request: Request): Streaming
     const { open, frames } = begin(kind)
     open.text += said
     open.tokens.push(...tokens)
-    return [...frames, kind === 'reasoning'
-      ? frame('response.reasoning_summary_text.delta', { ...at(open.id), summary_index: 0, delta: said })
-      : frame('response.output_text.delta', { ...at(open.id), content_index: 0, delta: said, logprobs: request.logprobs ? logprobEntries(speaking, tokens) : [] })]
+    return [
+      ...frames,
+      kind === 'reasoning'
+        ? frame('response.reasoning_summary_text.delta', { ...at(open.id), summary_index: 0, delta: said })
+        : frame('response.output_text.delta', {
+            ...at(open.id),
+            content_index: 0,
+            delta: said,
+            logprobs: request.logprobs ? logprobEntries(speaking, tokens) : [],
+          }),
+    ]
   }
   const call = (one: Call, callId: string): Frame[] => {
     const shape = request.shapes.get(one.name)
@@ -98,9 +177,15 @@ export const responsesStream = (speaking: Speaking, request: Request): Streaming
     const whole = custom ? customInput(one) : one.arguments
     const name = custom ? 'response.custom_tool_call_input' : 'response.function_call_arguments'
     const frames = [
-      frame('response.output_item.added', { output_index: index, item: callItem(speaking, one, calls, callId, shape, false) }),
+      frame('response.output_item.added', {
+        output_index: index,
+        item: callItem(speaking, one, calls, callId, shape, false),
+      }),
       ...fragments(whole).map((delta) => frame(`${name}.delta`, { ...at(item['id']), delta })),
-      frame(`${name}.done`, { ...at(item['id']), ...(custom ? { input: whole } : { name: item['name'], arguments: whole }) }),
+      frame(`${name}.done`, {
+        ...at(item['id']),
+        ...(custom ? { input: whole } : { name: item['name'], arguments: whole }),
+      }),
       frame('response.output_item.done', { output_index: index, item }),
     ]
     calls += 1
@@ -108,22 +193,31 @@ export const responsesStream = (speaking: Speaking, request: Request): Streaming
     return frames
   }
   const said = (piece: Piece, tokens: readonly Token[], idOf: (call: number) => string): Frame[] =>
-    piece.type === 'calls' ? [...close(), ...piece.calls.flatMap((one) => call(one, idOf(calls)))] : text(piece.type === 'content' ? 'message' : 'reasoning', piece.text, tokens)
+    piece.type === 'calls'
+      ? [...close(), ...piece.calls.flatMap((one) => call(one, idOf(calls)))]
+      : text(piece.type === 'content' ? 'message' : 'reasoning', piece.text, tokens)
   return {
     piece: (_candidate, piece, tokens, idOf) => [...start(), ...said(piece, tokens, idOf)],
     finish(_candidate, choice) {
       last = choice
       // An answer without calls always has a message, be it empty.
-      const empty = messages === 0 && open?.kind !== 'message' && choice.shown.calls.length === 0 ? begin('message').frames : []
+      const empty =
+        messages === 0 && open?.kind !== 'message' && choice.shown.calls.length === 0 ? begin('message').frames : []
       return [...start(), ...empty, ...close(choice.finish === 'length' ? 'incomplete' : 'completed')]
     },
     end(counts) {
       const response = ended(speaking, request, last, counts)
       return [frame(`response.${response.status}`, { response })]
     },
-    fail: (fault) => [...start(), frame('response.failed', { response: responseOf(speaking, request, 'failed', [], { error: failureOf(fault) }) })],
+    fail: (fault) => [
+      ...start(),
+      frame('response.failed', { response: responseOf(speaking, request, 'failed', [], { error: failureOf(fault) }) }),
+    ],
   }
 }
 
 /** The codes that clients know; anything of ours is the server's. */
-const failureOf = (fault: InstarError) => ({ code: fault.status >= 500 ? 'server_error' : fault.status === 429 ? 'rate_limit_exceeded' : fault.code, message: toldInStream(fault) })
+const failureOf = (fault: InstarError) => ({
+  code: fault.status >= 500 ? 'server_error' : fault.status === 429 ? 'rate_limit_exceeded' : fault.code,
+  message: toldInStream(fault),
+})

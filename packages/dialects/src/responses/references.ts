@@ -14,7 +14,10 @@ export const referencesOf = (body: Fields): string[] => {
 
 /** What a client sends of an item that the server is to know: its id alone. */
 const referredTo = (item: Fields): string | null =>
-  (item['type'] === 'item_reference' || (item['type'] === undefined && item['role'] === undefined)) && typeof item['id'] === 'string' ? item['id'] : null
+  (item['type'] === 'item_reference' || (item['type'] === undefined && item['role'] === undefined)) &&
+  typeof item['id'] === 'string'
+    ? item['id']
+    : null
 
 export const unknownReference = (body: Fields, id: string): InstarError =>
   unknownId(id, id === body['previous_response_id'] ? 'previous_response_id' : 'input')
@@ -36,6 +39,13 @@ export const resolvedBody = (body: Fields, found: ReadonlyMap<string, Reference>
 }
 
 const saidIn = ({ session, turn, choice, body }: Reference): Fields[] =>
-  itemsOf({ session, turn, shown: choice.shown, toolCallIds: choice.toolCallIds, shapes: isFields(body) ? shapesOf(body['tools']) : new Map(), sealed: true })
+  itemsOf({
+    session,
+    turn,
+    shown: choice.shown,
+    toolCallIds: choice.toolCallIds,
+    shapes: isFields(body) ? shapesOf(body['tools']) : new Map(),
+    sealed: true,
+  })
 
 const sameId = (a: unknown, b: string): boolean => typeof a === 'string' && a === b.replace(/[^A-Za-z0-9]/g, '')

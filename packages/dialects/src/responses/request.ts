@@ -3,7 +3,19 @@
  * answer's items (reasoning, message, calls) one message. Items of types that mean nothing here are left out.
  */
 import { InstarError } from '@instar/events/errors'
-import { fieldsOf, first, flag, ignoredOf, integer, isFields, number, text, topP, wrong, type Fields } from '../fields.ts'
+import {
+  fieldsOf,
+  first,
+  flag,
+  ignoredOf,
+  integer,
+  isFields,
+  number,
+  text,
+  topP,
+  wrong,
+  type Fields,
+} from '../fields.ts'
 import { EVERYTHING, isMedia, mediaPart, notText, TEXT_ONLY, type Accepts } from '../media.ts'
 import { readId } from '../minted.ts'
 import type { Message, Request } from '../request.ts'
@@ -16,8 +28,12 @@ const IGNORED = ['background', 'context_management', 'moderation'] as const
 
 /** What stands for words that are kept elsewhere: an answer without them would be one to another request. */
 const refuseElsewhere = (body: Fields): void => {
-  for (const [field, instead] of [['conversation', 'previous_response_id, or send the items'], ['prompt', 'instructions and input']] as const) {
-    if ((body[field] ?? null) !== null) throw new InstarError('bad_request', `${field} names what this gateway does not hold; use ${instead}.`, { field })
+  for (const [field, instead] of [
+    ['conversation', 'previous_response_id, or send the items'],
+    ['prompt', 'instructions and input'],
+  ] as const) {
+    if ((body[field] ?? null) !== null)
+      throw new InstarError('bad_request', `${field} names what this gateway does not hold; use ${instead}.`, { field })
   }
 }
 
@@ -27,7 +43,11 @@ export const responsesRequest = (body: Fields, accepts: Accepts = TEXT_ONLY): Re
   return {
     model: text(body, 'model'),
     messages: conversationOf(body, accepts),
-    tools, dropped, strict, functions: false, shapes: shapesOf(body['tools']),
+    tools,
+    dropped,
+    strict,
+    functions: false,
+    shapes: shapesOf(body['tools']),
     mayCall: body['tool_choice'] !== 'none',
     stream: flag(body, 'stream'),
     includeUsage: true,
@@ -58,7 +78,8 @@ export const responsesMessages = (body: Fields): Message[] => {
 }
 
 /** Whether `include` lists something. */
-export const includes = (body: Fields, what: string): boolean => Array.isArray(body['include']) && body['include'].includes(what)
+export const includes = (body: Fields, what: string): boolean =>
+  Array.isArray(body['include']) && body['include'].includes(what)
 
 /** `input` as items; a text is one message of the user's. */
 export const inputOf = (body: Fields): Fields[] => {
@@ -73,8 +94,16 @@ const conversationOf = (body: Fields, accepts: Accepts): Message[] => {
   const instructions = text(body, 'instructions')
   const items = inputOf(body)
   const messages = gathered(items, accepts)
-  if (messages.length === 0) throw wrong('input', items.length === 0 ? 'a text or a list of at least one item' : 'a text, or hold an item that a model reads: a message, a call or its output')
-  return instructions === null || instructions === '' ? messages : [{ role: 'system', content: instructions }, ...messages]
+  if (messages.length === 0)
+    throw wrong(
+      'input',
+      items.length === 0
+        ? 'a text or a list of at least one item'
+        : 'a text, or hold an item that a model reads: a message, a call or its output',
+    )
+  return instructions === null || instructions === ''
+    ? messages
+    : [{ role: 'system', content: instructions }, ...messages]
 }
 
 /** What pydantic-ai makes of a thought that it cannot send back as one: a message of its own. */
@@ -137,7 +166,8 @@ const mint = (into: Answer, ...ids: unknown[]): void => {
 }
 
 const messageOf = ({ texts, reasoning, calls, minted }: Answer): Message => ({
-  role: 'assistant', content: texts?.join('') ?? (calls.length > 0 ? null : ''),
+  role: 'assistant',
+  content: texts?.join('') ?? (calls.length > 0 ? null : ''),
   ...(reasoning.length === 0 ? {} : { reasoning_content: reasoning.join('\n') }),
   ...(calls.length === 0 ? {} : { tool_calls: calls }),
   ...(minted.length === 0 ? {} : { minted }),
@@ -145,7 +175,12 @@ const messageOf = ({ texts, reasoning, calls, minted }: Answer): Message => ({
 
 /** A person's or a tool's words; null for what is of no kind that a model reads. */
 const otherOf = (item: Fields, type: unknown, where: string, accepts: Accepts): Message | null => {
-  if (type === 'function_call_output' || type === 'custom_tool_call_output') return { role: 'tool', tool_call_id: text(item, 'call_id'), content: contentOf(item['output'], `${where}.output`, accepts) }
+  if (type === 'function_call_output' || type === 'custom_tool_call_output')
+    return {
+      role: 'tool',
+      tool_call_id: text(item, 'call_id'),
+      content: contentOf(item['output'], `${where}.output`, accepts),
+    }
   if (type !== 'message') return null
   const { role } = item
   if (typeof role !== 'string' || !ROLES.has(role)) throw wrong(`${where}.role`, `one of ${[...ROLES].join(', ')}`)
@@ -155,8 +190,15 @@ const otherOf = (item: Fields, type: unknown, where: string, accepts: Accepts): 
 const callOf = (item: Fields, where: string): Call => {
   const name = text(item, 'name')
   if (name === null) throw wrong(`${where}.name`, 'the name of the tool')
-  const args = item['type'] === 'custom_tool_call' ? JSON.stringify({ input: text(item, 'input') ?? '' }) : text(item, 'arguments') ?? ''
-  return { id: item['call_id'], type: 'function', function: { name: qualified(text(item, 'namespace'), name), arguments: args } }
+  const args =
+    item['type'] === 'custom_tool_call'
+      ? JSON.stringify({ input: text(item, 'input') ?? '' })
+      : (text(item, 'arguments') ?? '')
+  return {
+    id: item['call_id'],
+    type: 'function',
+    function: { name: qualified(text(item, 'namespace'), name), arguments: args },
+  }
 }
 
 const partsOf = (content: unknown, where: string, accepts: Accepts): Fields[] => {
@@ -181,4 +223,6 @@ const contentOf = (content: unknown, where: string, accepts: Accepts): string | 
 }
 
 const listed = (parts: unknown): string[] =>
-  Array.isArray(parts) ? parts.flatMap((part: unknown) => (isFields(part) && typeof part['text'] === 'string' ? [part['text']] : [])) : []
+  Array.isArray(parts)
+    ? parts.flatMap((part: unknown) => (isFields(part) && typeof part['text'] === 'string' ? [part['text']] : []))
+    : []

@@ -3,9 +3,15 @@ import { fieldsOf, isFields, text, wrong, type Fields } from '../fields.ts'
 import type { ToolShape } from '../request.ts'
 
 /** The name by which the model knows a tool. */
-export const qualified = (namespace: string | null, name: string): string => (namespace === null ? name : `${namespace}__${name}`)
+export const qualified = (namespace: string | null, name: string): string =>
+  namespace === null ? name : `${namespace}__${name}`
 
-const TEXT_INPUT = { type: 'object', properties: { input: { type: 'string' } }, required: ['input'], additionalProperties: false }
+const TEXT_INPUT = {
+  type: 'object',
+  properties: { input: { type: 'string' } },
+  required: ['input'],
+  additionalProperties: false,
+}
 
 type Tool = ToolShape & { tool: Fields }
 
@@ -20,7 +26,14 @@ const known = (value: unknown): { tools: Tool[]; dropped: string[] } => {
     const type = text(tool, 'type')
     if (type === 'namespace') {
       const namespace = text(tool, 'name') ?? ''
-      for (const inner of Array.isArray(tool['tools']) ? tool['tools'] : []) if (isFields(inner) && typeof inner['name'] === 'string') tools.push({ name: inner['name'], namespace, kind: inner['type'] === 'custom' ? 'custom' : 'function', tool: inner })
+      for (const inner of Array.isArray(tool['tools']) ? tool['tools'] : [])
+        if (isFields(inner) && typeof inner['name'] === 'string')
+          tools.push({
+            name: inner['name'],
+            namespace,
+            kind: inner['type'] === 'custom' ? 'custom' : 'function',
+            tool: inner,
+          })
     } else if (type === 'function' || type === 'custom') {
       const name = text(tool, 'name')
       if (name === null) throw wrong(`tools[${i}].name`, 'the name of the tool')
@@ -35,13 +48,20 @@ export const offered = (value: unknown): { tools: unknown[]; dropped: string[]; 
   const { tools, dropped } = known(value)
   return {
     dropped,
-    strict: new Set(tools.flatMap(({ name, namespace, tool }) => (tool['strict'] === true ? [qualified(namespace, name)] : []))),
+    strict: new Set(
+      tools.flatMap(({ name, namespace, tool }) => (tool['strict'] === true ? [qualified(namespace, name)] : [])),
+    ),
     tools: tools.map(({ name, namespace, kind, tool }) => ({
       type: 'function',
       function: {
         name: qualified(namespace, name),
         ...(typeof tool['description'] === 'string' ? { description: tool['description'] } : {}),
-        parameters: kind === 'custom' ? TEXT_INPUT : isFields(tool['parameters']) ? tool['parameters'] : { type: 'object', properties: {} },
+        parameters:
+          kind === 'custom'
+            ? TEXT_INPUT
+            : isFields(tool['parameters'])
+              ? tool['parameters']
+              : { type: 'object', properties: {} },
       },
     })),
   }
@@ -49,4 +69,8 @@ export const offered = (value: unknown): { tools: unknown[]; dropped: string[]; 
 
 /** The tools whose calls look otherwise than a function of their own name. */
 export const shapesOf = (value: unknown): ReadonlyMap<string, ToolShape> =>
-  new Map(known(value).tools.flatMap(({ name, namespace, kind }) => (namespace === null && kind === 'function' ? [] : [[qualified(namespace, name), { name, namespace, kind }]])))
+  new Map(
+    known(value).tools.flatMap(({ name, namespace, kind }) =>
+      namespace === null && kind === 'function' ? [] : [[qualified(namespace, name), { name, namespace, kind }]],
+    ),
+  )

@@ -11,7 +11,11 @@ const textBlock = z.union([textPart(), z.looseObject({ type: z.literal('document
 const texts = z.union([z.string(), z.array(textBlock)])
 
 const userBlock = z.union([
-  z.looseObject({ type: z.literal('tool_result'), tool_use_id: text('The call that this is the result of.'), content: texts.nullish() }),
+  z.looseObject({
+    type: z.literal('tool_result'),
+    tool_use_id: text('The call that this is the result of.'),
+    content: texts.nullish(),
+  }),
   textPart('tool_result'),
   z.looseObject({ type: z.literal('document'), source }),
 ])
@@ -31,7 +35,14 @@ const maxTokens = z.int().min(1).describe('At most so many tokens of answer.')
 const asked = z.looseObject({
   model,
   system: texts.nullish(),
-  tools: z.array(z.looseObject({ name: z.string(), description: z.unknown().optional(), input_schema: z.unknown().optional() })).nullish().describe('Those without an `input_schema` run at Anthropic\'s: they are left out, and named in `x-instar-dropped-tools`.'),
+  tools: z
+    .array(
+      z.looseObject({ name: z.string(), description: z.unknown().optional(), input_schema: z.unknown().optional() }),
+    )
+    .nullish()
+    .describe(
+      "Those without an `input_schema` run at Anthropic's: they are left out, and named in `x-instar-dropped-tools`.",
+    ),
   tool_choice: z.looseObject({ type: text('`none`: calls stay text; `any`, `tool`: the answer is a call.') }).nullish(),
   stream,
   temperature,
@@ -39,13 +50,23 @@ const asked = z.looseObject({
   top_k: topK,
   ...reweighting,
   stop_sequences: stops.nullish(),
-  output_config: z.unknown().optional().describe('`format`: `json_schema` with a JSON Schema: the answer is JSON of it.'),
-  metadata: z.unknown().optional().describe('`user_id`: whoever is behind the request; Claude Code\'s form names the session too.'),
+  output_config: z
+    .unknown()
+    .optional()
+    .describe('`format`: `json_schema` with a JSON Schema: the answer is JSON of it.'),
+  metadata: z
+    .unknown()
+    .optional()
+    .describe("`user_id`: whoever is behind the request; Claude Code's form names the session too."),
 })
 
 const conversation = z.union([
   z.looseObject({
-    thread: z.looseObject({ type: z.literal('continue'), previous_message_id: z.string() }).describe('A message of this gateway that is gone on from; `system`, `tools` and the messages before are its own.'),
+    thread: z
+      .looseObject({ type: z.literal('continue'), previous_message_id: z.string() })
+      .describe(
+        'A message of this gateway that is gone on from; `system`, `tools` and the messages before are its own.',
+      ),
     messages: z.array(message).nullish(),
   }),
   z.looseObject({ thread: z.looseObject({ type: z.literal('create') }).nullish(), messages: z.array(message).min(1) }),

@@ -29,47 +29,184 @@ const ABSENT = Symbol('absent')
 /** Values by chance; `seldom`: how often something else stands where a value should. */
 const makers = (random: () => number, seldom: number) => {
   const pick = <T>(from: readonly T[]): T => from[Math.floor(random() * from.length)]!
-  const junk = (): unknown => pick<unknown>([ABSENT, null, true, false, 0, 1, -1, 0.5, 1.5, 2, 3, 17, 21, 1e21, -1e300, 'x', '', 'none', 'user', 'message', '\n', [], [''], ['a'], [null], [{}], {}, { type: 'text' }, { text: 1 }, { text: 'a' }, { type: 'refusal' }, { type: 'image_url', text: 'a' }, { type: 'file', text: 'a', source: { type: 'text', data: 'a' } }, { type: 'document', text: 'a' }, { id: 'x', type: 5 }])
-  const or = (make: Make): Make => () => (random() < seldom ? junk() : make())
-  const object = (fields: Readonly<Record<string, Make>>): Make => or(() => {
-    const made = Object.entries(fields).map(([name, make]) => [name, make()] as const).filter(([, value]) => value !== ABSENT)
-    return Object.fromEntries(random() < 0.2 ? [...made, ['of_tomorrow', junkless()]] : made)
-  })
+  const junk = (): unknown =>
+    pick<unknown>([
+      ABSENT,
+      null,
+      true,
+      false,
+      0,
+      1,
+      -1,
+      0.5,
+      1.5,
+      2,
+      3,
+      17,
+      21,
+      1e21,
+      -1e300,
+      'x',
+      '',
+      'none',
+      'user',
+      'message',
+      '\n',
+      [],
+      [''],
+      ['a'],
+      [null],
+      [{}],
+      {},
+      { type: 'text' },
+      { text: 1 },
+      { text: 'a' },
+      { type: 'refusal' },
+      { type: 'image_url', text: 'a' },
+      { type: 'file', text: 'a', source: { type: 'text', data: 'a' } },
+      { type: 'document', text: 'a' },
+      { id: 'x', type: 5 },
+    ])
+  const or =
+    (make: Make): Make =>
+    () =>
+      random() < seldom ? junk() : make()
+  const object = (fields: Readonly<Record<string, Make>>): Make =>
+    or(() => {
+      const made = Object.entries(fields)
+        .map(([name, make]) => [name, make()] as const)
+        .filter(([, value]) => value !== ABSENT)
+      return Object.fromEntries(random() < 0.2 ? [...made, ['of_tomorrow', junkless()]] : made)
+    })
   const junkless = (): unknown => pick<unknown>([null, 1, 'x', [1], { a: [] }])
-  const list = (item: Make, least = 0): Make => or(() => Array.from({ length: least + Math.floor(random() * 3) }, item).filter((value) => value !== ABSENT))
+  const list = (item: Make, least = 0): Make =>
+    or(() => Array.from({ length: least + Math.floor(random() * 3) }, item).filter((value) => value !== ABSENT))
   const one = (...values: unknown[]): Make => or(() => pick(values))
   const either = (...makes: Make[]): Make => or(() => pick(makes)())
-  const maybe = (make: Make): Make => () => (random() < 0.5 ? ABSENT : make())
+  const maybe =
+    (make: Make): Make =>
+    () =>
+      random() < 0.5 ? ABSENT : make()
   /** Fields that most bodies lack. */
-  const rare = (makes: Record<string, Make>): Record<string, Make> => Object.fromEntries(Object.entries(makes).map(([name, make]) => [name, () => (random() < 0.9 ? ABSENT : make())]))
+  const rare = (makes: Record<string, Make>): Record<string, Make> =>
+    Object.fromEntries(Object.entries(makes).map(([name, make]) => [name, () => (random() < 0.9 ? ABSENT : make())]))
   return { rare, pick, or, object, list, one, either, maybe }
 }
 type Makers = ReturnType<typeof makers>
 
-const common = ({ maybe, one, rare }: Makers): Record<string, Make> => ({ model: maybe(one('policy', 'policy@3', null)), stream: maybe(one(true, false)), temperature: maybe(one(0, 0.7, 2)), top_p: maybe(one(1, 0.5)), top_k: maybe(one(-1, 0, 40)), ...rare({ frequency_penalty: maybe(one(0, -2, 2, 3)), presence_penalty: maybe(one(0.5)), repetition_penalty: maybe(one(1.1, 1, 0)), min_p: maybe(one(0.1)), logit_bias: maybe(one({ 5: -100 }, {}, { 7: 100 }, { x: 1 }, { 7: 101 })) }) })
+const common = ({ maybe, one, rare }: Makers): Record<string, Make> => ({
+  model: maybe(one('policy', 'policy@3', null)),
+  stream: maybe(one(true, false)),
+  temperature: maybe(one(0, 0.7, 2)),
+  top_p: maybe(one(1, 0.5)),
+  top_k: maybe(one(-1, 0, 40)),
+  ...rare({
+    frequency_penalty: maybe(one(0, -2, 2, 3)),
+    presence_penalty: maybe(one(0.5)),
+    repetition_penalty: maybe(one(1.1, 1, 0)),
+    min_p: maybe(one(0.1)),
+    logit_bias: maybe(one({ 5: -100 }, {}, { 7: 100 }, { x: 1 }, { 7: 101 })),
+  }),
+})
 
 const chat = (make: Makers): Make => {
   const { object, list, one, either, maybe } = make
-  const content = either(one('Hi', ''), list(either(object({ type: one('text', 'text', 'input_audio', null), text: one('Hi') }), object({ type: one('refusal') }))))
-  const message = object({ role: one('user', 'system', 'developer', 'assistant', 'tool', 'function'), content, tool_calls: maybe(list(object({ id: one('call') }))), token_ids: maybe(one([1])) })
+  const content = either(
+    one('Hi', ''),
+    list(
+      either(
+        object({ type: one('text', 'text', 'input_audio', null), text: one('Hi') }),
+        object({ type: one('refusal') }),
+      ),
+    ),
+  )
+  const message = object({
+    role: one('user', 'system', 'developer', 'assistant', 'tool', 'function'),
+    content,
+    tool_calls: maybe(list(object({ id: one('call') }))),
+    token_ids: maybe(one([1])),
+  })
   return object({
-    ...common(make), messages: list(message, 1), tools: maybe(list(object({ type: one('function') }))), tool_choice: maybe(one('none', 'auto')), stream_options: maybe(object({ include_usage: maybe(one(true)) })), n: maybe(one(1, 16)), seed: maybe(one(-3, 2 ** 40)),
-    max_completion_tokens: maybe(one(1, 5)), max_tokens: maybe(one(1, 5)), stop: maybe(either(one('a'), list(one('a', 'b')))), logprobs: maybe(one(true)), top_logprobs: maybe(one(0, 20)), user: maybe(one('anna')), functions: maybe(list(object({ name: one('f') }))),
+    ...common(make),
+    messages: list(message, 1),
+    tools: maybe(list(object({ type: one('function') }))),
+    tool_choice: maybe(one('none', 'auto')),
+    stream_options: maybe(object({ include_usage: maybe(one(true)) })),
+    n: maybe(one(1, 16)),
+    seed: maybe(one(-3, 2 ** 40)),
+    max_completion_tokens: maybe(one(1, 5)),
+    max_tokens: maybe(one(1, 5)),
+    stop: maybe(either(one('a'), list(one('a', 'b')))),
+    logprobs: maybe(one(true)),
+    top_logprobs: maybe(one(0, 20)),
+    user: maybe(one('anna')),
+    functions: maybe(list(object({ name: one('f') }))),
   })
 }
 
 const messages = (make: Makers): Make => {
   const { object, list, one, either, maybe, pick, rare } = make
-  const source = either(object({ type: one('text'), data: one('Hi') }), object({ type: one('content'), content: either(one('Hi'), list(object({ type: maybe(one('text', 'image')), text: one('Hi') }))) }), object({ type: one('text', 'content', 'base64'), data: one('Hi'), content: one('Hi') }))
+  const source = either(
+    object({ type: one('text'), data: one('Hi') }),
+    object({
+      type: one('content'),
+      content: either(one('Hi'), list(object({ type: maybe(one('text', 'image')), text: one('Hi') }))),
+    }),
+    object({ type: one('text', 'content', 'base64'), data: one('Hi'), content: one('Hi') }),
+  )
   const document = object({ type: one('document'), title: maybe(one('T')), context: maybe(one('C', 5)), source })
-  const texts = either(one('Hi'), list(either(object({ type: one('text', 'text', 'image', null), text: one('Hi') }), document)))
+  const texts = either(
+    one('Hi'),
+    list(either(object({ type: one('text', 'text', 'image', null), text: one('Hi') }), document)),
+  )
   const result = object({ type: one('tool_result'), tool_use_id: maybe(one('toolu')), content: maybe(texts) })
-  const user = object({ role: one('user'), content: either(one('Hi'), list(either(result, document, object({ type: one('text'), text: one('Hi') }), object({ type: one('tool_result'), text: one('Hi') })))) })
-  const assistant = object({ role: one('assistant'), content: either(one('Hi'), list(either(object({ type: one('tool_use'), id: one('x'), name: maybe(one('f')), input: maybe(one({})) }), object({ type: one('thinking'), thinking: one('t') }), object({ type: one('text'), text: one('Hi') })))) })
+  const user = object({
+    role: one('user'),
+    content: either(
+      one('Hi'),
+      list(
+        either(
+          result,
+          document,
+          object({ type: one('text'), text: one('Hi') }),
+          object({ type: one('tool_result'), text: one('Hi') }),
+        ),
+      ),
+    ),
+  })
+  const assistant = object({
+    role: one('assistant'),
+    content: either(
+      one('Hi'),
+      list(
+        either(
+          object({ type: one('tool_use'), id: one('x'), name: maybe(one('f')), input: maybe(one({})) }),
+          object({ type: one('thinking'), thinking: one('t') }),
+          object({ type: one('text'), text: one('Hi') }),
+        ),
+      ),
+    ),
+  })
   return object({
-    ...common(make), max_tokens: one(1, 5), ...rare({ thread: maybe(either(object({ type: one('create') }), object({ type: one('continue', 'fork'), previous_message_id: () => pick<unknown>([mintId('msg', SESSION, TURN), 5, null]) }))) }), system: maybe(texts),
-    messages: list(either(user, assistant, object({ role: one('system'), content: texts })), 1), tools: maybe(list(object({ name: one('f'), input_schema: maybe(one({})) }))),
-    tool_choice: maybe(object({ type: maybe(one('none', 'auto')) })), stop_sequences: maybe(list(one('a', 'b'))), metadata: maybe(one({ user_id: 'anna' })),
+    ...common(make),
+    max_tokens: one(1, 5),
+    ...rare({
+      thread: maybe(
+        either(
+          object({ type: one('create') }),
+          object({
+            type: one('continue', 'fork'),
+            previous_message_id: () => pick<unknown>([mintId('msg', SESSION, TURN), 5, null]),
+          }),
+        ),
+      ),
+    }),
+    system: maybe(texts),
+    messages: list(either(user, assistant, object({ role: one('system'), content: texts })), 1),
+    tools: maybe(list(object({ name: one('f'), input_schema: maybe(one({})) }))),
+    tool_choice: maybe(object({ type: maybe(one('none', 'auto')) })),
+    stop_sequences: maybe(list(one('a', 'b'))),
+    metadata: maybe(one({ user_id: 'anna' })),
   })
 }
 
@@ -77,19 +214,58 @@ const responses = (make: Makers): Make => {
   const { object, list, one, either, maybe, pick } = make
   // Ids are those of a response that there is: what an id stands for is the log's affair.
   const id: Make = () => pick([mintId('msg', SESSION, TURN)])
-  const content = either(one('Hi'), list(either(object({ type: one('output_text', 'input_text', 'input_image', null), text: one('Hi') }), object({ type: one('refusal') }))))
+  const content = either(
+    one('Hi'),
+    list(
+      either(
+        object({ type: one('output_text', 'input_text', 'input_image', null), text: one('Hi') }),
+        object({ type: one('refusal') }),
+      ),
+    ),
+  )
   const item = either(
-    object({ type: maybe(one('message')), role: one('user', 'assistant', 'system', 'developer'), content: maybe(content) }),
-    object({ type: one('function_call', 'custom_tool_call'), name: one('f'), namespace: maybe(one('n')), arguments: maybe(one('{}')), input: maybe(one('x')), call_id: maybe(one('c')) }),
-    object({ type: one('function_call_output', 'custom_tool_call_output'), call_id: maybe(one('c')), output: maybe(content) }),
+    object({
+      type: maybe(one('message')),
+      role: one('user', 'assistant', 'system', 'developer'),
+      content: maybe(content),
+    }),
+    object({
+      type: one('function_call', 'custom_tool_call'),
+      name: one('f'),
+      namespace: maybe(one('n')),
+      arguments: maybe(one('{}')),
+      input: maybe(one('x')),
+      call_id: maybe(one('c')),
+    }),
+    object({
+      type: one('function_call_output', 'custom_tool_call_output'),
+      call_id: maybe(one('c')),
+      output: maybe(content),
+    }),
     object({ type: one('reasoning'), summary: maybe(list(object({ text: one('t') }))) }),
     object({ type: maybe(one('item_reference')), role: maybe(one(null)), id }),
     object({ type: maybe(one('web_search_call', null)) }),
   )
-  const tool = either(object({ type: one('function', 'custom'), name: one('f') }), object({ type: one('namespace'), name: maybe(one('n')), tools: maybe(list(object({ name: one('g') }))) }), object({ type: maybe(one('web_search')) }))
+  const tool = either(
+    object({ type: one('function', 'custom'), name: one('f') }),
+    object({ type: one('namespace'), name: maybe(one('n')), tools: maybe(list(object({ name: one('g') }))) }),
+    object({ type: maybe(one('web_search')) }),
+  )
   return object({
-    ...common(make), instructions: maybe(one('Be brief.')), input: either(one('Hi'), list(item, 1)), previous_response_id: maybe(() => pick<unknown>([mintId('resp', SESSION, TURN), null, 5])), tools: maybe(list(tool)), tool_choice: maybe(one('none')), seed: maybe(one(1)),
-    max_output_tokens: maybe(one(1, 5)), include: maybe(one(['message.output_text.logprobs'])), top_logprobs: maybe(one(0, 20)), user: maybe(one('anna')), safety_identifier: maybe(one('anna')), conversation: maybe(one(null)), prompt: maybe(one(null)),
+    ...common(make),
+    instructions: maybe(one('Be brief.')),
+    input: either(one('Hi'), list(item, 1)),
+    previous_response_id: maybe(() => pick<unknown>([mintId('resp', SESSION, TURN), null, 5])),
+    tools: maybe(list(tool)),
+    tool_choice: maybe(one('none')),
+    seed: maybe(one(1)),
+    max_output_tokens: maybe(one(1, 5)),
+    include: maybe(one(['message.output_text.logprobs'])),
+    top_logprobs: maybe(one(0, 20)),
+    user: maybe(one('anna')),
+    safety_identifier: maybe(one('anna')),
+    conversation: maybe(one(null)),
+    prompt: maybe(one(null)),
   })
 }
 
@@ -100,7 +276,19 @@ const reads = (dialect: Dialect, body: Fields): boolean => {
   try {
     const ids = dialect.references(body)
     if (ids.some((one) => one !== mintId('msg', SESSION, TURN) && one !== mintId('resp', SESSION, TURN))) return true
-    const reference = { dialect: dialect.name, turn: TURN, session: SESSION, body: { input: 'Hello', messages: [{ role: 'user', content: 'Hello' }] }, choice: { shown: { content: 'Hi', reasoning: '', calls: [] }, toolCallIds: [], finish: 'stop' as const, stop: null, tokens: [] } }
+    const reference = {
+      dialect: dialect.name,
+      turn: TURN,
+      session: SESSION,
+      body: { input: 'Hello', messages: [{ role: 'user', content: 'Hello' }] },
+      choice: {
+        shown: { content: 'Hi', reasoning: '', calls: [] },
+        toolCallIds: [],
+        finish: 'stop' as const,
+        stop: null,
+        tokens: [],
+      },
+    }
     dialect.request(ids.length === 0 ? body : dialect.resolved(body, new Map(ids.map((one) => [one, reference]))))
     return true
   } catch (error) {
@@ -124,7 +312,9 @@ for (const [name, bodies, schema, reader] of SURFACES) {
       const random = dice(i * 7919 + 1)
       random()
       // As many that are right but for one place as that are wrong in many.
-      const body: unknown = JSON.parse(JSON.stringify(bodies(makers(random, [0, 0.02, 0.05, 0.15][i % 4]!))() ?? null) ?? 'null')
+      const body: unknown = JSON.parse(
+        JSON.stringify(bodies(makers(random, [0, 0.02, 0.05, 0.15][i % 4]!))() ?? null) ?? 'null',
+      )
       if (!isBody(body)) continue
       const accepts = reader(body)
       const said = (): string => JSON.stringify(body)
@@ -137,7 +327,13 @@ for (const [name, bodies, schema, reader] of SURFACES) {
 }
 
 test('a body keeps the fields that nobody here knows', () => {
-  const body = { model: 'policy', messages: [{ role: 'user', content: [{ type: 'text', text: 'Hi', cache_control: { type: 'ephemeral' } }], name: 'anna' }], of_tomorrow: { deep: [1] } }
+  const body = {
+    model: 'policy',
+    messages: [
+      { role: 'user', content: [{ type: 'text', text: 'Hi', cache_control: { type: 'ephemeral' } }], name: 'anna' },
+    ],
+    of_tomorrow: { deep: [1] },
+  }
   assert.deepEqual(chatBody.parse(body), body)
   assert.deepEqual(responsesBody.parse({ input: 'Hi', of_tomorrow: 1 }), { input: 'Hi', of_tomorrow: 1 })
 })

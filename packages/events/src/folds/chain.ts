@@ -13,10 +13,17 @@ export const emptyChain = (): MemoryChain => ({ tip: '', read: new Set() })
  * Advances the chain if the record counts. A `prev` that was read but is not the tip is a stale writer.
  * A `prev` that was never read means that this reader misses a record: throws `log_gap`.
  */
-export const link = (chain: Chain, record: { id: string; topic: string; key: string; event: { prev: string } }): Outcome => {
+export const link = (
+  chain: Chain,
+  record: { id: string; topic: string; key: string; event: { prev: string } },
+): Outcome => {
   const { prev } = record.event
   if (prev !== '' && !chain.read.has(prev)) {
-    throw new InstarError('log_gap', `${record.topic} ${record.key}: record ${record.id.slice(0, 12)} follows ${prev.slice(0, 12)}, which was never read`, { topic: record.topic, key: record.key, record: record.id, prev })
+    throw new InstarError(
+      'log_gap',
+      `${record.topic} ${record.key}: record ${record.id.slice(0, 12)} follows ${prev.slice(0, 12)}, which was never read`,
+      { topic: record.topic, key: record.key, record: record.id, prev },
+    )
   }
   chain.read.add(record.id)
   if (prev !== chain.tip) return ignored('stale')

@@ -9,18 +9,52 @@ import { foldUpdates, initialUpdates, updateLine } from './updates.ts'
 import { foldWeights, initialWeights, lineageDistance, nextVersion, weightLine } from './weights.ts'
 
 let offset = 0
-const logged = <E extends Event>(event: E): Logged<E> => decodeRecord({ ...encodeEvent(event), partition: 0, offset: offset++ }) as Logged<E>
+const logged = <E extends Event>(event: E): Logged<E> =>
+  decodeRecord({ ...encodeEvent(event), partition: 0, offset: offset++ }) as Logged<E>
 
 const turn = (id: string, changes: Partial<TurnCaptured> = {}): TurnCaptured => ({
-  type: 'TurnCaptured', finish: 'stop', turn: `s.${id}`, session: 's', policy: 'policy', version: 0, adapter: null, group: id, candidate: 0, candidates: 1,
-  dialect: 'chat', kind: 'main', labelSource: 'header', userTurn: null, subject: 'u', key: null, digest: `d${id}`,
-  body: { from: null, prefix: 0, suffix: 0, written: written('{}'), blob: null, length: 2, sha256: '' }, after: null, stateFrom: 0,
-  prompt: { from: null, prefix: 0, ids: [1], length: 1 }, sampling: { temperature: 1, topP: 1, topK: 0, seed: 1, maxTokens: 5, stop: [] }, tokens: 'exact',
-  ids: [2], logprobs: [-0.5], text: written(`answer ${id}`), toolCallIds: [], answer: answerKey(`answer ${id}`, []), trainable: true, reason: null, offPrefix: false, engine: 'e',
-  at: 1, firstTokenAt: 2, finishedAt: 3, ...changes,
+  type: 'TurnCaptured',
+  finish: 'stop',
+  turn: `s.${id}`,
+  session: 's',
+  policy: 'policy',
+  version: 0,
+  adapter: null,
+  group: id,
+  candidate: 0,
+  candidates: 1,
+  dialect: 'chat',
+  kind: 'main',
+  labelSource: 'header',
+  userTurn: null,
+  subject: 'u',
+  key: null,
+  digest: `d${id}`,
+  body: { from: null, prefix: 0, suffix: 0, written: written('{}'), blob: null, length: 2, sha256: '' },
+  after: null,
+  stateFrom: 0,
+  prompt: { from: null, prefix: 0, ids: [1], length: 1 },
+  sampling: { temperature: 1, topP: 1, topK: 0, seed: 1, maxTokens: 5, stop: [] },
+  tokens: 'exact',
+  ids: [2],
+  logprobs: [-0.5],
+  text: written(`answer ${id}`),
+  toolCallIds: [],
+  answer: answerKey(`answer ${id}`, []),
+  trainable: true,
+  reason: null,
+  offPrefix: false,
+  engine: 'e',
+  at: 1,
+  firstTokenAt: 2,
+  finishedAt: 3,
+  ...changes,
 })
 
-const sampled = (id: string, changes: Partial<TurnCaptured> = {}): TurnSampled => ({ ...turn(id, { candidate: 1, candidates: 2, ...changes }), type: 'TurnSampled' })
+const sampled = (id: string, changes: Partial<TurnCaptured> = {}): TurnSampled => ({
+  ...turn(id, { candidate: 1, candidates: 2, ...changes }),
+  type: 'TurnSampled',
+})
 
 describe('turns', () => {
   it('joins on our own answer, the first continuation wins, a retry of it changes nothing', () => {
@@ -37,7 +71,7 @@ describe('turns', () => {
   it('finds a trimmed answer by the loose key and prefers the latest of equal answers', () => {
     const state = initialTurns()
     foldTurns(state, logged(turn('a', { answer: answerKey(' Yes.\n', []) })))
-    foldTurns(state, logged(turn('b', { answer: answerKey('Yes.', []) , after: answerKey('Yes.', []) })))
+    foldTurns(state, logged(turn('b', { answer: answerKey('Yes.', []), after: answerKey('Yes.', []) })))
     foldTurns(state, logged(turn('c', { after: answerKey('Yes.', []) })))
     assert.equal(state.turns.get('s.a')?.next, 's.b')
     assert.equal(state.turns.get('s.b')?.next, 's.c')
@@ -65,14 +99,24 @@ describe('turns', () => {
     assert.deepEqual(foldTurns(state, a), { counted: true })
     assert.deepEqual(foldTurns(state, a), { counted: false, why: 'repeat' })
     foldTurns(state, logged(turn('b')))
-    assert.deepEqual(foldTurns(state, logged({ type: 'SessionClosed', session: 's', open: ['s.a'], why: 'idle', at: 9 })), { counted: true })
+    assert.deepEqual(
+      foldTurns(state, logged({ type: 'SessionClosed', session: 's', open: ['s.a'], why: 'idle', at: 9 })),
+      { counted: true },
+    )
     assert.equal(state.turns.get('s.b')?.closed, false)
     foldTurns(state, logged(turn('c', { after: answerKey('answer a', []) })))
     assert.equal(state.turns.get('s.a')?.next, null)
-    assert.deepEqual(foldTurns(state, logged({ type: 'SessionClosed', session: 's', open: ['s.a'], why: 'idle', at: 10 })), { counted: false, why: 'not_open' })
+    assert.deepEqual(
+      foldTurns(state, logged({ type: 'SessionClosed', session: 's', open: ['s.a'], why: 'idle', at: 10 })),
+      { counted: false, why: 'not_open' },
+    )
     const discarding = { type: 'SessionClosed', session: 's', open: [], why: 'client', discarded: true } as const
     assert.equal(state.turns.get('s.a')?.discardedBy, null)
-    assert.deepEqual(foldTurns(state, logged({ ...discarding, open: [], at: 11 })), { counted: true }, 'closed before, discarded now')
+    assert.deepEqual(
+      foldTurns(state, logged({ ...discarding, open: [], at: 11 })),
+      { counted: true },
+      'closed before, discarded now',
+    )
     assert.notEqual(state.turns.get('s.a')?.discardedBy, null)
     assert.deepEqual(foldTurns(state, logged({ ...discarding, open: [], at: 12 })), { counted: false, why: 'not_open' })
   })
@@ -80,11 +124,27 @@ describe('turns', () => {
   it('feedback without a turn is for the last one before it; an unknown turn and a repeat do not count', () => {
     const state = initialTurns()
     foldTurns(state, logged(turn('a')))
-    const feedback = { type: 'FeedbackGiven', id: 'f', session: 's', turn: null, value: -1, comment: null, subject: 'u', key: null, at: 5 } as const
+    const feedback = {
+      type: 'FeedbackGiven',
+      id: 'f',
+      session: 's',
+      turn: null,
+      value: -1,
+      comment: null,
+      subject: 'u',
+      key: null,
+      at: 5,
+    } as const
     assert.deepEqual(foldTurns(state, logged(feedback)), { counted: true })
     assert.deepEqual(foldTurns(state, logged({ ...feedback, at: 6 })), { counted: false, why: 'repeat' })
-    assert.deepEqual(foldTurns(state, logged({ ...feedback, id: 'g', turn: 's.z' })), { counted: false, why: 'unknown_turn' })
-    assert.deepEqual(state.turns.get('s.a')?.feedback.map((f) => [f.id, f.value]), [['f', -1]])
+    assert.deepEqual(foldTurns(state, logged({ ...feedback, id: 'g', turn: 's.z' })), {
+      counted: false,
+      why: 'unknown_turn',
+    })
+    assert.deepEqual(
+      state.turns.get('s.a')?.feedback.map((f) => [f.id, f.value]),
+      [['f', -1]],
+    )
   })
 })
 
@@ -93,16 +153,30 @@ describe('a candidate that was shown to nobody', () => {
     const state = initialTurns()
     foldTurns(state, logged(turn('a', { candidates: 2 })))
     foldTurns(state, logged(turn('b', { after: answerKey('answer a', []) })))
-    foldTurns(state, logged(sampled('x', { group: 'a', digest: 'da', answer: answerKey('answer a', []), finishedAt: 50 })))
+    foldTurns(
+      state,
+      logged(sampled('x', { group: 'a', digest: 'da', answer: answerKey('answer a', []), finishedAt: 50 })),
+    )
     foldTurns(state, logged(sampled('y', { group: 'b', digest: 'db', after: answerKey('answer a', []) })))
     foldTurns(state, logged(turn('c', { after: answerKey('answer a', []) })))
     const session = state.sessions.get('s')
     assert.equal(state.turns.get('s.a')?.next, 's.b')
-    assert.deepEqual(['x', 'y'].map((id) => state.turns.get(`s.${id}`)).map((one) => [one?.shown, one?.follows, one?.next, one?.attempt]), [[false, null, null, 1], [false, null, null, 1]])
+    assert.deepEqual(
+      ['x', 'y']
+        .map((id) => state.turns.get(`s.${id}`))
+        .map((one) => [one?.shown, one?.follows, one?.next, one?.attempt]),
+      [
+        [false, null, null, 1],
+        [false, null, null, 1],
+      ],
+    )
     assert.equal(state.turns.get('s.c')?.follows, 's.a')
     assert.deepEqual(openTurns(session), ['s.b', 's.c'], 'a closing does not wait for it')
     assert.equal(session?.lastAt, 3, 'nor does it keep the session awake')
-    assert.deepEqual(unshownBeside(session, session!.turns[0]!).map((one) => one.turn), ['s.x'])
+    assert.deepEqual(
+      unshownBeside(session, session!.turns[0]!).map((one) => one.turn),
+      ['s.x'],
+    )
     assert.equal(shownOf(session, state.turns.get('s.x')!)?.turn, 's.a')
   })
 
@@ -110,28 +184,115 @@ describe('a candidate that was shown to nobody', () => {
     const state = initialTurns()
     foldTurns(state, logged(turn('a', { candidates: 2 })))
     foldTurns(state, logged(sampled('x', { group: 'a' })))
-    foldTurns(state, logged({ type: 'FeedbackGiven', id: 'f', session: 's', turn: null, value: 1, comment: null, subject: 'u', key: null, at: 4 }))
-    foldTurns(state, logged({ type: 'FeedbackGiven', id: 'g', session: 's', turn: 's.x', value: -1, comment: null, subject: 'u', key: null, at: 5 }))
-    assert.deepEqual(['a', 'x'].map((id) => state.turns.get(`s.${id}`)?.feedback.map((one) => one.value)), [[1], [-1]])
+    foldTurns(
+      state,
+      logged({
+        type: 'FeedbackGiven',
+        id: 'f',
+        session: 's',
+        turn: null,
+        value: 1,
+        comment: null,
+        subject: 'u',
+        key: null,
+        at: 4,
+      }),
+    )
+    foldTurns(
+      state,
+      logged({
+        type: 'FeedbackGiven',
+        id: 'g',
+        session: 's',
+        turn: 's.x',
+        value: -1,
+        comment: null,
+        subject: 'u',
+        key: null,
+        at: 5,
+      }),
+    )
+    assert.deepEqual(
+      ['a', 'x'].map((id) => state.turns.get(`s.${id}`)?.feedback.map((one) => one.value)),
+      [[1], [-1]],
+    )
   })
 })
 
 describe('scores', () => {
-  const score = { turn: 's.a', session: 's', policy: 'policy', version: 0, subject: 'u', verdicts: [], cause: 'c', at: 1 }
+  const score = {
+    turn: 's.a',
+    session: 's',
+    policy: 'policy',
+    version: 0,
+    subject: 'u',
+    verdicts: [],
+    cause: 'c',
+    at: 1,
+  }
   it('the first judge wins whatever its id; feedback outranks; of feedback the later', () => {
     const state = initialScores()
     const fold = (event: Event): unknown => foldScores(state, logged(event) as never)
     assert.deepEqual(fold({ type: 'TurnSkipped', reason: 'abstained', rank: null, ...score }), { counted: true })
-    assert.deepEqual(fold({ type: 'TurnScored', reward: 1, judge: 'other', hint: null, hintJudge: null, rank: null, ...score }), { counted: false, why: 'outranked' })
-    assert.deepEqual(fold({ type: 'ScoreRevised', reward: -1, judge: 'feedback', hint: null, hintJudge: null, rank: { at: 5, id: 'b' }, ...score }), { counted: true })
-    assert.deepEqual(fold({ type: 'ScoreRevised', reward: 1, judge: 'feedback', hint: null, hintJudge: null, rank: { at: 5, id: 'a' }, ...score }), { counted: false, why: 'outranked' })
-    assert.deepEqual(fold({ type: 'ScoreRevised', reward: 0.5, judge: 'feedback', hint: null, hintJudge: null, rank: { at: 6, id: 'a' }, ...score }), { counted: true })
+    assert.deepEqual(
+      fold({ type: 'TurnScored', reward: 1, judge: 'other', hint: null, hintJudge: null, rank: null, ...score }),
+      { counted: false, why: 'outranked' },
+    )
+    assert.deepEqual(
+      fold({
+        type: 'ScoreRevised',
+        reward: -1,
+        judge: 'feedback',
+        hint: null,
+        hintJudge: null,
+        rank: { at: 5, id: 'b' },
+        ...score,
+      }),
+      { counted: true },
+    )
+    assert.deepEqual(
+      fold({
+        type: 'ScoreRevised',
+        reward: 1,
+        judge: 'feedback',
+        hint: null,
+        hintJudge: null,
+        rank: { at: 5, id: 'a' },
+        ...score,
+      }),
+      { counted: false, why: 'outranked' },
+    )
+    assert.deepEqual(
+      fold({
+        type: 'ScoreRevised',
+        reward: 0.5,
+        judge: 'feedback',
+        hint: null,
+        hintJudge: null,
+        rank: { at: 6, id: 'a' },
+        ...score,
+      }),
+      { counted: true },
+    )
     assert.equal(state.turns.get('s.a')?.reward, 0.5)
     assert.equal(state.turns.get('s.a')?.revision, 2)
   })
 })
 
-const sealed = (prev: string, number: number): Event => ({ type: 'BatchSealed', prev, policy: 'policy', number, parent: { version: 0, adapter: null, state: null }, items: [], dropped: [{ turn: `t${number}`, reason: 'stale' }], baselines: [{ subject: 'u', value: number, count: 1 }], seed: 1, loss: 'hybrid', settings: {}, at: 1 })
+const sealed = (prev: string, number: number): Event => ({
+  type: 'BatchSealed',
+  prev,
+  policy: 'policy',
+  number,
+  parent: { version: 0, adapter: null, state: null },
+  items: [],
+  dropped: [{ turn: `t${number}`, reason: 'stale' }],
+  baselines: [{ subject: 'u', value: number, count: 1 }],
+  seed: 1,
+  loss: 'hybrid',
+  settings: {},
+  at: 1,
+})
 
 describe('updates', () => {
   it('a stale writer is ignored, a gap stops the reader', () => {
@@ -149,8 +310,32 @@ describe('updates', () => {
 })
 
 describe('weights', () => {
-  const started = { type: 'LineStarted', prev: '', policy: 'policy', mode: 'live', base: { name: 'm', sha256: 'x' }, parent: null, settings: {}, at: 1 } as const
-  const version = (prev: string, number: number, parent: number): Event => ({ type: 'VersionPublished', prev, policy: 'policy', number, update: `u${number}`, adapter: `a${number}`, adapterBytes: 1, state: 's', blobsAt: 1, parent, why: 'update', source: null, figures: {}, at: 1 })
+  const started = {
+    type: 'LineStarted',
+    prev: '',
+    policy: 'policy',
+    mode: 'live',
+    base: { name: 'm', sha256: 'x' },
+    parent: null,
+    settings: {},
+    at: 1,
+  } as const
+  const version = (prev: string, number: number, parent: number): Event => ({
+    type: 'VersionPublished',
+    prev,
+    policy: 'policy',
+    number,
+    update: `u${number}`,
+    adapter: `a${number}`,
+    adapterBytes: 1,
+    state: 's',
+    blobsAt: 1,
+    parent,
+    why: 'update',
+    source: null,
+    figures: {},
+    at: 1,
+  })
   it('a line starts once; publishing moves the head; a rollback freezes in the same record; numbers go on', () => {
     const state = initialWeights()
     const fold = (event: Event): string => {
@@ -165,7 +350,18 @@ describe('weights', () => {
     tip = fold(version(tip, 2, 1))
     const line = weightLine(state, 'policy')
     assert.equal(line.head, 2)
-    tip = fold({ type: 'HeadMoved', prev: tip, policy: 'policy', from: 2, to: 1, who: 'w', why: 'y', request: 'r', freeze: true, at: 3 })
+    tip = fold({
+      type: 'HeadMoved',
+      prev: tip,
+      policy: 'policy',
+      from: 2,
+      to: 1,
+      who: 'w',
+      why: 'y',
+      request: 'r',
+      freeze: true,
+      at: 3,
+    })
     assert.equal(line.head, 1)
     assert.equal(line.frozen, true)
     assert.equal(nextVersion(line), 3)
@@ -173,6 +369,14 @@ describe('weights', () => {
     assert.equal(lineageDistance(line, 1, 3), 1)
     assert.equal(lineageDistance(line, 2, 3), null)
     assert.equal(lineageDistance(line, 0, 3), 2)
-    assert.deepEqual(line.moves.map((m) => [m.from, m.to]), [[0, 1], [1, 2], [2, 1], [1, 3]])
+    assert.deepEqual(
+      line.moves.map((m) => [m.from, m.to]),
+      [
+        [0, 1],
+        [1, 2],
+        [2, 1],
+        [1, 3],
+      ],
+    )
   })
 })

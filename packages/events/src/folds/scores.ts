@@ -38,12 +38,21 @@ export const foldScores = (state: ScoresState, logged: Logged<ScoresEvent>): Out
     if (before.score === id) return ignored('repeat')
     if (!outranks(event.rank, before.rank)) return ignored('outranked')
   }
-  const value = event.type === 'TurnSkipped'
-    ? { reward: null, judge: null, reason: event.reason, hint: null }
-    : { reward: event.reward, judge: event.judge, reason: null, hint: event.hint }
+  const value =
+    event.type === 'TurnSkipped'
+      ? { reward: null, judge: null, reason: event.reason, hint: null }
+      : { reward: event.reward, judge: event.judge, reason: null, hint: event.hint }
   state.turns.set(event.turn, {
-    turn: event.turn, session: event.session, policy: event.policy, version: event.version, subject: event.subject,
-    score: id, ...value, rank: event.rank, revision: before ? before.revision + 1 : 0, at: before ? before.at : event.at,
+    turn: event.turn,
+    session: event.session,
+    policy: event.policy,
+    version: event.version,
+    subject: event.subject,
+    score: id,
+    ...value,
+    rank: event.rank,
+    revision: before ? before.revision + 1 : 0,
+    at: before ? before.at : event.at,
   })
   return COUNTED
 }

@@ -8,7 +8,18 @@
  * turn's session is known from its id.
  */
 import { sessionOfTurn } from '../ids.ts'
-import type { AnswerKey, FeedbackGiven, Logged, SessionClosed, SessionLinked, TurnAborted, TurnCaptured, TurnSampled, TurnsEvent, Written } from '../records.ts'
+import type {
+  AnswerKey,
+  FeedbackGiven,
+  Logged,
+  SessionClosed,
+  SessionLinked,
+  TurnAborted,
+  TurnCaptured,
+  TurnSampled,
+  TurnsEvent,
+  Written,
+} from '../records.ts'
 import { COUNTED, ignored, type Outcome } from './outcome.ts'
 import type { Table } from './table.ts'
 
@@ -108,14 +119,18 @@ export const closings = (open: readonly string[]): string[][] => {
 }
 
 /** What somebody means who says nothing of which turn. */
-export const lastShown = (session: SessionState | undefined): TurnState | undefined => session?.turns.findLast(({ shown }) => shown)
+export const lastShown = (session: SessionState | undefined): TurnState | undefined =>
+  session?.turns.findLast(({ shown }) => shown)
 
 /** The candidate of a turn's request that somebody saw: itself, or the one beside it. */
 export const shownOf = (session: SessionState | undefined, turn: TurnState): TurnState | undefined =>
   turn.shown ? turn : session?.turns.find(({ shown, group }) => shown && group === turn.group)
 
 /** The candidates of a turn's request that were shown to nobody. */
-export const unshownBeside = (session: SessionState | undefined, { shown, group, candidates }: TurnState): TurnState[] =>
+export const unshownBeside = (
+  session: SessionState | undefined,
+  { shown, group, candidates }: TurnState,
+): TurnState[] =>
   shown && candidates > 1 ? (session?.turns ?? []).filter((turn) => !turn.shown && turn.group === group) : []
 
 const foldClosed = (state: TurnsState, record: string, event: SessionClosed): Outcome => {
@@ -128,7 +143,8 @@ const foldClosed = (state: TurnsState, record: string, event: SessionClosed): Ou
     turn.closedBy = record
     closed += 1
   }
-  const discarded = event.discarded === true ? (session?.turns ?? []).filter(({ discardedBy }) => discardedBy === null) : []
+  const discarded =
+    event.discarded === true ? (session?.turns ?? []).filter(({ discardedBy }) => discardedBy === null) : []
   for (const turn of discarded) turn.discardedBy = record
   if (!session || closed + discarded.length === 0) return ignored('not_open')
   state.sessions.set(session.session, session)
@@ -151,12 +167,34 @@ const foldTurn = (state: TurnsState, logged: Logged<TurnCaptured | TurnAborted |
   if (state.turns.has(event.turn)) return ignored('repeat')
   const session = sessionOf(state, event.session)
   const turn: TurnState = {
-    turn: event.turn, record: logged.id, session: event.session, policy: event.policy, version: event.version,
-    status: event.type === 'TurnAborted' ? 'aborted' : 'complete', kind: event.kind,
-    group: event.group, candidate: event.candidate, candidates: event.candidates, shown: event.type !== 'TurnSampled', subject: event.subject, key: event.key,
-    trainable: event.trainable, reason: event.reason, attempt: attemptOf(session, event.digest, event.group), digest: event.digest,
-    answer: event.answer, follows: null, next: null, closed: false, closedBy: null, discardedBy: null, feedback: [],
-    at: event.at, finishedAt: event.finishedAt, partition: logged.partition, offset: logged.offset,
+    turn: event.turn,
+    record: logged.id,
+    session: event.session,
+    policy: event.policy,
+    version: event.version,
+    status: event.type === 'TurnAborted' ? 'aborted' : 'complete',
+    kind: event.kind,
+    group: event.group,
+    candidate: event.candidate,
+    candidates: event.candidates,
+    shown: event.type !== 'TurnSampled',
+    subject: event.subject,
+    key: event.key,
+    trainable: event.trainable,
+    reason: event.reason,
+    attempt: attemptOf(session, event.digest, event.group),
+    digest: event.digest,
+    answer: event.answer,
+    follows: null,
+    next: null,
+    closed: false,
+    closedBy: null,
+    discardedBy: null,
+    feedback: [],
+    at: event.at,
+    finishedAt: event.finishedAt,
+    partition: logged.partition,
+    offset: logged.offset,
   }
   if (turn.shown && event.kind === 'main' && event.after) {
     const followed = findAnswer(session, event.after, session.digests.get(event.digest))
@@ -174,7 +212,12 @@ const foldTurn = (state: TurnsState, logged: Logged<TurnCaptured | TurnAborted |
 const foldFeedback = (state: TurnsState, record: string, event: FeedbackGiven): Outcome => {
   const session = state.sessions.get(event.session)
   if (session?.feedback.has(event.id)) return ignored('repeat')
-  const turn = event.turn === null ? lastShown(session) : sessionOfTurn(event.turn) === event.session ? state.turns.get(event.turn) : undefined
+  const turn =
+    event.turn === null
+      ? lastShown(session)
+      : sessionOfTurn(event.turn) === event.session
+        ? state.turns.get(event.turn)
+        : undefined
   if (!session || !turn) return ignored('unknown_turn')
   session.feedback.add(event.id)
   turn.feedback.push({ id: event.id, record, value: event.value, at: event.at, comment: event.comment })
@@ -186,7 +229,11 @@ const foldFeedback = (state: TurnsState, record: string, event: FeedbackGiven): 
  * The turn of this session that gave the answer: by the strict key, else by the loose one; of several the
  * latest request's, and of its candidates the first. `not`: groups that it is not among.
  */
-export const findAnswer = (session: SessionState, key: AnswerKey, not: ReadonlySet<string> = NONE): TurnState | undefined => {
+export const findAnswer = (
+  session: SessionState,
+  key: AnswerKey,
+  not: ReadonlySet<string> = NONE,
+): TurnState | undefined => {
   const others = (turns: readonly TurnState[] = []): TurnState[] => turns.filter((turn) => !not.has(turn.group))
   const strict = others(session.byStrict.get(key.strict))
   const found = strict.length > 0 ? strict : others(session.byLoose.get(key.loose))
@@ -196,8 +243,17 @@ export const findAnswer = (session: SessionState, key: AnswerKey, not: ReadonlyS
 
 const NONE: ReadonlySet<string> = new Set()
 
-export const emptySession = (id: string): SessionState =>
-  ({ session: id, parent: null, turns: [], byId: new Map(), byStrict: new Map(), byLoose: new Map(), digests: new Map(), feedback: new Set(), lastAt: 0 })
+export const emptySession = (id: string): SessionState => ({
+  session: id,
+  parent: null,
+  turns: [],
+  byId: new Map(),
+  byStrict: new Map(),
+  byLoose: new Map(),
+  digests: new Map(),
+  feedback: new Set(),
+  lastAt: 0,
+})
 
 const sessionOf = (state: TurnsState, id: string): SessionState => {
   let session = state.sessions.get(id)

@@ -83,8 +83,17 @@ export const batchOfUpdate = (line: UpdateLine, update: string): BatchState | un
   return batch === undefined ? undefined : line.byId.get(batch)
 }
 
-const emptyLine = (): MemoryUpdateLine =>
-  ({ chain: emptyChain(), count: 0, failed: 0, last: '', batches: [], byId: new Map(), byUpdate: new Map(), spent: new Set(), baselines: new Map() })
+const emptyLine = (): MemoryUpdateLine => ({
+  chain: emptyChain(),
+  count: 0,
+  failed: 0,
+  last: '',
+  batches: [],
+  byId: new Map(),
+  byUpdate: new Map(),
+  spent: new Set(),
+  baselines: new Map(),
+})
 
 export function updateLine(state: MemoryUpdates, policy: string): MemoryUpdateLine
 export function updateLine(state: UpdatesState, policy: string): UpdateLine

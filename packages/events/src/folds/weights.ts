@@ -67,7 +67,11 @@ export const foldWeights = (state: WeightsState, logged: Logged<WeightsEvent>): 
 
 const fold = (line: WeightLine, logged: Logged<WeightsEvent>): Outcome => {
   const { event, id } = logged
-  if (event.type === 'LineStarted' ? line.started !== null : line.started === null && (event.prev === '' || line.chain.read.has(event.prev))) {
+  if (
+    event.type === 'LineStarted'
+      ? line.started !== null
+      : line.started === null && (event.prev === '' || line.chain.read.has(event.prev))
+  ) {
     line.chain.read.add(id)
     return ignored(event.type === 'LineStarted' ? 'line_exists' : 'no_line')
   }
@@ -76,11 +80,31 @@ const fold = (line: WeightLine, logged: Logged<WeightsEvent>): Outcome => {
   switch (event.type) {
     case 'LineStarted':
       line.started = event
-      line.versions.set(0, { version: 0, parent: null, adapter: event.parent?.adapter ?? null, state: event.parent?.state ?? null, update: null, blobsAt: 0, at: event.at, record: id, published: null })
+      line.versions.set(0, {
+        version: 0,
+        parent: null,
+        adapter: event.parent?.adapter ?? null,
+        state: event.parent?.state ?? null,
+        update: null,
+        blobsAt: 0,
+        at: event.at,
+        record: id,
+        published: null,
+      })
       raiseContent(line, event.settings.content)
       break
     case 'VersionPublished':
-      line.versions.set(event.number, { version: event.number, parent: event.parent, adapter: event.adapter, state: event.state, update: event.update, blobsAt: event.blobsAt, at: event.at, record: id, published: event })
+      line.versions.set(event.number, {
+        version: event.number,
+        parent: event.parent,
+        adapter: event.adapter,
+        state: event.state,
+        update: event.update,
+        blobsAt: event.blobsAt,
+        at: event.at,
+        record: id,
+        published: event,
+      })
       line.last = Math.max(line.last, event.number)
       raiseContent(line, event.figures.content)
       rule(line, event.update, { accepted: true, version: event.number })
@@ -115,11 +139,24 @@ const rule = (line: WeightLine, update: string, verdict: Verdict): void => {
 }
 
 const raiseContent = (line: WeightLine, content: number | undefined): void => {
-  if (content !== undefined) line.bestContent = line.bestContent === null ? content : Math.max(line.bestContent, content)
+  if (content !== undefined)
+    line.bestContent = line.bestContent === null ? content : Math.max(line.bestContent, content)
 }
 
 const emptyLine = (): MemoryWeightLine => ({
-  chain: emptyChain(), started: null, versions: new Map(), last: 0, head: 0, frozen: false, verdicts: new Map(), judged: 0, bestContent: null, rejected: [], moves: [], moved: 0, requests: new Set(),
+  chain: emptyChain(),
+  started: null,
+  versions: new Map(),
+  last: 0,
+  head: 0,
+  frozen: false,
+  verdicts: new Map(),
+  judged: 0,
+  bestContent: null,
+  rejected: [],
+  moves: [],
+  moved: 0,
+  requests: new Set(),
 })
 
 export function weightLine(state: MemoryWeights, policy: string): MemoryWeightLine

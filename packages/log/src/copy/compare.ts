@@ -24,8 +24,17 @@ export const copyKey = (record: LogRecord): string => (record.topic === 'upgrade
 export type OnRead = (record: LogRecord) => void
 
 /** Throws `copy_differs` when the destination holds anything that is not the beginning of the source. */
-export const findCopied = (source: Side, destination: Side, topic: Topic, read: OnRead = () => undefined): Promise<Found> =>
-  topic === 'upgrades' ? announced(source, destination, read) : source.log.partitions(topic) === destination.log.partitions(topic) ? byPartition(source, destination, topic, read) : byKey(source, destination, topic, read)
+export const findCopied = (
+  source: Side,
+  destination: Side,
+  topic: Topic,
+  read: OnRead = () => undefined,
+): Promise<Found> =>
+  topic === 'upgrades'
+    ? announced(source, destination, read)
+    : source.log.partitions(topic) === destination.log.partitions(topic)
+      ? byPartition(source, destination, topic, read)
+      : byKey(source, destination, topic, read)
 
 export const differs = (difference: Difference): InstarError => {
   const { topic, key, partition, offset, what } = difference
@@ -40,9 +49,11 @@ const byPartition = async (source: Side, destination: Side, topic: Topic, read: 
   let records = 0
   for (let partition = 0; partition < source.log.partitions(topic); partition++) {
     if ((destination.ends[topic]?.[partition] ?? 0) === 0) continue
-    const [ours, theirs] = [source, destination].map(({ log, ends }) => new Lane(log, topic, partition, { to: ends })) as [Lane, Lane]
+    const [ours, theirs] = [source, destination].map(
+      ({ log, ends }) => new Lane(log, topic, partition, { to: ends }),
+    ) as [Lane, Lane]
     try {
-      while (theirs.head || await theirs.fill()) {
+      while (theirs.head || (await theirs.fill())) {
         if (!ours.head && !(await ours.fill())) throw differs(placeOf(theirs.head!, MORE))
         const what = difference(ours.head!, theirs.head!)
         if (what !== undefined) throw differs(placeOf(ours.head!, what))
@@ -76,14 +87,20 @@ const byKey = async (source: Side, destination: Side, topic: Topic, read: OnRead
 /** How many of the source's announcements the destination has, each as often as both have it. */
 const announced = async (source: Side, destination: Side, read: OnRead): Promise<Found> => {
   const theirs = await countsOf(destination, 'upgrades', read)
-  const both = [...await countsOf(source, 'upgrades')].map(([id, count]) => [id, Math.min(count, theirs.get(id) ?? 0)] as const)
+  const both = [...(await countsOf(source, 'upgrades'))].map(
+    ([id, count]) => [id, Math.min(count, theirs.get(id) ?? 0)] as const,
+  )
   const have = new Map(both.filter(([, count]) => count > 0))
   const records = [...have.values()].reduce((sum, count) => sum + count, 0)
   return { records, from: {}, have: { keys: () => have.keys(), count: (id) => have.get(id) ?? 0 } }
 }
 
 /** Of each of a topic's `copyKey`s, how many records there are up to the ends. */
-export const countsOf = async ({ log, ends }: Side, topic: Topic, read: OnRead = () => undefined): Promise<Map<string, number>> => {
+export const countsOf = async (
+  { log, ends }: Side,
+  topic: Topic,
+  read: OnRead = () => undefined,
+): Promise<Map<string, number>> => {
   const counts = new Map<string, number>()
   for await (const records of log.read(topic, { to: ends })) {
     for (const record of records) {
@@ -96,7 +113,10 @@ export const countsOf = async ({ log, ends }: Side, topic: Topic, read: OnRead =
 
 /** Every record of a topic up to the ends that `counts`. */
 export const chainsOf = async (
-  { log, ends }: Side, topic: Topic, read: OnRead = () => undefined, counts: (record: LogRecord) => boolean = () => true,
+  { log, ends }: Side,
+  topic: Topic,
+  read: OnRead = () => undefined,
+  counts: (record: LogRecord) => boolean = () => true,
 ): Promise<Chains> => {
   const chains = new Chains()
   for await (const records of log.read(topic, { to: ends })) {
@@ -109,7 +129,11 @@ export const chainsOf = async (
 }
 
 /** The first of a topic's records in which a finished copy differs; in the order of the source's keys. */
-export const firstDifference = async (source: Side, destination: Side, topic: Topic): Promise<Difference | undefined> => {
+export const firstDifference = async (
+  source: Side,
+  destination: Side,
+  topic: Topic,
+): Promise<Difference | undefined> => {
   const ours = await chainsOf(source, topic)
   const theirs = await chainsOf(destination, topic)
   for (const key of new Set([...ours.keys(), ...theirs.keys()])) {
@@ -118,10 +142,21 @@ export const firstDifference = async (source: Side, destination: Side, topic: To
   return undefined
 }
 
-const firstOfKey = async (source: Side, destination: Side, topic: Topic, key: string): Promise<Difference | undefined> => {
-  const [ours, theirs] = [source, destination].map(({ log, ends }) => each(log.read(topic, { key, to: ends }))) as [AsyncGenerator<LogRecord>, AsyncGenerator<LogRecord>]
+const firstOfKey = async (
+  source: Side,
+  destination: Side,
+  topic: Topic,
+  key: string,
+): Promise<Difference | undefined> => {
+  const [ours, theirs] = [source, destination].map(({ log, ends }) => each(log.read(topic, { key, to: ends }))) as [
+    AsyncGenerator<LogRecord>,
+    AsyncGenerator<LogRecord>,
+  ]
   for (;;) {
-    const [{ value: our }, { value: their }] = await Promise.all([ours.next(), theirs.next()]) as [IteratorResult<LogRecord, undefined>, IteratorResult<LogRecord, undefined>]
+    const [{ value: our }, { value: their }] = (await Promise.all([ours.next(), theirs.next()])) as [
+      IteratorResult<LogRecord, undefined>,
+      IteratorResult<LogRecord, undefined>,
+    ]
     if (!our) return their && placeOf(their, MORE)
     const what = their ? difference(our, their) : MISSING
     if (what !== undefined) return placeOf(our, what)
@@ -132,13 +167,20 @@ async function* each(pages: AsyncIterable<LogRecord[]>): AsyncGenerator<LogRecor
   for await (const records of pages) yield* records
 }
 
-const placeOf = ({ topic, key, partition, offset }: LogRecord, what: string): Difference => ({ topic, key, partition, offset, what })
+const placeOf = ({ topic, key, partition, offset }: LogRecord, what: string): Difference => ({
+  topic,
+  key,
+  partition,
+  offset,
+  what,
+})
 
 const bytesOf = ({ payload }: LogRecord): Buffer => Buffer.from(payload.buffer, payload.byteOffset, payload.length)
 
 const difference = (ours: LogRecord, theirs: LogRecord): string | undefined => {
   if (ours.key !== theirs.key) return `the destination holds a record of the key ${theirs.key} in its place`
   if (ours.schema !== theirs.schema) return `it is a ${ours.schema}, the destination holds a ${theirs.schema}`
-  if (ours.timestamp !== theirs.timestamp) return `its time is ${ours.timestamp}, the destination's is ${theirs.timestamp}`
+  if (ours.timestamp !== theirs.timestamp)
+    return `its time is ${ours.timestamp}, the destination's is ${theirs.timestamp}`
   return bytesOf(ours).equals(bytesOf(theirs)) ? undefined : 'its bytes are others at the destination'
 }

@@ -8,7 +8,16 @@ import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
 import { partitionOf } from '../partition.ts'
 import type { Append, EventLog, LogRecord, Offsets } from '../port.ts'
-import { chainsOf, copyKey, countsOf, findCopied, firstDifference, type Difference, type Found, type Side } from './compare.ts'
+import {
+  chainsOf,
+  copyKey,
+  countsOf,
+  findCopied,
+  firstDifference,
+  type Difference,
+  type Found,
+  type Side,
+} from './compare.ts'
 import { inTimeOrder } from './lane.ts'
 import { aborted, Meter, type CopyProgress, type Told } from './meter.ts'
 
@@ -51,7 +60,11 @@ export const copyLog = async ({ from, to, onProgress = () => undefined, signal }
     found.set(topic, await findCopied(source, before, topic, meter.read))
     meter.end()
   }
-  if (!sameEnds(before.ends, await to.ends(TOPICS))) throw new InstarError('copy_differs', 'the destination changed while it was compared: somebody else writes to it, or the last records of an earlier copy were still on their way. In the second case run it again.')
+  if (!sameEnds(before.ends, await to.ends(TOPICS)))
+    throw new InstarError(
+      'copy_differs',
+      'the destination changed while it was compared: somebody else writes to it, or the last records of an earlier copy were still on their way. In the second case run it again.',
+    )
 
   let copied = 0
   for (const topic of ORDER) copied += await copyTopic(source, to, topic, found.get(topic)!, told)
@@ -61,20 +74,36 @@ export const copyLog = async ({ from, to, onProgress = () => undefined, signal }
   let first: Difference | null = null
   let equal = true
   for (const topic of ORDER) {
-    const ours = topics[topic] = await readBack(source, topic, 'check source', told)
-    const theirs = await readBack(after, topic, 'check copy', told, topic === 'upgrades' ? await countsOf(source, topic) : undefined)
+    const ours = (topics[topic] = await readBack(source, topic, 'check source', told))
+    const theirs = await readBack(
+      after,
+      topic,
+      'check copy',
+      told,
+      topic === 'upgrades' ? await countsOf(source, topic) : undefined,
+    )
     if (ours.digest === theirs.digest) continue
     equal = false
-    first ??= await firstDifference(source, after, topic) ?? null
+    first ??= (await firstDifference(source, after, topic)) ?? null
   }
   return {
-    topics: topics as Record<Topic, TopicCopy>, copied, skipped: [...found.values()].reduce((sum, { records }) => sum + records, 0),
-    equal, first, sourceGrew: !sameEnds(source.ends, await from.ends(TOPICS)),
+    topics: topics as Record<Topic, TopicCopy>,
+    copied,
+    skipped: [...found.values()].reduce((sum, { records }) => sum + records, 0),
+    equal,
+    first,
+    sourceGrew: !sameEnds(source.ends, await from.ends(TOPICS)),
   }
 }
 
 /** One append at a time, so that what is there is a beginning whenever it ends; the next is read meanwhile. */
-const copyTopic = async (source: Side, to: EventLog, topic: Topic, { from, have }: Found, told: Told): Promise<number> => {
+const copyTopic = async (
+  source: Side,
+  to: EventLog,
+  topic: Topic,
+  { from, have }: Found,
+  told: Told,
+): Promise<number> => {
   const range = { from, to: source.ends }
   const meter = new Meter({ phase: 'copy', topic }, range, told)
   const left = have && new Map(Array.from(have.keys(), (key) => [key, have.count(key)]))
@@ -96,7 +125,11 @@ const copyTopic = async (source: Side, to: EventLog, topic: Topic, { from, have 
 
 /** `of`: these records alone, which the source has; the destination may have more. */
 const readBack = async (
-  side: Side, topic: Topic, phase: 'check source' | 'check copy', told: Told, of?: Map<string, number>,
+  side: Side,
+  topic: Topic,
+  phase: 'check source' | 'check copy',
+  told: Told,
+  of?: Map<string, number>,
 ): Promise<TopicCopy> => {
   const meter = new Meter({ phase, topic }, { to: side.ends }, told)
   const chains = await chainsOf(side, topic, meter.read, (record) => !of || taken(of, copyKey(record)))
@@ -111,7 +144,13 @@ const readBack = async (
 const byPartition = (records: readonly LogRecord[], count: number): LogRecord[] =>
   [...Map.groupBy(records, ({ key }) => partitionOf(key, count)).values()].flat()
 
-const asAppend = ({ topic, key, schema, payload, timestamp }: LogRecord): Append => ({ topic, key, schema, payload, timestamp })
+const asAppend = ({ topic, key, schema, payload, timestamp }: LogRecord): Append => ({
+  topic,
+  key,
+  schema,
+  payload,
+  timestamp,
+})
 
 /** One of the records of the `copyKey` that are at the destination. */
 const taken = (left: Map<string, number>, key: string): boolean => {
@@ -123,11 +162,13 @@ const taken = (left: Map<string, number>, key: string): boolean => {
 }
 
 const sameEnds = (a: Offsets, b: Offsets): boolean =>
-  TOPICS.every((topic) => Object.entries(b[topic] ?? {}).every(([partition, end]) => (a[topic]?.[Number(partition)] ?? 0) === end))
+  TOPICS.every((topic) =>
+    Object.entries(b[topic] ?? {}).every(([partition, end]) => (a[topic]?.[Number(partition)] ?? 0) === end),
+  )
 
 /** An append waits for as long as its log is away. */
 const orAborted = async (writing: Promise<unknown>, signal: AbortSignal | undefined): Promise<void> => {
-  if (!signal) return void await writing
+  if (!signal) return void (await writing)
   const stop = Promise.withResolvers<never>()
   const onAbort = (): void => stop.reject(aborted())
   if (signal.aborted) onAbort()

@@ -25,12 +25,20 @@ export class Meter {
   #bytes = 0
   #since = 0
 
-  constructor(about: { phase: CopyPhase; topic: Topic }, { from = {}, to }: { from?: Offsets; to: Offsets }, told: Told) {
-    const starts = Object.entries(from[about.topic] ?? {}).map(([partition, offset]) => [Number(partition), offset] as const)
+  constructor(
+    about: { phase: CopyPhase; topic: Topic },
+    { from = {}, to }: { from?: Offsets; to: Offsets },
+    told: Told,
+  ) {
+    const starts = Object.entries(from[about.topic] ?? {}).map(
+      ([partition, offset]) => [Number(partition), offset] as const,
+    )
     this.#about = about
     this.#told = told
     this.#next = new Map(starts)
-    this.#total = Object.values(to[about.topic] ?? {}).reduce((sum, end) => sum + end, 0) - starts.reduce((sum, [, start]) => sum + start, 0)
+    this.#total =
+      Object.values(to[about.topic] ?? {}).reduce((sum, end) => sum + end, 0) -
+      starts.reduce((sum, [, start]) => sum + start, 0)
   }
 
   /** Throws `aborted` when the signal came. */
@@ -54,4 +62,5 @@ export class Meter {
   }
 }
 
-export const aborted = (): InstarError => new InstarError('aborted', 'The copy was stopped; the next one goes on where it ended.')
+export const aborted = (): InstarError =>
+  new InstarError('aborted', 'The copy was stopped; the next one goes on where it ended.')

@@ -36,10 +36,11 @@ export class Batch {
     this.bytes = 0
     this.calls = []
     this.commits = []
-    if (outcome instanceof InstarError) return () => {
-      for (const { reject } of [...calls, ...commits]) reject(outcome)
-      return []
-    }
+    if (outcome instanceof InstarError)
+      return () => {
+        for (const { reject } of [...calls, ...commits]) reject(outcome)
+        return []
+      }
     const first = Object.fromEntries(TOPICS.map((topic, i) => [topic, outcome[i]!]))
     return () => {
       for (const { positions, resolve } of calls) {

@@ -22,7 +22,9 @@ export class BlockWriter {
   /** `next`: the offset that `add` is called with first; each of the following is one more. */
   constructor(db: DatabaseSync, topic: Topic, next: number) {
     this.#insert = db.prepare(`INSERT INTO "${topic}_blocks" VALUES (?, ?)`)
-    const rows = db.prepare(`SELECT offset, partition FROM "${topic}" WHERE offset >= ? AND offset < ?`).all(blockOf(next) * BLOCK, next)
+    const rows = db
+      .prepare(`SELECT offset, partition FROM "${topic}" WHERE offset >= ? AND offset < ?`)
+      .all(blockOf(next) * BLOCK, next)
     for (const { offset, partition } of rows as Place[]) this.#partitions[offset % BLOCK] = partition
   }
 
@@ -35,7 +37,10 @@ export class BlockWriter {
 /** The blocks of a topic that has records and no blocks yet. */
 export const fillBlocks = (db: DatabaseSync, topic: Topic): void => {
   const blocks = new BlockWriter(db, topic, 0)
-  for (const { offset, partition } of db.prepare(`SELECT offset, partition FROM "${topic}" ORDER BY offset`).iterate() as Iterable<Place>) blocks.add(offset, partition)
+  for (const { offset, partition } of db
+    .prepare(`SELECT offset, partition FROM "${topic}" ORDER BY offset`)
+    .iterate() as Iterable<Place>)
+    blocks.add(offset, partition)
 }
 
 type Place = { offset: number; partition: number }
@@ -79,7 +84,8 @@ export class BlockReader {
       const partitions = this.#readFull(blockOf(this.#seen))
       for (let i = 0; i < BLOCK; i++) this.#ends[partitions[i]!] = first + i + 1
     }
-    for (const { offset, partition } of this.#places.iterate(this.#seen, end) as Iterable<Place>) this.#ends[partition] = offset + 1
+    for (const { offset, partition } of this.#places.iterate(this.#seen, end) as Iterable<Place>)
+      this.#ends[partition] = offset + 1
     this.#seen = end
     return this.#ends
   }
@@ -103,19 +109,30 @@ export class BlockReader {
 
   #partitions(block: number): Uint16Array {
     const until = Math.min(this.#seen, (block + 1) * BLOCK)
-    if (this.#held.block !== block || this.#held.until !== until) this.#held = { block, until, partitions: until % BLOCK === 0 ? this.#readFull(block) : this.#readTail(block, until) }
+    if (this.#held.block !== block || this.#held.until !== until)
+      this.#held = {
+        block,
+        until,
+        partitions: until % BLOCK === 0 ? this.#readFull(block) : this.#readTail(block, until),
+      }
     return this.#held.partitions
   }
 
   #readFull(block: number): Uint16Array<ArrayBuffer> {
     const row = this.#full.get(block) as { partitions: Uint8Array } | undefined
-    if (row?.partitions.length !== 2 * BLOCK) throw new InstarError('data_unreadable', `the log does not say where the records of block ${block} of ${this.#topic} are`, { topic: this.#topic, block })
+    if (row?.partitions.length !== 2 * BLOCK)
+      throw new InstarError(
+        'data_unreadable',
+        `the log does not say where the records of block ${block} of ${this.#topic} are`,
+        { topic: this.#topic, block },
+      )
     return new Uint16Array(row.partitions.slice().buffer)
   }
 
   #readTail(block: number, until: number): Uint16Array<ArrayBuffer> {
     const partitions = new Uint16Array(BLOCK).fill(NONE)
-    for (const { offset, partition } of this.#places.iterate(block * BLOCK, until) as Iterable<Place>) partitions[offset % BLOCK] = partition
+    for (const { offset, partition } of this.#places.iterate(block * BLOCK, until) as Iterable<Place>)
+      partitions[offset % BLOCK] = partition
     return partitions
   }
 }

@@ -56,7 +56,12 @@ export const makeFolder = (folder: string): void => {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     ownOnly(folder, 0o700)
   } catch (cause) {
-    throw new InstarError('data_unreadable', `${folder} cannot be made: ${(cause as Error).message}`, { folder }, { cause })
+    throw new InstarError(
+      'data_unreadable',
+      `${folder} cannot be made: ${(cause as Error).message}`,
+      { folder },
+      { cause },
+    )
   }
 }
 
@@ -82,7 +87,13 @@ export const lockFolder = (folder: string): DatabaseSync => {
   } catch (cause) {
     lock?.close()
     const { errcode, message } = cause as Error & { errcode?: number }
-    if (errcode !== undefined && (errcode & 0xff) === BUSY) throw new InstarError('data_in_use', `another process${writerOf(folder)} writes to ${folder}`, { folder }, { cause })
+    if (errcode !== undefined && (errcode & 0xff) === BUSY)
+      throw new InstarError(
+        'data_in_use',
+        `another process${writerOf(folder)} writes to ${folder}`,
+        { folder },
+        { cause },
+      )
     throw new InstarError('data_unreadable', `${lockFile(folder)} cannot be locked: ${message}`, { folder }, { cause })
   }
 }
@@ -98,7 +109,11 @@ const writerOf = (folder: string): string => {
 }
 
 /** Makes the file where there is none. Throws `partition_count_changed`, `schema_changed` or `data_unreadable`. */
-export const openWriting = (folder: string, counts: PartitionCounts, schemas: Readonly<Record<string, string>>): DatabaseSync => {
+export const openWriting = (
+  folder: string,
+  counts: PartitionCounts,
+  schemas: Readonly<Record<string, string>>,
+): DatabaseSync => {
   let db: DatabaseSync | undefined
   try {
     makePrivate(logFile(folder))
@@ -110,7 +125,10 @@ export const openWriting = (folder: string, counts: PartitionCounts, schemas: Re
     meta.run('format', FORMAT)
     if (formatOf(db) === '1') upgrade(db)
     checkFormat(db, folder)
-    db.prepare('INSERT INTO meta VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value').run('writer', String(process.pid))
+    db.prepare('INSERT INTO meta VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value').run(
+      'writer',
+      String(process.pid),
+    )
     const addCount = db.prepare('INSERT INTO partitions VALUES (?, ?) ON CONFLICT DO NOTHING')
     for (const topic of TOPICS) addCount.run(topic, counts[topic])
     checkCounts(storedCounts(db), counts)
@@ -139,12 +157,20 @@ export const openReading = (folder: string): DatabaseSync => {
 
 /** A file that no build with all of our topics has written to lacks tables, which a reader sees as empty. */
 const standIn = (db: DatabaseSync): void => {
-  const stored = new Set((db.prepare('SELECT topic FROM partitions').all() as { topic: string }[]).map(({ topic }) => topic))
-  for (const topic of TOPICS) if (!stored.has(topic)) db.exec(topicTable(topic).replaceAll('CREATE TABLE', 'CREATE TEMP TABLE'))
+  const stored = new Set(
+    (db.prepare('SELECT topic FROM partitions').all() as { topic: string }[]).map(({ topic }) => topic),
+  )
+  for (const topic of TOPICS)
+    if (!stored.has(topic)) db.exec(topicTable(topic).replaceAll('CREATE TABLE', 'CREATE TEMP TABLE'))
 }
 
 const unreadable = (folder: string, cause: unknown): InstarError =>
-  new InstarError('data_unreadable', `${logFile(folder)} cannot be read as a log: ${cause instanceof Error ? cause.message : String(cause)}`, { folder }, { cause })
+  new InstarError(
+    'data_unreadable',
+    `${logFile(folder)} cannot be read as a log: ${cause instanceof Error ? cause.message : String(cause)}`,
+    { folder },
+    { cause },
+  )
 
 const formatOf = (db: DatabaseSync): string | undefined =>
   (db.prepare('SELECT value FROM meta WHERE name = ?').get('format') as { value: string } | undefined)?.value
@@ -173,7 +199,11 @@ export const storedCounts = (db: DatabaseSync): PartitionCounts => {
 export const checkCounts = (stored: PartitionCounts, configured: PartitionCounts): void => {
   for (const topic of TOPICS) {
     if (stored[topic] === configured[topic]) continue
-    throw new InstarError('partition_count_changed', `${topic} has ${stored[topic]} partitions on this log, ${configured[topic]} are configured`, { topic, stored: stored[topic], configured: configured[topic] })
+    throw new InstarError(
+      'partition_count_changed',
+      `${topic} has ${stored[topic]} partitions on this log, ${configured[topic]} are configured`,
+      { topic, stored: stored[topic], configured: configured[topic] },
+    )
   }
 }
 
@@ -183,7 +213,8 @@ const addSchemas = (db: DatabaseSync, schemas: Readonly<Record<string, string>>)
   for (const [name, text] of Object.entries(schemas)) {
     const avro = JSON.stringify(JSON.parse(text))
     add.run(name, avro)
-    if ((stored.get(name) as { avro: string }).avro !== avro) throw new InstarError('schema_changed', `the log stores another schema as ${name}`, { schema: name })
+    if ((stored.get(name) as { avro: string }).avro !== avro)
+      throw new InstarError('schema_changed', `the log stores another schema as ${name}`, { schema: name })
   }
 }
 

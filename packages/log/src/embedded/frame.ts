@@ -80,7 +80,14 @@ export class Frame {
   }
 }
 
-export type WriteRecord = (topic: number, partition: number, timestamp: number, schema: number, key: string, payload: Uint8Array) => void
+export type WriteRecord = (
+  topic: number,
+  partition: number,
+  timestamp: number,
+  schema: number,
+  key: string,
+  payload: Uint8Array,
+) => void
 
 /** The writing thread's side. */
 export class FrameReader {
@@ -100,8 +107,12 @@ export class FrameReader {
       const payload = key + view.getUint32(at + 12)
       const length = view.getUint32(at + 16)
       write(
-        view.getUint8(at + 22), view.getUint16(at + 20), view.getFloat64(at), view.getUint32(at + 8),
-        this.#memory.toString('utf8', key, payload), new Uint8Array(this.#memory.buffer, payload, length),
+        view.getUint8(at + 22),
+        view.getUint16(at + 20),
+        view.getFloat64(at),
+        view.getUint32(at + 8),
+        this.#memory.toString('utf8', key, payload),
+        new Uint8Array(this.#memory.buffer, payload, length),
       )
       at = payload + length
     }

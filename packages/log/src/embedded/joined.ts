@@ -37,7 +37,11 @@ export class Holder {
     port.on('message', (message: ToHolder) => {
       if (message === 'heard') this.#heard()
       else if ('append' in message) this.#answer(message.call, appender.append(message.append))
-      else this.#answer(message.call, appender.commit(message.group, message.commit).then(() => []))
+      else
+        this.#answer(
+          message.call,
+          appender.commit(message.group, message.commit).then(() => []),
+        )
     })
     port.on('close', onClosed)
   }
@@ -68,7 +72,10 @@ export class Holder {
   }
 
   #answer(call: number, work: Promise<Position[]>): void {
-    work.then((positions) => this.#say({ call, positions }), (error: unknown) => this.#say({ call, error: plainError(error) }))
+    work.then(
+      (positions) => this.#say({ call, positions }),
+      (error: unknown) => this.#say({ call, error: plainError(error) }),
+    )
   }
 
   #say(message: FromHolder): void {
@@ -105,7 +112,10 @@ export class RemoteAppender implements Appender {
 
   append(records: readonly Append[]): Promise<Position[]> {
     // Payloads of their own: a message takes the whole memory behind a view along.
-    return this.#ask((call) => ({ call, append: records.map((record) => ({ ...record, payload: new Uint8Array(record.payload) })) }))
+    return this.#ask((call) => ({
+      call,
+      append: records.map((record) => ({ ...record, payload: new Uint8Array(record.payload) })),
+    }))
   }
 
   async commit(group: string, positions: readonly Position[]): Promise<void> {

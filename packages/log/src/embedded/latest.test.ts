@@ -7,12 +7,22 @@ import { Latest, withLatest, type Written } from './latest.ts'
 const FOLLOWED = new Set<Topic>(['turns'])
 const ALL = { from: 0, to: Infinity, maxRecords: 512, maxBytes: 1 << 20 }
 
-const written = (offsets: readonly number[], { topic = 'turns', bytes = 10 }: { topic?: Topic; bytes?: number } = {}): Written => ({
-  records: offsets.map((offset) => ({ topic, key: `k${offset}`, schema: 'TurnCaptured.v1', payload: new Uint8Array(bytes), timestamp: offset })),
+const written = (
+  offsets: readonly number[],
+  { topic = 'turns', bytes = 10 }: { topic?: Topic; bytes?: number } = {},
+): Written => ({
+  records: offsets.map((offset) => ({
+    topic,
+    key: `k${offset}`,
+    schema: 'TurnCaptured.v1',
+    payload: new Uint8Array(bytes),
+    timestamp: offset,
+  })),
   positions: offsets.map((offset) => ({ topic, partition: offset % 2, offset })),
 })
 
-const offsetsOf = (latest: Latest, from: number, limits: Partial<typeof ALL> = {}): number[] | undefined => latest.scan('turns', { ...ALL, ...limits, from })?.records.map(({ offset }) => offset)
+const offsetsOf = (latest: Latest, from: number, limits: Partial<typeof ALL> = {}): number[] | undefined =>
+  latest.scan('turns', { ...ALL, ...limits, from })?.records.map(({ offset }) => offset)
 
 test('what was written is handed on from where it is asked for, within the limits', () => {
   const latest = new Latest()
@@ -68,7 +78,13 @@ test('nothing is held that everybody has had, that nobody follows, or beyond 4 M
 
 test('a store gives what is held, else what the file says', () => {
   const asked: string[] = []
-  const rows = { scan: (topic: Topic, { from }) => { asked.push(`${topic} ${from}`); return { records: [], next: from } }, end: () => 99 } as Partial<Store> as Store
+  const rows = {
+    scan: (topic: Topic, { from }) => {
+      asked.push(`${topic} ${from}`)
+      return { records: [], next: from }
+    },
+    end: () => 99,
+  } as Partial<Store> as Store
   const latest = new Latest()
   const store = withLatest(rows, latest)
   assert.equal(store.end('turns'), 99)

@@ -29,7 +29,8 @@ export class Latest {
     for (const [i, { topic, key, schema, payload, timestamp }] of records.entries()) {
       const { partition, offset } = positions[i]!
       let held = this.#topics.get(topic)
-      if (!held || held.end !== offset) this.#topics.set(topic, held = { records: new Map(), first: offset, end: offset, bytes: 0 })
+      if (!held || held.end !== offset)
+        this.#topics.set(topic, (held = { records: new Map(), first: offset, end: offset, bytes: 0 }))
       held.end = offset + 1
       if (followed.has(topic)) {
         const record: LogRecord = { topic, key, schema, payload: Buffer.from(payload), timestamp, partition, offset }
@@ -64,7 +65,11 @@ export class Latest {
     const records: LogRecord[] = []
     let bytes = 0
     let next = from
-    for (let record = held.get(next); record && next < to && records.length < maxRecords && bytes < maxBytes; record = held.get(next)) {
+    for (
+      let record = held.get(next);
+      record && next < to && records.length < maxRecords && bytes < maxBytes;
+      record = held.get(next)
+    ) {
       records.push(record)
       bytes += record.payload.length
       next += 1

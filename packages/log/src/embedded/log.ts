@@ -8,7 +8,17 @@ import type { Topic } from '@instar/events/flow'
 import { setImmediate } from 'node:timers/promises'
 import { Delivery } from '../delivery.ts'
 import { partitionCounts, type PartitionCounts } from '../partition.ts'
-import type { Append, EventLog, LogRecord, Offsets, Position, ReadOptions, Share, SubscribeOptions, Subscription } from '../port.ts'
+import type {
+  Append,
+  EventLog,
+  LogRecord,
+  Offsets,
+  Position,
+  ReadOptions,
+  Share,
+  SubscribeOptions,
+  Subscription,
+} from '../port.ts'
 import { readStore } from '../reading.ts'
 import { wholeShare } from '../share.ts'
 import { checkCounts, makeFolder, openReading, storedCounts, storedSchemas } from './file.ts'
@@ -61,7 +71,10 @@ export const openEmbeddedLog = async (options: EmbeddedOptions): Promise<Embedde
   }
   makeFolder(folder)
   const counts = partitionCounts(partitions)
-  const queue = await Queue.open({ folder, counts, schemas }, { records: limits?.records ?? 16_384, bytes: limits?.bytes ?? 64 << 20 })
+  const queue = await Queue.open(
+    { folder, counts, schemas },
+    { records: limits?.records ?? 16_384, bytes: limits?.bytes ?? 64 << 20 },
+  )
   const db = openReading(folder)
   queue.knowSchemas(new Map(storedSchemas(db).map(({ name, id }) => [name, id])))
   const log = new SqliteLog(db, counts, schemas, queue)
@@ -71,7 +84,11 @@ export const openEmbeddedLog = async (options: EmbeddedOptions): Promise<Embedde
 }
 
 /** The log that another thread of this process holds, which has given the other end of `port` to `join`. It reads the file itself. */
-export const openJoinedLog = (folder: string, schemas: Readonly<Record<string, string>>, port: MessagePort): EmbeddedLog => {
+export const openJoinedLog = (
+  folder: string,
+  schemas: Readonly<Record<string, string>>,
+  port: MessagePort,
+): EmbeddedLog => {
   const db = openReading(folder)
   const appender = new RemoteAppender(port, { onNews: () => log.changed(), onBroken: (error) => log.broke(error) })
   const log = new SqliteLog(db, storedCounts(db), schemas, appender)
@@ -95,7 +112,12 @@ class SqliteLog implements EmbeddedLog {
   #closed = false
   #closing: Promise<void> | undefined
 
-  constructor(db: DatabaseSync, counts: PartitionCounts, schemas: Readonly<Record<string, string>>, appender?: Appender) {
+  constructor(
+    db: DatabaseSync,
+    counts: PartitionCounts,
+    schemas: Readonly<Record<string, string>>,
+    appender?: Appender,
+  ) {
     this.#latest = new Latest((schema) => (isLater(schema) ? schemas[schema] : undefined))
     this.sole = appender !== undefined
     this.#db = db
@@ -110,7 +132,14 @@ class SqliteLog implements EmbeddedLog {
 
   async subscribe(options: SubscribeOptions): Promise<Subscription> {
     this.#check()
-    const delivery = new Delivery({ store: withLatest(this.#rows, this.#latest), breathe: setImmediate, commit: (group, positions) => this.#appender?.commit(group, positions) ?? Promise.reject(readOnly()) }, options)
+    const delivery = new Delivery(
+      {
+        store: withLatest(this.#rows, this.#latest),
+        breathe: setImmediate,
+        commit: (group, positions) => this.#appender?.commit(group, positions) ?? Promise.reject(readOnly()),
+      },
+      options,
+    )
     this.#deliveries.add(delivery)
     this.#watch()
     const leave = (): void => {
@@ -160,7 +189,8 @@ class SqliteLog implements EmbeddedLog {
       return this.changed()
     }
     const reached = new Map<Topic, number>()
-    for (const { cursors } of this.#deliveries) for (const { topic, cursor } of cursors) reached.set(topic, Math.min(cursor, reached.get(topic) ?? Infinity))
+    for (const { cursors } of this.#deliveries)
+      for (const { topic, cursor } of cursors) reached.set(topic, Math.min(cursor, reached.get(topic) ?? Infinity))
     const followed = new Set(reached.keys())
     for (const call of what) this.#latest.add(call, followed)
     for (const [topic, offset] of reached) this.#latest.forgetBelow(topic, offset)
@@ -188,7 +218,7 @@ class SqliteLog implements EmbeddedLog {
 
   /** Handlers that run may still read, append and commit. */
   close(): Promise<void> {
-    return this.#closing ??= this.#close()
+    return (this.#closing ??= this.#close())
   }
 
   async #close(): Promise<void> {

@@ -4,7 +4,12 @@ import type { PartitionCounts } from '../partition.ts'
 import type { Position } from '../port.ts'
 import type { ControlMemory } from './control.ts'
 
-export type WriterData = { folder: string; counts: PartitionCounts; schemas: Readonly<Record<string, string>>; control: ControlMemory }
+export type WriterData = {
+  folder: string
+  counts: PartitionCounts
+  schemas: Readonly<Record<string, string>>
+  control: ControlMemory
+}
 
 export type GroupCommit = { group: string; positions: Position[] }
 

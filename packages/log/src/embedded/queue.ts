@@ -40,7 +40,9 @@ export class Queue {
     this.#limits = limits
     const exited = Promise.withResolvers<void>()
     this.#exited = exited.promise
-    worker.on('error', (cause) => this.#break(broken(`the writing thread failed: ${cause instanceof Error ? cause.message : String(cause)}`)))
+    worker.on('error', (cause) =>
+      this.#break(broken(`the writing thread failed: ${cause instanceof Error ? cause.message : String(cause)}`)),
+    )
     worker.on('exit', () => {
       this.#break(this.#closing ? unavailable(CLOSED) : broken('the writing thread ended'))
       exited.resolve()
@@ -57,7 +59,8 @@ export class Queue {
       worker.on('message', (message: FromWriter) => {
         if (message === 'written') queue.#answered()
         else if (message.kind === 'ready') resolve(queue)
-        else if (message.kind === 'refused') void queue.#exited.then(() => reject(new InstarError(message.code, message.message, message.details)))
+        else if (message.kind === 'refused')
+          void queue.#exited.then(() => reject(new InstarError(message.code, message.message, message.details)))
         else queue.#answered(message)
       })
     })
@@ -85,7 +88,10 @@ export class Queue {
       let framed = 0
       for (const record of records) {
         checkAppend(record)
-        if (!this.#schemas.has(record.schema)) throw new InstarError('bad_record', `the log was opened without the schema ${record.schema}`, { schema: record.schema })
+        if (!this.#schemas.has(record.schema))
+          throw new InstarError('bad_record', `the log was opened without the schema ${record.schema}`, {
+            schema: record.schema,
+          })
         bytes += record.payload.length
         framed += framedBytes(record)
       }
@@ -103,14 +109,22 @@ export class Queue {
   commit(group: string, positions: readonly Position[]): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#check()
-      this.#joined(0).commits.push({ group, positions: positions.map(({ topic, partition, offset }) => ({ topic, partition, offset })), resolve, reject })
+      this.#joined(0).commits.push({
+        group,
+        positions: positions.map(({ topic, partition, offset }) => ({ topic, partition, offset })),
+        resolve,
+        reject,
+      })
     })
   }
 
   /** Writes what waits, then gives the folder back. */
   async close(): Promise<void> {
     this.#closing = true
-    if (this.#state !== 'idle') await new Promise<void>((resolve) => { this.#drained = resolve })
+    if (this.#state !== 'idle')
+      await new Promise<void>((resolve) => {
+        this.#drained = resolve
+      })
     this.#over ??= unavailable(CLOSED)
     this.#post({ kind: 'close' })
     await this.#exited
@@ -129,7 +143,10 @@ export class Queue {
     const waiting = this.#writing.frame.records + this.#waiting.frame.records
     const waitingBytes = this.#writing.bytes + this.#waiting.bytes
     if (waiting > 0 && (waiting + records > this.#limits.records || waitingBytes + bytes > this.#limits.bytes)) {
-      throw new InstarError('log_full', `${waiting} records (${waitingBytes} bytes) wait to be written`, { records: waiting, bytes: waitingBytes })
+      throw new InstarError('log_full', `${waiting} records (${waitingBytes} bytes) wait to be written`, {
+        records: waiting,
+        bytes: waitingBytes,
+      })
     }
   }
 
@@ -144,7 +161,9 @@ export class Queue {
     if (this.#state === 'idle') {
       this.#waiting.frame.reserve(framed)
       this.#open()
-      queueMicrotask(() => { if (this.#state === 'open') this.#seal() })
+      queueMicrotask(() => {
+        if (this.#state === 'open') this.#seal()
+      })
     }
     return this.#writing
   }
@@ -153,7 +172,10 @@ export class Queue {
     const batch = this.#waiting
     this.#waiting = this.#writing
     this.#writing = batch
-    const { number, frame: { shared } } = batch
+    const {
+      number,
+      frame: { shared },
+    } = batch
     if (shared !== batch.known) this.#post({ kind: 'memory', frame: number, shared })
     batch.known = shared
     batch.transaction = this.#caller.open(number)
@@ -162,7 +184,12 @@ export class Queue {
 
   #seal(): void {
     const { transaction, commits } = this.#writing
-    if (commits.length > 0) this.#post({ kind: 'commits', transaction, commits: commits.map(({ group, positions }) => ({ group, positions })) })
+    if (commits.length > 0)
+      this.#post({
+        kind: 'commits',
+        transaction,
+        commits: commits.map(({ group, positions }) => ({ group, positions })),
+      })
     this.#caller.seal()
     this.#state = 'sealed'
   }
@@ -185,7 +212,7 @@ export class Queue {
 
   #break(reason: InstarError): void {
     const first = this.#over === undefined
-    const failure = this.#over ??= reason
+    const failure = (this.#over ??= reason)
     this.#state = 'idle'
     for (const batch of [this.#writing, this.#waiting]) batch.take(failure)()
     this.#drained?.()
@@ -194,5 +221,7 @@ export class Queue {
 }
 
 const CLOSED = 'the log is closed'
-const unavailable = (reason: string): InstarError => new InstarError('log_unavailable', `the log cannot be written: ${reason}`)
-const broken = (reason: string): InstarError => new InstarError('log_broken', `the log cannot be written any more: ${reason}`)
+const unavailable = (reason: string): InstarError =>
+  new InstarError('log_unavailable', `the log cannot be written: ${reason}`)
+const broken = (reason: string): InstarError =>
+  new InstarError('log_broken', `the log cannot be written any more: ${reason}`)

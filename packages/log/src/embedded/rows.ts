@@ -27,7 +27,9 @@ const prepare = (db: DatabaseSync, topic: Topic): Statements => {
   return {
     sweep: statement(`${ROWS(topic)} WHERE offset >= ? AND offset < ? ORDER BY offset LIMIT ?`),
     among: statement(`${ROWS(topic)} WHERE offset IN (SELECT value FROM json_each(?)) ORDER BY offset LIMIT ?`),
-    amongOfKey: statement(`${ROWS(topic)} WHERE offset IN (SELECT value FROM json_each(?)) AND key = ? ORDER BY offset LIMIT ?`),
+    amongOfKey: statement(
+      `${ROWS(topic)} WHERE offset IN (SELECT value FROM json_each(?)) AND key = ? ORDER BY offset LIMIT ?`,
+    ),
     reached: statement(`SELECT reached FROM "${topic}" WHERE offset = ?`),
     at: statement(`${ROWS(topic)} WHERE offset = ? AND partition = ?`),
   }
@@ -45,8 +47,13 @@ export class Rows implements Store {
   constructor(db: DatabaseSync, counts: PartitionCounts) {
     this.#db = db
     this.#counts = counts
-    this.#statements = Object.fromEntries(TOPICS.map((topic) => [topic, prepare(db, topic)])) as Record<Topic, Statements>
-    this.#blocks = Object.fromEntries(TOPICS.map((topic) => [topic, new BlockReader(db, topic, counts[topic])])) as Record<Topic, BlockReader>
+    this.#statements = Object.fromEntries(TOPICS.map((topic) => [topic, prepare(db, topic)])) as Record<
+      Topic,
+      Statements
+    >
+    this.#blocks = Object.fromEntries(
+      TOPICS.map((topic) => [topic, new BlockReader(db, topic, counts[topic])]),
+    ) as Record<Topic, BlockReader>
     this.#commits = db.prepare('SELECT partition, next FROM commits WHERE "group" = ? AND topic = ?')
     this.#version = db.prepare('PRAGMA data_version')
   }
@@ -59,9 +66,14 @@ export class Rows implements Store {
   scan(topic: Topic, { from, to, partition, key, maxRecords, maxBytes }: Scan): Page {
     const { sweep, among, amongOfKey } = this.#statements[topic]
     const until = partition === undefined ? to : Math.min(to, from + FILTER_WINDOW)
-    const offsets = partition === undefined ? '' : JSON.stringify(this.#blocks[topic].within(partition, from, until, key === undefined ? maxRecords : Infinity))
-    const rows = (partition === undefined ? sweep.iterate(from, until, maxRecords)
-      : key === undefined ? among.iterate(offsets, maxRecords)
+    const offsets =
+      partition === undefined
+        ? ''
+        : JSON.stringify(this.#blocks[topic].within(partition, from, until, key === undefined ? maxRecords : Infinity))
+    const rows = (partition === undefined
+      ? sweep.iterate(from, until, maxRecords)
+      : key === undefined
+        ? among.iterate(offsets, maxRecords)
         : amongOfKey.iterate(offsets, key, maxRecords)) as unknown as Iterable<Row>
     const records: LogRecord[] = []
     let bytes = 0
@@ -113,7 +125,8 @@ export class Rows implements Store {
 
   committed(group: string, topic: Topic): number[] {
     const next = new Array<number>(this.#counts[topic]).fill(0)
-    for (const row of this.#commits.all(group, topic) as { partition: number; next: number }[]) next[row.partition] = row.next
+    for (const row of this.#commits.all(group, topic) as { partition: number; next: number }[])
+      next[row.partition] = row.next
     return next
   }
 
@@ -125,7 +138,9 @@ export class Rows implements Store {
   }
 
   #loadSchema(id: number): { name: string; avro?: string } {
-    this.#schemas = new Map(storedSchemas(this.#db).map(({ id: one, name, avro }) => [one, isLater(name) ? { name, avro } : { name }]))
+    this.#schemas = new Map(
+      storedSchemas(this.#db).map(({ id: one, name, avro }) => [one, isLater(name) ? { name, avro } : { name }]),
+    )
     const schema = this.#schemas.get(id)
     if (schema === undefined) throw new InstarError('data_unreadable', `the log names no schema ${id}`, { schema: id })
     return schema

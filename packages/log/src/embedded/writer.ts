@@ -34,24 +34,35 @@ const say = (message: FromWriter): void => port.postMessage(message)
 /** `reached`: the greatest timestamp of each partition. */
 type Table = { insert: StatementSync; next: number; reached: number[]; blocks: BlockWriter }
 
-const openTables = (db: DatabaseSync, counts: WriterData['counts']): Table[] => TOPICS.map((topic) => {
-  const last = db.prepare(`SELECT reached FROM "${topic}" WHERE offset = ?`)
-  const ends = new BlockReader(db, topic, counts[topic]).ends()
-  const { next } = db.prepare(`SELECT coalesce(max(offset) + 1, 0) AS next FROM "${topic}"`).get() as { next: number }
-  return {
-    insert: db.prepare(`INSERT INTO "${topic}" (offset, partition, timestamp, reached, schema, key, payload) VALUES (?, ?, ?, ?, ?, ?, ?)`),
-    next,
-    reached: ends.map((end) => (last.get(end - 1) as { reached: number } | undefined)?.reached ?? 0),
-    blocks: new BlockWriter(db, topic, next),
-  }
-})
+const openTables = (db: DatabaseSync, counts: WriterData['counts']): Table[] =>
+  TOPICS.map((topic) => {
+    const last = db.prepare(`SELECT reached FROM "${topic}" WHERE offset = ?`)
+    const ends = new BlockReader(db, topic, counts[topic]).ends()
+    const { next } = db.prepare(`SELECT coalesce(max(offset) + 1, 0) AS next FROM "${topic}"`).get() as { next: number }
+    return {
+      insert: db.prepare(
+        `INSERT INTO "${topic}" (offset, partition, timestamp, reached, schema, key, payload) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+      ),
+      next,
+      reached: ends.map((end) => (last.get(end - 1) as { reached: number } | undefined)?.reached ?? 0),
+      blocks: new BlockWriter(db, topic, next),
+    }
+  })
 
-type Connection = { db: DatabaseSync; begin: StatementSync; end: StatementSync; setCommit: StatementSync; tables: Table[] }
+type Connection = {
+  db: DatabaseSync
+  begin: StatementSync
+  end: StatementSync
+  setCommit: StatementSync
+  tables: Table[]
+}
 
 const connect = ({ folder, counts, schemas }: WriterData): Connection => {
   const db = openWriting(folder, counts, schemas)
   return {
-    db, begin: db.prepare('BEGIN IMMEDIATE'), end: db.prepare('COMMIT'),
+    db,
+    begin: db.prepare('BEGIN IMMEDIATE'),
+    end: db.prepare('COMMIT'),
     setCommit: db.prepare('INSERT INTO commits VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET next = excluded.next'),
     tables: openTables(db, counts),
   }
@@ -94,7 +105,7 @@ const run = (data: WriterData): void => {
 
   const insert: WriteRecord = (topic, partition, timestamp, schema, key, payload) => {
     const table = connection.tables[topic]!
-    const reached = table.reached[partition] = Math.max(table.reached[partition]!, timestamp)
+    const reached = (table.reached[partition] = Math.max(table.reached[partition]!, timestamp))
     const offset = table.next++
     table.insert.run(offset, partition, timestamp, reached, schema, key, payload)
     table.blocks.add(offset, partition)
@@ -103,7 +114,9 @@ const run = (data: WriterData): void => {
   /** Inserts what is published while it is, and commits when that is all. */
   const transaction = (frame: FrameReader): void => {
     connection.begin.run()
-    connection.tables.forEach(({ next }, topic) => { first[topic] = next })
+    connection.tables.forEach(({ next }, topic) => {
+      first[topic] = next
+    })
     for (let at = 0, sealed = false; !sealed;) {
       const { times } = called
       sealed = called.sealed
@@ -130,7 +143,11 @@ const run = (data: WriterData): void => {
         recover(cause as Error & { errcode?: number })
         return { kind: 'failed', message, broken: false }
       } catch (lasting) {
-        return { kind: 'failed', message: lasting === cause ? message : `${message}; opening it again: ${(lasting as Error).message}`, broken: true }
+        return {
+          kind: 'failed',
+          message: lasting === cause ? message : `${message}; opening it again: ${(lasting as Error).message}`,
+          broken: true,
+        }
       }
     }
   }
@@ -159,8 +176,7 @@ const run = (data: WriterData): void => {
       const began = performance.now()
       say(answer(frames[frame]!))
       lookMs = performance.now() - began < QUICK_MS && availableParallelism() > 1 ? LOOK_MS : 0
-    }
-    else if (!closing) called.sleep(times, lookMs)
+    } else if (!closing) called.sleep(times, lookMs)
   }
   if (connection.db.isOpen) connection.db.close()
 }
@@ -175,6 +191,7 @@ try {
     lock.close()
   }
 } catch (cause) {
-  const error = cause instanceof InstarError ? cause : new InstarError('data_unreadable', (cause as Error).message, { folder })
+  const error =
+    cause instanceof InstarError ? cause : new InstarError('data_unreadable', (cause as Error).message, { folder })
   say({ kind: 'refused', code: error.code, message: error.message, details: { ...error.details } })
 }

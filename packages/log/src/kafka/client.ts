@@ -27,10 +27,21 @@ export type ClientOptions = {
 type Listed = { topic: string; partitions: { partition: number; offset: string }[] }
 
 /** `timestamp` and `offset` are decimal numbers. */
-export type Fetchable = { key: Buffer | null; value: Buffer | null; timestamp: string; offset: string; isControlRecord: boolean; headers?: Record<string, unknown> }
-export type FetchResponse = { responses: { topicName: string; partitions: { partition: number; highWatermark: string; messages: Fetchable[] }[] }[] }
+export type Fetchable = {
+  key: Buffer | null
+  value: Buffer | null
+  timestamp: string
+  offset: string
+  isControlRecord: boolean
+  headers?: Record<string, unknown>
+}
+export type FetchResponse = {
+  responses: { topicName: string; partitions: { partition: number; highWatermark: string; messages: Fetchable[] }[] }[]
+}
 
-export type ProduceResponse = { topics: { topicName: string; partitions: { partition: number; errorCode: number; baseOffset: string }[] }[] }
+export type ProduceResponse = {
+  topics: { topicName: string; partitions: { partition: number; errorCode: number; baseOffset: string }[] }[]
+}
 
 /** A request of the version that the broker takes, and how its answer is read. */
 type Protocol = { request: { apiVersion: number; encode(): Promise<object> }; response: object }
@@ -39,13 +50,36 @@ type Versioned = (request: object) => Protocol
 export type Broker = Omit<PublicBroker, 'produce' | 'fetch'> & {
   lookupRequest(apiKey: number, definition: object): Versioned
   connectionPool: { send(protocol: Protocol): Promise<unknown> }
-  initProducerId(request: { transactionalId?: string; transactionTimeout: number }): Promise<{ producerId: string; producerEpoch: number }>
-  listOffsets(request: { replicaId: number; isolationLevel: number; topics: { topic: string; partitions: { partition: number; timestamp: number }[] }[] }): Promise<{ responses: Listed[] }>
+  initProducerId(request: {
+    transactionalId?: string
+    transactionTimeout: number
+  }): Promise<{ producerId: string; producerEpoch: number }>
+  listOffsets(request: {
+    replicaId: number
+    isolationLevel: number
+    topics: { topic: string; partitions: { partition: number; timestamp: number }[] }[]
+  }): Promise<{ responses: Listed[] }>
   fetch(request: Parameters<PublicBroker['fetch']>[0]): Promise<FetchResponse>
   /** Answered when every member has joined, or `rebalanceTimeout` ms have passed. Only the leader is told of the members. */
-  joinGroup(request: { groupId: string; sessionTimeout: number; rebalanceTimeout: number; memberId: string; groupProtocols: { name: string; metadata: Buffer }[] }): Promise<{ generationId: number; leaderId: string; memberId: string; members: { memberId: string; memberMetadata: Buffer }[] }>
+  joinGroup(request: {
+    groupId: string
+    sessionTimeout: number
+    rebalanceTimeout: number
+    memberId: string
+    groupProtocols: { name: string; metadata: Buffer }[]
+  }): Promise<{
+    generationId: number
+    leaderId: string
+    memberId: string
+    members: { memberId: string; memberMetadata: Buffer }[]
+  }>
   /** Answered when the leader has given its assignment. */
-  syncGroup(request: { groupId: string; generationId: number; memberId: string; groupAssignment: { memberId: string; memberAssignment: Buffer }[] }): Promise<{ memberAssignment: Buffer }>
+  syncGroup(request: {
+    groupId: string
+    generationId: number
+    memberId: string
+    groupAssignment: { memberId: string; memberAssignment: Buffer }[]
+  }): Promise<{ memberAssignment: Buffer }>
   heartbeat(request: { groupId: string; groupGenerationId: number; memberId: string }): Promise<unknown>
   leaveGroup(request: { groupId: string; memberId: string }): Promise<unknown>
 }
@@ -73,14 +107,29 @@ const OLDEST_PRODUCE = 3
 export const produce = async (broker: Broker, request: ProduceRequest): Promise<ProduceResponse> => {
   const { acks, timeout } = request
   const protocol = broker.lookupRequest(apiKeys.Produce, requests.Produce)({ acks, timeout, topicData: [] })
-  if (protocol.request.apiVersion < OLDEST_PRODUCE) throw new Error(`the broker takes produce requests of version ${protocol.request.apiVersion} only; ${OLDEST_PRODUCE} is needed`)
+  if (protocol.request.apiVersion < OLDEST_PRODUCE)
+    throw new Error(
+      `the broker takes produce requests of version ${protocol.request.apiVersion} only; ${OLDEST_PRODUCE} is needed`,
+    )
   const body = encodeProduce(request)
-  const answer = await broker.connectionPool.send({ ...protocol, request: { ...protocol.request, encode: () => Promise.resolve({ buf: body, buffer: body }) } })
+  const answer = await broker.connectionPool.send({
+    ...protocol,
+    request: { ...protocol.request, encode: () => Promise.resolve({ buf: body, buffer: body }) },
+  })
   return answer as ProduceResponse
 }
 
-const silent = { info: nothing, error: nothing, warn: nothing, debug: nothing, namespace: () => silent, setLogLevel: nothing }
-function nothing(): void { /* What goes wrong reaches the caller as an error. */ }
+const silent = {
+  info: nothing,
+  error: nothing,
+  warn: nothing,
+  debug: nothing,
+  namespace: () => silent,
+  setLogLevel: nothing,
+}
+function nothing(): void {
+  /* What goes wrong reaches the caller as an error. */
+}
 
 const NewCluster = require('kafkajs/src/cluster/index.js') as new (options: Record<string, unknown>) => Cluster
 
@@ -117,8 +166,12 @@ connection.connect = function (this: Connection): Promise<true> {
  *   written anywhere. Here such a partition has the leader -1.
  * - Batches that a broker or another client compressed with zstd are read by Node's own zlib.
  */
-type Metadata = { topicMetadata: { topicErrorCode: number; partitionMetadata: { partitionErrorCode: number; leader: number }[] }[] }
-const metadata = require('kafkajs/src/protocol/requests/metadata/v6/response.js') as { parse(data: Metadata): Promise<Metadata> }
+type Metadata = {
+  topicMetadata: { topicErrorCode: number; partitionMetadata: { partitionErrorCode: number; leader: number }[] }[]
+}
+const metadata = require('kafkajs/src/protocol/requests/metadata/v6/response.js') as {
+  parse(data: Metadata): Promise<Metadata>
+}
 const parseMetadata = metadata.parse
 const NO_LEADER = new Set([LEADER_NOT_AVAILABLE, REPLICA_NOT_AVAILABLE, LISTENER_NOT_FOUND])
 metadata.parse = (data) => {
@@ -128,10 +181,15 @@ metadata.parse = (data) => {
   return parseMetadata(data)
 }
 
-const { Codecs, Types } = require('kafkajs/src/protocol/message/compression/index.js') as { Codecs: Record<number, () => unknown>; Types: { ZSTD: number } }
+const { Codecs, Types } = require('kafkajs/src/protocol/message/compression/index.js') as {
+  Codecs: Record<number, () => unknown>
+  Types: { ZSTD: number }
+}
 /** Far beyond the largest batch that a topic of ours takes. */
 const MOST_UNPACKED = 256 << 20
-Codecs[Types.ZSTD] = () => ({ decompress: (packed: Buffer) => Promise.resolve(zstdDecompressSync(packed, { maxOutputLength: MOST_UNPACKED })) })
+Codecs[Types.ZSTD] = () => ({
+  decompress: (packed: Buffer) => Promise.resolve(zstdDecompressSync(packed, { maxOutputLength: MOST_UNPACKED })),
+})
 
 /** The compression of a batch that cannot be read here (`LZ4`, `Snappy`), if that is what failed. */
 export const codecRefused = (cause: unknown): string | undefined => {
@@ -180,11 +238,20 @@ export class Link {
   /** What `work` throws is thrown on, after the connections were given up; after a `NoLeader` others go on with them. */
   async use<T>(work: (cluster: Cluster) => Promise<T>): Promise<T> {
     if (this.#closed) throw new Error('the connection is closed')
-    const opened = this.#cluster ??= this.#open()
+    const opened = (this.#cluster ??= this.#open())
     try {
       return await work(await opened)
     } catch (cause) {
-      if (cause instanceof NoLeader && await opened.then((cluster) => cluster.refreshMetadata()).then(() => true, () => false)) throw cause
+      if (
+        cause instanceof NoLeader &&
+        (await opened
+          .then((cluster) => cluster.refreshMetadata())
+          .then(
+            () => true,
+            () => false,
+          ))
+      )
+        throw cause
       if (this.#cluster === opened) this.#cluster = undefined
       leave(opened)
       throw cause
@@ -201,9 +268,19 @@ export class Link {
   async #open(): Promise<Cluster> {
     const { brokers, clientId, requestTimeout = REQUEST_TIMEOUT, security } = this.#options
     const cluster = new NewCluster({
-      logger: silent, socketFactory, ...kafkajsSecurity(security), brokers: [...brokers], clientId, requestTimeout, enforceRequestTimeout: true,
-      connectionTimeout: 5_000, metadataMaxAge: 300_000, allowAutoTopicCreation: false, retry: RETRY,
-      isolationLevel: READ_UNCOMMITTED, maxInFlightRequests: null,
+      logger: silent,
+      socketFactory,
+      ...kafkajsSecurity(security),
+      brokers: [...brokers],
+      clientId,
+      requestTimeout,
+      enforceRequestTimeout: true,
+      connectionTimeout: 5_000,
+      metadataMaxAge: 300_000,
+      allowAutoTopicCreation: false,
+      retry: RETRY,
+      isolationLevel: READ_UNCOMMITTED,
+      maxInFlightRequests: null,
     })
     try {
       await cluster.connect()

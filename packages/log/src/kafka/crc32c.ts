@@ -13,7 +13,16 @@ for (let n = 1; n < 8; n++) {
     TABLES[n]![byte] = (shorter >>> 8) ^ TABLES[0]![shorter & 255]!
   }
 }
-const [T0, T1, T2, T3, T4, T5, T6, T7] = TABLES as [Int32Array, Int32Array, Int32Array, Int32Array, Int32Array, Int32Array, Int32Array, Int32Array]
+const [T0, T1, T2, T3, T4, T5, T6, T7] = TABLES as [
+  Int32Array,
+  Int32Array,
+  Int32Array,
+  Int32Array,
+  Int32Array,
+  Int32Array,
+  Int32Array,
+  Int32Array,
+]
 
 /** Of the bytes from `start` up to `end`; unsigned. */
 export const crc32c = (bytes: Uint8Array, start = 0, end = bytes.length): number => {
@@ -21,7 +30,15 @@ export const crc32c = (bytes: Uint8Array, start = 0, end = bytes.length): number
   let at = start
   for (const last = end - 7; at < last; at += 8) {
     sum ^= bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24)
-    sum = T7[sum & 255]! ^ T6[(sum >>> 8) & 255]! ^ T5[(sum >>> 16) & 255]! ^ T4[sum >>> 24]! ^ T3[bytes[at + 4]!]! ^ T2[bytes[at + 5]!]! ^ T1[bytes[at + 6]!]! ^ T0[bytes[at + 7]!]!
+    sum =
+      T7[sum & 255]! ^
+      T6[(sum >>> 8) & 255]! ^
+      T5[(sum >>> 16) & 255]! ^
+      T4[sum >>> 24]! ^
+      T3[bytes[at + 4]!]! ^
+      T2[bytes[at + 5]!]! ^
+      T1[bytes[at + 6]!]! ^
+      T0[bytes[at + 7]!]!
   }
   for (; at < end; at++) sum = T0[(sum ^ bytes[at]!) & 255]! ^ (sum >>> 8)
   return ~sum >>> 0

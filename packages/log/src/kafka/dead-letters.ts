@@ -58,16 +58,24 @@ export class DeadLetters {
     const origin = `${partition}@${record.offset}`
     if (known.has(origin)) return
     const schema = headerOf(record)
-    await this.#producer.send([{
-      topic: this.#nameOf(topic), partition: 0,
-      message: {
-        key: record.key, value: record.value ?? Buffer.alloc(0), timestamp: Number(record.timestamp),
-        headers: headersOf({
-          'instar.topic': topic, 'instar.partition': String(partition), 'instar.offset': record.offset, 'instar.reason': reason,
-          ...(schema === undefined ? {} : { [SCHEMA_HEADER]: schema }),
-        }),
+    await this.#producer.send([
+      {
+        topic: this.#nameOf(topic),
+        partition: 0,
+        message: {
+          key: record.key,
+          value: record.value ?? Buffer.alloc(0),
+          timestamp: Number(record.timestamp),
+          headers: headersOf({
+            'instar.topic': topic,
+            'instar.partition': String(partition),
+            'instar.offset': record.offset,
+            'instar.reason': reason,
+            ...(schema === undefined ? {} : { [SCHEMA_HEADER]: schema }),
+          }),
+        },
       },
-    }])
+    ])
     known.add(origin)
   }
 
@@ -75,7 +83,10 @@ export class DeadLetters {
   async read(topic: Topic): Promise<DeadLetter[]> {
     const place: Place = { topic: this.#nameOf(topic), partition: 0 }
     return this.#link.use(async (cluster) => {
-      const [first, last] = await Promise.all([offsetsAt(cluster, [place], EARLIEST), offsetsAt(cluster, [place], LATEST)])
+      const [first, last] = await Promise.all([
+        offsetsAt(cluster, [place], EARLIEST),
+        offsetsAt(cluster, [place], LATEST),
+      ])
       const letters = new Map<string, DeadLetter>()
       for (let offset = first[0]!.offset; offset < last[0]!.offset;) {
         const [nodeId] = byLeader(cluster, [place]).keys()
@@ -97,5 +108,10 @@ export class DeadLetters {
 }
 
 const letterOf = (topic: Topic, { key, value, headers = {} }: Fetchable): DeadLetter => ({
-  topic, partition: Number(headers['instar.partition']), offset: Number(headers['instar.offset']), reason: String(headers['instar.reason']), key, value,
+  topic,
+  partition: Number(headers['instar.partition']),
+  offset: Number(headers['instar.offset']),
+  reason: String(headers['instar.reason']),
+  key,
+  value,
 })

@@ -33,30 +33,67 @@ export const byLeader = <P extends Place>(cluster: Cluster, places: readonly P[]
 }
 
 /** Those whose partition has a leader, by leader, and those whose partition has none now. */
-export const led = <P extends Place>(cluster: Cluster, places: readonly P[]): { leaders: Map<string, P[]>; leaderless: P[] } => {
-  const leaderless = places.filter(({ topic, partition }) => cluster.findTopicPartitionMetadata(topic).find((one) => one.partitionId === partition)?.leader === -1)
-  return { leaders: byLeader(cluster, places.filter((place) => !leaderless.includes(place))), leaderless }
+export const led = <P extends Place>(
+  cluster: Cluster,
+  places: readonly P[],
+): { leaders: Map<string, P[]>; leaderless: P[] } => {
+  const leaderless = places.filter(
+    ({ topic, partition }) =>
+      cluster.findTopicPartitionMetadata(topic).find((one) => one.partitionId === partition)?.leader === -1,
+  )
+  return {
+    leaders: byLeader(
+      cluster,
+      places.filter((place) => !leaderless.includes(place)),
+    ),
+    leaderless,
+  }
 }
 
-export const byTopic = <P extends Place>(places: readonly P[]): [string, P[]][] => [...Map.groupBy(places, ({ topic }) => topic)]
+export const byTopic = <P extends Place>(places: readonly P[]): [string, P[]][] => [
+  ...Map.groupBy(places, ({ topic }) => topic),
+]
 
 /** All of `wants` are led by the broker `nodeId`. Waits up to `maxWaitTime` for the first record. Throws `unsupported_codec`. */
-export const fetchFrom = async (cluster: Cluster, nodeId: string, wants: readonly Want[], limits: FetchLimits): Promise<Fetched[]> => {
+export const fetchFrom = async (
+  cluster: Cluster,
+  nodeId: string,
+  wants: readonly Want[],
+  limits: FetchLimits,
+): Promise<Fetched[]> => {
   const broker = await cluster.findBroker({ nodeId })
   const { maxBytes, maxBytesPerPartition, maxWaitTime } = limits
   const asking: Promise<FetchResponse> = broker.fetch({
-    isolationLevel: READ_UNCOMMITTED, minBytes: 1, maxBytes, maxWaitTime,
-    topics: byTopic(wants).map(([topic, places]) => ({ topic, partitions: places.map(({ partition, offset }) => ({ partition, fetchOffset: String(offset), maxBytes: maxBytesPerPartition })) })),
+    isolationLevel: READ_UNCOMMITTED,
+    minBytes: 1,
+    maxBytes,
+    maxWaitTime,
+    topics: byTopic(wants).map(([topic, places]) => ({
+      topic,
+      partitions: places.map(({ partition, offset }) => ({
+        partition,
+        fetchOffset: String(offset),
+        maxBytes: maxBytesPerPartition,
+      })),
+    })),
   })
   const { responses } = await asking.catch((cause: unknown) => {
     throw unsupported(cause, wants) ?? cause
   })
-  return responses.flatMap(({ topicName, partitions }) => partitions.map(({ partition, highWatermark, messages }) => {
-    const from = wants.find((want) => want.topic === topicName && want.partition === partition)!.offset
-    const last = messages.at(-1)
-    const records = messages.filter((message) => !message.isControlRecord && Number(message.offset) >= from)
-    return { topic: topicName, partition, records, next: last ? Math.max(from, Number(last.offset) + 1) : from, end: Number(highWatermark) }
-  }))
+  return responses.flatMap(({ topicName, partitions }) =>
+    partitions.map(({ partition, highWatermark, messages }) => {
+      const from = wants.find((want) => want.topic === topicName && want.partition === partition)!.offset
+      const last = messages.at(-1)
+      const records = messages.filter((message) => !message.isControlRecord && Number(message.offset) >= from)
+      return {
+        topic: topicName,
+        partition,
+        records,
+        next: last ? Math.max(from, Number(last.offset) + 1) : from,
+        end: Number(highWatermark),
+      }
+    }),
+  )
 }
 
 /** Asking again changes nothing: the batch stays as it is. */
@@ -64,18 +101,30 @@ const unsupported = (cause: unknown, wants: readonly Want[]): InstarError | unde
   const codec = codecRefused(cause)
   if (codec === undefined) return undefined
   const places = wants.map(({ topic, partition, offset }) => `${topic} ${partition}@${offset}`).join(', ')
-  return new InstarError('unsupported_codec', `records at or behind ${places} are compressed with ${codec}, which cannot be read`, { codec })
+  return new InstarError(
+    'unsupported_codec',
+    `records at or behind ${places} are compressed with ${codec}, which cannot be read`,
+    { codec },
+  )
 }
 
 /** The first offset at or after a time (or `EARLIEST`, `LATEST`) of each place; -1 when there is none. */
 export const offsetsAt = async (cluster: Cluster, places: readonly Place[], time: number): Promise<Want[]> => {
-  const answers = await Promise.all([...byLeader(cluster, places)].map(async ([nodeId, led]) => {
-    const broker = await cluster.findBroker({ nodeId })
-    const { responses } = await broker.listOffsets({
-      replicaId: -1, isolationLevel: READ_UNCOMMITTED,
-      topics: byTopic(led).map(([topic, of]) => ({ topic, partitions: of.map(({ partition }) => ({ partition, timestamp: time })) })),
-    })
-    return responses.flatMap(({ topic, partitions }) => partitions.map(({ partition, offset }) => ({ topic, partition, offset: Number(offset) })))
-  }))
+  const answers = await Promise.all(
+    [...byLeader(cluster, places)].map(async ([nodeId, led]) => {
+      const broker = await cluster.findBroker({ nodeId })
+      const { responses } = await broker.listOffsets({
+        replicaId: -1,
+        isolationLevel: READ_UNCOMMITTED,
+        topics: byTopic(led).map(([topic, of]) => ({
+          topic,
+          partitions: of.map(({ partition }) => ({ partition, timestamp: time })),
+        })),
+      })
+      return responses.flatMap(({ topic, partitions }) =>
+        partitions.map(({ partition, offset }) => ({ topic, partition, offset: Number(offset) })),
+      )
+    }),
+  )
   return answers.flat()
 }

@@ -24,7 +24,8 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 export const unframe = (topic: Topic, partition: number, record: Fetchable): Unframed => {
   const { key, value, timestamp, offset } = record
-  if (value === null || value.length < HEADER_BYTES || value[0] !== 0) return { bad: 'its value does not begin with a schema id' }
+  if (value === null || value.length < HEADER_BYTES || value[0] !== 0)
+    return { bad: 'its value does not begin with a schema id' }
   if (key === null || key.length === 0) return { bad: 'it has no key' }
   let text: string
   try {
@@ -37,6 +38,14 @@ export const unframe = (topic: Topic, partition: number, record: Fetchable): Unf
   return {
     id: value.readUInt32BE(1),
     header: headerOf(record),
-    meaning: (meant) => ({ topic, key: text, ...meant, payload, timestamp: Number(timestamp), partition, offset: Number(offset) }),
+    meaning: (meant) => ({
+      topic,
+      key: text,
+      ...meant,
+      payload,
+      timestamp: Number(timestamp),
+      partition,
+      offset: Number(offset),
+    }),
   }
 }

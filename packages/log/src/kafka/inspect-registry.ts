@@ -22,20 +22,33 @@ export type RegistryFound = {
 }
 
 /** `rows`: what the log says of numbers. Throws `log_unavailable` when it does not answer as a registry does, `registry_refused`. */
-export const inspectRegistry = async (registry: string | RegistryAccess, schemas: Readonly<Record<string, string>>, now: () => number, rows: readonly SchemaRow[] = []): Promise<RegistryFound> => {
+export const inspectRegistry = async (
+  registry: string | RegistryAccess,
+  schemas: Readonly<Record<string, string>>,
+  now: () => number,
+  rows: readonly SchemaRow[] = [],
+): Promise<RegistryFound> => {
   const client = new RegistryClient(registry)
   const ask = async (path: string, body?: unknown): Promise<RegistryAnswer> => {
     try {
       return await client.ask(body === undefined ? 'GET' : 'POST', path, body)
     } catch (cause) {
       if (cause instanceof InstarError) throw cause
-      throw new InstarError('log_unavailable', `the schema registry at ${client.url} does not answer: ${messageOf(cause)}`, { registry: client.url }, { cause })
+      throw new InstarError(
+        'log_unavailable',
+        `the schema registry at ${client.url} does not answer: ${messageOf(cause)}`,
+        { registry: client.url },
+        { cause },
+      )
     }
   }
   const before = now()
   const first = await ask('/subjects')
   const after = now()
-  if (!Array.isArray(first.said)) throw new InstarError('log_unavailable', `what answers at ${client.url} is no schema registry`, { registry: client.url })
+  if (!Array.isArray(first.said))
+    throw new InstarError('log_unavailable', `what answers at ${client.url} is no schema registry`, {
+      registry: client.url,
+    })
   const theirs = first.date === null ? NaN : Date.parse(first.date)
   const level = levelOf((await ask('/config')).said)
   const named = Map.groupBy(Object.keys(schemas), (name) => subjectOf(name).subject)
@@ -43,7 +56,9 @@ export const inspectRegistry = async (registry: string | RegistryAccess, schemas
   for (const [subject, names] of named) {
     const path = encodeURIComponent(subject)
     const own = levelOf((await ask(`/config/${path}`)).said)
-    const held = await Promise.all(names.map(async (name) => (await ask(`/subjects/${path}`, { schema: canonical(schemas[name]!) })).status === 200))
+    const held = await Promise.all(
+      names.map(async (name) => (await ask(`/subjects/${path}`, { schema: canonical(schemas[name]!) })).status === 200),
+    )
     subjects.push({ subject, compatibility: own ?? level, missing: names.filter((_, i) => !held[i]) })
   }
   const numbers: RegistryFound['numbers'] = { lost: [], other: [] }

@@ -5,7 +5,17 @@
 import { InstarError } from '@instar/events/errors'
 import type { Topic } from '@instar/events/flow'
 import { partitionCounts, type PartitionCounts } from '../partition.ts'
-import type { Append, EventLog, LogRecord, Offsets, Position, ReadOptions, Share, SubscribeOptions, Subscription } from '../port.ts'
+import type {
+  Append,
+  EventLog,
+  LogRecord,
+  Offsets,
+  Position,
+  ReadOptions,
+  Share,
+  SubscribeOptions,
+  Subscription,
+} from '../port.ts'
 import { kafkaError, Link, type Cluster, type Fetchable } from './client.ts'
 import { DeadLetters, type DeadLetter } from './dead-letters.ts'
 import { byLeader, fetchFrom, LATEST, offsetsAt, type Place } from './fetch.ts'
@@ -40,12 +50,19 @@ export const openKafkaLog = async (options: KafkaOptions): Promise<KafkaLog> => 
   try {
     const patience = options.patience ?? PATIENCE
     const never = new AbortController().signal
-    await patiently('opening', () => link.use((cluster) => checkTopics(cluster, names, counts)).catch(refuse), patience, never)
+    await patiently(
+      'opening',
+      () => link.use((cluster) => checkTopics(cluster, names, counts)).catch(refuse),
+      patience,
+      never,
+    )
     const ids = await patiently('reading schemas', () => openSchemas(options, names, link), patience, never)
     return new Log(options, counts, names, ids, link)
   } catch (cause) {
     link.close()
-    throw kafkaError(cause) === 'UNKNOWN_TOPIC_OR_PARTITION' ? new InstarError('not_set_up', 'Kafka does not hold the topics of the log', {}, { cause }) : cause
+    throw kafkaError(cause) === 'UNKNOWN_TOPIC_OR_PARTITION'
+      ? new InstarError('not_set_up', 'Kafka does not hold the topics of the log', {}, { cause })
+      : cause
   }
 }
 
@@ -81,12 +98,23 @@ class Log implements KafkaLog {
     this.#link = link
     this.#ids = ids
     this.#patience = options.patience ?? PATIENCE
-    this.#producer = new Producer(new Link(options, names.all), { records: options.queue?.records ?? 16_384, bytes: options.queue?.bytes ?? 64 << 20 }, (line) => options.say?.(line))
+    this.#producer = new Producer(
+      new Link(options, names.all),
+      { records: options.queue?.records ?? 16_384, bytes: options.queue?.bytes ?? 64 << 20 },
+      (line) => options.say?.(line),
+    )
     this.#dead = new DeadLetters(link, this.#producer, names.deadLetters)
     this.#records = new Records({
-      ids, schemas: options.schemas, counts, names, patience: this.#patience, ending: this.#ending.signal,
-      putAside: (topic, partition, record, reason, signal) => patiently('putting a record aside', () => this.#dead.put(topic, partition, record, reason), Infinity, signal),
-      isAside: (topic, partition, { offset }, signal) => patiently('looking at dead letters', () => this.#dead.holds(topic, partition, offset), this.#patience, signal),
+      ids,
+      schemas: options.schemas,
+      counts,
+      names,
+      patience: this.#patience,
+      ending: this.#ending.signal,
+      putAside: (topic, partition, record, reason, signal) =>
+        patiently('putting a record aside', () => this.#dead.put(topic, partition, record, reason), Infinity, signal),
+      isAside: (topic, partition, { offset }, signal) =>
+        patiently('looking at dead letters', () => this.#dead.holds(topic, partition, offset), this.#patience, signal),
       say: (line) => options.say?.(line),
     })
   }
@@ -102,19 +130,26 @@ class Log implements KafkaLog {
     this.#check()
     const { topics, group, from } = options
     const starts = from === 'committed' ? await this.#committed(group, topics) : from === 'start' ? {} : from
-    const places = await Promise.all(topics.map(async (topic) => {
-      const { starts: first } = await this.#ask('finding a position', (cluster) => limitsOf(cluster, { topic, name: this.#names.of(topic), count: this.#counts[topic] }, { from: starts }))
-      return first.map((next, partition) => ({ of: topic, topic: this.#names.of(topic), partition, next }))
-    }))
+    const places = await Promise.all(
+      topics.map(async (topic) => {
+        const { starts: first } = await this.#ask('finding a position', (cluster) =>
+          limitsOf(cluster, { topic, name: this.#names.of(topic), count: this.#counts[topic] }, { from: starts }),
+        )
+        return first.map((next, partition) => ({ of: topic, topic: this.#names.of(topic), partition, next }))
+      }),
+    )
     this.#check()
-    const subscription = new KafkaSubscription({
-      link: new Link(this.#options, topics.map(this.#names.of)),
-      readings: places.flat(),
-      accept: (topic, partition, record, signal) => this.#records.accept(topic, partition, record, signal),
-      ends: (of, signal) => patiently('finding the ends', () => this.ends(of), Infinity, signal),
-      commit: (to, positions) => this.#commit(to, positions),
-      say: (line) => this.#options.say?.(line),
-    }, options)
+    const subscription = new KafkaSubscription(
+      {
+        link: new Link(this.#options, topics.map(this.#names.of)),
+        readings: places.flat(),
+        accept: (topic, partition, record, signal) => this.#records.accept(topic, partition, record, signal),
+        ends: (of, signal) => patiently('finding the ends', () => this.ends(of), Infinity, signal),
+        commit: (to, positions) => this.#commit(to, positions),
+        say: (line) => this.#options.say?.(line),
+      },
+      options,
+    )
     this.#subscriptions.add(subscription)
     const leave = (): void => void this.#subscriptions.delete(subscription)
     subscription.done.then(leave, leave)
@@ -137,8 +172,14 @@ class Log implements KafkaLog {
     this.#check()
     const { session = SESSION, requestTimeout = session, ...options } = this.#options
     const share = new Membership({
-      link: new Link({ ...options, requestTimeout: Math.min(requestTimeout, Math.max(LEAST_WAIT, session / 3)) }, [this.#names.of(topic)]),
-      groupId: this.#groupId(`${group}.share`), topic: this.#names.of(topic), partitions: this.#counts[topic], session, onChange,
+      link: new Link({ ...options, requestTimeout: Math.min(requestTimeout, Math.max(LEAST_WAIT, session / 3)) }, [
+        this.#names.of(topic),
+      ]),
+      groupId: this.#groupId(`${group}.share`),
+      topic: this.#names.of(topic),
+      partitions: this.#counts[topic],
+      session,
+      onChange,
       say: (line) => options.say?.(line),
     })
     this.#shares.add(share)
@@ -147,11 +188,14 @@ class Log implements KafkaLog {
 
   async at({ topic, partition, offset }: Position): Promise<LogRecord | undefined> {
     const record = await this.#raw({ topic, partition, offset })
-    return record && await this.#records.named(topic, partition, record)
+    return record && (await this.#records.named(topic, partition, record))
   }
 
   async ends(topics: readonly Topic[]): Promise<Offsets> {
-    return this.#byPartition(topics, await this.#ask('finding the ends', (cluster) => offsetsAt(cluster, this.#places(topics), LATEST)))
+    return this.#byPartition(
+      topics,
+      await this.#ask('finding the ends', (cluster) => offsetsAt(cluster, this.#places(topics), LATEST)),
+    )
   }
 
   partitions(topic: Topic): number {
@@ -159,11 +203,21 @@ class Log implements KafkaLog {
   }
 
   setAside(position: Position, reason: string): Promise<void> {
-    return patiently('putting a record aside', async () => {
-      const record = await this.#raw(position)
-      if (!record) throw new InstarError('position_unknown', `${position.topic} ${position.partition}@${position.offset} holds no record`, { ...position })
-      await this.#dead.put(position.topic, position.partition, record, reason)
-    }, Infinity, this.#ending.signal)
+    return patiently(
+      'putting a record aside',
+      async () => {
+        const record = await this.#raw(position)
+        if (!record)
+          throw new InstarError(
+            'position_unknown',
+            `${position.topic} ${position.partition}@${position.offset} holds no record`,
+            { ...position },
+          )
+        await this.#dead.put(position.topic, position.partition, record, reason)
+      },
+      Infinity,
+      this.#ending.signal,
+    )
   }
 
   schemas(): Record<string, string> {
@@ -176,11 +230,14 @@ class Log implements KafkaLog {
 
   /** Handlers that run may still read, append and commit. */
   close(): Promise<void> {
-    return this.#closing ??= this.#close()
+    return (this.#closing ??= this.#close())
   }
 
   async #close(): Promise<void> {
-    await Promise.all([...[...this.#shares].map((share) => share.leave()), ...[...this.#subscriptions].map((subscription) => subscription.stop())])
+    await Promise.all([
+      ...[...this.#shares].map((share) => share.leave()),
+      ...[...this.#subscriptions].map((subscription) => subscription.stop()),
+    ])
     await this.#producer.close(this.#patience)
     this.#ending.abort()
     this.#link.close()
@@ -192,7 +249,11 @@ class Log implements KafkaLog {
     return this.#ask('reading a record', async (cluster) => {
       const [nodeId] = byLeader(cluster, [place]).keys()
       try {
-        const [batch] = await fetchFrom(cluster, nodeId!, [place], { maxBytes: 1, maxBytesPerPartition: 1, maxWaitTime: 0 })
+        const [batch] = await fetchFrom(cluster, nodeId!, [place], {
+          maxBytes: 1,
+          maxBytesPerPartition: 1,
+          maxWaitTime: 0,
+        })
         return batch?.records.find((record) => Number(record.offset) === offset)
       } catch (cause) {
         if (kafkaError(cause) === 'OFFSET_OUT_OF_RANGE') return undefined
@@ -202,7 +263,9 @@ class Log implements KafkaLog {
   }
 
   async #committed(group: string, topics: readonly Topic[]): Promise<Offsets> {
-    const next = await this.#ask('reading what a group committed', (cluster) => committedOf(cluster, this.#groupId(group), this.#places(topics)))
+    const next = await this.#ask('reading what a group committed', (cluster) =>
+      committedOf(cluster, this.#groupId(group), this.#places(topics)),
+    )
     return this.#byPartition(topics, next)
   }
 
@@ -213,12 +276,23 @@ class Log implements KafkaLog {
   }
 
   #places(topics: readonly Topic[]): Place[] {
-    return topics.flatMap((topic) => Array.from({ length: this.#counts[topic] }, (_, partition) => ({ topic: this.#names.of(topic), partition })))
+    return topics.flatMap((topic) =>
+      Array.from({ length: this.#counts[topic] }, (_, partition) => ({ topic: this.#names.of(topic), partition })),
+    )
   }
 
   #byPartition(topics: readonly Topic[], offsets: readonly (Place & { offset: number })[]): Offsets {
-    return Object.fromEntries(topics.map((topic) => [topic, Object.fromEntries(offsets.filter((one) => one.topic === this.#names.of(topic))
-      .toSorted((a, b) => a.partition - b.partition).map(({ partition, offset }) => [partition, offset]))]))
+    return Object.fromEntries(
+      topics.map((topic) => [
+        topic,
+        Object.fromEntries(
+          offsets
+            .filter((one) => one.topic === this.#names.of(topic))
+            .toSorted((a, b) => a.partition - b.partition)
+            .map(({ partition, offset }) => [partition, offset]),
+        ),
+      ]),
+    )
   }
 
   #groupId(group: string): string {
@@ -226,10 +300,15 @@ class Log implements KafkaLog {
   }
 
   #ask<T>(what: string, work: (cluster: Cluster) => Promise<T>): Promise<T> {
-    return patiently(what, () => {
-      this.#check()
-      return this.#link.use(work)
-    }, this.#patience, this.#ending.signal)
+    return patiently(
+      what,
+      () => {
+        this.#check()
+        return this.#link.use(work)
+      },
+      this.#patience,
+      this.#ending.signal,
+    )
   }
 
   #check(): void {

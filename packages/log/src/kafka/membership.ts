@@ -10,7 +10,9 @@ import { kafkaError, messageOf, type Broker, type Cluster, type Link } from './c
 import { LATEST, offsetsAt, type Place } from './fetch.ts'
 import { Pauses, rest } from './wait.ts'
 
-const { AssignerProtocol: { MemberMetadata, MemberAssignment } } = createRequire(import.meta.url)('kafkajs') as typeof kafkajs
+const {
+  AssignerProtocol: { MemberMetadata, MemberAssignment },
+} = createRequire(import.meta.url)('kafkajs') as typeof kafkajs
 
 export type MembershipParts = {
   link: Link
@@ -114,9 +116,17 @@ export class Membership implements Share {
   async #join(coordinator: Broker): Promise<void> {
     this.#due = Infinity
     const { groupId, session, topic } = this.#parts
-    const metadata = MemberMetadata.encode({ version: 1, topics: [topic], userData: Buffer.from(JSON.stringify(this.#held)) })
+    const metadata = MemberMetadata.encode({
+      version: 1,
+      topics: [topic],
+      userData: Buffer.from(JSON.stringify(this.#held)),
+    })
     const { generationId, leaderId, memberId, members } = await coordinator.joinGroup({
-      groupId, sessionTimeout: session, rebalanceTimeout: session, memberId: this.#memberId, groupProtocols: [{ name: PROTOCOL, metadata }],
+      groupId,
+      sessionTimeout: session,
+      rebalanceTimeout: session,
+      memberId: this.#memberId,
+      groupProtocols: [{ name: PROTOCOL, metadata }],
     })
     this.#memberId = memberId
     if (this.#leaving.signal.aborted) return
@@ -126,10 +136,22 @@ export class Membership implements Share {
     this.#held = { generation: generationId, held: MemberAssignment.decode(memberAssignment)?.assignment[topic] ?? [] }
   }
 
-  #assigned(members: readonly { memberId: string; memberMetadata: Buffer }[]): { memberId: string; memberAssignment: Buffer }[] {
+  #assigned(
+    members: readonly { memberId: string; memberMetadata: Buffer }[],
+  ): { memberId: string; memberAssignment: Buffer }[] {
     const { topic, partitions } = this.#parts
-    const shares = assign(members.map(({ memberId, memberMetadata }) => ({ id: memberId, ...claimOf(memberMetadata) })), partitions)
-    return [...shares].map(([memberId, share]) => ({ memberId, memberAssignment: MemberAssignment.encode({ version: 1, assignment: { [topic]: share }, userData: Buffer.alloc(0) }) }))
+    const shares = assign(
+      members.map(({ memberId, memberMetadata }) => ({ id: memberId, ...claimOf(memberMetadata) })),
+      partitions,
+    )
+    return [...shares].map(([memberId, share]) => ({
+      memberId,
+      memberAssignment: MemberAssignment.encode({
+        version: 1,
+        assignment: { [topic]: share },
+        userData: Buffer.alloc(0),
+      }),
+    }))
   }
 
   async #quit(cluster: Cluster): Promise<void> {
@@ -164,9 +186,17 @@ export class Membership implements Share {
     if (!this.#failing) say(`group ${groupId} is not reached (${messageOf(cause)}); trying again`)
     this.#failing = true
     const places: Place[] = [...this.#all].map((partition) => ({ topic, partition }))
-    const answers = await link.use((cluster) => offsetsAt(cluster, places, LATEST)).then(() => true, () => false)
+    const answers = await link
+      .use((cluster) => offsetsAt(cluster, places, LATEST))
+      .then(
+        () => true,
+        () => false,
+      )
     if (!answers) this.#aloneSince = undefined
-    else if (performance.now() - (this.#aloneSince ??= performance.now()) >= ALONE_AFTER * session && this.#mine.size < this.#all.size) {
+    else if (
+      performance.now() - (this.#aloneSince ??= performance.now()) >= ALONE_AFTER * session &&
+      this.#mine.size < this.#all.size
+    ) {
       say(`group ${groupId} is not reached: working on every partition`)
       this.#take(this.#all)
     }
@@ -178,7 +208,8 @@ export class Membership implements Share {
     this.#mine = share
     this.#doubted = false
     const { onChange, say, groupId, topic } = this.#parts
-    if (!same) say(`group ${groupId}: ${share.size === 0 ? 'no partition' : `partitions ${[...share].join(', ')}`} of ${topic}`)
+    if (!same)
+      say(`group ${groupId}: ${share.size === 0 ? 'no partition' : `partitions ${[...share].join(', ')}`} of ${topic}`)
     onChange()
   }
 }
@@ -189,7 +220,8 @@ const GIVEN_UP = new Set(['UNKNOWN_MEMBER_ID', 'ILLEGAL_GENERATION', 'MEMBER_ID_
 const claimOf = (metadata: Buffer): Omit<Member, 'id'> => {
   try {
     const claim = JSON.parse(MemberMetadata.decode(metadata)!.userData.toString()) as Partial<Member> | null
-    if (Number.isInteger(claim?.generation) && Array.isArray(claim?.held)) return { generation: claim!.generation!, held: claim!.held }
+    if (Number.isInteger(claim?.generation) && Array.isArray(claim?.held))
+      return { generation: claim!.generation!, held: claim!.held }
   } catch (cause) {
     if (!(cause instanceof Error)) throw cause
   }

@@ -14,30 +14,51 @@ import type { TopicNames } from './topics.ts'
 export const checkTopics = async (cluster: Cluster, names: TopicNames, counts: PartitionCounts): Promise<void> => {
   for (const topic of TOPICS) {
     const stored = cluster.findTopicPartitionMetadata(names.of(topic)).length
-    if (stored !== counts[topic]) throw new InstarError('partition_count_changed', `${topic} has ${stored} partitions on this log, ${counts[topic]} are configured`, { topic, stored, configured: counts[topic] })
+    if (stored !== counts[topic])
+      throw new InstarError(
+        'partition_count_changed',
+        `${topic} has ${stored} partitions on this log, ${counts[topic]} are configured`,
+        { topic, stored, configured: counts[topic] },
+      )
   }
-  const places = TOPICS.flatMap((topic) => Array.from({ length: counts[topic] }, (_, partition) => ({ topic: names.of(topic), partition })))
-  for (const { topic, partition, offset } of await offsetsAt(cluster, [...places, { topic: names.schemas, partition: 0 }], EARLIEST)) {
+  const places = TOPICS.flatMap((topic) =>
+    Array.from({ length: counts[topic] }, (_, partition) => ({ topic: names.of(topic), partition })),
+  )
+  for (const { topic, partition, offset } of await offsetsAt(
+    cluster,
+    [...places, { topic: names.schemas, partition: 0 }],
+    EARLIEST,
+  )) {
     if (offset > 0) throw truncated(topic, partition, offset)
   }
 }
 
 /** Records are never deleted: whoever read only what is left would know another history than those who read all. */
 export const truncated = (topic: string, partition: number, first: number): InstarError =>
-  new InstarError('log_truncated', `${topic} ${partition} begins at ${first}: the ${first} records before it are gone`, { topic, partition, first })
+  new InstarError(
+    'log_truncated',
+    `${topic} ${partition} begins at ${first}: the ${first} records before it are gone`,
+    { topic, partition, first },
+  )
 
 /** Throws what refuses a registry that disagrees (`registry_differs`, `not_set_up`); one that does not answer is told of. */
 export const openSchemas = async (options: KafkaOptions, names: TopicNames, link: Link): Promise<SchemaIds> => {
   const { registry, schemas, say } = options
-  if (typeof registry === 'object' && 'get' in registry) return new FixedIds(registry, { schemas, table: new SchemaTable(), reread: () => Promise.resolve([]) })
+  if (typeof registry === 'object' && 'get' in registry)
+    return new FixedIds(registry, { schemas, table: new SchemaTable(), reread: () => Promise.resolve([]) })
   const reread = () => readRows(link, names.schemas)
   const ids = new LogSchemas(new RegistryClient(registry), { schemas, table: new SchemaTable(await reread()), reread })
   let told = false
-  await Promise.all(Object.keys(schemas).map((schema) => ids.idOf(schema).catch((cause: unknown) => {
-    if (cause instanceof InstarError && !cause.retryable) throw cause
-    if (!told) say?.(`the schema registry does not answer (${messageOf(cause)}); what the log says of it holds meanwhile`)
-    told = true
-    ids.trust(schema)
-  })))
+  await Promise.all(
+    Object.keys(schemas).map((schema) =>
+      ids.idOf(schema).catch((cause: unknown) => {
+        if (cause instanceof InstarError && !cause.retryable) throw cause
+        if (!told)
+          say?.(`the schema registry does not answer (${messageOf(cause)}); what the log says of it holds meanwhile`)
+        told = true
+        ids.trust(schema)
+      }),
+    ),
+  )
   return ids
 }

@@ -12,7 +12,9 @@ import { Producer } from './producer.ts'
 
 const require = createRequire(import.meta.url)
 const Decoder = require('kafkajs/src/protocol/decoder.js') as new (bytes: Buffer) => object
-const decodeBatch = require('kafkajs/src/protocol/recordBatch/v0/decoder.js') as (decoder: object) => Promise<{ firstSequence: number; records: { value: Buffer }[] }>
+const decodeBatch = require('kafkajs/src/protocol/recordBatch/v0/decoder.js') as (
+  decoder: object,
+) => Promise<{ firstSequence: number; records: { value: Buffer }[] }>
 
 const random = (seed: number) => (): number => {
   seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0
@@ -42,12 +44,16 @@ class Brokers {
 
   readonly #cluster = {
     refreshMetadata: () => turn(),
-    findTopicPartitionMetadata: () => [0, 1, 2, 3].map((partitionId) => ({ partitionId, leader: this.#leader(partitionId) })),
+    findTopicPartitionMetadata: () =>
+      [0, 1, 2, 3].map((partitionId) => ({ partitionId, leader: this.#leader(partitionId) })),
     findLeaderForPartitions: (_: string, [partition]: [number]) => ({ [String(this.#leader(partition))]: [partition] }),
     findControllerBroker: async () => ({ initProducerId: async () => ({ producerId: '1', producerEpoch: 0 }) }),
     findBroker: async () => ({
       lookupRequest: () => () => ({ request: { apiVersion: 7 }, response: {} }),
-      connectionPool: { send: async ({ request }: { request: { encode(): Promise<{ buf: Buffer }> } }) => this.#produce((await request.encode()).buf) },
+      connectionPool: {
+        send: async ({ request }: { request: { encode(): Promise<{ buf: Buffer }> } }) =>
+          this.#produce((await request.encode()).buf),
+      },
     }),
   }
 
@@ -64,7 +70,17 @@ class Brokers {
       const { firstSequence, records } = await decodeBatch(new Decoder(body.subarray(at + 8, at + 8 + size)))
       at += 8 + size
       if (this.leaderless.has(partition)) throw new NoLeader([{ topic: 't', partition }])
-      partitions.push({ partition, errorCode: 0, baseOffset: String(this.#store(partition, firstSequence, records.map(({ value }) => String(value)))) })
+      partitions.push({
+        partition,
+        errorCode: 0,
+        baseOffset: String(
+          this.#store(
+            partition,
+            firstSequence,
+            records.map(({ value }) => String(value)),
+          ),
+        ),
+      })
     }
     if (this.#fails()) throw new Error('the answer is lost')
     return { topics: [{ topicName: 't', partitions }] }
@@ -89,57 +105,80 @@ class Brokers {
   }
 }
 
-test('nothing is lost, doubled or out of order in its partition, and a leaderless one holds nobody up: 20 schedules', { timeout: 120_000 }, async () => {
-  let faults = 0
-  for (let seed = 1; seed <= 20; seed++) {
-    const chance = random(seed)
-    const brokers = new Brokers(chance)
-    const producer = new Producer(brokers.link, { records: 10_000, bytes: 1 << 30 }, () => undefined)
-    const expected: string[][] = [[], [], [], []]
-    const sent: Promise<void>[] = []
-    for (let i = 0; i < 120; i++) {
-      if (chance() < 0.1) brokers.leaderless.add(Math.floor(4 * chance()))
-      if (chance() < 0.1) brokers.leaderless.delete(Math.floor(4 * chance()))
-      if (chance() < 0.1) {
+test(
+  'nothing is lost, doubled or out of order in its partition, and a leaderless one holds nobody up: 20 schedules',
+  { timeout: 120_000 },
+  async () => {
+    let faults = 0
+    for (let seed = 1; seed <= 20; seed++) {
+      const chance = random(seed)
+      const brokers = new Brokers(chance)
+      const producer = new Producer(brokers.link, { records: 10_000, bytes: 1 << 30 }, () => undefined)
+      const expected: string[][] = [[], [], [], []]
+      const sent: Promise<void>[] = []
+      for (let i = 0; i < 120; i++) {
+        if (chance() < 0.1) brokers.leaderless.add(Math.floor(4 * chance()))
+        if (chance() < 0.1) brokers.leaderless.delete(Math.floor(4 * chance()))
+        if (chance() < 0.1) {
+          const partition = Math.floor(4 * chance())
+          const length = brokers.stored[partition]!.length + expected[partition]!.length
+          producer.holdBack(
+            [{ topic: 't', partition }],
+            turn().then(() => assert.ok(brokers.stored[partition]!.length <= length)),
+          )
+        }
         const partition = Math.floor(4 * chance())
-        const length = brokers.stored[partition]!.length + expected[partition]!.length
-        producer.holdBack([{ topic: 't', partition }], turn().then(() => assert.ok(brokers.stored[partition]!.length <= length)))
+        const values = Array.from({ length: 1 + Math.floor(3 * chance()) }, (_, j) => `${i}.${j}`)
+        const from = expected[partition]!.push(...values) - values.length
+        const records = values.map((value) => ({
+          topic: 't',
+          partition,
+          message: { key: null, value: Buffer.from(value), timestamp: 1 },
+        }))
+        sent.push(
+          producer.send(records).then((offsets) =>
+            assert.deepEqual(
+              offsets,
+              values.map((_, j) => from + j),
+            ),
+          ),
+        )
+        if (chance() < 0.7) await turn()
       }
-      const partition = Math.floor(4 * chance())
-      const values = Array.from({ length: 1 + Math.floor(3 * chance()) }, (_, j) => `${i}.${j}`)
-      const from = expected[partition]!.push(...values) - values.length
-      const records = values.map((value) => ({ topic: 't', partition, message: { key: null, value: Buffer.from(value), timestamp: 1 } }))
-      sent.push(producer.send(records).then((offsets) => assert.deepEqual(offsets, values.map((_, j) => from + j))))
-      if (chance() < 0.7) await turn()
+      brokers.leaderless.clear()
+      await Promise.all(sent)
+      assert.deepEqual(brokers.stored, expected, `seed ${seed}`)
+      await producer.close(1000)
+      faults += brokers.faults
     }
-    brokers.leaderless.clear()
-    await Promise.all(sent)
-    assert.deepEqual(brokers.stored, expected, `seed ${seed}`)
-    await producer.close(1000)
-    faults += brokers.faults
-  }
-  assert.ok(faults > 20, `${faults} faults`)
-})
+    assert.ok(faults > 20, `${faults} faults`)
+  },
+)
 
-test('while a partition has no leader the others are written; at closing what waits for it is refused', { timeout: 20_000 }, async () => {
-  const brokers = new Brokers(() => 1)
-  const producer = new Producer(brokers.link, { records: 100, bytes: 1 << 20 }, () => undefined)
-  const send = (partition: number, value: string) => producer.send([{ topic: 't', partition, message: { key: null, value: Buffer.from(value), timestamp: 1 } }])
-  brokers.leaderless.add(0)
-  const lonely = send(0, 'a')
-  const refused = assert.rejects(lonely, { code: 'log_unavailable' })
-  for (let i = 0; i < 20; i++) await send(1 + (i % 3), `${i}`)
-  assert.deepEqual(brokers.stored[0], [])
-  assert.equal(brokers.stored.flat().length, 20)
-  const begin = performance.now()
-  const reading = Promise.withResolvers<void>()
-  producer.holdBack([{ topic: 't', partition: 1 }], reading.promise)
-  const held = send(1, 'held')
-  await send(2, 'free')
-  assert.equal(brokers.stored[1]!.includes('held'), false)
-  reading.resolve()
-  await held
-  await producer.close(100)
-  await refused
-  assert.ok(performance.now() - begin < 2_000)
-})
+test(
+  'while a partition has no leader the others are written; at closing what waits for it is refused',
+  { timeout: 20_000 },
+  async () => {
+    const brokers = new Brokers(() => 1)
+    const producer = new Producer(brokers.link, { records: 100, bytes: 1 << 20 }, () => undefined)
+    const send = (partition: number, value: string) =>
+      producer.send([{ topic: 't', partition, message: { key: null, value: Buffer.from(value), timestamp: 1 } }])
+    brokers.leaderless.add(0)
+    const lonely = send(0, 'a')
+    const refused = assert.rejects(lonely, { code: 'log_unavailable' })
+    for (let i = 0; i < 20; i++) await send(1 + (i % 3), `${i}`)
+    assert.deepEqual(brokers.stored[0], [])
+    assert.equal(brokers.stored.flat().length, 20)
+    const begin = performance.now()
+    const reading = Promise.withResolvers<void>()
+    producer.holdBack([{ topic: 't', partition: 1 }], reading.promise)
+    const held = send(1, 'held')
+    await send(2, 'free')
+    assert.equal(brokers.stored[1]!.includes('held'), false)
+    reading.resolve()
+    await held
+    await producer.close(100)
+    await refused
+    assert.ok(performance.now() - begin < 2_000)
+  },
+)

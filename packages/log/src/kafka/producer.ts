@@ -15,7 +15,16 @@
 import { InstarError } from '@instar/events/errors'
 import { kafkaError, messageOf, produce, type Cluster, type Link } from './client.ts'
 import { byTopic, led, type Place } from './fetch.ts'
-import { DISOWNED, DUPLICATE, REFUSED, type Call, type Item, type Outgoing, type QueueLimits, type Run } from './runs.ts'
+import {
+  DISOWNED,
+  DUPLICATE,
+  REFUSED,
+  type Call,
+  type Item,
+  type Outgoing,
+  type QueueLimits,
+  type Run,
+} from './runs.ts'
 import { Pauses } from './wait.ts'
 import { WaitingRuns } from './waiting-runs.ts'
 
@@ -54,12 +63,27 @@ export class Producer {
     if (records.length === 0) return Promise.resolve([])
     const sizes = records.map(({ message }) => (message.key?.length ?? 0) + (message.value?.length ?? 0))
     const bytes = sizes.reduce((sum, size) => sum + size, 0)
-    if (this.#records > 0 && (this.#records + records.length > this.#limits.records || this.#bytes + bytes > this.#limits.bytes)) {
-      return Promise.reject(new InstarError('log_full', `${this.#records} records (${this.#bytes} bytes) wait to be written`, { records: this.#records, bytes: this.#bytes }))
+    if (
+      this.#records > 0 &&
+      (this.#records + records.length > this.#limits.records || this.#bytes + bytes > this.#limits.bytes)
+    ) {
+      return Promise.reject(
+        new InstarError('log_full', `${this.#records} records (${this.#bytes} bytes) wait to be written`, {
+          records: this.#records,
+          bytes: this.#bytes,
+        }),
+      )
     }
     return new Promise((resolve, reject) => {
-      const call: Call = { offsets: new Array<number>(records.length), missing: records.length, failed: false, resolve, reject }
-      for (const [index, record] of records.entries()) this.#queue.push({ ...record, call, index, bytes: sizes[index]! })
+      const call: Call = {
+        offsets: new Array<number>(records.length),
+        missing: records.length,
+        failed: false,
+        resolve,
+        reject,
+      }
+      for (const [index, record] of records.entries())
+        this.#queue.push({ ...record, call, index, bytes: sizes[index]! })
       this.#waiting.wake()
       this.#records += records.length
       this.#bytes += bytes
@@ -81,7 +105,10 @@ export class Producer {
       this.#ending.abort()
       this.#waiting.wake()
     }, patience)
-    if (this.#running) await new Promise<void>((resolve) => { this.#drained = resolve })
+    if (this.#running)
+      await new Promise<void>((resolve) => {
+        this.#drained = resolve
+      })
     clearTimeout(giveUp)
     this.#ending.abort()
     this.#link.close()
@@ -89,14 +116,16 @@ export class Producer {
 
   async #run(): Promise<void> {
     while (this.#queue.length > 0 || !this.#waiting.empty) {
-      if (this.#ending.signal.aborted) this.#failAll(this.#waiting.all(), unavailable('the log was closed before its brokers answered'))
+      if (this.#ending.signal.aborted)
+        this.#failAll(this.#waiting.all(), unavailable('the log was closed before its brokers answered'))
       if (this.#queue.length === 0) await this.#waiting.due()
       const items = await this.#ready(this.#take())
       const together = [...Map.groupBy(items, ({ topic, partition }) => `${topic}/${partition}`).values()]
       const runs = together.map((run) => ({ topic: run[0]!.topic, partition: run[0]!.partition, items: run }))
       const free = runs.filter((run) => !this.#waiting.behind(run))
       const again = this.#waiting.takeDue()
-      if (again.some(({ leaderless }) => leaderless)) await this.#link.use((cluster) => cluster.refreshMetadata()).catch(() => undefined)
+      if (again.some(({ leaderless }) => leaderless))
+        await this.#link.use((cluster) => cluster.refreshMetadata()).catch(() => undefined)
       await this.#write([...again, ...free])
     }
     this.#running = false
@@ -135,13 +164,20 @@ export class Producer {
     const pauses = new Pauses()
     let told = false
     while (left.length > 0) {
-      if (this.#ending.signal.aborted) return this.#failAll(left, unavailable('the log was closed before its brokers answered'))
+      if (this.#ending.signal.aborted)
+        return this.#failAll(left, unavailable('the log was closed before its brokers answered'))
       const before = left.length
       let failure: unknown
       try {
         left = await this.#try(left)
-        const [leaderless, others] = [left.filter(({ leaderless: none }) => none), left.filter(({ leaderless: none }) => !none)]
-        if (leaderless.length > 0 && this.#waiting.away(leaderless)) this.#say(`${leaderless.map(({ topic, partition }) => `${topic} ${partition}`).join(', ')} has no leader; what is appended there waits, the rest does not`)
+        const [leaderless, others] = [
+          left.filter(({ leaderless: none }) => none),
+          left.filter(({ leaderless: none }) => !none),
+        ]
+        if (leaderless.length > 0 && this.#waiting.away(leaderless))
+          this.#say(
+            `${leaderless.map(({ topic, partition }) => `${topic} ${partition}`).join(', ')} has no leader; what is appended there waits, the rest does not`,
+          )
         left = others
       } catch (cause) {
         failure = cause
@@ -150,10 +186,12 @@ export class Producer {
       if (left.length === 0) break
       const kind = kafkaError(failure)
       if (kind !== undefined && REFUSED.has(kind)) return this.#divide(left, failure)
-      if (kind === DUPLICATE && left.length === 1) return this.#failAll(left, unavailable('its brokers have these records and do not say where'))
+      if (kind === DUPLICATE && left.length === 1)
+        return this.#failAll(left, unavailable('its brokers have these records and do not say where'))
       if (kind === DUPLICATE) return this.#divide(left, failure)
       if (kind !== undefined && DISOWNED.has(kind)) this.#identity = undefined
-      if (failure !== undefined && !told) this.#say(`Kafka does not take records (${messageOf(failure)}); ${this.#records} wait`)
+      if (failure !== undefined && !told)
+        this.#say(`Kafka does not take records (${messageOf(failure)}); ${this.#records} wait`)
       told ||= failure !== undefined
       if (left.length > 0 && (failure !== undefined || left.length === before)) await pauses.pause(this.#ending.signal)
     }
@@ -163,24 +201,33 @@ export class Producer {
   /** One request to each leader. Empties the runs that were acknowledged; returns the others, or throws after all have settled. */
   async #try(runs: readonly Run[]): Promise<Run[]> {
     await this.#link.use(async (cluster) => {
-      const identity = this.#identity ?? await this.#introduce(cluster)
+      const identity = this.#identity ?? (await this.#introduce(cluster))
       const { leaders, leaderless } = led(cluster, runs)
       for (const run of runs) run.leaderless = leaderless.includes(run)
-      const outcomes = await Promise.allSettled([...leaders].map(async ([nodeId, of]) => {
-        const broker = await cluster.findBroker({ nodeId })
-        const { topics } = await produce(broker, {
-          ...identity, acks: -1, timeout: ACKS_TIMEOUT,
-          topicData: byTopic(of).map(([topic, ofTopic]) => ({
-            topic, partitions: ofTopic.map(({ partition, items }) => ({ partition, firstSequence: this.#sequence(topic, partition), messages: items.map(({ message }) => message) })),
-          })),
-        })
-        for (const { topicName, partitions } of topics) {
-          for (const { partition, baseOffset } of partitions) {
-            const run = of.find((one) => one.topic === topicName && one.partition === partition)
-            if (run) this.#written(run, Number(baseOffset))
+      const outcomes = await Promise.allSettled(
+        [...leaders].map(async ([nodeId, of]) => {
+          const broker = await cluster.findBroker({ nodeId })
+          const { topics } = await produce(broker, {
+            ...identity,
+            acks: -1,
+            timeout: ACKS_TIMEOUT,
+            topicData: byTopic(of).map(([topic, ofTopic]) => ({
+              topic,
+              partitions: ofTopic.map(({ partition, items }) => ({
+                partition,
+                firstSequence: this.#sequence(topic, partition),
+                messages: items.map(({ message }) => message),
+              })),
+            })),
+          })
+          for (const { topicName, partitions } of topics) {
+            for (const { partition, baseOffset } of partitions) {
+              const run = of.find((one) => one.topic === topicName && one.partition === partition)
+              if (run) this.#written(run, Number(baseOffset))
+            }
           }
-        }
-      }))
+        }),
+      )
       const failed = outcomes.find((outcome) => outcome.status === 'rejected')
       if (failed) throw failed.reason
     })
@@ -191,7 +238,7 @@ export class Producer {
     const broker = await cluster.findControllerBroker()
     const { producerId, producerEpoch } = await broker.initProducerId({ transactionTimeout: ACKS_TIMEOUT })
     this.#sequences.clear()
-    return this.#identity = { producerId, producerEpoch }
+    return (this.#identity = { producerId, producerEpoch })
   }
 
   #sequence(topic: string, partition: number): number {
@@ -203,7 +250,8 @@ export class Producer {
     run.items = []
     this.#waiting.reached(run)
     this.#sequences.set(`${topic}/${partition}`, (this.#sequence(topic, partition) + items.length) % SEQUENCES)
-    if (baseOffset < 0) return this.#failAll([{ topic, partition, items }], unavailable('its brokers do not say where the records are'))
+    if (baseOffset < 0)
+      return this.#failAll([{ topic, partition, items }], unavailable('its brokers do not say where the records are'))
     for (const [i, item] of items.entries()) {
       this.#forget(item)
       item.call.offsets[item.index] = baseOffset + i
@@ -215,7 +263,11 @@ export class Producer {
   async #divide(runs: readonly Run[], cause: unknown): Promise<void> {
     for (const { topic, partition, items } of runs) {
       if (runs.length > 1) await this.#write([{ topic, partition, items }])
-      else if (items.length === 1) this.#fail(items[0]!, new InstarError('bad_record', `Kafka refuses the record: ${messageOf(cause)}`, { topic }, { cause }))
+      else if (items.length === 1)
+        this.#fail(
+          items[0]!,
+          new InstarError('bad_record', `Kafka refuses the record: ${messageOf(cause)}`, { topic }, { cause }),
+        )
       else {
         const half = items.length >> 1
         await this.#write([{ topic, partition, items: items.slice(0, half) }])
@@ -241,4 +293,5 @@ export class Producer {
   }
 }
 
-const unavailable = (reason: string): InstarError => new InstarError('log_unavailable', `the log cannot be written: ${reason}`)
+const unavailable = (reason: string): InstarError =>
+  new InstarError('log_unavailable', `the log cannot be written: ${reason}`)

@@ -16,26 +16,43 @@ export type Limits = { starts: number[]; ends: number[] }
 const LIMITS = { maxBytes: 4 << 20, maxBytesPerPartition: 1 << 20, maxWaitTime: 100 }
 
 /** Throws `position_unknown` for what cannot be a position of this log, `log_truncated` for a topic whose first records are gone. */
-export const limitsOf = async (cluster: Cluster, place: TopicPlace, options: Pick<ReadOptions, 'from' | 'to' | 'key' | 'partition'>): Promise<Limits> => {
+export const limitsOf = async (
+  cluster: Cluster,
+  place: TopicPlace,
+  options: Pick<ReadOptions, 'from' | 'to' | 'key' | 'partition'>,
+): Promise<Limits> => {
   const { topic, name, count } = place
   const { from = {}, to } = options
   const all = Array.from({ length: count }, (_, partition) => partition)
   const asked = placesOf(place, options)
   const at = async (time: number, unasked = 0): Promise<number[]> => {
     const found = asked.length > 0 ? await offsetsAt(cluster, asked, time) : []
-    return all.map((partition) => found.find((one) => one.topic === name && one.partition === partition)?.offset ?? unasked)
+    return all.map(
+      (partition) => found.find((one) => one.topic === name && one.partition === partition)?.offset ?? unasked,
+    )
   }
-  const [ends, first, since, until] = await Promise.all([at(LATEST, Infinity), at(EARLIEST), 'time' in from ? at(from.time) : undefined, to && 'time' in to ? at(to.time) : undefined])
+  const [ends, first, since, until] = await Promise.all([
+    at(LATEST, Infinity),
+    at(EARLIEST),
+    'time' in from ? at(from.time) : undefined,
+    to && 'time' in to ? at(to.time) : undefined,
+  ])
   const cut = first.findIndex((offset) => offset > 0)
   if (cut >= 0) throw truncated(topic, cut, first[cut]!)
-  const orEnd = (offsets: readonly number[]): number[] => offsets.map((offset, partition) => (offset < 0 ? ends[partition]! : offset))
-  const starts = since ? orEnd(since) : given(topic, 'time' in from ? {} : from[topic] ?? {}, ends)
-  const limits = until ? orEnd(until) : ends.map((end, partition) => Math.min(end, to && !('time' in to) ? to[topic]?.[partition] ?? end : end))
+  const orEnd = (offsets: readonly number[]): number[] =>
+    offsets.map((offset, partition) => (offset < 0 ? ends[partition]! : offset))
+  const starts = since ? orEnd(since) : given(topic, 'time' in from ? {} : (from[topic] ?? {}), ends)
+  const limits = until
+    ? orEnd(until)
+    : ends.map((end, partition) => Math.min(end, to && !('time' in to) ? (to[topic]?.[partition] ?? end) : end))
   return { starts, ends: limits }
 }
 
 /** The partitions that a read asks, and nobody else's fault keeps it from. */
-export const placesOf = ({ name, count }: TopicPlace, { key, partition }: Pick<ReadOptions, 'key' | 'partition'>): Place[] => {
+export const placesOf = (
+  { name, count }: TopicPlace,
+  { key, partition }: Pick<ReadOptions, 'key' | 'partition'>,
+): Place[] => {
   const only = key === undefined ? partition : partitionOf(key, count)
   const all = Array.from({ length: count }, (_, i) => ({ topic: name, partition: i }))
   return only === undefined ? all : all.filter((place) => place.partition === only)
@@ -45,7 +62,11 @@ const given = (topic: Topic, offsets: Readonly<Record<number, number>>, ends: re
   for (const [partition, offset] of Object.entries(offsets)) {
     const end = ends[Number(partition)]
     if (end === undefined || !Number.isSafeInteger(offset) || offset < 0 || offset > end) {
-      throw new InstarError('position_unknown', `${topic} ${partition}@${offset} is no position of this log, whose end there is ${end ?? 'missing'}`, { topic, partition: Number(partition), offset, end: end ?? null })
+      throw new InstarError(
+        'position_unknown',
+        `${topic} ${partition}@${offset} is no position of this log, whose end there is ${end ?? 'missing'}`,
+        { topic, partition: Number(partition), offset, end: end ?? null },
+      )
     }
   }
   return ends.map((_, partition) => offsets[partition] ?? 0)
@@ -56,11 +77,18 @@ export type PageParts = {
   accept(partition: number, record: Fetchable): Promise<LogRecord | undefined>
 }
 
-export async function* readPages({ name, count }: TopicPlace, { key, partition: one, maxBatch = PAGE_RECORDS, maxBytes }: ReadOptions, limits: Promise<Limits>, { ask, accept }: PageParts): AsyncGenerator<LogRecord[]> {
+export async function* readPages(
+  { name, count }: TopicPlace,
+  { key, partition: one, maxBatch = PAGE_RECORDS, maxBytes }: ReadOptions,
+  limits: Promise<Limits>,
+  { ask, accept }: PageParts,
+): AsyncGenerator<LogRecord[]> {
   const { starts, ends } = await limits
   const only = key === undefined ? one : partitionOf(key, count)
   const fetched = maxBytes === undefined ? LIMITS : { ...LIMITS, maxBytes, maxBytesPerPartition: maxBytes }
-  let left = starts.map((offset, partition) => ({ topic: name, partition, offset })).filter(({ partition, offset }) => offset < ends[partition]! && (only === undefined || only === partition))
+  let left = starts
+    .map((offset, partition) => ({ topic: name, partition, offset }))
+    .filter(({ partition, offset }) => offset < ends[partition]! && (only === undefined || only === partition))
   while (left.length > 0) {
     const batches = await ask(async (cluster) => {
       const [[nodeId, wants]] = byLeader(cluster, left) as unknown as [[string, typeof left]]

@@ -6,20 +6,39 @@ import { encodeProduce, headersOf, type Message, type ProduceRequest } from './r
 
 const require = createRequire(import.meta.url)
 type TheirEncoder = { buffer: Buffer }
-const theirRequest = require('kafkajs/src/protocol/requests/produce/v7/request.js') as (request: object) => { encode(): Promise<TheirEncoder> }
+const theirRequest = require('kafkajs/src/protocol/requests/produce/v7/request.js') as (request: object) => {
+  encode(): Promise<TheirEncoder>
+}
 
 /** kafkajs's bytes for the same request; it wants timestamps as text that sorts, and writes 0 for the epoch of the leader. */
 const theirs = async ({ topicData, ...request }: ProduceRequest): Promise<Buffer> => {
   const asText = ({ timestamp, headers, ...message }: Message) => ({
-    ...message, timestamp: String(timestamp).padStart(16, '0'),
+    ...message,
+    timestamp: String(timestamp).padStart(16, '0'),
     ...(headers ? { headers: Object.fromEntries(headers.map(([key, value]) => [key.toString(), value])) } : {}),
   })
-  const { encode } = theirRequest({ ...request, topicData: topicData.map(({ topic, partitions }) => ({ topic, partitions: partitions.map((batch) => ({ ...batch, messages: batch.messages.map(asText) })) })) })
+  const { encode } = theirRequest({
+    ...request,
+    topicData: topicData.map(({ topic, partitions }) => ({
+      topic,
+      partitions: partitions.map((batch) => ({ ...batch, messages: batch.messages.map(asText) })),
+    })),
+  })
   return (await encode()).buffer
 }
 
-const message = (key: string | null, value: Buffer | null, timestamp: number): Message => ({ key: key === null ? null : Buffer.from(key), value, timestamp })
-const request = (messages: readonly Message[]): ProduceRequest => ({ acks: -1, timeout: 30_000, producerId: '9007199254740993', producerEpoch: 7, topicData: [{ topic: 'turns', partitions: [{ partition: 3, firstSequence: 2 ** 31 - 2, messages }] }] })
+const message = (key: string | null, value: Buffer | null, timestamp: number): Message => ({
+  key: key === null ? null : Buffer.from(key),
+  value,
+  timestamp,
+})
+const request = (messages: readonly Message[]): ProduceRequest => ({
+  acks: -1,
+  timeout: 30_000,
+  producerId: '9007199254740993',
+  producerEpoch: 7,
+  topicData: [{ topic: 'turns', partitions: [{ partition: 3, firstSequence: 2 ** 31 - 2, messages }] }],
+})
 
 /** Behind the request's head, topic and partition stands the batch; its leader epoch is not under the checksum. */
 const LEADER_EPOCH_AT = 12 + 2 + 5 + 4 + 4 + 4 + 12
@@ -35,10 +54,19 @@ describe('record batches', () => {
 
   const cases: Record<string, Message[]> = {
     'one record': [message('key', Buffer.from('value'), 1_795_000_000_000)],
-    'times that go back and forth': [5_000, 4_999, 1_795_000_000_000, 0].map((time) => message('k', Buffer.from('v'), time)),
-    'values of every varint length': [0, 1, 63, 64, 65, 8191, 8192, 8193, 1 << 20, (1 << 20) + 1].map((size) => message('k', Buffer.alloc(size, 'x'), 1)),
-    'more records than two bytes count': Array.from({ length: 9000 }, (_, i) => message(`k${i}`, Buffer.from(`${i}`), i)),
-    'no key, no value, headers': [message(null, null, 1), { ...message('ключ', Buffer.alloc(0), 2), headers: headersOf({ 'instar.reason': 'größer', empty: '' }) }],
+    'times that go back and forth': [5_000, 4_999, 1_795_000_000_000, 0].map((time) =>
+      message('k', Buffer.from('v'), time),
+    ),
+    'values of every varint length': [0, 1, 63, 64, 65, 8191, 8192, 8193, 1 << 20, (1 << 20) + 1].map((size) =>
+      message('k', Buffer.alloc(size, 'x'), 1),
+    ),
+    'more records than two bytes count': Array.from({ length: 9000 }, (_, i) =>
+      message(`k${i}`, Buffer.from(`${i}`), i),
+    ),
+    'no key, no value, headers': [
+      message(null, null, 1),
+      { ...message('ключ', Buffer.alloc(0), 2), headers: headersOf({ 'instar.reason': 'größer', empty: '' }) },
+    ],
   }
   for (const [name, messages] of Object.entries(cases)) {
     it(`are kafkajs's bytes, but for the leader's epoch: ${name}`, async () => {
@@ -51,8 +79,18 @@ describe('record batches', () => {
   }
 
   it('stand beside each other in one request', async () => {
-    const batch = (partition: number) => ({ partition, firstSequence: partition, messages: [message(`k${partition}`, Buffer.from('v'), partition)] })
-    const both: ProduceRequest = { ...request([]), topicData: [{ topic: 'turns', partitions: [batch(0), batch(5)] }, { topic: 'scores', partitions: [batch(1)] }] }
+    const batch = (partition: number) => ({
+      partition,
+      firstSequence: partition,
+      messages: [message(`k${partition}`, Buffer.from('v'), partition)],
+    })
+    const both: ProduceRequest = {
+      ...request([]),
+      topicData: [
+        { topic: 'turns', partitions: [batch(0), batch(5)] },
+        { topic: 'scores', partitions: [batch(1)] },
+      ],
+    }
     const ours = encodeProduce(both)
     const expected = Buffer.from(await theirs(both))
     assert.equal(ours.length, expected.length)

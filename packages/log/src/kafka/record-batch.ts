@@ -44,7 +44,8 @@ const putVarint = (to: Buffer, at: number, value: number): number => {
   return at
 }
 
-const bytesSize = (bytes: Buffer | null): number => (bytes === null ? varintSize(NULL_BYTES) : varintSize(bytes.length) + bytes.length)
+const bytesSize = (bytes: Buffer | null): number =>
+  bytes === null ? varintSize(NULL_BYTES) : varintSize(bytes.length) + bytes.length
 
 const putBytes = (to: Buffer, at: number, bytes: Buffer | null): number => {
   if (bytes === null) return putVarint(to, at, NULL_BYTES)
@@ -71,7 +72,13 @@ const measured = (batch: PartitionBatch): Batch => {
   const records = batch.messages.map((message, offsetDelta): Sized => {
     const headers = message.headers ?? NO_HEADERS
     const timestampDelta = message.timestamp - base
-    let body = 1 + varintSize(timestampDelta) + varintSize(offsetDelta) + bytesSize(message.key) + bytesSize(message.value) + varintSize(headers.length)
+    let body =
+      1 +
+      varintSize(timestampDelta) +
+      varintSize(offsetDelta) +
+      bytesSize(message.key) +
+      bytesSize(message.value) +
+      varintSize(headers.length)
     for (const [key, value] of headers) body += bytesSize(key) + bytesSize(value)
     size += varintSize(body) + body
     return { message, headers, timestampDelta, size: body }
@@ -109,8 +116,14 @@ const putBatch = (to: Buffer, begin: number, batch: Batch, producerId: bigint, p
 
 /** The body of a produce request in its versions 3 to 7, without a transaction. */
 export const encodeProduce = ({ topicData, producerId, producerEpoch, acks, timeout }: ProduceRequest): Buffer => {
-  const topics = topicData.map(({ topic, partitions }) => ({ name: Buffer.from(topic, 'utf8'), batches: partitions.map(measured) }))
-  const size = topics.reduce((sum, { name, batches }) => batches.reduce((all, batch) => all + 8 + batch.size, sum + 6 + name.length), 12)
+  const topics = topicData.map(({ topic, partitions }) => ({
+    name: Buffer.from(topic, 'utf8'),
+    batches: partitions.map(measured),
+  }))
+  const size = topics.reduce(
+    (sum, { name, batches }) => batches.reduce((all, batch) => all + 8 + batch.size, sum + 6 + name.length),
+    12,
+  )
   const to = Buffer.allocUnsafe(size)
   const id = BigInt(producerId)
   let at = to.writeInt16BE(-1, 0)

@@ -48,13 +48,19 @@ export class Records {
     const value = frame(payload)
     const keyBytes = Buffer.from(key, 'utf8')
     const size = value.length + keyBytes.length
-    if (size > MAX_RECORD_BYTES) throw new InstarError('bad_record', `a record of ${size} bytes is larger than ${MAX_RECORD_BYTES}`, { topic, key })
+    if (size > MAX_RECORD_BYTES)
+      throw new InstarError('bad_record', `a record of ${size} bytes is larger than ${MAX_RECORD_BYTES}`, {
+        topic,
+        key,
+      })
     return {
-      topic: names.of(topic), partition: partitionOf(key, counts[topic]),
+      topic: names.of(topic),
+      partition: partitionOf(key, counts[topic]),
       message: { key: keyBytes, value, timestamp, headers },
       prepare: (signal) => {
         const id = ids.known(schema)
-        if (id === undefined) return this.#fromRegistry(() => ids.idOf(schema), signal).then((found) => setId(value, found))
+        if (id === undefined)
+          return this.#fromRegistry(() => ids.idOf(schema), signal).then((found) => setId(value, found))
         setId(value, id)
         return undefined
       },
@@ -65,13 +71,21 @@ export class Records {
    * For a subscription: what nobody can read is put aside. Throws `unknown_schema` for a schema that is not known
    * here: that may be a registry, or a build, that was not meant.
    */
-  accept(topic: Topic, partition: number, record: Fetchable, signal: AbortSignal): LogRecord | undefined | Promise<LogRecord | undefined> {
+  accept(
+    topic: Topic,
+    partition: number,
+    record: Fetchable,
+    signal: AbortSignal,
+  ): LogRecord | undefined | Promise<LogRecord | undefined> {
     const unframed = unframe(topic, partition, record)
     if ('bad' in unframed) return this.#putAside(topic, partition, record, unframed.bad, signal)
     const known = this.#known(unframed)
     if (known) return unframed.meaning(known)
     return this.#found(topic, partition, record, unframed, signal).then((found) =>
-      found === 'bad header' ? this.#putAside(topic, partition, record, BAD_HEADER, signal) : found && unframed.meaning(found))
+      found === 'bad header'
+        ? this.#putAside(topic, partition, record, BAD_HEADER, signal)
+        : found && unframed.meaning(found),
+    )
   }
 
   /** For a read: what nobody can read is passed over. Throws as `accept` does. */
@@ -79,7 +93,9 @@ export class Records {
     const { ending, patience } = this.#parts
     const unframed = unframe(topic, partition, record)
     if ('bad' in unframed) return undefined
-    const known = this.#known(unframed) ?? await this.#found(topic, partition, record, unframed, AbortSignal.any([ending, AbortSignal.timeout(patience)]))
+    const known =
+      this.#known(unframed) ??
+      (await this.#found(topic, partition, record, unframed, AbortSignal.any([ending, AbortSignal.timeout(patience)])))
     return known === undefined || known === 'bad header' ? undefined : unframed.meaning(known)
   }
 
@@ -90,16 +106,32 @@ export class Records {
   }
 
   /** Undefined for a record that somebody has put aside. */
-  async #found(topic: Topic, partition: number, record: Fetchable, { header, id }: Framed, signal: AbortSignal): Promise<Meaning | 'bad header' | undefined> {
+  async #found(
+    topic: Topic,
+    partition: number,
+    record: Fetchable,
+    { header, id }: Framed,
+    signal: AbortSignal,
+  ): Promise<Meaning | 'bad header' | undefined> {
     const { ids, isAside } = this.#parts
-    if (header !== undefined) return await this.#fromRegistry(() => ids.findNamed(header), signal) ?? 'bad header'
+    if (header !== undefined) return (await this.#fromRegistry(() => ids.findNamed(header), signal)) ?? 'bad header'
     const meaning = await this.#fromRegistry(() => ids.find(id), signal)
-    if (meaning || await isAside(topic, partition, record, signal)) return meaning
+    if (meaning || (await isAside(topic, partition, record, signal))) return meaning
     const place = `${topic} ${partition}@${record.offset}`
-    throw new InstarError('unknown_schema', `${place} names the schema ${id}, which neither this log nor the schema registry knows`, { topic, partition, offset: Number(record.offset), id })
+    throw new InstarError(
+      'unknown_schema',
+      `${place} names the schema ${id}, which neither this log nor the schema registry knows`,
+      { topic, partition, offset: Number(record.offset), id },
+    )
   }
 
-  async #putAside(topic: Topic, partition: number, record: Fetchable, reason: string, signal: AbortSignal): Promise<undefined> {
+  async #putAside(
+    topic: Topic,
+    partition: number,
+    record: Fetchable,
+    reason: string,
+    signal: AbortSignal,
+  ): Promise<undefined> {
     this.#parts.say(`${topic} ${partition}@${record.offset} cannot be read: ${reason}`)
     await this.#parts.putAside(topic, partition, record, reason, signal)
     return undefined
@@ -116,7 +148,13 @@ export class Records {
         return answer
       } catch (cause) {
         if (cause instanceof InstarError && !cause.retryable) throw cause
-        if (signal.aborted) throw new InstarError('log_unavailable', `the schema registry does not answer: ${messageOf(cause)}`, {}, { cause })
+        if (signal.aborted)
+          throw new InstarError(
+            'log_unavailable',
+            `the schema registry does not answer: ${messageOf(cause)}`,
+            {},
+            { cause },
+          )
         if (!told) this.#parts.say(`the schema registry does not answer (${messageOf(cause)}); waiting for it`)
         told = true
         await pauses.pause(signal)

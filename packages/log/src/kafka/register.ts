@@ -18,7 +18,8 @@ export type RegisterOptions = {
   patience?: number
 }
 
-export type SetupSchemasOptions = RegisterOptions & Omit<ClientOptions, 'clientId'> & { clientId?: string; prefix?: string; now?: () => number }
+export type SetupSchemasOptions = RegisterOptions &
+  Omit<ClientOptions, 'clientId'> & { clientId?: string; prefix?: string; now?: () => number }
 const PATIENCE = 60_000
 
 export type SchemasReport = {
@@ -38,7 +39,16 @@ export type SchemasReport = {
  * place, `log_unavailable` when the registry or the brokers do not answer.
  */
 export const setupSchemas = async (options: SetupSchemasOptions): Promise<SchemasReport> => {
-  const { registry, schemas, prefix, patience = PATIENCE, now = Date.now, clientId = 'setup', brokers, security } = options
+  const {
+    registry,
+    schemas,
+    prefix,
+    patience = PATIENCE,
+    now = Date.now,
+    clientId = 'setup',
+    brokers,
+    security,
+  } = options
   const never = new AbortController().signal
   const { schemas: topic } = topicNames(prefix)
   const client: ClientOptions = { brokers, clientId, ...(security ? { security } : {}) }
@@ -49,8 +59,10 @@ export const setupSchemas = async (options: SetupSchemasOptions): Promise<Schema
     const asked = new RegistryClient(registry)
     const { restored, moved } = await patiently('restoring schemas', () => restore(asked, table), patience, never)
     const ids = await patiently('registering schemas', () => register(asked, schemas, table), patience, never)
-    const fresh = [...moved.map(({ schema, is }) => ({ id: is, schema, avro: table.named(schema)!.avro })), ...[...ids].map(([schema, id]) => ({ id, schema, avro: schemas[schema]! }))]
-      .filter(({ id }) => !table.get(id))
+    const fresh = [
+      ...moved.map(({ schema, is }) => ({ id: is, schema, avro: table.named(schema)!.avro })),
+      ...[...ids].map(([schema, id]) => ({ id, schema, avro: schemas[schema]! })),
+    ].filter(({ id }) => !table.get(id))
     await record(client, topic, fresh, patience, now())
     return { ids, restored, moved }
   } finally {
@@ -58,7 +70,13 @@ export const setupSchemas = async (options: SetupSchemasOptions): Promise<Schema
   }
 }
 
-const record = async (client: ClientOptions, topic: string, rows: readonly SchemaRow[], patience: number, now: number): Promise<void> => {
+const record = async (
+  client: ClientOptions,
+  topic: string,
+  rows: readonly SchemaRow[],
+  patience: number,
+  now: number,
+): Promise<void> => {
   if (rows.length === 0) return
   const producer = new Producer(new Link(client, [topic]), { records: 1_000, bytes: 64 << 20 }, () => undefined)
   const writing = writeRows(producer, topic, rows, now)
@@ -71,19 +89,28 @@ const LEAST_PATIENCE = 10_000
 
 /** Into the registry alone, which no log is held against: for tests of registries. */
 export const registerSchemas = ({ registry, schemas, patience = 0 }: RegisterOptions): Promise<Map<string, number>> =>
-  patiently('registering schemas', () => register(new RegistryClient(registry), schemas, new SchemaTable()), patience, new AbortController().signal)
+  patiently(
+    'registering schemas',
+    () => register(new RegistryClient(registry), schemas, new SchemaTable()),
+    patience,
+    new AbortController().signal,
+  )
 
 /**
  * Registries give numbers in order, so that schemas which are registered in the order of theirs get the same ones; where
  * numbers are missing between them, schemas that nobody uses take those, and go again.
  */
-const restore = async (client: RegistryClient, table: SchemaTable): Promise<Pick<SchemasReport, 'restored' | 'moved'>> => {
+const restore = async (
+  client: RegistryClient,
+  table: SchemaTable,
+): Promise<Pick<SchemasReport, 'restored' | 'moved'>> => {
   const rows = table.all().toSorted((a, b) => a.id - b.id)
   const held = new Map<number, boolean>()
   for (const { id, schema, fingerprint } of rows) {
     const { status, said } = await heard(client, () => client.ask('GET', `/schemas/ids/${id}`))
     const avro = (said as { schema?: unknown }).schema
-    if (status === 200 && (typeof avro !== 'string' || fingerprintOf(avro) !== fingerprint)) throw registryDiffers(client.url, id, schema, nameIn(avro))
+    if (status === 200 && (typeof avro !== 'string' || fingerprintOf(avro) !== fingerprint))
+      throw registryDiffers(client.url, id, schema, nameIn(avro))
     held.set(id, status === 200)
   }
   const restored: string[] = []
@@ -93,7 +120,11 @@ const restore = async (client: RegistryClient, table: SchemaTable): Promise<Pick
   for (const { id, schema, avro } of rows.filter((row) => !held.get(row.id))) {
     while (id > last + 1 && fillers.length < MOST_FILLERS) {
       const filler = `instar.restore.${last + 1}`
-      const taken = await put(client, filler, JSON.stringify({ type: 'record', name: `Filler${last + 1}`, namespace: 'instar.restore', fields: [] }))
+      const taken = await put(
+        client,
+        filler,
+        JSON.stringify({ type: 'record', name: `Filler${last + 1}`, namespace: 'instar.restore', fields: [] }),
+      )
       fillers.push(filler)
       last = Math.max(taken, last + 1)
     }
@@ -102,7 +133,8 @@ const restore = async (client: RegistryClient, table: SchemaTable): Promise<Pick
     const is = await put(client, subject, avro, schema)
     last = Math.max(last, is)
     if (is === id) restored.push(schema)
-    else if (table.get(is) && table.get(is)!.schema !== schema) throw registryDiffers(client.url, is, table.get(is)!.schema, schema)
+    else if (table.get(is) && table.get(is)!.schema !== schema)
+      throw registryDiffers(client.url, is, table.get(is)!.schema, schema)
     else if (!table.get(is)) moved.push({ schema, was: id, is })
   }
   for (const filler of fillers) {
@@ -116,19 +148,28 @@ const restore = async (client: RegistryClient, table: SchemaTable): Promise<Pick
 const MOST_FILLERS = 1_000
 
 const nameIn = (avro: unknown): string => {
-  const parsed = typeof avro === 'string' ? JSON.parse(avro) as { name?: unknown } : {}
+  const parsed = typeof avro === 'string' ? (JSON.parse(avro) as { name?: unknown }) : {}
   return typeof parsed.name === 'string' ? parsed.name : 'another schema'
 }
 
-const register = async (client: RegistryClient, schemas: Readonly<Record<string, string>>, table: SchemaTable): Promise<Map<string, number>> => {
+const register = async (
+  client: RegistryClient,
+  schemas: Readonly<Record<string, string>>,
+  table: SchemaTable,
+): Promise<Map<string, number>> => {
   const ids = new Map<string, number>()
-  const ordered = Object.keys(schemas).map((name) => ({ name, ...subjectOf(name) })).toSorted((a, b) => a.version - b.version)
+  const ordered = Object.keys(schemas)
+    .map((name) => ({ name, ...subjectOf(name) }))
+    .toSorted((a, b) => a.version - b.version)
   for (const { name, subject, version } of ordered) {
     await level(client, name, subject)
     const id = await put(client, subject, schemas[name]!, name)
     const row = table.get(id)
-    if (row && row.fingerprint !== fingerprintOf(schemas[name]!)) throw registryDiffers(client.url, id, row.schema, name)
-    const stands = await heard(client, () => client.ask('GET', `/subjects/${encodeURIComponent(subject)}/versions/${version}`))
+    if (row && row.fingerprint !== fingerprintOf(schemas[name]!))
+      throw registryDiffers(client.url, id, row.schema, name)
+    const stands = await heard(client, () =>
+      client.ask('GET', `/subjects/${encodeURIComponent(subject)}/versions/${version}`),
+    )
     if ((stands.said as { id?: unknown }).id !== id) throw changed(name, 'another schema has its place')
     ids.set(name, id)
   }
@@ -149,7 +190,8 @@ const level = async (client: RegistryClient, schema: string, subject: string): P
   if (set === LEVEL) return
   // Some registries tell their default where a subject has no level of its own.
   const usual = (await heard(client, () => client.ask('GET', '/config'))).said as { compatibilityLevel?: unknown }
-  if (set !== undefined && set !== usual.compatibilityLevel) throw changed(schema, `the compatibility of ${subject} is ${JSON.stringify(set)}, should be ${LEVEL}`)
+  if (set !== undefined && set !== usual.compatibilityLevel)
+    throw changed(schema, `the compatibility of ${subject} is ${JSON.stringify(set)}, should be ${LEVEL}`)
   const { status } = await heard(client, () => client.ask('PUT', path, { compatibility: LEVEL }))
   if (status !== 200) throw changed(schema, `the compatibility of ${subject} could not be set: HTTP ${status}`)
 }
@@ -159,8 +201,14 @@ const heard = async <T>(client: RegistryClient, ask: () => Promise<T>): Promise<
     return await ask()
   } catch (cause) {
     if (cause instanceof InstarError) throw cause
-    throw new InstarError('log_unavailable', `the schema registry at ${client.url} does not answer: ${messageOf(cause)}`, { registry: client.url }, { cause })
+    throw new InstarError(
+      'log_unavailable',
+      `the schema registry at ${client.url} does not answer: ${messageOf(cause)}`,
+      { registry: client.url },
+      { cause },
+    )
   }
 }
 
-const changed = (schema: string, why: string): InstarError => new InstarError('schema_changed', `the registry refuses ${schema}: ${why}`, { schema })
+const changed = (schema: string, why: string): InstarError =>
+  new InstarError('schema_changed', `the registry refuses ${schema}: ${why}`, { schema })

@@ -32,16 +32,24 @@ const REFUSALS = new Set([401, 403])
 export const LEVEL = COMPATIBILITY.BACKWARD_TRANSITIVE
 
 const basic = ({ username, password }: RegistryAccess): string | undefined =>
-  (username === undefined ? undefined : `Basic ${Buffer.from(`${username}:${password ?? ''}`, 'utf8').toString('base64')}`)
+  username === undefined
+    ? undefined
+    : `Basic ${Buffer.from(`${username}:${password ?? ''}`, 'utf8').toString('base64')}`
 
 /** Unless it is told, the library waits for ever for one that takes a connection and says nothing, as a server does that is being started. */
 const libraryOf = (host: string, access: RegistryAccess): SchemaRegistry => {
   const authorization = basic(access)
   const headers = authorization === undefined ? {} : { headers: { authorization } }
   return new SchemaRegistry({
-    host, clientId: 'instar', retry: { retries: 0 },
+    host,
+    clientId: 'instar',
+    retry: { retries: 0 },
     ...(access.ca === undefined ? {} : { agent: new Agent({ ca: access.ca }) }),
-    middlewares: [() => ({ prepareRequest: async (next) => (await next()).enhance({ timeout: access.answerMs ?? ANSWER_MS, ...headers }) })],
+    middlewares: [
+      () => ({
+        prepareRequest: async (next) => (await next()).enhance({ timeout: access.answerMs ?? ANSWER_MS, ...headers }),
+      }),
+    ],
   })
 }
 
@@ -70,9 +78,11 @@ export class RegistryClient {
   /** Its number; or why the registry refuses it, which has to be of this level, or of none yet. */
   async register(subject: string, avro: string): Promise<number | { refused: string }> {
     try {
-      return (await this.#library.register({ type: SchemaType.AVRO, schema: avro }, { subject, compatibility: LEVEL })).id
+      return (await this.#library.register({ type: SchemaType.AVRO, schema: avro }, { subject, compatibility: LEVEL }))
+        .id
     } catch (cause) {
-      if (this.#answered(cause) !== undefined) return { refused: cause instanceof Error ? cause.message : String(cause) }
+      if (this.#answered(cause) !== undefined)
+        return { refused: cause instanceof Error ? cause.message : String(cause) }
       throw cause
     }
   }
@@ -91,7 +101,10 @@ export class RegistryClient {
   }
 
   #refused(status: number, what: string): InstarError {
-    return new InstarError('registry_refused', `the schema registry at ${this.url} answers ${status} to ${what}`, { registry: this.url, status })
+    return new InstarError('registry_refused', `the schema registry at ${this.url} answers ${status} to ${what}`, {
+      registry: this.url,
+      status,
+    })
   }
 
   /**
@@ -120,22 +133,39 @@ export class RegistryClient {
         clearTimeout(late)
         reject(cause)
       }
-      const sent = (url.protocol === 'https:' ? secure : plain)(url, {
-        method, agent: false,
-        headers: { accept: `${TYPE}, application/json`, ...(authorization === undefined ? {} : { authorization }), ...(content ? { 'content-type': TYPE, 'content-length': content.length } : {}) },
-        ...(ca === undefined ? {} : { ca }),
-      }, (answer) => {
-        const chunks: Buffer[] = []
-        let bytes = 0
-        answer.on('data', (chunk: Buffer) => {
-          bytes += chunk.length
-          if (bytes > MOST_BYTES) sent.destroy(new Error(`the answer to ${method} ${path} is longer than ${MOST_BYTES} bytes`))
-          else chunks.push(chunk)
-        }).on('end', () => {
-          clearTimeout(late)
-          resolve({ status: answer.statusCode!, text: Buffer.concat(chunks).toString('utf8'), date: answer.headers.date ?? null })
-        }).on('error', fail)
-      })
+      const sent = (url.protocol === 'https:' ? secure : plain)(
+        url,
+        {
+          method,
+          agent: false,
+          headers: {
+            accept: `${TYPE}, application/json`,
+            ...(authorization === undefined ? {} : { authorization }),
+            ...(content ? { 'content-type': TYPE, 'content-length': content.length } : {}),
+          },
+          ...(ca === undefined ? {} : { ca }),
+        },
+        (answer) => {
+          const chunks: Buffer[] = []
+          let bytes = 0
+          answer
+            .on('data', (chunk: Buffer) => {
+              bytes += chunk.length
+              if (bytes > MOST_BYTES)
+                sent.destroy(new Error(`the answer to ${method} ${path} is longer than ${MOST_BYTES} bytes`))
+              else chunks.push(chunk)
+            })
+            .on('end', () => {
+              clearTimeout(late)
+              resolve({
+                status: answer.statusCode!,
+                text: Buffer.concat(chunks).toString('utf8'),
+                date: answer.headers.date ?? null,
+              })
+            })
+            .on('error', fail)
+        },
+      )
       sent.on('error', fail).end(content)
     })
   }

@@ -10,14 +10,32 @@ export type Outgoing = Place & {
   prepare?(signal: AbortSignal): Promise<void> | undefined
 }
 
-export type Call = { offsets: number[]; missing: number; failed: boolean; resolve(offsets: number[]): void; reject(cause: unknown): void }
+export type Call = {
+  offsets: number[]
+  missing: number
+  failed: boolean
+  resolve(offsets: number[]): void
+  reject(cause: unknown): void
+}
 export type Item = Outgoing & { call: Call; index: number; bytes: number }
 /** The records of a batch for one partition: one record batch of Kafka's, with one run of sequence numbers. */
 export type Run = Place & { items: Item[]; leaderless?: boolean }
 
 /** The broker does not know this producer, or not its latest batch. */
-export const DISOWNED = new Set(['UNKNOWN_PRODUCER_ID', 'OUT_OF_ORDER_SEQUENCE_NUMBER', 'INVALID_PRODUCER_EPOCH', 'INVALID_PRODUCER_ID_MAPPING'])
+export const DISOWNED = new Set([
+  'UNKNOWN_PRODUCER_ID',
+  'OUT_OF_ORDER_SEQUENCE_NUMBER',
+  'INVALID_PRODUCER_EPOCH',
+  'INVALID_PRODUCER_ID_MAPPING',
+])
 /** No later try can succeed with the same records together. */
-export const REFUSED = new Set(['MESSAGE_TOO_LARGE', 'RECORD_LIST_TOO_LARGE', 'INVALID_TIMESTAMP', 'INVALID_RECORD', 'CORRUPT_MESSAGE', 'POLICY_VIOLATION'])
+export const REFUSED = new Set([
+  'MESSAGE_TOO_LARGE',
+  'RECORD_LIST_TOO_LARGE',
+  'INVALID_TIMESTAMP',
+  'INVALID_RECORD',
+  'CORRUPT_MESSAGE',
+  'POLICY_VIOLATION',
+])
 /** The records are there, but the broker has forgotten where. */
 export const DUPLICATE = 'DUPLICATE_SEQUENCE_NUMBER'

@@ -13,7 +13,9 @@ export type NamedSchema = { schema: string; fingerprint: string }
 
 const KEY = Buffer.from(SCHEMA_HEADER, 'utf8')
 
-export const schemaHeader = (schema: string, avro: string): readonly Header[] => [[KEY, Buffer.from(`${schema} ${fingerprintOf(avro)}`, 'utf8')]]
+export const schemaHeader = (schema: string, avro: string): readonly Header[] => [
+  [KEY, Buffer.from(`${schema} ${fingerprintOf(avro)}`, 'utf8')],
+]
 
 /** Undefined where there is none. A header that is not of our form is one that nobody can read. */
 export const headerOf = ({ headers }: Fetchable): string | undefined => {

@@ -13,4 +13,5 @@ export const subjectOf = (schema: string): { subject: string; version: number } 
 export const canonical = (avro: string): string => JSON.stringify(JSON.parse(avro))
 
 /** Of the canonical text: the first 16 hexadecimal digits of its SHA-256. */
-export const fingerprintOf = (avro: string): string => createHash('sha256').update(canonical(avro)).digest('hex').slice(0, 16)
+export const fingerprintOf = (avro: string): string =>
+  createHash('sha256').update(canonical(avro)).digest('hex').slice(0, 16)

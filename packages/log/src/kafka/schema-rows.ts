@@ -14,27 +14,44 @@ export type SchemaRow = { id: number; schema: string; avro: string }
 const LIMITS = { maxBytes: 4 << 20, maxBytesPerPartition: 4 << 20, maxWaitTime: 100 }
 
 /** In the order in which they were written; those of numbers that have one already are left out. */
-export const readRows = async (link: Link, topic: string): Promise<SchemaRow[]> => link.use(async (cluster) => {
-  const place = { topic, partition: 0 }
-  const [[first], [end]] = await Promise.all([offsetsAt(cluster, [place], EARLIEST), offsetsAt(cluster, [place], LATEST)])
-  const rows = new Map<number, SchemaRow>()
-  for (let offset = first!.offset; offset < end!.offset;) {
-    const [nodeId] = byLeader(cluster, [place]).keys()
-    const [batch] = await fetchFrom(cluster, nodeId!, [{ ...place, offset }], LIMITS)
-    for (const { value } of batch!.records) {
-      const row = rowOf(value)
-      if (row && !rows.has(row.id)) rows.set(row.id, row)
+export const readRows = async (link: Link, topic: string): Promise<SchemaRow[]> =>
+  link.use(async (cluster) => {
+    const place = { topic, partition: 0 }
+    const [[first], [end]] = await Promise.all([
+      offsetsAt(cluster, [place], EARLIEST),
+      offsetsAt(cluster, [place], LATEST),
+    ])
+    const rows = new Map<number, SchemaRow>()
+    for (let offset = first!.offset; offset < end!.offset;) {
+      const [nodeId] = byLeader(cluster, [place]).keys()
+      const [batch] = await fetchFrom(cluster, nodeId!, [{ ...place, offset }], LIMITS)
+      for (const { value } of batch!.records) {
+        const row = rowOf(value)
+        if (row && !rows.has(row.id)) rows.set(row.id, row)
+      }
+      offset = batch!.next
     }
-    offset = batch!.next
-  }
-  return [...rows.values()]
-})
+    return [...rows.values()]
+  })
 
 /** Durable when it resolves. */
-export const writeRows = async (producer: Producer, topic: string, rows: readonly SchemaRow[], now: number): Promise<void> => {
-  await producer.send(rows.map((row) => ({
-    topic, partition: 0, message: { key: Buffer.from(row.schema, 'utf8'), value: Buffer.from(JSON.stringify(row), 'utf8'), timestamp: now },
-  })))
+export const writeRows = async (
+  producer: Producer,
+  topic: string,
+  rows: readonly SchemaRow[],
+  now: number,
+): Promise<void> => {
+  await producer.send(
+    rows.map((row) => ({
+      topic,
+      partition: 0,
+      message: {
+        key: Buffer.from(row.schema, 'utf8'),
+        value: Buffer.from(JSON.stringify(row), 'utf8'),
+        timestamp: now,
+      },
+    })),
+  )
 }
 
 /** Null for what is no row. */

@@ -60,7 +60,11 @@ abstract class Named {
     if (!found) return undefined
     const { schema, fingerprint } = found
     const own = this.fingerprint(schema)
-    if (own !== undefined && own !== fingerprint) throw changed(schema, `a record on the log was written with another text of it (fingerprint ${fingerprint}, ours has ${own})`)
+    if (own !== undefined && own !== fingerprint)
+      throw changed(
+        schema,
+        `a record on the log was written with another text of it (fingerprint ${fingerprint}, ours has ${own})`,
+      )
     let meaning: Meaning = { schema }
     if (own === undefined) {
       const row = this.parts.table.named(schema) ?? (await this.again(), this.parts.table.named(schema))
@@ -114,7 +118,9 @@ export class FixedIds extends Named implements SchemaIds {
     return id
   }
 
-  trust(): void { /* Nobody else is asked. */ }
+  trust(): void {
+    /* Nobody else is asked. */
+  }
 
   meant(id: number): Meaning | undefined {
     return this.#names.get(id)
@@ -170,7 +176,7 @@ export class LogSchemas extends Named implements SchemaIds {
   async find(id: number): Promise<Meaning | undefined> {
     if (!this.parts.table.get(id)) await this.again()
     const row = this.parts.table.get(id)
-    const meaning = row ? this.#ours(row.schema, row.avro) ?? undefined : await this.#foreign(id)
+    const meaning = row ? (this.#ours(row.schema, row.avro) ?? undefined) : await this.#foreign(id)
     if (meaning) this.#names.set(id, meaning)
     else if (row) throw changed(row.schema, 'the log has another text of it')
     return meaning
@@ -190,17 +196,31 @@ export class LogSchemas extends Named implements SchemaIds {
     const print = fingerprintOf(avro)
     const own = Object.keys(this.parts.schemas).find((schema) => this.fingerprint(schema) === print)
     if (own !== undefined) return { schema: own }
-    const versions = (await this.#registry.ask('GET', `/schemas/ids/${id}/versions`)).said as { subject?: unknown; version?: unknown }[] | null
+    const versions = (await this.#registry.ask('GET', `/schemas/ids/${id}/versions`)).said as
+      | { subject?: unknown; version?: unknown }[]
+      | null
     const [first] = Array.isArray(versions) ? versions : []
     const meaning = this.#ours(first ? `${String(first.subject)}.v${String(first.version)}` : `schema#${id}`, avro)
-    if (!meaning) throw registryDiffers(this.#registry.url, id, `${String(first?.subject)}.v${String(first?.version)}`, 'another text of it')
+    if (!meaning)
+      throw registryDiffers(
+        this.#registry.url,
+        id,
+        `${String(first?.subject)}.v${String(first?.version)}`,
+        'another text of it',
+      )
     return meaning
   }
 }
 
 export const registryDiffers = (url: string, id: number, expected: string, found: string): InstarError =>
-  new InstarError('registry_differs', `the schema registry at ${url} has ${found} under the number ${id}, which is ${expected} on the log`, { registry: url, id, expected, found })
+  new InstarError(
+    'registry_differs',
+    `the schema registry at ${url} has ${found} under the number ${id}, which is ${expected} on the log`,
+    { registry: url, id, expected, found },
+  )
 
-const notSetUp = (schema: string, why: string): InstarError => new InstarError('not_set_up', `${schema} cannot be written: ${why}`, { schema })
+const notSetUp = (schema: string, why: string): InstarError =>
+  new InstarError('not_set_up', `${schema} cannot be written: ${why}`, { schema })
 
-const changed = (schema: string, why: string): InstarError => new InstarError('schema_changed', `${schema}: ${why}`, { schema })
+const changed = (schema: string, why: string): InstarError =>
+  new InstarError('schema_changed', `${schema}: ${why}`, { schema })

@@ -23,7 +23,10 @@ export const socketFactory = ({ host, port, ssl, onConnect }: SocketWanted): Soc
 }
 
 /** As kafkajs takes them. */
-export const kafkajsSecurity = ({ tls, sasl }: Security = {}): { ssl?: NonNullable<Security['tls']>; sasl?: SASLOptions } => ({
+export const kafkajsSecurity = ({ tls, sasl }: Security = {}): {
+  ssl?: NonNullable<Security['tls']>
+  sasl?: SASLOptions
+} => ({
   ...(tls ? { ssl: tls } : {}),
   ...(sasl ? { sasl } : {}),
 })

@@ -37,7 +37,16 @@ export const setupKafka = async (options: SetupOptions): Promise<SetupReport> =>
   const { brokers, clientId = 'setup', security, replication = 1, prefix, patience = 60_000 } = options
   const counts = partitionCounts(options.partitions)
   const names = topicNames(prefix)
-  const wanted = new Map<string, number>([...TOPICS.flatMap((topic) => [[names.of(topic), counts[topic]], [names.deadLetters(topic), 1]] as const), [names.schemas, 1]])
+  const wanted = new Map<string, number>([
+    ...TOPICS.flatMap(
+      (topic) =>
+        [
+          [names.of(topic), counts[topic]],
+          [names.deadLetters(topic), 1],
+        ] as const,
+    ),
+    [names.schemas, 1],
+  ])
   const settings = topicSettings(replication)
   return withAdmin({ brokers, clientId, ...(security ? { security } : {}) }, patience, async (admin) => {
     const never = new AbortController().signal
@@ -45,18 +54,43 @@ export const setupKafka = async (options: SetupOptions): Promise<SetupReport> =>
     const created = [...wanted.keys()].filter((topic) => !there.includes(topic))
     if (created.length > 0) {
       const configEntries = Object.entries(settings).map(([name, value]) => ({ name, value }))
-      const topics = created.map((topic) => ({ topic, numPartitions: wanted.get(topic)!, replicationFactor: replication, configEntries }))
+      const topics = created.map((topic) => ({
+        topic,
+        numPartitions: wanted.get(topic)!,
+        replicationFactor: replication,
+        configEntries,
+      }))
       await patiently('making topics', () => createTopics(admin, topics), patience, never)
     }
     await patiently('waiting for leaders', () => checkTopics(admin, wanted), patience, never)
-    return { created, differing: await patiently('reading settings', () => differences(admin, [...wanted.keys()], settings), patience, never) }
+    return {
+      created,
+      differing: await patiently(
+        'reading settings',
+        () => differences(admin, [...wanted.keys()], settings),
+        patience,
+        never,
+      ),
+    }
   })
 }
 
 /** Throws `log_unavailable` when no broker answers within `patience` ms, `kafka_refused`. */
-export const withAdmin = async <T>({ brokers, clientId, security }: Connection, patience: number, use: (admin: Admin) => Promise<T>): Promise<T> => {
+export const withAdmin = async <T>(
+  { brokers, clientId, security }: Connection,
+  patience: number,
+  use: (admin: Admin) => Promise<T>,
+): Promise<T> => {
   const retry = { retries: 3, initialRetryTime: 100, maxRetryTime: 1000, factor: 0.2, multiplier: 2 }
-  const kafka = new Kafka({ brokers: [...brokers], clientId, connectionTimeout: 5_000, requestTimeout: 30_000, logLevel: logLevel.NOTHING, retry, ...kafkajsSecurity(security) })
+  const kafka = new Kafka({
+    brokers: [...brokers],
+    clientId,
+    connectionTimeout: 5_000,
+    requestTimeout: 30_000,
+    logLevel: logLevel.NOTHING,
+    retry,
+    ...kafkajsSecurity(security),
+  })
   const admin = kafka.admin({ retry })
   try {
     await patiently('connecting', () => admin.connect().catch(refuse), patience, new AbortController().signal)
@@ -83,7 +117,10 @@ const createTopics = async (admin: Admin, topics: Parameters<Admin['createTopics
   try {
     await admin.createTopics({ topics, waitForLeaders: false, timeout: 30_000 })
   } catch (cause) {
-    const errors = cause instanceof AggregateError || (cause instanceof Error && 'errors' in cause) ? (cause as AggregateError).errors as unknown[] : [cause]
+    const errors =
+      cause instanceof AggregateError || (cause instanceof Error && 'errors' in cause)
+        ? ((cause as AggregateError).errors as unknown[])
+        : [cause]
     if (!errors.every((error) => kafkaError(error) === 'TOPIC_ALREADY_EXISTS')) throw cause
   }
 }
@@ -92,16 +129,32 @@ const checkTopics = async (admin: Admin, wanted: ReadonlyMap<string, number>): P
   const { topics } = await admin.fetchTopicMetadata({ topics: [...wanted.keys()] })
   for (const { name, partitions } of topics) {
     const configured = wanted.get(name)!
-    if (partitions.length !== configured) throw new InstarError('partition_count_changed', `${name} has ${partitions.length} partitions, ${configured} are configured`, { topic: name, stored: partitions.length, configured })
+    if (partitions.length !== configured)
+      throw new InstarError(
+        'partition_count_changed',
+        `${name} has ${partitions.length} partitions, ${configured} are configured`,
+        { topic: name, stored: partitions.length, configured },
+      )
     const leaderless = partitions.find(({ leader }) => leader < 0)
     if (leaderless) throw new Error(`${name} ${leaderless.partitionId} has no leader yet`)
   }
 }
 
-export const differences = async (admin: Admin, topics: readonly string[], settings: Readonly<Record<string, string>>): Promise<SetupReport['differing']> => {
-  const { resources } = await admin.describeConfigs({ includeSynonyms: false, resources: topics.map((name) => ({ type: TOPIC, name, configNames: Object.keys(settings) })) })
-  return resources.flatMap(({ resourceName, configEntries }) => configEntries.flatMap(({ configName, configValue }) => {
-    const should = settings[configName]
-    return should === undefined || should === configValue ? [] : [{ topic: resourceName, setting: configName, is: configValue, should }]
-  }))
+export const differences = async (
+  admin: Admin,
+  topics: readonly string[],
+  settings: Readonly<Record<string, string>>,
+): Promise<SetupReport['differing']> => {
+  const { resources } = await admin.describeConfigs({
+    includeSynonyms: false,
+    resources: topics.map((name) => ({ type: TOPIC, name, configNames: Object.keys(settings) })),
+  })
+  return resources.flatMap(({ resourceName, configEntries }) =>
+    configEntries.flatMap(({ configName, configValue }) => {
+      const should = settings[configName]
+      return should === undefined || should === configValue
+        ? []
+        : [{ topic: resourceName, setting: configName, is: configValue, should }]
+    }),
+  )
 }

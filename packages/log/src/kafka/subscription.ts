@@ -27,7 +27,12 @@ export type SubscriptionParts = {
   link: Link
   readings: readonly Reading[]
   /** Our record, or undefined when it was put aside as unreadable. Waits for the registry if it must. */
-  accept(topic: Topic, partition: number, record: Fetchable, signal: AbortSignal): LogRecord | undefined | Promise<LogRecord | undefined>
+  accept(
+    topic: Topic,
+    partition: number,
+    record: Fetchable,
+    signal: AbortSignal,
+  ): LogRecord | undefined | Promise<LogRecord | undefined>
   /** Waits for brokers that are away until the signal. */
   ends(topics: readonly Topic[], signal: AbortSignal): Promise<Offsets>
   commit(group: string, positions: readonly Position[]): Promise<void>
@@ -57,10 +62,12 @@ export class KafkaSubscription implements Subscription {
     this.#options = options
     const ended = Promise.withResolvers<void>()
     this.done = ended.promise
-    this.#idle = this.#run().then(ended.resolve, (cause: unknown) => {
-      this.#failed = { cause }
-      ended.reject(cause)
-    }).then(() => this.#leave())
+    this.#idle = this.#run()
+      .then(ended.resolve, (cause: unknown) => {
+        this.#failed = { cause }
+        ended.reject(cause)
+      })
+      .then(() => this.#leave())
   }
 
   commit(positions: readonly Position[]): Promise<void> {
@@ -100,15 +107,19 @@ export class KafkaSubscription implements Subscription {
           // Then it is asked again who leads the others.
           const limit = leaderless.length > 0 ? setTimeout(() => round.abort(), LEADERLESS_MS) : undefined
           this.#whole = leaderless.length === 0
-          const outcomes = await Promise.allSettled([...leaders].map(async ([nodeId, readings]) => {
-            try {
-              await this.#follow((wants) => fetchFrom(cluster, nodeId, wants, LIMITS), readings, round.signal, pauses)
-            } finally {
-              round.abort()
-            }
-          }))
+          const outcomes = await Promise.allSettled(
+            [...leaders].map(async ([nodeId, readings]) => {
+              try {
+                await this.#follow((wants) => fetchFrom(cluster, nodeId, wants, LIMITS), readings, round.signal, pauses)
+              } finally {
+                round.abort()
+              }
+            }),
+          )
           clearTimeout(limit)
-          const reasons = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason as unknown] : []))
+          const reasons = outcomes.flatMap((outcome) =>
+            outcome.status === 'rejected' ? [outcome.reason as unknown] : [],
+          )
           if (reasons.length > 0) throw reasons.find((reason) => reason instanceof Final) ?? reasons[0]
           if (leaderless.length > 0) throw new NoLeader(leaderless)
         })
@@ -125,10 +136,21 @@ export class KafkaSubscription implements Subscription {
   }
 
   /** Until stopped, or until another loop of the round has failed. Throws what a fetch or the handler threw. */
-  async #follow(fetch: (wants: { topic: string; partition: number; offset: number }[]) => Promise<Fetched[]>, readings: readonly Reading[], over: AbortSignal, pauses: Pauses): Promise<void> {
+  async #follow(
+    fetch: (wants: { topic: string; partition: number; offset: number }[]) => Promise<Fetched[]>,
+    readings: readonly Reading[],
+    over: AbortSignal,
+    pauses: Pauses,
+  ): Promise<void> {
     const ahead = new Map(readings.map((reading) => [reading, reading.next]))
     const begin = (): Promise<Fetched[]> => {
-      const fetching = fetch(readings.map((reading) => ({ topic: reading.topic, partition: reading.partition, offset: ahead.get(reading)! })))
+      const fetching = fetch(
+        readings.map((reading) => ({
+          topic: reading.topic,
+          partition: reading.partition,
+          offset: ahead.get(reading)!,
+        })),
+      )
       fetching.catch(() => undefined)
       return fetching
     }
@@ -139,7 +161,10 @@ export class KafkaSubscription implements Subscription {
       pauses.reset()
       if (this.#away && this.#whole) this.#parts.say('Kafka is read again')
       this.#away &&= !this.#whole
-      const found = batches.map((batch) => ({ batch, reading: readings.find(({ topic, partition }) => topic === batch.topic && partition === batch.partition)! }))
+      const found = batches.map((batch) => ({
+        batch,
+        reading: readings.find(({ topic, partition }) => topic === batch.topic && partition === batch.partition)!,
+      }))
       for (const { batch, reading } of found) ahead.set(reading, batch.next)
       coming = begin()
       for (const { batch, reading } of found) {
@@ -180,8 +205,12 @@ export class KafkaSubscription implements Subscription {
     let bounds: [first: number, end: number][]
     try {
       bounds = await link.use(async (cluster) => {
-        const [first, end] = await Promise.all([offsetsAt(cluster, readings, EARLIEST), offsetsAt(cluster, readings, LATEST)])
-        const of = (reading: Reading, places: typeof first): number => places.find(({ topic, partition }) => topic === reading.topic && partition === reading.partition)!.offset
+        const [first, end] = await Promise.all([
+          offsetsAt(cluster, readings, EARLIEST),
+          offsetsAt(cluster, readings, LATEST),
+        ])
+        const of = (reading: Reading, places: typeof first): number =>
+          places.find(({ topic, partition }) => topic === reading.topic && partition === reading.partition)!.offset
         return readings.map((reading) => [of(reading, first), of(reading, end)])
       })
     } catch (cause) {
@@ -189,13 +218,19 @@ export class KafkaSubscription implements Subscription {
     }
     for (const [i, reading] of readings.entries()) {
       const [first, end] = bounds[i]!
-      if (reading.next > end) throw new InstarError('position_unknown', `${reading.of} ${reading.partition}@${reading.next} lies beyond the end of this log, which is ${end}`, { topic: reading.of, partition: reading.partition, offset: reading.next, end })
+      if (reading.next > end)
+        throw new InstarError(
+          'position_unknown',
+          `${reading.of} ${reading.partition}@${reading.next} lies beyond the end of this log, which is ${end}`,
+          { topic: reading.of, partition: reading.partition, offset: reading.next, end },
+        )
       if (reading.next < first) throw truncated(reading.of, reading.partition, first)
     }
   }
 
   #settle(): void {
-    const reached = ({ ends }: Waiter): boolean => this.#parts.readings.every(({ of, partition, next }) => next >= (ends[of]?.[partition] ?? 0))
+    const reached = ({ ends }: Waiter): boolean =>
+      this.#parts.readings.every(({ of, partition, next }) => next >= (ends[of]?.[partition] ?? 0))
     const settled = this.#waiters.filter(reached)
     this.#waiters = this.#waiters.filter((waiter) => !settled.includes(waiter))
     for (const { resolve } of settled) resolve()

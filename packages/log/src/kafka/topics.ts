@@ -5,7 +5,8 @@ import { TOPICS, type Topic } from '@instar/events/flow'
 /** `kafka://host:port,host:port` → its brokers. */
 export const brokersOf = (url: string): string[] => {
   const brokers = /^kafka:\/\/([^/?#]+)\/?$/.exec(url)?.[1]?.split(',') ?? []
-  if (brokers.length === 0 || !brokers.every((broker) => /^[^:]+:\d+$/.test(broker))) throw new InstarError('bad_request', `${url} is not of the form kafka://host:port,host:port`, { url })
+  if (brokers.length === 0 || !brokers.every((broker) => /^[^:]+:\d+$/.test(broker)))
+    throw new InstarError('bad_request', `${url} is not of the form kafka://host:port,host:port`, { url })
   return brokers
 }
 

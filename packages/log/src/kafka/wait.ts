@@ -34,7 +34,12 @@ export const rest = async (ms: number, signal: AbortSignal): Promise<void> => {
  * Until it works. An InstarError that no later try can better is thrown on at once, anything else after
  * `deadline` milliseconds (or when the signal comes) as `log_unavailable`.
  */
-export const patiently = async <T>(what: string, work: () => Promise<T>, deadline: number, signal: AbortSignal): Promise<T> => {
+export const patiently = async <T>(
+  what: string,
+  work: () => Promise<T>,
+  deadline: number,
+  signal: AbortSignal,
+): Promise<T> => {
   const end = performance.now() + deadline
   const pauses = new Pauses()
   for (;;) {
@@ -42,7 +47,8 @@ export const patiently = async <T>(what: string, work: () => Promise<T>, deadlin
       return await work()
     } catch (cause) {
       if (cause instanceof InstarError && (!cause.retryable || signal.aborted)) throw cause
-      if (signal.aborted || performance.now() >= end) throw new InstarError('log_unavailable', `Kafka: ${what}: ${messageOf(cause)}`, {}, { cause })
+      if (signal.aborted || performance.now() >= end)
+        throw new InstarError('log_unavailable', `Kafka: ${what}: ${messageOf(cause)}`, {}, { cause })
       await pauses.pause(signal)
     }
   }

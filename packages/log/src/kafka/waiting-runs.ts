@@ -95,7 +95,9 @@ export class WaitingRuns {
     this.#woken = Promise.withResolvers()
     const asked = new AbortController()
     const leaderless = [...this.#lines.values()].some((line) => line.leaderless)
-    const again = leaderless ? rest(Math.max(1, this.#askAt - performance.now()), asked.signal) : new Promise<never>(() => undefined)
+    const again = leaderless
+      ? rest(Math.max(1, this.#askAt - performance.now()), asked.signal)
+      : new Promise<never>(() => undefined)
     await Promise.race([this.#woken.promise, again])
     asked.abort()
   }
@@ -125,6 +127,8 @@ export class WaitingRuns {
   }
 
   #ready(): [string, Line][] {
-    return [...this.#lines].filter(([, { waiting, leaderless }]) => !waiting[0]!.held && (!leaderless || performance.now() >= this.#askAt))
+    return [...this.#lines].filter(
+      ([, { waiting, leaderless }]) => !waiting[0]!.held && (!leaderless || performance.now() >= this.#askAt),
+    )
   }
 }

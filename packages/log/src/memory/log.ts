@@ -6,7 +6,17 @@ import { InstarError } from '@instar/events/errors'
 import type { Topic } from '@instar/events/flow'
 import { Delivery } from '../delivery.ts'
 import { partitionCounts, partitionOf } from '../partition.ts'
-import type { Append, EventLog, LogRecord, Offsets, Position, ReadOptions, Share, SubscribeOptions, Subscription } from '../port.ts'
+import type {
+  Append,
+  EventLog,
+  LogRecord,
+  Offsets,
+  Position,
+  ReadOptions,
+  Share,
+  SubscribeOptions,
+  Subscription,
+} from '../port.ts'
 import { readStore } from '../reading.ts'
 import { checkAppend } from '../record.ts'
 import { wholeShare } from '../share.ts'
@@ -31,10 +41,18 @@ export const openMemoryLog = ({ partitions, store, queue }: MemoryOptions = {}):
   if (store) {
     for (const [topic, count] of Object.entries(counts)) {
       const stored = store.counts[topic as Topic]
-      if (stored !== count) throw new InstarError('partition_count_changed', `${topic} has ${stored} partitions on this log, ${count} are configured`, { topic, stored, configured: count })
+      if (stored !== count)
+        throw new InstarError(
+          'partition_count_changed',
+          `${topic} has ${stored} partitions on this log, ${count} are configured`,
+          { topic, stored, configured: count },
+        )
     }
   }
-  return new ArrayLog(store ?? new MemoryStore(counts), { records: queue?.records ?? Infinity, bytes: queue?.bytes ?? Infinity })
+  return new ArrayLog(store ?? new MemoryStore(counts), {
+    records: queue?.records ?? Infinity,
+    bytes: queue?.bytes ?? Infinity,
+  })
 }
 
 class ArrayLog implements MemoryLog {
@@ -57,8 +75,14 @@ class ArrayLog implements MemoryLog {
     records.forEach(checkAppend)
     if (records.length === 0) return []
     const bytes = records.reduce((sum, { payload }) => sum + payload.length, 0)
-    if (this.#records > 0 && (this.#records + records.length > this.#limits.records || this.#bytes + bytes > this.#limits.bytes)) {
-      throw new InstarError('log_full', `${this.#records} records (${this.#bytes} bytes) wait to be written`, { records: this.#records, bytes: this.#bytes })
+    if (
+      this.#records > 0 &&
+      (this.#records + records.length > this.#limits.records || this.#bytes + bytes > this.#limits.bytes)
+    ) {
+      throw new InstarError('log_full', `${this.#records} records (${this.#bytes} bytes) wait to be written`, {
+        records: this.#records,
+        bytes: this.#bytes,
+      })
     }
     this.#records += records.length
     this.#bytes += bytes
@@ -69,9 +93,14 @@ class ArrayLog implements MemoryLog {
 
   async subscribe(options: SubscribeOptions): Promise<Subscription> {
     this.#check()
-    const delivery = new Delivery({ store: this.store, breathe: microtask, commit: (group, positions) => this.#commit(group, positions) }, options)
+    const delivery = new Delivery(
+      { store: this.store, breathe: microtask, commit: (group, positions) => this.#commit(group, positions) },
+      options,
+    )
     this.#deliveries.add(delivery)
-    const leave = (): void => { this.#deliveries.delete(delivery) }
+    const leave = (): void => {
+      this.#deliveries.delete(delivery)
+    }
     delivery.done.then(leave, leave)
     return delivery
   }
@@ -118,7 +147,8 @@ class ArrayLog implements MemoryLog {
     this.#waiting = []
     this.#records = 0
     this.#bytes = 0
-    for (const { records, resolve } of calls) resolve(records.map((record) => this.store.add(record, partitionOf(record.key, this.store.counts[record.topic]))))
+    for (const { records, resolve } of calls)
+      resolve(records.map((record) => this.store.add(record, partitionOf(record.key, this.store.counts[record.topic]))))
     for (const delivery of this.#deliveries) delivery.changed.raise()
   }
 

@@ -34,7 +34,8 @@ export class MemoryStore implements Store {
     let next = from
     while (next < end && records.length < maxRecords && bytes < maxBytes) {
       const record = this.#topics[topic][next++]!
-      if ((partition !== undefined && record.partition !== partition) || (key !== undefined && record.key !== key)) continue
+      if ((partition !== undefined && record.partition !== partition) || (key !== undefined && record.key !== key))
+        continue
       records.push(record)
       bytes += record.payload.length
     }
@@ -46,7 +47,10 @@ export class MemoryStore implements Store {
   }
 
   ends(topic: Topic): number[] {
-    return Array.from({ length: this.counts[topic] }, (_, partition) => this.#topics[topic].findLastIndex((record) => record.partition === partition) + 1)
+    return Array.from(
+      { length: this.counts[topic] },
+      (_, partition) => this.#topics[topic].findLastIndex((record) => record.partition === partition) + 1,
+    )
   }
 
   firstAt(topic: Topic, partition: number, offset: number): number | undefined {
@@ -63,7 +67,7 @@ export class MemoryStore implements Store {
   }
 
   committed(group: string, topic: Topic): number[] {
-    return [...this.#commits.get(`${group}/${topic}`) ?? new Array<number>(this.counts[topic]).fill(0)]
+    return [...(this.#commits.get(`${group}/${topic}`) ?? new Array<number>(this.counts[topic]).fill(0))]
   }
 
   #first(topic: Topic, wanted: (record: LogRecord) => boolean): number | undefined {

@@ -12,7 +12,10 @@ import { open, type FileHandle } from 'node:fs/promises'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { crc32 } from 'node:zlib'
 
-type Statements = Record<'get' | 'put' | 'drop' | 'entries' | 'queued' | 'enqueue' | 'dequeue' | 'page' | 'count' | 'filled', StatementSync>
+type Statements = Record<
+  'get' | 'put' | 'drop' | 'entries' | 'queued' | 'enqueue' | 'dequeue' | 'page' | 'count' | 'filled',
+  StatementSync
+>
 
 const LAYOUT = `
   CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -37,13 +40,17 @@ export class SnapshotFile {
     const db = new DatabaseSync(path, { timeout: 0 })
     try {
       // 8 MiB of pages in memory: the values that are in use are kept decoded elsewhere.
-      db.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -8192; PRAGMA cell_size_check = ON')
+      db.exec(
+        'PRAGMA locking_mode = EXCLUSIVE; PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -8192; PRAGMA cell_size_check = ON',
+      )
       db.exec(`BEGIN EXCLUSIVE; ${LAYOUT} COMMIT`)
       const entry = 'FROM entries WHERE name = ? AND key = ?'
       const queued = 'FROM queued WHERE name = ?'
       this.#statements = {
         get: db.prepare(`SELECT value ${entry}`),
-        put: db.prepare('INSERT INTO entries VALUES (?, ?, ?) ON CONFLICT (name, key) DO UPDATE SET value = excluded.value'),
+        put: db.prepare(
+          'INSERT INTO entries VALUES (?, ?, ?) ON CONFLICT (name, key) DO UPDATE SET value = excluded.value',
+        ),
         drop: db.prepare(`DELETE ${entry}`),
         entries: db.prepare('SELECT key, value FROM entries WHERE name = ? AND key > ? ORDER BY key LIMIT 64'),
         queued: db.prepare(`SELECT 1 ${queued} AND key = ?`),
@@ -55,7 +62,8 @@ export class SnapshotFile {
           AND EXISTS (SELECT 1 FROM queued WHERE queued.name = names.id)`),
       }
       for (const statement of Object.values(this.#statements)) statement.setReturnArrays(true)
-      for (const { id, name } of db.prepare('SELECT id, name FROM names').all() as { id: number; name: string }[]) this.#names.set(name, id)
+      for (const { id, name } of db.prepare('SELECT id, name FROM names').all() as { id: number; name: string }[])
+        this.#names.set(name, id)
     } catch (error) {
       db.close()
       throw error
@@ -64,11 +72,17 @@ export class SnapshotFile {
   }
 
   meta(name: string): string | undefined {
-    return (this.#read(() => this.#db.prepare('SELECT value FROM meta WHERE name = ?').get(name)) as { value: string } | undefined)?.value
+    return (
+      this.#read(() => this.#db.prepare('SELECT value FROM meta WHERE name = ?').get(name)) as
+        | { value: string }
+        | undefined
+    )?.value
   }
 
   setMeta(name: string, value: string): void {
-    this.#db.prepare('INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value').run(name, value)
+    this.#db
+      .prepare('INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value')
+      .run(name, value)
   }
 
   get(table: string, key: string): Uint8Array | undefined {
@@ -118,7 +132,9 @@ export class SnapshotFile {
   /** Some of a queue, in order, behind `after`. */
   page(table: string, after: number): [seq: number, key: string][] {
     const name = this.#names.get(table)
-    return name === undefined ? [] : this.#read(() => this.#statements.page.all(name, after)) as unknown as [number, string][]
+    return name === undefined
+      ? []
+      : (this.#read(() => this.#statements.page.all(name, after)) as unknown as [number, string][])
   }
 
   count(table: string): number {
@@ -144,12 +160,14 @@ export class SnapshotFile {
     if (this.#db.isTransaction) this.#db.exec('ROLLBACK')
     // Names that were given in what was rolled back are not in the file.
     this.#names.clear()
-    for (const { id, name } of this.#db.prepare('SELECT id, name FROM names').all() as { id: number; name: string }[]) this.#names.set(name, id)
+    for (const { id, name } of this.#db.prepare('SELECT id, name FROM names').all() as { id: number; name: string }[])
+      this.#names.set(name, id)
   }
 
   /** Makes the last commit durable and takes it over into the file. Between two transactions only. */
   async flush(): Promise<void> {
-    if (this.#handles.length === 0) this.#handles = await Promise.all([open(`${this.path}-wal`, 'r+'), open(this.path, 'r+')])
+    if (this.#handles.length === 0)
+      this.#handles = await Promise.all([open(`${this.path}-wal`, 'r+'), open(this.path, 'r+')])
     const [log, file] = this.#handles
     await log?.datasync()
     this.#db.exec('PRAGMA wal_checkpoint(PASSIVE)')
@@ -198,9 +216,9 @@ export type FoldFile = Pick<SnapshotFile, keyof SnapshotFile>
 
 const sumOf = (table: string, key: string, value: Uint8Array): number => crc32(value, crc32(`${table}\n${key}\n`))
 
-
 /** Another process, or another opening in this one, has it. */
-export const isLocked = (error: unknown): boolean => error instanceof Error && 'errcode' in error && ((error.errcode as number) & 0xff) === 5
+export const isLocked = (error: unknown): boolean =>
+  error instanceof Error && 'errcode' in error && ((error.errcode as number) & 0xff) === 5
 
 export const removeSnapshot = (path: string): void => {
   for (const suffix of ['', '-wal', '-shm', '-journal']) rmSync(`${path}${suffix}`, { force: true })

@@ -107,13 +107,15 @@ export class StoredQueue implements Queue, Stored {
     const [added, removed] = [this.#added, this.#removed]
     this.#saving = { added: new Set(added), removed: new Set(removed) }
     const before = this.#inFile
-    return [() => {
-      for (const key of removed) file.dequeue(this.#name, key)
-      for (const key of added) file.enqueue(this.#name, key)
-      this.#stored = before - removed.size + added.size
-      this.#added = new Set()
-      this.#removed = new Set()
-    }]
+    return [
+      () => {
+        for (const key of removed) file.dequeue(this.#name, key)
+        for (const key of added) file.enqueue(this.#name, key)
+        this.#stored = before - removed.size + added.size
+        this.#added = new Set()
+        this.#removed = new Set()
+      },
+    ]
   }
 
   done(): void {
@@ -127,7 +129,7 @@ export class StoredQueue implements Queue, Stored {
   }
 
   get #inFile(): number {
-    return this.#stored ??= this.#place.file?.count(this.#name) ?? 0
+    return (this.#stored ??= this.#place.file?.count(this.#name) ?? 0)
   }
 
   #isInFile(key: string): boolean {
@@ -154,7 +156,7 @@ export class StoredQueues implements Queues, Stored {
   /** What `queue` holds is taken over; later changes are made to what `get` gives. */
   set(name: string, queue: Queue): void {
     let stored = this.#queues.get(name)
-    if (!stored) this.#queues.set(name, stored = new StoredQueue(this.#place, this.#prefix + name))
+    if (!stored) this.#queues.set(name, (stored = new StoredQueue(this.#place, this.#prefix + name)))
     for (const key of queue) stored.add(key)
   }
 
@@ -184,6 +186,8 @@ export class StoredQueues implements Queues, Stored {
   /** Read at the first use, which is after the snapshot was opened. */
   get #queues(): Map<string, StoredQueue> {
     const names = (): string[] => this.#place.file?.filled(this.#prefix) ?? []
-    return this.#known ??= new Map(names().map((name) => [name.slice(this.#prefix.length), new StoredQueue(this.#place, name)]))
+    return (this.#known ??= new Map(
+      names().map((name) => [name.slice(this.#prefix.length), new StoredQueue(this.#place, name)]),
+    ))
   }
 }

@@ -103,7 +103,8 @@ export class Snapshot {
   }
 
   async #startOver(file: FoldFile, problem: string): Promise<void> {
-    if (problem !== '') this.#settings.say(`${this.#name}: the snapshot is not used (${problem}); the log is read from its start`)
+    if (problem !== '')
+      this.#settings.say(`${this.#name}: the snapshot is not used (${problem}); the log is read from its start`)
     await file.close()
     removeSnapshot(file.path)
     this.#reached.clear()
@@ -111,7 +112,12 @@ export class Snapshot {
   }
 
   positions(): Offsets {
-    return Object.fromEntries([...this.#reached].map(([topic, partitions]) => [topic, Object.fromEntries([...partitions].map(([partition, { next }]) => [partition, next]))]))
+    return Object.fromEntries(
+      [...this.#reached].map(([topic, partitions]) => [
+        topic,
+        Object.fromEntries([...partitions].map(([partition, { next }]) => [partition, next])),
+      ]),
+    )
   }
 
   /**
@@ -120,11 +126,12 @@ export class Snapshot {
    */
   after({ topic, partition, offset, id }: Logged, first?: () => Promise<void>): Promise<void> | undefined {
     let partitions = this.#reached.get(topic)
-    if (!partitions) this.#reached.set(topic, partitions = new Map())
+    if (!partitions) this.#reached.set(topic, (partitions = new Map()))
     partitions.set(partition, { next: offset + 1, id })
     this.#unsaved += 1
     const { records, ms } = this.#settings
-    if (this.#unsaved < records && (this.#unsaved % 64 !== 1 || performance.now() - this.#savedAt < ms)) return undefined
+    if (this.#unsaved < records && (this.#unsaved % 64 !== 1 || performance.now() - this.#savedAt < ms))
+      return undefined
     // A slow disk makes snapshots rarer, and holds nobody up before a few of them are due.
     if (this.#onItsWay && this.#unsaved < OVERDUE * records) return undefined
     return first ? first().then(() => this.save()) : this.save()
@@ -154,7 +161,14 @@ export class Snapshot {
     this.#unsaved = 0
     this.#savedAt = performance.now()
     this.#onItsWay = true
-    this.#flushing = file.flush().catch((error: unknown) => this.#settings.say(`${this.#name}: the snapshot may not survive a power cut: ${(error as Error).message}`)).finally(() => { this.#onItsWay = false })
+    this.#flushing = file
+      .flush()
+      .catch((error: unknown) =>
+        this.#settings.say(`${this.#name}: the snapshot may not survive a power cut: ${(error as Error).message}`),
+      )
+      .finally(() => {
+        this.#onItsWay = false
+      })
   }
 
   /** A last snapshot, then the file is let go. `save` false: as if the process had been killed. */

@@ -13,6 +13,9 @@ const RECORDS = 5_000
 const MS = 10_000
 const ROOM = 4_000
 
-export const openSnapshots = (folder: string, { records = RECORDS, ms = MS, room = ROOM, say = () => undefined }: SnapshotOptions = {}): SnapshotStore => ({
+export const openSnapshots = (
+  folder: string,
+  { records = RECORDS, ms = MS, room = ROOM, say = () => undefined }: SnapshotOptions = {},
+): SnapshotStore => ({
   of: (name, version) => new Snapshot({ folder, records, ms, room, say }, name, version),
 })

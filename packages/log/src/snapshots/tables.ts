@@ -11,7 +11,13 @@ import { fromBytes, toBytes } from './value.ts'
  * `pack` and `unpack`: a shorter form of a value, of what v8.serialize takes. `json`: whether this value's form is what JSON
  * gives back as it is. `weigh`: what it counts in memory. `squeeze`: large, and seldom read.
  */
-export type TableOptions<V> = { squeeze?: boolean; pack?: (value: V) => unknown; unpack?: (packed: unknown, key: string) => V; json?: (value: V) => boolean; weigh?: (value: V) => number }
+export type TableOptions<V> = {
+  squeeze?: boolean
+  pack?: (value: V) => unknown
+  unpack?: (packed: unknown, key: string) => V
+  json?: (value: V) => boolean
+  weigh?: (value: V) => number
+}
 
 /** What a snapshot writes of a collection: some changes, then either `done` or `undone` for all of them. */
 export type Stored = {
@@ -137,7 +143,7 @@ export class SpilledTable<V> extends Changes<V> implements Table<string, V>, Sto
     }
     const { unpack, squeeze } = this.#options
     const packed = fromBytes(squeeze ? zstdDecompressSync(bytes) : bytes)
-    return unpack ? unpack(packed, key) : packed as V
+    return unpack ? unpack(packed, key) : (packed as V)
   }
 
   /** Two generations: what nobody asked for while a whole one filled up is let go. */
@@ -207,7 +213,10 @@ export class ResidentTable<V> extends Changes<V> implements Table<string, V>, St
 }
 
 /** Entries of turns, one row for each session: what is asked for together is together. */
-export const bySession = <V>(rows: Table<string, Map<string, V>>, sessionOf: (turn: string) => string): Table<string, V> => ({
+export const bySession = <V>(
+  rows: Table<string, Map<string, V>>,
+  sessionOf: (turn: string) => string,
+): Table<string, V> => ({
   get: (turn) => rows.get(sessionOf(turn))?.get(turn),
   has: (turn) => rows.get(sessionOf(turn))?.has(turn) ?? false,
   set(turn, value) {

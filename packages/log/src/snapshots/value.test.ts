@@ -7,11 +7,16 @@ test('what JSON gives back as it is is written as JSON, and both forms are read'
   const bytes = toBytes(plain, true)
   assert.equal(Buffer.from(bytes).toString(), JSON.stringify(plain))
   assert.deepEqual(fromBytes(bytes), plain)
-  const other = new Map<string, unknown>([['bytes', new Uint8Array([1, 2])], ['zero', -0], ['none', Number.NaN]])
+  const other = new Map<string, unknown>([
+    ['bytes', new Uint8Array([1, 2])],
+    ['zero', -0],
+    ['none', Number.NaN],
+  ])
   assert.deepEqual(fromBytes(toBytes(other, false)), other)
 })
 
 test('no JSON begins as v8.serialize does', () => {
-  for (const value of ['', '\u00ff', 0, -1, null, true, false, [], {}]) assert.deepEqual(fromBytes(toBytes(value, true)), value)
+  for (const value of ['', '\u00ff', 0, -1, null, true, false, [], {}])
+    assert.deepEqual(fromBytes(toBytes(value, true)), value)
   assert.equal(toBytes(null, false)[0], 0xff)
 })

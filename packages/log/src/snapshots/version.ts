@@ -4,16 +4,33 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 /** The shared folds, what they are made of, and how they are stored. */
-const SHARED = [...inFolder(new URL(import.meta.resolve('@instar/events/folds/turns'))), new URL(import.meta.resolve('@instar/events/ids')), new URL(import.meta.resolve('@instar/events/records')), ...inFolder(new URL(import.meta.url))]
+const SHARED = [
+  ...inFolder(new URL(import.meta.resolve('@instar/events/folds/turns'))),
+  new URL(import.meta.resolve('@instar/events/ids')),
+  new URL(import.meta.resolve('@instar/events/records')),
+  ...inFolder(new URL(import.meta.url)),
+]
 
 function inFolder(file: URL): URL[] {
   const folder = new URL('.', file)
-  return readdirSync(folder).filter((name) => name.endsWith('.ts') && !name.endsWith('.test.ts')).sort().map((name) => new URL(name, folder))
+  return readdirSync(folder)
+    .filter((name) => name.endsWith('.ts') && !name.endsWith('.test.ts'))
+    .sort()
+    .map((name) => new URL(name, folder))
 }
 
 /** Digest of the shared folds' sources and of a service's own, comments and blanks aside. */
-export const foldVersion = (own: readonly URL[], read: (source: URL) => string = (source) => readFileSync(fileURLToPath(source), 'utf8')): string => {
+export const foldVersion = (
+  own: readonly URL[],
+  read: (source: URL) => string = (source) => readFileSync(fileURLToPath(source), 'utf8'),
+): string => {
   const hash = createHash('sha256')
-  for (const source of [...SHARED, ...own]) hash.update(`${read(source).replace(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm, '').replace(/\s+/g, ' ').trim()}\n`)
+  for (const source of [...SHARED, ...own])
+    hash.update(
+      `${read(source)
+        .replace(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm, '')
+        .replace(/\s+/g, ' ')
+        .trim()}\n`,
+    )
   return hash.digest('hex').slice(0, 16)
 }

@@ -5,26 +5,44 @@ import { parseAnswer } from './answer.ts'
 const plain = (content: string) => ({ content, reasoning: '', toolCalls: [] })
 
 test('text without marks is content, byte for byte', () => {
-  for (const text of ['', ' Hello\n', '{"name": "f", "arguments": {}}', 'a < b > c <tool>']) assert.deepEqual(parseAnswer(text), plain(text))
+  for (const text of ['', ' Hello\n', '{"name": "f", "arguments": {}}', 'a < b > c <tool>'])
+    assert.deepEqual(parseAnswer(text), plain(text))
 })
 
 test('a call, its arguments as they were written', () => {
-  const text = 'Let me look.\n<tool_call>\n{"name": "weather", "arguments": { "city":"Zürich",  "days": 1.0, "x": "\\u00e9 } ] \\" ,"}}\n</tool_call>'
+  const text =
+    'Let me look.\n<tool_call>\n{"name": "weather", "arguments": { "city":"Zürich",  "days": 1.0, "x": "\\u00e9 } ] \\" ,"}}\n</tool_call>'
   assert.deepEqual(parseAnswer(text), {
-    content: 'Let me look.', reasoning: '',
+    content: 'Let me look.',
+    reasoning: '',
     toolCalls: [{ name: 'weather', arguments: '{ "city":"Zürich",  "days": 1.0, "x": "\\u00e9 } ] \\" ,"}' }],
   })
 })
 
 test('several calls, in several blocks or in a list; arguments first, as a string, named parameters, missing', () => {
   const calls = (text: string) => parseAnswer(text).toolCalls
-  assert.deepEqual(calls('<tool_call>{"arguments":{"a":[1,{"b":2}]},"name":"f"}</tool_call>\n<tool_call>{"name":"g"}</tool_call>'), [{ name: 'f', arguments: '{"a":[1,{"b":2}]}' }, { name: 'g', arguments: '{}' }])
-  assert.deepEqual(calls('<tool_call>[{"name":"f","arguments":{"a":1}}, {"name":"g","parameters":{}}]</tool_call>'), [{ name: 'f', arguments: '{"a":1}' }, { name: 'g', arguments: '{}' }])
-  assert.deepEqual(calls('<tool_call>{"name":"f","arguments":"{\\"a\\": 1}"}</tool_call>'), [{ name: 'f', arguments: '{"a": 1}' }])
+  assert.deepEqual(
+    calls('<tool_call>{"arguments":{"a":[1,{"b":2}]},"name":"f"}</tool_call>\n<tool_call>{"name":"g"}</tool_call>'),
+    [
+      { name: 'f', arguments: '{"a":[1,{"b":2}]}' },
+      { name: 'g', arguments: '{}' },
+    ],
+  )
+  assert.deepEqual(calls('<tool_call>[{"name":"f","arguments":{"a":1}}, {"name":"g","parameters":{}}]</tool_call>'), [
+    { name: 'f', arguments: '{"a":1}' },
+    { name: 'g', arguments: '{}' },
+  ])
+  assert.deepEqual(calls('<tool_call>{"name":"f","arguments":"{\\"a\\": 1}"}</tool_call>'), [
+    { name: 'f', arguments: '{"a": 1}' },
+  ])
 })
 
 test('the closing tag may be missing at the end', () => {
-  assert.deepEqual(parseAnswer('<tool_call>\n{"name": "f", "arguments": {}}\n'), { content: '', reasoning: '', toolCalls: [{ name: 'f', arguments: '{}' }] })
+  assert.deepEqual(parseAnswer('<tool_call>\n{"name": "f", "arguments": {}}\n'), {
+    content: '',
+    reasoning: '',
+    toolCalls: [{ name: 'f', arguments: '{}' }],
+  })
 })
 
 test('what does not parse stays content; a good call beside it is found', () => {
@@ -33,14 +51,24 @@ test('what does not parse stays content; a good call beside it is found', () => 
   const other = '<tool_call>{"city": "Bern"}</tool_call>'
   assert.deepEqual(parseAnswer(other), plain(other))
   assert.deepEqual(parseAnswer('<tool_call>[]</tool_call>').toolCalls, [])
-  assert.deepEqual(parseAnswer(`${broken}\n<tool_call>{"name":"g","arguments":{}}</tool_call>`).toolCalls, [{ name: 'g', arguments: '{}' }])
+  assert.deepEqual(parseAnswer(`${broken}\n<tool_call>{"name":"g","arguments":{}}</tool_call>`).toolCalls, [
+    { name: 'g', arguments: '{}' },
+  ])
 })
 
 test('reasoning: closed, open to the end, opened by the template', () => {
   assert.deepEqual(parseAnswer('<think>\nhm\n</think>\n\nYes.'), { content: 'Yes.', reasoning: 'hm', toolCalls: [] })
-  assert.deepEqual(parseAnswer('<think>never ends <tool_call>{"name":"f"}</tool_call>'), { content: '', reasoning: 'never ends <tool_call>{"name":"f"}</tool_call>', toolCalls: [] })
+  assert.deepEqual(parseAnswer('<think>never ends <tool_call>{"name":"f"}</tool_call>'), {
+    content: '',
+    reasoning: 'never ends <tool_call>{"name":"f"}</tool_call>',
+    toolCalls: [],
+  })
   assert.deepEqual(parseAnswer('hm\n</think>\nYes.'), { content: 'Yes.', reasoning: 'hm', toolCalls: [] })
-  assert.deepEqual(parseAnswer('<think></think><tool_call>{"name":"f","arguments":{}}</tool_call>'), { content: '', reasoning: '', toolCalls: [{ name: 'f', arguments: '{}' }] })
+  assert.deepEqual(parseAnswer('<think></think><tool_call>{"name":"f","arguments":{}}</tool_call>'), {
+    content: '',
+    reasoning: '',
+    toolCalls: [{ name: 'f', arguments: '{}' }],
+  })
   assert.deepEqual(parseAnswer('I said <think> once.'), plain('I said <think> once.'))
 })
 

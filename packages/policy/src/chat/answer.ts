@@ -102,7 +102,10 @@ function splitReasoning(text: string): { reasoning: string; rest: string } {
   if (start.startsWith(THINK_OPEN)) {
     const from = text.length - start.length + THINK_OPEN.length
     if (close < 0) return { reasoning: text.slice(from).trim(), rest: '' }
-    return { reasoning: text.slice(from, close).trim(), rest: text.slice(close + THINK_CLOSE.length).replace(/^\n+/, '') }
+    return {
+      reasoning: text.slice(from, close).trim(),
+      rest: text.slice(close + THINK_CLOSE.length).replace(/^\n+/, ''),
+    }
   }
   if (close < 0) return { reasoning: '', rest: text }
   return { reasoning: text.slice(0, close).trim(), rest: text.slice(close + THINK_CLOSE.length).replace(/^\n+/, '') }

@@ -10,12 +10,19 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 export function textOf(content: unknown, where: string): string {
   if (typeof content === 'string') return content
   if (content === null || content === undefined) return ''
-  if (!Array.isArray(content)) throw new InstarError('bad_request', `${where}.content is neither text nor a list of parts.`, { field: `${where}.content` })
-  return content.map((part: unknown, i) => {
-    if (isRecord(part) && typeof part['text'] === 'string') return part['text']
-    const type = isRecord(part) && typeof part['type'] === 'string' ? part['type'] : 'of no type'
-    throw new InstarError('bad_request', `${where}.content[${i}] is ${type}; this model takes text only.`, { field: `${where}.content[${i}]` })
-  }).join('')
+  if (!Array.isArray(content))
+    throw new InstarError('bad_request', `${where}.content is neither text nor a list of parts.`, {
+      field: `${where}.content`,
+    })
+  return content
+    .map((part: unknown, i) => {
+      if (isRecord(part) && typeof part['text'] === 'string') return part['text']
+      const type = isRecord(part) && typeof part['type'] === 'string' ? part['type'] : 'of no type'
+      throw new InstarError('bad_request', `${where}.content[${i}] is ${type}; this model takes text only.`, {
+        field: `${where}.content[${i}]`,
+      })
+    })
+    .join('')
 }
 
 /** Templates write arguments with tojson, so a JSON text has to become the value first. What is not JSON stays text. */
@@ -67,7 +74,11 @@ export function normalise(messages: readonly ChatMessage[]): ChatMessage[] {
     answered ||= message.role === 'assistant'
     const calls = message['tool_calls']
     const said = message.role === 'assistant' ? content : unplaced(content)
-    rest.push({ ...message, content: said, ...(calls === undefined || calls === null ? {} : { tool_calls: toolCalls(calls) }) })
+    rest.push({
+      ...message,
+      content: said,
+      ...(calls === undefined || calls === null ? {} : { tool_calls: toolCalls(calls) }),
+    })
   }
   return system.length === 0 ? rest : [{ role: 'system', content: system.join('\n\n') }, ...rest]
 }

@@ -18,7 +18,8 @@ function unused(text: string, count: number): string[] {
     const character = String.fromCodePoint(point)
     if (!text.includes(character)) found.push(character)
   }
-  if (found.length < count) throw new InstarError('bad_request', 'The messages use every private character that there is.')
+  if (found.length < count)
+    throw new InstarError('bad_request', 'The messages use every private character that there is.')
   return found
 }
 
@@ -33,8 +34,14 @@ function mapStrings(value: unknown, map: (text: string) => string): unknown {
 function tokenIds(message: ChatMessage, where: string): readonly number[] | null {
   const ids = message['token_ids']
   if (ids === undefined || ids === null) return null
-  if (message.role !== 'assistant' || !Array.isArray(ids) || !ids.every((id): id is number => Number.isSafeInteger(id) && Number(id) >= 0)) {
-    throw new InstarError('bad_request', `${where}.token_ids is not a list of ids on an assistant message.`, { field: `${where}.token_ids` })
+  if (
+    message.role !== 'assistant' ||
+    !Array.isArray(ids) ||
+    !ids.every((id): id is number => Number.isSafeInteger(id) && Number(id) >= 0)
+  ) {
+    throw new InstarError('bad_request', `${where}.token_ids is not a list of ids on an assistant message.`, {
+      field: `${where}.token_ids`,
+    })
   }
   return ids
 }
@@ -46,7 +53,11 @@ export class Prompter {
   private readonly eosToken: string
   private readonly endOfTurn: ReadonlySet<number>
 
-  constructor(tokenizer: TextTokenizer, template: ChatTemplate, special: { bosToken: string; eosToken: string; endOfTurn: readonly number[] }) {
+  constructor(
+    tokenizer: TextTokenizer,
+    template: ChatTemplate,
+    special: { bosToken: string; eosToken: string; endOfTurn: readonly number[] },
+  ) {
     this.tokenizer = tokenizer
     this.template = template
     this.bosToken = special.bosToken
@@ -55,7 +66,14 @@ export class Prompter {
   }
 
   private renderNormalised(messages: readonly unknown[], tools: readonly unknown[], options: PromptOptions): string {
-    return this.template.render({ messages, tools, addGenerationPrompt: options.addGenerationPrompt, bosToken: this.bosToken, eosToken: this.eosToken, now: options.now ?? null })
+    return this.template.render({
+      messages,
+      tools,
+      addGenerationPrompt: options.addGenerationPrompt,
+      bosToken: this.bosToken,
+      eosToken: this.eosToken,
+      now: options.now ?? null,
+    })
   }
 
   render(messages: readonly ChatMessage[], options: PromptOptions): string {
@@ -76,7 +94,9 @@ export class Prompter {
       }
       return mapStrings(message, (text) => this.tokenizer.guard(text, mark, message.role === 'assistant'))
     })
-    const tools = (options.tools ?? []).map((tool) => mapStrings(tool, (text) => this.tokenizer.guard(text, mark, false)))
+    const tools = (options.tools ?? []).map((tool) =>
+      mapStrings(tool, (text) => this.tokenizer.guard(text, mark, false)),
+    )
     return this.tokenizer.encodeMarked(this.renderNormalised(guarded, tools, options), mark, splice, spliced)
   }
 }

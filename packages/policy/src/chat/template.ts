@@ -12,7 +12,20 @@ export type TemplateInput = {
   now: number | null
 }
 
-const MONTHS = ['January', 'February', 'March', 'April', 'May', 'June', 'July', 'August', 'September', 'October', 'November', 'December']
+const MONTHS = [
+  'January',
+  'February',
+  'March',
+  'April',
+  'May',
+  'June',
+  'July',
+  'August',
+  'September',
+  'October',
+  'November',
+  'December',
+]
 const DAYS = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday']
 const MAX_RANGE = 100_000
 
@@ -23,8 +36,17 @@ export function strftime(format: string, now: number): string {
   const month = MONTHS[date.getUTCMonth()] ?? ''
   const day = DAYS[date.getUTCDay()] ?? ''
   const parts: Record<string, string> = {
-    Y: String(date.getUTCFullYear()), m: two(date.getUTCMonth() + 1), d: two(date.getUTCDate()), H: two(date.getUTCHours()),
-    M: two(date.getUTCMinutes()), S: two(date.getUTCSeconds()), B: month, b: month.slice(0, 3), A: day, a: day.slice(0, 3), '%': '%',
+    Y: String(date.getUTCFullYear()),
+    m: two(date.getUTCMonth() + 1),
+    d: two(date.getUTCDate()),
+    H: two(date.getUTCHours()),
+    M: two(date.getUTCMinutes()),
+    S: two(date.getUTCSeconds()),
+    B: month,
+    b: month.slice(0, 3),
+    A: day,
+    a: day.slice(0, 3),
+    '%': '%',
   }
   return format.replace(/%([A-Za-z%])/g, (whole, letter: string) => parts[letter] ?? whole)
 }
@@ -41,10 +63,20 @@ function range(start: number, stop?: number, step = 1): number[] {
 function globals(input: TemplateInput): Environment {
   const environment = new Environment()
   const values: Record<string, unknown> = {
-    true: true, false: false, none: null, True: true, False: false, None: null,
+    true: true,
+    false: false,
+    none: null,
+    True: true,
+    False: false,
+    None: null,
     range,
-    raise_exception(message: string) { throw new InstarError('bad_request', `The model's chat template refuses these messages: ${message}`) },
-    messages: input.messages, add_generation_prompt: input.addGenerationPrompt, bos_token: input.bosToken, eos_token: input.eosToken,
+    raise_exception(message: string) {
+      throw new InstarError('bad_request', `The model's chat template refuses these messages: ${message}`)
+    },
+    messages: input.messages,
+    add_generation_prompt: input.addGenerationPrompt,
+    bos_token: input.bosToken,
+    eos_token: input.eosToken,
   }
   if (input.tools && input.tools.length > 0) values['tools'] = input.tools
   const { now } = input
@@ -62,7 +94,10 @@ const PASS = 8
 type Node = { type: string; iterable?: Node; lhs?: Node }
 type Valued = { value?: unknown }
 /** What is used of the library's class. */
-const Runner = Interpreter as unknown as new (environment: Environment) => { run(program: unknown): Valued; evaluate(node: Node | undefined, environment: unknown): Valued }
+const Runner = Interpreter as unknown as new (environment: Environment) => {
+  run(program: unknown): Valued
+  evaluate(node: Node | undefined, environment: unknown): Valued
+}
 
 /** Counts what it does, the same on every machine, and gives up at a limit: a template of a strange model holds nobody up. */
 class BoundedInterpreter extends Runner {
@@ -78,23 +113,32 @@ class BoundedInterpreter extends Runner {
   }
 
   override evaluate(node: Node | undefined, environment: unknown): Valued {
-    if (node?.type === 'For' && node.iterable) for (const one of [node.iterable, node.iterable.lhs]) if (one) this.iterated.add(one)
+    if (node?.type === 'For' && node.iterable)
+      for (const one of [node.iterable, node.iterable.lhs]) if (one) this.iterated.add(one)
     this.spend(1)
     const result = super.evaluate(node, environment)
     const { value } = result
     if (typeof value === 'string') this.spend(value.length >>> 8)
-    else if (Array.isArray(value)) this.spend(node && this.iterated.has(node) ? PASS * value.length : value.length >>> 4)
+    else if (Array.isArray(value))
+      this.spend(node && this.iterated.has(node) ? PASS * value.length : value.length >>> 4)
     return result
   }
 
   private spend(work: number): void {
     this.left -= work
-    if (this.left < 0) throw new InstarError('bad_request', `The model's chat template does more than ${this.limit} steps on these messages.`)
+    if (this.left < 0)
+      throw new InstarError(
+        'bad_request',
+        `The model's chat template does more than ${this.limit} steps on these messages.`,
+      )
   }
 }
 
 const workOf = ({ messages, tools }: TemplateInput): number => {
-  const calls = messages.reduce<number>((sum, message) => sum + ((message as { tool_calls?: unknown[] } | null)?.tool_calls?.length ?? 0), 0)
+  const calls = messages.reduce<number>(
+    (sum, message) => sum + ((message as { tool_calls?: unknown[] } | null)?.tool_calls?.length ?? 0),
+    0,
+  )
   return WORK + WORK_PER_PART * (messages.length + calls + (tools?.length ?? 0))
 }
 
@@ -105,7 +149,12 @@ export class ChatTemplate {
     try {
       this.template = new Template(source)
     } catch (error) {
-      throw new InstarError('bad_checkpoint', `${file}: ${error instanceof Error ? error.message : 'cannot be read'}`, { file }, { cause: error })
+      throw new InstarError(
+        'bad_checkpoint',
+        `${file}: ${error instanceof Error ? error.message : 'cannot be read'}`,
+        { file },
+        { cause: error },
+      )
     }
   }
 
@@ -117,7 +166,12 @@ export class ChatTemplate {
       return value.value
     } catch (error) {
       if (error instanceof InstarError) throw error
-      throw new InstarError('bad_request', `The model's chat template fails on these messages: ${error instanceof Error ? error.message : String(error)}`, {}, { cause: error })
+      throw new InstarError(
+        'bad_request',
+        `The model's chat template fails on these messages: ${error instanceof Error ? error.message : String(error)}`,
+        {},
+        { cause: error },
+      )
     }
   }
 }

@@ -23,17 +23,30 @@ const MAX_PARAMETERS = 2 ** 33
 
 /** Throws `bad_checkpoint` unless the numbers make a decoder that can be built. */
 export function checkConfig(config: ModelConfig, file: string): ModelConfig {
-  const counts = ['hiddenSize', 'intermediateSize', 'layers', 'heads', 'kvHeads', 'headDim', 'vocabulary', 'contextLength'] as const
+  const counts = [
+    'hiddenSize',
+    'intermediateSize',
+    'layers',
+    'heads',
+    'kvHeads',
+    'headDim',
+    'vocabulary',
+    'contextLength',
+  ] as const
   for (const name of counts) {
     const value = config[name]
-    if (!Number.isSafeInteger(value) || value < 1 || value > 2 ** 26) throw bad(file, `${name} of ${value} makes no decoder`)
+    if (!Number.isSafeInteger(value) || value < 1 || value > 2 ** 26)
+      throw bad(file, `${name} of ${value} makes no decoder`)
   }
   if (config.layers > 1024) throw bad(file, `${config.layers} layers are more than the 1024 allowed`)
   if (config.headDim % 2 !== 0) throw bad(file, `headDim of ${config.headDim} is odd`)
-  if (config.heads % config.kvHeads !== 0) throw bad(file, `${config.heads} heads do not divide over ${config.kvHeads} kvHeads`)
-  if (!(config.ropeTheta > 0) || !(config.rmsEps > 0 && config.rmsEps < 1)) throw bad(file, `ropeTheta ${config.ropeTheta} or rmsEps ${config.rmsEps} makes no decoder`)
+  if (config.heads % config.kvHeads !== 0)
+    throw bad(file, `${config.heads} heads do not divide over ${config.kvHeads} kvHeads`)
+  if (!(config.ropeTheta > 0) || !(config.rmsEps > 0 && config.rmsEps < 1))
+    throw bad(file, `ropeTheta ${config.ropeTheta} or rmsEps ${config.rmsEps} makes no decoder`)
   const parameters = weightShapes(config).reduce((sum, [, shape]) => sum + shape.reduce((a, b) => a * b, 1), 0)
-  if (parameters > MAX_PARAMETERS) throw bad(file, `${parameters} parameters are more than the ${MAX_PARAMETERS} allowed`)
+  if (parameters > MAX_PARAMETERS)
+    throw bad(file, `${parameters} parameters are more than the ${MAX_PARAMETERS} allowed`)
   return config
 }
 
@@ -41,34 +54,47 @@ export function checkConfig(config: ModelConfig, file: string): ModelConfig {
 export function configFromJson(json: Json, file: string, tied: boolean): ModelConfig {
   const type = json['model_type']
   const flags = typeof type === 'string' && Object.hasOwn(ARCHITECTURES, type) ? ARCHITECTURES[type] : undefined
-  if (!flags) throw bad(file, `model_type ${typeof type === 'string' ? JSON.stringify(type.slice(0, 100)) : 'missing'}; supported are ${Object.keys(ARCHITECTURES).join(', ')}`)
+  if (!flags)
+    throw bad(
+      file,
+      `model_type ${typeof type === 'string' ? JSON.stringify(type.slice(0, 100)) : 'missing'}; supported are ${Object.keys(ARCHITECTURES).join(', ')}`,
+    )
   const number = (name: string, fallback?: number): number => {
     const value = json[name] ?? fallback
     if (typeof value !== 'number') throw bad(file, `${name} is ${value === undefined ? 'missing' : 'not a number'}`)
     return value
   }
-  const rope = isJson(json['rope_parameters']) ? json['rope_parameters'] : isJson(json['rope_scaling']) ? json['rope_scaling'] : {}
+  const rope = isJson(json['rope_parameters'])
+    ? json['rope_parameters']
+    : isJson(json['rope_scaling'])
+      ? json['rope_scaling']
+      : {}
   const ropeType = rope['rope_type'] ?? rope['type'] ?? 'default'
   if (ropeType !== 'default') throw bad(file, 'RoPE scaling is not supported')
   if (json['use_sliding_window'] === true) throw bad(file, 'sliding-window attention is not supported')
   if (json['mlp_bias'] === true) throw bad(file, 'mlp_bias is not supported')
-  if (json['hidden_act'] !== undefined && json['hidden_act'] !== 'silu') throw bad(file, 'hidden_act other than silu is not supported')
+  if (json['hidden_act'] !== undefined && json['hidden_act'] !== 'silu')
+    throw bad(file, 'hidden_act other than silu is not supported')
   // A Llama with attention_bias has one on o_proj as well, which the decoder lacks; so has such a Qwen3.
-  if (json['attention_bias'] === true && !flags.attentionBias) throw bad(file, 'attention_bias is not supported for this model_type')
+  if (json['attention_bias'] === true && !flags.attentionBias)
+    throw bad(file, 'attention_bias is not supported for this model_type')
   const hiddenSize = number('hidden_size')
   const heads = number('num_attention_heads')
-  return checkConfig({
-    hiddenSize,
-    intermediateSize: number('intermediate_size'),
-    layers: number('num_hidden_layers'),
-    heads,
-    kvHeads: number('num_key_value_heads', heads),
-    headDim: number('head_dim', hiddenSize / heads),
-    vocabulary: number('vocab_size'),
-    contextLength: number('max_position_embeddings'),
-    ropeTheta: typeof rope['rope_theta'] === 'number' ? rope['rope_theta'] : number('rope_theta', 10000),
-    rmsEps: number('rms_norm_eps', 1e-6),
-    ...flags,
-    tiedHead: typeof json['tie_word_embeddings'] === 'boolean' ? json['tie_word_embeddings'] : tied,
-  }, file)
+  return checkConfig(
+    {
+      hiddenSize,
+      intermediateSize: number('intermediate_size'),
+      layers: number('num_hidden_layers'),
+      heads,
+      kvHeads: number('num_key_value_heads', heads),
+      headDim: number('head_dim', hiddenSize / heads),
+      vocabulary: number('vocab_size'),
+      contextLength: number('max_position_embeddings'),
+      ropeTheta: typeof rope['rope_theta'] === 'number' ? rope['rope_theta'] : number('rope_theta', 10000),
+      rmsEps: number('rms_norm_eps', 1e-6),
+      ...flags,
+      tiedHead: typeof json['tie_word_embeddings'] === 'boolean' ? json['tie_word_embeddings'] : tied,
+    },
+    file,
+  )
 }

@@ -68,9 +68,7 @@ export function encodeBF16(values: Float32Array): Uint16Array {
   const out = new Uint16Array(values.length)
   for (let i = 0; i < out.length; i++) {
     const bits = words[i]!
-    out[i] = (bits & 0x7fffffff) > 0x7f800000
-      ? (bits >>> 16) | 0x40
-      : (bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16
+    out[i] = (bits & 0x7fffffff) > 0x7f800000 ? (bits >>> 16) | 0x40 : (bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16
   }
   return out
 }

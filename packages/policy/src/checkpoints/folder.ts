@@ -71,11 +71,16 @@ function readJson(file: string): Json | null {
 }
 
 /** Refuses missing tensors and wrong shapes before anything is computed with them. */
-function checkShapes(config: ModelConfig, shapeOf: (name: string) => readonly number[] | undefined, file: string): void {
+function checkShapes(
+  config: ModelConfig,
+  shapeOf: (name: string) => readonly number[] | undefined,
+  file: string,
+): void {
   for (const [name, shape] of weightShapes(config)) {
     const found = shapeOf(name)
     if (!found) throw bad(file, `tensor ${JSON.stringify(name)} is missing`)
-    if (found.length !== shape.length || found.some((n, i) => n !== shape[i])) throw bad(file, `tensor ${JSON.stringify(name)} is [${found.join(', ')}], config says [${shape.join(', ')}]`)
+    if (found.length !== shape.length || found.some((n, i) => n !== shape[i]))
+      throw bad(file, `tensor ${JSON.stringify(name)} is [${found.join(', ')}], config says [${shape.join(', ')}]`)
   }
 }
 
@@ -85,7 +90,8 @@ function lazyWeights(names: readonly string[], read: (name: string) => WeightTen
     names: () => names,
     get(name) {
       const tensor = read(name)
-      if (!tensor) throw new InstarError('bad_checkpoint', `tensor ${JSON.stringify(name)} is missing`, { tensor: name })
+      if (!tensor)
+        throw new InstarError('bad_checkpoint', `tensor ${JSON.stringify(name)} is missing`, { tensor: name })
       return tensor
     },
   }
@@ -109,7 +115,8 @@ function weightFiles(folder: string): string[] {
   if (!isJson(map)) throw bad(indexFile, 'weight_map is missing')
   const names = new Set<string>()
   for (const name of Object.values(map)) {
-    if (typeof name !== 'string' || path.basename(name) !== name || !name.endsWith('.safetensors')) throw bad(indexFile, 'weight_map names something that is no safetensors file of this folder')
+    if (typeof name !== 'string' || path.basename(name) !== name || !name.endsWith('.safetensors'))
+      throw bad(indexFile, 'weight_map names something that is no safetensors file of this folder')
     names.add(name)
   }
   return [...names].sort((a, b) => (a < b ? -1 : 1)).map((name) => path.join(folder, name))
@@ -136,8 +143,14 @@ export function openLight(folder: string): Light {
   const tokenizerConfig = readJson(at('tokenizer_config.json')) ?? {}
   return {
     name: path.basename(path.resolve(folder)),
-    files: ['chat_template.jinja', 'config.json', 'generation_config.json', 'tokenizer.json', 'tokenizer_config.json'].map(at).filter((file) => sizeOf(file) !== null),
-    tokenizer: { tokenizer, config: tokenizerConfig, template: readText(at('chat_template.jinja')) ?? templateOf(tokenizerConfig) },
+    files: ['chat_template.jinja', 'config.json', 'generation_config.json', 'tokenizer.json', 'tokenizer_config.json']
+      .map(at)
+      .filter((file) => sizeOf(file) !== null),
+    tokenizer: {
+      tokenizer,
+      config: tokenizerConfig,
+      template: readText(at('chat_template.jinja')) ?? templateOf(tokenizerConfig),
+    },
     generation: { ...json, ...readJson(at('generation_config.json')) },
     json,
   }
@@ -163,13 +176,17 @@ export function openFolder(folder: string): Checkpoint {
   }
   const config = configFromJson(configJson, at('config.json'), !entries.has('lm_head.weight'))
   checkShapes(config, (name) => entries.get(name)?.shape, folder)
-  const weights = lazyWeights(weightShapes(config).map(([name]) => name), (name) => {
-    const entry = entries.get(name)
-    if (!entry) return null
-    const { data } = decodeTensor(entry, readRange(entry.file, entry.begin, entry.end - entry.begin))
-    if (!(data instanceof Float32Array)) throw bad(entry.file, `tensor ${JSON.stringify(name)} is ${entry.dtype}, not a float of 16 or 32 bits`)
-    return { shape: entry.shape, data }
-  })
+  const weights = lazyWeights(
+    weightShapes(config).map(([name]) => name),
+    (name) => {
+      const entry = entries.get(name)
+      if (!entry) return null
+      const { data } = decodeTensor(entry, readRange(entry.file, entry.begin, entry.end - entry.begin))
+      if (!(data instanceof Float32Array))
+        throw bad(entry.file, `tensor ${JSON.stringify(name)} is ${entry.dtype}, not a float of 16 or 32 bits`)
+      return { shape: entry.shape, data }
+    },
+  )
   return { ...light, files: [...small, ...shards], config, weights }
 }
 
@@ -192,12 +209,18 @@ export function openGguf(file: string): Checkpoint {
   const config = checkConfig(ggufConfig(gguf, file), file)
   const tensors = ggufTensors(gguf, file)
   checkShapes(config, (name) => tensors.get(name)?.shape, file)
-  const weights = lazyWeights(weightShapes(config).map(([name]) => name), (name) => {
-    const entry = tensors.get(name)
-    if (!entry) return null
-    const tensor = { shape: entry.shape, data: dequantise(entry.type, readRange(file, entry.begin, entry.end - entry.begin)) }
-    return isPermuted(gguf, name) ? unpermute(tensor, config.headDim) : tensor
-  })
+  const weights = lazyWeights(
+    weightShapes(config).map(([name]) => name),
+    (name) => {
+      const entry = tensors.get(name)
+      if (!entry) return null
+      const tensor = {
+        shape: entry.shape,
+        data: dequantise(entry.type, readRange(file, entry.begin, entry.end - entry.begin)),
+      }
+      return isPermuted(gguf, name) ? unpermute(tensor, config.headDim) : tensor
+    },
+  )
   const packed = (name: string): PackedTensor | null => {
     const entry = tensors.get(name)
     if (!entry || entry.type !== 'q4_1' || entry.shape.length !== 2) return null

@@ -17,16 +17,22 @@ function number(gguf: Gguf, file: string, key: string, fallback?: number): numbe
   const value: GgufValue | undefined = gguf.metadata.get(key)
   if (value === undefined && fallback !== undefined) return fallback
   const result = typeof value === 'bigint' ? Number(value) : value
-  if (typeof result !== 'number' || !Number.isFinite(result)) throw bad(file, `metadata ${key} is ${value === undefined ? 'missing' : 'not a number'}`)
+  if (typeof result !== 'number' || !Number.isFinite(result))
+    throw bad(file, `metadata ${key} is ${value === undefined ? 'missing' : 'not a number'}`)
   return result
 }
 
 export function ggufConfig(gguf: Gguf, file: string): ModelConfig {
   const arch = gguf.metadata.get('general.architecture')
-  if (typeof arch !== 'string' || !ARCHITECTURES.includes(arch)) throw bad(file, `architecture ${typeof arch === 'string' ? JSON.stringify(arch.slice(0, 100)) : 'missing'}; supported are ${ARCHITECTURES.join(', ')}`)
+  if (typeof arch !== 'string' || !ARCHITECTURES.includes(arch))
+    throw bad(
+      file,
+      `architecture ${typeof arch === 'string' ? JSON.stringify(arch.slice(0, 100)) : 'missing'}; supported are ${ARCHITECTURES.join(', ')}`,
+    )
   const field = (name: string, fallback?: number) => number(gguf, file, `${arch}.${name}`, fallback)
   const scaling = gguf.metadata.get(`${arch}.rope.scaling.type`)
-  if ((scaling !== undefined && scaling !== 'none') || gguf.tensors.has('rope_freqs.weight')) throw bad(file, 'RoPE scaling is not supported')
+  if ((scaling !== undefined && scaling !== 'none') || gguf.tensors.has('rope_freqs.weight'))
+    throw bad(file, 'RoPE scaling is not supported')
   const hiddenSize = field('embedding_length')
   const heads = field('attention.head_count')
   const embedding = gguf.tensors.get('token_embd.weight')
@@ -50,10 +56,17 @@ export function ggufConfig(gguf: Gguf, file: string): ModelConfig {
 
 const OUTER: Record<string, string> = { token_embd: 'model.embed_tokens', output_norm: 'model.norm', output: 'lm_head' }
 const INNER: Record<string, string> = {
-  attn_norm: 'input_layernorm', ffn_norm: 'post_attention_layernorm',
-  attn_q: 'self_attn.q_proj', attn_k: 'self_attn.k_proj', attn_v: 'self_attn.v_proj', attn_output: 'self_attn.o_proj',
-  attn_q_norm: 'self_attn.q_norm', attn_k_norm: 'self_attn.k_norm',
-  ffn_gate: 'mlp.gate_proj', ffn_up: 'mlp.up_proj', ffn_down: 'mlp.down_proj',
+  attn_norm: 'input_layernorm',
+  ffn_norm: 'post_attention_layernorm',
+  attn_q: 'self_attn.q_proj',
+  attn_k: 'self_attn.k_proj',
+  attn_v: 'self_attn.v_proj',
+  attn_output: 'self_attn.o_proj',
+  attn_q_norm: 'self_attn.q_norm',
+  attn_k_norm: 'self_attn.k_norm',
+  ffn_gate: 'mlp.gate_proj',
+  ffn_up: 'mlp.up_proj',
+  ffn_down: 'mlp.down_proj',
 }
 
 /** `blk.3.attn_q.weight` → `model.layers.3.self_attn.q_proj.weight`; null for a tensor of no known part. */
@@ -71,14 +84,20 @@ export function ggufTensors(gguf: Gguf, file: string): Map<string, GgufTensor> {
   const out = new Map<string, GgufTensor>()
   for (const [name, tensor] of gguf.tensors) {
     const mapped = huggingFaceName(name)
-    if (mapped === null) throw bad(file, `tensor ${JSON.stringify(name.slice(0, 200))} belongs to no part of the decoder`)
+    if (mapped === null)
+      throw bad(file, `tensor ${JSON.stringify(name.slice(0, 200))} belongs to no part of the decoder`)
     out.set(mapped, tensor)
   }
   return out
 }
 
 /** Row h·d + j·d/2 + i of the result is row h·d + 2i + j of the file (i < d/2, j < 2). */
-function unpermuteRows(data: Float32Array | Uint8Array, into: Float32Array | Uint8Array, rows: number, headDim: number): void {
+function unpermuteRows(
+  data: Float32Array | Uint8Array,
+  into: Float32Array | Uint8Array,
+  rows: number,
+  headDim: number,
+): void {
   const width = data.length / rows
   const half = headDim / 2
   for (let head = 0; head < rows; head += headDim) {

@@ -7,17 +7,32 @@ import type { Gguf, GgufValue } from './gguf.ts'
 import type { Json } from './config.ts'
 
 /** Qwen2's split; llama.cpp knows it as pre-tokeniser `qwen2`. */
-const QWEN2_SPLIT = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+const QWEN2_SPLIT =
+  "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
-const byteLevel = (useRegex: boolean): Json => ({ type: 'ByteLevel', add_prefix_space: false, trim_offsets: true, use_regex: useRegex })
+const byteLevel = (useRegex: boolean): Json => ({
+  type: 'ByteLevel',
+  add_prefix_space: false,
+  trim_offsets: true,
+  use_regex: useRegex,
+})
 
 /** By the name in `tokenizer.ggml.pre`. */
 const PRE_TOKENISERS: Record<string, { normalizer: Json | null; pre_tokenizer: Json }> = {
   'gpt-2': { normalizer: null, pre_tokenizer: byteLevel(true) },
-  smollm: { normalizer: null, pre_tokenizer: { type: 'Sequence', pretokenizers: [{ type: 'Digits', individual_digits: true }, byteLevel(true)] } },
+  smollm: {
+    normalizer: null,
+    pre_tokenizer: { type: 'Sequence', pretokenizers: [{ type: 'Digits', individual_digits: true }, byteLevel(true)] },
+  },
   qwen2: {
     normalizer: { type: 'NFC' },
-    pre_tokenizer: { type: 'Sequence', pretokenizers: [{ type: 'Split', pattern: { Regex: QWEN2_SPLIT }, behavior: 'Isolated', invert: false }, byteLevel(false)] },
+    pre_tokenizer: {
+      type: 'Sequence',
+      pretokenizers: [
+        { type: 'Split', pattern: { Regex: QWEN2_SPLIT }, behavior: 'Isolated', invert: false },
+        byteLevel(false),
+      ],
+    },
   },
 }
 
@@ -30,7 +45,8 @@ function bad(file: string, problem: string): InstarError {
 }
 
 function strings(value: GgufValue | undefined, key: string, file: string): string[] {
-  if (!Array.isArray(value) || !value.every((entry): entry is string => typeof entry === 'string')) throw bad(file, `metadata ${key} is not a list of strings`)
+  if (!Array.isArray(value) || !value.every((entry): entry is string => typeof entry === 'string'))
+    throw bad(file, `metadata ${key} is not a list of strings`)
   return value
 }
 
@@ -39,14 +55,23 @@ export type TokenizerFiles = { tokenizer: Json; config: Json; template: string |
 export function ggufTokenizer(gguf: Gguf, file: string): TokenizerFiles {
   const get = (key: string) => gguf.metadata.get(`tokenizer.${key}`)
   const model = get('ggml.model')
-  if (model !== 'gpt2') throw bad(file, `tokenizer ${typeof model === 'string' ? JSON.stringify(model.slice(0, 100)) : 'missing'}; supported is gpt2 (byte-level BPE)`)
+  if (model !== 'gpt2')
+    throw bad(
+      file,
+      `tokenizer ${typeof model === 'string' ? JSON.stringify(model.slice(0, 100)) : 'missing'}; supported is gpt2 (byte-level BPE)`,
+    )
   const pre = get('ggml.pre') ?? 'gpt-2'
   const split = typeof pre === 'string' && Object.hasOwn(PRE_TOKENISERS, pre) ? PRE_TOKENISERS[pre] : undefined
-  if (!split) throw bad(file, `pre-tokeniser ${typeof pre === 'string' ? JSON.stringify(pre.slice(0, 100)) : 'of no name'}; supported are ${Object.keys(PRE_TOKENISERS).join(', ')}`)
+  if (!split)
+    throw bad(
+      file,
+      `pre-tokeniser ${typeof pre === 'string' ? JSON.stringify(pre.slice(0, 100)) : 'of no name'}; supported are ${Object.keys(PRE_TOKENISERS).join(', ')}`,
+    )
   const tokens = strings(get('ggml.tokens'), 'tokenizer.ggml.tokens', file)
   const merges = strings(get('ggml.merges'), 'tokenizer.ggml.merges', file)
   const kinds = get('ggml.token_type')
-  if (!Array.isArray(kinds) || kinds.length !== tokens.length) throw bad(file, 'metadata tokenizer.ggml.token_type does not match the tokens')
+  if (!Array.isArray(kinds) || kinds.length !== tokens.length)
+    throw bad(file, 'metadata tokenizer.ggml.token_type does not match the tokens')
   const vocabulary = new Map<string, number>()
   const added: Json[] = []
   for (const [id, token] of tokens.entries()) {
@@ -55,19 +80,43 @@ export function ggufTokenizer(gguf: Gguf, file: string): TokenizerFiles {
     const kind = kinds[id]
     if (kind !== CONTROL && kind !== USER_DEFINED) continue
     if (token === '') throw bad(file, `control token ${id} is empty`)
-    added.push({ id, content: token, single_word: false, lstrip: false, rstrip: false, normalized: false, special: kind === CONTROL })
+    added.push({
+      id,
+      content: token,
+      single_word: false,
+      lstrip: false,
+      rstrip: false,
+      normalized: false,
+      special: kind === CONTROL,
+    })
   }
-  if (!merges.every((merge) => /^\S+ \S+$/u.test(merge))) throw bad(file, 'metadata tokenizer.ggml.merges holds something that is no pair')
+  if (!merges.every((merge) => /^\S+ \S+$/u.test(merge)))
+    throw bad(file, 'metadata tokenizer.ggml.merges holds something that is no pair')
   const token = (key: string): string | null => {
     const id = get(`ggml.${key}`)
-    return typeof id === 'number' ? tokens[id] ?? null : null
+    return typeof id === 'number' ? (tokens[id] ?? null) : null
   }
   const template = get('chat_template')
   return {
     tokenizer: {
-      version: '1.0', truncation: null, padding: null, added_tokens: added, ...split, post_processor: null,
+      version: '1.0',
+      truncation: null,
+      padding: null,
+      added_tokens: added,
+      ...split,
+      post_processor: null,
       decoder: { type: 'ByteLevel', add_prefix_space: true, trim_offsets: true, use_regex: true },
-      model: { type: 'BPE', dropout: null, unk_token: null, continuing_subword_prefix: '', end_of_word_suffix: '', fuse_unk: false, byte_fallback: false, vocab: Object.fromEntries(vocabulary), merges },
+      model: {
+        type: 'BPE',
+        dropout: null,
+        unk_token: null,
+        continuing_subword_prefix: '',
+        end_of_word_suffix: '',
+        fuse_unk: false,
+        byte_fallback: false,
+        vocab: Object.fromEntries(vocabulary),
+        merges,
+      },
     },
     config: { bos_token: token('bos_token_id'), eos_token: token('eos_token_id'), clean_up_tokenization_spaces: false },
     template: typeof template === 'string' ? template : null,

@@ -51,13 +51,18 @@ class Cursor {
   /** Start of the next `size` bytes. */
   take(size: number): number {
     const from = this.at
-    if (size > this.bytes.length - from) throw bad(this.file, `ends at byte ${this.bytes.length}, inside its header`, { truncated: true })
+    if (size > this.bytes.length - from)
+      throw bad(this.file, `ends at byte ${this.bytes.length}, inside its header`, { truncated: true })
     this.at = from + size
     return from
   }
 
-  remaining(): number { return this.bytes.length - this.at }
-  u32(): number { return this.view.getUint32(this.take(4), true) }
+  remaining(): number {
+    return this.bytes.length - this.at
+  }
+  u32(): number {
+    return this.view.getUint32(this.take(4), true)
+  }
 
   count(limit: number, what: string): number {
     const value = this.view.getBigUint64(this.take(8), true)
@@ -71,29 +76,46 @@ class Cursor {
     try {
       return this.text.decode(this.bytes.subarray(from, from + length))
     } catch (error) {
-      throw new InstarError('bad_checkpoint', `${this.file}: ${what} is not UTF-8`, { file: this.file }, { cause: error })
+      throw new InstarError(
+        'bad_checkpoint',
+        `${this.file}: ${what} is not UTF-8`,
+        { file: this.file },
+        { cause: error },
+      )
     }
   }
 
   scalar(type: number, what: string): GgufValue {
     switch (type) {
-      case 0: return this.view.getUint8(this.take(1))
-      case 1: return this.view.getInt8(this.take(1))
-      case 2: return this.view.getUint16(this.take(2), true)
-      case 3: return this.view.getInt16(this.take(2), true)
-      case 4: return this.view.getUint32(this.take(4), true)
-      case 5: return this.view.getInt32(this.take(4), true)
-      case 6: return this.view.getFloat32(this.take(4), true)
+      case 0:
+        return this.view.getUint8(this.take(1))
+      case 1:
+        return this.view.getInt8(this.take(1))
+      case 2:
+        return this.view.getUint16(this.take(2), true)
+      case 3:
+        return this.view.getInt16(this.take(2), true)
+      case 4:
+        return this.view.getUint32(this.take(4), true)
+      case 5:
+        return this.view.getInt32(this.take(4), true)
+      case 6:
+        return this.view.getFloat32(this.take(4), true)
       case 7: {
         const value = this.view.getUint8(this.take(1))
         if (value > 1) throw bad(this.file, `${what} is a truth value of ${value}`)
         return value === 1
       }
-      case 8: return this.string(what)
-      case 10: return this.view.getBigUint64(this.take(8), true)
-      case 11: return this.view.getBigInt64(this.take(8), true)
-      case 12: return this.view.getFloat64(this.take(8), true)
-      default: throw bad(this.file, `${what} has the unknown value type ${type}`)
+      case 8:
+        return this.string(what)
+      case 10:
+        return this.view.getBigUint64(this.take(8), true)
+      case 11:
+        return this.view.getBigInt64(this.take(8), true)
+      case 12:
+        return this.view.getFloat64(this.take(8), true)
+      default:
+        throw bad(this.file, `${what} has the unknown value type ${type}`)
     }
   }
 
@@ -107,7 +129,10 @@ class Cursor {
   }
 }
 
-function readTensor(cursor: Cursor, file: string): { name: string; type: GgufType; shape: number[]; offset: number; size: number } {
+function readTensor(
+  cursor: Cursor,
+  file: string,
+): { name: string; type: GgufType; shape: number[]; offset: number; size: number } {
   const name = cursor.string('a tensor name')
   const rank = cursor.u32()
   if (rank > 4) throw bad(file, `tensor ${quoted(name)} has ${rank} dimensions`, { tensor: name })
@@ -115,10 +140,18 @@ function readTensor(cursor: Cursor, file: string): { name: string; type: GgufTyp
   for (let i = 0; i < rank; i++) dims.push(cursor.count(2 ** 40, `dimension ${i} of tensor ${quoted(name)}`))
   const typeNumber = cursor.u32()
   const type = TYPES.get(typeNumber)
-  if (!type) throw bad(file, `tensor ${quoted(name)} is quantised as ggml type ${typeNumber}, which is not supported; take an f32, f16, bf16, q8_0, q4_0 or q4_1 file`, { tensor: name })
+  if (!type)
+    throw bad(
+      file,
+      `tensor ${quoted(name)} is quantised as ggml type ${typeNumber}, which is not supported; take an f32, f16, bf16, q8_0, q4_0 or q4_1 file`,
+      { tensor: name },
+    )
   const offset = cursor.count(2 ** 50, `offset of tensor ${quoted(name)}`)
   const values = dims.reduce((product, n) => product * n, 1)
-  if ((dims[0] ?? 1) % type.block !== 0) throw bad(file, `tensor ${quoted(name)}: rows of ${dims[0]} values do not fill blocks of ${type.block}`, { tensor: name })
+  if ((dims[0] ?? 1) % type.block !== 0)
+    throw bad(file, `tensor ${quoted(name)}: rows of ${dims[0]} values do not fill blocks of ${type.block}`, {
+      tensor: name,
+    })
   return { name, type: type.name, shape: dims.reverse(), offset, size: (values / type.block) * type.bytes }
 }
 
@@ -143,15 +176,26 @@ export function parseGguf(bytes: Uint8Array, fileSize: number, file = 'gguf'): G
     listed.set(tensor.name, tensor)
   }
   const alignment = metadata.get('general.alignment') ?? 32
-  if (typeof alignment !== 'number' || !Number.isInteger(alignment) || alignment < 8 || alignment > 65536 || alignment % 8 !== 0) throw bad(file, 'general.alignment is not a multiple of 8 up to 65536')
+  if (
+    typeof alignment !== 'number' ||
+    !Number.isInteger(alignment) ||
+    alignment < 8 ||
+    alignment > 65536 ||
+    alignment % 8 !== 0
+  )
+    throw bad(file, 'general.alignment is not a multiple of 8 up to 65536')
   const dataStart = Math.ceil(cursor.at / alignment) * alignment
   const tensors = new Map<string, GgufTensor>()
   let free = dataStart
-  for (const { name, type, shape, offset, size } of [...listed.values()].sort((a, b) => a.offset - b.offset || a.size - b.size)) {
+  for (const { name, type, shape, offset, size } of [...listed.values()].sort(
+    (a, b) => a.offset - b.offset || a.size - b.size,
+  )) {
     const begin = dataStart + offset
-    if (offset % alignment !== 0) throw bad(file, `tensor ${quoted(name)} is not aligned to ${alignment} bytes`, { tensor: name })
+    if (offset % alignment !== 0)
+      throw bad(file, `tensor ${quoted(name)} is not aligned to ${alignment} bytes`, { tensor: name })
     if (begin < free) throw bad(file, `tensor ${quoted(name)} overlaps the one before it`, { tensor: name })
-    if (begin + size > fileSize) throw bad(file, `tensor ${quoted(name)} ends at byte ${begin + size} of a file of ${fileSize}`, { tensor: name })
+    if (begin + size > fileSize)
+      throw bad(file, `tensor ${quoted(name)} ends at byte ${begin + size} of a file of ${fileSize}`, { tensor: name })
     free = begin + size
     tensors.set(name, { type, shape, begin, end: begin + size })
   }
@@ -163,12 +207,18 @@ export function dequantise(type: GgufType, bytes: Uint8Array): Float32Array {
   const own = bytes.byteOffset % 4 === 0 ? bytes : bytes.slice()
   const { buffer, byteOffset, byteLength } = own
   switch (type) {
-    case 'f32': return new Float32Array(buffer, byteOffset, byteLength / 4)
-    case 'f16': return decodeF16(new Uint16Array(buffer, byteOffset, byteLength / 2))
-    case 'bf16': return decodeBF16(new Uint16Array(buffer, byteOffset, byteLength / 2))
-    case 'q8_0': return dequantiseQ8(own)
-    case 'q4_0': return dequantiseQ4(own, 18)
-    case 'q4_1': return dequantiseQ4(own, 20)
+    case 'f32':
+      return new Float32Array(buffer, byteOffset, byteLength / 4)
+    case 'f16':
+      return decodeF16(new Uint16Array(buffer, byteOffset, byteLength / 2))
+    case 'bf16':
+      return decodeBF16(new Uint16Array(buffer, byteOffset, byteLength / 2))
+    case 'q8_0':
+      return dequantiseQ8(own)
+    case 'q4_0':
+      return dequantiseQ4(own, 18)
+    case 'q4_1':
+      return dequantiseQ4(own, 20)
   }
 }
 

@@ -13,7 +13,8 @@ import { isJson, type Json } from './config.ts'
 import { openCheckpoint, openLight, type Checkpoint } from './folder.ts'
 
 /** ChatML, for checkpoints that bring no template but know its tokens. */
-const CHATML = "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
+const CHATML =
+  "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 
 async function hashFile(file: string): Promise<string> {
   const hash = createHash('sha256')
@@ -25,7 +26,8 @@ async function hashFile(file: string): Promise<string> {
 async function hashFiles(files: readonly string[]): Promise<{ sha256: string; named(name: string): string }> {
   const hashes: string[] = []
   for (const file of files) hashes.push(await hashFile(file))
-  const over = (names: readonly string[]): string => names.reduce((hash, name, i) => hash.update(`${name}\0${hashes[i]!}\n`), createHash('sha256')).digest('hex')
+  const over = (names: readonly string[]): string =>
+    names.reduce((hash, name, i) => hash.update(`${name}\0${hashes[i]!}\n`), createHash('sha256')).digest('hex')
   const sha256 = over(files.map((file) => path.basename(file)))
   return { sha256, named: (name) => (files.length === 1 ? over([`${name}.gguf`]) : sha256) }
 }
@@ -51,19 +53,31 @@ function defaults(generation: Json): Model['defaults'] {
   return { temperature: number('temperature', 1), topP: number('top_p', 1), topK: number('top_k', 0) }
 }
 
-type Spoken = Pick<Checkpoint, 'name' | 'tokenizer' | 'generation'> & { config: Pick<ModelConfig, 'contextLength' | 'vocabulary'> }
+type Spoken = Pick<Checkpoint, 'name' | 'tokenizer' | 'generation'> & {
+  config: Pick<ModelConfig, 'contextLength' | 'vocabulary'>
+}
 
 function modelOf(checkpoint: Spoken, { sha256, named }: Awaited<ReturnType<typeof hashFiles>>): Model {
   const { config, generation } = checkpoint
   const files = checkpoint.tokenizer
   const tokenizer = new TextTokenizer(files.tokenizer, files.config, `${checkpoint.name}: tokenizer.json`)
   const highest = tokenizer.added.reduce((max, token) => Math.max(max, token.id), 0)
-  if (highest >= config.vocabulary) throw new InstarError('bad_checkpoint', `${checkpoint.name}: token ${highest} is beyond the vocabulary of ${config.vocabulary}`)
+  if (highest >= config.vocabulary)
+    throw new InstarError(
+      'bad_checkpoint',
+      `${checkpoint.name}: token ${highest} is beyond the vocabulary of ${config.vocabulary}`,
+    )
   const eosToken = tokenText(files.config['eos_token'])
-  const source = files.template ?? (tokenizer.id('<|im_start|>') !== undefined && tokenizer.id('<|im_end|>') !== undefined ? CHATML : null)
+  const source =
+    files.template ??
+    (tokenizer.id('<|im_start|>') !== undefined && tokenizer.id('<|im_end|>') !== undefined ? CHATML : null)
   if (source === null) throw new InstarError('bad_checkpoint', `${checkpoint.name}: has no chat template`)
   const ends = endOfTurn(generation, tokenizer, eosToken)
-  const prompter = new Prompter(tokenizer, new ChatTemplate(source, `${checkpoint.name}: chat template`), { bosToken: tokenText(files.config['bos_token']), eosToken, endOfTurn: ends })
+  const prompter = new Prompter(tokenizer, new ChatTemplate(source, `${checkpoint.name}: chat template`), {
+    bosToken: tokenText(files.config['bos_token']),
+    eosToken,
+    endOfTurn: ends,
+  })
   return {
     name: checkpoint.name,
     sha256,
@@ -103,12 +117,17 @@ const UNSAID_CONTEXT = 1_000_000
 export async function openTokenizer(target: string): Promise<Model> {
   if (!statSync(target, { throwIfNoEntry: false })?.isDirectory()) return openModel(target)
   const { json, files, ...light } = openLight(target)
-  const added = Array.isArray(light.tokenizer.tokenizer['added_tokens']) ? light.tokenizer.tokenizer['added_tokens'].filter(isJson) : []
+  const added = Array.isArray(light.tokenizer.tokenizer['added_tokens'])
+    ? light.tokenizer.tokenizer['added_tokens'].filter(isJson)
+    : []
   const highest = added.reduce((max, { id }) => Math.max(max, Number(id)), 0)
   // Multimodal models keep what their text part is in a part of its own.
   const text = isJson(json['text_config']) ? { ...json, ...json['text_config'] } : json
   const number = (key: string) => (typeof text[key] === 'number' ? text[key] : 0)
-  const config = { contextLength: number('max_position_embeddings') || UNSAID_CONTEXT, vocabulary: Math.max(number('vocab_size'), highest + 1) }
+  const config = {
+    contextLength: number('max_position_embeddings') || UNSAID_CONTEXT,
+    vocabulary: Math.max(number('vocab_size'), highest + 1),
+  }
   return modelOf({ ...light, config }, await hashFiles(files))
 }
 
@@ -121,6 +140,13 @@ export function loadWeights(target: string): { config: ModelConfig; weights: Wei
 /** What a serving worker needs to turn ids into text: the tokenizer alone. */
 export function loadTokenizer(target: string): { tokenizer: TextTokenizer; endOfTurn: number[] } {
   const checkpoint = openCheckpoint(target)
-  const tokenizer = new TextTokenizer(checkpoint.tokenizer.tokenizer, checkpoint.tokenizer.config, `${checkpoint.name}: tokenizer.json`)
-  return { tokenizer, endOfTurn: endOfTurn(checkpoint.generation, tokenizer, tokenText(checkpoint.tokenizer.config['eos_token'])) }
+  const tokenizer = new TextTokenizer(
+    checkpoint.tokenizer.tokenizer,
+    checkpoint.tokenizer.config,
+    `${checkpoint.name}: tokenizer.json`,
+  )
+  return {
+    tokenizer,
+    endOfTurn: endOfTurn(checkpoint.generation, tokenizer, tokenText(checkpoint.tokenizer.config['eos_token'])),
+  }
 }

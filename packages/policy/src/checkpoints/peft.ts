@@ -6,7 +6,14 @@
 import { createHash } from 'node:crypto'
 import { InstarError } from '@instar/events/errors'
 import type { Adapter } from '../port.ts'
-import { PROJECTIONS, projectionPath, projectionShape, type ModelConfig, type Projection, type WeightTensor } from '../weights.ts'
+import {
+  PROJECTIONS,
+  projectionPath,
+  projectionShape,
+  type ModelConfig,
+  type Projection,
+  type WeightTensor,
+} from '../weights.ts'
 import { isJson } from './config.ts'
 import { headerLength, parseHeader, readSafetensors, writeSafetensors, type Tensor } from './safetensors.ts'
 
@@ -31,7 +38,14 @@ export function writeAdapter(lora: Lora, base: string): Adapter {
     tensors.set(`${PREFIX}${module}.lora_A.weight`, { dtype: 'F32', ...a })
     tensors.set(`${PREFIX}${module}.lora_B.weight`, { dtype: 'F32', ...b })
   }
-  const weights = writeSafetensors(tensors, new Map([['base_model_name_or_path', base], ['format', 'pt'], ['lora_alpha', String(lora.alpha)]]))
+  const weights = writeSafetensors(
+    tensors,
+    new Map([
+      ['base_model_name_or_path', base],
+      ['format', 'pt'],
+      ['lora_alpha', String(lora.alpha)],
+    ]),
+  )
   return adapterFromWeights(weights)
 }
 
@@ -40,16 +54,31 @@ export function writeAdapter(lora: Lora, base: string): Adapter {
  * the matrices, alpha and base off the metadata that `writeAdapter` puts there.
  */
 export function adapterFromWeights(weights: Uint8Array): Adapter {
-  const { metadata, tensors } = parseHeader(weights.subarray(8, 8 + headerLength(weights, weights.length, 'adapter_model.safetensors')), weights.length, 'adapter_model.safetensors')
+  const { metadata, tensors } = parseHeader(
+    weights.subarray(8, 8 + headerLength(weights, weights.length, 'adapter_model.safetensors')),
+    weights.length,
+    'adapter_model.safetensors',
+  )
   const alpha = Number(metadata.get('lora_alpha') ?? Number.NaN)
   const first = [...tensors].find(([name]) => name.endsWith('.lora_A.weight'))
   if (!Number.isFinite(alpha)) throw bad('adapter_model.safetensors does not say its lora_alpha')
   if (!first) throw bad('holds no matrices')
   const targets = [...new Set([...tensors.keys()].map((name) => name.split('.').at(-3) ?? ''))].sort()
   const config = {
-    base_model_name_or_path: metadata.get('base_model_name_or_path') ?? '', bias: 'none', fan_in_fan_out: false, inference_mode: true, init_lora_weights: true,
-    lora_alpha: alpha, lora_dropout: 0, modules_to_save: null, peft_type: 'LORA', r: first[1].shape[0] ?? 0, target_modules: targets,
-    task_type: 'CAUSAL_LM', use_dora: false, use_rslora: false,
+    base_model_name_or_path: metadata.get('base_model_name_or_path') ?? '',
+    bias: 'none',
+    fan_in_fan_out: false,
+    inference_mode: true,
+    init_lora_weights: true,
+    lora_alpha: alpha,
+    lora_dropout: 0,
+    modules_to_save: null,
+    peft_type: 'LORA',
+    r: first[1].shape[0] ?? 0,
+    target_modules: targets,
+    task_type: 'CAUSAL_LM',
+    use_dora: false,
+    use_rslora: false,
   }
   return { sha256: sha256(weights), weights, config: new TextEncoder().encode(`${JSON.stringify(config, null, 2)}\n`) }
 }
@@ -76,7 +105,8 @@ function readConfig(bytes: Uint8Array): { rank: number; alpha: number } {
   for (const [name, refused] of REFUSED) if (refused(json[name])) throw bad(`${name} is not supported`, { field: name })
   const rank = json['r']
   const alpha = json['lora_alpha']
-  if (typeof rank !== 'number' || !Number.isSafeInteger(rank) || rank < 1 || rank > MAX_RANK) throw bad(`r is not a rank from 1 to ${MAX_RANK}`)
+  if (typeof rank !== 'number' || !Number.isSafeInteger(rank) || rank < 1 || rank > MAX_RANK)
+    throw bad(`r is not a rank from 1 to ${MAX_RANK}`)
   if (typeof alpha !== 'number' || !Number.isFinite(alpha)) throw bad('lora_alpha is not a number')
   return { rank, alpha }
 }
@@ -86,8 +116,13 @@ function matrix(tensors: Map<string, Tensor>, name: string, shape: [number, numb
   if (!tensor) throw bad(`tensor ${JSON.stringify(name)} is missing`, { tensor: name })
   const { data } = tensor
   if (!(data instanceof Float32Array)) throw bad(`tensor ${JSON.stringify(name)} is ${tensor.dtype}`, { tensor: name })
-  if (tensor.shape.length !== 2 || tensor.shape[0] !== shape[0] || tensor.shape[1] !== shape[1]) throw bad(`tensor ${JSON.stringify(name)} is [${tensor.shape.join(', ')}], this model takes [${shape.join(', ')}]`, { tensor: name })
-  if (!data.every(Number.isFinite)) throw bad(`tensor ${JSON.stringify(name)} holds a value that is not finite`, { tensor: name })
+  if (tensor.shape.length !== 2 || tensor.shape[0] !== shape[0] || tensor.shape[1] !== shape[1])
+    throw bad(
+      `tensor ${JSON.stringify(name)} is [${tensor.shape.join(', ')}], this model takes [${shape.join(', ')}]`,
+      { tensor: name },
+    )
+  if (!data.every(Number.isFinite))
+    throw bad(`tensor ${JSON.stringify(name)} holds a value that is not finite`, { tensor: name })
   return { shape, data }
 }
 
@@ -97,7 +132,8 @@ function matrix(tensors: Map<string, Tensor>, name: string, shape: [number, numb
  */
 export function readAdapter(adapter: Adapter, model: ModelConfig): Lora {
   const found = sha256(adapter.weights)
-  if (found !== adapter.sha256) throw bad(`named ${adapter.sha256}, but its weights have sha256 ${found}`, { expected: adapter.sha256, found })
+  if (found !== adapter.sha256)
+    throw bad(`named ${adapter.sha256}, but its weights have sha256 ${found}`, { expected: adapter.sha256, found })
   const { rank, alpha } = readConfig(adapter.config)
   const tensors = readSafetensors(adapter.weights, 'adapter_model.safetensors')
   const modules = new Map<string, { a: WeightTensor; b: WeightTensor }>()
@@ -113,7 +149,8 @@ export function readAdapter(adapter: Adapter, model: ModelConfig): Lora {
     }
   }
   const left = tensors.keys().next()
-  if (!left.done) throw bad(`tensor ${JSON.stringify(left.value.slice(0, 200))} has no place in this model`, { tensor: left.value })
+  if (!left.done)
+    throw bad(`tensor ${JSON.stringify(left.value.slice(0, 200))} has no place in this model`, { tensor: left.value })
   if (modules.size === 0) throw bad('holds no matrices')
   return { rank, alpha, modules }
 }
@@ -123,13 +160,19 @@ export function readAdapter(adapter: Adapter, model: ModelConfig): Lora {
  * at zero. Infinity where the two are not of one shape.
  */
 export function adapterDistance(weights: Uint8Array, reference: Uint8Array): number {
-  const [mine, theirs] = [weights, reference].map((bytes) => new Map([...readSafetensors(bytes, 'adapter_model.safetensors')].filter(([name]) => name.endsWith('.lora_B.weight'))))
+  const [mine, theirs] = [weights, reference].map(
+    (bytes) =>
+      new Map(
+        [...readSafetensors(bytes, 'adapter_model.safetensors')].filter(([name]) => name.endsWith('.lora_B.weight')),
+      ),
+  )
   let apart = 0
   let length = 0
   if (mine?.size !== theirs?.size) return Infinity
   for (const [name, { data }] of theirs ?? []) {
     const other = mine?.get(name)?.data
-    if (!(data instanceof Float32Array) || !(other instanceof Float32Array) || other.length !== data.length) return Infinity
+    if (!(data instanceof Float32Array) || !(other instanceof Float32Array) || other.length !== data.length)
+      return Infinity
     for (let at = 0; at < data.length; at++) {
       apart += ((other[at] as number) - (data[at] as number)) ** 2
       length += (data[at] as number) ** 2

@@ -24,13 +24,22 @@ test('what was written is read back, whatever the order it was given in', () => 
     ['a', { dtype: 'U8', shape: [3], data: Uint8Array.of(1, 2, 255) }],
     ['empty', f32([0, 4], [])],
   ])
-  const metadata = new Map([['z', '1'], ['format', 'pt']])
+  const metadata = new Map([
+    ['z', '1'],
+    ['format', 'pt'],
+  ])
   const bytes = writeSafetensors(tensors, metadata)
   assert.deepEqual(writeSafetensors(new Map([...tensors].reverse()), new Map([...metadata].reverse())), bytes)
   const read = readSafetensorsWithMetadata(bytes)
   assert.deepEqual([...read.tensors.keys()], ['step', '10', 'b', 'empty', 'a'])
   for (const [name, tensor] of tensors) assert.deepEqual(read.tensors.get(name), tensor)
-  assert.deepEqual(read.metadata, new Map([['format', 'pt'], ['z', '1']]))
+  assert.deepEqual(
+    read.metadata,
+    new Map([
+      ['format', 'pt'],
+      ['z', '1'],
+    ]),
+  )
   assert.equal((8 + Number(new DataView(bytes.buffer).getBigUint64(0, true))) % 8, 0)
 })
 
@@ -64,7 +73,8 @@ test('bf16 and f16 come as float32', () => {
   }
 })
 
-const entry = (offsets: string, shape = '[1]', dtype = 'F32') => `{"dtype":"${dtype}","shape":${shape},"data_offsets":${offsets}}`
+const entry = (offsets: string, shape = '[1]', dtype = 'F32') =>
+  `{"dtype":"${dtype}","shape":${shape},"data_offsets":${offsets}}`
 const faults: [string, Uint8Array, RegExp][] = [
   ['too short', new Uint8Array(7), /too short/],
   ['header longer than the file', Uint8Array.of(200, 0, 0, 0, 0, 0, 0, 0, 123), /header of 200 bytes in a file of 9/],
@@ -80,16 +90,34 @@ const faults: [string, Uint8Array, RegExp][] = [
   ['size overflow', file(`{"a":${entry('[0,4]', '[4294967296,4294967296]')}}`, new Uint8Array(4)), /"a"/],
   ['negative', file(`{"a":${entry('[0,4]', '[-1]')}}`, new Uint8Array(4)), /shape/],
   ['dtype', file(`{"a":${entry('[0,4]', '[1]', 'toString')}}`, new Uint8Array(4)), /dtype/],
-  ['repeated tensor', file(`{"a":${entry('[0,4]')},"\\u0061":${entry('[0,4]')}}`, new Uint8Array(4)), /"a" occurs twice/],
-  ['repeated field', file('{"a":{"dtype":"F32","shape":[1],"shape":[1],"data_offsets":[0,4]}}', new Uint8Array(4)), /"shape" occurs twice/],
+  [
+    'repeated tensor',
+    file(`{"a":${entry('[0,4]')},"\\u0061":${entry('[0,4]')}}`, new Uint8Array(4)),
+    /"a" occurs twice/,
+  ],
+  [
+    'repeated field',
+    file('{"a":{"dtype":"F32","shape":[1],"shape":[1],"data_offsets":[0,4]}}', new Uint8Array(4)),
+    /"shape" occurs twice/,
+  ],
   ['prototype', file(`{"__proto__":${entry('[0,4]')}}`, new Uint8Array(4)), /not allowed/],
-  ['unknown field', file('{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4],"x":1}}', new Uint8Array(4)), /unknown field "x"/],
+  [
+    'unknown field',
+    file('{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4],"x":1}}', new Uint8Array(4)),
+    /unknown field "x"/,
+  ],
   ['metadata', file('{"__metadata__":{"a":1}}'), /is not a string/],
 ]
 for (const [name, bytes, message] of faults) {
   test(`refused: ${name}`, () => {
-    assert.throws(() => readSafetensors(bytes, 'model.safetensors'), (error: unknown) =>
-      error instanceof InstarError && error.code === 'bad_checkpoint' && error.message.startsWith('model.safetensors: ') && message.test(error.message))
+    assert.throws(
+      () => readSafetensors(bytes, 'model.safetensors'),
+      (error: unknown) =>
+        error instanceof InstarError &&
+        error.code === 'bad_checkpoint' &&
+        error.message.startsWith('model.safetensors: ') &&
+        message.test(error.message),
+    )
   })
 }
 

@@ -7,13 +7,35 @@
 import { InstarError } from '@instar/events/errors'
 import { decodeBF16, decodeF16, encodeBF16, encodeF16 } from './float16.ts'
 
-const WIDTH = { BOOL: 1, U8: 1, I8: 1, I16: 2, U16: 2, F16: 2, BF16: 2, I32: 4, U32: 4, F32: 4, F64: 8, I64: 8, U64: 8 } as const
+const WIDTH = {
+  BOOL: 1,
+  U8: 1,
+  I8: 1,
+  I16: 2,
+  U16: 2,
+  F16: 2,
+  BF16: 2,
+  I32: 4,
+  U32: 4,
+  F32: 4,
+  F64: 8,
+  I64: 8,
+  U64: 8,
+} as const
 export type Dtype = keyof typeof WIDTH
 
 /** F32, F16 and BF16 come as Float32Array (exact); the others as the array of their own type, BOOL as bytes. */
 export type TensorData =
-  | Float32Array | Float64Array | Int8Array | Uint8Array | Int16Array | Uint16Array | Int32Array | Uint32Array
-  | BigInt64Array | BigUint64Array
+  | Float32Array
+  | Float64Array
+  | Int8Array
+  | Uint8Array
+  | Int16Array
+  | Uint16Array
+  | Int32Array
+  | Uint32Array
+  | BigInt64Array
+  | BigUint64Array
 export type Tensor = { dtype: Dtype; shape: readonly number[]; data: TensorData }
 
 /** Where one tensor lies; `begin` and `end` count from the first byte of the file. */
@@ -24,7 +46,11 @@ const MAX_HEADER = 25 * 1024 * 1024
 const MAX_RANK = 16
 
 function bad(file: string, problem: string, tensor?: string): InstarError {
-  return new InstarError('bad_checkpoint', `${file}: ${tensor === undefined ? '' : `tensor ${JSON.stringify(tensor.slice(0, 200))}: `}${problem}`, { file, ...(tensor === undefined ? {} : { tensor }) })
+  return new InstarError(
+    'bad_checkpoint',
+    `${file}: ${tensor === undefined ? '' : `tensor ${JSON.stringify(tensor.slice(0, 200))}: `}${problem}`,
+    { file, ...(tensor === undefined ? {} : { tensor }) },
+  )
 }
 
 /** Length of the header in bytes, from the first 8 bytes of a file of `fileSize` bytes. */
@@ -53,7 +79,8 @@ function refuseRepeatedKeys(text: string, file: string): void {
       const keys = open.at(-1)
       if (!keys) throw bad(file, 'header is not JSON')
       if (keys.has(key)) throw bad(file, `key ${JSON.stringify(key.slice(0, 200))} occurs twice in the header`)
-      if (key === '__proto__' || key === 'constructor' || key === 'prototype') throw bad(file, `key ${JSON.stringify(key)} is not allowed`)
+      if (key === '__proto__' || key === 'constructor' || key === 'prototype')
+        throw bad(file, `key ${JSON.stringify(key)} is not allowed`)
       keys.add(key)
     }
   }
@@ -72,14 +99,23 @@ function readEntry(value: unknown, name: string, dataStart: number, fileSize: nu
   const { dtype, shape, data_offsets: offsets, ...rest } = value
   const unknown = Object.keys(rest)[0]
   if (unknown !== undefined) throw bad(file, `unknown field ${JSON.stringify(unknown.slice(0, 200))}`, name)
-  if (typeof dtype !== 'string' || !Object.hasOwn(WIDTH, dtype)) throw bad(file, `dtype ${typeof dtype === 'string' ? JSON.stringify(dtype.slice(0, 60)) : 'that is no string'} is not supported`, name)
-  if (!Array.isArray(shape) || shape.length > MAX_RANK || !shape.every(isCount)) throw bad(file, 'shape is not a list of at most 16 counts', name)
-  if (!Array.isArray(offsets) || offsets.length !== 2 || !offsets.every(isCount)) throw bad(file, 'data_offsets is not a pair of counts', name)
+  if (typeof dtype !== 'string' || !Object.hasOwn(WIDTH, dtype))
+    throw bad(
+      file,
+      `dtype ${typeof dtype === 'string' ? JSON.stringify(dtype.slice(0, 60)) : 'that is no string'} is not supported`,
+      name,
+    )
+  if (!Array.isArray(shape) || shape.length > MAX_RANK || !shape.every(isCount))
+    throw bad(file, 'shape is not a list of at most 16 counts', name)
+  if (!Array.isArray(offsets) || offsets.length !== 2 || !offsets.every(isCount))
+    throw bad(file, 'data_offsets is not a pair of counts', name)
   const [begin, end] = offsets as [number, number]
-  if (begin > end || end > fileSize - dataStart) throw bad(file, `data_offsets [${begin}, ${end}] outside the ${fileSize - dataStart} bytes of data`, name)
+  if (begin > end || end > fileSize - dataStart)
+    throw bad(file, `data_offsets [${begin}, ${end}] outside the ${fileSize - dataStart} bytes of data`, name)
   const width = WIDTH[dtype as Dtype]
   const size = shape.reduce<number>((product, n) => product * n, width)
-  if (size !== end - begin) throw bad(file, `${dtype} [${shape.join(', ')}] takes ${size} bytes, data_offsets give ${end - begin}`, name)
+  if (size !== end - begin)
+    throw bad(file, `${dtype} [${shape.join(', ')}] takes ${size} bytes, data_offsets give ${end - begin}`, name)
   return { dtype: dtype as Dtype, shape, begin: dataStart + begin, end: dataStart + end }
 }
 
@@ -104,14 +140,20 @@ export function parseHeader(header: Uint8Array, fileSize: number, file = 'safete
     }
     if (!isRecord(value)) throw bad(file, '__metadata__ is not an object')
     for (const [key, entry] of Object.entries(value)) {
-      if (typeof entry !== 'string') throw bad(file, `__metadata__ ${JSON.stringify(key.slice(0, 200))} is not a string`)
+      if (typeof entry !== 'string')
+        throw bad(file, `__metadata__ ${JSON.stringify(key.slice(0, 200))} is not a string`)
       metadata.set(key, entry)
     }
   }
   tensors.sort(([, a], [, b]) => a.begin - b.begin || a.end - b.end)
   let at = 8 + header.length
   for (const [name, entry] of tensors) {
-    if (entry.begin !== at) throw bad(file, entry.begin < at ? 'overlaps the tensor before it' : `leaves ${entry.begin - at} bytes unused before it`, name)
+    if (entry.begin !== at)
+      throw bad(
+        file,
+        entry.begin < at ? 'overlaps the tensor before it' : `leaves ${entry.begin - at} bytes unused before it`,
+        name,
+      )
     at = entry.end
   }
   if (at !== fileSize) throw bad(file, `${fileSize - at} bytes after the last tensor`)
@@ -126,19 +168,31 @@ export function decodeTensor(entry: TensorEntry, bytes: Uint8Array): Tensor {
   const at = [own.buffer, own.byteOffset, length] as const
   const { dtype, shape } = entry
   switch (dtype) {
-    case 'F32': return { dtype, shape, data: new Float32Array(...at) }
-    case 'F16': return { dtype, shape, data: decodeF16(new Uint16Array(...at)) }
-    case 'BF16': return { dtype, shape, data: decodeBF16(new Uint16Array(...at)) }
-    case 'F64': return { dtype, shape, data: new Float64Array(...at) }
-    case 'I8': return { dtype, shape, data: new Int8Array(...at) }
+    case 'F32':
+      return { dtype, shape, data: new Float32Array(...at) }
+    case 'F16':
+      return { dtype, shape, data: decodeF16(new Uint16Array(...at)) }
+    case 'BF16':
+      return { dtype, shape, data: decodeBF16(new Uint16Array(...at)) }
+    case 'F64':
+      return { dtype, shape, data: new Float64Array(...at) }
+    case 'I8':
+      return { dtype, shape, data: new Int8Array(...at) }
     case 'BOOL':
-    case 'U8': return { dtype, shape, data: new Uint8Array(...at) }
-    case 'I16': return { dtype, shape, data: new Int16Array(...at) }
-    case 'U16': return { dtype, shape, data: new Uint16Array(...at) }
-    case 'I32': return { dtype, shape, data: new Int32Array(...at) }
-    case 'U32': return { dtype, shape, data: new Uint32Array(...at) }
-    case 'I64': return { dtype, shape, data: new BigInt64Array(...at) }
-    case 'U64': return { dtype, shape, data: new BigUint64Array(...at) }
+    case 'U8':
+      return { dtype, shape, data: new Uint8Array(...at) }
+    case 'I16':
+      return { dtype, shape, data: new Int16Array(...at) }
+    case 'U16':
+      return { dtype, shape, data: new Uint16Array(...at) }
+    case 'I32':
+      return { dtype, shape, data: new Int32Array(...at) }
+    case 'U32':
+      return { dtype, shape, data: new Uint32Array(...at) }
+    case 'I64':
+      return { dtype, shape, data: new BigInt64Array(...at) }
+    case 'U64':
+      return { dtype, shape, data: new BigUint64Array(...at) }
   }
 }
 
@@ -147,7 +201,10 @@ export function readSafetensors(bytes: Uint8Array, file = 'safetensors'): Map<st
   return readSafetensorsWithMetadata(bytes, file).tensors
 }
 
-export function readSafetensorsWithMetadata(bytes: Uint8Array, file = 'safetensors'): { metadata: Map<string, string>; tensors: Map<string, Tensor> } {
+export function readSafetensorsWithMetadata(
+  bytes: Uint8Array,
+  file = 'safetensors',
+): { metadata: Map<string, string>; tensors: Map<string, Tensor> } {
   const length = headerLength(bytes, bytes.length, file)
   const { metadata, tensors } = parseHeader(bytes.subarray(8, 8 + length), bytes.length, file)
   const out = new Map<string, Tensor>()
@@ -158,9 +215,16 @@ export function readSafetensorsWithMetadata(bytes: Uint8Array, file = 'safetenso
 function encodeTensor(name: string, tensor: Tensor): Uint8Array {
   const { dtype, data } = tensor
   const size = tensor.shape.reduce((product, n) => product * n, 1)
-  if (data.length !== size) throw bad('safetensors', `shape [${tensor.shape.join(', ')}] holds ${size} values, data ${data.length}`, name)
-  const stored = data instanceof Float32Array && dtype === 'F16' ? encodeF16(data) : data instanceof Float32Array && dtype === 'BF16' ? encodeBF16(data) : data
-  if (stored.BYTES_PER_ELEMENT !== WIDTH[dtype]) throw bad('safetensors', `${dtype} given as ${data.constructor.name}`, name)
+  if (data.length !== size)
+    throw bad('safetensors', `shape [${tensor.shape.join(', ')}] holds ${size} values, data ${data.length}`, name)
+  const stored =
+    data instanceof Float32Array && dtype === 'F16'
+      ? encodeF16(data)
+      : data instanceof Float32Array && dtype === 'BF16'
+        ? encodeBF16(data)
+        : data
+  if (stored.BYTES_PER_ELEMENT !== WIDTH[dtype])
+    throw bad('safetensors', `${dtype} given as ${data.constructor.name}`, name)
   return new Uint8Array(stored.buffer, stored.byteOffset, stored.byteLength)
 }
 
@@ -173,11 +237,15 @@ function byName(a: string, b: string): number {
  * The same tensors and metadata give the same bytes: wider dtypes first (which keeps every tensor
  * aligned to its width), then by name; metadata by key; header padded with spaces to 8 bytes.
  */
-export function writeSafetensors(tensors: ReadonlyMap<string, Tensor>, metadata: ReadonlyMap<string, string> = new Map()): Uint8Array {
+export function writeSafetensors(
+  tensors: ReadonlyMap<string, Tensor>,
+  metadata: ReadonlyMap<string, string> = new Map(),
+): Uint8Array {
   const sorted = [...tensors].sort(([a, x], [b, y]) => WIDTH[y.dtype] - WIDTH[x.dtype] || byName(a, b))
   const parts = sorted.map(([name, tensor]) => encodeTensor(name, tensor))
   const header: [string, unknown][] = []
-  if (metadata.size > 0) header.push(['__metadata__', Object.fromEntries([...metadata].sort(([a], [b]) => byName(a, b)))])
+  if (metadata.size > 0)
+    header.push(['__metadata__', Object.fromEntries([...metadata].sort(([a], [b]) => byName(a, b)))])
   let at = 0
   for (const [i, [name, tensor]] of sorted.entries()) {
     if (name === '__metadata__') throw bad('safetensors', 'this name is reserved', name)
@@ -186,7 +254,9 @@ export function writeSafetensors(tensors: ReadonlyMap<string, Tensor>, metadata:
     at = end
   }
   // Not Object.fromEntries: names that look like integers would move to the front.
-  const json = new TextEncoder().encode(`{${header.map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`).join(',')}}`)
+  const json = new TextEncoder().encode(
+    `{${header.map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`).join(',')}}`,
+  )
   const length = Math.ceil(json.length / 8) * 8
   const out = new Uint8Array(8 + length + at)
   new DataView(out.buffer).setBigUint64(0, BigInt(length), true)

@@ -35,7 +35,7 @@ export function trimmed({ cuts, table, accepts }: Characters): Characters | null
   for (let state = open.pop(); state !== undefined; state = open.pop()) {
     if (live.has(state)) continue
     live.add(state)
-    open.push(...into[state] ?? [])
+    open.push(...(into[state] ?? []))
   }
   if (!live.has(0)) return null
   return { cuts, accepts, table: table.map((row) => row.map((to) => (live.has(to) ? to : -1))) }
@@ -51,18 +51,20 @@ export function both(a: Characters, b: Characters, budget: Budget): Characters {
   for (let at = 0; at < pairs.length; at++) {
     budget.spend(4 * cuts.length, 'pattern')
     const [x, y] = pairs[at]!
-    table.push(Int32Array.from(classes, ([i, j]) => {
-      const to = [a.table[x]?.[i] ?? -1, b.table[y]?.[j] ?? -1] as const
-      if (to[0] < 0 || to[1] < 0) return -1
-      const key = to.join(',')
-      let id = ids.get(key)
-      if (id === undefined) {
-        id = pairs.length
-        ids.set(key, id)
-        pairs.push([...to])
-      }
-      return id
-    }))
+    table.push(
+      Int32Array.from(classes, ([i, j]) => {
+        const to = [a.table[x]?.[i] ?? -1, b.table[y]?.[j] ?? -1] as const
+        if (to[0] < 0 || to[1] < 0) return -1
+        const key = to.join(',')
+        let id = ids.get(key)
+        if (id === undefined) {
+          id = pairs.length
+          ids.set(key, id)
+          pairs.push([...to])
+        }
+        return id
+      }),
+    )
   }
   return { cuts, table, accepts: pairs.map(([x, y]) => Boolean(a.accepts[x] && b.accepts[y])) }
 }
@@ -81,12 +83,18 @@ export function ofLength(min: number, max: number, budget: Budget): Characters |
   const step = (state: number): number => (state < last ? state + 1 : max === Infinity ? last : -1)
   return {
     cuts: PLAIN,
-    table: Array.from({ length: last + 1 }, (_, state) => Int32Array.from(PLAIN, (cut) => (isSurrogates(cut) ? -1 : step(state)))),
+    table: Array.from({ length: last + 1 }, (_, state) =>
+      Int32Array.from(PLAIN, (cut) => (isSurrogates(cut) ? -1 : step(state))),
+    ),
     accepts: Array.from({ length: last + 1 }, (_, state) => state >= min),
   }
 }
 
-export const ANY_TEXT: Characters = { cuts: PLAIN, table: [Int32Array.from(PLAIN, (cut) => (isSurrogates(cut) ? -1 : 0))], accepts: [true] }
+export const ANY_TEXT: Characters = {
+  cuts: PLAIN,
+  table: [Int32Array.from(PLAIN, (cut) => (isSurrogates(cut) ? -1 : 0))],
+  accepts: [true],
+}
 
 export const NO_TEXT: Characters = { ...ANY_TEXT, accepts: [false] }
 

@@ -18,12 +18,29 @@ const { tokenizer, endOfTurn } = loadTokenizer('models/tiny')
 const tiny = new Constrainer(tokenizer, VOCABULARY, endOfTurn)
 const TEXTS = Array.from({ length: VOCABULARY }, (_, id) => tokenizer.decode([id]))
 
-const json = (schema: unknown): Constraint => ({ json: { field: 'response_format', schema }, calls: [], mostCalls: 1, insideReasoning: false })
-const calls = (parameters: unknown, mostCalls = 1): Constraint => ({ json: null, calls: [{ name: 'f', parameters }], mostCalls, insideReasoning: false })
+const json = (schema: unknown): Constraint => ({
+  json: { field: 'response_format', schema },
+  calls: [],
+  mostCalls: 1,
+  insideReasoning: false,
+})
+const calls = (parameters: unknown, mostCalls = 1): Constraint => ({
+  json: null,
+  calls: [{ name: 'f', parameters }],
+  mostCalls,
+  insideReasoning: false,
+})
 const asFormats: Record<string, (text: string) => boolean> = {
-  'date': (text) => new Date(text).toISOString().startsWith(text), 'date-time': (text) => !Number.isNaN(Date.parse(text)), 'time': (text) => !Number.isNaN(Date.parse(`2024-01-01T${text}`)),
-  'ipv4': isIPv4, 'ipv6': isIPv6, 'uri': (text) => URL.canParse(text), 'email': (text) => /^[^@\s]+@[^@\s]+\.[a-z]+$/.test(text), 'hostname': (text) => text.length < 254 && URL.canParse(`http://${text}`),
-  'uuid': (text) => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(text), 'duration': (text) => /^P(?!$)(\d+W|\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+S)?)?$/.test(text),
+  date: (text) => new Date(text).toISOString().startsWith(text),
+  'date-time': (text) => !Number.isNaN(Date.parse(text)),
+  time: (text) => !Number.isNaN(Date.parse(`2024-01-01T${text}`)),
+  ipv4: isIPv4,
+  ipv6: isIPv6,
+  uri: (text) => URL.canParse(text),
+  email: (text) => /^[^@\s]+@[^@\s]+\.[a-z]+$/.test(text),
+  hostname: (text) => text.length < 254 && URL.canParse(`http://${text}`),
+  uuid: (text) => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(text),
+  duration: (text) => /^P(?!$)(\d+W|\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+S)?)?$/.test(text),
 }
 const ajv = new Ajv2020({ strict: false, formats: asFormats })
 
@@ -40,7 +57,12 @@ function spoken(constraint: Constraint, seed: number, most = 400): string | null
   const following = tiny.begin(constraint)
   const ids: number[] = []
   for (let at = 0; at < most; at++) {
-    const { id } = sample(following.masked(logitsAt(seed, at)), { temperature: 1, topK: 0, topP: 1 }, uniform(seed, at), 0)
+    const { id } = sample(
+      following.masked(logitsAt(seed, at)),
+      { temperature: 1, topK: 0, topP: 1 },
+      uniform(seed, at),
+      0,
+    )
     if (endOfTurn.includes(id)) return tokenizer.decode(ids)
     ids.push(id)
     following.push(id)
@@ -63,22 +85,87 @@ function follows(schema: unknown, seeds: number, most?: number): number {
 
 const SCHEMAS: Record<string, unknown> = {
   'any object': { type: 'object' },
-  'anything': {},
-  'bounds of numbers': { type: 'object', properties: { a: { type: 'integer', minimum: 3, maximum: 120 }, b: { type: 'number', exclusiveMinimum: 0.5, maximum: 17.25 }, c: { type: 'integer', exclusiveMaximum: -7 }, d: { type: 'number', minimum: 12345678901, maximum: 12345678902 }, e: { type: 'integer', multipleOf: 7, minimum: 10 } }, required: ['a', 'b', 'c', 'd', 'e'] },
-  'enum and const': { type: 'array', items: { enum: ['a', 'b"c', 'é</x\n', 1, -2.5, null, { a: [1] }, true] }, minItems: 2, maxItems: 4 },
-  'types': { type: 'object', properties: { a: { type: ['string', 'null'], maxLength: 5 }, b: { const: 'x' }, c: { type: 'boolean' } }, required: ['c', 'b'], additionalProperties: false },
+  anything: {},
+  'bounds of numbers': {
+    type: 'object',
+    properties: {
+      a: { type: 'integer', minimum: 3, maximum: 120 },
+      b: { type: 'number', exclusiveMinimum: 0.5, maximum: 17.25 },
+      c: { type: 'integer', exclusiveMaximum: -7 },
+      d: { type: 'number', minimum: 12345678901, maximum: 12345678902 },
+      e: { type: 'integer', multipleOf: 7, minimum: 10 },
+    },
+    required: ['a', 'b', 'c', 'd', 'e'],
+  },
+  'enum and const': {
+    type: 'array',
+    items: { enum: ['a', 'b"c', 'é</x\n', 1, -2.5, null, { a: [1] }, true] },
+    minItems: 2,
+    maxItems: 4,
+  },
+  types: {
+    type: 'object',
+    properties: { a: { type: ['string', 'null'], maxLength: 5 }, b: { const: 'x' }, c: { type: 'boolean' } },
+    required: ['c', 'b'],
+    additionalProperties: false,
+  },
   ...Object.fromEntries(Object.keys(asFormats).map((format) => [`format ${format}`, { type: 'string', format }])),
-  'recursion': { $defs: { n: { type: 'object', properties: { v: { type: 'boolean' }, l: { anyOf: [{ $ref: '#/$defs/n' }, { type: 'null' }] } }, required: ['v', 'l'], additionalProperties: false } }, $ref: '#/$defs/n' },
+  recursion: {
+    $defs: {
+      n: {
+        type: 'object',
+        properties: { v: { type: 'boolean' }, l: { anyOf: [{ $ref: '#/$defs/n' }, { type: 'null' }] } },
+        required: ['v', 'l'],
+        additionalProperties: false,
+      },
+    },
+    $ref: '#/$defs/n',
+  },
   'pattern and length': { type: 'string', pattern: '^[a-z]{2,4}-\\d+(é|中|😀|\\t)*$', maxLength: 12 },
   'pattern anywhere': { type: 'string', pattern: 'fo+|[^\\w\\s]$', maxLength: 30, minLength: 4 },
-  'open object': { type: 'object', properties: { a: { type: 'integer' }, é: { type: 'null' } }, required: ['a'], additionalProperties: { type: 'string', maxLength: 5 } },
-  'oneOf by a tag': { oneOf: [{ type: 'object', properties: { k: { const: 'a' }, v: { type: 'integer' } }, required: ['k', 'v'] }, { type: 'object', properties: { k: { enum: ['b', 'c'] }, v: { type: 'boolean' } }, required: ['k', 'v'] }] },
+  'open object': {
+    type: 'object',
+    properties: { a: { type: 'integer' }, é: { type: 'null' } },
+    required: ['a'],
+    additionalProperties: { type: 'string', maxLength: 5 },
+  },
+  'oneOf by a tag': {
+    oneOf: [
+      { type: 'object', properties: { k: { const: 'a' }, v: { type: 'integer' } }, required: ['k', 'v'] },
+      { type: 'object', properties: { k: { enum: ['b', 'c'] }, v: { type: 'boolean' } }, required: ['k', 'v'] },
+    ],
+  },
   'oneOf by type': { oneOf: [{ type: 'integer' }, { type: 'string', maxLength: 3 }] },
-  'tuple': { type: 'array', prefixItems: [{ type: 'integer', minimum: -5, maximum: 5 }, { type: 'boolean' }], items: { type: 'null' }, maxItems: 4 },
-  'allOf': { allOf: [{ type: 'object', properties: { a: { type: 'integer', minimum: 3 } }, required: ['a'] }, { properties: { a: { maximum: 9 }, b: { type: 'null' } }, required: ['b'] }] },
-  'anyOf with siblings': { type: 'object', properties: { a: { type: 'boolean' } }, required: ['a'], anyOf: [{ properties: { b: { type: 'null' } }, required: ['b'] }, { properties: { c: { type: 'boolean' } } }] },
-  'a record': { type: 'object', propertyNames: { type: 'string', maxLength: 3 }, additionalProperties: { type: 'boolean' } },
-  'names of a list': { type: 'object', propertyNames: { enum: ['a', 'b', 'c'] }, properties: { d: { type: 'null' } }, additionalProperties: { type: 'boolean' }, required: ['a'] },
+  tuple: {
+    type: 'array',
+    prefixItems: [{ type: 'integer', minimum: -5, maximum: 5 }, { type: 'boolean' }],
+    items: { type: 'null' },
+    maxItems: 4,
+  },
+  allOf: {
+    allOf: [
+      { type: 'object', properties: { a: { type: 'integer', minimum: 3 } }, required: ['a'] },
+      { properties: { a: { maximum: 9 }, b: { type: 'null' } }, required: ['b'] },
+    ],
+  },
+  'anyOf with siblings': {
+    type: 'object',
+    properties: { a: { type: 'boolean' } },
+    required: ['a'],
+    anyOf: [{ properties: { b: { type: 'null' } }, required: ['b'] }, { properties: { c: { type: 'boolean' } } }],
+  },
+  'a record': {
+    type: 'object',
+    propertyNames: { type: 'string', maxLength: 3 },
+    additionalProperties: { type: 'boolean' },
+  },
+  'names of a list': {
+    type: 'object',
+    propertyNames: { enum: ['a', 'b', 'c'] },
+    properties: { d: { type: 'null' } },
+    additionalProperties: { type: 'boolean' },
+    required: ['a'],
+  },
   'names of no kind': { type: 'object', propertyNames: { minLength: 4, maxLength: 3 } },
   'a format by its pattern': { type: 'string', format: 'starts_with', pattern: '^ab.{0,5}$' },
   'a name that is there': { type: 'object', required: ['x'], additionalProperties: { type: 'boolean' } },
@@ -93,21 +180,34 @@ function anySchema(seed: number): unknown {
   let n = 0
   const dice = (sides: number): number => Math.floor(uniform(seed, n++) * sides)
   const maybe = <T>(value: T): T[] => (dice(2) === 0 ? [value] : [])
-  const some = (fields: Record<string, unknown>): Record<string, unknown> => Object.fromEntries(Object.entries(fields).flatMap((field) => maybe(field)))
+  const some = (fields: Record<string, unknown>): Record<string, unknown> =>
+    Object.fromEntries(Object.entries(fields).flatMap((field) => maybe(field)))
   const make = (depth: number): unknown => {
     const kind = dice(depth > 2 ? 5 : 9)
     const low = dice(40) - 20
     switch (kind) {
-      case 0: return { type: 'string', ...some({ minLength: dice(4), maxLength: 4 + dice(8) }) }
-      case 1: return { type: 'integer', ...some({ minimum: low, exclusiveMaximum: low + 3 + dice(500) }) }
-      case 2: return { type: 'number', ...some({ exclusiveMinimum: low / 4, maximum: low / 4 + 0.125 + dice(50) }) }
-      case 3: return { enum: ['x', `"${'é\\\t'[dice(3)]}`, dice(10), null].slice(dice(3)) }
-      case 4: return { type: ['boolean', 'null'].slice(dice(2)) }
-      case 5: return { anyOf: Array.from({ length: 1 + dice(3) }, () => make(depth + 1)) }
-      case 6: return { type: 'array', items: make(depth + 1), maxItems: 2 + dice(2), ...some({ minItems: dice(3) }) }
+      case 0:
+        return { type: 'string', ...some({ minLength: dice(4), maxLength: 4 + dice(8) }) }
+      case 1:
+        return { type: 'integer', ...some({ minimum: low, exclusiveMaximum: low + 3 + dice(500) }) }
+      case 2:
+        return { type: 'number', ...some({ exclusiveMinimum: low / 4, maximum: low / 4 + 0.125 + dice(50) }) }
+      case 3:
+        return { enum: ['x', `"${'é\\\t'[dice(3)]}`, dice(10), null].slice(dice(3)) }
+      case 4:
+        return { type: ['boolean', 'null'].slice(dice(2)) }
+      case 5:
+        return { anyOf: Array.from({ length: 1 + dice(3) }, () => make(depth + 1)) }
+      case 6:
+        return { type: 'array', items: make(depth + 1), maxItems: 2 + dice(2), ...some({ minItems: dice(3) }) }
       default: {
         const names = ['a', 'b "c"', 'é', '$', 'long name', 'a2'].slice(0, 1 + dice(6))
-        return { type: 'object', properties: Object.fromEntries(names.map((name) => [name, make(depth + 1)])), required: names.filter(() => dice(2) === 0), ...some({ additionalProperties: dice(2) === 0 ? false : make(depth + 2) }) }
+        return {
+          type: 'object',
+          properties: Object.fromEntries(names.map((name) => [name, make(depth + 1)])),
+          required: names.filter(() => dice(2) === 0),
+          ...some({ additionalProperties: dice(2) === 0 ? false : make(depth + 2) }),
+        }
       }
     }
   }
@@ -130,7 +230,9 @@ test('a token is allowed exactly if all of its bytes are; the end of the turn wh
       const open: number[] = []
       for (let id = 0; id < VOCABULARY; id++) {
         const said = ((mask[id >> 5]! >> (id & 31)) & 1) === 1
-        const expected = endOfTurn.includes(id) ? state.ends : tokenizer.bytesOf(id).length > 0 && tree.follow(machine, state, id) !== null
+        const expected = endOfTurn.includes(id)
+          ? state.ends
+          : tokenizer.bytesOf(id).length > 0 && tree.follow(machine, state, id) !== null
         assert.equal(said, expected, `${TEXTS[id]} at ${at} of ${JSON.stringify(schema)}`)
         if (said && !endOfTurn.includes(id)) open.push(id)
       }
@@ -146,17 +248,30 @@ test('log-probs are those among what is allowed, and what is not never shows', (
   const logits = logitsAt(1, 0)
   const masked = following.masked(logits)
   const allowed = [...masked.keys()].filter((id) => masked[id]! > -Infinity)
-  assert.deepEqual(allowed.map((id) => TEXTS[id]).filter((text) => !'yes"'.startsWith(text!) && !'no"'.startsWith(text!)), [])
+  assert.deepEqual(
+    allowed.map((id) => TEXTS[id]).filter((text) => !'yes"'.startsWith(text!) && !'no"'.startsWith(text!)),
+    [],
+  )
   for (const temperature of [0.7, 1]) {
-    const total = logSumExp(Float32Array.from(allowed, (id) => logits[id]!), temperature)
+    const total = logSumExp(
+      Float32Array.from(allowed, (id) => logits[id]!),
+      temperature,
+    )
     const drawn = sample(masked, { temperature, topK: 0, topP: 1 }, 0.5, 20)
     assert.ok(Math.abs(drawn.logprob - (logits[drawn.id]! / temperature - total)) < 1e-9)
-    assert.ok(drawn.top.length <= allowed.length && drawn.top.every(({ id, logprob }) => allowed.includes(id) && Number.isFinite(logprob)))
+    assert.ok(
+      drawn.top.length <= allowed.length &&
+        drawn.top.every(({ id, logprob }) => allowed.includes(id) && Number.isFinite(logprob)),
+    )
   }
 })
 
-test('calls read back as calls: texts in them cannot end them, and the markup is the model\'s own token', () => {
-  const parameters = { type: 'object', properties: { a: { type: 'string', pattern: '^</tool_call>.?$' }, 'b</tool_call>': { enum: ['</tool_call>'] } }, required: ['a', 'b</tool_call>'] }
+test("calls read back as calls: texts in them cannot end them, and the markup is the model's own token", () => {
+  const parameters = {
+    type: 'object',
+    properties: { a: { type: 'string', pattern: '^</tool_call>.?$' }, 'b</tool_call>': { enum: ['</tool_call>'] } },
+    required: ['a', 'b</tool_call>'],
+  }
   const valid = ajv.compile(parameters)
   for (let seed = 0; seed < 10; seed++) {
     const text = spoken(calls(parameters, 3), seed)
@@ -168,31 +283,61 @@ test('calls read back as calls: texts in them cannot end them, and the markup is
   }
   const tree = new TokenTree(tokenizer, VOCABULARY, endOfTurn)
   const machine = machineOf(calls(parameters), tree.symbols)
-  assert.deepEqual([...tree.allowed(machine, machine.start)].flatMap((word, i) => Array.from({ length: 32 }, (_, bit) => ((word >> bit) & 1) === 1 ? [i * 32 + bit] : []).flat()), [tokenizer.id('<tool_call>')])
+  assert.deepEqual(
+    [...tree.allowed(machine, machine.start)].flatMap((word, i) =>
+      Array.from({ length: 32 }, (_, bit) => (((word >> bit) & 1) === 1 ? [i * 32 + bit] : [])).flat(),
+    ),
+    [tokenizer.id('<tool_call>')],
+  )
 })
 
 test('as many calls as are allowed, and no more', () => {
   const tree = new TokenTree(tokenizer, VOCABULARY, endOfTurn)
-  const call = [tokenizer.id('<tool_call>')!, ...tokenizer.encode('\n{"name": "f", "arguments": {}}\n'), tokenizer.id('</tool_call>')!]
+  const call = [
+    tokenizer.id('<tool_call>')!,
+    ...tokenizer.encode('\n{"name": "f", "arguments": {}}\n'),
+    tokenizer.id('</tool_call>')!,
+  ]
   const taken = (mostCalls: number, count: number): boolean => {
     const machine = machineOf(calls({ type: 'object', properties: {} }, mostCalls), tree.symbols)
     let state: State | null = machine.start
-    for (const id of Array.from({ length: count }, (_, i) => [...(i === 0 ? [] : tokenizer.encode('\n')), ...call]).flat()) state = state && tree.follow(machine, state, id)
+    for (const id of Array.from({ length: count }, (_, i) => [
+      ...(i === 0 ? [] : tokenizer.encode('\n')),
+      ...call,
+    ]).flat())
+      state = state && tree.follow(machine, state, id)
     return state?.ends ?? false
   }
-  assert.deepEqual([0, 1, 2].map((count) => taken(1, count)), [false, true, false])
-  assert.deepEqual([0, 1, 2, 3, 4].map((count) => taken(3, count)), [false, true, true, true, false])
+  assert.deepEqual(
+    [0, 1, 2].map((count) => taken(1, count)),
+    [false, true, false],
+  )
+  assert.deepEqual(
+    [0, 1, 2, 3, 4].map((count) => taken(3, count)),
+    [false, true, true, true, false],
+  )
 })
 
 test('an open thought is closed first; a model with a token for it may think', () => {
   const bytes = Array.from({ length: 256 }, (_, byte) => Uint8Array.of(byte))
   const utf8 = new TextEncoder()
-  const added = ['<think>', '</think>'].map((content, i) => ({ id: 257 + i, content, special: false, lstrip: false, rstrip: false }))
-  const thinker: Spelling = { added, bytesOf: (id) => bytes[id] ?? utf8.encode(added.find((token) => token.id === id)?.content ?? '') }
+  const added = ['<think>', '</think>'].map((content, i) => ({
+    id: 257 + i,
+    content,
+    special: false,
+    lstrip: false,
+    rstrip: false,
+  }))
+  const thinker: Spelling = {
+    added,
+    bytesOf: (id) => bytes[id] ?? utf8.encode(added.find((token) => token.id === id)?.content ?? ''),
+  }
   const tree = new TokenTree(thinker, 259, [256])
   const accepts = (insideReasoning: boolean, ...said: (string | number)[]): boolean => {
     const machine = machineOf({ ...json({ type: 'integer' }), insideReasoning }, tree.symbols)
-    const state = said.flatMap((part) => (typeof part === 'number' ? [part] : [...utf8.encode(part)])).reduce((at: typeof machine.start | null, id) => at && tree.follow(machine, at, id), machine.start)
+    const state = said
+      .flatMap((part) => (typeof part === 'number' ? [part] : [...utf8.encode(part)]))
+      .reduce((at: typeof machine.start | null, id) => at && tree.follow(machine, at, id), machine.start)
     return state?.ends ?? false
   }
   assert.ok(accepts(false, '12'))
@@ -206,7 +351,10 @@ test('an open thought is closed first; a model with a token for it may think', (
 test('tokens that are parts of characters, and byte fallback', () => {
   const utf8 = new TextEncoder()
   const words = ['▁{"', '"}', '": "', 'é"', '\u4e2d', '😀"', '"a']
-  const form: Spelling = { added: [], bytesOf: (id) => (id < 256 ? Uint8Array.of(id) : utf8.encode((words[id - 256] ?? '').replaceAll('▁', ' '))) }
+  const form: Spelling = {
+    added: [],
+    bytesOf: (id) => (id < 256 ? Uint8Array.of(id) : utf8.encode((words[id - 256] ?? '').replaceAll('▁', ' '))),
+  }
   const size = 256 + words.length + 1
   const constrainer = new Constrainer(form, size, [size - 1])
   const valid = ajv.compile({ type: 'string', pattern: '^[é中😀\\u07ff-\\u0801]{1,3}$' })
@@ -214,7 +362,12 @@ test('tokens that are parts of characters, and byte fallback', () => {
     const following = constrainer.begin(json({ type: 'string', pattern: '^[é中😀\\u07ff-\\u0801]{1,3}$' }))
     const out: number[] = []
     for (let at = 0; at < 30; at++) {
-      const { id } = sample(following.masked(Float32Array.from({ length: size }, (_, i) => uniform(seed * 100 + at, i))), { temperature: 1, topK: 0, topP: 1 }, uniform(seed, at), 0)
+      const { id } = sample(
+        following.masked(Float32Array.from({ length: size }, (_, i) => uniform(seed * 100 + at, i))),
+        { temperature: 1, topK: 0, topP: 1 },
+        uniform(seed, at),
+        0,
+      )
       if (id === size - 1) break
       out.push(...form.bytesOf(id))
       following.push(id)
@@ -225,49 +378,110 @@ test('tokens that are parts of characters, and byte fallback', () => {
 })
 
 const refused = (constraint: Constraint, says: RegExp): void => {
-  assert.throws(() => {
-    keyOf(constraint)
-    machineOf(constraint, new Map())
-  }, (error) => error instanceof InstarError && error.code === 'bad_request' && says.test(error.message))
+  assert.throws(
+    () => {
+      keyOf(constraint)
+      machineOf(constraint, new Map())
+    },
+    (error) => error instanceof InstarError && error.code === 'bad_request' && says.test(error.message),
+  )
 }
 
 test('what is not followed is refused by its name', () => {
   for (const [schema, says] of [
-    [{ not: {} }, /"not" at #/], [{ type: 'object', patternProperties: {} }, /patternProperties/], [{ if: {} }, /"if"/], [{ type: 'array', contains: {} }, /contains/], [{ type: 'array', uniqueItems: true }, /uniqueItems/],
-    [{ oneOf: [{ type: 'integer' }, { type: 'number' }] }, /oneOf/], [{ type: 'number', multipleOf: 0.1 }, /multipleOf/], [{ type: 'string', format: 'iri' }, /format/], [{ enum: ['a'], minLength: 2 }, /minLength/],
-    [{ type: 'string', pattern: '(a)\\1' }, /pattern/], [{ type: 'string', pattern: '\\bfoo' }, /pattern/], [{ type: 'string', pattern: '(' }, /pattern/], [{ $ref: 'https://example.com' }, /\$ref/], [{ $ref: '#/nothing' }, /\$ref/],
-    [{ type: 'object', minProperties: 3 }, /minProperties/], [{ allOf: [{ properties: { a: {} }, additionalProperties: false }, { properties: { b: {} } }] }, /additionalProperties/], [{ type: 'text' }, /#\/type/],
-    [{ type: 'object', properties: { a: { properties: { b: { nullable: true } } } } }, /"nullable" at #\/properties\/a\/properties\/b/],
-    [{ type: 'string', minLength: 4, maxLength: 3 }, /no value/], [{ type: 'string', pattern: '^a$', minLength: 2 }, /no value/], [{ type: 'integer', minimum: 0.1, maximum: 0.9 }, /no value/], [false, /no value/],
+    [{ not: {} }, /"not" at #/],
+    [{ type: 'object', patternProperties: {} }, /patternProperties/],
+    [{ if: {} }, /"if"/],
+    [{ type: 'array', contains: {} }, /contains/],
+    [{ type: 'array', uniqueItems: true }, /uniqueItems/],
+    [{ oneOf: [{ type: 'integer' }, { type: 'number' }] }, /oneOf/],
+    [{ type: 'number', multipleOf: 0.1 }, /multipleOf/],
+    [{ type: 'string', format: 'iri' }, /format/],
+    [{ enum: ['a'], minLength: 2 }, /minLength/],
+    [{ type: 'string', pattern: '(a)\\1' }, /pattern/],
+    [{ type: 'string', pattern: '\\bfoo' }, /pattern/],
+    [{ type: 'string', pattern: '(' }, /pattern/],
+    [{ $ref: 'https://example.com' }, /\$ref/],
+    [{ $ref: '#/nothing' }, /\$ref/],
+    [{ type: 'object', minProperties: 3 }, /minProperties/],
+    [
+      { allOf: [{ properties: { a: {} }, additionalProperties: false }, { properties: { b: {} } }] },
+      /additionalProperties/,
+    ],
+    [{ type: 'text' }, /#\/type/],
+    [
+      { type: 'object', properties: { a: { properties: { b: { nullable: true } } } } },
+      /"nullable" at #\/properties\/a\/properties\/b/,
+    ],
+    [{ type: 'string', minLength: 4, maxLength: 3 }, /no value/],
+    [{ type: 'string', pattern: '^a$', minLength: 2 }, /no value/],
+    [{ type: 'integer', minimum: 0.1, maximum: 0.9 }, /no value/],
+    [false, /no value/],
     [{ $defs: { a: { $ref: '#/$defs/b' }, b: { $ref: '#/$defs/a' } }, $ref: '#/$defs/a' }, /no value/],
-  ] as const) refused(json(schema), says)
+  ] as const)
+    refused(json(schema), says)
 })
 
 test('hostile schemas are refused, or taken, within bounded work', () => {
   const nested = (depth: number): unknown => (depth === 0 ? {} : { type: 'array', items: nested(depth - 1) })
-  const defs = (of: (i: number) => unknown): unknown => ({ $ref: '#/$defs/0', $defs: { ...Object.fromEntries(Array.from({ length: 40 }, (_, i) => [i, of(i)])), 40: { type: 'null' } } })
-  const many = (count: number, of: (i: number) => unknown): unknown => ({ type: 'object', properties: Object.fromEntries(Array.from({ length: count }, (_, i) => [`p${i}`, of(i)])) })
+  const defs = (of: (i: number) => unknown): unknown => ({
+    $ref: '#/$defs/0',
+    $defs: { ...Object.fromEntries(Array.from({ length: 40 }, (_, i) => [i, of(i)])), 40: { type: 'null' } },
+  })
+  const many = (count: number, of: (i: number) => unknown): unknown => ({
+    type: 'object',
+    properties: Object.fromEntries(Array.from({ length: count }, (_, i) => [`p${i}`, of(i)])),
+  })
   const before = process.cpuUsage()
   refused(json(nested(800)), /deep/)
   refused(json(nested(140)), /too large/)
   refused(json(defs((i) => ({ allOf: [{ $ref: `#/$defs/${i + 1}` }, { $ref: `#/$defs/${i + 1}` }] }))), /too large/)
   refused(json({ enum: Array.from({ length: 30_000 }, (_, i) => `value ${i}`) }), /too large/)
   refused(json(many(3000, (i) => ({ type: 'integer', minimum: i, maximum: 123_456_789 }))), /too large: minimum /)
-  refused(json(many(3000, (i) => ({ type: 'integer', exclusiveMinimum: i, exclusiveMaximum: 123_456_789 }))), /too large: exclusiveMinimum /)
+  refused(
+    json(many(3000, (i) => ({ type: 'integer', exclusiveMinimum: i, exclusiveMaximum: 123_456_789 }))),
+    /too large: exclusiveMinimum /,
+  )
   // What nothing is within is found out once.
   machineOf(json(many(3900, () => ({ type: 'number', minimum: 1.1234561, maximum: 1.1234562 }))), new Map())
   refused(json(many(300, (i) => ({ type: 'string', maxLength: 8000 - i }))), /too large/)
-  for (const pattern of ['^((a{1,1000}){1,1000}){1,1000}$', '^.*a.{20}$', '^(.{0,1000}){0,3}$', `${'('.repeat(60)}a${')'.repeat(60)}`, 'a'.repeat(3000)]) refused(json({ type: 'string', pattern }), /pattern/)
+  for (const pattern of [
+    '^((a{1,1000}){1,1000}){1,1000}$',
+    '^.*a.{20}$',
+    '^(.{0,1000}){0,3}$',
+    `${'('.repeat(60)}a${')'.repeat(60)}`,
+    'a'.repeat(3000),
+  ])
+    refused(json({ type: 'string', pattern }), /pattern/)
   refused(json({ $ref: '#/%zz' }), /points to nothing/)
   const numbers = (from: number): number[] => Array.from({ length: 30_000 }, (_, i) => from + i)
   refused(json({ type: Array.from({ length: 25_000 }, () => 'integer'), enum: numbers(0) }), /type/)
   machineOf(json({ oneOf: [{ enum: numbers(0) }, { enum: numbers(40_000) }] }), new Map())
   // A chain that stands in the order that settles last.
-  machineOf(json({ type: 'object', properties: Object.fromEntries(Array.from({ length: 1000 }, (_, i) => [`p${i}`, { type: 'array', minItems: 1, maxItems: 2, items: i === 0 ? { type: 'null' } : { $ref: `#/properties/p${i - 1}` } }])) }), new Map())
+  machineOf(
+    json({
+      type: 'object',
+      properties: Object.fromEntries(
+        Array.from({ length: 1000 }, (_, i) => [
+          `p${i}`,
+          {
+            type: 'array',
+            minItems: 1,
+            maxItems: 2,
+            items: i === 0 ? { type: 'null' } : { $ref: `#/properties/p${i - 1}` },
+          },
+        ]),
+      ),
+    }),
+    new Map(),
+  )
   // What backtracking cannot bear is a plain automaton.
   for (const pattern of ['^(a+)+$', '^(a|a)*b$', '^(x+x+)+y$']) machineOf(json({ type: 'string', pattern }), new Map())
   // Exponential when written out; each part is compiled once.
-  machineOf(json(defs((i) => ({ type: 'array', prefixItems: [{ $ref: `#/$defs/${i + 1}` }, { $ref: `#/$defs/${i + 1}` }] }))), new Map())
+  machineOf(
+    json(defs((i) => ({ type: 'array', prefixItems: [{ $ref: `#/$defs/${i + 1}` }, { $ref: `#/$defs/${i + 1}` }] }))),
+    new Map(),
+  )
   const { user } = process.cpuUsage(before)
   assert.ok(user < 10_000_000, `${user} µs of CPU`)
 })
@@ -275,7 +489,12 @@ test('hostile schemas are refused, or taken, within bounded work', () => {
 test('what is ambiguous without end is followed in part, and ends', () => {
   const list = (maxItems: number): unknown => ({ type: 'array', items: { $ref: '#' }, minItems: 1, maxItems })
   assert.ok(follows({ anyOf: [list(3), list(4), list(5), { type: 'integer', minimum: 0, maximum: 9 }] }, 6, 300) >= 0)
-  assert.ok(follows({ anyOf: Array.from({ length: 200 }, (_, i) => ({ type: 'string', minLength: i % 20, maxLength: i })) }, 4) > 0)
+  assert.ok(
+    follows(
+      { anyOf: Array.from({ length: 200 }, (_, i) => ({ type: 'string', minLength: i % 20, maxLength: i })) },
+      4,
+    ) > 0,
+  )
 })
 
 test('a vocabulary is looked at once, also one that cannot say everything', () => {
@@ -283,7 +502,15 @@ test('a vocabulary is looked at once, also one that cannot say everything', () =
   const without: Spelling = { added: [], bytesOf: (id) => (asked++, Uint8Array.from(id === 0x7b ? [] : [id])) }
   const constrainer = new Constrainer(without, 256, [])
   const anything = json({ type: 'integer' })
-  for (let i = 0; i < 3; i++) assert.throws(() => constrainer.begin(anything), (error) => error instanceof InstarError && error.code === 'bad_request' && error.details['field'] === 'response_format' && /no token for each byte/.test(error.message))
+  for (let i = 0; i < 3; i++)
+    assert.throws(
+      () => constrainer.begin(anything),
+      (error) =>
+        error instanceof InstarError &&
+        error.code === 'bad_request' &&
+        error.details['field'] === 'response_format' &&
+        /no token for each byte/.test(error.message),
+    )
   assert.equal(asked, 256)
 })
 
@@ -299,7 +526,7 @@ test('what is kept of a constraint is kept within its room, and goes with it', (
     following.push(letter)
   }
   assert.equal(states(), 20)
-  followed.keepWithin(5 * VOCABULARY / 8)
+  followed.keepWithin((5 * VOCABULARY) / 8)
   assert.equal(states(), 5)
   following.masked(new Float32Array(VOCABULARY))
   assert.equal(states(), 5)

@@ -31,7 +31,12 @@ export class Constrainer {
   compile(constraint: Constraint): Followed {
     const key = keyOf(constraint)
     this.tree ??= new TokenTree(this.tokenizer, this.vocabulary, this.endOfTurn)
-    if (!this.tree.spellsAll) throw new InstarError('bad_request', 'The tokenizer of this model has no token for each byte, so that what an answer must be cannot be asked of it.', { field: constraint.json?.field ?? 'tool_choice' })
+    if (!this.tree.spellsAll)
+      throw new InstarError(
+        'bad_request',
+        'The tokenizer of this model has no token for each byte, so that what an answer must be cannot be asked of it.',
+        { field: constraint.json?.field ?? 'tool_choice' },
+      )
     const kept = this.machines.get(key)
     const followed = kept ?? new Followed(this.tree, machineOf(constraint, this.tree.symbols))
     this.machines.delete(key)
@@ -70,7 +75,7 @@ export class Followed {
   /** Bytes for what its states allow. */
   keepWithin(room: number): void {
     this.room = room
-    this.shrink((this.tree.vocabulary + 31 >> 5) * Uint32Array.BYTES_PER_ELEMENT)
+    this.shrink(((this.tree.vocabulary + 31) >> 5) * Uint32Array.BYTES_PER_ELEMENT)
   }
 
   private shrink(bytes: number): void {

@@ -21,10 +21,15 @@ const CALL_CLOSE = '</tool_call>'
 export function keyOf(constraint: Constraint): string {
   const { json, calls } = constraint
   const field = json?.field ?? 'tools'
-  if (calls.length > MAX_CALLS) throw new InstarError('bad_request', `tools: at most ${MAX_CALLS} may be chosen from where one must be called.`, { field })
-  if (isDeep([json?.schema, calls])) throw new InstarError('bad_request', `${field}: the schema is nested more than ${MAX_DEPTH} deep.`, { field })
+  if (calls.length > MAX_CALLS)
+    throw new InstarError('bad_request', `tools: at most ${MAX_CALLS} may be chosen from where one must be called.`, {
+      field,
+    })
+  if (isDeep([json?.schema, calls]))
+    throw new InstarError('bad_request', `${field}: the schema is nested more than ${MAX_DEPTH} deep.`, { field })
   const key = JSON.stringify(constraint)
-  if (key.length > MAX_SOURCE) throw new InstarError('bad_request', `${field}: the schema is larger than 512 KiB.`, { field })
+  if (key.length > MAX_SOURCE)
+    throw new InstarError('bad_request', `${field}: the schema is larger than 512 KiB.`, { field })
   return key
 }
 
@@ -35,13 +40,24 @@ export function machineOf(constraint: Constraint, symbols: ReadonlyMap<string, n
 }
 
 /** `thinks`: it may begin with a thought. `constraint` has a key. Throws as `machineOf` does. */
-export function grammarOf({ json, calls, mostCalls, insideReasoning }: Constraint, symbols: ReadonlyMap<string, number>, thinks: boolean, budget: Budget): { grammar: Grammar; root: Node } {
+export function grammarOf(
+  { json, calls, mostCalls, insideReasoning }: Constraint,
+  symbols: ReadonlyMap<string, number>,
+  thinks: boolean,
+  budget: Budget,
+): { grammar: Grammar; root: Node } {
   const grammar = new Grammar()
   const answers: Node[] = []
   if (json) answers.push(within(json.field, () => new SchemaCompiler(grammar, json.schema, false, budget).compile()))
   if (calls.length > 0) {
-    const call = grammar.choice(calls.map(({ name, parameters }) => within(`tools (${name.slice(0, 64)})`, () => callOf(grammar, name, parameters, symbols, budget))))
-    answers.push(grammar.list({ first: [], rest: call, min: 1, max: mostCalls, separator: grammar.terminal(words(['\n'])) }))
+    const call = grammar.choice(
+      calls.map(({ name, parameters }) =>
+        within(`tools (${name.slice(0, 64)})`, () => callOf(grammar, name, parameters, symbols, budget)),
+      ),
+    )
+    answers.push(
+      grammar.list({ first: [], rest: call, min: 1, max: mostCalls, separator: grammar.terminal(words(['\n'])) }),
+    )
   }
   const answer = grammar.choice(answers)
   const root = thought(grammar, answer, insideReasoning, thinks, symbols)
@@ -59,19 +75,34 @@ function isDeep(value: unknown): boolean {
   return false
 }
 
-function callOf(grammar: Grammar, name: string, parameters: unknown, symbols: ReadonlyMap<string, number>, budget: Budget): Node {
+function callOf(
+  grammar: Grammar,
+  name: string,
+  parameters: unknown,
+  symbols: ReadonlyMap<string, number>,
+  budget: Budget,
+): Node {
   const before = `\n{"name": ${JSON.stringify(name).replaceAll('</', '<\\/')}, "arguments": `
   const schema = isSchema(parameters) ? { ...parameters, type: 'object' } : { type: 'object' }
   return grammar.sequence(
-    grammar.terminal(tag(CALL_OPEN, symbols)), grammar.terminal(words([before])),
+    grammar.terminal(tag(CALL_OPEN, symbols)),
+    grammar.terminal(words([before])),
     new SchemaCompiler(grammar, schema, true, budget).compile(),
-    grammar.terminal(words(['}\n'])), grammar.terminal(tag(CALL_CLOSE, symbols)),
+    grammar.terminal(words(['}\n'])),
+    grammar.terminal(tag(CALL_CLOSE, symbols)),
   )
 }
 
 /** Models whose tokenizer has a token for it may think first; where the prompt opened a thought, it is closed first. */
-function thought(grammar: Grammar, answer: Node, inside: boolean, thinks: boolean, symbols: ReadonlyMap<string, number>): Node {
-  const rest = (): Node => grammar.sequence(grammar.terminal(upTo(THINK_CLOSE, symbols)), grammar.terminal(words(['', '\n', '\n\n'])), answer)
+function thought(
+  grammar: Grammar,
+  answer: Node,
+  inside: boolean,
+  thinks: boolean,
+  symbols: ReadonlyMap<string, number>,
+): Node {
+  const rest = (): Node =>
+    grammar.sequence(grammar.terminal(upTo(THINK_CLOSE, symbols)), grammar.terminal(words(['', '\n', '\n\n'])), answer)
   if (inside) return rest()
   if (!thinks) return answer
   return grammar.choice([answer, grammar.sequence(grammar.terminal(tag(THINK_OPEN, symbols)), rest())])
@@ -82,7 +113,8 @@ export function within<T>(field: string, build: () => T): T {
   try {
     return build()
   } catch (error) {
-    if (error instanceof InstarError) throw new InstarError(error.code, `${field}: ${error.message}`, { ...error.details, field }, { cause: error })
+    if (error instanceof InstarError)
+      throw new InstarError(error.code, `${field}: ${error.message}`, { ...error.details, field }, { cause: error })
     throw error
   }
 }

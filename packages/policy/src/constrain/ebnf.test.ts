@@ -8,7 +8,12 @@ import { machineOf } from './constraint.ts'
 import { ebnfOf } from './ebnf.ts'
 import type { State } from './machine.ts'
 
-type Part = { type: 'word'; text: string[] } | { type: 'set'; spans: [string, string][] } | { type: 'rule'; name: string } | { type: 'all' | 'any'; parts: Part[] } | { type: 'times'; part: Part; min: number; max: number }
+type Part =
+  | { type: 'word'; text: string[] }
+  | { type: 'set'; spans: [string, string][] }
+  | { type: 'rule'; name: string }
+  | { type: 'all' | 'any'; parts: Part[] }
+  | { type: 'times'; part: Part; min: number; max: number }
 
 /** Reads the notation as the servers do: rules, words, sets, groups, `|`, `*`, `+`, `?`, `{m,n}`. */
 class Reader {
@@ -43,20 +48,33 @@ class Reader {
     }
     const follow = (part: Part, at: number): Iterable<number> => {
       switch (part.type) {
-        case 'word': return part.text.every((one, i) => characters[at + i] === one) ? [at + part.text.length] : []
+        case 'word':
+          return part.text.every((one, i) => characters[at + i] === one) ? [at + part.text.length] : []
         case 'set': {
           const point = characters[at]?.codePointAt(0) ?? -1
-          return part.spans.some(([from, to]) => point >= from.codePointAt(0)! && point <= to.codePointAt(0)!) ? [at + 1] : []
+          return part.spans.some(([from, to]) => point >= from.codePointAt(0)! && point <= to.codePointAt(0)!)
+            ? [at + 1]
+            : []
         }
-        case 'rule': return ends(this.rules.get(part.name) ?? assert.fail(`no rule ${part.name}`), at)
-        case 'any': return new Set(part.parts.flatMap((one) => [...ends(one, at)]))
-        case 'all': return part.parts.reduce((places, one) => new Set([...places].flatMap((place) => [...ends(one, place)])), new Set([at]))
+        case 'rule':
+          return ends(this.rules.get(part.name) ?? assert.fail(`no rule ${part.name}`), at)
+        case 'any':
+          return new Set(part.parts.flatMap((one) => [...ends(one, at)]))
+        case 'all':
+          return part.parts.reduce(
+            (places, one) => new Set([...places].flatMap((place) => [...ends(one, place)])),
+            new Set([at]),
+          )
         case 'times': {
           const found = new Set<number>()
           let places = new Set([at])
           for (let count = 0; places.size > 0 && count <= part.max; count++) {
             if (count >= part.min) for (const place of places) found.add(place)
-            places = new Set([...places].flatMap((place) => [...ends(part.part, place)]).filter((place) => count < part.min || !found.has(place)))
+            places = new Set(
+              [...places]
+                .flatMap((place) => [...ends(part.part, place)])
+                .filter((place) => count < part.min || !found.has(place)),
+            )
           }
           return found
         }
@@ -109,7 +127,9 @@ class Body {
     if (word) return { type: 'word', text: characters(word[1] ?? '') }
     if (!set) return { type: 'rule', name: found[0] }
     // An escape is one character; a bare `-` is a range.
-    const spans: [string, string][] = [...(set[1] ?? '').matchAll(/((?:\\u....|\\U........|\\.|[^\\]))(?:-(\\u....|\\U........|\\.|[^\\]))?/gu)].map(([, from = '', to = from]) => [characters(from)[0]!, characters(to)[0]!])
+    const spans: [string, string][] = [
+      ...(set[1] ?? '').matchAll(/((?:\\u....|\\U........|\\.|[^\\]))(?:-(\\u....|\\U........|\\.|[^\\]))?/gu),
+    ].map(([, from = '', to = from]) => [characters(from)[0]!, characters(to)[0]!])
     return { type: 'set', spans }
   }
 
@@ -118,18 +138,34 @@ class Body {
     if (written === '') return part
     this.at += written.length
     if (sign !== undefined) return { type: 'times', part, min: sign === '+' ? 1 : 0, max: sign === '?' ? 1 : Infinity }
-    return { type: 'times', part, min: Number(min), max: max !== undefined ? Number(max) : comma === undefined ? Number(min) : Infinity }
+    return {
+      type: 'times',
+      part,
+      min: Number(min),
+      max: max !== undefined ? Number(max) : comma === undefined ? Number(min) : Infinity,
+    }
   }
 }
 
 const ENDS: Record<string, string> = { n: '\n', r: '\r', t: '\t' }
 const characters = (written: string): string[] =>
-  Array.from(written.replaceAll(/\\(?:u([0-9a-f]{4})|U([0-9a-f]{8})|(.))/g, (_, short: string | undefined, long: string | undefined, plain: string | undefined) => ((plain && (ENDS[plain] ?? plain)) ?? String.fromCodePoint(parseInt(short ?? long ?? '', 16)))))
+  Array.from(
+    written.replaceAll(
+      /\\(?:u([0-9a-f]{4})|U([0-9a-f]{8})|(.))/g,
+      (_, short: string | undefined, long: string | undefined, plain: string | undefined) =>
+        (plain && (ENDS[plain] ?? plain)) ?? String.fromCodePoint(parseInt(short ?? long ?? '', 16)),
+    ),
+  )
 
 const utf8 = new TextEncoder()
 const followed = (constraint: Constraint) => {
   const machine = machineOf(constraint, new Map())
-  return { machine, accepts: (text: string): boolean => utf8.encode(text).reduce((state: State | null, byte) => state && machine.step(state, byte), machine.start)?.ends ?? false }
+  return {
+    machine,
+    accepts: (text: string): boolean =>
+      utf8.encode(text).reduce((state: State | null, byte) => state && machine.step(state, byte), machine.start)
+        ?.ends ?? false,
+  }
 }
 
 const LIKED = Array.from('"}]>,:{[etrfalsn 0123456789-<_/cokiudmgh', (one) => one.charCodeAt(0))
@@ -155,22 +191,87 @@ const drawn = (constraint: Constraint, seed: number): string | null => {
 const SPOIL = ['"', '}', ' ', '<', '/', '0', ',', 'é', '\n', '\\', '']
 const spoiled = (text: string, seed: number): string => {
   const all = Array.from(text)
-  all.splice(Math.floor(uniform(seed, 1) * all.length), uniform(seed, 2) < 0.5 ? 1 : 0, SPOIL[Math.floor(uniform(seed, 3) * SPOIL.length)]!)
+  all.splice(
+    Math.floor(uniform(seed, 1) * all.length),
+    uniform(seed, 2) < 0.5 ? 1 : 0,
+    SPOIL[Math.floor(uniform(seed, 3) * SPOIL.length)]!,
+  )
   return all.join('')
 }
 
-const json = (schema: unknown): Constraint => ({ json: { field: 'response_format', schema }, calls: [], mostCalls: 1, insideReasoning: false })
-const calls = (parameters: unknown, mostCalls = 1): Constraint => ({ json: null, calls: [{ name: 'f', parameters }, { name: 'g', parameters: { type: 'object', properties: {} } }], mostCalls, insideReasoning: false })
+const json = (schema: unknown): Constraint => ({
+  json: { field: 'response_format', schema },
+  calls: [],
+  mostCalls: 1,
+  insideReasoning: false,
+})
+const calls = (parameters: unknown, mostCalls = 1): Constraint => ({
+  json: null,
+  calls: [
+    { name: 'f', parameters },
+    { name: 'g', parameters: { type: 'object', properties: {} } },
+  ],
+  mostCalls,
+  insideReasoning: false,
+})
 
 const SCHEMAS: Record<string, unknown> = {
-  'numbers': { type: 'object', properties: { a: { type: 'integer' }, b: { type: 'number' }, c: { type: 'integer', minimum: -3, maximum: 12 }, d: { type: 'number', exclusiveMinimum: 0.5, maximum: 2 } }, required: ['a', 'c'] },
-  'words': { type: 'object', properties: { 'mood </x>': { enum: ['glad', 'gladly', 'a "b" \\ é 😀', null, 7, { a: [1] }] }, b: { type: 'boolean' } }, required: ['mood </x>'], additionalProperties: false },
-  'lists': { type: 'object', properties: { a: { type: 'array', items: { type: 'boolean' }, minItems: 1, maxItems: 3 }, b: { type: 'array', prefixItems: [{ const: 1 }, { const: 2 }], items: { const: 3 }, minItems: 1 }, c: { type: 'array', prefixItems: [{ const: 1 }], minItems: 2, maxItems: 4 }, d: { type: 'array', items: { const: 1 }, minItems: 2 }, e: { type: 'array', maxItems: 0 } }, required: ['a', 'b', 'd'] },
-  'texts': { type: 'object', properties: { a: { type: 'string' }, b: { type: 'string', pattern: '^[a-c<]+(/x|é)?$' }, c: { type: 'string', format: 'date' }, d: { type: 'string', pattern: '-' } }, required: ['a', 'b'] },
-  'open': { type: 'object', properties: { a: { const: 1 } }, additionalProperties: { type: 'boolean' } },
-  'names': { type: 'object', propertyNames: { pattern: '^[ab]+$' }, additionalProperties: { const: 1 } },
-  'itself': { $ref: '#/$defs/tree', $defs: { tree: { type: 'object', properties: { left: { anyOf: [{ $ref: '#/$defs/tree' }, { type: 'null' }] }, n: { type: 'integer', minimum: 0 } }, required: ['n'] } } },
-  'anything': { type: 'object' },
+  numbers: {
+    type: 'object',
+    properties: {
+      a: { type: 'integer' },
+      b: { type: 'number' },
+      c: { type: 'integer', minimum: -3, maximum: 12 },
+      d: { type: 'number', exclusiveMinimum: 0.5, maximum: 2 },
+    },
+    required: ['a', 'c'],
+  },
+  words: {
+    type: 'object',
+    properties: {
+      'mood </x>': { enum: ['glad', 'gladly', 'a "b" \\ é 😀', null, 7, { a: [1] }] },
+      b: { type: 'boolean' },
+    },
+    required: ['mood </x>'],
+    additionalProperties: false,
+  },
+  lists: {
+    type: 'object',
+    properties: {
+      a: { type: 'array', items: { type: 'boolean' }, minItems: 1, maxItems: 3 },
+      b: { type: 'array', prefixItems: [{ const: 1 }, { const: 2 }], items: { const: 3 }, minItems: 1 },
+      c: { type: 'array', prefixItems: [{ const: 1 }], minItems: 2, maxItems: 4 },
+      d: { type: 'array', items: { const: 1 }, minItems: 2 },
+      e: { type: 'array', maxItems: 0 },
+    },
+    required: ['a', 'b', 'd'],
+  },
+  texts: {
+    type: 'object',
+    properties: {
+      a: { type: 'string' },
+      b: { type: 'string', pattern: '^[a-c<]+(/x|é)?$' },
+      c: { type: 'string', format: 'date' },
+      d: { type: 'string', pattern: '-' },
+    },
+    required: ['a', 'b'],
+  },
+  open: { type: 'object', properties: { a: { const: 1 } }, additionalProperties: { type: 'boolean' } },
+  names: { type: 'object', propertyNames: { pattern: '^[ab]+$' }, additionalProperties: { const: 1 } },
+  itself: {
+    $ref: '#/$defs/tree',
+    $defs: {
+      tree: {
+        type: 'object',
+        properties: {
+          left: { anyOf: [{ $ref: '#/$defs/tree' }, { type: 'null' }] },
+          n: { type: 'integer', minimum: 0 },
+        },
+        required: ['n'],
+      },
+    },
+  },
+  anything: { type: 'object' },
 }
 
 for (const [name, schema] of Object.entries(SCHEMAS)) {
@@ -196,10 +297,32 @@ for (const [name, schema] of Object.entries(SCHEMAS)) {
 }
 
 test('a call is the markup that answers are read by; `</` stands in none of its texts, however long they may be', () => {
-  const reader = new Reader(ebnfOf(calls({ type: 'object', properties: { a: { type: 'string' }, b: { type: 'string', minLength: 2, maxLength: 4 } } }), false))
-  const counted = (min: number, max: number | undefined, length: number): boolean => new Reader(ebnfOf(json({ type: 'string', minLength: min, ...(max === undefined ? {} : { maxLength: max }) }), false)).matches(`"${'é'.repeat(length)}"`)
-  for (const [min, max] of [[0, 31], [1, 80], [33, 100], [64, 64], [70, 400], [40, undefined]] as const) {
-    const taken = Array.from({ length: 420 }, (_, length) => length).filter((length) => (length < 3 || [min, max ?? 0].some((edge) => Math.abs(length - edge) < 3) || length % 31 === 0) && counted(min, max, length) !== (length >= min && length <= (max ?? Infinity)))
+  const reader = new Reader(
+    ebnfOf(
+      calls({
+        type: 'object',
+        properties: { a: { type: 'string' }, b: { type: 'string', minLength: 2, maxLength: 4 } },
+      }),
+      false,
+    ),
+  )
+  const counted = (min: number, max: number | undefined, length: number): boolean =>
+    new Reader(
+      ebnfOf(json({ type: 'string', minLength: min, ...(max === undefined ? {} : { maxLength: max }) }), false),
+    ).matches(`"${'é'.repeat(length)}"`)
+  for (const [min, max] of [
+    [0, 31],
+    [1, 80],
+    [33, 100],
+    [64, 64],
+    [70, 400],
+    [40, undefined],
+  ] as const) {
+    const taken = Array.from({ length: 420 }, (_, length) => length).filter(
+      (length) =>
+        (length < 3 || [min, max ?? 0].some((edge) => Math.abs(length - edge) < 3) || length % 31 === 0) &&
+        counted(min, max, length) !== (length >= min && length <= (max ?? Infinity)),
+    )
     assert.deepEqual(taken, [], `${min} to ${max}`)
   }
   const call = (given: string): string => `<tool_call>\n{"name": "f", "arguments": ${given}}\n</tool_call>`
@@ -208,7 +331,17 @@ test('a call is the markup that answers are read by; `</` stands in none of its 
     const [parsed] = parseAnswer(call(given)).toolCalls
     assert.deepEqual([parsed?.name, parsed?.arguments], ['f', given])
   }
-  for (const given of ['{"a": "</tool_call>"}', '{"a":"<</"}', '{"b": "a"}', '{"b": "12345"}', '{"b": "<a"}', '{"b": "\\u003d."}', '{"a": "\n"}', '{"c": 1}']) assert.ok(!reader.matches(call(given)), given)
+  for (const given of [
+    '{"a": "</tool_call>"}',
+    '{"a":"<</"}',
+    '{"b": "a"}',
+    '{"b": "12345"}',
+    '{"b": "<a"}',
+    '{"b": "\\u003d."}',
+    '{"a": "\n"}',
+    '{"c": 1}',
+  ])
+    assert.ok(!reader.matches(call(given)), given)
   assert.ok(!reader.matches(`${call('{}')}\n${call('{}')}`))
   assert.ok(!reader.matches(`Well. ${call('{}')}`))
 })
@@ -216,7 +349,8 @@ test('a call is the markup that answers are read by; `</` stands in none of its 
 test('thoughts: before the answer where the model has a token for it, closed first where one is open', () => {
   const constraint = json({ type: 'integer' })
   const thinks = new Reader(ebnfOf(constraint, true))
-  for (const text of ['12', '<think></think>12', '<think>a < b </thin </</think>\n\n12']) assert.ok(thinks.matches(text), text)
+  for (const text of ['12', '<think></think>12', '<think>a < b </thin </</think>\n\n12'])
+    assert.ok(thinks.matches(text), text)
   for (const text of ['<think>12', '<think></think>\n\n\n12', 'hm</think>12']) assert.ok(!thinks.matches(text), text)
   assert.ok(!new Reader(ebnfOf(constraint, false)).matches('<think></think>12'))
   const inside = new Reader(ebnfOf({ ...constraint, insideReasoning: true }, true))
@@ -226,10 +360,22 @@ test('thoughts: before the answer where the model has a token for it, closed fir
 
 test('what cannot be followed, or is too large to be written, is refused by name', () => {
   const refused = (constraint: Constraint, says: RegExp): void => {
-    assert.throws(() => ebnfOf(constraint, false), (error) => error instanceof InstarError && error.code === 'bad_request' && says.test(error.message))
+    assert.throws(
+      () => ebnfOf(constraint, false),
+      (error) => error instanceof InstarError && error.code === 'bad_request' && says.test(error.message),
+    )
   }
-  refused(calls({ type: 'object', properties: { a: { type: 'array', uniqueItems: true } } }), /^tools \(f\): The keyword "uniqueItems" at #\/properties\/a/)
+  refused(
+    calls({ type: 'object', properties: { a: { type: 'array', uniqueItems: true } } }),
+    /^tools \(f\): The keyword "uniqueItems" at #\/properties\/a/,
+  )
   refused(json({ type: 'string', minLength: 9000 }), /^response_format: .*minLength/)
-  refused(json({ type: 'object', properties: { a: false }, required: ['a'] }), /^response_format: The schema allows no value/)
-  refused(json({ enum: Array.from({ length: 9000 }, (_, i) => `${i}: ${'x'.repeat(10)}`) }), /^response_format: The schema is too large/)
+  refused(
+    json({ type: 'object', properties: { a: false }, required: ['a'] }),
+    /^response_format: The schema allows no value/,
+  )
+  refused(
+    json({ enum: Array.from({ length: 9000 }, (_, i) => `${i}: ${'x'.repeat(10)}`) }),
+    /^response_format: The schema is too large/,
+  )
 })

@@ -25,7 +25,8 @@ export function ebnfOf(constraint: Constraint, thinks: boolean): string {
   const budget = new Budget()
   const { grammar, root } = grammarOf(constraint, new Map(), thinks, budget)
   return within(constraint.json?.field ?? 'tools', () => {
-    if (!root.alive) throw new InstarError('bad_request', 'The schema allows no value at all, or none that can be written here.')
+    if (!root.alive)
+      throw new InstarError('bad_request', 'The schema allows no value at all, or none that can be written here.')
     return new Writer(grammar, budget).write(root)
   })
 }
@@ -67,12 +68,18 @@ class Writer {
 
   private of(node: Node): string {
     switch (node.kind) {
-      case 'terminal': return node.text ? this.text(node.text, node.terminal) : this.terminal(node.terminal)
-      case 'sequence': return node.parts.map((part) => this.of(part)).join(' ')
-      case 'choice': return either(node.parts.filter(({ alive }) => alive).map((part) => this.of(part)))
-      case 'rule': return this.rule(`r${node.id}`, () => (node.body ? this.of(node.body) : NOTHING))
-      case 'items': return this.rule(`r${node.id}`, () => this.items(node.list, node.at))
-      case 'fields': return this.rule(`r${node.id}`, () => this.fields(node.object, node.at, node.some))
+      case 'terminal':
+        return node.text ? this.text(node.text, node.terminal) : this.terminal(node.terminal)
+      case 'sequence':
+        return node.parts.map((part) => this.of(part)).join(' ')
+      case 'choice':
+        return either(node.parts.filter(({ alive }) => alive).map((part) => this.of(part)))
+      case 'rule':
+        return this.rule(`r${node.id}`, () => (node.body ? this.of(node.body) : NOTHING))
+      case 'items':
+        return this.rule(`r${node.id}`, () => this.items(node.list, node.at))
+      case 'fields':
+        return this.rule(`r${node.id}`, () => this.fields(node.object, node.at, node.some))
     }
   }
 
@@ -87,7 +94,9 @@ class Writer {
       return min > 0 ? some : either([some, NOTHING])
     }
     const goesOn = item.alive && at < max
-    const from = goesOn ? [`${before}${this.of(item)} ${this.rule(`r${list.separator.id}-${item.id}`, () => this.items(list, at + 1))}`] : []
+    const from = goesOn
+      ? [`${before}${this.of(item)} ${this.rule(`r${list.separator.id}-${item.id}`, () => this.items(list, at + 1))}`]
+      : []
     return either([...from, ...(at >= min ? [NOTHING] : [])])
   }
 
@@ -113,20 +122,30 @@ class Writer {
     }
     if (min > LONGEST) throw tooLarge('minLength')
     const others = max === Infinity ? this.anyMore(inCall) : this.upTo(inCall, Math.min(max, LONGEST) - min)
-    const needed = [times(this.exactly(inCall, CHUNK), Math.floor(min / CHUNK), Math.floor(min / CHUNK)), this.exactly(inCall, min % CHUNK)]
+    const needed = [
+      times(this.exactly(inCall, CHUNK), Math.floor(min / CHUNK), Math.floor(min / CHUNK)),
+      this.exactly(inCall, min % CHUNK),
+    ]
     return [QUOTE, ...needed.filter((part) => part !== NOTHING), others].join(' ')
   }
 
   /** So many characters; those of all texts are counted by the same rules. */
   private exactly(inCall: boolean, count: number): string {
-    return count === 0 ? NOTHING : this.rule(`e${Number(inCall)}-${count}`, () => character(inCall, count === 1 ? '' : this.exactly(inCall, count - 1)))
+    return count === 0
+      ? NOTHING
+      : this.rule(`e${Number(inCall)}-${count}`, () =>
+          character(inCall, count === 1 ? '' : this.exactly(inCall, count - 1)),
+        )
   }
 
   /** No more than so many, and the end. */
   private upTo(inCall: boolean, count: number): string {
     const chunks = Math.floor((count - CHUNK + 1) / CHUNK)
-    if (chunks > 0) return `${times(this.exactly(inCall, CHUNK), 0, chunks)} ${this.upTo(inCall, count - chunks * CHUNK)}`
-    return count <= 0 ? QUOTE : this.rule(`u${Number(inCall)}-${count}`, () => `${QUOTE} | ${character(inCall, this.upTo(inCall, count - 1))}`)
+    if (chunks > 0)
+      return `${times(this.exactly(inCall, CHUNK), 0, chunks)} ${this.upTo(inCall, count - chunks * CHUNK)}`
+    return count <= 0
+      ? QUOTE
+      : this.rule(`u${Number(inCall)}-${count}`, () => `${QUOTE} | ${character(inCall, this.upTo(inCall, count - 1))}`)
   }
 
   private anyMore(inCall: boolean): string {
@@ -139,7 +158,12 @@ class Writer {
     const steps = stepsOf(terminal, (work) => this.budget.spend(work, 'it'))
     const into = new Map<number, number>()
     for (const { to } of steps.values()) for (const next of to.keys()) into.set(next, (into.get(next) ?? 0) + 1)
-    const automaton: Automaton = { name: `t${this.terminals.size}`, steps, start: terminal.start, alone: (state) => state !== terminal.start && into.get(state) === 1 }
+    const automaton: Automaton = {
+      name: `t${this.terminals.size}`,
+      steps,
+      start: terminal.start,
+      alone: (state) => state !== terminal.start && into.get(state) === 1,
+    }
     const whole = this.state(automaton, terminal.start, 0)
     // A word is as short as its name.
     const written = /^"(?:[^"\\]|\\.)*"$/.test(whole) ? whole : this.rule(automaton.name, () => whole)
@@ -186,7 +210,7 @@ function onlyStep(to: Steps['to']): [number, number] | [-1, null] {
 
 const NOTHING = '""'
 
-const either = (ways: readonly string[]): string => (ways.length === 1 ? ways[0] ?? NOTHING : `(${ways.join(' | ')})`)
+const either = (ways: readonly string[]): string => (ways.length === 1 ? (ways[0] ?? NOTHING) : `(${ways.join(' | ')})`)
 
 function times(what: string, min: number, max: number): string {
   if (max <= 0) return NOTHING
@@ -203,10 +227,15 @@ function escaped(character: number): string {
   if (text === '\n') return String.raw`\n`
   if (text === '\r') return String.raw`\r`
   if (text === '\t') return String.raw`\t`
-  return /["\\]/.test(text) ? `\\${text}` : character >= 0x1000 && character <= 0xffff ? `\\u${character.toString(16)}` : text
+  return /["\\]/.test(text)
+    ? `\\${text}`
+    : character >= 0x1000 && character <= 0xffff
+      ? `\\u${character.toString(16)}`
+      : text
 }
 
-const inClass = (character: number): string => (/[[\]]/.test(String.fromCodePoint(character)) ? `\\${String.fromCodePoint(character)}` : escaped(character))
+const inClass = (character: number): string =>
+  /[[\]]/.test(String.fromCodePoint(character)) ? `\\${String.fromCodePoint(character)}` : escaped(character)
 
 /** These mean something else in a class: they stand beside it. */
 const BESIDE = [0x2d, 0x5e]
@@ -217,15 +246,31 @@ function classOf(spans: readonly Span[]): string {
   const [only] = inside
   const single = inside.length === 1 && only?.[0] === only?.[1] && only ? [only[0]] : []
   const ways = [...alone, ...single].map((one) => `"${escaped(one)}"`)
-  if (inside.length > single.length) ways.push(`[${inside.map(([from, to]) => (from === to ? inClass(from) : `${inClass(from)}-${inClass(to)}`)).join('')}]`)
+  if (inside.length > single.length)
+    ways.push(
+      `[${inside.map(([from, to]) => (from === to ? inClass(from) : `${inClass(from)}-${inClass(to)}`)).join('')}]`,
+    )
   return either(ways)
 }
 
 const QUOTE = String.raw`"\""`
 /** Control characters, quote and backslash are escaped. */
-const PLAIN = classOf([[0x20, 0x21], [0x23, 0x5b], [0x5d, 0xd7ff], [0xe000, 0x10ffff]])
-const PLAIN_BUT_LESS = classOf([[0x20, 0x21], [0x23, 0x3b], [0x3d, 0x5b], [0x5d, 0xd7ff], [0xe000, 0x10ffff]])
+const PLAIN = classOf([
+  [0x20, 0x21],
+  [0x23, 0x5b],
+  [0x5d, 0xd7ff],
+  [0xe000, 0x10ffff],
+])
+const PLAIN_BUT_LESS = classOf([
+  [0x20, 0x21],
+  [0x23, 0x3b],
+  [0x3d, 0x5b],
+  [0x5d, 0xd7ff],
+  [0xe000, 0x10ffff],
+])
 
 /** One, and what follows: behind each in the same rule, so that an engine knows its tokens beforehand. */
 const character = (inCall: boolean, rest: string): string =>
-  String.raw`${inCall ? PLAIN_BUT_LESS : PLAIN} ${rest} | "\\" (["\\/bfnrt] | "u00" [01] [0-9a-fA-F]${inCall ? ' | "u003" [cC]' : ''}) ${rest}`.replaceAll('  ', ' ').trimEnd()
+  String.raw`${inCall ? PLAIN_BUT_LESS : PLAIN} ${rest} | "\\" (["\\/bfnrt] | "u00" [01] [0-9a-fA-F]${inCall ? ' | "u003" [cC]' : ''}) ${rest}`
+    .replaceAll('  ', ' ')
+    .trimEnd()

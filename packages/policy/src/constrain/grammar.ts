@@ -7,22 +7,35 @@ export type PlainText = { min: number; max: number; inCall: boolean }
 
 /** `alive`: some word is of it. What is not is never begun. */
 type Base = { readonly id: number; alive: boolean }
-export type Node = Base & (
+export type Node = Base &
   /** `text`: what it is in short, where that can be said. */
-  | { kind: 'terminal'; terminal: Terminal; text: PlainText | null }
-  | { kind: 'sequence'; parts: readonly Node[] }
-  | { kind: 'choice'; parts: readonly Node[] }
-  | { kind: 'rule'; body: Node | null }
-  /** What may stand from the item `at` on. */
-  | { kind: 'items'; list: List; at: number }
-  /** What may stand from the field `at` on; `some`: one stood before. */
-  | { kind: 'fields'; object: Members; at: number; some: boolean }
-)
+  (
+    | { kind: 'terminal'; terminal: Terminal; text: PlainText | null }
+    | { kind: 'sequence'; parts: readonly Node[] }
+    | { kind: 'choice'; parts: readonly Node[] }
+    | { kind: 'rule'; body: Node | null }
+    /** What may stand from the item `at` on. */
+    | { kind: 'items'; list: List; at: number }
+    /** What may stand from the field `at` on; `some`: one stood before. */
+    | { kind: 'fields'; object: Members; at: number; some: boolean }
+  )
 
 /** Items `first`, then any number of `rest` (null: none); `min` to `max` in all. */
-export type List = { first: readonly Node[]; rest: Node | null; min: number; max: number; separator: Node; positions: Map<number, Node> }
+export type List = {
+  first: readonly Node[]
+  rest: Node | null
+  min: number
+  max: number
+  separator: Node
+  positions: Map<number, Node>
+}
 /** Fields in their order, each with its name and colon, then any number of `extra`. */
-export type Members = { fields: readonly { node: Node; required: boolean }[]; extra: Node | null; separator: Node; positions: Map<number, Node> }
+export type Members = {
+  fields: readonly { node: Node; required: boolean }[]
+  extra: Node | null
+  separator: Node
+  positions: Map<number, Node>
+}
 
 const MAX_NODES = 60_000
 
@@ -67,7 +80,9 @@ export class Grammar {
   }
 
   fields(object: Members, at: number, some: boolean): Node {
-    return remembered(object.positions, at * 2 + Number(some), () => this.add({ ...this.base(), kind: 'fields', object, at, some }))
+    return remembered(object.positions, at * 2 + Number(some), () =>
+      this.add({ ...this.base(), kind: 'fields', object, at, some }),
+    )
   }
 
   /** Finds what has words; to be called once, when all is built. */
@@ -112,15 +127,20 @@ function remembered(positions: Map<number, Node>, at: number, make: () => Node):
 
 function isAlive(node: Node): boolean {
   switch (node.kind) {
-    case 'terminal': return true
-    case 'sequence': return node.parts.every((part) => part.alive)
-    case 'choice': return node.parts.some((part) => part.alive)
-    case 'rule': return node.body?.alive ?? false
+    case 'terminal':
+      return true
+    case 'sequence':
+      return node.parts.every((part) => part.alive)
+    case 'choice':
+      return node.parts.some((part) => part.alive)
+    case 'rule':
+      return node.body?.alive ?? false
     case 'items': {
       const { first, rest, min, max } = node.list
       const needed = first.slice(0, Math.min(min, first.length))
       return min <= max && needed.every((item) => item.alive) && (min <= first.length || (rest?.alive ?? false))
     }
-    case 'fields': return node.object.fields.every(({ node: field, required }) => !required || field.alive)
+    case 'fields':
+      return node.object.fields.every(({ node: field, required }) => !required || field.alive)
   }
 }

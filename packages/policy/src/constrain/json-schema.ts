@@ -6,7 +6,18 @@
 import { ANY_TEXT, NO_TEXT, both, except, ofLength, trimmed, type Characters } from './characters.ts'
 import { formatOf } from './formats.ts'
 import type { Grammar, Node } from './grammar.ts'
-import { asserted, flattened, isSchema, listOf, merged, pointed, TYPES, typesOf, type Schema, type Type } from './keywords.ts'
+import {
+  asserted,
+  flattened,
+  isSchema,
+  listOf,
+  merged,
+  pointed,
+  TYPES,
+  typesOf,
+  type Schema,
+  type Type,
+} from './keywords.ts'
 import { INTEGER, NUMBER, numberBetween, type Bounds } from './numbers.ts'
 import { patternOf } from './pattern.ts'
 import { malformed, tooLarge, unsupported, type Budget } from './refusal.ts'
@@ -19,10 +30,27 @@ const MAX_SCHEMAS = 4000
 
 /** Which keywords speak of which type: without `type` they say what is wanted. */
 const SPEAKS: Readonly<Record<string, Type>> = {
-  properties: 'object', required: 'object', additionalProperties: 'object', propertyNames: 'object', minProperties: 'object', maxProperties: 'object',
-  items: 'array', prefixItems: 'array', additionalItems: 'array', minItems: 'array', maxItems: 'array', uniqueItems: 'array',
-  minLength: 'string', maxLength: 'string', pattern: 'string', format: 'string',
-  minimum: 'number', maximum: 'number', exclusiveMinimum: 'number', exclusiveMaximum: 'number', multipleOf: 'number',
+  properties: 'object',
+  required: 'object',
+  additionalProperties: 'object',
+  propertyNames: 'object',
+  minProperties: 'object',
+  maxProperties: 'object',
+  items: 'array',
+  prefixItems: 'array',
+  additionalItems: 'array',
+  minItems: 'array',
+  maxItems: 'array',
+  uniqueItems: 'array',
+  minLength: 'string',
+  maxLength: 'string',
+  pattern: 'string',
+  format: 'string',
+  minimum: 'number',
+  maximum: 'number',
+  exclusiveMinimum: 'number',
+  exclusiveMaximum: 'number',
+  multipleOf: 'number',
 }
 
 export class SchemaCompiler {
@@ -68,7 +96,8 @@ export class SchemaCompiler {
     return this.grammar.rule((rule) => {
       this.known.set(schema, rule)
       const { $ref, ...rest } = asserted(schema, where)
-      if ($ref !== undefined && Object.keys(rest).length === 0) return this.schema(pointed(this.root, $ref, where), typeof $ref === 'string' ? $ref : where, depth + 1)
+      if ($ref !== undefined && Object.keys(rest).length === 0)
+        return this.schema(pointed(this.root, $ref, where), typeof $ref === 'string' ? $ref : where, depth + 1)
       const flat = flattened(schema, this.root, where, this.budget)
       return flat === false ? this.grammar.choice([]) : this.flat(flat, where, depth)
     })
@@ -82,11 +111,20 @@ export class SchemaCompiler {
       const given = listOf(anyOf ?? oneOf, `${where}/${keyword}`)
       const alone = Object.keys(rest).length === 0
       const flats = given.map((branch, i) => flattened(branch, this.root, `${where}/${keyword}/${i}`, this.budget))
-      if (oneOf !== undefined && !distinct(flats, this.root, where, this.budget)) throw unsupported('oneOf', where, 'is only supported where the type, or a required property with const or enum, tells its schemas apart')
-      return this.grammar.choice(given.map((branch, i) => {
-        const flat = flats[i] ?? false
-        return flat === false ? this.grammar.choice([]) : this.schema(alone ? branch : merged(rest, flat, where), `${where}/${keyword}/${i}`, depth + 1)
-      }))
+      if (oneOf !== undefined && !distinct(flats, this.root, where, this.budget))
+        throw unsupported(
+          'oneOf',
+          where,
+          'is only supported where the type, or a required property with const or enum, tells its schemas apart',
+        )
+      return this.grammar.choice(
+        given.map((branch, i) => {
+          const flat = flats[i] ?? false
+          return flat === false
+            ? this.grammar.choice([])
+            : this.schema(alone ? branch : merged(rest, flat, where), `${where}/${keyword}/${i}`, depth + 1)
+        }),
+      )
     }
     if ('enum' in rest || 'const' in rest) return this.values(rest, where)
     return this.grammar.choice(this.typesIn(rest, where).map((type) => this.typed(type, rest, where, depth)))
@@ -101,7 +139,9 @@ export class SchemaCompiler {
   /** The values of `enum` and `const` that the rest of the schema allows too. */
   private values(schema: Schema, where: string): Node {
     const { enum: list, const: only, ...rest } = schema
-    const given = [...(list === undefined ? [only] : listOf(list, `${where}/enum`))].filter((value) => list === undefined || !('const' in schema) || JSON.stringify(value) === JSON.stringify(only))
+    const given = [...(list === undefined ? [only] : listOf(list, `${where}/enum`))].filter(
+      (value) => list === undefined || !('const' in schema) || JSON.stringify(value) === JSON.stringify(only),
+    )
     const texts = wordsOf(given, rest, where)
     if (texts.length === 0) return this.grammar.choice([])
     return this.grammar.terminal(words(texts.map((text) => this.written(text))))
@@ -114,25 +154,52 @@ export class SchemaCompiler {
 
   private typed(type: Type, schema: Schema, where: string, depth: number): Node {
     switch (type) {
-      case 'null': return this.literal('null')
-      case 'boolean': return this.grammar.terminal(words(['true', 'false']))
-      case 'integer': case 'number': return this.number(type === 'integer', schema, where)
-      case 'string': return this.text(schema, where)
-      case 'array': return this.array(schema, where, depth)
-      case 'object': return this.object(schema, where, depth)
+      case 'null':
+        return this.literal('null')
+      case 'boolean':
+        return this.grammar.terminal(words(['true', 'false']))
+      case 'integer':
+      case 'number':
+        return this.number(type === 'integer', schema, where)
+      case 'string':
+        return this.text(schema, where)
+      case 'array':
+        return this.array(schema, where, depth)
+      case 'object':
+        return this.object(schema, where, depth)
     }
   }
 
   private number(whole: boolean, schema: Schema, where: string): Node {
     const bound = (name: string, otherwise: number): number => numberIn(schema, name, where) ?? otherwise
     const multipleOf = bound('multipleOf', 0)
-    if (multipleOf !== 0 && !(Number.isSafeInteger(multipleOf) && multipleOf >= 1 && multipleOf <= 1000)) throw unsupported('multipleOf', where, 'is only supported from 1 to 1000, as a whole number')
-    const [min, max, over, under] = [bound('minimum', -Infinity), bound('maximum', Infinity), bound('exclusiveMinimum', -Infinity), bound('exclusiveMaximum', Infinity)]
-    if (multipleOf === 0 && min === -Infinity && max === Infinity && over === -Infinity && under === Infinity) return this.grammar.terminal(whole ? INTEGER : NUMBER)
-    const bounds: Bounds = { min: Math.max(min, over), max: Math.min(max, under), above: over >= min && over > -Infinity, below: under <= max && under < Infinity, multipleOf: multipleOf || 1 }
-    const [key, keyword] = [Object.values({ ...bounds, whole }).join(' '), Object.keys(SPEAKS).find((name) => SPEAKS[name] === 'number' && schema[name] !== undefined) ?? 'type']
+    if (multipleOf !== 0 && !(Number.isSafeInteger(multipleOf) && multipleOf >= 1 && multipleOf <= 1000))
+      throw unsupported('multipleOf', where, 'is only supported from 1 to 1000, as a whole number')
+    const [min, max, over, under] = [
+      bound('minimum', -Infinity),
+      bound('maximum', Infinity),
+      bound('exclusiveMinimum', -Infinity),
+      bound('exclusiveMaximum', Infinity),
+    ]
+    if (multipleOf === 0 && min === -Infinity && max === Infinity && over === -Infinity && under === Infinity)
+      return this.grammar.terminal(whole ? INTEGER : NUMBER)
+    const bounds: Bounds = {
+      min: Math.max(min, over),
+      max: Math.min(max, under),
+      above: over >= min && over > -Infinity,
+      below: under <= max && under < Infinity,
+      multipleOf: multipleOf || 1,
+    }
+    const [key, keyword] = [
+      Object.values({ ...bounds, whole }).join(' '),
+      Object.keys(SPEAKS).find((name) => SPEAKS[name] === 'number' && schema[name] !== undefined) ?? 'type',
+    ]
     const { numbers } = this.grammar
-    if (!numbers.has(key)) numbers.set(key, numberBetween(bounds, whole || multipleOf !== 0, (work) => this.budget.spend(work, keyword)))
+    if (!numbers.has(key))
+      numbers.set(
+        key,
+        numberBetween(bounds, whole || multipleOf !== 0, (work) => this.budget.spend(work, keyword)),
+      )
     const between = numbers.get(key)
     return between ? this.grammar.terminal(between) : this.grammar.choice([])
   }
@@ -141,7 +208,13 @@ export class SchemaCompiler {
     const characters = this.characters(schema, where)
     if (!characters) return this.grammar.choice([])
     const plain = schema['pattern'] === undefined && schema['format'] === undefined
-    const text = plain ? { min: countIn(schema, 'minLength', where) ?? 0, max: countIn(schema, 'maxLength', where) ?? Infinity, inCall: this.inCall } : null
+    const text = plain
+      ? {
+          min: countIn(schema, 'minLength', where) ?? 0,
+          max: countIn(schema, 'maxLength', where) ?? Infinity,
+          inCall: this.inCall,
+        }
+      : null
     return this.grammar.terminal(jsonText(characters, this.inCall), text)
   }
 
@@ -156,7 +229,10 @@ export class SchemaCompiler {
       if (source !== null) kinds.push(patternOf(source, where, this.budget, true))
     }
     if (min > 0 || max < Infinity) kinds.push(ofLength(min, max, this.budget))
-    return kinds.reduce((all, kind) => all && kind && (all === ANY_TEXT ? kind : trimmed(both(all, kind, this.budget))), ANY_TEXT)
+    return kinds.reduce(
+      (all, kind) => all && kind && (all === ANY_TEXT ? kind : trimmed(both(all, kind, this.budget))),
+      ANY_TEXT,
+    )
   }
 
   private array(schema: Schema, where: string, depth: number): Node {
@@ -166,11 +242,24 @@ export class SchemaCompiler {
     const behind = Array.isArray(items) ? additionalItems : items
     const min = countIn(schema, 'minItems', where) ?? 0
     const max = countIn(schema, 'maxItems', where) ?? Infinity
-    const item = (one: unknown, at: string): Node => this.grammar.sequence(this.blanks, this.schema(one, `${where}/${at}`, depth + 1))
-    const first = before === undefined ? [] : listOf(before, `${where}/prefixItems`).map((one, i) => item(one, `prefixItems/${i}`))
+    const item = (one: unknown, at: string): Node =>
+      this.grammar.sequence(this.blanks, this.schema(one, `${where}/${at}`, depth + 1))
+    const first =
+      before === undefined ? [] : listOf(before, `${where}/prefixItems`).map((one, i) => item(one, `prefixItems/${i}`))
     // A tuple that does not say what may follow is at its end.
-    const rest = behind === undefined ? before !== undefined && min <= first.length ? null : item(true, 'items') : item(behind, 'items')
-    const list = this.grammar.list({ first, rest, min: Math.max(min, Math.min(first.length, max)), max, separator: this.comma })
+    const rest =
+      behind === undefined
+        ? before !== undefined && min <= first.length
+          ? null
+          : item(true, 'items')
+        : item(behind, 'items')
+    const list = this.grammar.list({
+      first,
+      rest,
+      min: Math.max(min, Math.min(first.length, max)),
+      max,
+      separator: this.comma,
+    })
     return this.grammar.sequence(this.literal('['), list, this.blanks, this.literal(']'))
   }
 
@@ -182,19 +271,43 @@ export class SchemaCompiler {
     const open = additionalProperties ?? schema['properties'] === undefined
     const names = this.names(schema, where)
     const listed = names?.list ?? []
-    const others = [...new Set([...required, ...(open === false ? [] : listed)])].filter((name) => !Object.hasOwn(properties, name))
-    const named = [...Object.entries(properties), ...others.map((name): [string, unknown] => [name, additionalProperties ?? true])].map(([name, of]) => [name, names?.list && !names.list.includes(name) ? false : of] as const)
+    const others = [...new Set([...required, ...(open === false ? [] : listed)])].filter(
+      (name) => !Object.hasOwn(properties, name),
+    )
+    const named = [
+      ...Object.entries(properties),
+      ...others.map((name): [string, unknown] => [name, additionalProperties ?? true]),
+    ].map(([name, of]) => [name, names?.list && !names.list.includes(name) ? false : of] as const)
     const value = (of: unknown, at: string): Node => this.schema(of, `${where}/${at}`, depth + 1)
     const fields = named.map(([name, of]) => ({
-      node: this.grammar.sequence(this.blanks, this.literal(`${this.written(JSON.stringify(name))}:`), this.space, value(of, `properties/${name}`)),
+      node: this.grammar.sequence(
+        this.blanks,
+        this.literal(`${this.written(JSON.stringify(name))}:`),
+        this.space,
+        value(of, `properties/${name}`),
+      ),
       required: needed.has(name),
     }))
     const minimum = countIn(schema, 'minProperties', where) ?? 0
     const maximum = countIn(schema, 'maxProperties', where) ?? Infinity
-    if (minimum > needed.size) throw unsupported('minProperties', where, 'is only supported up to the number of required properties')
-    if (maximum < fields.length || (maximum < Infinity && open !== false)) throw unsupported('maxProperties', where, 'is only supported where no more properties are named')
-    const extra = open === false || names?.list ? null : this.extra(named.map(([name]) => name), names?.characters ?? null, value(open, 'additionalProperties'))
-    return this.grammar.sequence(this.literal('{'), this.grammar.members({ fields, extra, separator: this.comma }), this.blanks, this.literal('}'))
+    if (minimum > needed.size)
+      throw unsupported('minProperties', where, 'is only supported up to the number of required properties')
+    if (maximum < fields.length || (maximum < Infinity && open !== false))
+      throw unsupported('maxProperties', where, 'is only supported where no more properties are named')
+    const extra =
+      open === false || names?.list
+        ? null
+        : this.extra(
+            named.map(([name]) => name),
+            names?.characters ?? null,
+            value(open, 'additionalProperties'),
+          )
+    return this.grammar.sequence(
+      this.literal('{'),
+      this.grammar.members({ fields, extra, separator: this.comma }),
+      this.blanks,
+      this.literal('}'),
+    )
   }
 
   /** A field of another name than those. */
@@ -202,22 +315,41 @@ export class SchemaCompiler {
     const other = except(names, this.budget)
     const characters = trimmed(allowed ? both(other, allowed, this.budget) : other)
     const text = names.length === 0 && !allowed ? { min: 0, max: Infinity, inCall: this.inCall } : null
-    return characters && this.grammar.sequence(this.blanks, this.grammar.terminal(jsonText(characters, this.inCall), text), this.literal(':'), this.space, value)
+    return (
+      characters &&
+      this.grammar.sequence(
+        this.blanks,
+        this.grammar.terminal(jsonText(characters, this.inCall), text),
+        this.literal(':'),
+        this.space,
+        value,
+      )
+    )
   }
 
   /** What names may be: one of a list, or texts of a kind; null: any. */
-  private names(schema: Schema, where: string): { list: readonly string[] | null; characters: Characters | null } | null {
+  private names(
+    schema: Schema,
+    where: string,
+  ): { list: readonly string[] | null; characters: Characters | null } | null {
     if (schema['propertyNames'] === undefined || schema['propertyNames'] === true) return null
     const at = `${where}/propertyNames`
     const flat = flattened(schema['propertyNames'], this.root, at, this.budget)
     if (flat === false) return { list: [], characters: null }
     const { type, enum: list, const: only, ...rest } = flat
     if (type !== undefined && !typesOf(type, at).includes('string')) return { list: [], characters: null }
-    if (list !== undefined || only !== undefined) return { list: wordsOf(list === undefined ? [only] : listOf(list, at), { type: 'string', ...rest }, at).map((word) => String(JSON.parse(word))), characters: null }
+    if (list !== undefined || only !== undefined)
+      return {
+        list: wordsOf(list === undefined ? [only] : listOf(list, at), { type: 'string', ...rest }, at).map((word) =>
+          String(JSON.parse(word)),
+        ),
+        characters: null,
+      }
     const other = Object.keys(rest).find((keyword) => SPEAKS[keyword] !== 'string')
     if (other !== undefined) throw unsupported(other, at, 'is not supported for names')
     if (Object.keys(rest).length === 0) return null
-    if (schema['properties'] !== undefined || schema['required'] !== undefined) throw unsupported('propertyNames', where, 'is only supported beside properties or required as a list')
+    if (schema['properties'] !== undefined || schema['required'] !== undefined)
+      throw unsupported('propertyNames', where, 'is only supported beside properties or required as a list')
     return { list: null, characters: this.characters(rest, at) ?? NO_TEXT }
   }
 
@@ -236,7 +368,8 @@ function textIn(value: unknown, where: string): string {
 }
 
 function namesIn(value: unknown, where: string): string[] {
-  if (!Array.isArray(value) || !value.every((name): name is string => typeof name === 'string')) throw malformed(where, 'a list of names')
+  if (!Array.isArray(value) || !value.every((name): name is string => typeof name === 'string'))
+    throw malformed(where, 'a list of names')
   return value
 }
 

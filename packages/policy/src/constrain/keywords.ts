@@ -3,14 +3,57 @@ import { malformed, tooLarge, unsupported, type Budget } from './refusal.ts'
 
 export type Schema = Readonly<Record<string, unknown>>
 
-export const isSchema = (value: unknown): value is Schema => typeof value === 'object' && value !== null && !Array.isArray(value)
+export const isSchema = (value: unknown): value is Schema =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** Say nothing of what is allowed. */
-const NOTES = new Set(['$schema', '$id', '$comment', '$defs', 'definitions', 'title', 'description', 'default', 'examples', 'example', 'deprecated', 'readOnly', 'writeOnly', 'discriminator', 'contentEncoding', 'contentMediaType'])
+const NOTES = new Set([
+  '$schema',
+  '$id',
+  '$comment',
+  '$defs',
+  'definitions',
+  'title',
+  'description',
+  'default',
+  'examples',
+  'example',
+  'deprecated',
+  'readOnly',
+  'writeOnly',
+  'discriminator',
+  'contentEncoding',
+  'contentMediaType',
+])
 const KNOWN = new Set([
-  '$ref', 'type', 'enum', 'const', 'anyOf', 'oneOf', 'allOf', 'properties', 'required', 'additionalProperties', 'propertyNames', 'minProperties', 'maxProperties',
-  'items', 'prefixItems', 'additionalItems', 'minItems', 'maxItems', 'uniqueItems', 'minLength', 'maxLength', 'pattern', 'format',
-  'minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf',
+  '$ref',
+  'type',
+  'enum',
+  'const',
+  'anyOf',
+  'oneOf',
+  'allOf',
+  'properties',
+  'required',
+  'additionalProperties',
+  'propertyNames',
+  'minProperties',
+  'maxProperties',
+  'items',
+  'prefixItems',
+  'additionalItems',
+  'minItems',
+  'maxItems',
+  'uniqueItems',
+  'minLength',
+  'maxLength',
+  'pattern',
+  'format',
+  'minimum',
+  'maximum',
+  'exclusiveMinimum',
+  'exclusiveMaximum',
+  'multipleOf',
 ])
 export const TYPES = ['object', 'array', 'string', 'number', 'integer', 'boolean', 'null'] as const
 export type Type = (typeof TYPES)[number]
@@ -24,7 +67,8 @@ export function asserted(schema: Schema, where: string): Schema {
 
 /** What `#/…` points to. */
 export function pointed(root: unknown, ref: unknown, where: string): unknown {
-  if (typeof ref !== 'string' || !/^#(\/|$)/.test(ref)) throw unsupported('$ref', where, 'may only point into the schema itself (#/…)')
+  if (typeof ref !== 'string' || !/^#(\/|$)/.test(ref))
+    throw unsupported('$ref', where, 'may only point into the schema itself (#/…)')
   let at: unknown = root
   for (const step of ref.split('/').slice(1)) {
     const name = decodedIn(step, where).replaceAll('~1', '/').replaceAll('~0', '~')
@@ -73,7 +117,9 @@ export function listOf(value: unknown, where: string): readonly unknown[] {
 
 export const typesOf = (value: unknown, where: string): readonly Type[] => {
   const list: readonly unknown[] = Array.isArray(value) ? value : [value]
-  return list.length > TYPES.length ? refuse(where) : list.map((name) => TYPES.find((type) => type === name) ?? refuse(where))
+  return list.length > TYPES.length
+    ? refuse(where)
+    : list.map((name) => TYPES.find((type) => type === name) ?? refuse(where))
 }
 
 const refuse = (where: string): never => {
@@ -81,24 +127,43 @@ const refuse = (where: string): never => {
 }
 
 const tighter: Readonly<Record<string, (a: number, b: number) => number>> = {
-  minimum: Math.max, exclusiveMinimum: Math.max, minLength: Math.max, minItems: Math.max, minProperties: Math.max,
-  maximum: Math.min, exclusiveMaximum: Math.min, maxLength: Math.min, maxItems: Math.min, maxProperties: Math.min,
+  minimum: Math.max,
+  exclusiveMinimum: Math.max,
+  minLength: Math.max,
+  minItems: Math.max,
+  minProperties: Math.max,
+  maximum: Math.min,
+  exclusiveMaximum: Math.min,
+  maxLength: Math.min,
+  maxItems: Math.min,
+  maxProperties: Math.min,
 }
 
 /** What both allow; what cannot be said in one schema is refused as `allOf`. */
 export function merged(a: Schema, b: Schema, where: string): Schema {
   closedApart(a, b, where)
   const out: Record<string, unknown> = { ...a }
-  for (const [keyword, value] of Object.entries(b)) out[keyword] = keyword in a ? together(keyword, a[keyword], value, where) : value
+  for (const [keyword, value] of Object.entries(b))
+    out[keyword] = keyword in a ? together(keyword, a[keyword], value, where) : value
   return out
 }
 
 /** What one closes is meant of its own properties alone. */
 function closedApart(a: Schema, b: Schema, where: string): void {
-  for (const [one, other] of [[a, b], [b, a]] as const) {
+  for (const [one, other] of [
+    [a, b],
+    [b, a],
+  ] as const) {
     if (one['additionalProperties'] === undefined || one['additionalProperties'] === true) continue
-    const [own, others] = [one, other].map(({ properties }) => new Set(isSchema(properties) ? Object.keys(properties) : [])) as [Set<string>, Set<string>]
-    if ([...others].some((name) => !own.has(name))) throw unsupported('additionalProperties', where, 'cannot be combined with properties of another schema in allOf, anyOf or $ref')
+    const [own, others] = [one, other].map(
+      ({ properties }) => new Set(isSchema(properties) ? Object.keys(properties) : []),
+    ) as [Set<string>, Set<string>]
+    if ([...others].some((name) => !own.has(name)))
+      throw unsupported(
+        'additionalProperties',
+        where,
+        'cannot be combined with properties of another schema in allOf, anyOf or $ref',
+      )
   }
 }
 
@@ -110,17 +175,32 @@ function together(keyword: string, a: unknown, b: unknown, where: string): unkno
     const others = typesOf(b, where)
     return typesOf(a, where).flatMap((type) => common(type, others))
   }
-  if (keyword === 'required' && Array.isArray(a) && Array.isArray(b)) return [...new Set<unknown>([...a as unknown[], ...b as unknown[]])]
+  if (keyword === 'required' && Array.isArray(a) && Array.isArray(b))
+    return [...new Set<unknown>([...(a as unknown[]), ...(b as unknown[])])]
   if (keyword === 'enum' && Array.isArray(a) && Array.isArray(b)) {
     const texts = new Set(b.map((value: unknown) => JSON.stringify(value)))
     return a.filter((value: unknown) => texts.has(JSON.stringify(value)))
   }
   if (keyword === 'properties' && isSchema(a) && isSchema(b)) {
     const other = b
-    return { ...other, ...Object.fromEntries(Object.entries(a).map(([name, schema]) => [name, Object.hasOwn(other, name) ? { allOf: [schema, other[name]] } : schema])) }
+    return {
+      ...other,
+      ...Object.fromEntries(
+        Object.entries(a).map(([name, schema]) => [
+          name,
+          Object.hasOwn(other, name) ? { allOf: [schema, other[name]] } : schema,
+        ]),
+      ),
+    }
   }
   throw unsupported(keyword, where, 'is given twice (in allOf, anyOf or beside $ref), which is not supported')
 }
 
 const common = (type: Type, others: readonly Type[]): Type[] =>
-  others.includes(type) ? [type] : type === 'number' && others.includes('integer') ? ['integer'] : type === 'integer' && others.includes('number') ? ['integer'] : []
+  others.includes(type)
+    ? [type]
+    : type === 'number' && others.includes('integer')
+      ? ['integer']
+      : type === 'integer' && others.includes('number')
+        ? ['integer']
+        : []

@@ -10,7 +10,11 @@ type Rest = { id: number; node: Node; rest: Rest | null } | null
 type Thread = { node: Node; terminal: Terminal; at: number; rest: Rest }
 
 /** `ends`: what was read is a whole word. `next`: by symbol, filled in as it is asked for. */
-export type State = { readonly threads: readonly Thread[]; readonly ends: boolean; readonly next: Map<number, State | null> }
+export type State = {
+  readonly threads: readonly Thread[]
+  readonly ends: boolean
+  readonly next: Map<number, State | null>
+}
 
 /** A state follows no more threads than this; those left out are words that are then not said. */
 const MAX_THREADS = 128
@@ -28,8 +32,11 @@ export class Machine {
 
   constructor(grammar: Grammar, root: Node) {
     this.grammar = grammar
-    if (!root.alive) throw new InstarError('bad_request', 'The schema allows no value at all, or none that can be written here.')
-    this.start = this.close((closure) => { closure.expand(root, null) })
+    if (!root.alive)
+      throw new InstarError('bad_request', 'The schema allows no value at all, or none that can be written here.')
+    this.start = this.close((closure) => {
+      closure.expand(root, null)
+    })
   }
 
   /** Null: no word goes on so. */
@@ -42,7 +49,12 @@ export class Machine {
       const to = terminal.next(at, symbol)
       if (to >= 0) moved.push({ node, terminal, at: to, rest })
     }
-    const next = moved.length === 0 ? null : this.close((closure) => { for (const thread of moved) closure.add(thread) })
+    const next =
+      moved.length === 0
+        ? null
+        : this.close((closure) => {
+            for (const thread of moved) closure.add(thread)
+          })
     state.next.set(symbol, next)
     return next
   }
@@ -105,15 +117,18 @@ class Closure {
     if (node.kind === 'terminal') return this.add({ node, terminal: node.terminal, at: node.terminal.start, rest })
     if (!this.isNew(`${node.id}/${rest?.id ?? -1}`)) return
     switch (node.kind) {
-      case 'sequence': return this.follow(node.parts, rest)
+      case 'sequence':
+        return this.follow(node.parts, rest)
       case 'choice':
         for (const part of node.parts) this.expand(part, rest)
         return
       case 'rule':
         if (node.body) this.expand(node.body, rest)
         return
-      case 'items': return this.items(node, rest)
-      case 'fields': return this.fields(node, rest)
+      case 'items':
+        return this.items(node, rest)
+      case 'fields':
+        return this.fields(node, rest)
     }
   }
 
@@ -126,7 +141,10 @@ class Closure {
   private follow(parts: readonly Node[], rest: Rest): void {
     const [first, ...others] = parts
     if (!first) return this.resume(rest)
-    this.expand(first, others.reduceRight((behind: Rest, part) => this.machine.push(part, behind), rest))
+    this.expand(
+      first,
+      others.reduceRight((behind: Rest, part) => this.machine.push(part, behind), rest),
+    )
   }
 
   private resume(rest: Rest): void {
@@ -148,7 +166,8 @@ class Closure {
       if (node.alive) this.follow([...before, node, this.grammar.fields(object, i + 1, true)], rest)
       if (required) return
     }
-    if (object.extra?.alive) this.follow([...before, object.extra, this.grammar.fields(object, object.fields.length, true)], rest)
+    if (object.extra?.alive)
+      this.follow([...before, object.extra, this.grammar.fields(object, object.fields.length, true)], rest)
     this.resume(rest)
   }
 }

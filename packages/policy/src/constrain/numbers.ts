@@ -7,7 +7,15 @@ import { Keyed, type Terminal } from './terminal.ts'
 
 const DIGITS = 15
 /** Digits behind the point where there are bounds: as many as those before it leave. */
-const placesOf = (min: number, max: number): number => Math.max(0, Math.min(6, DIGITS - Math.max(...[min, max].filter(Number.isFinite).map((bound) => String(BigInt(Math.trunc(bound))).length), 1)))
+const placesOf = (min: number, max: number): number =>
+  Math.max(
+    0,
+    Math.min(
+      6,
+      DIGITS -
+        Math.max(...[min, max].filter(Number.isFinite).map((bound) => String(BigInt(Math.trunc(bound))).length), 1),
+    ),
+  )
 
 const MINUS = 0x2d
 const POINT = 0x2e
@@ -30,12 +38,14 @@ function scaled(value: number, places: number, up: boolean): bigint {
   if (shift >= 0) return sign * digits * 10n ** BigInt(Math.min(shift, 400))
   const unit = 10n ** BigInt(Math.min(-shift, 400))
   const [floor, rest] = [digits / unit, digits % unit !== 0n]
-  const outward = rest && (value < 0) !== up
+  const outward = rest && value < 0 !== up
   return sign * (floor + (outward ? 1n : 0n))
 }
 
 /** `digits`: the number of those before the point, or once it is there (`point`) of those behind. */
-type Typed = { at: 'sign' | 'first' } | { at: 'digits'; negative: boolean; value: bigint; digits: number; point: boolean }
+type Typed =
+  | { at: 'sign' | 'first' }
+  | { at: 'digits'; negative: boolean; value: bigint; digits: number; point: boolean }
 /** Whatever follows, the bounds hold: `ends`: for each number of digits to come before the point, whether it may be that many. */
 type Free = { at: 'free'; ends: string; residue: bigint }
 type FreeFraction = { at: 'fraction'; left: number; ends: boolean }
@@ -46,7 +56,11 @@ type Place = Typed | Free | FreeFraction
  * A prefix of digits stands for intervals of numbers; where they lie all inside or all outside of the bounds, what the
  * digits were no longer matters, so that there are few states.
  */
-export function numberBetween({ min, max, above, below, multipleOf }: Bounds, whole: boolean, spend: (work: number) => void): Terminal | null {
+export function numberBetween(
+  { min, max, above, below, multipleOf }: Bounds,
+  whole: boolean,
+  spend: (work: number) => void,
+): Terminal | null {
   const places = whole ? 0 : placesOf(min, max)
   const unit = 10n ** BigInt(places)
   const least = min === -Infinity ? -(10n ** 16n) * unit : scaled(min, places, true)
@@ -94,12 +108,18 @@ export function numberBetween({ min, max, above, below, multipleOf }: Bounds, wh
       case 'sign':
         if (byte === MINUS) return { at: 'first' }
         return isDigit ? settle({ at: 'digits', negative: false, value: BigInt(digit), digits: 1, point: false }) : null
-      case 'first': return isDigit ? settle({ at: 'digits', negative: true, value: BigInt(digit), digits: 1, point: false }) : null
-      case 'digits': return typed(place, byte)
+      case 'first':
+        return isDigit ? settle({ at: 'digits', negative: true, value: BigInt(digit), digits: 1, point: false }) : null
+      case 'digits':
+        return typed(place, byte)
       case 'free':
-        if (byte === POINT) return whole || !place.ends.startsWith('1') ? null : { at: 'fraction', left: places, ends: false }
-        return isDigit && place.ends.length > 1 ? { at: 'free', ends: place.ends.slice(1), residue: (place.residue * 10n + BigInt(digit)) % step } : null
-      case 'fraction': return isDigit && place.left > 0 ? { at: 'fraction', left: place.left - 1, ends: true } : null
+        if (byte === POINT)
+          return whole || !place.ends.startsWith('1') ? null : { at: 'fraction', left: places, ends: false }
+        return isDigit && place.ends.length > 1
+          ? { at: 'free', ends: place.ends.slice(1), residue: (place.residue * 10n + BigInt(digit)) % step }
+          : null
+      case 'fraction':
+        return isDigit && place.left > 0 ? { at: 'fraction', left: place.left - 1, ends: true } : null
     }
   }
 
@@ -136,7 +156,7 @@ function explored(terminal: Terminal, spend: (work: number) => void): Terminal |
   for (let state = open.pop(); state !== undefined; state = open.pop()) {
     if (live.has(state)) continue
     live.add(state)
-    open.push(...into.get(state) ?? [])
+    open.push(...(into.get(state) ?? []))
   }
   if (!live.has(terminal.start)) return null
   return {

@@ -12,9 +12,29 @@ export type Pattern =
   | { type: 'edge'; of: 'start' | 'end' }
 
 const DIGITS: Range[] = [[0x30, 0x3a]]
-const WORD: Range[] = [[0x30, 0x3a], [0x41, 0x5b], [0x5f, 0x60], [0x61, 0x7b]]
-const BLANK: Range[] = [[9, 14], [0x20, 0x21], [0xa0, 0xa1], [0x1680, 0x1681], [0x2000, 0x200b], [0x2028, 0x202a], [0x202f, 0x2030], [0x205f, 0x2060], [0x3000, 0x3001], [0xfeff, 0xff00]]
-const LINE_ENDS: Range[] = [[0x0a, 0x0b], [0x0d, 0x0e], [0x2028, 0x202a]]
+const WORD: Range[] = [
+  [0x30, 0x3a],
+  [0x41, 0x5b],
+  [0x5f, 0x60],
+  [0x61, 0x7b],
+]
+const BLANK: Range[] = [
+  [9, 14],
+  [0x20, 0x21],
+  [0xa0, 0xa1],
+  [0x1680, 0x1681],
+  [0x2000, 0x200b],
+  [0x2028, 0x202a],
+  [0x202f, 0x2030],
+  [0x205f, 0x2060],
+  [0x3000, 0x3001],
+  [0xfeff, 0xff00],
+]
+const LINE_ENDS: Range[] = [
+  [0x0a, 0x0b],
+  [0x0d, 0x0e],
+  [0x2028, 0x202a],
+]
 const LETTERS: Record<string, Range[]> = { d: DIGITS, w: WORD, s: BLANK }
 const CONTROL: Record<string, number> = { n: 10, r: 13, t: 9, f: 12, v: 11, 0: 0 }
 
@@ -80,7 +100,8 @@ class Reader {
 
   private sequence(): Pattern {
     const parts: Pattern[] = []
-    while (this.at < this.text.length && this.text[this.at] !== '|' && this.text[this.at] !== ')') parts.push(this.repeated(this.atom()))
+    while (this.at < this.text.length && this.text[this.at] !== '|' && this.text[this.at] !== ')')
+      parts.push(this.repeated(this.atom()))
     return parts.length === 1 ? parts[0]! : { type: 'all', parts }
   }
 
@@ -104,21 +125,35 @@ class Reader {
     this.at += written[0].length
     const min = Number(written[1])
     const max = written[2] === undefined ? min : written[3] === undefined ? Infinity : Number(written[3])
-    if (min > MAX_TIMES || (max !== Infinity && max > MAX_TIMES) || min > max) throw this.refuse(`repeats more than ${MAX_TIMES} times, or the wrong way round`)
+    if (min > MAX_TIMES || (max !== Infinity && max > MAX_TIMES) || min > max)
+      throw this.refuse(`repeats more than ${MAX_TIMES} times, or the wrong way round`)
     return { min, max }
   }
 
   private atom(): Pattern {
     const character = this.next()
     switch (character) {
-      case '^': return { type: 'edge', of: 'start' }
-      case '$': return { type: 'edge', of: 'end' }
-      case '.': return { type: 'set', ranges: not(LINE_ENDS) }
-      case '(': return this.group()
-      case '[': return { type: 'set', ranges: this.set() }
-      case '\\': return { type: 'set', ranges: this.escape(false) }
-      case '*': case '+': case '?': case '{': case '}': case ']': throw this.refuse(`has a ${JSON.stringify(character)} in a place where it means nothing`)
-      default: return { type: 'set', ranges: [one(character)] }
+      case '^':
+        return { type: 'edge', of: 'start' }
+      case '$':
+        return { type: 'edge', of: 'end' }
+      case '.':
+        return { type: 'set', ranges: not(LINE_ENDS) }
+      case '(':
+        return this.group()
+      case '[':
+        return { type: 'set', ranges: this.set() }
+      case '\\':
+        return { type: 'set', ranges: this.escape(false) }
+      case '*':
+      case '+':
+      case '?':
+      case '{':
+      case '}':
+      case ']':
+        throw this.refuse(`has a ${JSON.stringify(character)} in a place where it means nothing`)
+      default:
+        return { type: 'set', ranges: [one(character)] }
     }
   }
 
@@ -145,7 +180,16 @@ class Reader {
       this.at++
       const high = this.member()
       const [first, last] = [low[0], high[0]]
-      if (low.length !== 1 || high.length !== 1 || !first || !last || first[1] - first[0] !== 1 || last[1] - last[0] !== 1 || first[0] > last[0]) throw this.refuse('has a range that is none')
+      if (
+        low.length !== 1 ||
+        high.length !== 1 ||
+        !first ||
+        !last ||
+        first[1] - first[0] !== 1 ||
+        last[1] - last[0] !== 1 ||
+        first[0] > last[0]
+      )
+        throw this.refuse('has a range that is none')
       ranges.push([first[0], last[1]])
     }
     return negated ? not(ranges) : ranges
@@ -182,7 +226,8 @@ class Reader {
 
   private point(digits: string): Range[] {
     const point = /^[0-9a-fA-F]{1,6}$/.test(digits) ? parseInt(digits, 16) : END_OF_UNICODE
-    if (point >= END_OF_UNICODE || (point >= 0xd800 && point < 0xe000)) throw this.refuse(`has \\u${digits.slice(0, 8)}, which is no character`)
+    if (point >= END_OF_UNICODE || (point >= 0xd800 && point < 0xe000))
+      throw this.refuse(`has \\u${digits.slice(0, 8)}, which is no character`)
     return [[point, point + 1]]
   }
 }

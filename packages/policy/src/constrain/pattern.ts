@@ -40,7 +40,8 @@ class Thompson {
         this.link(from, to, pattern.of)
         return to
       }
-      case 'all': return pattern.parts.reduce((at, part) => this.build(part, at), from)
+      case 'all':
+        return pattern.parts.reduce((at, part) => this.build(part, at), from)
       case 'any': {
         const to = this.add()
         for (const part of pattern.parts) {
@@ -50,7 +51,8 @@ class Thompson {
         }
         return to
       }
-      case 'times': return this.times(pattern.part, pattern.min, pattern.max, from)
+      case 'times':
+        return this.times(pattern.part, pattern.min, pattern.max, from)
     }
   }
 
@@ -93,7 +95,8 @@ function subsets(states: readonly State[], start: number, end: number, budget: B
   const cuts = cutsOf(states.flatMap(({ on }) => on.flatMap(({ ranges }) => ranges.flat())))
   const closure = (from: Iterable<number>, edges: readonly ('start' | 'end')[]): number[] => {
     const seen = new Set(from)
-    for (const at of seen) for (const { to, only } of states[at]?.free ?? []) if (only === null || edges.includes(only)) seen.add(to)
+    for (const at of seen)
+      for (const { to, only } of states[at]?.free ?? []) if (only === null || edges.includes(only)) seen.add(to)
     budget.spend(4 * seen.size, 'pattern')
     return [...seen].sort((a, b) => a - b)
   }
@@ -103,21 +106,29 @@ function subsets(states: readonly State[], start: number, end: number, budget: B
   for (let at = 0; at < sets.length; at++) {
     budget.spend(4 * cuts.length, 'pattern')
     const edges = sets[at]!.flatMap((state) => states[state]?.on ?? [])
-    table.push(Int32Array.from(cuts, (cut) => {
-      if (isSurrogates(cut)) return -1
-      budget.spend(edges.length, 'pattern')
-      const reached = edges.filter(({ ranges }) => ranges.some(([low, high]) => low <= cut && cut < high)).map(({ to }) => to)
-      if (reached.length === 0) return -1
-      const set = closure(reached, [])
-      const key = set.join(',')
-      let id = ids.get(key)
-      if (id === undefined) {
-        id = sets.length
-        ids.set(key, id)
-        sets.push(set)
-      }
-      return id
-    }))
+    table.push(
+      Int32Array.from(cuts, (cut) => {
+        if (isSurrogates(cut)) return -1
+        budget.spend(edges.length, 'pattern')
+        const reached = edges
+          .filter(({ ranges }) => ranges.some(([low, high]) => low <= cut && cut < high))
+          .map(({ to }) => to)
+        if (reached.length === 0) return -1
+        const set = closure(reached, [])
+        const key = set.join(',')
+        let id = ids.get(key)
+        if (id === undefined) {
+          id = sets.length
+          ids.set(key, id)
+          sets.push(set)
+        }
+        return id
+      }),
+    )
   }
-  return { cuts, table, accepts: sets.map((set, at) => closure(set, at === 0 ? ['start', 'end'] : ['end']).includes(end)) }
+  return {
+    cuts,
+    table,
+    accepts: sets.map((set, at) => closure(set, at === 0 ? ['start', 'end'] : ['end']).includes(end)),
+  }
 }

@@ -2,9 +2,14 @@
 import { InstarError } from '@instar/events/errors'
 
 export const unsupported = (keyword: string, where: string, why = 'is not supported'): InstarError =>
-  new InstarError('bad_request', `The keyword ${JSON.stringify(keyword.slice(0, 60))} at ${where.slice(0, 200)} of the schema ${why}.`, { keyword: keyword.slice(0, 60) })
+  new InstarError(
+    'bad_request',
+    `The keyword ${JSON.stringify(keyword.slice(0, 60))} at ${where.slice(0, 200)} of the schema ${why}.`,
+    { keyword: keyword.slice(0, 60) },
+  )
 
-export const malformed = (where: string, should: string): InstarError => new InstarError('bad_request', `${where.slice(0, 200)} of the schema must be ${should}.`)
+export const malformed = (where: string, should: string): InstarError =>
+  new InstarError('bad_request', `${where.slice(0, 200)} of the schema must be ${should}.`)
 
 /** What compiling one constraint may take: about a microsecond for ten. */
 const WORK = 2_000_000
@@ -20,4 +25,7 @@ export class Budget {
 }
 
 /** What a schema asks for takes more room or time than it is given. */
-export const tooLarge = (keyword: string): InstarError => new InstarError('bad_request', `The schema is too large: ${keyword} asks for more than is followed here.`, { keyword })
+export const tooLarge = (keyword: string): InstarError =>
+  new InstarError('bad_request', `The schema is too large: ${keyword} asks for more than is followed here.`, {
+    keyword,
+  })

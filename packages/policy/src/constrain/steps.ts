@@ -19,7 +19,12 @@ const LEADS = [
 const BYTES = Array.from({ length: 256 }, (_, byte) => byte)
 
 /** Surrogates are no characters; of the controls a grammar that is text holds tabs and line ends alone. */
-const UNWRITTEN: readonly Span[] = [[0x00, 0x08], [0x0b, 0x0c], [0x0e, 0x1f], [0xd800, 0xdfff]]
+const UNWRITTEN: readonly Span[] = [
+  [0x00, 0x08],
+  [0x0b, 0x0c],
+  [0x0e, 0x1f],
+  [0xd800, 0xdfff],
+]
 
 /** What a state takes, whatever leads from it. */
 const STATE = 30
@@ -31,7 +36,8 @@ export function stepsOf(terminal: Terminal, spend: (work: number) => void): Map<
   /** By state and bytes to follow, what the rest of a character leads to. */
   const known = new Map<string, readonly Target[]>()
 
-  const may = (state: number): readonly number[] => (terminal.symbols ? [...terminal.symbols(state)].filter((symbol) => symbol < 256).sort((a, b) => a - b) : BYTES)
+  const may = (state: number): readonly number[] =>
+    terminal.symbols ? [...terminal.symbols(state)].filter((symbol) => symbol < 256).sort((a, b) => a - b) : BYTES
 
   const behind = (state: number, more: number): readonly Target[] => {
     if (more === 0) return [{ from: 0, upTo: 0, to: state }]
@@ -43,7 +49,8 @@ export function stepsOf(terminal: Terminal, spend: (work: number) => void): Map<
     spend(bytes.length)
     for (const byte of bytes) {
       const next = (byte & 0xc0) === 0x80 ? terminal.next(state, byte) : -1
-      if (next >= 0) for (const one of behind(next, more - 1)) add(targets, shifted(one, (byte & 0x3f) << (6 * (more - 1))))
+      if (next >= 0)
+        for (const one of behind(next, more - 1)) add(targets, shifted(one, (byte & 0x3f) << (6 * (more - 1))))
     }
     known.set(key, targets)
     return targets
@@ -58,7 +65,10 @@ export function stepsOf(terminal: Terminal, spend: (work: number) => void): Map<
     for (const byte of bytes) {
       const lead = LEADS.find(({ first, last }) => byte >= first && byte <= last)
       const next = lead ? terminal.next(state, byte) : -1
-      if (lead && next >= 0) for (const one of behind(next, lead.more)) for (const valid of characters(shifted(one, (byte & lead.mask) << (6 * lead.more)), lead.least)) add(targets, valid)
+      if (lead && next >= 0)
+        for (const one of behind(next, lead.more))
+          for (const valid of characters(shifted(one, (byte & lead.mask) << (6 * lead.more)), lead.least))
+            add(targets, valid)
     }
     const to = new Map<number, Span[]>()
     for (const { from, upTo, to: next } of targets) {
@@ -76,10 +86,19 @@ const shifted = ({ from, upTo, to }: Target, by: number): Target => ({ from: fro
 
 /** Those of them that are written. */
 const characters = ({ from, upTo, to }: Target, least: number): Target[] =>
-  UNWRITTEN.reduce<readonly Span[]>(without, [[Math.max(from, least), Math.min(upTo, END_OF_UNICODE - 1)]]).map(([low, high]) => ({ from: low, upTo: high, to }))
+  UNWRITTEN.reduce<readonly Span[]>(without, [[Math.max(from, least), Math.min(upTo, END_OF_UNICODE - 1)]]).map(
+    ([low, high]) => ({ from: low, upTo: high, to }),
+  )
 
 export const without = (spans: readonly Span[], [first, last]: Span): readonly Span[] =>
-  spans.flatMap(([from, to]) => ([[from, Math.min(to, first - 1)], [Math.max(from, last + 1), to]] as const).filter(([low, high]) => low <= high))
+  spans.flatMap(([from, to]) =>
+    (
+      [
+        [from, Math.min(to, first - 1)],
+        [Math.max(from, last + 1), to],
+      ] as const
+    ).filter(([low, high]) => low <= high),
+  )
 
 /** One span where the last goes on. */
 function add(targets: Target[], one: Target): void {

@@ -22,7 +22,12 @@ export class Keyed<S> implements Terminal {
   private readonly step: (state: S, symbol: number) => S | null
   private readonly final: (state: S) => boolean
 
-  constructor(start: S, keyOf: (state: S) => string, step: (state: S, symbol: number) => S | null, final: (state: S) => boolean) {
+  constructor(
+    start: S,
+    keyOf: (state: S) => string,
+    step: (state: S, symbol: number) => S | null,
+    final: (state: S) => boolean,
+  ) {
     this.keyOf = keyOf
     this.step = step
     this.final = final
@@ -89,7 +94,8 @@ class Words implements Terminal {
 export const words = (list: readonly string[]): Terminal => new Words(list.map((word) => [...utf8.encode(word)]))
 
 /** `symbols`: the added tokens by their text. A tag that is one is spelled by it alone. */
-export const tag = (text: string, symbols: ReadonlyMap<string, number>): Terminal => new Words([symbols.has(text) ? [symbols.get(text) ?? -1] : [...utf8.encode(text)]])
+export const tag = (text: string, symbols: ReadonlyMap<string, number>): Terminal =>
+  new Words([symbols.has(text) ? [symbols.get(text) ?? -1] : [...utf8.encode(text)]])
 
 /** Anything up to the end of the first `text`, as bytes or as the added token. */
 export function upTo(text: string, symbols: ReadonlyMap<string, number>): Terminal {
@@ -98,7 +104,8 @@ export function upTo(text: string, symbols: ReadonlyMap<string, number>): Termin
   /** How much of `text` the bytes so far end in: Knuth, Morris and Pratt's automaton. */
   const matched = (count: number, byte: number): number => {
     const tail = [...bytes.subarray(0, count), byte]
-    for (let length = tail.length; length > 0; length--) if (tail.slice(-length).every((one, i) => one === bytes[i])) return length
+    for (let length = tail.length; length > 0; length--)
+      if (tail.slice(-length).every((one, i) => one === bytes[i])) return length
     return 0
   }
   const step = (count: number, next: number): number | null => {
@@ -127,4 +134,9 @@ export const BLANKS: Terminal = {
 const WHITE = [0x0a, 0x20]
 
 /** At most one space. */
-export const SPACE: Terminal = { start: 0, next: (state, symbol) => (state === 0 && symbol === 0x20 ? 1 : -1), accepts: () => true, symbols: () => WHITE }
+export const SPACE: Terminal = {
+  start: 0,
+  next: (state, symbol) => (state === 0 && symbol === 0x20 ? 1 : -1),
+  accepts: () => true,
+  symbols: () => WHITE,
+}

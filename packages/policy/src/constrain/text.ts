@@ -17,7 +17,16 @@ type Place =
   | { at: 'escape'; state: number }
   | { at: 'hex'; state: number; digits: string }
 
-const ESCAPES = new Map<number, number>([[0x22, 0x22], [0x5c, 0x5c], [0x2f, 0x2f], [0x62, 8], [0x66, 12], [0x6e, 10], [0x72, 13], [0x74, 9]])
+const ESCAPES = new Map<number, number>([
+  [0x22, 0x22],
+  [0x5c, 0x5c],
+  [0x2f, 0x2f],
+  [0x62, 8],
+  [0x66, 12],
+  [0x6e, 10],
+  [0x72, 13],
+  [0x74, 9],
+])
 const CONTROLS = Array.from({ length: 32 }, (_, i) => i)
 const LESS = 0x3c
 const SLASH = 0x2f
@@ -43,13 +52,15 @@ export function jsonText(characters: Characters, inCall: boolean): Terminal {
     let only: number | null = null
     let live = false
     for (let c = classOf(characters, low); c < cuts.length && (cuts[c] ?? 0) <= high; c++) {
-      const next = isSurrogates(cuts[c] ?? 0) ? -1 : table[state]?.[c] ?? -1
+      const next = isSurrogates(cuts[c] ?? 0) ? -1 : (table[state]?.[c] ?? -1)
       live ||= next >= 0
       only = only === null || only === next ? next : -2
     }
     if (!live) return null
     // A part of the range that no character is in must stay closed.
-    return only !== null && only >= 0 && low === from && high === to ? { at: 'free', state: only, more } : { at: 'inside', state, lead, more, least }
+    return only !== null && only >= 0 && low === from && high === to
+      ? { at: 'free', state: only, more }
+      : { at: 'inside', state, lead, more, least }
   }
 
   const inText = (state: number, byte: number, behindLess: boolean): Place | null => {
@@ -58,7 +69,9 @@ export function jsonText(characters: Characters, inCall: boolean): Terminal {
     if (byte < 0x20) return null
     if (byte < 0x80) {
       const to = over(state, byte)
-      return to < 0 || (inCall && behindLess && byte === SLASH) ? null : { at: 'text', state: to, behindLess: inCall && byte === LESS }
+      return to < 0 || (inCall && behindLess && byte === SLASH)
+        ? null
+        : { at: 'text', state: to, behindLess: inCall && byte === LESS }
     }
     if (byte < 0xc2 || byte > 0xf4) return null
     if (byte < 0xe0) return begun(state, byte & 0x1f, 1, 0x80)
@@ -68,7 +81,10 @@ export function jsonText(characters: Characters, inCall: boolean): Terminal {
   const inside = (place: Extract<Place, { at: 'inside' | 'free' }>, byte: number): Place | null => {
     if (byte < 0x80 || byte > 0xbf) return null
     const more = place.more - 1
-    if (place.at === 'free') return more === 0 ? { at: 'text', state: place.state, behindLess: false } : { at: 'free', state: place.state, more }
+    if (place.at === 'free')
+      return more === 0
+        ? { at: 'text', state: place.state, behindLess: false }
+        : { at: 'free', state: place.state, more }
     const lead = (place.lead << 6) | (byte & 0x3f)
     if (more > 0) return begun(place.state, lead, more, place.least)
     const to = lead < place.least || lead >= END_OF_UNICODE || isSurrogates(lead) ? -1 : over(place.state, lead)
@@ -90,18 +106,27 @@ export function jsonText(characters: Characters, inCall: boolean): Terminal {
       return to < 0 ? null : { at: 'text', state: to, behindLess: false }
     }
     const from = digits.length === 3 ? parseInt(digits, 16) * 16 : 0
-    return some(state, digits.length === 3 ? CONTROLS.slice(from, from + 16) : CONTROLS) ? { at: 'hex', state, digits } : null
+    return some(state, digits.length === 3 ? CONTROLS.slice(from, from + 16) : CONTROLS)
+      ? { at: 'hex', state, digits }
+      : null
   }
 
   const step = (place: Place, byte: number): Place | null => {
     if (byte > 255) return null
     switch (place.at) {
-      case 'before': return byte === 0x22 ? { at: 'text', state: 0, behindLess: false } : null
-      case 'text': return inText(place.state, byte, place.behindLess)
-      case 'escape': return escaped(place.state, byte)
-      case 'hex': return hex(place.state, place.digits + String.fromCharCode(byte))
-      case 'inside': case 'free': return inside(place, byte)
-      case 'after': return null
+      case 'before':
+        return byte === 0x22 ? { at: 'text', state: 0, behindLess: false } : null
+      case 'text':
+        return inText(place.state, byte, place.behindLess)
+      case 'escape':
+        return escaped(place.state, byte)
+      case 'hex':
+        return hex(place.state, place.digits + String.fromCharCode(byte))
+      case 'inside':
+      case 'free':
+        return inside(place, byte)
+      case 'after':
+        return null
     }
   }
 
@@ -111,6 +136,6 @@ export function jsonText(characters: Characters, inCall: boolean): Terminal {
 /** What is written in ASCII and without quotes. */
 export const bare = (characters: Characters): Terminal => ({
   start: 0,
-  next: (state, symbol) => (symbol > 127 ? -1 : characters.table[state]?.[classOf(characters, symbol)] ?? -1),
+  next: (state, symbol) => (symbol > 127 ? -1 : (characters.table[state]?.[classOf(characters, symbol)] ?? -1)),
   accepts: (state) => characters.accepts[state] ?? false,
 })

@@ -36,7 +36,9 @@ export class TokenTree {
       const unit = unitOf.get(id)
       return unit === undefined ? [...tokenizer.bytesOf(id)] : [unit]
     })
-    const ids = Array.from(this.spelled.keys()).filter((id) => this.spelled[id]!.length > 0 && !endOfTurn.includes(id)).sort((a, b) => compare(this.spelled[a]!, this.spelled[b]!))
+    const ids = Array.from(this.spelled.keys())
+      .filter((id) => this.spelled[id]!.length > 0 && !endOfTurn.includes(id))
+      .sort((a, b) => compare(this.spelled[a]!, this.spelled[b]!))
     const nodes: { symbol: number; depth: number; token: number }[] = []
     this.another = new Int32Array(vocabulary).fill(-1)
     let before: readonly number[] = []
@@ -62,7 +64,9 @@ export class TokenTree {
       open.push(i)
     }
     const single = new Set(this.spelled.flatMap((word) => (word.length === 1 ? word : [])))
-    const bytes = Array.from({ length: 0xf5 - 0x20 }, (_, i) => 0x20 + i).filter((byte) => byte !== 0x7f && byte !== 0xc0 && byte !== 0xc1)
+    const bytes = Array.from({ length: 0xf5 - 0x20 }, (_, i) => 0x20 + i).filter(
+      (byte) => byte !== 0x7f && byte !== 0xc0 && byte !== 0xc1,
+    )
     this.spellsAll = bytes.every((byte) => single.has(byte))
   }
 
@@ -82,7 +86,12 @@ export class TokenTree {
       states[d + 1] = next
       for (let id = token[i]!; id >= 0; id = another[id]!) bits[id >> 5]! |= 1 << (id & 31)
       i++
-      if (machine.work > limit) throw new InstarError('bad_request', 'The schema is too ambiguous to follow: too many of its alternatives begin alike.', { field: 'response_format' })
+      if (machine.work > limit)
+        throw new InstarError(
+          'bad_request',
+          'The schema is too ambiguous to follow: too many of its alternatives begin alike.',
+          { field: 'response_format' },
+        )
     }
     if (start.ends) for (const id of this.endOfTurn) bits[id >> 5]! |= 1 << (id & 31)
     return bits

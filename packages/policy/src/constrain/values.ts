@@ -4,9 +4,17 @@ import { tooLarge, unsupported, type Budget } from './refusal.ts'
 
 const MAX_WRITTEN = 200_000
 
-const typeOf = (value: unknown): Type => (value === null ? 'null' : Array.isArray(value) ? 'array' : Number.isInteger(value) ? 'integer' : (typeof value as Type))
+const typeOf = (value: unknown): Type =>
+  value === null
+    ? 'null'
+    : Array.isArray(value)
+      ? 'array'
+      : Number.isInteger(value)
+        ? 'integer'
+        : (typeof value as Type)
 
-const fits = (value: unknown, types: readonly Type[]): boolean => types.includes(typeOf(value)) || (typeOf(value) === 'integer' && types.includes('number'))
+const fits = (value: unknown, types: readonly Type[]): boolean =>
+  types.includes(typeOf(value)) || (typeOf(value) === 'integer' && types.includes('number'))
 
 /** Those of the values that are of the schema's type, as JSON. Beside `enum` and `const` only `type` is followed. */
 export function wordsOf(values: readonly unknown[], { type, ...rest }: Schema, where: string): string[] {
@@ -21,17 +29,26 @@ export function wordsOf(values: readonly unknown[], { type, ...rest }: Schema, w
 /** The types that a schema allows, integers as numbers; null if it does not say. */
 const typesIn = (schema: Schema, where: string): Set<Type> | null => {
   const named = namedIn(schema)
-  if (named) return new Set(named.map((text) => typeOf(JSON.parse(text))).map((type) => (type === 'integer' ? 'number' : type)))
-  return schema['type'] === undefined ? null : new Set(typesOf(schema['type'], where).map((type) => (type === 'integer' ? 'number' : type)))
+  if (named)
+    return new Set(named.map((text) => typeOf(JSON.parse(text))).map((type) => (type === 'integer' ? 'number' : type)))
+  return schema['type'] === undefined
+    ? null
+    : new Set(typesOf(schema['type'], where).map((type) => (type === 'integer' ? 'number' : type)))
 }
 
 const namedIn = (schema: Schema): string[] | null =>
-  'const' in schema ? [JSON.stringify(schema['const'])] : Array.isArray(schema['enum']) ? schema['enum'].map((value: unknown) => JSON.stringify(value)) : null
+  'const' in schema
+    ? [JSON.stringify(schema['const'])]
+    : Array.isArray(schema['enum'])
+      ? schema['enum'].map((value: unknown) => JSON.stringify(value))
+      : null
 
 /** Whether no value is of two of them: their types, or a property that both require, differ. */
 export function distinct(schemas: readonly (Schema | false)[], root: unknown, where: string, budget: Budget): boolean {
   if (schemas.length > 100) throw tooLarge('oneOf')
-  return schemas.every((a, i) => schemas.slice(i + 1).every((b) => a === false || b === false || apart(a, b, root, where, budget)))
+  return schemas.every((a, i) =>
+    schemas.slice(i + 1).every((b) => a === false || b === false || apart(a, b, root, where, budget)),
+  )
 }
 
 function apart(a: Schema, b: Schema, root: unknown, where: string, budget: Budget): boolean {
@@ -44,7 +61,9 @@ function apart(a: Schema, b: Schema, root: unknown, where: string, budget: Budge
   const alsoRequired = new Set(requiredIn(b))
   return requiredIn(a).some((name) => {
     if (!alsoRequired.has(name)) return false
-    const [x, y] = [a, b].map(({ properties }) => (isSchema(properties) && Object.hasOwn(properties, name) ? namedOf(properties[name], root, where, budget) : null)) as [string[] | null, string[] | null]
+    const [x, y] = [a, b].map(({ properties }) =>
+      isSchema(properties) && Object.hasOwn(properties, name) ? namedOf(properties[name], root, where, budget) : null,
+    ) as [string[] | null, string[] | null]
     return x !== null && y !== null && new Set(x).isDisjointFrom(new Set(y))
   })
 }
@@ -54,4 +73,5 @@ const namedOf = (schema: unknown, root: unknown, where: string, budget: Budget):
   return flat === false ? null : namedIn(flat)
 }
 
-const requiredIn = ({ required }: Schema): string[] => (Array.isArray(required) ? required.filter((name): name is string => typeof name === 'string') : [])
+const requiredIn = ({ required }: Schema): string[] =>
+  Array.isArray(required) ? required.filter((name): name is string => typeof name === 'string') : []

@@ -1,19 +1,43 @@
 /** The embedded `LearningEngine`: the model in a thread of its own, calls as messages. */
 import { Worker } from 'node:worker_threads'
 import { InstarError } from '@instar/events/errors'
-import type { Adapter, EvaluateRequest, Evaluation, Fingerprint, LearningEngine, Parent, StepResult, StepSettings, TrainItem } from '../port.ts'
+import type {
+  Adapter,
+  EvaluateRequest,
+  Evaluation,
+  Fingerprint,
+  LearningEngine,
+  Parent,
+  StepResult,
+  StepSettings,
+  TrainItem,
+} from '../port.ts'
 import { fromPlain } from '@instar/events/plain-error'
 import { Thread, THREAD_DEFAULTS, type ThreadSettings } from '../serve/thread.ts'
-import type { CallName, Calls, FromLearner, LearnWorkerData, LearnWorkerOptions, ScoreCall, ToLearner } from './protocol.ts'
+import type {
+  CallName,
+  Calls,
+  FromLearner,
+  LearnWorkerData,
+  LearnWorkerOptions,
+  ScoreCall,
+  ToLearner,
+} from './protocol.ts'
 
 /**
  * One thread is the default: it is part of the fingerprint, and serving keeps the others. `signal` ends the
  * start, and nothing later.
  */
-export type LearningOptions = { model: string; signal?: AbortSignal } & Partial<Omit<LearnWorkerOptions, 'model'> & ThreadSettings>
+export type LearningOptions = { model: string; signal?: AbortSignal } & Partial<
+  Omit<LearnWorkerOptions, 'model'> & ThreadSettings
+>
 
 type Ready = Extract<FromLearner, { type: 'ready' }>
-type Pending = { message: ToLearner; resolve(result: Calls[CallName]['result']): void; reject(error: InstarError): void }
+type Pending = {
+  message: ToLearner
+  resolve(result: Calls[CallName]['result']): void
+  reject(error: InstarError): void
+}
 
 /**
  * Calls are performed one at a time, in the order in which they came, whoever made them: each waits for those
@@ -31,28 +55,41 @@ class EmbeddedLearning implements LearningEngine {
   private next = 1
 
   constructor(options: LearnWorkerOptions, settings: ThreadSettings) {
-    this.thread = new Thread({
-      name: 'The thread that learns',
-      spawn: () => {
-        this.given = [...this.adapters.values()]
-        return new Worker(new URL('./worker.ts', import.meta.url), { workerData: { ...options, adapters: this.given } satisfies LearnWorkerData })
+    this.thread = new Thread(
+      {
+        name: 'The thread that learns',
+        spawn: () => {
+          this.given = [...this.adapters.values()]
+          return new Worker(new URL('./worker.ts', import.meta.url), {
+            workerData: { ...options, adapters: this.given } satisfies LearnWorkerData,
+          })
+        },
+        native: (ready) => (ready?.fingerprint.engine ?? options.engine) !== 'wasm',
+        hear: (message) => {
+          this.hear(message)
+        },
+        lost: (error) => {
+          for (const pending of this.pending.values()) pending.reject(error)
+          this.pending.clear()
+        },
+        differs: (first, again) =>
+          JSON.stringify(first.fingerprint) === JSON.stringify(again.fingerprint)
+            ? null
+            : `The model or its engine has changed since the start: ${JSON.stringify(again.fingerprint)}, was ${JSON.stringify(first.fingerprint)}.`,
+        up: () => {
+          for (const { sha256 } of this.given)
+            if (!this.adapters.has(sha256)) this.thread.post({ type: 'unload', call: 0, request: { sha256 } })
+          this.given = []
+          for (const { message } of this.pending.values()) this.thread.post(message)
+        },
       },
-      native: (ready) => (ready?.fingerprint.engine ?? options.engine) !== 'wasm',
-      hear: (message) => { this.hear(message) },
-      lost: (error) => {
-        for (const pending of this.pending.values()) pending.reject(error)
-        this.pending.clear()
-      },
-      differs: (first, again) => (JSON.stringify(first.fingerprint) === JSON.stringify(again.fingerprint) ? null : `The model or its engine has changed since the start: ${JSON.stringify(again.fingerprint)}, was ${JSON.stringify(first.fingerprint)}.`),
-      up: () => {
-        for (const { sha256 } of this.given) if (!this.adapters.has(sha256)) this.thread.post({ type: 'unload', call: 0, request: { sha256 } })
-        this.given = []
-        for (const { message } of this.pending.values()) this.thread.post(message)
-      },
-    }, settings)
+      settings,
+    )
   }
 
-  async start(signal?: AbortSignal): Promise<void> { this.ready = await this.thread.start(signal) }
+  async start(signal?: AbortSignal): Promise<void> {
+    this.ready = await this.thread.start(signal)
+  }
 
   private started(): Ready {
     if (!this.ready) throw new Error('the engine was not started')
@@ -60,9 +97,13 @@ class EmbeddedLearning implements LearningEngine {
   }
 
   /** One line: which engine, and why. */
-  get choice(): string { return this.started().choice }
+  get choice(): string {
+    return this.started().choice
+  }
 
-  fingerprint(): Fingerprint { return this.started().fingerprint }
+  fingerprint(): Fingerprint {
+    return this.started().fingerprint
+  }
 
   /** The bytes are kept for the next thread: they must not change. */
   async load(adapter: Adapter): Promise<void> {
@@ -81,14 +122,22 @@ class EmbeddedLearning implements LearningEngine {
     }
   }
 
-  step(items: readonly TrainItem[], settings: StepSettings, parent: Parent): Promise<StepResult> { return this.call('step', { items, settings, parent }) }
+  step(items: readonly TrainItem[], settings: StepSettings, parent: Parent): Promise<StepResult> {
+    return this.call('step', { items, settings, parent })
+  }
 
-  evaluate(request: EvaluateRequest): Promise<Evaluation> { return this.call('evaluate', request) }
+  evaluate(request: EvaluateRequest): Promise<Evaluation> {
+    return this.call('evaluate', request)
+  }
 
-  score(request: ScoreCall): Promise<Float32Array> { return this.call('score', request) }
+  score(request: ScoreCall): Promise<Float32Array> {
+    return this.call('score', request)
+  }
 
   /** Calls that are done within the grace period resolve; the others reject with `engine_lost`. */
-  close(): Promise<void> { return this.thread.close({ type: 'close' }) }
+  close(): Promise<void> {
+    return this.thread.close({ type: 'close' })
+  }
 
   private call<Name extends CallName>(type: Name, request: Calls[Name]['request']): Promise<Calls[Name]['result']> {
     const refusal = this.thread.refusal()
@@ -97,7 +146,13 @@ class EmbeddedLearning implements LearningEngine {
     // A call's name and request are one pair of the table, which the union cannot say.
     const message = { type, call, request } as ToLearner
     return new Promise<Calls[Name]['result']>((resolve, reject) => {
-      this.pending.set(call, { message, resolve: (result) => { resolve(result as Calls[Name]['result']) }, reject })
+      this.pending.set(call, {
+        message,
+        resolve: (result) => {
+          resolve(result as Calls[Name]['result'])
+        },
+        reject,
+      })
       this.thread.post(message)
     })
   }

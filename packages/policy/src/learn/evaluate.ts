@@ -15,14 +15,33 @@ export type Completion = { ids: number[]; text: string; reason: FinishReason; en
 export type Sampler = { runtime: Runtime; tokenizer: Pick<TextTokenizer, 'bytesOf'>; endOfTurn: ReadonlySet<number> }
 
 /** Prompt i draws with seed + i; what it draws does not depend on the rows beside it. Ids include the end-of-turn token. */
-export async function generateAll(sampler: Sampler, request: EvaluateRequest, slot: number | null): Promise<Completion[]> {
+export async function generateAll(
+  sampler: Sampler,
+  request: EvaluateRequest,
+  slot: number | null,
+): Promise<Completion[]> {
   const { runtime } = sampler
   const context = runtime.config.contextLength
   const done: Completion[] = []
-  type Row = { index: number; prompt: readonly number[]; generation: Generation; ids: number[]; text: string; entropy: number }
+  type Row = {
+    index: number
+    prompt: readonly number[]
+    generation: Generation
+    ids: number[]
+    text: string
+    entropy: number
+  }
   const rows = request.prompts.map((prompt, index): Row => ({
-    index, prompt, ids: [], text: '', entropy: 0,
-    generation: new Generation({ prompt, sampling: { ...request.sampling, seed: request.sampling.seed + index }, adapter: null, topLogprobs: 0 }, sampler.tokenizer, sampler.endOfTurn),
+    index,
+    prompt,
+    ids: [],
+    text: '',
+    entropy: 0,
+    generation: new Generation(
+      { prompt, sampling: { ...request.sampling, seed: request.sampling.seed + index }, adapter: null, topLogprobs: 0 },
+      sampler.tokenizer,
+      sampler.endOfTurn,
+    ),
   }))
   const scale = inverseTemperature(request.sampling.temperature)
   /** Draws for every row of `logits`; returns those that go on. */
@@ -49,15 +68,28 @@ export async function generateAll(sampler: Sampler, request: EvaluateRequest, sl
       const fresh = runtime.createCache(group.length)
       const T = Math.max(...group.map((row) => row.prompt.length))
       const ids = new Int32Array(group.length * T)
-      group.forEach((row, at) => { ids.set(row.prompt, at * T) })
-      const { logits } = await runtime.decodeStep({ ids, T, cache: fresh, rowSlots: group.map(() => slot), counts: group.map((row) => row.prompt.length) })
+      group.forEach((row, at) => {
+        ids.set(row.prompt, at * T)
+      })
+      const { logits } = await runtime.decodeStep({
+        ids,
+        T,
+        cache: fresh,
+        rowSlots: group.map(() => slot),
+        counts: group.map((row) => row.prompt.length),
+      })
       const stay = draw(group, logits)
       fresh.keep(stay)
       cache.append(fresh)
       running.push(...stay.map((at) => group[at] as Row))
     }
     if (running.length === 0) continue
-    const { logits } = await runtime.decodeStep({ ids: Int32Array.from(running, (row) => row.ids[row.ids.length - 1] as number), T: 1, cache, rowSlots: running.map(() => slot) })
+    const { logits } = await runtime.decodeStep({
+      ids: Int32Array.from(running, (row) => row.ids[row.ids.length - 1] as number),
+      T: 1,
+      cache,
+      rowSlots: running.map(() => slot),
+    })
     const stay = filled(draw(running, logits))
     if (stay.length < running.length) cache.keep(stay)
     running = stay.map((at) => running[at] as Row)
@@ -77,27 +109,46 @@ function filled(rows: readonly number[]): number[] {
 }
 
 /** `slots`: of the adapter, then of each reference. */
-export async function evaluate(sampler: Sampler, request: EvaluateRequest, slots: { adapter: number | null; references: readonly (number | null)[] }): Promise<Evaluation> {
+export async function evaluate(
+  sampler: Sampler,
+  request: EvaluateRequest,
+  slots: { adapter: number | null; references: readonly (number | null)[] },
+): Promise<Evaluation> {
   const { runtime } = sampler
   const V = runtime.config.vocabulary
   const completions = await generateAll(sampler, request, slots.adapter)
   const kl = slots.references.map(() => 0)
   const tokens = completions.reduce((sum, { ids }) => sum + ids.length, 0)
-  const samples = completions.map(({ ids }, at) => ({ prompt: request.prompts[at] ?? [], completion: ids, temperature: request.sampling.temperature }))
-  for (const group of kl.length === 0 ? [] : microBatches(samples, (row) => row.prompt.length + row.completion.length, POSITIONS)) {
-    const own = await completionLogprobs(runtime, group.map((row) => ({ ...row, slot: slots.adapter })))
+  const samples = completions.map(({ ids }, at) => ({
+    prompt: request.prompts[at] ?? [],
+    completion: ids,
+    temperature: request.sampling.temperature,
+  }))
+  for (const group of kl.length === 0
+    ? []
+    : microBatches(samples, (row) => row.prompt.length + row.completion.length, POSITIONS)) {
+    const own = await completionLogprobs(
+      runtime,
+      group.map((row) => ({ ...row, slot: slots.adapter })),
+    )
     for (const [which, slot] of slots.references.entries()) {
-      const other = await completionLogprobs(runtime, group.map((row) => ({ ...row, slot })))
+      const other = await completionLogprobs(
+        runtime,
+        group.map((row) => ({ ...row, slot })),
+      )
       group.forEach((row, at) => {
-        for (let token = 0; token < row.completion.length; token++) kl[which] = (kl[which] ?? 0) + klOf(own[at] as Float32Array, other[at] as Float32Array, token, V)
+        for (let token = 0; token < row.completion.length; token++)
+          kl[which] = (kl[which] ?? 0) + klOf(own[at] as Float32Array, other[at] as Float32Array, token, V)
       })
     }
   }
   const per = (sum: number): number => (tokens === 0 ? 0 : sum / tokens)
   return {
     completions: completions.map(({ ids, text, reason }) => ({ ids, text, reason })),
-    kl: kl.map(per), entropy: per(completions.reduce((sum, { entropy }) => sum + entropy, 0)),
-    length: completions.length === 0 ? 0 : tokens / completions.length, repetition: repetition(completions.map(({ ids }) => ids)),
+    kl: kl.map(per),
+    entropy: per(completions.reduce((sum, { entropy }) => sum + entropy, 0)),
+    length: completions.length === 0 ? 0 : tokens / completions.length,
+    repetition: repetition(completions.map(({ ids }) => ids)),
   }
 }
 

@@ -1,5 +1,15 @@
 /** Messages between the main thread and the thread that learns. Everything in them is plain data. */
-import type { Adapter, AdapterSha, EvaluateRequest, Evaluation, Fingerprint, Parent, StepResult, StepSettings, TrainItem } from '../port.ts'
+import type {
+  Adapter,
+  AdapterSha,
+  EvaluateRequest,
+  Evaluation,
+  Fingerprint,
+  Parent,
+  StepResult,
+  StepSettings,
+  TrainItem,
+} from '../port.ts'
 import type { EngineChoice } from '../runtime/engines.ts'
 import type { PlainError } from '@instar/events/plain-error'
 import type { Cut } from '../serve/protocol.ts'
@@ -14,7 +24,12 @@ export type LearnWorkerOptions = {
 /** `adapters`: loaded before `ready`, those of the thread that this one takes over from. */
 export type LearnWorkerData = LearnWorkerOptions & { adapters: Adapter[] }
 
-export type ScoreCall = { prompt: readonly number[]; completion: readonly number[]; adapter: AdapterSha; temperature: number }
+export type ScoreCall = {
+  prompt: readonly number[]
+  completion: readonly number[]
+  adapter: AdapterSha
+  temperature: number
+}
 
 /** What can be asked, and what comes back. */
 export type Calls = {

@@ -15,9 +15,13 @@ import type { Calls, CallName, FromLearner, LearnWorkerData, ToLearner } from '.
 
 const port = parentPort
 if (!port) throw new Error('worker.ts runs in a worker thread')
-const say = (message: FromLearner): void => { port.postMessage(message) }
+const say = (message: FromLearner): void => {
+  port.postMessage(message)
+}
 // Heard between two steps of the arithmetic, and while the model is loaded.
-port.on('message', (message: ToLearner) => { if (message.type === 'cut') process.exit(1) })
+port.on('message', (message: ToLearner) => {
+  if (message.type === 'cut') process.exit(1)
+})
 
 async function main(options: LearnWorkerData): Promise<void> {
   yieldToOthers()
@@ -28,10 +32,15 @@ async function main(options: LearnWorkerData): Promise<void> {
   const trainer = new Trainer(runtime, base)
   const sampler = { runtime, tokenizer, endOfTurn: new Set(endOfTurn) }
   // The copies are not needed once they are read.
-  const adapters = new Map<string, Lora>(options.adapters.splice(0).map((adapter) => [adapter.sha256, readAdapter(adapter, config)]))
+  const adapters = new Map<string, Lora>(
+    options.adapters.splice(0).map((adapter) => [adapter.sha256, readAdapter(adapter, config)]),
+  )
 
   /** Puts the adapters into slots beside the learner's own; equal ones share. Null is the base and needs none. */
-  const withSlots = async <T>(wanted: readonly AdapterSha[], body: (slots: (number | null)[]) => Promise<T>): Promise<T> => {
+  const withSlots = async <T>(
+    wanted: readonly AdapterSha[],
+    body: (slots: (number | null)[]) => Promise<T>,
+  ): Promise<T> => {
     const distinct = [...new Set(wanted.filter((sha256): sha256 is string => sha256 !== null))]
     distinct.forEach((sha256, at) => {
       const lora = adapters.get(sha256)
@@ -41,7 +50,9 @@ async function main(options: LearnWorkerData): Promise<void> {
     try {
       return await body(wanted.map((sha256) => (sha256 === null ? null : PARENT_SLOT + 1 + distinct.indexOf(sha256))))
     } finally {
-      distinct.forEach((_, at) => { runtime.setAdapterSlot(PARENT_SLOT + 1 + at, null) })
+      distinct.forEach((_, at) => {
+        runtime.setAdapterSlot(PARENT_SLOT + 1 + at, null)
+      })
     }
   }
 
@@ -49,10 +60,17 @@ async function main(options: LearnWorkerData): Promise<void> {
   const room = (prompt: readonly number[], completion: readonly number[], item = 0): void => {
     const tokens = prompt.length + completion.length
     if (prompt.length === 0) throw new InstarError('bad_request', 'The prompt is empty.', { item })
-    if (tokens > config.contextLength) throw new InstarError('context_length_exceeded', `${tokens} tokens, the context is ${config.contextLength}`, { item, tokens, context: config.contextLength })
+    if (tokens > config.contextLength)
+      throw new InstarError('context_length_exceeded', `${tokens} tokens, the context is ${config.contextLength}`, {
+        item,
+        tokens,
+        context: config.contextLength,
+      })
   }
 
-  const perform = async (message: Exclude<ToLearner, { type: 'close' | 'cut' }>): Promise<Calls[CallName]['result']> => {
+  const perform = async (
+    message: Exclude<ToLearner, { type: 'close' | 'cut' }>,
+  ): Promise<Calls[CallName]['result']> => {
     switch (message.type) {
       case 'load':
         adapters.set(message.request.adapter.sha256, readAdapter(message.request.adapter, config))
@@ -70,15 +88,21 @@ async function main(options: LearnWorkerData): Promise<void> {
       }
       case 'evaluate': {
         const { request } = message
-        request.prompts.forEach((prompt, item) => { room(prompt, [0], item) })
-        return withSlots([request.adapter, ...request.references], ([adapter = null, ...references]) => evaluate(sampler, request, { adapter, references }))
+        request.prompts.forEach((prompt, item) => {
+          room(prompt, [0], item)
+        })
+        return withSlots([request.adapter, ...request.references], ([adapter = null, ...references]) =>
+          evaluate(sampler, request, { adapter, references }),
+        )
       }
       case 'score': {
         const { request } = message
         room(request.prompt, request.completion)
         if (request.completion.length === 0) return new Float32Array()
         return withSlots([request.adapter], async ([slot = null]) => {
-          const [rows] = await completionLogprobs(runtime, [{ prompt: request.prompt, completion: request.completion, temperature: request.temperature, slot }])
+          const [rows] = await completionLogprobs(runtime, [
+            { prompt: request.prompt, completion: request.completion, temperature: request.temperature, slot },
+          ])
           return ownLogprobs(rows as Float32Array, request.completion)
         })
       }
@@ -106,4 +130,6 @@ async function main(options: LearnWorkerData): Promise<void> {
   say({ type: 'ready', fingerprint: runtime.fingerprint(), choice: runtime.choice })
 }
 
-main(workerData as LearnWorkerData).catch((error: unknown) => { say({ type: 'failed', error: plainError(error) }) })
+main(workerData as LearnWorkerData).catch((error: unknown) => {
+  say({ type: 'failed', error: plainError(error) })
+})

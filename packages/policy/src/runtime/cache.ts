@@ -28,12 +28,18 @@ export class KvCache {
     for (let row = 0; row < rows; row++) this.lengths.push(0)
   }
 
-  get rows(): number { return this.lengths.length }
+  get rows(): number {
+    return this.lengths.length
+  }
 
   /** Bytes held. */
-  get bytes(): number { return [...this.keys, ...this.values].reduce((sum, data) => sum + data.byteLength, 0) }
+  get bytes(): number {
+    return [...this.keys, ...this.values].reduce((sum, data) => sum + data.byteLength, 0)
+  }
 
-  private rowSize(capacity: number): number { return this.config.kvHeads * this.config.headDim * capacity }
+  private rowSize(capacity: number): number {
+    return this.config.kvHeads * this.config.headDim * capacity
+  }
 
   private allocate(rows: number, capacity: number): Float32Array[] {
     return Array.from({ length: this.config.layers }, () => new Float32Array(rows * this.rowSize(capacity)))
@@ -50,13 +56,23 @@ export class KvCache {
     if (!this.views) {
       this.ensure()
       const size = this.rows * this.rowSize(this.capacity)
-      this.views = { keys: this.keys.map((data) => data.subarray(0, size)), values: this.values.map((data) => data.subarray(0, size)) }
+      this.views = {
+        keys: this.keys.map((data) => data.subarray(0, size)),
+        values: this.values.map((data) => data.subarray(0, size)),
+      }
     }
     return { keys: this.views.keys[layer] as Float32Array, values: this.views.values[layer] as Float32Array }
   }
 
   /** Copies one row, whatever the two capacities. */
-  private static copyRow(from: KvCache, row: number, keys: Float32Array[], values: Float32Array[], to: number, capacity: number): void {
+  private static copyRow(
+    from: KvCache,
+    row: number,
+    keys: Float32Array[],
+    values: Float32Array[],
+    to: number,
+    capacity: number,
+  ): void {
     const { layers, kvHeads: G, headDim: d } = from.config
     const length = from.lengths[row] ?? 0
     if (length === 0) return
@@ -68,7 +84,8 @@ export class KvCache {
       for (let g = 0; g < G; g++) {
         const a = (row * G + g) * d * from.capacity
         const b = (to * G + g) * d * capacity
-        for (let i = 0; i < d; i++) targetK.set(sourceK.subarray(a + i * from.capacity, a + i * from.capacity + length), b + i * capacity)
+        for (let i = 0; i < d; i++)
+          targetK.set(sourceK.subarray(a + i * from.capacity, a + i * from.capacity + length), b + i * capacity)
         targetV.set(sourceV.subarray(a, a + length * d), b)
       }
     }
@@ -88,7 +105,9 @@ export class KvCache {
     this.views = null
   }
 
-  private all(): { cache: KvCache; row: number }[] { return this.lengths.map((_, row) => ({ cache: this, row })) }
+  private all(): { cache: KvCache; row: number }[] {
+    return this.lengths.map((_, row) => ({ cache: this, row }))
+  }
 
   /** Room for `positions` in every row. */
   reserve(positions: number): void {
@@ -120,7 +139,11 @@ export class KvCache {
     const longest = Math.max(0, ...rows.map((row) => this.lengths[row] ?? 0))
     const shrunk = blocks(longest) * 2 <= this.capacity ? blocks(longest) : this.capacity
     if (shrunk < this.capacity || rows.some((row, at) => row < at)) {
-      this.rebuild(rows.map((row) => ({ cache: this, row })), Math.max(1, shrunk < this.capacity ? rows.length : this.room), shrunk)
+      this.rebuild(
+        rows.map((row) => ({ cache: this, row })),
+        Math.max(1, shrunk < this.capacity ? rows.length : this.room),
+        shrunk,
+      )
       return
     }
     const size = this.rowSize(this.capacity)
@@ -136,13 +159,18 @@ export class KvCache {
   /** A new cache of these rows; a row may be given more than once. */
   copy(rows: readonly number[]): KvCache {
     const out = new KvCache(this.config, 0, 0)
-    out.rebuild(rows.map((row) => ({ cache: this, row })), Math.max(1, rows.length), blocks(Math.max(0, ...rows.map((row) => this.lengths[row] ?? 0))))
+    out.rebuild(
+      rows.map((row) => ({ cache: this, row })),
+      Math.max(1, rows.length),
+      blocks(Math.max(0, ...rows.map((row) => this.lengths[row] ?? 0))),
+    )
     return out
   }
 
   /** Forgets everything after the first `length` positions of a row. */
   rewind(row: number, length: number): void {
-    if (length < 0 || length > (this.lengths[row] ?? 0)) throw new RangeError(`row ${row} holds ${this.lengths[row] ?? 0} positions, not ${length}`)
+    if (length < 0 || length > (this.lengths[row] ?? 0))
+      throw new RangeError(`row ${row} holds ${this.lengths[row] ?? 0} positions, not ${length}`)
     this.lengths[row] = length
   }
 
@@ -159,7 +187,8 @@ export class KvCache {
       for (let g = 0; g < G; g++) {
         const source = (row * G + g) * T * d
         const target = (row * G + g) * C * d
-        for (let t = 0; t < count; t++) for (let i = 0; i < d; i++) keys[target + i * C + start + t] = k[source + t * d + i] as number
+        for (let t = 0; t < count; t++)
+          for (let i = 0; i < d; i++) keys[target + i * C + start + t] = k[source + t * d + i] as number
         values.set(v.subarray(source, source + count * d), target + start * d)
       }
     }

@@ -40,7 +40,10 @@ function program(config: ModelConfig, constants: ReadonlyMap<string, TensorData>
     ...packedInputs(config),
   ]
   for (let layer = 0; layer < layers; layer++) {
-    inputs.push({ name: `keys.${layer}`, dtype: 'float32', shape: ['B', G, d, 'C'] }, { name: `values.${layer}`, dtype: 'float32', shape: ['B', G, 'C', d] })
+    inputs.push(
+      { name: `keys.${layer}`, dtype: 'float32', shape: ['B', G, d, 'C'] },
+      { name: `values.${layer}`, dtype: 'float32', shape: ['B', G, 'C', d] },
+    )
   }
   return {
     name: 'decode',
@@ -55,7 +58,11 @@ function program(config: ModelConfig, constants: ReadonlyMap<string, TensorData>
       const sequence = { config, B, T, cos: input('cos'), sin: input('sin') }
       const out: Record<string, tf.Tensor> = {}
       const attend = attendCached(
-        sequence, C, (layer) => ({ keys_BGdC: input(`keys.${layer}`), values_BGCd: input(`values.${layer}`) }), input('cached'), input('causal'),
+        sequence,
+        C,
+        (layer) => ({ keys_BGdC: input(`keys.${layer}`), values_BGCd: input(`values.${layer}`) }),
+        input('cached'),
+        input('causal'),
         (layer, k, v) => {
           out[`k.${layer}`] = k
           out[`v.${layer}`] = v
@@ -86,7 +93,12 @@ export class Decoder {
   }
 
   /** `packed`: constants that the checkpoint holds in blocks of 4 bits, so (backend.ts). */
-  static async create(backend: Backend, config: ModelConfig, constants: ReadonlyMap<string, TensorData>, packed: Packed = () => null): Promise<Decoder> {
+  static async create(
+    backend: Backend,
+    config: ModelConfig,
+    constants: ReadonlyMap<string, TensorData>,
+    packed: Packed = () => null,
+  ): Promise<Decoder> {
     return new Decoder(config, await backend.compile(program(config, constants, packed)))
   }
 
@@ -102,9 +114,13 @@ export class Decoder {
     const B = cache.rows
     const d = config.headDim
     const counts = request.counts ?? new Array<number>(B).fill(T)
-    if (ids.length !== B * T || rowSlots.length !== B || counts.length !== B) throw new RangeError(`${B} rows of ${T} positions: ${ids.length} ids, ${rowSlots.length} slots, ${counts.length} counts`)
+    if (ids.length !== B * T || rowSlots.length !== B || counts.length !== B)
+      throw new RangeError(
+        `${B} rows of ${T} positions: ${ids.length} ids, ${rowSlots.length} slots, ${counts.length} counts`,
+      )
     const needed = Math.max(...cache.lengths.map((length, row) => length + (counts[row] ?? T)))
-    if (needed > config.contextLength) throw new RangeError(`${needed} positions do not fit the context of ${config.contextLength}`)
+    if (needed > config.contextLength)
+      throw new RangeError(`${needed} positions do not fit the context of ${config.contextLength}`)
     if (request.keep !== false) cache.reserve(needed)
     // A fresh prompt need not look at a cache full of nothing.
     const fresh = cache.lengths.every((length) => length === 0)
@@ -167,5 +183,7 @@ export class Decoder {
     return { keys: zeros, values: zeros }
   }
 
-  dispose(): Promise<void> { return this.compiled.dispose() }
+  dispose(): Promise<void> {
+    return this.compiled.dispose()
+  }
 }

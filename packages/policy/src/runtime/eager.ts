@@ -17,7 +17,9 @@ export type Eager = {
 }
 
 const upload = (value: TensorData): tf.Tensor =>
-  value.data instanceof Float32Array ? tf.tensor(value.data, [...value.shape], 'float32') : tf.tensor(value.data, [...value.shape], 'int32')
+  value.data instanceof Float32Array
+    ? tf.tensor(value.data, [...value.shape], 'float32')
+    : tf.tensor(value.data, [...value.shape], 'int32')
 
 export class EagerBackend implements Backend {
   readonly name: Backend['name']
@@ -59,11 +61,13 @@ export class EagerBackend implements Backend {
         const out: Record<string, { shape: number[]; data: Float32Array }> = {}
         tf.tidy(() => {
           // All at once and here: an upload within a gradient would be disposed with its tape.
-          const inputs = new Map(program.inputs.map(({ name }) => {
-            const value = feeds[name]
-            if (!value) throw new Error(`${program.name}: no input ${name}`)
-            return [name, upload(value)]
-          }))
+          const inputs = new Map(
+            program.inputs.map(({ name }) => {
+              const value = feeds[name]
+              if (!value) throw new Error(`${program.name}: no input ${name}`)
+              return [name, upload(value)]
+            }),
+          )
           const input = (name: string): tf.Tensor => {
             const tensor = inputs.get(name)
             if (!tensor) throw new Error(`${program.name}: no input ${name}`)

@@ -5,7 +5,13 @@ import { arithmetic } from './fingerprint.ts'
 it('a changed number is another build, a changed comment is not', () => {
   const files = (name: string): string => `/** ${name} */\nexport const x = 1 // one\n`
   const same = arithmetic(files)
-  assert.equal(arithmetic((name) => `/**\n * other words\n */\nexport  const x = 1 // one\n`.replace('other', name)), same)
-  assert.notEqual(arithmetic((name) => files(name).replace('= 1', '= 2')), same)
+  assert.equal(
+    arithmetic((name) => `/**\n * other words\n */\nexport  const x = 1 // one\n`.replace('other', name)),
+    same,
+  )
+  assert.notEqual(
+    arithmetic((name) => files(name).replace('= 1', '= 2')),
+    same,
+  )
   assert.match(arithmetic(), /^[0-9a-f]{12}$/)
 })

@@ -7,15 +7,43 @@ import type { Backend } from './backend.ts'
 
 /** The sources whose numbers end in an adapter. A number kept by hand is forgotten; a digest is not. */
 const SOURCES = [
-  'adam', 'credit', 'distribution', 'forward', 'gradients', 'initial', 'lora', 'loss', 'model', 'parameters', 'random', 'step', 'tensors', 'training',
-  'runtime/backend', 'runtime/decoding', 'runtime/eager', 'runtime/onnx-writer', 'runtime/onnx', 'runtime/trace-kernels', 'runtime/trace', 'runtime/tracer', 'runtime/wasm-kernels', 'runtime/wasm',
-  'runtime/tfjs-node/backend', 'runtime/tfjs-node/native',
+  'adam',
+  'credit',
+  'distribution',
+  'forward',
+  'gradients',
+  'initial',
+  'lora',
+  'loss',
+  'model',
+  'parameters',
+  'random',
+  'step',
+  'tensors',
+  'training',
+  'runtime/backend',
+  'runtime/decoding',
+  'runtime/eager',
+  'runtime/onnx-writer',
+  'runtime/onnx',
+  'runtime/trace-kernels',
+  'runtime/trace',
+  'runtime/tracer',
+  'runtime/wasm-kernels',
+  'runtime/wasm',
+  'runtime/tfjs-node/backend',
+  'runtime/tfjs-node/native',
 ]
 
 /** Digest of the arithmetic's sources, comments and blanks aside: a change there may change bits, so it is another build. */
 export function arithmetic(read: (name: string) => string = source): string {
   const hash = createHash('sha256')
-  for (const name of SOURCES) hash.update(`${name}\n${read(name).replace(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm, '').replace(/\s+/g, ' ')}\n`)
+  for (const name of SOURCES)
+    hash.update(
+      `${name}\n${read(name)
+        .replace(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm, '')
+        .replace(/\s+/g, ' ')}\n`,
+    )
   return hash.digest('hex').slice(0, 12)
 }
 
@@ -35,5 +63,11 @@ export function instructionSet(): string {
 /** `base`: sha256 of the base model. */
 export function fingerprintOf(backend: Backend, base: string): Fingerprint {
   const isa = backend.name === 'wasm' ? 'wasm-simd' : instructionSet()
-  return { engine: backend.name, build: `${backend.build}, arithmetic ${arithmetic()}`, isa, threads: backend.threads, base }
+  return {
+    engine: backend.name,
+    build: `${backend.build}, arithmetic ${arithmetic()}`,
+    isa,
+    threads: backend.threads,
+    base,
+  }
 }

@@ -12,11 +12,29 @@ export type OnnxBranch = { name: string; nodes: readonly OnnxNode[]; output: Onn
 /** Integers are written as `ints` or `i`; a number that stands for a float is wrapped. */
 export type Attribute = number | string | readonly number[] | { float: number } | { branch: OnnxBranch }
 
-export type OnnxNode = { op: string; domain: string; inputs: readonly string[]; outputs: readonly string[]; attributes: Readonly<Record<string, Attribute>> }
+export type OnnxNode = {
+  op: string
+  domain: string
+  inputs: readonly string[]
+  outputs: readonly string[]
+  attributes: Readonly<Record<string, Attribute>>
+}
 export type OnnxValue = { name: string; type: OnnxType; shape: readonly (number | string)[] }
 /** `external`: where the bytes lie in a file beside the model, instead of inside it. */
-export type OnnxInitializer = { name: string; type: OnnxType; shape: readonly number[]; bytes: Uint8Array; external?: { file: string; offset: number } }
-export type OnnxGraph = { name: string; nodes: readonly OnnxNode[]; inputs: readonly OnnxValue[]; outputs: readonly OnnxValue[]; initializers: readonly OnnxInitializer[] }
+export type OnnxInitializer = {
+  name: string
+  type: OnnxType
+  shape: readonly number[]
+  bytes: Uint8Array
+  external?: { file: string; offset: number }
+}
+export type OnnxGraph = {
+  name: string
+  nodes: readonly OnnxNode[]
+  inputs: readonly OnnxValue[]
+  outputs: readonly OnnxValue[]
+  initializers: readonly OnnxInitializer[]
+}
 
 /** A message under construction: pieces that are copied once, at the end. */
 class Message {
@@ -58,7 +76,9 @@ class Message {
     return this
   }
 
-  text(field: number, value: string): this { return this.bytes(field, new TextEncoder().encode(value)) }
+  text(field: number, value: string): this {
+    return this.bytes(field, new TextEncoder().encode(value))
+  }
 
   message(field: number, value: Message): this {
     this.varint((field << 3) | 2)
@@ -100,7 +120,8 @@ function node(value: OnnxNode): Message {
 
 function valueInfo(value: OnnxValue): Message {
   const shape = new Message()
-  for (const size of value.shape) shape.message(1, typeof size === 'number' ? new Message().integer(1, size) : new Message().text(2, size))
+  for (const size of value.shape)
+    shape.message(1, typeof size === 'number' ? new Message().integer(1, size) : new Message().text(2, size))
   const tensor = new Message().integer(1, TYPE_CODE[value.type]).message(2, shape)
   return new Message().text(1, value.name).message(2, new Message().message(1, tensor))
 }

@@ -56,7 +56,8 @@ class WeightFile {
     let offset = views.get(item.bytes.byteOffset)
     if (offset === undefined) {
       offset = Math.ceil(this.end / 4096) * 4096
-      for (let at = 0; at < item.bytes.length; ) at += writeSync(this.file, item.bytes, at, Math.min(item.bytes.length - at, 1 << 28), offset + at)
+      for (let at = 0; at < item.bytes.length;)
+        at += writeSync(this.file, item.bytes, at, Math.min(item.bytes.length - at, 1 << 28), offset + at)
       this.end = offset + item.bytes.length
       views.set(item.bytes.byteOffset, offset)
     }
@@ -87,7 +88,8 @@ class OnnxBackend implements Backend {
     this.threads = options.threads
     this.prepack = options.prepack ?? true
     this.blocks = options.blocks ?? FAST_BLOCKS
-    const version = (name: string): string => String((createRequire(import.meta.url)(`${name}/package.json`) as { version: unknown }).version)
+    const version = (name: string): string =>
+      String((createRequire(import.meta.url)(`${name}/package.json`) as { version: unknown }).version)
     this.build = `onnxruntime-node ${version('onnxruntime-node')}, tfjs-core ${version('@tensorflow/tfjs-core')}`
   }
 
@@ -108,7 +110,10 @@ class OnnxBackend implements Backend {
           const key = value.shape.join()
           let held = tensors.get(name)
           if (!held || held.data !== value.data || held.key !== key) {
-            const tensor = spec.dtype === 'float32' ? new ort.Tensor('float32', value.data as Float32Array, value.shape) : new ort.Tensor('int32', value.data as Int32Array, value.shape)
+            const tensor =
+              spec.dtype === 'float32'
+                ? new ort.Tensor('float32', value.data as Float32Array, value.shape)
+                : new ort.Tensor('int32', value.data as Int32Array, value.shape)
             held = { data: value.data, key, tensor }
             tensors.set(name, held)
           }
@@ -142,7 +147,13 @@ class OnnxBackend implements Backend {
       executionMode: 'sequential',
       graphOptimizationLevel: 'all',
       logSeverityLevel: 3,
-      extra: { session: { intra_op: { allow_spinning: '0' }, inter_op: { allow_spinning: '0' }, disable_prepacking: this.prepack ? '0' : '1' } },
+      extra: {
+        session: {
+          intra_op: { allow_spinning: '0' },
+          inter_op: { allow_spinning: '0' },
+          disable_prepacking: this.prepack ? '0' : '1',
+        },
+      },
     }
     const bytes = graph.initializers.reduce((sum, item) => sum + item.bytes.length, 0)
     if (bytes < EXTERNAL_BYTES) return this.ort.InferenceSession.create(writeOnnx(graph), options)

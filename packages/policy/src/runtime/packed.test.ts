@@ -13,12 +13,21 @@ const [N, K] = [21, 96]
 const LARGEST = 65504
 
 /** [scale, minimum] of blocks that a file may hold: none, negative, the largest and the smallest of f16. */
-const ODD: readonly [number, number][] = [[0, 0], [0, -3.5], [0.01, -0.08], [0.01, 0.5], [-0.02, 0.1], [LARGEST, -LARGEST], [2 ** -24, -(2 ** -24)], [1, LARGEST]]
+const ODD: readonly [number, number][] = [
+  [0, 0],
+  [0, -3.5],
+  [0.01, -0.08],
+  [0.01, 0.5],
+  [-0.02, 0.1],
+  [LARGEST, -LARGEST],
+  [2 ** -24, -(2 ** -24)],
+  [1, LARGEST],
+]
 
 /** Q4_1 blocks of [N, K]: the odd ones first, then ordinary ones. */
 function blocks(seed: number, odd = ODD): Uint8Array {
   const next = uniform(seed)
-  const bytes = new Uint8Array((N * K / 32) * 20)
+  const bytes = new Uint8Array(((N * K) / 32) * 20)
   const view = new DataView(bytes.buffer)
   for (let block = 0; block * 20 < bytes.length; block++) {
     const [scale, minimum] = odd[block] ?? [0.005 + 0.01 * next(), -0.15 * next()]
@@ -30,14 +39,19 @@ function blocks(seed: number, odd = ODD): Uint8Array {
 }
 
 /** x [M, K] · Wᵀ by onnxruntime, reading blocks where M is 1. */
-async function product(weights: Float32Array, packed: PackedTensor): Promise<{ compiled: Compiled; close: () => Promise<void> }> {
+async function product(
+  weights: Float32Array,
+  packed: PackedTensor,
+): Promise<{ compiled: Compiled; close: () => Promise<void> }> {
   const backend = await createOnnxBackend({ threads: 1, blocks: true })
   const program: Program = {
     name: 'product',
     inputs: [{ name: 'x', dtype: 'float32', shape: ['M', K] }],
     constants: new Map([['w', { shape: [N, K], data: weights }]]),
     packed: (name) => (name === 'w' ? packed : null),
-    build: (input, constant) => ({ y: tf.matMul(input('x') as tf.Tensor2D, constant('w') as tf.Tensor2D, false, true) }),
+    build: (input, constant) => ({
+      y: tf.matMul(input('x') as tf.Tensor2D, constant('w') as tf.Tensor2D, false, true),
+    }),
   }
   return { compiled: await backend.compile(program), close: () => backend.dispose() }
 }
@@ -50,7 +64,10 @@ const inputs = (seed: number, M: number): Float32Array => {
 test('blocks hold the values that the file holds, odd scales included', () => {
   const bytes = blocks(1)
   const { codes, scales, minima } = packQ4(bytes, [N, K])
-  const values = Float32Array.from({ length: N * K }, (_, i) => scales[i >> 5]! * ((codes[i >> 1]! >> (i % 2 === 0 ? 0 : 4)) & 15) + minima[i >> 5]!)
+  const values = Float32Array.from(
+    { length: N * K },
+    (_, i) => scales[i >> 5]! * ((codes[i >> 1]! >> (i % 2 === 0 ? 0 : 4)) & 15) + minima[i >> 5]!,
+  )
   assert.deepEqual(values, dequantise('q4_1', bytes))
 })
 
@@ -70,7 +87,9 @@ test('one row by blocks is the exact product, to the rounding of float32', async
       for (let k = 0; k < K; k++) {
         exact += x[k]! * weights[n * K + k]!
         const block = (n * K + k) >> 5
-        size += Math.abs(x[k]!) * (8 * Math.abs(packed.scales[block]!) + Math.abs(packed.minima[block]! + 8 * packed.scales[block]!))
+        size +=
+          Math.abs(x[k]!) *
+          (8 * Math.abs(packed.scales[block]!) + Math.abs(packed.minima[block]! + 8 * packed.scales[block]!))
       }
       worst = Math.max(worst, Math.abs(y!.data[n]! - exact) / size)
     }

@@ -10,8 +10,19 @@ import type { ModelConfig } from '../weights.ts'
 import type { Lora } from '../checkpoints/peft.ts'
 
 const config: ModelConfig = {
-  hiddenSize: 24, intermediateSize: 40, layers: 3, heads: 6, kvHeads: 2, headDim: 8, vocabulary: 50, contextLength: 200,
-  ropeTheta: 10000, rmsEps: 1e-6, qkNorm: true, attentionBias: true, tiedHead: true,
+  hiddenSize: 24,
+  intermediateSize: 40,
+  layers: 3,
+  heads: 6,
+  kvHeads: 2,
+  headDim: 8,
+  vocabulary: 50,
+  contextLength: 200,
+  ropeTheta: 10000,
+  rmsEps: 1e-6,
+  qkNorm: true,
+  attentionBias: true,
+  tiedHead: true,
 }
 const weights = weightsFrom(initialWeights(config, 4))
 
@@ -21,7 +32,10 @@ function randomLora(seed: number, rank: number, alpha: number): Lora {
   for (let layer = 0; layer < config.layers; layer++) {
     for (const projection of PROJECTIONS) {
       const [out, inner] = projectionShape(config, projection)
-      const fill = (rows: number, columns: number) => ({ shape: [rows, columns], data: Float32Array.from({ length: rows * columns }, () => 0.2 * next()) })
+      const fill = (rows: number, columns: number) => ({
+        shape: [rows, columns],
+        data: Float32Array.from({ length: rows * columns }, () => 0.2 * next()),
+      })
       modules.set(`model.layers.${layer}.${projectionPath(projection)}`, { a: fill(rank, inner), b: fill(out, rank) })
     }
   }
@@ -39,7 +53,9 @@ async function open(engine: 'onnx' | 'wasm'): Promise<Runtime> {
 
 /** Logits of every position, the whole sequence at once. */
 async function whole(runtime: Runtime, ids: Int32Array, slot: number | null): Promise<Float32Array> {
-  return (await runtime.decodeStep({ ids, T: ids.length, cache: runtime.createCache(1), rowSlots: [slot], logits: 'all' })).logits
+  return (
+    await runtime.decodeStep({ ids, T: ids.length, cache: runtime.createCache(1), rowSlots: [slot], logits: 'all' })
+  ).logits
 }
 
 function worst(a: ArrayLike<number>, b: ArrayLike<number>): number {
@@ -57,8 +73,17 @@ for (const engine of ['onnx', 'wasm'] as const) {
     const cache = runtime.createCache(1)
     let at = 0
     for (const T of [1, 40, 1, 1, 60, 3, 44]) {
-      const { logits } = await runtime.decodeStep({ ids: ids.slice(at, at + T), T, cache, rowSlots: [null], logits: 'all' })
-      assert.ok(worst(logits, expected.subarray(at * config.vocabulary, (at + T) * config.vocabulary)) < 2e-5, `${at}+${T}`)
+      const { logits } = await runtime.decodeStep({
+        ids: ids.slice(at, at + T),
+        T,
+        cache,
+        rowSlots: [null],
+        logits: 'all',
+      })
+      assert.ok(
+        worst(logits, expected.subarray(at * config.vocabulary, (at + T) * config.vocabulary)) < 2e-5,
+        `${at}+${T}`,
+      )
       at += T
     }
     assert.equal(cache.lengths[0], 150)
@@ -73,7 +98,10 @@ for (const engine of ['onnx', 'wasm'] as const) {
     const slots = [0, 2, null, 1, 0]
     const rows = slots.map((slot, row) => ({ slot, ids: tokens(20 + row, 30 + row * 17) }))
     const alone = await Promise.all(rows.map(({ slot, ids }) => whole(runtime, ids, slot)))
-    assert.ok(worst(alone[0] as Float32Array, await whole(runtime, (rows[0] as { ids: Int32Array }).ids, null)) > 1e-2, 'an adapter changes the logits')
+    assert.ok(
+      worst(alone[0] as Float32Array, await whole(runtime, (rows[0] as { ids: Int32Array }).ids, null)) > 1e-2,
+      'an adapter changes the logits',
+    )
     const V = config.vocabulary
     // Prefill two together (right-padded), the others alone, then all in one batch; the rest token by token.
     const prefix = [9, 21, 50, 33, 5]
@@ -85,22 +113,47 @@ for (const engine of ['onnx', 'wasm'] as const) {
     for (const row of [2, 3, 4]) {
       const single = runtime.createCache(1)
       const { slot, ids } = rows[row] as { slot: number | null; ids: Int32Array }
-      const { logits } = await runtime.decodeStep({ ids: ids.slice(0, prefix[row]), T: prefix[row] as number, cache: single, rowSlots: [slot] })
-      assert.ok(worst(logits, (alone[row] as Float32Array).subarray(((prefix[row] as number) - 1) * V, (prefix[row] as number) * V)) < 1e-4)
+      const { logits } = await runtime.decodeStep({
+        ids: ids.slice(0, prefix[row]),
+        T: prefix[row] as number,
+        cache: single,
+        rowSlots: [slot],
+      })
+      assert.ok(
+        worst(
+          logits,
+          (alone[row] as Float32Array).subarray(((prefix[row] as number) - 1) * V, (prefix[row] as number) * V),
+        ) < 1e-4,
+      )
       cache.append(single)
     }
     let running = [0, 1, 2, 3, 4]
     for (let step = 0; running.length > 0; step++) {
       const places = running.map((row) => (prefix[row] as number) + step)
-      const { logits } = await runtime.decodeStep({ ids: Int32Array.from(running, (row, i) => (rows[row] as { ids: Int32Array }).ids[places[i] as number] as number), T: 1, cache, rowSlots: running.map((row) => slots[row] as number | null) })
+      const { logits } = await runtime.decodeStep({
+        ids: Int32Array.from(
+          running,
+          (row, i) => (rows[row] as { ids: Int32Array }).ids[places[i] as number] as number,
+        ),
+        T: 1,
+        cache,
+        rowSlots: running.map((row) => slots[row] as number | null),
+      })
       running.forEach((row, i) => {
         const place = places[i] as number
-        const difference = worst(logits.subarray(i * V, (i + 1) * V), (alone[row] as Float32Array).subarray(place * V, (place + 1) * V))
+        const difference = worst(
+          logits.subarray(i * V, (i + 1) * V),
+          (alone[row] as Float32Array).subarray(place * V, (place + 1) * V),
+        )
         assert.ok(difference <= 1e-4, `row ${row} at ${place}: ${difference}`)
       })
-      const stay = running.map((_, i) => i).filter((i) => (places[i] as number) + 1 < (rows[running[i] as number] as { ids: Int32Array }).ids.length)
+      const stay = running
+        .map((_, i) => i)
+        .filter((i) => (places[i] as number) + 1 < (rows[running[i] as number] as { ids: Int32Array }).ids.length)
       if (stay.length < running.length) cache.keep(step % 2 === 0 ? stay : [...stay].reverse())
-      running = (step % 2 === 0 || stay.length === running.length ? stay : [...stay].reverse()).map((i) => running[i] as number)
+      running = (step % 2 === 0 || stay.length === running.length ? stay : [...stay].reverse()).map(
+        (i) => running[i] as number,
+      )
     }
     assert.equal(cache.rows, 0)
     await runtime.close()
@@ -139,11 +192,26 @@ test('a cache is copied and rewound: a second continuation from a shared prefix 
   const twice = cache.copy([0, 0])
   twice.rewind(1, 40)
   const other = tokens(6, 10)
-  const { logits } = await runtime.decodeStep({ ids: Int32Array.from([...other, ...other]), T: 10, cache: twice, rowSlots: [null, null] })
-  for (const [row, length] of [[0, 70], [1, 40]] as const) {
+  const { logits } = await runtime.decodeStep({
+    ids: Int32Array.from([...other, ...other]),
+    T: 10,
+    cache: twice,
+    rowSlots: [null, null],
+  })
+  for (const [row, length] of [
+    [0, 70],
+    [1, 40],
+  ] as const) {
     const expected = await whole(runtime, Int32Array.from([...shared.subarray(0, length), ...other]), null)
-    assert.ok(worst(logits.subarray(row * config.vocabulary, (row + 1) * config.vocabulary), expected.subarray(-config.vocabulary)) < 2e-5)
+    assert.ok(
+      worst(
+        logits.subarray(row * config.vocabulary, (row + 1) * config.vocabulary),
+        expected.subarray(-config.vocabulary),
+      ) < 2e-5,
+    )
   }
-  assert.throws(() => { twice.rewind(1, 51) }, RangeError)
+  assert.throws(() => {
+    twice.rewind(1, 51)
+  }, RangeError)
   await runtime.close()
 })

@@ -39,18 +39,28 @@ export interface Runtime {
 }
 
 /** Picks an engine: the forced one or, for `auto`, onnx where it loads and else wasm. */
-export async function openBackend(engine: EngineChoice, threads: number): Promise<{ backend: Backend; choice: string }> {
+export async function openBackend(
+  engine: EngineChoice,
+  threads: number,
+): Promise<{ backend: Backend; choice: string }> {
   const onnx = async (): Promise<Backend> => (await import('./onnx.ts')).createOnnxBackend({ threads })
   const wasm = async (): Promise<Backend> => (await import('./wasm.ts')).createWasmBackend()
-  const tfjsNode = async (): Promise<Backend> => (await import('./tfjs-node/backend.ts')).createTfjsNodeBackend({ threads })
-  const describe = (backend: Backend, why: string): string => `engine ${backend.name} (${backend.build}, ${backend.threads} thread${backend.threads === 1 ? '' : 's'}): ${why}`
+  const tfjsNode = async (): Promise<Backend> =>
+    (await import('./tfjs-node/backend.ts')).createTfjsNodeBackend({ threads })
+  const describe = (backend: Backend, why: string): string =>
+    `engine ${backend.name} (${backend.build}, ${backend.threads} thread${backend.threads === 1 ? '' : 's'}): ${why}`
   if (engine !== 'auto') {
     try {
       const backend = await { onnx, wasm, 'tfjs-node': tfjsNode }[engine]()
       return { backend, choice: describe(backend, 'as asked') }
     } catch (error) {
       if (error instanceof InstarError) throw error
-      throw new InstarError('engine_lost', `the engine ${engine} was asked for and does not load here: ${String(error)}`, { engine }, { cause: error })
+      throw new InstarError(
+        'engine_lost',
+        `the engine ${engine} was asked for and does not load here: ${String(error)}`,
+        { engine },
+        { cause: error },
+      )
     }
   }
   try {

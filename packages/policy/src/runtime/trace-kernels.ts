@@ -37,9 +37,23 @@ function sameShape(a: readonly number[], b: readonly number[]): boolean {
   return a.length === b.length && a.every((size, axis) => size === b[axis])
 }
 
-function emit(op: string, inputs: readonly tf.TensorInfo[], shape: readonly number[], dtype: tf.DataType, attributes: Record<string, Attribute> = {}): tf.TensorInfo {
+function emit(
+  op: string,
+  inputs: readonly tf.TensorInfo[],
+  shape: readonly number[],
+  dtype: tf.DataType,
+  attributes: Record<string, Attribute> = {},
+): tf.TensorInfo {
   const graph = tracer()
-  return named(graph.emit(op, inputs.map((item) => graph.nameOf(item)), attributes), shape, dtype)
+  return named(
+    graph.emit(
+      op,
+      inputs.map((item) => graph.nameOf(item)),
+      attributes,
+    ),
+    shape,
+    dtype,
+  )
 }
 
 function unary(op: string): (params: { inputs: Inputs }) => tf.TensorInfo {
@@ -50,7 +64,12 @@ function unary(op: string): (params: { inputs: Inputs }) => tf.TensorInfo {
 }
 
 /** `neutral`: the constant that leaves the other operand as it is, on the right or, where `commutes`, on either side. */
-function binary(op: string, result: 'same' | 'bool', neutral: number | null = null, commutes = false): (params: { inputs: Inputs }) => tf.TensorInfo {
+function binary(
+  op: string,
+  result: 'same' | 'bool',
+  neutral: number | null = null,
+  commutes = false,
+): (params: { inputs: Inputs }) => tf.TensorInfo {
   const absorbed = (kept: tf.TensorInfo, shape: readonly number[]): tf.TensorInfo => {
     if (sameShape(kept.shape, shape)) return alias(kept)
     const graph = tracer()
@@ -76,9 +95,10 @@ function reduction(op: string): (params: { inputs: Inputs; attrs?: Attrs }) => t
     if (reduced.length === 0) return alias(x)
     const shape = keepDims ? backend_util.expandShapeToKeepDim(kept, axes) : kept
     const graph = tracer()
-    const output = op === 'ReduceMax' || op === 'ReduceMin' || op === 'ReduceMean' || op === 'ReduceSum'
-      ? graph.emit(op, [graph.nameOf(x), graph.int64(axes)], { keepdims: keepDims ? 1 : 0 })
-      : ''
+    const output =
+      op === 'ReduceMax' || op === 'ReduceMin' || op === 'ReduceMean' || op === 'ReduceSum'
+        ? graph.emit(op, [graph.nameOf(x), graph.int64(axes)], { keepdims: keepDims ? 1 : 0 })
+        : ''
     return named(output, shape, x.dtype)
   }
 }
@@ -94,10 +114,16 @@ function matMul({ inputs, attrs }: { inputs: Inputs; attrs?: Attrs }): tf.Tensor
   const shape = [...batch, rows, columns]
   const packed = a.shape.length === 2 && !transA && transB ? tracer().packed(tracer().nameOf(b)) : null
   if (packed) return named(packedMatMul(a, b, packed), shape, 'float32')
-  if (a.shape.length === 2 && b.shape.length === 2) return emit('Gemm', [a, b], shape, 'float32', { transA: transA ? 1 : 0, transB: transB ? 1 : 0 })
+  if (a.shape.length === 2 && b.shape.length === 2)
+    return emit('Gemm', [a, b], shape, 'float32', { transA: transA ? 1 : 0, transB: transB ? 1 : 0 })
   if (!transA && !transB) return emit('MatMul', [a, b], shape, 'float32')
   const graph = tracer()
-  const output = graph.emit('FusedMatMul', [graph.nameOf(a), graph.nameOf(b)], { transA: transA ? 1 : 0, transB: transB ? 1 : 0 }, 'com.microsoft')
+  const output = graph.emit(
+    'FusedMatMul',
+    [graph.nameOf(a), graph.nameOf(b)],
+    { transA: transA ? 1 : 0, transB: transB ? 1 : 0 },
+    'com.microsoft',
+  )
   return named(output, shape, 'float32')
 }
 
@@ -114,16 +140,32 @@ function packedMatMul(x: tf.TensorInfo, w: tf.TensorInfo, packed: PackedTensor):
   const [N, K] = packed.shape
   const blocks = K / PACKED_BLOCK
   const rest = new Float32Array(blocks * N)
-  for (let n = 0; n < N; n++) for (let k = 0; k < blocks; k++) rest[k * N + n] = (packed.minima[n * blocks + k] as number) + 8 * (packed.scales[n * blocks + k] as number)
+  for (let n = 0; n < N; n++)
+    for (let k = 0; k < blocks; k++)
+      rest[k * N + n] = (packed.minima[n * blocks + k] as number) + 8 * (packed.scales[n * blocks + k] as number)
   const codes = graph.initializer(`${name}.codes`, [N, blocks, PACKED_BLOCK / 2], packed.codes)
   const scales = graph.initializer(`${name}.scales`, [N * blocks], packed.scales)
   const offsets = graph.initializer(`${name}.offsets`, [blocks, N], rest)
   const oneRow = graph.emit('Equal', [graph.shapeTensor([x.shape[0] as number]), graph.int64([1])], {})
-  return graph.choose(oneRow, N, () => {
-    const product = graph.emit('MatMulNBits', [given, codes, scales], { K, N, bits: 4, block_size: PACKED_BLOCK, accuracy_level: 1 }, 'com.microsoft')
-    const sums = graph.emit('ReduceSum', [graph.emit('Reshape', [given, graph.int64([1, blocks, PACKED_BLOCK])], {}), graph.int64([2])], { keepdims: 0 })
-    return graph.emit('Gemm', [sums, offsets, product], {})
-  }, () => graph.emit('Gemm', [given, name], { transA: 0, transB: 1 }))
+  return graph.choose(
+    oneRow,
+    N,
+    () => {
+      const product = graph.emit(
+        'MatMulNBits',
+        [given, codes, scales],
+        { K, N, bits: 4, block_size: PACKED_BLOCK, accuracy_level: 1 },
+        'com.microsoft',
+      )
+      const sums = graph.emit(
+        'ReduceSum',
+        [graph.emit('Reshape', [given, graph.int64([1, blocks, PACKED_BLOCK])], {}), graph.int64([2])],
+        { keepdims: 0 },
+      )
+      return graph.emit('Gemm', [sums, offsets, product], {})
+    },
+    () => graph.emit('Gemm', [given, name], { transA: 0, transB: 1 }),
+  )
 }
 
 function reshape({ inputs, attrs }: { inputs: Inputs; attrs?: Attrs }): tf.TensorInfo {
@@ -148,28 +190,49 @@ function concat({ inputs, attrs }: { inputs: Inputs; attrs?: Attrs }): tf.Tensor
   const first = parts[0]
   if (!first) throw new Error('concat of nothing')
   const axis = util.parseAxisParam(attrs?.['axis'] as number, first.shape)[0] ?? 0
-  const shape = backend_util.computeOutShape(parts.map((item) => item.shape), axis)
+  const shape = backend_util.computeOutShape(
+    parts.map((item) => item.shape),
+    axis,
+  )
   return parts.length === 1 ? alias(first) : emit('Concat', parts, shape, first.dtype, { axis })
 }
 
 function split({ inputs, attrs }: { inputs: Inputs; attrs?: Attrs }): tf.TensorInfo[] {
   const x = input(inputs, 'x')
   const axis = util.parseAxisParam(attrs?.['axis'] as number, x.shape)[0] ?? 0
-  const sizes = backend_util.prepareSplitSize({ ...x, shape: x.shape } as tf.Tensor, attrs?.['numOrSizeSplits'] as number | number[], axis)
+  const sizes = backend_util.prepareSplitSize(
+    { ...x, shape: x.shape } as tf.Tensor,
+    attrs?.['numOrSizeSplits'] as number | number[],
+    axis,
+  )
   const graph = tracer()
   const outputs = graph.emitMany('Split', [graph.nameOf(x), graph.shapeTensor(sizes)], sizes.length, { axis })
-  return outputs.map((name, at) => named(name, x.shape.map((size, dim) => (dim === axis ? (sizes[at] ?? 0) : size)), x.dtype))
+  return outputs.map((name, at) =>
+    named(
+      name,
+      x.shape.map((size, dim) => (dim === axis ? (sizes[at] ?? 0) : size)),
+      x.dtype,
+    ),
+  )
 }
 
 function slice({ inputs, attrs }: { inputs: Inputs; attrs?: Attrs }): tf.TensorInfo {
   const x = input(inputs, 'x')
-  const [begin = [], size = []] = tf.slice_util.parseSliceParams({ ...x } as tf.Tensor, attrs?.['begin'] as number[], attrs?.['size'] as number[])
+  const [begin = [], size = []] = tf.slice_util.parseSliceParams(
+    { ...x } as tf.Tensor,
+    attrs?.['begin'] as number[],
+    attrs?.['size'] as number[],
+  )
   const axes = x.shape.map((_, axis) => axis).filter((axis) => size[axis] !== x.shape[axis])
   if (axes.length === 0) return alias(x)
   const graph = tracer()
   const starts = axes.map((axis) => begin[axis] ?? 0)
   const ends = axes.map((axis) => (begin[axis] ?? 0) + (size[axis] ?? 0))
-  const output = graph.emit('Slice', [graph.nameOf(x), graph.shapeTensor(starts), graph.shapeTensor(ends), graph.int64(axes)], {})
+  const output = graph.emit(
+    'Slice',
+    [graph.nameOf(x), graph.shapeTensor(starts), graph.shapeTensor(ends), graph.int64(axes)],
+    {},
+  )
   return named(output, size, x.dtype)
 }
 
@@ -178,8 +241,16 @@ function gather({ inputs, attrs }: { inputs: Inputs; attrs?: Attrs }): tf.Tensor
   const indices = input(inputs, 'indices')
   const axis = util.parseAxisParam(attrs?.['axis'] as number, x.shape)[0] ?? 0
   const batchDims = Number(attrs?.['batchDims'] ?? 0)
-  if (batchDims === 0) return emit('Gather', [x, indices], [...x.shape.slice(0, axis), ...indices.shape, ...x.shape.slice(axis + 1)], x.dtype, { axis })
-  if (batchDims === 1 && axis === 1 && x.shape.length === 2 && indices.shape.length === 2) return emit('GatherElements', [x, indices], indices.shape, x.dtype, { axis: 1 })
+  if (batchDims === 0)
+    return emit(
+      'Gather',
+      [x, indices],
+      [...x.shape.slice(0, axis), ...indices.shape, ...x.shape.slice(axis + 1)],
+      x.dtype,
+      { axis },
+    )
+  if (batchDims === 1 && axis === 1 && x.shape.length === 2 && indices.shape.length === 2)
+    return emit('GatherElements', [x, indices], indices.shape, x.dtype, { axis: 1 })
   throw new Error('this form of gather is not traced')
 }
 
@@ -188,12 +259,18 @@ function oneHot({ inputs, attrs }: { inputs: Inputs; attrs?: Attrs }): tf.Tensor
   const depth = Number(attrs?.['depth'])
   const dtype = (attrs?.['dtype'] as tf.DataType | undefined) ?? 'int32'
   const values = filled2(Number(attrs?.['offValue'] ?? 0), Number(attrs?.['onValue'] ?? 1))
-  const hot = emit('OneHot', [indices, filled(depth, [], 'int32'), values], [...indices.shape, depth], 'float32', { axis: -1 })
+  const hot = emit('OneHot', [indices, filled(depth, [], 'int32'), values], [...indices.shape, depth], 'float32', {
+    axis: -1,
+  })
   return dtype === 'float32' ? hot : castTo(hot, dtype)
 }
 
 function filled2(off: number, on: number): tf.TensorInfo {
-  return { dataId: tracer().define({ name: null, constant: { data: Float32Array.of(off, on), uniform: null } }), shape: [2], dtype: 'float32' }
+  return {
+    dataId: tracer().define({ name: null, constant: { data: Float32Array.of(off, on), uniform: null } }),
+    shape: [2],
+    dtype: 'float32',
+  }
 }
 
 function castTo(x: tf.TensorInfo, dtype: tf.DataType): tf.TensorInfo {
@@ -213,7 +290,10 @@ function segmentSum({ inputs, attrs }: { inputs: Inputs; attrs?: Attrs }): tf.Te
   const graph = tracer()
   const column = graph.emit('Reshape', [graph.nameOf(ids), graph.int64([-1, 1])], {})
   const indices = graph.emit('Expand', [column, graph.shapeTensor(x.shape)], {})
-  const output = graph.emit('ScatterElements', [graph.nameOf(filled(0, shape, 'float32')), indices, graph.nameOf(x)], { axis: 0, reduction: 'add' })
+  const output = graph.emit('ScatterElements', [graph.nameOf(filled(0, shape, 'float32')), indices, graph.nameOf(x)], {
+    axis: 0,
+    reduction: 'add',
+  })
   return named(output, shape, x.dtype)
 }
 
@@ -229,7 +309,12 @@ function softmax({ inputs }: { inputs: Inputs }): tf.TensorInfo {
 
 function clip({ inputs, attrs }: { inputs: Inputs; attrs?: Attrs }): tf.TensorInfo {
   const x = input(inputs, 'x')
-  return emit('Clip', [x, filled(Number(attrs?.['clipValueMin']), [], 'float32'), filled(Number(attrs?.['clipValueMax']), [], 'float32')], x.shape, x.dtype)
+  return emit(
+    'Clip',
+    [x, filled(Number(attrs?.['clipValueMin']), [], 'float32'), filled(Number(attrs?.['clipValueMax']), [], 'float32')],
+    x.shape,
+    x.dtype,
+  )
 }
 
 export const TRACE_KERNELS: Record<string, tf.KernelFunc> = {
@@ -290,5 +375,10 @@ export const TRACE_KERNELS: Record<string, tf.KernelFunc> = {
   Identity: ({ inputs }) => alias(input(inputs, 'x')),
   ZerosLike: ({ inputs }) => filled(0, input(inputs, 'x').shape, input(inputs, 'x').dtype),
   OnesLike: ({ inputs }) => filled(1, input(inputs, 'x').shape, input(inputs, 'x').dtype),
-  Fill: ({ attrs }) => filled(Number(attrs?.['value']), attrs?.['shape'] as number[], (attrs?.['dtype'] as tf.DataType | undefined) ?? 'float32'),
+  Fill: ({ attrs }) =>
+    filled(
+      Number(attrs?.['value']),
+      attrs?.['shape'] as number[],
+      (attrs?.['dtype'] as tf.DataType | undefined) ?? 'float32',
+    ),
 }

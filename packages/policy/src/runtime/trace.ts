@@ -25,25 +25,45 @@ class TraceBackend extends tf.KernelBackend {
   override write(values: tf.backend_util.BackendValues, _shape: number[], dtype: tf.DataType): object {
     if (!values) throw new Error('a traced tensor needs its values')
     let data: Float32Array | Int32Array | Uint8Array
-    if (dtype === 'float32') data = values instanceof Float32Array ? values : Float32Array.from(values as ArrayLike<number>)
-    else if (dtype === 'int32') data = values instanceof Int32Array ? values : Int32Array.from(values as ArrayLike<number>)
+    if (dtype === 'float32')
+      data = values instanceof Float32Array ? values : Float32Array.from(values as ArrayLike<number>)
+    else if (dtype === 'int32')
+      data = values instanceof Int32Array ? values : Int32Array.from(values as ArrayLike<number>)
     else if (dtype === 'bool') data = Uint8Array.from(values as ArrayLike<number>)
     else throw new Error(`tensors of type ${dtype} cannot be traced`)
     const first = data[0]
     const uniform = first !== undefined && data.every((value) => value === first) ? first : null
     return tracer().define({ name: null, constant: { data, uniform } })
   }
-  override disposeData(): boolean { return true }
+  override disposeData(): boolean {
+    return true
+  }
   override incRef(): void {}
-  override refCount(): number { return 1 }
-  override numDataIds(): number { return 0 }
-  override memory(): { unreliable: boolean } { return { unreliable: true } }
-  override floatPrecision(): 16 | 32 { return 32 }
-  override epsilon(): number { return 1e-7 }
-  override timerAvailable(): boolean { return false }
+  override refCount(): number {
+    return 1
+  }
+  override numDataIds(): number {
+    return 0
+  }
+  override memory(): { unreliable: boolean } {
+    return { unreliable: true }
+  }
+  override floatPrecision(): 16 | 32 {
+    return 32
+  }
+  override epsilon(): number {
+    return 1e-7
+  }
+  override timerAvailable(): boolean {
+    return false
+  }
   override dispose(): void {}
-  override readSync(): never { throw new Error('a traced program may not read tensors') }
-  override read(): never { throw new Error('a traced program may not read tensors') }
+  override readSync(): never {
+    throw new Error('a traced program may not read tensors')
+  }
+  override read(): never {
+    throw new Error('a traced program may not read tensors')
+  }
 }
 
 let registered = false
@@ -51,12 +71,14 @@ function register(): void {
   if (registered) return
   registered = true
   tf.registerBackend(TRACE_BACKEND, () => new TraceBackend(), 0)
-  for (const [kernelName, kernelFunc] of Object.entries(TRACE_KERNELS)) tf.registerKernel({ kernelName, backendName: TRACE_BACKEND, kernelFunc })
+  for (const [kernelName, kernelFunc] of Object.entries(TRACE_KERNELS))
+    tf.registerKernel({ kernelName, backendName: TRACE_BACKEND, kernelFunc })
 }
 
 /** What a node reads, its branches included. */
 function reads(node: OnnxNode): string[] {
-  const inside = (value: Attribute): string[] => (typeof value === 'object' && 'branch' in value ? value.branch.nodes.flatMap(reads) : [])
+  const inside = (value: Attribute): string[] =>
+    typeof value === 'object' && 'branch' in value ? value.branch.nodes.flatMap(reads) : []
   return [...node.inputs, ...Object.values(node.attributes).flatMap(inside)]
 }
 
@@ -70,7 +92,12 @@ function prune(graph: OnnxGraph): OnnxGraph {
     nodes.push(node)
     for (const input of reads(node)) needed.add(input)
   }
-  return { ...graph, nodes: nodes.reverse(), initializers: graph.initializers.filter((item) => needed.has(item.name)), inputs: graph.inputs }
+  return {
+    ...graph,
+    nodes: nodes.reverse(),
+    initializers: graph.initializers.filter((item) => needed.has(item.name)),
+    inputs: graph.inputs,
+  }
 }
 
 /** Primes for the named dimensions that divide none of the fixed sizes. */
@@ -106,8 +133,17 @@ export async function trace(program: Program, packed = false): Promise<OnnxGraph
     tf.tidy(() => {
       const inputs = new Map<string, tf.Tensor>()
       for (const input of program.inputs) {
-        const shape = input.shape.map((size) => (typeof size === 'number' ? size : (mine.dimensions.get(size)?.prime ?? 0)))
-        inputs.set(input.name, tf.engine().makeTensorFromTensorInfo({ dataId: mine.define({ name: input.name, constant: null }), shape, dtype: input.dtype }))
+        const shape = input.shape.map((size) =>
+          typeof size === 'number' ? size : (mine.dimensions.get(size)?.prime ?? 0),
+        )
+        inputs.set(
+          input.name,
+          tf.engine().makeTensorFromTensorInfo({
+            dataId: mine.define({ name: input.name, constant: null }),
+            shape,
+            dtype: input.dtype,
+          }),
+        )
       }
       const constants = new Map<string, tf.Tensor>()
       const constant = (name: string): tf.Tensor => {
@@ -115,7 +151,11 @@ export async function trace(program: Program, packed = false): Promise<OnnxGraph
         if (!tensor) {
           const value = program.constants.get(name)
           if (!value) throw new Error(`no constant ${name}`)
-          tensor = tf.engine().makeTensorFromTensorInfo({ dataId: mine.frozen(name, value), shape: [...value.shape], dtype: value.data instanceof Float32Array ? 'float32' : 'int32' })
+          tensor = tf.engine().makeTensorFromTensorInfo({
+            dataId: mine.frozen(name, value),
+            shape: [...value.shape],
+            dtype: value.data instanceof Float32Array ? 'float32' : 'int32',
+          })
           constants.set(name, tf.keep(tensor))
         }
         return tensor
@@ -126,7 +166,13 @@ export async function trace(program: Program, packed = false): Promise<OnnxGraph
         return tensor
       }
       for (const [name, tensor] of Object.entries(program.build(input, constant))) {
-        mine.nodes.push({ op: 'Identity', domain: '', inputs: [mine.nameOf(tensor)], outputs: [`${OUTPUT}${name}`], attributes: {} })
+        mine.nodes.push({
+          op: 'Identity',
+          domain: '',
+          inputs: [mine.nameOf(tensor)],
+          outputs: [`${OUTPUT}${name}`],
+          attributes: {},
+        })
         const shape = tensor.shape.map((size, axis) => {
           const { names } = mine.factors(size)
           return names.length === 0 ? size : `${name}_${axis}`
@@ -135,8 +181,18 @@ export async function trace(program: Program, packed = false): Promise<OnnxGraph
       }
       for (const tensor of constants.values()) tensor.dispose()
     })
-    const inputs = program.inputs.map((input): OnnxValue => ({ name: input.name, type: input.dtype, shape: input.shape }))
-    return prune({ name: program.name, nodes: mine.nodes, inputs, outputs, initializers: [...mine.initializers.values()] })
+    const inputs = program.inputs.map((input): OnnxValue => ({
+      name: input.name,
+      type: input.dtype,
+      shape: input.shape,
+    }))
+    return prune({
+      name: program.name,
+      nodes: mine.nodes,
+      inputs,
+      outputs,
+      initializers: [...mine.initializers.values()],
+    })
   } finally {
     setTracer(null)
   }

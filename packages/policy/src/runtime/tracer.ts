@@ -24,9 +24,13 @@ export class Tracer {
   /** Named dimension → its prime, and where the run's size can be read: [input, axis]. */
   readonly dimensions = new Map<string, { prime: number; input: string; axis: number }>()
 
-  constructor(packed: (name: string) => PackedTensor | null) { this.packed = packed }
+  constructor(packed: (name: string) => PackedTensor | null) {
+    this.packed = packed
+  }
 
-  fresh(prefix: string): string { return `${prefix}_${this.count++}` }
+  fresh(prefix: string): string {
+    return `${prefix}_${this.count++}`
+  }
 
   define(value: Traced): object {
     const dataId = {}
@@ -49,9 +53,12 @@ export class Tracer {
     const dtype = info.dtype as Dtype
     if (constant.uniform !== null && info.shape.length > 0 && tf.util.sizeFromShape(info.shape) > 1) {
       const scalar = this.small(dtype, [], Float32Array.of(constant.uniform), dtype)
-      value.name = this.once(`fill:${scalar}:${info.shape.join()}`, () => this.emit('Expand', [scalar, this.shapeTensor(info.shape)], {}))
+      value.name = this.once(`fill:${scalar}:${info.shape.join()}`, () =>
+        this.emit('Expand', [scalar, this.shapeTensor(info.shape)], {}),
+      )
     } else {
-      if (info.shape.some((size) => this.factors(size).names.length > 0)) throw new Error(`a constant may not have a named dimension: [${info.shape.join()}]`)
+      if (info.shape.some((size) => this.factors(size).names.length > 0))
+        throw new Error(`a constant may not have a named dimension: [${info.shape.join()}]`)
       value.name = this.small(dtype, info.shape, constant.data, dtype)
     }
     return value.name
@@ -61,7 +68,12 @@ export class Tracer {
   private small(type: Dtype, shape: readonly number[], data: ArrayLike<number>, key: string): string {
     return this.once(`${key}:${shape.join()}:${Array.from(data).join()}`, () => {
       const name = this.fresh('const')
-      const bytes = type === 'float32' ? new Uint8Array(Float32Array.from(data).buffer) : type === 'int32' ? new Uint8Array(Int32Array.from(data).buffer) : Uint8Array.from(data)
+      const bytes =
+        type === 'float32'
+          ? new Uint8Array(Float32Array.from(data).buffer)
+          : type === 'int32'
+            ? new Uint8Array(Int32Array.from(data).buffer)
+            : Uint8Array.from(data)
       this.initializers.set(name, { name, type, shape, bytes })
       return name
     })
@@ -70,7 +82,12 @@ export class Tracer {
   int64(values: readonly number[]): string {
     return this.once(`int64:${values.join()}`, () => {
       const name = this.fresh('shape')
-      this.initializers.set(name, { name, type: 'int64', shape: [values.length], bytes: new Uint8Array(BigInt64Array.from(values, (value) => BigInt(value)).buffer) })
+      this.initializers.set(name, {
+        name,
+        type: 'int64',
+        shape: [values.length],
+        bytes: new Uint8Array(BigInt64Array.from(values, (value) => BigInt(value)).buffer),
+      })
       return name
     })
   }
@@ -87,11 +104,18 @@ export class Tracer {
   /** A large initializer that keeps the caller's bytes. */
   initializer(name: string, shape: readonly number[], data: Float32Array | Int32Array | Uint8Array): string {
     const type: OnnxType = data instanceof Float32Array ? 'float32' : data instanceof Int32Array ? 'int32' : 'uint8'
-    this.initializers.set(name, { name, type, shape, bytes: new Uint8Array(data.buffer, data.byteOffset, data.byteLength) })
+    this.initializers.set(name, {
+      name,
+      type,
+      shape,
+      bytes: new Uint8Array(data.buffer, data.byteOffset, data.byteLength),
+    })
     return name
   }
 
-  frozen(name: string, value: TensorData): object { return this.define({ name: this.initializer(name, value.shape, value.data), constant: null }) }
+  frozen(name: string, value: TensorData): object {
+    return this.define({ name: this.initializer(name, value.shape, value.data), constant: null })
+  }
 
   emit(op: string, inputs: readonly string[], attributes: Record<string, Attribute>, domain = ''): string {
     const output = this.fresh(op)
@@ -105,7 +129,13 @@ export class Tracer {
     const branch = (make: () => string): { branch: OnnxBranch } => {
       this.nodes = []
       const name = make()
-      return { branch: { name: this.fresh('branch'), nodes: this.nodes, output: { name, type: 'float32', shape: [`${name}_0`, columns] } } }
+      return {
+        branch: {
+          name: this.fresh('branch'),
+          nodes: this.nodes,
+          output: { name, type: 'float32', shape: [`${name}_0`, columns] },
+        },
+      }
     }
     try {
       const branches = { then_branch: branch(then), else_branch: branch(otherwise) }
@@ -144,7 +174,9 @@ export class Tracer {
       for (const name of names) {
         const dimension = this.dimensions.get(name)
         if (!dimension) throw new Error(`no dimension ${name}`)
-        const one = this.once(`dim:${name}`, () => this.emit('Shape', [dimension.input], { start: dimension.axis, end: dimension.axis + 1 }))
+        const one = this.once(`dim:${name}`, () =>
+          this.emit('Shape', [dimension.input], { start: dimension.axis, end: dimension.axis + 1 }),
+        )
         value = value === null ? one : this.emit('Mul', [value, one], {})
       }
       if (value === null) throw new Error('unreachable: a size without factors')
@@ -156,7 +188,13 @@ export class Tracer {
   shapeTensor(sizes: readonly number[]): string {
     if (sizes.every((size) => this.factors(size).names.length === 0)) return this.int64(sizes)
     if (sizes.length === 1 && sizes[0] !== undefined) return this.sizeTensor(sizes[0])
-    return this.once(`shape:${sizes.join()}`, () => this.emit('Concat', sizes.map((size) => this.sizeTensor(size)), { axis: 0 }))
+    return this.once(`shape:${sizes.join()}`, () =>
+      this.emit(
+        'Concat',
+        sizes.map((size) => this.sizeTensor(size)),
+        { axis: 0 },
+      ),
+    )
   }
 
   /** Target of a Reshape: like `shapeTensor`, but one unknown size may be left to be inferred. */

@@ -15,10 +15,18 @@ function input(params: Params, name: string): tf.TensorInfo {
   return value
 }
 
-const heap = (backend: BackendWasm, info: tf.TensorInfo): Float32Array | Int32Array => backend.typedArrayFromHeap(info) as Float32Array | Int32Array
+const heap = (backend: BackendWasm, info: tf.TensorInfo): Float32Array | Int32Array =>
+  backend.typedArrayFromHeap(info) as Float32Array | Int32Array
 
 /** [rows, columns] → [columns, rows], in blocks that stay in the cache. */
-function transposeInto(from: Float32Array | Int32Array, start: number, rows: number, columns: number, to: Float32Array | Int32Array, at: number): void {
+function transposeInto(
+  from: Float32Array | Int32Array,
+  start: number,
+  rows: number,
+  columns: number,
+  to: Float32Array | Int32Array,
+  at: number,
+): void {
   const block = 32
   for (let r0 = 0; r0 < rows; r0 += block) {
     const r1 = Math.min(rows, r0 + block)
@@ -33,7 +41,14 @@ function transposeInto(from: Float32Array | Int32Array, start: number, rows: num
 }
 
 /** The last two axes exchanged; `shape` is the result's. */
-function transposed(backend: BackendWasm, x: tf.TensorInfo, batch: number, rows: number, columns: number, shape: number[]): tf.TensorInfo {
+function transposed(
+  backend: BackendWasm,
+  x: tf.TensorInfo,
+  batch: number,
+  rows: number,
+  columns: number,
+  shape: number[],
+): tf.TensorInfo {
   const out = backend.makeOutput(shape, x.dtype)
   const from = heap(backend, x)
   const to = heap(backend, out)
@@ -47,7 +62,9 @@ type Stock = tf.KernelFunc
 const frozen = new Map<object, tf.TensorInfo | null>()
 
 /** Promises that a tensor keeps its values until `thaw`. */
-export function freeze(tensor: tf.Tensor): void { frozen.set(tensor.dataId, null) }
+export function freeze(tensor: tf.Tensor): void {
+  frozen.set(tensor.dataId, null)
+}
 
 export function thaw(tensor: tf.Tensor): void {
   const turned = frozen.get(tensor.dataId)
@@ -57,7 +74,13 @@ export function thaw(tensor: tf.Tensor): void {
 }
 
 /** The transpose of a matrix: kept for a frozen one, else the caller's to dispose. */
-function turn(backend: BackendWasm, x: tf.TensorInfo, batch: number, rows: number, columns: number): { info: tf.TensorInfo; own: boolean } {
+function turn(
+  backend: BackendWasm,
+  x: tf.TensorInfo,
+  batch: number,
+  rows: number,
+  columns: number,
+): { info: tf.TensorInfo; own: boolean } {
   const shape = [batch, columns, rows]
   const kept = frozen.get(x.dataId)
   if (kept) return { info: { ...kept, shape }, own: false }
@@ -87,7 +110,11 @@ function matMul(stock: Stock): tf.KernelFunc {
     const left = transA ? turn(backend, a, batch, ar, ac) : { info: a, own: false }
     const right = transB ? turn(backend, b, batch, br, bc) : { info: b, own: false }
     const multiply = (x: tf.TensorInfo, y: tf.TensorInfo): tf.TensorInfo =>
-      stock({ inputs: { a: { ...x, shape: [1, M, K] }, b: { ...y, shape: [1, K, N] } }, backend, attrs: { transposeA: false, transposeB: false } }) as tf.TensorInfo
+      stock({
+        inputs: { a: { ...x, shape: [1, M, K] }, b: { ...y, shape: [1, K, N] } },
+        backend,
+        attrs: { transposeA: false, transposeB: false },
+      }) as tf.TensorInfo
     const shape = [...batchShape, M, N]
     let out: tf.TensorInfo
     if (batch === 1) out = { ...multiply(left.info, right.info), shape }
@@ -121,7 +148,12 @@ function dropView(backend: BackendWasm, dataId: object): void {
   backend.dataIdMap.delete(dataId)
 }
 
-function sliceOut(backend: BackendWasm, x: tf.TensorInfo, begin: readonly number[], size: readonly number[]): tf.TensorInfo {
+function sliceOut(
+  backend: BackendWasm,
+  x: tf.TensorInfo,
+  begin: readonly number[],
+  size: readonly number[],
+): tf.TensorInfo {
   const out = backend.makeOutput([...size], x.dtype)
   const from = heap(backend, x)
   const to = heap(backend, out)
@@ -149,7 +181,11 @@ function slice(stock: Stock): tf.KernelFunc {
   return (params) => {
     const x = input(params, 'x')
     if (x.dtype !== 'float32' && x.dtype !== 'int32') return stock(params)
-    const [begin = [], size = []] = slice_util.parseSliceParams({ ...x } as tf.Tensor, params.attrs?.['begin'] as number[], params.attrs?.['size'] as number[])
+    const [begin = [], size = []] = slice_util.parseSliceParams(
+      { ...x } as tf.Tensor,
+      params.attrs?.['begin'] as number[],
+      params.attrs?.['size'] as number[],
+    )
     return sliceOut(params.backend as BackendWasm, x, begin, size)
   }
 }
@@ -159,12 +195,21 @@ function split(stock: Stock): tf.KernelFunc {
     const x = input(params, 'x')
     if (x.dtype !== 'float32' && x.dtype !== 'int32') return stock(params)
     const axis = util.parseAxisParam(params.attrs?.['axis'] as number, x.shape)[0] ?? 0
-    const sizes = backend_util.prepareSplitSize({ ...x } as tf.Tensor, params.attrs?.['numOrSizeSplits'] as number | number[], axis)
+    const sizes = backend_util.prepareSplitSize(
+      { ...x } as tf.Tensor,
+      params.attrs?.['numOrSizeSplits'] as number | number[],
+      axis,
+    )
     let start = 0
     return sizes.map((part) => {
       const begin = x.shape.map((_, dim) => (dim === axis ? start : 0))
       start += part
-      return sliceOut(params.backend as BackendWasm, x, begin, x.shape.map((size, dim) => (dim === axis ? part : size)))
+      return sliceOut(
+        params.backend as BackendWasm,
+        x,
+        begin,
+        x.shape.map((size, dim) => (dim === axis ? part : size)),
+      )
     })
   }
 }
@@ -174,7 +219,8 @@ function transpose(stock: Stock): tf.KernelFunc {
     const x = input(params, 'x')
     const perm = params.attrs?.['perm'] as number[]
     const rank = perm.length
-    const lastTwo = rank >= 2 && perm.every((axis, at) => axis === (at === rank - 1 ? rank - 2 : at === rank - 2 ? rank - 1 : at))
+    const lastTwo =
+      rank >= 2 && perm.every((axis, at) => axis === (at === rank - 1 ? rank - 2 : at === rank - 2 ? rank - 1 : at))
     if (!lastTwo || (x.dtype !== 'float32' && x.dtype !== 'int32')) return stock(params)
     const shape = perm.map((axis) => x.shape[axis] ?? 1)
     const [rows, columns] = [x.shape[rank - 2] ?? 1, x.shape[rank - 1] ?? 1]
@@ -192,7 +238,8 @@ function segmentSum(params: Params): tf.TensorInfo {
   const [from, to, rows] = [heap(backend, x), heap(backend, out), heap(backend, ids)]
   to.fill(0)
   rows.forEach((segment, row) => {
-    for (let i = 0; i < width; i++) to[segment * width + i] = (to[segment * width + i] as number) + (from[row * width + i] as number)
+    for (let i = 0; i < width; i++)
+      to[segment * width + i] = (to[segment * width + i] as number) + (from[row * width + i] as number)
   })
   return out
 }
@@ -219,10 +266,15 @@ function oneHot(params: Params): tf.TensorInfo {
   const backend = params.backend as BackendWasm
   const indices = input(params, 'indices')
   const depth = Number(params.attrs?.['depth'])
-  const out = backend.makeOutput([...indices.shape, depth], (params.attrs?.['dtype'] as tf.DataType | undefined) ?? 'int32')
+  const out = backend.makeOutput(
+    [...indices.shape, depth],
+    (params.attrs?.['dtype'] as tf.DataType | undefined) ?? 'int32',
+  )
   const [to, at] = [heap(backend, out), heap(backend, indices)]
   to.fill(Number(params.attrs?.['offValue'] ?? 0))
-  at.forEach((index, row) => { to[row * depth + index] = Number(params.attrs?.['onValue'] ?? 1) })
+  at.forEach((index, row) => {
+    to[row * depth + index] = Number(params.attrs?.['onValue'] ?? 1)
+  })
   return out
 }
 

@@ -18,6 +18,15 @@ async function start(): Promise<void> {
 
 export async function createWasmBackend(): Promise<Backend> {
   await (ready ??= start())
-  const { version } = createRequire(import.meta.url)('@tensorflow/tfjs-backend-wasm/package.json') as { version: string }
-  return new EagerBackend({ name: 'wasm', library: 'wasm', threads: 1, build: `tfjs-backend-wasm ${version}`, frozen: freeze, thawed: thaw })
+  const { version } = createRequire(import.meta.url)('@tensorflow/tfjs-backend-wasm/package.json') as {
+    version: string
+  }
+  return new EagerBackend({
+    name: 'wasm',
+    library: 'wasm',
+    threads: 1,
+    build: `tfjs-backend-wasm ${version}`,
+    frozen: freeze,
+    thawed: thaw,
+  })
 }

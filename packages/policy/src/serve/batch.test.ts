@@ -58,15 +58,28 @@ class FakeDecoder implements Decoder {
       cache.push(...ids)
       assert.ok(cache.length <= this.contextLength)
       const out = new Float32Array(logits * VOCABULARY)
-      for (let i = 0; i < logits; i++) out.set(logitsAfter(cache.slice(0, cache.length - logits + 1 + i), slot === null ? 0 : this.alphas[slot]!), i * VOCABULARY)
+      for (let i = 0; i < logits; i++)
+        out.set(
+          logitsAfter(cache.slice(0, cache.length - logits + 1 + i), slot === null ? 0 : this.alphas[slot]!),
+          i * VOCABULARY,
+        )
       return out
     })
   }
-
 }
 
-const request = (prompt: number[], seed: number, more: Partial<GenerateRequest> = {}, maxTokens = 12): GenerateRequest =>
-  ({ prompt, sampling: { temperature: 1, topP: 1, topK: 0, seed, maxTokens, stop: [] }, adapter: null, topLogprobs: 0, ...more })
+const request = (
+  prompt: number[],
+  seed: number,
+  more: Partial<GenerateRequest> = {},
+  maxTokens = 12,
+): GenerateRequest => ({
+  prompt,
+  sampling: { temperature: 1, topP: 1, topK: 0, seed, maxTokens, stop: [] },
+  adapter: null,
+  topLogprobs: 0,
+  ...more,
+})
 
 const answer = (given: GenerateRequest) => ({ kind: 'generate', ...given }) as const
 
@@ -82,7 +95,14 @@ function alone({ prompt, sampling }: GenerateRequest, alpha: number): { ids: num
   return { ids: ids.slice(prompt.length), logprobs }
 }
 
-type Result = { ids: number[]; logprobs: number[]; text: string; reason: string | null; error: string | null; score: Float32Array | null }
+type Result = {
+  ids: number[]
+  logprobs: number[]
+  text: string
+  reason: string | null
+  error: string | null
+  score: Float32Array | null
+}
 
 function collect(events: readonly BatchEvent[], results: Map<number, Result>): void {
   for (const event of events) {
@@ -120,7 +140,9 @@ test('forty requests of all lengths on three adapters give what each gives alone
   const decoder = new FakeDecoder()
   const batcher = new Batcher(decoder, BYTES, [END], settings)
   for (const alpha of [1, 2, 3]) batcher.adapters.load(`a${alpha}`, lora(alpha))
-  const requests = Array.from({ length: 40 }, (_, i) => request(prompt(i, 1 + ((i * 7) % 50)), i, { adapter: i % 4 === 0 ? null : `a${i % 4}` }, 1 + ((i * 5) % 17)))
+  const requests = Array.from({ length: 40 }, (_, i) =>
+    request(prompt(i, 1 + ((i * 7) % 50)), i, { adapter: i % 4 === 0 ? null : `a${i % 4}` }, 1 + ((i * 5) % 17)),
+  )
   const results = new Map<number, Result>()
   for (const [i, each] of requests.entries()) {
     batcher.submit(i, answer(each))
@@ -134,9 +156,19 @@ test('forty requests of all lengths on three adapters give what each gives alone
     assert.deepEqual(result.ids, expected.ids)
     assert.deepEqual(result.logprobs, expected.logprobs)
     assert.equal(result.reason, expected.ids.at(-1) === END ? 'stop' : 'length')
-    assert.equal(result.text, expected.ids.filter((id) => id !== END).map((id) => String.fromCharCode(id + 64)).join('').replace(/[\x80-\xff]/g, '�'))
+    assert.equal(
+      result.text,
+      expected.ids
+        .filter((id) => id !== END)
+        .map((id) => String.fromCharCode(id + 64))
+        .join('')
+        .replace(/[\x80-\xff]/g, '�'),
+    )
   }
-  assert.ok(decoder.steps.some((step) => new Set(step.map((row) => row.slot)).size >= 3), 'one step mixed the base and two adapters')
+  assert.ok(
+    decoder.steps.some((step) => new Set(step.map((row) => row.slot)).size >= 3),
+    'one step mixed the base and two adapters',
+  )
   for (const step of decoder.steps) {
     assert.equal(new Set(step.map((row) => row.row)).size, step.length)
     assert.ok(step.length * Math.max(...step.map((row) => row.ids.length)) <= settings.prefillIdle)
@@ -151,9 +183,15 @@ test('a long prompt is read in bounded chunks while another row goes on, one tok
   batcher.submit(1, answer(request(prompt(5, 80), 2, {}, 3)))
   const tokens: number[] = []
   for (let i = 0; i < 10; i++) tokens.push((await batcher.step()).filter((event) => event.key === 0).length)
-  assert.deepEqual(tokens, Array.from({ length: 10 }, () => 1))
+  assert.deepEqual(
+    tokens,
+    Array.from({ length: 10 }, () => 1),
+  )
   const chunks = decoder.steps.filter((step) => step[0]!.ids.length > 1).map((step) => step[0]!.ids.length)
-  assert.deepEqual(chunks, Array.from({ length: 10 }, () => 8))
+  assert.deepEqual(
+    chunks,
+    Array.from({ length: 10 }, () => 8),
+  )
 })
 
 test('a prompt that goes on from a finished answer is read from there on; under another adapter from the start', async () => {
@@ -269,7 +307,9 @@ test('scores are the log-probs of the completion, beside running answers', async
   const [given, completion] = [prompt(4, 21), prompt(6, 33)]
   batcher.submit(0, answer(request(prompt(1, 40), 3, {}, 30)))
   batcher.submit(1, { kind: 'score', prompt: given, completion, adapter: 'a2', temperature: 0.7 } as const)
-  const expected = completion.map((id, i) => Math.fround(logprobOf(logitsAfter([...given, ...completion.slice(0, i)], 2), id, 0.7)))
+  const expected = completion.map((id, i) =>
+    Math.fround(logprobOf(logitsAfter([...given, ...completion.slice(0, i)], 2), id, 0.7)),
+  )
   assert.deepEqual([...(await drain(batcher)).get(1)!.score!], expected)
 })
 

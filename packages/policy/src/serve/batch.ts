@@ -39,14 +39,27 @@ export class Batcher {
   private clock = 0
   private events: BatchEvent[] = []
 
-  constructor(decoder: Decoder, tokenizer: Pick<TextTokenizer, 'bytesOf'>, endOfTurn: readonly number[], settings: BatchSettings, constrainer: Constrainer | null = null) {
+  constructor(
+    decoder: Decoder,
+    tokenizer: Pick<TextTokenizer, 'bytesOf'>,
+    endOfTurn: readonly number[],
+    settings: BatchSettings,
+    constrainer: Constrainer | null = null,
+  ) {
     this.decoder = decoder
     this.tokenizer = tokenizer
     this.endOfTurn = new Set(endOfTurn)
     this.settings = settings
     this.constrainer = constrainer
     this.adapters = new AdapterSlots(decoder)
-    this.rows = Array.from({ length: decoder.rows }, (_, index) => ({ index, cached: [], adapter: null, used: 0, job: null, slot: null }))
+    this.rows = Array.from({ length: decoder.rows }, (_, index) => ({
+      index,
+      cached: [],
+      adapter: null,
+      used: 0,
+      job: null,
+      slot: null,
+    }))
   }
 
   /** Requests are taken in the order of submission. An adapter that is not loaded is an `unknown_adapter` event, a constraint that cannot be followed a `bad_request`. */
@@ -54,17 +67,31 @@ export class Batcher {
     const { adapter, prompt } = request
     let following: Following | null = null
     try {
-      if (request.kind === 'generate' && request.constraint) following = this.constrainer?.begin(request.constraint) ?? null
+      if (request.kind === 'generate' && request.constraint)
+        following = this.constrainer?.begin(request.constraint) ?? null
     } catch (error) {
       return this.fail(key, error)
     }
-    if (adapter !== null && !this.adapters.has(adapter)) return this.fail(key, new InstarError('unknown_adapter', `No adapter ${adapter} is loaded.`, { adapter }))
+    if (adapter !== null && !this.adapters.has(adapter))
+      return this.fail(key, new InstarError('unknown_adapter', `No adapter ${adapter} is loaded.`, { adapter }))
     if (adapter !== null) this.adapters.join(adapter)
     if (request.kind === 'generate') {
-      this.waiting.push({ key, adapter, ids: [...prompt], mayReuse: prompt.length - 1, work: { kind: 'generate', generation: new Generation(request, this.tokenizer, this.endOfTurn, following) } })
+      this.waiting.push({
+        key,
+        adapter,
+        ids: [...prompt],
+        mayReuse: prompt.length - 1,
+        work: { kind: 'generate', generation: new Generation(request, this.tokenizer, this.endOfTurn, following) },
+      })
     } else {
       const ids = [...prompt, ...request.completion.slice(0, -1)]
-      this.waiting.push({ key, adapter, ids, mayReuse: prompt.length - 1, work: { kind: 'score', scoring: new Scoring(request), firstLogits: prompt.length - 1 } })
+      this.waiting.push({
+        key,
+        adapter,
+        ids,
+        mayReuse: prompt.length - 1,
+        work: { kind: 'score', scoring: new Scoring(request), firstLogits: prompt.length - 1 },
+      })
     }
   }
 
@@ -92,7 +119,10 @@ export class Batcher {
   }
 
   private fail(key: number, error: unknown): void {
-    const known = error instanceof InstarError ? error : new InstarError('internal', error instanceof Error ? error.message : String(error))
+    const known =
+      error instanceof InstarError
+        ? error
+        : new InstarError('internal', error instanceof Error ? error.message : String(error))
     this.events.push({ key, type: 'error', code: known.code, message: known.message, details: { ...known.details } })
   }
 
@@ -178,7 +208,14 @@ export class Batcher {
       const from = row.cached.length
       const to = from + length
       const work = job?.work
-      const logits = !job || !work ? 0 : work.kind === 'score' ? Math.max(0, to - Math.max(from, work.firstLogits)) : to === job.ids.length ? 1 : 0
+      const logits =
+        !job || !work
+          ? 0
+          : work.kind === 'score'
+            ? Math.max(0, to - Math.max(from, work.firstLogits))
+            : to === job.ids.length
+              ? 1
+              : 0
       return { row: row.index, keep: from, ids: job?.ids.slice(from, to) ?? [], slot: row.slot, logits }
     })
     const jobs = chunks.map(({ row }) => row.job)
@@ -215,7 +252,8 @@ export class Batcher {
   private consume(row: Row, job: Job, logits: Float32Array): void {
     const { work } = job
     if (work.kind === 'score') {
-      if (logits.length > 0) work.scoring.add(logits, row.cached.length - logits.length / this.decoder.vocabulary, this.decoder.vocabulary)
+      if (logits.length > 0)
+        work.scoring.add(logits, row.cached.length - logits.length / this.decoder.vocabulary, this.decoder.vocabulary)
       if (row.cached.length < job.ids.length) return
       this.events.push({ key: job.key, type: 'score', scores: work.scoring.scores() })
       return this.free(row)
@@ -228,7 +266,11 @@ export class Batcher {
   }
 
   /** One event for each key and step, however many tokens. */
-  private report(key: number, token: ReturnType<Generation['next']>['token'], end: ReturnType<Generation['next']>['end']): void {
+  private report(
+    key: number,
+    token: ReturnType<Generation['next']>['token'],
+    end: ReturnType<Generation['next']>['end'],
+  ): void {
     const last = this.events.find((event) => event.key === key)
     if (last?.type === 'pieces') {
       last.tokens.push(token)

@@ -7,12 +7,19 @@ function refuse(field: string, problem: string): never {
 }
 
 function checkIds(field: string, ids: readonly number[], vocabulary: number): void {
-  for (const id of ids) if (!Number.isInteger(id) || id < 0 || id >= vocabulary) refuse(field, `holds ${id}, which is no token of this model`)
+  for (const id of ids)
+    if (!Number.isInteger(id) || id < 0 || id >= vocabulary)
+      refuse(field, `holds ${id}, which is no token of this model`)
 }
 
 /** `total`: positions that must fit the context. */
 function checkLength(length: number, total: number, context: number): void {
-  if (total > context) throw new InstarError('context_length_exceeded', `The prompt has ${length} tokens; the context of this model is ${context}.`, { prompt: length, context })
+  if (total > context)
+    throw new InstarError(
+      'context_length_exceeded',
+      `The prompt has ${length} tokens; the context of this model is ${context}.`,
+      { prompt: length, context },
+    )
 }
 
 function checkSampling(sampling: Sampling): void {
@@ -22,7 +29,8 @@ function checkSampling(sampling: Sampling): void {
   if (!Number.isSafeInteger(topK) || topK < 0) refuse('top_k', 'is not a count')
   if (!Number.isSafeInteger(seed)) refuse('seed', 'is not a whole number')
   if (!Number.isSafeInteger(maxTokens) || maxTokens < 1) refuse('max_tokens', 'is not a count above 0')
-  if (stop.length > 64 || stop.some((text) => text.length > 1000)) refuse('stop', 'has more than 64 texts or one longer than 1000 characters')
+  if (stop.length > 64 || stop.some((text) => text.length > 1000))
+    refuse('stop', 'has more than 64 texts or one longer than 1000 characters')
 }
 
 /** One new token must fit behind the prompt. */
@@ -33,10 +41,14 @@ export function checkGenerate(request: GenerateRequest, { contextLength, vocabul
   checkLength(request.prompt.length, request.prompt.length + 1, contextLength)
   const biased = request.reweighting?.logitBias.find(([id]) => id >= vocabulary)
   if (biased) refuse('logit_bias', `holds ${biased[0]}, which is no token of this model`)
-  if (!Number.isSafeInteger(request.topLogprobs) || request.topLogprobs < 0 || request.topLogprobs > 100) refuse('top_logprobs', 'is not between 0 and 100')
+  if (!Number.isSafeInteger(request.topLogprobs) || request.topLogprobs < 0 || request.topLogprobs > 100)
+    refuse('top_logprobs', 'is not between 0 and 100')
 }
 
-export function checkScore(request: { prompt: readonly number[]; completion: readonly number[]; temperature: number }, { contextLength, vocabulary }: Capabilities): void {
+export function checkScore(
+  request: { prompt: readonly number[]; completion: readonly number[]; temperature: number },
+  { contextLength, vocabulary }: Capabilities,
+): void {
   if (!(request.temperature >= 0 && request.temperature <= 100)) refuse('temperature', 'is not between 0 and 100')
   if (request.prompt.length === 0) refuse('prompt', 'is empty')
   checkIds('prompt', request.prompt, vocabulary)

@@ -3,7 +3,17 @@ import { createHash } from 'node:crypto'
 import { Worker } from 'node:worker_threads'
 import { InstarError } from '@instar/events/errors'
 import { keyOf } from '../constrain/constraint.ts'
-import type { Adapter, AdapterSha, Capabilities, Constraint, GenerateRequest, GeneratedPiece, Load, Scores, ServingEngine } from '../port.ts'
+import type {
+  Adapter,
+  AdapterSha,
+  Capabilities,
+  Constraint,
+  GenerateRequest,
+  GeneratedPiece,
+  Load,
+  Scores,
+  ServingEngine,
+} from '../port.ts'
 import { checkGenerate, checkScore } from './check.ts'
 import type { BatchEvent, JobRequest, ScoreRequest } from './job.ts'
 import { PieceQueue } from './pieces.ts'
@@ -15,9 +25,20 @@ import { Thread, THREAD_DEFAULTS, type ThreadSettings } from './thread.ts'
  * `rows`: requests in one batch. `slots`: adapters in one batch. `queue`: requests that may wait beyond `rows`.
  * `signal` ends the start, and nothing later.
  */
-export type ServingOptions = { model: string; signal?: AbortSignal } & Partial<Omit<WorkerOptions, 'model'> & ThreadSettings & { queue: number }>
+export type ServingOptions = { model: string; signal?: AbortSignal } & Partial<
+  Omit<WorkerOptions, 'model'> & ThreadSettings & { queue: number }
+>
 
-const DEFAULTS = { ...THREAD_DEFAULTS, engine: 'auto', threads: 2, rows: 8, slots: 4, prefillBusy: 64, prefillIdle: 256, queue: 256 } as const
+const DEFAULTS = {
+  ...THREAD_DEFAULTS,
+  engine: 'auto',
+  threads: 2,
+  rows: 8,
+  slots: 4,
+  prefillBusy: 64,
+  prefillIdle: 256,
+  queue: 256,
+} as const
 
 /** Constraints that need not be looked at again. */
 const CHECKED = 64
@@ -51,28 +72,46 @@ class EmbeddedServing implements ServingEngine {
     const { queue, ...workerOptions } = options
     this.rows = options.rows
     this.limit = options.rows + queue
-    this.thread = new Thread({
-      name: 'The thread of the model',
-      spawn: () => {
-        this.given = [...this.adapters.values()]
-        return new Worker(new URL('./worker.ts', import.meta.url), { workerData: { ...workerOptions, adapters: this.given } satisfies WorkerData })
+    this.thread = new Thread(
+      {
+        name: 'The thread of the model',
+        spawn: () => {
+          this.given = [...this.adapters.values()]
+          return new Worker(new URL('./worker.ts', import.meta.url), {
+            workerData: { ...workerOptions, adapters: this.given } satisfies WorkerData,
+          })
+        },
+        native: (ready) => (ready?.capabilities.engine ?? options.engine) !== 'wasm',
+        hear: (message) => {
+          this.hear(message)
+        },
+        lost: (error) => {
+          this.failAll(error)
+        },
+        differs: (first, again) =>
+          first.base === again.base
+            ? null
+            : `The model in ${options.model} has changed since the start: its sha256 is ${again.base}, was ${first.base}.`,
+        up: () => {
+          this.postHeld()
+        },
       },
-      native: (ready) => (ready?.capabilities.engine ?? options.engine) !== 'wasm',
-      hear: (message) => { this.hear(message) },
-      lost: (error) => { this.failAll(error) },
-      differs: (first, again) => (first.base === again.base ? null : `The model in ${options.model} has changed since the start: its sha256 is ${again.base}, was ${first.base}.`),
-      up: () => { this.postHeld() },
-    }, settings)
+      settings,
+    )
   }
 
-  async start(signal?: AbortSignal): Promise<void> { this.capable = (await this.thread.start(signal)).capabilities }
+  async start(signal?: AbortSignal): Promise<void> {
+    this.capable = (await this.thread.start(signal)).capabilities
+  }
 
   capabilities(): Capabilities {
     if (!this.capable) throw new Error('the engine was not started')
     return this.capable
   }
 
-  lost(): string | null { return this.thread.problem()?.message ?? null }
+  lost(): string | null {
+    return this.thread.problem()?.message ?? null
+  }
 
   pending(): Load {
     return { running: Math.min(this.open.size, this.rows), waiting: Math.max(0, this.open.size - this.rows) }
@@ -109,7 +148,12 @@ class EmbeddedServing implements ServingEngine {
       return queue
     }
     signal?.addEventListener('abort', onAbort)
-    this.submit(key, { type: 'generate', request: { kind: 'generate', ...request }, queue, detach: () => signal?.removeEventListener('abort', onAbort) })
+    this.submit(key, {
+      type: 'generate',
+      request: { kind: 'generate', ...request },
+      queue,
+      detach: () => signal?.removeEventListener('abort', onAbort),
+    })
     return queue
   }
 
@@ -159,8 +203,12 @@ class EmbeddedServing implements ServingEngine {
 
   private admit(adapter: AdapterSha): void {
     this.up()
-    if (adapter !== null && !this.adapters.has(adapter)) throw new InstarError('unknown_adapter', `No adapter ${adapter} is loaded.`, { adapter })
-    if (this.open.size >= this.limit) throw new InstarError('overloaded', `${this.open.size} requests are before this one.`, { waiting: this.open.size - this.rows })
+    if (adapter !== null && !this.adapters.has(adapter))
+      throw new InstarError('unknown_adapter', `No adapter ${adapter} is loaded.`, { adapter })
+    if (this.open.size >= this.limit)
+      throw new InstarError('overloaded', `${this.open.size} requests are before this one.`, {
+        waiting: this.open.size - this.rows,
+      })
   }
 
   private submit(key: number, open: Open): void {

@@ -9,7 +9,13 @@ import { Reweighter } from './reweight.ts'
 import { highest, logprobOf, logSumExp, sample } from './sample.ts'
 import { StopStrings } from './stop.ts'
 
-export type ScoreRequest = { prompt: readonly number[]; completion: readonly number[]; adapter: AdapterSha; temperature: number; /** Of the likeliest tokens at each place. */ topLogprobs?: number }
+export type ScoreRequest = {
+  prompt: readonly number[]
+  completion: readonly number[]
+  adapter: AdapterSha
+  temperature: number
+  /** Of the likeliest tokens at each place. */ topLogprobs?: number
+}
 export type JobRequest = ({ kind: 'generate' } & GenerateRequest) | ({ kind: 'score' } & ScoreRequest)
 
 /** `key` is the caller's name for the request. `score` and `error` are last, as is a piece with an `end`. */
@@ -30,7 +36,12 @@ export class Generation {
   private readonly reweighter: Reweighter | null
   private count = 0
 
-  constructor(request: GenerateRequest, tokenizer: Pick<TextTokenizer, 'bytesOf'>, endOfTurn: ReadonlySet<number>, following: Following | null = null) {
+  constructor(
+    request: GenerateRequest,
+    tokenizer: Pick<TextTokenizer, 'bytesOf'>,
+    endOfTurn: ReadonlySet<number>,
+    following: Following | null = null,
+  ) {
     this.request = request
     this.detokenizer = new Detokenizer(tokenizer)
     this.stops = new StopStrings(request.sampling.stop)
@@ -44,14 +55,22 @@ export class Generation {
   next(logits_V: Float32Array, room: number): { token: GeneratedToken; end: Ending | null } {
     const { sampling, topLogprobs } = this.request
     const possible = this.following?.masked(logits_V) ?? logits_V
-    const { id, logprob, top } = sample(this.reweighter?.apply(possible) ?? possible, sampling, uniform(sampling.seed, this.count), topLogprobs)
+    const { id, logprob, top } = sample(
+      this.reweighter?.apply(possible) ?? possible,
+      sampling,
+      uniform(sampling.seed, this.count),
+      topLogprobs,
+    )
     this.count++
     if (this.endOfTurn.has(id)) return { token: { id, logprob, text: '', top }, end: this.end('stop') }
     this.following?.push(id)
     this.reweighter?.push(id)
     const { text, stopped } = this.stops.push(this.detokenizer.push(id))
     const full = this.count >= sampling.maxTokens || room <= 1
-    return { token: { id, logprob, text, top }, end: stopped ? { reason: 'stop', text: '' } : full ? this.end('length') : null }
+    return {
+      token: { id, logprob, text, top },
+      end: stopped ? { reason: 'stop', text: '' } : full ? this.end('length') : null,
+    }
   }
 
   private end(reason: FinishReason): Ending {

@@ -23,7 +23,10 @@ function multiply(a: number, b: number): [number, number] {
 }
 
 /** Ten rounds on a counter of four words under a key of two. */
-export function philox(counter: readonly [number, number, number, number], key: readonly [number, number]): [number, number, number, number] {
+export function philox(
+  counter: readonly [number, number, number, number],
+  key: readonly [number, number],
+): [number, number, number, number] {
   let [c0, c1, c2, c3] = counter
   let [k0, k1] = key
   for (let round = 0; round < 10; round++) {

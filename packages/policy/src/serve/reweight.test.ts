@@ -9,7 +9,23 @@ const rounded = (values: Float32Array): number[] => Array.from(values, (value) =
 
 test('a bias is added to the logits of its ids; what is impossible stays so; the row that came is left alone', () => {
   const row = Float32Array.from(LOGITS)
-  assert.deepEqual(rounded(new Reweighter({ ...NONE, logitBias: [[1, 100], [4, 100], [0, -0.5]] }, 1, []).apply(row)), [1.5, 101, -1, 0.5, -Infinity])
+  assert.deepEqual(
+    rounded(
+      new Reweighter(
+        {
+          ...NONE,
+          logitBias: [
+            [1, 100],
+            [4, 100],
+            [0, -0.5],
+          ],
+        },
+        1,
+        [],
+      ).apply(row),
+    ),
+    [1.5, 101, -1, 0.5, -Infinity],
+  )
   assert.deepEqual(row, LOGITS)
 })
 
@@ -29,12 +45,35 @@ test('repetition divides what is above zero and multiplies what is below, once f
 
 test('min-p leaves the tokens that are at least so likely as the likeliest, times it, behind the temperature; bias comes first', () => {
   // At temperature 2 the second is exp(-0.5) = 0.607 as likely as the first, the fourth exp(-0.75) = 0.472.
-  assert.deepEqual(rounded(new Reweighter({ ...NONE, minP: 0.5 }, 2, []).apply(LOGITS)), [2, 1, -Infinity, -Infinity, -Infinity])
-  assert.deepEqual(rounded(new Reweighter({ ...NONE, minP: 0.4 }, 2, []).apply(LOGITS)), [2, 1, -Infinity, 0.5, -Infinity])
-  assert.deepEqual(rounded(new Reweighter({ ...NONE, minP: 0.5, logitBias: [[2, 10]] }, 2, []).apply(LOGITS)), [-Infinity, -Infinity, 9, -Infinity, -Infinity])
+  assert.deepEqual(rounded(new Reweighter({ ...NONE, minP: 0.5 }, 2, []).apply(LOGITS)), [
+    2,
+    1,
+    -Infinity,
+    -Infinity,
+    -Infinity,
+  ])
+  assert.deepEqual(rounded(new Reweighter({ ...NONE, minP: 0.4 }, 2, []).apply(LOGITS)), [
+    2,
+    1,
+    -Infinity,
+    0.5,
+    -Infinity,
+  ])
+  assert.deepEqual(rounded(new Reweighter({ ...NONE, minP: 0.5, logitBias: [[2, 10]] }, 2, []).apply(LOGITS)), [
+    -Infinity,
+    -Infinity,
+    9,
+    -Infinity,
+    -Infinity,
+  ])
   assert.deepEqual(rounded(new Reweighter({ ...NONE, minP: 1 }, 0, []).apply(LOGITS)), rounded(LOGITS))
   // The log-prob of the draw is that among what is left.
-  const drawn = sample(new Reweighter({ ...NONE, minP: 0.5 }, 2, []).apply(LOGITS), { temperature: 2, topK: 0, topP: 1 }, 0.99, 5)
+  const drawn = sample(
+    new Reweighter({ ...NONE, minP: 0.5 }, 2, []).apply(LOGITS),
+    { temperature: 2, topK: 0, topP: 1 },
+    0.99,
+    5,
+  )
   assert.deepEqual([drawn.id, drawn.top.length], [1, 2])
   assert.ok(Math.abs(drawn.logprob - Math.log(Math.exp(-0.5) / (1 + Math.exp(-0.5)))) < 1e-6)
 })

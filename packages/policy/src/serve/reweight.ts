@@ -23,7 +23,9 @@ export class Reweighter {
     const { logitBias, repetitionPenalty, frequencyPenalty, presencePenalty, minP } = this.how
     const out = Float32Array.from(logits_V)
     for (const [id, bias] of logitBias) out[id]! += bias
-    if (repetitionPenalty !== 1) for (const id of new Set([...this.inPrompt, ...this.counts.keys()])) out[id] = out[id]! > 0 ? out[id]! / repetitionPenalty : out[id]! * repetitionPenalty
+    if (repetitionPenalty !== 1)
+      for (const id of new Set([...this.inPrompt, ...this.counts.keys()]))
+        out[id] = out[id]! > 0 ? out[id]! / repetitionPenalty : out[id]! * repetitionPenalty
     for (const [id, count] of this.counts) out[id]! -= frequencyPenalty * count + presencePenalty
     if (minP > 0 && this.temperature > 0) {
       let max = -Infinity

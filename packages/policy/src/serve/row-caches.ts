@@ -60,8 +60,14 @@ export class RowCaches implements Decoder {
       this.apart.delete(row)
     }
     const order = this.side.map((row) => wanted.get(row)).filter((row): row is DecodeRow => row !== undefined)
-    for (const [at, { keep }] of order.entries()) if (keep < (this.together.lengths[at] ?? 0)) this.together.rewind(at, keep)
-    const { logits } = await this.runtime.decodeStep({ ids: Int32Array.from(order, (row) => row.ids[0] ?? 0), T: 1, cache: this.together, rowSlots: order.map((row) => row.slot) })
+    for (const [at, { keep }] of order.entries())
+      if (keep < (this.together.lengths[at] ?? 0)) this.together.rewind(at, keep)
+    const { logits } = await this.runtime.decodeStep({
+      ids: Int32Array.from(order, (row) => row.ids[0] ?? 0),
+      T: 1,
+      cache: this.together,
+      rowSlots: order.map((row) => row.slot),
+    })
     const V = this.vocabulary
     const place = new Map(this.side.map((row, at) => [row, at]))
     return rows.map(({ row }) => {
@@ -88,9 +94,18 @@ export class RowCaches implements Decoder {
     const ids = new Int32Array(rows.length * T)
     for (const [at, row] of rows.entries()) ids.set(row.ids, at * T)
     const counts = rows.map((row) => row.ids.length)
-    const places = rows.flatMap(({ ids: { length }, logits }, at) => Array.from({ length: logits }, (_, i) => at * T + length - logits + i))
+    const places = rows.flatMap(({ ids: { length }, logits }, at) =>
+      Array.from({ length: logits }, (_, i) => at * T + length - logits + i),
+    )
     // The graph wants at least one place; nobody reads it.
-    const { logits } = await this.runtime.decodeStep({ ids, T, cache, rowSlots: rows.map((row) => row.slot), counts, logits: places.length > 0 ? places : [0] })
+    const { logits } = await this.runtime.decodeStep({
+      ids,
+      T,
+      cache,
+      rowSlots: rows.map((row) => row.slot),
+      counts,
+      logits: places.length > 0 ? places : [0],
+    })
     for (const [at, { row }] of rows.entries()) this.apart.set(row, rows.length === 1 ? cache : cache.copy([at]))
     const V = this.vocabulary
     let next = 0

@@ -10,7 +10,10 @@ test('Philox4x32-10 gives the known answers of its authors', () => {
   assert.equal(hex(philox([0, 0, 0, 0], [0, 0])), '6627e8d5 e169c58d bc57ac4c 9b00dbd8')
   const ones = 0xffffffff
   assert.equal(hex(philox([ones, ones, ones, ones], [ones, ones])), '408f276d 41c83b0e a20bc7c6 6d5451fd')
-  assert.equal(hex(philox([0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344], [0xa4093822, 0x299f31d0])), 'd16cfe09 94fdcceb 5001e420 24126ea1')
+  assert.equal(
+    hex(philox([0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344], [0xa4093822, 0x299f31d0])),
+    'd16cfe09 94fdcceb 5001e420 24126ea1',
+  )
 })
 
 test('uniform numbers depend on seed and index alone and fill [0, 1)', () => {
@@ -45,7 +48,14 @@ function expected(temperature: number, topK: number, topP: number): Map<number, 
 /** Upper 0.1 % point of chi-square by Wilson and Hilferty. */
 const critical = (df: number) => df * (1 - 2 / (9 * df) + 3.09 * Math.sqrt(2 / (9 * df))) ** 3
 
-for (const [temperature, topK, topP] of [[1, 0, 1], [0.7, 0, 1], [1.3, 4, 1], [1, 0, 0.8], [0.9, 5, 0.9], [2, 1, 1]] as const) {
+for (const [temperature, topK, topP] of [
+  [1, 0, 1],
+  [0.7, 0, 1],
+  [1.3, 4, 1],
+  [1, 0, 0.8],
+  [0.9, 5, 0.9],
+  [2, 1, 1],
+] as const) {
   test(`20,000 draws at temperature ${temperature}, top-k ${topK}, top-p ${topP} follow the exact probabilities`, () => {
     const exact = expected(temperature, topK, topP)
     const counts = new Map<number, number>()
@@ -56,11 +66,17 @@ for (const [temperature, topK, topP] of [[1, 0, 1], [0.7, 0, 1], [1.3, 4, 1], [1
       assert.ok(p !== undefined, `token ${drawn.id} was filtered out`)
       assert.ok(Math.abs(drawn.logprob - Math.log(p)) < 1e-9)
       counts.set(drawn.id, (counts.get(drawn.id) ?? 0) + 1)
-      assert.deepEqual(drawn.top.map(({ id }) => id), [...exact.keys()].slice(0, 3))
+      assert.deepEqual(
+        drawn.top.map(({ id }) => id),
+        [...exact.keys()].slice(0, 3),
+      )
     }
     let chi = 0
     for (const [id, p] of exact) chi += ((counts.get(id) ?? 0) - draws * p) ** 2 / (draws * p)
-    assert.ok(exact.size === 1 || chi < critical(exact.size - 1), `chi-square ${chi} with ${exact.size - 1} degrees of freedom`)
+    assert.ok(
+      exact.size === 1 || chi < critical(exact.size - 1),
+      `chi-square ${chi} with ${exact.size - 1} degrees of freedom`,
+    )
   })
 }
 
@@ -68,7 +84,10 @@ test('greedy takes the lower id of a tie and reports the log-prob of temperature
   const drawn = sample(logits, { temperature: 0, topK: 3, topP: 0.1 }, 0.99, 2)
   assert.equal(drawn.id, 2)
   assert.ok(Math.abs(drawn.logprob - logprobOf(logits, 2, 1)) < 1e-12)
-  assert.deepEqual(drawn.top.map(({ id }) => id), [2, 4])
+  assert.deepEqual(
+    drawn.top.map(({ id }) => id),
+    [2, 4],
+  )
 })
 
 test('log-probs of all tokens sum to one, also for large logits', () => {

@@ -13,7 +13,8 @@ export function logSumExp(logits_V: Float32Array, temperature: number): number {
   let sum = 0
   for (let id = 0; id < logits_V.length; id++) sum += Math.exp((logits_V[id]! - max) / temperature)
   // A NaN anywhere, or nothing but -∞, makes the sum NaN.
-  if (!(sum > 0) || !Number.isFinite(max)) throw new InstarError('internal', 'The model gave logits that are not finite.')
+  if (!(sum > 0) || !Number.isFinite(max))
+    throw new InstarError('internal', 'The model gave logits that are not finite.')
   return max / temperature + Math.log(sum)
 }
 
@@ -43,7 +44,8 @@ export function highest(logits_V: Float32Array, k: number): number[] {
     let at = start
     for (;;) {
       let worst = at
-      for (const child of [2 * at + 1, 2 * at + 2]) if (child < heap.length && before(logits_V, heap[worst]!, heap[child]!)) worst = child
+      for (const child of [2 * at + 1, 2 * at + 2])
+        if (child < heap.length && before(logits_V, heap[worst]!, heap[child]!)) worst = child
       if (worst === at) return
       ;[heap[at], heap[worst]] = [heap[worst]!, heap[at]!]
       at = worst
@@ -64,7 +66,12 @@ export function highest(logits_V: Float32Array, k: number): number[] {
  * Grows the sorted prefix until it suffices, since it is short for most rows.
  */
 function nucleus(logits_V: Float32Array, temperature: number, topP: number, among: readonly number[] | null): number[] {
-  const total = among ? logSumExp(Float32Array.from(among, (id) => logits_V[id]!), temperature) : logSumExp(logits_V, temperature)
+  const total = among
+    ? logSumExp(
+        Float32Array.from(among, (id) => logits_V[id]!),
+        temperature,
+      )
+    : logSumExp(logits_V, temperature)
   for (let size = 64; ; size *= 8) {
     const ordered = among ?? highest(logits_V, size)
     let mass = 0
@@ -84,17 +91,31 @@ const possible = (top: Candidate[]): Candidate[] => top.filter(({ logprob }) => 
  * picks by the inverse of the cumulative distribution. Temperature 0 is greedy with the log-prob of
  * temperature 1. `top` are the `topLogprobs` most likely tokens of that same distribution.
  */
-export function sample(logits_V: Float32Array, sampling: Pick<Sampling, 'temperature' | 'topK' | 'topP'>, u: number, topLogprobs: number): Drawn {
+export function sample(
+  logits_V: Float32Array,
+  sampling: Pick<Sampling, 'temperature' | 'topK' | 'topP'>,
+  u: number,
+  topLogprobs: number,
+): Drawn {
   const { temperature, topK, topP } = sampling
   if (temperature === 0) {
     const total = logSumExp(logits_V, 1)
     const ids = highest(logits_V, Math.max(1, topLogprobs))
     const id = ids[0]!
-    return { id, logprob: logits_V[id]! - total, top: possible(ids.slice(0, topLogprobs).map((other) => ({ id: other, logprob: logits_V[other]! - total }))) }
+    return {
+      id,
+      logprob: logits_V[id]! - total,
+      top: possible(ids.slice(0, topLogprobs).map((other) => ({ id: other, logprob: logits_V[other]! - total }))),
+    }
   }
   let kept: number[] | null = topK > 0 && topK < logits_V.length ? highest(logits_V, topK) : null
   if (topP < 1) kept = nucleus(logits_V, temperature, topP, kept)
-  const total = kept ? logSumExp(Float32Array.from(kept, (id) => logits_V[id]!), temperature) : logSumExp(logits_V, temperature)
+  const total = kept
+    ? logSumExp(
+        Float32Array.from(kept, (id) => logits_V[id]!),
+        temperature,
+      )
+    : logSumExp(logits_V, temperature)
   const count = kept ? kept.length : logits_V.length
   let mass = 0
   let id = -1
@@ -106,6 +127,12 @@ export function sample(logits_V: Float32Array, sampling: Pick<Sampling, 'tempera
     mass += p
     if (mass > u) break
   }
-  const top = topLogprobs === 0 ? [] : (kept ? kept.slice(0, topLogprobs) : highest(logits_V, topLogprobs)).map((other) => ({ id: other, logprob: logits_V[other]! / temperature - total }))
+  const top =
+    topLogprobs === 0
+      ? []
+      : (kept ? kept.slice(0, topLogprobs) : highest(logits_V, topLogprobs)).map((other) => ({
+          id: other,
+          logprob: logits_V[other]! / temperature - total,
+        }))
   return { id, logprob: logits_V[id]! / temperature - total, top: possible(top) }
 }

@@ -33,7 +33,9 @@ test('however the text is cut, what is shown is the text before the first stop s
   for (const stops of [['\n\n'], ['<|x|>', 'four'], ['nothing'], ['o', 'e'], []]) {
     const cut = Math.min(...stops.map((stop) => text.indexOf(stop)).filter((at) => at >= 0), text.length)
     for (let size = 1; size < 8; size++) {
-      const pieces = Array.from({ length: Math.ceil(text.length / size) }, (_, i) => text.slice(i * size, (i + 1) * size))
+      const pieces = Array.from({ length: Math.ceil(text.length / size) }, (_, i) =>
+        text.slice(i * size, (i + 1) * size),
+      )
       assert.equal(run(stops, pieces).shown.join(''), text.slice(0, cut))
     }
   }

@@ -119,7 +119,8 @@ export class Thread<In, Out extends { type: string }, Ready extends Out & { type
   /** Starts a thread and waits for its first words. */
   private async launch(signal?: AbortSignal): Promise<Ready> {
     const { name } = this.ports
-    const givenUp = (): InstarError => new InstarError('aborted', `${name} was given up while it started.`, {}, { cause: signal?.reason })
+    const givenUp = (): InstarError =>
+      new InstarError('aborted', `${name} was given up while it started.`, {}, { cause: signal?.reason })
     if (signal?.aborted) throw givenUp()
     const worker = this.ports.spawn()
     const exited = Promise.withResolvers<void>()
@@ -138,12 +139,16 @@ export class Thread<In, Out extends { type: string }, Ready extends Out & { type
       else if (this.life === life) this.ports.hear(message)
       heard = true
     })
-    worker.on('error', (error: Error) => { ends(`${name} ended: ${error.message}`, error) })
+    worker.on('error', (error: Error) => {
+      ends(`${name} ended: ${error.message}`, error)
+    })
     worker.once('exit', () => {
       ends(`${name} has ended.`)
       exited.resolve()
     })
-    const giveUp = (): void => { words.reject(givenUp()) }
+    const giveUp = (): void => {
+      words.reject(givenUp())
+    }
     signal?.addEventListener('abort', giveUp)
     try {
       const said: First = await words.promise
@@ -186,7 +191,11 @@ export class Thread<In, Out extends { type: string }, Ready extends Out & { type
     this.ports.lost(error)
     if (!isUp) return
     if (performance.now() - this.upSince >= STEADY_MS) this.deaths = 0
-    this.patience = setTimeout(() => { this.refuse(new InstarError('engine_lost', `${error.message} It is not back after ${this.settings.waitMs / 1000} s.`)) }, this.settings.waitMs)
+    this.patience = setTimeout(() => {
+      this.refuse(
+        new InstarError('engine_lost', `${error.message} It is not back after ${this.settings.waitMs / 1000} s.`),
+      )
+    }, this.settings.waitMs)
     this.comeBack()
   }
 
@@ -203,7 +212,14 @@ export class Thread<In, Out extends { type: string }, Ready extends Out & { type
     this.respawn = setTimeout(() => {
       this.again().catch((error: unknown) => {
         if (this.closing) return
-        this.refuse(new InstarError('engine_lost', `${this.ports.name} does not start again: ${error instanceof Error ? error.message : String(error)}`, {}, { cause: error }))
+        this.refuse(
+          new InstarError(
+            'engine_lost',
+            `${this.ports.name} does not start again: ${error instanceof Error ? error.message : String(error)}`,
+            {},
+            { cause: error },
+          ),
+        )
         this.comeBack()
       })
     }, pause)
@@ -225,7 +241,9 @@ export class Thread<In, Out extends { type: string }, Ready extends Out & { type
 /** Whether `done` resolved within `ms`. */
 async function within(done: Promise<void>, ms: number): Promise<boolean> {
   const late = Promise.withResolvers<boolean>()
-  const timer = setTimeout(() => { late.resolve(false) }, ms)
+  const timer = setTimeout(() => {
+    late.resolve(false)
+  }, ms)
   try {
     return await Promise.race([done.then(() => true), late.promise])
   } finally {

@@ -14,7 +14,9 @@ const port = parentPort
 if (!port) throw new Error('worker.ts runs in a worker thread')
 const say = (message: FromWorker) => port.postMessage(message)
 // Heard between two steps of the arithmetic, and while the model is loaded.
-port.on('message', (message: ToWorker) => { if (message.type === 'cut') process.exit(1) })
+port.on('message', (message: ToWorker) => {
+  if (message.type === 'cut') process.exit(1)
+})
 
 async function main(options: WorkerData): Promise<void> {
   const { config, weights } = loadWeights(options.model)
@@ -58,23 +60,42 @@ async function main(options: WorkerData): Promise<void> {
 
   port?.on('message', (message: ToWorker) => {
     switch (message.type) {
-      case 'submit': batcher.submit(message.key, message.request); break
-      case 'abort': batcher.abort(message.key); break
-      case 'unload': batcher.adapters.unload(message.sha256); break
-      case 'cut': return
-      case 'close': closing = true; break
-      case 'load': called(message.call, () => batcher.adapters.load(message.adapter.sha256, readAdapter(message.adapter, config))); break
-      case 'check': called(message.call, () => constrainer.compile(message.constraint)); break
+      case 'submit':
+        batcher.submit(message.key, message.request)
+        break
+      case 'abort':
+        batcher.abort(message.key)
+        break
+      case 'unload':
+        batcher.adapters.unload(message.sha256)
+        break
+      case 'cut':
+        return
+      case 'close':
+        closing = true
+        break
+      case 'load':
+        called(message.call, () => batcher.adapters.load(message.adapter.sha256, readAdapter(message.adapter, config)))
+        break
+      case 'check':
+        called(message.call, () => constrainer.compile(message.constraint))
+        break
     }
     run().catch((error: unknown) => say({ type: 'failed', error: plainError(error) }))
   })
 
   const { engine, build, isa, threads } = runtime.fingerprint()
   say({
-    type: 'ready', base,
+    type: 'ready',
+    base,
     capabilities: {
-      engine, fingerprint: `${engine}; ${build}; ${isa}; ${threads} threads`, contextLength: config.contextLength, vocabulary: config.vocabulary,
-      tokenExact: true, logprobs: true, maxBatch: options.rows,
+      engine,
+      fingerprint: `${engine}; ${build}; ${isa}; ${threads} threads`,
+      contextLength: config.contextLength,
+      vocabulary: config.vocabulary,
+      tokenExact: true,
+      logprobs: true,
+      maxBatch: options.rows,
     },
   })
 }

@@ -1,7 +1,12 @@
 /** How the entries of a vocabulary spell bytes. */
 
 /** `byteLevel`: each character is one byte in GPT-2's alphabet. `byteFallback`: `<0x0A>` is one byte. */
-export type ByteForm = { byteLevel: boolean; byteFallback: boolean; replace: [string, string][]; stripLeadingSpace: boolean }
+export type ByteForm = {
+  byteLevel: boolean
+  byteFallback: boolean
+  replace: [string, string][]
+  stripLeadingSpace: boolean
+}
 
 /**
  * GPT-2's alphabet of 256 visible characters: printable Latin-1 bytes stand for themselves, the others in

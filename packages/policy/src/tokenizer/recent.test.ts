@@ -10,10 +10,19 @@ test('the longest unused text goes first, when the characters of all are more th
   assert.deepEqual(recent.get(text(0)), [0], 'ten of 100 characters fit, what they cost beside the text included')
   recent.put(text(10), [10])
   assert.equal(recent.get(text(1)), undefined)
-  assert.deepEqual([0, 2, 10].map((i) => recent.get(text(i))), [[0], [2], [10]])
+  assert.deepEqual(
+    [0, 2, 10].map((i) => recent.get(text(i))),
+    [[0], [2], [10]],
+  )
   recent.put('x'.repeat(700), [])
-  assert.deepEqual([2, 10].map((i) => recent.get(text(i))), [[2], [10]])
-  assert.deepEqual([3, 8, 9, 0].map((i) => recent.get(text(i))), [undefined, undefined, undefined, undefined])
+  assert.deepEqual(
+    [2, 10].map((i) => recent.get(text(i))),
+    [[2], [10]],
+  )
+  assert.deepEqual(
+    [3, 8, 9, 0].map((i) => recent.get(text(i))),
+    [undefined, undefined, undefined, undefined],
+  )
 })
 
 test('a text longer than the limit is not held and drives nothing out', () => {

@@ -7,25 +7,61 @@ import { byteAlphabet } from './bytes.ts'
 import { Detokenizer } from './detokenizer.ts'
 import { TextTokenizer } from './tokenizer.ts'
 
-const added = (id: number, content: string, special: boolean, more: Record<string, boolean> = {}) => ({ id, content, special, single_word: false, lstrip: false, rstrip: false, normalized: false, ...more })
+const added = (id: number, content: string, special: boolean, more: Record<string, boolean> = {}) => ({
+  id,
+  content,
+  special,
+  single_word: false,
+  lstrip: false,
+  rstrip: false,
+  normalized: false,
+  ...more,
+})
 
 /** Bytes, a few merges (one of which spells the control token `ab`), and four added tokens. */
 function json(): Record<string, unknown> {
   const vocab = Object.fromEntries(byteAlphabet().map((character, id) => [character, id]))
   for (const [i, token] of ['th', 'the', 'Ġthe', 'Ã©', 'ab'].entries()) vocab[token] = 256 + i
   return {
-    version: '1.0', normalizer: null, post_processor: null,
-    added_tokens: [added(300, '<|end|>', true), added(301, '<tool>', false), added(302, '<|end|>>', true), added(303, '[trim]', true, { lstrip: true, rstrip: true }), added(260, 'ab', true)],
+    version: '1.0',
+    normalizer: null,
+    post_processor: null,
+    added_tokens: [
+      added(300, '<|end|>', true),
+      added(301, '<tool>', false),
+      added(302, '<|end|>>', true),
+      added(303, '[trim]', true, { lstrip: true, rstrip: true }),
+      added(260, 'ab', true),
+    ],
     pre_tokenizer: { type: 'ByteLevel', add_prefix_space: false, trim_offsets: true, use_regex: true },
     decoder: { type: 'ByteLevel', add_prefix_space: true, trim_offsets: true, use_regex: true },
-    model: { type: 'BPE', dropout: null, unk_token: null, continuing_subword_prefix: '', end_of_word_suffix: '', fuse_unk: false, byte_fallback: false, vocab, merges: ['t h', 'th e', 'Ġ the', 'Ã ©', 'a b'] },
+    model: {
+      type: 'BPE',
+      dropout: null,
+      unk_token: null,
+      continuing_subword_prefix: '',
+      end_of_word_suffix: '',
+      fuse_unk: false,
+      byte_fallback: false,
+      vocab,
+      merges: ['t h', 'th e', 'Ġ the', 'Ã ©', 'a b'],
+    },
   }
 }
 const tokenizer = new TextTokenizer(json(), {})
 
 /** Any Unicode text, surrogate pairs and all; no lone surrogates. */
 function randomText(seed: number, length: number): string {
-  const ranges = [[32, 127], [0, 32], [0xa0, 0x250], [0x4e00, 0x4f00], [0x1f300, 0x1f700], [0x300, 0x340], [0xfdd0, 0xfdf0], [0x200b, 0x2070]] as const
+  const ranges = [
+    [32, 127],
+    [0, 32],
+    [0xa0, 0x250],
+    [0x4e00, 0x4f00],
+    [0x1f300, 0x1f700],
+    [0x300, 0x340],
+    [0xfdd0, 0xfdf0],
+    [0x200b, 0x2070],
+  ] as const
   let text = ''
   for (let i = 0; i < length; i++) {
     const [low, high] = ranges[Math.floor(uniform(seed, 2 * i) * ranges.length)]!
@@ -42,11 +78,14 @@ test('500 texts come back from their ids, all at once and token by token', () =>
     const detokenizer = new Detokenizer(tokenizer)
     const pieces = ids.map((id) => detokenizer.push(id))
     assert.equal(pieces.join('') + detokenizer.end(), text)
-    assert.ok(pieces.every((piece) => !piece.includes('�')), 'no half of a character is shown')
+    assert.ok(
+      pieces.every((piece) => !piece.includes('�')),
+      'no half of a character is shown',
+    )
   }
 })
 
-test('a text encoded before is not split and merged again, and its ids are the caller\'s own', (t) => {
+test("a text encoded before is not split and merged again, and its ids are the caller's own", (t) => {
   const library = t.mock.method(Library.prototype, 'encode')
   const first = tokenizer.encode('the ab of it')
   const calls = library.mock.callCount()
@@ -66,7 +105,10 @@ test('merges are by rank', () => {
 test('an unfinished character is held back, then shown whole; a broken one is one U+FFFD', () => {
   const bytes = [...new TextEncoder().encode('🎉')]
   const detokenizer = new Detokenizer(tokenizer)
-  assert.deepEqual(bytes.map((byte) => detokenizer.push(byte)), ['', '', '', '🎉'])
+  assert.deepEqual(
+    bytes.map((byte) => detokenizer.push(byte)),
+    ['', '', '', '🎉'],
+  )
   const broken = new Detokenizer(tokenizer)
   assert.deepEqual([broken.push(bytes[0]!), broken.push(bytes[1]!), broken.push(65), broken.end()], ['', '', '�A', ''])
   const cut = new Detokenizer(tokenizer)
@@ -83,7 +125,8 @@ test('plain text never becomes a control token, even where merges spell one', ()
 test('rendered text: control tokens are found, longest first; marked ones are not and leave no mark', () => {
   const mark = '\ufdd0'
   const splice = '\ufdd1'
-  const encode = (text: string, spliced = new Map<number, number[]>()) => tokenizer.encodeMarked(text, mark, splice, spliced)
+  const encode = (text: string, spliced = new Map<number, number[]>()) =>
+    tokenizer.encodeMarked(text, mark, splice, spliced)
   assert.deepEqual(encode('a<|end|>>b<tool><|end|>'), [97, 302, 98, 301, 300])
   const guarded = tokenizer.guard('<|end|>><tool>', mark, false)
   assert.deepEqual(encode(`a${guarded}`), tokenizer.encode('a<|end|>><tool>'))
@@ -99,11 +142,25 @@ test('special tokens are hidden when decoding, other added ones and unknown ids 
 
 test('byte fallback and metaspace decoders', () => {
   const vocab = { '<unk>': 0, '▁': 1, a: 2, '▁a': 3, '<0xF0>': 4, '<0x9F>': 5, '<0x8E>': 6, '<0x89>': 7 }
-  const sentencePiece = new TextTokenizer({
-    added_tokens: [], normalizer: { type: 'Replace', pattern: { String: ' ' }, content: '▁' }, pre_tokenizer: null, post_processor: null,
-    decoder: { type: 'Sequence', decoders: [{ type: 'Replace', pattern: { String: '▁' }, content: ' ' }, { type: 'ByteFallback' }, { type: 'Fuse' }, { type: 'Strip', content: ' ', start: 1, stop: 0 }] },
-    model: { type: 'BPE', unk_token: '<unk>', byte_fallback: true, vocab, merges: ['▁ a'] },
-  }, {})
+  const sentencePiece = new TextTokenizer(
+    {
+      added_tokens: [],
+      normalizer: { type: 'Replace', pattern: { String: ' ' }, content: '▁' },
+      pre_tokenizer: null,
+      post_processor: null,
+      decoder: {
+        type: 'Sequence',
+        decoders: [
+          { type: 'Replace', pattern: { String: '▁' }, content: ' ' },
+          { type: 'ByteFallback' },
+          { type: 'Fuse' },
+          { type: 'Strip', content: ' ', start: 1, stop: 0 },
+        ],
+      },
+      model: { type: 'BPE', unk_token: '<unk>', byte_fallback: true, vocab, merges: ['▁ a'] },
+    },
+    {},
+  )
   assert.deepEqual(sentencePiece.encode('a a🎉'), [2, 3, 4, 5, 6, 7])
   assert.equal(sentencePiece.decode([3, 3, 4, 5, 6, 7]), 'a a🎉')
 })
@@ -115,6 +172,9 @@ for (const [name, change] of [
   ['no model', { model: undefined }],
 ] as const) {
   test(`refused: ${name}`, () => {
-    assert.throws(() => new TextTokenizer({ ...json(), ...change }, {}), (error: unknown) => error instanceof InstarError && error.code === 'bad_checkpoint')
+    assert.throws(
+      () => new TextTokenizer({ ...json(), ...change }, {}),
+      (error: unknown) => error instanceof InstarError && error.code === 'bad_checkpoint',
+    )
   })
 }

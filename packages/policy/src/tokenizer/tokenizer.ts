@@ -21,10 +21,21 @@ function readAdded(json: Json, file: string): AddedToken[] {
   const list = json['added_tokens'] ?? []
   if (!Array.isArray(list)) throw new InstarError('bad_checkpoint', `${file}: added_tokens is not a list`, { file })
   return list.map((entry: unknown) => {
-    if (!isJson(entry) || typeof entry['content'] !== 'string' || entry['content'] === '' || !Number.isSafeInteger(entry['id'])) {
+    if (
+      !isJson(entry) ||
+      typeof entry['content'] !== 'string' ||
+      entry['content'] === '' ||
+      !Number.isSafeInteger(entry['id'])
+    ) {
       throw new InstarError('bad_checkpoint', `${file}: an entry of added_tokens has no id or content`, { file })
     }
-    return { id: Number(entry['id']), content: entry['content'], special: entry['special'] === true, lstrip: entry['lstrip'] === true, rstrip: entry['rstrip'] === true }
+    return {
+      id: Number(entry['id']),
+      content: entry['content'],
+      special: entry['special'] === true,
+      lstrip: entry['lstrip'] === true,
+      rstrip: entry['rstrip'] === true,
+    }
   })
 }
 
@@ -58,9 +69,17 @@ export class TextTokenizer {
     this.form = byteForm(json['decoder'], file)
     this.longest = this.longestText(json)
     try {
-      this.library = new Library({ ...json, added_tokens: [], pre_tokenizer: likeHuggingFace(json['pre_tokenizer']) }, isJson(config) ? config : {})
+      this.library = new Library(
+        { ...json, added_tokens: [], pre_tokenizer: likeHuggingFace(json['pre_tokenizer']) },
+        isJson(config) ? config : {},
+      )
     } catch (error) {
-      throw new InstarError('bad_checkpoint', `${file}: ${error instanceof Error ? error.message : 'cannot be read'}`, { file }, { cause: error })
+      throw new InstarError(
+        'bad_checkpoint',
+        `${file}: ${error instanceof Error ? error.message : 'cannot be read'}`,
+        { file },
+        { cause: error },
+      )
     }
   }
 
@@ -69,7 +88,8 @@ export class TextTokenizer {
     const vocabulary = isJson(json['model']) ? json['model']['vocab'] : null
     if (trims || (json['normalizer'] ?? null) !== null || !isJson(vocabulary)) return 0
     let longest = 0
-    for (const text of [...Object.keys(vocabulary), ...this.added.map(({ content }) => content)]) longest = Math.max(longest, text.length)
+    for (const text of [...Object.keys(vocabulary), ...this.added.map(({ content }) => content)])
+      longest = Math.max(longest, text.length)
     return longest
   }
 
@@ -87,13 +107,18 @@ export class TextTokenizer {
     const { ids } = this.library.encode(text, { add_special_tokens: false })
     const out: number[] = []
     for (const id of ids) {
-      if (!Number.isInteger(id)) throw new InstarError('bad_request', 'The text has a character that the tokenizer of this model lacks.')
+      if (!Number.isInteger(id))
+        throw new InstarError('bad_request', 'The text has a character that the tokenizer of this model lacks.')
       const control = this.byId.get(id)
       if (!control) out.push(id)
       else {
         // The merges spelled a control token: take it apart at its first character.
         const first = String.fromCodePoint(control.content.codePointAt(0) ?? 0)
-        if (first === control.content) throw new InstarError('bad_request', `The text ${JSON.stringify(first)} has no token of its own in this model.`)
+        if (first === control.content)
+          throw new InstarError(
+            'bad_request',
+            `The text ${JSON.stringify(first)} has no token of its own in this model.`,
+          )
         out.push(...this.merge(first), ...this.merge(control.content.slice(first.length)))
       }
     }
@@ -103,7 +128,11 @@ export class TextTokenizer {
   /** A pattern of the added tokens' texts, longest first; null where there is none. */
   private pattern(tokens: readonly AddedToken[]): string | null {
     if (tokens.length === 0) return null
-    return tokens.map((token) => token.content).sort((a, b) => b.length - a.length).map(escaped).join('|')
+    return tokens
+      .map((token) => token.content)
+      .sort((a, b) => b.length - a.length)
+      .map(escaped)
+      .join('|')
   }
 
   /** Puts `mark` before each stretch of `text` that spells an added token (a special one, with `specialOnly`). */
@@ -151,7 +180,9 @@ export class TextTokenizer {
     let bytes = this.bytes.get(id)
     if (!bytes) {
       const added = this.byId.get(id)
-      bytes = added ? new TextEncoder().encode(added.special ? '' : added.content) : tokenBytes(this.library.id_to_token(id) ?? '', this.form)
+      bytes = added
+        ? new TextEncoder().encode(added.special ? '' : added.content)
+        : tokenBytes(this.library.id_to_token(id) ?? '', this.form)
       this.bytes.set(id, bytes)
     }
     return bytes
@@ -169,7 +200,12 @@ export class TextTokenizer {
 /** GPT-2's split (encoder.py). As a Split it goes through the library's translation to JavaScript, where \s differs (NEL, BOM). */
 const GPT2_SPLIT = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 
-const split = (regex: string): Json => ({ type: 'Split', pattern: { Regex: regex }, behavior: 'Isolated', invert: false })
+const split = (regex: string): Json => ({
+  type: 'Split',
+  pattern: { Regex: regex },
+  behavior: 'Isolated',
+  invert: false,
+})
 
 /**
  * Pre-tokenisers in a form that the library splits as Hugging Face's does: its `Digits` knows ASCII digits
@@ -188,15 +224,30 @@ function likeHuggingFace(step: unknown): unknown {
 /** Which decoders of tokenizer.json are understood: ByteLevel, or a sequence of Replace, ByteFallback, Fuse and Strip. */
 function byteForm(decoder: unknown, file: string): ByteForm {
   const form: ByteForm = { byteLevel: false, byteFallback: false, replace: [], stripLeadingSpace: false }
-  const steps = isJson(decoder) && decoder['type'] === 'Sequence' && Array.isArray(decoder['decoders']) ? decoder['decoders'] : [decoder]
+  const steps =
+    isJson(decoder) && decoder['type'] === 'Sequence' && Array.isArray(decoder['decoders'])
+      ? decoder['decoders']
+      : [decoder]
   for (const step of steps) {
     if (!isJson(step)) throw new InstarError('bad_checkpoint', `${file}: has no decoder`, { file })
     const pattern = step['pattern']
     if (step['type'] === 'ByteLevel') form.byteLevel = true
     else if (step['type'] === 'ByteFallback') form.byteFallback = true
-    else if (step['type'] === 'Replace' && isJson(pattern) && typeof pattern['String'] === 'string' && typeof step['content'] === 'string') form.replace.push([pattern['String'], step['content']])
-    else if (step['type'] === 'Strip' && step['content'] === ' ' && step['start'] === 1 && step['stop'] === 0) form.stripLeadingSpace = true
-    else if (step['type'] !== 'Fuse') throw new InstarError('bad_checkpoint', `${file}: decoder ${JSON.stringify(String(step['type']).slice(0, 60))} is not supported`, { file })
+    else if (
+      step['type'] === 'Replace' &&
+      isJson(pattern) &&
+      typeof pattern['String'] === 'string' &&
+      typeof step['content'] === 'string'
+    )
+      form.replace.push([pattern['String'], step['content']])
+    else if (step['type'] === 'Strip' && step['content'] === ' ' && step['start'] === 1 && step['stop'] === 0)
+      form.stripLeadingSpace = true
+    else if (step['type'] !== 'Fuse')
+      throw new InstarError(
+        'bad_checkpoint',
+        `${file}: decoder ${JSON.stringify(String(step['type']).slice(0, 60))} is not supported`,
+        { file },
+      )
   }
   return form
 }

@@ -18,7 +18,10 @@ export const measuredLog = <L extends EventLog>(log: L, metrics: Metrics): L => 
       metrics.observe('instar_log_append_duration_seconds', { topic }, (performance.now() - from) / 1000)
       return positions
     } catch (error) {
-      metrics.count('instar_log_append_failures_total', { topic, code: error instanceof InstarError ? error.code : 'internal' })
+      metrics.count('instar_log_append_failures_total', {
+        topic,
+        code: error instanceof InstarError ? error.code : 'internal',
+      })
       throw error
     } finally {
       waiting.set(topic, waiting.get(topic)! - records.length)

@@ -6,11 +6,34 @@ import { measuredLog } from './measured-log.ts'
 import { METRICS, type MetricEntry } from './table.ts'
 
 const ENTRIES: [string, MetricEntry][] = Object.entries(METRICS)
-const LABELS = ['route', 'dialect', 'status', 'code', 'kind', 'label_source', 'trainable', 'reason', 'revision', 'for', 'outcome', 'figure', 'verdict', 'topic', 'service', 'why', 'of']
+const LABELS = [
+  'route',
+  'dialect',
+  'status',
+  'code',
+  'kind',
+  'label_source',
+  'trainable',
+  'reason',
+  'revision',
+  'for',
+  'outcome',
+  'figure',
+  'verdict',
+  'topic',
+  'service',
+  'why',
+  'of',
+]
 
 /** The samples of our own metrics: `name{labels}` → value. */
 const samplesOf = (text: string): Map<string, number> =>
-  new Map(text.split('\n').filter((line) => line.startsWith('instar_')).map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.slice(line.lastIndexOf(' ') + 1))]))
+  new Map(
+    text
+      .split('\n')
+      .filter((line) => line.startsWith('instar_'))
+      .map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.slice(line.lastIndexOf(' ') + 1))]),
+  )
 
 test('no label is one that a person fills, and each has few values', () => {
   for (const [name, { labels = {} }] of ENTRIES) {
@@ -23,10 +46,14 @@ test('no label is one that a person fills, and each has few values', () => {
 
 test('a metric tells 500 combinations of its labels apart, whatever comes', async () => {
   const metrics = createMetrics()
-  for (let i = 0; i < 100_000; i += 1) metrics.count('instar_requests_total', { route: `/${i % 317}`, dialect: `d${i % 11}`, status: String(i % 97) })
+  for (let i = 0; i < 100_000; i += 1)
+    metrics.count('instar_requests_total', { route: `/${i % 317}`, dialect: `d${i % 11}`, status: String(i % 97) })
   const samples = [...samplesOf(await metrics.text())].filter(([key]) => key.startsWith('instar_requests_total'))
   ok(samples.length <= 501, String(samples.length))
-  equal(samples.reduce((sum, [, value]) => sum + value, 0), 100_000)
+  equal(
+    samples.reduce((sum, [, value]) => sum + value, 0),
+    100_000,
+  )
   ok(samplesOf(await metrics.text()).get('instar_requests_total{route="other",dialect="other",status="other"}')! > 0)
 })
 
@@ -35,7 +62,10 @@ test('names are as Prometheus wants them', () => {
     match(name, /^instar_[a-z][a-z0-9_]*$/)
     equal(name.endsWith('_total'), type === 'counter', name)
     equal(type === 'histogram', buckets !== undefined, name)
-    deepEqual([...buckets ?? []], [...buckets ?? []].toSorted((a, b) => a - b))
+    deepEqual(
+      [...(buckets ?? [])],
+      [...(buckets ?? [])].toSorted((a, b) => a - b),
+    )
     ok(help.length > 10 && help.endsWith('.'), name)
   }
 })
@@ -61,7 +91,10 @@ test('what is kept elsewhere is read when it is asked for; totals of several rea
   metrics.read('instar_records_ignored_total', async () => [[ignored('trainer'), 10]])
   metrics.read('instar_trainer_waits', () => [[{ for: waits }, 1]])
   metrics.count('instar_records_ignored_total', ignored('scorer'), 5)
-  equal(samplesOf(await metrics.text()).get('instar_records_ignored_total{service="scorer",topic="turns",why="repeat"}'), 7)
+  equal(
+    samplesOf(await metrics.text()).get('instar_records_ignored_total{service="scorer",topic="turns",why="repeat"}'),
+    7,
+  )
   total = 3
   waits = 'verdict'
   const samples = samplesOf(await metrics.text())
@@ -93,7 +126,10 @@ test('the text is what Prometheus reads: help and type before samples, every nam
       equal(types.has(type[1]!), false, line)
       types.set(type[1]!, type[2]!)
     } else if (!line.startsWith('# HELP ')) {
-      const sample = /^([a-zA-Z_:][\w:]*)(\{(?:[a-zA-Z_]\w*="(?:[^"\\\n]|\\["\\n])*",?)*\})? (-?[\d.e+-]+|[Nn]a[Nn]|[+-]Inf)$/.exec(line)
+      const sample =
+        /^([a-zA-Z_:][\w:]*)(\{(?:[a-zA-Z_]\w*="(?:[^"\\\n]|\\["\\n])*",?)*\})? (-?[\d.e+-]+|[Nn]a[Nn]|[+-]Inf)$/.exec(
+          line,
+        )
       ok(sample, line)
       ok(types.has(sample[1]!) || types.get(sample[1]!.replace(/_(bucket|sum|count)$/, '')) === 'histogram', line)
     }
@@ -101,20 +137,30 @@ test('the text is what Prometheus reads: help and type before samples, every nam
   equal(samplesOf(text).get('instar_reward_bucket{le="-0.001"}'), 1)
   equal(samplesOf(text).get('instar_reward_bucket{le="-0.5"}'), 0)
   equal(samplesOf(text).get('instar_reward_sum'), -0.25)
-  for (const name of ['process_cpu_seconds_total', 'process_resident_memory_bytes', 'nodejs_eventloop_lag_p99_seconds']) ok(types.has(name), name)
+  for (const name of ['process_cpu_seconds_total', 'process_resident_memory_bytes', 'nodejs_eventloop_lag_p99_seconds'])
+    ok(types.has(name), name)
 })
 
-test('appends are measured; everything else is the log\'s own', async () => {
+test("appends are measured; everything else is the log's own", async () => {
   const metrics = createMetrics()
   const inner = openMemoryLog()
   const log = measuredLog(inner, metrics)
-  const record = { topic: 'turns' as const, key: 'k', schema: 'SessionClosed.v1', payload: new Uint8Array(1), timestamp: 0 }
+  const record = {
+    topic: 'turns' as const,
+    key: 'k',
+    schema: 'SessionClosed.v1',
+    payload: new Uint8Array(1),
+    timestamp: 0,
+  }
   const [position] = await log.append([record, record])
   equal(position?.topic, 'turns')
   equal((await log.at(position!))?.key, 'k')
   equal(log.partitions('turns'), inner.partitions('turns'))
   await log.close()
-  await log.append([record]).then(() => ok(false), () => undefined)
+  await log.append([record]).then(
+    () => ok(false),
+    () => undefined,
+  )
   const samples = samplesOf(await metrics.text())
   equal(samples.get('instar_log_append_duration_seconds_count{topic="turns"}'), 1)
   equal(samples.get('instar_log_append_waiting{topic="turns"}'), 0)

@@ -114,7 +114,12 @@ export const createMetrics = (): Metrics => {
   }
 
   const readAll = async (): Promise<void> => {
-    const read = await Promise.all([...sources].map(async ([name, all]) => [name, await Promise.all(all.map(async (source) => [source, await soon(source.read)] as const))] as const))
+    const read = await Promise.all(
+      [...sources].map(
+        async ([name, all]) =>
+          [name, await Promise.all(all.map(async (source) => [source, await soon(source.read)] as const))] as const,
+      ),
+    )
     for (const [name, all] of read) put(name, all)
   }
 
@@ -122,7 +127,7 @@ export const createMetrics = (): Metrics => {
     count: (name, labels, by = 1) => counters(name).inc(labelsOf(name, labels), by),
     observe: (name, labels, value) => histograms(name).observe(labelsOf(name, labels), value),
     read(name, read) {
-      sources.set(name, [...sources.get(name) ?? [], { read: read as Reader, last: new Map() }])
+      sources.set(name, [...(sources.get(name) ?? []), { read: read as Reader, last: new Map() }])
     },
     join(values) {
       joined = values
@@ -134,18 +139,30 @@ export const createMetrics = (): Metrics => {
     async text() {
       await readAll()
       const others = joined ? await within(joined(), []) : []
-      const all = others.length > 0 ? AggregatorRegistry.aggregate([await registry.getMetricsAsJSON(), others]) : registry
+      const all =
+        others.length > 0 ? AggregatorRegistry.aggregate([await registry.getMetricsAsJSON(), others]) : registry
       return `${await all.metrics()}${await processRegistry().metrics()}`
     },
   }
 }
 
 /** What every call does where nobody watches. */
-export const NO_METRICS: Metrics = { count: () => undefined, observe: () => undefined, read: () => undefined, join: () => undefined, values: () => Promise.resolve([]), text: () => Promise.resolve('') }
+export const NO_METRICS: Metrics = {
+  count: () => undefined,
+  observe: () => undefined,
+  read: () => undefined,
+  join: () => undefined,
+  values: () => Promise.resolve([]),
+  text: () => Promise.resolve(''),
+}
 
 const entryOf = (name: MetricName): MetricEntry => METRICS[name]
 
-const described = (name: MetricName): { name: string; help: string; labelNames: string[] } => ({ name, help: entryOf(name).help, labelNames: Object.keys(entryOf(name).labels ?? {}) })
+const described = (name: MetricName): { name: string; help: string; labelNames: string[] } => ({
+  name,
+  help: entryOf(name).help,
+  labelNames: Object.keys(entryOf(name).labels ?? {}),
+})
 
 /** One metric for each name, made when it is first wanted. */
 const kept = <T>(make: (name: MetricName) => T): ((name: MetricName) => T) => {

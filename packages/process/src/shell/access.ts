@@ -9,24 +9,57 @@ export const kafkaSecurity = ({ kafka }: Pick<Settings, 'kafka'>): Security | un
   const { ssl, ca, cert, key, sasl } = kafka
   if (!ssl && !sasl) return undefined
   return {
-    ...(ssl ? { tls: { ...text('ca', 'INSTAR_KAFKA_CA', ca), ...text('cert', 'INSTAR_KAFKA_CERT', cert), ...text('key', 'INSTAR_KAFKA_KEY', key) } } : {}),
-    ...(sasl ? { sasl: { mechanism: sasl.mechanism, username: sasl.username, password: sasl.password ?? secret('INSTAR_KAFKA_PASSWORD_FILE', sasl.passwordFile!) } } : {}),
+    ...(ssl
+      ? {
+          tls: {
+            ...text('ca', 'INSTAR_KAFKA_CA', ca),
+            ...text('cert', 'INSTAR_KAFKA_CERT', cert),
+            ...text('key', 'INSTAR_KAFKA_KEY', key),
+          },
+        }
+      : {}),
+    ...(sasl
+      ? {
+          sasl: {
+            mechanism: sasl.mechanism,
+            username: sasl.username,
+            password: sasl.password ?? secret('INSTAR_KAFKA_PASSWORD_FILE', sasl.passwordFile!),
+          },
+        }
+      : {}),
   }
 }
 
 /** Kafka's records name their schemas by a number that a registry gave. Throws `bad_request` where none is named, or a file cannot be read. */
-export const registryOf = ({ registry, registryUser, log }: Pick<Settings, 'registry' | 'registryUser' | 'log'>): RegistryAccess => {
-  if (registry === null) throw new InstarError('bad_request', `INSTAR_LOG=${log} needs INSTAR_REGISTRY: the address of a Confluent-compatible schema registry.`, { field: 'INSTAR_REGISTRY' })
+export const registryOf = ({
+  registry,
+  registryUser,
+  log,
+}: Pick<Settings, 'registry' | 'registryUser' | 'log'>): RegistryAccess => {
+  if (registry === null)
+    throw new InstarError(
+      'bad_request',
+      `INSTAR_LOG=${log} needs INSTAR_REGISTRY: the address of a Confluent-compatible schema registry.`,
+      { field: 'INSTAR_REGISTRY' },
+    )
   const { username, password, passwordFile, ca } = registryUser
-  if (new URL(registry).username !== '') throw new InstarError('bad_request', 'INSTAR_REGISTRY holds a user. Name it in INSTAR_REGISTRY_USERNAME and INSTAR_REGISTRY_PASSWORD: an address is shown in messages.', { field: 'INSTAR_REGISTRY' })
+  if (new URL(registry).username !== '')
+    throw new InstarError(
+      'bad_request',
+      'INSTAR_REGISTRY holds a user. Name it in INSTAR_REGISTRY_USERNAME and INSTAR_REGISTRY_PASSWORD: an address is shown in messages.',
+      { field: 'INSTAR_REGISTRY' },
+    )
   return {
-    url: registry, ...text('ca', 'INSTAR_REGISTRY_CA', ca),
-    ...(username === null ? {} : { username, password: password ?? secret('INSTAR_REGISTRY_PASSWORD_FILE', passwordFile!) }),
+    url: registry,
+    ...text('ca', 'INSTAR_REGISTRY_CA', ca),
+    ...(username === null
+      ? {}
+      : { username, password: password ?? secret('INSTAR_REGISTRY_PASSWORD_FILE', passwordFile!) }),
   }
 }
 
 const text = <K extends string>(name: K, variable: string, file: string | null): Partial<Record<K, string>> =>
-  file === null ? {} : { [name]: read(variable, file) } as Record<K, string>
+  file === null ? {} : ({ [name]: read(variable, file) } as Record<K, string>)
 
 /** One line break at the end belongs to the file, not to the secret. */
 const secret = (variable: string, file: string): string => read(variable, file).replace(/\r?\n$/, '')
@@ -35,6 +68,11 @@ const read = (variable: string, file: string): string => {
   try {
     return readFileSync(file, 'utf8')
   } catch (cause) {
-    throw new InstarError('bad_request', `${variable}=${file} cannot be read: ${(cause as Error).message}`, { field: variable }, { cause })
+    throw new InstarError(
+      'bad_request',
+      `${variable}=${file} cannot be read: ${(cause as Error).message}`,
+      { field: variable },
+      { cause },
+    )
   }
 }

@@ -9,15 +9,28 @@ import { METRICS_TYPE, type Metrics } from '../metrics/metrics.ts'
 export type Health = { status: string; problem: string | null; [figure: string]: unknown }
 
 /** Throws `address_in_use`. */
-export const startHealth = async (host: string, port: number, health: () => Health, metrics: Metrics): Promise<{ port: number; stop(): Promise<void> }> => {
+export const startHealth = async (
+  host: string,
+  port: number,
+  health: () => Health,
+  metrics: Metrics,
+): Promise<{ port: number; stop(): Promise<void> }> => {
   const server = createServer((request, response) => {
     const asked = request.url?.split('?')[0]
     if (asked === '/metrics') {
-      void metrics.text().then((text) => response.writeHead(200, { 'content-type': METRICS_TYPE, connection: 'close' }).end(text), (error: unknown) => response.destroy(error as Error))
+      void metrics.text().then(
+        (text) => response.writeHead(200, { 'content-type': METRICS_TYPE, connection: 'close' }).end(text),
+        (error: unknown) => response.destroy(error as Error),
+      )
       return
     }
     const known = asked === '/health/live' || asked === '/health/ready'
-    const body = asked === '/health/live' ? { status: 'live' } : known ? health() : { status: 'unknown path', problem: 'Ask for /health/live, /health/ready or /metrics.' }
+    const body =
+      asked === '/health/live'
+        ? { status: 'live' }
+        : known
+          ? health()
+          : { status: 'unknown path', problem: 'Ask for /health/live, /health/ready or /metrics.' }
     const status = !known ? 404 : 'problem' in body && body.problem !== null ? 503 : 200
     response.writeHead(status, { 'content-type': 'application/json', connection: 'close' }).end(JSON.stringify(body))
   })
@@ -25,7 +38,12 @@ export const startHealth = async (host: string, port: number, health: () => Heal
   try {
     await once(server, 'listening')
   } catch (cause) {
-    throw new InstarError('address_in_use', `Cannot listen on ${host}:${port} (${(cause as NodeJS.ErrnoException).code ?? (cause as Error).message}).`, { port }, { cause })
+    throw new InstarError(
+      'address_in_use',
+      `Cannot listen on ${host}:${port} (${(cause as NodeJS.ErrnoException).code ?? (cause as Error).message}).`,
+      { port },
+      { cause },
+    )
   }
   return {
     port: (server.address() as AddressInfo).port,

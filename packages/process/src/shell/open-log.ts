@@ -23,13 +23,29 @@ export type OpenLogOptions = {
 
 /** Throws `log_unavailable`, `not_set_up`, or what the embedded log says of its folder. */
 export const openLog = async (settings: LogSettings, options: OpenLogOptions): Promise<EventLog> =>
-  isKafka(settings) ? openKafka(settings, options) : openEmbeddedLog({ folder: logFolder(settings), partitions: settings.partitions, ...(options.readOnly ? { readOnly: true } : { schemas: schemaTexts() }) })
+  isKafka(settings)
+    ? openKafka(settings, options)
+    : openEmbeddedLog({
+        folder: logFolder(settings),
+        partitions: settings.partitions,
+        ...(options.readOnly ? { readOnly: true } : { schemas: schemaTexts() }),
+      })
 
 export const openKafka = (settings: LogSettings, { name, say }: OpenLogOptions): Promise<KafkaLog> => {
-  if (!isKafka(settings)) throw new InstarError('bad_request', `A ${name} of its own needs INSTAR_LOG=kafka://host:port: the embedded log has one writer, \`npm start\`.`, { field: 'INSTAR_LOG' })
+  if (!isKafka(settings))
+    throw new InstarError(
+      'bad_request',
+      `A ${name} of its own needs INSTAR_LOG=kafka://host:port: the embedded log has one writer, \`npm start\`.`,
+      { field: 'INSTAR_LOG' },
+    )
   const security = kafkaSecurity(settings)
   return openKafkaLog({
-    brokers: brokersOf(settings.log), clientId: `${name}@${hostname()}.${process.pid}`, registry: registryOf(settings), schemas: schemaTexts(), partitions: settings.partitions,
-    ...(security ? { security } : {}), ...(say ? { say } : {}),
+    brokers: brokersOf(settings.log),
+    clientId: `${name}@${hostname()}.${process.pid}`,
+    registry: registryOf(settings),
+    schemas: schemaTexts(),
+    partitions: settings.partitions,
+    ...(security ? { security } : {}),
+    ...(say ? { say } : {}),
   })
 }

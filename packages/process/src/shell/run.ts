@@ -33,12 +33,23 @@ export type World = {
 }
 
 /** The process: what `main.ts` alone touches. */
-export type Host = { env: Environment; cwd: string; out(text: string): void; err(text: string): void; exit(code: number): void; stop: AbortSignal }
+export type Host = {
+  env: Environment
+  cwd: string
+  out(text: string): void
+  err(text: string): void
+  exit(code: number): void
+  stop: AbortSignal
+}
 
 /** A part that does not stop by itself is not waited for longer. */
 const STOP_MS = 20_000
 
-export const runService = async (name: string, host: Host, start: (world: World) => Promise<Service>): Promise<number> => {
+export const runService = async (
+  name: string,
+  host: Host,
+  start: (world: World) => Promise<Service>,
+): Promise<number> => {
   const say = (line: string): void => host.err(`${new Date().toISOString()} ${name}: ${line}\n`)
   const fault = Promise.withResolvers<never>()
   fault.promise.catch(() => undefined)
@@ -48,7 +59,12 @@ export const runService = async (name: string, host: Host, start: (world: World)
   })
   const ends: (() => Promise<unknown>)[] = []
   let service: Service | null = null
-  const health = (): Health => (host.stop.aborted ? { status: 'stopping', problem: 'stopping' } : service ? service.health() : { status: 'starting', problem: 'starting' })
+  const health = (): Health =>
+    host.stop.aborted
+      ? { status: 'stopping', problem: 'stopping' }
+      : service
+        ? service.health()
+        : { status: 'starting', problem: 'starting' }
   const begin = async (): Promise<Service> => {
     const settings = readSettings(host.env, host.cwd)
     const metrics = createMetrics()
@@ -60,7 +76,16 @@ export const runService = async (name: string, host: Host, start: (world: World)
     const log = measuredLog(await openKafka(settings, { name, say }), metrics)
     ends.push(() => log.close())
     const snapshots = openSnapshots(join(settings.data, 'snapshots'), { say })
-    const started = await start({ settings, log, snapshots, metrics, now: () => Date.now(), say, onFatal: fault.reject, signal: host.stop })
+    const started = await start({
+      settings,
+      log,
+      snapshots,
+      metrics,
+      now: () => Date.now(),
+      say,
+      onFatal: fault.reject,
+      signal: host.stop,
+    })
     ends.push(() => started.stop())
     return started
   }
@@ -94,6 +119,7 @@ export const runService = async (name: string, host: Host, start: (world: World)
 }
 
 const tell = (say: (line: string) => void, error: Error): void => {
-  if (error instanceof InstarError && error.code !== 'internal') say(`${error.code}: ${error.message} ${ERRORS[error.code].todo}`)
+  if (error instanceof InstarError && error.code !== 'internal')
+    say(`${error.code}: ${error.message} ${ERRORS[error.code].todo}`)
   else say(error.stack ?? error.message)
 }

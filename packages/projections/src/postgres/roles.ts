@@ -34,7 +34,8 @@ export const withClient = async <T>(config: ClientConfig, work: (client: Client)
   }
 }
 
-const passwordOf = (password: string | undefined): string => (password === undefined ? 'null' : escapeLiteral(scramVerifier(password)))
+const passwordOf = (password: string | undefined): string =>
+  password === undefined ? 'null' : escapeLiteral(scramVerifier(password))
 
 /** `older`: how `instar` logs in where it is still the superuser. Idempotent; each step is whole, so an end in the middle is gone on from. */
 export const prepareRoles = async (as: LoginAs, older: ClientConfig, passwords: Passwords = {}): Promise<void> => {
@@ -52,12 +53,16 @@ export const prepareRoles = async (as: LoginAs, older: ClientConfig, passwords: 
 }
 
 const renameSuperuser = async (as: LoginAs, older: ClientConfig, { admin }: Passwords): Promise<void> => {
-  await withClient(older, (client) => client.query(`
+  await withClient(older, (client) =>
+    client.query(`
     do $$ begin
       if not exists (select from pg_roles where rolname = '${MOVING}') then create role ${MOVING}; end if;
     end $$;
-    alter role ${MOVING} superuser login password ${passwordOf(admin)}`))
-  await withClient(as(MOVING, ADMIN), (client) => client.query(`alter role ${OWNER} rename to ${ADMIN}; alter role ${ADMIN} password ${passwordOf(admin)}`))
+    alter role ${MOVING} superuser login password ${passwordOf(admin)}`),
+  )
+  await withClient(as(MOVING, ADMIN), (client) =>
+    client.query(`alter role ${OWNER} rename to ${ADMIN}; alter role ${ADMIN} password ${passwordOf(admin)}`),
+  )
 }
 
 const prepareServer = async (client: Client, { owner }: Passwords): Promise<void> => {
@@ -77,16 +82,19 @@ const prepareServer = async (client: Client, { owner }: Passwords): Promise<void
 export const ownDatabase = async (client: Client, role: string): Promise<void> => {
   const name = escapeIdentifier(role)
   const { rowCount } = await client.query('select from pg_database where datname = $1', [role])
-  await client.query(rowCount === 0 ? `create database ${name} owner ${name}` : `alter database ${name} owner to ${name}`)
+  await client.query(
+    rowCount === 0 ? `create database ${name} owner ${name}` : `alter database ${name} owner to ${name}`,
+  )
 }
 
 /** A role with a password of its own, and the database of its name. */
-export const prepareNeighbour = (admin: ClientConfig, role: string, password: string): Promise<void> => withClient(admin, async (client) => {
-  const { rowCount } = await client.query('select from pg_roles where rolname = $1', [role])
-  if (rowCount === 0) await client.query(`create role ${escapeIdentifier(role)} login`)
-  await client.query(`alter role ${escapeIdentifier(role)} login password ${escapeLiteral(scramVerifier(password))}`)
-  await ownDatabase(client, role)
-})
+export const prepareNeighbour = (admin: ClientConfig, role: string, password: string): Promise<void> =>
+  withClient(admin, async (client) => {
+    const { rowCount } = await client.query('select from pg_roles where rolname = $1', [role])
+    if (rowCount === 0) await client.query(`create role ${escapeIdentifier(role)} login`)
+    await client.query(`alter role ${escapeIdentifier(role)} login password ${escapeLiteral(scramVerifier(password))}`)
+    await ownDatabase(client, role)
+  })
 
 /** What the superuser of an older build made in this database is the owner's. 10: the role that initdb made. */
 const TAKE_OVER = `

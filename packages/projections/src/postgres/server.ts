@@ -7,7 +7,17 @@
  * are still draining.
  */
 import { execFile, spawn, spawnSync, type ChildProcess } from 'node:child_process'
-import { chownSync, closeSync, existsSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  chownSync,
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { Socket } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -67,9 +77,19 @@ export type Server = {
 }
 
 const majorOf = (binaries: Binaries, place: Place): string => {
-  const { stdout, error, stderr } = spawnSync(binaries.postgres, ['--version'], { encoding: 'utf8', cwd: '/', ...(place.user ?? {}) })
+  const { stdout, error, stderr } = spawnSync(binaries.postgres, ['--version'], {
+    encoding: 'utf8',
+    cwd: '/',
+    ...(place.user ?? {}),
+  })
   const major = /^postgres \(PostgreSQL\) (\d+)/.exec(stdout ?? '')?.[1]
-  if (!major) throw new InstarError('no_postgres', `${binaries.postgres} does not run on this machine: ${(stderr || (error?.message ?? '')).trim()}`, { path: binaries.postgres }, { cause: error })
+  if (!major)
+    throw new InstarError(
+      'no_postgres',
+      `${binaries.postgres} does not run on this machine: ${(stderr || (error?.message ?? '')).trim()}`,
+      { path: binaries.postgres },
+      { cause: error },
+    )
   return major
 }
 
@@ -89,9 +109,18 @@ export const initialise = async (binaries: Binaries, place: Place): Promise<bool
   const maker = place.user && { uid: NOBODY, gid: NOBODY }
   if (maker) chownSync(fresh, maker.uid, maker.gid)
   try {
-    await run(binaries.initdb, ['-D', fresh, '-U', ADMIN, '-A', 'reject', '-E', 'UTF8', '--locale=C', '--no-sync', '--no-instructions'], { cwd: '/', ...(maker ?? {}) })
+    await run(
+      binaries.initdb,
+      ['-D', fresh, '-U', ADMIN, '-A', 'reject', '-E', 'UTF8', '--locale=C', '--no-sync', '--no-instructions'],
+      { cwd: '/', ...(maker ?? {}) },
+    )
   } catch (cause) {
-    throw new InstarError('postgres_failed', `initdb failed: ${((cause as { stderr?: string }).stderr ?? '').trim() || (cause as Error).message}`, { folder: place.folder }, { cause })
+    throw new InstarError(
+      'postgres_failed',
+      `initdb failed: ${((cause as { stderr?: string }).stderr ?? '').trim() || (cause as Error).message}`,
+      { folder: place.folder },
+      { cause },
+    )
   }
   rmSync(place.data, { recursive: true, force: true })
   renameSync(fresh, place.data)
@@ -144,8 +173,11 @@ const commandOf = async (pid: number): Promise<string> => {
 }
 
 const predecessorGone = async (place: Place): Promise<void> => {
-  for (const until = Date.now() + DEADLINE; await liveServer(place) !== undefined;) {
-    if (Date.now() > until) throw new InstarError('postgres_failed', `Another process runs the PostgreSQL of ${place.folder}.`, { folder: place.folder })
+  for (const until = Date.now() + DEADLINE; (await liveServer(place)) !== undefined;) {
+    if (Date.now() > until)
+      throw new InstarError('postgres_failed', `Another process runs the PostgreSQL of ${place.folder}.`, {
+        folder: place.folder,
+      })
     await pause(25)
   }
 }
@@ -179,7 +211,11 @@ export const serve = async (binaries: Binaries, place: Place): Promise<Server> =
     await server.stop()
     const said = readFileSync(place.log, 'utf8').trim()
     const occupied = /lock file|pre-existing shared memory/.test(said)
-    if (!occupied || Date.now() > until) throw new InstarError('postgres_failed', `PostgreSQL did not start: ${said.slice(-600)}`, { folder: place.folder, log: place.log })
+    if (!occupied || Date.now() > until)
+      throw new InstarError('postgres_failed', `PostgreSQL did not start: ${said.slice(-600)}`, {
+        folder: place.folder,
+        log: place.log,
+      })
     await pause(50)
   }
 }
@@ -187,11 +223,22 @@ export const serve = async (binaries: Binaries, place: Place): Promise<Server> =
 type Launched = Server & { pid: Promise<number> }
 
 const launch = (binaries: Binaries, place: Place): Launched => {
-  const settings = Object.entries({ ...SETTINGS, unix_socket_directories: place.sockets }).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+  const settings = Object.entries({ ...SETTINGS, unix_socket_directories: place.sockets }).flatMap(([name, value]) => [
+    '-c',
+    `${name}=${value}`,
+  ])
   const log = openSync(place.log, 'w', 0o600)
-  const child = spawn('/bin/sh', ['-c', GUARD, 'sh', binaries.postgres, '-D', place.data, '-p', String(PORT), ...settings], {
-    cwd: '/', detached: true, stdio: ['pipe', 'pipe', log], env: { PATH: '/usr/bin:/bin', LC_ALL: 'C', TZ: 'UTC' }, ...(place.user ?? {}),
-  })
+  const child = spawn(
+    '/bin/sh',
+    ['-c', GUARD, 'sh', binaries.postgres, '-D', place.data, '-p', String(PORT), ...settings],
+    {
+      cwd: '/',
+      detached: true,
+      stdio: ['pipe', 'pipe', log],
+      env: { PATH: '/usr/bin:/bin', LC_ALL: 'C', TZ: 'UTC' },
+      ...(place.user ?? {}),
+    },
+  )
   closeSync(log)
   const exited = new Promise<number>((resolve) => {
     child.once('exit', (code) => resolve(code ?? 1))
@@ -214,16 +261,24 @@ const launch = (binaries: Binaries, place: Place): Launched => {
   }
 }
 
-const firstLine = (child: ChildProcess): Promise<string> => new Promise((resolve) => {
-  let text = ''
-  child.stdout?.setEncoding('utf8').on('data', (piece: string) => { text += piece }).once('end', () => resolve(text.trim()))
-})
+const firstLine = (child: ChildProcess): Promise<string> =>
+  new Promise((resolve) => {
+    let text = ''
+    child.stdout
+      ?.setEncoding('utf8')
+      .on('data', (piece: string) => {
+        text += piece
+      })
+      .once('end', () => resolve(text.trim()))
+  })
 
 /** postmaster.pid says `ready` in its eighth line, once the socket answers. */
 const becomesReady = async (server: Launched, place: Place, until: number): Promise<boolean> => {
   const pid = await server.pid
   let ended = false
-  void server.exited.then(() => { ended = true })
+  void server.exited.then(() => {
+    ended = true
+  })
   while (!ended && Date.now() < until) {
     const lines = pidLines(place)
     if (Number(lines[0]) === pid && lines[7]?.trim() === 'ready') return true
@@ -231,4 +286,3 @@ const becomesReady = async (server: Launched, place: Place, until: number): Prom
   }
   return false
 }
-

@@ -9,10 +9,18 @@ import { OWNER, prepareNeighbour, prepareRoles, type LoginAs, type Passwords } f
 const RETRY_MS = 500
 
 /** `url`: DATABASE_URL; `readerPassword`: of its reader's login, null: what follows from the URL's. Waits for a server that is still starting. Throws `postgres_failed` when it does not answer within `patience` ms. */
-export const setupDatabase = async (url: string, readerPassword: string | null = null, patience = 60_000): Promise<void> => {
+export const setupDatabase = async (
+  url: string,
+  readerPassword: string | null = null,
+  patience = 60_000,
+): Promise<void> => {
   const until = Date.now() + patience
   for (;;) {
-    const client = new Client({ connectionString: url, application_name: 'instar setup', connectionTimeoutMillis: 10_000 })
+    const client = new Client({
+      connectionString: url,
+      application_name: 'instar setup',
+      connectionTimeoutMillis: 10_000,
+    })
     client.on('error', () => undefined)
     try {
       await client.connect()
@@ -21,7 +29,13 @@ export const setupDatabase = async (url: string, readerPassword: string | null =
     } catch (cause) {
       if ((cause as { code?: string }).code === NO_DATABASE) await createDatabase(url)
       else if (!isPassing(cause)) throw cause
-      else if (Date.now() > until) throw new InstarError('postgres_failed', `PostgreSQL does not answer: ${(cause as Error).message}`, {}, { cause })
+      else if (Date.now() > until)
+        throw new InstarError(
+          'postgres_failed',
+          `PostgreSQL does not answer: ${(cause as Error).message}`,
+          {},
+          { cause },
+        )
     } finally {
       await client.end()
     }
@@ -37,13 +51,23 @@ const createDatabase = async (url: string): Promise<void> => {
   const place = new URL(url)
   const name = decodeURIComponent(place.pathname.slice(1))
   place.pathname = '/postgres'
-  const client = new Client({ connectionString: place.href, application_name: 'instar setup', connectionTimeoutMillis: 10_000 })
+  const client = new Client({
+    connectionString: place.href,
+    application_name: 'instar setup',
+    connectionTimeoutMillis: 10_000,
+  })
   client.on('error', () => undefined)
   try {
     await client.connect()
     await client.query(`create database ${escapeIdentifier(name)}`)
   } catch (cause) {
-    if (!THERE_ALREADY.has((cause as { code?: string }).code ?? '')) throw new InstarError('postgres_failed', `There is no database ${name}, and it cannot be made: ${(cause as Error).message}`, {}, { cause })
+    if (!THERE_ALREADY.has((cause as { code?: string }).code ?? ''))
+      throw new InstarError(
+        'postgres_failed',
+        `There is no database ${name}, and it cannot be made: ${(cause as Error).message}`,
+        {},
+        { cause },
+      )
   } finally {
     await client.end()
   }
@@ -60,7 +84,10 @@ export type RolesWanted = {
 }
 
 /** The roles of a server that is ours alone, before anything else is made in it. Throws `postgres_failed` when it does not answer within `patience` ms. */
-export const setupRoles = async ({ admin, passwords, older, neighbours }: RolesWanted, patience = 60_000): Promise<void> => {
+export const setupRoles = async (
+  { admin, passwords, older, neighbours }: RolesWanted,
+  patience = 60_000,
+): Promise<void> => {
   const url = databaseUrl(admin)
   const as: LoginAs = (user, database) => {
     const there = new URL(url)
@@ -71,11 +98,22 @@ export const setupRoles = async ({ admin, passwords, older, neighbours }: RolesW
   before.pathname = '/postgres'
   for (const until = Date.now() + patience; ;) {
     try {
-      await prepareRoles(as, { connectionString: urlAs(before, OWNER, older), application_name: 'instar setup' }, passwords)
-      for (const [role, password] of Object.entries(neighbours)) await prepareNeighbour(as('postgres', 'postgres'), role, password)
+      await prepareRoles(
+        as,
+        { connectionString: urlAs(before, OWNER, older), application_name: 'instar setup' },
+        passwords,
+      )
+      for (const [role, password] of Object.entries(neighbours))
+        await prepareNeighbour(as('postgres', 'postgres'), role, password)
       return
     } catch (cause) {
-      if (!isPassing(cause) || Date.now() > until) throw new InstarError('postgres_failed', `PostgreSQL's roles cannot be made: ${(cause as Error).message}`, {}, { cause })
+      if (!isPassing(cause) || Date.now() > until)
+        throw new InstarError(
+          'postgres_failed',
+          `PostgreSQL's roles cannot be made: ${(cause as Error).message}`,
+          {},
+          { cause },
+        )
     }
     await pause(RETRY_MS)
   }

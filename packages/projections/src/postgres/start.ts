@@ -101,10 +101,12 @@ const restarted = async (start: () => Promise<Server>, signal: AbortSignal): Pro
 /** The embedded server that another process runs in this folder; undefined if none does. */
 export const runningPostgres = async (folder: string): Promise<Omit<Postgres, 'stop'> | undefined> => {
   const place = existingPlace(folder)
-  return place && await liveServer(place) !== undefined ? describe(place) : undefined
+  return place && (await liveServer(place)) !== undefined ? describe(place) : undefined
 }
 
-const loginAs = (place: Place): LoginAs => (user, database) => ({ host: place.sockets, port: PORT, database, user })
+const loginAs =
+  (place: Place): LoginAs =>
+  (user, database) => ({ host: place.sockets, port: PORT, database, user })
 
 const describe = (place: Place): Omit<Postgres, 'stop'> => {
   const as = loginAs(place)
@@ -124,6 +126,9 @@ const ownServer = (url: string, readerPassword: string | null): Postgres => {
   const password = readerPasswordOf(url, readerPassword)
   return {
     owner: { connectionString: url, ...(password === null ? {} : { readerPassword: password }) },
-    reader: readerOf(url, password), url, psql, stop: async () => undefined,
+    reader: readerOf(url, password),
+    url,
+    psql,
+    stop: async () => undefined,
   }
 }

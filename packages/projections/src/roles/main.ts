@@ -7,7 +7,8 @@ import { isLoginRefused } from '../postgres/roles.ts'
 import { setupRoles } from '../postgres/setup.ts'
 
 /** Neither the files' passwords nor the older one: the volumes of secrets were made anew, the database was not. */
-const REFUSED = 'Set POSTGRES_PASSWORD to the one that the stack was made with, or delete the volume postgres-data, ' +
+const REFUSED =
+  'Set POSTGRES_PASSWORD to the one that the stack was made with, or delete the volume postgres-data, ' +
   'which is filled again from the log.\n'
 
 const secret = (name: string): string => readFileSync(`/secrets/${name}`, 'utf8').trim()

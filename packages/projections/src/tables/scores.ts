@@ -3,25 +3,29 @@ import { boolean, doublePrecision, integer, jsonb, pgTable, primaryKey, text } f
 import { time } from './time.ts'
 
 /** One row per turn and revision; the last is in force. `reward` null: skipped, `reason` says why. */
-export const allScores = pgTable('all_scores', {
-  policy: text().notNull(),
-  turn_id: text().notNull(),
-  revision: integer().notNull(),
-  session_id: text().notNull(),
-  /** That spoke. */
-  version: integer().notNull(),
-  subject: text().notNull(),
-  reward: doublePrecision(),
-  judge: text(),
-  reason: text(),
-  hint: text(),
-  hint_judge: text(),
-  /** What each judge said: [{judge, value, note}]. */
-  verdicts: jsonb().notNull(),
-  /** The turn, feedback or closing that gave rise to it. */
-  cause: text().notNull(),
-  /** Explicit feedback outranks judges. */
-  explicit: boolean().notNull(),
-  at: time().notNull(),
-  record_id: text().notNull(),
-}, (t) => [primaryKey({ columns: [t.policy, t.turn_id, t.revision] })])
+export const allScores = pgTable(
+  'all_scores',
+  {
+    policy: text().notNull(),
+    turn_id: text().notNull(),
+    revision: integer().notNull(),
+    session_id: text().notNull(),
+    /** That spoke. */
+    version: integer().notNull(),
+    subject: text().notNull(),
+    reward: doublePrecision(),
+    judge: text(),
+    reason: text(),
+    hint: text(),
+    hint_judge: text(),
+    /** What each judge said: [{judge, value, note}]. */
+    verdicts: jsonb().notNull(),
+    /** The turn, feedback or closing that gave rise to it. */
+    cause: text().notNull(),
+    /** Explicit feedback outranks judges. */
+    explicit: boolean().notNull(),
+    at: time().notNull(),
+    record_id: text().notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.policy, t.turn_id, t.revision] })],
+)

@@ -15,74 +15,86 @@ export const sessions = pgTable('sessions', {
 })
 
 /** A subagent's session and the one that begot it. */
-export const sessionLinks = pgTable('session_links', {
-  session_id: text().primaryKey(),
-  parent_session_id: text().notNull(),
-  at: time().notNull(),
-  record_id: text().notNull(),
-}, (t) => [index('session_links_parent').on(t.parent_session_id)])
+export const sessionLinks = pgTable(
+  'session_links',
+  {
+    session_id: text().primaryKey(),
+    parent_session_id: text().notNull(),
+    at: time().notNull(),
+    record_id: text().notNull(),
+  },
+  (t) => [index('session_links_parent').on(t.parent_session_id)],
+)
 
-export const turns = pgTable('turns', {
-  turn_id: text().primaryKey(),
-  session_id: text().notNull(),
-  policy: text().notNull(),
-  version: integer().notNull(),
-  /** sha256 of the adapter that answered; null: the base. */
-  adapter: text(),
-  /** One request; its candidates share it. */
-  group_id: text().notNull(),
-  candidate: integer().notNull(),
-  candidates: integer().notNull(),
-  /** False: sampled in the background as one more candidate of its request. */
-  shown: boolean().notNull().default(true),
-  /** chat, responses, messages */
-  dialect: text().notNull(),
-  /** main, side */
-  kind: text().notNull(),
-  label_source: text().notNull(),
-  /** The requests that one message of the user's caused, as the agent names them. */
-  user_turn: text(),
-  subject: text().notNull(),
-  key_id: text(),
-  /** complete, aborted */
-  status: text().notNull(),
-  /** Why the answer ended: stop, length, tool_calls; of an aborted one client_gone, engine_failed, shutdown. */
-  finish: text().notNull(),
-  trainable: boolean().notNull(),
-  /** Why it is not trainable. */
-  reason: text(),
-  off_prefix: boolean().notNull(),
-  /** exact, none */
-  tokens: text().notNull(),
-  /** 1 for the first request with this content in the session. */
-  attempt: integer().notNull(),
-  /** The turn that this one continues. */
-  follows_turn_id: text(),
-  /** The turn whose request shows what the world said to this one. */
-  next_turn_id: text(),
-  /** open: none yet; turn: `next_turn_id` holds it; none: the session was closed before there was one. */
-  next_state: text().notNull(),
-  prompt_tokens: integer().notNull(),
-  completion_tokens: integer().notNull(),
-  started_at: time().notNull(),
-  first_token_at: time().notNull(),
-  finished_at: time().notNull(),
-  /** From admission to the first token, to the last. */
-  ttft_ms: doublePrecision().notNull(),
-  latency_ms: doublePrecision().notNull(),
-  temperature: doublePrecision().notNull(),
-  engine: text().notNull(),
-  digest: text().notNull(),
-  record_id: text().notNull(),
-}, (t) => [index('turns_session').on(t.session_id), index('turns_version').on(t.policy, t.version)])
+export const turns = pgTable(
+  'turns',
+  {
+    turn_id: text().primaryKey(),
+    session_id: text().notNull(),
+    policy: text().notNull(),
+    version: integer().notNull(),
+    /** sha256 of the adapter that answered; null: the base. */
+    adapter: text(),
+    /** One request; its candidates share it. */
+    group_id: text().notNull(),
+    candidate: integer().notNull(),
+    candidates: integer().notNull(),
+    /** False: sampled in the background as one more candidate of its request. */
+    shown: boolean().notNull().default(true),
+    /** chat, responses, messages */
+    dialect: text().notNull(),
+    /** main, side */
+    kind: text().notNull(),
+    label_source: text().notNull(),
+    /** The requests that one message of the user's caused, as the agent names them. */
+    user_turn: text(),
+    subject: text().notNull(),
+    key_id: text(),
+    /** complete, aborted */
+    status: text().notNull(),
+    /** Why the answer ended: stop, length, tool_calls; of an aborted one client_gone, engine_failed, shutdown. */
+    finish: text().notNull(),
+    trainable: boolean().notNull(),
+    /** Why it is not trainable. */
+    reason: text(),
+    off_prefix: boolean().notNull(),
+    /** exact, none */
+    tokens: text().notNull(),
+    /** 1 for the first request with this content in the session. */
+    attempt: integer().notNull(),
+    /** The turn that this one continues. */
+    follows_turn_id: text(),
+    /** The turn whose request shows what the world said to this one. */
+    next_turn_id: text(),
+    /** open: none yet; turn: `next_turn_id` holds it; none: the session was closed before there was one. */
+    next_state: text().notNull(),
+    prompt_tokens: integer().notNull(),
+    completion_tokens: integer().notNull(),
+    started_at: time().notNull(),
+    first_token_at: time().notNull(),
+    finished_at: time().notNull(),
+    /** From admission to the first token, to the last. */
+    ttft_ms: doublePrecision().notNull(),
+    latency_ms: doublePrecision().notNull(),
+    temperature: doublePrecision().notNull(),
+    engine: text().notNull(),
+    digest: text().notNull(),
+    record_id: text().notNull(),
+  },
+  (t) => [index('turns_session').on(t.session_id), index('turns_version').on(t.policy, t.version)],
+)
 
-export const feedback = pgTable('feedback', {
-  feedback_id: text().primaryKey(),
-  turn_id: text().notNull(),
-  session_id: text().notNull(),
-  value: doublePrecision().notNull(),
-  subject: text().notNull(),
-  key_id: text(),
-  at: time().notNull(),
-  record_id: text().notNull(),
-}, (t) => [index('feedback_turn').on(t.turn_id)])
+export const feedback = pgTable(
+  'feedback',
+  {
+    feedback_id: text().primaryKey(),
+    turn_id: text().notNull(),
+    session_id: text().notNull(),
+    value: doublePrecision().notNull(),
+    subject: text().notNull(),
+    key_id: text(),
+    at: time().notNull(),
+    record_id: text().notNull(),
+  },
+  (t) => [index('feedback_turn').on(t.turn_id)],
+)

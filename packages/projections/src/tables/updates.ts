@@ -2,54 +2,66 @@
 import { bigint, boolean, doublePrecision, index, integer, jsonb, pgTable, primaryKey, text } from 'drizzle-orm/pg-core'
 import { time } from './time.ts'
 
-export const allBatches = pgTable('all_batches', {
-  batch_id: text().primaryKey(),
-  policy: text().notNull(),
-  number: integer().notNull(),
-  parent_version: integer().notNull(),
-  parent_adapter: text(),
-  items: integer().notNull(),
-  dropped: integer().notNull(),
-  mean_reward: doublePrecision(),
-  loss: text().notNull(),
-  seed: bigint({ mode: 'number' }).notNull(),
-  settings: jsonb().notNull(),
-  sealed_at: time().notNull(),
-}, (t) => [index('all_batches_policy').on(t.policy, t.number)])
+export const allBatches = pgTable(
+  'all_batches',
+  {
+    batch_id: text().primaryKey(),
+    policy: text().notNull(),
+    number: integer().notNull(),
+    parent_version: integer().notNull(),
+    parent_adapter: text(),
+    items: integer().notNull(),
+    dropped: integer().notNull(),
+    mean_reward: doublePrecision(),
+    loss: text().notNull(),
+    seed: bigint({ mode: 'number' }).notNull(),
+    settings: jsonb().notNull(),
+    sealed_at: time().notNull(),
+  },
+  (t) => [index('all_batches_policy').on(t.policy, t.number)],
+)
 
 /** The turns that a batch spent: trained on, or dropped with a reason. */
-export const allBatchTurns = pgTable('all_batch_turns', {
-  batch_id: text().notNull(),
-  turn_id: text().notNull(),
-  policy: text().notNull(),
-  used: boolean().notNull(),
-  reason: text(),
-  session_id: text(),
-  subject: text(),
-  version: integer(),
-  /** Record id of the turn: `turns.record_id`. */
-  turn_record_id: text(),
-  /** Record id of the score that is used: `all_scores.record_id`. */
-  score_id: text(),
-  reward: doublePrecision(),
-  baseline: doublePrecision(),
-  advantage: doublePrecision(),
-  hint: text(),
-}, (t) => [primaryKey({ columns: [t.batch_id, t.turn_id] }), index('all_batch_turns_turn').on(t.turn_id)])
+export const allBatchTurns = pgTable(
+  'all_batch_turns',
+  {
+    batch_id: text().notNull(),
+    turn_id: text().notNull(),
+    policy: text().notNull(),
+    used: boolean().notNull(),
+    reason: text(),
+    session_id: text(),
+    subject: text(),
+    version: integer(),
+    /** Record id of the turn: `turns.record_id`. */
+    turn_record_id: text(),
+    /** Record id of the score that is used: `all_scores.record_id`. */
+    score_id: text(),
+    reward: doublePrecision(),
+    baseline: doublePrecision(),
+    advantage: doublePrecision(),
+    hint: text(),
+  },
+  (t) => [primaryKey({ columns: [t.batch_id, t.turn_id] }), index('all_batch_turns_turn').on(t.turn_id)],
+)
 
 /** What came of a batch: an adapter, or a failure with its reason. */
-export const allOutcomes = pgTable('all_outcomes', {
-  update_id: text().primaryKey(),
-  policy: text().notNull(),
-  batch_id: text().notNull(),
-  number: integer().notNull(),
-  adapter: text(),
-  adapter_bytes: bigint({ mode: 'number' }),
-  state: text(),
-  state_bytes: bigint({ mode: 'number' }),
-  failure: text(),
-  fingerprint: jsonb(),
-  figures: jsonb().notNull(),
-  started_at: time(),
-  finished_at: time().notNull(),
-}, (t) => [index('all_outcomes_batch').on(t.batch_id)])
+export const allOutcomes = pgTable(
+  'all_outcomes',
+  {
+    update_id: text().primaryKey(),
+    policy: text().notNull(),
+    batch_id: text().notNull(),
+    number: integer().notNull(),
+    adapter: text(),
+    adapter_bytes: bigint({ mode: 'number' }),
+    state: text(),
+    state_bytes: bigint({ mode: 'number' }),
+    failure: text(),
+    fingerprint: jsonb(),
+    figures: jsonb().notNull(),
+    started_at: time(),
+    finished_at: time().notNull(),
+  },
+  (t) => [index('all_outcomes_batch').on(t.batch_id)],
+)

@@ -1,9 +1,7 @@
 /** Commands to the line of versions, decided on the line as it is read; the caller appends and reads back. */
 import { InstarError, type HeadMoved, type LearningFrozen, type WeightLine } from '@instar/events'
 
-export type Command =
-  | { do: 'rollback'; to: number; freeze: boolean }
-  | { do: 'freeze'; on: boolean }
+export type Command = { do: 'rollback'; to: number; freeze: boolean } | { do: 'freeze'; on: boolean }
 
 export type Ordered = { command: Command; policy: string; request: string; who: string; why: string }
 
@@ -18,8 +16,15 @@ export const decideAdmin = (line: WeightLine, ordered: Ordered, at: number): Adm
   if (line.requests.has(request)) return { do: 'done' }
   if (!line.started) throw new InstarError('no_line', `${policy} has no versions yet.`, { policy })
   const common = { prev: line.chain.tip, policy, who, why, request, at }
-  if (command.do === 'freeze') return line.frozen === command.on ? { do: 'done' } : { do: 'append', event: { type: 'LearningFrozen', on: command.on, ...common } }
-  if (!line.versions.has(command.to)) throw new InstarError('unknown_version', `${policy} has no version ${command.to}.`, { version: command.to })
+  if (command.do === 'freeze')
+    return line.frozen === command.on
+      ? { do: 'done' }
+      : { do: 'append', event: { type: 'LearningFrozen', on: command.on, ...common } }
+  if (!line.versions.has(command.to))
+    throw new InstarError('unknown_version', `${policy} has no version ${command.to}.`, { version: command.to })
   if (line.head === command.to && (line.frozen || !command.freeze)) return { do: 'done' }
-  return { do: 'append', event: { type: 'HeadMoved', from: line.head, to: command.to, freeze: command.freeze, ...common } }
+  return {
+    do: 'append',
+    event: { type: 'HeadMoved', from: line.head, to: command.to, freeze: command.freeze, ...common },
+  }
 }

@@ -29,10 +29,25 @@ const parse = (text: string, size: number, given: Partial<typeof options> = {}):
 
 const CALL = '<tool_call>\n{"name": "read", "arguments": {"path":  "a.txt"}}\n</tool_call>'
 const TEXTS = [
-  '', 'Hello.', '  Hello. \n', 'a < b and <tool', 'a <b>bold</b> <tool_calls>', CALL, `Let me look.\n\n${CALL}`, `${CALL}\n${CALL}\n`, `${CALL}\nDone.`,
-  '<think>\nhm\n</think>\n\nHello.', `<think>hm</think>${CALL}`, '<think>never ends', '<thin', '<thinking>no</thinking>',
-  '<tool_call>not json</tool_call> after', `<tool_call>[{"name":"a","arguments":{}},{"name":"b","arguments":{"x":[1,2]}}]</tool_call>`,
-  '<tool_call>{"name": "read", "arguments": {}}', '<tool_call>{"name": "read", "argum', `x ${CALL} y ${CALL} z`,
+  '',
+  'Hello.',
+  '  Hello. \n',
+  'a < b and <tool',
+  'a <b>bold</b> <tool_calls>',
+  CALL,
+  `Let me look.\n\n${CALL}`,
+  `${CALL}\n${CALL}\n`,
+  `${CALL}\nDone.`,
+  '<think>\nhm\n</think>\n\nHello.',
+  `<think>hm</think>${CALL}`,
+  '<think>never ends',
+  '<thin',
+  '<thinking>no</thinking>',
+  '<tool_call>not json</tool_call> after',
+  `<tool_call>[{"name":"a","arguments":{}},{"name":"b","arguments":{"x":[1,2]}}]</tool_call>`,
+  '<tool_call>{"name": "read", "arguments": {}}',
+  '<tool_call>{"name": "read", "argum',
+  `x ${CALL} y ${CALL} z`,
 ]
 
 for (const size of [1, 2, 3, 7, 1000]) {
@@ -40,7 +55,11 @@ for (const size of [1, 2, 3, 7, 1000]) {
     for (const text of TEXTS) {
       const whole = parseAnswer(text)
       const { shown } = parse(text, size)
-      assert.deepEqual({ ...shown, reasoning: shown.reasoning.trim() }, { content: whole.content, reasoning: whole.reasoning, calls: whole.toolCalls }, JSON.stringify(text))
+      assert.deepEqual(
+        { ...shown, reasoning: shown.reasoning.trim() },
+        { content: whole.content, reasoning: whole.reasoning, calls: whole.toolCalls },
+        JSON.stringify(text),
+      )
     }
   })
 }
@@ -67,7 +86,11 @@ test('without tools markup is text', () => {
 })
 
 test('an answer that begins inside reasoning', () => {
-  assert.deepEqual(parse('so 2+2\n</think>\n\n4', 2, { reasoning: true }).shown, { content: '4', reasoning: 'so 2+2\n', calls: [] })
+  assert.deepEqual(parse('so 2+2\n</think>\n\n4', 2, { reasoning: true }).shown, {
+    content: '4',
+    reasoning: 'so 2+2\n',
+    calls: [],
+  })
 })
 
 test('arguments come byte for byte', () => {

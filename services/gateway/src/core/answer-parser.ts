@@ -137,6 +137,7 @@ export class AnswerParser {
 
 /** Length of the longest end of `text` that is the start of `tag`. */
 const openTail = (text: string, tag: string): number => {
-  for (let length = Math.min(tag.length - 1, text.length); length > 0; length -= 1) if (text.endsWith(tag.slice(0, length))) return length
+  for (let length = Math.min(tag.length - 1, text.length); length > 0; length -= 1)
+    if (text.endsWith(tag.slice(0, length))) return length
   return 0
 }

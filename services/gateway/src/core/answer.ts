@@ -76,6 +76,12 @@ export class Answer {
     }
     shown.calls = shown.calls.slice(0, this.mostCalls)
     const taken = this.tokens.slice(0, tokens)
-    return { ids: taken.map(({ id }) => id), logprobs: taken.map(({ logprob }) => logprob), text, shown, answer: answerKey(shown.content, shown.calls) }
+    return {
+      ids: taken.map(({ id }) => id),
+      logprobs: taken.map(({ logprob }) => logprob),
+      text,
+      shown,
+      answer: answerKey(shown.content, shown.calls),
+    }
   }
 }

@@ -8,12 +8,25 @@ export type ChatAsked = { stream: boolean; messages: Message[]; tools: readonly 
 export const chatOf = (dialect: string, request: Request): ChatAsked => {
   const { strict } = request
   const tools = forwardedTools(request.tools).map((tool) => asStrict(tool, strict))
-  return { stream: request.stream, messages: request.messages.map(forwardedMessage), tools, fields: plainFields(passedOn(dialect, request, tools.length > 0)) }
+  return {
+    stream: request.stream,
+    messages: request.messages.map(forwardedMessage),
+    tools,
+    fields: plainFields(passedOn(dialect, request, tools.length > 0)),
+  }
 }
 
 const asStrict = (tool: unknown, strict: ReadonlySet<string>): unknown =>
-  (isFields(tool) && isFields(tool['function']) && strict.has(String(tool['function']['name'])) ? { ...tool, function: { ...tool['function'], strict: true } } : tool)
+  isFields(tool) && isFields(tool['function']) && strict.has(String(tool['function']['name']))
+    ? { ...tool, function: { ...tool['function'], strict: true } }
+    : tool
 
 /** Four bytes a token: what English and JSON come to, roughly. Images and files count as nothing until the engine says. */
 export const estimatedTokens = ({ messages, tools }: Pick<Request, 'messages' | 'tools'>): number =>
-  Math.ceil(Buffer.byteLength(JSON.stringify([messages, tools], (name, value: unknown) => (name === 'image_url' || name === 'file_data' ? null : value))) / 4)
+  Math.ceil(
+    Buffer.byteLength(
+      JSON.stringify([messages, tools], (name, value: unknown) =>
+        name === 'image_url' || name === 'file_data' ? null : value,
+      ),
+    ) / 4,
+  )

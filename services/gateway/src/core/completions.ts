@@ -1,5 +1,17 @@
 /** `/v1/completions`: a text goes on. What a request asks for, and the shapes of what is said. */
-import { fieldsOf, flag, integer, number, reweightingOf, text, topP, wrong, type Fields, type Reweighting, type Token } from '@instar/dialects'
+import {
+  fieldsOf,
+  flag,
+  integer,
+  number,
+  reweightingOf,
+  text,
+  topP,
+  wrong,
+  type Fields,
+  type Reweighting,
+  type Token,
+} from '@instar/dialects'
 import { InstarError } from '@instar/events'
 
 /** `prompts`: texts, or ids of tokens. `logprobs`: of so many likely tokens, beside those that were drawn; null: none. */
@@ -32,13 +44,24 @@ export const completionRequest = (body: Fields): CompletionRequest => {
   const echo = flag(body, 'echo')
   const n = integer(body, 'n', 1, MOST_CHOICES) ?? 1
   const prompts = promptsOf(body['prompt'])
-  if ((text(body, 'suffix') ?? '') !== '') throw new InstarError('bad_request', 'suffix: this model does not write what stands between two texts.', { field: 'suffix' })
-  if ((integer(body, 'best_of', 1, MOST_CHOICES) ?? n) !== n) throw new InstarError('bad_request', `best_of must be n, which is ${n}: none of the choices is kept back.`, { field: 'best_of' })
+  if ((text(body, 'suffix') ?? '') !== '')
+    throw new InstarError('bad_request', 'suffix: this model does not write what stands between two texts.', {
+      field: 'suffix',
+    })
+  if ((integer(body, 'best_of', 1, MOST_CHOICES) ?? n) !== n)
+    throw new InstarError('bad_request', `best_of must be n, which is ${n}: none of the choices is kept back.`, {
+      field: 'best_of',
+    })
   const options = body['stream_options'] ?? null
   return {
-    model: text(body, 'model'), prompts, n, echo,
+    model: text(body, 'model'),
+    prompts,
+    n,
+    echo,
     maxTokens: integer(body, 'max_tokens', echo ? 0 : 1, Number.MAX_SAFE_INTEGER) ?? DEFAULT_TOKENS,
-    temperature: number(body, 'temperature', 0, 2), topP: topP(body), topK: integer(body, 'top_k', -1, Number.MAX_SAFE_INTEGER),
+    temperature: number(body, 'temperature', 0, 2),
+    topP: topP(body),
+    topK: integer(body, 'top_k', -1, Number.MAX_SAFE_INTEGER),
     seed: integer(body, 'seed', Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER),
     stop: stopsOf(body['stop']),
     logprobs: integer(body, 'logprobs', 0, MOST_LIKELY),
@@ -48,18 +71,25 @@ export const completionRequest = (body: Fields): CompletionRequest => {
   }
 }
 
-const isIds = (value: unknown): value is number[] => Array.isArray(value) && value.length > 0 && value.every((id) => Number.isSafeInteger(id) && id >= 0)
-const isPrompt = (value: unknown): value is string | number[] => (typeof value === 'string' && value !== '') || isIds(value)
+const isIds = (value: unknown): value is number[] =>
+  Array.isArray(value) && value.length > 0 && value.every((id) => Number.isSafeInteger(id) && id >= 0)
+const isPrompt = (value: unknown): value is string | number[] =>
+  (typeof value === 'string' && value !== '') || isIds(value)
 
 const promptsOf = (value: unknown): (string | number[])[] => {
   const prompts: unknown[] = isPrompt(value) ? [value] : Array.isArray(value) ? value : []
-  if (prompts.length === 0 || prompts.length > MOST_PROMPTS || !prompts.every(isPrompt)) throw wrong('prompt', `a text, a list of ids of tokens, or a list of up to ${MOST_PROMPTS} of one of them, none of them empty`)
+  if (prompts.length === 0 || prompts.length > MOST_PROMPTS || !prompts.every(isPrompt))
+    throw wrong(
+      'prompt',
+      `a text, a list of ids of tokens, or a list of up to ${MOST_PROMPTS} of one of them, none of them empty`,
+    )
   return prompts
 }
 
 const stopsOf = (value: unknown): string[] => {
   const list: unknown[] = value === undefined || value === null ? [] : Array.isArray(value) ? value : [value]
-  if (list.length > MOST_STOPS || !list.every((stop): stop is string => typeof stop === 'string' && stop !== '')) throw wrong('stop', `a text or a list of up to ${MOST_STOPS} texts, none of them empty`)
+  if (list.length > MOST_STOPS || !list.every((stop): stop is string => typeof stop === 'string' && stop !== ''))
+    throw wrong('stop', `a text or a list of up to ${MOST_STOPS} texts, none of them empty`)
   return list
 }
 
@@ -73,12 +103,29 @@ export const completionLogprobs = (tokens: readonly Said[], offset: number, text
   return {
     tokens: texts,
     token_logprobs: tokens.map(({ logprob }) => logprob),
-    top_logprobs: tokens.map(({ logprob, top }) => (logprob === null ? null : Object.fromEntries(top.toReversed().map((one) => [textOf(one.id), one.logprob])))),
+    top_logprobs: tokens.map(({ logprob, top }) =>
+      logprob === null ? null : Object.fromEntries(top.toReversed().map((one) => [textOf(one.id), one.logprob])),
+    ),
     text_offset: texts.map((one) => (at += one.length) - one.length),
   }
 }
 
-export type CompletionChoice = { text: string; index: number; logprobs: ReturnType<typeof completionLogprobs> | null; finish_reason: 'stop' | 'length' | null }
-export type CompletionHead = { id: string; object: 'text_completion'; created: number; model: string; system_fingerprint: string }
+export type CompletionChoice = {
+  text: string
+  index: number
+  logprobs: ReturnType<typeof completionLogprobs> | null
+  finish_reason: 'stop' | 'length' | null
+}
+export type CompletionHead = {
+  id: string
+  object: 'text_completion'
+  created: number
+  model: string
+  system_fingerprint: string
+}
 
-export const completionUsage = (prompt: number, completion: number) => ({ prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion })
+export const completionUsage = (prompt: number, completion: number) => ({
+  prompt_tokens: prompt,
+  completion_tokens: completion,
+  total_tokens: prompt + completion,
+})

@@ -3,7 +3,12 @@ import { InstarError } from '@instar/events'
 import { isFields, wrong, type Fields, type Request } from '@instar/dialects'
 
 /** As packages/policy/src/port.ts has it. */
-export type Constraint = { json: { field: string; schema: unknown } | null; calls: readonly { name: string; parameters: unknown }[]; mostCalls: number; insideReasoning: boolean }
+export type Constraint = {
+  json: { field: string; schema: unknown } | null
+  calls: readonly { name: string; parameters: unknown }[]
+  mostCalls: number
+  insideReasoning: boolean
+}
 
 type Tool = { name: string; parameters: unknown; strict: boolean }
 /** `names`: of which tools one must be called; null: none must. */
@@ -14,26 +19,51 @@ const MOST_CALLS = 16
 const ANY_OBJECT = { type: 'object' }
 
 /** Null: the answer is whatever the model says. Throws `bad_request`. */
-export const constraintOf = (dialect: string, request: Pick<Request, 'body' | 'tools' | 'mayCall' | 'shapes' | 'strict'>, insideReasoning: boolean): Constraint | null => {
+export const constraintOf = (
+  dialect: string,
+  request: Pick<Request, 'body' | 'tools' | 'mayCall' | 'shapes' | 'strict'>,
+  insideReasoning: boolean,
+): Constraint | null => {
   const { body, mayCall } = request
   const tools = toolsOf(request)
   const choice = choiceOf(dialect, body, tools)
   const mostCalls = choice.one ? 1 : MOST_CALLS
   if (choice.names) {
-    const calls = tools.filter(({ name }) => choice.names?.has(name)).map(({ name, parameters }) => ({ name, parameters }))
-    if (calls.length === 0) throw new InstarError('bad_request', 'tool_choice asks for a call of a tool that tools does not offer.', { field: 'tool_choice' })
+    const calls = tools
+      .filter(({ name }) => choice.names?.has(name))
+      .map(({ name, parameters }) => ({ name, parameters }))
+    if (calls.length === 0)
+      throw new InstarError('bad_request', 'tool_choice asks for a call of a tool that tools does not offer.', {
+        field: 'tool_choice',
+      })
     return { json: null, calls, mostCalls, insideReasoning }
   }
   const json = formatOf(dialect, body)
   if (!json) return null
   // Where it is free to call, arguments are held to their schema only if the tool says so.
-  return { json, calls: mayCall ? tools.map(({ name, parameters, strict }) => ({ name, parameters: strict ? parameters : ANY_OBJECT })) : [], mostCalls, insideReasoning }
+  return {
+    json,
+    calls: mayCall
+      ? tools.map(({ name, parameters, strict }) => ({ name, parameters: strict ? parameters : ANY_OBJECT }))
+      : [],
+    mostCalls,
+    insideReasoning,
+  }
 }
 
-const toolsOf = ({ tools, strict }: Pick<Request, 'tools' | 'strict'>): Tool[] => tools.flatMap((tool) => {
-  const given = isFields(tool) && isFields(tool['function']) ? tool['function'] : null
-  return given && typeof given['name'] === 'string' ? [{ name: given['name'], parameters: given['parameters'], strict: given['strict'] === true || strict.has(given['name']) }] : []
-})
+const toolsOf = ({ tools, strict }: Pick<Request, 'tools' | 'strict'>): Tool[] =>
+  tools.flatMap((tool) => {
+    const given = isFields(tool) && isFields(tool['function']) ? tool['function'] : null
+    return given && typeof given['name'] === 'string'
+      ? [
+          {
+            name: given['name'],
+            parameters: given['parameters'],
+            strict: given['strict'] === true || strict.has(given['name']),
+          },
+        ]
+      : []
+  })
 
 const isOff = (value: unknown): boolean => value === false
 
@@ -49,7 +79,8 @@ const choiceOf = (dialect: string, body: Fields, tools: readonly Tool[]): Choice
   const one = isOff(body['parallel_tool_calls'])
   if (kind === 'required') return { names: all, one }
   if (kind === 'function' || kind === 'custom') return { names: new Set([nameOf(choice)]), one: true }
-  if (kind === 'allowed_tools' && isFields(choice)) return { names: allowedOf(isFields(choice['allowed_tools']) ? choice['allowed_tools'] : choice), one }
+  if (kind === 'allowed_tools' && isFields(choice))
+    return { names: allowedOf(isFields(choice['allowed_tools']) ? choice['allowed_tools'] : choice), one }
   return { names: null, one }
 }
 
@@ -63,14 +94,17 @@ const nameOf = (choice: unknown): string => {
 }
 
 const allowedOf = ({ mode, tools }: Fields): ReadonlySet<string> | null =>
-  (mode === 'required' && Array.isArray(tools) ? new Set(tools.map(nameOf)) : null)
+  mode === 'required' && Array.isArray(tools) ? new Set(tools.map(nameOf)) : null
 
 /** What a body says of its answer's form, in the dialect's own words; null: nothing. */
 export const formatIn = (dialect: string, body: Fields): { format: unknown; field: string } => {
   if (dialect === 'chat') return { format: body['response_format'] ?? null, field: 'response_format' }
-  if (dialect === 'responses') return { format: (isFields(body['text']) ? body['text']['format'] : null) ?? null, field: 'text.format' }
+  if (dialect === 'responses')
+    return { format: (isFields(body['text']) ? body['text']['format'] : null) ?? null, field: 'text.format' }
   const config = (isFields(body['output_config']) ? body['output_config']['format'] : null) ?? null
-  return config === null ? { format: body['output_format'] ?? null, field: 'output_format' } : { format: config, field: 'output_config.format' }
+  return config === null
+    ? { format: body['output_format'] ?? null, field: 'output_format' }
+    : { format: config, field: 'output_config.format' }
 }
 
 /** Throws `bad_request` where it is no format. */

@@ -44,7 +44,7 @@ export const turnsInside = (index: SessionIndex, asked: Asked, session: string |
     const extra = index.extras.get(turn.turn)
     if (turn.kind !== 'main' || extra?.key !== asked.key || !extra.words) continue
     if (session !== null && turn.session !== session) continue
-    byWords.set(extra.words, [...byWords.get(extra.words) ?? [], turn])
+    byWords.set(extra.words, [...(byWords.get(extra.words) ?? []), turn])
   }
   const [longest] = beginningsIn(withoutThought(last.text), new Set(byWords.keys()))
   if (!longest) return []
@@ -69,4 +69,7 @@ export const goneOnFrom = (index: SessionIndex, first: TurnState): TurnState[] =
 
 /** The text that a request holds from this place on. */
 export const textFrom = (messages: readonly unknown[], at: number): string =>
-  messages.slice(at).map((message) => (isFields(message) ? contentText(message['content']) : '')).join('\n')
+  messages
+    .slice(at)
+    .map((message) => (isFields(message) ? contentText(message['content']) : ''))
+    .join('\n')

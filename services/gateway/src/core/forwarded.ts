@@ -9,7 +9,8 @@ import { isFields, type Fields, type Message } from '@instar/dialects'
 const BREAK = '\u200b'
 
 /** What chat formats in use write control tokens as; `[INST]`, `<s>` and the like are the Llama 2 and Mistral ones. */
-const CONTROL = /<(?=[|｜][^<>\n]{1,64}[|｜]>|(?:start_of_turn|end_of_turn|bos|eos|pad|unk|s|\/s)>)|\[(?=\/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\])|<(?=<\/?SYS>>)/gu
+const CONTROL =
+  /<(?=[|｜][^<>\n]{1,64}[|｜]>|(?:start_of_turn|end_of_turn|bos|eos|pad|unk|s|\/s)>)|\[(?=\/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\])|<(?=<\/?SYS>>)/gu
 
 /** The text, with a zero-width space behind the first character of each control token that it spells. */
 export const plain = (text: string): string => text.replace(CONTROL, (first) => `${first}${BREAK}`)
@@ -31,8 +32,11 @@ const texts = (fields: Fields, names: readonly string[]): Fields =>
 
 /** As the readers built them (packages/dialects/src/media.ts): data, or an address that was read as a public one. */
 const mediaOf = ({ image_url: image, file }: Fields): Fields[] => {
-  if (isFields(image) && typeof image['url'] === 'string') return [{ type: 'image_url', image_url: { url: image['url'], ...texts(image, ['detail']) } }]
-  return isFields(file) && typeof file['file_data'] === 'string' ? [{ type: 'file', file: { ...texts(file, ['filename']), file_data: file['file_data'] } }] : []
+  if (isFields(image) && typeof image['url'] === 'string')
+    return [{ type: 'image_url', image_url: { url: image['url'], ...texts(image, ['detail']) } }]
+  return isFields(file) && typeof file['file_data'] === 'string'
+    ? [{ type: 'file', file: { ...texts(file, ['filename']), file_data: file['file_data'] } }]
+    : []
 }
 
 const partOf = (part: Fields): Fields[] => {
@@ -50,13 +54,18 @@ const callOf = (call: Fields): Fields => {
   const { function: named, custom } = call
   return {
     ...texts(call, ['id']),
-    ...(isFields(custom) ? { type: 'custom', custom: texts(custom, ['name', 'input']) } : { type: 'function', function: isFields(named) ? texts(named, ['name', 'arguments']) : {} }),
+    ...(isFields(custom)
+      ? { type: 'custom', custom: texts(custom, ['name', 'input']) }
+      : { type: 'function', function: isFields(named) ? texts(named, ['name', 'arguments']) : {} }),
   }
 }
 
 /** What a provider needs again of its own thinking: signed or sealed texts, no addresses. */
 const THOUGHT = ['type', 'id', 'format', 'text', 'summary', 'data', 'signature']
-const thoughtOf = (thought: Fields): Fields => ({ ...texts(thought, THOUGHT), ...(typeof thought['index'] === 'number' ? { index: thought['index'] } : {}) })
+const thoughtOf = (thought: Fields): Fields => ({
+  ...texts(thought, THOUGHT),
+  ...(typeof thought['index'] === 'number' ? { index: thought['index'] } : {}),
+})
 
 /** Texts of a message beside its content. */
 const NAMED = ['name', 'tool_call_id', 'refusal', 'reasoning', 'reasoning_content']
@@ -64,7 +73,9 @@ const NAMED = ['name', 'tool_call_id', 'refusal', 'reasoning', 'reasoning_conten
 export const forwardedMessage = (message: Message): Message => {
   const { role, content, tool_calls: calls, function_call: call, reasoning_details: thoughts } = message
   return {
-    role, content: contentOf(content), ...texts(message, NAMED),
+    role,
+    content: contentOf(content),
+    ...texts(message, NAMED),
     ...(Array.isArray(calls) && calls.length > 0 ? { tool_calls: calls.filter(isFields).map(callOf) } : {}),
     ...(isFields(call) ? { function_call: texts(call, ['name', 'arguments']) } : {}),
     ...(Array.isArray(thoughts) ? { reasoning_details: thoughts.filter(isFields).map(thoughtOf) } : {}),
@@ -75,8 +86,9 @@ export const forwardedMessage = (message: Message): Message => {
  * Tools that the client runs itself. One that the engine would run (a search, a server to be called by its address)
  * is left out: the engine stands in another network than the client.
  */
-export const forwardedTools = (tools: readonly unknown[]): unknown[] => tools.filter(isFields).flatMap((tool): Fields[] => {
-  const { function: named, custom } = tool
-  if (isFields(named)) return [{ type: 'function', function: plainValue(named) }]
-  return isFields(custom) ? [{ type: 'custom', custom: plainValue(custom) }] : []
-})
+export const forwardedTools = (tools: readonly unknown[]): unknown[] =>
+  tools.filter(isFields).flatMap((tool): Fields[] => {
+    const { function: named, custom } = tool
+    if (isFields(named)) return [{ type: 'function', function: plainValue(named) }]
+    return isFields(custom) ? [{ type: 'custom', custom: plainValue(custom) }] : []
+  })

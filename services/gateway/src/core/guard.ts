@@ -8,7 +8,11 @@ export const isLoopback = (host: string): boolean => LOOPBACK.test(host)
 /** Beyond loopback without keys only where somebody said so. */
 export const checkBind = (host: string, locked: boolean, open: boolean): void => {
   if (locked || open || isLoopback(host)) return
-  throw new InstarError('open_bind', `The gateway will not listen on ${host} without API keys: anybody who reaches it could use and teach the model.`, { host })
+  throw new InstarError(
+    'open_bind',
+    `The gateway will not listen on ${host} without API keys: anybody who reaches it could use and teach the model.`,
+    { host },
+  )
 }
 
 const hostname = (authority: string): string | null => {
@@ -32,8 +36,10 @@ export type CallerHeaders = { host?: string | undefined; origin?: string | undef
  * addresses and by names without a dot (a container's), neither of which a foreign site's DNS can be.
  */
 const isOurs = (host: string, local: Local): boolean =>
-  isLoopback(host) || host === local.host.toLowerCase() || local.allowedHosts.includes(host)
-  || (local.open && (/^\d{1,3}(\.\d{1,3}){3}$/.test(host) || host.startsWith('[') || !host.includes('.')))
+  isLoopback(host) ||
+  host === local.host.toLowerCase() ||
+  local.allowedHosts.includes(host) ||
+  (local.open && (/^\d{1,3}(\.\d{1,3}){3}$/.test(host) || host.startsWith('[') || !host.includes('.')))
 
 export const isListed = (origin: string, { origins }: Pick<Local, 'origins'>): boolean => {
   const asked = originOf(origin)
@@ -53,10 +59,16 @@ export const checkLocal = ({ host, origin, site }: CallerHeaders, local: Local):
   if (origin !== undefined && isListed(origin, local)) return
   if (origin !== undefined && (originOf(origin) === null || originOf(origin) !== originOf(`http://${host}`))) {
     const said = JSON.stringify(origin.slice(0, 100))
-    throw new InstarError('foreign_request', `The page of Origin ${said} may not call this gateway; INSTAR_ORIGINS lists those that may.`, { field: 'origin' })
+    throw new InstarError(
+      'foreign_request',
+      `The page of Origin ${said} may not call this gateway; INSTAR_ORIGINS lists those that may.`,
+      { field: 'origin' },
+    )
   }
   if (site !== undefined && site !== 'same-origin' && site !== 'none') {
-    throw new InstarError('foreign_request', 'The request comes from a page of another site (Sec-Fetch-Site).', { field: 'sec-fetch-site' })
+    throw new InstarError('foreign_request', 'The request comes from a page of another site (Sec-Fetch-Site).', {
+      field: 'sec-fetch-site',
+    })
   }
 }
 
@@ -67,4 +79,5 @@ export const checkJson = (contentType: string | undefined): void => {
 }
 
 /** The token of `Authorization: Bearer`, or `x-api-key`. */
-export const tokenOf = (authorization: string | undefined, apiKey: string | undefined): string | null => /^Bearer\s+(\S+)\s*$/i.exec(authorization ?? '')?.[1] ?? apiKey?.trim() ?? null
+export const tokenOf = (authorization: string | undefined, apiKey: string | undefined): string | null =>
+  /^Bearer\s+(\S+)\s*$/i.exec(authorization ?? '')?.[1] ?? apiKey?.trim() ?? null

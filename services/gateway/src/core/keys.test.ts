@@ -2,7 +2,15 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { checkKey, take, tokenFor, type Bucket, type Key } from './keys.ts'
 
-const key: Key = { id: 'anna', sha256: '', scopes: ['inference'], expiresAt: 1000, requestsPerMinute: null, bytesPerMinute: null, concurrent: null }
+const key: Key = {
+  id: 'anna',
+  sha256: '',
+  scopes: ['inference'],
+  expiresAt: 1000,
+  requestsPerMinute: null,
+  bytesPerMinute: null,
+  concurrent: null,
+}
 const code = (work: () => void): string => {
   try {
     work()
@@ -13,11 +21,19 @@ const code = (work: () => void): string => {
 }
 
 test('a key holds until its end and for its scopes', () => {
-  assert.deepEqual([code(() => checkKey(key, 'inference', 999)), code(() => checkKey(key, 'inference', 1000)), code(() => checkKey(key, 'admin', 999)), code(() => checkKey(key, null, 999))], ['fine', 'invalid_api_key', 'missing_scope', 'fine'])
+  assert.deepEqual(
+    [
+      code(() => checkKey(key, 'inference', 999)),
+      code(() => checkKey(key, 'inference', 1000)),
+      code(() => checkKey(key, 'admin', 999)),
+      code(() => checkKey(key, null, 999)),
+    ],
+    ['fine', 'invalid_api_key', 'missing_scope', 'fine'],
+  )
   assert.equal(tokenFor('anna', 'x'), 'sk-instar-anna-x')
 })
 
-test('a minute\'s requests at once, then one whenever there is room, told to the millisecond', () => {
+test("a minute's requests at once, then one whenever there is room, told to the millisecond", () => {
   let bucket: Bucket | null = null
   for (let i = 0; i < 3; i += 1) {
     const taken = take(bucket, 3, 0)

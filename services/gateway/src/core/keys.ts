@@ -28,15 +28,25 @@ export type Key = {
 export const LEAST_TOKEN = 20
 
 /** Whoever shows the admin token: commands, and nothing else. */
-export const ADMIN: Key = Object.freeze({ id: 'admin token', sha256: '', scopes: ['admin'] as const, expiresAt: null, requestsPerMinute: null, bytesPerMinute: null, concurrent: null })
+export const ADMIN: Key = Object.freeze({
+  id: 'admin token',
+  sha256: '',
+  scopes: ['admin'] as const,
+  expiresAt: null,
+  requestsPerMinute: null,
+  bytesPerMinute: null,
+  concurrent: null,
+})
 
 /** `sk-instar-<id>-<secret>`: what scanners for leaked secrets can look for. */
 export const tokenFor = (id: string, secret: string): string => `sk-instar-${id}-${secret}`
 
 /** What a request may do that came with this key. Throws `invalid_api_key`, `missing_scope`. */
 export const checkKey = (key: Key, scope: Scope | null, now: number): void => {
-  if (key.expiresAt !== null && key.expiresAt <= now) throw new InstarError('invalid_api_key', `The API key ${key.id} has expired.`)
-  if (scope !== null && !key.scopes.includes(scope)) throw new InstarError('missing_scope', `The API key ${key.id} has no scope ${scope}.`, { scope })
+  if (key.expiresAt !== null && key.expiresAt <= now)
+    throw new InstarError('invalid_api_key', `The API key ${key.id} has expired.`)
+  if (scope !== null && !key.scopes.includes(scope))
+    throw new InstarError('missing_scope', `The API key ${key.id} has no scope ${scope}.`, { scope })
 }
 
 /** A bucket that fills evenly: n (of requests, of bytes) at once, then one every 60/n seconds. */
@@ -44,13 +54,18 @@ export type Bucket = { left: number; at: number }
 
 /** What is in it now; below 0: a debt. */
 export const filledOf = (bucket: Bucket | null, perMinute: number, now: number): number =>
-  (bucket === null ? perMinute : Math.min(perMinute, bucket.left + ((now - bucket.at) * perMinute) / 60_000))
+  bucket === null ? perMinute : Math.min(perMinute, bucket.left + ((now - bucket.at) * perMinute) / 60_000)
 
 /**
  * The bucket after something that costs `cost`, or how many milliseconds until there is room for it. There is room where one is
  * left: what costs more leaves a debt, which is waited for by the next.
  */
-export const take = (bucket: Bucket | null, perMinute: number, now: number, cost = 1): { bucket: Bucket } | { waitMs: number } => {
+export const take = (
+  bucket: Bucket | null,
+  perMinute: number,
+  now: number,
+  cost = 1,
+): { bucket: Bucket } | { waitMs: number } => {
   const filled = filledOf(bucket, perMinute, now)
   if (filled < 1) return { waitMs: Math.ceil(((1 - filled) * 60_000) / perMinute) }
   return { bucket: { left: filled - cost, at: now } }

@@ -12,7 +12,16 @@ export const header = (headers: Headers, name: string): string | null => {
 }
 
 /** Headers by which agents name their session, the most specific first: a thread before the session it shares. */
-const AGENT_HEADERS = ['thread-id', 'session-id', 'session_id', 'x-opencode-session', 'x-session-affinity', 'x-litellm-session-id', 'helicone-session-id', 'x-conversation-id'] as const
+const AGENT_HEADERS = [
+  'thread-id',
+  'session-id',
+  'session_id',
+  'x-opencode-session',
+  'x-session-affinity',
+  'x-litellm-session-id',
+  'helicone-session-id',
+  'x-conversation-id',
+] as const
 
 /** A cache key may be one per app: it names a session only where it looks like an id. */
 const LOOKS_LIKE_AN_ID = /[0-9a-f]{8}-[0-9a-f]{4}-|^(ses|sess|thread|conv|session)[_-]\w{6,}/i
@@ -33,7 +42,12 @@ export const labelOf = (headers: Headers, body: Fields, segment: string | null):
     if (value !== null) return { source: 'agent', value }
   }
   const metadata = isFields(body['metadata']) ? body['metadata'] : {}
-  for (const value of [body['session_id'], metadata['session_id'], sessionOfMetadata(metadata), idLike(body['prompt_cache_key'])]) {
+  for (const value of [
+    body['session_id'],
+    metadata['session_id'],
+    sessionOfMetadata(metadata),
+    idLike(body['prompt_cache_key']),
+  ]) {
     if (typeof value === 'string' && value.trim() !== '') return { source: 'agent', value: value.trim() }
   }
   return null
@@ -41,8 +55,9 @@ export const labelOf = (headers: Headers, body: Fields, segment: string | null):
 
 /** The label of the session that this one was begot by: a subagent's client names it. */
 export const parentOf = (headers: Headers): string | null =>
-  header(headers, 'x-codex-parent-thread-id') ?? header(headers, 'x-parent-session-id')
-  ?? (header(headers, 'x-claude-code-agent-id') === null ? null : header(headers, 'x-claude-code-session-id'))
+  header(headers, 'x-codex-parent-thread-id') ??
+  header(headers, 'x-parent-session-id') ??
+  (header(headers, 'x-claude-code-agent-id') === null ? null : header(headers, 'x-claude-code-session-id'))
 
 const idLike = (value: unknown): unknown => (typeof value === 'string' && LOOKS_LIKE_AN_ID.test(value) ? value : null)
 
@@ -51,7 +66,9 @@ const idLike = (value: unknown): unknown => (typeof value === 'string' && LOOKS_
  * gave out ourselves names itself. Key ids hold no underscore.
  */
 export const sessionOfLabel = (key: string | null, value: string): string => {
-  const clean = /^[A-Za-z0-9_-]{1,96}$/.test(value) ? value : derivedId('label', Buffer.from(value).toString('base64')).slice(0, 32)
+  const clean = /^[A-Za-z0-9_-]{1,96}$/.test(value)
+    ? value
+    : derivedId('label', Buffer.from(value).toString('base64')).slice(0, 32)
   if (key === null) return clean
   return clean.startsWith(`${key}_`) ? clean : `${key}_${clean}`
 }
@@ -62,7 +79,8 @@ export const newSession = (key: string | null, random: string): string => (key =
 type Message = { role: string; content?: unknown }
 
 /** For one request and its repetitions, on every gateway. */
-export const wholeSession = (key: string | null, digest: string): string => newSession(key, derivedId('whole', key ?? '', digest).slice(0, 32))
+export const wholeSession = (key: string | null, digest: string): string =>
+  newSession(key, derivedId('whole', key ?? '', digest).slice(0, 32))
 
 /**
  * For a conversation whose answers nobody here gave: its beginning (system texts, the first words of the user
@@ -70,16 +88,22 @@ export const wholeSession = (key: string | null, digest: string): string => newS
  */
 export const fingerprintSession = (key: string | null, messages: readonly Message[]): string => {
   const begins = [
-    messages.filter(({ role }) => role === 'system' || role === 'developer').map(({ content }) => contentText(content).trim()),
-    ...['user', 'assistant'].map((role) => contentText(messages.find((message) => message.role === role)?.content).trim()),
+    messages
+      .filter(({ role }) => role === 'system' || role === 'developer')
+      .map(({ content }) => contentText(content).trim()),
+    ...['user', 'assistant'].map((role) =>
+      contentText(messages.find((message) => message.role === role)?.content).trim(),
+    ),
   ]
   return newSession(key, derivedId('fingerprint', key ?? '', JSON.stringify(begins)).slice(0, 32))
 }
 
 /** Whose words these are. */
 export const subjectOf = (user: string | null, key: string | null, session: string): string =>
-  user !== null && user !== '' ? derivedId('subject', 'user', key ?? '', Buffer.from(user).toString('base64'))
-    : key !== null ? derivedId('subject', 'key', key)
+  user !== null && user !== ''
+    ? derivedId('subject', 'user', key ?? '', Buffer.from(user).toString('base64'))
+    : key !== null
+      ? derivedId('subject', 'key', key)
       : derivedId('subject', 'session', session)
 
 /** Rollouts of one prompt that were asked the very same (`digest`) are candidates of one group, whatever their sessions. */

@@ -21,11 +21,12 @@ export const toldSession = (messages: readonly Message[]): string | null => {
   if (first === undefined || !isOpenClaw(messages)) return null
   const text = contentText(first.content).trimEnd()
   const at = text.lastIndexOf(BEGIN)
-  return at === 0 || text[at - 1] === '\n' ? RUNTIME.exec(text.slice(at))?.[1] ?? null : null
+  return at === 0 || text[at - 1] === '\n' ? (RUNTIME.exec(text.slice(at))?.[1] ?? null) : null
 }
 
 /** How what OpenClaw says in the user's place begins, behind its date. */
-const RETOLD = /^\s*(?:\[[^\]\n]{1,60}\] )?(?:\[Queued user message from a previous active turn;|Continue the current task from the existing transcript\b)/
+const RETOLD =
+  /^\s*(?:\[[^\]\n]{1,60}\] )?(?:\[Queued user message from a previous active turn;|Continue the current task from the existing transcript\b)/
 /** What it adds behind the user's words. */
 const ADDED = '<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>'
 

@@ -12,7 +12,11 @@ const counting = () => {
   }
   return { counted, model: { contextLength: CONTEXT, vocabulary: 2, encode } }
 }
-const beyond = (...contents: string[]): number | null => tokensBeyond(contents.map((content) => ({ role: 'user', content })), counting().model)
+const beyond = (...contents: string[]): number | null =>
+  tokensBeyond(
+    contents.map((content) => ({ role: 'user', content })),
+    counting().model,
+  )
 
 test('what may fit is not looked at, what cannot is told about as it is', () => {
   const { counted, model } = counting()
@@ -25,7 +29,13 @@ test('what may fit is not looked at, what cannot is told about as it is', () => 
 
 test('long words, blanks and thoughts fill no context', () => {
   assert.equal(beyond('x'.repeat(1_000_000)), null)
-  assert.equal(tokensBeyond([{ role: 'user', content: 'word '.repeat(1_000_000) }], { ...counting().model, vocabulary: 0 }), null)
+  assert.equal(
+    tokensBeyond([{ role: 'user', content: 'word '.repeat(1_000_000) }], { ...counting().model, vocabulary: 0 }),
+    null,
+  )
   assert.equal(beyond(' '.repeat(1_000_000)), null)
-  assert.equal(tokensBeyond([{ role: 'assistant', content: `<think>${'word '.repeat(100_000)}</think>Hi` }], counting().model), null)
+  assert.equal(
+    tokensBeyond([{ role: 'assistant', content: `<think>${'word '.repeat(100_000)}</think>Hi` }], counting().model),
+    null,
+  )
 })

@@ -6,7 +6,12 @@ export type Standing = { limit: number; remaining: number; resetMs: number; at: 
 
 export const standingOf = (bucket: Bucket | null, perMinute: number, now: number): Standing => {
   const left = filledOf(bucket, perMinute, now)
-  return { limit: perMinute, remaining: Math.max(0, Math.floor(left)), resetMs: Math.ceil(((perMinute - left) * 60_000) / perMinute), at: now }
+  return {
+    limit: perMinute,
+    remaining: Math.max(0, Math.floor(left)),
+    resetMs: Math.ceil(((perMinute - left) * 60_000) / perMinute),
+    at: now,
+  }
 }
 
 /** As Go writes a time: `60ms`, `20s`, `59.5s`, `1m0s`. */
@@ -21,7 +26,8 @@ const second = (ms: number): string => new Date(Math.ceil(ms / 1000) * 1000).toI
 
 export const rateHeaders = ({ limit, remaining, resetMs, at }: Standing, dialect: string): Record<string, string> => {
   const requests = { limit: String(limit), remaining: String(remaining) }
-  if (dialect === 'messages') return named((name) => `anthropic-ratelimit-requests-${name}`, { ...requests, reset: second(at + resetMs) })
+  if (dialect === 'messages')
+    return named((name) => `anthropic-ratelimit-requests-${name}`, { ...requests, reset: second(at + resetMs) })
   return named((name) => `x-ratelimit-${name}-requests`, { ...requests, reset: spelled(resetMs) })
 }
 
@@ -29,4 +35,6 @@ const named = (header: (name: string) => string, values: Readonly<Record<string,
   Object.fromEntries(Object.entries(values).map(([name, value]) => [header(name), value]))
 
 /** All of them, for pages of other origins. */
-export const RATE_HEADERS: readonly string[] = ['chat', 'messages'].flatMap((dialect) => Object.keys(rateHeaders({ limit: 0, remaining: 0, resetMs: 0, at: 0 }, dialect)))
+export const RATE_HEADERS: readonly string[] = ['chat', 'messages'].flatMap((dialect) =>
+  Object.keys(rateHeaders({ limit: 0, remaining: 0, resetMs: 0, at: 0 }, dialect)),
+)

@@ -6,11 +6,19 @@ import { servedVersion, type Served } from './pool-plan.ts'
 export type Known = {
   config: { policy: string; keepVersions: number }
   model: { name: string; sha256: string; contextLength: number }
-  engine: { capabilities(): { engine: string; fingerprint: string; maxBatch: number }; pending(): { running: number; waiting: number } }
+  engine: {
+    capabilities(): { engine: string; fingerprint: string; maxBatch: number }
+    pending(): { running: number; waiting: number }
+  }
   line: WeightLine
   pool: { serving(): Served | null; problem(): { version: number; message: string } | null; loadedAdapters(): string[] }
   capture: { queue(): { pending: number; failed: number } }
-  index: { recent: { readonly size: number }; turns: number; forgotten: { readonly size: number }; ignored: ReadonlyMap<string, number> }
+  index: {
+    recent: { readonly size: number }
+    turns: number
+    forgotten: { readonly size: number }
+    ignored: ReadonlyMap<string, number>
+  }
   ignoredWeights: ReadonlyMap<string, number>
   running: number
   /** That are to be sampled in the background. */
@@ -22,7 +30,21 @@ export type Known = {
 }
 
 /** As OpenAI's clients and as Anthropic's read it. */
-type Card = { id: string; object: 'model'; created: number; owned_by: string; root: string; parent: string | null; max_model_len: number; type: 'model'; display_name: string; created_at: string; lifecycle: 'active'; max_input_tokens: number; max_tokens: number }
+type Card = {
+  id: string
+  object: 'model'
+  created: number
+  owned_by: string
+  root: string
+  parent: string | null
+  max_model_len: number
+  type: 'model'
+  display_name: string
+  created_at: string
+  lifecycle: 'active'
+  max_input_tokens: number
+  max_tokens: number
+}
 type Cards = { object: 'list'; data: Card[]; has_more: false; first_id: string | null; last_id: string | null }
 
 /** `version` null: the head. Null for one that there is not. */
@@ -39,7 +61,8 @@ export const modelCard = ({ config, model, line }: Known, version: number | null
     created,
     owned_by: 'instar',
     root: model.name,
-    parent: version === null ? `${config.policy}@${served.version}` : parent === null ? null : `${config.policy}@${parent}`,
+    parent:
+      version === null ? `${config.policy}@${served.version}` : parent === null ? null : `${config.policy}@${parent}`,
     max_model_len: model.contextLength,
     type: 'model',
     display_name: `${id} (${model.name})`,
@@ -55,7 +78,8 @@ const LISTED = 100
 
 const newest = (line: WeightLine): number[] => {
   const versions: number[] = []
-  for (let version = line.last; version >= 0 && versions.length < LISTED; version -= 1) if (line.versions.has(version)) versions.push(version)
+  for (let version = line.last; version >= 0 && versions.length < LISTED; version -= 1)
+    if (line.versions.has(version)) versions.push(version)
   if (versions.at(-1) !== 0 && line.versions.has(0)) versions.push(0)
   return versions
 }
@@ -89,7 +113,9 @@ export const statusOf = (known: Known): Record<string, unknown> => {
     versions: newest(line).reverse(),
     pool: {
       keep: config.keepVersions,
-      loaded: newest(line).reverse().filter((version) => isLoaded(line, version, loaded)),
+      loaded: newest(line)
+        .reverse()
+        .filter((version) => isLoaded(line, version, loaded)),
     },
     requests: { running: known.running, candidatesWaiting: known.candidates },
     log: { ...capture.queue(), unreadable: known.bad },

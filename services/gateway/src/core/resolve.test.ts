@@ -1,6 +1,15 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { answerKey, decodeRecord, encodeEvent, lastAnswer, storeBody, type Logged, type TurnCaptured, type TurnsEvent } from '@instar/events'
+import {
+  answerKey,
+  decodeRecord,
+  encodeEvent,
+  lastAnswer,
+  storeBody,
+  type Logged,
+  type TurnCaptured,
+  type TurnsEvent,
+} from '@instar/events'
 import { answersOf, choose, locate, settled, type Asked } from './resolve.ts'
 import { evolveIndex, initialIndex } from './session-index.ts'
 import { digestOf } from './turn.ts'
@@ -9,10 +18,40 @@ type Said = { role: 'user' | 'assistant'; content: string }
 let offset = 0
 const turn = (session: string, messages: Said[], text: string): Logged<TurnsEvent> => {
   const event: TurnCaptured = {
-    type: 'TurnCaptured', finish: 'stop', turn: `${session}.${offset}`, session, policy: 'policy', version: 0, adapter: null, group: `g${offset}`, candidate: 0, candidates: 1, dialect: 'chat', kind: 'main',
-    labelSource: 'fingerprint', userTurn: null, subject: 'u', key: null, digest: digestOf({ messages, tools: [] }), body: storeBody(Buffer.from(JSON.stringify({ messages })), null).stored, ...lastAnswer(messages),
-    prompt: { from: null, prefix: 0, ids: [1], length: 1 }, sampling: { temperature: 1, topP: 1, topK: 0, seed: 1, maxTokens: 5, stop: [] }, tokens: 'exact', ids: [2], logprobs: [-0.5],
-    text: { keyId: null, bytes: Buffer.from(text) }, toolCallIds: [], answer: answerKey(text, []), trainable: true, reason: null, offPrefix: false, engine: 'e', at: offset, firstTokenAt: offset, finishedAt: offset,
+    type: 'TurnCaptured',
+    finish: 'stop',
+    turn: `${session}.${offset}`,
+    session,
+    policy: 'policy',
+    version: 0,
+    adapter: null,
+    group: `g${offset}`,
+    candidate: 0,
+    candidates: 1,
+    dialect: 'chat',
+    kind: 'main',
+    labelSource: 'fingerprint',
+    userTurn: null,
+    subject: 'u',
+    key: null,
+    digest: digestOf({ messages, tools: [] }),
+    body: storeBody(Buffer.from(JSON.stringify({ messages })), null).stored,
+    ...lastAnswer(messages),
+    prompt: { from: null, prefix: 0, ids: [1], length: 1 },
+    sampling: { temperature: 1, topP: 1, topK: 0, seed: 1, maxTokens: 5, stop: [] },
+    tokens: 'exact',
+    ids: [2],
+    logprobs: [-0.5],
+    text: { keyId: null, bytes: Buffer.from(text) },
+    toolCallIds: [],
+    answer: answerKey(text, []),
+    trainable: true,
+    reason: null,
+    offPrefix: false,
+    engine: 'e',
+    at: offset,
+    firstTokenAt: offset,
+    finishedAt: offset,
   }
   return decodeRecord({ ...encodeEvent(event), partition: 0, offset: offset++ }) as Logged<TurnsEvent>
 }
@@ -24,7 +63,15 @@ test('who repeats a trimmed answer goes on in his own session, though somebody e
   evolveIndex(index, turn('mine', mine, ' Yes.\n'))
   evolveIndex(index, turn('theirs', theirs, 'Yes.'))
   const messages: Said[] = [...mine, { role: 'assistant', content: 'Yes.' }, { role: 'user', content: 'Thank you.' }]
-  const asked: Asked = { key: null, label: null, messages, answers: answersOf(messages), digest: digestOf({ messages, tools: [] }), before: digestOf({ messages: mine, tools: [] }), subject: null }
+  const asked: Asked = {
+    key: null,
+    label: null,
+    messages,
+    answers: answersOf(messages),
+    digest: digestOf({ messages, tools: [] }),
+    before: digestOf({ messages: mine, tools: [] }),
+    subject: null,
+  }
   const step = locate(index, asked)
   assert.ok(step.do === 'compare')
   const requests = step.candidates.map(({ session }) => (session === 'mine' ? mine : theirs))

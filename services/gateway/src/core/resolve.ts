@@ -3,7 +3,16 @@
  * else what its agent says in the prompt, else a name of its own. Pure functions of the request and of what `turns` holds, so that every gateway that
  * has read the same log chooses the same session.
  */
-import { answerKey, contentText, findAnswer, isPutInMouth, lastAnswer, type AnswerKey, type LabelSource, type TurnState } from '@instar/events'
+import {
+  answerKey,
+  contentText,
+  findAnswer,
+  isPutInMouth,
+  lastAnswer,
+  type AnswerKey,
+  type LabelSource,
+  type TurnState,
+} from '@instar/events'
 import { idMarks, isFields, marksInText, type Message } from '@instar/dialects'
 import { COMPARED, later } from './follow.ts'
 import { fingerprintSession, sessionOfLabel, wholeSession, type Label } from './labels.ts'
@@ -47,7 +56,9 @@ export const answersOf = (messages: readonly Message[]): Asked['answers'] =>
 export const locate = (index: SessionIndex, asked: Asked): Step => {
   if (asked.label) {
     const session = sessionOfLabel(asked.key, asked.label.value)
-    return index.forgotten.has(session) ? { do: 'restore', session } : { do: 'found', resolved: { session, source: asked.label.source } }
+    return index.forgotten.has(session)
+      ? { do: 'restore', session }
+      : { do: 'found', resolved: { session, source: asked.label.source } }
   }
   for (const mark of [...idMarks(asked.messages), ...marksInText(asked.answers.at(-1)?.text ?? '').toReversed()]) {
     const session = index.byMark.get(mark.session)
@@ -58,7 +69,10 @@ export const locate = (index: SessionIndex, asked: Asked): Step => {
   const candidates = candidatesOf(index, asked)
   if (candidates.length > 0) return { do: 'compare', candidates }
   const told = byPrompt(asked)
-  if (told !== null) return index.forgotten.has(told.session) ? { do: 'restore', session: told.session } : { do: 'found', resolved: told }
+  if (told !== null)
+    return index.forgotten.has(told.session)
+      ? { do: 'restore', session: told.session }
+      : { do: 'found', resolved: told }
   const session = begunAndCut(index, asked)
   return session === null ? { do: 'unknown' } : { do: 'found', resolved: { session, source: 'fingerprint' } }
 }
@@ -71,9 +85,14 @@ const byPrompt = ({ key, messages }: Asked): Resolved | null => {
 /** The session whose only request so far is this one, and was cut: its client asks again. */
 const begunAndCut = (index: SessionIndex, asked: Asked): string | null => {
   if (asked.answers.length > 0) return null
-  const begun = turnsThatWereAsked(index, asked.digest).findLast(({ turn, session, subject }) =>
-    index.extras.get(turn)?.key === asked.key && (asked.subject === null || subject === asked.subject)
-    && sessionState(index, session)!.turns.every(({ digest, status, closed }) => digest === asked.digest && status === 'aborted' && !closed))
+  const begun = turnsThatWereAsked(index, asked.digest).findLast(
+    ({ turn, session, subject }) =>
+      index.extras.get(turn)?.key === asked.key &&
+      (asked.subject === null || subject === asked.subject) &&
+      sessionState(index, session)!.turns.every(
+        ({ digest, status, closed }) => digest === asked.digest && status === 'aborted' && !closed,
+      ),
+  )
   return begun?.session ?? null
 }
 
@@ -82,7 +101,12 @@ const begunAndCut = (index: SessionIndex, asked: Asked): string | null => {
  * a turn is not the one because it alone is known, but because this request repeats all that its own said, for the
  * same person, and nobody has gone on from there. `requests`: the messages of the candidates' requests.
  */
-export const settled = (index: SessionIndex, asked: Asked, step: Step, requests: readonly (readonly unknown[])[]): boolean => {
+export const settled = (
+  index: SessionIndex,
+  asked: Asked,
+  step: Step,
+  requests: readonly (readonly unknown[])[],
+): boolean => {
   const last = asked.answers.at(-1)
   if (!last) return true
   if (step.do === 'found') {
@@ -93,7 +117,13 @@ export const settled = (index: SessionIndex, asked: Asked, step: Step, requests:
   const { subject, next, closed } = step.candidates[0]!
   const here = partsOf(asked.messages.slice(0, last.at))
   const said = partsOf(requests[0] ?? [])
-  return next === null && !closed && (asked.subject === null || subject === asked.subject) && said.size > 0 && said.isSubsetOf(here)
+  return (
+    next === null &&
+    !closed &&
+    (asked.subject === null || subject === asked.subject) &&
+    said.size > 0 &&
+    said.isSubsetOf(here)
+  )
 }
 
 /**
@@ -106,9 +136,17 @@ const candidatesOf = (index: SessionIndex, asked: Asked): TurnState[] => {
   const turns = turnsThatSaid(index, last.key).filter((turn) => index.extras.get(turn.turn)?.key === asked.key)
   const depth = new Map(turns.map((turn) => [turn, agreement(index, asked, turn)]))
   const longest = Math.max(0, ...depth.values())
-  const same = new Set(turns.filter((turn) => asked.before !== null && sessionState(index, turn.session)?.digests.get(asked.before)?.has(turn.group)))
-  const promise = (turn: TurnState): number => 4 * Number(same.has(turn)) + 2 * Number(turn.subject === asked.subject) + Number(turn.next === null && !turn.closed)
-  return turns.filter((turn) => same.has(turn) || depth.get(turn) === longest).sort((a, b) => promise(b) - promise(a) || later(a, b)).slice(0, COMPARED)
+  const same = new Set(
+    turns.filter(
+      (turn) => asked.before !== null && sessionState(index, turn.session)?.digests.get(asked.before)?.has(turn.group),
+    ),
+  )
+  const promise = (turn: TurnState): number =>
+    4 * Number(same.has(turn)) + 2 * Number(turn.subject === asked.subject) + Number(turn.next === null && !turn.closed)
+  return turns
+    .filter((turn) => same.has(turn) || depth.get(turn) === longest)
+    .sort((a, b) => promise(b) - promise(a) || later(a, b))
+    .slice(0, COMPARED)
 }
 
 /** How many of the answers before the last one are those that the turn's own conversation holds. */
@@ -130,15 +168,32 @@ export const sameAnswer = (a: AnswerKey, b: AnswerKey): boolean => a.strict === 
  * out least; then the same person's; then one whose continuation was cut (this is it again); then one that
  * nobody continued yet; then the latest. Null where nothing but a short answer agrees. `requests`: the candidates' messages.
  */
-export const choose = (index: SessionIndex, asked: Asked, candidates: readonly TurnState[], requests: readonly (readonly unknown[])[]): Resolved | null => {
+export const choose = (
+  index: SessionIndex,
+  asked: Asked,
+  candidates: readonly TurnState[],
+  requests: readonly (readonly unknown[])[],
+): Resolved | null => {
   const last = asked.answers.at(-1)
   if (!last) return null
   const here = partsOf(asked.messages.slice(0, last.at))
-  const ranked = candidates.map((turn, i) => {
-    const said = [...partsOf(requests[i] ?? [])]
-    const shared = said.filter((part) => here.has(part)).length
-    return { turn, shared, rank: [shared, shared - said.length, Number(turn.subject === asked.subject), Number(wasCut(index, asked, turn)), Number(turn.next === null && !turn.closed)] }
-  }).filter(({ turn, shared }) => shared > 0 || agreement(index, asked, turn) > 0 || last.length >= TELLING_LENGTH)
+  const ranked = candidates
+    .map((turn, i) => {
+      const said = [...partsOf(requests[i] ?? [])]
+      const shared = said.filter((part) => here.has(part)).length
+      return {
+        turn,
+        shared,
+        rank: [
+          shared,
+          shared - said.length,
+          Number(turn.subject === asked.subject),
+          Number(wasCut(index, asked, turn)),
+          Number(turn.next === null && !turn.closed),
+        ],
+      }
+    })
+    .filter(({ turn, shared }) => shared > 0 || agreement(index, asked, turn) > 0 || last.length >= TELLING_LENGTH)
   ranked.sort((a, b) => {
     const at = a.rank.findIndex((value, i) => value !== b.rank[i])
     return at < 0 ? later(a.turn, b.turn) : b.rank[at]! - a.rank[at]!
@@ -151,7 +206,13 @@ export const choose = (index: SessionIndex, asked: Asked, candidates: readonly T
 const partsOf = (messages: readonly unknown[]): Set<string> => {
   const parts = new Set<string>()
   for (const message of messages) {
-    if (!isFields(message) || message['role'] === 'system' || message['role'] === 'developer' || message['role'] === 'assistant') continue
+    if (
+      !isFields(message) ||
+      message['role'] === 'system' ||
+      message['role'] === 'developer' ||
+      message['role'] === 'assistant'
+    )
+      continue
     const { content } = message
     for (const part of Array.isArray(content) ? content : [content]) {
       const said = contentText(typeof part === 'string' ? part : [part]).trim()
@@ -169,11 +230,16 @@ const wasCut = (index: SessionIndex, asked: Asked, turn: TurnState): boolean => 
 
 /** Without any trace of ours: as its agent says, else a conversation that others began is named by its beginning, a new one at random. */
 export const nameUnknown = (asked: Asked, fresh: string): Resolved =>
-  byPrompt(asked) ?? ({ session: asked.answers.length === 0 ? fresh : fingerprintSession(asked.key, asked.messages), source: 'fingerprint' })
+  byPrompt(asked) ?? {
+    session: asked.answers.length === 0 ? fresh : fingerprintSession(asked.key, asked.messages),
+    source: 'fingerprint',
+  }
 
 /**
  * Of one that begins as an earlier one did, and does not repeat all that was said there (`first`: the messages of its
  * first request), it is another: examples of a conversation stand before many (aider's, those of few-shot prompts).
  */
 export const unlessAnother = (asked: Asked, resolved: Resolved, first: readonly unknown[]): Resolved =>
-  (resolved.source === 'prompt' || partsOf(first).isSubsetOf(partsOf(asked.messages)) ? resolved : { ...resolved, session: wholeSession(asked.key, asked.digest) })
+  resolved.source === 'prompt' || partsOf(first).isSubsetOf(partsOf(asked.messages))
+    ? resolved
+    : { ...resolved, session: wholeSession(asked.key, asked.digest) }

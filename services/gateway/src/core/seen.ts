@@ -8,16 +8,49 @@ import { header, type Headers } from './labels.ts'
 
 /** Headers that say who is talking, or what the request is to its agent. */
 const TELLING = [
-  'x-session-id', 'x-instar-session-id', 'x-instar-turn-kind', 'x-instar-no-train', 'x-turn-type',
-  'x-claude-code-session-id', 'x-claude-code-agent-id', 'x-claude-code-request-class', 'x-claude-code-prompt-id',
-  'thread-id', 'session-id', 'session_id', 'x-codex-turn-metadata', 'x-codex-window-id', 'x-openai-subagent', 'x-codex-parent-thread-id',
-  'x-opencode-session', 'x-session-affinity', 'x-parent-session-id', 'x-client-request-id', 'x-litellm-session-id', 'helicone-session-id', 'x-conversation-id', 'traceparent',
+  'x-session-id',
+  'x-instar-session-id',
+  'x-instar-turn-kind',
+  'x-instar-no-train',
+  'x-turn-type',
+  'x-claude-code-session-id',
+  'x-claude-code-agent-id',
+  'x-claude-code-request-class',
+  'x-claude-code-prompt-id',
+  'thread-id',
+  'session-id',
+  'session_id',
+  'x-codex-turn-metadata',
+  'x-codex-window-id',
+  'x-openai-subagent',
+  'x-codex-parent-thread-id',
+  'x-opencode-session',
+  'x-session-affinity',
+  'x-parent-session-id',
+  'x-client-request-id',
+  'x-litellm-session-id',
+  'helicone-session-id',
+  'x-conversation-id',
+  'traceparent',
 ] as const
-const TELLING_FIELDS = ['user', 'metadata', 'session_id', 'prompt_cache_key', 'safety_identifier', 'previous_response_id', 'client_metadata'] as const
+const TELLING_FIELDS = [
+  'user',
+  'metadata',
+  'session_id',
+  'prompt_cache_key',
+  'safety_identifier',
+  'previous_response_id',
+  'client_metadata',
+] as const
 
 export const carriedBy = (headers: Headers, body: Fields): string[] => [
   ...TELLING.filter((name) => header(headers, name) !== null),
-  ...TELLING_FIELDS.filter((name) => body[name] !== undefined && body[name] !== null && !(isFields(body[name]) && Object.keys(body[name]).length === 0)).map((name) => `${name} (body)`),
+  ...TELLING_FIELDS.filter(
+    (name) =>
+      body[name] !== undefined &&
+      body[name] !== null &&
+      !(isFields(body[name]) && Object.keys(body[name]).length === 0),
+  ).map((name) => `${name} (body)`),
 ]
 
 export type SeenRequest = {
@@ -40,7 +73,8 @@ export type SeenRequest = {
 const KEPT = 64
 
 /** `mozilla/5.0 (…) x` → `mozilla/5.0`. */
-export const clientOf = (headers: Headers): string | null => header(headers, 'user-agent')?.split(' ')[0]!.slice(0, 60) ?? null
+export const clientOf = (headers: Headers): string | null =>
+  header(headers, 'user-agent')?.split(' ')[0]!.slice(0, 60) ?? null
 
 /** The newest `KEPT`, oldest first. */
 export class Seen {
@@ -56,8 +90,16 @@ export class Seen {
     return this.requests.toReversed().map(({ at, labelSource, userTurn, offPrefix, ...request }) => {
       const turn = turnOf(request.turn)
       return {
-        at: new Date(at).toISOString(), ...request, label_source: labelSource, user_turn: userTurn, off_prefix: offPrefix,
-        status: turn?.status ?? null, trainable: turn?.trainable ?? null, reason: turn?.reason ?? null, follows: turn?.follows ?? null, next: turn?.next ?? null,
+        at: new Date(at).toISOString(),
+        ...request,
+        label_source: labelSource,
+        user_turn: userTurn,
+        off_prefix: offPrefix,
+        status: turn?.status ?? null,
+        trainable: turn?.trainable ?? null,
+        reason: turn?.reason ?? null,
+        follows: turn?.follows ?? null,
+        next: turn?.next ?? null,
       }
     })
   }

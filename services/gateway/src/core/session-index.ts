@@ -4,7 +4,24 @@
  * stays, so that it can be read again from the log; in a store the session itself stays, and only its answers
  * no longer lead to it.
  */
-import { contentOfAnswer, COUNTED, foldTurns, initialTurns, OldestFirst, readWritten, wordsName, type AnswerKey, type Logged, type MemoryTurns, type Outcome, type SessionState, type Table, type TurnsEvent, type TurnsState, type TurnState } from '@instar/events'
+import {
+  contentOfAnswer,
+  COUNTED,
+  foldTurns,
+  initialTurns,
+  OldestFirst,
+  readWritten,
+  wordsName,
+  type AnswerKey,
+  type Logged,
+  type MemoryTurns,
+  type Outcome,
+  type SessionState,
+  type Table,
+  type TurnsEvent,
+  type TurnsState,
+  type TurnState,
+} from '@instar/events'
 import { sessionMark } from '@instar/dialects'
 
 export type TurnExtra = {
@@ -57,7 +74,20 @@ const FORGOTTEN_PER_SESSION = 20
 
 export const initialIndex = (limits: Limits): SessionIndex => {
   const memory = { fold: initialTurns(), extras: new Map<string, TurnExtra>() }
-  return { limits, ...memory, byStrict: new Map(), byLoose: new Map(), byAsked: new Map(), byMark: new Map(), recent: new OldestFirst(), turns: 0, forgotten: new OldestFirst(), ignored: new Map(), memory, changed: null }
+  return {
+    limits,
+    ...memory,
+    byStrict: new Map(),
+    byLoose: new Map(),
+    byAsked: new Map(),
+    byMark: new Map(),
+    recent: new OldestFirst(),
+    turns: 0,
+    forgotten: new OldestFirst(),
+    ignored: new Map(),
+    memory,
+    changed: null,
+  }
 }
 
 /** A record of `turns` as it comes back in log order. One of a forgotten session waits for `restore`. */
@@ -72,7 +102,10 @@ export const evolveIndex = (index: SessionIndex, logged: Logged<TurnsEvent>): Ou
 
 /** The very record that was folded already: delivered twice, or read by `restore` before the tail came to it. */
 const isAgain = (index: SessionIndex, { event, partition, offset }: Logged<TurnsEvent>): boolean => {
-  const known = event.type === 'TurnCaptured' || event.type === 'TurnAborted' || event.type === 'TurnSampled' ? index.fold.turns.get(event.turn) : undefined
+  const known =
+    event.type === 'TurnCaptured' || event.type === 'TurnAborted' || event.type === 'TurnSampled'
+      ? index.fold.turns.get(event.turn)
+      : undefined
   return known?.offset === offset && known.partition === partition
 }
 
@@ -120,9 +153,17 @@ const fold = (index: SessionIndex, logged: Logged<TurnsEvent>): Outcome => {
 }
 
 /** A session is recent: its turns so far are found by their answers. */
-const revive = (index: SessionIndex, { session, turns: all, lastAt }: SessionState, turns: readonly TurnState[]): void => {
+const revive = (
+  index: SessionIndex,
+  { session, turns: all, lastAt }: SessionState,
+  turns: readonly TurnState[],
+): void => {
   const first = all[0]
-  const recent: Recent = { at: lastAt, place: { partition: first?.partition ?? 0, offset: first?.offset ?? 0 }, turns: [] }
+  const recent: Recent = {
+    at: lastAt,
+    place: { partition: first?.partition ?? 0, offset: first?.offset ?? 0 },
+    turns: [],
+  }
   index.recent.set(session, recent)
   index.changed?.add(session)
   const mark = sessionMark(session)
@@ -166,7 +207,8 @@ const forgetName = (map: Map<string, string[]>, key: string, turn: string): void
 
 export const shrink = (index: SessionIndex): void => {
   const { limits, recent } = index
-  while (recent.size > 1 && (recent.size > limits.sessions || index.turns > limits.turns)) forget(index, recent.oldest()!)
+  while (recent.size > 1 && (recent.size > limits.sessions || index.turns > limits.turns))
+    forget(index, recent.oldest()!)
   while (index.forgotten.size > limits.sessions * FORGOTTEN_PER_SESSION) {
     const oldest = index.forgotten.oldest()!
     index.forgotten.delete(oldest)
@@ -203,7 +245,8 @@ export const turnsThatSaid = (index: SessionIndex, answer: AnswerKey): TurnState
 export const turnsThatWereAsked = (index: SessionIndex, digest: string): TurnState[] =>
   (index.byAsked.get(digest) ?? []).flatMap((turn) => index.fold.turns.get(turn) ?? [])
 
-export const sessionState = (index: SessionIndex, session: string): SessionState | undefined => index.fold.sessions.get(session)
+export const sessionState = (index: SessionIndex, session: string): SessionState | undefined =>
+  index.fold.sessions.get(session)
 
 /** The key whose session it is; undefined if the session has no turn here. */
 export const keyOfSession = (index: SessionIndex, session: string): string | null | undefined => {

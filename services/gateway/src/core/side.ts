@@ -8,7 +8,16 @@ import type { Message } from '@instar/dialects'
 import { header, type Headers } from './labels.ts'
 import { codexMetadata } from './user-turn.ts'
 
-const SIDE_CLASSES = new Set(['side', 'auxiliary', 'compaction', 'compact', 'title', 'summary', 'memory', 'memory_consolidation'])
+const SIDE_CLASSES = new Set([
+  'side',
+  'auxiliary',
+  'compaction',
+  'compact',
+  'title',
+  'summary',
+  'memory',
+  'memory_consolidation',
+])
 
 /** How system texts of side requests begin. */
 const SIDE_SYSTEMS = [
@@ -19,14 +28,16 @@ const SIDE_SYSTEMS = [
 ]
 
 /** How the last words of the user's begin, which the agent wrote. */
-const SIDE_REQUESTS = [
-  /^You are performing a CONTEXT CHECKPOINT COMPACTION\b/,
-  /^CRITICAL: Respond with TEXT ONLY\b/,
-]
+const SIDE_REQUESTS = [/^You are performing a CONTEXT CHECKPOINT COMPACTION\b/, /^CRITICAL: Respond with TEXT ONLY\b/]
 
 /** What a header says of the request; null where none does. */
 const markedAs = (headers: Headers): TurnKind | null => {
-  const marked = header(headers, 'x-instar-turn-kind') ?? header(headers, 'x-turn-type') ?? header(headers, 'x-claude-code-request-class') ?? codexKind(headers) ?? header(headers, 'x-openai-subagent')
+  const marked =
+    header(headers, 'x-instar-turn-kind') ??
+    header(headers, 'x-turn-type') ??
+    header(headers, 'x-claude-code-request-class') ??
+    codexKind(headers) ??
+    header(headers, 'x-openai-subagent')
   if (marked === null) return null
   return SIDE_CLASSES.has(marked.toLowerCase()) ? 'side' : marked === 'main' || marked === 'turn' ? 'main' : null
 }
@@ -39,7 +50,10 @@ const codexKind = (headers: Headers): string | null => {
 const saysSo = (messages: readonly Message[]): boolean => {
   const system = messages.find(({ role }) => role === 'system' || role === 'developer')
   const last = messages.findLast(({ role }) => role === 'user')
-  return SIDE_SYSTEMS.some((begin) => begin.test(contentText(system?.content).trim())) || SIDE_REQUESTS.some((begin) => begin.test(contentText(last?.content).trim()))
+  return (
+    SIDE_SYSTEMS.some((begin) => begin.test(contentText(system?.content).trim())) ||
+    SIDE_REQUESTS.some((begin) => begin.test(contentText(last?.content).trim()))
+  )
 }
 
 /** Whether all that is said to the last answer are results of its calls: no title or summary is asked for by those. */
@@ -49,7 +63,11 @@ export const bringsResults = (messages: readonly Message[]): boolean => {
 }
 
 /** `toolsBefore`: whether the session's last main turn had tools, or results of them; null where there is none yet. */
-export const kindOf = (headers: Headers, request: { messages: readonly Message[]; tools: readonly unknown[] }, toolsBefore: boolean | null): TurnKind => {
+export const kindOf = (
+  headers: Headers,
+  request: { messages: readonly Message[]; tools: readonly unknown[] },
+  toolsBefore: boolean | null,
+): TurnKind => {
   const marked = markedAs(headers)
   if (marked !== null) return marked
   if (saysSo(request.messages)) return 'side'

@@ -20,5 +20,9 @@ export const codexMetadata = (headers: Headers): Fields | null => {
 export const userTurnOf = (headers: Headers, told: string | null = null): string | null => {
   const codex = codexMetadata(headers)
   const names = [told, codex?.['root_turn_id'], codex?.['turn_id'], header(headers, 'x-claude-code-prompt-id')]
-  return names.find((name) => typeof name === 'string' && NAME.test(name)) as string | undefined ?? TRACE.exec(header(headers, 'traceparent') ?? '')?.[1] ?? null
+  return (
+    (names.find((name) => typeof name === 'string' && NAME.test(name)) as string | undefined) ??
+    TRACE.exec(header(headers, 'traceparent') ?? '')?.[1] ??
+    null
+  )
 }

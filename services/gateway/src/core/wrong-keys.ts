@@ -12,8 +12,14 @@ export const networkOf = (address: Address): string => {
   const [head = '', tail] = address.split('%')[0]!.split('::')
   const first = head === '' ? [] : head.split(':')
   const last = tail === undefined || tail === '' ? [] : tail.split(':')
-  const all = tail === undefined ? first : [...first, ...Array.from({ length: Math.max(0, 8 - first.length - last.length) }, () => '0'), ...last]
-  return all.slice(0, 4).map((part) => Number.parseInt(part, 16).toString(16)).join(':')
+  const all =
+    tail === undefined
+      ? first
+      : [...first, ...Array.from({ length: Math.max(0, 8 - first.length - last.length) }, () => '0'), ...last]
+  return all
+    .slice(0, 4)
+    .map((part) => Number.parseInt(part, 16).toString(16))
+    .join(':')
 }
 
 export class WrongKeys {

@@ -18,10 +18,19 @@ export const readAdminToken = (file: string): string | null => {
     text = readFileSync(file, 'utf8').trim()
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return null
-    throw new InstarError('data_unreadable', `${file}, the admin token, cannot be read: ${(cause as Error).message}`, { file }, { cause })
+    throw new InstarError(
+      'data_unreadable',
+      `${file}, the admin token, cannot be read: ${(cause as Error).message}`,
+      { file },
+      { cause },
+    )
   }
   if (text.length >= LEAST_TOKEN) return text
-  throw new InstarError('data_unreadable', `${file} holds no admin token of at least ${LEAST_TOKEN} characters; without the file one is made.`, { file })
+  throw new InstarError(
+    'data_unreadable',
+    `${file} holds no admin token of at least ${LEAST_TOKEN} characters; without the file one is made.`,
+    { file },
+  )
 }
 
 /** Reads it, or makes one that its owner alone can read. Of several processes that start at once one makes it. Throws `data_unreadable`. */
@@ -41,7 +50,12 @@ export const adminToken = (file: string): string => {
       else renameSync(own, file)
     }
   } catch (cause) {
-    throw new InstarError('data_unreadable', `${file}, the admin token, cannot be made: ${(cause as Error).message}`, { file }, { cause })
+    throw new InstarError(
+      'data_unreadable',
+      `${file}, the admin token, cannot be made: ${(cause as Error).message}`,
+      { file },
+      { cause },
+    )
   }
   return readAdminToken(file) ?? adminToken(file)
 }

@@ -1,5 +1,14 @@
 /** From a request to everything that has to be known before the first token: session, history, prompt, storage. */
-import { InstarError, lastAnswer, lastShown, MAX_DEPTH, storeBody, storeIds, type Earlier, type TurnState } from '@instar/events'
+import {
+  InstarError,
+  lastAnswer,
+  lastShown,
+  MAX_DEPTH,
+  storeBody,
+  storeIds,
+  type Earlier,
+  type TurnState,
+} from '@instar/events'
 import type { TurnReader } from '@instar/log'
 import type { Model, ServingEngine } from '@instar/policy'
 import { contextLengthExceeded, dialectOf, parseJson, type Dialect, type Request } from '@instar/dialects'
@@ -27,7 +36,16 @@ export type AdmissionPorts = {
 }
 
 /** `raw`: the body, references of ours resolved. */
-export type Incoming = { dialect: Dialect; request: Request; raw: Uint8Array; headers: Headers; key: string | null; segment: string | null; prompt?: string | undefined; at: number }
+export type Incoming = {
+  dialect: Dialect
+  request: Request
+  raw: Uint8Array
+  headers: Headers
+  key: string | null
+  segment: string | null
+  prompt?: string | undefined
+  at: number
+}
 
 export type Admission = {
   /** Version and adapter are the lease's, added by the caller. */
@@ -53,7 +71,12 @@ export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<
   const answers = answersOf(request.messages)
   const { digest, before } = digestsOf(request, answers.at(-1)?.at ?? null)
   const asked: Asked = {
-    key, messages: request.messages, answers, digest, before, label: labelOf(headers, request.body, incoming.segment),
+    key,
+    messages: request.messages,
+    answers,
+    digest,
+    before,
+    label: labelOf(headers, request.body, incoming.segment),
     subject: request.user === null ? null : subjectOf(request.user, key, ''),
   }
   const resolved = await resolveSession(ports, asked, newSession(key, hex(ports.random(16))))
@@ -63,8 +86,8 @@ export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<
   if (prompt.length >= model.contextLength) throw contextLengthExceeded(prompt.length, model.contextLength)
 
   const base = follows ?? lastShown(state) ?? null
-  const body = storeBody(raw, base && await earlierBody(ports, base))
-  const earlier = base && await earlierIds(ports, base)
+  const body = storeBody(raw, base && (await earlierBody(ports, base)))
+  const earlier = base && (await earlierIds(ports, base))
   const ids = storeIds(prompt, earlier)
   // Without a turn that it follows, a prompt with answers in it leans on nothing that was sampled here.
   const offPrefix = follows ? earlier === null || !extendsIds(prompt, earlier.content) : answers.length > 0
@@ -83,7 +106,10 @@ export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<
     facts: {
       session: resolved.session,
       policy: ports.policy,
-      group: incoming.prompt === undefined || answers.length > 0 ? hex(ports.random(16)) : promptGroup(key, incoming.prompt, digest),
+      group:
+        incoming.prompt === undefined || answers.length > 0
+          ? hex(ports.random(16))
+          : promptGroup(key, incoming.prompt, digest),
       candidates: request.n,
       dialect: incoming.dialect.name,
       kind,
@@ -105,13 +131,20 @@ export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<
 }
 
 /** The prompt, with our answers as they were sampled. */
-const renderPrompt = async (ports: AdmissionPorts, request: Request, answers: Asked['answers'], turns: readonly (TurnState | undefined)[]): Promise<number[]> => {
+const renderPrompt = async (
+  ports: AdmissionPorts,
+  request: Request,
+  answers: Asked['answers'],
+  turns: readonly (TurnState | undefined)[],
+): Promise<number[]> => {
   const sampled = new Map<number, readonly number[]>()
-  await Promise.all(turns.map(async (turn, i) => {
-    if (!turn) return
-    const record = await readable(() => ports.reader.record(turn.turn))
-    if (record?.tokens === 'exact' && record.ids.length > 0) sampled.set(answers[i]!.at, record.ids)
-  }))
+  await Promise.all(
+    turns.map(async (turn, i) => {
+      if (!turn) return
+      const record = await readable(() => ports.reader.record(turn.turn))
+      if (record?.tokens === 'exact' && record.ids.length > 0) sampled.set(answers[i]!.at, record.ids)
+    }),
+  )
   return ports.model.promptIds(withSampledIds(request.messages, sampled), { tools: request.tools })
 }
 
@@ -125,14 +158,24 @@ const readable = async <T>(read: () => Promise<T>): Promise<T | null> => {
   }
 }
 
-const earlierBody = async ({ index, reader }: AdmissionPorts, { turn }: TurnState): Promise<Earlier<Uint8Array> | null> => {
+const earlierBody = async (
+  { index, reader }: AdmissionPorts,
+  { turn }: TurnState,
+): Promise<Earlier<Uint8Array> | null> => {
   const depth = index.extras.get(turn)?.bodyDepth ?? MAX_DEPTH
   return readable(async () => ({ turn, depth, content: await reader.body(turn) }))
 }
 
-const earlierIds = async ({ index, reader }: AdmissionPorts, { turn }: TurnState): Promise<Earlier<readonly number[]> | null> => {
+const earlierIds = async (
+  { index, reader }: AdmissionPorts,
+  { turn }: TurnState,
+): Promise<Earlier<readonly number[]> | null> => {
   const depth = index.extras.get(turn)?.idsDepth ?? MAX_DEPTH
-  return readable(async () => ({ turn, depth, content: [...await reader.promptIds(turn), ...(await reader.record(turn)).ids] }))
+  return readable(async () => ({
+    turn,
+    depth,
+    content: [...(await reader.promptIds(turn)), ...(await reader.record(turn)).ids],
+  }))
 }
 
 /** Whether the session's last main turn brought tools, or results of them; null without one. */

@@ -2,7 +2,16 @@
 import { InstarError, turnId, type RecordedSampling } from '@instar/events'
 import type { Model, ServingEngine } from '@instar/policy'
 import type { ServerResponse } from 'node:http'
-import { asInstarError, parseJson, type Call, type Choice, type Counts, type Dialect, type Request, type Speaking } from '@instar/dialects'
+import {
+  asInstarError,
+  parseJson,
+  type Call,
+  type Choice,
+  type Counts,
+  type Dialect,
+  type Request,
+  type Speaking,
+} from '@instar/dialects'
 import { headerText } from '../core/header-text.ts'
 import type { Headers } from '../core/labels.ts'
 import { versionOf } from '../core/model-name.ts'
@@ -43,7 +52,18 @@ export type AnswerPorts = AdmissionPorts & {
   health: { lost: string | null }
 }
 
-export type AnswerCall = { dialect: Dialect; body: Uint8Array; headers: Headers; key: string | null; /** False: the key's turns are captured, not learned from. */ mayTrain: boolean; segment: string | null; /** Rollouts of one prompt name it, so that those that were asked the same are one group. */ prompt?: string; response: ServerResponse; /** Aborted with what the client is told when its key is revoked. */ revoked: AbortSignal; onFault: (fault: InstarError) => void }
+export type AnswerCall = {
+  dialect: Dialect
+  body: Uint8Array
+  headers: Headers
+  key: string | null
+  /** False: the key's turns are captured, not learned from. */ mayTrain: boolean
+  segment: string | null
+  /** Rollouts of one prompt name it, so that those that were asked the same are one group. */ prompt?: string
+  response: ServerResponse
+  /** Aborted with what the client is told when its key is revoked. */ revoked: AbortSignal
+  onFault: (fault: InstarError) => void
+}
 
 /** A whole answer; null where it went out as a stream. Throws InstarError while nothing has been sent. */
 export type AnswerReply = { headers: Record<string, string>; body: unknown } | null
@@ -56,7 +76,9 @@ const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestS
   const { dialect } = call
   const sent = parseJson(call.body)
   const controller = new AbortController()
-  const gone = (): void => { if (!call.response.writableFinished) controller.abort(new Cut('client_gone')) }
+  const gone = (): void => {
+    if (!call.response.writableFinished) controller.abort(new Cut('client_gone'))
+  }
   call.response.once('close', gone)
   if (call.response.destroyed) gone()
   let lease: Lease | null = null
@@ -65,32 +87,86 @@ const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestS
     const body = await deadline.before(resolveReferences(ports, dialect, call.key, sent))
     const request = dialect.request(body, ports.engine.capabilities().accepts)
     const version = versionOf(request.model, ports.policy)
-    if (version === undefined) throw new InstarError('model_not_found', `There is no model ${JSON.stringify(request.model?.slice(0, 100))} here; use ${JSON.stringify(ports.policy)} or ${JSON.stringify(`${ports.policy}@N`)}.`, { field: 'model' })
+    if (version === undefined)
+      throw new InstarError(
+        'model_not_found',
+        `There is no model ${JSON.stringify(request.model?.slice(0, 100))} here; use ${JSON.stringify(ports.policy)} or ${JSON.stringify(`${ports.policy}@N`)}.`,
+        { field: 'model' },
+      )
     span?.asked(dialect.name, request.model ?? ports.policy, request)
     ports.capture.admit()
     ports.background.yield()
     // Requests that came at the same moment are on their way to the model: it does not know them yet.
     const { running, waiting } = ports.engine.pending()
     const before = Math.max(waiting, ports.running.size - ports.capture.queue().pending - running)
-    if (before > 0 && before >= ports.maxWaiting) throw new InstarError('overloaded', 'Too many requests wait for the model.')
+    if (before > 0 && before >= ports.maxWaiting)
+      throw new InstarError('overloaded', 'Too many requests wait for the model.')
     ports.running.add(controller)
     const spoke = await deadline.before(ports.pool.lease(version), (late) => late.release())
     lease = spoke
     const raw = body === sent ? call.body : Buffer.from(JSON.stringify(body))
-    const admission = await deadline.before(admit(ports, { dialect, request, raw, headers: call.headers, key: call.key, segment: call.segment, prompt: call.prompt, at }))
+    const admission = await deadline.before(
+      admit(ports, {
+        dialect,
+        request,
+        raw,
+        headers: call.headers,
+        key: call.key,
+        segment: call.segment,
+        prompt: call.prompt,
+        at,
+      }),
+    )
     const checking = constrained(ports.engine, dialect, request, admission.insideReasoning)
-    const constraint = checking && await deadline.before(checking)
+    const constraint = checking && (await deadline.before(checking))
     const stored = admission.blob === null ? Promise.resolve() : ports.capture.blob(admission.blob, at)
     // Awaited by each candidate; a rejection before that is not unhandled.
     stored.catch(() => undefined)
     const turns = Array.from({ length: request.n }, () => turnId(admission.facts.session, hex(ports.random(16))))
     for (const turn of turns) ports.reader.keepBody(turn, raw)
     const { session, kind, labelSource, userTurn, offPrefix } = admission.facts
-    ports.seen.add({ at, dialect: dialect.name, client: clientOf(call.headers), carried: carriedBy(call.headers, sent), session, labelSource, userTurn, kind, turn: turns[0]!, messages: request.messages.length, tools: request.tools.length, offPrefix })
-    span?.admitted({ session, turns, kind, labelSource, version: spoke.version, model: `${ports.policy}@${spoke.version}`, promptTokens: admission.prompt.length })
+    ports.seen.add({
+      at,
+      dialect: dialect.name,
+      client: clientOf(call.headers),
+      carried: carriedBy(call.headers, sent),
+      session,
+      labelSource,
+      userTurn,
+      kind,
+      turn: turns[0]!,
+      messages: request.messages.length,
+      tools: request.tools.length,
+      offPrefix,
+    })
+    span?.admitted({
+      session,
+      turns,
+      kind,
+      labelSource,
+      version: spoke.version,
+      model: `${ports.policy}@${spoke.version}`,
+      promptTokens: admission.prompt.length,
+    })
     const seeds = seedsOf(request, ports.random)
-    const [sampling, mayLearn] = [samplingOf(request, ports.model, admission.prompt.length), { optedOut: !call.mayTrain || optedOut(call.headers), learning: ports.learning, contaminated: admission.contaminated }]
-    const learnable = call.prompt === undefined && whyNotTrainable({ ...admission.facts, ...mayLearn, constrained: constraint !== null, reweighted: request.reweighting !== null, temperature: sampling.temperature, text: 'any' }) === null
+    const [sampling, mayLearn] = [
+      samplingOf(request, ports.model, admission.prompt.length),
+      {
+        optedOut: !call.mayTrain || optedOut(call.headers),
+        learning: ports.learning,
+        contaminated: admission.contaminated,
+      },
+    ]
+    const learnable =
+      call.prompt === undefined &&
+      whyNotTrainable({
+        ...admission.facts,
+        ...mayLearn,
+        constrained: constraint !== null,
+        reweighted: request.reweighting !== null,
+        temperature: sampling.temperature,
+        text: 'any',
+      }) === null
     const candidates = request.n === 1 && learnable ? ports.background.wanted() : request.n
     const tasks = turns.map((turn, candidate): Task => ({
       admitted: { ...admission.facts, candidates, version: spoke.version, adapter: spoke.adapter },
@@ -101,7 +177,12 @@ const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestS
       constraint,
       reweighting: request.reweighting,
       topLogprobs: request.logprobs ? request.topLogprobs : 0,
-      parser: { tools: request.tools.length > 0 && request.mayCall, reasoning: admission.insideReasoning, oneCall: request.functions, parseCalls: ports.parseCalls },
+      parser: {
+        tools: request.tools.length > 0 && request.mayCall,
+        reasoning: admission.insideReasoning,
+        oneCall: request.functions,
+        parseCalls: ports.parseCalls,
+      },
       parent: candidate === 0 ? admission.parent : null,
       ...mayLearn,
       stored,
@@ -111,13 +192,30 @@ const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestS
       span,
     }))
     const answering: Answering = {
-      ports, dialect, request, tasks, controller, span, response: call.response, onFault: call.onFault,
+      ports,
+      dialect,
+      request,
+      tasks,
+      controller,
+      span,
+      response: call.response,
+      onFault: call.onFault,
       speaking: {
-        turn: turns[0]!, session: admission.facts.session, at, model: request.model ?? ports.policy, fingerprint: `instar-${ports.policy}@${spoke.version}`, sampling,
-        textOf: (id) => ports.model.decode([id]), get promptTokens() { return promptTokens(ports.model, request, admission.prompt) },
+        turn: turns[0]!,
+        session: admission.facts.session,
+        at,
+        model: request.model ?? ports.policy,
+        fingerprint: `instar-${ports.policy}@${spoke.version}`,
+        sampling,
+        textOf: (id) => ports.model.decode([id]),
+        get promptTokens() {
+          return promptTokens(ports.model, request, admission.prompt)
+        },
       },
       headers: {
-        'x-instar-version': String(spoke.version), 'x-instar-turn-id': turns[0]!, 'x-instar-session-id': admission.facts.session,
+        'x-instar-version': String(spoke.version),
+        'x-instar-turn-id': turns[0]!,
+        'x-instar-session-id': admission.facts.session,
         ...(turns.length > 1 ? { 'x-instar-turn-ids': turns.join(',') } : {}),
         ...(request.ignored.length > 0 ? { 'x-instar-ignored': headerText(request.ignored.join(',')) } : {}),
         ...(request.dropped.length > 0 ? { 'x-instar-dropped-tools': headerText(request.dropped.join(',')) } : {}),
@@ -150,7 +248,11 @@ type Answering = {
 }
 
 /** All candidates; the first that fails cuts the others. */
-const speakAll = async ({ ports, controller, speaking, span }: Answering, tasks: readonly Task[], each: (result: Result, index: number) => Promise<void>): Promise<Result[]> => {
+const speakAll = async (
+  { ports, controller, speaking, span }: Answering,
+  tasks: readonly Task[],
+  each: (result: Result, index: number) => Promise<void>,
+): Promise<Result[]> => {
   const one = async (task: Task, index: number): Promise<Result> => {
     try {
       const result = await speak(ports, task)
@@ -164,7 +266,10 @@ const speakAll = async ({ ports, controller, speaking, span }: Answering, tasks:
     }
   }
   const results = tasks.length === 1 ? [await one(tasks[0]!, 0)] : await settled(tasks.map(one))
-  span?.said(countsOf(speaking, results), results.map(({ finish }) => finish))
+  span?.said(
+    countsOf(speaking, results),
+    results.map(({ finish }) => finish),
+  )
   const [first] = tasks
   if (first && first.admitted.candidates > tasks.length && results[0]?.trainable) ports.background.add(first)
   return results
@@ -181,18 +286,33 @@ const settled = async (speaking: readonly Promise<Result>[]): Promise<Result[]> 
 const whole = async (answering: Answering): Promise<AnswerReply> => {
   const { ports, dialect, request, speaking, headers } = answering
   const results = await speakAll(answering, answering.tasks, () => Promise.resolve()).catch(rethrow)
-  return { headers, body: dialect.whole(speaking, request, results.map((result) => choiceOf(result, ports.model, request.stop)), countsOf(speaking, results)) }
+  return {
+    headers,
+    body: dialect.whole(
+      speaking,
+      request,
+      results.map((result) => choiceOf(result, ports.model, request.stop)),
+      countsOf(speaking, results),
+    ),
+  }
 }
 
 const stream = async (answering: Answering): Promise<null> => {
   const { ports, dialect, request, speaking } = answering
   const events = new EventStream(answering.response, answering.headers, ports, dialect.ping)
   const streaming = dialect.stream(speaking, request)
-  const sinkOf = (index: number): Sink => (piece, tokens, idOf) => events.send(streaming.piece(index, piece, visible(tokens, ports.model), idOf))
+  const sinkOf =
+    (index: number): Sink =>
+    (piece, tokens, idOf) =>
+      events.send(streaming.piece(index, piece, visible(tokens, ports.model), idOf))
   try {
-    const results = await speakAll(answering, answering.tasks.map((task, index) => ({ ...task, sink: sinkOf(index) })), async (result, index) => {
-      await events.send(streaming.finish(index, choiceOf(result, ports.model, request.stop)))
-    })
+    const results = await speakAll(
+      answering,
+      answering.tasks.map((task, index) => ({ ...task, sink: sinkOf(index) })),
+      async (result, index) => {
+        await events.send(streaming.finish(index, choiceOf(result, ports.model, request.stop)))
+      },
+    )
     events.done(streaming.end(countsOf(speaking, results)))
   } catch (error) {
     if (!events.opened) {
@@ -210,8 +330,10 @@ const stream = async (answering: Answering): Promise<null> => {
 export const cutFault = (error: unknown): InstarError => {
   if (!(error instanceof Cut)) return asInstarError(error)
   if (error.fault) return error.fault
-  return error.why === 'client_gone' ? new InstarError('aborted', 'The client closed the connection.')
-    : error.why === 'shutdown' ? new InstarError('stopping', 'The gateway is shutting down.')
+  return error.why === 'client_gone'
+    ? new InstarError('aborted', 'The client closed the connection.')
+    : error.why === 'shutdown'
+      ? new InstarError('stopping', 'The gateway is shutting down.')
       : new InstarError('engine_lost', 'The model failed in the middle of an answer.')
 }
 
@@ -223,14 +345,21 @@ const rethrow = (error: unknown): never => {
 const countsOf = (speaking: Speaking, results: readonly Result[]): Counts => {
   const { promptTokens = speaking.promptTokens, cachedTokens, cacheWriteTokens } = results[0]?.counts ?? {}
   return {
-    promptTokens, ...(cachedTokens === undefined ? {} : { cachedTokens }), ...(cacheWriteTokens === undefined ? {} : { cacheWriteTokens }),
+    promptTokens,
+    ...(cachedTokens === undefined ? {} : { cachedTokens }),
+    ...(cacheWriteTokens === undefined ? {} : { cacheWriteTokens }),
     completionTokens: results.reduce((sum, { tokens, counts }) => sum + (counts?.completionTokens ?? tokens.length), 0),
     reasoningTokens: results.reduce((sum, { thought, counts }) => sum + (counts?.reasoningTokens ?? thought), 0),
   }
 }
 
-const choiceOf = ({ said, toolCallIds, finish, tokens }: Result, model: Model, stops: readonly string[]): Choice =>
-  ({ shown: said.shown, toolCallIds, finish, stop: finish === 'stop' ? stopIn(model, said.ids, stops) : null, tokens: visible(tokens, model) })
+const choiceOf = ({ said, toolCallIds, finish, tokens }: Result, model: Model, stops: readonly string[]): Choice => ({
+  shown: said.shown,
+  toolCallIds,
+  finish,
+  stop: finish === 'stop' ? stopIn(model, said.ids, stops) : null,
+  tokens: visible(tokens, model),
+})
 
 /** The stop string that the sampled ids end in, of several the one that begins first. It is not in the text that is shown. */
 const stopIn = (model: Model, ids: readonly number[], stops: readonly string[]): string | null => {
@@ -239,7 +368,8 @@ const stopIn = (model: Model, ids: readonly number[], stops: readonly string[]):
   return stops.filter((stop) => text.includes(stop)).sort((a, b) => text.indexOf(a) - text.indexOf(b))[0] ?? null
 }
 
-const visible = (tokens: Result['tokens'], model: Model): Result['tokens'] => tokens.filter(({ id }) => !model.endOfTurn.includes(id))
+const visible = (tokens: Result['tokens'], model: Model): Result['tokens'] =>
+  tokens.filter(({ id }) => !model.endOfTurn.includes(id))
 
 const samplingOf = (request: Request, model: Model, promptTokens: number): Omit<RecordedSampling, 'seed'> => ({
   temperature: request.temperature ?? model.defaults.temperature,

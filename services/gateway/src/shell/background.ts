@@ -30,7 +30,10 @@ export class Background {
   private readonly ports: BackgroundPorts
   private readonly settings: BackgroundSettings
   private readonly jobs: Job[] = []
-  private readonly pump = createPump(() => this.work(), () => this.jobs.splice(0))
+  private readonly pump = createPump(
+    () => this.work(),
+    () => this.jobs.splice(0),
+  )
   private sampling: AbortController | null = null
   private stopping = false
   /** Tokens that may be sampled, as of `at`. */
@@ -55,9 +58,14 @@ export class Background {
 
   /** The answer to a request that was to have more: it is on the log. */
   add(shown: Task): void {
-    const { admitted, candidate: { sampling } } = shown
+    const {
+      admitted,
+      candidate: { sampling },
+    } = shown
     const left = Array.from({ length: admitted.candidates - 1 }, (_, i) => ({
-      turn: turnId(admitted.session, hex(this.ports.random(16))), candidate: i + 1, sampling: { ...sampling, seed: Buffer.from(this.ports.random(4)).readUInt32LE() >>> 1 },
+      turn: turnId(admitted.session, hex(this.ports.random(16))),
+      candidate: i + 1,
+      sampling: { ...sampling, seed: Buffer.from(this.ports.random(4)).readUInt32LE() >>> 1 },
     }))
     this.jobs.push({ shown: { ...shown, sink: null, span: null }, left, at: this.ports.now() })
   }
@@ -91,15 +99,20 @@ export class Background {
 
   /** Null: interrupted, to be begun again. What an engine or the log refuses is given up: nobody waits for it. */
   private async sample(job: Job): Promise<Outcome | null> {
-    const { signal } = this.sampling = new AbortController()
+    const { signal } = (this.sampling = new AbortController())
     try {
       const lease = await this.ports.pool.lease(job.shown.admitted.version)
       try {
-        const done = await Promise.allSettled(job.left.map(async (candidate) => {
-          await speak({ ...this.ports, spent: (tokens) => this.spend(tokens) }, besides(job.shown, candidate, this.ports.now(), signal))
-          this.ports.meter.candidates('sampled', 1)
-          return candidate
-        }))
+        const done = await Promise.allSettled(
+          job.left.map(async (candidate) => {
+            await speak(
+              { ...this.ports, spent: (tokens) => this.spend(tokens) },
+              besides(job.shown, candidate, this.ports.now(), signal),
+            )
+            this.ports.meter.candidates('sampled', 1)
+            return candidate
+          }),
+        )
         job.left = job.left.filter((_, i) => done[i]?.status === 'rejected')
         if (job.left.length === 0) return 'sampled'
         return signal.aborted ? null : 'failed'
@@ -120,16 +133,36 @@ export class Background {
 
   private tokens(): number {
     const { tokensPerHour } = this.settings
-    return Math.min(tokensPerHour, this.budget.tokens + tokensPerHour * (this.ports.now() - this.budget.at) / HOUR_MS)
+    return Math.min(tokensPerHour, this.budget.tokens + (tokensPerHour * (this.ports.now() - this.budget.at)) / HOUR_MS)
   }
 }
 
 /** All of the request is in the turn that was shown. */
 const besides = (shown: Task, candidate: Job['left'][number], at: number, signal: AbortSignal): Task => {
-  const { admitted: { body, ...admitted }, prompt, candidate: { turn: from } } = shown
+  const {
+    admitted: { body, ...admitted },
+    prompt,
+    candidate: { turn: from },
+  } = shown
   const same: Pick<TurnFacts, 'body' | 'prompt'> = {
-    body: { from, prefix: body.length, suffix: 0, written: { keyId: null, bytes: new Uint8Array(0) }, blob: null, length: body.length, sha256: body.sha256 },
+    body: {
+      from,
+      prefix: body.length,
+      suffix: 0,
+      written: { keyId: null, bytes: new Uint8Array(0) },
+      blob: null,
+      length: body.length,
+      sha256: body.sha256,
+    },
     prompt: { from, prefix: prompt.length, ids: [], length: prompt.length },
   }
-  return { ...shown, admitted: { ...admitted, ...same, at }, candidate, topLogprobs: 0, parent: null, shown: false, signal }
+  return {
+    ...shown,
+    admitted: { ...admitted, ...same, at },
+    candidate,
+    topLogprobs: 0,
+    parent: null,
+    shown: false,
+    signal,
+  }
 }

@@ -3,7 +3,14 @@
  * piece of content waits until the turn is on the log: what a client has received in full is captured.
  */
 import { InstarError, type SessionLinked, type TurnAborted, type TurnCaptured, type TurnsEvent } from '@instar/events'
-import type { ChatRequest, Constraint, GeneratedPiece, GenerateRequest, Reweighting, ServingEngine } from '@instar/policy'
+import type {
+  ChatRequest,
+  Constraint,
+  GeneratedPiece,
+  GenerateRequest,
+  Reweighting,
+  ServingEngine,
+} from '@instar/policy'
 import { mintCallId, type Call, type Counts, type Piece, type Token } from '@instar/dialects'
 import { Answer, type Said } from '../core/answer.ts'
 import { aborted, captured, sampled, whyNotTrainable, type Admitted, type Candidate } from '../core/turn.ts'
@@ -29,7 +36,13 @@ export class Cut extends Error {
 export type Sink = (piece: Piece, tokens: readonly Token[], idOf: (call: number) => string) => Promise<boolean>
 
 /** `meter`: told of each turn that is on the log. `spent`: of tokens when they come. */
-export type CandidatePorts = { engine: ServingEngine; capture: Capture; now: () => number; meter?: Pick<Meter, 'turn'>; spent?: (tokens: number) => void }
+export type CandidatePorts = {
+  engine: ServingEngine
+  capture: Capture
+  now: () => number
+  meter?: Pick<Meter, 'turn'>
+  spent?: (tokens: number) => void
+}
 
 export type Task = {
   admitted: Admitted
@@ -61,7 +74,15 @@ export type Task = {
 }
 
 /** `counts`: of tokens, where the engine counts them itself. `thought`: tokens of its thoughts, where they are known. */
-export type Result = { said: Said; toolCallIds: string[]; finish: TurnCaptured['finish']; trainable: boolean; tokens: readonly Token[]; thought: number; counts: Counts | null }
+export type Result = {
+  said: Said
+  toolCallIds: string[]
+  finish: TurnCaptured['finish']
+  trainable: boolean
+  tokens: readonly Token[]
+  thought: number
+  counts: Counts | null
+}
 
 export const speak = async (ports: CandidatePorts, task: Task): Promise<Result> => {
   const { candidate } = task
@@ -77,7 +98,8 @@ export const speak = async (ports: CandidatePorts, task: Task): Promise<Result> 
   const flow = async (keep: number): Promise<void> => {
     while (task.sink && sent < answer.pieces.length - keep) {
       const piece = answer.pieces[sent]!
-      const upTo = keep === 0 && sent === answer.pieces.length - 1 ? answer.tokens.length : answer.tokensUpTo(piece.upTo)
+      const upTo =
+        keep === 0 && sent === answer.pieces.length - 1 ? answer.tokens.length : answer.tokensUpTo(piece.upTo)
       const arrived = task.sink(piece, answer.tokens.slice(sentTokens, upTo), idOf)
       // Written at once, or not at all; waiting is for room.
       sent += 1
@@ -89,14 +111,19 @@ export const speak = async (ports: CandidatePorts, task: Task): Promise<Result> 
     }
   }
 
-  const link = (): SessionLinked[] => (task.parent === null ? [] : [{ type: 'SessionLinked', session: admitted.session, parent: task.parent, at: ports.now() }])
+  const link = (): SessionLinked[] =>
+    task.parent === null
+      ? []
+      : [{ type: 'SessionLinked', session: admitted.session, parent: task.parent, at: ports.now() }]
   const write = (turn: TurnsEvent): Promise<void> => {
     const append = (): Promise<void> => ports.capture.write(turn, ...link())
     return task.span ? task.span.appending(append, candidate.turn) : append()
   }
 
   /** Its tokens are not all known, or not the ones that were sampled. */
-  const withoutTokens = (): void => { if (admitted.tokens !== 'none') admitted = { ...admitted, tokens: 'none' } }
+  const withoutTokens = (): void => {
+    if (admitted.tokens !== 'none') admitted = { ...admitted, tokens: 'none' }
+  }
   let end: End
   try {
     end = await generate(ports, task, async (piece) => {
@@ -113,13 +140,24 @@ export const speak = async (ports: CandidatePorts, task: Task): Promise<Result> 
     if (end.inexact !== undefined) withoutTokens()
   } catch (error) {
     // Refused at the model's door: there was no answer that could be cut.
-    if (error instanceof InstarError && error.code === 'overloaded' && answer.tokens.length === 0 && !task.signal.aborted) throw error
+    if (
+      error instanceof InstarError &&
+      error.code === 'overloaded' &&
+      answer.tokens.length === 0 &&
+      !task.signal.aborted
+    )
+      throw error
     if (!task.shown) throw error
     const cut: unknown = task.signal.aborted ? task.signal.reason : error
     const said = answer.sent(sent)
     const finishedAt = ports.now()
     await task.stored
-    const turn = aborted(admitted, candidate, { said, toolCallIds: idsOf(said), firstTokenAt: firstTokenAt || finishedAt, finishedAt }, cut instanceof Cut ? cut.why : 'engine_failed')
+    const turn = aborted(
+      admitted,
+      candidate,
+      { said, toolCallIds: idsOf(said), firstTokenAt: firstTokenAt || finishedAt, finishedAt },
+      cut instanceof Cut ? cut.why : 'engine_failed',
+    )
     await write(turn)
     ports.meter?.turn(turn, answer.tokens.length)
     throw cut
@@ -128,13 +166,37 @@ export const speak = async (ports: CandidatePorts, task: Task): Promise<Result> 
   const said = answer.whole()
   const toolCallIds = idsOf(said)
   const finish = end.reason === 'stop' && toolCallIds.length > 0 ? 'tool_calls' : end.reason
-  const notTrainable = whyNotTrainable({ kind: admitted.kind, tokens: admitted.tokens, inexact: end.inexact ?? null, constrained: task.constraint !== null, reweighted: task.reweighting !== null, contaminated: task.contaminated, temperature: candidate.sampling.temperature, optedOut: task.optedOut, learning: task.learning, text: said.text })
+  const notTrainable = whyNotTrainable({
+    kind: admitted.kind,
+    tokens: admitted.tokens,
+    inexact: end.inexact ?? null,
+    constrained: task.constraint !== null,
+    reweighted: task.reweighting !== null,
+    contaminated: task.contaminated,
+    temperature: candidate.sampling.temperature,
+    optedOut: task.optedOut,
+    learning: task.learning,
+    text: said.text,
+  })
   await task.stored
-  const turn = (task.shown ? captured : sampled)(admitted, candidate, { said, toolCallIds, reason: notTrainable, firstTokenAt, finishedAt: ports.now() }, finish)
+  const turn = (task.shown ? captured : sampled)(
+    admitted,
+    candidate,
+    { said, toolCallIds, reason: notTrainable, firstTokenAt, finishedAt: ports.now() },
+    finish,
+  )
   await write(turn)
   ports.meter?.turn(turn, end.counts?.completionTokens ?? answer.tokens.length)
   await flow(0)
-  return { said, toolCallIds, finish, trainable: turn.trainable, tokens: answer.tokens, thought: answer.thought(), counts: end.counts ?? null }
+  return {
+    said,
+    toolCallIds,
+    finish,
+    trainable: turn.trainable,
+    tokens: answer.tokens,
+    thought: answer.thought(),
+    counts: end.counts ?? null,
+  }
 }
 
 type End = Extract<GeneratedPiece, { type: 'end' }>
@@ -144,11 +206,22 @@ const generate = async (
   { candidate, admitted, prompt, topLogprobs, chat, constraint, reweighting, signal, span }: Task,
   take: (piece: GeneratedPiece) => Promise<void>,
 ): Promise<End> => {
-  const request: GenerateRequest = { prompt, sampling: candidate.sampling, adapter: admitted.adapter, topLogprobs, session: admitted.session, ...(chat ? { chat } : {}), ...(constraint ? { constraint } : {}), ...(reweighting ? { reweighting } : {}) }
+  const request: GenerateRequest = {
+    prompt,
+    sampling: candidate.sampling,
+    adapter: admitted.adapter,
+    topLogprobs,
+    session: admitted.session,
+    ...(chat ? { chat } : {}),
+    ...(constraint ? { constraint } : {}),
+    ...(reweighting ? { reweighting } : {}),
+  }
   let end: End | null = null
   signal.throwIfAborted()
   const pieces = engine.generate(request, signal)
-  for await (const piece of span ? span.generating(pieces, { engine: engine.capabilities().engine, ...candidate }) : pieces) {
+  for await (const piece of span
+    ? span.generating(pieces, { engine: engine.capabilities().engine, ...candidate })
+    : pieces) {
     signal.throwIfAborted()
     await take(piece)
     if (piece.type === 'end') end = piece

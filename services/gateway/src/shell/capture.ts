@@ -18,7 +18,10 @@ export class Capture {
   private refused: { until: number; error: InstarError } | null = null
   private readonly onBroken: (error: InstarError) => void
 
-  constructor(ports: { log: EventLog; now: () => number; onBroken: (error: InstarError) => void }, { patienceMs, maxHeld }: { patienceMs: number; maxHeld: number }) {
+  constructor(
+    ports: { log: EventLog; now: () => number; onBroken: (error: InstarError) => void },
+    { patienceMs, maxHeld }: { patienceMs: number; maxHeld: number },
+  ) {
     this.log = ports.log
     this.now = ports.now
     this.onBroken = ports.onBroken
@@ -40,18 +43,23 @@ export class Capture {
   admit(): void {
     const refusal = this.refusal()
     if (refusal) throw refusal
-    if (this.running >= this.maxHeld) throw new InstarError('log_full', `${this.running} answers wait for the log.`, { waiting: this.running })
+    if (this.running >= this.maxHeld)
+      throw new InstarError('log_full', `${this.running} answers wait for the log.`, { waiting: this.running })
   }
 
   /** Resolves when the records, of one session, are durable; rejects with `log_full` or `log_unavailable` when patience ends, with `log_broken` at once. */
   async write(...events: TurnsEvent[]): Promise<void> {
     const records = events.map((event) => encodeRecord(event, versionsOn(this.log)))
-    await this.tried(() => this.log.append(records), events.some(({ type }) => type !== 'TurnSampled'))
+    await this.tried(
+      () => this.log.append(records),
+      events.some(({ type }) => type !== 'TurnSampled'),
+    )
   }
 
   /** Rejects as `write` does. */
   async blob({ bytes, sha256 }: { bytes: Uint8Array; sha256: string }, at: number): Promise<void> {
-    for (const chunk of blobChunks(bytes, sha256, at, versionsOn(this.log))) await this.tried(() => this.log.append([chunk]))
+    for (const chunk of blobChunks(bytes, sha256, at, versionsOn(this.log)))
+      await this.tried(() => this.log.append([chunk]))
   }
 
   /** `awaited`: somebody is told if it fails. */

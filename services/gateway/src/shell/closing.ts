@@ -9,15 +9,21 @@ export type ClosingPorts = { index: SessionIndex; tail: Tail; capture: Capture; 
 export type ClosingReply = { session_id: string; closed: string[] }
 
 /** `discarded`: what was said is not to be learned from. `label`: the session's id, or what its client calls it. `closed`: the turns that waited for a next state; closing again closes none. */
-export const closeSession = async (ports: ClosingPorts, call: { label: string; key: string | null; discarded?: boolean }): Promise<ClosingReply> => {
+export const closeSession = async (
+  ports: ClosingPorts,
+  call: { label: string; key: string | null; discarded?: boolean },
+): Promise<ClosingReply> => {
   const { index, tail, capture, now } = ports
   const session = sessionOfLabel(call.key, call.label)
   // A turn that was answered a moment ago, here or by another gateway, is among those that are open.
   await tail.turnsWithin(ports.tailWaitMs)
   if (index.forgotten.has(session)) await tail.restore(session)
-  if (keyOfSession(index, session) !== call.key) throw new InstarError('unknown_turn', 'There is no such session.', { field: 'id' })
+  if (keyOfSession(index, session) !== call.key)
+    throw new InstarError('unknown_turn', 'There is no such session.', { field: 'id' })
   const open = openTurns(sessionState(index, session))
-  const discarded = call.discarded === true && (sessionState(index, session)?.turns ?? []).some(({ discardedBy }) => discardedBy === null)
+  const discarded =
+    call.discarded === true &&
+    (sessionState(index, session)?.turns ?? []).some(({ discardedBy }) => discardedBy === null)
   const parts = closings(open)
   for (const part of discarded && parts.length === 0 ? [[]] : parts) {
     const event: SessionClosed = { type: 'SessionClosed', session, open: part, why: 'client', at: now(), discarded }

@@ -57,9 +57,20 @@ export const runCommand = async (ports: CommandPorts, name: string, call: AdminC
   }
 }
 
-const order = async (ports: CommandPorts, command: Command, body: Fields, { who, key }: Pick<AdminCall, 'who' | 'key'>): Promise<CommandReply> => {
+const order = async (
+  ports: CommandPorts,
+  command: Command,
+  body: Fields,
+  { who, key }: Pick<AdminCall, 'who' | 'key'>,
+): Promise<CommandReply> => {
   const request = text(body, 'request')
-  const ordered = { command, policy: ports.policy, request: request === null ? hex(ports.random(16)) : oneLine(request), who: actorOf(oneLine(text(body, 'who') ?? who ?? ''), key), why: oneLine(text(body, 'why') ?? command.do) }
+  const ordered = {
+    command,
+    policy: ports.policy,
+    request: request === null ? hex(ports.random(16)) : oneLine(request),
+    who: actorOf(oneLine(text(body, 'who') ?? who ?? ''), key),
+    why: oneLine(text(body, 'why') ?? command.do),
+  }
   await ports.tail.weightsCaughtUp()
   for (let tries = 0; tries < TRIES; tries += 1) {
     const step = decideAdmin(ports.line(), ordered, ports.now())
@@ -72,7 +83,11 @@ const order = async (ports: CommandPorts, command: Command, body: Fields, { who,
 }
 
 /** As names and reasons stand in tables. */
-const oneLine = (said: string): string => said.replace(/\p{Cc}+/gu, ' ').trim().slice(0, 200)
+const oneLine = (said: string): string =>
+  said
+    .replace(/\p{Cc}+/gu, ' ')
+    .trim()
+    .slice(0, 200)
 
 /** The head as it is now, once this gateway serves it. */
 const served = async ({ tail, pool, line, adminWaitMs }: CommandPorts): Promise<CommandReply> => {
@@ -80,7 +95,11 @@ const served = async ({ tail, pool, line, adminWaitMs }: CommandPorts): Promise<
   const { head } = line()
   pool.wake()
   if (!(await pool.serves(head, adminWaitMs)) && line().head === head) {
-    throw new InstarError('not_served', `Version ${head} is the head, but this gateway still serves ${pool.serving()?.version ?? 'none'}: ${pool.problem()?.message ?? 'it is loading'}.`, { head })
+    throw new InstarError(
+      'not_served',
+      `Version ${head} is the head, but this gateway still serves ${pool.serving()?.version ?? 'none'}: ${pool.problem()?.message ?? 'it is loading'}.`,
+      { head },
+    )
   }
   return { head: line().head, version: pool.serving()?.version ?? head, frozen: line().frozen }
 }

@@ -16,16 +16,23 @@ export const startDeadline = (ms: number, controller: AbortController, revoked: 
     controller.abort(cut)
     passed.reject(cut)
   }
-  const late = (): void => end(new Cut('engine_failed', new InstarError('answer_timeout', `The answer took longer than ${ms / 1000} s.`, { limitMs: ms })))
+  const late = (): void =>
+    end(
+      new Cut(
+        'engine_failed',
+        new InstarError('answer_timeout', `The answer took longer than ${ms / 1000} s.`, { limitMs: ms }),
+      ),
+    )
   const refused = (): void => end(new Cut('client_gone', revoked.reason as InstarError))
   const timer = setTimeout(late, Math.min(ms, 2 ** 31 - 1))
   revoked.addEventListener('abort', refused, { once: true })
   if (revoked.aborted) refused()
   return {
-    before: (work, late = () => undefined) => Promise.race([work, passed.promise]).catch((error: unknown) => {
-      work.then(late, () => undefined)
-      throw error
-    }),
+    before: (work, late = () => undefined) =>
+      Promise.race([work, passed.promise]).catch((error: unknown) => {
+        work.then(late, () => undefined)
+        throw error
+      }),
     clear() {
       clearTimeout(timer)
       revoked.removeEventListener('abort', refused)

@@ -4,16 +4,47 @@ import type { RequestPayload } from 'fastify'
 import { PassThrough, Transform } from 'node:stream'
 import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib'
 
-const DECODERS: ReadonlyMap<string, () => Transform> = new Map<string, () => Transform>([['gzip', createGunzip], ['x-gzip', createGunzip], ['deflate', createInflate], ['br', createBrotliDecompress], ['zstd', createZstdDecompress]])
+const DECODERS: ReadonlyMap<string, () => Transform> = new Map<string, () => Transform>([
+  ['gzip', createGunzip],
+  ['x-gzip', createGunzip],
+  ['deflate', createInflate],
+  ['br', createBrotliDecompress],
+  ['zstd', createZstdDecompress],
+])
 
 /** The body as it was before its encoding; limits hold for what comes out. `count` is told of each piece of it; what it throws ends the body. */
 export const decoded = (payload: RequestPayload, encoding: string, count: (bytes: number) => void): RequestPayload => {
   const name = encoding.toLowerCase()
   const decoder = name === 'identity' ? new PassThrough() : DECODERS.get(name)?.()
-  if (!decoder) throw new InstarError('bad_request', `The body is encoded as ${encoding.slice(0, 40)}; send it as it is, or as ${[...DECODERS.keys()].join(', ')}.`, { field: 'content-encoding' })
-  const body = Object.assign(new Transform({ transform: (piece: Buffer, _, done) => done(faultIn(() => count(piece.length)), piece) }), { receivedEncodedLength: 0 })
-  payload.on('data', (piece: Buffer) => { body.receivedEncodedLength += piece.length })
-  decoder.on('error', (cause) => body.destroy(new InstarError('bad_request', `The body is not what its encoding ${encoding.slice(0, 40)} says.`, { field: 'content-encoding' }, { cause })))
+  if (!decoder)
+    throw new InstarError(
+      'bad_request',
+      `The body is encoded as ${encoding.slice(0, 40)}; send it as it is, or as ${[...DECODERS.keys()].join(', ')}.`,
+      { field: 'content-encoding' },
+    )
+  const body = Object.assign(
+    new Transform({
+      transform: (piece: Buffer, _, done) =>
+        done(
+          faultIn(() => count(piece.length)),
+          piece,
+        ),
+    }),
+    { receivedEncodedLength: 0 },
+  )
+  payload.on('data', (piece: Buffer) => {
+    body.receivedEncodedLength += piece.length
+  })
+  decoder.on('error', (cause) =>
+    body.destroy(
+      new InstarError(
+        'bad_request',
+        `The body is not what its encoding ${encoding.slice(0, 40)} says.`,
+        { field: 'content-encoding' },
+        { cause },
+      ),
+    ),
+  )
   payload.once('error', (cause) => body.destroy(cause))
   // Of a request that was refused before its body was read nobody else listens.
   body.on('error', () => payload.unpipe(decoder))

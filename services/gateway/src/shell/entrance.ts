@@ -34,10 +34,25 @@ export type Entrance = {
   stop(): void
 }
 
-export type EntrancePorts = { config: GatewayConfig; keyring: Keyring; now: () => number; /** Null: commands need a key. */ adminToken: string | null }
+export type EntrancePorts = {
+  config: GatewayConfig
+  keyring: Keyring
+  now: () => number
+  /** Null: commands need a key. */ adminToken: string | null
+}
 
 /** What is known of a request once it was let in. `held`: bytes of its body. */
-type Caller = { open: boolean; key: Key | null; admin: boolean; visit: Visit | null; held: number; raw: FastifyReply['raw']; ended: AbortController; told: boolean; over: boolean }
+type Caller = {
+  open: boolean
+  key: Key | null
+  admin: boolean
+  visit: Visit | null
+  held: number
+  raw: FastifyReply['raw']
+  ended: AbortController
+  told: boolean
+  over: boolean
+}
 
 /** How long a stream whose key was revoked may take to say so. */
 const LAST_WORDS_MS = 3000
@@ -68,14 +83,20 @@ export const createEntrance = ({ config, keyring, now, adminToken }: EntrancePor
     const guesses = token !== null || request.headers[ADMIN_TOKEN_HEADER] !== undefined
     const address = guesses ? addressOf(request) : null
     const waitMs = address === null ? 0 : wrong.waitMs(address, now())
-    if (waitMs > 0) throw new InstarError('rate_limited', 'Too many wrong API keys came from this address.', { retryAfterMs: waitMs })
+    if (waitMs > 0)
+      throw new InstarError('rate_limited', 'Too many wrong API keys came from this address.', { retryAfterMs: waitMs })
     if (key || admin) shown.add(key?.id ?? ADMIN.id)
     else if (address !== null) wrong.count(address, now())
     return { key, admin }
   }
   const unknown = (request: FastifyRequest): InstarError => {
     const token = tokenIn(request)
-    return new InstarError('invalid_api_key', token === null ? 'You did not send an API key.' : 'The API key is not one of this gateway; where it has none any more, `instar keys add` makes one.')
+    return new InstarError(
+      'invalid_api_key',
+      token === null
+        ? 'You did not send an API key.'
+        : 'The API key is not one of this gateway; where it has none any more, `instar keys add` makes one.',
+    )
   }
 
   const callerOf = (request: FastifyRequest): Caller => {
@@ -90,7 +111,10 @@ export const createEntrance = ({ config, keyring, now, adminToken }: EntrancePor
       return key
     }
     if (admin) return ADMIN
-    throw new InstarError('invalid_api_key', `A command needs the admin token (${ADMIN_TOKEN_HEADER}), or an API key with the scope admin.`)
+    throw new InstarError(
+      'invalid_api_key',
+      `A command needs the admin token (${ADMIN_TOKEN_HEADER}), or an API key with the scope admin.`,
+    )
   }
   const check = (request: FastifyRequest, scope: Scope | null): Key | null => {
     const { key, open } = callerOf(request)
@@ -108,7 +132,9 @@ export const createEntrance = ({ config, keyring, now, adminToken }: EntrancePor
     if (!ends) {
       ends = new Set()
       sockets.set(socket, ends)
-      socket.once('close', () => { for (const one of sockets.get(socket) ?? []) one() })
+      socket.once('close', () => {
+        for (const one of sockets.get(socket) ?? []) one()
+      })
     }
     ends.add(end)
     reply.raw.once('close', () => {
@@ -124,7 +150,10 @@ export const createEntrance = ({ config, keyring, now, adminToken }: EntrancePor
       inside.delete(caller)
       caller.ended.abort(new InstarError('invalid_api_key', `The API key ${caller.key.id} was revoked.`))
       if (!caller.told) caller.raw.destroy()
-      else setTimeout(() => { if (!caller.over) caller.raw.destroy() }, LAST_WORDS_MS).unref()
+      else
+        setTimeout(() => {
+          if (!caller.over) caller.raw.destroy()
+        }, LAST_WORDS_MS).unref()
     }
     if (inside.size === 0) rest()
   }
@@ -145,9 +174,25 @@ export const createEntrance = ({ config, keyring, now, adminToken }: EntrancePor
       if (open) {
         // An open gateway is asked for at the start; what listens beyond loopback does not open by itself.
         if (!health) checkBind(config.host, false, config.open)
-        checkLocal({ host: request.headers.host, origin: one(request.headers.origin) ?? undefined, site: one(request.headers['sec-fetch-site']) ?? undefined }, config)
+        checkLocal(
+          {
+            host: request.headers.host,
+            origin: one(request.headers.origin) ?? undefined,
+            site: one(request.headers['sec-fetch-site']) ?? undefined,
+          },
+          config,
+        )
       }
-      const caller: Caller = { open, ...(health ? { key: null, admin: false } : identify(request)), visit: null, held: 0, raw: reply.raw, ended: new AbortController(), told: false, over: false }
+      const caller: Caller = {
+        open,
+        ...(health ? { key: null, admin: false } : identify(request)),
+        visit: null,
+        held: 0,
+        raw: reply.raw,
+        ended: new AbortController(),
+        told: false,
+        over: false,
+      }
       callers.set(request, caller)
       if (health) return
       if (!open && !caller.key && !caller.admin) throw unknown(request)
@@ -209,7 +254,8 @@ const addressOf = ({ raw }: FastifyRequest): string => {
   return address
 }
 
-const isCommand = (request: FastifyRequest): boolean => request.method === 'POST' && routeOf(request).startsWith('/admin/')
+const isCommand = (request: FastifyRequest): boolean =>
+  request.method === 'POST' && routeOf(request).startsWith('/admin/')
 
 /** Of a body that comes as it is; null where what will be held is not known yet. */
 const lengthOf = ({ headers }: FastifyRequest): number | null => {
@@ -221,8 +267,10 @@ const lengthOf = ({ headers }: FastifyRequest): number | null => {
 export const isCounted = (headers: FastifyRequest['headers']): boolean =>
   headers['transfer-encoding'] !== undefined || (headers['content-encoding'] ?? 'identity').toLowerCase() !== 'identity'
 
-const tokenIn = (request: FastifyRequest): string | null => tokenOf(request.headers.authorization, one(request.headers['x-api-key']) ?? undefined)
+const tokenIn = (request: FastifyRequest): string | null =>
+  tokenOf(request.headers.authorization, one(request.headers['x-api-key']) ?? undefined)
 
-export const one = (value: string | string[] | undefined): string | null => (Array.isArray(value) ? value[0] : value) ?? null
+export const one = (value: string | string[] | undefined): string | null =>
+  (Array.isArray(value) ? value[0] : value) ?? null
 
 export const pathOf = (request: FastifyRequest): string => request.url.split('?')[0]!.slice(0, 200)

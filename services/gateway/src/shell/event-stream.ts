@@ -18,12 +18,21 @@ export class EventStream {
   private full = false
 
   /** `ping`: what keeps a silent connection open; null: a comment. `stalledMs`: a client that takes nothing of what waits for it for so long is cut off. */
-  constructor(raw: ServerResponse, headers: Readonly<Record<string, string>>, { pingMs, stalledMs }: { pingMs: number; stalledMs: number }, ping: Frame | null = null) {
+  constructor(
+    raw: ServerResponse,
+    headers: Readonly<Record<string, string>>,
+    { pingMs, stalledMs }: { pingMs: number; stalledMs: number },
+    ping: Frame | null = null,
+  ) {
     this.raw = raw
     this.stalledMs = stalledMs
     this.headers = headers
-    raw.on('drain', () => { this.full = false })
-    this.ping = setInterval(() => { if (!this.ended && !raw.destroyed && raw.writableLength === 0) this.put(ping ? textOf(ping) : ': ping\n\n') }, pingMs)
+    raw.on('drain', () => {
+      this.full = false
+    })
+    this.ping = setInterval(() => {
+      if (!this.ended && !raw.destroyed && raw.writableLength === 0) this.put(ping ? textOf(ping) : ': ping\n\n')
+    }, pingMs)
   }
 
   get opened(): boolean {
@@ -76,7 +85,12 @@ export class EventStream {
   /** False: there is no room for more. */
   private put(text: string): boolean {
     if (!this.raw.headersSent) {
-      this.raw.writeHead(200, { ...this.headers, 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache, no-transform', 'x-accel-buffering': 'no' })
+      this.raw.writeHead(200, {
+        ...this.headers,
+        'content-type': 'text/event-stream; charset=utf-8',
+        'cache-control': 'no-cache, no-transform',
+        'x-accel-buffering': 'no',
+      })
     }
     this.held += text
     if (this.held.length >= AT_ONCE) this.flush()
@@ -89,4 +103,5 @@ export class EventStream {
 }
 
 /** A text is sent as it is, anything else as JSON. */
-const textOf = ({ event, data }: Frame): string => `${event === undefined ? '' : `event: ${event}\n`}data: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`
+const textOf = ({ event, data }: Frame): string =>
+  `${event === undefined ? '' : `event: ${event}\n`}data: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`

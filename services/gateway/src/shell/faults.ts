@@ -10,24 +10,44 @@ import { traceOf } from './trace.ts'
 /** Fastify's own errors are about the request, unless they are about us. */
 export const faultOf = (error: unknown, { bodyLimit }: Pick<GatewayConfig, 'bodyLimit'>): InstarError => {
   const { code, statusCode } = error as { code?: unknown; statusCode?: unknown }
-  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') return new InstarError('body_too_large', `The request body is larger than ${bodyLimit} bytes.`, { limit: bodyLimit })
-  if (code === 'FST_ERR_BAD_URL' || code === 'FST_ERR_MAX_PARAM_LENGTH') return new InstarError('bad_request', code === 'FST_ERR_BAD_URL' ? 'The path is not well encoded.' : 'A part of the path is too long.', { field: 'path' })
-  if (!(error instanceof InstarError) && typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500) return new InstarError('bad_request', error instanceof Error ? error.message : 'The request cannot be read.')
+  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE')
+    return new InstarError('body_too_large', `The request body is larger than ${bodyLimit} bytes.`, {
+      limit: bodyLimit,
+    })
+  if (code === 'FST_ERR_BAD_URL' || code === 'FST_ERR_MAX_PARAM_LENGTH')
+    return new InstarError(
+      'bad_request',
+      code === 'FST_ERR_BAD_URL' ? 'The path is not well encoded.' : 'A part of the path is too long.',
+      { field: 'path' },
+    )
+  if (!(error instanceof InstarError) && typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500)
+    return new InstarError('bad_request', error instanceof Error ? error.message : 'The request cannot be read.')
   return asInstarError(error)
 }
 
 /** Of bytes that are no request, or not yet; null for a connection that is gone. */
-export const unheard = ({ code }: { code?: string }, { requestTimeoutMs }: Pick<GatewayConfig, 'requestTimeoutMs'>): InstarError | null => {
+export const unheard = (
+  { code }: { code?: string },
+  { requestTimeoutMs }: Pick<GatewayConfig, 'requestTimeoutMs'>,
+): InstarError | null => {
   if (code === 'ECONNRESET' || code === 'EPIPE') return null
-  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return new InstarError('request_timeout', `The request did not arrive within ${requestTimeoutMs / 1000} s.`, { limitMs: requestTimeoutMs })
-  return new InstarError('bad_request', code === 'HPE_HEADER_OVERFLOW' ? 'The headers are too long.' : 'This is no HTTP request.')
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT')
+    return new InstarError('request_timeout', `The request did not arrive within ${requestTimeoutMs / 1000} s.`, {
+      limitMs: requestTimeoutMs,
+    })
+  return new InstarError(
+    'bad_request',
+    code === 'HPE_HEADER_OVERFLOW' ? 'The headers are too long.' : 'This is no HTTP request.',
+  )
 }
 
 /** Before there is a request there is no dialect: OpenAI's shape. */
 export const sayUnheard = (fault: InstarError | null, socket: Socket): void => {
   if (fault && socket.writable) {
     const body = JSON.stringify(chatError(fault))
-    socket.write(`HTTP/1.1 ${fault.status} ${STATUS_CODES[fault.status]}\r\nconnection: close\r\ncontent-type: application/json; charset=utf-8\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`)
+    socket.write(
+      `HTTP/1.1 ${fault.status} ${STATUS_CODES[fault.status]}\r\nconnection: close\r\ncontent-type: application/json; charset=utf-8\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+    )
   }
   socket.destroySoon()
 }
@@ -35,17 +55,27 @@ export const sayUnheard = (fault: InstarError | null, socket: Socket): void => {
 /** Nothing of what a person wrote: code and places alone. What we expect to pass by itself is a warning. */
 export const told = (fault: InstarError, request: FastifyRequest): void => {
   if (fault.status < 500) return
-  const said = { code: fault.code, requestId: request.id, trace: fault.code === 'internal' ? traceOf(fault.cause ?? fault) : undefined }
+  const said = {
+    code: fault.code,
+    requestId: request.id,
+    trace: fault.code === 'internal' ? traceOf(fault.cause ?? fault) : undefined,
+  }
   if (fault.retryable && fault.code !== 'internal') request.log.warn(said, 'request failed')
   else request.log.error(said, 'request failed')
 }
 
-export const sendFault = (fault: InstarError, request: FastifyRequest, reply: FastifyReply, dialect: Dialect): FastifyReply => {
+export const sendFault = (
+  fault: InstarError,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  dialect: Dialect,
+): FastifyReply => {
   if (fault.retryable && (fault.status === 503 || fault.status === 429)) {
     const wait = typeof fault.details['retryAfterMs'] === 'number' ? fault.details['retryAfterMs'] : 1000
     void reply.headers({ 'retry-after': String(Math.ceil(wait / 1000)), 'retry-after-ms': String(wait) })
   }
   // Asked again it would fail again, or has been asked again already.
-  if ((!fault.retryable && fault.status >= 500) || fault.details['triesSpent'] === true) void reply.header('x-should-retry', 'false')
+  if ((!fault.retryable && fault.status >= 500) || fault.details['triesSpent'] === true)
+    void reply.header('x-should-retry', 'false')
   return reply.status(fault.status).type('application/json; charset=utf-8').send(dialect.error(fault, request.id))
 }

@@ -16,13 +16,17 @@ export type LinesOptions = {
   onFault(fault: InstarError): void
 }
 
-export const isIterable = (value: unknown): value is AsyncIterable<unknown> => typeof value === 'object' && value !== null && Symbol.asyncIterator in value
+export const isIterable = (value: unknown): value is AsyncIterable<unknown> =>
+  typeof value === 'object' && value !== null && Symbol.asyncIterator in value
 
 const BEAT = Symbol('beat')
 const LEFT = Symbol('left')
 
 /** `answer`: one value, or many. An iterator's `return` is called as soon as the client is gone, even while its `next` is awaited. */
-export const jsonLines = async function* (answer: Promise<unknown>, { beatMs, gone, onFault }: LinesOptions): AsyncGenerator<string, void> {
+export const jsonLines = async function* (
+  answer: Promise<unknown>,
+  { beatMs, gone, onFault }: LinesOptions,
+): AsyncGenerator<string, void> {
   const left = Promise.withResolvers<typeof LEFT>()
   let iterator: AsyncIterator<unknown> | null = null
   const leave = (): void => {
@@ -36,7 +40,11 @@ export const jsonLines = async function* (answer: Promise<unknown>, { beatMs, go
   const awaited = async function* <T>(work: Promise<T>): AsyncGenerator<string, T | typeof LEFT> {
     for (;;) {
       const timer = new AbortController()
-      const first = await Promise.race([left.promise, work, delay(beatMs, BEAT, { signal: timer.signal }).catch(() => BEAT)]).finally(() => timer.abort())
+      const first = await Promise.race([
+        left.promise,
+        work,
+        delay(beatMs, BEAT, { signal: timer.signal }).catch(() => BEAT),
+      ]).finally(() => timer.abort())
       if (first !== BEAT) return first as T | typeof LEFT
       yield lineOf(HEARTBEAT)
     }

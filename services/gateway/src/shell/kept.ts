@@ -1,7 +1,25 @@
 /** What a gateway knows, between two lives: the index of `turns` and the line of versions, each with its own positions. */
 import { InstarError, initialWeights, type Logged, type WeightsState } from '@instar/events'
-import { foldVersion, inSlices, storedBySession, storedTurns, storedWeights, type EventLog, type Offsets, type SnapshotStore } from '@instar/log'
-import { addKept, initialIndex, shrink, type Limits, type Names, type Recent, type SessionIndex, type TurnExtra } from '../core/session-index.ts'
+import {
+  foldVersion,
+  inSlices,
+  storedBySession,
+  storedTurns,
+  storedWeights,
+  type EventLog,
+  type Offsets,
+  type SnapshotStore,
+} from '@instar/log'
+import {
+  addKept,
+  initialIndex,
+  shrink,
+  type Limits,
+  type Names,
+  type Recent,
+  type SessionIndex,
+  type TurnExtra,
+} from '../core/session-index.ts'
 
 export type Kept = {
   index: SessionIndex
@@ -16,29 +34,60 @@ export type Kept = {
 
 /** Of each turn what its id has behind the session's. */
 type Row = [at: number, partition: number, offset: number, turns: [string, Names][]]
-type Extra = [key: string | null, bodyDepth: number, idsDepth: number, tools: boolean | null, said: boolean, words: string | null]
+type Extra = [
+  key: string | null,
+  bodyDepth: number,
+  idsDepth: number,
+  tools: boolean | null,
+  said: boolean,
+  words: string | null,
+]
 
-const stateVersion = (): string => foldVersion([
-  ...['../core/session-index.ts', './kept.ts'].map((name) => new URL(name, import.meta.url)),
-  ...['@instar/dialects/minted', '@instar/events/text-behind'].map((name) => new URL(import.meta.resolve(name))),
-])
+const stateVersion = (): string =>
+  foldVersion([
+    ...['../core/session-index.ts', './kept.ts'].map((name) => new URL(name, import.meta.url)),
+    ...['@instar/dialects/minted', '@instar/events/text-behind'].map((name) => new URL(import.meta.resolve(name))),
+  ])
 
 /** Without a store nothing is kept: the log is read from its start. */
 export const keep = (store: SnapshotStore | undefined, policy: string, limits: Limits): Kept => {
-  if (!store) return { index: initialIndex(limits), weights: initialWeights(), open: async () => ({ turns: {}, weights: {} }), after: () => undefined, close: async () => undefined }
+  if (!store)
+    return {
+      index: initialIndex(limits),
+      weights: initialWeights(),
+      open: async () => ({ turns: {}, weights: {} }),
+      after: () => undefined,
+      close: async () => undefined,
+    }
   const version = stateVersion()
   const turns = store.of(`gateway.${policy}.turns`, version)
   const versions = store.of(`gateway.${policy}.weights`, version)
   const changed = new Set<string>()
   const index: SessionIndex = {
-    ...initialIndex(limits), fold: storedTurns(turns), memory: null, changed, byMark: turns.table<string>('marks', { json: () => true }),
-    extras: storedBySession<TurnExtra, Extra>(turns, 'extras', (e) => [e.key, e.bodyDepth, e.idsDepth, e.tools, e.said, e.words], ([key, bodyDepth, idsDepth, tools, said, words]) => ({ key, bodyDepth, idsDepth, tools, said, words })),
+    ...initialIndex(limits),
+    fold: storedTurns(turns),
+    memory: null,
+    changed,
+    byMark: turns.table<string>('marks', { json: () => true }),
+    extras: storedBySession<TurnExtra, Extra>(
+      turns,
+      'extras',
+      (e) => [e.key, e.bodyDepth, e.idsDepth, e.tools, e.said, e.words],
+      ([key, bodyDepth, idsDepth, tools, said, words]) => ({ key, bodyDepth, idsDepth, tools, said, words }),
+    ),
   }
   const recent = turns.mirror('recent', {
     changed,
     entry(session): Row | undefined {
       const kept = index.recent.get(session)
-      return kept && [kept.at, kept.place.partition, kept.place.offset, kept.turns.map(([turn, names]) => [turn.slice(session.length), names])]
+      return (
+        kept && [
+          kept.at,
+          kept.place.partition,
+          kept.place.offset,
+          kept.turns.map(([turn, names]) => [turn.slice(session.length), names]),
+        ]
+      )
     },
   })
 
@@ -46,9 +95,15 @@ export const keep = (store: SnapshotStore | undefined, policy: string, limits: L
     const kept: [string, Recent][] = []
     await recent.load((session, entry) => {
       const [at, partition, offset, rows] = entry as Row
-      kept.push([session, { at, place: { partition, offset }, turns: rows.map(([turn, names]) => [session + turn, names]) }])
+      kept.push([
+        session,
+        { at, place: { partition, offset }, turns: rows.map(([turn, names]) => [session + turn, names]) },
+      ])
     })
-    await inSlices(kept.sort(([, a], [, b]) => a.at - b.at), ([session, one]) => addKept(index, session, one))
+    await inSlices(
+      kept.sort(([, a], [, b]) => a.at - b.at),
+      ([session, one]) => addKept(index, session, one),
+    )
     shrink(index)
   }
 

@@ -63,7 +63,12 @@ const statOf = (file: string): Stats | undefined => {
   try {
     return statSync(file, { throwIfNoEntry: false })
   } catch (cause) {
-    throw new InstarError('data_unreadable', `${file} cannot be looked at: ${(cause as Error).message.slice(0, 200)}`, { file }, { cause })
+    throw new InstarError(
+      'data_unreadable',
+      `${file} cannot be looked at: ${(cause as Error).message.slice(0, 200)}`,
+      { file },
+      { cause },
+    )
   }
 }
 
@@ -77,7 +82,12 @@ export const readKeyState = (file: string): KeyState => {
     const { keys, open } = keyFile.parse(JSON.parse(readFileSync(file, 'utf8')))
     return { keys, locked: keys.length > 0 || !open }
   } catch (cause) {
-    throw new InstarError('data_unreadable', `${file} is not a file of API keys: ${(cause as Error).message.slice(0, 200)}`, { file }, { cause })
+    throw new InstarError(
+      'data_unreadable',
+      `${file} is not a file of API keys: ${(cause as Error).message.slice(0, 200)}`,
+      { file },
+      { cause },
+    )
   }
 }
 

@@ -22,7 +22,7 @@ export class Bodies {
 
   /** `key`: whose body it is; null: nobody's. Throws `overloaded` where there is no room, or where a key with other bodies here would have more than half of it. */
   hold(bytes: number, key: string | null): void {
-    const own = key === null ? 0 : this.byKey.get(key) ?? 0
+    const own = key === null ? 0 : (this.byKey.get(key) ?? 0)
     if (own > 0 && own + bytes > Math.max(this.limit / 2, this.body)) {
       const message = `The bodies of the requests of the API key ${key} that are being answered take ${own} of the ${this.limit / 2} bytes that they may; this one has ${bytes} more.`
       throw new InstarError('overloaded', message, { limit: this.limit / 2, retryAfterMs: 1000 })
@@ -60,15 +60,21 @@ export const createRates = (now: () => number): Rates => {
 
   const takeFrom = (buckets: Map<string, Bucket>, key: Key, perMinute: number, cost: number, what: string): void => {
     const taken = take(buckets.get(key.id) ?? null, perMinute, now(), cost)
-    if ('waitMs' in taken) throw new InstarError('rate_limited', `The API key ${key.id} may send ${perMinute} ${what} a minute.`, { retryAfterMs: taken.waitMs })
+    if ('waitMs' in taken)
+      throw new InstarError('rate_limited', `The API key ${key.id} may send ${perMinute} ${what} a minute.`, {
+        retryAfterMs: taken.waitMs,
+      })
     buckets.set(key.id, taken.bucket)
   }
   return {
-    standing: (key) => (key.requestsPerMinute === null ? null : standingOf(requests.get(key.id) ?? null, key.requestsPerMinute, now())),
+    standing: (key) =>
+      key.requestsPerMinute === null ? null : standingOf(requests.get(key.id) ?? null, key.requestsPerMinute, now()),
     enter(key) {
       const before = running.get(key.id) ?? 0
       if (key.concurrent !== null && before >= key.concurrent) {
-        throw new InstarError('rate_limited', `The API key ${key.id} may have ${key.concurrent} requests at once.`, { retryAfterMs: 1000 })
+        throw new InstarError('rate_limited', `The API key ${key.id} may have ${key.concurrent} requests at once.`, {
+          retryAfterMs: 1000,
+        })
       }
       if (key.bytesPerMinute !== null) takeFrom(bytes, key, key.bytesPerMinute, 0, 'bytes')
       if (key.requestsPerMinute !== null) takeFrom(requests, key, key.requestsPerMinute, 1, 'requests')

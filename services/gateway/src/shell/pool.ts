@@ -39,7 +39,12 @@ export class Pool {
 
   constructor(ports: PoolPorts) {
     this.ports = ports
-    this.pump = createPump(() => this.reconcile(), (error) => { this.fault = { version: ports.line().head, message: error.message } })
+    this.pump = createPump(
+      () => this.reconcile(),
+      (error) => {
+        this.fault = { version: ports.line().head, message: error.message }
+      },
+    )
   }
 
   /** The line has moved. Nothing is served before `ready` said that all of the line has been read. */
@@ -64,7 +69,9 @@ export class Pool {
   async serves(version: number, ms: number): Promise<boolean> {
     const until = Promise.withResolvers<boolean>()
     const timer = setTimeout(() => until.resolve(false), ms)
-    const check = (): void => { if (this.current?.version === version) until.resolve(true) }
+    const check = (): void => {
+      if (this.current?.version === version) until.resolve(true)
+    }
     this.waiters.add(check)
     check()
     try {
@@ -82,7 +89,9 @@ export class Pool {
     await this.pump.idle()
     if (this.current) return
     const first = Promise.withResolvers<void>()
-    const check = (): void => { if (this.current) first.resolve() }
+    const check = (): void => {
+      if (this.current) first.resolve()
+    }
     this.waiters.add(check)
     await first.promise
     this.waiters.delete(check)
@@ -91,7 +100,10 @@ export class Pool {
   /** `version` null: the head, as of now. Throws `unknown_version`, or what keeps its adapter from loading. */
   async lease(version: number | null): Promise<Lease> {
     const served = version === null ? this.current : servedVersion(this.ports.line(), version)
-    if (!served) throw version === null ? new InstarError('engine_lost', 'No version is served yet.') : new InstarError('unknown_version', `There is no version ${version}.`, { field: 'model', version })
+    if (!served)
+      throw version === null
+        ? new InstarError('engine_lost', 'No version is served yet.')
+        : new InstarError('unknown_version', `There is no version ${version}.`, { field: 'model', version })
     const { adapter } = served
     if (adapter === null) return { ...served, release: () => undefined }
     this.pin(adapter, 1)
@@ -174,7 +186,10 @@ export class Pool {
   private async fetch(version: number, name: string): Promise<void> {
     const at = this.ports.line().versions.get(version)?.blobsAt ?? 0
     const adapter = this.ports.toAdapter(await getBlob(this.ports.log, name, at))
-    if (adapter.sha256 !== name) throw new InstarError('bad_checkpoint', `version ${version}: the adapter is ${adapter.sha256}, not ${name}`, { version })
+    if (adapter.sha256 !== name)
+      throw new InstarError('bad_checkpoint', `version ${version}: the adapter is ${adapter.sha256}, not ${name}`, {
+        version,
+      })
     await this.ports.engine.load(adapter)
     this.loaded.set(name, this.ports.now())
   }
@@ -190,7 +205,11 @@ export class Pool {
 
   private async unloadSurplus(): Promise<void> {
     const line = this.ports.line()
-    const wanted = new Set([this.current?.adapter, line.versions.get(line.head)?.adapter].filter((adapter): adapter is string => typeof adapter === 'string'))
+    const wanted = new Set(
+      [this.current?.adapter, line.versions.get(line.head)?.adapter].filter(
+        (adapter): adapter is string => typeof adapter === 'string',
+      ),
+    )
     const held = [...this.loaded].map(([adapter, usedAt]) => ({ adapter, usedAt, inUse: this.pins.get(adapter) ?? 0 }))
     for (const adapter of surplus(held, this.ports.keep, wanted)) {
       // Another request may have taken it while an earlier one was being unloaded.

@@ -1,5 +1,14 @@
 /** Responses that are asked for again, by their ids: what the log holds of them, for the key that asked. */
-import { DIALECTS, itemPage, readId, turnMark, wrong, type Fields, type ItemPage, type Speaking } from '@instar/dialects'
+import {
+  DIALECTS,
+  itemPage,
+  readId,
+  turnMark,
+  wrong,
+  type Fields,
+  type ItemPage,
+  type Speaking,
+} from '@instar/dialects'
 import { InstarError, readWritten, type TurnAborted, type TurnCaptured } from '@instar/events'
 import type { Model } from '@instar/policy'
 import { referenceTo, turnOfId, type ReferencePorts } from './references.ts'
@@ -11,10 +20,14 @@ type Stored = { record: TurnCaptured | TurnAborted; reference: Awaited<ReturnTyp
 /** Throws `unknown_turn` for an id of nobody's, of another key's or another dialect's, and of what was not to be stored. */
 const stored = async (ports: StoredPorts, { id, key }: Asked): Promise<Stored> => {
   const turn = readId(id)?.prefix === 'resp' ? await turnOfId(ports, key, id) : undefined
-  const record = turn && await ports.reader.record(turn.turn)
-  const reference = turn && await referenceTo(ports.reader, turn)
-  if (!record || !reference || reference.dialect !== 'responses' || reference.body['store'] === false) throw new InstarError('unknown_turn', `There is no response ${JSON.stringify(id.slice(0, 100))} here.`, { field: 'response_id' })
-  if (record.type === 'TurnSampled') throw new InstarError('unknown_turn', 'Nobody was given that response.', { field: 'response_id' })
+  const record = turn && (await ports.reader.record(turn.turn))
+  const reference = turn && (await referenceTo(ports.reader, turn))
+  if (!record || !reference || reference.dialect !== 'responses' || reference.body['store'] === false)
+    throw new InstarError('unknown_turn', `There is no response ${JSON.stringify(id.slice(0, 100))} here.`, {
+      field: 'response_id',
+    })
+  if (record.type === 'TurnSampled')
+    throw new InstarError('unknown_turn', 'Nobody was given that response.', { field: 'response_id' })
   return { record, reference }
 }
 
@@ -26,14 +39,26 @@ export const getResponse = async (ports: StoredPorts, asked: Asked): Promise<unk
   const exact = record.tokens === 'exact'
   const prompt = (await reader.promptIds(record.turn)).length
   const speaking: Speaking = {
-    turn: record.turn, session: record.session, at: record.at, model: request.model ?? policy, fingerprint: `instar-${policy}@${record.version}`,
-    sampling: record.sampling, textOf: () => '', promptTokens: prompt,
+    turn: record.turn,
+    session: record.session,
+    at: record.at,
+    model: request.model ?? policy,
+    fingerprint: `instar-${policy}@${record.version}`,
+    sampling: record.sampling,
+    textOf: () => '',
+    promptTokens: prompt,
   }
-  const counts = { promptTokens: prompt, completionTokens: record.ids.length, reasoningTokens: thoughtTokens(model, record) }
+  const counts = {
+    promptTokens: prompt,
+    completionTokens: record.ids.length,
+    reasoningTokens: thoughtTokens(model, record),
+  }
   const said = DIALECTS.responses.whole(speaking, { ...request, logprobs: false }, [reference.choice], counts) as Fields
   // Of an engine that does not say its tokens, the counts that it gave are not on the log.
   const counted = exact ? said : { ...said, usage: null }
-  return record.type === 'TurnCaptured' ? counted : { ...counted, status: record.why === 'client_gone' ? 'cancelled' : 'failed' }
+  return record.type === 'TurnCaptured'
+    ? counted
+    : { ...counted, status: record.why === 'client_gone' ? 'cancelled' : 'failed' }
 }
 
 /** Those whose text is before the end of the thought. */
@@ -58,14 +83,27 @@ export const inputItems = async (ports: StoredPorts, asked: Asked): Promise<Item
 /** None runs in the background; one that is being answered ends with its connection. */
 export const cancelResponse = async (ports: StoredPorts, asked: Asked): Promise<never> => {
   await stored(ports, asked)
-  throw new InstarError('bad_request', 'Only a response that runs in the background can be cancelled, and none does here: close the connection of one that is being answered.', { field: 'response_id' })
+  throw new InstarError(
+    'bad_request',
+    'Only a response that runs in the background can be cancelled, and none does here: close the connection of one that is being answered.',
+    { field: 'response_id' },
+  )
 }
 
 export const deleteResponse = async (ports: StoredPorts, asked: Asked): Promise<never> => {
   await stored(ports, asked)
-  throw new InstarError('not_available', 'Nothing is taken off the log. A response that is asked for with store: false is not given by its id; x-instar-no-train keeps one out of training.', { field: 'response_id' })
+  throw new InstarError(
+    'not_available',
+    'Nothing is taken off the log. A response that is asked for with store: false is not given by its id; x-instar-no-train keeps one out of training.',
+    { field: 'response_id' },
+  )
 }
 
 /** The ways to ask, by name. */
-export const RESPONSES = { get: getResponse, items: inputItems, cancel: cancelResponse, delete: deleteResponse } as const
+export const RESPONSES = {
+  get: getResponse,
+  items: inputItems,
+  cancel: cancelResponse,
+  delete: deleteResponse,
+} as const
 export type ResponseVerb = keyof typeof RESPONSES

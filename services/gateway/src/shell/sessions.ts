@@ -4,7 +4,16 @@ import type { TurnReader } from '@instar/log'
 import { dialectOf, parseJson } from '@instar/dialects'
 import { followedById, goneOnFrom, textFrom, turnsInside } from '../core/follow.ts'
 import { recognise } from '../core/history.ts'
-import { choose, locate, nameUnknown, settled, unlessAnother, type Asked, type Resolved, type Step } from '../core/resolve.ts'
+import {
+  choose,
+  locate,
+  nameUnknown,
+  settled,
+  unlessAnother,
+  type Asked,
+  type Resolved,
+  type Step,
+} from '../core/resolve.ts'
 import { sessionState, touch, type SessionIndex } from '../core/session-index.ts'
 import type { Tail } from './tail.ts'
 
@@ -93,7 +102,8 @@ const located = async (ports: SessionPorts, asked: Asked): Promise<Located> => {
     await ports.tail.restore(step.session)
     step = locate(ports.index, asked)
   }
-  const requests = step.do === 'compare' ? await Promise.all(step.candidates.map(({ turn }) => messagesOf(ports.reader, turn))) : []
+  const requests =
+    step.do === 'compare' ? await Promise.all(step.candidates.map(({ turn }) => messagesOf(ports.reader, turn))) : []
   return { step, requests }
 }
 

@@ -3,7 +3,18 @@
  * generates of each candidate and one for its append. Facts and figures, never content. Nothing is done unless
  * the process has registered a tracer provider (`node --import …`), and a request is sampled.
  */
-import { context, createTraceState, isSpanContextValid, propagation, SpanKind, SpanStatusCode, trace, type Attributes, type Context, type Span } from '@opentelemetry/api'
+import {
+  context,
+  createTraceState,
+  isSpanContextValid,
+  propagation,
+  SpanKind,
+  SpanStatusCode,
+  trace,
+  type Attributes,
+  type Context,
+  type Span,
+} from '@opentelemetry/api'
 import { InstarError } from '@instar/events'
 import type { Counts, Request } from '@instar/dialects'
 import type { GeneratedPiece } from '@instar/policy'
@@ -11,11 +22,22 @@ import { header, type Headers } from '../core/labels.ts'
 
 export type RequestSpan = {
   asked(dialect: string, model: string, request: Request): void
-  admitted(facts: { session: string; turns: readonly string[]; model: string; version: number; kind: string; labelSource: string; promptTokens: number }): void
+  admitted(facts: {
+    session: string
+    turns: readonly string[]
+    model: string
+    version: number
+    kind: string
+    labelSource: string
+    promptTokens: number
+  }): void
   /** `finishes`: one for each candidate. */
   said(counts: Counts, finishes: readonly string[]): void
   /** The same pieces, with a span around them; what the engine asks of others on the way belongs to it. */
-  generating(pieces: AsyncIterable<GeneratedPiece>, of: { engine: string; turn: string; candidate: number }): AsyncIterable<GeneratedPiece>
+  generating(
+    pieces: AsyncIterable<GeneratedPiece>,
+    of: { engine: string; turn: string; candidate: number },
+  ): AsyncIterable<GeneratedPiece>
   /** An append to `turns`. */
   appending(append: () => Promise<void>, turn: string): Promise<void>
   failed(error: unknown): void
@@ -29,39 +51,84 @@ const parentOf = (headers: Headers): Context => {
   const active = context.active()
   if (trace.getSpan(active)) return active
   const extracted = propagation.extract(active, headers)
-  return trace.getSpan(extracted) ? extracted : remoteParent(active, header(headers, 'traceparent'), header(headers, 'tracestate'))
+  return trace.getSpan(extracted)
+    ? extracted
+    : remoteParent(active, header(headers, 'traceparent'), header(headers, 'tracestate'))
 }
 
 /** Of a later version of the header the part that this one knows. */
 const remoteParent = (at: Context, parent: string | null, state: string | null): Context => {
-  const [, version, traceId = '', spanId = '', flags = '0', more] = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/.exec(parent ?? '') ?? []
-  const named = { traceId, spanId, traceFlags: parseInt(flags, 16) & 1, isRemote: true, ...(state === null ? {} : { traceState: createTraceState(state) }) }
-  const valid = version !== undefined && version !== 'ff' && (version !== '00' || more === undefined) && isSpanContextValid(named)
+  const [, version, traceId = '', spanId = '', flags = '0', more] =
+    /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/.exec(parent ?? '') ?? []
+  const named = {
+    traceId,
+    spanId,
+    traceFlags: parseInt(flags, 16) & 1,
+    isRemote: true,
+    ...(state === null ? {} : { traceState: createTraceState(state) }),
+  }
+  const valid =
+    version !== undefined && version !== 'ff' && (version !== '00' || more === undefined) && isSpanContextValid(named)
   return valid ? trace.setSpanContext(at, named) : at
 }
 
 /** Null where nobody would see it. */
 export const requestSpan = (headers: Headers): RequestSpan | null => {
   const parent = parentOf(headers)
-  const span = tracer.startSpan('chat', { kind: SpanKind.SERVER, attributes: { 'gen_ai.operation.name': 'chat', 'gen_ai.provider.name': 'instar' } }, parent)
+  const span = tracer.startSpan(
+    'chat',
+    { kind: SpanKind.SERVER, attributes: { 'gen_ai.operation.name': 'chat', 'gen_ai.provider.name': 'instar' } },
+    parent,
+  )
   if (!span.isRecording()) return null
   const here = trace.setSpan(parent, span)
   return {
     asked(dialect, model, request) {
       span.updateName(`chat ${model}`)
       set(span, {
-        'instar.dialect': dialect, 'gen_ai.request.model': model, 'gen_ai.request.stream': request.stream, 'gen_ai.request.choice.count': request.n, 'gen_ai.request.temperature': request.temperature, 'gen_ai.request.top_p': request.topP,
-        'gen_ai.request.top_k': request.topK, 'gen_ai.request.seed': request.seed, 'gen_ai.request.max_tokens': request.maxTokens,
+        'instar.dialect': dialect,
+        'gen_ai.request.model': model,
+        'gen_ai.request.stream': request.stream,
+        'gen_ai.request.choice.count': request.n,
+        'gen_ai.request.temperature': request.temperature,
+        'gen_ai.request.top_p': request.topP,
+        'gen_ai.request.top_k': request.topK,
+        'gen_ai.request.seed': request.seed,
+        'gen_ai.request.max_tokens': request.maxTokens,
       })
     },
-    admitted: ({ session, turns, model, version, kind, labelSource, promptTokens }) => set(span, {
-      'gen_ai.conversation.id': session, 'gen_ai.response.model': model, 'gen_ai.usage.input_tokens': promptTokens,
-      'instar.version': version, 'instar.turn.id': turns[0] ?? null, 'instar.turn.ids': turns.length > 1 ? [...turns] : null, 'instar.turn.kind': kind, 'instar.turn.label_source': labelSource,
-    }),
-    said: ({ promptTokens, completionTokens }, finishes) => set(span, { 'gen_ai.usage.input_tokens': promptTokens, 'gen_ai.usage.output_tokens': completionTokens, 'gen_ai.response.finish_reasons': [...finishes] }),
+    admitted: ({ session, turns, model, version, kind, labelSource, promptTokens }) =>
+      set(span, {
+        'gen_ai.conversation.id': session,
+        'gen_ai.response.model': model,
+        'gen_ai.usage.input_tokens': promptTokens,
+        'instar.version': version,
+        'instar.turn.id': turns[0] ?? null,
+        'instar.turn.ids': turns.length > 1 ? [...turns] : null,
+        'instar.turn.kind': kind,
+        'instar.turn.label_source': labelSource,
+      }),
+    said: ({ promptTokens, completionTokens }, finishes) =>
+      set(span, {
+        'gen_ai.usage.input_tokens': promptTokens,
+        'gen_ai.usage.output_tokens': completionTokens,
+        'gen_ai.response.finish_reasons': [...finishes],
+      }),
     generating: (pieces, of) => generating(here, pieces, of),
     async appending(append, turn) {
-      const step = tracer.startSpan('send turns', { kind: SpanKind.PRODUCER, attributes: { 'messaging.operation.name': 'send', 'messaging.operation.type': 'send', 'messaging.destination.name': 'turns', 'instar.turn.id': turn } }, here)
+      const step = tracer.startSpan(
+        'send turns',
+        {
+          kind: SpanKind.PRODUCER,
+          attributes: {
+            'messaging.operation.name': 'send',
+            'messaging.operation.type': 'send',
+            'messaging.destination.name': 'turns',
+            'instar.turn.id': turn,
+          },
+        },
+        here,
+      )
       await within(step, here, append)
     },
     failed: (error) => fail(span, error),
@@ -70,7 +137,11 @@ export const requestSpan = (headers: Headers): RequestSpan | null => {
 }
 
 /** Around a request; `onFault` is told of what goes wrong inside its stream. */
-export const spanning = async <T>(headers: Headers, onFault: (fault: InstarError) => void, run: (span: RequestSpan | null, onFault: (fault: InstarError) => void) => Promise<T>): Promise<T> => {
+export const spanning = async <T>(
+  headers: Headers,
+  onFault: (fault: InstarError) => void,
+  run: (span: RequestSpan | null, onFault: (fault: InstarError) => void) => Promise<T>,
+): Promise<T> => {
   const span = requestSpan(headers)
   if (!span) return run(null, onFault)
   try {
@@ -93,9 +164,25 @@ export const traced = (headers: Readonly<Record<string, string>>): Record<string
   return carrier
 }
 
-const generating = async function* (parent: Context, pieces: AsyncIterable<GeneratedPiece>, { engine, turn, candidate }: { engine: string; turn: string; candidate: number }): AsyncGenerator<GeneratedPiece, void> {
+const generating = async function* (
+  parent: Context,
+  pieces: AsyncIterable<GeneratedPiece>,
+  { engine, turn, candidate }: { engine: string; turn: string; candidate: number },
+): AsyncGenerator<GeneratedPiece, void> {
   const began = performance.now()
-  const span = tracer.startSpan(`generate ${engine}`, { kind: SpanKind.INTERNAL, attributes: { 'gen_ai.operation.name': 'chat', 'gen_ai.provider.name': engine, 'instar.turn.id': turn, 'instar.candidate': candidate } }, parent)
+  const span = tracer.startSpan(
+    `generate ${engine}`,
+    {
+      kind: SpanKind.INTERNAL,
+      attributes: {
+        'gen_ai.operation.name': 'chat',
+        'gen_ai.provider.name': engine,
+        'instar.turn.id': turn,
+        'instar.candidate': candidate,
+      },
+    },
+    parent,
+  )
   const here = trace.setSpan(parent, span)
   const iterator = pieces[Symbol.asyncIterator]()
   let tokens = 0
@@ -108,7 +195,11 @@ const generating = async function* (parent: Context, pieces: AsyncIterable<Gener
       if (first) set(span, { 'gen_ai.response.time_to_first_chunk': (performance.now() - began) / 1000 })
       first = false
       if (piece.type === 'tokens') tokens += piece.tokens.length
-      else if (piece.type === 'end') set(span, { 'gen_ai.usage.output_tokens': piece.counts?.completionTokens ?? tokens, 'gen_ai.response.finish_reasons': [piece.reason] })
+      else if (piece.type === 'end')
+        set(span, {
+          'gen_ai.usage.output_tokens': piece.counts?.completionTokens ?? tokens,
+          'gen_ai.response.finish_reasons': [piece.reason],
+        })
       yield piece
     }
   } catch (error) {
@@ -132,7 +223,8 @@ const within = async (span: Span, parent: Context, work: () => Promise<void>): P
 }
 
 const set = (span: Span, attributes: Readonly<Record<string, Attributes[string] | null>>): void => {
-  for (const [name, value] of Object.entries(attributes)) if (value !== null && value !== undefined) span.setAttribute(name, value)
+  for (const [name, value] of Object.entries(attributes))
+    if (value !== null && value !== undefined) span.setAttribute(name, value)
 }
 
 /** The code alone: a message may quote what a person wrote. What the client did wrong is no error of this span. */

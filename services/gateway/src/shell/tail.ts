@@ -49,7 +49,9 @@ export const startTail = async (ports: TailPorts): Promise<Tail> => {
       restoring.get(record.key)?.later.push(record)
       return kept.after(record)
     },
-    onBad: () => { bad += 1 },
+    onBad: () => {
+      bad += 1
+    },
   })
   const versions = await followEvents(log, {
     name: `gateway.${name}.weights`,
@@ -62,7 +64,10 @@ export const startTail = async (ports: TailPorts): Promise<Tail> => {
       return kept.after(logged)
     },
   })
-  const followers: ['turns' | 'weights', Follower][] = [['turns', turns], ['weights', versions]]
+  const followers: ['turns' | 'weights', Follower][] = [
+    ['turns', turns],
+    ['weights', versions],
+  ]
   for (const [topic, follower] of followers) {
     follower.done.catch((cause: unknown) => {
       const error = cause instanceof Error ? cause : new Error(String(cause))
@@ -75,7 +80,10 @@ export const startTail = async (ports: TailPorts): Promise<Tail> => {
     const place = index.forgotten.get(session)
     if (!place) return
     const records: Logged<TurnsEvent>[] = []
-    for await (const batch of log.read('turns', { key: session, from: { turns: { [place.partition]: place.offset } } })) {
+    for await (const batch of log.read('turns', {
+      key: session,
+      from: { turns: { [place.partition]: place.offset } },
+    })) {
       for (const record of batch) {
         const logged = decodeReadable(record)
         if (logged) records.push(logged as Logged<TurnsEvent>)
@@ -85,11 +93,19 @@ export const startTail = async (ports: TailPorts): Promise<Tail> => {
   }
 
   return {
-    caughtUp: async () => { await Promise.all(followers.map(([, follower]) => follower.caughtUp())) },
+    caughtUp: async () => {
+      await Promise.all(followers.map(([, follower]) => follower.caughtUp()))
+    },
     async turnsWithin(ms) {
       const stop = new AbortController()
       try {
-        return await Promise.race([turns.caughtUp().then(() => true, () => false), delay(ms, false, { signal: stop.signal })])
+        return await Promise.race([
+          turns.caughtUp().then(
+            () => true,
+            () => false,
+          ),
+          delay(ms, false, { signal: stop.signal }),
+        ])
       } finally {
         stop.abort()
       }

@@ -20,5 +20,8 @@ export const traceOf = (error: unknown): Trace[] => {
 const placesOf = ({ stack = '', message }: Error): string[] => {
   const quoted = message === '' ? -1 : stack.indexOf(message)
   const places = quoted < 0 ? stack : stack.slice(quoted + message.length)
-  return places.split('\n').filter((line) => PLACE.test(line)).map((line) => line.trim())
+  return places
+    .split('\n')
+    .filter((line) => PLACE.test(line))
+    .map((line) => line.trim())
 }

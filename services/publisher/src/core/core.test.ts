@@ -5,7 +5,18 @@ import { decide, decidePromotion, lineStarted, type Measured } from './decide.ts
 import { rule, THRESHOLDS, type Figures } from './gate.ts'
 import { evolve, initialState, type PublisherState } from './state.ts'
 
-const GOOD: Figures = { finite: 1, kl_parent: 0.006, kl_base: 0.1, entropy: 0.1, length: 20, length_parent: 18, repetition: 0.02, content: 0.98, positive_logprob: -0.4, positive_logprob_parent: -0.3 }
+const GOOD: Figures = {
+  finite: 1,
+  kl_parent: 0.006,
+  kl_base: 0.1,
+  entropy: 0.1,
+  length: 20,
+  length_parent: 18,
+  repetition: 0.02,
+  content: 0.98,
+  positive_logprob: -0.4,
+  positive_logprob_parent: -0.3,
+}
 
 describe('the gate', () => {
   const reason = (changes: Partial<Figures>, best: number | null = 0.99): string | null => {
@@ -46,8 +57,36 @@ class History {
   }
   update(number: number, parent: number, policy = 'policy'): string {
     const tip = (): string => updateLine(this.state.updates, policy).chain.tip
-    const batch = this.add({ type: 'BatchSealed', prev: tip(), policy, number, parent: { version: parent, adapter: null, state: null }, items: [], dropped: [], baselines: [], seed: 1, loss: 'hybrid', settings: {}, at: number }).id
-    return this.add({ type: 'UpdateComputed', prev: tip(), policy, batch, number, adapter: `a${number}`, adapterBytes: 1, state: `s${number}`, stateBytes: 1, blobsAt: number, fingerprint: { engine: 'e', build: 'b', isa: 'i', threads: 1, base: 'm' }, figures: {}, startedAt: 1, at: number }).id
+    const batch = this.add({
+      type: 'BatchSealed',
+      prev: tip(),
+      policy,
+      number,
+      parent: { version: parent, adapter: null, state: null },
+      items: [],
+      dropped: [],
+      baselines: [],
+      seed: 1,
+      loss: 'hybrid',
+      settings: {},
+      at: number,
+    }).id
+    return this.add({
+      type: 'UpdateComputed',
+      prev: tip(),
+      policy,
+      batch,
+      number,
+      adapter: `a${number}`,
+      adapterBytes: 1,
+      state: `s${number}`,
+      stateBytes: 1,
+      blobsAt: number,
+      fingerprint: { engine: 'e', build: 'b', isa: 'i', threads: 1, base: 'm' },
+      figures: {},
+      startedAt: 1,
+      at: number,
+    }).id
   }
   decide(measured: Measured | null = null): ReturnType<typeof decide> {
     const decision = decide(this.state, measured, THRESHOLDS, 9)
@@ -74,13 +113,17 @@ describe('decide', () => {
   })
   it('one that stands by starts, measures and publishes nothing, but serves a promotion', () => {
     const h = new History()
-    const standsBy = (): void => assert.deepEqual(decide(h.state, null, THRESHOLDS, 9, false), { do: 'wait', why: 'standby' })
+    const standsBy = (): void =>
+      assert.deepEqual(decide(h.state, null, THRESHOLDS, 9, false), { do: 'wait', why: 'standby' })
     standsBy()
     h.start()
     h.update(1, 0)
     standsBy()
     assert.equal(decide(h.state, null, THRESHOLDS, 9, true).do, 'evaluate')
-    assert.deepEqual(decidePromotion(h.state, 'policy~no', null, THRESHOLDS, 9), { do: 'refuse', why: 'unknown_branch' })
+    assert.deepEqual(decidePromotion(h.state, 'policy~no', null, THRESHOLDS, 9), {
+      do: 'refuse',
+      why: 'unknown_branch',
+    })
   })
   it('a candidate whose parent is no longer the head is rejected, also while frozen; a frozen line waits otherwise', () => {
     const h = new History()
@@ -89,9 +132,23 @@ describe('decide', () => {
     const update = h.update(2, 1)
     h.add({ type: 'LearningFrozen', prev: h.tip(), policy: 'policy', on: true, who: 'w', why: '', request: 'r', at: 3 })
     assert.deepEqual(h.decide({ update, head: 1, figures: GOOD, evidence: [] }), { do: 'wait', why: 'frozen' })
-    h.add({ type: 'HeadMoved', prev: h.tip(), policy: 'policy', from: 1, to: 0, who: 'w', why: '', request: 'q', freeze: true, at: 4 })
+    h.add({
+      type: 'HeadMoved',
+      prev: h.tip(),
+      policy: 'policy',
+      from: 1,
+      to: 0,
+      who: 'w',
+      why: '',
+      request: 'q',
+      freeze: true,
+      at: 4,
+    })
     h.decide()
-    assert.deepEqual(weightLine(h.state.weights, 'policy').verdicts.get(update), { accepted: false, reason: 'stale_parent' })
+    assert.deepEqual(weightLine(h.state.weights, 'policy').verdicts.get(update), {
+      accepted: false,
+      reason: 'stale_parent',
+    })
   })
   it('figures measured against another head are measured again', () => {
     const h = new History()
@@ -104,7 +161,18 @@ describe('decide', () => {
     h.start()
     h.decide({ update: h.update(1, 0), head: 0, figures: GOOD, evidence: [] })
     h.decide({ update: h.update(2, 1), head: 1, figures: GOOD, evidence: [] })
-    h.add({ type: 'HeadMoved', prev: h.tip(), policy: 'policy', from: 2, to: 1, who: 'w', why: '', request: 'q', freeze: false, at: 4 })
+    h.add({
+      type: 'HeadMoved',
+      prev: h.tip(),
+      policy: 'policy',
+      from: 2,
+      to: 1,
+      who: 'w',
+      why: '',
+      request: 'q',
+      freeze: false,
+      at: 4,
+    })
     h.decide({ update: h.update(3, 1), head: 1, figures: GOOD, evidence: [] })
     const published = weightLine(h.state.weights, 'policy').versions.get(3)
     assert.equal(published?.parent, 1)
@@ -112,17 +180,47 @@ describe('decide', () => {
 })
 
 describe('promotion', () => {
-  it('takes a branch\'s last version through the gate; the branch itself never moves the head', () => {
+  it("takes a branch's last version through the gate; the branch itself never moves the head", () => {
     const h = new History()
     h.start()
     assert.deepEqual(decidePromotion(h.state, 'policy~b', null, THRESHOLDS, 9), { do: 'refuse', why: 'unknown_branch' })
-    h.add({ type: 'LineStarted', prev: '', policy: 'policy~b', mode: 'replay', base: { name: 'm', sha256: 'x' }, parent: null, settings: {}, at: 1 })
+    h.add({
+      type: 'LineStarted',
+      prev: '',
+      policy: 'policy~b',
+      mode: 'replay',
+      base: { name: 'm', sha256: 'x' },
+      parent: null,
+      settings: {},
+      at: 1,
+    })
     assert.deepEqual(decidePromotion(h.state, 'policy~b', null, THRESHOLDS, 9), { do: 'refuse', why: 'empty_branch' })
     const update = h.update(1, 0, 'policy~b')
-    h.add({ type: 'VersionPublished', prev: h.tip('policy~b'), policy: 'policy~b', number: 1, update, adapter: 'a1', adapterBytes: 1, state: 's1', blobsAt: 1, parent: 0, why: 'update', source: null, figures: {}, at: 2 })
+    h.add({
+      type: 'VersionPublished',
+      prev: h.tip('policy~b'),
+      policy: 'policy~b',
+      number: 1,
+      update,
+      adapter: 'a1',
+      adapterBytes: 1,
+      state: 's1',
+      blobsAt: 1,
+      parent: 0,
+      why: 'update',
+      source: null,
+      figures: {},
+      at: 2,
+    })
     assert.equal(weightLine(h.state.weights, 'policy').head, 0)
     assert.equal(decidePromotion(h.state, 'policy~b', null, THRESHOLDS, 9).do, 'evaluate')
-    const spoiled = decidePromotion(h.state, 'policy~b', { update, head: 0, figures: { ...GOOD, kl_base: 1 }, evidence: [] }, THRESHOLDS, 9)
+    const spoiled = decidePromotion(
+      h.state,
+      'policy~b',
+      { update, head: 0, figures: { ...GOOD, kl_base: 1 }, evidence: [] },
+      THRESHOLDS,
+      9,
+    )
     assert.ok(spoiled.do === 'append' && spoiled.event.type === 'VersionRejected' && spoiled.event.reason === 'kl_base')
     const good = decidePromotion(h.state, 'policy~b', { update, head: 0, figures: GOOD, evidence: [] }, THRESHOLDS, 9)
     assert.ok(good.do === 'append' && good.event.type === 'VersionPublished')
@@ -136,11 +234,52 @@ describe('what waits for a verdict', () => {
     const h = new History()
     const weights: Logged[] = []
     const updates: Logged[] = []
-    const computed = (batch: string, number: number): Event => ({ type: 'UpdateComputed', prev: updateLine(h.state.updates, 'policy').chain.tip, policy: 'policy', batch, number, adapter: `a${number}`, adapterBytes: 1, state: `s${number}`, stateBytes: 1, blobsAt: number, fingerprint: { engine: 'e', build: 'b', isa: 'i', threads: 1, base: 'm' }, figures: {}, startedAt: 1, at: number })
+    const computed = (batch: string, number: number): Event => ({
+      type: 'UpdateComputed',
+      prev: updateLine(h.state.updates, 'policy').chain.tip,
+      policy: 'policy',
+      batch,
+      number,
+      adapter: `a${number}`,
+      adapterBytes: 1,
+      state: `s${number}`,
+      stateBytes: 1,
+      blobsAt: number,
+      fingerprint: { engine: 'e', build: 'b', isa: 'i', threads: 1, base: 'm' },
+      figures: {},
+      startedAt: 1,
+      at: number,
+    })
     weights.push(h.add(lineStarted('policy', { name: 'm', sha256: 'x' }, { content: 0.99 }, 1)))
-    const sealed = h.add({ type: 'BatchSealed', prev: '', policy: 'policy', number: 1, parent: { version: 0, adapter: null, state: null }, items: [], dropped: [], baselines: [], seed: 1, loss: 'hybrid', settings: {}, at: 1 })
+    const sealed = h.add({
+      type: 'BatchSealed',
+      prev: '',
+      policy: 'policy',
+      number: 1,
+      parent: { version: 0, adapter: null, state: null },
+      items: [],
+      dropped: [],
+      baselines: [],
+      seed: 1,
+      loss: 'hybrid',
+      settings: {},
+      at: 1,
+    })
     updates.push(sealed, h.add(computed(sealed.id, 2)), h.add(computed(sealed.id, 3)))
-    weights.push(h.add({ type: 'VersionRejected', prev: h.tip(), policy: 'policy', update: updates[1]!.id, adapter: 'a2', parent: 0, reason: 'content', figures: {}, evidence: [], at: 4 }))
+    weights.push(
+      h.add({
+        type: 'VersionRejected',
+        prev: h.tip(),
+        policy: 'policy',
+        update: updates[1]!.id,
+        adapter: 'a2',
+        parent: 0,
+        reason: 'content',
+        figures: {},
+        evidence: [],
+        at: 4,
+      }),
+    )
     for (let first = 0; first <= updates.length; first += 1) {
       const state = initialState('policy')
       for (const logged of [...updates.slice(0, first), ...weights, ...updates.slice(first)]) evolve(state, logged)

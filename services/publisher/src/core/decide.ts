@@ -3,7 +3,19 @@
  * carry the figures. Only what was decided on the chain's latest record counts, so a verdict that was
  * overtaken is decided again, with the same figures while the head is the same.
  */
-import { batchOfUpdate, nextVersion, updateLine, weightLine, type BatchState, type LineStarted, type Settings, type UpdateComputed, type VersionPublished, type VersionRejected, type WeightLine } from '@instar/events'
+import {
+  batchOfUpdate,
+  nextVersion,
+  updateLine,
+  weightLine,
+  type BatchState,
+  type LineStarted,
+  type Settings,
+  type UpdateComputed,
+  type VersionPublished,
+  type VersionRejected,
+  type WeightLine,
+} from '@instar/events'
 import { rule, type Figures, type Thresholds } from './gate.ts'
 import type { PublisherState } from './state.ts'
 
@@ -18,7 +30,13 @@ export type Decision =
   | { do: 'wait'; why: 'standby' | 'updates' | 'frozen' | 'not_live' }
 
 /** `mine` false: another publisher does this policy's work, and this one stands by. Promotions are for whoever was asked. */
-export const decide = (state: PublisherState, measured: Measured | null, limits: Thresholds, now: number, mine = true): Decision => {
+export const decide = (
+  state: PublisherState,
+  measured: Measured | null,
+  limits: Thresholds,
+  now: number,
+  mine = true,
+): Decision => {
   if (!mine) return { do: 'wait', why: 'standby' }
   const line = weightLine(state.weights, state.policy)
   if (!line.started) return { do: 'start' }
@@ -27,35 +45,71 @@ export const decide = (state: PublisherState, measured: Measured | null, limits:
   if (!batch?.update) return { do: 'wait', why: 'updates' }
   const { id, event } = batch.update
   const parent = batch.sealed.parent.version
-  if (parent !== line.head) return { do: 'append', event: rejected(line, state.policy, id, event, parent, 'stale_parent', {}, [], now) }
+  if (parent !== line.head)
+    return { do: 'append', event: rejected(line, state.policy, id, event, parent, 'stale_parent', {}, [], now) }
   if (line.frozen) return { do: 'wait', why: 'frozen' }
-  if (!measured || measured.update !== id || measured.head !== line.head) return { do: 'evaluate', update: id, computed: event, sealed: batch.sealed }
+  if (!measured || measured.update !== id || measured.head !== line.head)
+    return { do: 'evaluate', update: id, computed: event, sealed: batch.sealed }
   const ruling = rule(measured.figures, line.bestContent, limits)
-  if (!ruling.accepted) return { do: 'append', event: rejected(line, state.policy, id, event, parent, ruling.reason, measured.figures, measured.evidence, now) }
+  if (!ruling.accepted)
+    return {
+      do: 'append',
+      event: rejected(line, state.policy, id, event, parent, ruling.reason, measured.figures, measured.evidence, now),
+    }
   return {
     do: 'append',
     event: {
-      type: 'VersionPublished', prev: line.chain.tip, policy: state.policy, number: nextVersion(line), update: id,
-      adapter: event.adapter, adapterBytes: event.adapterBytes, state: event.state, blobsAt: event.blobsAt, parent,
-      why: 'update', source: null, figures: { ...measured.figures }, at: now,
+      type: 'VersionPublished',
+      prev: line.chain.tip,
+      policy: state.policy,
+      number: nextVersion(line),
+      update: id,
+      adapter: event.adapter,
+      adapterBytes: event.adapterBytes,
+      state: event.state,
+      blobsAt: event.blobsAt,
+      parent,
+      why: 'update',
+      source: null,
+      figures: { ...measured.figures },
+      at: now,
     },
   }
 }
 
 /** The first record of a live line; `content` of the base goes into its settings. */
-export const lineStarted = (policy: string, base: LineStarted['base'], settings: Settings, now: number): LineStarted => ({
-  type: 'LineStarted', prev: '', policy, mode: 'live', base, parent: null, settings, at: now,
+export const lineStarted = (
+  policy: string,
+  base: LineStarted['base'],
+  settings: Settings,
+  now: number,
+): LineStarted => ({
+  type: 'LineStarted',
+  prev: '',
+  policy,
+  mode: 'live',
+  base,
+  parent: null,
+  settings,
+  at: now,
 })
 
 /** A branch's last version through the same gate. Null figures: it must be measured first. */
-export const decidePromotion = (state: PublisherState, branch: string, measured: Measured | null, limits: Thresholds, now: number): Decision | { do: 'refuse'; why: 'unknown_branch' | 'empty_branch' | 'unfinished_branch' } => {
+export const decidePromotion = (
+  state: PublisherState,
+  branch: string,
+  measured: Measured | null,
+  limits: Thresholds,
+  now: number,
+): Decision | { do: 'refuse'; why: 'unknown_branch' | 'empty_branch' | 'unfinished_branch' } => {
   const line = weightLine(state.weights, state.policy)
   const from = weightLine(state.weights, branch)
   const version = from.versions.get(from.last)
   if (!from.started) return { do: 'refuse', why: 'unknown_branch' }
   if (!version?.published) return { do: 'refuse', why: 'empty_branch' }
   const made = updateLine(state.updates, branch)
-  if (made.failed + from.judged < (from.started.settings.batches ?? 0)) return { do: 'refuse', why: 'unfinished_branch' }
+  if (made.failed + from.judged < (from.started.settings.batches ?? 0))
+    return { do: 'refuse', why: 'unfinished_branch' }
   const { published } = version
   const source = batchOfUpdate(made, published.update)
   if (!source?.update) return { do: 'refuse', why: 'empty_branch' }
@@ -63,13 +117,38 @@ export const decidePromotion = (state: PublisherState, branch: string, measured:
     return { do: 'evaluate', update: published.update, computed: source.update.event, sealed: source.sealed }
   }
   const ruling = rule(measured.figures, line.bestContent, limits)
-  if (!ruling.accepted) return { do: 'append', event: rejected(line, state.policy, published.update, source.update.event, line.head, ruling.reason, measured.figures, measured.evidence, now) }
+  if (!ruling.accepted)
+    return {
+      do: 'append',
+      event: rejected(
+        line,
+        state.policy,
+        published.update,
+        source.update.event,
+        line.head,
+        ruling.reason,
+        measured.figures,
+        measured.evidence,
+        now,
+      ),
+    }
   return {
     do: 'append',
     event: {
-      type: 'VersionPublished', prev: line.chain.tip, policy: state.policy, number: nextVersion(line), update: published.update,
-      adapter: published.adapter, adapterBytes: published.adapterBytes, state: published.state, blobsAt: published.blobsAt, parent: line.head,
-      why: 'promotion', source: { policy: branch, version: version.version }, figures: { ...measured.figures }, at: now,
+      type: 'VersionPublished',
+      prev: line.chain.tip,
+      policy: state.policy,
+      number: nextVersion(line),
+      update: published.update,
+      adapter: published.adapter,
+      adapterBytes: published.adapterBytes,
+      state: published.state,
+      blobsAt: published.blobsAt,
+      parent: line.head,
+      why: 'promotion',
+      source: { policy: branch, version: version.version },
+      figures: { ...measured.figures },
+      at: now,
     },
   }
 }
@@ -78,7 +157,17 @@ export const decidePromotion = (state: PublisherState, branch: string, measured:
 export const unmeasurable = (state: PublisherState, update: string, reason: string, now: number): VersionRejected => {
   const batch = batchOfUpdate(updateLine(state.updates, state.policy), update)
   if (!batch?.update) throw new RangeError(`update ${update} is not on the log`)
-  return rejected(weightLine(state.weights, state.policy), state.policy, update, batch.update.event, batch.sealed.parent.version, reason, {}, [], now)
+  return rejected(
+    weightLine(state.weights, state.policy),
+    state.policy,
+    update,
+    batch.update.event,
+    batch.sealed.parent.version,
+    reason,
+    {},
+    [],
+    now,
+  )
 }
 
 const firstUnsettled = (state: PublisherState): BatchState | undefined => {
@@ -86,6 +175,25 @@ const firstUnsettled = (state: PublisherState): BatchState | undefined => {
   return undefined
 }
 
-const rejected = (line: WeightLine, policy: string, update: string, computed: UpdateComputed, parent: number, reason: string, figures: Partial<Figures>, evidence: string[], now: number): VersionRejected => ({
-  type: 'VersionRejected', prev: line.chain.tip, policy, update, adapter: computed.adapter, parent, reason, figures: { ...figures }, evidence, at: now,
+const rejected = (
+  line: WeightLine,
+  policy: string,
+  update: string,
+  computed: UpdateComputed,
+  parent: number,
+  reason: string,
+  figures: Partial<Figures>,
+  evidence: string[],
+  now: number,
+): VersionRejected => ({
+  type: 'VersionRejected',
+  prev: line.chain.tip,
+  policy,
+  update,
+  adapter: computed.adapter,
+  parent,
+  reason,
+  figures: { ...figures },
+  evidence,
+  at: now,
 })

@@ -17,7 +17,15 @@ export type Thresholds = {
   positiveDrop: number
 }
 
-export const THRESHOLDS: Thresholds = { klParent: 0.03, klBase: 0.25, contentDrop: 0.04, lengthFactor: 2, lengthSlack: 16, repetition: 0.5, positiveDrop: 0.5 }
+export const THRESHOLDS: Thresholds = {
+  klParent: 0.03,
+  klBase: 0.25,
+  contentDrop: 0.04,
+  lengthFactor: 2,
+  lengthSlack: 16,
+  repetition: 0.5,
+  positiveDrop: 0.5,
+}
 
 /** Figures of one evaluation. Absent ones were not measurable (no probes, no positive turns yet). */
 export type Figures = {
@@ -41,9 +49,15 @@ export const rule = (figures: Figures, best: number | null, limits: Thresholds):
   if (figures.finite !== 1 || !Object.values(figures).every((value) => Number.isFinite(value))) return no('not_finite')
   if (figures.kl_parent > limits.klParent) return no('kl_parent')
   if (figures.kl_base > limits.klBase) return no('kl_base')
-  if (figures.content !== undefined && best !== null && figures.content < best - limits.contentDrop) return no('content')
+  if (figures.content !== undefined && best !== null && figures.content < best - limits.contentDrop)
+    return no('content')
   if (figures.length > limits.lengthFactor * figures.length_parent + limits.lengthSlack) return no('length')
   if (figures.repetition > limits.repetition) return no('repetition')
-  if (figures.positive_logprob !== undefined && figures.positive_logprob_parent !== undefined && figures.positive_logprob < figures.positive_logprob_parent - limits.positiveDrop) return no('positive_turns')
+  if (
+    figures.positive_logprob !== undefined &&
+    figures.positive_logprob_parent !== undefined &&
+    figures.positive_logprob < figures.positive_logprob_parent - limits.positiveDrop
+  )
+    return no('positive_turns')
   return { accepted: true }
 }

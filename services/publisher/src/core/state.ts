@@ -1,8 +1,31 @@
 /** Everything the publisher knows: the folds of `turns`, `scores`, `updates`, `weights`, side by side. */
 import {
-  foldScores, foldTurns, foldUpdates, foldWeights, initialScores, initialTurns, initialUpdates, initialWeights, updateLine, weightLine,
-  type Event, type Logged, type MemoryScores, type MemoryTurns, type MemoryUpdates, type MemoryWeights, type Outcome, type Queue, type ScoresEvent, type ScoresState, type TurnsEvent, type TurnsState,
-  type UpdatesEvent, type UpdatesState, type WeightsEvent, type WeightsState,
+  foldScores,
+  foldTurns,
+  foldUpdates,
+  foldWeights,
+  initialScores,
+  initialTurns,
+  initialUpdates,
+  initialWeights,
+  updateLine,
+  weightLine,
+  type Event,
+  type Logged,
+  type MemoryScores,
+  type MemoryTurns,
+  type MemoryUpdates,
+  type MemoryWeights,
+  type Outcome,
+  type Queue,
+  type ScoresEvent,
+  type ScoresState,
+  type TurnsEvent,
+  type TurnsState,
+  type UpdatesEvent,
+  type UpdatesState,
+  type WeightsEvent,
+  type WeightsState,
 } from '@instar/events'
 
 export type PublisherState = {
@@ -16,24 +39,45 @@ export type PublisherState = {
   /** The last turns whose score in force is positive, in the order in which it became so. */
   positive: Queue
 }
-export type MemoryPublisher = Omit<PublisherState, 'turns' | 'scores' | 'updates' | 'weights' | 'unsettled' | 'positive'> & { turns: MemoryTurns; scores: MemoryScores; updates: MemoryUpdates; weights: MemoryWeights; unsettled: Set<string>; positive: Set<string> }
+export type MemoryPublisher = Omit<
+  PublisherState,
+  'turns' | 'scores' | 'updates' | 'weights' | 'unsettled' | 'positive'
+> & {
+  turns: MemoryTurns
+  scores: MemoryScores
+  updates: MemoryUpdates
+  weights: MemoryWeights
+  unsettled: Set<string>
+  positive: Set<string>
+}
 
 /** How many turns `positive` holds: more than any evaluation asks for and a batch holds. */
 const REMEMBERED = 1000
 
 export const initialState = (policy: string): MemoryPublisher => ({
-  policy, turns: initialTurns(), scores: initialScores(), updates: initialUpdates(), weights: initialWeights(), unsettled: new Set(), positive: new Set(),
+  policy,
+  turns: initialTurns(),
+  scores: initialScores(),
+  updates: initialUpdates(),
+  weights: initialWeights(),
+  unsettled: new Set(),
+  positive: new Set(),
 })
 
 /** Null: not this policy's, or not this service's affair. */
 export const evolve = (state: PublisherState, logged: Logged<Event>): Outcome | null => {
   switch (logged.topic) {
-    case 'turns': return foldTurns(state.turns, logged as Logged<TurnsEvent>)
-    case 'scores': return logged.key !== state.policy ? null : evolveScores(state, logged as Logged<ScoresEvent>)
-    case 'updates': return evolveUpdates(state, logged as Logged<UpdatesEvent>)
-    case 'weights': return evolveWeights(state, logged as Logged<WeightsEvent>)
+    case 'turns':
+      return foldTurns(state.turns, logged as Logged<TurnsEvent>)
+    case 'scores':
+      return logged.key !== state.policy ? null : evolveScores(state, logged as Logged<ScoresEvent>)
+    case 'updates':
+      return evolveUpdates(state, logged as Logged<UpdatesEvent>)
+    case 'weights':
+      return evolveWeights(state, logged as Logged<WeightsEvent>)
     case 'blobs':
-    case 'upgrades': return null
+    case 'upgrades':
+      return null
   }
 }
 
@@ -43,10 +87,11 @@ const evolveScores = (state: PublisherState, logged: Logged<ScoresEvent>): Outco
   if (!outcome.counted) return outcome
   if (event.type !== 'TurnSkipped' && event.reward > 0) state.positive.add(event.turn)
   else state.positive.delete(event.turn)
-  if (state.positive.size > REMEMBERED) for (const oldest of state.positive) {
-    state.positive.delete(oldest)
-    break
-  }
+  if (state.positive.size > REMEMBERED)
+    for (const oldest of state.positive) {
+      state.positive.delete(oldest)
+      break
+    }
   return outcome
 }
 
@@ -54,7 +99,8 @@ const evolveUpdates = (state: PublisherState, logged: Logged<UpdatesEvent>): Out
   const { event, id } = logged
   const outcome = foldUpdates(state.updates, logged)
   if (!outcome.counted || event.policy !== state.policy || event.type === 'BatchSealed') return outcome
-  if (event.type === 'UpdateComputed' && !weightLine(state.weights, state.policy).verdicts.has(id)) state.unsettled.add(event.batch)
+  if (event.type === 'UpdateComputed' && !weightLine(state.weights, state.policy).verdicts.has(id))
+    state.unsettled.add(event.batch)
   else state.unsettled.delete(event.batch)
   return outcome
 }
@@ -62,7 +108,11 @@ const evolveUpdates = (state: PublisherState, logged: Logged<UpdatesEvent>): Out
 const evolveWeights = (state: PublisherState, logged: Logged<WeightsEvent>): Outcome => {
   const { event } = logged
   const outcome = foldWeights(state.weights, logged)
-  if (outcome.counted && event.policy === state.policy && (event.type === 'VersionPublished' || event.type === 'VersionRejected')) {
+  if (
+    outcome.counted &&
+    event.policy === state.policy &&
+    (event.type === 'VersionPublished' || event.type === 'VersionRejected')
+  ) {
     const { byUpdate, byId } = updateLine(state.updates, state.policy)
     const batch = byUpdate.get(event.update)
     // Of a batch that somebody computed twice the last update is what waits: a verdict on an earlier one settles nothing.

@@ -8,27 +8,60 @@ import type { Figures } from '../core/gate.ts'
 /** A question with a checkable answer that ships with a model, and how to check it. */
 export type Probe = { question: string; check: (answer: string) => boolean }
 
-export type EvaluatePorts = { log: EventLog; reader: TurnReader; learner: LearningEngine; model: Model; probes: readonly Probe[] }
+export type EvaluatePorts = {
+  log: EventLog
+  reader: TurnReader
+  learner: LearningEngine
+  model: Model
+  probes: readonly Probe[]
+}
 
 /** `parentLength`: mean length of the head's own samples as recorded; measured again where it is not. */
-export type Candidate = { computed: UpdateComputed; sealed: BatchSealed; head: VersionState; positive: readonly string[]; parentLength: number | undefined }
+export type Candidate = {
+  computed: UpdateComputed
+  sealed: BatchSealed
+  head: VersionState
+  positive: readonly string[]
+  parentLength: number | undefined
+}
 
 const SEED = 7
 
-export const evaluate = async (ports: EvaluatePorts, config: PublisherConfig, candidate: Candidate): Promise<Figures> => {
+export const evaluate = async (
+  ports: EvaluatePorts,
+  config: PublisherConfig,
+  candidate: Candidate,
+): Promise<Figures> => {
   const { computed, sealed, head, parentLength } = candidate
   const adapter = adapterFromWeights(await getBlob(ports.log, computed.adapter, computed.blobsAt))
   await ports.learner.load(adapter)
-  if (head.adapter !== null) await ports.learner.load(adapterFromWeights(await getBlob(ports.log, head.adapter, head.blobsAt)))
+  if (head.adapter !== null)
+    await ports.learner.load(adapterFromWeights(await getBlob(ports.log, head.adapter, head.blobsAt)))
   try {
     const prompts = await samplePrompts(ports, config, sealed)
     const sampling = samplingOf(ports.model, config)
-    const own = await ports.learner.evaluate({ prompts, adapter: adapter.sha256, references: [head.adapter, null], sampling })
-    const lengthParent = parentLength ?? (await ports.learner.evaluate({ prompts, adapter: head.adapter, references: [], sampling })).length
+    const own = await ports.learner.evaluate({
+      prompts,
+      adapter: adapter.sha256,
+      references: [head.adapter, null],
+      sampling,
+    })
+    const lengthParent =
+      parentLength ??
+      (await ports.learner.evaluate({ prompts, adapter: head.adapter, references: [], sampling })).length
     const [klParent = 0, klBase = 0] = own.kl
     const content = await contentOf(ports, config, adapter.sha256)
     const positive = await positiveLogprobs(ports, candidate, adapter.sha256)
-    const figures = { kl_parent: klParent, kl_base: klBase, entropy: own.entropy, length: own.length, length_parent: lengthParent, repetition: own.repetition, ...content, ...positive }
+    const figures = {
+      kl_parent: klParent,
+      kl_base: klBase,
+      entropy: own.entropy,
+      length: own.length,
+      length_parent: lengthParent,
+      repetition: own.repetition,
+      ...content,
+      ...positive,
+    }
     return { finite: Object.values(figures).every((value) => Number.isFinite(value)) ? 1 : 0, ...figures }
   } finally {
     await ports.learner.unload(adapter.sha256)
@@ -36,39 +69,81 @@ export const evaluate = async (ports: EvaluatePorts, config: PublisherConfig, ca
   }
 }
 
-const samplingOf = (model: Model, config: PublisherConfig): Sampling => ({ temperature: model.defaults.temperature, topP: 1, topK: 0, seed: SEED, maxTokens: config.maxTokens, stop: [] })
+const samplingOf = (model: Model, config: PublisherConfig): Sampling => ({
+  temperature: model.defaults.temperature,
+  topP: 1,
+  topK: 0,
+  seed: SEED,
+  maxTokens: config.maxTokens,
+  stop: [],
+})
 
 /** What the base does on the probes: the figures that the first candidate is held against. Empty without probes. */
-export const measureBase = async (ports: Pick<EvaluatePorts, 'learner' | 'model' | 'probes'>, config: PublisherConfig): Promise<{ content?: number; length?: number }> => {
+export const measureBase = async (
+  ports: Pick<EvaluatePorts, 'learner' | 'model' | 'probes'>,
+  config: PublisherConfig,
+): Promise<{ content?: number; length?: number }> => {
   if (ports.probes.length === 0) return {}
-  const prompts = ports.probes.slice(0, config.samples).map((probe) => ports.model.promptIds([{ role: 'user', content: probe.question }], {}))
-  const { length } = await ports.learner.evaluate({ prompts, adapter: null, references: [], sampling: samplingOf(ports.model, config) })
+  const prompts = ports.probes
+    .slice(0, config.samples)
+    .map((probe) => ports.model.promptIds([{ role: 'user', content: probe.question }], {}))
+  const { length } = await ports.learner.evaluate({
+    prompts,
+    adapter: null,
+    references: [],
+    sampling: samplingOf(ports.model, config),
+  })
   return { ...(await contentOf(ports, config, null)), length }
 }
 
 /** Share of the probes answered rightly, greedy. Empty without probes. */
-export const contentOf = async (ports: Pick<EvaluatePorts, 'learner' | 'model' | 'probes'>, config: PublisherConfig, adapter: AdapterSha): Promise<{ content?: number }> => {
+export const contentOf = async (
+  ports: Pick<EvaluatePorts, 'learner' | 'model' | 'probes'>,
+  config: PublisherConfig,
+  adapter: AdapterSha,
+): Promise<{ content?: number }> => {
   if (ports.probes.length === 0) return {}
   const prompts = ports.probes.map((probe) => ports.model.promptIds([{ role: 'user', content: probe.question }], {}))
-  const { completions } = await ports.learner.evaluate({ prompts, adapter, references: [], sampling: { temperature: 0, topP: 1, topK: 0, seed: SEED, maxTokens: config.maxTokens, stop: [] } })
+  const { completions } = await ports.learner.evaluate({
+    prompts,
+    adapter,
+    references: [],
+    sampling: { temperature: 0, topP: 1, topK: 0, seed: SEED, maxTokens: config.maxTokens, stop: [] },
+  })
   const right = ports.probes.filter((probe, i) => probe.check(completions[i]?.text ?? '')).length
   return { content: right / ports.probes.length }
 }
 
 /** Prompts that people really sent (the batch's), filled up with the probes' questions. */
-const samplePrompts = async (ports: EvaluatePorts, config: PublisherConfig, sealed: BatchSealed): Promise<number[][]> => {
-  const asked = await Promise.all(sealed.items.slice(0, config.samples).map((item) => ports.reader.promptIds(item.turn)))
-  const probes = ports.probes.slice(0, Math.max(0, config.samples - asked.length)).map((probe) => ports.model.promptIds([{ role: 'user', content: probe.question }], {}))
+const samplePrompts = async (
+  ports: EvaluatePorts,
+  config: PublisherConfig,
+  sealed: BatchSealed,
+): Promise<number[][]> => {
+  const asked = await Promise.all(
+    sealed.items.slice(0, config.samples).map((item) => ports.reader.promptIds(item.turn)),
+  )
+  const probes = ports.probes
+    .slice(0, Math.max(0, config.samples - asked.length))
+    .map((probe) => ports.model.promptIds([{ role: 'user', content: probe.question }], {}))
   return [...asked, ...probes]
 }
 
-const positiveLogprobs = async (ports: EvaluatePorts, { positive, head }: Candidate, adapter: string): Promise<{ positive_logprob?: number; positive_logprob_parent?: number }> => {
+const positiveLogprobs = async (
+  ports: EvaluatePorts,
+  { positive, head }: Candidate,
+  adapter: string,
+): Promise<{ positive_logprob?: number; positive_logprob_parent?: number }> => {
   let own = 0
   let parent = 0
   let tokens = 0
   for (const id of positive) {
     const turn = await ports.reader.record(id)
-    const request = { prompt: await ports.reader.promptIds(id), completion: turn.ids, temperature: turn.sampling.temperature || 1 }
+    const request = {
+      prompt: await ports.reader.promptIds(id),
+      completion: turn.ids,
+      temperature: turn.sampling.temperature || 1,
+    }
     own += sum(await ports.learner.score({ ...request, adapter }))
     parent += sum(await ports.learner.score({ ...request, adapter: head.adapter }))
     tokens += turn.ids.length

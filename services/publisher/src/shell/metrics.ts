@@ -8,14 +8,30 @@ type Now = { policy: string; waits: string }
 const known = (waits: string): string => (PUBLISHER_WAITS.some((one) => one === waits) ? waits : 'other')
 
 /** Returns what is to be called with every record that is read once the publisher is ready. */
-export const watchPublisher = (metrics: Metrics, now: () => Now): ((logged: Logged, outcome: Outcome | null) => void) => {
+export const watchPublisher = (
+  metrics: Metrics,
+  now: () => Now,
+): ((logged: Logged, outcome: Outcome | null) => void) => {
   const figures = new Map<string, number>()
-  metrics.read('instar_publisher_waits', () => PUBLISHER_WAITS.map((one) => [{ for: one }, one === known(now().waits) ? 1 : 0]))
+  metrics.read('instar_publisher_waits', () =>
+    PUBLISHER_WAITS.map((one) => [{ for: one }, one === known(now().waits) ? 1 : 0]),
+  )
   metrics.read('instar_verdict_figure', () => [...figures].map(([figure, value]) => [{ figure }, value]))
   return ({ topic, event }, outcome) => {
-    if (outcome && !outcome.counted) return metrics.count('instar_records_ignored_total', { service: 'publisher', topic, why: outcome.why })
-    if (!outcome || (event.type !== 'VersionPublished' && event.type !== 'VersionRejected') || event.policy !== now().policy) return
-    metrics.count('instar_verdicts_total', event.type === 'VersionPublished' ? { verdict: 'accepted', reason: 'none' } : { verdict: 'rejected', reason: event.reason })
+    if (outcome && !outcome.counted)
+      return metrics.count('instar_records_ignored_total', { service: 'publisher', topic, why: outcome.why })
+    if (
+      !outcome ||
+      (event.type !== 'VersionPublished' && event.type !== 'VersionRejected') ||
+      event.policy !== now().policy
+    )
+      return
+    metrics.count(
+      'instar_verdicts_total',
+      event.type === 'VersionPublished'
+        ? { verdict: 'accepted', reason: 'none' }
+        : { verdict: 'rejected', reason: event.reason },
+    )
     figures.clear()
     for (const [figure, value] of Object.entries(event.figures)) figures.set(figure, value)
   }

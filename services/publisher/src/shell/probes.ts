@@ -7,5 +7,8 @@ import type { Probe } from './evaluate.ts'
 export const probesOf = (model: string): Probe[] => {
   const file = join(model, 'probes.jsonl')
   if (!existsSync(file)) return []
-  return parseProbes(readFileSync(file, 'utf8')).map((probe) => ({ question: probe.question, check: (answer) => checkProbe(probe, answer) }))
+  return parseProbes(readFileSync(file, 'utf8')).map((probe) => ({
+    question: probe.question,
+    check: (answer) => checkProbe(probe, answer),
+  }))
 }

@@ -9,7 +9,9 @@ export type Message = { role: string; text: string }
 
 /** The messages of a request body in the dialect that the turn's record names, in order. */
 export const messagesOf = (dialect: string, body: Uint8Array): Message[] =>
-  dialectOf(dialect).messages(parsed(body)).map(({ role, content }) => ({ role, text: contentText(content) }))
+  dialectOf(dialect)
+    .messages(parsed(body))
+    .map(({ role, content }) => ({ role, text: contentText(content) }))
 
 /** An answer: the messages that it was given to, and its raw text. */
 export type Answered = { messages: readonly Message[]; text: string }
@@ -41,7 +43,10 @@ const ACTS = /(?<![^\n])(?:Action|Calling tools):/
 const CALLING = /(?<![^\n])Calling tools:\n[^\n]*/g
 
 const putBehindIt = ({ messages, text }: Answered, message: string, at: number): string => {
-  const held = messages.slice(at).map((earlier) => earlier.text).join('\n')
+  const held = messages
+    .slice(at)
+    .map((earlier) => earlier.text)
+    .join('\n')
   return (behindAnswer(message, held, contentOfAnswer(text)) ?? '').replace(CALLING, '').trim()
 }
 
@@ -67,14 +72,19 @@ const lastWords = (messages: readonly Message[]): number =>
   messages.findLastIndex(({ role, text }) => role === 'user' && stripWrappers(text) !== '')
 
 /** What is not taken for the person's words, of the message with the last ones and what follows it; '' for nothing. */
-export const wrappedInRequest = (messages: readonly Message[]): string => wrappedSince(messages, Math.max(0, lastWords(messages)))
+export const wrappedInRequest = (messages: readonly Message[]): string =>
+  wrappedSince(messages, Math.max(0, lastWords(messages)))
 
 /**
  * What stands in wrappers in the user's messages `from` and later, '' for nothing. A person can type a wrapper as an agent
  * writes it: who judges has to see what is not read as words.
  */
 export const wrappedSince = (messages: readonly Message[], from: number): string =>
-  messages.slice(from).filter(({ role }) => role === 'user').flatMap(({ text }) => unwrapped(text).wrapped).join('\n')
+  messages
+    .slice(from)
+    .filter(({ role }) => role === 'user')
+    .flatMap(({ text }) => unwrapped(text).wrapped)
+    .join('\n')
 
 const BLOCKS = [
   /<system-reminder>[\s\S]*?(?:<\/system-reminder>|$)/g,
@@ -100,10 +110,11 @@ const DATED = /^\s*\[(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*,? [^\]\n]{4,40}\]\s*/
 const unwrapped = (text: string): { words: string; wrapped: string[] } => {
   const wrapped: string[] = []
   let words = text
-  for (const block of [...BLOCKS, ...AGENTS_WORDS]) words = words.replace(block, (found) => {
-    wrapped.push(found.trim())
-    return ''
-  })
+  for (const block of [...BLOCKS, ...AGENTS_WORDS])
+    words = words.replace(block, (found) => {
+      wrapped.push(found.trim())
+      return ''
+    })
   return { words, wrapped }
 }
 

@@ -4,8 +4,17 @@
  * what counts, and a record of ours counts when it is read back.
  */
 import {
-  closings, encodeEvent, lineageDistance, openTurns, weightLine, written,
-  type ScoreRevised, type SessionClosed, type TurnScored, type TurnSkipped, type TurnState,
+  closings,
+  encodeEvent,
+  lineageDistance,
+  openTurns,
+  weightLine,
+  written,
+  type ScoreRevised,
+  type SessionClosed,
+  type TurnScored,
+  type TurnSkipped,
+  type TurnState,
 } from '@instar/events'
 import { earliest, park, pop, unpark, unwatch, watchAgain } from './idle.ts'
 import type { Judged } from './judgement.ts'
@@ -41,7 +50,13 @@ export type Output = { do: 'append'; record: string; event: ScoreEvent | Session
  * Turns that are others' to score stay among those that are needed, for `lookAgain`. After `most` outputs, or LOOKS
  * turns of a walk over all that are needed, the rest waits for the next call.
  */
-export const decide = (state: ScorerState, rules: Rules, now: number, mine: Mine = everything, most = Infinity): Output[] => {
+export const decide = (
+  state: ScorerState,
+  rules: Rules,
+  now: number,
+  mine: Mine = everything,
+  most = Infinity,
+): Output[] => {
   const outputs: Output[] = []
   for (const id of toLookAt(state, () => outputs.length < most)) {
     const turn = state.turns.turns.get(id)
@@ -92,7 +107,11 @@ const walks = new WeakMap<ScorerState, Iterator<string, undefined>>()
 export const hasMore = (state: ScorerState): boolean => state.touched.size > 0 || state.sweep || walks.has(state)
 
 /** Not to be judged: no batch will take it by the time it is scored. Of turns that came from elsewhere nobody knows. */
-export const isStale = (state: ScorerState, { turn: id }: Pick<JudgeRequest, 'turn'>, { staleness }: Rules): boolean => {
+export const isStale = (
+  state: ScorerState,
+  { turn: id }: Pick<JudgeRequest, 'turn'>,
+  { staleness }: Rules,
+): boolean => {
   const turn = state.turns.turns.get(id)
   if (!turn || staleness === null) return false
   const line = weightLine(state.weights, turn.policy)
@@ -102,7 +121,12 @@ export const isStale = (state: ScorerState, { turn: id }: Pick<JudgeRequest, 'tu
 }
 
 /** The record of a turn that no judge is asked about, and why; null when something else has come of it. */
-export const passOver = (state: ScorerState, request: JudgeRequest, reason: 'overloaded' | 'stale', now: number): Output | null =>
+export const passOver = (
+  state: ScorerState,
+  request: JudgeRequest,
+  reason: 'overloaded' | 'stale',
+  now: number,
+): Output | null =>
   judged(state, request, { verdicts: [], reward: null, judge: null, hint: null, hintJudge: null, reason }, now)
 
 /** Partitions may have become ours: the next `decide` looks at all that is unscored there, whoever had begun with it. */
@@ -139,13 +163,21 @@ export const judged = (state: ScorerState, request: JudgeRequest, result: Judged
   const turn = underJudgement(state, request)
   if (!turn) return null
   const { reward, judge, hint, verdicts } = result
-  if (reward === null || judge === null) return appendScore(state, skipped(turn, request.cause, result.reason ?? 'abstained', verdicts, now))
+  if (reward === null || judge === null)
+    return appendScore(state, skipped(turn, request.cause, result.reason ?? 'abstained', verdicts, now))
   const before = scoreOf(state, request.turn)
   const carried = hint === null && reward < 0 && before?.hint ? { hint: before.hint, hintJudge: before.judge } : null
   return appendScore(state, {
-    type: before ? 'ScoreRevised' : 'TurnScored', reward, judge,
-    hint: hint === null ? (carried?.hint ?? null) : written(hint), hintJudge: hint === null ? (carried?.hintJudge ?? null) : result.hintJudge,
-    ...factsOf(turn), verdicts, cause: request.cause, rank: request.feedback ? rankOf(request.feedback) : null, at: now,
+    type: before ? 'ScoreRevised' : 'TurnScored',
+    reward,
+    judge,
+    hint: hint === null ? (carried?.hint ?? null) : written(hint),
+    hintJudge: hint === null ? (carried?.hintJudge ?? null) : result.hintJudge,
+    ...factsOf(turn),
+    verdicts,
+    cause: request.cause,
+    rank: request.feedback ? rankOf(request.feedback) : null,
+    at: now,
   })
 }
 
@@ -154,11 +186,19 @@ export const judged = (state: ScorerState, request: JudgeRequest, result: Judged
  * all. A session with more open turns than a record names is closed by several; the last of them is waited for.
  */
 export const closeIdle = (
-  state: ScorerState, rules: Rules, now: number, mine: Mine = everything, most = Infinity,
+  state: ScorerState,
+  rules: Rules,
+  now: number,
+  mine: Mine = everything,
+  most = Infinity,
 ): { outputs: Output[]; lookAt: number } => {
   const { idle } = state
   const outputs: Output[] = []
-  for (let at = earliest(idle); outputs.length < most && at !== undefined && at + rules.idleMs <= now; at = earliest(idle)) {
+  for (
+    let at = earliest(idle);
+    outputs.length < most && at !== undefined && at + rules.idleMs <= now;
+    at = earliest(idle)
+  ) {
     const session = pop(idle) ?? ''
     const held = state.turns.sessions.get(session)
     const open = openTurns(held)
@@ -178,10 +218,21 @@ export const closeIdle = (
   return { outputs, lookAt: Math.min(now, earliest(idle) ?? now) + rules.idleMs }
 }
 
-const factsOf = (turn: TurnState) => ({ turn: turn.turn, session: turn.session, policy: turn.policy, version: turn.version, subject: turn.subject })
+const factsOf = (turn: TurnState) => ({
+  turn: turn.turn,
+  session: turn.session,
+  policy: turn.policy,
+  version: turn.version,
+  subject: turn.subject,
+})
 
-const skipped = (turn: TurnState, cause: string, reason: string, verdicts: TurnSkipped['verdicts'], at: number): TurnSkipped =>
-  ({ type: 'TurnSkipped', reason, ...factsOf(turn), verdicts, cause, rank: null, at })
+const skipped = (
+  turn: TurnState,
+  cause: string,
+  reason: string,
+  verdicts: TurnSkipped['verdicts'],
+  at: number,
+): TurnSkipped => ({ type: 'TurnSkipped', reason, ...factsOf(turn), verdicts, cause, rank: null, at })
 
 const appendScore = (state: ScorerState, event: ScoreEvent): Output => {
   const { id } = encodeEvent(event, state.versions)

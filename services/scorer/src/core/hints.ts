@@ -17,7 +17,11 @@ const INSTEAD: Readonly<Record<Complaint, string | null>> = {
   poor: null,
 }
 /** Whoever asks for both has said of neither what would have been better. */
-const OPPOSITES: readonly (readonly [Complaint, Complaint])[] = [['short', 'long'], ['formatted', 'unformatted'], ['cold', 'gushing']]
+const OPPOSITES: readonly (readonly [Complaint, Complaint])[] = [
+  ['short', 'long'],
+  ['formatted', 'unformatted'],
+  ['cold', 'gushing'],
+]
 const ORDER = Object.keys(INSTEAD) as Complaint[]
 const MOST = 3
 /** Characters of a person's that a hint quotes. */
@@ -25,7 +29,8 @@ const LONGEST_QUOTE = 60
 
 /** Null when the complaints do not say what would have been better. It never asks for a thing and its opposite. */
 export const hintFor = (complaints: ReadonlySet<Complaint>, rightAnswer: string | null): string | null => {
-  const sentences = rightAnswer === null || rightAnswer.length > LONGEST_QUOTE ? [] : [`The right answer is ${rightAnswer}.`]
+  const sentences =
+    rightAnswer === null || rightAnswer.length > LONGEST_QUOTE ? [] : [`The right answer is ${rightAnswer}.`]
   const undecided = new Set(OPPOSITES.filter((pair) => pair.every((one) => complaints.has(one))).flat())
   for (const complaint of ORDER) {
     const sentence = complaints.has(complaint) && !undecided.has(complaint) ? INSTEAD[complaint] : null
@@ -34,7 +39,8 @@ export const hintFor = (complaints: ReadonlySet<Complaint>, rightAnswer: string 
   return sentences.length === 0 ? null : sentences.join(' ')
 }
 
-const NEGATION = /\b(?:do not|don't|does not|never|avoid|stop|without|no|not|isn't|aren't|less|fewer|refrain|instead of|rather than)\b/iu
+const NEGATION =
+  /\b(?:do not|don't|does not|never|avoid|stop|without|no|not|isn't|aren't|less|fewer|refrain|instead of|rather than)\b/iu
 
 /** A judge's hint as it may be used: one line, 1–3 sentences, told as what to do. Null for anything else. */
 export const usableHint = (text: unknown): string | null => {

@@ -14,12 +14,20 @@ test('the session that was heard longest ago comes first, whatever the order in 
     const session = pop(idle)
     assert.equal(idle.watched.get(session ?? ''), at)
   }
-  assert.deepEqual(heard, times.toSorted((a, b) => a - b))
+  assert.deepEqual(
+    heard,
+    times.toSorted((a, b) => a - b),
+  )
 })
 
 test('what is parked comes back, what is no longer watched is forgotten with the next building', () => {
   const idle = initialIdle()
-  for (const [session, at] of [['a', 3], ['b', 1], ['c', 2]] as const) watch(idle, session, at)
+  for (const [session, at] of [
+    ['a', 3],
+    ['b', 1],
+    ['c', 2],
+  ] as const)
+    watch(idle, session, at)
   assert.equal(pop(idle), 'b')
   park(idle, 'b')
   unwatch(idle, 'c')
@@ -27,7 +35,10 @@ test('what is parked comes back, what is no longer watched is forgotten with the
   unpark(idle)
   assert.equal(pop(idle), 'b')
   rebuild(idle)
-  assert.deepEqual(idle.heap, [{ session: 'b', at: 1 }, { session: 'a', at: 9 }])
+  assert.deepEqual(idle.heap, [
+    { session: 'b', at: 1 },
+    { session: 'a', at: 9 },
+  ])
 })
 
 test('sessions that come and go leave no more behind than those that stay', () => {
@@ -37,5 +48,8 @@ test('sessions that come and go leave no more behind than those that stay', () =
     if (i >= 10) unwatch(idle, `s${i - 10}`)
   }
   assert.ok(idle.heap.length < 1100, `${idle.heap.length}`)
-  assert.deepEqual([...idle.watched].map(([session]) => session), Array.from({ length: 10 }, (_, i) => `s${49_990 + i}`))
+  assert.deepEqual(
+    [...idle.watched].map(([session]) => session),
+    Array.from({ length: 10 }, (_, i) => `s${49_990 + i}`),
+  )
 })

@@ -3,12 +3,24 @@ import { test } from 'node:test'
 import { hintFor, usableHint } from './hints.ts'
 import { settle } from './judgement.ts'
 
-const said = (judge: string, value: number | null, hint: string | null = null, failed = false) => ({ judge, value, note: '', hint, failed })
+const said = (judge: string, value: number | null, hint: string | null = null, failed = false) => ({
+  judge,
+  value,
+  note: '',
+  hint,
+  failed,
+})
 
 test('the first judge with an opinion decides, all are recorded', () => {
   const judged = settle([said('a', null), said('b', -1), said('c', null, 'Answer briefly.')])
-  assert.deepEqual([judged.reward, judged.judge, judged.hint, judged.hintJudge, judged.reason], [-1, 'b', 'Answer briefly.', 'c', null])
-  assert.deepEqual(judged.verdicts.map((v) => v.judge), ['a', 'b', 'c'])
+  assert.deepEqual(
+    [judged.reward, judged.judge, judged.hint, judged.hintJudge, judged.reason],
+    [-1, 'b', 'Answer briefly.', 'c', null],
+  )
+  assert.deepEqual(
+    judged.verdicts.map((v) => v.judge),
+    ['a', 'b', 'c'],
+  )
 })
 
 test('values outside of −1…1 are nonsense and count as a failure', () => {
@@ -27,7 +39,10 @@ test('a praised answer keeps no hint', () => {
 })
 
 test('hints are one to three sentences, told positively', () => {
-  assert.equal(hintFor(new Set(['formatted', 'cold']), null), 'Answer in plain text. Answer in a warm and friendly way.')
+  assert.equal(
+    hintFor(new Set(['formatted', 'cold']), null),
+    'Answer in plain text. Answer in a warm and friendly way.',
+  )
   assert.equal(hintFor(new Set(['wrong']), '12'), 'The right answer is 12.')
   assert.equal(hintFor(new Set(['poor']), null), null)
   assert.equal(usableHint('  Answer in one\nplain paragraph. '), 'Answer in one plain paragraph.')

@@ -32,7 +32,14 @@ export type Feedback = { id: string; record: string; value: number; at: number; 
 export type Opinion = Judgement & { judge: string }
 
 /** `reward` null: nobody could say, `reason` is why: `no_next_state`, `judge_failed`, `abstained`, or `unreadable` from the shell. */
-export type Judged = { verdicts: Verdict[]; reward: number | null; judge: string | null; hint: string | null; hintJudge: string | null; reason: string | null }
+export type Judged = {
+  verdicts: Verdict[]
+  reward: number | null
+  judge: string | null
+  hint: string | null
+  hintJudge: string | null
+  reason: string | null
+}
 
 /**
  * The first opinion with a finite value in −1…1 is the reward. Its hint goes with it; an opinion that has a
@@ -40,11 +47,31 @@ export type Judged = { verdicts: Verdict[]; reward: number | null; judge: string
  * values (private-values.ts) is left out: it is stored, and learned from.
  */
 export const settle = (opinions: readonly Opinion[]): Judged => {
-  const checked = opinions.map((o) => (o.value !== null && (!Number.isFinite(o.value) || Math.abs(o.value) > 1) ? { ...o, value: null, failed: true, note: `nonsense: ${o.value}` } : o))
+  const checked = opinions.map((o) =>
+    o.value !== null && (!Number.isFinite(o.value) || Math.abs(o.value) > 1)
+      ? { ...o, value: null, failed: true, note: `nonsense: ${o.value}` }
+      : o,
+  )
   const verdicts = checked.map(({ judge, value, note }) => ({ judge, value, note }))
   const winner = checked.find((o) => o.value !== null)
-  if (!winner || winner.value === null) return { verdicts, reward: null, judge: null, hint: null, hintJudge: null, reason: checked.length === 0 ? 'no_next_state' : checked.some((o) => o.failed === true) ? 'judge_failed' : 'abstained' }
+  if (!winner || winner.value === null)
+    return {
+      verdicts,
+      reward: null,
+      judge: null,
+      hint: null,
+      hintJudge: null,
+      reason:
+        checked.length === 0 ? 'no_next_state' : checked.some((o) => o.failed === true) ? 'judge_failed' : 'abstained',
+    }
   const hinted = winner.value < 0 ? (winner.hint !== null ? winner : checked.find((o) => o.hint !== null)) : undefined
   const hint = publicHint(hinted?.hint ?? null)
-  return { verdicts, reward: winner.value, judge: winner.judge, hint, hintJudge: hint === null ? null : hinted?.judge ?? null, reason: null }
+  return {
+    verdicts,
+    reward: winner.value,
+    judge: winner.judge,
+    hint,
+    hintJudge: hint === null ? null : (hinted?.judge ?? null),
+    reason: null,
+  }
 }

@@ -25,7 +25,13 @@ export const needOf = (state: Pick<ScorerState, 'turns' | 'scores'>, turn: TurnS
   const shown = turn.shown ? null : seen.turn
   if (feedback && (!score || outranks(rankOf(feedback), score.rank))) {
     const { comment } = feedback
-    return { next, shown, feedback: { ...feedback, comment: comment ? readWritten(comment) : null }, cause: feedback.record, discarded: false }
+    return {
+      next,
+      shown,
+      feedback: { ...feedback, comment: comment ? readWritten(comment) : null },
+      cause: feedback.record,
+      discarded: false,
+    }
   }
   if (score || turn.kind !== 'main' || turn.status !== 'complete' || !turn.trainable) return null
   if (turn.discardedBy !== null) return { next, shown, feedback: null, cause: turn.discardedBy, discarded: true }
@@ -37,7 +43,10 @@ export const needOf = (state: Pick<ScorerState, 'turns' | 'scores'>, turn: TurnS
 export const rankOf = (feedback: { id: string; at: number }): Rank => ({ at: feedback.at, id: feedback.id })
 
 const latestFeedback = (turn: TurnState): TurnState['feedback'][number] | null =>
-  turn.feedback.reduce<TurnState['feedback'][number] | null>((latest, one) => (latest === null || outranks(rankOf(one), rankOf(latest)) ? one : latest), null)
+  turn.feedback.reduce<TurnState['feedback'][number] | null>(
+    (latest, one) => (latest === null || outranks(rankOf(one), rankOf(latest)) ? one : latest),
+    null,
+  )
 
 export const scoreOf = (state: Pick<ScorerState, 'turns' | 'scores'>, turn: string): ScoreState | undefined => {
   const policy = state.turns.turns.get(turn)?.policy

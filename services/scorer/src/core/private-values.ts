@@ -7,7 +7,10 @@
 const isCard = (text: string): boolean => {
   const digits = text.replace(/\D/gu, '')
   if (digits.length < 12 || digits.length > 19) return false
-  const sum = [...digits].reverse().map(Number).reduce((total, digit, i) => total + (i % 2 === 0 ? digit : digit > 4 ? 2 * digit - 9 : 2 * digit), 0)
+  const sum = [...digits]
+    .reverse()
+    .map(Number)
+    .reduce((total, digit, i) => total + (i % 2 === 0 ? digit : digit > 4 ? 2 * digit - 9 : 2 * digit), 0)
   return sum % 10 === 0
 }
 
@@ -16,27 +19,40 @@ const digitsIn = (text: string): number => text.replace(/\D/gu, '').length
 
 const FORMS: readonly { pattern: RegExp; is?: (found: string) => boolean }[] = [
   { pattern: /[^\s@<>"']+@[^\s@<>"']+\.[^\s@<>"'.]{2,}/gu },
-  { pattern: /\b[a-z][a-z0-9+.-]*:\/\/|\bwww\.|\b(?:[a-z0-9-]+\.)+(?:com|org|net|io|dev|ai|app|co|de|uk|eu|gov|edu|info)\b/giu },
-  { pattern: /-----BEGIN|\b(?:sk|pk|rk|ghp|gho|ghu|ghs|ghr|github_pat|glpat|xox[abeprs]|hf|npm|pypi|AKIA|ASIA|AIza|ya29|eyJ)[-_.A-Za-z0-9]{12,}/gu },
+  {
+    pattern:
+      /\b[a-z][a-z0-9+.-]*:\/\/|\bwww\.|\b(?:[a-z0-9-]+\.)+(?:com|org|net|io|dev|ai|app|co|de|uk|eu|gov|edu|info)\b/giu,
+  },
+  {
+    pattern:
+      /-----BEGIN|\b(?:sk|pk|rk|ghp|gho|ghu|ghs|ghr|github_pat|glpat|xox[abeprs]|hf|npm|pypi|AKIA|ASIA|AIza|ya29|eyJ)[-_.A-Za-z0-9]{12,}/gu,
+  },
   // A run that mixes letters and digits and is longer than words and names of products are.
   { pattern: /[A-Za-z0-9+/_=-]{20,}/gu, is: (found) => /\d/u.test(found) && /[A-Za-z]/u.test(found) },
   { pattern: /\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b/gu },
   { pattern: /\d(?:[ -]?\d){11,18}/gu, is: isCard },
   // Groups with a blank, a hyphen, a dot or brackets between them; or a plus before all.
-  { pattern: /\+\d[\d ().-]{5,}\d|\(?\d{2,5}\)?(?:[ .-]\(?\d{2,5}\)?){1,5}/gu, is: (found) => digitsIn(found) >= 7 && !isDate(found) && !/^\d+\.\d+$/u.test(found) },
+  {
+    pattern: /\+\d[\d ().-]{5,}\d|\(?\d{2,5}\)?(?:[ .-]\(?\d{2,5}\)?){1,5}/gu,
+    is: (found) => digitsIn(found) >= 7 && !isDate(found) && !/^\d+\.\d+$/u.test(found),
+  },
 ]
 
 /** A line longer than this is not looked through: patterns are quick, a book is not a hint. */
 const LONGEST = 2000
 
-export const holdsPrivate = (text: string): boolean => text.length > LONGEST
-  || FORMS.some(({ pattern, is }) => [...text.matchAll(pattern)].some(([found]) => is === undefined || is(found)))
+export const holdsPrivate = (text: string): boolean =>
+  text.length > LONGEST ||
+  FORMS.some(({ pattern, is }) => [...text.matchAll(pattern)].some(([found]) => is === undefined || is(found)))
 
 /** The sentences of a hint without those that hold such a value; null where none is left. */
 export const publicHint = (hint: string | null): string | null => {
   if (hint === null || !holdsPrivate(hint)) return hint
   if (hint.length > LONGEST) return null
-  const kept = hint.split(/(?<=[.!?])\s+/u).filter((sentence) => !holdsPrivate(sentence)).join(' ')
+  const kept = hint
+    .split(/(?<=[.!?])\s+/u)
+    .filter((sentence) => !holdsPrivate(sentence))
+    .join(' ')
   // A value may stand across what looked like the end of a sentence.
   return kept === '' || holdsPrivate(kept) ? null : kept
 }

@@ -3,9 +3,30 @@
  * this process's own affair (what it has asked for and not seen come back): `forgetWork` of a snapshot.
  */
 import {
-  foldScores, foldTurns, foldWeights, initialScores, initialTurns, initialWeights, lastShown, openTurns, unshownBeside,
-  type Event, type Logged, type MemoryScores, type MemoryTurns, type MemoryWeights, type Outcome, type Queue, type ScoresEvent, type ScoresState, type Table, type TurnsEvent, type TurnsState, type Versions,
-  type WeightsEvent, type WeightsState,
+  foldScores,
+  foldTurns,
+  foldWeights,
+  initialScores,
+  initialTurns,
+  initialWeights,
+  lastShown,
+  openTurns,
+  unshownBeside,
+  type Event,
+  type Logged,
+  type MemoryScores,
+  type MemoryTurns,
+  type MemoryWeights,
+  type Outcome,
+  type Queue,
+  type ScoresEvent,
+  type ScoresState,
+  type Table,
+  type TurnsEvent,
+  type TurnsState,
+  type Versions,
+  type WeightsEvent,
+  type WeightsState,
 } from '@instar/events'
 import { needOf } from './need.ts'
 import { initialIdle, rebuild, unwatch, watch, watchAgain, type Idle } from './idle.ts'
@@ -38,15 +59,26 @@ export type ScorerState = {
   versions?: Versions
 }
 
-export type MemoryScorer = Omit<ScorerState, 'turns' | 'scores' | 'weights'> &
-  { turns: MemoryTurns; scores: Map<string, MemoryScores>; weights: MemoryWeights }
+export type MemoryScorer = Omit<ScorerState, 'turns' | 'scores' | 'weights'> & {
+  turns: MemoryTurns
+  scores: Map<string, MemoryScores>
+  weights: MemoryWeights
+}
 
 /** What is touched beyond is found by walking over what is needed. */
 export const MOST_TOUCHED = 4096
 
 export const initialState = (): MemoryScorer => ({
-  turns: initialTurns(), scores: new Map(), weights: initialWeights(), needed: new Set(), touched: new Set(), sweep: false,
-  idle: initialIdle(), work: new Map(), closing: new Map(), asked: 0,
+  turns: initialTurns(),
+  scores: new Map(),
+  weights: initialWeights(),
+  needed: new Set(),
+  touched: new Set(),
+  sweep: false,
+  idle: initialIdle(),
+  work: new Map(),
+  closing: new Map(),
+  asked: 0,
 })
 
 /** Before the first `decide`, and after a restart from a snapshot: what an earlier life asked for will not come back to this one. */
@@ -61,9 +93,12 @@ export const forgetWork = (state: ScorerState): void => {
 /** Null for a topic that the scorer does not follow. */
 export const evolve = (state: ScorerState, logged: Logged<Event>): Outcome | null => {
   switch (logged.topic) {
-    case 'turns': return evolveTurns(state, logged as Logged<TurnsEvent>)
-    case 'scores': return evolveScores(state, logged as Logged<ScoresEvent>)
-    case 'weights': return foldWeights(state.weights, logged as Logged<WeightsEvent>)
+    case 'turns':
+      return evolveTurns(state, logged as Logged<TurnsEvent>)
+    case 'scores':
+      return evolveScores(state, logged as Logged<ScoresEvent>)
+    case 'weights':
+      return foldWeights(state.weights, logged as Logged<WeightsEvent>)
     case 'updates':
     case 'blobs':
     case 'upgrades':
@@ -96,7 +131,8 @@ const evolveTurns = (state: ScorerState, logged: Logged<TurnsEvent>): Outcome =>
       break
     case 'SessionClosed':
       for (const turn of event.open) touch(state, turn)
-      if (event.discarded === true) for (const { turn } of state.turns.sessions.get(event.session)?.turns ?? []) touch(state, turn)
+      if (event.discarded === true)
+        for (const { turn } of state.turns.sessions.get(event.session)?.turns ?? []) touch(state, turn)
       break
   }
   return outcome
@@ -138,7 +174,7 @@ const readClosing = (state: ScorerState, session: string, record: string): void 
 const evolveScores = (state: ScorerState, logged: Logged<ScoresEvent>): Outcome => {
   const { event } = logged
   let scores = state.scores.get(event.policy)
-  if (!scores) state.scores.set(event.policy, scores = initialScores())
+  if (!scores) state.scores.set(event.policy, (scores = initialScores()))
   const outcome = foldScores(scores, logged)
   const work = state.work.get(event.turn)
   if (work?.step === 'appended' && work.record === logged.id) state.work.delete(event.turn)

@@ -5,7 +5,11 @@ import { lastRequest, messagesOf, saidSince, wrappedInRequest, wrappedSince } fr
 import type { Evidence } from '../core/judgement.ts'
 
 /** `next`: the turn whose request holds the next state, null if the session ended. `shown`: the turn that it was said to, null if it is `turn`. */
-export const readEvidence = async (reader: TurnReader, turn: string, { next, shown }: { next: string | null; shown: string | null }): Promise<Evidence> => {
+export const readEvidence = async (
+  reader: TurnReader,
+  turn: string,
+  { next, shown }: { next: string | null; shown: string | null },
+): Promise<Evidence> => {
   const record = await reader.record(turn)
   const messages = messagesOf(record.dialect, await reader.body(turn))
   const answer = readWritten(record.text)
@@ -17,7 +21,11 @@ export const readEvidence = async (reader: TurnReader, turn: string, { next, sho
   const { stateFrom, dialect } = await reader.record(next)
   const answered = { messages, text: seen ?? answer }
   const later = messagesOf(dialect, await reader.body(next))
-  return { ...evidence, ...wrappedIn(asked, wrappedSince(later, stateFrom)), next: saidSince(answered, later, stateFrom) }
+  return {
+    ...evidence,
+    ...wrappedIn(asked, wrappedSince(later, stateFrom)),
+    next: saidSince(answered, later, stateFrom),
+  }
 }
 
 const wrappedIn = (...texts: string[]): Pick<Evidence, 'wrapped'> => {

@@ -19,9 +19,13 @@ export type Judge = {
 export const FEEDBACK_JUDGE = 'feedback'
 
 export const signalsJudge = (settings: SignalSettings): Judge => ({
-  id: signalsId(settings), alone: false, quick: true,
+  id: signalsId(settings),
+  alone: false,
+  quick: true,
   // Patterns are compiled when they are first used.
-  prepare: () => { judgeBySignals({ request: 'a', answer: 'b', calls: false, next: { user: 'It is 1.', tools: '' } }, settings) },
+  prepare: () => {
+    judgeBySignals({ request: 'a', answer: 'b', calls: false, next: { user: 'It is 1.', tools: '' } }, settings)
+  },
   judge: (evidence) => judgeBySignals(evidence, settings),
 })
 
@@ -29,12 +33,20 @@ export const signalsJudge = (settings: SignalSettings): Judge => ({
  * Explicit feedback is the reward as it stands; the rules read its comment and the next words for a hint, at
  * once. Else the judges in order, until one has an opinion. A judge that throws has failed, which is no zero.
  */
-export const judgeTurn = async (judges: readonly Judge[], request: Pick<JudgeRequest, 'feedback'>, evidence: Evidence, signal: AbortSignal): Promise<Judged> => {
+export const judgeTurn = async (
+  judges: readonly Judge[],
+  request: Pick<JudgeRequest, 'feedback'>,
+  evidence: Evidence,
+  signal: AbortSignal,
+): Promise<Judged> => {
   if (request.feedback) {
     const { value, comment } = request.feedback
-    const words = [comment ?? '', evidence.shown === undefined ? evidence.next?.user ?? '' : ''].filter((text) => text !== '').join('\n')
+    const words = [comment ?? '', evidence.shown === undefined ? (evidence.next?.user ?? '') : '']
+      .filter((text) => text !== '')
+      .join('\n')
     const hint = value < 0 && words !== '' ? hintOfWords(words, evidence) : null
-    const reader: Opinion[] = hint === null ? [] : [{ judge: signalsId({ movedOn: null }), value: null, note: 'read for a hint', hint }]
+    const reader: Opinion[] =
+      hint === null ? [] : [{ judge: signalsId({ movedOn: null }), value: null, note: 'read for a hint', hint }]
     return settle([{ judge: FEEDBACK_JUDGE, value, note: 'explicit', hint: null }, ...reader])
   }
   const opinions: Opinion[] = []
@@ -52,6 +64,12 @@ const opinionOf = async (judge: Judge, evidence: Evidence, signal: AbortSignal):
     return { judge: judge.id, ...(await judge.judge(evidence, signal)) }
   } catch (error) {
     signal.throwIfAborted()
-    return { judge: judge.id, value: null, note: `failed: ${error instanceof InstarError ? error.code : (error as Error).name}`, hint: null, failed: true }
+    return {
+      judge: judge.id,
+      value: null,
+      note: `failed: ${error instanceof InstarError ? error.code : (error as Error).name}`,
+      hint: null,
+      failed: true,
+    }
   }
 }

@@ -35,24 +35,45 @@ export const createLlmJudge = (config: LlmConfig, ports: LlmPorts): LlmJudge => 
   const tell = (problem: string | null): void => {
     if (problem === trouble) return
     trouble = problem
-    ports.say?.(problem === null ? 'The judge answers again.' : `The judge at ${new URL(endpoint).origin} gives no verdict: ${problem}.`)
+    ports.say?.(
+      problem === null
+        ? 'The judge answers again.'
+        : `The judge at ${new URL(endpoint).origin} gives no verdict: ${problem}.`,
+    )
   }
 
   const ask = async (evidence: Evidence, seed: number, signal: AbortSignal): Promise<string> => {
     const body = {
-      model, messages: judgePrompt(evidence, rubric, randomBytes(12).toString('hex')), seed, max_tokens: maxTokens,
+      model,
+      messages: judgePrompt(evidence, rubric, randomBytes(12).toString('hex')),
+      seed,
+      max_tokens: maxTokens,
       temperature: votes === 1 ? 0 : temperature,
-      ...(structured ? { response_format: { type: 'json_schema', json_schema: { name: 'verdict', strict: true, schema: VERDICT_SCHEMA } } } : {}),
+      ...(structured
+        ? {
+            response_format: {
+              type: 'json_schema',
+              json_schema: { name: 'verdict', strict: true, schema: VERDICT_SCHEMA },
+            },
+          }
+        : {}),
     }
     const withSchema = structured
     const response = await ports.fetch(endpoint, {
       // It is sent conversations: to nobody but whom the operator named.
-      method: 'POST', redirect: 'manual', signal: AbortSignal.any([signal, AbortSignal.timeout(config.timeoutMs)]), body: JSON.stringify(body),
-      headers: { 'content-type': 'application/json', ...(config.key === null ? {} : { authorization: `Bearer ${config.key}` }) },
+      method: 'POST',
+      redirect: 'manual',
+      signal: AbortSignal.any([signal, AbortSignal.timeout(config.timeoutMs)]),
+      body: JSON.stringify(body),
+      headers: {
+        'content-type': 'application/json',
+        ...(config.key === null ? {} : { authorization: `Bearer ${config.key}` }),
+      },
     })
     if (!response.ok) {
       await response.body?.cancel()
-      if (PASSES.has(response.status)) throw new Passing(`status ${response.status}`, retryAfter(response.headers.get('retry-after')))
+      if (PASSES.has(response.status))
+        throw new Passing(`status ${response.status}`, retryAfter(response.headers.get('retry-after')))
       if (withSchema && (response.status === 400 || response.status === 422)) {
         structured = false
         return ask(evidence, seed, signal)
@@ -73,10 +94,16 @@ export const createLlmJudge = (config: LlmConfig, ports: LlmPorts): LlmJudge => 
         return parseVote(said)
       } catch (error) {
         signal.throwIfAborted()
-        tell(error instanceof Refused ? `it refuses with status ${error.status}` : `${whyOf(error as Error)}; turns wait for it`)
-        if (error instanceof Refused) return { value: null, hint: null, note: `refused (${error.message})`, failed: true }
+        tell(
+          error instanceof Refused
+            ? `it refuses with status ${error.status}`
+            : `${whyOf(error as Error)}; turns wait for it`,
+        )
+        if (error instanceof Refused)
+          return { value: null, hint: null, note: `refused (${error.message})`, failed: true }
         const after = error instanceof Passing ? Math.max(wait, error.afterMs) : wait
-        if (ports.now() + after > giveUpAt) return { value: null, hint: null, note: `unreachable (${whyOf(error as Error)})`, failed: true }
+        if (ports.now() + after > giveUpAt)
+          return { value: null, hint: null, note: `unreachable (${whyOf(error as Error)})`, failed: true }
         await delay(after, undefined, { signal })
       }
     }
@@ -84,7 +111,8 @@ export const createLlmJudge = (config: LlmConfig, ports: LlmPorts): LlmJudge => 
 
   return {
     id: llmId({ model, votes, temperature, maxTokens, rubric }),
-    judge: async (evidence, signal) => majority(await Promise.all(Array.from({ length: votes }, (_, i) => vote(evidence, i + 1, signal)))),
+    judge: async (evidence, signal) =>
+      majority(await Promise.all(Array.from({ length: votes }, (_, i) => vote(evidence, i + 1, signal)))),
   }
 }
 

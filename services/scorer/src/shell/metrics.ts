@@ -4,13 +4,17 @@ import type { Metrics } from '@instar/process'
 import type { ScorerWork } from '../app.ts'
 
 /** Returns what is to be called with every record that is read once the scorer is ready. */
-export const watchScorer = (metrics: Metrics, now: () => ScorerWork): ((logged: Logged, outcome: Outcome | null) => void) => {
+export const watchScorer = (
+  metrics: Metrics,
+  now: () => ScorerWork,
+): ((logged: Logged, outcome: Outcome | null) => void) => {
   metrics.read('instar_scorer_judging', () => [[{}, now().judging]])
   metrics.read('instar_scorer_waiting', () => [[{}, now().waiting]])
   metrics.read('instar_turns_unscored', () => [[{}, now().needed]])
   metrics.read('instar_scorer_share', () => [[{}, now().share]])
   return ({ topic, event }, outcome) => {
-    if (outcome && !outcome.counted) metrics.count('instar_records_ignored_total', { service: 'scorer', topic, why: outcome.why })
+    if (outcome && !outcome.counted)
+      metrics.count('instar_records_ignored_total', { service: 'scorer', topic, why: outcome.why })
     else if (event.type === 'TurnSkipped') metrics.count('instar_turns_skipped_total', { reason: event.reason })
     else if (event.type === 'SessionClosed') metrics.count('instar_sessions_closed_total', {})
     else if (event.type === 'TurnScored' || event.type === 'ScoreRevised') {

@@ -4,7 +4,12 @@ import { initialIdle } from '../core/idle.ts'
 import { initialState, type ScorerState } from '../core/state.ts'
 
 /** Changes with the sources of which the stored state is a function. */
-export const stateVersion = (): string => foldVersion(['../core/state.ts', '../core/need.ts', '../core/idle.ts', './stored-state.ts'].map((name) => new URL(name, import.meta.url)))
+export const stateVersion = (): string =>
+  foldVersion(
+    ['../core/state.ts', '../core/need.ts', '../core/idle.ts', './stored-state.ts'].map(
+      (name) => new URL(name, import.meta.url),
+    ),
+  )
 
 export const storedState = (snapshot: Snapshot): ScorerState => ({
   ...initialState(),

@@ -3,9 +3,29 @@
  * from the batch before, advantages, parent. What differs is named by the record in which it was found.
  */
 import {
-  foldScores, foldTurns, foldUpdates, foldWeights, initialScores, initialTurns, initialUpdates, initialWeights, updateLine, weightLine,
-  type BatchSealed, type Event, type Logged, type ScoresEvent, type ScoresState, type Table, type TurnsEvent, type TurnsState, type UpdatesEvent, type UpdatesState,
-  type VersionRejected, type WeightsEvent, type WeightsState,
+  foldScores,
+  foldTurns,
+  foldUpdates,
+  foldWeights,
+  initialScores,
+  initialTurns,
+  initialUpdates,
+  initialWeights,
+  updateLine,
+  weightLine,
+  type BatchSealed,
+  type Event,
+  type Logged,
+  type ScoresEvent,
+  type ScoresState,
+  type Table,
+  type TurnsEvent,
+  type TurnsState,
+  type UpdatesEvent,
+  type UpdatesState,
+  type VersionRejected,
+  type WeightsEvent,
+  type WeightsState,
 } from '@instar/events'
 import { advantages, rulesOf } from './baseline.ts'
 
@@ -49,8 +69,19 @@ const byPolicy = <T>(make: () => T): Table<string, T> => {
 
 /** All in memory. */
 export const initialAudit = (policy: string): AuditState => ({
-  policy, turns: initialTurns(), scores: byPolicy(initialScores), updates: initialUpdates(), weights: initialWeights(), scoreRecords: new Map(),
-  listed: [], scored: byPolicy<string[]>(() => []), batches: byPolicy<string[]>(() => []), moves: [], rejected: new Map(), sealings: new Map(), spentAt: new Map(),
+  policy,
+  turns: initialTurns(),
+  scores: byPolicy(initialScores),
+  updates: initialUpdates(),
+  weights: initialWeights(),
+  scoreRecords: new Map(),
+  listed: [],
+  scored: byPolicy<string[]>(() => []),
+  batches: byPolicy<string[]>(() => []),
+  moves: [],
+  rejected: new Map(),
+  sealings: new Map(),
+  spentAt: new Map(),
 })
 
 /** Topics may be read one after the other: nothing here tests one topic against another. */
@@ -80,7 +111,8 @@ const evolveWeights = (state: AuditState, logged: Logged<WeightsEvent>): void =>
   if (!foldWeights(state.weights, logged).counted || event.policy !== state.policy) return
   if (event.type === 'VersionPublished') state.moves.push({ to: event.number, at: event.at })
   else if (event.type === 'HeadMoved') state.moves.push({ to: event.to, at: event.at })
-  else if (event.type === 'VersionRejected' && !state.rejected.has(event.update)) state.rejected.set(event.update, event)
+  else if (event.type === 'VersionRejected' && !state.rejected.has(event.update))
+    state.rejected.set(event.update, event)
 }
 
 const evolveUpdates = (state: AuditState, logged: Logged<UpdatesEvent>): void => {
@@ -106,7 +138,9 @@ const sealingOf = (state: AuditState, { items, baselines, policy }: BatchSealed)
 }
 
 /** The policy's own batches by their place, each with its first difference or null. */
-export function* auditBatches(state: AuditState): Generator<{ id: string; sealed: BatchSealed; difference: Difference | null }> {
+export function* auditBatches(
+  state: AuditState,
+): Generator<{ id: string; sealed: BatchSealed; difference: Difference | null }> {
   const batches = state.batches.get(state.policy)
   for (let i = 0; i < (batches?.length ?? 0); i += 1) {
     const batch = updateLine(state.updates, state.policy).byId.get(batches?.at(i) ?? '')
@@ -115,16 +149,39 @@ export function* auditBatches(state: AuditState): Generator<{ id: string; sealed
 }
 
 /** Null too for a batch of a branch, whose own audit is that of its policy. */
-export const auditBatch = (state: AuditState, { id, sealed }: { id: string; sealed: BatchSealed }): Difference | null => {
+export const auditBatch = (
+  state: AuditState,
+  { id, sealed }: { id: string; sealed: BatchSealed },
+): Difference | null => {
   const sealing = state.sealings.get(id)
   if (!sealing) return null
   const baselines = new Map(sealing.baselines.map(({ subject, ...baseline }) => [subject, baseline]))
-  const here = (what: string): Difference => ({ topic: 'updates', key: sealed.policy, record: id, type: 'BatchSealed', what })
+  const here = (what: string): Difference => ({
+    topic: 'updates',
+    key: sealed.policy,
+    record: id,
+    type: 'BatchSealed',
+    what,
+  })
   for (const item of sealed.items) {
     const turn = state.turns.turns.get(item.turn)
-    if (turn?.record !== item.record) return { topic: 'turns', key: item.session, record: item.record, type: 'TurnCaptured', what: turn ? `turn ${item.turn} is now record ${turn.record}` : `turn ${item.turn} is not on the log` }
+    if (turn?.record !== item.record)
+      return {
+        topic: 'turns',
+        key: item.session,
+        record: item.record,
+        type: 'TurnCaptured',
+        what: turn ? `turn ${item.turn} is now record ${turn.record}` : `turn ${item.turn} is not on the log`,
+      }
     const score = state.scoreRecords.get(item.score)
-    if (!score || score.turn !== item.turn) return { topic: 'scores', key: sealed.policy, record: item.score, type: 'TurnScored', what: `the score of turn ${item.turn} that batch ${sealed.number} names is not on the log` }
+    if (!score || score.turn !== item.turn)
+      return {
+        topic: 'scores',
+        key: sealed.policy,
+        record: item.score,
+        type: 'TurnScored',
+        what: `the score of turn ${item.turn} that batch ${sealed.number} names is not on the log`,
+      }
     if (score.type === 'TurnSkipped' || score.reward !== item.reward) return here(`reward of turn ${item.turn}`)
     if (!sameHint(score.hint, item.hint)) return here(`hint of turn ${item.turn}`)
     if (sealing.again.includes(item.turn)) return here(`turn ${item.turn} is in an earlier batch`)
@@ -134,11 +191,14 @@ export const auditBatch = (state: AuditState, { id, sealed }: { id: string; seal
     return { subject, key, group, reward }
   })
   const again = advantages(rewarded, baselines, rulesOf(sealed.settings))
-  const wrong = sealed.items.findIndex((item, i) => again.items[i]?.baseline !== item.baseline || again.items[i]?.advantage !== item.advantage)
+  const wrong = sealed.items.findIndex(
+    (item, i) => again.items[i]?.baseline !== item.baseline || again.items[i]?.advantage !== item.advantage,
+  )
   if (wrong >= 0) return here(`advantage of turn ${sealed.items[wrong]?.turn}`)
   if (JSON.stringify(again.after) !== JSON.stringify(sealed.baselines)) return here('baselines')
   const parent = weightLine(state.weights, sealed.policy).versions.get(sealed.parent.version)
-  if (!parent || parent.adapter !== sealed.parent.adapter || parent.state !== sealed.parent.state) return here(`parent version ${sealed.parent.version}`)
+  if (!parent || parent.adapter !== sealed.parent.adapter || parent.state !== sealed.parent.state)
+    return here(`parent version ${sealed.parent.version}`)
   return null
 }
 

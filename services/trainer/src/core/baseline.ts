@@ -36,7 +36,10 @@ export const advantages = (items: readonly Rewarded[], before: Baselines, rules 
   const keyOf = ({ key }: Rewarded): string | null => (rules < 2 ? null : key)
   const bySubject = Map.groupBy(items, (item) => item.subject)
   const byGroup = Map.groupBy(items, (item) => item.group)
-  const byKey = Map.groupBy(items.filter((item) => keyOf(item) !== null), (item) => meanOfKey(keyOf(item) ?? ''))
+  const byKey = Map.groupBy(
+    items.filter((item) => keyOf(item) !== null),
+    (item) => meanOfKey(keyOf(item) ?? ''),
+  )
   const keys = new Map([...byKey].map(([name, own]) => [name, begun(before.get(name), everyone, own)]))
   const start = new Map<string, Mean>()
   for (const [subject, own] of bySubject) {

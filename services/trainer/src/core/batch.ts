@@ -1,6 +1,12 @@
 /** Which turns the next batch takes, and the record that says so before any arithmetic. */
 import {
-  derivedId, lineageDistance, updateLine, weightLine, type BatchSealed, type Settings, type WeightLine,
+  derivedId,
+  lineageDistance,
+  updateLine,
+  weightLine,
+  type BatchSealed,
+  type Settings,
+  type WeightLine,
 } from '@instar/events'
 import { advantages, rulesOf } from './baseline.ts'
 import { choose, countUsable, type ChoiceSettings, type Waiting } from './choice.ts'
@@ -39,14 +45,21 @@ export const sealBatch = (state: TrainerState, options: BatchSettings, now: numb
   const number = updates.count + 1
   const { items, after } = advantages(chosen, updates.baselines, rulesOf(options.settings))
   return {
-    type: 'BatchSealed', prev: updates.chain.tip, policy: state.policy, number,
+    type: 'BatchSealed',
+    prev: updates.chain.tip,
+    policy: state.policy,
+    number,
     parent: { version: head.version, adapter: head.adapter, state: head.state },
     items: chosen.map(({ group: _, key: __, ...item }, i) => {
       const { baseline, advantage } = items[i] ?? { baseline: 0, advantage: 0 }
       return { ...item, baseline, advantage }
     }),
-    dropped: drop(state, weights, versions), baselines: after,
-    seed: seedOf(state.policy, number), loss: options.loss, settings: options.settings, at: now,
+    dropped: drop(state, weights, versions),
+    baselines: after,
+    seed: seedOf(state.policy, number),
+    loss: options.loss,
+    settings: options.settings,
+    at: now,
   }
 }
 
@@ -89,5 +102,7 @@ const seedOf = (policy: string, number: number): number =>
 
 /** False when neither an advantage nor a hint on a failed turn would move a weight, by the loss that the batch names. */
 export const hasSignal = ({ items, loss }: Pick<BatchSealed, 'items' | 'loss'>): boolean =>
-  items.some(({ advantage, reward, hint }) =>
-    (loss !== 'opd' && Math.abs(advantage) > 1e-6) || (loss !== 'binary' && reward < 0 && hint !== null))
+  items.some(
+    ({ advantage, reward, hint }) =>
+      (loss !== 'opd' && Math.abs(advantage) > 1e-6) || (loss !== 'binary' && reward < 0 && hint !== null),
+  )

@@ -42,7 +42,12 @@ const shareOf = (share: number, { batchSize }: ChoiceSettings): number => Math.m
 /** Usable turns that wait, and how many of them are beyond the shares of their keys. */
 export type Waiting = { usable: number; held: number }
 
-export const countUsable = (state: TrainerState, versions: readonly number[], options: ChoiceSettings, now: number): Waiting => {
+export const countUsable = (
+  state: TrainerState,
+  versions: readonly number[],
+  options: ChoiceSettings,
+  now: number,
+): Waiting => {
   const most = shareOfKey(state, options, now)
   let [usable, held] = [0, 0]
   for (const [key, { count }] of usableTurns(state, versions)) {
@@ -54,7 +59,10 @@ export const countUsable = (state: TrainerState, versions: readonly number[], op
 
 /** Those of the oldest version first: they are the next to be of no use. `versions`: oldest first. */
 export const choose = (
-  state: TrainerState, versions: readonly number[], options: ChoiceSettings, now: number,
+  state: TrainerState,
+  versions: readonly number[],
+  options: ChoiceSettings,
+  now: number,
 ): Chosen[] => {
   const most = shareOfKey(state, options, now)
   const mostOfSubject = shareOf(options.subjectShare, options)
@@ -121,7 +129,11 @@ const all = function* (queues: readonly (Iterable<string> | undefined)[]): Gener
 
 /** The turn, with those of its request that go with it. */
 const requestOf = (
-  state: TrainerState, first: string, versions: readonly number[], options: ChoiceSettings, now: number,
+  state: TrainerState,
+  first: string,
+  versions: readonly number[],
+  options: ChoiceSettings,
+  now: number,
 ): Chosen[] =>
   together(state, first, options.groupWaitMs, now).flatMap((id) => {
     const turn = state.turns.turns.get(id)

@@ -1,6 +1,17 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { answerKey, decodeRecord, encodeEvent, updateLine, weightLine, written, type Event, type Logged, type TurnCaptured, type TurnScored } from '@instar/events'
+import {
+  answerKey,
+  decodeRecord,
+  encodeEvent,
+  updateLine,
+  weightLine,
+  written,
+  type Event,
+  type Logged,
+  type TurnCaptured,
+  type TurnScored,
+} from '@instar/events'
 import { auditBatches, evolveAudit, initialAudit } from './audit.ts'
 import { advantages, EVERYONE, RULES } from './baseline.ts'
 import type { BatchSettings } from './batch.ts'
@@ -9,7 +20,16 @@ import { withHint } from './hint.ts'
 import { changedSettings } from './replay.ts'
 import { evolve, initialState, type MemoryTrainer } from './state.ts'
 
-const OPTIONS: BatchSettings = { batchSize: 2, groupWaitMs: 1000, keyShare: 0.5, subjectShare: 0.5, keyHeardMs: 1000, staleness: 1, loss: 'hybrid', settings: { learningRate: 0.003, batchSize: 2, rules: RULES } }
+const OPTIONS: BatchSettings = {
+  batchSize: 2,
+  groupWaitMs: 1000,
+  keyShare: 0.5,
+  subjectShare: 0.5,
+  keyHeardMs: 1000,
+  staleness: 1,
+  loss: 'hybrid',
+  settings: { learningRate: 0.003, batchSize: 2, rules: RULES },
+}
 
 class History {
   readonly records: Logged[] = []
@@ -21,17 +41,65 @@ class History {
     return logged
   }
   tip(topic: 'updates' | 'weights'): string {
-    return topic === 'updates' ? updateLine(this.state.updates, 'policy').chain.tip : weightLine(this.state.weights, 'policy').chain.tip
+    return topic === 'updates'
+      ? updateLine(this.state.updates, 'policy').chain.tip
+      : weightLine(this.state.weights, 'policy').chain.tip
   }
   line(): void {
-    this.add({ type: 'LineStarted', prev: '', policy: 'policy', mode: 'live', base: { name: 'm', sha256: 'x' }, parent: null, settings: {}, at: 1 })
+    this.add({
+      type: 'LineStarted',
+      prev: '',
+      policy: 'policy',
+      mode: 'live',
+      base: { name: 'm', sha256: 'x' },
+      parent: null,
+      settings: {},
+      at: 1,
+    })
   }
   publish(number: number, parent: number): void {
-    this.add({ type: 'VersionPublished', prev: this.tip('weights'), policy: 'policy', number, update: `u${number}`, adapter: `a${number}`, adapterBytes: 1, state: `s${number}`, blobsAt: 5, parent, why: 'update', source: null, figures: {}, at: 5 })
+    this.add({
+      type: 'VersionPublished',
+      prev: this.tip('weights'),
+      policy: 'policy',
+      number,
+      update: `u${number}`,
+      adapter: `a${number}`,
+      adapterBytes: 1,
+      state: `s${number}`,
+      blobsAt: 5,
+      parent,
+      why: 'update',
+      source: null,
+      figures: {},
+      at: 5,
+    })
   }
-  scored(id: string, reward: number, changes: Partial<TurnCaptured> = {}, score: Partial<TurnScored> = {}, shown = true): void {
+  scored(
+    id: string,
+    reward: number,
+    changes: Partial<TurnCaptured> = {},
+    score: Partial<TurnScored> = {},
+    shown = true,
+  ): void {
     this.add(shown ? turn(id, changes) : { ...turn(id, changes), type: 'TurnSampled' })
-    this.add({ type: 'TurnScored', turn: `s.${id}`, session: 's', policy: 'policy', version: 0, subject: 'u', verdicts: [], cause: 'c', rank: null, at: 2, reward, judge: 'j', hint: null, hintJudge: null, ...score })
+    this.add({
+      type: 'TurnScored',
+      turn: `s.${id}`,
+      session: 's',
+      policy: 'policy',
+      version: 0,
+      subject: 'u',
+      verdicts: [],
+      cause: 'c',
+      rank: null,
+      at: 2,
+      reward,
+      judge: 'j',
+      hint: null,
+      hintJudge: null,
+      ...score,
+    })
   }
   act(): ReturnType<typeof decide> {
     const decision = decide(this.state, OPTIONS, 9)
@@ -41,27 +109,81 @@ class History {
 }
 
 const turn = (id: string, changes: Partial<TurnCaptured>): TurnCaptured => ({
-  type: 'TurnCaptured', finish: 'stop', turn: `s.${id}`, session: 's', policy: 'policy', version: 0, adapter: null, group: id, candidate: 0, candidates: 1,
-  dialect: 'chat', kind: 'main', labelSource: 'header', userTurn: null, subject: 'u', key: null, digest: id,
-  body: { from: null, prefix: 0, suffix: 0, written: written('{}'), blob: null, length: 2, sha256: '' }, after: null, stateFrom: 0,
-  prompt: { from: null, prefix: 0, ids: [1], length: 1 }, sampling: { temperature: 1, topP: 1, topK: 0, seed: 1, maxTokens: 5, stop: [] }, tokens: 'exact',
-  ids: [2], logprobs: [-0.5], text: written(id), toolCallIds: [], answer: answerKey(id, []), trainable: true, reason: null, offPrefix: false, engine: 'e',
-  at: 1, firstTokenAt: 2, finishedAt: 3, ...changes,
+  type: 'TurnCaptured',
+  finish: 'stop',
+  turn: `s.${id}`,
+  session: 's',
+  policy: 'policy',
+  version: 0,
+  adapter: null,
+  group: id,
+  candidate: 0,
+  candidates: 1,
+  dialect: 'chat',
+  kind: 'main',
+  labelSource: 'header',
+  userTurn: null,
+  subject: 'u',
+  key: null,
+  digest: id,
+  body: { from: null, prefix: 0, suffix: 0, written: written('{}'), blob: null, length: 2, sha256: '' },
+  after: null,
+  stateFrom: 0,
+  prompt: { from: null, prefix: 0, ids: [1], length: 1 },
+  sampling: { temperature: 1, topP: 1, topK: 0, seed: 1, maxTokens: 5, stop: [] },
+  tokens: 'exact',
+  ids: [2],
+  logprobs: [-0.5],
+  text: written(id),
+  toolCallIds: [],
+  answer: answerKey(id, []),
+  trainable: true,
+  reason: null,
+  offPrefix: false,
+  engine: 'e',
+  at: 1,
+  firstTokenAt: 2,
+  finishedAt: 3,
+  ...changes,
 })
 
 describe('advantages', () => {
   it('a new subject starts at its mean, shrunk towards everyone by two turns', () => {
-    const { items, after } = advantages([{ subject: 'a', key: null, group: '1', reward: 1 }, { subject: 'a', key: null, group: '2', reward: 1 }, { subject: 'b', key: null, group: '3', reward: -1 }], new Map())
-    assert.deepEqual(items.map((i) => i.baseline), [0.5, 0.5, -1 / 3])
-    assert.deepEqual(items.map((i) => i.advantage), [0.5, 0.5, -1 + 1 / 3])
+    const { items, after } = advantages(
+      [
+        { subject: 'a', key: null, group: '1', reward: 1 },
+        { subject: 'a', key: null, group: '2', reward: 1 },
+        { subject: 'b', key: null, group: '3', reward: -1 },
+      ],
+      new Map(),
+    )
+    assert.deepEqual(
+      items.map((i) => i.baseline),
+      [0.5, 0.5, -1 / 3],
+    )
+    assert.deepEqual(
+      items.map((i) => i.advantage),
+      [0.5, 0.5, -1 + 1 / 3],
+    )
     const a = after.find((b) => b.subject === 'a')
     assert.ok(Math.abs((a?.value ?? 0) - (0.9 * (0.9 * 0.5 + 0.1) + 0.1)) < 1e-15)
     assert.equal(after.find((b) => b.subject === EVERYONE)?.count, 3)
   })
   it('a known subject keeps its own baseline; candidates of one request have their group mean', () => {
     const before = new Map([['a', { value: 0.25, count: 9 }]])
-    assert.deepEqual(advantages([{ subject: 'a', key: null, group: '1', reward: 1 }], before).items, [{ baseline: 0.25, advantage: 0.75 }])
-    assert.deepEqual(advantages([{ subject: 'a', key: null, group: 'g', reward: 1 }, { subject: 'a', key: null, group: 'g', reward: 0 }], before).items.map((i) => i.advantage), [0.5, -0.5])
+    assert.deepEqual(advantages([{ subject: 'a', key: null, group: '1', reward: 1 }], before).items, [
+      { baseline: 0.25, advantage: 0.75 },
+    ])
+    assert.deepEqual(
+      advantages(
+        [
+          { subject: 'a', key: null, group: 'g', reward: 1 },
+          { subject: 'a', key: null, group: 'g', reward: 0 },
+        ],
+        before,
+      ).items.map((i) => i.advantage),
+      [0.5, -0.5],
+    )
   })
 })
 
@@ -77,7 +199,13 @@ describe('decide', () => {
     const decision = h.act()
     assert.equal(decision.do, 'append')
     const batch = updateLine(h.state.updates, 'policy').batches[0]
-    assert.deepEqual(batch?.sealed.items.map((i) => [i.turn, i.reward, i.hint ? 'hint' : null]), [['s.a', 1, null], ['s.b', -1, 'hint']])
+    assert.deepEqual(
+      batch?.sealed.items.map((i) => [i.turn, i.reward, i.hint ? 'hint' : null]),
+      [
+        ['s.a', 1, null],
+        ['s.b', -1, 'hint'],
+      ],
+    )
     assert.deepEqual(structuredClone(batch?.sealed.parent), { version: 0, adapter: null, state: null })
     assert.equal(batch?.sealed.items[0]?.record, h.records.find((r) => r.event.type === 'TurnCaptured')?.id)
     assert.deepEqual([...h.state.pending], [['0 ', new Set(['s.c'])]])
@@ -90,13 +218,33 @@ describe('decide', () => {
     for (const id of ['a', 'b', 'c', 'd']) h.scored(id, id < 'c' ? 1 : -1)
     h.act()
     const batch = updateLine(h.state.updates, 'policy').batches[0]
-    const result = { adapter: 'x', adapterBytes: 1, state: 'y', stateBytes: 1, blobsAt: 1, fingerprint: { engine: 'e', build: 'b', isa: 'i', threads: 1, base: 'm' }, figures: {}, startedAt: 1 }
+    const result = {
+      adapter: 'x',
+      adapterBytes: 1,
+      state: 'y',
+      stateBytes: 1,
+      blobsAt: 1,
+      fingerprint: { engine: 'e', build: 'b', isa: 'i', threads: 1, base: 'm' },
+      figures: {},
+      startedAt: 1,
+    }
     const update = computed(h.state, batch?.id ?? '', result, 5)
     assert.ok(update)
     const { id } = h.add(update)
     assert.equal(computed(h.state, batch?.id ?? '', result, 5), null)
     assert.deepEqual(h.act(), { do: 'wait', why: 'verdict' })
-    h.add({ type: 'VersionRejected', prev: h.tip('weights'), policy: 'policy', update: id, adapter: 'x', parent: 0, reason: 'content', figures: {}, evidence: [], at: 6 })
+    h.add({
+      type: 'VersionRejected',
+      prev: h.tip('weights'),
+      policy: 'policy',
+      update: id,
+      adapter: 'x',
+      parent: 0,
+      reason: 'content',
+      figures: {},
+      evidence: [],
+      at: 6,
+    })
     assert.equal(h.act().do, 'append')
     assert.equal(updateLine(h.state.updates, 'policy').batches.length, 2)
   })
@@ -119,9 +267,27 @@ describe('decide', () => {
     h.line()
     h.scored('a', 0)
     h.scored('b', 0)
-    h.add({ type: 'LearningFrozen', prev: h.tip('weights'), policy: 'policy', on: true, who: 'w', why: '', request: 'r', at: 3 })
+    h.add({
+      type: 'LearningFrozen',
+      prev: h.tip('weights'),
+      policy: 'policy',
+      on: true,
+      who: 'w',
+      why: '',
+      request: 'r',
+      at: 3,
+    })
     assert.deepEqual(h.act(), { do: 'wait', why: 'frozen' })
-    h.add({ type: 'LearningFrozen', prev: h.tip('weights'), policy: 'policy', on: false, who: 'w', why: '', request: 'q', at: 4 })
+    h.add({
+      type: 'LearningFrozen',
+      prev: h.tip('weights'),
+      policy: 'policy',
+      on: false,
+      who: 'w',
+      why: '',
+      request: 'q',
+      at: 4,
+    })
     h.act()
     h.act()
     assert.equal(updateLine(h.state.updates, 'policy').batches[0]?.reason, 'no_signal')
@@ -138,8 +304,14 @@ describe('decide', () => {
     h.scored('b', -1, { version: 1 })
     h.act()
     const sealed = updateLine(h.state.updates, 'policy').batches[0]?.sealed
-    assert.deepEqual(structuredClone(sealed?.dropped), [{ turn: 's.old', reason: 'stale' }, { turn: 's.side', reason: 'side' }])
-    assert.deepEqual(sealed?.items.map((i) => i.turn), ['s.b', 's.a'])
+    assert.deepEqual(structuredClone(sealed?.dropped), [
+      { turn: 's.old', reason: 'stale' },
+      { turn: 's.side', reason: 'side' },
+    ])
+    assert.deepEqual(
+      sealed?.items.map((i) => i.turn),
+      ['s.b', 's.a'],
+    )
     assert.equal(sealed?.parent.adapter, 'a2')
     assert.equal(h.state.pending.size, 0)
   })
@@ -156,7 +328,15 @@ describe('decide', () => {
     h.scored('y', 1, { ...group, candidate: 2 }, {}, false)
     assert.equal(h.act().do, 'append')
     const batch = updateLine(h.state.updates, 'policy').batches[0]
-    assert.deepEqual(batch?.sealed.items.map(({ turn, advantage }) => [turn, advantage.toFixed(3)]), [['s.a', '0.667'], ['s.x', '-1.333'], ['s.y', '0.667']], 'whole, beyond the size of a batch')
+    assert.deepEqual(
+      batch?.sealed.items.map(({ turn, advantage }) => [turn, advantage.toFixed(3)]),
+      [
+        ['s.a', '0.667'],
+        ['s.x', '-1.333'],
+        ['s.y', '0.667'],
+      ],
+      'whole, beyond the size of a batch',
+    )
 
     const late = new History()
     late.line()
@@ -174,11 +354,15 @@ describe('decide', () => {
     h.scored('b', 1)
     h.scored('c', -1)
     const again = initialState('policy')
-    for (const topic of ['scores', 'weights', 'turns']) for (const record of h.records) if (record.topic === topic) evolve(again, record)
+    for (const topic of ['scores', 'weights', 'turns'])
+      for (const record of h.records) if (record.topic === topic) evolve(again, record)
     assert.deepEqual(again.pending, h.state.pending)
     h.act()
     const sealed = updateLine(h.state.updates, 'policy').batches[0]?.sealed
-    assert.deepEqual([sealed?.items.map(({ turn }) => turn), structuredClone(sealed?.dropped)], [['s.b', 's.c'], [{ turn: 's.a', reason: 'discarded' }]])
+    assert.deepEqual(
+      [sealed?.items.map(({ turn }) => turn), structuredClone(sealed?.dropped)],
+      [['s.b', 's.c'], [{ turn: 's.a', reason: 'discarded' }]],
+    )
   })
 
   it('pending does not depend on the order in which topics are read', () => {
@@ -186,9 +370,25 @@ describe('decide', () => {
     h.line()
     for (const id of ['a', 'b', 'c']) h.scored(id, 1)
     h.act()
-    h.add({ type: 'ScoreRevised', turn: 's.a', session: 's', policy: 'policy', version: 0, subject: 'u', verdicts: [], cause: 'f', rank: { at: 7, id: 'f' }, at: 7, reward: -1, judge: 'feedback', hint: null, hintJudge: null })
+    h.add({
+      type: 'ScoreRevised',
+      turn: 's.a',
+      session: 's',
+      policy: 'policy',
+      version: 0,
+      subject: 'u',
+      verdicts: [],
+      cause: 'f',
+      rank: { at: 7, id: 'f' },
+      at: 7,
+      reward: -1,
+      judge: 'feedback',
+      hint: null,
+      hintJudge: null,
+    })
     const again = initialState('policy')
-    for (const topic of ['updates', 'weights', 'turns', 'scores']) for (const record of h.records) if (record.topic === topic) evolve(again, record)
+    for (const topic of ['updates', 'weights', 'turns', 'scores'])
+      for (const record of h.records) if (record.topic === topic) evolve(again, record)
     assert.deepEqual([...again.pending], [...h.state.pending])
     assert.deepEqual([...again.pending], [['0 ', new Set(['s.c'])]])
   })
@@ -210,40 +410,109 @@ describe('audit', () => {
   it('a batch that follows from its records passes', () => assert.deepEqual(audit(history().records), [null]))
   it('names the turn whose record changed, and the score that is missing', () => {
     const { records } = history()
-    const changed = records.map((r) => (r.event.type === 'TurnCaptured' && r.event.turn === 's.b' ? { ...r, id: 'other' } : r))
+    const changed = records.map((r) =>
+      r.event.type === 'TurnCaptured' && r.event.turn === 's.b' ? { ...r, id: 'other' } : r,
+    )
     assert.deepEqual(audit(changed), ['turns: turn s.b is now record other'])
-    assert.deepEqual(audit(records.filter((r) => !(r.event.type === 'TurnScored' && r.event.turn === 's.a'))), ['scores: the score of turn s.a that batch 1 names is not on the log'])
+    assert.deepEqual(audit(records.filter((r) => !(r.event.type === 'TurnScored' && r.event.turn === 's.a'))), [
+      'scores: the score of turn s.a that batch 1 names is not on the log',
+    ])
   })
   it('a wrong advantage and a wrong reward are found', () => {
     const { records } = history()
-    const tampered = (change: (item: { reward: number; advantage: number }) => void): Logged[] => records.map((r) => {
-      if (r.event.type !== 'BatchSealed') return r
-      const event = structuredClone(r.event)
-      change(event.items[1] as { reward: number; advantage: number })
-      return { ...r, event }
-    })
-    assert.deepEqual(audit(tampered((item) => { item.advantage += 1e-9 })), ['updates: advantage of turn s.b'])
-    assert.deepEqual(audit(tampered((item) => { item.reward = 1 })), ['updates: reward of turn s.b'])
+    const tampered = (change: (item: { reward: number; advantage: number }) => void): Logged[] =>
+      records.map((r) => {
+        if (r.event.type !== 'BatchSealed') return r
+        const event = structuredClone(r.event)
+        change(event.items[1] as { reward: number; advantage: number })
+        return { ...r, event }
+      })
+    assert.deepEqual(
+      audit(
+        tampered((item) => {
+          item.advantage += 1e-9
+        }),
+      ),
+      ['updates: advantage of turn s.b'],
+    )
+    assert.deepEqual(
+      audit(
+        tampered((item) => {
+          item.reward = 1
+        }),
+      ),
+      ['updates: reward of turn s.b'],
+    )
   })
 })
 
 it('the hint stands on a new line behind the last words of the user', () => {
-  const messages = [{ role: 'system', content: 's' }, { role: 'user', content: 'q' }, { role: 'assistant', content: 'a' }, { role: 'user', content: [{ type: 'text', text: 'r' }] }, { role: 'tool', content: 't' }]
-  assert.deepEqual(withHint(messages, 'h')[3]?.content, [{ type: 'text', text: 'r' }, { type: 'text', text: '\nh' }])
+  const messages = [
+    { role: 'system', content: 's' },
+    { role: 'user', content: 'q' },
+    { role: 'assistant', content: 'a' },
+    { role: 'user', content: [{ type: 'text', text: 'r' }] },
+    { role: 'tool', content: 't' },
+  ]
+  assert.deepEqual(withHint(messages, 'h')[3]?.content, [
+    { type: 'text', text: 'r' },
+    { type: 'text', text: '\nh' },
+  ])
   assert.equal(withHint(messages.slice(0, 2), 'h')[1]?.content, 'q\nh')
   assert.equal(messages[1]?.content, 'q')
 })
 
 it('--set changes named settings only', () => {
-  assert.deepEqual(changedSettings({ learningRate: 1, rank: 4 }, { lr: '0.5', loss: 'binary' }), { settings: { learningRate: 0.5, rank: 4, rules: RULES }, loss: 'binary' })
-  assert.throws(() => changedSettings({ learningRate: 1, rules: 1 }, { rules: '1' }), { code: 'bad_request', message: /the settings are learningRate, loss/ })
+  assert.deepEqual(changedSettings({ learningRate: 1, rank: 4 }, { lr: '0.5', loss: 'binary' }), {
+    settings: { learningRate: 0.5, rank: 4, rules: RULES },
+    loss: 'binary',
+  })
+  assert.throws(() => changedSettings({ learningRate: 1, rules: 1 }, { rules: '1' }), {
+    code: 'bad_request',
+    message: /the settings are learningRate, loss/,
+  })
   assert.throws(() => changedSettings({ learningRate: 1 }, { speed: '1' }), { code: 'bad_request' })
   assert.throws(() => changedSettings({ learningRate: 1 }, { lr: 'fast' }), { code: 'bad_request' })
-  const recorded = { learningRate: 1, rank: 4, alpha: 8, epochs: 3, batchSize: 16, microBatchTokens: 256, beta1: 0.9, maxGradNorm: 1, klWeight: 0.1 }
-  for (const [name, value] of Object.entries({ lr: '-1', rank: '2.5', alpha: '0', epochs: '0', batchSize: '1.5', microBatchTokens: '0', beta1: '1', maxGradNorm: '-1', klWeight: '-0.1' })) {
-    assert.throws(() => changedSettings(recorded, { [name]: value }), { code: 'bad_request', message: new RegExp(`^--set ${name}=${value}: ${name} must be`) }, name)
+  const recorded = {
+    learningRate: 1,
+    rank: 4,
+    alpha: 8,
+    epochs: 3,
+    batchSize: 16,
+    microBatchTokens: 256,
+    beta1: 0.9,
+    maxGradNorm: 1,
+    klWeight: 0.1,
   }
-  assert.throws(() => changedSettings(recorded, { batchSize: '513' }), { code: 'bad_request', message: /a whole number from 1 to 512/ })
-  assert.deepEqual(changedSettings(recorded, { klWeight: '0', rank: '2' }).settings, { ...recorded, klWeight: 0, rank: 2, rules: RULES })
-  assert.throws(() => changedSettings(recorded, { rank: '2' }, 3), { code: 'bad_request', message: /version 3 has an adapter/ })
+  for (const [name, value] of Object.entries({
+    lr: '-1',
+    rank: '2.5',
+    alpha: '0',
+    epochs: '0',
+    batchSize: '1.5',
+    microBatchTokens: '0',
+    beta1: '1',
+    maxGradNorm: '-1',
+    klWeight: '-0.1',
+  })) {
+    assert.throws(
+      () => changedSettings(recorded, { [name]: value }),
+      { code: 'bad_request', message: new RegExp(`^--set ${name}=${value}: ${name} must be`) },
+      name,
+    )
+  }
+  assert.throws(() => changedSettings(recorded, { batchSize: '513' }), {
+    code: 'bad_request',
+    message: /a whole number from 1 to 512/,
+  })
+  assert.deepEqual(changedSettings(recorded, { klWeight: '0', rank: '2' }).settings, {
+    ...recorded,
+    klWeight: 0,
+    rank: 2,
+    rules: RULES,
+  })
+  assert.throws(() => changedSettings(recorded, { rank: '2' }, 3), {
+    code: 'bad_request',
+    message: /version 3 has an adapter/,
+  })
 })

@@ -32,17 +32,36 @@ export const decide = (state: TrainerState, options: BatchSettings, now: number,
   return { do: 'wait', why: usable >= options.batchSize && usable - held < options.batchSize ? 'share' : 'turns' }
 }
 
-export type Computed = Pick<UpdateComputed, 'adapter' | 'adapterBytes' | 'state' | 'stateBytes' | 'blobsAt' | 'fingerprint' | 'figures' | 'startedAt'>
+export type Computed = Pick<
+  UpdateComputed,
+  'adapter' | 'adapterBytes' | 'state' | 'stateBytes' | 'blobsAt' | 'fingerprint' | 'figures' | 'startedAt'
+>
 
 /** The record of a finished computation, or null when the batch is no longer the one to compute: adopt the log. */
 export const computed = (state: TrainerState, batch: string, result: Computed, now: number): UpdateComputed | null => {
   const line = updateLine(state.updates, state.policy)
   const last = line.byId.get(line.last)
   if (last?.id !== batch || last.status !== 'sealed') return null
-  return { type: 'UpdateComputed', prev: line.chain.tip, policy: state.policy, batch, number: last.sealed.number, ...result, at: now }
+  return {
+    type: 'UpdateComputed',
+    prev: line.chain.tip,
+    policy: state.policy,
+    batch,
+    number: last.sealed.number,
+    ...result,
+    at: now,
+  }
 }
 
 export const failed = (state: TrainerState, batch: string, reason: string, now: number): UpdateFailed => {
   const line = updateLine(state.updates, state.policy)
-  return { type: 'UpdateFailed', prev: line.chain.tip, policy: state.policy, batch, number: line.byId.get(batch)?.sealed.number ?? 0, reason, at: now }
+  return {
+    type: 'UpdateFailed',
+    prev: line.chain.tip,
+    policy: state.policy,
+    batch,
+    number: line.byId.get(batch)?.sealed.number ?? 0,
+    reason,
+    at: now,
+  }
 }

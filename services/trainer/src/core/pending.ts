@@ -25,11 +25,15 @@ const MOST_KEYS = 4096
 
 /** Null: of the turns that a batch may take; else why none ever will. */
 export const unusable = (policy: string, turn: TurnState): string | null =>
-  turn.policy !== policy ? 'other_policy'
-    : turn.discardedBy !== null ? 'discarded'
-    : turn.status !== 'complete' ? (turn.reason ?? turn.status).slice(0, 100)
-      : !turn.trainable ? (turn.reason ?? 'not_trainable').slice(0, 100)
-      : null
+  turn.policy !== policy
+    ? 'other_policy'
+    : turn.discardedBy !== null
+      ? 'discarded'
+      : turn.status !== 'complete'
+        ? (turn.reason ?? turn.status).slice(0, 100)
+        : !turn.trainable
+          ? (turn.reason ?? 'not_trainable').slice(0, 100)
+          : null
 
 const placeOf = ({ policy, turns }: Pick<Known, 'policy' | 'turns'>, id: string): string => {
   const turn = turns.turns.get(id)

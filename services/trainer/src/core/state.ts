@@ -1,8 +1,31 @@
 /** Everything the trainer knows: one fold per topic, side by side. Topics meet in decide.ts only. */
 import {
-  foldScores, foldTurns, foldUpdates, foldWeights, initialScores, initialTurns, initialUpdates, initialWeights,
-  type Event, type Logged, type MemoryScores, type MemoryTurns, type MemoryUpdates, type MemoryWeights, type Outcome, type Queue, type Queues, type ScoresEvent, type ScoresState, type Table, type TurnsEvent, type TurnsState,
-  type UpdatesEvent, type UpdatesState, type WeightsEvent, type WeightsState,
+  foldScores,
+  foldTurns,
+  foldUpdates,
+  foldWeights,
+  initialScores,
+  initialTurns,
+  initialUpdates,
+  initialWeights,
+  type Event,
+  type Logged,
+  type MemoryScores,
+  type MemoryTurns,
+  type MemoryUpdates,
+  type MemoryWeights,
+  type Outcome,
+  type Queue,
+  type Queues,
+  type ScoresEvent,
+  type ScoresState,
+  type Table,
+  type TurnsEvent,
+  type TurnsState,
+  type UpdatesEvent,
+  type UpdatesState,
+  type WeightsEvent,
+  type WeightsState,
 } from '@instar/events'
 import { arrived, discarded, scored, spent } from './pending.ts'
 
@@ -17,10 +40,23 @@ export type TrainerState = {
   /** API keys with usable turns, and when each was last heard, ms since the epoch. */
   keys: Table<string, number> & Iterable<readonly [string, number]> & { readonly size: number }
 }
-export type MemoryTrainer = Omit<TrainerState, 'turns' | 'scores' | 'updates' | 'weights' | 'pending' | 'keys'> & { turns: MemoryTurns; scores: MemoryScores; updates: MemoryUpdates; weights: MemoryWeights; pending: Map<string, Queue>; keys: Map<string, number> }
+export type MemoryTrainer = Omit<TrainerState, 'turns' | 'scores' | 'updates' | 'weights' | 'pending' | 'keys'> & {
+  turns: MemoryTurns
+  scores: MemoryScores
+  updates: MemoryUpdates
+  weights: MemoryWeights
+  pending: Map<string, Queue>
+  keys: Map<string, number>
+}
 
 export const initialState = (policy: string): MemoryTrainer => ({
-  policy, turns: initialTurns(), scores: initialScores(), updates: initialUpdates(), weights: initialWeights(), pending: new Map(), keys: new Map(),
+  policy,
+  turns: initialTurns(),
+  scores: initialScores(),
+  updates: initialUpdates(),
+  weights: initialWeights(),
+  pending: new Map(),
+  keys: new Map(),
 })
 
 /** Null: not this policy's, or not this service's affair. A branch is whoever replays' affair. */
@@ -30,7 +66,11 @@ export const evolve = (state: TrainerState, logged: Logged<Event>): Outcome | nu
       const event = logged.event as TurnsEvent
       const fold = (): Outcome => foldTurns(state.turns, logged as Logged<TurnsEvent>)
       if (event.type === 'SessionClosed' && event.discarded === true) {
-        return discarded(state, (state.turns.sessions.get(event.session)?.turns ?? []).map(({ turn }) => turn), fold)
+        return discarded(
+          state,
+          (state.turns.sessions.get(event.session)?.turns ?? []).map(({ turn }) => turn),
+          fold,
+        )
       }
       const outcome = fold()
       if ('answer' in event) arrived(state, event.turn)

@@ -1,6 +1,24 @@
 /** The whole log, folded for an audit: into tables in a file of its own, so that a long log needs no more memory than a short one. */
-import { decodeRecord, InstarError, type Logged, type ScoresEvent, type Table, type VersionRejected } from '@instar/events'
-import { openSnapshots, storedByPolicy, storedBySession, storedScores, storedTurns, storedUpdates, storedWeights, type EventLog, type LogRecord, type Snapshot } from '@instar/log'
+import {
+  decodeRecord,
+  InstarError,
+  type Logged,
+  type ScoresEvent,
+  type Table,
+  type VersionRejected,
+} from '@instar/events'
+import {
+  openSnapshots,
+  storedByPolicy,
+  storedBySession,
+  storedScores,
+  storedTurns,
+  storedUpdates,
+  storedWeights,
+  type EventLog,
+  type LogRecord,
+  type Snapshot,
+} from '@instar/log'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -42,12 +60,24 @@ const series = <T>(table: Table<string, T>): Series<T> => {
 const plain = { json: () => true }
 
 const storedAudit = (snapshot: Snapshot, policy: string): AuditState => ({
-  policy, turns: storedTurns(snapshot), scores: storedByPolicy((one) => storedScores(snapshot, one)), updates: storedUpdates(snapshot, { training: true }), weights: storedWeights(snapshot),
+  policy,
+  turns: storedTurns(snapshot),
+  scores: storedByPolicy((one) => storedScores(snapshot, one)),
+  updates: storedUpdates(snapshot, { training: true }),
+  weights: storedWeights(snapshot),
   scoreRecords: snapshot.table<ScoresEvent>('score records'),
-  listed: series(snapshot.table<string>('turns', plain)), scored: storedByPolicy((one) => series(snapshot.table<string>(`scored ${one}`, plain))),
-  batches: storedByPolicy((one) => series(snapshot.table<string>(`order ${one}`, plain))), moves: series(snapshot.table<{ to: number; at: number }>('moves', plain)),
-  rejected: snapshot.table<VersionRejected>('rejected'), sealings: snapshot.table<Sealing>('sealings'),
-  spentAt: storedBySession<number, number>(snapshot, 'spent at', (at) => at, (at) => at),
+  listed: series(snapshot.table<string>('turns', plain)),
+  scored: storedByPolicy((one) => series(snapshot.table<string>(`scored ${one}`, plain))),
+  batches: storedByPolicy((one) => series(snapshot.table<string>(`order ${one}`, plain))),
+  moves: series(snapshot.table<{ to: number; at: number }>('moves', plain)),
+  rejected: snapshot.table<VersionRejected>('rejected'),
+  sealings: snapshot.table<Sealing>('sealings'),
+  spentAt: storedBySession<number, number>(
+    snapshot,
+    'spent at',
+    (at) => at,
+    (at) => at,
+  ),
 })
 
 /** Throws `aborted` for who asked to stop; whatever was made meanwhile is taken away by whoever made it. */
@@ -59,7 +89,10 @@ export const unlessStopped = (signal: AbortSignal | undefined): void => {
 export const readAudit = async (log: EventLog, policy: string, signal?: AbortSignal): Promise<Audit> => {
   // Without a place for files everything stays in memory.
   const folder = await mkdtemp(join(tmpdir(), 'instar-audit-')).catch(() => null)
-  const snapshot = openSnapshots(folder ?? join(tmpdir(), 'instar-audit', 'none'), { records: RECORDS, room: ROOM }).of('audit', 'audit')
+  const snapshot = openSnapshots(folder ?? join(tmpdir(), 'instar-audit', 'none'), { records: RECORDS, room: ROOM }).of(
+    'audit',
+    'audit',
+  )
   await snapshot.open(log)
   const state = storedAudit(snapshot, policy)
   const unreadable: Unreadable = { records: 0, first: [] }

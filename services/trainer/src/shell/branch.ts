@@ -1,5 +1,14 @@
 /** The records of one branch, appended in order: this run is its only writer. */
-import { decodeRecord, encodeEvent, nextVersion, updateLine, weightLine, type BatchSealed, type Event, type Logged } from '@instar/events'
+import {
+  decodeRecord,
+  encodeEvent,
+  nextVersion,
+  updateLine,
+  weightLine,
+  type BatchSealed,
+  type Event,
+  type Logged,
+} from '@instar/events'
 import { persist, putBlob, versionsOn, type EventLog } from '@instar/log'
 import type { StepResult } from '@instar/policy'
 import { evolveAudit, type AuditState } from '../core/audit.ts'
@@ -8,7 +17,12 @@ import { evolveAudit, type AuditState } from '../core/audit.ts'
 export type Recorded = { version: number | null; reason: string; figures: Record<string, number> }
 
 /** `folded`: told of each record of the branch; the next one waits for what it returns. */
-export type BranchPorts = { log: EventLog; now: () => number; signal: AbortSignal; folded(logged: Logged): Promise<void> | undefined }
+export type BranchPorts = {
+  log: EventLog
+  now: () => number
+  signal: AbortSignal
+  folded(logged: Logged): Promise<void> | undefined
+}
 
 export class Branch {
   readonly key: string
@@ -56,7 +70,15 @@ export class Branch {
   async recordFailure(sealed: BatchSealed, reason: string): Promise<void> {
     const { prev, number } = this.next()
     const batch = await this.append({ ...sealed, policy: this.key, prev, number })
-    await this.append({ type: 'UpdateFailed', prev: this.next().prev, policy: this.key, batch, number, reason, at: this.ports.now() })
+    await this.append({
+      type: 'UpdateFailed',
+      prev: this.next().prev,
+      policy: this.key,
+      batch,
+      number,
+      reason,
+      at: this.ports.now(),
+    })
   }
 
   /** Batch, update and verdict. `verdict` null: accepted, no gate was asked. */
@@ -67,17 +89,52 @@ export class Branch {
     await putBlob(this.ports.log, result.state, at, this.ports.signal)
     await putBlob(this.ports.log, result.adapter.weights, at, this.ports.signal)
     const update = await this.append({
-      type: 'UpdateComputed', prev: this.next().prev, policy: this.key, batch, number, adapter: result.adapter.sha256, adapterBytes: result.adapter.weights.length,
-      state: result.stateSha256, stateBytes: result.state.length, blobsAt: at, fingerprint: result.fingerprint, figures: { ...result.figures }, startedAt: at, at: this.ports.now(),
+      type: 'UpdateComputed',
+      prev: this.next().prev,
+      policy: this.key,
+      batch,
+      number,
+      adapter: result.adapter.sha256,
+      adapterBytes: result.adapter.weights.length,
+      state: result.stateSha256,
+      stateBytes: result.state.length,
+      blobsAt: at,
+      fingerprint: result.fingerprint,
+      figures: { ...result.figures },
+      startedAt: at,
+      at: this.ports.now(),
     })
     const line = weightLine(this.state.weights, this.key)
-    const common = { prev: line.chain.tip, policy: this.key, update, adapter: result.adapter.sha256, parent: sealed.parent.version, at: this.ports.now() }
+    const common = {
+      prev: line.chain.tip,
+      policy: this.key,
+      update,
+      adapter: result.adapter.sha256,
+      parent: sealed.parent.version,
+      at: this.ports.now(),
+    }
     if (verdict && verdict.version === null) {
-      await this.append({ type: 'VersionRejected', ...common, reason: verdict.reason, figures: verdict.figures, evidence: [] })
+      await this.append({
+        type: 'VersionRejected',
+        ...common,
+        reason: verdict.reason,
+        figures: verdict.figures,
+        evidence: [],
+      })
       return
     }
     const version = nextVersion(line)
-    await this.append({ type: 'VersionPublished', ...common, number: version, adapterBytes: result.adapter.weights.length, state: result.stateSha256, blobsAt: at, why: 'update', source: null, figures: verdict?.figures ?? {} })
+    await this.append({
+      type: 'VersionPublished',
+      ...common,
+      number: version,
+      adapterBytes: result.adapter.weights.length,
+      state: result.stateSha256,
+      blobsAt: at,
+      why: 'update',
+      source: null,
+      figures: verdict?.figures ?? {},
+    })
     if (verdict?.version) this.copies.set(verdict.version, version)
   }
 }

@@ -2,13 +2,28 @@
 import { dialectOf, parseJson } from '@instar/dialects'
 import { InstarError, readWritten, weightLine, type BatchItem, type BatchSealed } from '@instar/events'
 import { getBlob, putBlob, type EventLog, type TurnReader } from '@instar/log'
-import { adapterFromWeights, type Adapter, type LearningEngine, type Model, type Parent, type StepSettings, type TrainItem } from '@instar/policy'
+import {
+  adapterFromWeights,
+  type Adapter,
+  type LearningEngine,
+  type Model,
+  type Parent,
+  type StepSettings,
+  type TrainItem,
+} from '@instar/policy'
 import { rulesOf } from '../core/baseline.ts'
 import type { Computed } from '../core/decide.ts'
 import { withHint } from '../core/hint.ts'
 import type { TrainerState } from '../core/state.ts'
 
-export type ComputePorts = { log: EventLog; reader: TurnReader; learner: LearningEngine; model: Model; now: () => number; signal: AbortSignal }
+export type ComputePorts = {
+  log: EventLog
+  reader: TurnReader
+  learner: LearningEngine
+  model: Model
+  now: () => number
+  signal: AbortSignal
+}
 
 export const compute = async (ports: ComputePorts, state: TrainerState, sealed: BatchSealed): Promise<Computed> => {
   const startedAt = ports.now()
@@ -19,20 +34,40 @@ export const compute = async (ports: ComputePorts, state: TrainerState, sealed: 
   await putBlob(ports.log, result.state, blobsAt, ports.signal)
   await putBlob(ports.log, result.adapter.weights, blobsAt, ports.signal)
   return {
-    adapter: result.adapter.sha256, adapterBytes: result.adapter.weights.length, state: result.stateSha256, stateBytes: result.state.length,
-    blobsAt, fingerprint: result.fingerprint, figures: { ...result.figures }, startedAt,
+    adapter: result.adapter.sha256,
+    adapterBytes: result.adapter.weights.length,
+    state: result.stateSha256,
+    stateBytes: result.state.length,
+    blobsAt,
+    fingerprint: result.fingerprint,
+    figures: { ...result.figures },
+    startedAt,
   }
 }
 
 /** The recorded ids and log-probs as they are; the hint's prompt is rendered, it was never sampled from. */
-export const trainItem = async (ports: Pick<ComputePorts, 'reader' | 'model'>, item: BatchItem, loss: string): Promise<TrainItem> => {
+export const trainItem = async (
+  ports: Pick<ComputePorts, 'reader' | 'model'>,
+  item: BatchItem,
+  loss: string,
+): Promise<TrainItem> => {
   const turn = await ports.reader.record(item.turn)
   const prompt = await ports.reader.promptIds(item.turn)
   const hinted = loss !== 'binary' && item.reward < 0 && item.hint !== null
-  const hinting = hinted && item.hint ? hintIds(ports.model, turn.dialect, await ports.reader.body(item.turn), readWritten(item.hint)) : null
+  const hinting =
+    hinted && item.hint
+      ? hintIds(ports.model, turn.dialect, await ports.reader.body(item.turn), readWritten(item.hint))
+      : null
   // A hint that no longer fits beside the answer is left out: the rest of the turn is trained all the same.
   const hintPrompt = hinting && hinting.length + turn.ids.length <= ports.model.contextLength ? hinting : null
-  return { prompt, completion: turn.ids, behaviourLogprobs: turn.logprobs, temperature: turn.sampling.temperature, advantage: loss === 'opd' ? 0 : item.advantage, hintPrompt }
+  return {
+    prompt,
+    completion: turn.ids,
+    behaviourLogprobs: turn.logprobs,
+    temperature: turn.sampling.temperature,
+    advantage: loss === 'opd' ? 0 : item.advantage,
+    hintPrompt,
+  }
 }
 
 /** The request in its own dialect, as the gateway rendered it; null for a body that no longer reads as one. */
@@ -47,15 +82,28 @@ const hintIds = (model: Model, dialect: string, body: Uint8Array, hint: string):
 }
 
 /** The weights and optimizer that the batch names, from the log: memory is only a cache of it. */
-export const parentOf = async (ports: Pick<ComputePorts, 'log'>, state: TrainerState, sealed: BatchSealed): Promise<Parent> => {
+export const parentOf = async (
+  ports: Pick<ComputePorts, 'log'>,
+  state: TrainerState,
+  sealed: BatchSealed,
+): Promise<Parent> => {
   const { version, adapter, state: optimizer } = sealed.parent
   if (adapter === null) return { adapter: null, state: null }
   const found = weightLine(state.weights, sealed.policy).versions.get(version)
-  if (found?.adapter !== adapter) throw new InstarError('missing_blob', `version ${version} is not the adapter ${adapter} that batch ${sealed.number} names`, { version, adapter })
-  return { adapter: await loadAdapter(ports.log, adapter, found.blobsAt), state: optimizer === null ? null : await getBlob(ports.log, optimizer, found.blobsAt) }
+  if (found?.adapter !== adapter)
+    throw new InstarError(
+      'missing_blob',
+      `version ${version} is not the adapter ${adapter} that batch ${sealed.number} names`,
+      { version, adapter },
+    )
+  return {
+    adapter: await loadAdapter(ports.log, adapter, found.blobsAt),
+    state: optimizer === null ? null : await getBlob(ports.log, optimizer, found.blobsAt),
+  }
 }
 
-export const loadAdapter = async (log: EventLog, sha256: string, at: number): Promise<Adapter> => adapterFromWeights(await getBlob(log, sha256, at))
+export const loadAdapter = async (log: EventLog, sha256: string, at: number): Promise<Adapter> =>
+  adapterFromWeights(await getBlob(log, sha256, at))
 
 /**
  * The KL to the base grows with the advantages, so that a batch without signal is no update of KL alone. The loss `opd`

@@ -18,16 +18,21 @@ const known = (waits: string): string => (TRAINER_WAITS.some((one) => one === wa
 /** Returns what is to be called with every record that is read once the trainer is ready. */
 export const watchTrainer = (metrics: Metrics, now: () => Now): ((logged: Logged, outcome: Outcome | null) => void) => {
   let figures: Readonly<Record<string, number>> = {}
-  metrics.read('instar_trainer_waits', () => TRAINER_WAITS.map((one) => [{ for: one }, one === known(now().waits) ? 1 : 0]))
+  metrics.read('instar_trainer_waits', () =>
+    TRAINER_WAITS.map((one) => [{ for: one }, one === known(now().waits) ? 1 : 0]),
+  )
   metrics.read('instar_turns_pending', () => [[{}, now().pending]])
   metrics.read('instar_turns_held', () => [[{}, now().held]])
-  metrics.read('instar_batch_share', () => Object.entries(now().shares ?? {}).map(([of, share]) => [{ of: of as 'key' | 'subject' }, share]))
+  metrics.read('instar_batch_share', () =>
+    Object.entries(now().shares ?? {}).map(([of, share]) => [{ of: of as 'key' | 'subject' }, share]),
+  )
   metrics.read('instar_update_figure', () => {
     figures = now().figures ?? figures
     return Object.entries(figures).map(([figure, value]) => [{ figure }, value])
   })
   return ({ topic, event }, outcome) => {
-    if (outcome && !outcome.counted) return metrics.count('instar_records_ignored_total', { service: 'trainer', topic, why: outcome.why })
+    if (outcome && !outcome.counted)
+      return metrics.count('instar_records_ignored_total', { service: 'trainer', topic, why: outcome.why })
     if (!outcome || !('policy' in event) || event.policy !== now().policy) return
     if (event.type === 'BatchSealed') {
       metrics.count('instar_batches_sealed_total', {})

@@ -3,12 +3,34 @@
  * settings the recorded batches are computed again and every adapter must come out bit-equal, where the engine is
  * the recorded one; elsewhere the distance is told (mode `tolerance`). With changed settings turns are sealed anew in log order. Everything is checked before the branch's first record.
  */
-import { InstarError, requireBase, updateLine, weightLine, written, type BatchSealed, type BatchState, type Settings, type TurnScored } from '@instar/events'
+import {
+  InstarError,
+  requireBase,
+  updateLine,
+  weightLine,
+  written,
+  type BatchSealed,
+  type BatchState,
+  type Settings,
+  type TurnScored,
+} from '@instar/events'
 import { createTurnReader, getBlob, type EventLog } from '@instar/log'
 import { adapterDistance, type LearningEngine, type Model, type Parent, type StepResult } from '@instar/policy'
 import type { AuditState } from '../core/audit.ts'
 import { hasSignal } from '../core/batch.ts'
-import { branchKey, branchStarted, changedSettings, joinedTurns, recordedBatches, scoredTurns, sealAnew, startVersion, turnsBetween, type ReplayOptions, type ScoredTurn } from '../core/replay.ts'
+import {
+  branchKey,
+  branchStarted,
+  changedSettings,
+  joinedTurns,
+  recordedBatches,
+  scoredTurns,
+  sealAnew,
+  startVersion,
+  turnsBetween,
+  type ReplayOptions,
+  type ScoredTurn,
+} from '../core/replay.ts'
 import { Branch, type Recorded } from './branch.ts'
 import { stepSettings, trainItem } from './compute.ts'
 import { readAudit, type Audit } from './audit.ts'
@@ -18,10 +40,34 @@ import { isSameEngine, recordedParent } from './verify.ts'
  * `equal`: so far; null with changed settings, and where the engine is not the recorded one: then `apart` is the
  * largest distance of an adapter from the recorded one (`adapterDistance`), and of which batch. `unreadable`: records that were passed over, as the services do.
  */
-export type ReplayProgress = { phase: 'judging' | 'training'; done: number; total: number; equal: boolean | null; elapsedMs: number; remainingMs: number }
-export type ReplayReport = { branch: string; equal: boolean | null; mode: 'recompute' | 'tolerance'; batches: number; versions: number; unreadable: number; first: { batch: number; recorded: string; found: string } | null; apart: { batch: number; distance: number } | null; adapter: string | null; wallMs: number }
+export type ReplayProgress = {
+  phase: 'judging' | 'training'
+  done: number
+  total: number
+  equal: boolean | null
+  elapsedMs: number
+  remainingMs: number
+}
+export type ReplayReport = {
+  branch: string
+  equal: boolean | null
+  mode: 'recompute' | 'tolerance'
+  batches: number
+  versions: number
+  unreadable: number
+  first: { batch: number; recorded: string; found: string } | null
+  apart: { batch: number; distance: number } | null
+  adapter: string | null
+  wallMs: number
+}
 /** What a judge says of a turn, given the turn whose request holds its next state. */
-export type Rescored = { reward: number | null; judge: string | null; hint: string | null; reason: string | null; verdicts: TurnScored['verdicts'] }
+export type Rescored = {
+  reward: number | null
+  judge: string | null
+  hint: string | null
+  reason: string | null
+  verdicts: TurnScored['verdicts']
+}
 /** `shown`: what `next` was said to, where `turn` was shown to nobody. */
 export type Rescore = (turn: string, said: { next: string; shown: string | null }) => Promise<Rescored>
 
@@ -37,7 +83,10 @@ export type ReplayPorts = {
 }
 
 export const replay = async (ports: ReplayPorts, policy: string, options: ReplayOptions): Promise<ReplayReport> => {
-  if (!/^[a-z0-9][a-z0-9._-]{0,62}$/i.test(options.branch)) throw new InstarError('bad_request', `--branch ${options.branch}: letters, digits, dots and dashes`, { field: 'branch' })
+  if (!/^[a-z0-9][a-z0-9._-]{0,62}$/i.test(options.branch))
+    throw new InstarError('bad_request', `--branch ${options.branch}: letters, digits, dots and dashes`, {
+      field: 'branch',
+    })
   const audit = await readAudit(ports.log, policy, ports.signal)
   try {
     return await replayed(ports, audit, options)
@@ -46,19 +95,40 @@ export const replay = async (ports: ReplayPorts, policy: string, options: Replay
   }
 }
 
-const replayed = async (ports: ReplayPorts, { state, broken, unreadable, folded }: Audit, options: ReplayOptions): Promise<ReplayReport> => {
+const replayed = async (
+  ports: ReplayPorts,
+  { state, broken, unreadable, folded }: Audit,
+  options: ReplayOptions,
+): Promise<ReplayReport> => {
   const { policy } = state
   if (broken) throw new InstarError('log_gap', broken.what, broken)
   requireBase(weightLine(state.weights, policy), ports.model)
   const key = branchKey(policy, options.branch)
-  if (weightLine(state.weights, key).started) throw new InstarError('branch_exists', `there is a branch ${options.branch} already`, { branch: options.branch })
+  if (weightLine(state.weights, key).started)
+    throw new InstarError('branch_exists', `there is a branch ${options.branch} already`, { branch: options.branch })
   const from = startVersion(state, options.from)
-  const run: Run = { ports, state, branch: new Branch({ log: ports.log, now: ports.now, signal: ports.signal, folded }, state, key, from), reader: createTurnReader(ports.log, (turn) => state.turns.turns.get(turn)), began: ports.now(), from, unreadable: unreadable.records }
+  const run: Run = {
+    ports,
+    state,
+    branch: new Branch({ log: ports.log, now: ports.now, signal: ports.signal, folded }, state, key, from),
+    reader: createTurnReader(ports.log, (turn) => state.turns.turns.get(turn)),
+    began: ports.now(),
+    from,
+    unreadable: unreadable.records,
+  }
   const changed = Object.keys(options.set).length > 0 || options.judge !== null
   return changed ? anew(run, options) : again(run, options)
 }
 
-type Run = { ports: ReplayPorts; state: AuditState; branch: Branch; reader: ReturnType<typeof createTurnReader>; began: number; from: number; unreadable: number }
+type Run = {
+  ports: ReplayPorts
+  state: AuditState
+  branch: Branch
+  reader: ReturnType<typeof createTurnReader>
+  began: number
+  from: number
+  unreadable: number
+}
 
 const countOf = <T>(items: Iterable<T>, fits: (item: T) => boolean): number => {
   let count = 0
@@ -101,14 +171,17 @@ const again = async (run: Run, options: ReplayOptions): Promise<ReplayReport> =>
   let i = 0
   for (const { sealed, update } of recordedBatches(state, options.from, options.until)) {
     const recorded = update.event.adapter
-    const parent = results.get(sealed.parent.adapter ?? '') ?? (await recordedParent(ports.log, state, state.policy, sealed.parent.version))
+    const parent =
+      results.get(sealed.parent.adapter ?? '') ??
+      (await recordedParent(ports.log, state, state.policy, sealed.parent.version))
     const result = await step(run, sealed, parent)
     if ((lastUse.get(recorded) ?? -1) > i) results.set(recorded, { adapter: result.adapter, state: result.state })
     if (lastUse.get(sealed.parent.adapter ?? '') === i) results.delete(sealed.parent.adapter ?? '')
     if (!exact) {
       const distance = adapterDistance(result.adapter.weights, await getBlob(ports.log, recorded, update.event.blobsAt))
       if (!apart || distance > apart.distance) apart = { batch: sealed.number, distance }
-    } else if (result.adapter.sha256 !== recorded) first ??= { batch: sealed.number, recorded, found: result.adapter.sha256 }
+    } else if (result.adapter.sha256 !== recorded)
+      first ??= { batch: sealed.number, recorded, found: result.adapter.sha256 }
     await branch.record({ ...sealed, parent: branch.copyOf(sealed.parent) }, result, verdictOf(state, update.id))
     i += 1
     progress(run, 'training', i, total, equal())
@@ -124,7 +197,8 @@ const anew = async (run: Run, options: ReplayOptions): Promise<ReplayReport> => 
   const { settings, loss } = changedSettings(last.sealed.settings, options.set, run.from)
   const size = settings.batchSize ?? last.sealed.items.length
   const judge = options.judge === null ? null : (ports.rescore?.(options.judge) ?? null)
-  if (options.judge !== null && !judge) throw new InstarError('bad_request', `--judge ${options.judge}: there is no such judge here`, { field: 'judge' })
+  if (options.judge !== null && !judge)
+    throw new InstarError('bad_request', `--judge ${options.judge}: there is no such judge here`, { field: 'judge' })
   const within = turnsBetween(state, options.from, options.until)
   if (judge) await rescore(run, judge, options.judge ?? '', within)
   const scoredBy = judge ? branch.key : state.policy
@@ -135,7 +209,12 @@ const anew = async (run: Run, options: ReplayOptions): Promise<ReplayReport> => 
   let parent: Parent = await recordedParent(ports.log, state, state.policy, run.from)
   const turns = scoredTurns(state, scoredBy)
   for (let i = 0; i < total; i += 1) {
-    const sealed = sealNext(run, nextOf(turns, size, ({ turn }) => within(turn)), loss ?? last.sealed.loss, settings)
+    const sealed = sealNext(
+      run,
+      nextOf(turns, size, ({ turn }) => within(turn)),
+      loss ?? last.sealed.loss,
+      settings,
+    )
     if (hasSignal(sealed)) {
       const result = await step(run, sealed, parent)
       parent = { adapter: result.adapter, state: result.state }
@@ -158,10 +237,29 @@ const rescore = async (run: Run, judge: Rescore, name: string, within: (turn: st
     if (!known) continue
     ports.signal.throwIfAborted()
     const said = await judge(turn, told)
-    const facts = { turn, session: known.session, policy: branch.key, version: known.version, subject: known.subject, verdicts: said.verdicts, cause: told.next, rank: null, at: ports.now() }
-    await branch.append(said.reward === null
-      ? { type: 'TurnSkipped', reason: said.reason ?? 'abstained', ...facts }
-      : { type: 'TurnScored', reward: said.reward, judge: said.judge ?? name, hint: said.hint === null ? null : written(said.hint), hintJudge: said.hint === null ? null : (said.judge ?? name), ...facts })
+    const facts = {
+      turn,
+      session: known.session,
+      policy: branch.key,
+      version: known.version,
+      subject: known.subject,
+      verdicts: said.verdicts,
+      cause: told.next,
+      rank: null,
+      at: ports.now(),
+    }
+    await branch.append(
+      said.reward === null
+        ? { type: 'TurnSkipped', reason: said.reason ?? 'abstained', ...facts }
+        : {
+            type: 'TurnScored',
+            reward: said.reward,
+            judge: said.judge ?? name,
+            hint: said.hint === null ? null : written(said.hint),
+            hintJudge: said.hint === null ? null : (said.judge ?? name),
+            ...facts,
+          },
+    )
     progress(run, 'judging', done, total, null)
   }
 }
@@ -169,29 +267,72 @@ const rescore = async (run: Run, judge: Rescore, name: string, within: (turn: st
 const sealNext = (run: Run, turns: readonly ScoredTurn[], loss: string, settings: Settings): BatchSealed => {
   const { branch, state, ports } = run
   const { prev, number } = branch.next()
-  return sealAnew(turns, updateLine(state.updates, branch.key).baselines, { prev, policy: branch.key, number, parent: branch.head(), seed: number, loss, settings, at: ports.now() })
+  return sealAnew(turns, updateLine(state.updates, branch.key).baselines, {
+    prev,
+    policy: branch.key,
+    number,
+    parent: branch.head(),
+    seed: number,
+    loss,
+    settings,
+    at: ports.now(),
+  })
 }
 
 const step = async (run: Run, sealed: BatchSealed, parent: Parent): Promise<StepResult> => {
   run.ports.signal.throwIfAborted()
-  const items = await Promise.all(sealed.items.map((item) => trainItem({ reader: run.reader, model: run.ports.model }, item, sealed.loss)))
+  const items = await Promise.all(
+    sealed.items.map((item) => trainItem({ reader: run.reader, model: run.ports.model }, item, sealed.loss)),
+  )
   return run.ports.learner.step(items, stepSettings(sealed), parent)
 }
 
 const verdictOf = (state: AuditState, update: BatchState['id']): Recorded => {
   const line = weightLine(state.weights, state.policy)
   const verdict = line.verdicts.get(update)
-  if (verdict?.accepted) return { version: verdict.version, reason: '', figures: line.versions.get(verdict.version)?.published?.figures ?? {} }
+  if (verdict?.accepted)
+    return {
+      version: verdict.version,
+      reason: '',
+      figures: line.versions.get(verdict.version)?.published?.figures ?? {},
+    }
   const rejected = state.rejected.get(update)
   return { version: null, reason: rejected?.reason ?? 'no_verdict', figures: rejected?.figures ?? {} }
 }
 
-const progress = ({ ports, began }: Run, phase: ReplayProgress['phase'], done: number, total: number, equal: boolean | null): void => {
+const progress = (
+  { ports, began }: Run,
+  phase: ReplayProgress['phase'],
+  done: number,
+  total: number,
+  equal: boolean | null,
+): void => {
   const elapsedMs = ports.now() - began
-  ports.onProgress?.({ phase, done, total, equal, elapsedMs, remainingMs: done > 0 ? (elapsedMs / done) * (total - done) : 0 })
+  ports.onProgress?.({
+    phase,
+    done,
+    total,
+    equal,
+    elapsedMs,
+    remainingMs: done > 0 ? (elapsedMs / done) * (total - done) : 0,
+  })
 }
 
-const report = ({ ports, state, branch, began, unreadable }: Run, options: ReplayOptions, equal: boolean | null, batches: number, { first, apart }: Pick<ReplayReport, 'first' | 'apart'>): ReplayReport => ({
-  branch: options.branch, equal, mode: apart ? 'tolerance' : 'recompute', batches, versions: weightLine(state.weights, branch.key).last, unreadable, first, apart,
-  adapter: branch.head().adapter, wallMs: ports.now() - began,
+const report = (
+  { ports, state, branch, began, unreadable }: Run,
+  options: ReplayOptions,
+  equal: boolean | null,
+  batches: number,
+  { first, apart }: Pick<ReplayReport, 'first' | 'apart'>,
+): ReplayReport => ({
+  branch: options.branch,
+  equal,
+  mode: apart ? 'tolerance' : 'recompute',
+  batches,
+  versions: weightLine(state.weights, branch.key).last,
+  unreadable,
+  first,
+  apart,
+  adapter: branch.head().adapter,
+  wallMs: ports.now() - began,
 })

@@ -3,8 +3,17 @@ import { foldVersion, storedScores, storedTurns, storedUpdates, storedWeights, t
 import type { TrainerState } from '../core/state.ts'
 
 /** Changes with the sources of which the stored state is a function. */
-export const stateVersion = (): string => foldVersion(['../core/state.ts', '../core/pending.ts', './stored-state.ts'].map((name) => new URL(name, import.meta.url)))
+export const stateVersion = (): string =>
+  foldVersion(
+    ['../core/state.ts', '../core/pending.ts', './stored-state.ts'].map((name) => new URL(name, import.meta.url)),
+  )
 
 export const storedState = (snapshot: Snapshot, policy: string): TrainerState => ({
-  policy, turns: storedTurns(snapshot), scores: storedScores(snapshot, policy), updates: storedUpdates(snapshot, { training: true }), weights: storedWeights(snapshot), pending: snapshot.queues('pending'), keys: snapshot.resident<number>('keys'),
+  policy,
+  turns: storedTurns(snapshot),
+  scores: storedScores(snapshot, policy),
+  updates: storedUpdates(snapshot, { training: true }),
+  weights: storedWeights(snapshot),
+  pending: snapshot.queues('pending'),
+  keys: snapshot.resident<number>('keys'),
 })

@@ -1,7 +1,21 @@
 /** `instar verify`: from the log alone, is every version what its records say? */
-import { batchOfUpdate, InstarError, updateLine, weightLine, type BatchState, type VersionPublished } from '@instar/events'
+import {
+  batchOfUpdate,
+  InstarError,
+  updateLine,
+  weightLine,
+  type BatchState,
+  type VersionPublished,
+} from '@instar/events'
 import { createTurnReader, getBlob, type EventLog } from '@instar/log'
-import { adapterFromWeights, type Fingerprint, type LearningEngine, type Model, type Parent, type StepResult } from '@instar/policy'
+import {
+  adapterFromWeights,
+  type Fingerprint,
+  type LearningEngine,
+  type Model,
+  type Parent,
+  type StepResult,
+} from '@instar/policy'
 import { auditBatch, type AuditState, type Difference } from '../core/audit.ts'
 import { readAudit, unlessStopped, type Audit, type Unreadable } from './audit.ts'
 import { stepSettings, trainItem } from './compute.ts'
@@ -19,9 +33,23 @@ export type VerifyPorts = {
  * `recompute`: batch, advantages and weights derived again, bit-equal. `digests`: the engine's fingerprint
  * differs (or none was given), so the stored bytes were held against their records.
  */
-export type BatchReport = { batch: number; version: number | null; mode: 'recompute' | 'digests' | 'no_update'; ok: boolean; adapter: string | null; found: string | null; difference: Difference | null }
+export type BatchReport = {
+  batch: number
+  version: number | null
+  mode: 'recompute' | 'digests' | 'no_update'
+  ok: boolean
+  adapter: string | null
+  found: string | null
+  difference: Difference | null
+}
 /** `unreadable`: what no build can read and every service passes over. Where a batch or a chain needs it, that is the difference. */
-export type VerifyReport = { ok: boolean; policy: string; batches: BatchReport[]; first: Difference | null; unreadable: Unreadable }
+export type VerifyReport = {
+  ok: boolean
+  policy: string
+  batches: BatchReport[]
+  first: Difference | null
+  unreadable: Unreadable
+}
 
 /** `version` null: all batches of the policy, rejected ones too. */
 export const verify = async (ports: VerifyPorts, policy: string, version: number | null): Promise<VerifyReport> => {
@@ -33,12 +61,17 @@ export const verify = async (ports: VerifyPorts, policy: string, version: number
   }
 }
 
-const verifyAll = async (ports: VerifyPorts, { state, broken, unreadable }: Audit, version: number | null): Promise<VerifyReport> => {
+const verifyAll = async (
+  ports: VerifyPorts,
+  { state, broken, unreadable }: Audit,
+  version: number | null,
+): Promise<VerifyReport> => {
   const { policy } = state
   const line = weightLine(state.weights, policy)
-  if (!broken && version !== null && !line.versions.has(version)) throw new InstarError('unknown_version', `${policy} has no version ${version}`, { version })
+  if (!broken && version !== null && !line.versions.has(version))
+    throw new InstarError('unknown_version', `${policy} has no version ${version}`, { version })
   const batches: BatchReport[] = []
-  const total = version === null ? state.batches.get(policy)?.length ?? 0 : 1
+  const total = version === null ? (state.batches.get(policy)?.length ?? 0) : 1
   for (const batch of batchesToVerify(state, version)) {
     unlessStopped(ports.signal)
     batches.push(await verifyBatch(ports, state, batch, auditBatch(state, batch)))
@@ -59,7 +92,10 @@ function* batchesToVerify(state: AuditState, version: number | null): Generator<
     }
   }
   for (const { published } of publishedVersions(state)) {
-    const batch = published.number === version || (version === null && published.why === 'promotion') ? batchBehind(state, published) : undefined
+    const batch =
+      published.number === version || (version === null && published.why === 'promotion')
+        ? batchBehind(state, published)
+        : undefined
     if (batch) yield batch
   }
 }
@@ -80,34 +116,80 @@ const orphanOf = (state: AuditState): Difference | null => {
   for (const { published, record } of publishedVersions(state)) {
     const batch = batchBehind(state, published)
     const event = batch?.update?.event
-    const same = batch?.update?.id === published.update && event?.adapter === published.adapter && event.state === published.state && event.blobsAt === published.blobsAt
-    if (!same || (published.why === 'update' && batch?.sealed.parent.version !== published.parent)) return { topic: 'weights', key: state.policy, record, type: 'VersionPublished', what: `version ${published.number} is not what the update says that it names` }
+    const same =
+      batch?.update?.id === published.update &&
+      event?.adapter === published.adapter &&
+      event.state === published.state &&
+      event.blobsAt === published.blobsAt
+    if (!same || (published.why === 'update' && batch?.sealed.parent.version !== published.parent))
+      return {
+        topic: 'weights',
+        key: state.policy,
+        record,
+        type: 'VersionPublished',
+        what: `version ${published.number} is not what the update says that it names`,
+      }
   }
   return null
 }
 
-const verifyBatch = async (ports: VerifyPorts, state: AuditState, batch: BatchState, difference: Difference | null): Promise<BatchReport> => {
+const verifyBatch = async (
+  ports: VerifyPorts,
+  state: AuditState,
+  batch: BatchState,
+  difference: Difference | null,
+): Promise<BatchReport> => {
   const verdict = weightLine(state.weights, state.policy).verdicts.get(batch.update?.id ?? '')
-  const report: BatchReport = { batch: batch.sealed.number, version: verdict?.accepted ? verdict.version : null, mode: 'no_update', ok: difference === null, adapter: batch.update?.event.adapter ?? null, found: null, difference }
+  const report: BatchReport = {
+    batch: batch.sealed.number,
+    version: verdict?.accepted ? verdict.version : null,
+    mode: 'no_update',
+    ok: difference === null,
+    adapter: batch.update?.event.adapter ?? null,
+    found: null,
+    difference,
+  }
   if (!batch.update || difference) return report
   const { event, id } = batch.update
-  const differs = (what: string): BatchReport => ({ ...report, ok: false, difference: { topic: 'updates', key: state.policy, record: id, type: 'UpdateComputed', what } })
+  const differs = (what: string): BatchReport => ({
+    ...report,
+    ok: false,
+    difference: { topic: 'updates', key: state.policy, record: id, type: 'UpdateComputed', what },
+  })
   for (const sha256 of [event.adapter, event.state]) {
     try {
       await getBlob(ports.log, sha256, event.blobsAt)
     } catch (error) {
-      return { ...report, mode: 'digests', ok: false, difference: unreadable(state, error, { topic: 'blobs', key: sha256, record: sha256, type: 'BlobChunk' }) }
+      return {
+        ...report,
+        mode: 'digests',
+        ok: false,
+        difference: unreadable(state, error, { topic: 'blobs', key: sha256, record: sha256, type: 'BlobChunk' }),
+      }
     }
   }
-  if (!ports.learner || !isSameEngine(event.fingerprint, ports.learner.fingerprint())) return { ...report, mode: 'digests', found: event.adapter }
+  if (!ports.learner || !isSameEngine(event.fingerprint, ports.learner.fingerprint()))
+    return { ...report, mode: 'digests', found: event.adapter }
   let result: StepResult
   try {
     result = await recompute({ ...ports, learner: ports.learner }, state, batch, null)
   } catch (error) {
-    return { ...report, mode: 'recompute', ok: false, difference: unreadable(state, error, { topic: 'updates', key: state.policy, record: batch.id, type: 'BatchSealed' }) }
+    return {
+      ...report,
+      mode: 'recompute',
+      ok: false,
+      difference: unreadable(state, error, {
+        topic: 'updates',
+        key: state.policy,
+        record: batch.id,
+        type: 'BatchSealed',
+      }),
+    }
   }
   const found = { ...report, mode: 'recompute' as const, found: result.adapter.sha256 }
-  return result.adapter.sha256 === event.adapter && result.stateSha256 === event.state ? found : { ...differs(`recomputed adapter ${result.adapter.sha256}`), mode: 'recompute', found: result.adapter.sha256 }
+  return result.adapter.sha256 === event.adapter && result.stateSha256 === event.state
+    ? found
+    : { ...differs(`recomputed adapter ${result.adapter.sha256}`), mode: 'recompute', found: result.adapter.sha256 }
 }
 
 /** What the log does not give back as it was written: the blob or the turn that the error names, else `otherwise`. */
@@ -115,7 +197,12 @@ const unreadable = (state: AuditState, error: unknown, otherwise: Omit<Differenc
   if (!(error instanceof InstarError) || error.retryable) throw error
   const { sha256, turn } = error.details
   const known = typeof turn === 'string' ? state.turns.turns.get(turn) : undefined
-  const where = typeof sha256 === 'string' ? { topic: 'blobs', key: sha256, record: sha256, type: 'BlobChunk' } : known ? { topic: 'turns', key: known.session, record: known.record, type: 'TurnCaptured' } : otherwise
+  const where =
+    typeof sha256 === 'string'
+      ? { topic: 'blobs', key: sha256, record: sha256, type: 'BlobChunk' }
+      : known
+        ? { topic: 'turns', key: known.session, record: known.record, type: 'TurnCaptured' }
+        : otherwise
   return { ...where, what: error.message }
 }
 
@@ -124,15 +211,31 @@ export const isSameEngine = (recorded: Fingerprint, mine: Fingerprint): boolean 
   (Object.keys(mine) as (keyof Fingerprint)[]).every((key) => recorded[key] === mine[key])
 
 /** The recorded batch's arithmetic again; `parent` null: the one that the batch names, from the log. */
-export const recompute = async (ports: { log: EventLog; learner: LearningEngine; model: Model }, state: AuditState, batch: BatchState, parent: Parent | null): ReturnType<LearningEngine['step']> => {
+export const recompute = async (
+  ports: { log: EventLog; learner: LearningEngine; model: Model },
+  state: AuditState,
+  batch: BatchState,
+  parent: Parent | null,
+): ReturnType<LearningEngine['step']> => {
   const reader = createTurnReader(ports.log, (turn) => state.turns.turns.get(turn))
   const { sealed } = batch
-  const items = await Promise.all(sealed.items.map((item) => trainItem({ reader, model: ports.model }, item, sealed.loss)))
-  return ports.learner.step(items, stepSettings(sealed), parent ?? (await recordedParent(ports.log, state, sealed.policy, sealed.parent.version)))
+  const items = await Promise.all(
+    sealed.items.map((item) => trainItem({ reader, model: ports.model }, item, sealed.loss)),
+  )
+  return ports.learner.step(
+    items,
+    stepSettings(sealed),
+    parent ?? (await recordedParent(ports.log, state, sealed.policy, sealed.parent.version)),
+  )
 }
 
 /** Adapter and optimizer of a version, as the log holds them. */
-export const recordedParent = async (log: EventLog, state: Pick<AuditState, 'weights'>, policy: string, version: number): Promise<Parent> => {
+export const recordedParent = async (
+  log: EventLog,
+  state: Pick<AuditState, 'weights'>,
+  policy: string,
+  version: number,
+): Promise<Parent> => {
   const found = weightLine(state.weights, policy).versions.get(version)
   if (!found) throw new InstarError('unknown_version', `${policy} has no version ${version}`, { version })
   if (found.adapter === null) return { adapter: null, state: null }

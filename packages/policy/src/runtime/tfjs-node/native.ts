@@ -6,7 +6,14 @@ import * as tf from '../../tensors.ts'
 import { LAYOUT, type Kind } from './place.ts'
 
 /** `gpu`: the name of the card that computes; null: the CPU does. `held`: tensors alive in this thread, and handles of the library for it. */
-export type Native = { tensorflow: string; gpu: string | null; oneDnn: boolean; tf32: boolean; threads: number; held(): { tensors: number; handles: number } }
+export type Native = {
+  tensorflow: string
+  gpu: string | null
+  oneDnn: boolean
+  tf32: boolean
+  threads: number
+  held(): { tensors: number; handles: number }
+}
 
 type Environment = { claim(name: string, value: string): string }
 type Binding = { TF_Version: string; isUsingGpuDevice(): boolean; getNumOfTensors(): number }
@@ -25,7 +32,14 @@ const settings = (kind: Kind, threads: number): Readonly<Record<string, string>>
   TF_ENABLE_ONEDNN_OPTS: '1',
   TF_NUM_INTRAOP_THREADS: String(threads),
   TF_NUM_INTEROP_THREADS: '1',
-  ...(kind === 'gpu' ? { TF_FORCE_GPU_ALLOW_GROWTH: 'true', NVIDIA_TF32_OVERRIDE: '0', TF_DETERMINISTIC_OPS: '1', CUDA_CACHE_MAXSIZE: '4294967296' } : {}),
+  ...(kind === 'gpu'
+    ? {
+        TF_FORCE_GPU_ALLOW_GROWTH: 'true',
+        NVIDIA_TF32_OVERRIDE: '0',
+        TF_DETERMINISTIC_OPS: '1',
+        CUDA_CACHE_MAXSIZE: '4294967296',
+      }
+    : {}),
 })
 
 /** As the driver names its first card; `unnamed` where it does not say. */

@@ -32,7 +32,8 @@ export type Built = Manifest & { folder: string }
 export function builtOf(kind: Kind, folder = ENGINES_FOLDER): Built | null {
   const home = join(folder, kind)
   const file = join(home, LAYOUT.manifest)
-  if (!existsSync(file) || ![LAYOUT.binding, LAYOUT.environment].every((path) => existsSync(join(home, path)))) return null
+  if (!existsSync(file) || ![LAYOUT.binding, LAYOUT.environment].every((path) => existsSync(join(home, path))))
+    return null
   return { ...(JSON.parse(readFileSync(file, 'utf8')) as Manifest), folder: home }
 }
 

@@ -12,11 +12,17 @@ export const engineAddress = (engine: string): EngineAddress => {
   const bad = (problem: string): never => {
     throw new InstarError('bad_request', `INSTAR_ENGINE=${engine}: ${problem}`, { field: 'INSTAR_ENGINE' })
   }
-  const parts = engine.split(',').map((part) => part.trim()).filter((part) => part !== '')
-  const kind = KINDS.find((one) => parts[0]?.startsWith(`${one}+`)) ?? bad('begins with none of openai+, vllm+, sglang+, llamacpp+.')
+  const parts = engine
+    .split(',')
+    .map((part) => part.trim())
+    .filter((part) => part !== '')
+  const kind =
+    KINDS.find((one) => parts[0]?.startsWith(`${one}+`)) ??
+    bad('begins with none of openai+, vllm+, sglang+, llamacpp+.')
   const urls = parts.map((part) => {
     const url = part.startsWith(`${kind}+`) ? part.slice(kind.length + 1) : part
-    if (!/^https?:\/\//.test(url) || !URL.canParse(url)) bad(`${JSON.stringify(url)} is not an http:// address; replicas are of one kind.`)
+    if (!/^https?:\/\//.test(url) || !URL.canParse(url))
+      bad(`${JSON.stringify(url)} is not an http:// address; replicas are of one kind.`)
     return url.replace(/\/+$/, '').replace(/\/v1$/, '')
   })
   return { kind, urls: [...new Set(urls)] }

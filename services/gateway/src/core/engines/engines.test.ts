@@ -1,23 +1,43 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { engineAddress } from './address.ts'
-import { adapterFault, fittingDefaults, inexactness, logprobsFit, logprobsOf, sameBase, type Told } from './exactness.ts'
+import {
+  adapterFault,
+  fittingDefaults,
+  inexactness,
+  logprobsFit,
+  logprobsOf,
+  sameBase,
+  type Told,
+} from './exactness.ts'
 import { mayPass, refusal } from './faults.ts'
 import { restMs, routeOf } from './routing.ts'
 import { EventReader } from './sse.ts'
 
 test('an address: kind and urls, with or without /v1, the kind once or before each', () => {
   assert.deepEqual(engineAddress('vllm+http://a:1/v1'), { kind: 'vllm', urls: ['http://a:1'] })
-  assert.deepEqual(engineAddress('sglang+http://a:1/v1, sglang+http://b:2/,http://a:1'), { kind: 'sglang', urls: ['http://a:1', 'http://b:2'] })
-  assert.deepEqual(engineAddress('openai+https://x.example/proxy/v1/'), { kind: 'openai', urls: ['https://x.example/proxy'] })
-  for (const wrong of ['http://a/v1', 'vllm+a:1', 'vllm+http://a,openai+http://b', 'ollama+http://a']) assert.throws(() => engineAddress(wrong), { code: 'bad_request' })
+  assert.deepEqual(engineAddress('sglang+http://a:1/v1, sglang+http://b:2/,http://a:1'), {
+    kind: 'sglang',
+    urls: ['http://a:1', 'http://b:2'],
+  })
+  assert.deepEqual(engineAddress('openai+https://x.example/proxy/v1/'), {
+    kind: 'openai',
+    urls: ['https://x.example/proxy'],
+  })
+  for (const wrong of ['http://a/v1', 'vllm+a:1', 'vllm+http://a,openai+http://b', 'ollama+http://a'])
+    assert.throws(() => engineAddress(wrong), { code: 'bad_request' })
 })
 
 test('events, however their bytes are cut', () => {
-  const bytes = new TextEncoder().encode('data: {"a":"é"}\n\n: ping\n\ndata: 1\r\ndata: 2\r\n\r\nerror: {"code":400}\n\ndata:[DONE]\n\nevent: x\n')
+  const bytes = new TextEncoder().encode(
+    'data: {"a":"é"}\n\n: ping\n\ndata: 1\r\ndata: 2\r\n\r\nerror: {"code":400}\n\ndata:[DONE]\n\nevent: x\n',
+  )
   for (let cut = 0; cut <= bytes.length; cut += 1) {
     const reader = new EventReader()
-    assert.deepEqual([...reader.push(bytes.subarray(0, cut)), ...reader.push(bytes.subarray(cut))], ['{"a":"é"}', '1\n2', '{"error": {"code":400}}', '[DONE]'])
+    assert.deepEqual(
+      [...reader.push(bytes.subarray(0, cut)), ...reader.push(bytes.subarray(cut))],
+      ['{"a":"é"}', '1\n2', '{"error": {"code":400}}', '[DONE]'],
+    )
   }
 })
 
@@ -27,40 +47,100 @@ test('a replica that goes away moves its own sessions only', () => {
   const homes = sessions.map((session) => routeOf(replicas, session)[0]!.url)
   for (const url of ['a', 'b', 'c']) assert.ok(homes.filter((home) => home === url).length > 60)
   const left = replicas.filter(({ url }) => url !== 'b')
-  for (const [at, session] of sessions.entries()) if (homes[at] !== 'b') assert.equal(routeOf(left, session)[0]!.url, homes[at])
-  assert.deepEqual(routeOf([{ url: 'a', running: 3 }, { url: 'b', running: 1 }], null).map(({ url }) => url), ['b', 'a'])
+  for (const [at, session] of sessions.entries())
+    if (homes[at] !== 'b') assert.equal(routeOf(left, session)[0]!.url, homes[at])
+  assert.deepEqual(
+    routeOf(
+      [
+        { url: 'a', running: 3 },
+        { url: 'b', running: 1 },
+      ],
+      null,
+    ).map(({ url }) => url),
+    ['b', 'a'],
+  )
   assert.deepEqual([0, 1, 2, 20].map(restMs), [250, 500, 1000, 15_000])
 })
 
 test('which log-probs are those of the draw', () => {
   const sampling = { temperature: 0.7, topP: 0.9, topK: 0, seed: 1, maxTokens: 1, stop: [] }
-  const fits = (temperature: boolean, filters: boolean): boolean[] => [sampling, { ...sampling, topP: 1 }, { ...sampling, temperature: 1, topP: 1 }, { ...sampling, temperature: 0 }].map((one) => logprobsFit({ temperature, filters }, one))
+  const fits = (temperature: boolean, filters: boolean): boolean[] =>
+    [sampling, { ...sampling, topP: 1 }, { ...sampling, temperature: 1, topP: 1 }, { ...sampling, temperature: 0 }].map(
+      (one) => logprobsFit({ temperature, filters }, one),
+    )
   assert.deepEqual(fits(true, true), [true, true, true, true])
   assert.deepEqual(fits(true, false), [false, true, true, true])
   assert.deepEqual(fits(false, false), [false, false, true, true])
   assert.equal(logprobsFit({ temperature: true, filters: true }, { ...sampling, temperature: 0.005 }), false)
   assert.deepEqual(logprobsOf([-1, -2, -4], [-1.8, -2.3, -3.3], 0), { temperature: true, filters: true })
   assert.deepEqual(logprobsOf([-1, -2, -4], [-1, -2, -4], -0.4), { temperature: false, filters: false })
-  for (const silent of [[[], []], [[-1], [-1]], [[-3, -3], [-3, -3]]] as const) assert.equal(logprobsOf(silent[0], silent[1], 0).temperature, false)
+  for (const silent of [
+    [[], []],
+    [[-1], [-1]],
+    [
+      [-3, -3],
+      [-3, -3],
+    ],
+  ] as const)
+    assert.equal(logprobsOf(silent[0], silent[1], 0).temperature, false)
   const defaults = { temperature: 0.6, topP: 0.95, topK: 20 }
   assert.deepEqual(fittingDefaults({ temperature: true, filters: true }, defaults), defaults)
-  assert.deepEqual(fittingDefaults({ temperature: true, filters: false }, defaults), { temperature: 0.6, topP: 1, topK: 0 })
-  assert.deepEqual(fittingDefaults({ temperature: false, filters: false }, defaults), { temperature: 1, topP: 1, topK: 0 })
+  assert.deepEqual(fittingDefaults({ temperature: true, filters: false }, defaults), {
+    temperature: 0.6,
+    topP: 1,
+    topK: 0,
+  })
+  assert.deepEqual(fittingDefaults({ temperature: false, filters: false }, defaults), {
+    temperature: 1,
+    topP: 1,
+    topK: 0,
+  })
 })
 
 test('ids, log-probs and count agree, or the reason says what does not', () => {
-  const whole = { ids: 3, logprobs: 3, usage: { promptTokens: 1, completionTokens: 3 }, textWithoutIds: false, fit: true }
+  const whole = {
+    ids: 3,
+    logprobs: 3,
+    usage: { promptTokens: 1, completionTokens: 3 },
+    textWithoutIds: false,
+    fit: true,
+  }
   assert.equal(inexactness(whole), null)
-  const reasons = [{ ids: 0, logprobs: 0 }, { textWithoutIds: true }, { logprobs: 2 }, { usage: null }, { usage: { promptTokens: 1, completionTokens: 4 } }, { fit: false }].map((other) => inexactness({ ...whole, ...other }))
-  assert.deepEqual(reasons, ['no_ids', 'no_ids', 'no_logprobs', 'no_token_count', 'token_count_differs', 'other_logprobs'])
+  const reasons = [
+    { ids: 0, logprobs: 0 },
+    { textWithoutIds: true },
+    { logprobs: 2 },
+    { usage: null },
+    { usage: { promptTokens: 1, completionTokens: 4 } },
+    { fit: false },
+  ].map((other) => inexactness({ ...whole, ...other }))
+  assert.deepEqual(reasons, [
+    'no_ids',
+    'no_ids',
+    'no_logprobs',
+    'no_token_count',
+    'token_count_differs',
+    'other_logprobs',
+  ])
 })
 
-test('an adapter is told from the base by more than the engine\'s own noise; another number format is the same base', () => {
+test("an adapter is told from the base by more than the engine's own noise; another number format is the same base", () => {
   const told = (...logprobs: number[]): Told => new Map(logprobs.map((logprob, id) => [`0:${id}`, logprob]))
   assert.equal(adapterFault(told(-1, -2), told(-1, -2), told(-1, -2.0001)), null)
   assert.match(adapterFault(told(-1, -2), told(-1, -2), told(-1, -2))!, /those of the base/)
   assert.match(adapterFault(told(-1, -2), told(-1, -2.01), told(-1, -2.005))!, /those of the base/)
-  assert.equal(adapterFault(told(-1, -2), told(-1, -2), new Map([['0:0', -1], ['0:7', -1.9]])), null, 'another token among the likely ones')
+  assert.equal(
+    adapterFault(
+      told(-1, -2),
+      told(-1, -2),
+      new Map([
+        ['0:0', -1],
+        ['0:7', -1.9],
+      ]),
+    ),
+    null,
+    'another token among the likely ones',
+  )
   assert.equal(sameBase(told(-1, -2), told(-1.1, -1.9)), true)
   assert.equal(sameBase(told(-1, -2), told(-2, -3)), false)
   assert.equal(sameBase(told(-1, -2), told()), false)
@@ -68,9 +148,17 @@ test('an adapter is told from the base by more than the engine\'s own noise; ano
 
 test('refusals: what may pass, what is too long, what is a key', () => {
   assert.deepEqual([400, 401, 404, 408, 429, 500, 503].map(mayPass), [false, false, false, true, true, true, true])
-  const words = ['This model\'s maximum context length is 512 tokens.', 'the request exceeds the available context size, try increasing it', 'The input (600 tokens) is longer than the model\'s context length (512 tokens).']
+  const words = [
+    "This model's maximum context length is 512 tokens.",
+    'the request exceeds the available context size, try increasing it',
+    "The input (600 tokens) is longer than the model's context length (512 tokens).",
+  ]
   for (const said of words) assert.equal(refusal('vllm', 400, said).code, 'context_length_exceeded')
-  const told = refusal('openai', 400, 'This model\'s maximum context length is 8192 tokens. However, you requested 9000 tokens (8000 in the messages, 1000 in the completion).').message
+  const told = refusal(
+    'openai',
+    400,
+    "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens (8000 in the messages, 1000 in the completion).",
+  ).message
   assert.match(told, /maximum context length is 8192 tokens/)
   assert.match(told, /prompt is too long: 9000 tokens > 8191 maximum/)
   assert.match(refusal('openai', 401, 'no').message, /INSTAR_ENGINE_KEY/)

@@ -12,8 +12,14 @@ export const logprobsFit = ({ temperature, filters }: Logprobs, { temperature: t
   t === 0 || (t >= COLDEST && (temperature || t === 1) && (filters || (topP >= 1 && topK === 0)))
 
 /** What is sampled with where the client says nothing: of the model's own defaults what the engine's log-probs are behind. */
-export const fittingDefaults = <D extends { temperature: number; topP: number; topK: number }>({ temperature, filters }: Logprobs, defaults: D): D =>
-  ({ ...defaults, ...(temperature || defaults.temperature === 0 ? {} : { temperature: 1 }), ...(filters ? {} : { topP: 1, topK: 0 }) })
+export const fittingDefaults = <D extends { temperature: number; topP: number; topK: number }>(
+  { temperature, filters }: Logprobs,
+  defaults: D,
+): D => ({
+  ...defaults,
+  ...(temperature || defaults.temperature === 0 ? {} : { temperature: 1 }),
+  ...(filters ? {} : { topP: 1, topK: 0 }),
+})
 
 export type Counted = { ids: number; logprobs: number; usage: Usage | null; textWithoutIds: boolean; fit: boolean }
 
@@ -22,11 +28,17 @@ export type Counted = { ids: number; logprobs: number; usage: Usage | null; text
  * turn's `reason` says it.
  */
 export const inexactness = ({ ids, logprobs, usage, textWithoutIds, fit }: Counted): string | null =>
-  textWithoutIds || ids === 0 ? 'no_ids'
-    : logprobs !== ids ? 'no_logprobs'
-      : usage === null ? 'no_token_count'
-        : usage.completionTokens !== ids ? 'token_count_differs'
-          : fit ? null : 'other_logprobs'
+  textWithoutIds || ids === 0
+    ? 'no_ids'
+    : logprobs !== ids
+      ? 'no_logprobs'
+      : usage === null
+        ? 'no_token_count'
+        : usage.completionTokens !== ids
+          ? 'token_count_differs'
+          : fit
+            ? null
+            : 'other_logprobs'
 
 /**
  * From three probes of the same place: the most likely tokens' log-probs at temperature 1 and at `WARM`, where the
@@ -34,13 +46,18 @@ export const inexactness = ({ ids, logprobs, usage, textWithoutIds, fit }: Count
  */
 export const logprobsOf = (plain: readonly number[], warm: readonly number[], only: number): Logprobs => {
   const [before, behind] = [spread(plain), spread(warm)]
-  return { temperature: plain.length === warm.length && before > 1e-3 && Math.abs(behind - before / WARM) < Math.abs(behind - before), filters: Math.abs(only) < 1e-4 }
+  return {
+    temperature:
+      plain.length === warm.length && before > 1e-3 && Math.abs(behind - before / WARM) < Math.abs(behind - before),
+    filters: Math.abs(only) < 1e-4,
+  }
 }
 
 /** vLLM and the hosted APIs take no higher temperature. */
 export const WARM = 2
 
-const spread = (logprobs: readonly number[]): number => (logprobs.length < 2 ? 0 : Math.max(...logprobs) - Math.min(...logprobs))
+const spread = (logprobs: readonly number[]): number =>
+  logprobs.length < 2 ? 0 : Math.max(...logprobs) - Math.min(...logprobs)
 
 /** Beyond this mean difference two servers do not run the same base model; other number formats differ by less. */
 const SAME_BASE = 0.25
@@ -59,4 +76,6 @@ export const sameBase = (a: Told, b: Told): boolean =>
 
 /** The base's log-probs twice, and the adapter's. Null: they differ by more than the engine's own noise. */
 export const adapterFault = (base: Told, again: Told, adapted: Told): string | null =>
-  (Math.max(0, ...apart(base, adapted)) > Math.max(0, ...apart(base, again)) ? null : 'its log-probs of given tokens are those of the base model')
+  Math.max(0, ...apart(base, adapted)) > Math.max(0, ...apart(base, again))
+    ? null
+    : 'its log-probs of given tokens are those of the base model'

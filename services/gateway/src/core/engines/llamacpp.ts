@@ -7,7 +7,21 @@
  * it would hold back text, of which then some would come twice. A grammar it looks at behind the draw: what does not
  * fit is drawn again among what does, but the log-prob of what fits at once is the one without the grammar.
  */
-import { errorOf, idsOf, isFields, list, NOTHING, numberOr, textOr, UNWEIGHTED, type Asked, type Delta, type Fields, type Protocol, type WireToken } from './wire.ts'
+import {
+  errorOf,
+  idsOf,
+  isFields,
+  list,
+  NOTHING,
+  numberOr,
+  textOr,
+  UNWEIGHTED,
+  type Asked,
+  type Delta,
+  type Fields,
+  type Protocol,
+  type WireToken,
+} from './wire.ts'
 
 /** `{id, logprob}` before the samplers, `{id, prob}` behind them. */
 const logprobOf = (entry: Fields): number => {
@@ -16,7 +30,10 @@ const logprobOf = (entry: Fields): number => {
 }
 
 const topOf = (entry: Fields, count: number): WireToken['top'] =>
-  list(entry['top_probs'] ?? entry['top_logprobs']).filter(isFields).slice(0, count).map((one) => ({ id: numberOr(one['id'], -1), logprob: logprobOf(one) }))
+  list(entry['top_probs'] ?? entry['top_logprobs'])
+    .filter(isFields)
+    .slice(0, count)
+    .map((one) => ({ id: numberOr(one['id'], -1), logprob: logprobOf(one) }))
 
 /** Greedy answers are told with the log-probs before the samplers: behind them the one token has all. */
 const behindSamplers = ({ sampling }: Asked): boolean => sampling.temperature > 0
@@ -27,7 +44,9 @@ const reader = ({ topLogprobs }: Asked) => {
     const fault = errorOf(event)
     if (fault) return { ...NOTHING, error: fault }
     const total = numberOr(event['tokens_predicted'], Number.NaN)
-    const usage = Number.isNaN(total) ? null : { promptTokens: numberOr(event['tokens_evaluated'], 0), completionTokens: total }
+    const usage = Number.isNaN(total)
+      ? null
+      : { promptTokens: numberOr(event['tokens_evaluated'], 0), completionTokens: total }
     if (event['stop'] === true) return { ...NOTHING, usage, finish: event['stop_type'] === 'limit' ? 'length' : 'stop' }
     const ids = idsOf(event['tokens']) ?? []
     const missing = ids.length === 0 || total !== predicted + ids.length
@@ -35,10 +54,13 @@ const reader = ({ topLogprobs }: Asked) => {
     if (missing) return { ...NOTHING, usage, text: textOr(event['content'], '') }
     const entries = list(event['completion_probabilities']).filter(isFields)
     return {
-      ...NOTHING, usage,
+      ...NOTHING,
+      usage,
       tokens: ids.map((id, at) => {
         const entry = entries[at]
-        return entry?.['id'] === id ? { id, logprob: logprobOf(entry), top: topOf(entry, topLogprobs) } : { id, logprob: Number.NaN, top: [] }
+        return entry?.['id'] === id
+          ? { id, logprob: logprobOf(entry), top: topOf(entry, topLogprobs) }
+          : { id, logprob: Number.NaN, top: [] }
       }),
     }
   }
@@ -57,8 +79,10 @@ export const llamacpp: Protocol = {
     const context = defaults['n_ctx']
     const slots = props['total_slots']
     return {
-      version: textOr(props['build_info'], 'of unknown build'), model: textOr(props['model_alias'], textOr(props['model_path'], '').split('/').at(-1) ?? ''),
-      contextLength: typeof context === 'number' ? context : null, concurrent: typeof slots === 'number' ? slots : null,
+      version: textOr(props['build_info'], 'of unknown build'),
+      model: textOr(props['model_alias'], textOr(props['model_path'], '').split('/').at(-1) ?? ''),
+      contextLength: typeof context === 'number' ? context : null,
+      concurrent: typeof slots === 'number' ? slots : null,
       adapterFault: files.length > 0 ? null : 'it was started without --lora, and takes no adapters while it runs',
     }
   },
@@ -72,10 +96,25 @@ export const llamacpp: Protocol = {
     return {
       path: '/completion',
       body: {
-        prompt: [...asked.prompt], n_predict: maxTokens, stream: true, return_tokens: true, cache_prompt: true, n_probs: Math.max(1, asked.topLogprobs), post_sampling_probs: behindSamplers(asked),
+        prompt: [...asked.prompt],
+        n_predict: maxTokens,
+        stream: true,
+        return_tokens: true,
+        cache_prompt: true,
+        n_probs: Math.max(1, asked.topLogprobs),
+        post_sampling_probs: behindSamplers(asked),
         // Its own defaults are others, and in its own order the temperature comes behind the filters.
-        samplers: asked.reweighting ? ['penalties', 'temperature', 'min_p', 'top_k', 'top_p'] : ['temperature', 'top_k', 'top_p'], temperature, top_k: topK, top_p: topP,
-        min_p: minP, repeat_penalty: repetitionPenalty, presence_penalty: presencePenalty, frequency_penalty: frequencyPenalty, seed,
+        samplers: asked.reweighting
+          ? ['penalties', 'temperature', 'min_p', 'top_k', 'top_p']
+          : ['temperature', 'top_k', 'top_p'],
+        temperature,
+        top_k: topK,
+        top_p: topP,
+        min_p: minP,
+        repeat_penalty: repetitionPenalty,
+        presence_penalty: presencePenalty,
+        frequency_penalty: frequencyPenalty,
+        seed,
         // Its penalties look at the last 64 tokens where it is not told otherwise.
         ...(asked.reweighting ? { repeat_last_n: -1, logit_bias: logitBias.map((pair) => [...pair]) } : {}),
         lora: asked.adapter === null ? [] : [{ id: Number(asked.adapter), scale: 1 }],
@@ -90,7 +129,9 @@ export const llamacpp: Protocol = {
       const files = list((await asking.get('/lora-adapters'))?.['data']).filter(isFields)
       const file = files.find((one) => textOr(one['path'], '').includes(sha256.slice(0, 16)))
       if (file) return String(file['id'])
-      throw new Error(`llama.cpp takes no adapters while it runs; convert it to GGUF, with ${sha256.slice(0, 16)} in the file's name, and start it with --lora FILE --lora-init-without-apply`)
+      throw new Error(
+        `llama.cpp takes no adapters while it runs; convert it to GGUF, with ${sha256.slice(0, 16)} in the file's name, and start it with --lora FILE --lora-init-without-apply`,
+      )
     },
     unload: () => Promise.resolve(),
   },

@@ -4,12 +4,24 @@
  * so that all dialects and the log see one kind of answer.
  */
 import { callMarkup } from '../call-markup.ts'
-import { errorOf, isFields, list, NOTHING, numberOr, textOr, usageOf, type Delta, type Fields, type Protocol } from './wire.ts'
+import {
+  errorOf,
+  isFields,
+  list,
+  NOTHING,
+  numberOr,
+  textOr,
+  usageOf,
+  type Delta,
+  type Fields,
+  type Protocol,
+} from './wire.ts'
 
 type Calling = { name: string; arguments: string }
 
 /** A call without arguments is one of an empty object: what clients are given has to be JSON. */
-const markupOf = (call: Calling): string => `\n${callMarkup(call.arguments.trim() === '' ? { ...call, arguments: '{}' } : call)}`
+const markupOf = (call: Calling): string =>
+  `\n${callMarkup(call.arguments.trim() === '' ? { ...call, arguments: '{}' } : call)}`
 
 const reader = () => {
   let reasoning = false
@@ -33,7 +45,10 @@ const reader = () => {
       const index = numberOr(call['index'], at)
       const known = calls.get(index) ?? { name: '', arguments: '' }
       const named = isFields(call['function']) ? call['function'] : {}
-      calls.set(index, { name: known.name + textOr(named['name'], ''), arguments: known.arguments + textOr(named['arguments'], '') })
+      calls.set(index, {
+        name: known.name + textOr(named['name'], ''),
+        arguments: known.arguments + textOr(named['arguments'], ''),
+      })
     }
   }
   return (event: Fields): Delta => {
@@ -68,7 +83,13 @@ export const openai: Protocol = {
     const model = named ?? textOr(card?.['id'], '')
     if (model === '') throw new Error('/v1/models names no model; set INSTAR_ENGINE_MODEL')
     const length = card?.['max_model_len'] ?? card?.['context_length']
-    return { version: 'compatible', model, contextLength: typeof length === 'number' ? length : null, concurrent: null, adapterFault: 'adapters need vllm+ or sglang+' }
+    return {
+      version: 'compatible',
+      model,
+      contextLength: typeof length === 'number' ? length : null,
+      concurrent: null,
+      adapterFault: 'adapters need vllm+ or sglang+',
+    }
   },
   tokenize: () => Promise.resolve(null),
   generate: ({ model, sampling, chat }) => {
@@ -77,10 +98,18 @@ export const openai: Protocol = {
     return {
       path: '/v1/chat/completions',
       body: {
-        model, messages, stream, ...(stream ? { stream_options: { include_usage: true } } : {}), seed,
+        model,
+        messages,
+        stream,
+        ...(stream ? { stream_options: { include_usage: true } } : {}),
+        seed,
         // What equals the interface's own default is left out: some models refuse to be told.
-        ...(temperature === 1 ? {} : { temperature }), ...(topP === 1 ? {} : { top_p: topP }), ...(topK === 0 ? {} : { top_k: topK }),
-        ...(stop.length === 0 ? {} : { stop: [...stop] }), ...(tools.length === 0 ? {} : { tools }), ...fields,
+        ...(temperature === 1 ? {} : { temperature }),
+        ...(topP === 1 ? {} : { top_p: topP }),
+        ...(topK === 0 ? {} : { top_k: topK }),
+        ...(stop.length === 0 ? {} : { stop: [...stop] }),
+        ...(tools.length === 0 ? {} : { tools }),
+        ...fields,
       },
     }
   },

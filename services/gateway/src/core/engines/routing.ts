@@ -7,10 +7,16 @@ const weight = (session: string, url: string): string => contentSha(Buffer.from(
  * Replicas in the order in which a request tries them. With a session: rendezvous hashing, so that it stays where
  * its prefix is cached, and only the sessions of a replica that is away move. Without: the least busy first.
  */
-export const routeOf = <R extends { url: string; running: number }>(replicas: readonly R[], session: string | null): R[] => {
+export const routeOf = <R extends { url: string; running: number }>(
+  replicas: readonly R[],
+  session: string | null,
+): R[] => {
   if (session === null) return [...replicas].sort((a, b) => a.running - b.running)
   if (replicas.length < 2) return [...replicas]
-  return replicas.map((replica) => ({ replica, weight: weight(session, replica.url) })).sort((a, b) => (a.weight < b.weight ? 1 : -1)).map(({ replica }) => replica)
+  return replicas
+    .map((replica) => ({ replica, weight: weight(session, replica.url) }))
+    .sort((a, b) => (a.weight < b.weight ? 1 : -1))
+    .map(({ replica }) => replica)
 }
 
 /** Faults after which the replica is left alone for a while; one that cannot be reached at all counts as that many. */

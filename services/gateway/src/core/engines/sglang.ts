@@ -2,7 +2,21 @@
  * SGLang: its native `/generate` with ids in and out (its chat endpoint does not stream ids), adapters by
  * `/load_lora_adapter`. Shapes of SGLang 0.5.23. Its log-probs are behind the temperature, before top-p and top-k.
  */
-import { errorOf, idsOf, isFields, list, NOTHING, numberOr, textOr, UNWEIGHTED, type Asked, type Delta, type Fields, type Protocol, type WireToken } from './wire.ts'
+import {
+  errorOf,
+  idsOf,
+  isFields,
+  list,
+  NOTHING,
+  numberOr,
+  textOr,
+  UNWEIGHTED,
+  type Asked,
+  type Delta,
+  type Fields,
+  type Protocol,
+  type WireToken,
+} from './wire.ts'
 
 type Entry = { logprob: number; id: number }
 
@@ -14,12 +28,21 @@ const entryOf = (value: unknown): Entry => {
 
 /** Where ids and log-probs of one event disagree, the log-prob is not known. */
 const tokenOf = (id: number, said: Entry | undefined, top: unknown, count: number): WireToken => ({
-  id, logprob: said?.id === id ? said.logprob : Number.NaN, top: list(top).map(entryOf).slice(0, count),
+  id,
+  logprob: said?.id === id ? said.logprob : Number.NaN,
+  top: list(top).map(entryOf).slice(0, count),
 })
 
 const finishOf = (reason: unknown): Pick<Delta, 'finish' | 'error'> => {
   const type = isFields(reason) ? reason['type'] : null
-  if (type === 'abort') return { finish: null, error: { message: textOr((reason as Fields)['message'], 'aborted'), status: numberOr((reason as Fields)['status_code'], 0) } }
+  if (type === 'abort')
+    return {
+      finish: null,
+      error: {
+        message: textOr((reason as Fields)['message'], 'aborted'),
+        status: numberOr((reason as Fields)['status_code'], 0),
+      },
+    }
   return { finish: type === 'length' ? 'length' : type === 'stop' ? 'stop' : null, error: null }
 }
 
@@ -35,14 +58,30 @@ const reader = ({ topLogprobs }: Asked) => {
     const meta = isFields(event['meta_info']) ? event['meta_info'] : {}
     const ids = idsOf(event['output_ids'])
     const total = numberOr(meta['completion_tokens'], Number.NaN)
-    const usage = Number.isNaN(total) ? null : { promptTokens: numberOr(meta['prompt_tokens'], 0), completionTokens: total }
+    const usage = Number.isNaN(total)
+      ? null
+      : { promptTokens: numberOr(meta['prompt_tokens'], 0), completionTokens: total }
     const end = finishOf(meta['finish_reason'])
     if (!ids) return { ...NOTHING, ...end, usage, text: textOr(event['text'], '') }
     const from = ids.length === total ? seen : 0
     seen = ids.length === total ? ids.length : seen + ids.length
     const logprobs = list(meta['output_token_logprobs'])
     const tops = list(meta['output_top_logprobs'])
-    return { ...NOTHING, ...end, usage, tokens: ids.slice(from).map((id, at) => tokenOf(id, logprobs[from + at] === undefined ? undefined : entryOf(logprobs[from + at]), tops[from + at], topLogprobs)) }
+    return {
+      ...NOTHING,
+      ...end,
+      usage,
+      tokens: ids
+        .slice(from)
+        .map((id, at) =>
+          tokenOf(
+            id,
+            logprobs[from + at] === undefined ? undefined : entryOf(logprobs[from + at]),
+            tops[from + at],
+            topLogprobs,
+          ),
+        ),
+    }
   }
 }
 
@@ -52,12 +91,19 @@ export const sglang: Protocol = {
   stopsItself: true,
   logprobsMasked: true,
   async identify(asking) {
-    const [info, server, models] = await Promise.all([asking.get('/model_info').then((found) => found ?? asking.get('/get_model_info')), asking.get('/server_info').then((found) => found ?? asking.get('/get_server_info')), asking.get('/v1/models')])
-    if (!info || typeof info['model_path'] !== 'string') throw new Error('neither /model_info nor /get_model_info tells a model')
+    const [info, server, models] = await Promise.all([
+      asking.get('/model_info').then((found) => found ?? asking.get('/get_model_info')),
+      asking.get('/server_info').then((found) => found ?? asking.get('/get_server_info')),
+      asking.get('/v1/models'),
+    ])
+    if (!info || typeof info['model_path'] !== 'string')
+      throw new Error('neither /model_info nor /get_model_info tells a model')
     const card = list(models?.['data']).find((one) => isFields(one) && typeof one['max_model_len'] === 'number')
     return {
-      version: textOr(server?.['version'], 'of unknown version'), model: textOr(info['served_model_name'], info['model_path']),
-      contextLength: isFields(card) ? numberOr(card['max_model_len'], 0) : null, concurrent: null,
+      version: textOr(server?.['version'], 'of unknown version'),
+      model: textOr(info['served_model_name'], info['model_path']),
+      contextLength: isFields(card) ? numberOr(card['max_model_len'], 0) : null,
+      concurrent: null,
       adapterFault: server?.['enable_lora'] === true ? null : 'it was started without --enable-lora',
     }
   },
@@ -71,11 +117,26 @@ export const sglang: Protocol = {
     return {
       path: '/generate',
       body: {
-        input_ids: [...asked.prompt], stream: true, return_logprob: true, logprob_start_len: -1, top_logprobs_num: asked.topLogprobs, lora_path: asked.adapter,
+        input_ids: [...asked.prompt],
+        stream: true,
+        return_logprob: true,
+        logprob_start_len: -1,
+        top_logprobs_num: asked.topLogprobs,
+        lora_path: asked.adapter,
         sampling_params: {
-          temperature, top_p: topP, top_k: topK === 0 ? -1 : topK, min_p: minP, repetition_penalty: repetitionPenalty, presence_penalty: presencePenalty, frequency_penalty: frequencyPenalty,
-          ...(logitBias.length === 0 ? {} : { logit_bias: Object.fromEntries(logitBias) }), sampling_seed: seed,
-          max_new_tokens: maxTokens, stop: [...stop], stop_token_ids: [...asked.endOfTurn], skip_special_tokens: false,
+          temperature,
+          top_p: topP,
+          top_k: topK === 0 ? -1 : topK,
+          min_p: minP,
+          repetition_penalty: repetitionPenalty,
+          presence_penalty: presencePenalty,
+          frequency_penalty: frequencyPenalty,
+          ...(logitBias.length === 0 ? {} : { logit_bias: Object.fromEntries(logitBias) }),
+          sampling_seed: seed,
+          max_new_tokens: maxTokens,
+          stop: [...stop],
+          stop_token_ids: [...asked.endOfTurn],
+          skip_special_tokens: false,
           ...(asked.grammar === undefined ? {} : { ebnf: asked.grammar }),
         },
       },
@@ -86,13 +147,23 @@ export const sglang: Protocol = {
     alone: false,
     call: ({ adapter, prompt, completion }) => ({
       path: '/generate',
-      body: { input_ids: [...prompt, ...completion], stream: false, return_logprob: true, logprob_start_len: 0, lora_path: adapter, sampling_params: { temperature: 1, max_new_tokens: 1 } },
+      body: {
+        input_ids: [...prompt, ...completion],
+        stream: false,
+        return_logprob: true,
+        logprob_start_len: 0,
+        lora_path: adapter,
+        sampling_params: { temperature: 1, max_new_tokens: 1 },
+      },
     }),
     /** One entry for each id from the start; the last ones are the completion's. */
     read(body, { completion }) {
       const meta = isFields(body['meta_info']) ? body['meta_info'] : {}
       const entries = list(meta['input_token_logprobs']).slice(-completion.length).map(entryOf)
-      return entries.length === completion.length && entries.every(({ id, logprob }, at) => id === completion[at] && Number.isFinite(logprob)) ? entries.map(({ logprob }) => logprob) : null
+      return entries.length === completion.length &&
+        entries.every(({ id, logprob }, at) => id === completion[at] && Number.isFinite(logprob))
+        ? entries.map(({ logprob }) => logprob)
+        : null
     },
   },
   adapter: {

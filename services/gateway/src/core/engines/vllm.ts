@@ -2,22 +2,54 @@
  * vLLM: `/v1/completions` with token ids in and out, adapters by `/v1/load_lora_adapter`. Shapes of vLLM 0.32.
  * Log-probs are those of the distribution that was drawn from only with `--logprobs-mode processed_logprobs`.
  */
-import { errorOf, idsOf, isFields, list, NOTHING, numberOr, textOr, UNWEIGHTED, usageOf, type Asked, type Delta, type Fields, type Protocol, type WireToken } from './wire.ts'
+import {
+  errorOf,
+  idsOf,
+  isFields,
+  list,
+  NOTHING,
+  numberOr,
+  textOr,
+  UNWEIGHTED,
+  usageOf,
+  type Asked,
+  type Delta,
+  type Fields,
+  type Protocol,
+  type WireToken,
+} from './wire.ts'
 
 /** What vLLM writes for a probability of zero. */
 const IMPOSSIBLE = -9999
 
-const sampling = ({ sampling: { temperature, topP, topK, seed, maxTokens, stop }, reweighting = UNWEIGHTED }: Asked): Fields => ({
-  temperature, top_p: topP, top_k: topK, min_p: reweighting.minP, repetition_penalty: reweighting.repetitionPenalty, presence_penalty: reweighting.presencePenalty,
-  frequency_penalty: reweighting.frequencyPenalty, ...(reweighting.logitBias.length === 0 ? {} : { logit_bias: Object.fromEntries(reweighting.logitBias) }), seed, max_tokens: maxTokens, stop: [...stop],
+const sampling = ({
+  sampling: { temperature, topP, topK, seed, maxTokens, stop },
+  reweighting = UNWEIGHTED,
+}: Asked): Fields => ({
+  temperature,
+  top_p: topP,
+  top_k: topK,
+  min_p: reweighting.minP,
+  repetition_penalty: reweighting.repetitionPenalty,
+  presence_penalty: reweighting.presencePenalty,
+  frequency_penalty: reweighting.frequencyPenalty,
+  ...(reweighting.logitBias.length === 0 ? {} : { logit_bias: Object.fromEntries(reweighting.logitBias) }),
+  seed,
+  max_tokens: maxTokens,
+  stop: [...stop],
 })
 
 /** `token_id:17`, as `return_tokens_as_token_ids` writes a token. */
 const idOf = (token: string): number => (token.startsWith('token_id:') ? Number(token.slice(9)) : Number.NaN)
 
 const topOf = (value: unknown, count: number): WireToken['top'] =>
-  (!isFields(value) || count === 0 ? [] : Object.entries(value).map(([token, logprob]) => ({ id: idOf(token), logprob: numberOr(logprob, Number.NaN) }))
-    .filter(({ id }) => Number.isSafeInteger(id)).sort((a, b) => b.logprob - a.logprob).slice(0, count))
+  !isFields(value) || count === 0
+    ? []
+    : Object.entries(value)
+        .map(([token, logprob]) => ({ id: idOf(token), logprob: numberOr(logprob, Number.NaN) }))
+        .filter(({ id }) => Number.isSafeInteger(id))
+        .sort((a, b) => b.logprob - a.logprob)
+        .slice(0, count)
 
 const tokensOf = (ids: readonly number[], logprobs: unknown, count: number): WireToken[] => {
   const given = isFields(logprobs) ? list(logprobs['token_logprobs']) : []
@@ -53,16 +85,28 @@ export const vllm: Protocol = {
   logprobsMasked: true,
   async identify(asking, named) {
     // Without a name nothing is loaded; the path is there only where loading is allowed.
-    const [models, version, load] = await Promise.all([asking.get('/v1/models'), asking.get('/version'), asking.post('/v1/load_lora_adapter', {})])
+    const [models, version, load] = await Promise.all([
+      asking.get('/v1/models'),
+      asking.get('/version'),
+      asking.post('/v1/load_lora_adapter', {}),
+    ])
     const cards = list(models?.['data']).filter(isFields)
     const bases = cards.filter((card) => (card['parent'] ?? null) === null)
     const base = named === null ? bases[0] : bases.find((card) => card['id'] === named)
-    if (!base) throw new Error(named === null ? '/v1/models lists no base model' : `/v1/models does not list ${JSON.stringify(named)}`)
+    if (!base)
+      throw new Error(
+        named === null ? '/v1/models lists no base model' : `/v1/models does not list ${JSON.stringify(named)}`,
+      )
     const length = base['max_model_len']
     return {
-      version: textOr(version?.['version'], 'of unknown version'), model: textOr(base['id'], ''), contextLength: typeof length === 'number' ? length : null,
+      version: textOr(version?.['version'], 'of unknown version'),
+      model: textOr(base['id'], ''),
+      contextLength: typeof length === 'number' ? length : null,
       concurrent: null,
-      adapterFault: load.status === 404 || load.status === 405 ? 'it was started without --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1' : null,
+      adapterFault:
+        load.status === 404 || load.status === 405
+          ? 'it was started without --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1'
+          : null,
     }
   },
   async tokenize(asking, model, text) {
@@ -72,20 +116,38 @@ export const vllm: Protocol = {
   generate: (asked) => ({
     path: '/v1/completions',
     body: {
-      model: asked.adapter ?? asked.model, prompt: [...asked.prompt], ...sampling(asked), stop_token_ids: [...asked.endOfTurn],
+      model: asked.adapter ?? asked.model,
+      prompt: [...asked.prompt],
+      ...sampling(asked),
+      stop_token_ids: [...asked.endOfTurn],
       ...(asked.grammar === undefined ? {} : { structured_outputs: { grammar: asked.grammar } }),
       // A count above 0 brings that many alternatives, 0 the sampled token alone.
-      logprobs: asked.topLogprobs, return_token_ids: true, return_tokens_as_token_ids: true, skip_special_tokens: false,
-      stream: true, stream_options: { include_usage: true },
+      logprobs: asked.topLogprobs,
+      return_token_ids: true,
+      return_tokens_as_token_ids: true,
+      skip_special_tokens: false,
+      stream: true,
+      stream_options: { include_usage: true },
     },
   }),
-  reader: ({ topLogprobs }) => (event) => delta(event, topLogprobs),
+  reader:
+    ({ topLogprobs }) =>
+    (event) =>
+      delta(event, topLogprobs),
   score: {
     // 0.32.0 on the CPU ends itself over `prompt_logprobs` beside any other request, if it takes adapters.
     alone: true,
     call: ({ model, adapter, prompt, completion }) => ({
       path: '/v1/completions',
-      body: { model: adapter ?? model, prompt: [...prompt, ...completion], max_tokens: 1, temperature: 1, prompt_logprobs: 0, return_token_ids: true, stream: false },
+      body: {
+        model: adapter ?? model,
+        prompt: [...prompt, ...completion],
+        max_tokens: 1,
+        temperature: 1,
+        prompt_logprobs: 0,
+        return_token_ids: true,
+        stream: false,
+      },
     }),
     /** One entry for each id of the prompt, the first null; each maps ids to `{logprob}`. */
     read(body, { prompt, completion }) {

@@ -6,14 +6,33 @@ export type Fields = Readonly<Record<string, unknown>>
 
 export type EngineKind = 'vllm' | 'sglang' | 'llamacpp' | 'openai'
 
-export type Sampled = { temperature: number; topP: number; topK: number; seed: number; maxTokens: number; stop: readonly string[] }
+export type Sampled = {
+  temperature: number
+  topP: number
+  topK: number
+  seed: number
+  maxTokens: number
+  stop: readonly string[]
+}
 
 /** `fields`: of the body, as the client's dialect said them. */
 export type ChatAsked = { stream: boolean; messages: readonly Fields[]; tools: readonly unknown[]; fields: Fields }
 
 /** As packages/policy/src/port.ts has it. */
-export type Reweighting = { frequencyPenalty: number; presencePenalty: number; repetitionPenalty: number; minP: number; logitBias: readonly (readonly [id: number, bias: number])[] }
-export const UNWEIGHTED: Reweighting = { frequencyPenalty: 0, presencePenalty: 0, repetitionPenalty: 1, minP: 0, logitBias: [] }
+export type Reweighting = {
+  frequencyPenalty: number
+  presencePenalty: number
+  repetitionPenalty: number
+  minP: number
+  logitBias: readonly (readonly [id: number, bias: number])[]
+}
+export const UNWEIGHTED: Reweighting = {
+  frequencyPenalty: 0,
+  presencePenalty: 0,
+  repetitionPenalty: 1,
+  minP: 0,
+  logitBias: [],
+}
 
 /** `adapter`: what `Protocol.adapter.load` gave for it; null: the base. */
 export type Asked = {
@@ -38,20 +57,41 @@ export type Call = { path: string; body: Fields }
 /** `logprob` NaN: the engine did not say. */
 export type WireToken = { id: number; logprob: number; top: readonly { id: number; logprob: number }[] }
 /** The last three, where the engine says, are part of the first two. */
-export type Usage = { promptTokens: number; completionTokens: number; cachedTokens?: number; cacheWriteTokens?: number; reasoningTokens?: number }
+export type Usage = {
+  promptTokens: number
+  completionTokens: number
+  cachedTokens?: number
+  cacheWriteTokens?: number
+  reasoningTokens?: number
+}
 
 /** An error inside an answer; `status` 0: it names none. `param`: the field that it is about. */
 export type Said = { message: string; status: number; param?: string }
 
 /** One event of a stream. `text`: what came without ids. */
-export type Delta = { tokens: readonly WireToken[]; text: string; finish: 'stop' | 'length' | null; usage: Usage | null; error: Said | null }
+export type Delta = {
+  tokens: readonly WireToken[]
+  text: string
+  finish: 'stop' | 'length' | null
+  usage: Usage | null
+  error: Said | null
+}
 export const NOTHING: Delta = { tokens: [], text: '', finish: null, usage: null, error: null }
 
 /** What an engine says of itself. Null: it does not say. `adapterFault`: why it takes no adapters; null where it does. */
-export type Identity = { version: string; model: string; contextLength: number | null; concurrent: number | null; adapterFault: string | null }
+export type Identity = {
+  version: string
+  model: string
+  contextLength: number | null
+  concurrent: number | null
+  adapterFault: string | null
+}
 
 /** Answers of the engine as JSON, a list as `{data}`; null: it has no such path, or answers with something else there. */
-export type Asking = { get(path: string): Promise<Fields | null>; post(path: string, body: Fields): Promise<{ status: number; body: Fields | null; text: string }> }
+export type Asking = {
+  get(path: string): Promise<Fields | null>
+  post(path: string, body: Fields): Promise<{ status: number; body: Fields | null; text: string }>
+}
 
 export type Protocol = {
   kind: EngineKind
@@ -79,11 +119,13 @@ export type Protocol = {
   adapterUnknown(status: number, said: string): boolean
 }
 
-export const isFields = (value: unknown): value is Fields => typeof value === 'object' && value !== null && !Array.isArray(value)
-export const list = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value as readonly unknown[] : [])
+export const isFields = (value: unknown): value is Fields =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+export const list = (value: unknown): readonly unknown[] => (Array.isArray(value) ? (value as readonly unknown[]) : [])
 export const numberOr = (value: unknown, otherwise: number): number => (typeof value === 'number' ? value : otherwise)
 export const textOr = (value: unknown, otherwise: string): string => (typeof value === 'string' ? value : otherwise)
-export const idsOf = (value: unknown): number[] | null => (Array.isArray(value) && value.every((id) => Number.isSafeInteger(id)) ? value as number[] : null)
+export const idsOf = (value: unknown): number[] | null =>
+  Array.isArray(value) && value.every((id) => Number.isSafeInteger(id)) ? (value as number[]) : null
 
 /** The `error` of an event or a body, in whichever of its shapes. */
 export const errorOf = (body: Fields): Said | null => {
@@ -91,15 +133,29 @@ export const errorOf = (body: Fields): Said | null => {
   if (error === undefined || error === null) return null
   if (!isFields(error)) return { message: textOr(error, 'error'), status: 0 }
   const { param } = error
-  return { message: textOr(error['message'], 'error'), status: numberOr(error['code'], 0), ...(typeof param === 'string' ? { param } : {}) }
+  return {
+    message: textOr(error['message'], 'error'),
+    status: numberOr(error['code'], 0),
+    ...(typeof param === 'string' ? { param } : {}),
+  }
 }
 
 export const usageOf = (value: unknown): Usage | null => {
   if (!isFields(value) || typeof value['completion_tokens'] !== 'number') return null
-  const [prompt, completion] = [value['prompt_tokens_details'], value['completion_tokens_details']].map((details) => (isFields(details) ? details : {}))
-  const details = { cachedTokens: prompt!['cached_tokens'], cacheWriteTokens: prompt!['cache_write_tokens'], reasoningTokens: completion!['reasoning_tokens'] }
+  const [prompt, completion] = [value['prompt_tokens_details'], value['completion_tokens_details']].map((details) =>
+    isFields(details) ? details : {},
+  )
+  const details = {
+    cachedTokens: prompt!['cached_tokens'],
+    cacheWriteTokens: prompt!['cache_write_tokens'],
+    reasoningTokens: completion!['reasoning_tokens'],
+  }
   const told = Object.entries(details).filter((entry): entry is [string, number] => typeof entry[1] === 'number')
-  return { promptTokens: numberOr(value['prompt_tokens'], 0), completionTokens: value['completion_tokens'], ...Object.fromEntries(told) }
+  return {
+    promptTokens: numberOr(value['prompt_tokens'], 0),
+    completionTokens: value['completion_tokens'],
+    ...Object.fromEntries(told),
+  }
 }
 
 /**

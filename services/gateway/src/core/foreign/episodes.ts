@@ -44,6 +44,9 @@ export const mayContinue = (episode: Episode | undefined, client: string, now: n
   episode !== undefined && episode.client === client && episode.outcome === 'running' && !isIdle(episode, now)
 
 export const running = (episodes: Episodes, key: string | null, now: number): Episode[] =>
-  [...episodes.values()].filter((episode) => episode.key === key && episode.outcome === 'running' && !isIdle(episode, now))
+  [...episodes.values()].filter(
+    (episode) => episode.key === key && episode.outcome === 'running' && !isIdle(episode, now),
+  )
 
-export const ended = (episodes: Episodes, key: string | null): Episode[] => [...episodes.values()].filter((episode) => episode.key === key && episode.outcome === 'ended')
+export const ended = (episodes: Episodes, key: string | null): Episode[] =>
+  [...episodes.values()].filter((episode) => episode.key === key && episode.outcome === 'ended')

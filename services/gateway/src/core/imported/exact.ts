@@ -9,8 +9,17 @@ import type { Reading, Said, Spoken } from './spoken.ts'
 export type Line = { versions: Pick<ReadonlyMap<number, string | null>, 'get'>; vocabulary: number | null }
 
 export type Inexact =
-  | 'no_ids' | 'no_logprobs' | 'no_prompt_ids' | 'lengths_differ' | 'bad_logprobs' | 'not_this_vocabulary' | 'text_differs'
-  | 'no_version' | 'foreign_version' | 'unknown_version' | 'other_adapter'
+  | 'no_ids'
+  | 'no_logprobs'
+  | 'no_prompt_ids'
+  | 'lengths_differ'
+  | 'bad_logprobs'
+  | 'not_this_vocabulary'
+  | 'text_differs'
+  | 'no_version'
+  | 'foreign_version'
+  | 'unknown_version'
+  | 'other_adapter'
 
 /** Rounding of a certain token. */
 const ABOVE_ONE = 1e-3
@@ -35,12 +44,18 @@ export const whyInexact = (spoken: Spoken, said: Said, line: Line, reading: Read
 }
 
 /** A stop string is sampled and not shown: what was said is then the beginning of what the ids say. */
-const agrees = ({ sampling }: Spoken, { raw, content, calls }: Said, ids: readonly number[], { decode, parse }: Reading): boolean => {
+const agrees = (
+  { sampling }: Spoken,
+  { raw, content, calls }: Said,
+  ids: readonly number[],
+  { decode, parse }: Reading,
+): boolean => {
   const decoded = decode?.(ids) ?? ''
   if (raw !== null) return sampling.stop.length > 0 ? decoded.startsWith(raw) : decoded === raw
   const shown = parse(decoded)
   if (shown.toolCalls.length > 0 && calls.length === 0) return decoded.trim() === content.trim()
-  const same = sampling.stop.length > 0 ? shown.content.trim().startsWith(content.trim()) : shown.content.trim() === content.trim()
+  const same =
+    sampling.stop.length > 0 ? shown.content.trim().startsWith(content.trim()) : shown.content.trim() === content.trim()
   return same && canonicalJson(shown.toolCalls.map(called)) === canonicalJson(calls.map(called))
 }
 

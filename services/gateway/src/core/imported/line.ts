@@ -8,10 +8,14 @@ import { isStep, placeOf, readStep } from './steps.ts'
 /** The turns of a line, in order, with their place in a trajectory that names one. Throws `bad_request`. */
 export const readLine = (line: Fields, reading: Reading): { spoken: Spoken; place: number | null }[] => {
   if (isStep(line)) return [{ spoken: readStep(line, reading), place: placeOf(line) }]
-  if (Array.isArray(line['steps']) && line['steps'].every((step): step is Fields => isFields(step) && isStep(step))) return line['steps'].map((step) => ({ spoken: readStep(step, reading), place: placeOf(step) }))
+  if (Array.isArray(line['steps']) && line['steps'].every((step): step is Fields => isFields(step) && isStep(step)))
+    return line['steps'].map((step) => ({ spoken: readStep(step, reading), place: placeOf(step) }))
   if (isRequestLine(line)) return [{ spoken: readRequest(line, reading), place: null }]
   if (isConversationLine(line)) return readConversation(line, reading).map((spoken) => ({ spoken, place: null }))
-  throw wrong('The line', '{request, response}, a conversation {messages: […]}, or a step {prompt_ids, response_ids, …}')
+  throw wrong(
+    'The line',
+    '{request, response}, a conversation {messages: […]}, or a step {prompt_ids, response_ids, …}',
+  )
 }
 
 /** Whether reading it needs the model's tokenizer. */

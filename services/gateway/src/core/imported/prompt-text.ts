@@ -7,7 +7,11 @@ const ROLES: Readonly<Record<string, string>> = { model: 'assistant', ipython: '
 type Parse = (text: string) => { content: string; reasoning: string; toolCalls: Call[] }
 
 /** One message of the user's where nothing is recognised. `decode`: '' for a control token alone. */
-export const messagesOfPrompt = (ids: readonly number[], decode: (ids: readonly number[]) => string, parse: Parse): Message[] => {
+export const messagesOfPrompt = (
+  ids: readonly number[],
+  decode: (ids: readonly number[]) => string,
+  parse: Parse,
+): Message[] => {
   const found: { role: string; text: string }[] = []
   for (const piece of pieces(ids, decode)) {
     const headed = HEADED.exec(piece)
@@ -36,7 +40,11 @@ const messageOf = (role: string, text: string, parse: Parse, at: number): Messag
   if (role !== 'assistant') return { role, content: text, ...(role === 'tool' ? { tool_call_id: `call_${at}` } : {}) }
   const { content, reasoning, toolCalls } = parse(text)
   return {
-    role, content: content === '' && toolCalls.length > 0 ? null : content, ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
-    ...(toolCalls.length === 0 ? {} : { tool_calls: toolCalls.map((call, i) => ({ id: `call_${at}_${i}`, type: 'function', function: call })) }),
+    role,
+    content: content === '' && toolCalls.length > 0 ? null : content,
+    ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
+    ...(toolCalls.length === 0
+      ? {}
+      : { tool_calls: toolCalls.map((call, i) => ({ id: `call_${at}_${i}`, type: 'function', function: call })) }),
   }
 }

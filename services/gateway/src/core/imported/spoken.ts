@@ -2,13 +2,27 @@
  * What somebody else recorded of one request and the answers to it, whatever the record looked like: a line of a
  * log, a message of a conversation, a step of a trajectory. turns.ts makes our records of it.
  */
-import { fieldsOf, isFields, number, text, wrong, type Call, type Fields, type Finish, type Request } from '@instar/dialects'
+import {
+  fieldsOf,
+  isFields,
+  number,
+  text,
+  wrong,
+  type Call,
+  type Fields,
+  type Finish,
+  type Request,
+} from '@instar/dialects'
 import type { LabelSource, RecordedSampling, TurnKind } from '@instar/events'
 import { callMarkup } from '../call-markup.ts'
 import type { Headers } from '../labels.ts'
 
 /** The version that is said to have spoken. `ours`: the number is one of this line's, not of some other trainer's. */
-export type Claim = { version: number; ours: boolean; /** sha256 of its weights, null for the base; absent where nothing is said of it. */ adapter?: string | null }
+export type Claim = {
+  version: number
+  ours: boolean
+  /** sha256 of its weights, null for the base; absent where nothing is said of it. */ adapter?: string | null
+}
 
 /** −1…1. `id`, `at`: of the record that it was before, where it was one. */
 export type Reward = { id: string | null; value: number; comment: string | null; at: number | null }
@@ -87,15 +101,24 @@ export const rewardOf = (value: unknown, where: string, { rewards }: Pick<Readin
   if (value === undefined || value === null) return null
   if (typeof value === 'boolean') return value ? 1 : -1
   const { from, to } = rewards ?? { from: -1, to: 1 }
-  if (typeof value !== 'number' || !(value >= Math.min(from, to) && value <= Math.max(from, to))) throw wrong(where, `true, false or a number from ${from} to ${to}`)
+  if (typeof value !== 'number' || !(value >= Math.min(from, to) && value <= Math.max(from, to)))
+    throw wrong(where, `true, false or a number from ${from} to ${to}`)
   return rewards === null ? value : (2 * (value - from)) / (to - from) - 1
 }
 
 /** Seconds or milliseconds since 1970, or a date as ISO 8601 writes it, as milliseconds. */
 export const timeOf = (value: unknown, where: string): number | null => {
   if (value === undefined || value === null) return null
-  const ms = typeof value === 'string' ? Date.parse(value) : typeof value === 'number' ? (value < 1e11 ? value * 1000 : value) : Number.NaN
-  if (!(ms >= 0 && ms < 1e14)) throw wrong(where, 'a time: seconds or milliseconds since 1970, or a date as ISO 8601 writes it')
+  const ms =
+    typeof value === 'string'
+      ? Date.parse(value)
+      : typeof value === 'number'
+        ? value < 1e11
+          ? value * 1000
+          : value
+        : Number.NaN
+  if (!(ms >= 0 && ms < 1e14))
+    throw wrong(where, 'a time: seconds or milliseconds since 1970, or a date as ISO 8601 writes it')
   return Math.round(ms)
 }
 
@@ -110,13 +133,18 @@ export const timesOf = (fields: Fields, fallback: unknown = null): Times => {
     const found = firstOf(fields, names)
     return found && timeOf(found.value, found.name)
   }
-  return { at: of(['started_at', 'timestamp', 'created_at', 'time', 'created']) ?? timeOf(fallback, 'created'), firstTokenAt: of(['first_token_at']), finishedAt: of(['finished_at', 'ended_at']) }
+  return {
+    at: of(['started_at', 'timestamp', 'created_at', 'time', 'created']) ?? timeOf(fallback, 'created'),
+    firstTokenAt: of(['first_token_at']),
+    finishedAt: of(['finished_at', 'ended_at']),
+  }
 }
 
 /** Whole numbers of at least 0. Throws `bad_request`. */
 export const idsOf = (value: unknown, where: string): number[] | null => {
   if (value === undefined || value === null) return null
-  if (!Array.isArray(value) || !value.every((id) => Number.isSafeInteger(id) && (id as number) >= 0)) throw wrong(where, 'a list of token ids')
+  if (!Array.isArray(value) || !value.every((id) => Number.isSafeInteger(id) && (id as number) >= 0))
+    throw wrong(where, 'a list of token ids')
   return value as number[]
 }
 
@@ -142,7 +170,8 @@ export const samplingOf = (request: Request, beside: unknown): RecordedSampling 
 /** An assistant message in the shape of Chat Completions. Throws `bad_request`. */
 export const saidOf = (message: Fields, where: string): Pick<Said, 'content' | 'reasoning' | 'calls' | 'callIds'> => {
   const { content } = message
-  if (content !== undefined && content !== null && typeof content !== 'string' && !Array.isArray(content)) throw wrong(`${where}.content`, 'a text or a list of parts')
+  if (content !== undefined && content !== null && typeof content !== 'string' && !Array.isArray(content))
+    throw wrong(`${where}.content`, 'a text or a list of parts')
   const parts: unknown[] = Array.isArray(content) ? content : []
   const calls = (Array.isArray(message['tool_calls']) ? message['tool_calls'] : []).map((call: unknown, i) => {
     const fields = fieldsOf(call, `${where}.tool_calls[${i}]`)
@@ -153,8 +182,12 @@ export const saidOf = (message: Fields, where: string): Pick<Said, 'content' | '
     return { id: text(fields, 'id') ?? '', name, arguments: typeof given === 'string' ? given : JSON.stringify(given) }
   })
   return {
-    content: typeof content === 'string' ? content : parts.map((part) => (isFields(part) && typeof part['text'] === 'string' ? part['text'] : '')).join(''),
-    reasoning: text(message, 'reasoning_content') ?? (typeof message['reasoning'] === 'string' ? message['reasoning'] : ''),
+    content:
+      typeof content === 'string'
+        ? content
+        : parts.map((part) => (isFields(part) && typeof part['text'] === 'string' ? part['text'] : '')).join(''),
+    reasoning:
+      text(message, 'reasoning_content') ?? (typeof message['reasoning'] === 'string' ? message['reasoning'] : ''),
     calls: calls.map(({ name, arguments: given }) => ({ name, arguments: given })),
     callIds: calls.map(({ id }) => id),
   }
@@ -162,4 +195,8 @@ export const saidOf = (message: Fields, where: string): Pick<Said, 'content' | '
 
 /** The markup that our models write, so that every reader of the log finds the parts again. */
 export const composed = ({ content, reasoning, calls }: Pick<Said, 'content' | 'reasoning' | 'calls'>): string =>
-  [reasoning === '' ? '' : `<think>\n${reasoning}\n</think>\n\n`, content, ...calls.map((call, i) => `${i > 0 || content !== '' ? '\n' : ''}${callMarkup(call)}`)].join('')
+  [
+    reasoning === '' ? '' : `<think>\n${reasoning}\n</think>\n\n`,
+    content,
+    ...calls.map((call, i) => `${i > 0 || content !== '' ? '\n' : ''}${callMarkup(call)}`),
+  ].join('')

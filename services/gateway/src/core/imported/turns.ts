@@ -2,7 +2,21 @@
  * Our records of what somebody else recorded, by the rules that live turns follow: who is behind them, what they
  * continue, what may be learned from. One session at a time, in the order in which things were said.
  */
-import { answerKey, derivedId, InstarError, lastAnswer, MAX_DEPTH, storeBody, storeIds, turnId, written, type AnswerKey, type Earlier, type FeedbackGiven, type TurnCaptured } from '@instar/events'
+import {
+  answerKey,
+  derivedId,
+  InstarError,
+  lastAnswer,
+  MAX_DEPTH,
+  storeBody,
+  storeIds,
+  turnId,
+  written,
+  type AnswerKey,
+  type Earlier,
+  type FeedbackGiven,
+  type TurnCaptured,
+} from '@instar/events'
 import { constraintOf } from '../constraint.ts'
 import { extendsIds } from '../history.ts'
 import { subjectOf } from '../labels.ts'
@@ -16,7 +30,17 @@ import { composed, type Reading, type Said, type Spoken } from './spoken.ts'
 /** The number that stands where no version of this line spoke. */
 const NO_VERSION = -1
 
-type Kept = { turn: string; answer: AnswerKey; /** Prompt and answer as they were told, exact or not. */ told: readonly number[] | null; exact: boolean; body: Uint8Array; bodyDepth: number; ids: readonly number[]; idsDepth: number; leant: boolean }
+type Kept = {
+  turn: string
+  answer: AnswerKey
+  /** Prompt and answer as they were told, exact or not. */ told: readonly number[] | null
+  exact: boolean
+  body: Uint8Array
+  bodyDepth: number
+  ids: readonly number[]
+  idsDepth: number
+  leant: boolean
+}
 
 /** What has been said in the session so far. Owned by whoever imports it, changed in place. */
 export type SessionSoFar = { kept: Kept[]; hadTools: boolean | null }
@@ -31,7 +55,14 @@ export type Made = { turn: TurnCaptured; feedback: FeedbackGiven[]; inexact: Ine
 export type MadeOf = { made: Made[]; blob: { bytes: Uint8Array; sha256: string } | null }
 
 /** `there`: turns that are on the log; nothing is made to lean on them. `now`: of what does not say when it was. */
-export const turnsOf = (spoken: Spoken, so: SessionSoFar, line: Line, reading: Reading, there: (turn: string) => boolean, now: number): MadeOf => {
+export const turnsOf = (
+  spoken: Spoken,
+  so: SessionSoFar,
+  line: Line,
+  reading: Reading,
+  there: (turn: string) => boolean,
+  now: number,
+): MadeOf => {
   const { request, promptIds, session } = spoken
   const followed = followedBy(spoken, so.kept)
   const { after, stateFrom } = lastAnswer(request.messages)
@@ -49,26 +80,71 @@ export const turnsOf = (spoken: Spoken, so: SessionSoFar, line: Line, reading: R
   const made = spoken.answers.map((said): Made => {
     const inexact = whyInexact(spoken, said, line, reading)
     const exact = inexact === null
-    const ids = storeIds(exact ? promptIds ?? [] : [], exact && base?.leant && base.exact ? leanOn(base.turn, base.ids, base.idsDepth) : null)
+    const ids = storeIds(
+      exact ? (promptIds ?? []) : [],
+      exact && base?.leant && base.exact ? leanOn(base.turn, base.ids, base.idsDepth) : null,
+    )
     const text = textOf(spoken, said, exact, reading)
-    const reason = whyNotTrainable({ kind, tokens: exact ? 'exact' : 'none', inexact, constrained, contaminated, temperature: spoken.sampling.temperature, optedOut: spoken.optedOut, learning: true, text, unsampled: !spoken.sampledHere && !reading.unsampled })
+    const reason = whyNotTrainable({
+      kind,
+      tokens: exact ? 'exact' : 'none',
+      inexact,
+      constrained,
+      contaminated,
+      temperature: spoken.sampling.temperature,
+      optedOut: spoken.optedOut,
+      learning: true,
+      text,
+      unsampled: !spoken.sampledHere && !reading.unsampled,
+    })
     const turn: TurnCaptured = {
-      type: 'TurnCaptured', finish: said.finish,
+      type: 'TurnCaptured',
+      finish: said.finish,
       turn: turnOf(spoken, said),
-      session, policy: reading.policy, ...spokeWith(spoken, line),
-      group, candidate: said.candidate, candidates: spoken.candidates, dialect: spoken.dialect, kind, labelSource: spoken.labelSource, userTurn: userTurnOf(spoken.headers, spoken.userTurn), subject, key: reading.key,
-      digest: digestOf(request), body: body.stored,
-      after: followed?.answer ?? after, stateFrom,
-      prompt: ids.stored, sampling: spoken.sampling,
-      tokens: exact ? 'exact' : 'none', ids: exact ? [...said.ids ?? []] : [], logprobs: exact ? [...said.logprobs ?? []] : [],
-      text: written(text), toolCallIds: said.callIds, answer: answerKey(said.content, said.calls),
-      trainable: reason === null, reason,
-      offPrefix: followed?.told ? promptIds === null || !extendsIds(promptIds, followed.told) : request.messages.some(({ role }) => role === 'assistant'),
-      engine: spoken.engine, at, firstTokenAt, finishedAt,
+      session,
+      policy: reading.policy,
+      ...spokeWith(spoken, line),
+      group,
+      candidate: said.candidate,
+      candidates: spoken.candidates,
+      dialect: spoken.dialect,
+      kind,
+      labelSource: spoken.labelSource,
+      userTurn: userTurnOf(spoken.headers, spoken.userTurn),
+      subject,
+      key: reading.key,
+      digest: digestOf(request),
+      body: body.stored,
+      after: followed?.answer ?? after,
+      stateFrom,
+      prompt: ids.stored,
+      sampling: spoken.sampling,
+      tokens: exact ? 'exact' : 'none',
+      ids: exact ? [...(said.ids ?? [])] : [],
+      logprobs: exact ? [...(said.logprobs ?? [])] : [],
+      text: written(text),
+      toolCallIds: said.callIds,
+      answer: answerKey(said.content, said.calls),
+      trainable: reason === null,
+      reason,
+      offPrefix: followed?.told
+        ? promptIds === null || !extendsIds(promptIds, followed.told)
+        : request.messages.some(({ role }) => role === 'assistant'),
+      engine: spoken.engine,
+      at,
+      firstTokenAt,
+      finishedAt,
     }
     kept.push({
-      turn: turn.turn, answer: turn.answer, told: promptIds === null || said.ids === null ? null : [...promptIds, ...said.ids], exact, leant: !there(turn.turn),
-      body: spoken.raw, bodyDepth: body.depth, ids: exact ? [...promptIds ?? [], ...turn.ids] : [], idsDepth: ids.depth,
+      turn: turn.turn,
+      answer: turn.answer,
+      told: promptIds === null || said.ids === null ? null : [...promptIds, ...said.ids],
+      exact,
+      leant: !there(turn.turn),
+      body: spoken.raw,
+      bodyDepth: body.depth,
+      ids: exact ? [...(promptIds ?? []), ...turn.ids] : [],
+      idsDepth: ids.depth,
     })
     return { turn, inexact, feedback: said.rewards.map((reward) => feedbackOf(turn, reward, finishedAt)) }
   })
@@ -78,7 +154,8 @@ export const turnsOf = (spoken: Spoken, so: SessionSoFar, line: Line, reading: R
 }
 
 /** The id that it has as a turn of ours. */
-export const turnOf = ({ session, identity }: Spoken, { turn, candidate }: Said): string => turn ?? turnId(session, derivedId('import', 'turn', session, identity, candidate).slice(0, 32))
+export const turnOf = ({ session, identity }: Spoken, { turn, candidate }: Said): string =>
+  turn ?? turnId(session, derivedId('import', 'turn', session, identity, candidate).slice(0, 32))
 
 /** Log-probs of a draw among what a grammar allowed are not the policy's own. A rule that is not understood here may have been followed there. */
 const mayHaveBeenConstrained = ({ dialect, request }: Spoken): boolean => {
@@ -90,11 +167,16 @@ const mayHaveBeenConstrained = ({ dialect, request }: Spoken): boolean => {
   }
 }
 
-const leanOn = <T>(turn: string, content: T, depth: number): Earlier<T> => ({ turn, content, depth: Math.min(depth, MAX_DEPTH) })
+const leanOn = <T>(turn: string, content: T, depth: number): Earlier<T> => ({
+  turn,
+  content,
+  depth: Math.min(depth, MAX_DEPTH),
+})
 
 const spokeWith = ({ claim }: Spoken, { versions }: Line): Pick<TurnCaptured, 'version' | 'adapter'> => {
   const adapter = claim?.ours ? versions.get(claim.version) : undefined
-  if (!claim || adapter === undefined || (claim.adapter !== undefined && claim.adapter !== adapter)) return { version: NO_VERSION, adapter: null }
+  if (!claim || adapter === undefined || (claim.adapter !== undefined && claim.adapter !== adapter))
+    return { version: NO_VERSION, adapter: null }
   return { version: claim.version, adapter }
 }
 
@@ -104,13 +186,30 @@ const textOf = ({ sampling }: Spoken, said: Said, exact: boolean, { decode }: Re
 
 /** By its tokens where they are told: the latest turn that the prompt begins with. Else by its answer. */
 const followedBy = ({ promptIds, request }: Spoken, kept: readonly Kept[]): Kept | undefined => {
-  const byTokens = promptIds === null ? undefined : kept.findLast(({ told }) => told !== null && extendsIds(promptIds, told))
+  const byTokens =
+    promptIds === null ? undefined : kept.findLast(({ told }) => told !== null && extendsIds(promptIds, told))
   if (byTokens) return byTokens
   const { after } = lastAnswer(request.messages)
-  return after === null ? undefined : kept.findLast(({ answer }) => answer.strict === after.strict) ?? kept.findLast(({ answer }) => answer.loose === after.loose)
+  return after === null
+    ? undefined
+    : (kept.findLast(({ answer }) => answer.strict === after.strict) ??
+        kept.findLast(({ answer }) => answer.loose === after.loose))
 }
 
-const feedbackOf = (turn: TurnCaptured, { id, value, comment, at }: Said['rewards'][number], finishedAt: number): FeedbackGiven => ({
-  type: 'FeedbackGiven', id: id ?? derivedId('import', 'feedback', turn.turn, value, comment === null ? '' : JSON.stringify(comment)).slice(0, 32),
-  session: turn.session, turn: turn.turn, value, comment: comment === null ? null : written(comment), subject: turn.subject, key: turn.key, at: at ?? finishedAt,
+const feedbackOf = (
+  turn: TurnCaptured,
+  { id, value, comment, at }: Said['rewards'][number],
+  finishedAt: number,
+): FeedbackGiven => ({
+  type: 'FeedbackGiven',
+  id:
+    id ??
+    derivedId('import', 'feedback', turn.turn, value, comment === null ? '' : JSON.stringify(comment)).slice(0, 32),
+  session: turn.session,
+  turn: turn.turn,
+  value,
+  comment: comment === null ? null : written(comment),
+  subject: turn.subject,
+  key: turn.key,
+  at: at ?? finishedAt,
 })

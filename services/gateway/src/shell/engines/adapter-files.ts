@@ -23,7 +23,7 @@ export class AdapterFiles {
   /** The adapter's folder; complete once it is there, whoever else writes it. */
   async write({ sha256, weights, config }: Adapter): Promise<string> {
     const path = this.pathOf(sha256)
-    if (await sizeOf(join(path, WEIGHTS)) === weights.length) {
+    if ((await sizeOf(join(path, WEIGHTS))) === weights.length) {
       const now = new Date()
       await utimes(path, now, now)
       return path
@@ -37,7 +37,7 @@ export class AdapterFiles {
     } catch (error) {
       await rm(draft, { recursive: true, force: true })
       // Another gateway was first; the bytes are the same.
-      if (await sizeOf(join(path, WEIGHTS)) !== weights.length) throw error
+      if ((await sizeOf(join(path, WEIGHTS))) !== weights.length) throw error
     }
     return path
   }
@@ -45,12 +45,18 @@ export class AdapterFiles {
   /** Removes the oldest folders that none of `held` names. */
   async prune(held: ReadonlySet<string>): Promise<void> {
     const names = (await readdir(this.folder)).filter((name) => /^[0-9a-f]{64}$/.test(name) && !held.has(name))
-    const aged = await Promise.all(names.map(async (name) => {
-      // Another gateway on this folder may have removed it.
-      const at = await ageOf(this.pathOf(name))
-      return at === null ? [] : [{ name, at }]
-    }))
-    for (const { name } of aged.flat().sort((a, b) => b.at - a.at).slice(KEPT)) await rm(this.pathOf(name), { recursive: true, force: true })
+    const aged = await Promise.all(
+      names.map(async (name) => {
+        // Another gateway on this folder may have removed it.
+        const at = await ageOf(this.pathOf(name))
+        return at === null ? [] : [{ name, at }]
+      }),
+    )
+    for (const { name } of aged
+      .flat()
+      .sort((a, b) => b.at - a.at)
+      .slice(KEPT))
+      await rm(this.pathOf(name), { recursive: true, force: true })
   }
 }
 

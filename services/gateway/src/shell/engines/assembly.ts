@@ -17,7 +17,12 @@ export class Assembly {
   private stopped = false
   private textWithoutIds = false
 
-  constructor(protocol: Pick<Protocol, 'ids' | 'stopsItself' | 'logprobsMasked'>, model: Model, { sampling, constraint }: GenerateRequest, logprobs: Logprobs) {
+  constructor(
+    protocol: Pick<Protocol, 'ids' | 'stopsItself' | 'logprobsMasked'>,
+    model: Model,
+    { sampling, constraint }: GenerateRequest,
+    logprobs: Logprobs,
+  ) {
     this.spoken = protocol
     this.detokenizer = model.detokenizer()
     this.stops = new StopStrings(sampling.stop)
@@ -33,7 +38,15 @@ export class Assembly {
     if (tokens.length > 0) {
       this.ids += tokens.length
       this.logprobs += tokens.filter(({ logprob }) => Number.isFinite(logprob)).length
-      pieces.push({ type: 'tokens', tokens: tokens.map(({ id, logprob, top }) => ({ id, logprob: Number.isFinite(logprob) ? logprob : 0, text: this.textOf(id), top: [...top] })) })
+      pieces.push({
+        type: 'tokens',
+        tokens: tokens.map(({ id, logprob, top }) => ({
+          id,
+          logprob: Number.isFinite(logprob) ? logprob : 0,
+          text: this.textOf(id),
+          top: [...top],
+        })),
+      })
     }
     if (text !== '') {
       this.textWithoutIds = true
@@ -56,10 +69,18 @@ export class Assembly {
   end(): GeneratedPiece {
     const rest = this.stopped ? '' : this.show(this.detokenizer.end())
     // Of an engine that never gives ids that is known beforehand.
-    const inexact = !this.spoken.ids ? null : inexactness({ ids: this.ids, logprobs: this.logprobs, usage: this.usage, textWithoutIds: this.textWithoutIds, fit: this.fit })
+    const inexact = !this.spoken.ids
+      ? null
+      : inexactness({
+          ids: this.ids,
+          logprobs: this.logprobs,
+          usage: this.usage,
+          textWithoutIds: this.textWithoutIds,
+          fit: this.fit,
+        })
     return {
       type: 'end',
-      reason: this.stopped ? 'stop' : this.finish ?? 'stop',
+      reason: this.stopped ? 'stop' : (this.finish ?? 'stop'),
       text: this.stopped ? rest : rest + this.stops.end(),
       ...(inexact === null ? {} : { inexact }),
       ...(this.usage === null ? {} : { counts: this.usage }),

@@ -5,7 +5,12 @@ import { isFields, type EngineKind, type Fields } from '../../core/engines/wire.
 import { collect, EngineFault, type EngineHttp } from './http.ts'
 
 /** Throws `bad_request` for what the engine refuses, `not_available` where it has none, `overloaded`, `engine_lost`. */
-export const embeddings = async (http: EngineHttp, kind: EngineKind, body: Fields, signal?: AbortSignal): Promise<Fields> => {
+export const embeddings = async (
+  http: EngineHttp,
+  kind: EngineKind,
+  body: Fields,
+  signal?: AbortSignal,
+): Promise<Fields> => {
   try {
     const { status, retryAfterMs, bytes } = await http.send('POST', '/v1/embeddings', body, signal, { whole: true })
     const said = await collect(bytes)
@@ -14,8 +19,16 @@ export const embeddings = async (http: EngineHttp, kind: EngineKind, body: Field
       if (isFields(value)) return value
       throw new EngineFault('said', 'an answer that is no object')
     }
-    if (status === 404 || status === 405) throw new InstarError('not_available', `The engine has no embeddings of this name: ${quoted(said)}`, { field: 'model' })
-    if (isBusy(status)) throw new InstarError('overloaded', `The engine takes no more requests: ${quoted(said)}.`, retryAfterMs === null ? {} : { retryAfterMs })
+    if (status === 404 || status === 405)
+      throw new InstarError('not_available', `The engine has no embeddings of this name: ${quoted(said)}`, {
+        field: 'model',
+      })
+    if (isBusy(status))
+      throw new InstarError(
+        'overloaded',
+        `The engine takes no more requests: ${quoted(said)}.`,
+        retryAfterMs === null ? {} : { retryAfterMs },
+      )
     if (mayPass(status)) throw new EngineFault('status', quoted(said), status)
     throw refusal(kind, status, said)
   } catch (error) {

@@ -1,6 +1,15 @@
 /** The `ServingEngine` over replicas behind HTTP. */
 import { InstarError } from '@instar/events'
-import type { Adapter, Capabilities, Constraint, GeneratedPiece, GenerateRequest, Load, Model, ServingEngine } from '@instar/policy'
+import type {
+  Adapter,
+  Capabilities,
+  Constraint,
+  GeneratedPiece,
+  GenerateRequest,
+  Load,
+  Model,
+  ServingEngine,
+} from '@instar/policy'
 import { readSafetensors } from '@instar/policy/checkpoints/safetensors'
 import { setTimeout as delay } from 'node:timers/promises'
 import { routeOf } from '../../core/engines/routing.ts'
@@ -38,7 +47,15 @@ export class RemoteEngine implements ServingEngine {
   /** Until a replica changes. */
   private told: Capabilities | null = null
 
-  constructor(parts: { protocol: Protocol; model: Model; replicas: readonly Replica[]; files: AdapterFiles; patience: Patience; accepts?: Capabilities['accepts']; say: (line: string) => void }) {
+  constructor(parts: {
+    protocol: Protocol
+    model: Model
+    replicas: readonly Replica[]
+    files: AdapterFiles
+    patience: Patience
+    accepts?: Capabilities['accepts']
+    say: (line: string) => void
+  }) {
     this.protocol = parts.protocol
     this.model = parts.model
     this.replicas = parts.replicas
@@ -50,7 +67,7 @@ export class RemoteEngine implements ServingEngine {
   }
 
   capabilities(): Capabilities {
-    return this.told ??= this.tell()
+    return (this.told ??= this.tell())
   }
 
   private tell(): Capabilities {
@@ -58,8 +75,14 @@ export class RemoteEngine implements ServingEngine {
     const versions = [...new Set(known.map(({ version, model }) => `${this.protocol.kind} ${version}, ${model}`))]
     const lengths = known.flatMap(({ contextLength }) => contextLength ?? [])
     return {
-      engine: this.protocol.kind, fingerprint: versions.join('; '), contextLength: Math.min(this.model.contextLength, ...lengths), vocabulary: this.model.vocabulary,
-      tokenExact: this.protocol.ids, logprobs: this.protocol.ids, maxBatch: this.capacity(), ...(this.protocol.ids ? {} : { chat: true, accepts: this.accepts }),
+      engine: this.protocol.kind,
+      fingerprint: versions.join('; '),
+      contextLength: Math.min(this.model.contextLength, ...lengths),
+      vocabulary: this.model.vocabulary,
+      tokenExact: this.protocol.ids,
+      logprobs: this.protocol.ids,
+      maxBatch: this.capacity(),
+      ...(this.protocol.ids ? {} : { chat: true, accepts: this.accepts }),
     }
   }
 
@@ -78,9 +101,14 @@ export class RemoteEngine implements ServingEngine {
     const lost = this.lost()
     if (lost !== null) throw new InstarError('engine_lost', lost)
     const stored = { sha256: adapter.sha256, folder: await this.files.write(adapter), neutral: isNeutral(adapter) }
-    const outcomes = await Promise.allSettled(this.replicas.filter((replica) => replica.up()).map((replica) => replica.load(stored)))
+    const outcomes = await Promise.allSettled(
+      this.replicas.filter((replica) => replica.up()).map((replica) => replica.load(stored)),
+    )
     const faults = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason as Error] : []))
-    if (faults.length === outcomes.length) throw faults[0] instanceof InstarError ? faults[0] : new InstarError('engine_lost', faults[0]?.message ?? 'no engine answers')
+    if (faults.length === outcomes.length)
+      throw faults[0] instanceof InstarError
+        ? faults[0]
+        : new InstarError('engine_lost', faults[0]?.message ?? 'no engine answers')
     for (const fault of faults) this.say(fault.message)
     this.wanted.set(adapter.sha256, stored)
     await this.files.prune(new Set(this.wanted.keys()))
@@ -89,13 +117,19 @@ export class RemoteEngine implements ServingEngine {
   async unload(sha256: string): Promise<void> {
     this.wanted.delete(sha256)
     const outcomes = await Promise.allSettled(this.replicas.map((replica) => replica.unload(sha256)))
-    for (const outcome of outcomes) if (outcome.status === 'rejected') this.say(`an adapter was not unloaded: ${(outcome.reason as Error).message}`)
+    for (const outcome of outcomes)
+      if (outcome.status === 'rejected') this.say(`an adapter was not unloaded: ${(outcome.reason as Error).message}`)
   }
 
   /** The servers are given the grammar that our own engine follows: what it does not follow they are not asked for. */
   async check(constraint: Constraint): Promise<void> {
     const loose = this.replicas.some((replica) => replica.up() && replica.known?.grammar === false)
-    if (loose) throw new InstarError('bad_request', `The engine ${this.protocol.kind} does not hold its answers to a grammar, so that it cannot be told what an answer must be.`, { field: constraint.json?.field ?? 'tool_choice' })
+    if (loose)
+      throw new InstarError(
+        'bad_request',
+        `The engine ${this.protocol.kind} does not hold its answers to a grammar, so that it cannot be told what an answer must be.`,
+        { field: constraint.json?.field ?? 'tool_choice' },
+      )
     await this.grammars.of(constraint)
   }
 
@@ -108,29 +142,44 @@ export class RemoteEngine implements ServingEngine {
     for (let round = 0; round < rounds; round += 1) {
       // What is asked to wait for so long is told so, and waits itself.
       if (last && isBusy(last.status) && (last.retryAfterMs ?? 0) > LONGEST_WAIT_MS) break
-      if (last) await delay(Math.min(LONGEST_WAIT_MS, last.retryAfterMs ?? roundMs * 4 ** (round - 1)), undefined, signal ? { signal } : {}).catch(() => undefined)
+      if (last)
+        await delay(
+          Math.min(LONGEST_WAIT_MS, last.retryAfterMs ?? roundMs * 4 ** (round - 1)),
+          undefined,
+          signal ? { signal } : {},
+        ).catch(() => undefined)
       for (const replica of await this.route(request, until, signal)) {
         let began = false
         try {
           signal?.throwIfAborted()
           if (!replica.holds(request.adapter)) await this.bring(replica, request.adapter!)
-          for await (const piece of request.chat?.stream === false ? await replica.whole(request, signal) : replica.generate(request, grammar, signal)) {
+          for await (const piece of request.chat?.stream === false
+            ? await replica.whole(request, signal)
+            : replica.generate(request, grammar, signal)) {
             began = true
             yield piece
           }
           return
         } catch (error) {
-          if (signal?.aborted) throw new InstarError('aborted', 'The request was given up.', {}, { cause: signal.reason })
+          if (signal?.aborted)
+            throw new InstarError('aborted', 'The request was given up.', {}, { cause: signal.reason })
           // Another replica may hold the adapter that this one refuses.
           if (error instanceof InstarError && error.code === 'adapter_refused') {
             refused = error
             continue
           }
-          if (error instanceof InstarError && request.constraint) throw ofGrammar(this.protocol.kind, error, request.constraint.json?.field ?? 'tool_choice')
+          if (error instanceof InstarError && request.constraint)
+            throw ofGrammar(this.protocol.kind, error, request.constraint.json?.field ?? 'tool_choice')
           if (!(error instanceof EngineFault)) throw error
           last = error
           replica.failed(error, request.adapter)
-          if (began) throw new InstarError('engine_lost', `The engine failed in the middle of an answer: ${error.message}.`, {}, { cause: error })
+          if (began)
+            throw new InstarError(
+              'engine_lost',
+              `The engine failed in the middle of an answer: ${error.message}.`,
+              {},
+              { cause: error },
+            )
         }
       }
     }
@@ -140,13 +189,35 @@ export class RemoteEngine implements ServingEngine {
       const { retryAfterMs } = last
       // It was asked as often as it may be: a client that did the same would multiply that.
       const spent = (retryAfterMs ?? 0) <= LONGEST_WAIT_MS
-      throw new InstarError('overloaded', `The engine takes no more requests: ${last.message}.`, { ...(retryAfterMs === null ? {} : { retryAfterMs }), ...(spent ? { triesSpent: true } : {}) })
+      throw new InstarError('overloaded', `The engine takes no more requests: ${last.message}.`, {
+        ...(retryAfterMs === null ? {} : { retryAfterMs }),
+        ...(spent ? { triesSpent: true } : {}),
+      })
     }
-    throw new InstarError('engine_lost', `No engine answered: ${last?.message ?? 'none is there'}.`, {}, { cause: last })
+    throw new InstarError(
+      'engine_lost',
+      `No engine answered: ${last?.message ?? 'none is there'}.`,
+      {},
+      { cause: last },
+    )
   }
 
-  async score({ prompt, completion, adapter, temperature }: { prompt: readonly number[]; completion: readonly number[]; adapter: string | null; temperature: number }): Promise<Float32Array> {
-    if (temperature !== 1) throw new InstarError('not_available', 'An engine behind HTTP gives log-probs of given tokens at temperature 1 only.')
+  async score({
+    prompt,
+    completion,
+    adapter,
+    temperature,
+  }: {
+    prompt: readonly number[]
+    completion: readonly number[]
+    adapter: string | null
+    temperature: number
+  }): Promise<Float32Array> {
+    if (temperature !== 1)
+      throw new InstarError(
+        'not_available',
+        'An engine behind HTTP gives log-probs of given tokens at temperature 1 only.',
+      )
     const replica = this.replicas.find((one) => one.up() && one.holds(adapter))
     if (!replica) throw new InstarError('unknown_adapter', `No engine holds ${adapter}.`, { adapter })
     return Float32Array.from(await replica.score(prompt, completion, adapter))
@@ -154,7 +225,11 @@ export class RemoteEngine implements ServingEngine {
 
   /** Throws `not_available` of an engine that is asked with ids: it runs the policy, which embeds nothing. */
   async embed(bodyFor: (served: string) => Readonly<Record<string, unknown>>, signal?: AbortSignal): Promise<unknown> {
-    if (this.protocol.ids) throw new InstarError('not_available', `The engine ${this.protocol.kind} is asked for answers alone; it has no embeddings here.`)
+    if (this.protocol.ids)
+      throw new InstarError(
+        'not_available',
+        `The engine ${this.protocol.kind} is asked for answers alone; it has no embeddings here.`,
+      )
     const replica = this.replicas.find((one) => one.up())
     if (!replica) throw new InstarError('engine_lost', this.lost() ?? 'No engine answers.')
     return replica.embed(bodyFor, signal)
@@ -176,15 +251,23 @@ export class RemoteEngine implements ServingEngine {
   }
 
   /** Those that answer, the one that should first; those that hold the adapter before others. Waits while there is none. */
-  private async route({ adapter, session }: GenerateRequest, until: number, signal: AbortSignal | undefined): Promise<Replica[]> {
+  private async route(
+    { adapter, session }: GenerateRequest,
+    until: number,
+    signal: AbortSignal | undefined,
+  ): Promise<Replica[]> {
     for (;;) {
       const up = this.replicas.filter((replica) => replica.up())
       if (this.replicas.length === 1 && up.length === 1) return up
       const left = until - performance.now()
-      if (up.length > 0 || left <= 0 || signal?.aborted) return routeOf(up, session ?? null).sort((a, b) => Number(b.holds(adapter)) - Number(a.holds(adapter)))
+      if (up.length > 0 || left <= 0 || signal?.aborted)
+        return routeOf(up, session ?? null).sort((a, b) => Number(b.holds(adapter)) - Number(a.holds(adapter)))
       const { promise: woken, resolve: wake } = Promise.withResolvers<void>()
       this.waiters.add(wake)
-      await Promise.race([woken, delay(left, undefined, signal ? { signal, ref: false } : { ref: false }).catch(() => undefined)])
+      await Promise.race([
+        woken,
+        delay(left, undefined, signal ? { signal, ref: false } : { ref: false }).catch(() => undefined),
+      ])
       this.waiters.delete(wake)
     }
   }
@@ -199,4 +282,6 @@ export class RemoteEngine implements ServingEngine {
 
 /** All of the B matrices are zero: a line's first adapter is the base in another form. */
 const isNeutral = ({ weights }: Adapter): boolean =>
-  [...readSafetensors(weights, 'adapter_model.safetensors')].every(([name, { data }]) => !name.endsWith('.lora_B.weight') || data.every((value) => Number(value) === 0))
+  [...readSafetensors(weights, 'adapter_model.safetensors')].every(
+    ([name, { data }]) => !name.endsWith('.lora_B.weight') || data.every((value) => Number(value) === 0),
+  )

@@ -5,7 +5,10 @@ import { ebnfOf } from '@instar/policy/constrain/ebnf'
 import { parentPort } from 'node:worker_threads'
 
 export type ToWrite = { id: number; constraint: Constraint; thinks: boolean }
-export type Written = { id: number } & ({ grammar: string } | { refused: { code: ErrorCode; message: string; details: Record<string, unknown> } })
+export type Written = { id: number } & (
+  | { grammar: string }
+  | { refused: { code: ErrorCode; message: string; details: Record<string, unknown> } }
+)
 
 const port = parentPort!
 

@@ -39,7 +39,7 @@ export class Grammars {
   }
 
   private write(constraint: Constraint): Promise<string> {
-    const id = this.asked += 1
+    const id = (this.asked += 1)
     const grammar = Promise.withResolvers<string>()
     this.waiting.set(id, grammar)
     this.thread ??= this.start()
@@ -57,10 +57,13 @@ export class Grammars {
       else grammar?.reject(new InstarError(written.refused.code, written.refused.message, written.refused.details))
     })
     let cause: unknown
-    thread.on('error', (error) => { cause = error })
+    thread.on('error', (error) => {
+      cause = error
+    })
     thread.on('exit', () => {
       this.thread = null
-      for (const { reject } of this.waiting.values()) reject(new InstarError('internal', 'The thread that writes grammars has ended.', {}, { cause }))
+      for (const { reject } of this.waiting.values())
+        reject(new InstarError('internal', 'The thread that writes grammars has ended.', {}, { cause }))
       this.waiting.clear()
     })
     return thread

@@ -17,7 +17,13 @@ export class EngineFault extends Error {
   readonly status: number
   /** Milliseconds, of Retry-After. */
   readonly retryAfterMs: number | null
-  constructor(kind: EngineFault['kind'], message: string, status = 0, retryAfterMs: number | null = null, options?: ErrorOptions) {
+  constructor(
+    kind: EngineFault['kind'],
+    message: string,
+    status = 0,
+    retryAfterMs: number | null = null,
+    options?: ErrorOptions,
+  ) {
     super(message, options)
     this.kind = kind
     this.status = status
@@ -56,26 +62,63 @@ export class EngineHttp {
     this.prefix = pathname.replace(/\/$/, '')
     this.headers = { 'content-type': 'application/json', ...(key === null ? {} : { authorization: `Bearer ${key}` }) }
     // Whether an answer comes in time is told here, to the millisecond.
-    this.pool = new Pool(origin, { pipelining: 1, headersTimeout: 0, bodyTimeout: 0, connect: { timeout: timeouts.connectMs } })
+    this.pool = new Pool(origin, {
+      pipelining: 1,
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      connect: { timeout: timeouts.connectMs },
+    })
     this.timeouts = timeouts
   }
 
   /** Resolves with the head of the answer; `bytes` must be read or returned. */
-  async send(method: 'GET' | 'POST', path: string, body: Fields | null, signal?: AbortSignal, { whole = false, ms = this.timeouts.firstByteMs }: Sending = {}): Promise<Exchange> {
+  async send(
+    method: 'GET' | 'POST',
+    path: string,
+    body: Fields | null,
+    signal?: AbortSignal,
+    { whole = false, ms = this.timeouts.firstByteMs }: Sending = {},
+  ): Promise<Exchange> {
     const firstByteMs = whole ? WHOLE_ANSWER * ms : ms
     const answer = new Reception({
-      firstByteMs, idleMs: this.timeouts.idleMs, signal,
-      late: (began) => new EngineFault('timeout', began ? `${this.url} fell silent for ${this.timeouts.idleMs} ms in the middle of an answer` : `${this.url} did not begin to answer within ${Math.round(firstByteMs)} ms`),
+      firstByteMs,
+      idleMs: this.timeouts.idleMs,
+      signal,
+      late: (began) =>
+        new EngineFault(
+          'timeout',
+          began
+            ? `${this.url} fell silent for ${this.timeouts.idleMs} ms in the middle of an answer`
+            : `${this.url} did not begin to answer within ${Math.round(firstByteMs)} ms`,
+        ),
       faultOf: (error, connected) => faultOf(error, signal, connected ? 'cut' : 'unreachable', this.url),
     })
-    this.pool.dispatch({ method, path: `${this.prefix}${path}`, headers: traced(this.headers), body: body === null ? null : Buffer.from(JSON.stringify(body)) }, answer)
+    this.pool.dispatch(
+      {
+        method,
+        path: `${this.prefix}${path}`,
+        headers: traced(this.headers),
+        body: body === null ? null : Buffer.from(JSON.stringify(body)),
+      },
+      answer,
+    )
     const { status, headers } = await answer.head.promise
     const seconds = Number(headers['retry-after'])
-    return { status, retryAfterMs: headers['retry-after'] !== undefined && Number.isFinite(seconds) ? 1000 * seconds : null, bytes: answer }
+    return {
+      status,
+      retryAfterMs: headers['retry-after'] !== undefined && Number.isFinite(seconds) ? 1000 * seconds : null,
+      bytes: answer,
+    }
   }
 
   /** A whole answer. Throws EngineFault where there is none; a status is none of this function's business. */
-  async json(method: 'GET' | 'POST', path: string, body: Fields | null, signal?: AbortSignal, ms = WHOLE_MS): Promise<{ status: number; body: Fields | null; text: string }> {
+  async json(
+    method: 'GET' | 'POST',
+    path: string,
+    body: Fields | null,
+    signal?: AbortSignal,
+    ms = WHOLE_MS,
+  ): Promise<{ status: number; body: Fields | null; text: string }> {
     const { status, bytes } = await this.send(method, path, body, signal, { ms })
     const text = await collect(bytes)
     return { status, body: parsed(text), text }
@@ -97,8 +140,21 @@ export class EngineHttp {
   }
 }
 
-const faultOf = (error: NodeJS.ErrnoException, signal: AbortSignal | undefined, kind: 'cut' | 'unreachable', url: string): Error =>
-  error instanceof EngineFault || signal?.aborted ? error : new EngineFault(kind, `${url}: ${error.code === undefined || error.code.startsWith('UND_') ? error.message : error.code}`, 0, null, { cause: error })
+const faultOf = (
+  error: NodeJS.ErrnoException,
+  signal: AbortSignal | undefined,
+  kind: 'cut' | 'unreachable',
+  url: string,
+): Error =>
+  error instanceof EngineFault || signal?.aborted
+    ? error
+    : new EngineFault(
+        kind,
+        `${url}: ${error.code === undefined || error.code.startsWith('UND_') ? error.message : error.code}`,
+        0,
+        null,
+        { cause: error },
+      )
 
 const parsed = (text: string): Fields | null => {
   try {

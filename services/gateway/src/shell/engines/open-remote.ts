@@ -7,7 +7,11 @@ import { PROTOCOLS } from '../../core/engines/protocols.ts'
 import { startRemote, type Remote, type RemoteOptions } from './start.ts'
 import { textModel } from './text-model.ts'
 
-export type RemoteSettings = Pick<Settings, 'engine' | 'engineKey' | 'engineModel' | 'adapters' | 'model' | 'modelNamed'> & Partial<Pick<Settings, 'engineAccepts'>>
+export type RemoteSettings = Pick<
+  Settings,
+  'engine' | 'engineKey' | 'engineModel' | 'adapters' | 'model' | 'modelNamed'
+> &
+  Partial<Pick<Settings, 'engineAccepts'>>
 
 export const isRemote = ({ engine }: Pick<Settings, 'engine'>): boolean => engine !== 'embedded'
 
@@ -15,9 +19,17 @@ export const isRemote = ({ engine }: Pick<Settings, 'engine'>): boolean => engin
 export const givesIds = ({ engine }: Pick<Settings, 'engine'>): boolean => PROTOCOLS[engineAddress(engine).kind].ids
 
 /** Throws what `startRemote` does, and `bad_request` where the tokenizer is not named. */
-export const openRemote = async (settings: RemoteSettings, options: Pick<RemoteOptions, 'say' | 'signal' | 'startMs'>): Promise<Remote> => {
+export const openRemote = async (
+  settings: RemoteSettings,
+  options: Pick<RemoteOptions, 'say' | 'signal' | 'startMs'>,
+): Promise<Remote> => {
   const { engine, engineKey, engineModel, adapters, model, modelNamed, engineAccepts: accepts = [] } = settings
-  if (givesIds(settings) && !modelNamed) throw new InstarError('bad_request', `INSTAR_ENGINE=${engine} needs INSTAR_MODEL: the folder of the model that is served there. Its tokenizer and chat template are read; weights need not be in it.`, { field: 'INSTAR_MODEL' })
+  if (givesIds(settings) && !modelNamed)
+    throw new InstarError(
+      'bad_request',
+      `INSTAR_ENGINE=${engine} needs INSTAR_MODEL: the folder of the model that is served there. Its tokenizer and chat template are read; weights need not be in it.`,
+      { field: 'INSTAR_MODEL' },
+    )
   const spoken = givesIds(settings) ? await openTokenizer(model) : textModel(engineModel ?? 'policy')
   return startRemote({ engine, model: spoken, adapters, key: engineKey, named: engineModel, accepts, ...options })
 }

@@ -2,7 +2,17 @@
 import { InstarError } from '@instar/events'
 import type { Model } from '@instar/policy'
 import { logprobsOf, WARM, type Logprobs, type Told } from '../../core/engines/exactness.ts'
-import { errorOf, isFields, type Asked, type Delta, type Fields, type Identity, type Protocol, type Said, type WireToken } from '../../core/engines/wire.ts'
+import {
+  errorOf,
+  isFields,
+  type Asked,
+  type Delta,
+  type Fields,
+  type Identity,
+  type Protocol,
+  type Said,
+  type WireToken,
+} from '../../core/engines/wire.ts'
 import { EventReader } from '../../core/engines/sse.ts'
 import { together } from '../../core/engines/together.ts'
 import { EngineFault, collect, type EngineHttp, type Exchange } from './http.ts'
@@ -12,7 +22,8 @@ import { mayPass, quoted, refusal } from '../../core/engines/faults.ts'
 export type Known = Identity & { logprobs: Logprobs; grammar: boolean; base: { first: Told; again: Told } | null }
 
 /** Code and prose, so that any model has something to say to it. */
-const CHECK_TEXT = 'The quick brown fox jumps over the lazy dog. def add(a, b):\n    return a + b\nQ: What is the capital of France? A: Paris, of course; and of Italy it is Rome.'
+const CHECK_TEXT =
+  'The quick brown fox jumps over the lazy dog. def add(a, b):\n    return a + b\nQ: What is the capital of France? A: Paris, of course; and of Italy it is Rome.'
 const CHECK_IDS = 48
 /** Of the most likely tokens, as many as tell a temperature, or an adapter. */
 const TOPS = 5
@@ -28,24 +39,41 @@ const checkText = (model: Model): { prompt: number[]; completion: number[] } => 
 }
 
 /** The engine takes the request: what it says. Throws EngineFault where asking again may help, InstarError where not. */
-const begin = async (http: EngineHttp, protocol: Protocol, asked: Asked, signal: AbortSignal | undefined, whole: boolean): Promise<Exchange['bytes']> => {
+const begin = async (
+  http: EngineHttp,
+  protocol: Protocol,
+  asked: Asked,
+  signal: AbortSignal | undefined,
+  whole: boolean,
+): Promise<Exchange['bytes']> => {
   const { path, body } = protocol.generate(asked)
   const { status, retryAfterMs, bytes } = await http.send('POST', path, body, signal, { whole })
   if (status === 200) return bytes
   const said = await collect(bytes)
-  if (mayPass(status) || (asked.adapter !== null && protocol.adapterUnknown(status, said))) throw new EngineFault('status', quoted(said), status, retryAfterMs)
+  if (mayPass(status) || (asked.adapter !== null && protocol.adapterUnknown(status, said)))
+    throw new EngineFault('status', quoted(said), status, retryAfterMs)
   throw refusal(protocol.kind, status, said)
 }
 
 /** An answer that was asked for in one piece. Throws as `deltas` does. */
-export const wholeDelta = async (http: EngineHttp, protocol: Protocol, asked: Asked, signal?: AbortSignal): Promise<Delta> => {
+export const wholeDelta = async (
+  http: EngineHttp,
+  protocol: Protocol,
+  asked: Asked,
+  signal?: AbortSignal,
+): Promise<Delta> => {
   const delta = protocol.reader(asked)(eventOf(await collect(await begin(http, protocol, asked, signal, true))))
   if (delta.error) throw faultOf(protocol, asked, delta.error)
   return delta
 }
 
 /** The deltas of one answer. Throws EngineFault where asking again may help, InstarError where not. */
-export async function* deltas(http: EngineHttp, protocol: Protocol, asked: Asked, signal?: AbortSignal): AsyncGenerator<Delta> {
+export async function* deltas(
+  http: EngineHttp,
+  protocol: Protocol,
+  asked: Asked,
+  signal?: AbortSignal,
+): AsyncGenerator<Delta> {
   const bytes = await begin(http, protocol, asked, signal, false)
   const read = protocol.reader(asked)
   const events = new EventReader()
@@ -91,7 +119,11 @@ const tokensOf = async (http: EngineHttp, protocol: Protocol, asked: Asked): Pro
   return tokens
 }
 
-export const scoreOf = async (http: EngineHttp, protocol: Protocol, given: { model: string; adapter: string | null; prompt: readonly number[]; completion: readonly number[] }): Promise<number[]> => {
+export const scoreOf = async (
+  http: EngineHttp,
+  protocol: Protocol,
+  given: { model: string; adapter: string | null; prompt: readonly number[]; completion: readonly number[] },
+): Promise<number[]> => {
   if (!protocol.score) throw new InstarError('not_available', `${protocol.kind} gives no log-probs of given tokens.`)
   const { path, body } = protocol.score.call(given)
   const answer = await http.json('POST', path, body)
@@ -102,7 +134,13 @@ export const scoreOf = async (http: EngineHttp, protocol: Protocol, given: { mod
 }
 
 /** Log-probs by which an adapter is told from the base: of the check text's tokens, or of the likeliest at places in it. */
-export const checkScores = async (http: EngineHttp, protocol: Protocol, model: Model, name: string, adapter: string | null): Promise<Told> => {
+export const checkScores = async (
+  http: EngineHttp,
+  protocol: Protocol,
+  model: Model,
+  name: string,
+  adapter: string | null,
+): Promise<Told> => {
   const { prompt, completion } = checkText(model)
   if (protocol.score && !protocol.score.alone) {
     const given = await scoreOf(http, protocol, { model: name, adapter, prompt, completion })
@@ -112,7 +150,15 @@ export const checkScores = async (http: EngineHttp, protocol: Protocol, model: M
   const sampling = { temperature: 1, topP: 1, topK: 0, seed: 1, maxTokens: 1, stop: [] }
   const told = new Map<string, number>()
   for (const end of PLACES.map((share) => Math.ceil(share * text.length))) {
-    const [token] = await tokensOf(http, protocol, { model: name, adapter, prompt: text.slice(0, end), sampling, topLogprobs: TOPS, endOfTurn: [], chat: null })
+    const [token] = await tokensOf(http, protocol, {
+      model: name,
+      adapter,
+      prompt: text.slice(0, end),
+      sampling,
+      topLogprobs: TOPS,
+      endOfTurn: [],
+      chat: null,
+    })
     for (const { id, logprob } of token?.top ?? []) told.set(`${end}:${id}`, logprob)
   }
   return told
@@ -121,18 +167,28 @@ export const checkScores = async (http: EngineHttp, protocol: Protocol, model: M
 const logprobsIn = ({ top }: WireToken): number[] => top.map(({ logprob }) => logprob)
 
 /** Throws EngineFault while it does not answer, `engine_mismatch` where it never will as it should. */
-export const probe = async (http: EngineHttp, protocol: Protocol, model: Model, named: string | null): Promise<Known> => {
+export const probe = async (
+  http: EngineHttp,
+  protocol: Protocol,
+  model: Model,
+  named: string | null,
+): Promise<Known> => {
   const asking = http.asking()
   const identity = await protocol.identify(asking, named).catch((error: unknown) => {
     if (error instanceof EngineFault || error instanceof InstarError) throw error
     throw new EngineFault('said', `${http.url}: ${(error as Error).message}`, 0, null, { cause: error })
   })
-  if (!protocol.ids) return { ...identity, logprobs: { temperature: false, filters: false }, grammar: false, base: null }
+  if (!protocol.ids)
+    return { ...identity, logprobs: { temperature: false, filters: false }, grammar: false, base: null }
   const { prompt, completion } = checkText(model)
   const theirs = await protocol.tokenize(asking, identity.model, CHECK_TEXT)
   const ours = model.encode(CHECK_TEXT)
   if (theirs && (theirs.length !== ours.length || theirs.some((id, at) => id !== ours[at]))) {
-    throw new InstarError('engine_mismatch', `${http.url} serves ${identity.model}, whose tokenizer is not that of ${model.name}.`, { field: 'INSTAR_MODEL' })
+    throw new InstarError(
+      'engine_mismatch',
+      `${http.url} serves ${identity.model}, whose tokenizer is not that of ${model.name}.`,
+      { field: 'INSTAR_MODEL' },
+    )
   }
   const one = { model: identity.model, adapter: null, prompt: [...prompt, ...completion], endOfTurn: [], chat: null }
   const sampling = { temperature: 1, topP: 1, topK: 0, seed: 1, maxTokens: 1, stop: [] }
@@ -141,13 +197,28 @@ export const probe = async (http: EngineHttp, protocol: Protocol, model: Model, 
   const plain = await first({}, TOPS)
   const warm = await first({ temperature: WARM }, TOPS)
   const only = await first({ topK: 1 }, 0)
-  if (!plain || !warm) throw new InstarError('engine_mismatch', `${http.url} gives no token ids: ${protocol.kind} of this version is not what is spoken here, or it is another program.`, { field: 'INSTAR_ENGINE' })
-  const held = await tokensOf(http, protocol, { ...one, topLogprobs: 0, sampling, grammar: `root ::= "${UNLIKELY}"` }).catch((error: unknown): WireToken[] => {
+  if (!plain || !warm)
+    throw new InstarError(
+      'engine_mismatch',
+      `${http.url} gives no token ids: ${protocol.kind} of this version is not what is spoken here, or it is another program.`,
+      { field: 'INSTAR_ENGINE' },
+    )
+  const held = await tokensOf(http, protocol, {
+    ...one,
+    topLogprobs: 0,
+    sampling,
+    grammar: `root ::= "${UNLIKELY}"`,
+  }).catch((error: unknown): WireToken[] => {
     if (error instanceof InstarError && error.code === 'engine_refused') return []
     throw error
   })
   const grammar = held.length > 0 && UNLIKELY.startsWith(model.decode(held.map(({ id }) => id)))
   const score = (): Promise<Told> => checkScores(http, protocol, model, identity.model, null)
   const base = identity.adapterFault === null ? { first: await score(), again: await score() } : null
-  return { ...identity, logprobs: logprobsOf(logprobsIn(plain), logprobsIn(warm), only?.logprob ?? Number.NaN), grammar, base }
+  return {
+    ...identity,
+    logprobs: logprobsOf(logprobsIn(plain), logprobsIn(warm), only?.logprob ?? Number.NaN),
+    grammar,
+    base,
+  }
 }

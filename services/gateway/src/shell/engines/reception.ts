@@ -4,7 +4,13 @@ import type { Dispatcher } from 'undici'
 export type Head = { status: number; headers: Readonly<Record<string, string | string[] | undefined>> }
 
 /** `late`: the error when nothing came in time; `began`: of the body something had come before. */
-export type ReceptionOptions = { firstByteMs: number; idleMs: number; signal: AbortSignal | undefined; late: (began: boolean) => Error; faultOf: (error: Error, connected: boolean) => Error }
+export type ReceptionOptions = {
+  firstByteMs: number
+  idleMs: number
+  signal: AbortSignal | undefined
+  late: (began: boolean) => Error
+  faultOf: (error: Error, connected: boolean) => Error
+}
 
 /** What waits to be read before the engine is made to wait. */
 const MOST_WAITING = 1 << 20

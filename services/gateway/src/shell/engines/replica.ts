@@ -87,11 +87,16 @@ export class Replica {
     this.timer = setTimeout(() => {
       this.timer = null
       if (this.closed) return
-      this.open().then(() => { this.tell(`${this.url} answers again`) }, (error: unknown) => {
-        // That it is away has been said; that something else is there has not.
-        if (error instanceof InstarError) this.tell(error.message)
-        this.reopen()
-      })
+      this.open().then(
+        () => {
+          this.tell(`${this.url} answers again`)
+        },
+        (error: unknown) => {
+          // That it is away has been said; that something else is there has not.
+          if (error instanceof InstarError) this.tell(error.message)
+          this.reopen()
+        },
+      )
     }, restMs(this.rests))
     this.rests += 1
   }
@@ -99,7 +104,8 @@ export class Replica {
   /** Resolves when the adapter is there and shown to be another model than the base. Throws `adapter_refused`, or EngineFault. */
   async load(adapter: StoredAdapter): Promise<void> {
     if (this.held.has(adapter.sha256)) return
-    const running = this.loading.get(adapter.sha256) ?? this.fetch(adapter).finally(() => this.loading.delete(adapter.sha256))
+    const running =
+      this.loading.get(adapter.sha256) ?? this.fetch(adapter).finally(() => this.loading.delete(adapter.sha256))
     this.loading.set(adapter.sha256, running)
     return running
   }
@@ -111,7 +117,11 @@ export class Replica {
     if (handle !== undefined && protocol.adapter && this.up()) await protocol.adapter.unload(http.asking(), handle)
   }
 
-  async *generate(request: GenerateRequest, grammar: string | null, signal: AbortSignal | undefined): AsyncGenerator<GeneratedPiece> {
+  async *generate(
+    request: GenerateRequest,
+    grammar: string | null,
+    signal: AbortSignal | undefined,
+  ): AsyncGenerator<GeneratedPiece> {
     const { http, protocol } = this.ports
     const assembly = this.assembly(request)
     this.running += 1
@@ -148,9 +158,21 @@ export class Replica {
     return new Assembly(protocol, model, request, this.known!.logprobs)
   }
 
-  private asked({ adapter, prompt, sampling, topLogprobs, chat, reweighting }: GenerateRequest, grammar: string | null): Asked {
+  private asked(
+    { adapter, prompt, sampling, topLogprobs, chat, reweighting }: GenerateRequest,
+    grammar: string | null,
+  ): Asked {
     const { endOfTurn } = this.ports.model
-    const asked: Asked = { model: this.known!.model, adapter: adapter === null ? null : this.held.get(adapter) ?? null, prompt, sampling, topLogprobs, endOfTurn, chat: chat ?? null, ...(reweighting ? { reweighting } : {}) }
+    const asked: Asked = {
+      model: this.known!.model,
+      adapter: adapter === null ? null : (this.held.get(adapter) ?? null),
+      prompt,
+      sampling,
+      topLogprobs,
+      endOfTurn,
+      chat: chat ?? null,
+      ...(reweighting ? { reweighting } : {}),
+    }
     return grammar === null ? asked : { ...asked, grammar }
   }
 
@@ -168,7 +190,12 @@ export class Replica {
   /** Log-probs at temperature 1. */
   score(prompt: readonly number[], completion: readonly number[], adapter: string | null): Promise<number[]> {
     const { http, protocol } = this.ports
-    return scoreOf(http, protocol, { model: this.known!.model, adapter: adapter === null ? null : this.held.get(adapter) ?? null, prompt, completion })
+    return scoreOf(http, protocol, {
+      model: this.known!.model,
+      adapter: adapter === null ? null : (this.held.get(adapter) ?? null),
+      prompt,
+      completion,
+    })
   }
 
   /** What came of a request: a replica that fails is left alone for a while. */
@@ -202,12 +229,27 @@ export class Replica {
   private async fetch({ sha256, folder, neutral }: StoredAdapter): Promise<void> {
     const { http, protocol, model } = this.ports
     const known = this.known!
-    const refuse = (why: string, cause?: unknown): InstarError => new InstarError('adapter_refused', `${this.url} does not take adapter ${sha256.slice(0, 12)}: ${why}.`, { adapter: sha256 }, { cause })
+    const refuse = (why: string, cause?: unknown): InstarError =>
+      new InstarError(
+        'adapter_refused',
+        `${this.url} does not take adapter ${sha256.slice(0, 12)}: ${why}.`,
+        { adapter: sha256 },
+        { cause },
+      )
     if (!protocol.adapter || known.adapterFault !== null) throw refuse(known.adapterFault ?? 'it takes none')
-    const handle = await protocol.adapter.load(http.asking(), { name: adapterName(sha256), sha256, folder }).catch((error: unknown) => {
-      throw error instanceof EngineFault ? error : refuse((error as Error).message, error)
-    })
-    const fault = neutral || !known.base ? null : adapterFault(known.base.first, known.base.again, await checkScores(http, protocol, model, known.model, handle))
+    const handle = await protocol.adapter
+      .load(http.asking(), { name: adapterName(sha256), sha256, folder })
+      .catch((error: unknown) => {
+        throw error instanceof EngineFault ? error : refuse((error as Error).message, error)
+      })
+    const fault =
+      neutral || !known.base
+        ? null
+        : adapterFault(
+            known.base.first,
+            known.base.again,
+            await checkScores(http, protocol, model, known.model, handle),
+          )
     if (fault !== null) {
       await protocol.adapter.unload(http.asking(), handle)
       throw refuse(fault)

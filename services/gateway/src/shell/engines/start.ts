@@ -51,15 +51,39 @@ export const startRemote = async (options: RemoteOptions): Promise<Remote> => {
   let first: Known | null = null
   const agrees = (known: Known): void => {
     first ??= known
-    if (first.model !== known.model || !sameBase(first.base?.first ?? NOTHING_TOLD, known.base?.first ?? NOTHING_TOLD)) {
-      throw new InstarError('engine_mismatch', `The replicas of INSTAR_ENGINE do not serve one model: ${first.model} and ${known.model}, or other weights under the same name.`, { field: 'INSTAR_ENGINE' })
+    if (
+      first.model !== known.model ||
+      !sameBase(first.base?.first ?? NOTHING_TOLD, known.base?.first ?? NOTHING_TOLD)
+    ) {
+      throw new InstarError(
+        'engine_mismatch',
+        `The replicas of INSTAR_ENGINE do not serve one model: ${first.model} and ${known.model}, or other weights under the same name.`,
+        { field: 'INSTAR_ENGINE' },
+      )
     }
   }
-  const replicas: Replica[] = urls.map((url): Replica => new Replica({
-    http: new EngineHttp(url, options.key ?? null, timeouts), protocol, model, named: options.named ?? null,
-    wanted: () => engine.wanted.values(), agrees, changed: () => engine.changed(), say,
-  }))
-  const engine: RemoteEngine = new RemoteEngine({ protocol, model, replicas, files: new AdapterFiles(options.adapters), patience: { ...PATIENCE, ...options.patience }, accepts: options.accepts ?? [], say })
+  const replicas: Replica[] = urls.map(
+    (url): Replica =>
+      new Replica({
+        http: new EngineHttp(url, options.key ?? null, timeouts),
+        protocol,
+        model,
+        named: options.named ?? null,
+        wanted: () => engine.wanted.values(),
+        agrees,
+        changed: () => engine.changed(),
+        say,
+      }),
+  )
+  const engine: RemoteEngine = new RemoteEngine({
+    protocol,
+    model,
+    replicas,
+    files: new AdapterFiles(options.adapters),
+    patience: { ...PATIENCE, ...options.patience },
+    accepts: options.accepts ?? [],
+    say,
+  })
   try {
     await open(replicas, options.startMs ?? START_MS, say, signal)
   } catch (error) {
@@ -68,12 +92,24 @@ export const startRemote = async (options: RemoteOptions): Promise<Remote> => {
   }
   const { contextLength } = engine.capabilities()
   const known = replicas.flatMap((replica) => replica.known ?? [])
-  const defaults = protocol.ids ? known.reduce((fitting, { logprobs }) => fittingDefaults(logprobs, fitting), model.defaults) : model.defaults
-  return { engine, model: { ...model, contextLength, defaults }, line: lineOf(protocol, replicas, contextLength), adapterFault: known[0]?.adapterFault ?? null }
+  const defaults = protocol.ids
+    ? known.reduce((fitting, { logprobs }) => fittingDefaults(logprobs, fitting), model.defaults)
+    : model.defaults
+  return {
+    engine,
+    model: { ...model, contextLength, defaults },
+    line: lineOf(protocol, replicas, contextLength),
+    adapterFault: known[0]?.adapterFault ?? null,
+  }
 }
 
 /** Until one of them answers; those that do not yet are tried on. */
-const open = async (replicas: readonly Replica[], ms: number, say: (line: string) => void, signal: AbortSignal | undefined): Promise<void> => {
+const open = async (
+  replicas: readonly Replica[],
+  ms: number,
+  say: (line: string) => void,
+  signal: AbortSignal | undefined,
+): Promise<void> => {
   const until = performance.now() + ms
   for (let round = 0; ; round += 1) {
     const outcomes = await Promise.allSettled(replicas.map((replica) => replica.open()))
@@ -82,7 +118,8 @@ const open = async (replicas: readonly Replica[], ms: number, say: (line: string
     if (never) throw never
     if (faults.length < replicas.length) break
     if (round === 0) say(`waiting for the engine: ${faults[0]!.message}`)
-    if (performance.now() > until) throw new InstarError('engine_lost', `No engine answered: ${faults[0]!.message}.`, { field: 'INSTAR_ENGINE' })
+    if (performance.now() > until)
+      throw new InstarError('engine_lost', `No engine answered: ${faults[0]!.message}.`, { field: 'INSTAR_ENGINE' })
     await delay(LOOK_AGAIN_MS, undefined, signal ? { signal } : {}).catch(() => undefined)
     if (signal?.aborted) throw new InstarError('aborted', 'The start was given up.')
   }
@@ -94,9 +131,12 @@ const lineOf = ({ kind, ids }: Protocol, replicas: readonly Replica[], contextLe
   const [one] = known
   if (!one) return kind
   const { temperature, filters } = one.logprobs
-  const logprobs = temperature && filters ? 'log-probs as drawn'
-    : temperature ? 'log-probs as drawn without top_p and top_k'
-      : 'log-probs as drawn at temperature 1 without top_p and top_k, other turns are captured only'
+  const logprobs =
+    temperature && filters
+      ? 'log-probs as drawn'
+      : temperature
+        ? 'log-probs as drawn without top_p and top_k'
+        : 'log-probs as drawn at temperature 1 without top_p and top_k, other turns are captured only'
   const can = ids ? `token ids, ${logprobs}` : 'text only: turns are captured, none is trained on'
   return `${kind} ${one.version} (${one.model}), ${known.length} of ${replicas.length} ${replicas.length === 1 ? 'server' : 'replicas'}: ${can}; adapters ${one.adapterFault === null ? 'loaded as versions come' : `not loaded: ${one.adapterFault}`}; ${contextLength < UNKNOWN_CONTEXT ? `context ${contextLength} tokens` : 'it does not tell its context'}`
 }

@@ -5,8 +5,15 @@ import type { Model } from '@instar/policy'
 export const UNKNOWN_CONTEXT = 1_000_000
 
 export const textModel = (name: string): Model => ({
-  name, sha256: '', contextLength: UNKNOWN_CONTEXT, vocabulary: 0, defaults: { temperature: 1, topP: 1, topK: 0 }, endOfTurn: [],
-  encode: () => [], decode: () => '', detokenizer: () => ({ push: () => '', end: () => '' }),
+  name,
+  sha256: '',
+  contextLength: UNKNOWN_CONTEXT,
+  vocabulary: 0,
+  defaults: { temperature: 1, topP: 1, topK: 0 },
+  endOfTurn: [],
+  encode: () => [],
+  decode: () => '',
+  detokenizer: () => ({ push: () => '', end: () => '' }),
   render: (messages) => JSON.stringify(messages),
   promptIds: () => [],
 })

@@ -47,15 +47,24 @@ export const clawRoutes = (ports: ForeignPorts): ForeignRoute[] => {
   const own = `/:trajectory(${UID})/:prompt/v1`
   return [
     {
-      method: 'POST', url: '/init_trajectory', scope: 'inference',
+      method: 'POST',
+      url: '/init_trajectory',
+      scope: 'inference',
       handle: ({ origin }) => {
         const uid = hex(ports.random(16))
         return Promise.resolve(json({ trajectory_uid: uid, base_url: `${origin}/${uid}/1/v1` }))
       },
     },
-    { method: 'POST', url: `${own}/register_trajectory`, scope: 'inference', handle: (call) => register(call, at(call)) },
     {
-      method: 'POST', url: '/register_trajectory', scope: 'inference',
+      method: 'POST',
+      url: `${own}/register_trajectory`,
+      scope: 'inference',
+      handle: (call) => register(call, at(call)),
+    },
+    {
+      method: 'POST',
+      url: '/register_trajectory',
+      scope: 'inference',
       handle: (call) => {
         const trajectory = text(fieldsIn(call.body), 'trajectory_uid')
         if (trajectory === null) throw wrong('trajectory_uid', 'a text')
@@ -63,28 +72,61 @@ export const clawRoutes = (ports: ForeignPorts): ForeignRoute[] => {
       },
     },
     {
-      method: 'POST', url: `${own}/chat/completions`, scope: 'inference',
-      handle: (call) => speakAt(ports, call, { session: at(call), prompt: call.params['prompt']!, dialect: 'chat', learned: !untrained.has(nameOf(call.key?.id ?? null, at(call))) }),
+      method: 'POST',
+      url: `${own}/chat/completions`,
+      scope: 'inference',
+      handle: (call) =>
+        speakAt(ports, call, {
+          session: at(call),
+          prompt: call.params['prompt']!,
+          dialect: 'chat',
+          learned: !untrained.has(nameOf(call.key?.id ?? null, at(call))),
+        }),
     },
-    { method: 'POST', url: `${own}/complete_trajectory`, scope: 'feedback', handle: (call) => complete(call, at(call)) },
-    { method: 'POST', url: `${own}/trajectory/complete`, scope: 'feedback', handle: (call) => complete(call, at(call)) },
-    { method: 'POST', url: '/complete_trajectory/:trajectory', scope: 'feedback', handle: (call) => complete(call, at(call)) },
+    {
+      method: 'POST',
+      url: `${own}/complete_trajectory`,
+      scope: 'feedback',
+      handle: (call) => complete(call, at(call)),
+    },
+    {
+      method: 'POST',
+      url: `${own}/trajectory/complete`,
+      scope: 'feedback',
+      handle: (call) => complete(call, at(call)),
+    },
+    {
+      method: 'POST',
+      url: '/complete_trajectory/:trajectory',
+      scope: 'feedback',
+      handle: (call) => complete(call, at(call)),
+    },
     { method: 'POST', url: '/submit_steps', scope: 'steps', handle: steps.submit },
     { method: 'POST', url: '/generate', scope: 'steps', handle: steps.generate },
     {
-      method: 'GET', url: '/ready', scope: 'inference',
+      method: 'GET',
+      url: '/ready',
+      scope: 'inference',
       handle: () => {
         const why = ports.unready()
         if (why !== null) throw new InstarError('engine_lost', `The gateway is not ready: ${why.status}.`)
         return Promise.resolve(json({ status: 'ready' }))
       },
     },
-    ...['/compute_reward', '/api/curation', '/api/batch-preview'].map((url): ForeignRoute => ({ method: 'POST', url, scope: 'inference', handle: noEquivalent(url) })),
+    ...['/compute_reward', '/api/curation', '/api/batch-preview'].map((url): ForeignRoute => ({
+      method: 'POST',
+      url,
+      scope: 'inference',
+      handle: noEquivalent(url),
+    })),
   ]
 }
 
 export const noEquivalent = (path: string) => (): Promise<never> => {
-  throw new InstarError('no_equivalent', `${path} has no meaning here; docs/foreign-clients.md says what takes its place.`)
+  throw new InstarError(
+    'no_equivalent',
+    `${path} has no meaning here; docs/foreign-clients.md says what takes its place.`,
+  )
 }
 
 /** Bodies that may be absent. */

@@ -21,6 +21,11 @@ export type ForeignCall = {
 }
 
 /** `handle` gives null where the answer went out as a stream. */
-export type ForeignRoute = { method: 'GET' | 'POST'; url: string; scope: Scope; handle(call: ForeignCall): Promise<AnswerReply> }
+export type ForeignRoute = {
+  method: 'GET' | 'POST'
+  url: string
+  scope: Scope
+  handle(call: ForeignCall): Promise<AnswerReply>
+}
 
 export const json = (body: unknown): AnswerReply => ({ headers: {}, body })

@@ -24,20 +24,31 @@ const MOST_TRAJECTORIES = 256
 /** Engines differ by this much in the mean of a whole answer, in nats; other weights by far more. */
 const AGREE = 0.05
 
-export type Steps = { generate(call: ForeignCall): Promise<AnswerReply>; submit(call: ForeignCall): Promise<AnswerReply> }
+export type Steps = {
+  generate(call: ForeignCall): Promise<AnswerReply>
+  submit(call: ForeignCall): Promise<AnswerReply>
+}
 
 export const createSteps = (ports: ForeignPorts): Steps => {
   const { engine, model, pool, capture, index, policy, now } = ports
   const generations = new Map<string, Sampled>()
   const trajectories = new Map<string, SessionSoFar>()
-  const nameOf = (prompt: readonly number[], ids: readonly number[]): string => contentSha(Buffer.from(JSON.stringify([prompt, ids])))
+  const nameOf = (prompt: readonly number[], ids: readonly number[]): string =>
+    contentSha(Buffer.from(JSON.stringify([prompt, ids])))
 
   const generate = async (call: ForeignCall): Promise<AnswerReply> => {
     const body = parseJson(call.body)
     const prompt = idsOf(body['prompt_ids'], 'prompt_ids') ?? []
-    if (prompt.length === 0 || prompt.some((id) => id >= model.vocabulary)) throw wrong('prompt_ids', 'a list of at least one id of the model\'s')
-    if (prompt.length >= model.contextLength) throw new InstarError('context_length_exceeded', `The prompt has ${prompt.length} tokens, the model's context ${model.contextLength}.`, { field: 'prompt_ids' })
-    for (const field of ['image_data', 'video_data']) if (Array.isArray(body[field]) && body[field].length > 0) throw wrong(field, 'absent: this model takes text only')
+    if (prompt.length === 0 || prompt.some((id) => id >= model.vocabulary))
+      throw wrong('prompt_ids', "a list of at least one id of the model's")
+    if (prompt.length >= model.contextLength)
+      throw new InstarError(
+        'context_length_exceeded',
+        `The prompt has ${prompt.length} tokens, the model's context ${model.contextLength}.`,
+        { field: 'prompt_ids' },
+      )
+    for (const field of ['image_data', 'video_data'])
+      if (Array.isArray(body[field]) && body[field].length > 0) throw wrong(field, 'absent: this model takes text only')
     const { tokenExact, chat } = engine.capabilities()
     if (!tokenExact || chat === true) throw new InstarError('not_available', 'This engine takes messages, not tokens.')
     const sampling = samplingOf(fieldsOf(body['sampling_params'] ?? {}, 'sampling_params'), ports, prompt.length)
@@ -48,15 +59,27 @@ export const createSteps = (ports: ForeignPorts): Steps => {
       const gone = new AbortController()
       call.response().once('close', () => gone.abort())
       let reason: string | null = null
-      for await (const piece of engine.generate({ prompt, sampling, adapter: lease.adapter, topLogprobs: 0 }, gone.signal)) {
-        if (piece.type === 'tokens') for (const token of piece.tokens) {
-          ids.push(token.id)
-          logprobs.push(token.logprob)
-        }
+      for await (const piece of engine.generate(
+        { prompt, sampling, adapter: lease.adapter, topLogprobs: 0 },
+        gone.signal,
+      )) {
+        if (piece.type === 'tokens')
+          for (const token of piece.tokens) {
+            ids.push(token.id)
+            logprobs.push(token.logprob)
+          }
         else if (piece.type === 'end') reason = piece.reason
       }
-      remember(generations, nameOf(prompt, ids), { version: lease.version, adapter: lease.adapter, logprobs, sampling }, MOST)
-      return { headers: { 'x-instar-version': String(lease.version) }, body: { token_ids: ids, log_probs: logprobs, stop_reason: reason, policy_version: lease.version } }
+      remember(
+        generations,
+        nameOf(prompt, ids),
+        { version: lease.version, adapter: lease.adapter, logprobs, sampling },
+        MOST,
+      )
+      return {
+        headers: { 'x-instar-version': String(lease.version) },
+        body: { token_ids: ids, log_probs: logprobs, stop_reason: reason, policy_version: lease.version },
+      }
     } finally {
       lease.release()
     }
@@ -66,18 +89,43 @@ export const createSteps = (ports: ForeignPorts): Steps => {
   const vouched = async (spoken: Spoken): Promise<Pick<Spoken, 'claim' | 'sampling' | 'sampledHere'>> => {
     const [said] = spoken.answers
     const { promptIds, claim, sampling } = spoken
-    if (!said?.ids || !said.logprobs || !promptIds || said.ids.length !== said.logprobs.length) return { claim, sampling }
+    if (!said?.ids || !said.logprobs || !promptIds || said.ids.length !== said.logprobs.length)
+      return { claim, sampling }
     const sampled = generations.get(nameOf(promptIds, said.ids))
-    if (sampled && gap(sampled.logprobs, said.logprobs) < 1e-4) return { claim: { version: sampled.version, adapter: sampled.adapter, ours: true }, sampling: sampled.sampling, sampledHere: true }
-    if (!claim || promptIds.length + said.ids.length > model.contextLength || [...promptIds, ...said.ids].some((id) => id >= model.vocabulary)) return { claim, sampling }
-    return { claim: { ...claim, ours: await wouldSay(claim, promptIds, said.ids, said.logprobs, sampling.temperature) }, sampling }
+    if (sampled && gap(sampled.logprobs, said.logprobs) < 1e-4)
+      return {
+        claim: { version: sampled.version, adapter: sampled.adapter, ours: true },
+        sampling: sampled.sampling,
+        sampledHere: true,
+      }
+    if (
+      !claim ||
+      promptIds.length + said.ids.length > model.contextLength ||
+      [...promptIds, ...said.ids].some((id) => id >= model.vocabulary)
+    )
+      return { claim, sampling }
+    return {
+      claim: { ...claim, ours: await wouldSay(claim, promptIds, said.ids, said.logprobs, sampling.temperature) },
+      sampling,
+    }
   }
 
-  const wouldSay = async ({ version }: Claim, prompt: readonly number[], completion: readonly number[], logprobs: readonly number[], temperature: number): Promise<boolean> => {
+  const wouldSay = async (
+    { version }: Claim,
+    prompt: readonly number[],
+    completion: readonly number[],
+    logprobs: readonly number[],
+    temperature: number,
+  ): Promise<boolean> => {
     try {
       const lease = await pool.lease(version)
       try {
-        const scored = await engine.score({ prompt, completion, adapter: lease.adapter, temperature: temperature === 0 ? 1 : temperature })
+        const scored = await engine.score({
+          prompt,
+          completion,
+          adapter: lease.adapter,
+          temperature: temperature === 0 ? 1 : temperature,
+        })
         return scored.length === completion.length && gap([...scored], logprobs) < AGREE
       } finally {
         lease.release()
@@ -94,24 +142,51 @@ export const createSteps = (ports: ForeignPorts): Steps => {
     if (!Array.isArray(steps)) throw wrong('steps', 'a list of steps')
     const learned = call.query['channel'] !== 'val' && (call.key?.scopes.includes('train') ?? true)
     const key = call.key?.id ?? null
-    const reading: Reading = { policy, key, ownVersions: false, unsampled: ports.trainUnsampled, rewards: null, decode: (ids) => model.decode(ids), parse: ports.parse }
+    const reading: Reading = {
+      policy,
+      key,
+      ownVersions: false,
+      unsampled: ports.trainUnsampled,
+      rewards: null,
+      decode: (ids) => model.decode(ids),
+      parse: ports.parse,
+    }
     // All are read before one is written.
-    const read = steps.map((step: unknown, i): { at: number; place: number; spoken: Spoken } => {
-      const fields = fieldsOf(step, `steps[${i}]`)
-      if (!isStep(fields)) throw wrong(`steps[${i}]`, 'a step: prompt_ids, response_ids, …')
-      return { at: i, place: placeOf(fields), spoken: readStep(withoutBlanks(fields), reading) }
-    }).toSorted((a, b) => a.place - b.place)
+    const read = steps
+      .map((step: unknown, i): { at: number; place: number; spoken: Spoken } => {
+        const fields = fieldsOf(step, `steps[${i}]`)
+        if (!isStep(fields)) throw wrong(`steps[${i}]`, 'a step: prompt_ids, response_ids, …')
+        return { at: i, place: placeOf(fields), spoken: readStep(withoutBlanks(fields), reading) }
+      })
+      .toSorted((a, b) => a.place - b.place)
     await ports.tail.turnsWithin(ports.tailWaitMs)
-    const told: { at: number; turn_id: string; tokens: string; trainable: boolean; reason: string | null; repeated: boolean }[] = []
+    const told: {
+      at: number
+      turn_id: string
+      tokens: string
+      trainable: boolean
+      reason: string | null
+      repeated: boolean
+    }[] = []
     for (const { at, spoken } of read) {
       if (index.forgotten.has(spoken.session)) await ports.tail.restore(spoken.session)
       const so = trajectories.get(spoken.session) ?? beginning(sessionState(index, spoken.session))
       remember(trajectories, spoken.session, so, MOST_TRAJECTORIES)
-      const line: Line = { versions: { get: (version) => servedVersion(ports.line(), version)?.adapter }, vocabulary: model.vocabulary }
+      const line: Line = {
+        versions: { get: (version) => servedVersion(ports.line(), version)?.adapter },
+        vocabulary: model.vocabulary,
+      }
       const there = spoken.answers.every((said) => index.fold.turns.has(turnOf(spoken, said)))
       const sampled = there ? null : await vouched(spoken)
       const known = so.kept.map(({ turn }) => turn)
-      const { made, blob } = turnsOf({ ...spoken, ...sampled, optedOut: spoken.optedOut || !learned }, so, line, reading, (turn) => index.fold.turns.has(turn) || known.includes(turn), now())
+      const { made, blob } = turnsOf(
+        { ...spoken, ...sampled, optedOut: spoken.optedOut || !learned },
+        so,
+        line,
+        reading,
+        (turn) => index.fold.turns.has(turn) || known.includes(turn),
+        now(),
+      )
       for (const { turn, feedback, inexact } of made) {
         const repeated = index.fold.turns.has(turn.turn) || known.includes(turn.turn)
         if (!repeated) {
@@ -125,21 +200,34 @@ export const createSteps = (ports: ForeignPorts): Steps => {
       }
       if (spoken.last) await closeSession(ports, { label: spoken.session, key })
     }
-    return json({ accepted: steps.length, turns: told.toSorted((a, b) => a.at - b.at).map(({ at: _, ...turn }) => turn) })
+    return json({
+      accepted: steps.length,
+      turns: told.toSorted((a, b) => a.at - b.at).map(({ at: _, ...turn }) => turn),
+    })
   }
 
   return { generate, submit }
 }
 
 /** Where earlier steps went to another gateway, or before a restart: what they were is found by their answers. */
-const beginning = (session: SessionState | undefined): SessionSoFar => ({ ...newSessionSoFar(), hadTools: session ? false : null })
+const beginning = (session: SessionState | undefined): SessionSoFar => ({
+  ...newSessionSoFar(),
+  hadTools: session ? false : null,
+})
 
 /** Absent uids come as ''. */
-const withoutBlanks = (step: Fields): Fields => Object.fromEntries(Object.entries(step).filter(([name, value]) => !((name === 'trajectory_uid' || name === 'prompt_uid') && value === '')))
+const withoutBlanks = (step: Fields): Fields =>
+  Object.fromEntries(
+    Object.entries(step).filter(
+      ([name, value]) => !((name === 'trajectory_uid' || name === 'prompt_uid') && value === ''),
+    ),
+  )
 
 /** Mean distance of two lists of log-probs. */
 const gap = (a: readonly number[], b: readonly number[]): number =>
-  (a.length !== b.length || a.length === 0 ? Infinity : a.reduce((sum, one, i) => sum + Math.abs(one - b[i]!), 0) / a.length)
+  a.length !== b.length || a.length === 0
+    ? Infinity
+    : a.reduce((sum, one, i) => sum + Math.abs(one - b[i]!), 0) / a.length
 
 const remember = <T>(map: Map<string, T>, name: string, value: T, most: number): void => {
   map.delete(name)
@@ -150,10 +238,16 @@ const remember = <T>(map: Map<string, T>, name: string, value: T, most: number):
 const samplingOf = (params: Fields, { model, random }: ForeignPorts, promptTokens: number): RecordedSampling => {
   const stop = params['stop']
   return {
-    temperature: number(params, 'temperature', 0, 2) ?? 1, topP: number(params, 'top_p', 0, 1) ?? 1, topK: Math.max(0, integer(params, 'top_k', -1, 2 ** 31 - 1) ?? 0),
+    temperature: number(params, 'temperature', 0, 2) ?? 1,
+    topP: number(params, 'top_p', 0, 1) ?? 1,
+    topK: Math.max(0, integer(params, 'top_k', -1, 2 ** 31 - 1) ?? 0),
     seed: integer(params, 'seed', 0, 2 ** 31 - 1) ?? Buffer.from(random(4)).readUInt32LE() >>> 1,
-    maxTokens: Math.min(integer(params, 'max_tokens', 1, Number.MAX_SAFE_INTEGER) ?? integer(params, 'max_new_tokens', 1, Number.MAX_SAFE_INTEGER) ?? Infinity, model.contextLength - promptTokens),
+    maxTokens: Math.min(
+      integer(params, 'max_tokens', 1, Number.MAX_SAFE_INTEGER) ??
+        integer(params, 'max_new_tokens', 1, Number.MAX_SAFE_INTEGER) ??
+        Infinity,
+      model.contextLength - promptTokens,
+    ),
     stop: (Array.isArray(stop) ? stop : [stop]).filter((one): one is string => typeof one === 'string' && one !== ''),
   }
 }
-

@@ -1,5 +1,13 @@
 /** How near the next batch is: scored turns that no batch has taken, followed from the first time that somebody asks. */
-import { foldUpdates, initialUpdates, sessionOfTurn, updateLine, type Logged, type ScoresEvent, type UpdatesEvent } from '@instar/events'
+import {
+  foldUpdates,
+  initialUpdates,
+  sessionOfTurn,
+  updateLine,
+  type Logged,
+  type ScoresEvent,
+  type UpdatesEvent,
+} from '@instar/events'
 import { followEvents, type EventLog, type Follower } from '@instar/log'
 
 export type WaterLine = {
@@ -26,12 +34,19 @@ export const createWaterLines = (log: EventLog, policy: string): WaterLines => {
     if (event.type === 'TurnScored') scored.add(event.turn)
     else if (event.type === 'BatchSealed' && foldUpdates(updates, logged as Logged<UpdatesEvent>).counted) {
       for (const { turn } of event.items) spentSessions.add(sessionOfTurn(turn))
-    } else if (event.type === 'UpdateComputed' || event.type === 'UpdateFailed') foldUpdates(updates, logged as Logged<UpdatesEvent>)
+    } else if (event.type === 'UpdateComputed' || event.type === 'UpdateFailed')
+      foldUpdates(updates, logged as Logged<UpdatesEvent>)
   }
 
   const follow = async (): Promise<Follower> => {
-    const following = await followEvents(log, { name: `gateway.${policy}.waterline`, topics: ['scores', 'updates'], onEvent: take })
-    following.done.catch((error: unknown) => { fault = error instanceof Error ? error : new Error(String(error)) })
+    const following = await followEvents(log, {
+      name: `gateway.${policy}.waterline`,
+      topics: ['scores', 'updates'],
+      onEvent: take,
+    })
+    following.done.catch((error: unknown) => {
+      fault = error instanceof Error ? error : new Error(String(error))
+    })
     return following
   }
 
@@ -50,7 +65,11 @@ export const createWaterLines = (log: EventLog, policy: string): WaterLines => {
         if (line.spent.has(turn)) scored.delete(turn)
         else waiting.set(sessionOfTurn(turn), (waiting.get(sessionOfTurn(turn)) ?? 0) + 1)
       }
-      return { waiting, batch: line.byId.get(line.last)?.sealed.items.length ?? 0, spent: (session) => spentSessions.has(session) }
+      return {
+        waiting,
+        batch: line.byId.get(line.last)?.sealed.items.length ?? 0,
+        spent: (session) => spentSessions.has(session),
+      }
     },
     async stop() {
       await (await follower)?.stop()

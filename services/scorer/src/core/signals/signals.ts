@@ -21,21 +21,37 @@ export type SignalSettings = {
 const VERSION = 2
 
 export const signalsId = (settings: SignalSettings): string => {
-  const lists = [...Object.values(COMPLAINTS).flatMap((c) => [...c.judges, ...c.wishes]), ...PRAISE.map((p) => p.pattern), THANKS, NEGATED, HYPOTHETICAL, ...Object.values(LANGUAGES).flatMap((l) => [l.praise, ...Object.values(l.complaints)])]
+  const lists = [
+    ...Object.values(COMPLAINTS).flatMap((c) => [...c.judges, ...c.wishes]),
+    ...PRAISE.map((p) => p.pattern),
+    THANKS,
+    NEGATED,
+    HYPOTHETICAL,
+    ...Object.values(LANGUAGES).flatMap((l) => [l.praise, ...Object.values(l.complaints)]),
+  ]
   return `signals-${derivedId('signals', VERSION, JSON.stringify([settings, lists.map(String)])).slice(0, 12)}`
 }
 
-export type Reading = { praise: number; blame: number; complaints: Set<Complaint>; rightAnswer: string | null; repeated: boolean }
+export type Reading = {
+  praise: number
+  blame: number
+  complaints: Set<Complaint>
+  rightAnswer: string | null
+  repeated: boolean
+}
 
 export const judgeBySignals = (evidence: Evidence, settings: SignalSettings): Judgement => {
   const words = evidence.next?.user ?? ''
   if (words.trim() === '') return { value: null, note: 'no words of a person', hint: null }
   const reading = readSignals(words, evidence)
   const { praise, blame, complaints } = reading
-  const note = [...complaints, ...(reading.repeated ? ['repeated'] : []), `praise ${praise}`, `blame ${blame}`].join(', ')
+  const note = [...complaints, ...(reading.repeated ? ['repeated'] : []), `praise ${praise}`, `blame ${blame}`].join(
+    ', ',
+  )
   if (blame >= 1 && blame >= praise) return { value: -1, note, hint: hintFor(complaints, reading.rightAnswer) }
   if (praise >= 1 && praise > blame) return { value: 1, note, hint: null }
-  if (praise === 0 && blame === 0 && settings.movedOn !== null && contentWords(normalise(words)).length > 0) return { value: settings.movedOn, note: 'moved on', hint: null }
+  if (praise === 0 && blame === 0 && settings.movedOn !== null && contentWords(normalise(words)).length > 0)
+    return { value: settings.movedOn, note: 'moved on', hint: null }
   return { value: null, note, hint: null }
 }
 
@@ -47,13 +63,20 @@ export const hintOfWords = (words: string, evidence: Pick<Evidence, 'request' | 
 
 /** Characters of a message that are read: what a person says of an answer stands at one of its ends. */
 const MOST = 4000
-const ends = (text: string): string => (text.length <= MOST ? text : `${text.slice(0, MOST / 2)}\n${text.slice(-MOST / 2)}`)
+const ends = (text: string): string =>
+  text.length <= MOST ? text : `${text.slice(0, MOST / 2)}\n${text.slice(-MOST / 2)}`
 
 export const readSignals = (said: string, about: Pick<Evidence, 'request' | 'answer'>): Reading => {
   const [words, request, answer] = [ends(said), ends(about.request), ends(about.answer)]
   const normal = normalise(words)
   const topic = new Set([...contentWords(normalise(request)), ...contentWords(normalise(answer))])
-  const reading: Reading = { praise: 0, blame: 0, complaints: new Set(), rightAnswer: null, repeated: repeats(request, words) }
+  const reading: Reading = {
+    praise: 0,
+    blame: 0,
+    complaints: new Set(),
+    rightAnswer: null,
+    repeated: repeats(request, words),
+  }
   const seen = { asked: false, clauses: 0 }
   for (const clause of clausesOf(normal)) {
     readClause(clause, topic, reading, seen)
@@ -65,33 +88,66 @@ export const readSignals = (said: string, about: Pick<Evidence, 'request' | 'ans
   return reading
 }
 
-const FILLERS = '(?:(?:ok|okay|and|so|now|well|great|good|nice|also|then|next|hey|hi|alright|yes|no|moving on|perfect|right|hm+|oh|another (?:one|question))[,:]? )*'
-const TASKS = '(?:name|list|give|tell|write|compute|calculate|sort|convert|find|show|explain|describe|translate|create|make|help|pick|choose|suggest|compare|count|add|subtract|multiply|divide|define|spell|draw|plan|recommend|order|put|turn|generate|draft|fix|implement|build|run|open|search|let us|next|another|say|be|use|keep|try|drop|stop|avoid|skip|cut|speak|talk|answer|reply|respond|sound|ditch|lose|leave)'
-const QUESTION = new RegExp(`^${FILLERS}(?:what(?! an? )|who|whom|whose|which|when|where|why|how(?! (?:kind|nice|sweet|lovely|thoughtful|friendly)\\b)|is|are|was|were|do|does|did|has|have|should|may)\\b`, 'u')
-const ORDER = new RegExp(`^${FILLERS}(?:(?:please )?(?:can|could|would|will) (?:you|i|we) (?:please |maybe |just |also |perhaps )*\\w*|please \\w+|${TASKS})\\b`, 'u')
+const FILLERS =
+  '(?:(?:ok|okay|and|so|now|well|great|good|nice|also|then|next|hey|hi|alright|yes|no|moving on|perfect|right|hm+|oh|another (?:one|question))[,:]? )*'
+const TASKS =
+  '(?:name|list|give|tell|write|compute|calculate|sort|convert|find|show|explain|describe|translate|create|make|help|pick|choose|suggest|compare|count|add|subtract|multiply|divide|define|spell|draw|plan|recommend|order|put|turn|generate|draft|fix|implement|build|run|open|search|let us|next|another|say|be|use|keep|try|drop|stop|avoid|skip|cut|speak|talk|answer|reply|respond|sound|ditch|lose|leave)'
+const QUESTION = new RegExp(
+  `^${FILLERS}(?:what(?! an? )|who|whom|whose|which|when|where|why|how(?! (?:kind|nice|sweet|lovely|thoughtful|friendly)\\b)|is|are|was|were|do|does|did|has|have|should|may)\\b`,
+  'u',
+)
+const ORDER = new RegExp(
+  `^${FILLERS}(?:(?:please )?(?:can|could|would|will) (?:you|i|we) (?:please |maybe |just |also |perhaps )*\\w*|please \\w+|${TASKS})\\b`,
+  'u',
+)
 /** It points back at the answer: surely, or perhaps at something that a new question speaks of. */
-const ABOUT = /\b(?:your|again|the (?:answer|last|previous|reply|response|tone|wording)|answers?|repl(?:y|ies)|responses?|you (?:are|were|did|do|have|keep|always|said|wrote|used|gave|forgot|got|sound|seem|only|just|never)|did you|next time|from now on|instead)\b/u
+const ABOUT =
+  /\b(?:your|again|the (?:answer|last|previous|reply|response|tone|wording)|answers?|repl(?:y|ies)|responses?|you (?:are|were|did|do|have|keep|always|said|wrote|used|gave|forgot|got|sound|seem|only|just|never)|did you|next time|from now on|instead)\b/u
 const MAYBE_ABOUT = /\b(?:that|this|it|too|so|enough|stop|rather|prefer|more|\w+er|less|all)\b/u
-const SOFT = /\b(?:please|can you|could you|would you|will you|i (?:want|need|would|prefer|wish|hope|expect)|would (?:like|love)|try|instead|next time|how about|let us|rather|make|must|should|more|again|(?:would|will) (?:do|suffice|be (?:enough|fine|nice|better)))\b/u
+const SOFT =
+  /\b(?:please|can you|could you|would you|will you|i (?:want|need|would|prefer|wish|hope|expect)|would (?:like|love)|try|instead|next time|how about|let us|rather|make|must|should|more|again|(?:would|will) (?:do|suffice|be (?:enough|fine|nice|better)))\b/u
 /** "Great, now what is…": the answer was taken. */
-const TAKEN = /^(?:(?:ok|okay|yes|oh|well)[,:]? )*(?:great|good|nice|perfect|lovely|excellent|cool|super|wonderful|awesome|brilliant|right)[,:!]/u
+const TAKEN =
+  /^(?:(?:ok|okay|yes|oh|well)[,:]? )*(?:great|good|nice|perfect|lovely|excellent|cool|super|wonderful|awesome|brilliant|right)[,:!]/u
 
-const readClause = (clause: Clause, topic: ReadonlySet<string>, reading: Reading, seen: { asked: boolean; clauses: number }): void => {
+const readClause = (
+  clause: Clause,
+  topic: ReadonlySet<string>,
+  reading: Reading,
+  seen: { asked: boolean; clauses: number },
+): void => {
   const { text } = clause
   const question = QUESTION.test(text)
   const asks = question || ORDER.test(text) || clause.question
   const praisedLack = PRAISED_LACK.test(text) && !SOFT.test(text)
   const found = praisedLack ? { complaints: [], rest: text } : matchComplaints(text)
   const foreign = contentWords(found.rest.replace(ORDER, ' ').replace(QUESTION, ' ')).filter((word) => !topic.has(word))
-  const isNew = asks && foreign.length > 0 && !ABOUT.test(text) && (foreign.length > 1 || question || !MAYBE_ABOUT.test(text)) && !(question && foreign.length === 1 && /\b(?:that|this|it|so|too)\b/u.test(text))
+  const isNew =
+    asks &&
+    foreign.length > 0 &&
+    !ABOUT.test(text) &&
+    (foreign.length > 1 || question || !MAYBE_ABOUT.test(text)) &&
+    !(question && foreign.length === 1 && /\b(?:that|this|it|so|too)\b/u.test(text))
   const praise = asks || STATES_ANSWER.test(text) ? 0 : praiseOf(text, reading)
-  const thanks = THANKS.test(text) && !/\bno thank/u.test(text) && (!seen.asked || praisedLack) && !/^(?:please|can|could|would|will)\b/u.test(text) ? 2 : 0
+  const thanks =
+    THANKS.test(text) &&
+    !/\bno thank/u.test(text) &&
+    (!seen.asked || praisedLack) &&
+    !/^(?:please|can|could|would|will)\b/u.test(text)
+      ? 2
+      : 0
   const given = Math.max(praise, thanks)
   let blame = 0
   for (const { complaint, kind } of found.complaints) {
     if (isNew && !(kind === 'judges' && !question && foreign.length < 2)) continue
     if (complaint === 'missed' && praise > 0 && !/\bnot\b|\bnever\b/u.test(text)) continue
-    if (kind === 'wishes' && !asks && !SOFT.test(text) && (given > 0 || (wordsOf(text).length > 7 && foreign.length > 1))) continue
+    if (
+      kind === 'wishes' &&
+      !asks &&
+      !SOFT.test(text) &&
+      (given > 0 || (wordsOf(text).length > 7 && foreign.length > 1))
+    )
+      continue
     if (complaint !== 'poor' && complaint !== 'missed') reading.complaints.add(complaint)
     blame = Math.max(blame, kind === 'judges' ? 2 : 1.5)
   }
@@ -100,7 +156,9 @@ const readClause = (clause: Clause, topic: ReadonlySet<string>, reading: Reading
   if (asks) seen.asked = true
 }
 
-const matchComplaints = (text: string): { complaints: { complaint: Complaint; kind: 'judges' | 'wishes' }[]; rest: string } => {
+const matchComplaints = (
+  text: string,
+): { complaints: { complaint: Complaint; kind: 'judges' | 'wishes' }[]; rest: string } => {
   const complaints: { complaint: Complaint; kind: 'judges' | 'wishes' }[] = []
   let rest = text
   for (const [complaint, rules] of Object.entries(COMPLAINTS) as [Complaint, (typeof COMPLAINTS)[Complaint]][]) {
@@ -116,9 +174,17 @@ const matchComplaints = (text: string): { complaints: { complaint: Complaint; ki
     }
   }
   // Opposites: what is asked for most outspokenly is meant.
-  const has = (complaint: Complaint, kind: 'judges' | 'wishes'): boolean => complaints.some((c) => c.complaint === complaint && c.kind === kind)
-  const drop = (complaint: Complaint, than: Complaint): boolean => has(complaint, 'wishes') && !has(complaint, 'judges') && has(than, 'judges')
-  const pairs: [Complaint, Complaint][] = [['short', 'long'], ['long', 'short'], ['unformatted', 'formatted'], ['cold', 'gushing'], ['gushing', 'cold']]
+  const has = (complaint: Complaint, kind: 'judges' | 'wishes'): boolean =>
+    complaints.some((c) => c.complaint === complaint && c.kind === kind)
+  const drop = (complaint: Complaint, than: Complaint): boolean =>
+    has(complaint, 'wishes') && !has(complaint, 'judges') && has(than, 'judges')
+  const pairs: [Complaint, Complaint][] = [
+    ['short', 'long'],
+    ['long', 'short'],
+    ['unformatted', 'formatted'],
+    ['cold', 'gushing'],
+    ['gushing', 'cold'],
+  ]
   const dropped = new Set(pairs.filter(([a, b]) => drop(a, b)).map(([a]) => a))
   return { complaints: complaints.filter((c) => !dropped.has(c.complaint)), rest }
 }
@@ -157,7 +223,13 @@ const readCorrection = (words: string, normal: string, answer: string, request: 
   if (inAnswer && states) reading.praise += 1
   else if (reading.complaints.has('wrong')) {
     if (!inAnswer) reading.rightAnswer = value
-  } else if (reading.praise === 0 && !inAnswer && !QUESTION.test(normal) && (states || !ORDER.test(normal)) && !normal.includes('?')) {
+  } else if (
+    reading.praise === 0 &&
+    !inAnswer &&
+    !QUESTION.test(normal) &&
+    (states || !ORDER.test(normal)) &&
+    !normal.includes('?')
+  ) {
     reading.complaints.add('wrong')
     reading.blame += 1.5
     reading.rightAnswer = value

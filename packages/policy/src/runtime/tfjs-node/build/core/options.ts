@@ -32,7 +32,8 @@ export function optionsOf(words: readonly string[]): Options {
     const [name = '', joined] = word.split(/=(.*)/s)
     const folder = (): string => {
       const value = joined ?? words[++at]
-      if (value === undefined || value === '' || value.startsWith('--')) throw new InstarError('bad_request', `${name} needs a folder`, { option: name })
+      if (value === undefined || value === '' || value.startsWith('--'))
+        throw new InstarError('bad_request', `${name} needs a folder`, { option: name })
       return value
     }
     if (word === '--gpu') options.kind = 'gpu'
@@ -42,6 +43,9 @@ export function optionsOf(words: readonly string[]): Options {
     else if (name === '--download') options.download = folder()
     else throw new InstarError('bad_request', `${word} is not an option; --help lists them`, { option: word })
   }
-  if (options.wheels !== null && options.download !== null) throw new InstarError('bad_request', '--wheels takes files from a folder, --download puts them there: choose one', { option: '--wheels' })
+  if (options.wheels !== null && options.download !== null)
+    throw new InstarError('bad_request', '--wheels takes files from a folder, --download puts them there: choose one', {
+      option: '--wheels',
+    })
   return options
 }

@@ -3,7 +3,12 @@
 export type Patch = { file: string; find: RegExp; put: string; why: string }
 
 const LEGACY = 'var util_1 = { isNullOrUndefined: (x) => x === null || x === undefined, isArray: Array.isArray };'
-const legacy = (file: string): Patch => ({ file, find: /var util_1 = require\("util"\);/, put: LEGACY, why: 'Node 23 removed these two functions of node:util' })
+const legacy = (file: string): Patch => ({
+  file,
+  find: /var util_1 = require\("util"\);/,
+  put: LEGACY,
+  why: 'Node 23 removed these two functions of node:util',
+})
 
 /**
  * The binding lends typed arrays to TensorFlow and takes them back on whichever thread drops the last use, where
@@ -14,14 +19,31 @@ const COPY = 'typed arrays are copied, not lent'
 export const PATCHES: readonly Patch[] = [
   legacy('dist/nodejs_kernel_backend.js'),
   legacy('dist/kernels/TopK.js'),
-  { file: 'dist/nodejs_kernel_backend.js', find: /var messages = require\('\.\/proto\/api_pb'\);/, put: 'var messages = null;', why: 'summaries for TensorBoard, which nothing here writes, want another package' },
-  { file: 'binding/tfjs_backend.cc', find: /static void DeallocTensor\([\s\S]*?\n\}\n/, put: '', why: COPY },
-  { file: 'binding/tfjs_backend.cc', find: /NapiAutoRef \*auto_ref = new NapiAutoRef\(\);\s+nstatus = auto_ref->Init[\s\S]*?ENSURE_NAPI_OK_RETVAL\(env, nstatus, nullptr\);/, put: '', why: COPY },
   {
-    file: 'binding/tfjs_backend.cc', find: /TF_NewTensor\(dtype, shape, shape_length, array_data,\s+byte_size, DeallocTensor, auto_ref\)\);/,
-    put: 'TF_AllocateTensor(dtype, shape, shape_length, byte_size));\n  if (byte_size > 0) memcpy(TF_TensorData(tensor.tensor), array_data, byte_size);', why: COPY,
+    file: 'dist/nodejs_kernel_backend.js',
+    find: /var messages = require\('\.\/proto\/api_pb'\);/,
+    put: 'var messages = null;',
+    why: 'summaries for TensorBoard, which nothing here writes, want another package',
   },
-  { file: 'binding/tfjs_backend.cc', find: /if \(TF_GetCode\(tf_status\.status\) != TF_OK\) \{\s+delete auto_ref;\s+TFE_DeleteTensorHandle\(tfe_tensor_handle\);\s+\}/, put: '', why: COPY },
+  { file: 'binding/tfjs_backend.cc', find: /static void DeallocTensor\([\s\S]*?\n\}\n/, put: '', why: COPY },
+  {
+    file: 'binding/tfjs_backend.cc',
+    find: /NapiAutoRef \*auto_ref = new NapiAutoRef\(\);\s+nstatus = auto_ref->Init[\s\S]*?ENSURE_NAPI_OK_RETVAL\(env, nstatus, nullptr\);/,
+    put: '',
+    why: COPY,
+  },
+  {
+    file: 'binding/tfjs_backend.cc',
+    find: /TF_NewTensor\(dtype, shape, shape_length, array_data,\s+byte_size, DeallocTensor, auto_ref\)\);/,
+    put: 'TF_AllocateTensor(dtype, shape, shape_length, byte_size));\n  if (byte_size > 0) memcpy(TF_TensorData(tensor.tensor), array_data, byte_size);',
+    why: COPY,
+  },
+  {
+    file: 'binding/tfjs_backend.cc',
+    find: /if \(TF_GetCode\(tf_status\.status\) != TF_OK\) \{\s+delete auto_ref;\s+TFE_DeleteTensorHandle\(tfe_tensor_handle\);\s+\}/,
+    put: '',
+    why: COPY,
+  },
 ]
 
 /**
@@ -36,6 +58,7 @@ export const ADDED: Readonly<Record<string, string>> = {
 /** Throws `RangeError` with the patch's file where its text is not there exactly once. */
 export function patched(text: string, patch: Patch): string {
   const found = [...text.matchAll(new RegExp(patch.find, 'g'))].length
-  if (found !== 1) throw new RangeError(`${patch.file}: the text to be changed stands there ${found} times, not once (${patch.why})`)
+  if (found !== 1)
+    throw new RangeError(`${patch.file}: the text to be changed stands there ${found} times, not once (${patch.why})`)
   return text.replace(patch.find, () => patch.put)
 }

@@ -9,7 +9,10 @@ export type Paths = { headers: string; package: string; site: string; addon: str
 const ORIGIN = '$ORIGIN/../site'
 
 /** Arguments of the compiler for each addon. */
-export function compilations(kind: Kind, { headers, package: source, site, addon, environmentSource }: Paths): { name: string; output: string; args: string[] }[] {
+export function compilations(
+  kind: Kind,
+  { headers, package: source, site, addon, environmentSource }: Paths,
+): { name: string; output: string; args: string[] }[] {
   const common = ['-std=c++17', '-O2', '-fPIC', '-shared', '-DNAPI_VERSION=8', `-I${headers}`]
   const tensorflow = `${site}/tensorflow`
   const cuda = kind === 'gpu' ? CUDA_LIBRARIES : []
@@ -17,11 +20,18 @@ export function compilations(kind: Kind, { headers, package: source, site, addon
   return [
     { name: 'environment', output: `${addon}/environment.node`, args: [...common, environmentSource] },
     {
-      name: 'tfjs_binding', output: `${addon}/tfjs_binding.node`,
+      name: 'tfjs_binding',
+      output: `${addon}/tfjs_binding.node`,
       args: [
-        ...common, `-I${tensorflow}/include`, `${source}/binding/tfjs_backend.cc`, `${source}/binding/tfjs_binding.cc`,
-        `${tensorflow}/libtensorflow_cc.so.2`, `${tensorflow}/libtensorflow_framework.so.2`,
-        ...(cuda.length > 0 ? ['-Wl,--no-as-needed', ...cuda.map(([folder, library]) => `${site}/nvidia/${folder}/lib/${library}`)] : []),
+        ...common,
+        `-I${tensorflow}/include`,
+        `${source}/binding/tfjs_backend.cc`,
+        `${source}/binding/tfjs_binding.cc`,
+        `${tensorflow}/libtensorflow_cc.so.2`,
+        `${tensorflow}/libtensorflow_framework.so.2`,
+        ...(cuda.length > 0
+          ? ['-Wl,--no-as-needed', ...cuda.map(([folder, library]) => `${site}/nvidia/${folder}/lib/${library}`)]
+          : []),
         `-Wl,-rpath,${[`${ORIGIN}/tensorflow`, ...folders.map((folder) => `${ORIGIN}/nvidia/${folder}/lib`)].join(':')}`,
         ...(cuda.length > 0 ? folders.map((folder) => `-Wl,-rpath-link,${site}/nvidia/${folder}/lib`) : []),
       ],
@@ -31,7 +41,13 @@ export function compilations(kind: Kind, { headers, package: source, site, addon
 
 /** All that the build is made by, as text: its digest is the recipe. `environment`: the source of our own addon. */
 export function recipeText(kind: Kind, environment: string): string {
-  const places: Paths = { headers: 'headers', package: 'package', site: 'site', addon: 'addon', environmentSource: 'environment.cc' }
+  const places: Paths = {
+    headers: 'headers',
+    package: 'package',
+    site: 'site',
+    addon: 'addon',
+    environmentSource: 'environment.cc',
+  }
   const patches = PATCHES.map(({ file, find, put }) => [file, find.source, put])
   return JSON.stringify([partsOf(kind), UNPACKED, patches, ADDED, compilations(kind, places), environment])
 }

@@ -1,6 +1,15 @@
 /** The build, step by step; each step sees what an earlier run has done. */
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statfsSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { builtOf, LAYOUT, type Built, type Kind, type Manifest } from '../../place.ts'
@@ -15,7 +24,15 @@ import { unpack } from './unpack.ts'
  * `machine`: as Node names it, `linux-x64`. `npm`, `compiler`: npm_execpath and CXX of the environment. `terminal`:
  * progress of downloads may be drawn. `freeMegabytes`: what can be written under a path; default: what its disk says.
  */
-export type World = { folder: string; machine: string; npm?: string | undefined; compiler?: string | undefined; say: (line: string) => void; terminal: boolean; freeMegabytes?: (path: string) => number }
+export type World = {
+  folder: string
+  machine: string
+  npm?: string | undefined
+  compiler?: string | undefined
+  say: (line: string) => void
+  terminal: boolean
+  freeMegabytes?: (path: string) => number
+}
 export type Wanted = { kind: Kind; force: boolean; wheels: string | null }
 export type Outcome = Built & { gpu: string | null; again: boolean }
 
@@ -24,11 +41,18 @@ const TRY = fileURLToPath(new URL('./try.ts', import.meta.url))
 /** In `site`: one empty file for each wheel that is unpacked whole. */
 const UNPACKED_MARKS = '.unpacked'
 
-const recipeOf = (kind: Kind): string => createHash('sha256').update(recipeText(kind, readFileSync(ENVIRONMENT_SOURCE, 'utf8'))).digest('hex').slice(0, 16)
+const recipeOf = (kind: Kind): string =>
+  createHash('sha256')
+    .update(recipeText(kind, readFileSync(ENVIRONMENT_SOURCE, 'utf8')))
+    .digest('hex')
+    .slice(0, 16)
 
 function checkMachine(machine: string): void {
   if (machine === 'linux-x64') return
-  throw missing(`The engine tfjs-node can be built on Linux x64 only (this is ${machine}): elsewhere TensorFlow's wheels have another layout, which nobody has tried. The engines onnx and wasm run here.`, { machine })
+  throw missing(
+    `The engine tfjs-node can be built on Linux x64 only (this is ${machine}): elsewhere TensorFlow's wheels have another layout, which nobody has tried. The engines onnx and wasm run here.`,
+    { machine },
+  )
 }
 
 /** Megabytes that can be written under a path that may not exist yet. */
@@ -41,12 +65,20 @@ function freeIn(path: string): number {
 
 function checkRoom({ freeMegabytes = freeIn }: World, folder: string, needed: number): void {
   const free = freeMegabytes(folder)
-  if (free < needed) throw missing(`${folder} has ${free} MB free, and ${needed} MB are needed. Make room, or give .cache another place (a link to a folder on a larger disk will do).`, { free, needed })
+  if (free < needed)
+    throw missing(
+      `${folder} has ${free} MB free, and ${needed} MB are needed. Make room, or give .cache another place (a link to a folder on a larger disk will do).`,
+      { free, needed },
+    )
 }
 
 /** `--download`: the files alone. */
 export async function download(world: World, kind: Kind, folder: string): Promise<string[]> {
-  checkRoom(world, folder, partsOf(kind).reduce((sum, { megabytes }) => sum + megabytes, 100))
+  checkRoom(
+    world,
+    folder,
+    partsOf(kind).reduce((sum, { megabytes }) => sum + megabytes, 100),
+  )
   const clients: Clients = { python: await findPython(true), npm: await findNpm(world.npm) }
   mkdirSync(folder, { recursive: true })
   const files: string[] = []
@@ -68,14 +100,18 @@ export async function build(world: World, wanted: Wanted): Promise<Outcome> {
 
   const offline = wanted.wheels !== null
   const compiler = await findCompiler(world.compiler)
-  const clients: Clients = { python: await findPython(!offline), npm: offline ? { file: 'npm', args: [] } : await findNpm(world.npm) }
+  const clients: Clients = {
+    python: await findPython(!offline),
+    npm: offline ? { file: 'npm', args: [] } : await findNpm(world.npm),
+  }
   const given = wanted.wheels === null ? null : await givenParts(partsOf(kind), wanted.wheels)
   const site = join(home, LAYOUT.site)
   const marks = join(site, UNPACKED_MARKS)
   const wheels = wheelsOf(kind)
   const done = existsSync(marks) ? readdirSync(marks) : []
   // Other wheels than ours, or half of one: nothing of it is trusted.
-  if (existsSync(site) && done.some((name) => !wheels.some(({ file }) => file === name))) rmSync(site, { recursive: true })
+  if (existsSync(site) && done.some((name) => !wheels.some(({ file }) => file === name)))
+    rmSync(site, { recursive: true })
   const rest = wheels.filter(({ file }) => !existsSync(join(marks, file)))
   if (rest.length > 0) checkRoom(world, home, roomFor(kind, offline))
   rmSync(join(home, LAYOUT.manifest), { force: true })
@@ -83,19 +119,26 @@ export async function build(world: World, wanted: Wanted): Promise<Outcome> {
   const downloads = join(home, 'downloads')
   mkdirSync(marks, { recursive: true })
   mkdirSync(downloads, { recursive: true })
-  const fileOf = async (part: Part): Promise<string> => given?.get(part) ?? fetchPart(part, downloads, clients, world.terminal)
+  const fileOf = async (part: Part): Promise<string> =>
+    given?.get(part) ?? fetchPart(part, downloads, clients, world.terminal)
 
   world.say(`1/4 ${PACKAGE.name} ${PACKAGE.version} and the headers of Node-API`)
   const sources = join(home, 'sources')
   rmSync(sources, { recursive: true, force: true })
-  await unpack(clients.python, await fileOf(SOURCES), sources, ['package/package.json', 'package/dist/*', 'package/binding/*'])
+  await unpack(clients.python, await fileOf(SOURCES), sources, [
+    'package/package.json',
+    'package/dist/*',
+    'package/binding/*',
+  ])
   await unpack(clients.python, await fileOf(HEADERS), join(home, 'headers'), ['package/include/*'])
   applyPatches(join(sources, 'package'))
   rmSync(join(home, LAYOUT.package), { recursive: true, force: true })
   renameSync(join(sources, 'package'), join(home, LAYOUT.package))
 
   for (const [at, part] of rest.entries()) {
-    world.say(`2/4 ${part.name} ${part.version}, ${part.megabytes} MB${rest.length > 1 ? ` (${at + 1} of ${rest.length})` : ''}`)
+    world.say(
+      `2/4 ${part.name} ${part.version}, ${part.megabytes} MB${rest.length > 1 ? ` (${at + 1} of ${rest.length})` : ''}`,
+    )
     const file = await fileOf(part)
     const count = await unpack(clients.python, file, site, UNPACKED)
     if (count === 0) throw missing(`${file} holds nothing of what is needed`, { part: part.name })
@@ -130,10 +173,19 @@ function applyPatches(folder: string): void {
 async function compile(compiler: Program, kind: Kind, home: string): Promise<void> {
   const addon = join(home, 'addon')
   mkdirSync(addon, { recursive: true })
-  const paths = { headers: join(home, 'headers/package/include'), package: join(home, LAYOUT.package), site: join(home, LAYOUT.site), addon, environmentSource: ENVIRONMENT_SOURCE }
+  const paths = {
+    headers: join(home, 'headers/package/include'),
+    package: join(home, LAYOUT.package),
+    site: join(home, LAYOUT.site),
+    addon,
+    environmentSource: ENVIRONMENT_SOURCE,
+  }
   for (const { name, output, args } of compilations(kind, paths)) {
     const { code, output: said } = await runProgram(compiler, [...args, '-o', `${output}.new`])
-    if (code !== 0) throw missing(`${compiler.file} could not compile ${name}:\n${said.trim().split('\n').slice(0, 20).join('\n')}`, { compiler: compiler.file })
+    if (code !== 0)
+      throw missing(`${compiler.file} could not compile ${name}:\n${said.trim().split('\n').slice(0, 20).join('\n')}`, {
+        compiler: compiler.file,
+      })
     renameSync(`${output}.new`, output)
   }
 }
@@ -143,5 +195,13 @@ async function tryIt(home: string, kind: Kind): Promise<{ tensorflow: string; gp
   const { code, output } = await runProgram({ file: process.execPath, args: [] }, [TRY, home, kind])
   const json = output.split('\n').at(-1) ?? ''
   if (code === 0 && json.startsWith('{')) return JSON.parse(json) as { tensorflow: string; gpu: string | null }
-  throw missing(`What was built does not load:\n${output.trim().split('\n').filter((line) => line.trim() !== '').slice(-12).join('\n')}`, { folder: home })
+  throw missing(
+    `What was built does not load:\n${output
+      .trim()
+      .split('\n')
+      .filter((line) => line.trim() !== '')
+      .slice(-12)
+      .join('\n')}`,
+    { folder: home },
+  )
 }

