@@ -89,17 +89,19 @@ export class WaitingRuns {
     if (this.#told.size > 0) this.#told.delete(nameOf(place))
   }
 
-  /** Resolves when something may be sent, at once where nothing waits, or when woken. */
+  /** Resolves when something may be sent, at once where nothing waits, or when woken. A timer may fire a little early. */
   async due(): Promise<void> {
-    if (this.empty || this.#ready().length > 0) return
     this.#woken = Promise.withResolvers()
-    const asked = new AbortController()
-    const leaderless = [...this.#lines.values()].some((line) => line.leaderless)
-    const again = leaderless
-      ? rest(Math.max(1, this.#askAt - performance.now()), asked.signal)
-      : new Promise<never>(() => undefined)
-    await Promise.race([this.#woken.promise, again])
-    asked.abort()
+    let woken = false
+    while (!woken && !this.empty && this.#ready().length === 0) {
+      const asked = new AbortController()
+      const leaderless = [...this.#lines.values()].some((line) => line.leaderless)
+      const again = leaderless
+        ? rest(Math.max(1, Math.ceil(this.#askAt - performance.now())), asked.signal)
+        : new Promise<never>(() => undefined)
+      woken = await Promise.race([this.#woken.promise.then(() => true), again.then(() => false)])
+      asked.abort()
+    }
   }
 
   /** Takes out the first run of each partition that may be tried again. */
