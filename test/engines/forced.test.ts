@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import type { TurnCaptured } from '@instar/events'
-import { ebnfOf } from '@instar/policy/constrain/ebnf'
+import { ebnfOf } from '@instar/grammar'
 import { model, turnOf, USER } from '../gateway/harness.ts'
 import { startRemoteRig, type RemoteRig } from './rig.ts'
 import { ScriptedLlamacpp } from './scripted-llamacpp.ts'

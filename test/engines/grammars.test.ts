@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import { InstarError } from '@instar/events'
 import type { Constraint } from '@instar/policy'
-import { ebnfOf } from '@instar/policy/constrain/ebnf'
+import { ebnfOf } from '@instar/grammar'
 import { Grammars } from '@instar/gateway/shell/engines/grammars'
 
 const asking = (schema: unknown): Constraint => ({

@@ -6,6 +6,10 @@
  * An adapter is named by the sha256 (hex) of its `adapter_model.safetensors`; `null` is the base model.
  */
 
+import type { Constraint } from '@instar/grammar'
+
+export type { Constraint }
+
 export type AdapterSha = string | null
 
 /** PEFT layout: the two files that vLLM, SGLang and PEFT load as they are. `sha256` is of `weights`. */
@@ -47,17 +51,6 @@ export type GenerateRequest = {
   reweighting?: Reweighting
   /** For engines that take messages, not ids (`Capabilities.chat`); `prompt` is then empty. */
   chat?: ChatRequest
-}
-
-/**
- * The answer is JSON of a schema, or calls of these functions with arguments of their parameters' schemas; where both
- * are given, either. `field`: where the client gave the schema. `insideReasoning`: the prompt ends in an open thought.
- */
-export type Constraint = {
-  json: { field: string; schema: unknown } | null
-  calls: readonly { name: string; parameters: unknown }[]
-  mostCalls: number
-  insideReasoning: boolean
 }
 
 /**

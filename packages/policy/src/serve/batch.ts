@@ -4,7 +4,7 @@
  * until it is needed, so that a prompt that goes on from it is not read again.
  */
 import { InstarError } from '@instar/events/errors'
-import type { Constrainer, Following } from '../constrain/constrainer.ts'
+import type { Constrainer, Following } from '@instar/grammar'
 import type { AdapterSha } from '../port.ts'
 import type { TextTokenizer } from '../tokenizer/tokenizer.ts'
 import type { Decoder, DecodeRow } from './decoder.ts'

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { Worker } from 'node:worker_threads'
 import { InstarError } from '@instar/events/errors'
-import { keyOf } from '../constrain/constraint.ts'
+import { keyOf } from '@instar/grammar'
 import type {
   Adapter,
   AdapterSha,

@@ -3,7 +3,7 @@ import type { AdapterSha, FinishReason, GenerateRequest, GeneratedToken, Scores 
 import type { ErrorCode } from '@instar/events/errors'
 import { Detokenizer } from '../tokenizer/detokenizer.ts'
 import type { TextTokenizer } from '../tokenizer/tokenizer.ts'
-import type { Following } from '../constrain/constrainer.ts'
+import type { Following } from '@instar/grammar'
 import { uniform } from './random.ts'
 import { Reweighter } from './reweight.ts'
 import { highest, logprobOf, logSumExp, sample } from './sample.ts'

@@ -44,7 +44,7 @@ export type Asked = {
   topLogprobs: number
   /** Ids at which it has to stop, and which it then gives. */
   endOfTurn: readonly number[]
-  /** That the answer must be of, as packages/policy/src/constrain/ebnf.ts writes it; absent: any text. */
+  /** That the answer must be of, as packages/grammar/src/ebnf.ts writes it; absent: any text. */
   grammar?: string
   reweighting?: Reweighting
   chat: ChatAsked | null

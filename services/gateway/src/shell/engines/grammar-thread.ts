@@ -1,7 +1,7 @@
 /** Writes grammars beside the event loop of the gateway: a schema may take a quarter of a second. */
 import { InstarError, type ErrorCode } from '@instar/events/errors'
 import type { Constraint } from '@instar/policy'
-import { ebnfOf } from '@instar/policy/constrain/ebnf'
+import { ebnfOf } from '@instar/grammar'
 import { parentPort } from 'node:worker_threads'
 
 export type ToWrite = { id: number; constraint: Constraint; thinks: boolean }

@@ -1,10 +1,12 @@
 /** The vocabulary as a tree of symbols, and which of its tokens a state of a machine allows. */
 import { InstarError } from '@instar/events/errors'
-import type { TextTokenizer } from '../tokenizer/tokenizer.ts'
 import type { Machine, State } from './machine.ts'
 
-/** What a token's text needs of the tokenizer. */
-export type Spelling = Pick<TextTokenizer, 'bytesOf' | 'added'>
+/** The part of a tokenizer that says which text each token stands for. */
+export type Spelling = {
+  readonly added: readonly { id: number; content: string; special: boolean }[]
+  bytesOf(id: number): Uint8Array
+}
 
 /** Threads that may be moved for one set of tokens. */
 const MAX_WORK = 3_000_000

@@ -1,7 +1,6 @@
 /** Constraints of one model: each is compiled once, and what a state allows is found once, as long as there is room. */
 import { InstarError } from '@instar/events/errors'
-import type { Constraint } from '../port.ts'
-import { keyOf, machineOf } from './constraint.ts'
+import { keyOf, machineOf, type Constraint } from './constraint.ts'
 import type { Machine, State } from './machine.ts'
 import { TokenTree, type Spelling } from './tokens.ts'
 

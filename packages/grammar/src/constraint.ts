@@ -1,12 +1,22 @@
 /** What an answer must be, as a machine that follows it: thoughts, then JSON or tool calls, as packages/policy/src/chat/answer.ts reads them. */
 import { InstarError } from '@instar/events/errors'
-import type { Constraint } from '../port.ts'
 import { Grammar, type Node } from './grammar.ts'
 import { SchemaCompiler } from './json-schema.ts'
 import { Machine } from './machine.ts'
 import { isSchema } from './keywords.ts'
 import { Budget } from './refusal.ts'
 import { tag, upTo, words } from './terminal.ts'
+
+/**
+ * The answer is JSON of a schema, or calls of these functions with arguments of their parameters' schemas; where both
+ * are given, either. `field`: where the client gave the schema. `insideReasoning`: the prompt ends in an open thought.
+ */
+export type Constraint = {
+  json: { field: string; schema: unknown } | null
+  calls: readonly { name: string; parameters: unknown }[]
+  mostCalls: number
+  insideReasoning: boolean
+}
 
 const MAX_SOURCE = 512 * 1024
 const MAX_CALLS = 128

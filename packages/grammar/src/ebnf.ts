@@ -5,8 +5,7 @@
  * with is known to xgrammar beforehand, what stands behind `*` it finds out token by token.
  */
 import { InstarError } from '@instar/events/errors'
-import type { Constraint } from '../port.ts'
-import { grammarOf, within } from './constraint.ts'
+import { grammarOf, within, type Constraint } from './constraint.ts'
 import type { Grammar, List, Members, Node, PlainText } from './grammar.ts'
 import { Budget, tooLarge } from './refusal.ts'
 import { stepsOf, without, type Span, type Steps } from './steps.ts'

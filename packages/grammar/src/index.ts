@@ -1,0 +1,3 @@
+export { keyOf, type Constraint } from './constraint.ts'
+export { Constrainer, type Following } from './constrainer.ts'
+export { ebnfOf } from './ebnf.ts'
