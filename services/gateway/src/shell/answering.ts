@@ -1,9 +1,8 @@
 /** A request in any dialect: admission, candidates, and the answer in one piece or as a stream. */
 import { InstarError, turnId, type RecordedSampling } from '@instar/events'
-import type { Model, ServingEngine } from '@instar/policy'
+import type { Model } from '@instar/policy'
 import type { ServerResponse } from 'node:http'
 import {
-  asInstarError,
   parseJson,
   type Call,
   type Choice,
@@ -19,38 +18,28 @@ import { carriedBy, clientOf, type Seen } from '../core/seen.ts'
 import { chatOf } from '../core/chat-asked.ts'
 import { optedOut, seedsOf, whyNotTrainable } from '../core/turn.ts'
 import { admit, hex, type AdmissionPorts } from './admission.ts'
-import type { Background } from './background.ts'
 import { Cut, speak, type Result, type Sink, type Task } from './candidate.ts'
-import type { Capture } from './capture.ts'
 import { constrained } from './constrained.ts'
 import { promptTokens } from './counting.ts'
-import { startDeadline } from './deadline.ts'
 import { EventStream } from './event-stream.ts'
 import type { Meter } from './metrics.ts'
-import type { Lease, Pool } from './pool.ts'
 import { resolveReferences } from './references.ts'
-import type { Running } from './running.ts'
+import { cutFault, requesting, type RequestPorts } from './request.ts'
 import { spanning, type RequestSpan } from './spans.ts'
 
-export type AnswerPorts = AdmissionPorts & {
-  model: Model
-  engine: ServingEngine
-  capture: Capture
-  pool: Pool
-  now: () => number
-  parseCalls: (block: string) => Call[] | null
-  maxWaiting: number
-  learning: boolean
-  answerTimeoutMs: number
-  pingMs: number
-  stalledMs: number
-  running: Running
-  meter: Meter
-  seen: Seen
-  background: Background
-  /** What the engine said when it was lost; null once it answers. */
-  health: { lost: string | null }
-}
+export type AnswerPorts = AdmissionPorts &
+  RequestPorts & {
+    model: Model
+    now: () => number
+    parseCalls: (block: string) => Call[] | null
+    learning: boolean
+    pingMs: number
+    stalledMs: number
+    meter: Meter
+    seen: Seen
+    /** What the engine said when it was lost; null once it answers. */
+    health: { lost: string | null }
+  }
 
 export type AnswerCall = {
   dialect: Dialect
@@ -75,16 +64,8 @@ const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestS
   const at = ports.now()
   const { dialect } = call
   const sent = parseJson(call.body)
-  const controller = new AbortController()
-  const gone = (): void => {
-    if (!call.response.writableFinished) controller.abort(new Cut('client_gone'))
-  }
-  call.response.once('close', gone)
-  if (call.response.destroyed) gone()
-  let lease: Lease | null = null
-  const deadline = startDeadline(ports.answerTimeoutMs, controller, call.revoked)
-  try {
-    const body = await deadline.before(resolveReferences(ports, dialect, call.key, sent))
+  return requesting(ports, call, async ({ before, controller, enter }) => {
+    const body = await before(resolveReferences(ports, dialect, call.key, sent))
     const request = dialect.request(body, ports.engine.capabilities().accepts)
     const version = versionOf(request.model, ports.policy)
     if (version === undefined)
@@ -95,17 +76,9 @@ const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestS
       )
     span?.asked(dialect.name, request.model ?? ports.policy, request)
     ports.capture.admit()
-    ports.background.yield()
-    // Requests that came at the same moment are on their way to the model: it does not know them yet.
-    const { running, waiting } = ports.engine.pending()
-    const before = Math.max(waiting, ports.running.size - ports.capture.queue().pending - running)
-    if (before > 0 && before >= ports.maxWaiting)
-      throw new InstarError('overloaded', 'Too many requests wait for the model.')
-    ports.running.add(controller)
-    const spoke = await deadline.before(ports.pool.lease(version), (late) => late.release())
-    lease = spoke
+    const spoke = await enter(version)
     const raw = body === sent ? call.body : Buffer.from(JSON.stringify(body))
-    const admission = await deadline.before(
+    const admission = await before(
       admit(ports, {
         dialect,
         request,
@@ -118,7 +91,7 @@ const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestS
       }),
     )
     const checking = constrained(ports.engine, dialect, request, admission.insideReasoning)
-    const constraint = checking && (await deadline.before(checking))
+    const constraint = checking && (await before(checking))
     const stored = admission.blob === null ? Promise.resolve() : ports.capture.blob(admission.blob, at)
     // Awaited by each candidate; a rejection before that is not unhandled.
     stored.catch(() => undefined)
@@ -222,15 +195,7 @@ const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestS
       },
     }
     return request.stream ? await stream(answering) : await whole(answering)
-  } catch (error) {
-    throw cutFault(error)
-  } finally {
-    deadline.clear()
-    lease?.release()
-    ports.running.delete(controller)
-    ports.background.wake()
-    call.response.off('close', gone)
-  }
+  })
 }
 
 type Answering = {
@@ -285,7 +250,7 @@ const settled = async (speaking: readonly Promise<Result>[]): Promise<Result[]> 
 
 const whole = async (answering: Answering): Promise<AnswerReply> => {
   const { ports, dialect, request, speaking, headers } = answering
-  const results = await speakAll(answering, answering.tasks, () => Promise.resolve()).catch(rethrow)
+  const results = await speakAll(answering, answering.tasks, () => Promise.resolve())
   return {
     headers,
     body: dialect.whole(
@@ -317,28 +282,13 @@ const stream = async (answering: Answering): Promise<null> => {
   } catch (error) {
     if (!events.opened) {
       events.close()
-      return rethrow(error)
+      throw error
     }
     const fault = cutFault(error)
     answering.onFault(fault)
     events.done(streaming.fail(fault))
   }
   return null
-}
-
-/** A cut that is not the client's own doing, as the client is told it. */
-export const cutFault = (error: unknown): InstarError => {
-  if (!(error instanceof Cut)) return asInstarError(error)
-  if (error.fault) return error.fault
-  return error.why === 'client_gone'
-    ? new InstarError('aborted', 'The client closed the connection.')
-    : error.why === 'shutdown'
-      ? new InstarError('stopping', 'The gateway is shutting down.')
-      : new InstarError('engine_lost', 'The model failed in the middle of an answer.')
-}
-
-const rethrow = (error: unknown): never => {
-  throw cutFault(error)
 }
 
 /** The prompt is counted once for all candidates. */

@@ -18,28 +18,14 @@ import { versionOf } from '../core/model-name.ts'
 import { leastTokens } from '../core/overflow.ts'
 import { seedsOf } from '../core/turn.ts'
 import { hex } from './admission.ts'
-import { cutFault, type AnswerCall, type AnswerPorts, type AnswerReply } from './answering.ts'
+import type { AnswerCall, AnswerPorts, AnswerReply } from './answering.ts'
 import { Cut } from './candidate.ts'
-import { startDeadline } from './deadline.ts'
 import { EventStream } from './event-stream.ts'
 import type { Lease } from './pool.ts'
+import { cutFault, requesting, type RequestPorts } from './request.ts'
 
 export type CompletionCall = Pick<AnswerCall, 'body' | 'response' | 'revoked' | 'onFault'>
-type Ports = Pick<
-  AnswerPorts,
-  | 'model'
-  | 'engine'
-  | 'pool'
-  | 'policy'
-  | 'now'
-  | 'random'
-  | 'running'
-  | 'background'
-  | 'maxWaiting'
-  | 'answerTimeoutMs'
-  | 'pingMs'
-  | 'stalledMs'
->
+type Ports = RequestPorts & Pick<AnswerPorts, 'model' | 'policy' | 'now' | 'random' | 'pingMs' | 'stalledMs'>
 
 /** Choices of one request that are sampled at a time: others wait for the engine too. */
 const AT_ONCE = 8
@@ -72,22 +58,8 @@ export const complete = async (ports: Ports, call: CompletionCall): Promise<Answ
     throw new InstarError('not_available', `The engine ${engine} gives no log-probs of a prompt's tokens.`)
   const prompts = request.prompts.map((prompt) => (typeof prompt === 'string' ? encoded(prompt, ports.model) : prompt))
   for (const prompt of prompts) checkPrompt(prompt, request, ports.model)
-  const { running, waiting } = ports.engine.pending()
-  const before = Math.max(waiting, ports.running.size - running)
-  if (before > 0 && before >= ports.maxWaiting)
-    throw new InstarError('overloaded', 'Too many requests wait for the model.')
-  const controller = new AbortController()
-  const gone = (): void => {
-    if (!call.response.writableFinished) controller.abort(new Cut('client_gone'))
-  }
-  call.response.once('close', gone)
-  if (call.response.destroyed) gone()
-  const deadline = startDeadline(ports.answerTimeoutMs, controller, call.revoked)
-  ports.background.yield()
-  ports.running.add(controller)
-  let lease: Lease | null = null
-  try {
-    lease = await deadline.before(ports.pool.lease(version), (late) => late.release())
+  return requesting(ports, call, async ({ controller, enter }) => {
+    const lease = await enter(version)
     const seeds = seedsOf(request, ports.random)
     const asked = prompts.flatMap((prompt, at) =>
       seeds.map((seed, i): Asked => ({ index: at * request.n + i, prompt, seed })),
@@ -105,20 +77,7 @@ export const complete = async (ports: Ports, call: CompletionCall): Promise<Answ
     return request.stream
       ? await stream(speaking, asked, promptTokens, headers, call)
       : await whole(speaking, asked, promptTokens, headers)
-  } catch (error) {
-    controller.abort(new Cut('engine_failed'))
-    throw cutFault(
-      controller.signal.aborted && error instanceof InstarError && error.code === 'aborted'
-        ? controller.signal.reason
-        : error,
-    )
-  } finally {
-    deadline.clear()
-    lease?.release()
-    ports.running.delete(controller)
-    ports.background.wake()
-    call.response.off('close', gone)
-  }
+  })
 }
 
 const checkPrompt = (
@@ -268,11 +227,11 @@ const stream = async (
       { data: '[DONE]' },
     ])
   } catch (error) {
-    const fault = cutFault(error)
     if (!events.opened) {
       events.close()
-      throw fault
+      throw error
     }
+    const fault = cutFault(error)
     call.onFault(fault)
     events.done([{ data: chatError(fault, toldInStream(fault)) }, { data: '[DONE]' }])
   }
