@@ -39,7 +39,7 @@ export const laterBuild = (names: readonly RecordName[], tests: readonly string[
   const flow = join(root, 'packages/events/src/flow.ts')
   const source = readFileSync(flow, 'utf8')
   const patched = source.replace(
-    /(const NEWEST_VERSION[^=]*= \{[^}]*)\}/,
+    /(const NEWEST_VERSION[^=]*= \{[^}]*?),?\s*\}/,
     `$1, ${Object.entries(versions)
       .map(([name, version]) => `['${name}']: ${version}`)
       .join(', ')} }`,

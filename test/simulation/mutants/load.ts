@@ -1,7 +1,7 @@
 /**
  * The simulation over a product with one thing changed. Each mutant has modules of its own in this process: what is
  * imported under `?mutant=NAME` imports under the same name, and the changed files are changed as they are read. No file
- * is touched. A patch whose text is not in its file exactly once is refused.
+ * is touched. A patch whose text is not in its file exactly once (line breaks aside) is refused.
  */
 import { readFileSync } from 'node:fs'
 import { registerHooks } from 'node:module'
@@ -17,11 +17,20 @@ const patched = new Map<string, Map<string, Mutant['patch']>>()
 
 const urlOf = (file: string): string => pathToFileURL(join(ROOT, file)).href
 
+/** Finds `from` however the formatter broke its lines: white space and a trailing comma make no difference. */
+const pattern = (from: string): RegExp => {
+  const characters = [...from.replace(/\s+/g, '')].map((one) => {
+    const exactly = one.replace(/[\\^$.*+?()[\]{}|/-]/, '\\$&')
+    return /[)\]}]/.test(one) ? `,?\\s*${exactly}` : exactly
+  })
+  return new RegExp(characters.join('\\s*'), 'g')
+}
+
 const apply = (source: string, file: string, patch: Mutant['patch']): string =>
   patch.reduce((text, [from, to]) => {
-    const found = text.split(from).length - 1
+    const found = text.match(pattern(from))?.length ?? 0
     if (found !== 1) throw new Error(`${file} holds ${found} times, not once: ${from}`)
-    return text.replace(from, () => to)
+    return text.replace(pattern(from), () => to)
   }, source)
 
 /** Throws if a patch does not fit its file. */
