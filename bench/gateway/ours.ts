@@ -5,7 +5,7 @@
 import { join } from 'node:path'
 import { schemaTexts } from '@instar/events'
 import { createGateway, gatewayConfig } from '@instar/gateway'
-import { openRemote } from '@instar/gateway/shell/engines/open-remote'
+import { openRemote } from '@instar/gateway/shell/open-remote'
 import { randomBytes } from '@instar/gateway/shell/random'
 import { openEmbeddedLog, openSnapshots } from '@instar/log'
 import { createMetrics, measuredLog } from '@instar/process'

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { MessageChannel } from 'node:worker_threads'
 import { ERRORS, InstarError } from '@instar/events'
 import { createGateway, gatewayConfig, type Gateway, type GatewayPorts, type GatewaySettings } from '@instar/gateway'
-import { givesIds, openRemote, type RemoteSettings } from '@instar/gateway/shell/engines/open-remote'
+import { givesIds, openRemote, type RemoteSettings } from '@instar/gateway/shell/open-remote'
 import { randomBytes } from '@instar/gateway/shell/random'
 import { announceUpgrade, openSnapshots, type EmbeddedLog, type EventLog } from '@instar/log'
 import {

@@ -7,7 +7,13 @@ const WORKSPACES: Workspace[] = [
   { name: '@instar/events', folder: 'packages/events', dependencies: [] },
   { name: '@instar/log', folder: 'packages/log', dependencies: ['@instar/events'] },
   { name: '@instar/policy', folder: 'packages/policy', dependencies: ['@tensorflow/tfjs-core'] },
-  { name: '@instar/gateway', folder: 'services/gateway', dependencies: ['@instar/events', '@instar/log', 'fastify'] },
+  { name: '@instar/engine', folder: 'packages/engine', dependencies: ['@instar/events', 'undici'] },
+  { name: '@instar/grammar', folder: 'packages/grammar', dependencies: ['@instar/events'] },
+  {
+    name: '@instar/gateway',
+    folder: 'services/gateway',
+    dependencies: ['@instar/engine', '@instar/events', '@instar/grammar', '@instar/log', 'fastify'],
+  },
   { name: '@instar/scorer', folder: 'services/scorer', dependencies: ['@instar/events'] },
   { name: '@instar/cli', folder: 'cli', dependencies: ['@instar/gateway', '@instar/scorer', 'pg'] },
 ]
@@ -39,6 +45,19 @@ const bad: [name: string, files: Record<string, string>, found: string[]][] = [
     { 'services/gateway/src/core/a.ts': "export const x = () => import('fastify')\n" },
     ['core-imports:1', 'clients:1'],
   ],
+  [
+    'core imports an engine, and more than types of its port',
+    {
+      'services/gateway/src/core/a.ts': "import type { Remote } from '@instar/engine'\nimport '@instar/engine/port'\n",
+    },
+    ['core-imports:1', 'core-imports:2'],
+  ],
+  [
+    'a wire protocol imports what sends it',
+    { 'packages/engine/src/protocols/a.ts': "import '../remote/http.ts'\nimport '../port.ts'\nDate.now()\n" },
+    ['core-imports:1', 'core-imports:2', 'purity:3'],
+  ],
+  ['a clock in a grammar', { 'packages/grammar/src/a.ts': 'const now = Date.now()\n' }, ['purity:1']],
   [
     'a service imports a service',
     { 'services/scorer/src/app.ts': "export * from '@instar/gateway/config'\n" },
@@ -105,6 +124,15 @@ const good: [name: string, files: Record<string, string>][] = [
     'core imports its core and the events',
     { 'services/gateway/src/core/a/b.ts': "import '../c.ts'\nimport type { Event } from '@instar/events/records'\n" },
   ],
+  [
+    'core imports types of the engine port, and grammars',
+    {
+      'services/gateway/src/core/a.ts':
+        "import type { Sampling } from '@instar/engine/port'\nimport { keyOf } from '@instar/grammar'\n",
+      'packages/engine/src/protocols/a.ts': "import type { Sampling } from '../port.ts'\nimport './b.ts'\n",
+    },
+  ],
+  ['an HTTP client in the remote engines', { 'packages/engine/src/remote/a.ts': "import { Pool } from 'undici'\n" }],
   [
     'words in strings, comments, templates and expressions',
     {

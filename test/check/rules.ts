@@ -22,7 +22,10 @@ const packageOf = (specifier: string): string =>
 const isRelative = (specifier: string): boolean => specifier.startsWith('.')
 const resolved = (source: Source, specifier: string): string =>
   posix.normalize(posix.join(posix.dirname(source.path), specifier))
-const coreOf = (path: string): string | undefined => /^.*?\/core\//.exec(path)?.[0]
+const PROTOCOLS = 'packages/engine/src/protocols/'
+/** The folder of the core that a file belongs to; the wire protocols of engines are one. */
+const coreOf = (path: string): string | undefined =>
+  path.startsWith(PROTOCOLS) ? PROTOCOLS : /^.*?\/core\//.exec(path)?.[0]
 const inside = (path: string, folders: readonly string[]): boolean => folders.some((folder) => path.startsWith(folder))
 
 /** A finding for each import of each source that `forbidden` gives a message for. */
@@ -57,22 +60,28 @@ function pattern(
       )
 }
 
-/** Cores, the shared folds and the dialects: pure, so that every reader computes the same. */
+/** Cores, the shared folds, the dialects and the grammars: pure, so that every reader computes the same. */
 const isPure = (path: string): boolean =>
   !isTest(path) &&
   (coreOf(path) !== undefined ||
     path.startsWith('packages/events/src/folds/') ||
-    path.startsWith('packages/dialects/src/'))
+    path.startsWith('packages/dialects/src/') ||
+    path.startsWith('packages/grammar/src/'))
 
-const PURE_PACKAGES = ['@instar/events', '@instar/dialects']
+const PURE_PACKAGES = ['@instar/events', '@instar/dialects', '@instar/grammar']
+/** Requests to engines and their answers, as types: a core describes them and calls no engine. */
+const ENGINE_PORT = ['@instar/engine/port', 'packages/engine/src/port.ts']
 
-const coreImports = imports('core-imports', (source, { specifier }) => {
+const coreImports = imports('core-imports', (source, { specifier, typeOnly }) => {
   const core = coreOf(source.path)
   if (core === undefined || isTest(source.path)) return undefined
-  const allowed = isRelative(specifier)
-    ? resolved(source, specifier).startsWith(core)
-    : PURE_PACKAGES.includes(packageOf(specifier))
-  return allowed ? undefined : `core/ imports only its own core, @instar/events and @instar/dialects, not ${specifier}`
+  const path = isRelative(specifier) ? resolved(source, specifier) : specifier
+  const allowed =
+    (typeOnly && ENGINE_PORT.includes(path)) ||
+    (isRelative(specifier) ? path.startsWith(core) : PURE_PACKAGES.includes(packageOf(specifier)))
+  return allowed
+    ? undefined
+    : `a core imports only itself, ${PURE_PACKAGES.join(', ')} and types of @instar/engine/port, not ${specifier}`
 })
 
 /** The folder that an import of a workspace, by name or by path, ends up in. */
@@ -112,10 +121,16 @@ const clients = imports('clients', (source, { specifier, typeOnly }) =>
   typeOnly ||
   isTest(source.path) ||
   source.path.includes('/shell/') ||
-  inside(source.path, ['packages/log/src/', 'packages/projections/src/', 'cli/', 'models/']) ||
+  inside(source.path, [
+    'packages/engine/src/remote/',
+    'packages/log/src/',
+    'packages/projections/src/',
+    'cli/',
+    'models/',
+  ]) ||
   !source.path.includes('/')
     ? undefined
-    : `clients are seen by shell/, packages/log, packages/projections and the CLI only, not ${specifier} here`,
+    : `clients are seen by shell/, packages/engine/src/remote, packages/log, packages/projections and the CLI only, not ${specifier} here`,
 )
 
 const readsEnvironment = (path: string): boolean =>

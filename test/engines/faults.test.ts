@@ -3,8 +3,8 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { test, type TestContext } from 'node:test'
-import { startRemote } from '@instar/gateway/shell/engines/start'
-import { textModel } from '@instar/gateway/shell/engines/text-model'
+import { startRemote, textModel } from '@instar/engine'
+import { isNeutral } from '@instar/policy'
 import { gate } from '../gateway/scripted-engine.ts'
 import { model, sse, turnOf, turnsOf, turnThat, USER } from '../gateway/harness.ts'
 import { Line, QUICK, startRemoteRig, statusThat, type RemoteRig } from './rig.ts'
@@ -408,7 +408,8 @@ test('another tokenizer, another base behind a replica, nothing there: told at t
     PLAIN,
   ).start()
   t.after(() => Promise.all([one, other, foreign].map((server) => server.kill())))
-  const start = (engine: string) => startRemote({ engine, model, adapters: '/nowhere', timeouts: QUICK, startMs: 0 })
+  const start = (engine: string) =>
+    startRemote({ engine, model, adapters: '/nowhere', isNeutral, timeouts: QUICK, startMs: 0 })
   await assert.rejects(start(`vllm+${foreign.url}/v1`), {
     code: 'engine_mismatch',
     message: /whose tokenizer is not that of tiny/,

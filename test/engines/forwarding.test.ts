@@ -1,7 +1,7 @@
 /** What reaches an engine that takes messages: what was understood of a request, nothing that was only sent. */
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
-import { textModel } from '@instar/gateway/shell/engines/text-model'
+import { textModel } from '@instar/engine'
 import { model, turnsOf, USER } from '../gateway/harness.ts'
 import { startRemoteRig, type RemoteRig } from './rig.ts'
 import { ScriptedOpenai } from './scripted-openai.ts'

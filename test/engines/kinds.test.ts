@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import type { TurnAborted, TurnCaptured } from '@instar/events'
-import { textModel } from '@instar/gateway/shell/engines/text-model'
+import { textModel } from '@instar/engine'
 import { randomAdapter } from '../serving/random-model.ts'
 import { model, turnOf, USER } from '../gateway/harness.ts'
 import { Line, startRemoteRig, statusThat, type RemoteRig } from './rig.ts'

@@ -1,7 +1,7 @@
 /** An engine of Chat Completions gets every field that it may know, whatever dialect asked; what it refuses and what it counts come back. */
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
-import { textModel } from '@instar/gateway/shell/engines/text-model'
+import { textModel } from '@instar/engine'
 import OpenAI from 'openai'
 import { model, startRig, turnsOf, USER } from '../gateway/harness.ts'
 import { startRemoteRig, type RemoteRig } from './rig.ts'

@@ -1,8 +1,8 @@
 /** A gateway whose engine is behind HTTP: scripted servers, real adapters, the log in memory. */
 import type { GatewaySettings } from '@instar/gateway'
-import { startRemote, type RemoteOptions } from '@instar/gateway/shell/engines/start'
+import { startRemote, type RemoteOptions } from '@instar/engine'
 import { openMemoryLog } from '@instar/log'
-import { adapterFromWeights, type Adapter } from '@instar/policy'
+import { adapterFromWeights, isNeutral, type Adapter } from '@instar/policy'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -23,6 +23,7 @@ export const startRemoteRig = async (
     engine: address,
     model,
     adapters,
+    isNeutral,
     timeouts: QUICK,
     say: (line) => said.push(line),
     ...options,

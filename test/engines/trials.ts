@@ -10,9 +10,10 @@ import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { openMemoryLog } from '@instar/log'
 import type { TurnCaptured } from '@instar/events'
-import { startRemote, type Remote } from '@instar/gateway/shell/engines/start'
+import { startRemote, type Remote } from '@instar/engine'
 import {
   adapterFromWeights,
+  isNeutral,
   openModel,
   startLearning,
   type Adapter,
@@ -64,6 +65,7 @@ export const trials = (start: () => Promise<Behind>, target = MODEL, share = 1):
           engine: `vllm+${server.url}/v1`,
           model,
           adapters: folder,
+          isNeutral,
           startMs: START_MS,
           say: (said) => process.stdout.write(`${said}\n`),
         }),

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { openMemoryLog } from '@instar/log'
-import { EngineHttp } from '@instar/gateway/shell/engines/http'
+import { EngineHttp } from '@instar/engine'
 import {
   context,
   INVALID_SPAN_CONTEXT,

@@ -1,7 +1,7 @@
 import { InstarError } from '@instar/events/errors'
 import { checkBind } from '@instar/gateway/core/guard'
 import { readKeyState } from '@instar/gateway/shell/keyring'
-import { isRemote } from '@instar/gateway/shell/engines/open-remote'
+import { isRemote } from '@instar/gateway/shell/open-remote'
 import { isKafka, readSettings } from '@instar/process'
 import { once } from 'node:events'
 import { statSync } from 'node:fs'

@@ -4,7 +4,7 @@
  */
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
-import type { ChatMessage } from '@instar/policy/port'
+import type { ChatMessage } from '@instar/engine/port'
 import { drawHint, HINTS } from './hints.ts'
 import type { Wish } from './hints.ts'
 import { TASTES } from './people.ts'

@@ -1,7 +1,7 @@
 /** Answers of a model folder to many conversations at once, for measuring it. */
 import { openModel, loadWeights } from '@instar/policy'
 import { frozenConstants } from '@instar/policy/parameters'
-import type { ChatMessage } from '@instar/policy/port'
+import type { ChatMessage } from '@instar/engine/port'
 import { KvCache } from '@instar/policy/runtime/cache'
 import { Decoder } from '@instar/policy/runtime/decoding'
 import { createOnnxBackend } from '@instar/policy/runtime/onnx'

@@ -9,14 +9,6 @@ export const told = (fault: InstarError): string =>
 export const toldInStream = (fault: InstarError): string =>
   fault.retryable ? `${told(fault)} This is a temporary server error: you can retry your request.` : told(fault)
 
-/** Both wordings by which agents know that they have to compact. */
-export const contextLengthExceeded = (prompt: number, context: number): InstarError =>
-  new InstarError(
-    'context_length_exceeded',
-    `This model's maximum context length is ${context} tokens, of which at least one is for the answer. Your messages have ${prompt} tokens: prompt is too long: ${prompt} tokens > ${context - 1} maximum.`,
-    { field: 'messages', prompt, context },
-  )
-
 /** An id in a body that stands for nothing on the log, or for nothing that may be gone on from. */
 export const unknownId = (id: string, field: string): InstarError =>
   new InstarError('bad_request', `${JSON.stringify(id.slice(0, 100))} is not an item or a response of this gateway.`, {

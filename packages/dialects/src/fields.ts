@@ -1,27 +1,18 @@
 /** Typed reading of fields that a client sent. Null counts as absent; a wrong type is a `bad_request` naming the field. */
 import { InstarError } from '@instar/events'
+import { isJsonObject, type JsonObject } from '@instar/events/json'
 
-export type Fields = Readonly<Record<string, unknown>>
-
-export const isFields = (value: unknown): value is Fields =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
-
-/** The object that a text is the JSON of; null for any other text. */
-export const parsedFields = (json: string): Fields | null => {
-  try {
-    const value: unknown = JSON.parse(json)
-    return isFields(value) ? value : null
-  } catch (error) {
-    if (error instanceof SyntaxError) return null
-    throw error
-  }
-}
+export {
+  isJsonObject as isFields,
+  parseJsonObject as parsedFields,
+  type JsonObject as Fields,
+} from '@instar/events/json'
 
 export const wrong = (field: string, should: string): InstarError =>
   new InstarError('bad_request', `${field} must be ${should}.`, { field })
 
-export const fieldsOf = (value: unknown, where: string): Fields => {
-  if (!isFields(value)) throw wrong(where, 'an object')
+export const fieldsOf = (value: unknown, where: string): JsonObject => {
+  if (!isJsonObject(value)) throw wrong(where, 'an object')
   return value
 }
 
@@ -44,30 +35,30 @@ export const MEDIA = [
 
 /** The text that a part of a message is; null for one of another kind, whatever text stands beside it. */
 export const textIn = (part: unknown): string | null => {
-  if (!isFields(part) || MEDIA.some((kind) => kind === part['type'])) return null
+  if (!isJsonObject(part) || MEDIA.some((kind) => kind === part['type'])) return null
   return typeof part['text'] === 'string' ? part['text'] : null
 }
 
-export const text = (fields: Fields, name: string): string | null => {
+export const text = (fields: JsonObject, name: string): string | null => {
   const value = fields[name] ?? null
   if (value !== null && typeof value !== 'string') throw wrong(name, 'a string')
   return value
 }
 
-export const flag = (fields: Fields, name: string): boolean => {
+export const flag = (fields: JsonObject, name: string): boolean => {
   const value = fields[name] ?? false
   if (typeof value !== 'boolean') throw wrong(name, 'true or false')
   return value
 }
 
-export const number = (fields: Fields, name: string, min: number, max: number): number | null => {
+export const number = (fields: JsonObject, name: string, min: number, max: number): number | null => {
   const value = fields[name] ?? null
   if (value === null) return null
   if (typeof value !== 'number' || !(value >= min && value <= max)) throw wrong(name, `a number from ${min} to ${max}`)
   return value
 }
 
-export const integer = (fields: Fields, name: string, min: number, max: number): number | null => {
+export const integer = (fields: JsonObject, name: string, min: number, max: number): number | null => {
   const value = fields[name] ?? null
   if (value === null) return null
   if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < min || value > max)
@@ -82,14 +73,14 @@ export const integer = (fields: Fields, name: string, min: number, max: number):
 export const first = <T>(...values: readonly (T | null)[]): T | null => values.find((value) => value !== null) ?? null
 
 /** Of these fields, those that ask for something: neither absent nor null, false or empty. */
-export const ignoredOf = (body: Fields, names: readonly string[]): string[] =>
+export const ignoredOf = (body: JsonObject, names: readonly string[]): string[] =>
   names.filter((name) => {
     const value = body[name] ?? false
     return value !== false && value !== '' && !(Array.isArray(value) && value.length === 0)
   })
 
 /** `top_p`: above 0 and at most 1; null if absent. */
-export const topP = (body: Fields): number | null => {
+export const topP = (body: JsonObject): number | null => {
   const value = number(body, 'top_p', 0, 1)
   if (value === 0) throw wrong('top_p', 'above 0 and at most 1')
   return value

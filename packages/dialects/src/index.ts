@@ -1,7 +1,7 @@
 export type { Call, Choice, Counts, Finish, Piece, Shown, Speaking, Token } from './answer.ts'
 export type { Dialect, Frame, Reference, Streaming } from './dialect.ts'
 export { DIALECTS, dialectOf } from './dialects.ts'
-export { asInstarError, contextLengthExceeded, told, toldInStream } from './faults.ts'
+export { asInstarError, told, toldInStream } from './faults.ts'
 export { fieldsOf, flag, integer, isFields, number, parsedFields, text, topP, wrong, type Fields } from './fields.ts'
 export type { Accepted, Accepts } from './media.ts'
 export { marksInText, mintCallId, mintId, readId, idMarks, sessionMark, turnMark, type Mark } from './minted.ts'

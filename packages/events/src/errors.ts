@@ -459,3 +459,11 @@ export class InstarError extends Error {
     return ERRORS[this.code].retryable
   }
 }
+
+/** Both wordings by which agents know that they have to compact. */
+export const contextLengthExceeded = (prompt: number, context: number): InstarError =>
+  new InstarError(
+    'context_length_exceeded',
+    `This model's maximum context length is ${context} tokens, of which at least one is for the answer. Your messages have ${prompt} tokens: prompt is too long: ${prompt} tokens > ${context - 1} maximum.`,
+    { field: 'messages', prompt, context },
+  )

@@ -1,5 +1,5 @@
 /** What each response token of a batch weighs in the loss, from recorded and recomputed log-probabilities. Plain numbers. */
-import type { StepSettings } from './port.ts'
+import type { StepSettings } from '@instar/engine/port'
 
 /** Log-ratios are cut at ± this before they are exponentiated. */
 export const MAX_LOG_RATIO = 20

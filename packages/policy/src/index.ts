@@ -1,7 +1,14 @@
-export * from './port.ts'
+export type * from '@instar/engine/port'
 export { openModel, openTokenizer, loadWeights } from './checkpoints/open.ts'
 export { holdsWeights } from './checkpoints/folder.ts'
-export { adapterDistance, adapterFromWeights, readAdapter, writeAdapter, type Lora } from './checkpoints/peft.ts'
+export {
+  adapterDistance,
+  adapterFromWeights,
+  isNeutral,
+  readAdapter,
+  writeAdapter,
+  type Lora,
+} from './checkpoints/peft.ts'
 export { parseAnswer, type Answer, type ToolCall } from './chat/answer.ts'
 export { startServing, type ServingOptions } from './serve/engine.ts'
 export { startLearning, type LearningOptions } from './learn/engine.ts'

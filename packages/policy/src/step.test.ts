@@ -8,7 +8,7 @@ import { createRuntime } from './runtime/runtime.ts'
 import type { Runtime } from './runtime/runtime.ts'
 import { Trainer } from './step.ts'
 import { readAdapter } from './checkpoints/peft.ts'
-import type { StepSettings, TrainItem } from './port.ts'
+import type { StepSettings, TrainItem } from '@instar/engine/port'
 import { config, exampleItems, exampleSettings, exampleWeights } from '../../../test/golden/policy/example.ts'
 
 const settings: StepSettings = exampleSettings

@@ -2,7 +2,7 @@
 import { openModel, startServing } from '@instar/policy'
 import { hostOf, runService } from '@instar/process'
 import { createGateway, gatewayConfig } from './app.ts'
-import { isRemote, openRemote } from './shell/engines/open-remote.ts'
+import { isRemote, openRemote } from './shell/open-remote.ts'
 import { randomBytes } from './shell/random.ts'
 
 process.exitCode = await runService(

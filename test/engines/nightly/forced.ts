@@ -7,8 +7,15 @@ import { after, before, test } from 'node:test'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { openMemoryLog } from '@instar/log'
 import { readWritten, type TurnCaptured } from '@instar/events'
-import { startRemote, type Remote } from '@instar/gateway/shell/engines/start'
-import { adapterFromWeights, openModel, parseAnswer, startLearning, type LearningEngine } from '@instar/policy'
+import { startRemote, type Remote } from '@instar/engine'
+import {
+  adapterFromWeights,
+  isNeutral,
+  openModel,
+  parseAnswer,
+  startLearning,
+  type LearningEngine,
+} from '@instar/policy'
 import { startRig, turnOf, USER, type Rig } from '../../gateway/harness.ts'
 import { promptIdsOf } from '../turn-prompt.ts'
 import { MODEL, TOLERANCE } from '../trials.ts'
@@ -63,6 +70,7 @@ export const forced = (target = MODEL, seeds = 6): void => {
           engine: `vllm+${vllm.url}/v1`,
           model,
           adapters: folder,
+          isNeutral,
           startMs: START_MS,
           say: (said) => process.stdout.write(`${said}\n`),
         }),

@@ -1,7 +1,7 @@
 /** A model and a batch that need no file: seeded weights, completions sampled from them. Used by tests of the update. */
 import { completionLogprobs, ownLogprobs } from '@instar/policy/forward'
 import { initialWeights } from '@instar/policy/initial'
-import type { StepSettings, TrainItem } from '@instar/policy/port'
+import type { StepSettings, TrainItem } from '@instar/engine/port'
 import { uniform } from '@instar/policy/random'
 import type { Runtime } from '@instar/policy/runtime/runtime'
 import { weightsFrom } from '@instar/policy/weights'

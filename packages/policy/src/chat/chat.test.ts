@@ -1,7 +1,7 @@
 import { test } from 'node:test'
 import assert from 'node:assert/strict'
 import { InstarError } from '@instar/events/errors'
-import type { ChatMessage } from '../port.ts'
+import type { ChatMessage } from '@instar/engine/port'
 import { byteAlphabet } from '../tokenizer/bytes.ts'
 import { TextTokenizer } from '../tokenizer/tokenizer.ts'
 import { normalise } from './messages.ts'

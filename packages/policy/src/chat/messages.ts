@@ -1,6 +1,6 @@
 /** Chat messages in the one form that chat templates take: string content, one system message, and that first. */
 import { InstarError } from '@instar/events/errors'
-import type { ChatMessage } from '../port.ts'
+import type { ChatMessage } from '@instar/engine/port'
 
 function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -4,7 +4,7 @@
  * as they are, in place of its content, reasoning and tool calls, and are never encoded again.
  */
 import { InstarError } from '@instar/events/errors'
-import type { ChatMessage } from '../port.ts'
+import type { ChatMessage } from '@instar/engine/port'
 import type { TextTokenizer } from '../tokenizer/tokenizer.ts'
 import { normalise } from './messages.ts'
 import type { ChatTemplate } from './template.ts'

@@ -5,7 +5,7 @@
  */
 import { createHash } from 'node:crypto'
 import { InstarError } from '@instar/events/errors'
-import type { Adapter } from '../port.ts'
+import type { Adapter } from '@instar/engine/port'
 import {
   PROJECTIONS,
   projectionPath,
@@ -179,6 +179,13 @@ export function adapterDistance(weights: Uint8Array, reference: Uint8Array): num
     }
   }
   return apart === 0 ? 0 : Math.sqrt(apart / length)
+}
+
+/** All B matrices are zero, as in the first adapter of a line: the model is the base model. */
+export function isNeutral({ weights }: Adapter): boolean {
+  return [...readSafetensors(weights, 'adapter_model.safetensors')].every(
+    ([name, { data }]) => !name.endsWith('.lora_B.weight') || data.every((value) => Number(value) === 0),
+  )
 }
 
 export function moduleName(layer: number, projection: Projection): string {

@@ -11,7 +11,7 @@ import type {
   StepResult,
   StepSettings,
   TrainItem,
-} from '../port.ts'
+} from '@instar/engine/port'
 import { fromPlain } from '@instar/events/plain-error'
 import { Thread, THREAD_DEFAULTS, type ThreadSettings } from '../serve/thread.ts'
 import type {

@@ -1,7 +1,7 @@
 /** Samples of one adapter on fixed prompts, and how far its distribution is from others' on these very samples. */
 import { entropyOf, inverseTemperature, klOf } from '../distribution.ts'
 import { completionLogprobs, microBatches } from '../forward.ts'
-import type { EvaluateRequest, Evaluation, FinishReason } from '../port.ts'
+import type { EvaluateRequest, Evaluation, FinishReason } from '@instar/engine/port'
 import type { Runtime } from '../runtime/runtime.ts'
 import { Generation } from '../serve/job.ts'
 import type { TextTokenizer } from '../tokenizer/tokenizer.ts'

@@ -9,7 +9,7 @@ import type {
   StepResult,
   StepSettings,
   TrainItem,
-} from '../port.ts'
+} from '@instar/engine/port'
 import type { EngineChoice } from '../runtime/engines.ts'
 import type { PlainError } from '@instar/events/plain-error'
 import type { Cut } from '../serve/protocol.ts'

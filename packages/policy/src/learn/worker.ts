@@ -5,7 +5,7 @@ import { hashCheckpoint, loadTokenizer, loadWeights } from '../checkpoints/open.
 import { readAdapter } from '../checkpoints/peft.ts'
 import type { Lora } from '../checkpoints/peft.ts'
 import { completionLogprobs, ownLogprobs } from '../forward.ts'
-import type { AdapterSha } from '../port.ts'
+import type { AdapterSha } from '@instar/engine/port'
 import { createRuntime } from '../runtime/runtime.ts'
 import { plainError } from '@instar/events/plain-error'
 import { PARENT_SLOT, Trainer } from '../step.ts'

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { arch, cpus, platform } from 'node:os'
-import type { Fingerprint } from '../port.ts'
+import type { Fingerprint } from '@instar/engine/port'
 import type { Backend } from './backend.ts'
 
 /** The sources whose numbers end in an adapter. A number kept by hand is forgotten; a digest is not. */

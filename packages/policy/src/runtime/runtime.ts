@@ -2,7 +2,7 @@
 import { InstarError } from '@instar/events/errors'
 import type { Lora } from '../checkpoints/peft.ts'
 import { frozenConstants, packedConstants } from '../parameters.ts'
-import type { Fingerprint } from '../port.ts'
+import type { Fingerprint } from '@instar/engine/port'
 import type { ModelConfig, Weights } from '../weights.ts'
 import type { Backend, TensorData } from './backend.ts'
 import { KvCache } from './cache.ts'

@@ -5,7 +5,7 @@
  */
 import { InstarError } from '@instar/events/errors'
 import type { Constrainer, Following } from '@instar/grammar'
-import type { AdapterSha } from '../port.ts'
+import type { AdapterSha } from '@instar/engine/port'
 import type { TextTokenizer } from '../tokenizer/tokenizer.ts'
 import type { Decoder, DecodeRow } from './decoder.ts'
 import { Generation, Scoring, type BatchEvent, type JobRequest } from './job.ts'

@@ -1,6 +1,6 @@
 /** What a request must be before it may wait for the model. */
 import { InstarError } from '@instar/events/errors'
-import type { Capabilities, GenerateRequest, Sampling } from '../port.ts'
+import type { Capabilities, GenerateRequest, Sampling } from '@instar/engine/port'
 
 function refuse(field: string, problem: string): never {
   throw new InstarError('bad_request', `${field} ${problem}.`, { field })

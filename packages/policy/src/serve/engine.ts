@@ -13,7 +13,7 @@ import type {
   Load,
   Scores,
   ServingEngine,
-} from '../port.ts'
+} from '@instar/engine/port'
 import { checkGenerate, checkScore } from './check.ts'
 import type { BatchEvent, JobRequest, ScoreRequest } from './job.ts'
 import { PieceQueue } from './pieces.ts'

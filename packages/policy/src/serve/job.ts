@@ -1,5 +1,5 @@
 /** One request while it is in the batch, and what is said about it. */
-import type { AdapterSha, FinishReason, GenerateRequest, GeneratedToken, Scores } from '../port.ts'
+import type { AdapterSha, FinishReason, GenerateRequest, GeneratedToken, Scores } from '@instar/engine/port'
 import type { ErrorCode } from '@instar/events/errors'
 import { Detokenizer } from '../tokenizer/detokenizer.ts'
 import type { TextTokenizer } from '../tokenizer/tokenizer.ts'
@@ -7,7 +7,7 @@ import type { Following } from '@instar/grammar'
 import { uniform } from './random.ts'
 import { Reweighter } from './reweight.ts'
 import { highest, logprobOf, logSumExp, sample } from './sample.ts'
-import { StopStrings } from './stop.ts'
+import { StopStrings } from '@instar/engine/stop'
 
 export type ScoreRequest = {
   prompt: readonly number[]

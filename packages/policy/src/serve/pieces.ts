@@ -1,6 +1,6 @@
 /** A queue that one reader drains as an async iterator. */
 import type { InstarError } from '@instar/events/errors'
-import type { GeneratedPiece } from '../port.ts'
+import type { GeneratedPiece } from '@instar/engine/port'
 
 export class PieceQueue implements AsyncIterableIterator<GeneratedPiece> {
   private readonly queued: GeneratedPiece[] = []

@@ -1,6 +1,6 @@
 /** Messages between the main thread and the thread that runs the model. Everything in them is plain data. */
 import type { PlainError } from '@instar/events/plain-error'
-import type { Adapter, Capabilities, Constraint } from '../port.ts'
+import type { Adapter, Capabilities, Constraint } from '@instar/engine/port'
 import type { EngineChoice } from '../runtime/engines.ts'
 import type { BatchEvent, JobRequest } from './job.ts'
 

@@ -2,7 +2,7 @@
  * Logits as a request bends them before a token is drawn: bias, penalties, min-p, in the order of vLLM. Penalties of
  * repetition count the tokens of prompt and answer (Keskar et al., CTRL, 2019), the other two those of the answer alone.
  */
-import type { Reweighting } from '../port.ts'
+import type { Reweighting } from '@instar/engine/port'
 
 export class Reweighter {
   private readonly how: Reweighting

@@ -1,6 +1,6 @@
 /** Drawing one token from a row of logits. Pure: the random number is the caller's. */
 import { InstarError } from '@instar/events/errors'
-import type { Sampling } from '../port.ts'
+import type { Sampling } from '@instar/engine/port'
 
 export type Candidate = { id: number; logprob: number }
 /** `logprob`: natural log of the probability with which `id` was drawn, after filters and renormalisation. */

@@ -1,5 +1,6 @@
 /** From a request to everything that has to be known before the first token: session, history, prompt, storage. */
 import {
+  contextLengthExceeded,
   InstarError,
   lastAnswer,
   lastShown,
@@ -11,7 +12,7 @@ import {
 } from '@instar/events'
 import type { TurnReader } from '@instar/log'
 import type { Model, ServingEngine } from '@instar/policy'
-import { contextLengthExceeded, dialectOf, parseJson, type Dialect, type Request } from '@instar/dialects'
+import { dialectOf, parseJson, type Dialect, type Request } from '@instar/dialects'
 import { extendsIds, withSampledIds } from '../core/history.ts'
 import { labelOf, newSession, parentOf, promptGroup, sessionOfLabel, subjectOf, type Headers } from '../core/labels.ts'
 import { isRetold } from '../core/openclaw.ts'

@@ -2,8 +2,8 @@
  * `/v1/completions` of an engine that takes ids. It is no turn of a conversation: nobody goes on with it, nobody says how it
  * was, so that nothing of it is on the log.
  */
-import { chatError, contextLengthExceeded, parseJson, toldInStream, type Frame } from '@instar/dialects'
-import { InstarError } from '@instar/events'
+import { chatError, parseJson, toldInStream, type Frame } from '@instar/dialects'
+import { contextLengthExceeded, InstarError } from '@instar/events'
 import type { GeneratedToken, Model } from '@instar/policy'
 import {
   completionLogprobs,

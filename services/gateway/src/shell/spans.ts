@@ -157,13 +157,6 @@ export const spanning = async <T>(
   }
 }
 
-/** Headers of a request to somebody else, with the trace that it is part of. */
-export const traced = (headers: Readonly<Record<string, string>>): Record<string, string> => {
-  const carrier = { ...headers }
-  propagation.inject(context.active(), carrier)
-  return carrier
-}
-
 const generating = async function* (
   parent: Context,
   pieces: AsyncIterable<GeneratedPiece>,

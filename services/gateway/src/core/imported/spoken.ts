@@ -14,7 +14,7 @@ import {
   type Request,
 } from '@instar/dialects'
 import type { LabelSource, RecordedSampling, TurnKind } from '@instar/events'
-import { callMarkup } from '../call-markup.ts'
+import { callMarkup } from '@instar/grammar'
 import type { Headers } from '../labels.ts'
 
 /** The version that is said to have spoken. `ours`: the number is one of this line's, not of some other trainer's. */

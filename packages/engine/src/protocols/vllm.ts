@@ -2,10 +2,10 @@
  * vLLM: `/v1/completions` with token ids in and out, adapters by `/v1/load_lora_adapter`. Shapes of vLLM 0.32.
  * Log-probs are those of the distribution that was drawn from only with `--logprobs-mode processed_logprobs`.
  */
+import { isJsonObject, type JsonObject } from '@instar/events/json'
 import {
   errorOf,
   idsOf,
-  isFields,
   list,
   NOTHING,
   numberOr,
@@ -14,7 +14,6 @@ import {
   usageOf,
   type Asked,
   type Delta,
-  type Fields,
   type Protocol,
   type WireToken,
 } from './wire.ts'
@@ -25,7 +24,7 @@ const IMPOSSIBLE = -9999
 const sampling = ({
   sampling: { temperature, topP, topK, seed, maxTokens, stop },
   reweighting = UNWEIGHTED,
-}: Asked): Fields => ({
+}: Asked): JsonObject => ({
   temperature,
   top_p: topP,
   top_k: topK,
@@ -43,7 +42,7 @@ const sampling = ({
 const idOf = (token: string): number => (token.startsWith('token_id:') ? Number(token.slice(9)) : Number.NaN)
 
 const topOf = (value: unknown, count: number): WireToken['top'] =>
-  !isFields(value) || count === 0
+  !isJsonObject(value) || count === 0
     ? []
     : Object.entries(value)
         .map(([token, logprob]) => ({ id: idOf(token), logprob: numberOr(logprob, Number.NaN) }))
@@ -52,20 +51,20 @@ const topOf = (value: unknown, count: number): WireToken['top'] =>
         .slice(0, count)
 
 const tokensOf = (ids: readonly number[], logprobs: unknown, count: number): WireToken[] => {
-  const given = isFields(logprobs) ? list(logprobs['token_logprobs']) : []
-  const tops = isFields(logprobs) ? list(logprobs['top_logprobs']) : []
+  const given = isJsonObject(logprobs) ? list(logprobs['token_logprobs']) : []
+  const tops = isJsonObject(logprobs) ? list(logprobs['top_logprobs']) : []
   return ids.map((id, at) => {
     const logprob = numberOr(given[at], Number.NaN)
     return { id, logprob: logprob > IMPOSSIBLE ? logprob : Number.NaN, top: topOf(tops[at], count) }
   })
 }
 
-const delta = (event: Fields, count: number): Delta => {
+const delta = (event: JsonObject, count: number): Delta => {
   const error = errorOf(event)
   if (error !== null) return { ...NOTHING, error }
   const choice = list(event['choices'])[0]
   const usage = usageOf(event['usage'])
-  if (!isFields(choice)) return { ...NOTHING, usage }
+  if (!isJsonObject(choice)) return { ...NOTHING, usage }
   const ids = idsOf(choice['token_ids'])
   const finish = choice['finish_reason']
   return {
@@ -90,7 +89,7 @@ export const vllm: Protocol = {
       asking.get('/version'),
       asking.post('/v1/load_lora_adapter', {}),
     ])
-    const cards = list(models?.['data']).filter(isFields)
+    const cards = list(models?.['data']).filter(isJsonObject)
     const bases = cards.filter((card) => (card['parent'] ?? null) === null)
     const base = named === null ? bases[0] : bases.find((card) => card['id'] === named)
     if (!base)
@@ -152,11 +151,11 @@ export const vllm: Protocol = {
     /** One entry for each id of the prompt, the first null; each maps ids to `{logprob}`. */
     read(body, { prompt, completion }) {
       const choice = list(body['choices'])[0]
-      const entries = isFields(choice) ? list(choice['prompt_logprobs']) : []
+      const entries = isJsonObject(choice) ? list(choice['prompt_logprobs']) : []
       const logprobs = completion.map((id, at) => {
         const entry = entries[prompt.length + at]
-        const said = isFields(entry) ? entry[String(id)] : undefined
-        return isFields(said) ? numberOr(said['logprob'], Number.NaN) : Number.NaN
+        const said = isJsonObject(entry) ? entry[String(id)] : undefined
+        return isJsonObject(said) ? numberOr(said['logprob'], Number.NaN) : Number.NaN
       })
       return logprobs.some(Number.isNaN) ? null : logprobs
     },

@@ -1,22 +1,23 @@
 /** `/v1/embeddings` of an engine that speaks OpenAI's interface: asked once, for whoever asks knows whether to ask again. */
 import { InstarError } from '@instar/events'
-import { isBusy, mayPass, quoted, refusal } from '../../core/engines/faults.ts'
-import { isFields, type EngineKind, type Fields } from '../../core/engines/wire.ts'
+import { isBusy, mayPass, quoted, refusal } from '../protocols/faults.ts'
+import { isJsonObject, type JsonObject } from '@instar/events/json'
+import type { EngineKind } from '../protocols/wire.ts'
 import { collect, EngineFault, type EngineHttp } from './http.ts'
 
 /** Throws `bad_request` for what the engine refuses, `not_available` where it has none, `overloaded`, `engine_lost`. */
 export const embeddings = async (
   http: EngineHttp,
   kind: EngineKind,
-  body: Fields,
+  body: JsonObject,
   signal?: AbortSignal,
-): Promise<Fields> => {
+): Promise<JsonObject> => {
   try {
     const { status, retryAfterMs, bytes } = await http.send('POST', '/v1/embeddings', body, signal, { whole: true })
     const said = await collect(bytes)
     if (status === 200) {
       const value: unknown = JSON.parse(said)
-      if (isFields(value)) return value
+      if (isJsonObject(value)) return value
       throw new EngineFault('said', 'an answer that is no object')
     }
     if (status === 404 || status === 405)

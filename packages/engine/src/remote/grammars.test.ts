@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import { InstarError } from '@instar/events'
-import type { Constraint } from '@instar/policy'
+import type { Constraint } from '../port.ts'
 import { ebnfOf } from '@instar/grammar'
-import { Grammars } from '@instar/gateway/shell/engines/grammars'
+import { Grammars } from './grammars.ts'
 
 const asking = (schema: unknown): Constraint => ({
   json: { field: 'response_format', schema },

@@ -1,8 +1,8 @@
 /** From an engine's deltas to the pieces of the port: text by our own tokenizer, stop strings held back, counts compared. */
-import type { GeneratedPiece, GenerateRequest, Model } from '@instar/policy'
-import { StopStrings } from '@instar/policy/serve/stop'
-import { inexactness, logprobsFit, type Logprobs } from '../../core/engines/exactness.ts'
-import type { Delta, Protocol, Usage } from '../../core/engines/wire.ts'
+import type { GeneratedPiece, GenerateRequest, Model } from '../port.ts'
+import { StopStrings } from '../stop.ts'
+import { inexactness, logprobsFit, type Logprobs } from '../protocols/exactness.ts'
+import type { Delta, Protocol, Usage } from '../protocols/wire.ts'
 
 export class Assembly {
   private readonly detokenizer: ReturnType<Model['detokenizer']>

@@ -1,6 +1,6 @@
 /** Writes grammars beside the event loop of the gateway: a schema may take a quarter of a second. */
 import { InstarError, type ErrorCode } from '@instar/events/errors'
-import type { Constraint } from '@instar/policy'
+import type { Constraint } from '../port.ts'
 import { ebnfOf } from '@instar/grammar'
 import { parentPort } from 'node:worker_threads'
 

@@ -2,10 +2,10 @@
  * SGLang: its native `/generate` with ids in and out (its chat endpoint does not stream ids), adapters by
  * `/load_lora_adapter`. Shapes of SGLang 0.5.23. Its log-probs are behind the temperature, before top-p and top-k.
  */
+import { isJsonObject, type JsonObject } from '@instar/events/json'
 import {
   errorOf,
   idsOf,
-  isFields,
   list,
   NOTHING,
   numberOr,
@@ -13,7 +13,6 @@ import {
   UNWEIGHTED,
   type Asked,
   type Delta,
-  type Fields,
   type Protocol,
   type WireToken,
 } from './wire.ts'
@@ -34,13 +33,13 @@ const tokenOf = (id: number, said: Entry | undefined, top: unknown, count: numbe
 })
 
 const finishOf = (reason: unknown): Pick<Delta, 'finish' | 'error'> => {
-  const type = isFields(reason) ? reason['type'] : null
+  const type = isJsonObject(reason) ? reason['type'] : null
   if (type === 'abort')
     return {
       finish: null,
       error: {
-        message: textOr((reason as Fields)['message'], 'aborted'),
-        status: numberOr((reason as Fields)['status_code'], 0),
+        message: textOr((reason as JsonObject)['message'], 'aborted'),
+        status: numberOr((reason as JsonObject)['status_code'], 0),
       },
     }
   return { finish: type === 'length' ? 'length' : type === 'stop' ? 'stop' : null, error: null }
@@ -52,10 +51,10 @@ const finishOf = (reason: unknown): Pick<Delta, 'finish' | 'error'> => {
  */
 const reader = ({ topLogprobs }: Asked) => {
   let seen = 0
-  return (event: Fields): Delta => {
+  return (event: JsonObject): Delta => {
     const fault = errorOf(event)
     if (fault) return { ...NOTHING, error: fault }
-    const meta = isFields(event['meta_info']) ? event['meta_info'] : {}
+    const meta = isJsonObject(event['meta_info']) ? event['meta_info'] : {}
     const ids = idsOf(event['output_ids'])
     const total = numberOr(meta['completion_tokens'], Number.NaN)
     const usage = Number.isNaN(total)
@@ -98,11 +97,11 @@ export const sglang: Protocol = {
     ])
     if (!info || typeof info['model_path'] !== 'string')
       throw new Error('neither /model_info nor /get_model_info tells a model')
-    const card = list(models?.['data']).find((one) => isFields(one) && typeof one['max_model_len'] === 'number')
+    const card = list(models?.['data']).find((one) => isJsonObject(one) && typeof one['max_model_len'] === 'number')
     return {
       version: textOr(server?.['version'], 'of unknown version'),
       model: textOr(info['served_model_name'], info['model_path']),
-      contextLength: isFields(card) ? numberOr(card['max_model_len'], 0) : null,
+      contextLength: isJsonObject(card) ? numberOr(card['max_model_len'], 0) : null,
       concurrent: null,
       adapterFault: server?.['enable_lora'] === true ? null : 'it was started without --enable-lora',
     }
@@ -158,7 +157,7 @@ export const sglang: Protocol = {
     }),
     /** One entry for each id from the start; the last ones are the completion's. */
     read(body, { completion }) {
-      const meta = isFields(body['meta_info']) ? body['meta_info'] : {}
+      const meta = isJsonObject(body['meta_info']) ? body['meta_info'] : {}
       const entries = list(meta['input_token_logprobs']).slice(-completion.length).map(entryOf)
       return entries.length === completion.length &&
         entries.every(({ id, logprob }, at) => id === completion[at] && Number.isFinite(logprob))

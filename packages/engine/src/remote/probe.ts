@@ -1,22 +1,21 @@
 /** What has to be known of a replica before it is asked for answers. */
 import { InstarError } from '@instar/events'
-import type { Model } from '@instar/policy'
-import { logprobsOf, WARM, type Logprobs, type Told } from '../../core/engines/exactness.ts'
+import type { Model } from '../port.ts'
+import { logprobsOf, WARM, type Logprobs, type Told } from '../protocols/exactness.ts'
+import { isJsonObject, type JsonObject } from '@instar/events/json'
 import {
   errorOf,
-  isFields,
   type Asked,
   type Delta,
-  type Fields,
   type Identity,
   type Protocol,
   type Said,
   type WireToken,
-} from '../../core/engines/wire.ts'
-import { EventReader } from '../../core/engines/sse.ts'
-import { together } from '../../core/engines/together.ts'
+} from '../protocols/wire.ts'
+import { EventReader } from '../protocols/sse.ts'
+import { together } from '../protocols/together.ts'
 import { EngineFault, collect, type EngineHttp, type Exchange } from './http.ts'
-import { mayPass, quoted, refusal } from '../../core/engines/faults.ts'
+import { mayPass, quoted, refusal } from '../protocols/faults.ts'
 
 /** `base`: log-probs of the base for the check text, twice; null where it gives none. `grammar`: it holds an answer to one. */
 export type Known = Identity & { logprobs: Logprobs; grammar: boolean; base: { first: Told; again: Told } | null }
@@ -102,14 +101,14 @@ const faultOf = (protocol: Protocol, { adapter }: Asked, { message, status }: Sa
   return final ? refusal(protocol.kind, status, quoted(message)) : new EngineFault('said', quoted(message), status)
 }
 
-const eventOf = (data: string): Fields => {
+const eventOf = (data: string): JsonObject => {
   let event: unknown
   try {
     event = JSON.parse(data)
   } catch (cause) {
     throw new EngineFault('said', 'an event that is not JSON', 0, null, { cause })
   }
-  if (!isFields(event)) throw new EngineFault('said', 'an event that is no object')
+  if (!isJsonObject(event)) throw new EngineFault('said', 'an event that is no object')
   return event
 }
 

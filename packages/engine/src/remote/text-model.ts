@@ -1,5 +1,5 @@
 /** The model behind an engine that takes messages: there is no tokenizer (vocabulary 0), so nothing of it has ids. */
-import type { Model } from '@instar/policy'
+import type { Model } from '../port.ts'
 
 /** Where the engine does not say how much it takes. */
 export const UNKNOWN_CONTEXT = 1_000_000

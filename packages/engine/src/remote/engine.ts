@@ -9,12 +9,11 @@ import type {
   Load,
   Model,
   ServingEngine,
-} from '@instar/policy'
-import { readSafetensors } from '@instar/policy/checkpoints/safetensors'
+} from '../port.ts'
 import { setTimeout as delay } from 'node:timers/promises'
-import { routeOf } from '../../core/engines/routing.ts'
-import { isBusy, ofGrammar } from '../../core/engines/faults.ts'
-import type { Protocol } from '../../core/engines/wire.ts'
+import { routeOf } from '../protocols/routing.ts'
+import { isBusy, ofGrammar } from '../protocols/faults.ts'
+import type { Protocol } from '../protocols/wire.ts'
 import type { AdapterFiles } from './adapter-files.ts'
 import { Grammars } from './grammars.ts'
 import { EngineFault } from './http.ts'
@@ -38,6 +37,7 @@ export class RemoteEngine implements ServingEngine {
   private readonly model: Model
   private readonly replicas: readonly Replica[]
   private readonly files: AdapterFiles
+  private readonly isNeutral: (adapter: Adapter) => boolean
   private readonly patience: Patience
   private readonly accepts: NonNullable<Capabilities['accepts']>
   private readonly say: (line: string) => void
@@ -52,6 +52,7 @@ export class RemoteEngine implements ServingEngine {
     model: Model
     replicas: readonly Replica[]
     files: AdapterFiles
+    isNeutral: (adapter: Adapter) => boolean
     patience: Patience
     accepts?: Capabilities['accepts']
     say: (line: string) => void
@@ -60,6 +61,7 @@ export class RemoteEngine implements ServingEngine {
     this.model = parts.model
     this.replicas = parts.replicas
     this.files = parts.files
+    this.isNeutral = parts.isNeutral
     this.patience = parts.patience
     this.accepts = parts.accepts ?? []
     this.say = parts.say
@@ -100,7 +102,7 @@ export class RemoteEngine implements ServingEngine {
   async load(adapter: Adapter): Promise<void> {
     const lost = this.lost()
     if (lost !== null) throw new InstarError('engine_lost', lost)
-    const stored = { sha256: adapter.sha256, folder: await this.files.write(adapter), neutral: isNeutral(adapter) }
+    const stored = { sha256: adapter.sha256, folder: await this.files.write(adapter), neutral: this.isNeutral(adapter) }
     const outcomes = await Promise.allSettled(
       this.replicas.filter((replica) => replica.up()).map((replica) => replica.load(stored)),
     )
@@ -279,9 +281,3 @@ export class RemoteEngine implements ServingEngine {
     await replica.load(stored)
   }
 }
-
-/** All of the B matrices are zero: a line's first adapter is the base in another form. */
-const isNeutral = ({ weights }: Adapter): boolean =>
-  [...readSafetensors(weights, 'adapter_model.safetensors')].every(
-    ([name, { data }]) => !name.endsWith('.lora_B.weight') || data.every((value) => Number(value) === 0),
-  )

@@ -7,10 +7,10 @@
  * it would hold back text, of which then some would come twice. A grammar it looks at behind the draw: what does not
  * fit is drawn again among what does, but the log-prob of what fits at once is the one without the grammar.
  */
+import { isJsonObject, type JsonObject } from '@instar/events/json'
 import {
   errorOf,
   idsOf,
-  isFields,
   list,
   NOTHING,
   numberOr,
@@ -18,20 +18,19 @@ import {
   UNWEIGHTED,
   type Asked,
   type Delta,
-  type Fields,
   type Protocol,
   type WireToken,
 } from './wire.ts'
 
 /** `{id, logprob}` before the samplers, `{id, prob}` behind them. */
-const logprobOf = (entry: Fields): number => {
+const logprobOf = (entry: JsonObject): number => {
   const prob = entry['prob']
   return typeof prob === 'number' ? (prob > 0 ? Math.log(prob) : Number.NaN) : numberOr(entry['logprob'], Number.NaN)
 }
 
-const topOf = (entry: Fields, count: number): WireToken['top'] =>
+const topOf = (entry: JsonObject, count: number): WireToken['top'] =>
   list(entry['top_probs'] ?? entry['top_logprobs'])
-    .filter(isFields)
+    .filter(isJsonObject)
     .slice(0, count)
     .map((one) => ({ id: numberOr(one['id'], -1), logprob: logprobOf(one) }))
 
@@ -40,7 +39,7 @@ const behindSamplers = ({ sampling }: Asked): boolean => sampling.temperature > 
 
 const reader = ({ topLogprobs }: Asked) => {
   let predicted = 0
-  return (event: Fields): Delta => {
+  return (event: JsonObject): Delta => {
     const fault = errorOf(event)
     if (fault) return { ...NOTHING, error: fault }
     const total = numberOr(event['tokens_predicted'], Number.NaN)
@@ -52,7 +51,7 @@ const reader = ({ topLogprobs }: Asked) => {
     const missing = ids.length === 0 || total !== predicted + ids.length
     predicted = Number.isNaN(total) ? predicted + ids.length : total
     if (missing) return { ...NOTHING, usage, text: textOr(event['content'], '') }
-    const entries = list(event['completion_probabilities']).filter(isFields)
+    const entries = list(event['completion_probabilities']).filter(isJsonObject)
     return {
       ...NOTHING,
       usage,
@@ -74,8 +73,8 @@ export const llamacpp: Protocol = {
   async identify(asking) {
     const props = await asking.get('/props')
     if (!props) throw new Error('/props tells nothing (it may still be loading)')
-    const defaults = isFields(props['default_generation_settings']) ? props['default_generation_settings'] : {}
-    const files = list((await asking.get('/lora-adapters'))?.['data']).filter(isFields)
+    const defaults = isJsonObject(props['default_generation_settings']) ? props['default_generation_settings'] : {}
+    const files = list((await asking.get('/lora-adapters'))?.['data']).filter(isJsonObject)
     const context = defaults['n_ctx']
     const slots = props['total_slots']
     return {
@@ -126,7 +125,7 @@ export const llamacpp: Protocol = {
   score: null,
   adapter: {
     async load(asking, { sha256 }) {
-      const files = list((await asking.get('/lora-adapters'))?.['data']).filter(isFields)
+      const files = list((await asking.get('/lora-adapters'))?.['data']).filter(isJsonObject)
       const file = files.find((one) => textOr(one['path'], '').includes(sha256.slice(0, 16)))
       if (file) return String(file['id'])
       throw new Error(

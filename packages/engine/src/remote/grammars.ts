@@ -1,6 +1,6 @@
 /** What answers must be, as the servers are told it; each is written once, in a thread of its own, as long as there is room. */
 import { contentSha, InstarError, OldestFirst } from '@instar/events'
-import type { Constraint, Model } from '@instar/policy'
+import type { Constraint, Model } from '../port.ts'
 import { keyOf } from '@instar/grammar'
 import { Worker } from 'node:worker_threads'
 import type { ToWrite, Written } from './grammar-thread.ts'

@@ -1,11 +1,8 @@
 /** The engine behind HTTP that the settings name, with the tokenizer that goes with it. */
+import { engineAddress, PROTOCOLS, startRemote, textModel, type Remote, type RemoteOptions } from '@instar/engine'
 import { InstarError } from '@instar/events'
-import { openTokenizer } from '@instar/policy'
+import { isNeutral, openTokenizer } from '@instar/policy'
 import type { Settings } from '@instar/process'
-import { engineAddress } from '../../core/engines/address.ts'
-import { PROTOCOLS } from '../../core/engines/protocols.ts'
-import { startRemote, type Remote, type RemoteOptions } from './start.ts'
-import { textModel } from './text-model.ts'
 
 export type RemoteSettings = Pick<
   Settings,
@@ -31,5 +28,14 @@ export const openRemote = async (
       { field: 'INSTAR_MODEL' },
     )
   const spoken = givesIds(settings) ? await openTokenizer(model) : textModel(engineModel ?? 'policy')
-  return startRemote({ engine, model: spoken, adapters, key: engineKey, named: engineModel, accepts, ...options })
+  return startRemote({
+    engine,
+    model: spoken,
+    adapters,
+    isNeutral,
+    key: engineKey,
+    named: engineModel,
+    accepts,
+    ...options,
+  })
 }

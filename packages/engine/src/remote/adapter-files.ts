@@ -1,5 +1,5 @@
 /** Adapters as the folders of PEFT, where the engines see them too. A folder's name is the adapter's sha256. */
-import type { Adapter } from '@instar/policy'
+import type { Adapter } from '../port.ts'
 import { mkdir, open, readdir, rename, rm, stat, utimes } from 'node:fs/promises'
 import type { Stats } from 'node:fs'
 import { join } from 'node:path'

@@ -2,7 +2,7 @@
  * What an engine behind HTTP is asked and what it says, whichever it is. A `Protocol` maps one to the other and
  * does nothing else: no clock, no socket.
  */
-export type Fields = Readonly<Record<string, unknown>>
+import { isJsonObject, type JsonObject } from '@instar/events/json'
 
 export type EngineKind = 'vllm' | 'sglang' | 'llamacpp' | 'openai'
 
@@ -16,7 +16,12 @@ export type Sampled = {
 }
 
 /** `fields`: of the body, as the client's dialect said them. */
-export type ChatAsked = { stream: boolean; messages: readonly Fields[]; tools: readonly unknown[]; fields: Fields }
+export type ChatAsked = {
+  stream: boolean
+  messages: readonly JsonObject[]
+  tools: readonly unknown[]
+  fields: JsonObject
+}
 
 /** As packages/policy/src/port.ts has it. */
 export type Reweighting = {
@@ -52,7 +57,7 @@ export type Asked = {
 
 export type Given = Pick<Asked, 'model' | 'adapter'> & { prompt: readonly number[]; completion: readonly number[] }
 
-export type Call = { path: string; body: Fields }
+export type Call = { path: string; body: JsonObject }
 
 /** `logprob` NaN: the engine did not say. */
 export type WireToken = { id: number; logprob: number; top: readonly { id: number; logprob: number }[] }
@@ -89,8 +94,8 @@ export type Identity = {
 
 /** Answers of the engine as JSON, a list as `{data}`; null: it has no such path, or answers with something else there. */
 export type Asking = {
-  get(path: string): Promise<Fields | null>
-  post(path: string, body: Fields): Promise<{ status: number; body: Fields | null; text: string }>
+  get(path: string): Promise<JsonObject | null>
+  post(path: string, body: JsonObject): Promise<{ status: number; body: JsonObject | null; text: string }>
 }
 
 export type Protocol = {
@@ -106,9 +111,9 @@ export type Protocol = {
   tokenize(asking: Asking, model: string, text: string): Promise<readonly number[] | null>
   generate(asked: Asked): Call
   /** Reads the events of one answer in order. */
-  reader(asked: Asked): (event: Fields) => Delta
+  reader(asked: Asked): (event: JsonObject) => Delta
   /** Log-probs of given ids, at temperature 1; null: it cannot. `alone`: it must not be asked while answers run there. */
-  score: { alone: boolean; call(given: Given): Call; read(body: Fields, given: Given): number[] | null } | null
+  score: { alone: boolean; call(given: Given): Call; read(body: JsonObject, given: Given): number[] | null } | null
   /** Null: it takes none. */
   adapter: {
     /** What `Asked.adapter` is from now on; there already is as good as loaded. Throws an Error that says why not. */
@@ -119,8 +124,6 @@ export type Protocol = {
   adapterUnknown(status: number, said: string): boolean
 }
 
-export const isFields = (value: unknown): value is Fields =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 export const list = (value: unknown): readonly unknown[] => (Array.isArray(value) ? (value as readonly unknown[]) : [])
 export const numberOr = (value: unknown, otherwise: number): number => (typeof value === 'number' ? value : otherwise)
 export const textOr = (value: unknown, otherwise: string): string => (typeof value === 'string' ? value : otherwise)
@@ -128,10 +131,10 @@ export const idsOf = (value: unknown): number[] | null =>
   Array.isArray(value) && value.every((id) => Number.isSafeInteger(id)) ? (value as number[]) : null
 
 /** The `error` of an event or a body, in whichever of its shapes. */
-export const errorOf = (body: Fields): Said | null => {
+export const errorOf = (body: JsonObject): Said | null => {
   const { error } = body
   if (error === undefined || error === null) return null
-  if (!isFields(error)) return { message: textOr(error, 'error'), status: 0 }
+  if (!isJsonObject(error)) return { message: textOr(error, 'error'), status: 0 }
   const { param } = error
   return {
     message: textOr(error['message'], 'error'),
@@ -141,9 +144,9 @@ export const errorOf = (body: Fields): Said | null => {
 }
 
 export const usageOf = (value: unknown): Usage | null => {
-  if (!isFields(value) || typeof value['completion_tokens'] !== 'number') return null
+  if (!isJsonObject(value) || typeof value['completion_tokens'] !== 'number') return null
   const [prompt, completion] = [value['prompt_tokens_details'], value['completion_tokens_details']].map((details) =>
-    isFields(details) ? details : {},
+    isJsonObject(details) ? details : {},
   )
   const details = {
     cachedTokens: prompt!['cached_tokens'],

@@ -3,19 +3,9 @@
  * trained on. Reasoning and tool calls come back as the markup in which a model of ours would have written them,
  * so that all dialects and the log see one kind of answer.
  */
-import { callMarkup } from '../call-markup.ts'
-import {
-  errorOf,
-  isFields,
-  list,
-  NOTHING,
-  numberOr,
-  textOr,
-  usageOf,
-  type Delta,
-  type Fields,
-  type Protocol,
-} from './wire.ts'
+import { callMarkup } from '@instar/grammar'
+import { isJsonObject, type JsonObject } from '@instar/events/json'
+import { errorOf, list, NOTHING, numberOr, textOr, usageOf, type Delta, type Protocol } from './wire.ts'
 
 type Calling = { name: string; arguments: string }
 
@@ -26,7 +16,7 @@ const markupOf = (call: Calling): string =>
 const reader = () => {
   let reasoning = false
   const calls = new Map<number, Calling>()
-  const textOf = (delta: Fields): string => {
+  const textOf = (delta: JsonObject): string => {
     let text = ''
     const thought = textOr(delta['reasoning_content'] ?? delta['reasoning'], '')
     if (thought !== '') {
@@ -40,26 +30,26 @@ const reader = () => {
     }
     return text
   }
-  const collect = (delta: Fields): void => {
-    for (const [at, call] of list(delta['tool_calls']).filter(isFields).entries()) {
+  const collect = (delta: JsonObject): void => {
+    for (const [at, call] of list(delta['tool_calls']).filter(isJsonObject).entries()) {
       const index = numberOr(call['index'], at)
       const known = calls.get(index) ?? { name: '', arguments: '' }
-      const named = isFields(call['function']) ? call['function'] : {}
+      const named = isJsonObject(call['function']) ? call['function'] : {}
       calls.set(index, {
         name: known.name + textOr(named['name'], ''),
         arguments: known.arguments + textOr(named['arguments'], ''),
       })
     }
   }
-  return (event: Fields): Delta => {
+  return (event: JsonObject): Delta => {
     const fault = errorOf(event)
     if (fault) return { ...NOTHING, error: fault }
     const usage = usageOf(event['usage'])
     const choice = list(event['choices'])[0]
-    if (!isFields(choice)) return { ...NOTHING, usage }
+    if (!isJsonObject(choice)) return { ...NOTHING, usage }
     // A whole answer has a message where an event has a delta.
     const said = choice['delta'] ?? choice['message']
-    const delta = isFields(said) ? said : {}
+    const delta = isJsonObject(said) ? said : {}
     let text = textOf(delta)
     collect(delta)
     const finish = choice['finish_reason'] ?? null
@@ -78,7 +68,7 @@ export const openai: Protocol = {
   stopsItself: true,
   logprobsMasked: false,
   async identify(asking, named) {
-    const cards = list((await asking.get('/v1/models'))?.['data']).filter(isFields)
+    const cards = list((await asking.get('/v1/models'))?.['data']).filter(isJsonObject)
     const card = named === null ? cards[0] : cards.find((one) => one['id'] === named)
     const model = named ?? textOr(card?.['id'], '')
     if (model === '') throw new Error('/v1/models names no model; set INSTAR_ENGINE_MODEL')

@@ -1,6 +1,6 @@
 /** What an engine's refusal is to whoever asked. */
-import { contextLengthExceeded, parsedFields } from '@instar/dialects'
-import { InstarError } from '@instar/events'
+import { contextLengthExceeded, InstarError } from '@instar/events/errors'
+import { parseJsonObject } from '@instar/events/json'
 import { errorOf } from './wire.ts'
 
 /** The statuses after which another replica, or the same a moment later, may answer. */
@@ -46,7 +46,7 @@ export const ofGrammar = (kind: string, fault: InstarError, field: string): Inst
 
 /** An engine that takes messages was told what its client said: what it does not take of that is the client's to know, with the field. */
 const ofRequest = (said: string): InstarError => {
-  const body = parsedFields(said)
+  const body = parseJsonObject(said)
   const error = body && errorOf(body)
   const words = quoted(error?.message ?? said)
   return new InstarError(

@@ -1,11 +1,11 @@
 /** Engines behind HTTP from INSTAR_ENGINE: asked what they can do, and then served from. */
 import { InstarError } from '@instar/events'
-import type { Model } from '@instar/policy'
+import type { Adapter, Model } from '../port.ts'
 import { setTimeout as delay } from 'node:timers/promises'
-import { engineAddress } from '../../core/engines/address.ts'
-import { fittingDefaults, sameBase, type Told } from '../../core/engines/exactness.ts'
-import { PROTOCOLS } from '../../core/engines/protocols.ts'
-import type { Protocol } from '../../core/engines/wire.ts'
+import { engineAddress } from '../protocols/address.ts'
+import { fittingDefaults, sameBase, type Told } from '../protocols/exactness.ts'
+import { PROTOCOLS } from '../protocols/table.ts'
+import type { Protocol } from '../protocols/wire.ts'
 import { AdapterFiles } from './adapter-files.ts'
 import { RemoteEngine, type Patience } from './engine.ts'
 import { EngineFault, EngineHttp, type Timeouts } from './http.ts'
@@ -20,6 +20,8 @@ export type RemoteOptions = {
   model: Model
   /** A folder that the engines see under the same path. */
   adapters: string
+  /** Whether an adapter changes nothing, so that the engine's log-probs under it are those of the base model. */
+  isNeutral: (adapter: Adapter) => boolean
   key?: string | null
   /** The base's name at the engine; default: the first that it lists. */
   named?: string | null
@@ -80,6 +82,7 @@ export const startRemote = async (options: RemoteOptions): Promise<Remote> => {
     model,
     replicas,
     files: new AdapterFiles(options.adapters),
+    isNeutral: options.isNeutral,
     patience: { ...PATIENCE, ...options.patience },
     accepts: options.accepts ?? [],
     say,

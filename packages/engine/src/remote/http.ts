@@ -2,10 +2,11 @@
  * HTTP to one engine. A connection that does not come, an answer that does not begin and one that falls silent each
  * have their own limit; what went wrong is an `EngineFault`.
  */
+import { context, propagation } from '@opentelemetry/api'
 import { Pool } from 'undici'
-import { quoted, refusal } from '../../core/engines/faults.ts'
-import { isFields, type Asking, type Fields } from '../../core/engines/wire.ts'
-import { traced } from '../spans.ts'
+import { quoted, refusal } from '../protocols/faults.ts'
+import { isJsonObject, type JsonObject } from '@instar/events/json'
+import type { Asking } from '../protocols/wire.ts'
 import { Reception } from './reception.ts'
 
 export type Timeouts = { connectMs: number; firstByteMs: number; idleMs: number }
@@ -75,7 +76,7 @@ export class EngineHttp {
   async send(
     method: 'GET' | 'POST',
     path: string,
-    body: Fields | null,
+    body: JsonObject | null,
     signal?: AbortSignal,
     { whole = false, ms = this.timeouts.firstByteMs }: Sending = {},
   ): Promise<Exchange> {
@@ -115,10 +116,10 @@ export class EngineHttp {
   async json(
     method: 'GET' | 'POST',
     path: string,
-    body: Fields | null,
+    body: JsonObject | null,
     signal?: AbortSignal,
     ms = WHOLE_MS,
-  ): Promise<{ status: number; body: Fields | null; text: string }> {
+  ): Promise<{ status: number; body: JsonObject | null; text: string }> {
     const { status, bytes } = await this.send(method, path, body, signal, { ms })
     const text = await collect(bytes)
     return { status, body: parsed(text), text }
@@ -140,6 +141,13 @@ export class EngineHttp {
   }
 }
 
+/** Headers of a request to an engine, with the trace that it is part of. */
+const traced = (headers: Readonly<Record<string, string>>): Record<string, string> => {
+  const carrier = { ...headers }
+  propagation.inject(context.active(), carrier)
+  return carrier
+}
+
 const faultOf = (
   error: NodeJS.ErrnoException,
   signal: AbortSignal | undefined,
@@ -156,10 +164,10 @@ const faultOf = (
         { cause: error },
       )
 
-const parsed = (text: string): Fields | null => {
+const parsed = (text: string): JsonObject | null => {
   try {
     const value: unknown = JSON.parse(text)
-    return Array.isArray(value) ? { data: value as unknown } : isFields(value) ? value : null
+    return Array.isArray(value) ? { data: value as unknown } : isJsonObject(value) ? value : null
   } catch (error) {
     if (error instanceof SyntaxError) return null
     throw error

@@ -1,10 +1,11 @@
 /** One server: what is known of it, which adapters it holds, and whether it is asked at all. */
 import { InstarError } from '@instar/events'
-import type { GeneratedPiece, GenerateRequest, Model } from '@instar/policy'
-import { adapterFault } from '../../core/engines/exactness.ts'
-import { isBusy } from '../../core/engines/faults.ts'
-import { FAULTS_IN_A_ROW, restMs } from '../../core/engines/routing.ts'
-import { adapterName, type Asked, type Fields, type Protocol } from '../../core/engines/wire.ts'
+import type { GeneratedPiece, GenerateRequest, Model } from '../port.ts'
+import { adapterFault } from '../protocols/exactness.ts'
+import { isBusy } from '../protocols/faults.ts'
+import { FAULTS_IN_A_ROW, restMs } from '../protocols/routing.ts'
+import type { JsonObject } from '@instar/events/json'
+import { adapterName, type Asked, type Protocol } from '../protocols/wire.ts'
 import { Assembly } from './assembly.ts'
 import { embeddings } from './embeddings.ts'
 import { EngineFault, type EngineHttp } from './http.ts'
@@ -182,7 +183,7 @@ export class Replica {
     return assembly.end()
   }
 
-  embed(bodyFor: (served: string) => Fields, signal: AbortSignal | undefined): Promise<Fields> {
+  embed(bodyFor: (served: string) => JsonObject, signal: AbortSignal | undefined): Promise<JsonObject> {
     const { http, protocol } = this.ports
     return embeddings(http, protocol.kind, bodyFor(this.known!.model), signal)
   }

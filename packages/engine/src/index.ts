@@ -1,0 +1,6 @@
+export type * from './port.ts'
+export { engineAddress } from './protocols/address.ts'
+export { PROTOCOLS } from './protocols/table.ts'
+export { EngineHttp } from './remote/http.ts'
+export { startRemote, type Remote, type RemoteOptions } from './remote/start.ts'
+export { textModel } from './remote/text-model.ts'
