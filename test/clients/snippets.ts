@@ -13,7 +13,7 @@ const SLOW_MS = 300_000
 export const PROMPT = 'What time is it?'
 export const ANSWER = 'It is noon.'
 
-export type Page = 'README.md' | 'docs/agents.md'
+export type Page = 'README.md' | 'docs/agents.md' | 'docs/use.md'
 /** `lead`: the paragraph that stands before it. */
 export type Block = { language: string; text: string; lead: string }
 

@@ -1,7 +1,7 @@
 /**
  * `npm run simulate -- [--schedules N] [--seed S] [--off RULE]`: that many schedules from seed S on; the first that breaks is shown.
  * `npm run simulate -- --mutants [NAME ...]`: each plausible mistake of mutants/table.ts until a schedule shows it, as the rows of
- * the table in docs/reliability.md; it fails if one is not found.
+ * the table in docs/simulation.md; it fails if one is not found.
  */
 import { parseArgs } from 'node:util'
 import { kill } from './mutants/kill.ts'

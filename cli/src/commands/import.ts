@@ -21,7 +21,7 @@ export default command('import', {
   usage: 'FILE… [--dry-run] [--rewards LOW:HIGH] [--key ID] [--own-versions]',
   help: `
 Reads recorded conversations onto the log, as turns like those that the gateway captures: joined with their next states,
-scored, shown. One JSON object per line, in one of these forms (docs/foreign-clients.md has every field):
+scored, shown. One JSON object per line, in one of these forms (docs/compatibility.md has every field):
 
   {"request": {"messages": […], …}, "response": {"choices": […]}, "session_id"?, "timestamp"?, "reward"?}
   {"messages": […], "tools"?, "session_id"?, "reward"?}      a conversation; each answer in it is a turn

@@ -406,7 +406,7 @@ export const ERRORS = {
     status: 501,
     retryable: false,
     meaning: "The path is one of another trainer's, and what it asks for has no meaning here.",
-    todo: 'docs/foreign-clients.md says what takes its place.',
+    todo: 'docs/compatibility.md says what takes its place.',
   },
   not_running: {
     status: 503,

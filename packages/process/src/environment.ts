@@ -1,4 +1,4 @@
-/** What the environment says (a main.ts hands it over), checked once and frozen. The names are a promise: README, "Environment". */
+/** The settings of a process, parsed once from the environment that its main.ts passes, and frozen. The names are public: docs/settings.md. */
 import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
 import { readFileSync } from 'node:fs'

@@ -1,4 +1,4 @@
-/** The lines for libraries in README.md and docs/agents.md, run as they stand there. */
+/** The programs of README.md, docs/use.md and docs/agents.md, run as they are printed there. */
 import assert from 'node:assert/strict'
 import { symlink, writeFile } from 'node:fs/promises'
 import path from 'node:path'
@@ -85,31 +85,24 @@ const runModule = async (text: string, place: Place): Promise<Ran> => {
 const printed = (value: string): string => `process.stdout.write(String(${value}))\n`
 const linesOf = ({ text }: Block): string[] => text.split('\n').filter((line) => line !== '' && !line.startsWith('//'))
 
-const libraries = {
-  'docs/agents.md': linesOf(await blockOf('Libraries', ADDRESS)),
-  'README.md': linesOf((await blocksOf('README.md', ADDRESS)).filter(({ language }) => language === 'ts')[1]!),
+for (const line of linesOf(await blockOf('Libraries', ADDRESS))) {
+  const [begin, ...around] = AROUND.find(([start]) => line.startsWith(start)) ?? [line]
+  if (around.length === 0) test(`docs/agents.md: ${begin}`, () => assert.fail('no program is written for this line'))
+  for (const { dialect, imports, before = () => '', talk } of around) {
+    test(`docs/agents.md: ${begin}…), ${dialect}: the answer arrives, one session with the turn`, () =>
+      inPlace(async (scene, place) => {
+        const made = `const made =\n${line.replaceAll(ADDRESS, scene.url)}\n`
+        await assertTold(scene, await runModule(`${imports}\n${before(scene.url)}\n${made}${printed(talk)}`, place), {
+          dialect,
+          source: 'fingerprint',
+        })
+      }))
+  }
 }
 
-for (const [page, lines] of Object.entries(libraries))
-  for (const line of lines) {
-    const [begin, ...around] = AROUND.find(([start]) => line.startsWith(start)) ?? [line]
-    if (around.length === 0) test(`${page}: ${begin}`, () => assert.fail('nothing is written around this line'))
-    for (const { dialect, imports, before = () => '', talk } of around) {
-      test(`${page}: ${begin}…), ${dialect}: the answer arrives, one session with the turn`, () =>
-        inPlace(async (scene, place) => {
-          const made = `const made =\n${line.replaceAll(ADDRESS, scene.url)}\n`
-          await assertTold(scene, await runModule(`${imports}\n${before(scene.url)}\n${made}${printed(talk)}`, place), {
-            dialect,
-            source: 'fingerprint',
-          })
-        }))
-    }
-  }
-
-test('README.md: the first lines, then what they were worth by curl', () =>
+test('README.md: the TypeScript program, then the feedback of docs/use.md', () =>
   inPlace(async (scene, place) => {
-    const blocks = await blocksOf('README.md', scene.url)
-    const first = blocks.find(({ language }) => language === 'ts')!
+    const first = (await blocksOf('README.md', scene.url)).find(({ language }) => language === 'ts')!
     await assertTold(scene, await runModule(`${first.text}${printed('answer.choices[0].message.content')}`, place), {
       dialect: 'chat',
       source: 'fingerprint',
@@ -117,7 +110,7 @@ test('README.md: the first lines, then what they were worth by curl', () =>
     const {
       turns: [turn],
     } = await scene.story()
-    const curl = blocks.find(({ text }) => text.startsWith('curl '))!.text
+    const curl = (await blocksOf('docs/use.md', scene.url)).find(({ text }) => text.startsWith('curl '))!.text
     const { code, stdout, stderr } = await runProgram(
       '/bin/sh',
       ['-c', curl.replace('"…"', `"${turn!.event.turn}"`)],

@@ -49,9 +49,9 @@ test('a patch that does not fit is refused, not left out', async () => {
   await assert.rejects(load(mutant), /holds 0 times, not once: no such text/)
 })
 
-test('docs/reliability.md lists the mutants that there are', () => {
+test('docs/simulation.md lists the mutants that there are', () => {
   assert.deepEqual(
-    namesIn(readFileSync(join(ROOT, 'docs/reliability.md'), 'utf8')),
+    namesIn(readFileSync(join(ROOT, 'docs/simulation.md'), 'utf8')),
     MUTANTS.map(({ name }) => name),
   )
 })

@@ -1,4 +1,4 @@
-/** Mutants as rows of the table in docs/reliability.md. */
+/** Mutants as rows of the table in docs/simulation.md. */
 import type { Killed } from './kill.ts'
 
 /** What found it, without the ids of that schedule. */

@@ -1,4 +1,4 @@
-/** The episode verbs of AgentJet's swarm server: an episode is a session, its end is feedback. docs/foreign-clients.md */
+/** The episode verbs of AgentJet's swarm server: an episode is a session, its end is feedback. docs/compatibility.md */
 import { InstarError, isReadable } from '@instar/events'
 import { versionsOn } from '@instar/log'
 import { fieldsOf, isFields, number, parseJson, text, wrong, type Fields } from '@instar/dialects'

@@ -1,4 +1,4 @@
-/** The paths of Claw-R1's gateway: trajectories are sessions, their uids the labels. docs/foreign-clients.md */
+/** The paths of Claw-R1's gateway: trajectories are sessions, their uids the labels. docs/compatibility.md */
 import { InstarError } from '@instar/events'
 import { isFields, number, parseJson, text, wrong, type Fields } from '@instar/dialects'
 import { hex } from '../admission.ts'
@@ -125,7 +125,7 @@ export const clawRoutes = (ports: ForeignPorts): ForeignRoute[] => {
 export const noEquivalent = (path: string) => (): Promise<never> => {
   throw new InstarError(
     'no_equivalent',
-    `${path} has no meaning here; docs/foreign-clients.md says what takes its place.`,
+    `${path} has no meaning here; docs/compatibility.md says what takes its place.`,
   )
 }
 

@@ -1,0 +1,63 @@
+import { deepEqual, ok } from 'node:assert/strict'
+import { existsSync, readFileSync } from 'node:fs'
+import { dirname, join, relative, resolve } from 'node:path'
+import { test } from 'node:test'
+import { committable, ROOT } from '../tree.ts'
+import { linksOf, namedFiles, placesOf } from './links.ts'
+
+const pages = committable().filter((path) => path.endsWith('.md') && existsSync(join(ROOT, path)))
+const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8')
+
+test('a link is found with its anchor, and a heading gives the anchor that GitHub gives it', () => {
+  const page =
+    '# A `b`: c, d\n\n## A b c d\n\n### Same\n\n### Same\n\n[x](../y.md#z) `[no](no.md)`\n```\n[no](no.md)\n```\n'
+  deepEqual(linksOf(page), ['../y.md#z'])
+  deepEqual([...placesOf(page)], ['a-b-c-d', 'a-b-c-d-1', 'same', 'same-1'])
+  deepEqual(namedFiles('`services/a/b.ts`, `packages/c/{d,e}`, `npm test`, `docs/f.md#g`, `test/h/*`'), [
+    'services/a/b.ts',
+    'docs/f.md',
+  ])
+})
+
+test('every relative link of every page leads to a file, and its anchor to a heading', () => {
+  const broken = pages.flatMap((page) =>
+    linksOf(read(page))
+      .filter((link) => !/^[a-z]+:/.test(link))
+      .filter((link) => {
+        const [file = '', anchor] = link.split('#')
+        const target = file === '' ? join(ROOT, page) : resolve(ROOT, dirname(page), file)
+        if (!existsSync(target)) return true
+        return anchor !== undefined && !placesOf(read(relative(ROOT, target))).has(anchor)
+      })
+      .map((link) => `${page}: ${link}`),
+  )
+  deepEqual(broken, [])
+})
+
+test('every file of the repository that a page names in code is there', () => {
+  const named = pages.flatMap((page) => namedFiles(read(page)).map((file) => ({ page, file })))
+  ok(named.length > 50, `${named.length} files`)
+  deepEqual(
+    named
+      .filter(({ file }) => ['', '.test.ts'].every((end) => !existsSync(join(ROOT, `${file}${end}`))))
+      .map(({ page, file }) => `${page}: ${file}`),
+    [],
+  )
+})
+
+test('every page of docs/ is reached from README.md', () => {
+  const reached = new Set<string>()
+  const visit = (page: string): void => {
+    if (reached.has(page)) return
+    reached.add(page)
+    for (const link of linksOf(read(page))) {
+      const target = relative(ROOT, resolve(ROOT, dirname(page), link.split('#')[0]!))
+      if (pages.includes(target)) visit(target)
+    }
+  }
+  visit('README.md')
+  deepEqual(
+    pages.filter((page) => page.startsWith('docs/') && !reached.has(page)),
+    [],
+  )
+})
