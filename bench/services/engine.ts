@@ -1,6 +1,6 @@
 /** An engine that costs nothing: the same answer for everybody, token by token, and when its last token was given. */
 import { setImmediate } from 'node:timers/promises'
-import type { Capabilities, GeneratedPiece, GenerateRequest, Model, ServingEngine } from '@instar/policy'
+import type { Capabilities, GeneratedPiece, GenerateRequest, Model, ServingEngine } from '@instar/engine/port'
 
 export const ANSWER =
   'A spider has eight legs, which is two more than an insect has, and it uses the front pair to feel its way, much as you would use your hands in a dark room.'

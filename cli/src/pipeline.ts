@@ -9,14 +9,8 @@ import { createGateway, gatewayConfig, type Gateway, type GatewayPorts, type Gat
 import { givesIds, openRemote, type RemoteSettings } from '@instar/gateway/shell/open-remote'
 import { randomBytes } from '@instar/gateway/shell/random'
 import { announceUpgrade, openSnapshots, type EmbeddedLog, type EventLog } from '@instar/log'
-import {
-  holdsWeights,
-  openModel,
-  startServing,
-  type EngineChoice,
-  type Model,
-  type ServingEngine,
-} from '@instar/policy'
+import type { Model, ServingEngine } from '@instar/engine/port'
+import { holdsWeights, openModel, startServing, type EngineChoice } from '@instar/policy'
 import { adminTokenIn, createMetrics, measuredLog, openLog, readSettings, type Settings } from '@instar/process'
 import { startPostgres, type Postgres } from '@instar/projections'
 import type { publisherConfig, PublisherPorts } from '@instar/publisher'

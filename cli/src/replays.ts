@@ -1,7 +1,7 @@
 /** A replay as its progress and its report, in this process: for `instar replay` and for a gateway that runs one. */
 import { InstarError, type TurnsState } from '@instar/events'
 import { createTurnReader, type EventLog } from '@instar/log'
-import type { LearningEngine, Model } from '@instar/policy'
+import type { LearningEngine, Model } from '@instar/engine/port'
 import { createJudges, judgeTurn, readEvidence, scorerConfig } from '@instar/scorer'
 import {
   replay,

@@ -17,7 +17,7 @@ import {
   type TurnsEvent,
 } from '@instar/events'
 import { createTurnReader, openMemoryLog, type EventLog } from '@instar/log'
-import type { Model } from '@instar/policy'
+import type { Model } from '@instar/engine/port'
 import { startRig, type Rig, type RigOptions } from '../gateway/harness.ts'
 import { ScriptedEngine, type Reply } from '../gateway/scripted-engine.ts'
 import { tokenizerModel } from '../gateway/tokenizer-model.ts'

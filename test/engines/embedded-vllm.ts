@@ -1,5 +1,6 @@
 /** vLLM's wire with our own engine behind it: what comes over HTTP can be held against what the engine computes. */
-import { adapterFromWeights, type ServingEngine, type Model } from '@instar/policy'
+import type { ServingEngine, Model } from '@instar/engine/port'
+import { adapterFromWeights } from '@instar/policy'
 import { readFileSync } from 'node:fs'
 import type { ServerResponse } from 'node:http'
 import { join } from 'node:path'

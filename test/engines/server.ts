@@ -1,5 +1,5 @@
 /** What the scripted engines share: an HTTP server on loopback whose answers a test can spoil. */
-import type { Model } from '@instar/policy'
+import type { Model } from '@instar/engine/port'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'

@@ -11,16 +11,8 @@ import { after, before, test } from 'node:test'
 import { openMemoryLog } from '@instar/log'
 import type { TurnCaptured } from '@instar/events'
 import { startRemote, type Remote } from '@instar/engine'
-import {
-  adapterFromWeights,
-  isNeutral,
-  openModel,
-  startLearning,
-  type Adapter,
-  type LearningEngine,
-  type Model,
-  type TrainItem,
-} from '@instar/policy'
+import type { Adapter, LearningEngine, Model, TrainItem } from '@instar/engine/port'
+import { adapterFromWeights, isNeutral, openModel, startLearning } from '@instar/policy'
 import { trainerConfig } from '@instar/trainer'
 import { sse, startRig, turnOf, USER, type Rig } from '../gateway/harness.ts'
 import { Line, statusThat } from './rig.ts'

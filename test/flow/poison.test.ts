@@ -4,7 +4,8 @@
  */
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { after, before, describe, test, type TestContext } from 'node:test'
-import { openModel, startLearning, type LearningEngine, type Model } from '@instar/policy'
+import type { LearningEngine, Model } from '@instar/engine/port'
+import { openModel, startLearning } from '@instar/policy'
 import { THRESHOLDS, type Probe } from '@instar/publisher'
 import { readSettings } from '@instar/process'
 import { probesOf } from '@instar/publisher'

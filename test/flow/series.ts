@@ -5,7 +5,7 @@
  */
 import { encodeEvent, weightLine, written, type Event, type TurnScored } from '@instar/events'
 import { openMemoryLog } from '@instar/log'
-import type { AdapterSha, LearningEngine, Model, Sampling, StepSettings } from '@instar/policy'
+import type { AdapterSha, LearningEngine, Model, Sampling, StepSettings } from '@instar/engine/port'
 import { createPublisher, publisherConfig, type Probe, type Thresholds } from '@instar/publisher'
 import { createTrainer, trainerConfig } from '@instar/trainer'
 import { USERS, WRONG, type User } from '../../cli/src/demo/users.ts'

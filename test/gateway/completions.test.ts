@@ -1,7 +1,7 @@
 /** `/v1/completions` on the real engine: texts and ids go on, with log-probs of what was given and of what came. */
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import type { Model } from '@instar/policy'
+import type { Model } from '@instar/engine/port'
 import { openModel, startServing } from '@instar/policy'
 import type OpenAI from 'openai'
 import { startRig, turnsOf, type Rig } from './harness.ts'

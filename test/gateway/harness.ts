@@ -10,7 +10,7 @@ import {
   type VersionPublished,
 } from '@instar/events'
 import { openMemoryLog, putBlob, type Append, type EventLog, type LogRecord } from '@instar/log'
-import type { Adapter, Model } from '@instar/policy'
+import type { Adapter, Model } from '@instar/engine/port'
 import { createGateway, gatewayConfig, type Gateway, type GatewayPorts, type GatewaySettings } from '@instar/gateway'
 import { createHash, randomBytes } from 'node:crypto'
 import OpenAI from 'openai'

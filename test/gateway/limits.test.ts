@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers'
 import { test } from 'node:test'
 import { mintId } from '@instar/dialects'
 import { openMemoryLog, type EventLog } from '@instar/log'
-import type { GeneratedPiece, GenerateRequest } from '@instar/policy'
+import type { GeneratedPiece, GenerateRequest } from '@instar/engine/port'
 import { model, Publisher, sse, startRig, turnsOf, turnThat, USER, type Rig } from './harness.ts'
 import { ScriptedEngine } from './scripted-engine.ts'
 

@@ -1,7 +1,8 @@
 /** Texts that are certainly too long are refused by their length: encoding them would hold everybody for seconds. */
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
-import { openModel, type Model } from '@instar/policy'
+import type { Model } from '@instar/engine/port'
+import { openModel } from '@instar/policy'
 import { readSettings } from '@instar/process'
 import { beyondContext } from '@instar/gateway/shell/counting'
 import type { Request } from '@instar/dialects'

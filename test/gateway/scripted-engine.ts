@@ -1,6 +1,6 @@
 /** A `ServingEngine` that says what a test tells it to, token by token with the real tokenizer's ids. */
 import { InstarError } from '@instar/events'
-import type { Adapter, Capabilities, GenerateRequest, GeneratedPiece, Model, ServingEngine } from '@instar/policy'
+import type { Adapter, Capabilities, GenerateRequest, GeneratedPiece, Model, ServingEngine } from '@instar/engine/port'
 import { setImmediate } from 'node:timers/promises'
 
 /** `before(i)` is awaited before token i is given; what it throws is the engine's failure. `stop`: the stop string that ends it. */

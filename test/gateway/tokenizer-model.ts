@@ -1,7 +1,7 @@
 /** The tiny model without its weights: its tokenizer and its chat template. */
 import { Prompter } from '@instar/policy/chat/prompt'
 import { ChatTemplate } from '@instar/policy/chat/template'
-import type { Model } from '@instar/policy'
+import type { Model } from '@instar/engine/port'
 import { Detokenizer } from '@instar/policy/tokenizer/detokenizer'
 import { TextTokenizer } from '@instar/policy/tokenizer/tokenizer'
 import { readFileSync } from 'node:fs'

@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { decodeRecord, encodeEvent, schemaTexts, updateLine, type BatchSealed, type Event } from '@instar/events'
 import { openEmbeddedLog, openMemoryLog, type EventLog } from '@instar/log'
-import type { Model } from '@instar/policy'
+import type { Model } from '@instar/engine/port'
 import { verify } from '@instar/trainer'
 import { auditBatches, evolveAudit, initialAudit, type AuditState } from '@instar/trainer/core/audit'
 import {

@@ -12,7 +12,7 @@ import {
   type TurnsEvent,
 } from '@instar/events'
 import { openMemoryLog, type MemoryLog } from '@instar/log'
-import type { Model } from '@instar/policy'
+import type { Model } from '@instar/engine/port'
 import { createPublisher, publisherConfig } from '@instar/publisher'
 import { createTrainer, trainerConfig } from '@instar/trainer'
 import { runReplay, type ReplayLine } from '../../cli/src/replays.ts'

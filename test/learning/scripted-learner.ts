@@ -9,7 +9,7 @@ import type {
   StepResult,
   StepSettings,
   TrainItem,
-} from '@instar/policy'
+} from '@instar/engine/port'
 import { writeAdapter } from '@instar/policy'
 
 const figures = {

@@ -6,16 +6,8 @@ import { after, before, describe, test } from 'node:test'
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
-import {
-  openModel,
-  startLearning,
-  startServing,
-  type GeneratedToken,
-  type Model,
-  type ServingEngine,
-  type StepSettings,
-  type TrainItem,
-} from '@instar/policy'
+import type { GeneratedToken, Model, ServingEngine, StepSettings, TrainItem } from '@instar/engine/port'
+import { openModel, startLearning, startServing } from '@instar/policy'
 
 type Reference = {
   encodings: { text: string; ids: number[] }[]

@@ -2,7 +2,7 @@ import { after, before, test } from 'node:test'
 import assert from 'node:assert/strict'
 import { fileURLToPath } from 'node:url'
 import { openModel, startLearning } from '@instar/policy'
-import type { LearningEngine, Model, Sampling, StepSettings, TrainItem } from '@instar/policy'
+import type { LearningEngine, Model, Sampling, StepSettings, TrainItem } from '@instar/engine/port'
 
 const folder = fileURLToPath(new URL('../../models/tiny', import.meta.url))
 const settings: StepSettings = {

@@ -6,14 +6,8 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { InstarError } from '@instar/events/errors'
-import {
-  startLearning,
-  type LearningEngine,
-  type LearningOptions,
-  type Sampling,
-  type StepSettings,
-  type TrainItem,
-} from '@instar/policy'
+import type { LearningEngine, Sampling, StepSettings, TrainItem } from '@instar/engine/port'
+import { startLearning, type LearningOptions } from '@instar/policy'
 import { findBuilt } from '@instar/policy/runtime/tfjs-node/place'
 import { CONFIG, randomAdapter, writeRandomModel } from '../serving/random-model.ts'
 import { crash, latest, started, threads } from '../serving/threads.ts'

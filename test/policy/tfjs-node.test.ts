@@ -17,7 +17,8 @@ import { loadNative } from '@instar/policy/runtime/tfjs-node/native'
 import { findBuilt } from '@instar/policy/runtime/tfjs-node/place'
 import { Trainer } from '@instar/policy/step'
 import { compileTraining, type MicroBatch } from '@instar/policy/training'
-import { openModel, startLearning, type TrainItem } from '@instar/policy'
+import type { TrainItem } from '@instar/engine/port'
+import { openModel, startLearning } from '@instar/policy'
 import { config, exampleItems, exampleSettings, exampleWeights } from '../golden/policy/example.ts'
 
 const built = findBuilt()

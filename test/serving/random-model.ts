@@ -6,7 +6,7 @@ import { moduleName, writeAdapter } from '@instar/policy/checkpoints/peft'
 import { byteAlphabet } from '@instar/policy/tokenizer/bytes'
 import { uniform } from '@instar/policy/serve/random'
 import { PROJECTIONS, projectionShape, weightShapes, type ModelConfig, type WeightTensor } from '@instar/policy/weights'
-import type { Adapter } from '@instar/policy'
+import type { Adapter } from '@instar/engine/port'
 
 export const CONFIG: ModelConfig = {
   hiddenSize: 32,

@@ -5,15 +5,8 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { InstarError } from '@instar/events/errors'
-import {
-  openModel,
-  startServing,
-  type Constraint,
-  type GenerateRequest,
-  type GeneratedToken,
-  type Model,
-  type ServingEngine,
-} from '@instar/policy'
+import type { Constraint, GenerateRequest, GeneratedToken, Model, ServingEngine } from '@instar/engine/port'
+import { openModel, startServing } from '@instar/policy'
 import { CONFIG, randomAdapter, writeRandomModel } from './random-model.ts'
 
 const folder = mkdtempSync(path.join(tmpdir(), 'instar-serving-'))

@@ -14,7 +14,7 @@ import {
   type TurnCaptured,
 } from '@instar/events'
 import { createTurnReader, openMemoryLog } from '@instar/log'
-import type { Model, TrainItem } from '@instar/policy'
+import type { Model, TrainItem } from '@instar/engine/port'
 import { readAdapter } from '@instar/policy/checkpoints/peft'
 import { completionLogprobs } from '@instar/policy/forward'
 import { createRuntime, type Runtime } from '@instar/policy/runtime/runtime'

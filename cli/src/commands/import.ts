@@ -1,5 +1,6 @@
 import { InstarError } from '@instar/events/errors'
-import { openModel, parseAnswer, type Model } from '@instar/policy'
+import type { Model } from '@instar/engine/port'
+import { openModel, parseAnswer } from '@instar/policy'
 import { openLog } from '@instar/process'
 import { resolve } from 'node:path'
 import { command, UsageError, type Values } from '../command.ts'

@@ -1,6 +1,6 @@
 /** Messages between the thread of the gateway and that of the other services. Everything in them is plain data. */
 import type { PlainError } from '@instar/events/plain-error'
-import type { Model } from '@instar/policy'
+import type { Model } from '@instar/engine/port'
 import type { MetricValues, Settings } from '@instar/process'
 import type { Connection } from '@instar/projections'
 import type { PublisherPorts } from '@instar/publisher'

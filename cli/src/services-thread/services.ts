@@ -1,7 +1,8 @@
 /** Scorer, trainer, publisher and projections side by side, on a log that is given. */
 import { InstarError, weightLine } from '@instar/events'
 import { openSnapshots, type EventLog } from '@instar/log'
-import { openModel, startLearning, type Fingerprint, type LearningEngine, type Model } from '@instar/policy'
+import type { Fingerprint, LearningEngine, Model } from '@instar/engine/port'
+import { openModel, startLearning } from '@instar/policy'
 import type { Metrics } from '@instar/process'
 import { startProjections, watchProjections, type Connection } from '@instar/projections'
 import { createPublisher, probesOf, publisherConfig, type Publisher, type PublisherPorts } from '@instar/publisher'

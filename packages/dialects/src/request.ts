@@ -2,6 +2,7 @@
  * A request, whatever dialect it came in: messages and tools in the shape of Chat Completions, which chat
  * templates take. What a dialect says otherwise is brought into it by the dialect's own `request`.
  */
+import type { Reweighting } from '@instar/engine/port'
 import { InstarError } from '@instar/events/errors'
 import { fieldsOf, type Fields } from './fields.ts'
 
@@ -15,15 +16,6 @@ export type Message = {
 
 /** How a tool of this name is called in the client's dialect. */
 export type ToolShape = { name: string; namespace: string | null; kind: 'function' | 'custom' }
-
-/** As packages/policy/src/port.ts has it. */
-export type Reweighting = {
-  frequencyPenalty: number
-  presencePenalty: number
-  repetitionPenalty: number
-  minP: number
-  logitBias: readonly (readonly [id: number, bias: number])[]
-}
 
 export type Request = {
   model: string | null

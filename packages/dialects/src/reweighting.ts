@@ -1,6 +1,6 @@
 /** Fields of any dialect that change what an answer is drawn from. */
 import { isFields, number, wrong, type Fields } from './fields.ts'
-import type { Reweighting } from './request.ts'
+import type { Reweighting } from '@instar/engine/port'
 
 const MAX_BIASES = 1024
 const MAX_BIAS = 100

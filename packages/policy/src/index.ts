@@ -1,4 +1,3 @@
-export type * from '@instar/engine/port'
 export { openModel, openTokenizer, loadWeights } from './checkpoints/open.ts'
 export { holdsWeights } from './checkpoints/folder.ts'
 export {

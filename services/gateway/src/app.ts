@@ -1,7 +1,8 @@
 /** The gateway on its ports: HTTP in front, the log and the engine behind. */
 import { InstarError, requireBase, weightLine } from '@instar/events'
 import { createTurnReader, type EventLog, type SnapshotStore } from '@instar/log'
-import { adapterFromWeights, type Adapter, type Model, type ServingEngine } from '@instar/policy'
+import type { Adapter, Model, ServingEngine } from '@instar/engine/port'
+import { adapterFromWeights } from '@instar/policy'
 import { parseAnswer } from '@instar/policy/chat/answer'
 import { DIALECTS, parseJson } from '@instar/dialects'
 import { createMetrics, type Metrics } from '@instar/process'

@@ -23,7 +23,7 @@ import {
   type Share,
   type SnapshotStore,
 } from '@instar/log'
-import type { LearningEngine, Model } from '@instar/policy'
+import type { LearningEngine, Model } from '@instar/engine/port'
 import { NO_METRICS, type Metrics } from '@instar/process'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { TrainerConfig } from './config.ts'

@@ -8,14 +8,8 @@ import { Ajv2020 } from 'ajv/dist/2020.js'
 import { openMemoryLog } from '@instar/log'
 import { readWritten, type TurnCaptured } from '@instar/events'
 import { startRemote, type Remote } from '@instar/engine'
-import {
-  adapterFromWeights,
-  isNeutral,
-  openModel,
-  parseAnswer,
-  startLearning,
-  type LearningEngine,
-} from '@instar/policy'
+import type { LearningEngine } from '@instar/engine/port'
+import { adapterFromWeights, isNeutral, openModel, parseAnswer, startLearning } from '@instar/policy'
 import { startRig, turnOf, USER, type Rig } from '../../gateway/harness.ts'
 import { promptIdsOf } from '../turn-prompt.ts'
 import { MODEL, TOLERANCE } from '../trials.ts'

@@ -1,7 +1,7 @@
 /** Verifies a log without computing, and says what came of it and what memory it took. */
 import { openEmbeddedLog } from '@instar/log'
 import { verify } from '@instar/trainer/shell/verify'
-import type { Model } from '@instar/policy'
+import type { Model } from '@instar/engine/port'
 
 const log = await openEmbeddedLog({ folder: process.argv[2]!, readOnly: true })
 const { ok, batches, first } = await verify({ log, learner: null, model: {} as Model }, 'policy', null)

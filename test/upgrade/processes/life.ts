@@ -1,7 +1,7 @@
 /** One life of scorer, trainer and publisher of this build on an embedded log: some conversations, until all is settled. */
 import { encodeEvent, schemaTexts, updateLine, weightLine } from '@instar/events'
 import { announceUpgrade, openEmbeddedLog } from '@instar/log'
-import type { Model } from '@instar/policy'
+import type { Model } from '@instar/engine/port'
 import { createPublisher, publisherConfig } from '@instar/publisher'
 import { createScorer, scorerConfig, type Judge } from '@instar/scorer'
 import { createTrainer, trainerConfig } from '@instar/trainer'

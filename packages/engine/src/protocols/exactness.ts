@@ -1,5 +1,5 @@
 /** Whether what an engine said of an answer's tokens is what was sampled. */
-import type { Sampled, Usage } from './wire.ts'
+import type { Sampling, TokenCounts } from '../port.ts'
 
 /** Which steps of sampling the engine's log-probs are behind. */
 export type Logprobs = { temperature: boolean; filters: boolean }
@@ -8,7 +8,7 @@ export type Logprobs = { temperature: boolean; filters: boolean }
 const COLDEST = 0.01
 
 /** The engine's log-probs for this sampling are those of the distribution that was drawn from; greedy: those of temperature 1. */
-export const logprobsFit = ({ temperature, filters }: Logprobs, { temperature: t, topP, topK }: Sampled): boolean =>
+export const logprobsFit = ({ temperature, filters }: Logprobs, { temperature: t, topP, topK }: Sampling): boolean =>
   t === 0 || (t >= COLDEST && (temperature || t === 1) && (filters || (topP >= 1 && topK === 0)))
 
 /** What is sampled with where the client says nothing: of the model's own defaults what the engine's log-probs are behind. */
@@ -21,7 +21,13 @@ export const fittingDefaults = <D extends { temperature: number; topP: number; t
   ...(filters ? {} : { topP: 1, topK: 0 }),
 })
 
-export type Counted = { ids: number; logprobs: number; usage: Usage | null; textWithoutIds: boolean; fit: boolean }
+export type Counted = {
+  ids: number
+  logprobs: number
+  usage: TokenCounts | null
+  textWithoutIds: boolean
+  fit: boolean
+}
 
 /**
  * Null: ids, log-probs and the engine's count of tokens agree. Else why the answer's tokens are not used, as the

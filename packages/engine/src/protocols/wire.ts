@@ -3,34 +3,10 @@
  * does nothing else: no clock, no socket.
  */
 import { isJsonObject, type JsonObject } from '@instar/events/json'
+import type { ChatRequest, Reweighting, Sampling, TokenCounts } from '../port.ts'
 
 export type EngineKind = 'vllm' | 'sglang' | 'llamacpp' | 'openai'
 
-export type Sampled = {
-  temperature: number
-  topP: number
-  topK: number
-  seed: number
-  maxTokens: number
-  stop: readonly string[]
-}
-
-/** `fields`: of the body, as the client's dialect said them. */
-export type ChatAsked = {
-  stream: boolean
-  messages: readonly JsonObject[]
-  tools: readonly unknown[]
-  fields: JsonObject
-}
-
-/** As packages/policy/src/port.ts has it. */
-export type Reweighting = {
-  frequencyPenalty: number
-  presencePenalty: number
-  repetitionPenalty: number
-  minP: number
-  logitBias: readonly (readonly [id: number, bias: number])[]
-}
 export const UNWEIGHTED: Reweighting = {
   frequencyPenalty: 0,
   presencePenalty: 0,
@@ -45,14 +21,14 @@ export type Asked = {
   model: string
   adapter: string | null
   prompt: readonly number[]
-  sampling: Sampled
+  sampling: Sampling
   topLogprobs: number
   /** Ids at which it has to stop, and which it then gives. */
   endOfTurn: readonly number[]
   /** That the answer must be of, as packages/grammar/src/ebnf.ts writes it; absent: any text. */
   grammar?: string
   reweighting?: Reweighting
-  chat: ChatAsked | null
+  chat: ChatRequest | null
 }
 
 export type Given = Pick<Asked, 'model' | 'adapter'> & { prompt: readonly number[]; completion: readonly number[] }
@@ -61,15 +37,6 @@ export type Call = { path: string; body: JsonObject }
 
 /** `logprob` NaN: the engine did not say. */
 export type WireToken = { id: number; logprob: number; top: readonly { id: number; logprob: number }[] }
-/** The last three, where the engine says, are part of the first two. */
-export type Usage = {
-  promptTokens: number
-  completionTokens: number
-  cachedTokens?: number
-  cacheWriteTokens?: number
-  reasoningTokens?: number
-}
-
 /** An error inside an answer; `status` 0: it names none. `param`: the field that it is about. */
 export type Said = { message: string; status: number; param?: string }
 
@@ -78,7 +45,7 @@ export type Delta = {
   tokens: readonly WireToken[]
   text: string
   finish: 'stop' | 'length' | null
-  usage: Usage | null
+  usage: TokenCounts | null
   error: Said | null
 }
 export const NOTHING: Delta = { tokens: [], text: '', finish: null, usage: null, error: null }
@@ -143,7 +110,7 @@ export const errorOf = (body: JsonObject): Said | null => {
   }
 }
 
-export const usageOf = (value: unknown): Usage | null => {
+export const usageOf = (value: unknown): TokenCounts | null => {
   if (!isJsonObject(value) || typeof value['completion_tokens'] !== 'number') return null
   const [prompt, completion] = [value['prompt_tokens_details'], value['completion_tokens_details']].map((details) =>
     isJsonObject(details) ? details : {},

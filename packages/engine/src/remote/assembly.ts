@@ -1,8 +1,8 @@
 /** From an engine's deltas to the pieces of the port: text by our own tokenizer, stop strings held back, counts compared. */
-import type { GeneratedPiece, GenerateRequest, Model } from '../port.ts'
+import type { GeneratedPiece, GenerateRequest, Model, TokenCounts } from '../port.ts'
 import { StopStrings } from '../stop.ts'
 import { inexactness, logprobsFit, type Logprobs } from '../protocols/exactness.ts'
-import type { Delta, Protocol, Usage } from '../protocols/wire.ts'
+import type { Delta, Protocol } from '../protocols/wire.ts'
 
 export class Assembly {
   private readonly detokenizer: ReturnType<Model['detokenizer']>
@@ -12,7 +12,7 @@ export class Assembly {
   private readonly spoken: Pick<Protocol, 'ids' | 'stopsItself'>
   private ids = 0
   private logprobs = 0
-  private usage: Usage | null = null
+  private usage: TokenCounts | null = null
   private finish: 'stop' | 'length' | null = null
   private stopped = false
   private textWithoutIds = false

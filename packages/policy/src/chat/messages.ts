@@ -1,10 +1,7 @@
 /** Chat messages in the one form that chat templates take: string content, one system message, and that first. */
 import { InstarError } from '@instar/events/errors'
+import { isJsonObject } from '@instar/events/json'
 import type { ChatMessage } from '@instar/engine/port'
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
 
 /** A string as it is, null as '', a list of text parts joined. Other parts are a `bad_request`. */
 export function textOf(content: unknown, where: string): string {
@@ -16,8 +13,8 @@ export function textOf(content: unknown, where: string): string {
     })
   return content
     .map((part: unknown, i) => {
-      if (isRecord(part) && typeof part['text'] === 'string') return part['text']
-      const type = isRecord(part) && typeof part['type'] === 'string' ? part['type'] : 'of no type'
+      if (isJsonObject(part) && typeof part['text'] === 'string') return part['text']
+      const type = isJsonObject(part) && typeof part['type'] === 'string' ? part['type'] : 'of no type'
       throw new InstarError('bad_request', `${where}.content[${i}] is ${type}; this model takes text only.`, {
         field: `${where}.content[${i}]`,
       })
@@ -30,7 +27,7 @@ function parsedArguments(value: unknown): unknown {
   if (typeof value !== 'string') return value
   try {
     const parsed: unknown = JSON.parse(value)
-    return isRecord(parsed) ? parsed : value
+    return isJsonObject(parsed) ? parsed : value
   } catch (error) {
     if (error instanceof SyntaxError) return value
     throw error
@@ -40,7 +37,7 @@ function parsedArguments(value: unknown): unknown {
 function toolCalls(value: unknown): unknown {
   if (!Array.isArray(value)) return value
   return value.map((call: unknown) => {
-    if (!isRecord(call) || !isRecord(call['function'])) return call
+    if (!isJsonObject(call) || !isJsonObject(call['function'])) return call
     return { ...call, function: { ...call['function'], arguments: parsedArguments(call['function']['arguments']) } }
   })
 }

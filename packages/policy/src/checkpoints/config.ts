@@ -1,12 +1,7 @@
 /** `config.json` of Hugging Face → ModelConfig, and the checks that every source of a ModelConfig passes. */
 import { InstarError } from '@instar/events/errors'
+import { isJsonObject, type JsonObject } from '@instar/events/json'
 import { weightShapes, type ModelConfig } from '../weights.ts'
-
-export type Json = Record<string, unknown>
-
-export function isJson(value: unknown): value is Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
 
 function bad(file: string, problem: string): InstarError {
   return new InstarError('bad_checkpoint', `${file}: ${problem}`, { file })
@@ -51,7 +46,7 @@ export function checkConfig(config: ModelConfig, file: string): ModelConfig {
 }
 
 /** `tied` when config.json does not say: whether `lm_head.weight` is missing from the files. */
-export function configFromJson(json: Json, file: string, tied: boolean): ModelConfig {
+export function configFromJson(json: JsonObject, file: string, tied: boolean): ModelConfig {
   const type = json['model_type']
   const flags = typeof type === 'string' && Object.hasOwn(ARCHITECTURES, type) ? ARCHITECTURES[type] : undefined
   if (!flags)
@@ -64,9 +59,9 @@ export function configFromJson(json: Json, file: string, tied: boolean): ModelCo
     if (typeof value !== 'number') throw bad(file, `${name} is ${value === undefined ? 'missing' : 'not a number'}`)
     return value
   }
-  const rope = isJson(json['rope_parameters'])
+  const rope = isJsonObject(json['rope_parameters'])
     ? json['rope_parameters']
-    : isJson(json['rope_scaling'])
+    : isJsonObject(json['rope_scaling'])
       ? json['rope_scaling']
       : {}
   const ropeType = rope['rope_type'] ?? rope['type'] ?? 'default'

@@ -7,7 +7,8 @@ import { closeSync, openSync, readFileSync, readSync, statSync } from 'node:fs'
 import path from 'node:path'
 import { InstarError } from '@instar/events/errors'
 import { weightShapes, type ModelConfig, type PackedTensor, type WeightTensor, type Weights } from '../weights.ts'
-import { checkConfig, configFromJson, isJson, type Json } from './config.ts'
+import { isJsonObject, type JsonObject } from '@instar/events/json'
+import { checkConfig, configFromJson } from './config.ts'
 import { dequantise, packQ4, parseGguf, type Gguf } from './gguf.ts'
 import { ggufConfig, ggufTensors, isPermuted, unpermute, unpermuteBlocks } from './gguf-model.ts'
 import { ggufTokenizer, type TokenizerFiles } from './gguf-tokenizer.ts'
@@ -19,7 +20,7 @@ export type Checkpoint = {
   files: string[]
   config: ModelConfig
   tokenizer: TokenizerFiles
-  generation: Json
+  generation: JsonObject
   weights: Weights
 }
 
@@ -58,12 +59,12 @@ function readText(file: string): string | null {
   return readFileSync(file, 'utf8')
 }
 
-function readJson(file: string): Json | null {
+function readJson(file: string): JsonObject | null {
   const text = readText(file)
   if (text === null) return null
   try {
     const value: unknown = JSON.parse(text)
-    if (isJson(value)) return value
+    if (isJsonObject(value)) return value
   } catch (error) {
     throw bad(file, 'is not JSON', error)
   }
@@ -112,7 +113,7 @@ function weightFiles(folder: string): string[] {
   const index = readJson(indexFile)
   if (!index) throw bad(folder, 'holds neither model.safetensors nor its index')
   const map = index['weight_map']
-  if (!isJson(map)) throw bad(indexFile, 'weight_map is missing')
+  if (!isJsonObject(map)) throw bad(indexFile, 'weight_map is missing')
   const names = new Set<string>()
   for (const name of Object.values(map)) {
     if (typeof name !== 'string' || path.basename(name) !== name || !name.endsWith('.safetensors'))
@@ -123,16 +124,16 @@ function weightFiles(folder: string): string[] {
 }
 
 /** A string, or the object that Hugging Face writes for an added token. */
-function templateOf(config: Json): string | null {
+function templateOf(config: JsonObject): string | null {
   const template = config['chat_template']
   if (typeof template === 'string') return template
   if (!Array.isArray(template)) return null
-  const named = template.filter(isJson).find((entry) => entry['name'] === 'default')?.['template']
+  const named = template.filter(isJsonObject).find((entry) => entry['name'] === 'default')?.['template']
   return typeof named === 'string' ? named : null
 }
 
 /** What a folder holds besides weights. */
-export type Light = Pick<Checkpoint, 'name' | 'files' | 'tokenizer' | 'generation'> & { json: Json }
+export type Light = Pick<Checkpoint, 'name' | 'files' | 'tokenizer' | 'generation'> & { json: JsonObject }
 
 export function openLight(folder: string): Light {
   const at = (name: string) => path.join(folder, name)

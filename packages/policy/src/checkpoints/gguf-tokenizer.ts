@@ -4,13 +4,13 @@
  */
 import { InstarError } from '@instar/events/errors'
 import type { Gguf, GgufValue } from './gguf.ts'
-import type { Json } from './config.ts'
+import type { JsonObject } from '@instar/events/json'
 
 /** Qwen2's split; llama.cpp knows it as pre-tokeniser `qwen2`. */
 const QWEN2_SPLIT =
   "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
-const byteLevel = (useRegex: boolean): Json => ({
+const byteLevel = (useRegex: boolean): JsonObject => ({
   type: 'ByteLevel',
   add_prefix_space: false,
   trim_offsets: true,
@@ -18,7 +18,7 @@ const byteLevel = (useRegex: boolean): Json => ({
 })
 
 /** By the name in `tokenizer.ggml.pre`. */
-const PRE_TOKENISERS: Record<string, { normalizer: Json | null; pre_tokenizer: Json }> = {
+const PRE_TOKENISERS: Record<string, { normalizer: JsonObject | null; pre_tokenizer: JsonObject }> = {
   'gpt-2': { normalizer: null, pre_tokenizer: byteLevel(true) },
   smollm: {
     normalizer: null,
@@ -50,7 +50,7 @@ function strings(value: GgufValue | undefined, key: string, file: string): strin
   return value
 }
 
-export type TokenizerFiles = { tokenizer: Json; config: Json; template: string | null }
+export type TokenizerFiles = { tokenizer: JsonObject; config: JsonObject; template: string | null }
 
 export function ggufTokenizer(gguf: Gguf, file: string): TokenizerFiles {
   const get = (key: string) => gguf.metadata.get(`tokenizer.${key}`)
@@ -73,7 +73,7 @@ export function ggufTokenizer(gguf: Gguf, file: string): TokenizerFiles {
   if (!Array.isArray(kinds) || kinds.length !== tokens.length)
     throw bad(file, 'metadata tokenizer.ggml.token_type does not match the tokens')
   const vocabulary = new Map<string, number>()
-  const added: Json[] = []
+  const added: JsonObject[] = []
   for (const [id, token] of tokens.entries()) {
     if (vocabulary.has(token)) throw bad(file, `token ${JSON.stringify(token.slice(0, 200))} occurs twice`)
     vocabulary.set(token, id)

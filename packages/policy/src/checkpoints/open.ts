@@ -9,7 +9,7 @@ import type { Model } from '@instar/engine/port'
 import { Detokenizer } from '../tokenizer/detokenizer.ts'
 import { TextTokenizer } from '../tokenizer/tokenizer.ts'
 import type { ModelConfig, Weights } from '../weights.ts'
-import { isJson, type Json } from './config.ts'
+import { isJsonObject, type JsonObject } from '@instar/events/json'
 import { openCheckpoint, openLight, type Checkpoint } from './folder.ts'
 
 /** ChatML, for checkpoints that bring no template but know its tokens. */
@@ -35,11 +35,11 @@ async function hashFiles(files: readonly string[]): Promise<{ sha256: string; na
 /** The text of a token entry: a string, or an object with `content`. */
 function tokenText(value: unknown): string {
   if (typeof value === 'string') return value
-  return isJson(value) && typeof value['content'] === 'string' ? value['content'] : ''
+  return isJsonObject(value) && typeof value['content'] === 'string' ? value['content'] : ''
 }
 
 /** Ids that end a turn: those of generation_config (or config), and the tokenizer's eos token. */
-function endOfTurn(generation: Json, tokenizer: TextTokenizer, eosToken: string): number[] {
+function endOfTurn(generation: JsonObject, tokenizer: TextTokenizer, eosToken: string): number[] {
   const given = generation['eos_token_id']
   const ids = new Set<number>()
   for (const id of Array.isArray(given) ? given : [given]) if (Number.isSafeInteger(id)) ids.add(Number(id))
@@ -48,7 +48,7 @@ function endOfTurn(generation: Json, tokenizer: TextTokenizer, eosToken: string)
   return [...ids].sort((a, b) => a - b)
 }
 
-function defaults(generation: Json): Model['defaults'] {
+function defaults(generation: JsonObject): Model['defaults'] {
   const number = (key: string, fallback: number) => (typeof generation[key] === 'number' ? generation[key] : fallback)
   return { temperature: number('temperature', 1), topP: number('top_p', 1), topK: number('top_k', 0) }
 }
@@ -118,11 +118,11 @@ export async function openTokenizer(target: string): Promise<Model> {
   if (!statSync(target, { throwIfNoEntry: false })?.isDirectory()) return openModel(target)
   const { json, files, ...light } = openLight(target)
   const added = Array.isArray(light.tokenizer.tokenizer['added_tokens'])
-    ? light.tokenizer.tokenizer['added_tokens'].filter(isJson)
+    ? light.tokenizer.tokenizer['added_tokens'].filter(isJsonObject)
     : []
   const highest = added.reduce((max, { id }) => Math.max(max, Number(id)), 0)
   // Multimodal models keep what their text part is in a part of its own.
-  const text = isJson(json['text_config']) ? { ...json, ...json['text_config'] } : json
+  const text = isJsonObject(json['text_config']) ? { ...json, ...json['text_config'] } : json
   const number = (key: string) => (typeof text[key] === 'number' ? text[key] : 0)
   const config = {
     contextLength: number('max_position_embeddings') || UNSAID_CONTEXT,

@@ -14,7 +14,7 @@ import {
   type Projection,
   type WeightTensor,
 } from '../weights.ts'
-import { isJson } from './config.ts'
+import { isJsonObject } from '@instar/events/json'
 import { headerLength, parseHeader, readSafetensors, writeSafetensors, type Tensor } from './safetensors.ts'
 
 /** Keys of `modules` are `model.layers.0.self_attn.q_proj`; `a` is [rank, in], `b` [out, rank]. */
@@ -90,8 +90,8 @@ const REFUSED: [string, (value: unknown) => boolean][] = [
   ['fan_in_fan_out', (value) => value === true],
   ['bias', (value) => value !== undefined && value !== 'none'],
   ['modules_to_save', (value) => Array.isArray(value) && value.length > 0],
-  ['rank_pattern', (value) => isJson(value) && Object.keys(value).length > 0],
-  ['alpha_pattern', (value) => isJson(value) && Object.keys(value).length > 0],
+  ['rank_pattern', (value) => isJsonObject(value) && Object.keys(value).length > 0],
+  ['alpha_pattern', (value) => isJsonObject(value) && Object.keys(value).length > 0],
 ]
 
 function readConfig(bytes: Uint8Array): { rank: number; alpha: number } {
@@ -101,7 +101,7 @@ function readConfig(bytes: Uint8Array): { rank: number; alpha: number } {
   } catch (error) {
     throw new InstarError('bad_checkpoint', 'adapter: adapter_config.json is not JSON', {}, { cause: error })
   }
-  if (!isJson(json) || json['peft_type'] !== 'LORA') throw bad('adapter_config.json is not that of a LoRA')
+  if (!isJsonObject(json) || json['peft_type'] !== 'LORA') throw bad('adapter_config.json is not that of a LoRA')
   for (const [name, refused] of REFUSED) if (refused(json[name])) throw bad(`${name} is not supported`, { field: name })
   const rank = json['r']
   const alpha = json['lora_alpha']

@@ -5,6 +5,7 @@
  * https://huggingface.co/docs/safetensors
  */
 import { InstarError } from '@instar/events/errors'
+import { isJsonObject } from '@instar/events/json'
 import { decodeBF16, decodeF16, encodeBF16, encodeF16 } from './float16.ts'
 
 const WIDTH = {
@@ -86,16 +87,12 @@ function refuseRepeatedKeys(text: string, file: string): void {
   }
 }
 
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
 function isCount(value: unknown): value is number {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
 }
 
 function readEntry(value: unknown, name: string, dataStart: number, fileSize: number, file: string): TensorEntry {
-  if (!isRecord(value)) throw bad(file, 'is not an object', name)
+  if (!isJsonObject(value)) throw bad(file, 'is not an object', name)
   const { dtype, shape, data_offsets: offsets, ...rest } = value
   const unknown = Object.keys(rest)[0]
   if (unknown !== undefined) throw bad(file, `unknown field ${JSON.stringify(unknown.slice(0, 200))}`, name)
@@ -129,7 +126,7 @@ export function parseHeader(header: Uint8Array, fileSize: number, file = 'safete
   } catch (error) {
     throw new InstarError('bad_checkpoint', `${file}: header is not JSON`, { file }, { cause: error })
   }
-  if (text[0] !== '{' || !isRecord(parsed)) throw bad(file, 'header is not a JSON object')
+  if (text[0] !== '{' || !isJsonObject(parsed)) throw bad(file, 'header is not a JSON object')
   refuseRepeatedKeys(text, file)
   const metadata = new Map<string, string>()
   const tensors: [string, TensorEntry][] = []
@@ -138,7 +135,7 @@ export function parseHeader(header: Uint8Array, fileSize: number, file = 'safete
       tensors.push([name, readEntry(value, name, 8 + header.length, fileSize, file)])
       continue
     }
-    if (!isRecord(value)) throw bad(file, '__metadata__ is not an object')
+    if (!isJsonObject(value)) throw bad(file, '__metadata__ is not an object')
     for (const [key, entry] of Object.entries(value)) {
       if (typeof entry !== 'string')
         throw bad(file, `__metadata__ ${JSON.stringify(key.slice(0, 200))} is not a string`)

@@ -5,24 +5,19 @@
  */
 import { Tokenizer as Library } from '@huggingface/tokenizers'
 import { InstarError } from '@instar/events/errors'
+import { isJsonObject, type JsonObject } from '@instar/events/json'
 import { tokenBytes, type ByteForm } from './bytes.ts'
 import { RecentTexts } from './recent.ts'
 
 /** A token outside the merges. `special` ones are hidden when decoding. `lstrip` and `rstrip` eat the white space beside it. */
 export type AddedToken = { id: number; content: string; special: boolean; lstrip: boolean; rstrip: boolean }
 
-type Json = Record<string, unknown>
-
-function isJson(value: unknown): value is Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
-function readAdded(json: Json, file: string): AddedToken[] {
+function readAdded(json: JsonObject, file: string): AddedToken[] {
   const list = json['added_tokens'] ?? []
   if (!Array.isArray(list)) throw new InstarError('bad_checkpoint', `${file}: added_tokens is not a list`, { file })
   return list.map((entry: unknown) => {
     if (
-      !isJson(entry) ||
+      !isJsonObject(entry) ||
       typeof entry['content'] !== 'string' ||
       entry['content'] === '' ||
       !Number.isSafeInteger(entry['id'])
@@ -61,7 +56,7 @@ export class TextTokenizer {
 
   /** `json` is tokenizer.json, `config` tokenizer_config.json (or {}). Throws `bad_checkpoint`. */
   constructor(json: unknown, config: unknown, file = 'tokenizer.json') {
-    if (!isJson(json)) throw new InstarError('bad_checkpoint', `${file}: is not an object`, { file })
+    if (!isJsonObject(json)) throw new InstarError('bad_checkpoint', `${file}: is not an object`, { file })
     this.added = readAdded(json, file)
     this.specialIds = new Set(this.added.filter((token) => token.special).map((token) => token.id))
     this.byContent = new Map(this.added.map((token) => [token.content, token]))
@@ -71,7 +66,7 @@ export class TextTokenizer {
     try {
       this.library = new Library(
         { ...json, added_tokens: [], pre_tokenizer: likeHuggingFace(json['pre_tokenizer']) },
-        isJson(config) ? config : {},
+        isJsonObject(config) ? config : {},
       )
     } catch (error) {
       throw new InstarError(
@@ -83,10 +78,10 @@ export class TextTokenizer {
     }
   }
 
-  private longestText(json: Json): number {
+  private longestText(json: JsonObject): number {
     const trims = this.added.some(({ lstrip, rstrip }) => lstrip || rstrip)
-    const vocabulary = isJson(json['model']) ? json['model']['vocab'] : null
-    if (trims || (json['normalizer'] ?? null) !== null || !isJson(vocabulary)) return 0
+    const vocabulary = isJsonObject(json['model']) ? json['model']['vocab'] : null
+    if (trims || (json['normalizer'] ?? null) !== null || !isJsonObject(vocabulary)) return 0
     let longest = 0
     for (const text of [...Object.keys(vocabulary), ...this.added.map(({ content }) => content)])
       longest = Math.max(longest, text.length)
@@ -200,7 +195,7 @@ export class TextTokenizer {
 /** GPT-2's split (encoder.py). As a Split it goes through the library's translation to JavaScript, where \s differs (NEL, BOM). */
 const GPT2_SPLIT = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 
-const split = (regex: string): Json => ({
+const split = (regex: string): JsonObject => ({
   type: 'Split',
   pattern: { Regex: regex },
   behavior: 'Isolated',
@@ -212,7 +207,7 @@ const split = (regex: string): Json => ({
  * alone, the other every number in Unicode; and the white space of its `ByteLevel` is JavaScript's.
  */
 function likeHuggingFace(step: unknown): unknown {
-  if (!isJson(step)) return step
+  if (!isJsonObject(step)) return step
   if (step['type'] === 'Digits') return split(step['individual_digits'] === true ? '\\p{N}' : '\\p{N}+')
   if (step['type'] === 'ByteLevel' && step['use_regex'] !== false && step['add_prefix_space'] !== true) {
     return { type: 'Sequence', pretokenizers: [split(GPT2_SPLIT), { ...step, use_regex: false }] }
@@ -225,17 +220,17 @@ function likeHuggingFace(step: unknown): unknown {
 function byteForm(decoder: unknown, file: string): ByteForm {
   const form: ByteForm = { byteLevel: false, byteFallback: false, replace: [], stripLeadingSpace: false }
   const steps =
-    isJson(decoder) && decoder['type'] === 'Sequence' && Array.isArray(decoder['decoders'])
+    isJsonObject(decoder) && decoder['type'] === 'Sequence' && Array.isArray(decoder['decoders'])
       ? decoder['decoders']
       : [decoder]
   for (const step of steps) {
-    if (!isJson(step)) throw new InstarError('bad_checkpoint', `${file}: has no decoder`, { file })
+    if (!isJsonObject(step)) throw new InstarError('bad_checkpoint', `${file}: has no decoder`, { file })
     const pattern = step['pattern']
     if (step['type'] === 'ByteLevel') form.byteLevel = true
     else if (step['type'] === 'ByteFallback') form.byteFallback = true
     else if (
       step['type'] === 'Replace' &&
-      isJson(pattern) &&
+      isJsonObject(pattern) &&
       typeof pattern['String'] === 'string' &&
       typeof step['content'] === 'string'
     )

@@ -1,11 +1,10 @@
 /** A request as an engine that takes messages is asked it: in the shapes of Chat Completions, whatever dialect it came in. */
-import { isFields, type Fields, type Message, type Request } from '@instar/dialects'
+import { isFields, type Request } from '@instar/dialects'
+import type { ChatRequest } from '@instar/engine/port'
 import { forwardedMessage, forwardedTools, plainFields } from './forwarded.ts'
 import { passedOn } from './passed-on.ts'
 
-export type ChatAsked = { stream: boolean; messages: Message[]; tools: readonly unknown[]; fields: Fields }
-
-export const chatOf = (dialect: string, request: Request): ChatAsked => {
+export const chatOf = (dialect: string, request: Request): ChatRequest => {
   const { strict } = request
   const tools = forwardedTools(request.tools).map((tool) => asStrict(tool, strict))
   return {

@@ -1,4 +1,5 @@
 /** `/v1/completions`: a text goes on. What a request asks for, and the shapes of what is said. */
+import type { Reweighting } from '@instar/engine/port'
 import {
   fieldsOf,
   flag,
@@ -9,7 +10,6 @@ import {
   topP,
   wrong,
   type Fields,
-  type Reweighting,
   type Token,
 } from '@instar/dialects'
 import { InstarError } from '@instar/events'

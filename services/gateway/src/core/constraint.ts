@@ -1,14 +1,7 @@
 /** What a request says its answer must be: JSON of a schema, or a call of a tool. */
+import type { Constraint } from '@instar/engine/port'
 import { InstarError } from '@instar/events'
 import { isFields, wrong, type Fields, type Request } from '@instar/dialects'
-
-/** As packages/policy/src/port.ts has it. */
-export type Constraint = {
-  json: { field: string; schema: unknown } | null
-  calls: readonly { name: string; parameters: unknown }[]
-  mostCalls: number
-  insideReasoning: boolean
-}
 
 type Tool = { name: string; parameters: unknown; strict: boolean }
 /** `names`: of which tools one must be called; null: none must. */

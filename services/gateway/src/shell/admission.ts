@@ -11,7 +11,7 @@ import {
   type TurnState,
 } from '@instar/events'
 import type { TurnReader } from '@instar/log'
-import type { Model, ServingEngine } from '@instar/policy'
+import type { Model, ServingEngine } from '@instar/engine/port'
 import { dialectOf, parseJson, type Dialect, type Request } from '@instar/dialects'
 import { extendsIds, withSampledIds } from '../core/history.ts'
 import { labelOf, newSession, parentOf, promptGroup, sessionOfLabel, subjectOf, type Headers } from '../core/labels.ts'

@@ -1,6 +1,6 @@
 /** A request in any dialect: admission, candidates, and the answer in one piece or as a stream. */
 import { InstarError, turnId, type RecordedSampling } from '@instar/events'
-import type { Model } from '@instar/policy'
+import type { Model } from '@instar/engine/port'
 import type { ServerResponse } from 'node:http'
 import {
   parseJson,

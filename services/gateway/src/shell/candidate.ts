@@ -10,7 +10,7 @@ import type {
   GenerateRequest,
   Reweighting,
   ServingEngine,
-} from '@instar/policy'
+} from '@instar/engine/port'
 import { mintCallId, type Call, type Counts, type Piece, type Token } from '@instar/dialects'
 import { Answer, type Said } from '../core/answer.ts'
 import { aborted, captured, sampled, whyNotTrainable, type Admitted, type Candidate } from '../core/turn.ts'

@@ -4,7 +4,7 @@
  */
 import { chatError, parseJson, toldInStream, type Frame } from '@instar/dialects'
 import { contextLengthExceeded, InstarError } from '@instar/events'
-import type { GeneratedToken, Model } from '@instar/policy'
+import type { GeneratedToken, Model } from '@instar/engine/port'
 import {
   completionLogprobs,
   completionRequest,

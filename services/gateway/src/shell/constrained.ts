@@ -1,6 +1,6 @@
 /** What the answer to a request must be, where the engine is one that can be told. */
 import { InstarError } from '@instar/events'
-import type { Constraint, ServingEngine } from '@instar/policy'
+import type { Constraint, ServingEngine } from '@instar/engine/port'
 import type { Dialect, Request } from '@instar/dialects'
 import { constraintOf } from '../core/constraint.ts'
 

@@ -1,6 +1,6 @@
 /** Tokens of a prompt, as clients are told them. */
 import type { Accepts, Dialect, Fields, Request } from '@instar/dialects'
-import type { Model } from '@instar/policy'
+import type { Model } from '@instar/engine/port'
 import { estimatedTokens } from '../core/chat-asked.ts'
 import { contentText } from '@instar/events'
 import { CHARACTERS, leastTokens, tokensBeyond } from '../core/overflow.ts'

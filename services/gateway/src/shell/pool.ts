@@ -4,7 +4,7 @@
  */
 import { InstarError, type WeightLine } from '@instar/events'
 import { createPump, getBlob, type EventLog, type Pump } from '@instar/log'
-import type { Adapter, ServingEngine } from '@instar/policy'
+import type { Adapter, ServingEngine } from '@instar/engine/port'
 import { ancestors, servedVersion, surplus, type Served } from '../core/pool-plan.ts'
 
 export type PoolPorts = {

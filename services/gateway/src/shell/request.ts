@@ -1,7 +1,7 @@
 /** What all requests to the model share: an end (client gone, key revoked, time over) and a place in the queue of the engine. */
 import { asInstarError } from '@instar/dialects'
 import { InstarError } from '@instar/events'
-import type { ServingEngine } from '@instar/policy'
+import type { ServingEngine } from '@instar/engine/port'
 import type { ServerResponse } from 'node:http'
 import type { Background } from './background.ts'
 import { Cut } from './candidate.ts'

@@ -10,7 +10,7 @@ import {
   type Speaking,
 } from '@instar/dialects'
 import { InstarError, readWritten, type TurnAborted, type TurnCaptured } from '@instar/events'
-import type { Model } from '@instar/policy'
+import type { Model } from '@instar/engine/port'
 import { referenceTo, turnOfId, type ReferencePorts } from './references.ts'
 
 export type StoredPorts = ReferencePorts & { model: Model; policy: string }

@@ -17,7 +17,7 @@ import {
 } from '@opentelemetry/api'
 import { InstarError } from '@instar/events'
 import type { Counts, Request } from '@instar/dialects'
-import type { GeneratedPiece } from '@instar/policy'
+import type { GeneratedPiece } from '@instar/engine/port'
 import { header, type Headers } from '../core/labels.ts'
 
 export type RequestSpan = {

@@ -1,7 +1,8 @@
 /** Measures one candidate against the serving version, on the learning engine. Figures: core/gate.ts. */
 import { type BatchSealed, type UpdateComputed, type VersionState } from '@instar/events'
 import { getBlob, type EventLog, type TurnReader } from '@instar/log'
-import { adapterFromWeights, type AdapterSha, type LearningEngine, type Model, type Sampling } from '@instar/policy'
+import type { AdapterSha, LearningEngine, Model, Sampling } from '@instar/engine/port'
+import { adapterFromWeights } from '@instar/policy'
 import type { PublisherConfig } from '../config.ts'
 import type { Figures } from '../core/gate.ts'
 

@@ -10,7 +10,7 @@ import {
   type Logged,
 } from '@instar/events'
 import { persist, putBlob, versionsOn, type EventLog } from '@instar/log'
-import type { StepResult } from '@instar/policy'
+import type { StepResult } from '@instar/engine/port'
 import { evolveAudit, type AuditState } from '../core/audit.ts'
 
 /** What the gate said of the batch on main; `version` null: it was rejected. */

@@ -2,15 +2,8 @@
 import { dialectOf, parseJson } from '@instar/dialects'
 import { InstarError, readWritten, weightLine, type BatchItem, type BatchSealed } from '@instar/events'
 import { getBlob, putBlob, type EventLog, type TurnReader } from '@instar/log'
-import {
-  adapterFromWeights,
-  type Adapter,
-  type LearningEngine,
-  type Model,
-  type Parent,
-  type StepSettings,
-  type TrainItem,
-} from '@instar/policy'
+import type { Adapter, LearningEngine, Model, Parent, StepSettings, TrainItem } from '@instar/engine/port'
+import { adapterFromWeights } from '@instar/policy'
 import { rulesOf } from '../core/baseline.ts'
 import type { Computed } from '../core/decide.ts'
 import { withHint } from '../core/hint.ts'

@@ -15,7 +15,8 @@ import {
   type TurnScored,
 } from '@instar/events'
 import { createTurnReader, getBlob, type EventLog } from '@instar/log'
-import { adapterDistance, type LearningEngine, type Model, type Parent, type StepResult } from '@instar/policy'
+import type { LearningEngine, Model, Parent, StepResult } from '@instar/engine/port'
+import { adapterDistance } from '@instar/policy'
 import type { AuditState } from '../core/audit.ts'
 import { hasSignal } from '../core/batch.ts'
 import {

@@ -8,14 +8,8 @@ import {
   type VersionPublished,
 } from '@instar/events'
 import { createTurnReader, getBlob, type EventLog } from '@instar/log'
-import {
-  adapterFromWeights,
-  type Fingerprint,
-  type LearningEngine,
-  type Model,
-  type Parent,
-  type StepResult,
-} from '@instar/policy'
+import type { Fingerprint, LearningEngine, Model, Parent, StepResult } from '@instar/engine/port'
+import { adapterFromWeights } from '@instar/policy'
 import { auditBatch, type AuditState, type Difference } from '../core/audit.ts'
 import { readAudit, unlessStopped, type Audit, type Unreadable } from './audit.ts'
 import { stepSettings, trainItem } from './compute.ts'

@@ -1,6 +1,6 @@
 import type { EventLog, TurnReader } from '@instar/log'
 import type { Dialect } from '@instar/dialects'
-import type { Model, ServingEngine } from '@instar/policy'
+import type { Model, ServingEngine } from '@instar/engine/port'
 import type { WeightLine } from '@instar/events'
 import type { Reading } from '../../core/imported/spoken.ts'
 import type { AnswerCall, AnswerReply } from '../answering.ts'
