@@ -1,6 +1,7 @@
 /** A chat template (Jinja, as Hugging Face writes them), rendered with nothing taken from the clock. */
-import { Environment, Interpreter, Template } from '@huggingface/jinja'
+import { Environment, Template } from '@huggingface/jinja'
 import { InstarError } from '@instar/events/errors'
+import { BoundedInterpreter } from './bounded.ts'
 
 export type TemplateInput = {
   messages: readonly unknown[]
@@ -28,6 +29,8 @@ const MONTHS = [
 ]
 const DAYS = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday']
 const MAX_RANGE = 100_000
+/** Characters of what a template gives as a reason, or as the form of a date. */
+const MOST_SAID = 1000
 
 /** The directives of Python's strftime that templates use; others stay as they are. English and UTC, whatever the host. */
 export function strftime(format: string, now: number): string {
@@ -53,6 +56,7 @@ export function strftime(format: string, now: number): string {
 
 function range(start: number, stop?: number, step = 1): number[] {
   const [from, to] = stop === undefined ? [0, start] : [start, stop]
+  if (![from, to, step].every(Number.isSafeInteger)) throw new Error('range() takes whole numbers')
   if (step === 0 || Math.abs((to - from) / step) > MAX_RANGE) throw new Error('range() has no step or too many')
   const out: number[] = []
   for (let i = from; step > 0 ? i < to : i > to; i += step) out.push(i)
@@ -70,8 +74,9 @@ function globals(input: TemplateInput): Environment {
     False: false,
     None: null,
     range,
-    raise_exception(message: string) {
-      throw new InstarError('bad_request', `The model's chat template refuses these messages: ${message}`)
+    raise_exception(message: unknown) {
+      const said = typeof message === 'string' ? message.slice(0, MOST_SAID) : 'it does not say why'
+      throw new InstarError('bad_request', `The model's chat template refuses these messages: ${said}`)
     },
     messages: input.messages,
     add_generation_prompt: input.addGenerationPrompt,
@@ -80,66 +85,40 @@ function globals(input: TemplateInput): Environment {
   }
   if (input.tools && input.tools.length > 0) values['tools'] = input.tools
   const { now } = input
-  if (now !== null) values['strftime_now'] = (format: string) => strftime(format, now)
+  if (now !== null)
+    values['strftime_now'] = (format: unknown) => {
+      if (typeof format !== 'string' || format.length > MOST_SAID) throw new Error('strftime_now() takes a short text')
+      return strftime(format, now)
+    }
   for (const [name, value] of Object.entries(values)) environment.set(name, value)
   return environment
 }
 
-/** Work that a template may do, in evaluated expressions: so much, and so much more for each message, call of a tool and tool. */
+/**
+ * Steps that a template may do: so many, so many more for each message, call of a tool and tool, and one for so many characters
+ * of them; in all never more than the most, which takes a second at the worst that is known (docs/decisions.md).
+ */
 const WORK = 200_000
 const WORK_PER_PART = 500
-/** What the beginning of one pass through a loop costs beside what is in it. */
-const PASS = 8
-
-type Node = { type: string; iterable?: Node; lhs?: Node }
-type Valued = { value?: unknown }
-/** What is used of the library's class. */
-const Runner = Interpreter as unknown as new (environment: Environment) => {
-  run(program: unknown): Valued
-  evaluate(node: Node | undefined, environment: unknown): Valued
-}
-
-/** Counts what it does, the same on every machine, and gives up at a limit: a template of a strange model holds nobody up. */
-class BoundedInterpreter extends Runner {
-  private left: number
-  private readonly limit: number
-  /** What loops go through: of its length is how often they pass. */
-  private readonly iterated = new WeakSet<object>()
-
-  constructor(environment: Environment, limit: number) {
-    super(environment)
-    this.limit = limit
-    this.left = limit
-  }
-
-  override evaluate(node: Node | undefined, environment: unknown): Valued {
-    if (node?.type === 'For' && node.iterable)
-      for (const one of [node.iterable, node.iterable.lhs]) if (one) this.iterated.add(one)
-    this.spend(1)
-    const result = super.evaluate(node, environment)
-    const { value } = result
-    if (typeof value === 'string') this.spend(value.length >>> 8)
-    else if (Array.isArray(value))
-      this.spend(node && this.iterated.has(node) ? PASS * value.length : value.length >>> 4)
-    return result
-  }
-
-  private spend(work: number): void {
-    this.left -= work
-    if (this.left < 0)
-      throw new InstarError(
-        'bad_request',
-        `The model's chat template does more than ${this.limit} steps on these messages.`,
-      )
-  }
-}
+const CHARACTERS_PER_STEP = 4
+const MOST_WORK = 2_000_000
 
 const workOf = ({ messages, tools }: TemplateInput): number => {
   const calls = messages.reduce<number>(
     (sum, message) => sum + ((message as { tool_calls?: unknown[] } | null)?.tool_calls?.length ?? 0),
     0,
   )
-  return WORK + WORK_PER_PART * (messages.length + calls + (tools?.length ?? 0))
+  const parts = messages.length + calls + (tools?.length ?? 0)
+  const work = WORK + WORK_PER_PART * parts + Math.floor(charactersIn([messages, tools]) / CHARACTERS_PER_STEP)
+  return Math.min(work, MOST_WORK)
+}
+
+const charactersIn = (value: unknown): number => {
+  if (typeof value === 'string') return value.length
+  if (typeof value !== 'object' || value === null) return 0
+  let sum = 0
+  for (const inner of Object.values(value)) sum += charactersIn(inner)
+  return sum
 }
 
 export class ChatTemplate {
