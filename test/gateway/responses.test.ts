@@ -201,7 +201,7 @@ test('a chain of responses, each sent by the id of the one before, and one whose
       rig.client.responses.create({ model: 'policy', input: 'x', previous_response_id: 'resp_1234' }),
       (error: unknown) =>
         error instanceof OpenAI.BadRequestError &&
-        error.code === 'bad_request' &&
+        error.code === 'previous_response_not_found' &&
         error.param === 'previous_response_id' &&
         /resp_1234/.test(error.message),
     )

@@ -91,6 +91,7 @@ const SAMPLES: Event[] = [
   },
   { type: 'SessionClosed', session: 's', open: ['s.0f'], why: 'idle', at: 8, discarded: true },
   { type: 'SessionLinked', session: 's', parent: 'r', at: 8 },
+  { type: 'ResponseDeleted', session: 's', turn: 's.0f', at: 8 },
   { type: 'TurnScored', ...value, ...score, rank: null },
   { type: 'TurnSkipped', reason: 'abstained', ...score, rank: null },
   { type: 'ScoreRevised', ...value, ...score },

@@ -103,6 +103,7 @@ const right = (world: World, past: Past, decided: Decided, says: Says): void => 
     case 'LearningFrozen':
       return rightCommand(past, decided, event, says)
     case 'SessionLinked':
+    case 'ResponseDeleted':
     case 'BlobChunk':
     case 'ReadersUpgraded':
       return undefined

@@ -62,6 +62,7 @@ const turnOf = (random: Random, past: Written, at: number): Event => {
   if (random.chance(0.05) && old) return { ...turn, turn: old.turn }
   if (random.chance(0.05) && before)
     return { type: 'SessionLinked', session: before.session, parent: `s${random.below(40)}`, at }
+  if (random.chance(0.05) && before) return { type: 'ResponseDeleted', session: before.session, turn: before.turn, at }
   if (random.chance(0.1) && before)
     return {
       ...turn,

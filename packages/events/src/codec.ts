@@ -136,7 +136,8 @@ export const keyOf = (event: Event): string =>
         event.type === 'TurnSampled' ||
         event.type === 'FeedbackGiven' ||
         event.type === 'SessionClosed' ||
-        event.type === 'SessionLinked'
+        event.type === 'SessionLinked' ||
+        event.type === 'ResponseDeleted'
       ? event.session
       : event.type === 'ReadersUpgraded'
         ? 'readers'

@@ -280,6 +280,12 @@ export const ERRORS = {
     meaning: 'The log holds a branch of this name already; nothing is overwritten.',
     todo: 'Choose another name.',
   },
+  previous_response_not_found: {
+    status: 400,
+    retryable: false,
+    meaning: 'There is no response with the id `previous_response_id` for this key.',
+    todo: 'Send the whole conversation without `previous_response_id`.',
+  },
   context_length_exceeded: {
     status: 400,
     retryable: false,

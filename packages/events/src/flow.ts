@@ -5,7 +5,15 @@
 export const FLOW = {
   turns: {
     key: 'session',
-    records: ['TurnCaptured', 'TurnAborted', 'TurnSampled', 'FeedbackGiven', 'SessionClosed', 'SessionLinked'],
+    records: [
+      'TurnCaptured',
+      'TurnAborted',
+      'TurnSampled',
+      'FeedbackGiven',
+      'SessionClosed',
+      'SessionLinked',
+      'ResponseDeleted',
+    ],
     writers: ['gateway', 'scorer'],
     readers: ['scorer', 'gateway', 'trainer', 'publisher', 'projections'],
     chain: false,

@@ -133,6 +133,9 @@ export type SessionClosed = {
 /** Another session of the same agent begot this one, as its client says: a subagent's. */
 export type SessionLinked = { type: 'SessionLinked'; session: string; parent: string; at: number }
 
+/** The key that asked for this turn wants nobody to be given it by an id any more. It stays on the log. */
+export type ResponseDeleted = { type: 'ResponseDeleted'; session: string; turn: string; at: number }
+
 /** What one judge said. `value` null: it abstained or failed, `note` says why. */
 export type Verdict = { judge: string; value: number | null; note: string }
 /** Explicit feedback outranks; of two, the later (`at`, then `id`). Null: a judge, rank 0. */
@@ -151,21 +154,10 @@ type ScoreFacts = {
   rank: Rank | null
   at: number
 }
-export type TurnScored = {
-  type: 'TurnScored'
-  reward: number
-  judge: string
-  hint: Written | null
-  hintJudge: string | null
-} & ScoreFacts
+type Judged = { reward: number; judge: string; hint: Written | null; hintJudge: string | null }
+export type TurnScored = { type: 'TurnScored' } & Judged & ScoreFacts
 export type TurnSkipped = { type: 'TurnSkipped'; reason: string } & ScoreFacts
-export type ScoreRevised = {
-  type: 'ScoreRevised'
-  reward: number
-  judge: string
-  hint: Written | null
-  hintJudge: string | null
-} & ScoreFacts
+export type ScoreRevised = { type: 'ScoreRevised' } & Judged & ScoreFacts
 
 export type BatchItem = {
   turn: string
@@ -304,7 +296,14 @@ export type BlobChunk = {
 /** All readers of this log know these record types up to these versions: from here on they are written. */
 export type ReadersUpgraded = { type: 'ReadersUpgraded'; versions: Record<string, number>; who: string; at: number }
 
-export type TurnsEvent = TurnCaptured | TurnAborted | TurnSampled | FeedbackGiven | SessionClosed | SessionLinked
+export type TurnsEvent =
+  | TurnCaptured
+  | TurnAborted
+  | TurnSampled
+  | FeedbackGiven
+  | SessionClosed
+  | SessionLinked
+  | ResponseDeleted
 export type ScoresEvent = TurnScored | TurnSkipped | ScoreRevised
 export type UpdatesEvent = BatchSealed | UpdateComputed | UpdateFailed
 export type WeightsEvent = LineStarted | VersionPublished | VersionRejected | HeadMoved | LearningFrozen

@@ -102,7 +102,7 @@ const turnsRows = (state: TurnsState, logged: Logged<TurnsEvent>, rows: Rows): v
       at: timestampOf(event.at),
       record_id: id,
     })
-  else turnRow(state, event, id, rows)
+  else if (event.type !== 'ResponseDeleted') turnRow(state, event, id, rows)
 }
 
 const turnRow = (state: TurnsState, event: TurnCaptured | TurnAborted | TurnSampled, id: string, rows: Rows): void => {

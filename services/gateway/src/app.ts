@@ -247,7 +247,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
           ),
         }),
         response: (verb, asked) =>
-          RESPONSES[verb]({ index, tail: followed(), reader, tailWaitMs, model, policy }, asked),
+          RESPONSES[verb]({ index, tail: followed(), reader, tailWaitMs, model, policy, capture, now }, asked),
         feedback: (call) => giveFeedback({ index, tail: followed(), capture, now, random, tailWaitMs, given }, call),
         close: (call) => closeSession({ index, tail: followed(), capture, now, tailWaitMs }, call),
         models: () => modelList(report()),

@@ -1,5 +1,5 @@
 /** Ids that stand for something on the log: `previous_response_id`, and items by `item_reference`. */
-import type { InstarError } from '@instar/events/errors'
+import { InstarError } from '@instar/events/errors'
 import type { Reference } from '../dialect.ts'
 import { unknownId } from '../faults.ts'
 import { isFields, text, type Fields } from '../fields.ts'
@@ -20,7 +20,13 @@ const referredTo = (item: Fields): string | null =>
     : null
 
 export const unknownReference = (body: Fields, id: string): InstarError =>
-  unknownId(id, id === body['previous_response_id'] ? 'previous_response_id' : 'input')
+  id === body['previous_response_id']
+    ? new InstarError(
+        'previous_response_not_found',
+        `Previous response with id ${JSON.stringify(id.slice(0, 100))} not found.`,
+        { field: 'previous_response_id' },
+      )
+    : unknownId(id, 'input')
 
 /** The body as if everything had been sent. The answer names what it goes on from: that can be read of the body, and is not written with it. */
 export const resolvedBody = (body: Fields, found: ReadonlyMap<string, Reference>): Fields => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { answerKey } from '../answer-key.ts'
 import { encodeEvent, decodeRecord, written } from '../codec.ts'
-import type { Event, Logged, TurnCaptured, TurnSampled } from '../records.ts'
+import type { Event, Logged, TurnCaptured, TurnSampled, TurnsEvent } from '../records.ts'
 import { foldScores, initialScores } from './scores.ts'
 import { foldTurns, initialTurns, openTurns, shownOf, unshownBeside } from './turns.ts'
 import { foldUpdates, initialUpdates, updateLine } from './updates.ts'
@@ -119,6 +119,23 @@ describe('turns', () => {
     )
     assert.notEqual(state.turns.get('s.a')?.discardedBy, null)
     assert.deepEqual(foldTurns(state, logged({ ...discarding, open: [], at: 12 })), { counted: false, why: 'not_open' })
+  })
+
+  it('a deletion counts once, of a turn that its session has, and changes nothing else of it', () => {
+    const state = initialTurns()
+    foldTurns(state, logged(turn('a')))
+    const before = structuredClone(state.turns.get('s.a')!)
+    const deletion = (session: string, id: string): Logged<TurnsEvent> =>
+      logged({ type: 'ResponseDeleted', session, turn: id, at: 9 })
+    for (const [session, id] of [
+      ['s', 's.b'],
+      ['r', 's.a'],
+    ] as const)
+      assert.deepEqual(foldTurns(state, deletion(session, id)), { counted: false, why: 'unknown_turn' })
+    assert.deepEqual(state.turns.get('s.a'), before)
+    assert.deepEqual(foldTurns(state, deletion('s', 's.a')), { counted: true })
+    assert.deepEqual(state.turns.get('s.a'), { ...before, deleted: true })
+    assert.deepEqual(foldTurns(state, deletion('s', 's.a')), { counted: false, why: 'repeat' })
   })
 
   it('feedback without a turn is for the last one before it; an unknown turn and a repeat do not count', () => {

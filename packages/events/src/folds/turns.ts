@@ -12,6 +12,7 @@ import type {
   AnswerKey,
   FeedbackGiven,
   Logged,
+  ResponseDeleted,
   SessionClosed,
   SessionLinked,
   TurnAborted,
@@ -55,6 +56,8 @@ export type TurnState = {
   closedBy: string | null
   /** The closing that said that it is not to be learned from. */
   discardedBy: string | null
+  /** True once a ResponseDeleted named it: it is not given by an id of its answer. */
+  deleted: boolean
   /** Feedback that counted, in log order. */
   feedback: { id: string; record: string; value: number; at: number; comment: Written | null }[]
   at: number
@@ -100,6 +103,8 @@ export const foldTurns = (state: TurnsState, logged: Logged<TurnsEvent>): Outcom
       return foldClosed(state, logged.id, event)
     case 'SessionLinked':
       return foldLinked(state, event)
+    case 'ResponseDeleted':
+      return foldDeleted(state, event)
   }
 }
 
@@ -160,6 +165,16 @@ const foldLinked = (state: TurnsState, { session: id, parent }: SessionLinked): 
   return COUNTED
 }
 
+const foldDeleted = (state: TurnsState, event: ResponseDeleted): Outcome => {
+  const session = state.sessions.get(event.session)
+  const turn = session?.byId.get(event.turn)
+  if (!session || !turn) return ignored('unknown_turn')
+  if (turn.deleted) return ignored('repeat')
+  turn.deleted = true
+  state.sessions.set(event.session, session)
+  return COUNTED
+}
+
 const foldTurn = (state: TurnsState, logged: Logged<TurnCaptured | TurnAborted | TurnSampled>): Outcome => {
   const { event } = logged
   // Another session's id: whether this counts would hang on what another key's log holds.
@@ -190,6 +205,7 @@ const foldTurn = (state: TurnsState, logged: Logged<TurnCaptured | TurnAborted |
     closed: false,
     closedBy: null,
     discardedBy: null,
+    deleted: false,
     feedback: [],
     at: event.at,
     finishedAt: event.finishedAt,

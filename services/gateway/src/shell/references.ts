@@ -21,8 +21,7 @@ export const resolveReferences = async (
   for (const id of ids) {
     const turn = await turnOfId(ports, key, id)
     const reference = turn && (await referenceTo(ports.reader, turn))
-    // What was asked for with `store: false` is not gone on from by its id.
-    if (!reference || reference.body['store'] === false) throw dialect.unknownReference(body, id)
+    if (!reference || isWithheld(turn, reference)) throw dialect.unknownReference(body, id)
     found.set(id, reference)
   }
   return dialect.resolved(body, found)
@@ -52,6 +51,9 @@ const known = async (
   if (keyOfSession(index, session) !== key) return undefined
   return sessionState(index, session)?.turns.find(({ turn }) => turnMark(turn) === mark.turn)
 }
+
+/** Whether its client does not want it to be given by its id: deleted, or asked for with `store: false`. */
+export const isWithheld = ({ deleted }: TurnState, { body }: Reference): boolean => deleted || body['store'] === false
 
 export const referenceTo = async (reader: TurnReader, { turn, session }: TurnState): Promise<Reference> => {
   const record = await reader.record(turn)

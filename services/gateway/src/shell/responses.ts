@@ -9,20 +9,23 @@ import {
   type ItemPage,
   type Speaking,
 } from '@instar/dialects'
-import { InstarError, readWritten, type TurnAborted, type TurnCaptured } from '@instar/events'
+import { InstarError, readWritten, type ResponseDeleted, type TurnAborted, type TurnCaptured } from '@instar/events'
 import type { Model } from '@instar/engine/port'
-import { referenceTo, turnOfId, type ReferencePorts } from './references.ts'
+import type { Capture } from './capture.ts'
+import { isWithheld, referenceTo, turnOfId, type ReferencePorts } from './references.ts'
 
-export type StoredPorts = ReferencePorts & { model: Model; policy: string }
+export type StoredPorts = ReferencePorts & { model: Model; policy: string; capture: Capture; now: () => number }
 type Asked = { id: string; key: string | null; query: Readonly<Record<string, unknown>> }
 type Stored = { record: TurnCaptured | TurnAborted; reference: Awaited<ReturnType<typeof referenceTo>> }
 
-/** Throws `unknown_turn` for an id of nobody's, of another key's or another dialect's, and of what was not to be stored. */
+/** Throws `unknown_turn` for an id of nobody's, of another key's or another dialect's, of what was not to be stored, and of what was deleted. */
 const stored = async (ports: StoredPorts, { id, key }: Asked): Promise<Stored> => {
+  // Another gateway may have deleted it a moment ago.
+  await ports.tail.turnsWithin(ports.tailWaitMs)
   const turn = readId(id)?.prefix === 'resp' ? await turnOfId(ports, key, id) : undefined
   const record = turn && (await ports.reader.record(turn.turn))
   const reference = turn && (await referenceTo(ports.reader, turn))
-  if (!record || !reference || reference.dialect !== 'responses' || reference.body['store'] === false)
+  if (!record || !reference || reference.dialect !== 'responses' || isWithheld(turn, reference))
     throw new InstarError('unknown_turn', `There is no response ${JSON.stringify(id.slice(0, 100))} here.`, {
       field: 'response_id',
     })
@@ -90,13 +93,14 @@ export const cancelResponse = async (ports: StoredPorts, asked: Asked): Promise<
   )
 }
 
-export const deleteResponse = async (ports: StoredPorts, asked: Asked): Promise<never> => {
-  await stored(ports, asked)
-  throw new InstarError(
-    'not_available',
-    'Nothing is taken off the log. A response that is asked for with store: false is not given by its id; x-instar-no-train keeps one out of training.',
-    { field: 'response_id' },
-  )
+/** Nobody is given it by an id from then on; it stays on the log. Throws `not_announced` where older readers of the log would stop at the record. */
+export const deleteResponse = async (ports: StoredPorts, asked: Asked): Promise<unknown> => {
+  const { turn, session } = (await stored(ports, asked)).record
+  const event: ResponseDeleted = { type: 'ResponseDeleted', session, turn, at: ports.now() }
+  await ports.capture.write(event)
+  // So that whoever asks here next is refused.
+  await ports.tail.turnsWithin(ports.tailWaitMs)
+  return { id: asked.id, object: 'response', deleted: true }
 }
 
 /** The ways to ask, by name. */

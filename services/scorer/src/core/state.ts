@@ -128,6 +128,7 @@ const evolveTurns = (state: ScorerState, logged: Logged<TurnsEvent>): Outcome =>
       break
     }
     case 'SessionLinked':
+    case 'ResponseDeleted':
       break
     case 'SessionClosed':
       for (const turn of event.open) touch(state, turn)

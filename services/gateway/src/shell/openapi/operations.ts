@@ -43,7 +43,11 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     scope: 'inference',
     summary: 'A response again, as it was given; not one that was asked for with `store: false`',
   },
-  'DELETE /v1/responses/{id}': { tag: 'answers', scope: 'inference', summary: 'Refused: nothing is taken off the log' },
+  'DELETE /v1/responses/{id}': {
+    tag: 'answers',
+    scope: 'inference',
+    summary: 'Not given by its id any more; it stays on the log',
+  },
   'GET /v1/responses/{id}/input_items': {
     tag: 'answers',
     scope: 'inference',
