@@ -73,14 +73,13 @@ test('label by x-session-id: readable ids stay, others are hashed, ours are reco
 test('label by what agents send already', async () => {
   const rig = await startRig({ script: counting() })
   try {
-    const uuid = '0194f0c2-5a77-7d3e-9c3b-111122223333'
     const labelled: [Record<string, string>, object, string][] = [
       [{ 'x-claude-code-session-id': 'cc-1' }, {}, 'cc-1'],
       [{ 'x-claude-code-session-id': 'cc-1', 'x-claude-code-agent-id': 'a7' }, {}, 'cc-1-a7'],
       [{ 'session-id': 's-1', 'thread-id': 't-1' }, {}, 't-1'],
       [{ session_id: 's_2' }, {}, 's_2'],
       [{ 'x-session-affinity': 'ses_abc' }, {}, 'ses_abc'],
-      [{}, { prompt_cache_key: uuid }, uuid],
+      [{}, { prompt_cache_key: 'ses_01hq3n5z' }, 'ses_01hq3n5z'],
       [{}, { metadata: { session_id: 'm-1' } }, 'm-1'],
     ]
     for (const [headers, body, session] of labelled) {
@@ -112,12 +111,36 @@ test('label by what agents send already', async () => {
       [['cc-1-a7', 'cc-1'], ...begot.map(([, session, parent]) => [session, parent])],
       "a subagent's session is linked to the one that begot it, once",
     )
-    const shared = await ask(rig, [USER('Hi')], { body: { prompt_cache_key: 'my-app' } })
-    assert.equal(shared.turn.labelSource, 'fingerprint', 'a cache key that all conversations share names none')
   } finally {
     await rig.stop()
   }
 })
+
+for (const key of [
+  'my-app',
+  '0194f0c2-5a77-7d3e-9c3b-111122223333',
+  'user-0194f0c2-5a77-7d3e-9c3b-111122223333',
+  'agents-sdk:run:0194f0c25a777d3e9c3b111122223333',
+]) {
+  test(`conversations that share the prompt_cache_key ${key} are sessions of their own, each joined by its own answers`, async () => {
+    const rig = await startRig({ script: () => 'Done.' })
+    try {
+      const body = { prompt_cache_key: key }
+      const first = [USER('Water the plants.')]
+      const other = [USER('Feed the cat.')]
+      const a = await ask(rig, first, { body })
+      const b = await ask(rig, other, { body })
+      const said = { role: 'assistant' as const, content: 'Done.' }
+      const a2 = await ask(rig, [...first, said, USER('No, the plants are dry.')], { body })
+      const b2 = await ask(rig, [...other, said, USER('Thank you.')], { body })
+      assert.deepEqual([a.turn.labelSource, b.turn.labelSource], ['fingerprint', 'fingerprint'])
+      assert.notEqual(a.session, b.session)
+      assert.deepEqual([a2.session, b2.session], [a.session, b.session])
+    } finally {
+      await rig.stop()
+    }
+  })
+}
 
 test('two people with the same first question are two sessions', async () => {
   const rig = await startRig({ script: () => 'Paris.' })

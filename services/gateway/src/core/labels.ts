@@ -23,8 +23,11 @@ const AGENT_HEADERS = [
   'x-conversation-id',
 ] as const
 
-/** A cache key may be one per app: it names a session only where it looks like an id. */
-const LOOKS_LIKE_AN_ID = /[0-9a-f]{8}-[0-9a-f]{4}-|^(ses|sess|thread|conv|session)[_-]\w{6,}/i
+/**
+ * A cache key groups requests with a common prefix: those of an application, of a user (often a UUID), of one run of an agent.
+ * It names a session only where it says so itself.
+ */
+const SESSION_KEY = /^(ses|sess|thread|conv|session)[_-]\w{6,}/i
 
 export type Label = { source: Extract<LabelSource, 'header' | 'agent'>; value: string }
 
@@ -46,7 +49,7 @@ export const labelOf = (headers: Headers, body: Fields, segment: string | null):
     body['session_id'],
     metadata['session_id'],
     sessionOfMetadata(metadata),
-    idLike(body['prompt_cache_key']),
+    sessionKey(body['prompt_cache_key']),
   ]) {
     if (typeof value === 'string' && value.trim() !== '') return { source: 'agent', value: value.trim() }
   }
@@ -59,7 +62,7 @@ export const parentOf = (headers: Headers): string | null =>
   header(headers, 'x-parent-session-id') ??
   (header(headers, 'x-claude-code-agent-id') === null ? null : header(headers, 'x-claude-code-session-id'))
 
-const idLike = (value: unknown): unknown => (typeof value === 'string' && LOOKS_LIKE_AN_ID.test(value) ? value : null)
+const sessionKey = (value: unknown): unknown => (typeof value === 'string' && SESSION_KEY.test(value) ? value : null)
 
 /**
  * The session of a label. Within a key's scope, so that one key cannot name another's session; an id that we
