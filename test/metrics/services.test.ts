@@ -17,9 +17,9 @@ import {
 } from '@instar/events'
 import { openMemoryLog } from '@instar/log'
 import { createMetrics, type Metrics } from '@instar/process'
-import { watchPublisher } from '@instar/publisher/shell/metrics'
+import { recordPublisherMetrics as watchPublisher } from '@instar/publisher/shell/metrics'
 import { createScorer, scorerConfig } from '@instar/scorer'
-import { watchTrainer } from '@instar/trainer/shell/metrics'
+import { recordTrainerMetrics as watchTrainer } from '@instar/trainer/shell/metrics'
 import { captured, type Said } from '../scorer/history.ts'
 
 const valueOf = async (metrics: Metrics, name: string): Promise<number | undefined> => {

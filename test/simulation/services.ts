@@ -15,7 +15,7 @@ import {
   initialState as publisherState,
   type PublisherState,
 } from '@instar/publisher/core/state'
-import { storedState as storedPublisher } from '@instar/publisher/shell/stored-state'
+import { stateOfSnapshot as storedPublisher } from '@instar/publisher/shell/snapshot'
 import {
   closeIdle,
   decide as scorerDecide,
@@ -34,10 +34,10 @@ import {
   initialState as scorerState,
   type ScorerState,
 } from '@instar/scorer/core/state'
-import { storedState as storedScorer } from '@instar/scorer/shell/stored-state'
+import { stateOfSnapshot as storedScorer } from '@instar/scorer/shell/snapshot'
 import { computed, decide as trainerDecide, failed } from '@instar/trainer/core/decide'
 import { evolve as trainerEvolve, initialState as trainerState, type TrainerState } from '@instar/trainer/core/state'
-import { storedState as storedTrainer } from '@instar/trainer/shell/stored-state'
+import { stateOfSnapshot as storedTrainer } from '@instar/trainer/shell/snapshot'
 import { Process, type Keeping } from './process.ts'
 import type { Folds } from './rules.ts'
 import type { World } from './world.ts'

@@ -7,11 +7,11 @@ import {
   initialState as publisherState,
   type PublisherState,
 } from '@instar/publisher/core/state'
-import { storedState as storedPublisher } from '@instar/publisher/shell/stored-state'
+import { stateOfSnapshot as storedPublisher } from '@instar/publisher/shell/snapshot'
 import { evolve as scorerEvolve, initialState as scorerState, type ScorerState } from '@instar/scorer/core/state'
-import { storedState as storedScorer } from '@instar/scorer/shell/stored-state'
+import { stateOfSnapshot as storedScorer } from '@instar/scorer/shell/snapshot'
 import { evolve as trainerEvolve, initialState as trainerState, type TrainerState } from '@instar/trainer/core/state'
-import { storedState as storedTrainer } from '@instar/trainer/shell/stored-state'
+import { stateOfSnapshot as storedTrainer } from '@instar/trainer/shell/snapshot'
 import { POLICIES, POLICY, SUBJECTS, type History } from './histories.ts'
 
 /** A fold under way. */

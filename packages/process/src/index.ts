@@ -8,6 +8,17 @@ export {
 } from './environment.ts'
 export { isKafka, logFolder, openKafka, openLog, type LogSettings, type OpenLogOptions } from './shell/open-log.ts'
 export { kafkaSecurity, registryOf } from './shell/access.ts'
+export {
+  runDecider,
+  type Core,
+  type DecideContext,
+  type Decider,
+  type DeciderOptions,
+  type DeciderPorts,
+  type Flow,
+  type Fault,
+  type Wait,
+} from './decider.ts'
 export { startHealth, type Health } from './shell/health.ts'
 export { hostOf } from './shell/host.ts'
 export { runService, type Host, type Service, type World } from './shell/run.ts'

@@ -1,16 +1,8 @@
 /** The scorer on its ports: follows `turns` and `scores`, asks judges, appends. The rules are in core/decide.ts. */
-import { encodeEvent, InstarError } from '@instar/events'
-import {
-  createTurnReader,
-  followEvents,
-  persist,
-  versionsOn,
-  type EventLog,
-  type Follower,
-  type Share,
-  type SnapshotStore,
-} from '@instar/log'
-import { NO_METRICS, type Metrics } from '@instar/process'
+import { InstarError, type Event } from '@instar/events'
+import { createTurnReader, versionsOn } from '@instar/log'
+import { NO_METRICS, runDecider, type DeciderPorts, type Metrics } from '@instar/process'
+import { setImmediate } from 'node:timers/promises'
 import { judgeOrder, type ScorerConfig } from './config.ts'
 import { Backlog } from './core/backlog.ts'
 import {
@@ -31,8 +23,9 @@ import { evolve, forgetWork, initialState, type ScorerState } from './core/state
 import { readEvidence } from './shell/evidence.ts'
 import { judgeTurn, signalsJudge, type Judge } from './shell/judges.ts'
 import { createLlmJudge } from './shell/llm-judge.ts'
-import { watchScorer } from './shell/metrics.ts'
-import { stateVersion, storedState } from './shell/stored-state.ts'
+import { recordScorerMetrics } from './shell/metrics.ts'
+import { snapshotVersion, stateOfSnapshot } from './shell/snapshot.ts'
+import type { ScorerWork } from './work.ts'
 
 export { judgeOrder, scorerConfig, scorerSettings, type ScorerConfig } from './config.ts'
 export {
@@ -42,7 +35,6 @@ export {
   lookAgain,
   stillOurs,
   type JudgeRequest,
-  type Mine,
   type Output,
   type Rules,
 } from './core/decide.ts'
@@ -54,16 +46,10 @@ export { readEvidence } from './shell/evidence.ts'
 export { judgeTurn, signalsJudge, type Judge } from './shell/judges.ts'
 export { createLlmJudge } from './shell/llm-judge.ts'
 
-export type ScorerPorts = {
-  log: EventLog
-  /** Where the fold is kept between two lives; without it everything is in memory, and read from the start. */
-  snapshots?: SnapshotStore | undefined
-  now: () => number
+export type ScorerPorts = DeciderPorts & {
   /** For people: a judge that gives no verdicts, and that it does again. */
   say?: (line: string) => void
-  /** A fault that ends the service: the caller stops the process. */
-  onFatal: (error: Error) => void
-  /** Calls `then` once, after `ms`; returns how to call it off. Default: the process's timers. */
+  /** Calls `then` once, after `ms`; returns how to cancel it. Default: the process's timers. */
   after?: (ms: number, then: () => void) => () => void
   fetch?: typeof fetch
   /** Instead of those that the configuration names. */
@@ -72,9 +58,6 @@ export type ScorerPorts = {
   /** For people who watch. */
   onScored?: (what: { turn: string; reward: number | null; reason: string | null; hint: boolean }) => void
 }
-
-/** `needed`: turns without a score, whoever's. `share`: partitions of `turns` that are this process's to score. What has been done is counted in its metrics. */
-export type ScorerWork = { judging: number; waiting: number; needed: number; share: number }
 
 export type Scorer = {
   /** With the log read to its end as of the call: is every turn scored that is to be? */ settled(): Promise<boolean>
@@ -97,7 +80,7 @@ export const createJudges = (config: ScorerConfig, ports: Pick<ScorerPorts, 'fet
       : []
   })
 
-/** Records and judgements on their way at a time; the rest waits in the state. */
+/** Records and judgements in progress at a time; the rest waits in the state. */
 const UNDER_WAY = 1024
 
 /** At least so long between two looks for quiet sessions, ms: the records of the last one are on their way. */
@@ -107,6 +90,9 @@ const processTimer = (ms: number, then: () => void): (() => void) => {
   const timer = setTimeout(then, Math.min(ms, 2 ** 31 - 1))
   return () => clearTimeout(timer)
 }
+
+/** What `decide` found to do in one walk. */
+type Work = { do: 'work'; outputs: readonly Output[] }
 
 export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer => {
   const { log, now, after = processTimer } = ports
@@ -118,38 +104,80 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
     judgesAlone: judges.some((judge) => judge.alone),
     staleness: slow ? config.staleness : null,
   }
-  const snapshot = ports.snapshots?.of(`scorer.${config.policy}`, stateVersion())
-  const state = Object.assign(snapshot ? storedState(snapshot) : initialState(), { versions: versionsOn(log) })
-  const reader = createTurnReader(log, (turn) => state.turns.turns.get(turn))
-  const stopping = new AbortController()
-  const { signal } = stopping
-  const running = new Set<Promise<void>>()
   const backlog = new Backlog(slow ? config.backlog : Infinity)
   let judging = 0
-  let follower: Follower | null = null
-  let share: Share | null = null
-  let ready = false
-  let callOff = (): void => undefined
-  let again: NodeJS.Immediate | undefined
+  let cancelTimer = (): void => undefined
 
-  const mine = (partition: number): boolean => share?.mine(partition) ?? false
-  const shared = (): number =>
-    Array.from({ length: log.partitions('turns') }, (_, partition) => partition).filter(mine).length
-  const work = (): ScorerWork => ({ judging, waiting: backlog.size, needed: state.needed.size, share: shared() })
-  const watched = watchScorer(ports.metrics ?? NO_METRICS, work)
+  // Before a slow judge all that waits is looked at, or the newest would not be found.
+  const room = (): number => UNDER_WAY - scorer.backgroundCount() - (slow ? 0 : backlog.size)
 
-  const run = (work: Promise<void>): void => {
-    const tracked: Promise<void> = work
-      .catch((error: unknown) => {
-        if (!signal.aborted) ports.onFatal(error as Error)
-      })
-      .finally(() => running.delete(tracked))
-    running.add(tracked)
+  const scorer = runDecider<ScorerState, Work>({
+    ports,
+    service: 'scorer',
+    policy: config.policy,
+    topics: ['turns', 'scores', 'weights'],
+    assignment: 'turns',
+    snapshot: {
+      version: snapshotVersion,
+      state: (snapshot) => ({ ...stateOfSnapshot(snapshot), versions: versionsOn(log) }),
+    },
+    core: {
+      initialState: () => ({ ...initialState(), versions: versionsOn(log) }),
+      evolve,
+      decide(state, { now, assigned }) {
+        const free = room()
+        const outputs = decide(state, rules, now, assigned, free)
+        return outputs.length > 0 || (free > 0 && hasMore(state))
+          ? { do: 'work', outputs }
+          : { do: 'wait', why: 'turns' }
+      },
+    },
+    /** Starts what was decided and does not wait for it: judges work side by side. */
+    async act({ outputs }, { state }) {
+      outputs.forEach(carryOut)
+      startJudges()
+      if (hasMore(state)) await setImmediate()
+      return null
+    },
+    onReady(state) {
+      for (const one of judges) one.prepare?.()
+      forgetWork(state)
+    },
+    onRead(logged, outcome) {
+      record(logged, outcome)
+      if (outcome?.counted !== false) report(logged.event)
+    },
+    onAssigned() {
+      lookAgain(state)
+      scorer.wake()
+      cancelTimer()
+      closeQuietSessions()
+    },
+  })
+  const { state, signal } = scorer
+  const reader = createTurnReader(log, (turn) => state.turns.turns.get(turn))
+  const assignedCount = (): number =>
+    Array.from({ length: log.partitions('turns') }, (_, partition) => partition).filter((partition) =>
+      scorer.assigned(partition),
+    ).length
+  const work = (): ScorerWork => ({
+    judging,
+    waiting: backlog.size,
+    needed: state.needed.size,
+    share: assignedCount(),
+  })
+  const record = recordScorerMetrics(ports.metrics ?? NO_METRICS, work)
+
+  const report = (event: Event): void => {
+    if (event.type === 'TurnSkipped')
+      ports.onScored?.({ turn: event.turn, reward: null, reason: event.reason, hint: false })
+    else if (event.type === 'TurnScored' || event.type === 'ScoreRevised')
+      ports.onScored?.({ turn: event.turn, reward: event.reward, reason: null, hint: event.hint !== null })
   }
 
   const carryOut = (output: Output): void => {
-    if (output.do === 'append') run(persist(log, [encodeEvent(output.event, versionsOn(log))], signal))
-    else if (output.feedback) run(judge(output))
+    if (output.do === 'append') scorer.background(scorer.append(output.event))
+    else if (output.feedback) scorer.background(judge(output))
     else {
       const shed = backlog.push(output, state.turns.turns.get(output.turn)?.finishedAt ?? 0)
       if (shed) leaveOut(shed, 'overloaded')
@@ -179,97 +207,42 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
     return judgeTurn(judges, request, evidence, signal)
   }
 
-  const fill = (): void => {
+  /** Judges at work are `concurrency`, or the backlog is empty. */
+  const startJudges = (): void => {
     while (judging < config.concurrency && !signal.aborted) {
       const request = backlog.newest()
       if (!request) return
-      if (!stillOurs(state, request, mine)) continue
+      if (!stillOurs(state, request, scorer.assigned)) continue
       if (isStale(state, request, rules)) {
         leaveOut(request, 'stale')
         continue
       }
       judging += 1
-      run(
+      scorer.background(
         judge(request).finally(() => {
           judging -= 1
-          pump()
+          scorer.wake()
+          startJudges()
         }),
       )
     }
   }
 
-  const pump = (): void => {
-    if (!ready || signal.aborted) return
-    clearImmediate(again)
-    // Before a slow judge all that waits is looked at, or the newest would not be found.
-    const room = UNDER_WAY - running.size - (slow ? 0 : backlog.size)
-    decide(state, rules, now(), mine, room).forEach(carryOut)
-    fill()
-    if (room > 0 && hasMore(state)) again = setImmediate(pump)
-  }
-
-  const look = (): void => {
+  const closeQuietSessions = (): void => {
     if (signal.aborted) return
-    const { outputs, lookAt } = closeIdle(state, rules, now(), mine, UNDER_WAY - running.size)
+    const { outputs, lookAt } = closeIdle(state, rules, now(), scorer.assigned, UNDER_WAY - scorer.backgroundCount())
     outputs.forEach(carryOut)
-    callOff = after(Math.max(CLOSING_MS, lookAt - now()), look)
-  }
-
-  const shareChanged = (): void => {
-    lookAgain(state)
-    pump()
-    callOff()
-    look()
+    cancelTimer = after(Math.max(CLOSING_MS, lookAt - now()), closeQuietSessions)
   }
 
   return {
     state,
     work,
-    async settled() {
-      await follower?.caughtUp()
-      return ready && state.needed.size === 0
-    },
-    async start() {
-      const from = await snapshot?.open(log)
-      follower = await followEvents(log, {
-        name: `scorer.${config.policy}`,
-        ...(from ? { from } : {}),
-        topics: ['turns', 'scores', 'weights'],
-        onEvent(logged) {
-          const { event } = logged
-          const outcome = evolve(state, logged)
-          if (ready) watched(logged, outcome)
-          if (
-            ready &&
-            outcome?.counted !== false &&
-            (event.type === 'TurnScored' || event.type === 'ScoreRevised' || event.type === 'TurnSkipped')
-          ) {
-            ports.onScored?.(
-              event.type === 'TurnSkipped'
-                ? { turn: event.turn, reward: null, reason: event.reason, hint: false }
-                : { turn: event.turn, reward: event.reward, reason: null, hint: event.hint !== null },
-            )
-          }
-          if (ready) pump()
-          else state.touched.clear()
-          return snapshot?.after(logged)
-        },
-      })
-      follower.done.catch((error: unknown) => ports.onFatal(error as Error))
-      await follower.caughtUp()
-      for (const one of judges) one.prepare?.()
-      forgetWork(state)
-      ready = true
-      share = await log.share(`scorer.${config.policy}`, 'turns', shareChanged)
-      shareChanged()
-    },
+    settled: async () => (await scorer.settled()) && state.needed.size === 0,
+    start: () => scorer.start(),
     async stop() {
-      stopping.abort()
-      callOff()
-      clearImmediate(again)
-      await Promise.all([share?.leave(), follower?.stop()])
-      await Promise.allSettled(running)
-      await snapshot?.close()
+      cancelTimer()
+      await scorer.stop()
     },
   }
 }

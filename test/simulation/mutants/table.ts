@@ -165,9 +165,9 @@ export const MUTANTS: readonly Mutant[] = [
     ],
     everybodyCloses: [
       'sessions of others are closed',
-      ['!mine(held.turns[0]?.partition ?? -1)', 'held.turns.length === 0'],
+      ['!assigned(held.turns[0]?.partition ?? -1)', 'held.turns.length === 0'],
     ],
-    everybodyScores: ['turns of others are scored', ['if (!mine(turn.partition)) continue', '']],
+    everybodyScores: ['turns of others are scored', ['if (!assigned(turn.partition)) continue', '']],
     askedTwice: [
       'what is under way is asked for again',
       ["if (work?.step === 'appended' || work?.cause === need.cause) continue", ''],
@@ -215,7 +215,7 @@ export const MUTANTS: readonly Mutant[] = [
       'a result is appended though the batch is settled',
       ["last?.id !== batch || last.status !== 'sealed'", 'last?.id !== batch'],
     ],
-    everybodyTrains: ['a trainer that stands by seals', ["if (!mine) return { do: 'wait', why: 'standby' }", '']],
+    everybodyTrains: ['a trainer that stands by seals', ["if (!assigned) return { do: 'wait', why: 'standby' }", '']],
   }),
   ...of('services/trainer/src/core/batch.ts', {
     staleTaken: ['staleness is ignored', ['versions.length <= staleness', 'versions.length <= 99']],
@@ -319,7 +319,7 @@ export const MUTANTS: readonly Mutant[] = [
     promotedFirst: ["a branch's first version is promoted", ['from.versions.get(from.last)', 'from.versions.get(1)']],
     everybodyPublishes: [
       'a publisher that stands by gives verdicts',
-      ["if (!mine) return { do: 'wait', why: 'standby' }", ''],
+      ["if (!assigned) return { do: 'wait', why: 'standby' }", ''],
     ],
   }),
   ...of('services/publisher/src/core/gate.ts', {

@@ -100,7 +100,7 @@ export const runService = async (
     }
   } catch (error) {
     code = 1
-    tell(say, error as Error)
+    logFault(say, error as Error)
   }
   const force = setTimeout(() => {
     say('not waiting any longer for what does not stop')
@@ -109,7 +109,7 @@ export const runService = async (
   await starting.catch(() => undefined)
   for (const end of ends.reverse()) {
     await end().catch((error: unknown) => {
-      tell(say, error as Error)
+      logFault(say, error as Error)
       code = 1
     })
   }
@@ -118,7 +118,7 @@ export const runService = async (
   return code
 }
 
-const tell = (say: (line: string) => void, error: Error): void => {
+const logFault = (say: (line: string) => void, error: Error): void => {
   if (error instanceof InstarError && error.code !== 'internal')
     say(`${error.code}: ${error.message} ${ERRORS[error.code].todo}`)
   else say(error.stack ?? error.message)

@@ -29,15 +29,15 @@ export type Decision =
   | { do: 'evaluate'; update: string; computed: UpdateComputed; sealed: BatchState['sealed'] }
   | { do: 'wait'; why: 'standby' | 'updates' | 'frozen' | 'not_live' }
 
-/** `mine` false: another publisher does this policy's work, and this one stands by. Promotions are for whoever was asked. */
+/** `assigned` false: another publisher does this policy's work, and this one stands by. Promotions are for whoever was asked. */
 export const decide = (
   state: PublisherState,
   measured: Measured | null,
   limits: Thresholds,
   now: number,
-  mine = true,
+  assigned = true,
 ): Decision => {
-  if (!mine) return { do: 'wait', why: 'standby' }
+  if (!assigned) return { do: 'wait', why: 'standby' }
   const line = weightLine(state.weights, state.policy)
   if (!line.started) return { do: 'start' }
   if (line.started.mode !== 'live') return { do: 'wait', why: 'not_live' }
@@ -101,7 +101,9 @@ export const decidePromotion = (
   measured: Measured | null,
   limits: Thresholds,
   now: number,
-): Decision | { do: 'refuse'; why: 'unknown_branch' | 'empty_branch' | 'unfinished_branch' } => {
+):
+  | Exclude<Decision, { do: 'start' | 'wait' }>
+  | { do: 'refuse'; why: 'unknown_branch' | 'empty_branch' | 'unfinished_branch' } => {
   const line = weightLine(state.weights, state.policy)
   const from = weightLine(state.weights, branch)
   const version = from.versions.get(from.last)

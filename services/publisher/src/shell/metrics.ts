@@ -8,7 +8,7 @@ type Now = { policy: string; waits: string }
 const known = (waits: string): string => (PUBLISHER_WAITS.some((one) => one === waits) ? waits : 'other')
 
 /** Returns what is to be called with every record that is read once the publisher is ready. */
-export const watchPublisher = (
+export const recordPublisherMetrics = (
   metrics: Metrics,
   now: () => Now,
 ): ((logged: Logged, outcome: Outcome | null) => void) => {

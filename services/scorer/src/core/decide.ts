@@ -30,9 +30,9 @@ export type Rules = {
   staleness: number | null
 }
 
-/** Is the work on this partition of `turns` ours? Others do the rest; two may do the same for a time. */
-export type Mine = (partition: number) => boolean
-const everything: Mine = () => true
+/** Is the work on this partition of `turns` this process's? Others do the rest; two may do the same for a time. */
+export type IsAssigned = (partition: number) => boolean
+const everything: IsAssigned = () => true
 
 export type JudgeRequest = Need & {
   do: 'judge'
@@ -54,7 +54,7 @@ export const decide = (
   state: ScorerState,
   rules: Rules,
   now: number,
-  mine: Mine = everything,
+  assigned: IsAssigned = everything,
   most = Infinity,
 ): Output[] => {
   const outputs: Output[] = []
@@ -64,7 +64,7 @@ export const decide = (
     if (!turn || !need) continue
     const work = state.work.get(id)
     if (work?.step === 'appended' || work?.cause === need.cause) continue
-    if (!mine(turn.partition)) continue
+    if (!assigned(turn.partition)) continue
     if (need.discarded) {
       outputs.push(appendScore(state, skipped(turn, need.cause, 'discarded', [], now)))
       continue
@@ -136,9 +136,9 @@ export const lookAgain = (state: ScorerState): void => {
 }
 
 /** Is the answer still to be asked for, by us? If not it is put back, for whoever has the partition. */
-export const stillOurs = (state: ScorerState, request: JudgeRequest, mine: Mine = everything): boolean => {
+export const stillOurs = (state: ScorerState, request: JudgeRequest, assigned: IsAssigned = everything): boolean => {
   const turn = underJudgement(state, request)
-  if (!turn || mine(turn.partition)) return turn !== null
+  if (!turn || assigned(turn.partition)) return turn !== null
   putBack(state, turn)
   return false
 }
@@ -189,7 +189,7 @@ export const closeIdle = (
   state: ScorerState,
   rules: Rules,
   now: number,
-  mine: Mine = everything,
+  assigned: IsAssigned = everything,
   most = Infinity,
 ): { outputs: Output[]; lookAt: number } => {
   const { idle } = state
@@ -205,7 +205,7 @@ export const closeIdle = (
     if (!held || open.length === 0) unwatch(idle, session)
     else if (state.closing.has(session)) continue
     else if (held.lastAt + rules.idleMs > now) watchAgain(idle, session, held.lastAt)
-    else if (!mine(held.turns[0]?.partition ?? -1)) park(idle, session)
+    else if (!assigned(held.turns[0]?.partition ?? -1)) park(idle, session)
     else {
       for (const part of closings(open)) {
         const event: SessionClosed = { type: 'SessionClosed', session, open: part, why: 'idle', at: now }

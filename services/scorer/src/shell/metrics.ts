@@ -1,10 +1,10 @@
 /** What the scorer tells of itself: packages/process/src/metrics/table.ts says what each means. */
 import type { Logged, Outcome } from '@instar/events'
 import type { Metrics } from '@instar/process'
-import type { ScorerWork } from '../app.ts'
+import type { ScorerWork } from '../work.ts'
 
 /** Returns what is to be called with every record that is read once the scorer is ready. */
-export const watchScorer = (
+export const recordScorerMetrics = (
   metrics: Metrics,
   now: () => ScorerWork,
 ): ((logged: Logged, outcome: Outcome | null) => void) => {

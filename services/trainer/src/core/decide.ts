@@ -12,9 +12,9 @@ export type Decision =
   | { do: 'compute'; batch: string; sealed: BatchSealed }
   | { do: 'wait'; why: 'standby' | 'no_line' | 'not_live' | 'verdict' | 'frozen' | 'turns' | 'share' }
 
-/** `mine` false: another trainer does this policy's work, and this one stands by. */
-export const decide = (state: TrainerState, options: BatchSettings, now: number, mine = true): Decision => {
-  if (!mine) return { do: 'wait', why: 'standby' }
+/** `assigned` false: another trainer does this policy's work, and this one stands by. */
+export const decide = (state: TrainerState, options: BatchSettings, now: number, assigned = true): Decision => {
+  if (!assigned) return { do: 'wait', why: 'standby' }
   const weights = weightLine(state.weights, state.policy)
   const updates = updateLine(state.updates, state.policy)
   if (!weights.started) return { do: 'wait', why: 'no_line' }

@@ -16,7 +16,10 @@ type Now = {
 const known = (waits: string): string => (TRAINER_WAITS.some((one) => one === waits) ? waits : 'other')
 
 /** Returns what is to be called with every record that is read once the trainer is ready. */
-export const watchTrainer = (metrics: Metrics, now: () => Now): ((logged: Logged, outcome: Outcome | null) => void) => {
+export const recordTrainerMetrics = (
+  metrics: Metrics,
+  now: () => Now,
+): ((logged: Logged, outcome: Outcome | null) => void) => {
   let figures: Readonly<Record<string, number>> = {}
   metrics.read('instar_trainer_waits', () =>
     TRAINER_WAITS.map((one) => [{ for: one }, one === known(now().waits) ? 1 : 0]),

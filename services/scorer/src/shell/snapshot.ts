@@ -4,14 +4,14 @@ import { initialIdle } from '../core/idle.ts'
 import { initialState, type ScorerState } from '../core/state.ts'
 
 /** Changes with the sources of which the stored state is a function. */
-export const stateVersion = (): string =>
+export const snapshotVersion = (): string =>
   foldVersion(
-    ['../core/state.ts', '../core/need.ts', '../core/idle.ts', './stored-state.ts'].map(
+    ['../core/state.ts', '../core/need.ts', '../core/idle.ts', './snapshot.ts'].map(
       (name) => new URL(name, import.meta.url),
     ),
   )
 
-export const storedState = (snapshot: Snapshot): ScorerState => ({
+export const stateOfSnapshot = (snapshot: Snapshot): ScorerState => ({
   ...initialState(),
   turns: storedTurns(snapshot),
   scores: storedByPolicy((policy) => storedScores(snapshot, policy)),

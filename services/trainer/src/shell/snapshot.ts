@@ -3,12 +3,10 @@ import { foldVersion, storedScores, storedTurns, storedUpdates, storedWeights, t
 import type { TrainerState } from '../core/state.ts'
 
 /** Changes with the sources of which the stored state is a function. */
-export const stateVersion = (): string =>
-  foldVersion(
-    ['../core/state.ts', '../core/pending.ts', './stored-state.ts'].map((name) => new URL(name, import.meta.url)),
-  )
+export const snapshotVersion = (): string =>
+  foldVersion(['../core/state.ts', '../core/pending.ts', './snapshot.ts'].map((name) => new URL(name, import.meta.url)))
 
-export const storedState = (snapshot: Snapshot, policy: string): TrainerState => ({
+export const stateOfSnapshot = (snapshot: Snapshot, policy: string): TrainerState => ({
   policy,
   turns: storedTurns(snapshot),
   scores: storedScores(snapshot, policy),

@@ -3,10 +3,10 @@ import { foldVersion, storedScores, storedTurns, storedUpdates, storedWeights, t
 import type { PublisherState } from '../core/state.ts'
 
 /** Changes with the sources of which the stored state is a function. */
-export const stateVersion = (): string =>
-  foldVersion(['../core/state.ts', './stored-state.ts'].map((name) => new URL(name, import.meta.url)))
+export const snapshotVersion = (): string =>
+  foldVersion(['../core/state.ts', './snapshot.ts'].map((name) => new URL(name, import.meta.url)))
 
-export const storedState = (snapshot: Snapshot, policy: string): PublisherState => ({
+export const stateOfSnapshot = (snapshot: Snapshot, policy: string): PublisherState => ({
   policy,
   turns: storedTurns(snapshot),
   scores: storedScores(snapshot, policy),
