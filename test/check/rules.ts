@@ -65,10 +65,11 @@ const isPure = (path: string): boolean =>
   !isTest(path) &&
   (coreOf(path) !== undefined ||
     path.startsWith('packages/events/src/folds/') ||
+    path.startsWith('packages/agents/src/') ||
     path.startsWith('packages/dialects/src/') ||
     path.startsWith('packages/grammar/src/'))
 
-const PURE_PACKAGES = ['@instar/events', '@instar/dialects', '@instar/grammar']
+const PURE_PACKAGES = ['@instar/events', '@instar/agents', '@instar/dialects', '@instar/grammar']
 /** Requests to engines and their answers, as types: a core describes them and calls no engine. */
 const ENGINE_PORT = ['@instar/engine/port', 'packages/engine/src/port.ts']
 

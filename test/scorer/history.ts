@@ -4,7 +4,6 @@ import {
   contentSha,
   derivedId,
   encodeEvent,
-  lastAnswer,
   storeBody,
   turnId,
   written,
@@ -13,6 +12,7 @@ import {
   type Logged,
   type TurnCaptured,
 } from '@instar/events'
+import { lastAnswer } from '@instar/dialects'
 
 export type Said = { role: 'system' | 'user' | 'assistant' | 'tool'; content: string }
 export type Talk = {

@@ -4,7 +4,6 @@ import {
   derivedId,
   foldWeights,
   InstarError,
-  lastAnswer,
   openTurns,
   storeBody,
   turnId,
@@ -17,6 +16,7 @@ import {
   type TurnsEvent,
   type WeightsEvent,
 } from '@instar/events'
+import { lastAnswer } from '@instar/dialects'
 import type { Snapshot } from '@instar/log'
 import { decideAdmin, type Ordered } from '@instar/gateway/core/admin'
 import { newSession, subjectOf } from '@instar/gateway/core/labels'

@@ -8,5 +8,6 @@ export { marksInText, mintCallId, mintId, readId, idMarks, sessionMark, turnMark
 export { parseJson, type Message, type Request, type ToolShape } from './request.ts'
 export { reweightingOf } from './reweighting.ts'
 export { itemPage, type ItemPage } from './responses/input-items.ts'
+export { lastAnswer } from './last-answer.ts'
 export { sessionOfMetadata } from './messages/index.ts'
 export { chatError, type ChatError } from './chat/answer.ts'

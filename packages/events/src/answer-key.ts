@@ -5,7 +5,6 @@
  */
 import { derivedId } from './ids.ts'
 import type { AnswerKey } from './records.ts'
-import { withoutThought } from './text-behind.ts'
 
 export type AnswerCall = { name: string; arguments: string }
 
@@ -46,41 +45,4 @@ export const contentText = (content: unknown): string => {
       part !== null && typeof part === 'object' && 'text' in part && typeof part.text === 'string' ? part.text : '',
     )
     .join('')
-}
-
-type Message = { role: string; content?: unknown; tool_calls?: unknown }
-
-/** What aider tells the model between its own answer and the user's next words, and has it say Ok to. */
-const TOLD_BY_AIDER =
-  /^(?:I updated the files\.|I committed the changes with git hash|I switched to a new code base\.|I have \*added these files to the chat\*|I am not sharing any files that you can edit yet\.|Here are (?:summaries of some files|some READ ONLY files))/
-
-/** Whether the answer at this place is one that an agent puts into the model's mouth. */
-export const isPutInMouth = (messages: readonly Message[], at: number): boolean => {
-  const [told, said] = [messages[at - 1], messages[at]]
-  return (
-    told?.role === 'user' && TOLD_BY_AIDER.test(contentText(told.content)) && /^Ok[.,]/.test(contentText(said?.content))
-  )
-}
-
-/**
- * The model's last answer in a Chat Completions message list and where what follows it begins. `after` is
- * null when there is no assistant message or nothing follows the last one. A thought that a client put back in front of
- * it is left out: it was none of the content that the client was given.
- */
-export const lastAnswer = (messages: readonly Message[]): { after: AnswerKey | null; stateFrom: number } => {
-  const at = messages.findLastIndex((message, i) => message.role === 'assistant' && !isPutInMouth(messages, i))
-  const message = messages[at]
-  if (!message || at === messages.length - 1) return { after: null, stateFrom: at + 1 }
-  const said = withoutThought(contentText(message.content))
-  return { after: answerKey(said, callsOf(message.tool_calls)), stateFrom: at + 1 }
-}
-
-const callsOf = (calls: unknown): AnswerCall[] => {
-  if (!Array.isArray(calls)) return []
-  return calls.flatMap((call: unknown) => {
-    const f = (call as { function?: { name?: unknown; arguments?: unknown } } | null)?.function
-    return typeof f?.name === 'string'
-      ? [{ name: f.name, arguments: typeof f.arguments === 'string' ? f.arguments : '' }]
-      : []
-  })
 }

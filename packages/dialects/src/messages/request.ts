@@ -3,6 +3,7 @@
  * request to the next without meaning anything (cache marks, one text block or a plain string, a billing
  * header) is dropped here, so that what was said once reads alike for ever; the log keeps the body as it came.
  */
+import { isIgnoredSystem, userIdParts } from '@instar/agents'
 import { InstarError } from '@instar/events/errors'
 import {
   fieldsOf,
@@ -11,7 +12,6 @@ import {
   integer,
   isFields,
   number,
-  parsedFields,
   text,
   textIn,
   topP,
@@ -68,13 +68,10 @@ export const messagesMessages = (body: Fields): Message[] => {
   }
 }
 
-/** Changes with every kind of request of Claude Code, and is for the bill alone. */
-const BILLING = /^x-anthropic-billing-header:/
-
 const systemOf = (system: unknown): Message[] => {
   if (system === undefined || system === null) return []
   const texts = (typeof system === 'string' ? [system] : textsOf(system, 'system')).filter(
-    (said) => !BILLING.test(said),
+    (said) => !isIgnoredSystem(said),
   )
   return texts.length === 0 ? [] : [{ role: 'system', content: texts.join('\n\n') }]
 }
@@ -250,26 +247,21 @@ const stopOf = (value: unknown): string[] => {
   return value
 }
 
-/** `metadata.user_id`: a name, or an account and a device beside the session (JSON, or `user_…_session_…`). */
-const personOf = (metadata: unknown): string | null => {
+const userIdOf = (metadata: unknown): string | null => {
   const id = isFields(metadata) ? metadata['user_id'] : null
-  if (typeof id !== 'string' || id === '') return null
-  const parts = partsOf(id)
-  if (parts)
-    return (
-      [parts['account_uuid'], parts['device_id']].find(
-        (part): part is string => typeof part === 'string' && part !== '',
-      ) ?? null
-    )
-  return id.replace(/_session_[0-9a-f-]{36}$/, '')
+  return typeof id === 'string' && id !== '' ? id : null
+}
+
+/** Who `metadata.user_id` names; an agent may write more than that person's name into it. */
+const personOf = (metadata: unknown): string | null => {
+  const id = userIdOf(metadata)
+  if (id === null) return null
+  const parts = userIdParts(id)
+  return parts === null ? id : parts.person
 }
 
 /** The session that `metadata.user_id` names; null without one. */
 export const sessionOfMetadata = (metadata: unknown): string | null => {
-  const id = isFields(metadata) ? metadata['user_id'] : null
-  if (typeof id !== 'string') return null
-  const session = partsOf(id)?.['session_id']
-  return typeof session === 'string' && session !== '' ? session : (/_session_([0-9a-f-]{36})$/.exec(id)?.[1] ?? null)
+  const id = userIdOf(metadata)
+  return id === null ? null : (userIdParts(id)?.session ?? null)
 }
-
-const partsOf = (id: string): Fields | null => (id.startsWith('{') ? parsedFields(id) : null)

@@ -1,27 +1,7 @@
 /** Which session a request says that it belongs to, and the names that sessions get. */
+import { agentSession, header, type Headers } from '@instar/agents'
 import { contentText, derivedId, type LabelSource } from '@instar/events'
 import { isFields, sessionOfMetadata, type Fields } from '@instar/dialects'
-
-export type Headers = Readonly<Record<string, string | string[] | undefined>>
-
-/** One value of a header, trimmed; null if absent or empty. */
-export const header = (headers: Headers, name: string): string | null => {
-  const value = headers[name]
-  const first = (Array.isArray(value) ? value[0] : value)?.trim()
-  return first ? first : null
-}
-
-/** Headers by which agents name their session, the most specific first: a thread before the session it shares. */
-const AGENT_HEADERS = [
-  'thread-id',
-  'session-id',
-  'session_id',
-  'x-opencode-session',
-  'x-session-affinity',
-  'x-litellm-session-id',
-  'helicone-session-id',
-  'x-conversation-id',
-] as const
 
 /**
  * A cache key groups requests with a common prefix: those of an application, of a user (often a UUID), of one run of an agent.
@@ -35,15 +15,8 @@ export type Label = { source: Extract<LabelSource, 'header' | 'agent'>; value: s
 export const labelOf = (headers: Headers, body: Fields, segment: string | null): Label | null => {
   const ours = header(headers, 'x-session-id') ?? segment ?? header(headers, 'x-instar-session-id')
   if (ours !== null) return { source: 'header', value: ours }
-  const claude = header(headers, 'x-claude-code-session-id')
-  if (claude !== null) {
-    const agent = header(headers, 'x-claude-code-agent-id')
-    return { source: 'agent', value: agent === null ? claude : `${claude}-${agent}` }
-  }
-  for (const name of AGENT_HEADERS) {
-    const value = header(headers, name)
-    if (value !== null) return { source: 'agent', value }
-  }
+  const named = agentSession(headers)
+  if (named !== null) return { source: 'agent', value: named }
   const metadata = isFields(body['metadata']) ? body['metadata'] : {}
   for (const value of [
     body['session_id'],
@@ -55,12 +28,6 @@ export const labelOf = (headers: Headers, body: Fields, segment: string | null):
   }
   return null
 }
-
-/** The label of the session that this one was begot by: a subagent's client names it. */
-export const parentOf = (headers: Headers): string | null =>
-  header(headers, 'x-codex-parent-thread-id') ??
-  header(headers, 'x-parent-session-id') ??
-  (header(headers, 'x-claude-code-agent-id') === null ? null : header(headers, 'x-claude-code-session-id'))
 
 const sessionKey = (value: unknown): unknown => (typeof value === 'string' && SESSION_KEY.test(value) ? value : null)
 

@@ -4,12 +4,12 @@ import {
   answerKey,
   decodeRecord,
   encodeEvent,
-  lastAnswer,
   storeBody,
   type Logged,
   type TurnCaptured,
   type TurnsEvent,
 } from '@instar/events'
+import { lastAnswer } from '@instar/dialects'
 import { answersOf, choose, locate, settled, type Asked } from './resolve.ts'
 import { evolveIndex, initialIndex } from './session-index.ts'
 import { digestOf } from './turn.ts'

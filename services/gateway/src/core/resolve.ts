@@ -3,20 +3,11 @@
  * else what its agent says in the prompt, else a name of its own. Pure functions of the request and of what `turns` holds, so that every gateway that
  * has read the same log chooses the same session.
  */
-import {
-  answerKey,
-  contentText,
-  findAnswer,
-  isPutInMouth,
-  lastAnswer,
-  type AnswerKey,
-  type LabelSource,
-  type TurnState,
-} from '@instar/events'
-import { idMarks, isFields, marksInText, type Message } from '@instar/dialects'
+import { answerKey, contentText, findAnswer, type AnswerKey, type LabelSource, type TurnState } from '@instar/events'
+import { isScriptedAnswer, sessionInMessages } from '@instar/agents'
+import { idMarks, isFields, lastAnswer, marksInText, type Message } from '@instar/dialects'
 import { COMPARED, later } from './follow.ts'
 import { fingerprintSession, sessionOfLabel, wholeSession, type Label } from './labels.ts'
-import { toldSession } from './openclaw.ts'
 import { keyOfSession, sessionState, turnsThatSaid, turnsThatWereAsked, type SessionIndex } from './session-index.ts'
 
 export type Asked = {
@@ -46,7 +37,7 @@ const TELLING_LENGTH = 80
 
 export const answersOf = (messages: readonly Message[]): Asked['answers'] =>
   messages.flatMap((message, at) => {
-    if (message.role !== 'assistant' || isPutInMouth(messages, at)) return []
+    if (message.role !== 'assistant' || isScriptedAnswer(messages, at)) return []
     const key = lastAnswer([message, { role: 'user' }]).after ?? answerKey('', [])
     const text = contentText(message.content)
     return [{ at, key, length: text.trim().length, text }]
@@ -78,7 +69,7 @@ export const locate = (index: SessionIndex, asked: Asked): Step => {
 }
 
 const byPrompt = ({ key, messages }: Asked): Resolved | null => {
-  const told = toldSession(messages)
+  const told = sessionInMessages(messages)
   return told === null ? null : { session: sessionOfLabel(key, told), source: 'prompt' }
 }
 

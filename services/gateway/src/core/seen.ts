@@ -2,37 +2,12 @@
  * What the last requests carried and how they were understood: for whoever connects an agent and wants to know
  * why its turns are, or are not, one session and trained on. Names of headers and fields, never their values.
  */
+import { AGENT_HEADERS, header, type Headers } from '@instar/agents'
 import { isFields, type Fields } from '@instar/dialects'
 import type { LabelSource, TurnKind, TurnState } from '@instar/events'
-import { header, type Headers } from './labels.ts'
 
 /** Headers that say who is talking, or what the request is to its agent. */
-const TELLING = [
-  'x-session-id',
-  'x-instar-session-id',
-  'x-instar-turn-kind',
-  'x-instar-no-train',
-  'x-turn-type',
-  'x-claude-code-session-id',
-  'x-claude-code-agent-id',
-  'x-claude-code-request-class',
-  'x-claude-code-prompt-id',
-  'thread-id',
-  'session-id',
-  'session_id',
-  'x-codex-turn-metadata',
-  'x-codex-window-id',
-  'x-openai-subagent',
-  'x-codex-parent-thread-id',
-  'x-opencode-session',
-  'x-session-affinity',
-  'x-parent-session-id',
-  'x-client-request-id',
-  'x-litellm-session-id',
-  'helicone-session-id',
-  'x-conversation-id',
-  'traceparent',
-] as const
+const TELLING = ['x-session-id', 'x-instar-session-id', 'x-instar-turn-kind', 'x-instar-no-train', ...AGENT_HEADERS]
 const TELLING_FIELDS = [
   'user',
   'metadata',
@@ -61,7 +36,6 @@ export type SeenRequest = {
   carried: readonly string[]
   session: string
   labelSource: LabelSource
-  /** As user-turn.ts reads it. */
   userTurn: string | null
   kind: TurnKind
   turn: string

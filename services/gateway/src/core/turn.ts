@@ -12,7 +12,7 @@ import {
 } from '@instar/events'
 import type { Said } from './answer.ts'
 import type { Request } from '@instar/dialects'
-import { header, type Headers } from './labels.ts'
+import { header, type Headers } from '@instar/agents'
 
 /** All of a turn's facts that do not depend on the answer; candidates of one request share them. */
 export type Admitted = Omit<

@@ -2,7 +2,6 @@
 import {
   contextLengthExceeded,
   InstarError,
-  lastAnswer,
   lastShown,
   MAX_DEPTH,
   storeBody,
@@ -12,15 +11,14 @@ import {
 } from '@instar/events'
 import type { TurnReader } from '@instar/log'
 import type { Model, ServingEngine } from '@instar/engine/port'
-import { dialectOf, parseJson, type Dialect, type Request } from '@instar/dialects'
+import { dialectOf, lastAnswer, parseJson, type Dialect, type Request } from '@instar/dialects'
 import { extendsIds, withSampledIds } from '../core/history.ts'
-import { labelOf, newSession, parentOf, promptGroup, sessionOfLabel, subjectOf, type Headers } from '../core/labels.ts'
-import { isRetold } from '../core/openclaw.ts'
+import { parentSession, rewritesUser, userTurnOf, type Headers } from '@instar/agents'
+import { labelOf, newSession, promptGroup, sessionOfLabel, subjectOf } from '../core/labels.ts'
 import { answersOf, type Asked } from '../core/resolve.ts'
 import { sessionState, type SessionIndex } from '../core/session-index.ts'
 import { bringsResults, kindOf } from '../core/side.ts'
 import { digestsOf, lastMain, type Admitted } from '../core/turn.ts'
-import { userTurnOf } from '../core/user-turn.ts'
 import { beyondContext } from './counting.ts'
 import { resolveSession } from './sessions.ts'
 import type { Tail } from './tail.ts'
@@ -56,7 +54,7 @@ export type Admission = {
   blob: { bytes: Uint8Array; sha256: string } | null
   /** The session that begot this one, where the log does not know it yet. */
   parent: string | null
-  /** The user's last words are not the user's (openclaw.ts). */
+  /** The user's last words are not the user's (packages/agents). */
   contaminated: boolean
   /** The prompt ends inside an open `<think>`. */
   insideReasoning: boolean
@@ -95,13 +93,13 @@ export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<
   const capabilities = ports.engine.capabilities()
   const told = lastAnswer(request.messages)
   const isSaid = put || told.stateFrom < request.messages.length
-  const begot = parentOf(headers)
-  const parent = begot === null ? null : sessionOfLabel(key, begot)
+  const startedBy = parentSession(headers)
+  const parent = startedBy === null ? null : sessionOfLabel(key, startedBy)
   const kind = kindOf(headers, request, await hadTools(ports, state?.turns ?? []))
   return {
     prompt,
     parent: parent !== null && parent !== resolved.session && !state?.parent ? parent : null,
-    contaminated: kind === 'main' && isRetold(request.messages),
+    contaminated: kind === 'main' && rewritesUser(request.messages),
     insideReasoning: model.decode(prompt.slice(-8)).trimEnd().endsWith('<think>'),
     blob: body.stored.blob === null ? null : { bytes: body.middle, sha256: body.stored.blob },
     facts: {

@@ -12,7 +12,7 @@ import {
   type Speaking,
 } from '@instar/dialects'
 import { headerText } from '../core/header-text.ts'
-import type { Headers } from '../core/labels.ts'
+import type { Headers } from '@instar/agents'
 import { versionOf } from '../core/model-name.ts'
 import { carriedBy, clientOf, type Seen } from '../core/seen.ts'
 import { chatOf } from '../core/chat-asked.ts'

@@ -62,7 +62,7 @@ export type Task = {
   parent: string | null
   optedOut: boolean
   learning: boolean
-  /** Its agent put the user's prompt into words of its own (openclaw.ts). */
+  /** Its agent put the user's prompt into words of its own (packages/agents). */
   contaminated: boolean
   /** Resolves when what the record refers to is on the log. */
   stored: Promise<void>

@@ -18,7 +18,7 @@ import {
 import { InstarError } from '@instar/events'
 import type { Counts, Request } from '@instar/dialects'
 import type { GeneratedPiece } from '@instar/engine/port'
-import { header, type Headers } from '../core/labels.ts'
+import { header, type Headers } from '@instar/agents'
 
 export type RequestSpan = {
   asked(dialect: string, model: string, request: Request): void

@@ -16,8 +16,8 @@ import {
   type Finish,
   type Request,
 } from '@instar/dialects'
-import { fingerprintSession, labelOf, sessionOfLabel, type Headers } from '../labels.ts'
-import { toldSession } from '../openclaw.ts'
+import { fingerprintSession, labelOf, sessionOfLabel } from '../labels.ts'
+import { sessionInMessages, type Headers } from '@instar/agents'
 import { optedOut } from '../turn.ts'
 import {
   firstOf,
@@ -212,7 +212,7 @@ const sessionOf = (
   const named = sessionIn(line)
   const label = labelOf(headers, request.body, named)
   if (label !== null) return { session: sessionOfLabel(key, label.value), labelSource: label.source }
-  const told = toldSession(request.messages)
+  const told = sessionInMessages(request.messages)
   return told !== null
     ? { session: sessionOfLabel(key, told), labelSource: 'prompt' }
     : {

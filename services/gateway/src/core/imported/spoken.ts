@@ -2,6 +2,7 @@
  * What somebody else recorded of one request and the answers to it, whatever the record looked like: a line of a
  * log, a message of a conversation, a step of a trajectory. turns.ts makes our records of it.
  */
+import type { Headers } from '@instar/agents'
 import {
   fieldsOf,
   isFields,
@@ -15,7 +16,6 @@ import {
 } from '@instar/dialects'
 import type { LabelSource, RecordedSampling, TurnKind } from '@instar/events'
 import { callMarkup } from '@instar/grammar'
-import type { Headers } from '../labels.ts'
 
 /** The version that is said to have spoken. `ours`: the number is one of this line's, not of some other trainer's. */
 export type Claim = {

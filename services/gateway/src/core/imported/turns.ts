@@ -6,7 +6,6 @@ import {
   answerKey,
   derivedId,
   InstarError,
-  lastAnswer,
   MAX_DEPTH,
   storeBody,
   storeIds,
@@ -20,10 +19,10 @@ import {
 import { constraintOf } from '../constraint.ts'
 import { extendsIds } from '../history.ts'
 import { subjectOf } from '../labels.ts'
-import { isRetold } from '../openclaw.ts'
 import { bringsResults, kindOf } from '../side.ts'
 import { digestOf, whyNotTrainable } from '../turn.ts'
-import { userTurnOf } from '../user-turn.ts'
+import { rewritesUser, userTurnOf } from '@instar/agents'
+import { lastAnswer } from '@instar/dialects'
 import { whyInexact, type Inexact, type Line } from './exact.ts'
 import { composed, type Reading, type Said, type Spoken } from './spoken.ts'
 
@@ -74,7 +73,7 @@ export const turnsOf = (
   const kind = spoken.kind ?? kindOf(spoken.headers, request, so.hadTools)
   const subject = spoken.subject ?? subjectOf(spoken.user, reading.key, session)
   const constrained = mayHaveBeenConstrained(spoken)
-  const contaminated = kind === 'main' && isRetold(request.messages)
+  const contaminated = kind === 'main' && rewritesUser(request.messages)
   const group = spoken.group ?? derivedId('import', 'group', session, spoken.identity).slice(0, 32)
   const kept: Kept[] = []
   const made = spoken.answers.map((said): Made => {

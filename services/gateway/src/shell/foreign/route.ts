@@ -2,7 +2,7 @@
 import type { InstarError } from '@instar/events'
 import type { ServerResponse } from 'node:http'
 import type { Key, Scope } from '../../core/keys.ts'
-import type { Headers } from '../../core/labels.ts'
+import type { Headers } from '@instar/agents'
 import type { AnswerReply } from '../answering.ts'
 
 export type ForeignCall = {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { userTurnOf } from './user-turn.ts'
+import { userTurnOf } from './agents.ts'
 
 const TRACE = 'bca6bb30dc0b931cf44e4cd389da7dfc'
 const traceparent = `00-${TRACE}-6fb7f08ca8a9a027-01`

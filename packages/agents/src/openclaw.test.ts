@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Message } from '@instar/dialects'
-import { isOpenClaw, isRetold, toldSession } from './openclaw.ts'
+import type { Message } from './agent.ts'
+import { rewritesUser, sessionInMessages } from './agents.ts'
+import { isOpenClaw } from './openclaw.ts'
 
 const SYSTEM: Message = {
   role: 'system',
@@ -13,13 +14,13 @@ const RUNTIME =
 const said = `[Sat 2026-11-21 20:09 UTC] Compare both files, please.\n\n${RUNTIME}`
 
 test('the line that ends the first words of the user names the session', () => {
-  assert.equal(toldSession([SYSTEM, user(said)]), 'desk')
+  assert.equal(sessionInMessages([SYSTEM, user(said)]), 'desk')
   assert.equal(
-    toldSession([SYSTEM, user([{ type: 'text', text: said }]), user('<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>')]),
+    sessionInMessages([SYSTEM, user([{ type: 'text', text: said }]), user('<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>')]),
     'desk',
   )
   assert.equal(
-    toldSession([
+    sessionInMessages([
       { role: 'developer', content: 'You are a personal assistant running inside OpenClaw.' },
       user(`${RUNTIME}\n`),
     ]),
@@ -27,7 +28,7 @@ test('the line that ends the first words of the user names the session', () => {
   )
   // What a user copies into his own words stands before the line that OpenClaw adds.
   assert.equal(
-    toldSession([SYSTEM, user(`${RUNTIME.replace('=desk |', '=other |')}\nWhat is this?\n\n${RUNTIME}`)]),
+    sessionInMessages([SYSTEM, user(`${RUNTIME.replace('=desk |', '=other |')}\nWhat is this?\n\n${RUNTIME}`)]),
     'desk',
   )
 })
@@ -46,14 +47,14 @@ test('nothing else does', () => {
     [SYSTEM, user(said.replace('sessionId=desk', 'sessionId='))],
     [SYSTEM, user(said.replace('sessionId=desk', 'sessionId=a b'))],
   ])
-    assert.equal(toldSession(messages), null, JSON.stringify(messages).slice(-200))
+    assert.equal(sessionInMessages(messages), null, JSON.stringify(messages).slice(-200))
   assert.deepEqual([isOpenClaw([SYSTEM]), isOpenClaw([user(said)])], [true, false])
 })
 
 test('a long text without the line is read once', () => {
   const long = 'Runtime: agent=x | '.repeat(200_000)
   const from = performance.now()
-  assert.equal(toldSession([SYSTEM, user(long)]), null)
+  assert.equal(sessionInMessages([SYSTEM, user(long)]), null)
   assert.ok(performance.now() - from < 200)
 })
 
@@ -63,14 +64,17 @@ test('what it says in the user’s place is known by how it begins, behind its d
     '[Queued user message from a previous active turn; preserved as context only. Continue with the active prompt below.]\nCompare both.'
   const goOn = 'Continue the current task from the existing transcript, preserving completed work.'
   for (const words of [queued, `[Sat 2026-11-21 22:51 UTC] ${queued}`, goOn, `[Sat 2026-11-21 22:52 UTC] ${goOn}`]) {
-    assert.equal(isRetold([SYSTEM, user('Hello'), user(words), added]), true)
+    assert.equal(rewritesUser([SYSTEM, user('Hello'), user(words), added]), true)
     assert.equal(
-      isRetold([SYSTEM, user([{ type: 'text', text: words }]), { role: 'tool', content: 'red' } as Message, added]),
+      rewritesUser([SYSTEM, user([{ type: 'text', text: words }]), { role: 'tool', content: 'red' } as Message, added]),
       true,
     )
-    assert.equal(isRetold([SYSTEM, user(words), user('And now?'), added]), false)
-    assert.equal(isRetold([SYSTEM, user(`What does "${words}" mean?`)]), false)
-    assert.equal(isRetold([user(words)]), false)
+    assert.equal(rewritesUser([SYSTEM, user(words), user('And now?'), added]), false)
+    assert.equal(rewritesUser([SYSTEM, user(`What does "${words}" mean?`)]), false)
+    assert.equal(rewritesUser([user(words)]), false)
   }
-  assert.deepEqual([isRetold([]), isRetold([SYSTEM]), isRetold([SYSTEM, user(said), added])], [false, false, false])
+  assert.deepEqual(
+    [rewritesUser([]), rewritesUser([SYSTEM]), rewritesUser([SYSTEM, user(said), added])],
+    [false, false, false],
+  )
 })

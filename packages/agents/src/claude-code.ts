@@ -1,0 +1,43 @@
+/** Claude Code. A subagent shares the session's id and has an id of its own beside it. */
+import { header, jsonObject, type Agent } from './agent.ts'
+
+export const claudeCode: Agent = {
+  name: 'Claude Code',
+  headers: [
+    'x-claude-code-session-id',
+    'x-claude-code-agent-id',
+    'x-claude-code-request-class',
+    'x-claude-code-prompt-id',
+  ],
+  session(headers) {
+    const session = header(headers, 'x-claude-code-session-id')
+    const agent = header(headers, 'x-claude-code-agent-id')
+    return session === null || agent === null ? session : `${session}-${agent}`
+  },
+  parent: (headers) =>
+    header(headers, 'x-claude-code-agent-id') === null ? null : header(headers, 'x-claude-code-session-id'),
+  /** JSON with an account, a device and a session, or `user_…_session_<uuid>`. */
+  userId(id) {
+    if (!id.startsWith('{')) {
+      const session = /_session_([0-9a-f-]{36})$/.exec(id)
+      return session ? { person: id.slice(0, session.index), session: session[1]! } : null
+    }
+    const parts = jsonObject(id)
+    if (parts === null) return null
+    const named = (...names: string[]): string | null =>
+      names.map((name) => parts[name]).find((part): part is string => typeof part === 'string' && part !== '') ?? null
+    return { person: named('account_uuid', 'device_id'), session: named('session_id') }
+  },
+  requestClass: (headers) => header(headers, 'x-claude-code-request-class'),
+  sideClasses: ['auxiliary', 'compaction'],
+  sideSystems: [/^You are naming a coding session\b/],
+  sideRequests: [/^CRITICAL: Respond with TEXT ONLY\b/],
+  userTurn: (headers) => [header(headers, 'x-claude-code-prompt-id')],
+  ignoredSystem: /^x-anthropic-billing-header:/,
+  wrappers: [/<system-reminder>[\s\S]*?(?:<\/system-reminder>|$)/g],
+  /** After an answer that was cut; Qwen Code says the same. */
+  sentences: [
+    /(?<![^\n])Your response above was cut off mid-stream\.[^\n]*/g,
+    /(?<![^\n])The connection dropped mid-response\.[\s\S]*?(?:<\/previous_response_suffix>|$)/g,
+  ],
+}

@@ -1,0 +1,14 @@
+/** OpenCode; pi and OpenClaw name their sessions by the same header where they are told to. */
+import { firstHeader, header, type Agent } from './agent.ts'
+
+export const openCode: Agent = {
+  name: 'OpenCode',
+  headers: ['x-opencode-session', 'x-session-affinity', 'x-parent-session-id'],
+  session: (headers) => firstHeader(headers, ['x-opencode-session', 'x-session-affinity']),
+  parent: (headers) => header(headers, 'x-parent-session-id'),
+  sideSystems: [/^You are a title generator\b/, /^You are a context summarization (agent|assistant)\b/],
+  /** After a compaction. */
+  sentences: [
+    /^\s*Continue if you have next steps, or stop and ask for clarification if you are unsure how to proceed\.\s*$/g,
+  ],
+}

@@ -1,0 +1,8 @@
+/** Agents of the ReAct form (CrewAI, LlamaIndex): `Action:` in the answer, `Observation:` behind it. */
+import type { Agent } from './agent.ts'
+
+export const react: Agent = {
+  name: 'ReAct (CrewAI, LlamaIndex)',
+  sentences: [/^\s*Analyze the tool result\. If requirements are met, provide the Final Answer\.[^\n]*$/g],
+  textProtocol: { call: /(?<![^\n])Action:/ },
+}
