@@ -1,4 +1,5 @@
 /** The settings of a process, parsed once from the environment that its main.ts passes, and frozen. The names are public: docs/settings.md. */
+import { ENGINE_KINDS } from '@instar/engine/kinds'
 import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
 import { readFileSync } from 'node:fs'
@@ -42,6 +43,10 @@ export const partitionsOf = (text: string): Partial<Record<Topic, number>> | nul
     : null
 }
 
+const ENGINE_PREFIXES = ENGINE_KINDS.map((kind) => `${kind}+`)
+  .join(', ')
+  .replace(/, ([^,]*)$/, ' or $1')
+
 const environment = z
   .object({
     INSTAR_PORT: port.default(30000),
@@ -54,8 +59,8 @@ const environment = z
     INSTAR_ENGINE: z
       .string()
       .regex(
-        /^(embedded|(openai|vllm|sglang|llamacpp)\+https?:\/\/.+)$/,
-        'must be `embedded`, or openai+, vllm+, sglang+ or llamacpp+ before an http://…/v1',
+        new RegExp(`^(embedded|(${ENGINE_KINDS.join('|')})\\+https?://.+)$`),
+        `must be \`embedded\`, or ${ENGINE_PREFIXES} before an http://…/v1`,
       )
       .default('embedded'),
     INSTAR_LEARN_ENGINE: z.enum(['auto', 'onnx', 'wasm', 'tfjs-node']).default('auto'),

@@ -1,11 +1,9 @@
 /** INSTAR_ENGINE where it names engines behind HTTP. */
 import { InstarError } from '@instar/events'
-import type { EngineKind } from './wire.ts'
+import { ENGINE_KINDS, type EngineKind } from './kinds.ts'
 
 /** `urls`: without the `/v1` at their end; all of one kind. */
 export type EngineAddress = { kind: EngineKind; urls: readonly string[] }
-
-const KINDS: readonly EngineKind[] = ['vllm', 'sglang', 'llamacpp', 'openai']
 
 /** `KIND+URL,URL…`; each URL may have the kind in front again. Throws `bad_request`. */
 export const engineAddress = (engine: string): EngineAddress => {
@@ -17,8 +15,8 @@ export const engineAddress = (engine: string): EngineAddress => {
     .map((part) => part.trim())
     .filter((part) => part !== '')
   const kind =
-    KINDS.find((one) => parts[0]?.startsWith(`${one}+`)) ??
-    bad('begins with none of openai+, vllm+, sglang+, llamacpp+.')
+    ENGINE_KINDS.find((one) => parts[0]?.startsWith(`${one}+`)) ??
+    bad(`begins with none of ${ENGINE_KINDS.map((one) => `${one}+`).join(', ')}.`)
   const urls = parts.map((part) => {
     const url = part.startsWith(`${kind}+`) ? part.slice(kind.length + 1) : part
     if (!/^https?:\/\//.test(url) || !URL.canParse(url))

@@ -2,6 +2,7 @@ import { llamacpp } from './llamacpp.ts'
 import { openai } from './openai.ts'
 import { sglang } from './sglang.ts'
 import { vllm } from './vllm.ts'
-import type { EngineKind, Protocol } from './wire.ts'
+import type { EngineKind } from './kinds.ts'
+import type { Protocol } from './wire.ts'
 
 export const PROTOCOLS: Readonly<Record<EngineKind, Protocol>> = { vllm, sglang, llamacpp, openai }

@@ -3,9 +3,8 @@
  * does nothing else: no clock, no socket.
  */
 import { isJsonObject, type JsonObject } from '@instar/events/json'
+import type { EngineKind } from './kinds.ts'
 import type { ChatRequest, Reweighting, Sampling, TokenCounts } from '../port.ts'
-
-export type EngineKind = 'vllm' | 'sglang' | 'llamacpp' | 'openai'
 
 export const UNWEIGHTED: Reweighting = {
   frequencyPenalty: 0,

@@ -2,7 +2,7 @@
 import { InstarError } from '@instar/events'
 import { isBusy, mayPass, quoted, refusal } from '../protocols/faults.ts'
 import { isJsonObject, type JsonObject } from '@instar/events/json'
-import type { EngineKind } from '../protocols/wire.ts'
+import type { EngineKind } from '../protocols/kinds.ts'
 import { collect, EngineFault, type EngineHttp } from './http.ts'
 
 /** Throws `bad_request` for what the engine refuses, `not_available` where it has none, `overloaded`, `engine_lost`. */

@@ -12,12 +12,12 @@ import type {
 } from '../port.ts'
 import { setTimeout as delay } from 'node:timers/promises'
 import { routeOf } from '../protocols/routing.ts'
-import { isBusy, ofGrammar } from '../protocols/faults.ts'
 import type { Protocol } from '../protocols/wire.ts'
 import type { AdapterFiles } from './adapter-files.ts'
+import { Attempts } from './attempts.ts'
 import { Grammars } from './grammars.ts'
-import { EngineFault } from './http.ts'
-import type { Replica, StoredAdapter } from './replica.ts'
+import type { StoredAdapter } from './held-adapters.ts'
+import type { Replica } from './replica.ts'
 
 export type Patience = {
   /** How long a request waits while no replica answers. */
@@ -29,8 +29,6 @@ export type Patience = {
 
 /** Requests that a server takes at a time where it does not say. */
 const CONCURRENT = 256
-/** How long a server's Retry-After is waited for; behind that the client is told. */
-const LONGEST_WAIT_MS = 5000
 
 export class RemoteEngine implements ServingEngine {
   private readonly protocol: Protocol
@@ -136,20 +134,11 @@ export class RemoteEngine implements ServingEngine {
   }
 
   async *generate(request: GenerateRequest, signal?: AbortSignal): AsyncGenerator<GeneratedPiece> {
-    const { rounds, roundMs } = this.patience
+    const { rounds, roundMs, waitMs } = this.patience
     const grammar = request.constraint ? await this.grammars.of(request.constraint) : null
-    const until = performance.now() + this.patience.waitMs
-    let last: EngineFault | null = null
-    let refused: InstarError | null = null
-    for (let round = 0; round < rounds; round += 1) {
-      // What is asked to wait for so long is told so, and waits itself.
-      if (last && isBusy(last.status) && (last.retryAfterMs ?? 0) > LONGEST_WAIT_MS) break
-      if (last)
-        await delay(
-          Math.min(LONGEST_WAIT_MS, last.retryAfterMs ?? roundMs * 4 ** (round - 1)),
-          undefined,
-          signal ? { signal } : {},
-        ).catch(() => undefined)
+    const until = performance.now() + waitMs
+    const attempts = new Attempts(this.protocol.kind, request, roundMs, signal)
+    for (let round = 0; round < rounds && (await attempts.wait(round)); round += 1) {
       for (const replica of await this.route(request, until, signal)) {
         let began = false
         try {
@@ -163,45 +152,11 @@ export class RemoteEngine implements ServingEngine {
           }
           return
         } catch (error) {
-          if (signal?.aborted)
-            throw new InstarError('aborted', 'The request was given up.', {}, { cause: signal.reason })
-          // Another replica may hold the adapter that this one refuses.
-          if (error instanceof InstarError && error.code === 'adapter_refused') {
-            refused = error
-            continue
-          }
-          if (error instanceof InstarError && request.constraint)
-            throw ofGrammar(this.protocol.kind, error, request.constraint.json?.field ?? 'tool_choice')
-          if (!(error instanceof EngineFault)) throw error
-          last = error
-          replica.failed(error, request.adapter)
-          if (began)
-            throw new InstarError(
-              'engine_lost',
-              `The engine failed in the middle of an answer: ${error.message}.`,
-              {},
-              { cause: error },
-            )
+          attempts.failed(error, replica, began)
         }
       }
     }
-    if (signal?.aborted) throw new InstarError('aborted', 'The request was given up.', {}, { cause: signal.reason })
-    if (refused && !last) throw refused
-    if (last && isBusy(last.status)) {
-      const { retryAfterMs } = last
-      // It was asked as often as it may be: a client that did the same would multiply that.
-      const spent = (retryAfterMs ?? 0) <= LONGEST_WAIT_MS
-      throw new InstarError('overloaded', `The engine takes no more requests: ${last.message}.`, {
-        ...(retryAfterMs === null ? {} : { retryAfterMs }),
-        ...(spent ? { triesSpent: true } : {}),
-      })
-    }
-    throw new InstarError(
-      'engine_lost',
-      `No engine answered: ${last?.message ?? 'none is there'}.`,
-      {},
-      { cause: last },
-    )
+    throw attempts.error()
   }
 
   async score({

@@ -1,18 +1,15 @@
 /** One server: what is known of it, which adapters it holds, and whether it is asked at all. */
 import { InstarError } from '@instar/events'
 import type { GeneratedPiece, GenerateRequest, Model } from '../port.ts'
-import { adapterFault } from '../protocols/exactness.ts'
 import { isBusy } from '../protocols/faults.ts'
 import { FAULTS_IN_A_ROW, restMs } from '../protocols/routing.ts'
 import type { JsonObject } from '@instar/events/json'
-import { adapterName, type Asked, type Protocol } from '../protocols/wire.ts'
+import type { Asked, Protocol } from '../protocols/wire.ts'
 import { Assembly } from './assembly.ts'
 import { embeddings } from './embeddings.ts'
+import { HeldAdapters, type StoredAdapter } from './held-adapters.ts'
 import { EngineFault, type EngineHttp } from './http.ts'
-import { checkScores, deltas, probe, scoreOf, wholeDelta, type Known } from './probe.ts'
-
-/** An adapter on disk. `neutral`: it changes nothing, so that it cannot be told from the base. */
-export type StoredAdapter = { sha256: string; folder: string; neutral: boolean }
+import { deltas, probe, scoreOf, wholeDelta, type Known } from './probe.ts'
 
 export type ReplicaPorts = {
   http: EngineHttp
@@ -35,9 +32,7 @@ export class Replica {
   problem: string | null = 'it has not answered yet'
   known: Known | null = null
   private readonly ports: ReplicaPorts
-  /** sha256 → what the engine calls it. */
-  private readonly held = new Map<string, string>()
-  private readonly loading = new Map<string, Promise<void>>()
+  private readonly adapters: HeldAdapters
   private faults = 0
   private rests = 0
   private timer: NodeJS.Timeout | null = null
@@ -47,6 +42,7 @@ export class Replica {
   constructor(ports: ReplicaPorts) {
     this.ports = ports
     this.url = ports.http.url
+    this.adapters = new HeldAdapters(ports)
   }
 
   up(): boolean {
@@ -54,7 +50,7 @@ export class Replica {
   }
 
   holds(adapter: string | null): boolean {
-    return adapter === null || this.held.has(adapter)
+    return adapter === null || this.adapters.has(adapter)
   }
 
   /** Gets to know it. Throws what `probe` does; it is then not asked. */
@@ -64,7 +60,7 @@ export class Replica {
       const known = await probe(http, protocol, model, named)
       agrees(known)
       this.known = known
-      this.held.clear()
+      this.adapters.clear()
       for (const adapter of this.ports.wanted()) {
         await this.load(adapter).catch((error: unknown) => {
           if (!(error instanceof InstarError)) throw error
@@ -102,20 +98,13 @@ export class Replica {
     this.rests += 1
   }
 
-  /** Resolves when the adapter is there and shown to be another model than the base. Throws `adapter_refused`, or EngineFault. */
-  async load(adapter: StoredAdapter): Promise<void> {
-    if (this.held.has(adapter.sha256)) return
-    const running =
-      this.loading.get(adapter.sha256) ?? this.fetch(adapter).finally(() => this.loading.delete(adapter.sha256))
-    this.loading.set(adapter.sha256, running)
-    return running
+  /** Throws as `HeldAdapters.load` does. */
+  load(adapter: StoredAdapter): Promise<void> {
+    return this.adapters.load(adapter, this.known!)
   }
 
-  async unload(sha256: string): Promise<void> {
-    const { http, protocol } = this.ports
-    const handle = this.held.get(sha256)
-    this.held.delete(sha256)
-    if (handle !== undefined && protocol.adapter && this.up()) await protocol.adapter.unload(http.asking(), handle)
+  unload(sha256: string): Promise<void> {
+    return this.adapters.unload(sha256, this.up())
   }
 
   async *generate(
@@ -166,7 +155,7 @@ export class Replica {
     const { endOfTurn } = this.ports.model
     const asked: Asked = {
       model: this.known!.model,
-      adapter: adapter === null ? null : (this.held.get(adapter) ?? null),
+      adapter: this.adapters.nameOf(adapter),
       prompt,
       sampling,
       topLogprobs,
@@ -193,7 +182,7 @@ export class Replica {
     const { http, protocol } = this.ports
     return scoreOf(http, protocol, {
       model: this.known!.model,
-      adapter: adapter === null ? null : (this.held.get(adapter) ?? null),
+      adapter: this.adapters.nameOf(adapter),
       prompt,
       completion,
     })
@@ -202,7 +191,7 @@ export class Replica {
   /** What came of a request: a replica that fails is left alone for a while. */
   failed(fault: EngineFault, adapter: string | null): void {
     if (adapter !== null && this.ports.protocol.adapterUnknown(fault.status, fault.message)) {
-      this.held.delete(adapter)
+      this.adapters.forget(adapter)
       return
     }
     if (isBusy(fault.status)) return
@@ -225,36 +214,5 @@ export class Replica {
   private tell(line: string): void {
     if (this.told !== line) this.ports.say(line)
     this.told = line
-  }
-
-  private async fetch({ sha256, folder, neutral }: StoredAdapter): Promise<void> {
-    const { http, protocol, model } = this.ports
-    const known = this.known!
-    const refuse = (why: string, cause?: unknown): InstarError =>
-      new InstarError(
-        'adapter_refused',
-        `${this.url} does not take adapter ${sha256.slice(0, 12)}: ${why}.`,
-        { adapter: sha256 },
-        { cause },
-      )
-    if (!protocol.adapter || known.adapterFault !== null) throw refuse(known.adapterFault ?? 'it takes none')
-    const handle = await protocol.adapter
-      .load(http.asking(), { name: adapterName(sha256), sha256, folder })
-      .catch((error: unknown) => {
-        throw error instanceof EngineFault ? error : refuse((error as Error).message, error)
-      })
-    const fault =
-      neutral || !known.base
-        ? null
-        : adapterFault(
-            known.base.first,
-            known.base.again,
-            await checkScores(http, protocol, model, known.model, handle),
-          )
-    if (fault !== null) {
-      await protocol.adapter.unload(http.asking(), handle)
-      throw refuse(fault)
-    }
-    this.held.set(sha256, handle)
   }
 }
