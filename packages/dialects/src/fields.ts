@@ -21,6 +21,7 @@ export const MEDIA = [
   'image',
   'image_url',
   'input_image',
+  'image_file',
   'audio',
   'audio_url',
   'input_audio',
@@ -30,6 +31,7 @@ export const MEDIA = [
   'input_video',
   'file',
   'input_file',
+  'file_url',
   'document',
 ] as const
 

@@ -222,10 +222,18 @@ test('images and files are taken each by its own name, and nothing else ever', (
   }
   for (const type of MEDIA.filter((one) => !/image$|^image_url|^(?:input_)?file$|document/.test(one)))
     assert.throws(() => mediaPart({ type, text: 'x' }, 'p', EVERYTHING), bad('p'), type)
+  for (const part of [
+    { type: 'image_file', image_file: { file_id: 'file-1' } },
+    { type: 'file_url', file_url: { url: 'https://example.com/a.pdf' } },
+  ]) {
+    const asked = { messages: [USER([{ ...part, text: 'Look' }])] }
+    assert.throws(() => DIALECTS.chat.request(asked, EVERYTHING), bad('messages[0].content[0]'), part.type)
+  }
 })
 
 test('a part whose type says image, sound or file is refused by its place, also with a text beside it', () => {
-  for (const type of MEDIA) {
+  // Of the Assistants API and of vLLM: the file is always kept elsewhere.
+  for (const type of [...MEDIA, 'image_file', 'file_url']) {
     const part = { type, text: 'Look' }
     for (const role of ['user', 'system', 'assistant', 'tool'])
       assert.throws(
