@@ -5,42 +5,19 @@
 import { join } from 'node:path'
 import { MessageChannel } from 'node:worker_threads'
 import { ERRORS, InstarError } from '@instar/events'
-import { createGateway, gatewayConfig, type Gateway, type GatewayPorts, type GatewaySettings } from '@instar/gateway'
-import { givesIds, openRemote, type RemoteSettings } from '@instar/gateway/shell/open-remote'
+import { createGateway, gatewayConfig, type Gateway, type GatewayPorts } from '@instar/gateway'
+import { givesIds, openRemote } from '@instar/gateway/shell/open-remote'
 import { randomBytes } from '@instar/gateway/shell/random'
 import { announceUpgrade, openSnapshots, type EmbeddedLog, type EventLog } from '@instar/log'
 import type { Model, ServingEngine } from '@instar/engine/port'
-import { holdsWeights, openModel, startServing, type EngineChoice } from '@instar/policy'
-import { adminTokenIn, createMetrics, measuredLog, openLog, readSettings, type Settings } from '@instar/process'
+import { holdsWeights, openModel, startServing } from '@instar/policy'
+import { adminTokenIn, createMetrics, measuredLog, openLog, readSettings } from '@instar/process'
 import { startPostgres, type Postgres } from '@instar/projections'
-import type { publisherConfig, PublisherPorts } from '@instar/publisher'
-import type { scorerConfig } from '@instar/scorer'
-import type { trainerConfig, TrainerPorts } from '@instar/trainer'
+import type { PublisherPorts } from '@instar/publisher'
+import type { TrainerPorts } from '@instar/trainer'
+import type { PipelineConfig } from './pipeline-config.ts'
 import type { LineState, ThreadData } from './services-thread/protocol.ts'
 import { startThread, type ServicesThread } from './services-thread/thread.ts'
-
-export type PipelineConfig = {
-  data: string
-  /** The log that INSTAR_LOG names; default: the embedded one. */
-  log?: Pick<Settings, 'log' | 'partitions' | 'registry' | 'registryUser' | 'kafka'>
-  model: string
-  /** What serves. */
-  engine: EngineChoice
-  /** What serves in its place: an engine behind HTTP. Learning then needs the weights in `model`; else turns are captured only. */
-  remote?: RemoteSettings
-  /** What learns and measures candidates; default: what serves. */
-  learnEngine?: EngineChoice
-  /** A database of one's own; null: the embedded one. False: none (the demo). */
-  database: string | null | false
-  /** Of its reader; null or absent: what follows from the URL's. */
-  databaseReaderPassword?: string | null
-  /** INSTAR_PG_BIN: the folder of `postgres` and `initdb`, instead of the npm package's. */
-  postgresPrograms?: string | null
-  gateway: GatewaySettings
-  scorer: Parameters<typeof scorerConfig.parse>[0]
-  trainer: Parameters<typeof trainerConfig.parse>[0]
-  publisher: Parameters<typeof publisherConfig.parse>[0]
-}
 
 export type PipelineHooks = {
   /** Gives up a start that is under way: it rejects with `aborted`. */

@@ -3,7 +3,8 @@ import { deepEqual } from 'node:assert/strict'
 import OpenAI from 'openai'
 import { adminToken } from '@instar/gateway/shell/admin-token'
 import { adminTokenIn, readSettings } from '@instar/process'
-import { startPipeline, type PipelineConfig, type Running } from '../../cli/src/pipeline.ts'
+import { startPipeline, type Running } from '../../cli/src/pipeline.ts'
+import type { PipelineConfig } from '../../cli/src/pipeline-config.ts'
 import { ask, sessions, type Session } from './people.ts'
 
 export type Place = Running & {

@@ -7,9 +7,10 @@ import type { EngineChoice } from '@instar/policy'
 import { startPipeline, type Running } from '../pipeline.ts'
 import { firstFault } from './first-fault.ts'
 import { Demo, DEMO, lastShare, type DemoSettings } from './protocol.ts'
+import type { DemoResult } from './result.ts'
 import { progressBar, sideBySide, summary, versionTable, type VersionRow } from './show.ts'
 
-export type DemoOptions = {
+type DemoOptions = {
   seed: number
   model: string
   engine: EngineChoice
@@ -18,26 +19,6 @@ export type DemoOptions = {
   keep: boolean
   json: boolean
   write: (text: string) => void
-}
-
-export type DemoResult = {
-  engine: string
-  seed: number
-  users: {
-    name: string
-    sessions_to_converge: number | null
-    sessions: number
-    last_24: number
-    first_reply_ok_before: number
-    first_reply_ok_after: number
-  }[]
-  versions: number
-  requests: number
-  failed_requests: number
-  correct_before: number
-  correct_after: number
-  wall_s: number
-  log_bytes: number
 }
 
 export const runDemo = async (options: DemoOptions): Promise<DemoResult> => {

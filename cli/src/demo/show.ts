@@ -1,5 +1,5 @@
 /** What a person sees of the demo: a live line, a table per version, answers side by side. */
-import type { DemoResult } from './run.ts'
+import type { DemoResult } from './result.ts'
 
 export type VersionRow = {
   version: number | null

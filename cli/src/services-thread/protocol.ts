@@ -6,7 +6,7 @@ import type { Connection } from '@instar/projections'
 import type { PublisherPorts } from '@instar/publisher'
 import type { TrainerPorts } from '@instar/trainer'
 import type { MessagePort } from 'node:worker_threads'
-import type { PipelineConfig } from '../pipeline.ts'
+import type { PipelineConfig } from '../pipeline-config.ts'
 
 /** `port`: the way to the embedded log, which the gateway's thread holds; null where the log is Kafka. */
 export type ThreadData = {

@@ -1,7 +1,22 @@
 /** Whether a turn is still to be scored, and on what: a function of the two folds. */
-import { outranks, readWritten, shownOf, type Rank, type ScoreState, type TurnState } from '@instar/events'
+import {
+  outranks,
+  readWritten,
+  shownOf,
+  type Rank,
+  type ScoresState,
+  type ScoreState,
+  type Table,
+  type TurnsState,
+  type TurnState,
+} from '@instar/events'
 import type { Feedback } from './judgement.ts'
-import type { ScorerState } from './state.ts'
+
+export type ScoredTurns = {
+  turns: TurnsState
+  /** One fold per policy: a branch that scores the same turns says nothing about its trunk. */
+  scores: Table<string, ScoresState>
+}
 
 export type Need = {
   /** The turn whose request holds the next state; null: the session ended. */
@@ -16,7 +31,7 @@ export type Need = {
   discarded: boolean
 }
 
-export const needOf = (state: Pick<ScorerState, 'turns' | 'scores'>, turn: TurnState): Need | null => {
+export const needOf = (state: ScoredTurns, turn: TurnState): Need | null => {
   const score = state.scores.get(turn.policy)?.turns.get(turn.turn)
   const feedback = latestFeedback(turn)
   const seen = shownOf(state.turns.sessions.get(turn.session), turn)
@@ -48,7 +63,7 @@ const latestFeedback = (turn: TurnState): TurnState['feedback'][number] | null =
     null,
   )
 
-export const scoreOf = (state: Pick<ScorerState, 'turns' | 'scores'>, turn: string): ScoreState | undefined => {
+export const scoreOf = (state: ScoredTurns, turn: string): ScoreState | undefined => {
   const policy = state.turns.turns.get(turn)?.policy
   return policy === undefined ? undefined : state.scores.get(policy)?.turns.get(turn)
 }

@@ -20,15 +20,12 @@ import {
   type Outcome,
   type Queue,
   type ScoresEvent,
-  type ScoresState,
-  type Table,
   type TurnsEvent,
-  type TurnsState,
   type Versions,
   type WeightsEvent,
   type WeightsState,
 } from '@instar/events'
-import { needOf } from './need.ts'
+import { needOf, type ScoredTurns } from './need.ts'
 import { initialIdle, rebuild, unwatch, watch, watchAgain, type Idle } from './idle.ts'
 
 export type Work =
@@ -37,10 +34,7 @@ export type Work =
   /** The record with this id was appended and has not been read back. */
   | { step: 'appended'; record: string }
 
-export type ScorerState = {
-  turns: TurnsState
-  /** One fold per key: a branch that scores the same turns says nothing about its trunk. */
-  scores: Table<string, ScoresState>
+export type ScorerState = ScoredTurns & {
   /** How far a turn's version is from the head: what will be stale is not for a slow judge. */
   weights: WeightsState
   /** Turns that are to be scored, whoever does it, by what has been read. */

@@ -3,8 +3,30 @@
  * that the turn came with. So what a decision costs does not hang on how many wait that no batch can use. A cache of
  * scores − updates: which turns wait, and where, is the same however topics interleave.
  */
-import { updateLine, type Outcome, type Queue, type Queues, type ScoreState, type TurnState } from '@instar/events'
-import type { TrainerState } from './state.ts'
+import {
+  updateLine,
+  type Outcome,
+  type Queue,
+  type Queues,
+  type ScoresState,
+  type ScoreState,
+  type Table,
+  type TurnsState,
+  type TurnState,
+  type UpdatesState,
+} from '@instar/events'
+
+/** The folds that decide which turns wait, and the cache of them. */
+export type PendingState = {
+  policy: string
+  turns: TurnsState
+  scores: ScoresState
+  updates: UpdatesState
+  /** Scored and not spent. */
+  pending: Queues
+  /** API keys with usable turns, and when each was last heard, ms since the epoch. */
+  keys: Table<string, number> & Iterable<readonly [string, number]> & { readonly size: number }
+}
 
 /** Scored turns whose own record has not been read. */
 const UNREAD = 'unread'
@@ -18,7 +40,6 @@ const UNUSABLE = 'unusable'
 export const MOST_BYTES = 3072
 
 type Waits = { pending: Queues }
-type Known = Pick<TrainerState, 'policy' | 'turns' | 'scores' | 'updates' | 'pending' | 'keys'>
 
 /** Keys of which it is known when they were last heard. */
 const MOST_KEYS = 4096
@@ -35,7 +56,7 @@ export const unusable = (policy: string, turn: TurnState): string | null =>
           ? (turn.reason ?? 'not_trainable').slice(0, 100)
           : null
 
-const placeOf = ({ policy, turns }: Pick<Known, 'policy' | 'turns'>, id: string): string => {
+const placeOf = ({ policy, turns }: Pick<PendingState, 'policy' | 'turns'>, id: string): string => {
   const turn = turns.turns.get(id)
   if (!turn) return UNREAD
   return unusable(policy, turn) === null ? `${turn.version} ${turn.key ?? ''}` : UNUSABLE
@@ -48,7 +69,10 @@ const readPlace = (place: string): { version: number; key: string } | null => {
 }
 
 /** A score of the turn counted, a skip aside. */
-export const scored = (state: Known, { turn, subject, hint }: Pick<ScoreState, 'turn' | 'subject' | 'hint'>): void => {
+export const scored = (
+  state: PendingState,
+  { turn, subject, hint }: Pick<ScoreState, 'turn' | 'subject' | 'hint'>,
+): void => {
   if (updateLine(state.updates, state.policy).spent.has(turn)) return
   const bytes = Buffer.byteLength(turn) + Buffer.byteLength(subject) + (hint?.bytes.length ?? 0)
   if (bytes > MOST_BYTES) return spent(state, turn)
@@ -57,14 +81,14 @@ export const scored = (state: Known, { turn, subject, hint }: Pick<ScoreState, '
 }
 
 /** The turn's own record was read. */
-export const arrived = (state: Known, id: string): void => {
+export const arrived = (state: PendingState, id: string): void => {
   if (!remove(state, UNREAD, id)) return
   put(state, placeOf(state, id), id)
   hear(state, id)
 }
 
 /** A usable turn says that its key is one that the model learns from. */
-const hear = ({ policy, turns, keys }: Known, id: string): void => {
+const hear = ({ policy, turns, keys }: PendingState, id: string): void => {
   const turn = turns.turns.get(id)
   if (!turn || turn.key === null || unusable(policy, turn) !== null) return
   const before = keys.get(turn.key)
@@ -74,7 +98,7 @@ const hear = ({ policy, turns, keys }: Known, id: string): void => {
 }
 
 /** What was said in a session is not to be learned from: its turns go to those that are unusable. */
-export const discarded = (state: Known, turns: readonly string[], fold: () => Outcome): Outcome => {
+export const discarded = (state: PendingState, turns: readonly string[], fold: () => Outcome): Outcome => {
   const waiting = turns.filter((id) => remove(state, placeOf(state, id), id))
   const outcome = fold()
   for (const id of waiting) put(state, placeOf(state, id), id)
@@ -82,7 +106,7 @@ export const discarded = (state: Known, turns: readonly string[], fold: () => Ou
 }
 
 /** A batch has it, or none will. */
-export const spent = (state: Known, id: string): void => {
+export const spent = (state: PendingState, id: string): void => {
   if (!remove(state, placeOf(state, id), id)) remove(state, UNREAD, id)
 }
 
@@ -100,7 +124,8 @@ const remove = ({ pending }: Waits, place: string, id: string): boolean => {
   return true
 }
 
-export const waits = (state: Known, id: string): boolean => state.pending.get(placeOf(state, id))?.has(id) ?? false
+export const waits = (state: PendingState, id: string): boolean =>
+  state.pending.get(placeOf(state, id))?.has(id) ?? false
 
 export type OfKey = { count: number; queues: Queue[] }
 

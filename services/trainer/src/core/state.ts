@@ -16,30 +16,15 @@ import {
   type MemoryWeights,
   type Outcome,
   type Queue,
-  type Queues,
   type ScoresEvent,
-  type ScoresState,
-  type Table,
   type TurnsEvent,
-  type TurnsState,
   type UpdatesEvent,
-  type UpdatesState,
   type WeightsEvent,
   type WeightsState,
 } from '@instar/events'
-import { arrived, discarded, scored, spent } from './pending.ts'
+import { arrived, discarded, scored, spent, type PendingState } from './pending.ts'
 
-export type TrainerState = {
-  policy: string
-  turns: TurnsState
-  scores: ScoresState
-  updates: UpdatesState
-  weights: WeightsState
-  /** Scored and not spent: see pending.ts. */
-  pending: Queues
-  /** API keys with usable turns, and when each was last heard, ms since the epoch. */
-  keys: Table<string, number> & Iterable<readonly [string, number]> & { readonly size: number }
-}
+export type TrainerState = PendingState & { weights: WeightsState }
 export type MemoryTrainer = Omit<TrainerState, 'turns' | 'scores' | 'updates' | 'weights' | 'pending' | 'keys'> & {
   turns: MemoryTurns
   scores: MemoryScores
