@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { ERRORS } from '@instar/events/errors'
 import { ERRORS_PAGE, errorsPage } from './errors.ts'
 
-const REPAIR = 'write it anew with: node bootstrap.cjs test/docs/errors.ts'
+const REPAIR = 'generate it with: node bootstrap.cjs test/docs/errors.ts'
 
 test('docs/errors.md and the table of errors hold the same codes', async () => {
   const page = await readFile(ERRORS_PAGE, 'utf8')

@@ -8,13 +8,13 @@ export const ERRORS_PAGE = join(ROOT, 'docs', 'errors.md')
 
 const HEAD = `# Errors
 
-Every error that Instar shows to a user or a client has one of these codes. A code keeps its meaning, its HTTP
-status and its answer to "can trying again help?" for good. Over HTTP it is the \`code\` of the error object (in the
-shape of the dialect), on the command line it stands before the message.
+Every error that Instar shows to a user or a client has one of these codes. The meaning, the HTTP status and the retry column
+of a code do not change between releases. Over HTTP the code is the \`code\` of the error object, in the shape of the dialect; on
+the command line it precedes the message. The message states the values of the individual case.
 
 The table is \`packages/events/src/errors.ts\`; a test holds this page equal to it.
 
-| code | HTTP | try again? | what it means | what to do |
+| code | HTTP | retry? | what happened | what to do |
 |---|---|---|---|---|
 `
 

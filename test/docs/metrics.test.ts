@@ -7,6 +7,6 @@ test('docs/metrics.md says of each metric what the table says', { skip: process.
   equal(
     await readFile(METRICS_PAGE, 'utf8'),
     await metricsPage(),
-    'write it anew with: node bootstrap.cjs test/docs/metrics.ts',
+    'generate it with: node bootstrap.cjs test/docs/metrics.ts',
   )
 })
