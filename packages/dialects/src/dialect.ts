@@ -1,10 +1,13 @@
 /** What a dialect is: how a body is read, and the shapes of answers, streams and errors. All of it pure. */
 import type { Dialect as DialectName } from '@instar/events/records'
 import type { InstarError } from '@instar/events/errors'
+import type { AnswerFormat } from './answer-format.ts'
 import type { Choice, Counts, Piece, Speaking, Token } from './answer.ts'
 import type { Fields } from './fields.ts'
 import type { Accepts } from './media.ts'
+import type { RateHeaders } from './rate-headers.ts'
 import type { Message, Request } from './request.ts'
+import type { ToolChoice } from './tool-choice.ts'
 
 /** One server-sent event; `event` where the dialect names its events. */
 export type Frame = { event?: string; data: unknown }
@@ -23,6 +26,8 @@ export type Streaming = {
 
 export type Dialect = {
   name: DialectName
+  /** Where it is served, behind /v1. */
+  path: `/${string}`
   /** Ids in the body that stand for what is on our log: answers' items, a whole earlier response. */
   references(body: Fields): string[]
   /** The body with what those ids stand for in their place: the conversation that each turn's answer ended. */
@@ -36,6 +41,15 @@ export type Dialect = {
   whole(speaking: Speaking, request: Request, choices: readonly Choice[], counts: Counts): unknown
   stream(speaking: Speaking, request: Request): Streaming
   error(fault: InstarError, requestId: string | null): unknown
+  /** Throws `bad_request`. */
+  toolChoice(body: Fields): ToolChoice
+  answerFormat(body: Fields): AnswerFormat
+  /**
+   * For an engine that takes Chat Completions: the fields beside messages and tools. `calling`: tools are offered. Throws
+   * `bad_request` for a format that is none.
+   */
+  engineFields(request: Request, calling: boolean): Fields
+  rateHeaders: RateHeaders
   /** What begins the ids of its tool calls. */
   callPrefix: 'call' | 'toolu'
   /** A frame that means nothing; null: a comment does. */

@@ -1,4 +1,5 @@
 export type { Call, Choice, Counts, Finish, Piece, Shown, Speaking, Token } from './answer.ts'
+export { ANY_OBJECT, jsonFormat } from './answer-format.ts'
 export type { Dialect, Frame, Reference, Streaming } from './dialect.ts'
 export { DIALECTS, dialectOf } from './dialects.ts'
 export { asInstarError, told, toldInStream } from './faults.ts'
@@ -6,6 +7,7 @@ export { fieldsOf, flag, integer, isFields, number, parsedFields, text, topP, wr
 export type { Accepted, Accepts } from './media.ts'
 export { marksInText, mintCallId, mintId, readId, idMarks, sessionMark, turnMark, type Mark } from './minted.ts'
 export { parseJson, type Message, type Request, type ToolShape } from './request.ts'
+export type { Standing } from './rate-headers.ts'
 export { reweightingOf } from './reweighting.ts'
 export { itemPage, type ItemPage } from './responses/input-items.ts'
 export { lastAnswer } from './last-answer.ts'

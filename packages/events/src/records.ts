@@ -29,7 +29,8 @@ export type StoredIds = { from: string | null; prefix: number; ids: number[]; le
 /** Two hashes of an assistant answer (answer-key.ts): `strict` keeps outer blanks, `loose` trims them. */
 export type AnswerKey = { strict: string; loose: string }
 
-export type Dialect = 'chat' | 'responses' | 'messages'
+export const DIALECT_NAMES = ['chat', 'responses', 'messages'] as const
+export type Dialect = (typeof DIALECT_NAMES)[number]
 export type TurnKind = 'main' | 'side'
 /** How the session was found, strongest first. */
 export type LabelSource = 'header' | 'agent' | 'minted' | 'answer' | 'prompt' | 'fingerprint'

@@ -1,6 +1,8 @@
 /** Anthropic Messages, as Claude Code speaks it. */
 import type { Dialect } from '../dialect.ts'
+import { anthropicRateHeaders } from '../rate-headers.ts'
 import { messagesError, messagesStream, messagesWhole, PING } from './answer.ts'
+import { messagesEngineFields, messagesFormat, messagesToolChoice } from './engine.ts'
 import { messagesMessages, messagesRequest } from './request.ts'
 import { continuedBody, threadReferences, unknownThread } from './thread.ts'
 
@@ -8,6 +10,7 @@ export { sessionOfMetadata } from './request.ts'
 
 export const messages: Dialect = {
   name: 'messages',
+  path: '/messages',
   references: threadReferences,
   resolved: continuedBody,
   unknownReference: unknownThread,
@@ -16,6 +19,10 @@ export const messages: Dialect = {
   whole: messagesWhole,
   stream: messagesStream,
   error: messagesError,
+  toolChoice: messagesToolChoice,
+  answerFormat: messagesFormat,
+  engineFields: messagesEngineFields,
+  rateHeaders: anthropicRateHeaders,
   callPrefix: 'toolu',
   ping: PING,
 }

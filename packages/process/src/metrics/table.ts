@@ -5,6 +5,7 @@
  */
 import { ERRORS } from '@instar/events/errors'
 import { TOPICS } from '@instar/events/flow'
+import { DIALECT_NAMES } from '@instar/events/records'
 
 /** The values that a label may have, or how many different ones are told apart. */
 export type LabelValues = readonly string[] | { readonly most: number }
@@ -19,7 +20,6 @@ export type MetricEntry = {
   buckets?: readonly number[]
 }
 
-const SPOKEN = ['chat', 'responses', 'messages'] as const
 const TOPIC = { topic: TOPICS } as const
 const SERVICE = ['gateway', 'scorer', 'trainer', 'publisher'] as const
 /** Codes, and reasons that records name: few, but not all of them ours to list. */
@@ -63,7 +63,7 @@ export const METRICS = {
     type: 'counter',
     of: 'gateway',
     help: 'Requests that were answered, by route and HTTP status. A stream that failed after its first byte counts with the status of its fault, one whose client left as 499.',
-    labels: { route: { most: 64 }, dialect: [...SPOKEN, 'none'], status: { most: 48 } },
+    labels: { route: { most: 64 }, dialect: [...DIALECT_NAMES, 'none'], status: { most: 48 } },
   },
   instar_request_errors_total: {
     type: 'counter',
@@ -75,7 +75,7 @@ export const METRICS = {
     type: 'histogram',
     of: 'gateway',
     help: "From the request's headers to the last byte of its answer, requests for an answer only.",
-    labels: { dialect: SPOKEN },
+    labels: { dialect: DIALECT_NAMES },
     buckets: REQUEST_SECONDS,
   },
   instar_requests_running: { type: 'gauge', of: 'gateway', help: 'Requests for an answer that are being answered.' },
@@ -88,27 +88,27 @@ export const METRICS = {
     type: 'histogram',
     of: 'gateway',
     help: "From the request to the engine's first token of a candidate.",
-    labels: { dialect: SPOKEN },
+    labels: { dialect: DIALECT_NAMES },
     buckets: FIRST_TOKEN_SECONDS,
   },
   instar_time_per_output_token_seconds: {
     type: 'histogram',
     of: 'gateway',
     help: 'Mean time from one token of a candidate to its next.',
-    labels: { dialect: SPOKEN },
+    labels: { dialect: DIALECT_NAMES },
     buckets: PER_TOKEN_SECONDS,
   },
   instar_prompt_tokens_total: {
     type: 'counter',
     of: 'gateway',
     help: 'Tokens of prompts, once for each request however many candidates it asked for.',
-    labels: { dialect: SPOKEN },
+    labels: { dialect: DIALECT_NAMES },
   },
   instar_generation_tokens_total: {
     type: 'counter',
     of: 'gateway',
     help: 'Tokens of answers.',
-    labels: { dialect: SPOKEN },
+    labels: { dialect: DIALECT_NAMES },
   },
   instar_background_candidates_total: {
     type: 'counter',

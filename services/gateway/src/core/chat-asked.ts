@@ -1,17 +1,16 @@
 /** A request as an engine that takes messages is asked it: in the shapes of Chat Completions, whatever dialect it came in. */
-import { isFields, type Request } from '@instar/dialects'
+import { isFields, type Dialect, type Request } from '@instar/dialects'
 import type { ChatRequest } from '@instar/engine/port'
 import { forwardedMessage, forwardedTools, plainFields } from './forwarded.ts'
-import { passedOn } from './passed-on.ts'
 
-export const chatOf = (dialect: string, request: Request): ChatRequest => {
+export const chatOf = (dialect: Dialect, request: Request): ChatRequest => {
   const { strict } = request
   const tools = forwardedTools(request.tools).map((tool) => asStrict(tool, strict))
   return {
     stream: request.stream,
     messages: request.messages.map(forwardedMessage),
     tools,
-    fields: plainFields(passedOn(dialect, request, tools.length > 0)),
+    fields: plainFields(dialect.engineFields(request, tools.length > 0)),
   }
 }
 

@@ -31,7 +31,8 @@ test("in every dialect a strict function's arguments are of its schema where it 
     },
   }
   for (const [name, body] of Object.entries(bodies)) {
-    const constraint = constraintOf(name, DIALECTS[name as keyof typeof bodies].request(body), false)
+    const dialect = DIALECTS[name as keyof typeof bodies]
+    const constraint = constraintOf(dialect, dialect.request(body), false)
     assert.deepEqual(
       constraint?.calls,
       [

@@ -146,7 +146,7 @@ const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestS
       candidate: { turn, candidate, sampling: { ...sampling, seed: seeds[candidate]! } },
       prompt: admission.prompt,
       callPrefix: dialect.callPrefix,
-      chat: ports.engine.capabilities().chat ? chatOf(dialect.name, request) : null,
+      chat: ports.engine.capabilities().chat ? chatOf(dialect, request) : null,
       constraint,
       reweighting: request.reweighting,
       topLogprobs: request.logprobs ? request.topLogprobs : 0,

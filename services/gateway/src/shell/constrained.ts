@@ -12,7 +12,7 @@ export const constrained = (
   insideReasoning: boolean,
 ): Promise<Constraint> | null => {
   const { chat, engine: name } = engine.capabilities()
-  const constraint = chat ? null : constraintOf(dialect.name, request, insideReasoning)
+  const constraint = chat ? null : constraintOf(dialect, request, insideReasoning)
   if (!constraint) return null
   if (!engine.check)
     throw new InstarError('bad_request', `The engine ${name} cannot be told what an answer must be.`, {

@@ -8,7 +8,6 @@ import { ADMIN } from '../core/keys.ts'
 import { DIALECTS, type Dialect } from '@instar/dialects'
 import { allowed, readable } from '../core/cors.ts'
 import { isListed } from '../core/guard.ts'
-import { rateHeaders } from '../core/rate-headers.ts'
 import { usualPath } from '../core/paths.ts'
 import type { Headers } from '@instar/agents'
 import type { AnswerCall, AnswerReply } from './answering.ts'
@@ -58,12 +57,7 @@ const EMPTY = new Uint8Array(0)
 /** Of bodies that are no conversation, in bytes. */
 const SMALL = { bodyLimit: 64 * 1024 }
 
-/** Where each dialect is spoken, behind /v1. */
-const SURFACES: readonly (readonly [path: string, dialect: Dialect])[] = [
-  ['/chat/completions', DIALECTS.chat],
-  ['/responses', DIALECTS.responses],
-  ['/messages', DIALECTS.messages],
-]
+const SERVED: readonly Dialect[] = Object.values(DIALECTS)
 
 /** Of a page that may read what is answered; null for any other caller. */
 const listedOrigin = ({ headers }: FastifyRequest, config: GatewayConfig): string | null => {
@@ -81,7 +75,7 @@ const STORED = [
 
 /** Faults have the shape of the dialect whose path was asked for; elsewhere OpenAI's; of models both clients ask. */
 const dialectAt = (request: FastifyRequest): Dialect =>
-  SURFACES.find(([path]) => pathOf(request).includes(`/v1${path}`))?.[1] ??
+  SERVED.find(({ path }) => pathOf(request).includes(`/v1${path}`)) ??
   (request.headers['anthropic-version'] !== undefined && pathOf(request).includes('/v1/models')
     ? DIALECTS.messages
     : DIALECTS.chat)
@@ -147,7 +141,7 @@ export const createServer = (
     const status = inStream.get(request)?.status ?? (raw.writableFinished ? raw.statusCode : 499)
     routes.meter.ended({
       route,
-      dialect: SURFACES.find(([path]) => route.endsWith(`/v1${path}`))?.[1].name ?? null,
+      dialect: SERVED.find(({ path }) => route.endsWith(`/v1${path}`))?.name ?? null,
       status,
       seconds: (performance.now() - from) / 1000,
     })
@@ -173,7 +167,7 @@ export const createServer = (
       entrance.admit(request, reply)
     } finally {
       const standing = entrance.standing(request)
-      if (standing) reply.headers(rateHeaders(standing, dialectAt(request).name))
+      if (standing) reply.headers(dialectAt(request).rateHeaders(standing))
     }
     done()
   })
@@ -208,8 +202,8 @@ export const createServer = (
   server.setErrorHandler(failed)
 
   for (const prefix of ['/v1', '/s/:session/v1']) {
-    for (const [path, dialect] of SURFACES)
-      server.post(`${prefix}${path}`, async (request, reply) => {
+    for (const dialect of SERVED)
+      server.post(`${prefix}${dialect.path}`, async (request, reply) => {
         const key = check(request, 'inference')
         const whole = await routes.answer({
           dialect,

@@ -1,7 +1,8 @@
 /** What requests may use: those of a key by its rates, and the memory that the bodies of all of them take together. */
 import { InstarError } from '@instar/events'
 import { take, type Bucket, type Key } from '../core/keys.ts'
-import { standingOf, type Standing } from '../core/rate-headers.ts'
+import type { Standing } from '@instar/dialects'
+import { standingOf } from '../core/rate-headers.ts'
 
 /** Bytes of bodies that are held now, until their requests are over. */
 export class Bodies {

@@ -1,5 +1,5 @@
 /** What the gateway tells of itself: packages/process/src/metrics/table.ts says what each means. */
-import type { InstarError, TurnAborted, TurnCaptured, TurnSampled } from '@instar/events'
+import type { Dialect, InstarError, TurnAborted, TurnCaptured, TurnSampled } from '@instar/events'
 import type { Metrics } from '@instar/process'
 import type { Known } from '../core/report.ts'
 import type { Outcome } from './background.ts'
@@ -7,7 +7,7 @@ import type { Outcome } from './background.ts'
 /** `route`: its pattern. `dialect` null: not a request for an answer. */
 export type Ended = {
   route: string
-  dialect: 'chat' | 'responses' | 'messages' | null
+  dialect: Dialect | null
   status: number
   seconds: number
 }

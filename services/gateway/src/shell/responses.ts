@@ -25,7 +25,7 @@ const stored = async (ports: StoredPorts, { id, key }: Asked): Promise<Stored> =
   const turn = readId(id)?.prefix === 'resp' ? await turnOfId(ports, key, id) : undefined
   const record = turn && (await ports.reader.record(turn.turn))
   const reference = turn && (await referenceTo(ports.reader, turn))
-  if (!record || !reference || reference.dialect !== 'responses' || isWithheld(turn, reference))
+  if (!record || !reference || reference.dialect !== DIALECTS.responses.name || isWithheld(turn, reference))
     throw new InstarError('unknown_turn', `There is no response ${JSON.stringify(id.slice(0, 100))} here.`, {
       field: 'response_id',
     })

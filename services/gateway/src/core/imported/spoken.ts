@@ -14,7 +14,7 @@ import {
   type Finish,
   type Request,
 } from '@instar/dialects'
-import type { LabelSource, RecordedSampling, TurnKind } from '@instar/events'
+import type { Dialect, LabelSource, RecordedSampling, TurnKind } from '@instar/events'
 import { callMarkup } from '@instar/grammar'
 
 /** The version that is said to have spoken. `ours`: the number is one of this line's, not of some other trainer's. */
@@ -50,7 +50,7 @@ export type Spoken = {
   labelSource: LabelSource
   /** As another log of ours had it; else the headers may say. */
   userTurn: string | null
-  dialect: 'chat' | 'responses' | 'messages'
+  dialect: Dialect
   request: Request
   raw: Uint8Array
   headers: Headers

@@ -22,7 +22,7 @@ import { subjectOf } from '../labels.ts'
 import { bringsResults, kindOf } from '../side.ts'
 import { digestOf, whyNotTrainable } from '../turn.ts'
 import { rewritesUser, userTurnOf } from '@instar/agents'
-import { lastAnswer } from '@instar/dialects'
+import { dialectOf, lastAnswer } from '@instar/dialects'
 import { whyInexact, type Inexact, type Line } from './exact.ts'
 import { composed, type Reading, type Said, type Spoken } from './spoken.ts'
 
@@ -159,7 +159,7 @@ export const turnOf = ({ session, identity }: Spoken, { turn, candidate }: Said)
 /** Log-probs of a draw among what a grammar allowed are not the policy's own. A rule that is not understood here may have been followed there. */
 const mayHaveBeenConstrained = ({ dialect, request }: Spoken): boolean => {
   try {
-    return constraintOf(dialect, request, false) !== null
+    return constraintOf(dialectOf(dialect), request, false) !== null
   } catch (error) {
     if (error instanceof InstarError) return true
     throw error

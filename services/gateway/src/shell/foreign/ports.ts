@@ -1,5 +1,5 @@
 import type { EventLog, TurnReader } from '@instar/log'
-import type { Dialect } from '@instar/dialects'
+import type { DIALECTS } from '@instar/dialects'
 import type { Model, ServingEngine } from '@instar/engine/port'
 import type { WeightLine } from '@instar/events'
 import type { Reading } from '../../core/imported/spoken.ts'
@@ -29,5 +29,5 @@ export type ForeignPorts = {
   /** Null while everything is in order. */
   unready: () => { status: string } | null
   answer: (call: AnswerCall) => Promise<AnswerReply>
-  dialects: Readonly<Record<'chat' | 'responses' | 'messages', Dialect>>
+  dialects: typeof DIALECTS
 }

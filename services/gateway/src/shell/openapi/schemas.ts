@@ -12,6 +12,7 @@ import {
   topK,
   topP,
 } from '@instar/dialects/schemas/fields'
+import { DIALECT_NAMES } from '@instar/events'
 import { z } from 'zod'
 import { MOST_COMMENT } from '../../core/comment.ts'
 
@@ -153,7 +154,7 @@ export const unreadyReply = z.looseObject({ status: z.string(), problem: z.unkno
 export const requestsReply = z.array(
   z.looseObject({
     at: z.string(),
-    dialect: z.enum(['chat', 'responses', 'messages']),
+    dialect: z.enum(DIALECT_NAMES),
     client: z.string().nullable(),
     carried: z.array(z.string()),
     session: z.string(),

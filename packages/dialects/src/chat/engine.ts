@@ -1,0 +1,37 @@
+/** A Chat Completions request as an engine of that interface is asked: nearly as it came. */
+import type { AnswerFormat } from '../answer-format.ts'
+import { commonFields, OPENAI_FIELDS, set, taken } from '../engine-fields.ts'
+import { isFields, type Fields } from '../fields.ts'
+import type { Request } from '../request.ts'
+
+const CHAT_FIELDS = ['reasoning_effort', 'reasoning', 'thinking', 'verbosity', 'store'] as const
+
+export const chatFormat = (body: Fields): AnswerFormat => ({
+  format: body['response_format'] ?? null,
+  field: 'response_format',
+  schemaIn: 'json_schema',
+})
+
+export const chatEngineFields = ({ body, maxTokens }: Request, calling: boolean): Fields => ({
+  ...limitOf(body, maxTokens),
+  ...commonFields(body),
+  ...taken(body, [...OPENAI_FIELDS, ...CHAT_FIELDS]),
+  ...predictionOf(body['prediction']),
+  ...set('response_format', chatFormat(body).format),
+  // OpenAI takes neither without tools.
+  ...(calling ? taken(body, ['tool_choice', 'parallel_tool_calls']) : {}),
+})
+
+/** By the name that the client chose: hosted models know the newer one, small servers the older. */
+const limitOf = (body: Fields, maxTokens: number | null): Fields =>
+  set((body['max_completion_tokens'] ?? null) === null ? 'max_tokens' : 'max_completion_tokens', maxTokens)
+
+/** A text to be repeated: of its parts those that are texts. */
+const predictionOf = (prediction: unknown): Fields => {
+  if (!isFields(prediction)) return {}
+  const { content } = prediction
+  const parts = Array.isArray(content)
+    ? content.filter(isFields).flatMap(({ text }) => (typeof text === 'string' ? [{ type: 'text', text }] : []))
+    : content
+  return typeof parts === 'string' || Array.isArray(parts) ? { prediction: { type: 'content', content: parts } } : {}
+}
