@@ -1,6 +1,6 @@
 /** The thread of the services that `instar up` starts, asked to stop at any moment. */
 import assert from 'node:assert/strict'
-import { rmSync } from 'node:fs'
+import { readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { MessageChannel } from 'node:worker_threads'
@@ -10,8 +10,7 @@ import type { ThreadData } from '../../cli/src/services-thread/protocol.ts'
 import { startThread } from '../../cli/src/services-thread/thread.ts'
 import { folder } from './world.ts'
 
-test('a stop while the services start ends the thread', { timeout: 20_000 }, async () => {
-  const data = folder()
+const start = async (data: string) => {
   const log = await openEmbeddedLog({ folder: join(data, 'log'), schemas: schemaTexts() })
   const { port1, port2 } = new MessageChannel()
   log.join(port1)
@@ -29,12 +28,46 @@ test('a stop while the services start ends the thread', { timeout: 20_000 }, asy
     { onFatal: (error) => faults.push(error), say: () => undefined },
   )
   await thread.loaded
-  const begun = assert.rejects(thread.begin({ model: { contextLength: 1, defaults: {} } as never, database: null }), {
-    code: 'aborted',
-  })
+  return { log, thread, faults }
+}
+const BEGIN = { model: { contextLength: 1, defaults: {} } as never, database: null }
+
+/** Of a thread of this process, by its number. */
+const niceOf = (thread: string): number =>
+  Number(
+    readFileSync(`/proc/self/task/${thread}/stat`, 'utf8')
+      .replace(/^.*\) /s, '')
+      .split(' ')[16],
+  )
+
+test('a stop while the services start ends the thread', { timeout: 20_000 }, async () => {
+  const data = folder()
+  const { log, thread, faults } = await start(data)
+  const begun = assert.rejects(thread.begin(BEGIN), { code: 'aborted' })
   await thread.stop()
   await begun
   assert.deepEqual(faults, [])
   await log.close()
   rmSync(data, { recursive: true })
 })
+
+test(
+  'where the cores are in use, the thread of the services yields to the one that answers',
+  { timeout: 20_000, skip: process.platform !== 'linux' },
+  async () => {
+    const data = folder()
+    const own = niceOf(String(process.pid))
+    const { log, thread, faults } = await start(data)
+    try {
+      await thread.begin(BEGIN)
+      const others = readdirSync('/proc/self/task').map(niceOf)
+      assert.equal(niceOf(String(process.pid)), own)
+      assert.equal(others.filter((nice) => nice === Math.max(own, 5)).length, own >= 5 ? others.length : 1)
+    } finally {
+      await thread.stop()
+      await log.close()
+      rmSync(data, { recursive: true })
+    }
+    assert.deepEqual(faults, [])
+  },
+)

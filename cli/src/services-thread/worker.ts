@@ -5,10 +5,14 @@
 import { InstarError, schemaTexts } from '@instar/events'
 import { plainError } from '@instar/events/plain-error'
 import { openJoinedLog, type EventLog } from '@instar/log'
+import { yieldToOthers } from '@instar/policy/learn/priority'
 import { createMetrics, logFolder, measuredLog, openLog } from '@instar/process'
 import { parentPort, workerData } from 'node:worker_threads'
 import type { CallName, FromServices, ThreadData, ToServices } from './protocol.ts'
 import { lineOf, loadLearning, startServices, type Learning, type Services, type ServicesPorts } from './services.ts'
+
+/** The nice value of this thread where the cores are all in use: requests go first, and learning, at 10, last. */
+const BEHIND_REQUESTS = 5
 
 const data = workerData as ThreadData
 const port = parentPort!
@@ -101,6 +105,8 @@ const run = async (): Promise<void> => {
     say({ type: 'loaded', learning: learning && lineOf(learning.learner.fingerprint()) })
     const { begin } = await told.promise
     log = await openIt()
+    // After what was loaded: threads that the whole process uses were started by then, with the usual priority.
+    yieldToOthers(BEHIND_REQUESTS)
     const services = await startServices(ports(log), data, learning, begin)
     port.off('message', beginning)
     if (givenUp.signal.aborted) {

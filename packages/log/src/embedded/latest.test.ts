@@ -21,6 +21,7 @@ const written = (
   positions: offsets.map((offset) => ({ topic, partition: offset % 2, offset })),
 })
 
+const FILE = () => 99
 const offsetsOf = (latest: Latest, from: number, limits: Partial<typeof ALL> = {}): number[] | undefined =>
   latest.scan('turns', { ...ALL, ...limits, from })?.records.map(({ offset }) => offset)
 
@@ -32,7 +33,7 @@ test('what was written is handed on from where it is asked for, within the limit
   assert.deepEqual(offsetsOf(latest, 7, { maxRecords: 2 }), [7, 8])
   assert.deepEqual(offsetsOf(latest, 7, { maxBytes: 11 }), [7, 8])
   assert.equal(latest.scan('turns', { ...ALL, from: 7, maxRecords: 2 })?.next, 9)
-  assert.equal(latest.end('turns'), 10)
+  assert.equal(latest.end('turns', FILE), 10)
 })
 
 test('what lies before it, a partition and a key are the file’s', () => {
@@ -41,7 +42,7 @@ test('what lies before it, a partition and a key are the file’s', () => {
   assert.equal(offsetsOf(latest, 6), undefined)
   assert.equal(latest.scan('turns', { ...ALL, from: 7, partition: 1 }), undefined)
   assert.equal(latest.scan('turns', { ...ALL, from: 7, partition: 1, key: 'k7' }), undefined)
-  assert.equal(latest.end('scores'), undefined)
+  assert.equal(latest.end('scores', FILE), 99)
 })
 
 test('behind a gap nothing from before it is handed on', () => {
@@ -56,7 +57,7 @@ test('where it is not known what was written, the file says', () => {
   const latest = new Latest()
   latest.add(written([1]), FOLLOWED)
   latest.clear()
-  assert.equal(latest.end('turns'), undefined)
+  assert.equal(latest.end('turns', FILE), 99)
   assert.equal(offsetsOf(latest, 1), undefined)
 })
 
@@ -68,7 +69,7 @@ test('nothing is held that everybody has had, that nobody follows, or beyond 4 M
   assert.deepEqual(offsetsOf(latest, 3), [3])
   latest.add(written([0, 1], { topic: 'scores' }), FOLLOWED)
   assert.equal(latest.scan('scores', ALL), undefined)
-  assert.equal(latest.end('scores'), 2)
+  assert.equal(latest.end('scores', FILE), 2)
   latest.add(written([4, 5, 6, 7], { bytes: 1.5 * 2 ** 20 }), FOLLOWED)
   assert.equal(offsetsOf(latest, 5), undefined)
   assert.deepEqual(offsetsOf(latest, 6, { maxBytes: Infinity }), [6, 7])
@@ -83,7 +84,10 @@ test('a store gives what is held, else what the file says', () => {
       asked.push(`${topic} ${from}`)
       return { records: [], next: from }
     },
-    end: () => 99,
+    end: (topic: Topic) => {
+      asked.push(topic)
+      return 99
+    },
   } as Partial<Store> as Store
   const latest = new Latest()
   const store = withLatest(rows, latest)
@@ -92,5 +96,20 @@ test('a store gives what is held, else what the file says', () => {
   assert.equal(store.end('turns'), 6)
   assert.equal(store.scan('turns', { ...ALL, from: 5 }).records.length, 1)
   store.scan('turns', { ...ALL, from: 4 })
-  assert.deepEqual(asked, ['turns 4'])
+  assert.deepEqual(asked, ['turns', 'turns 4'])
+})
+
+test('the end of a topic that nobody writes to is read from the file once, and again when it is not known what was written', () => {
+  let asked = 0
+  const rows = { end: () => 40 + (asked += 1) } as Partial<Store> as Store
+  const latest = new Latest()
+  const store = withLatest(rows, latest)
+  assert.deepEqual([store.end('weights'), store.end('weights')], [41, 41])
+  latest.clear()
+  assert.equal(store.end('weights'), 42)
+  // What the file said may already hold a transaction of which this process is told next.
+  latest.add(written([40, 41], { topic: 'weights' }), FOLLOWED)
+  assert.equal(store.end('weights'), 42)
+  latest.add(written([42], { topic: 'weights' }), FOLLOWED)
+  assert.deepEqual([store.end('weights'), asked], [43, 2])
 })

@@ -53,9 +53,14 @@ export class Latest {
     this.#topics.clear()
   }
 
-  /** Undefined while nothing was written: then the file says. */
-  end(topic: Topic): number | undefined {
-    return this.#topics.get(topic)?.end
+  /** One above the topic's last offset; what was written before this process wrote anything, `ofFile` says, once. */
+  end(topic: Topic, ofFile: () => number): number {
+    let held = this.#topics.get(topic)
+    if (!held) {
+      const end = ofFile()
+      this.#topics.set(topic, (held = { records: new Map(), first: end, end, bytes: 0 }))
+    }
+    return held.end
   }
 
   /** Undefined for what is not held. */
@@ -85,10 +90,10 @@ export class Latest {
   }
 }
 
-/** A store for those who follow: what is held, else what the file says. */
+/** A store for those who follow, in the process that writes: what is held, else what the file says. */
 export const withLatest = (rows: Store, latest: Latest): Store => ({
   scan: (topic, scan) => latest.scan(topic, scan) ?? rows.scan(topic, scan),
-  end: (topic) => latest.end(topic) ?? rows.end(topic),
+  end: (topic) => latest.end(topic, () => rows.end(topic)),
   ends: (topic) => rows.ends(topic),
   firstAt: (topic, partition, offset) => rows.firstAt(topic, partition, offset),
   firstSince: (topic, partition, time) => rows.firstSince(topic, partition, time),

@@ -134,7 +134,8 @@ class SqliteLog implements EmbeddedLog {
     this.#check()
     const delivery = new Delivery(
       {
-        store: withLatest(this.#rows, this.#latest),
+        // Only the thread that holds the file is told of every transaction.
+        store: this.#appender instanceof Queue ? withLatest(this.#rows, this.#latest) : this.#rows,
         breathe: setImmediate,
         commit: (group, positions) => this.#appender?.commit(group, positions) ?? Promise.reject(readOnly()),
       },

@@ -2,8 +2,9 @@
  * A bounded state that is all in memory, entry by entry in the file: what changed is written, everything is
  * read at the start, some entries at a time.
  */
+import type { FoldFile } from './file.ts'
 import { inSlices } from './slices.ts'
-import type { Place, Stored } from './tables.ts'
+import type { Place, Step, Stored } from './tables.ts'
 import { fromBytes, toBytes } from './value.ts'
 
 export type Mirrored = {
@@ -25,21 +26,27 @@ export class Mirror implements Stored {
     this.#of = of
   }
 
-  take(): (() => void)[] {
+  take(): Iterable<Step> {
     const { file } = this.#place
     if (!file) return []
     const { changed } = this.#of
     this.#saving = [...changed]
     changed.clear()
-    return this.#saving.map((key) => () => {
-      const entry = this.#of.entry(key)
-      if (entry === undefined) file.drop(this.#name, key)
-      else file.put(this.#name, key, toBytes(entry, true))
-    })
+    return this.#steps(file)
   }
 
-  done(): void {
+  done(): Iterable<Step> {
     this.#saving = []
+    return []
+  }
+
+  *#steps(file: FoldFile): Iterable<Step> {
+    for (const key of this.#saving)
+      yield () => {
+        const entry = this.#of.entry(key)
+        if (entry === undefined) file.drop(this.#name, key)
+        else file.put(this.#name, key, toBytes(entry, true))
+      }
   }
 
   undone(): void {

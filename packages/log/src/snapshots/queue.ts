@@ -1,6 +1,6 @@
 /** Queues of a fold: what waits may be as long as the log, or a few. */
 import type { Queue, Queues } from '@instar/events'
-import { ResidentTable, type Place, type Stored } from './tables.ts'
+import { ResidentTable, type Place, type Step, type Stored } from './tables.ts'
 
 /** A short one, all in memory. Its entries' values say in which order they came. */
 export class ResidentQueue implements Queue, Stored {
@@ -36,12 +36,12 @@ export class ResidentQueue implements Queue, Stored {
     return this.#keys.values()
   }
 
-  take(): (() => void)[] {
+  take(): Iterable<Step> {
     return this.#table.take()
   }
 
-  done(): void {
-    this.#table.done()
+  done(): Iterable<Step> {
+    return this.#table.done()
   }
 
   undone(): void {
@@ -101,7 +101,7 @@ export class StoredQueue implements Queue, Stored {
   }
 
   /** Written at once, since `has` and the order are asked of the file: a queue changes between two records only. */
-  take(): (() => void)[] {
+  take(): Iterable<Step> {
     const { file } = this.#place
     if (!file) return []
     const [added, removed] = [this.#added, this.#removed]
@@ -118,8 +118,9 @@ export class StoredQueue implements Queue, Stored {
     ]
   }
 
-  done(): void {
+  done(): Iterable<Step> {
     this.#saving = undefined
+    return []
   }
 
   undone(): void {
@@ -169,14 +170,15 @@ export class StoredQueues implements Queues, Stored {
     for (const [name, queue] of this.#queues) if (queue.size > 0) yield name
   }
 
-  take(): (() => void)[] {
+  take(): Iterable<Step> {
     this.#saving = [...this.#queues.values()]
-    return this.#saving.flatMap((queue) => queue.take())
+    return this.#saving.flatMap((queue) => [...queue.take()])
   }
 
-  done(): void {
+  done(): Iterable<Step> {
     for (const queue of this.#saving.splice(0)) queue.done()
     for (const [name, queue] of this.#queues) if (queue.size === 0) this.#queues.delete(name)
+    return []
   }
 
   undone(): void {

@@ -13,7 +13,7 @@ import { isLocked, removeSnapshot, SnapshotFile, type FoldFile } from './file.ts
 import { Mirror, type Mirrored } from './mirror.ts'
 import { ResidentQueue, StoredQueue, StoredQueues } from './queue.ts'
 import { inSlices } from './slices.ts'
-import { keysOf, ResidentTable, SpilledTable, type Place, type Stored, type TableOptions } from './tables.ts'
+import { keysOf, ResidentTable, SpilledTable, type Place, type Step, type Stored, type TableOptions } from './tables.ts'
 
 export type SnapshotSettings = {
   folder: string
@@ -34,6 +34,10 @@ type Reached = { next: number; id: string }
 const OVERDUE = 4
 /** Of one service on one folder so many processes find a file of their own. */
 const OPENINGS = 32
+
+const oneByOne = function* (all: readonly Iterable<Step>[]): Iterable<Step> {
+  for (const steps of all) yield* steps
+}
 
 export class Snapshot {
   readonly #settings: SnapshotSettings
@@ -142,10 +146,10 @@ export class Snapshot {
     await this.#flushing
     const { file } = this.#place
     if (!file || this.#ended || this.#unsaved === 0) return
-    const steps = this.#parts.flatMap((part) => part.take())
+    const taken = this.#parts.map((part) => part.take())
     try {
       file.begin()
-      await inSlices(steps, (step) => step())
+      await inSlices(oneByOne(taken), (step) => step())
       file.setMeta('version', this.#version)
       file.setMeta('reached', JSON.stringify([...this.#reached].map(([topic, partitions]) => [topic, [...partitions]])))
       file.commit()
@@ -157,7 +161,7 @@ export class Snapshot {
       this.#unsaved = 1
       return
     }
-    for (const part of this.#parts) part.done()
+    await inSlices(oneByOne(this.#parts.map((part) => part.done())), (step) => step())
     this.#unsaved = 0
     this.#savedAt = performance.now()
     this.#onItsWay = true

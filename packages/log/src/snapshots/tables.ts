@@ -21,13 +21,16 @@ export type TableOptions<V> = {
 
 /** What a snapshot writes of a collection: some changes, then either `done` or `undone` for all of them. */
 export type Stored = {
-  /** Changes since the last call, as steps of a write. */
-  take(): (() => void)[]
-  /** They are in the file. */
-  done(): void
+  /** Changes since the last call, as steps of a write; later changes are not among them. */
+  take(): Iterable<Step>
+  /** They are in the file. To be run to its end, as steps, before anything else is changed. */
+  done(): Iterable<Step>
   /** They could not be written: they are changes still. */
   undone(): void
 }
+
+/** A small part of a long work: between two of them the event loop may turn. */
+export type Step = () => void
 
 /** Where a collection finds the file; null while there is none, and everything stays in memory. */
 export type Place = { file: FoldFile | null }
@@ -51,23 +54,27 @@ abstract class Changes<V> {
   }
 
   protected abstract encode(value: V): Uint8Array
-  protected abstract settled(saved: ReadonlyMap<string, V | typeof GONE>): void
+  /** This entry is in the file. */
+  protected abstract settled(key: string, value: V | typeof GONE): void
 
-  take(): (() => void)[] {
+  take(): Iterable<Step> {
     const { file } = this.place
     if (!file) return []
     this.saving = this.changed
     this.changed = new Map()
-    return [...this.saving].map(([key, value]) => () => {
+    return this.steps((key, value) => {
       if (value === GONE) file.drop(this.name, key)
       else file.put(this.name, key, this.encode(value))
     })
   }
 
-  done(): void {
-    const { saving } = this
+  *done(): Iterable<Step> {
+    yield* this.steps((key, value) => this.settled(key, value))
     this.saving = new Map()
-    this.settled(saving)
+  }
+
+  private *steps(work: (key: string, value: V | typeof GONE) => void): Iterable<Step> {
+    for (const [key, value] of this.saving) yield () => work(key, value)
   }
 
   undone(): void {
@@ -122,8 +129,8 @@ export class SpilledTable<V> extends Changes<V> implements Table<string, V>, Sto
     return squeeze ? zstdCompressSync(bytes, FAST) : bytes
   }
 
-  protected settled(saved: ReadonlyMap<string, V | typeof GONE>): void {
-    for (const [key, value] of saved) if (value !== GONE && !this.changed.has(key)) this.#keep(key, value)
+  protected settled(key: string, value: V | typeof GONE): void {
+    if (value !== GONE && !this.changed.has(key)) this.#keep(key, value)
   }
 
   #forget(key: string): void {

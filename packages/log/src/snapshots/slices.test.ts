@@ -1,0 +1,20 @@
+import assert from 'node:assert/strict'
+import test from 'node:test'
+import { inSlices } from './slices.ts'
+
+const busy = (ms: number): void => {
+  for (const until = performance.now() + ms; performance.now() < until;);
+}
+
+test('forty milliseconds of work let the event loop turn twenty times and more', async () => {
+  let turns = 0
+  let over = false
+  const turn = (): void => {
+    turns += 1
+    if (!over) setImmediate(turn)
+  }
+  setImmediate(turn)
+  await inSlices(Array.from({ length: 160 }), () => busy(0.25))
+  over = true
+  assert.ok(turns >= 20, `${turns} turns`)
+})
