@@ -1,6 +1,6 @@
 /** The environment as the CLI sees it: which options stand for which variable, and where the gateway is. */
 import { InstarError } from '@instar/events/errors'
-import { isKafka, type Settings } from '@instar/process'
+import { logTarget, type Settings } from '@instar/process'
 
 export type { Environment } from '@instar/process'
 export type Config = Settings
@@ -20,8 +20,8 @@ export const gatewayUrl = ({ host, port: number }: Pick<Config, 'host' | 'port'>
 }
 
 /** What the command does on the embedded log and engine alone. */
-export const requireEmbedded = (config: Pick<Config, 'log' | 'engine'>): void => {
-  if (isKafka(config))
+export const requireEmbedded = (config: Pick<Config, 'log' | 'data' | 'engine'>): void => {
+  if (logTarget(config).manyWriters)
     throw new InstarError('not_available', `INSTAR_LOG=${config.log}: this command is for the embedded log only.`, {
       field: 'INSTAR_LOG',
     })

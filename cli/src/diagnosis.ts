@@ -7,7 +7,7 @@ import { mkdtemp, rm, stat, statfs, access, constants } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { isKafka } from '@instar/process'
+import { logTarget } from '@instar/process'
 import { gatewayUrl, type Config } from './config.ts'
 import { fine, note, unsure, wrong, type Look } from './doctor/finding.ts'
 import { refusedBy } from './doctor/gateways.ts'
@@ -74,7 +74,7 @@ const model: Look = {
           'Weights in this folder would let it learn; without them turns are captured only.',
         ),
       ]
-    if (!isKafka(config)) requireBase((await readLines(config)).weights, opened)
+    if (!logTarget(config).manyWriters) requireBase((await readLines(config)).weights, opened)
     return [fine(`${name}, context ${contextLength}, vocabulary ${vocabulary} (${config.model})`)]
   },
 }
@@ -193,7 +193,7 @@ const judge: Look = {
 
 /** What is to be looked at, in order; `close` when all was. */
 export const looksOf = (config: Config): { looks: readonly Look[]; close(): Promise<void> } => {
-  if (!isKafka(config))
+  if (!logTarget(config).manyWriters)
     return { looks: [node, data, log, model, engine, database, gateway, judge], close: async () => undefined }
   const stack = stackOf(config)
   const { before, after } = kafkaLooks(stack)

@@ -15,8 +15,7 @@ import {
   type WeightsEvent,
 } from '@instar/events'
 import type { EventLog } from '@instar/log'
-import { isKafka, logFolder, openLog } from '@instar/process'
-import { existsSync } from 'node:fs'
+import { logTarget, openLog } from '@instar/process'
 import { join } from 'node:path'
 import type { Config } from './config.ts'
 
@@ -25,8 +24,7 @@ export const POLICY = 'policy'
 export const postgresFolder = (config: Pick<Config, 'data'>): string => join(config.data, 'postgres')
 
 /** Before the first start there is no embedded log, which is no error: a policy begins with its base. */
-export const hasLog = (config: Pick<Config, 'data' | 'log'>): boolean =>
-  isKafka(config) || existsSync(join(logFolder(config), 'log.db'))
+export const hasLog = (config: Pick<Config, 'data' | 'log'>): boolean => logTarget(config).exists()
 
 const open = (config: Config, readOnly: boolean): Promise<EventLog> => {
   if (!hasLog(config))

@@ -11,7 +11,7 @@ import { randomBytes } from '@instar/gateway/shell/random'
 import { announceUpgrade, openSnapshots, type EmbeddedLog, type EventLog } from '@instar/log'
 import type { Model, ServingEngine } from '@instar/engine/port'
 import { holdsWeights, openModel, startServing } from '@instar/policy'
-import { adminTokenIn, createMetrics, measuredLog, openLog, readSettings } from '@instar/process'
+import { adminTokenIn, createMetrics, measuredLog, openLog, readSettings, serviceLog } from '@instar/process'
 import { startPostgres, type Postgres } from '@instar/projections'
 import type { PublisherPorts } from '@instar/publisher'
 import type { TrainerPorts } from '@instar/trainer'
@@ -128,7 +128,7 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
       hooks.say(`New versions are learned, but not served: ${serving.adapterFault}.`)
     metrics.join(() => services.metrics())
     const ports: GatewayPorts = {
-      log,
+      log: serviceLog(log, 'gateway'),
       snapshots,
       metrics,
       engine: serving.engine,

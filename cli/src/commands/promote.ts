@@ -1,6 +1,6 @@
 import { InstarError } from '@instar/events/errors'
 import { openModel, startLearning } from '@instar/policy'
-import { isKafka } from '@instar/process'
+import { logTarget } from '@instar/process'
 import { createPublisher, probesOf, publisherConfig } from '@instar/publisher'
 import { weightLine } from '@instar/events'
 import { command } from '../command.ts'
@@ -68,14 +68,15 @@ makes it the next version of the policy.
   positionals: [1, 1],
   async run({ config, positionals, answer, stop }) {
     let said: Promotion | null = null
-    if (isKafka(config)) said = await alone(config, positionals[0]!, stop)
+    const { manyWriters } = logTarget(config)
+    if (manyWriters) said = await alone(config, positionals[0]!, stop)
     else
       for await (const line of askLines<Promotion>(config, '/admin/promote', { branch: positionals[0]! }, stop))
         said = line
     const reply = said as Promotion | null
     if (!reply) throw new InstarError('no_reply', 'The gateway ended its answer before the verdict.')
     const accepted = reply.accepted !== false
-    if (accepted && isKafka(config)) await askEveryGateway(config)
+    if (accepted && manyWriters) await askEveryGateway(config)
     answer(reply, () =>
       accepted
         ? `version ${reply.version} serves, promoted from ${positionals[0]}\n`

@@ -1,6 +1,6 @@
 import { initialTurns, InstarError, foldTurns, decodeReadable, type Logged, type TurnsEvent } from '@instar/events'
 import { openModel, startLearning, type EngineChoice } from '@instar/policy'
-import { isKafka } from '@instar/process'
+import { logTarget } from '@instar/process'
 import type { ReplayOptions, ReplayProgress, ReplayReport } from '@instar/trainer'
 import { command, UsageError, type World } from '../command.ts'
 import type { Config } from '../config.ts'
@@ -96,7 +96,7 @@ Exit code 0 unless equal is false.`,
       if ('progress' in line) show(call, line.progress)
       else report = line.report
     }
-    let here = isKafka(config)
+    let here = logTarget(config).manyWriters
     try {
       if (!here) for await (const line of askLines<ReplayLine>(config, '/admin/replay', sent, call.stop)) take(line)
     } catch (error) {

@@ -2,7 +2,7 @@ import { schemaTexts } from '@instar/events'
 import { InstarError } from '@instar/events/errors'
 import { announceUpgrade } from '@instar/log'
 import { brokersOf, setupKafka, setupSchemas, type SchemasReport, type SetupReport } from '@instar/log/kafka/index'
-import { isKafka, kafkaSecurity, openKafka, registryOf, type LogSettings } from '@instar/process'
+import { kafkaSecurity, logTarget, openKafka, registryOf, type LogSettings } from '@instar/process'
 import { setupDatabase } from '@instar/projections'
 import { command } from '../command.ts'
 import { table } from '../table.ts'
@@ -38,7 +38,7 @@ moved: [{schema, was, is}], database, upgraded: {TYPE: version}}
 Exit code 1 where a topic that was there has other settings than ours.`,
   options: { upgraded: { type: 'boolean', default: false } },
   async run({ config, values, answer, err, stop }) {
-    if (!isKafka(config))
+    if (!logTarget(config).needsSetup)
       throw new InstarError(
         'bad_request',
         'INSTAR_LOG is the embedded log, which needs no setup: `npm start` is enough.',

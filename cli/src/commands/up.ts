@@ -2,10 +2,9 @@ import { InstarError } from '@instar/events/errors'
 import { checkBind } from '@instar/gateway/core/guard'
 import { readKeyState } from '@instar/gateway/shell/keyring'
 import { isRemote } from '@instar/gateway/shell/open-remote'
-import { isKafka, readSettings } from '@instar/process'
+import { logTarget, readSettings } from '@instar/process'
 import { once } from 'node:events'
 import { statSync } from 'node:fs'
-import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { command } from '../command.ts'
 import { OVERRIDES, type Config } from '../config.ts'
@@ -155,6 +154,6 @@ embedded one) and the PostgreSQL of DATABASE_URL (default: an embedded one), and
     } finally {
       await running.stop()
     }
-    err(`stopped; ${isKafka(config) ? config.log : join(config.data, 'log')} holds everything\n`)
+    err(`stopped; ${logTarget(config).address} holds everything\n`)
   },
 })

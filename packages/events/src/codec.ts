@@ -127,21 +127,11 @@ export const isLater = (schema: string): boolean => !codecs.has(schema) && newes
 
 const typeName = (schema: string): string => /^(.+)\.v[1-9]\d*$/.exec(schema)?.[1] ?? ''
 
-/** The key of an event on its topic: session, policy or sha256 (flow.ts). */
-export const keyOf = (event: Event): string =>
-  event.type === 'BlobChunk'
-    ? event.sha256
-    : event.type === 'TurnCaptured' ||
-        event.type === 'TurnAborted' ||
-        event.type === 'TurnSampled' ||
-        event.type === 'FeedbackGiven' ||
-        event.type === 'SessionClosed' ||
-        event.type === 'SessionLinked' ||
-        event.type === 'ResponseDeleted'
-      ? event.session
-      : event.type === 'ReadersUpgraded'
-        ? 'readers'
-        : event.policy
+/** The key of an event on its topic, by the flow table. */
+export const keyOf = (event: Event): string => {
+  const { key } = FLOW[topicOf(event)]
+  return 'constant' in key ? key.constant : (event as unknown as Record<typeof key.field, string>)[key.field]
+}
 
 export const topicOf = (event: Event): Topic => newestOf(event.type).topic
 

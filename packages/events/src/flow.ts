@@ -1,10 +1,14 @@
 /**
- * The spine: every topic, what is on it, who writes and who reads. Topics, Avro subjects, docs and tests
- * derive from this table. `upgrades` says which versions of records all readers of this log have: what is newer is not written yet.
+ * Every topic: what is on it, who writes and who reads it. Topics, keys and Avro subjects derive from this table, and a
+ * service is refused a topic that it does not name it for (`requireTopic`). `upgrades` says which versions of records all
+ * readers of this log have: what is newer is not written yet.
  */
+import { InstarError } from './errors.ts'
+
+/** `field`: of the event, whose value is the record's key. `constant`: one key for all records. */
 export const FLOW = {
   turns: {
-    key: 'session',
+    key: { field: 'session' },
     records: [
       'TurnCaptured',
       'TurnAborted',
@@ -20,23 +24,23 @@ export const FLOW = {
     partitions: 8,
   },
   scores: {
-    key: 'policy',
+    key: { field: 'policy' },
     records: ['TurnScored', 'TurnSkipped', 'ScoreRevised'],
     writers: ['scorer'],
-    readers: ['scorer', 'trainer', 'publisher', 'projections'],
+    readers: ['scorer', 'trainer', 'publisher', 'gateway', 'projections'],
     chain: false,
     partitions: 4,
   },
   updates: {
-    key: 'policy',
+    key: { field: 'policy' },
     records: ['BatchSealed', 'UpdateComputed', 'UpdateFailed'],
     writers: ['trainer'],
-    readers: ['trainer', 'publisher', 'projections'],
+    readers: ['trainer', 'publisher', 'gateway', 'projections'],
     chain: true,
     partitions: 4,
   },
   weights: {
-    key: 'policy',
+    key: { field: 'policy' },
     records: ['LineStarted', 'VersionPublished', 'VersionRejected', 'HeadMoved', 'LearningFrozen'],
     writers: ['publisher', 'gateway'],
     readers: ['gateway', 'scorer', 'publisher', 'trainer', 'projections'],
@@ -44,7 +48,7 @@ export const FLOW = {
     partitions: 4,
   },
   blobs: {
-    key: 'sha256',
+    key: { field: 'sha256' },
     records: ['BlobChunk'],
     writers: ['gateway', 'trainer', 'publisher'],
     readers: ['gateway', 'trainer', 'publisher', 'scorer'],
@@ -52,7 +56,7 @@ export const FLOW = {
     partitions: 4,
   },
   upgrades: {
-    key: 'readers',
+    key: { constant: 'readers' },
     records: ['ReadersUpgraded'],
     writers: ['setup', 'up'],
     readers: ['gateway', 'scorer', 'trainer', 'publisher', 'projections'],
@@ -63,6 +67,23 @@ export const FLOW = {
 
 export type Topic = keyof typeof FLOW
 export const TOPICS = Object.keys(FLOW) as Topic[]
+/** The topics that the table lets a service read. */
+export type ReadBy<Service extends string> = {
+  [T in Topic]: Service extends (typeof FLOW)[T]['readers'][number] ? T : never
+}[Topic]
+
+/** Who reads and writes each topic. */
+export type TopicAccess = Readonly<Record<Topic, { readers: readonly string[]; writers: readonly string[] }>>
+
+/** Throws `internal` for a topic that the table does not give to this service. */
+export const requireTopic = (flow: TopicAccess, topic: Topic, side: 'readers' | 'writers', service: string): void => {
+  if (!flow[topic][side].includes(service))
+    throw new InstarError(
+      'internal',
+      `${service} is not among the ${side} of ${topic} in the flow table (packages/events/src/flow.ts)`,
+    )
+}
+
 export type RecordName = (typeof FLOW)[Topic]['records'][number]
 
 /** The newest version of a record that this build knows; 1 where it is not named. All up to it are read, since a log is never rewritten. */

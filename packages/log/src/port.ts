@@ -74,6 +74,18 @@ export type Share = {
   leave(): Promise<void>
 }
 
+/** A log that the settings name and that is not opened yet. */
+export type LogTarget = {
+  /** Any number of processes may write. Else one process does, and others ask it over HTTP. */
+  readonly manyWriters: boolean
+  /** Topics and schemas are made before the first start, by `instar setup`. */
+  readonly needsSetup: boolean
+  /** Its address or folder. */
+  readonly address: string
+  /** False: nothing has been started there yet. True too where only opening it tells. */
+  exists(): boolean
+}
+
 export interface EventLog {
   /** No process of another build follows or writes this log while it is open: what is newest may be written at once. */
   readonly sole?: boolean

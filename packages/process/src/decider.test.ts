@@ -15,6 +15,7 @@ import {
   type Event,
   type LearningFrozen,
   type Logged,
+  type TopicAccess,
   type WeightsEvent,
   type WeightsState,
 } from '@instar/events'
@@ -26,13 +27,13 @@ import {
   type MemoryLog,
   type SnapshotStore,
 } from '@instar/log'
-import { runDecider, type Decider, type DeciderOptions, type Flow } from './decider.ts'
+import { runDecider, type Decider, type DeciderOptions } from './decider.ts'
 
 /** Freezes learning when the head's answers became longer than `LENGTH_LIMIT` tokens. */
 type Evaluate = { do: 'evaluate'; version: number; length: number }
 const LENGTH_LIMIT = 100
 const POLICY = 'policy'
-const EVALUATOR_FLOW: Flow = {
+const EVALUATOR_FLOW: TopicAccess = {
   ...FLOW,
   weights: {
     readers: [...FLOW.weights.readers, 'evaluator'],
@@ -153,7 +154,7 @@ test('a topic that the flow table does not give to a service is neither read nor
     code: 'internal',
     message: new RegExp(`evaluator is not among the ${side} of weights in the flow table`),
   })
-  const without = (weights: Flow['weights']): Partial<Options> => ({ flow: { ...EVALUATOR_FLOW, weights } })
+  const without = (weights: TopicAccess['weights']): Partial<Options> => ({ flow: { ...EVALUATOR_FLOW, weights } })
   assert.throws(() => evaluator(log, without({ readers: FLOW.weights.readers, writers })), refused('readers'))
   const fatal = Promise.withResolvers<Error>()
   const service = evaluator(log, without({ readers, writers: FLOW.weights.writers }), { onFatal: fatal.resolve })

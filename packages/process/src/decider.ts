@@ -10,7 +10,17 @@
  * - A fault of `act` that passes (`retryable`) is tried again without end; any other InstarError goes to `giveUp`, and
  *   so does an unknown fault after TRIES acts. What `giveUp` throws, and every other fault, goes to `onFatal`.
  */
-import { encodeEvent, FLOW, InstarError, type Event, type Logged, type Outcome, type Topic } from '@instar/events'
+import {
+  encodeEvent,
+  FLOW,
+  InstarError,
+  requireTopic,
+  type Event,
+  type Logged,
+  type Outcome,
+  type Topic,
+  type TopicAccess,
+} from '@instar/events'
 import {
   createPump,
   followEvents,
@@ -52,9 +62,6 @@ export type ActContext<State> = {
 /** `code`: the InstarError's; `crashed` for an unknown error. */
 export type Fault = { code: string; error: Error }
 
-/** Who reads and writes each topic. */
-export type Flow = Readonly<Record<Topic, { readers: readonly string[]; writers: readonly string[] }>>
-
 /** What every service of this kind is given. */
 export type DeciderPorts = {
   log: EventLog
@@ -89,7 +96,7 @@ export type DeciderOptions<State, Decision extends { do: string }> = {
   onAppended?(event: Event): void
   /** Partitions were assigned or revoked; `decide` is called next. */
   onAssigned?(): void
-  flow?: Flow
+  flow?: TopicAccess
 }
 
 export type Decider<State> = {
@@ -124,7 +131,7 @@ export const runDecider = <State, Decision extends { do: string }>(
 ): Decider<State> => {
   const { ports, service, core, topics, flow = FLOW } = options
   const { log } = ports
-  for (const topic of topics) requireEntry(flow, topic, 'readers', service)
+  for (const topic of topics) requireTopic(flow, topic, 'readers', service)
   const name = `${service}.${options.policy}`
   const snapshot = ports.snapshots?.of(name, options.snapshot.version())
   const state = snapshot ? options.snapshot.state(snapshot) : core.initialState()
@@ -148,7 +155,7 @@ export const runDecider = <State, Decision extends { do: string }>(
 
   const encode = (event: Event): ReturnType<typeof encodeEvent> => {
     const record = encodeEvent(event, versionsOn(log))
-    requireEntry(flow, record.topic, 'writers', service)
+    requireTopic(flow, record.topic, 'writers', service)
     return record
   }
 
@@ -250,11 +257,3 @@ export const runDecider = <State, Decision extends { do: string }>(
 }
 
 const isWait = (decision: { do: string } | Wait): decision is Wait => decision.do === 'wait'
-
-const requireEntry = (flow: Flow, topic: Topic, side: 'readers' | 'writers', service: string): void => {
-  if (!flow[topic][side].includes(service))
-    throw new InstarError(
-      'internal',
-      `${service} is not among the ${side} of ${topic} in the flow table (packages/events/src/flow.ts)`,
-    )
-}

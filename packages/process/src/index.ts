@@ -6,7 +6,7 @@ export {
   type Environment,
   type Settings,
 } from './environment.ts'
-export { isKafka, logFolder, openKafka, openLog, type LogSettings, type OpenLogOptions } from './shell/open-log.ts'
+export { logFolder, logTarget, openKafka, openLog, type LogSettings, type OpenLogOptions } from './shell/open-log.ts'
 export { kafkaSecurity, registryOf } from './shell/access.ts'
 export {
   runDecider,
@@ -15,7 +15,6 @@ export {
   type Decider,
   type DeciderOptions,
   type DeciderPorts,
-  type Flow,
   type Fault,
   type Wait,
 } from './decider.ts'
@@ -23,4 +22,5 @@ export { startHealth, type Health } from './shell/health.ts'
 export { hostOf } from './shell/host.ts'
 export { runService, type Host, type Service, type World } from './shell/run.ts'
 export { createMetrics, METRICS_TYPE, NO_METRICS, type Metrics, type MetricValues } from './metrics/metrics.ts'
+export { serviceLog } from './service-log.ts'
 export { measuredLog } from './metrics/measured-log.ts'

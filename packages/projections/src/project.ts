@@ -9,7 +9,7 @@ import type { Table } from '@instar/events/folds/table'
 import { foldTurns, initialTurns, lastShown, type TurnsState } from '@instar/events/folds/turns'
 import { foldUpdates, initialUpdates, type UpdatesState } from '@instar/events/folds/updates'
 import { foldWeights, initialWeights, weightLine, type WeightsState } from '@instar/events/folds/weights'
-import type { Topic } from '@instar/events/flow'
+import type { ReadBy } from '@instar/events/flow'
 import type {
   BatchSealed,
   FeedbackGiven,
@@ -28,7 +28,7 @@ import type {
 } from '@instar/events/records'
 import { timestampOf, type Rows } from './rows.ts'
 
-export const PROJECTED = ['turns', 'scores', 'updates', 'weights'] as const satisfies readonly Topic[]
+export const PROJECTED = ['turns', 'scores', 'updates', 'weights'] as const satisfies readonly ReadBy<'projections'>[]
 
 /** Raise it when the rows of an old log would come out otherwise: every database is then filled anew. */
 export const RULES = 2

@@ -2,6 +2,7 @@
 import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
 import type { EventLog } from '@instar/log'
+import { logWith } from '../log-with.ts'
 import type { Metrics } from './metrics.ts'
 
 /** Everything but `append` is the log's own. A batch of several topics counts for that of its first record. */
@@ -27,15 +28,5 @@ export const measuredLog = <L extends EventLog>(log: L, metrics: Metrics): L => 
       waiting.set(topic, waiting.get(topic)! - records.length)
     }
   }
-  const own = new Map<PropertyKey, unknown>([['append', append]])
-  return new Proxy(log, {
-    get(target, name) {
-      if (own.has(name)) return own.get(name)
-      const value: unknown = Reflect.get(target, name)
-      if (typeof value !== 'function') return value
-      const bound: unknown = value.bind(target)
-      own.set(name, bound)
-      return bound
-    },
-  })
+  return logWith(log, { append })
 }

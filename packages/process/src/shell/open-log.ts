@@ -1,15 +1,29 @@
 /** The log that the environment names. */
 import { InstarError, schemaTexts } from '@instar/events'
-import { openEmbeddedLog, type EventLog } from '@instar/log'
+import { openEmbeddedLog, type EventLog, type LogTarget } from '@instar/log'
 import { brokersOf, openKafkaLog, type KafkaLog } from '@instar/log/kafka/index'
+import { existsSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import type { Settings } from '../environment.ts'
 import { kafkaSecurity, registryOf } from './access.ts'
 
-export const isKafka = ({ log }: Pick<Settings, 'log'>): boolean => log !== 'embedded'
+const isKafka = ({ log }: Pick<Settings, 'log'>): boolean => log !== 'embedded'
 
 export const logFolder = ({ data }: Pick<Settings, 'data'>): string => join(data, 'log')
+
+/** What is known of the log before it is opened. */
+export const logTarget = (settings: Pick<Settings, 'log' | 'data'>): LogTarget => {
+  const folder = logFolder(settings)
+  return isKafka(settings)
+    ? { manyWriters: true, needsSetup: true, address: settings.log, exists: () => true }
+    : {
+        manyWriters: false,
+        needsSetup: false,
+        address: folder,
+        exists: () => existsSync(join(folder, 'log.db')),
+      }
+}
 
 export type LogSettings = Pick<Settings, 'log' | 'data' | 'partitions' | 'registry' | 'registryUser' | 'kafka'>
 

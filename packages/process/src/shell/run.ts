@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { readSettings, type Environment, type Settings } from '../environment.ts'
 import { measuredLog } from '../metrics/measured-log.ts'
 import { createMetrics, type Metrics } from '../metrics/metrics.ts'
+import { serviceLog } from '../service-log.ts'
 import { startHealth, type Health } from './health.ts'
 import { openKafka } from './open-log.ts'
 
@@ -20,6 +21,7 @@ export type Service = {
 
 export type World = {
   settings: Settings
+  /** With the topics that the flow table gives to this service. */
   log: EventLog
   /** In INSTAR_DATA. */
   snapshots: SnapshotStore
@@ -73,7 +75,7 @@ export const runService = async (
       ends.push(() => server.stop())
       say(`health on http://${settings.host}:${server.port}/health/ready`)
     }
-    const log = measuredLog(await openKafka(settings, { name, say }), metrics)
+    const log = serviceLog(measuredLog(await openKafka(settings, { name, say }), metrics), name)
     ends.push(() => log.close())
     const snapshots = openSnapshots(join(settings.data, 'snapshots'), { say })
     const started = await start({
