@@ -1,6 +1,6 @@
 import { InstarError } from '@instar/events/errors'
 import type { Model } from '@instar/engine/port'
-import { openModel, parseAnswer } from '@instar/policy'
+import { openModel } from '@instar/policy'
 import { openLog } from '@instar/process'
 import { resolve } from 'node:path'
 import { command, UsageError, type Values } from '../command.ts'
@@ -58,7 +58,6 @@ The embedded log has one writer: stop the pipeline first. A log on Kafka may be 
             log,
             known,
             model: () => (model ??= modelOf(config.model)),
-            parse: parseAnswer,
             now: Date.now,
             onProgress: show,
             signal: stop,

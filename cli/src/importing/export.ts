@@ -11,7 +11,7 @@ import {
 } from '@instar/events'
 import { parseJson } from '@instar/dialects'
 import { createTurnReader, type EventLog, type TurnReader } from '@instar/log'
-import { parseAnswer } from '@instar/policy'
+import { parseAnswer } from '@instar/dialects'
 
 export type ExportReport = {
   sessions: number

@@ -54,7 +54,6 @@ export type ImportPorts = {
     sha256: string
     sha256Named?(name: string): string
   } | null>
-  parse: Reading['parse']
   now: () => number
   onProgress: (progress: Progress) => void
   signal: AbortSignal
@@ -88,7 +87,7 @@ export const importFiles = async (
   }
   const files = await openAll(paths)
   try {
-    const reading: Reading = { ...options, decode: null, parse: ports.parse }
+    const reading: Reading = { ...options, decode: null }
     const sessions = await survey(paths, files, ports, reading, report)
     report.sessions = sessions.size
     const known = await ports.known(new Set(sessions.keys()))

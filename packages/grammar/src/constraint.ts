@@ -1,4 +1,4 @@
-/** What an answer must be, as a machine that follows it: thoughts, then JSON or tool calls, as packages/policy/src/chat/answer.ts reads them. */
+/** What an answer must be, as a machine that follows it: thoughts, then JSON or tool calls, as packages/dialects/src/markup reads them. */
 import { InstarError } from '@instar/events/errors'
 import { Grammar, type Node } from './grammar.ts'
 import { SchemaCompiler } from './json-schema.ts'

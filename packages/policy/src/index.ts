@@ -8,7 +8,6 @@ export {
   writeAdapter,
   type Lora,
 } from './checkpoints/peft.ts'
-export { parseAnswer, type Answer, type ToolCall } from './chat/answer.ts'
 export { startServing, type ServingOptions } from './serve/engine.ts'
 export { startLearning, type LearningOptions } from './learn/engine.ts'
 export { ENGINES, type EngineChoice } from './runtime/engines.ts'

@@ -3,7 +3,6 @@ import { InstarError, requireBase, weightLine } from '@instar/events'
 import { createTurnReader, type EventLog, type SnapshotStore } from '@instar/log'
 import type { Adapter, Model, ServingEngine } from '@instar/engine/port'
 import { adapterFromWeights } from '@instar/policy'
-import { parseAnswer } from '@instar/policy/chat/answer'
 import { DIALECTS, parseJson } from '@instar/dialects'
 import { createMetrics, type Metrics } from '@instar/process'
 import type { FastifyInstance } from 'fastify'
@@ -75,12 +74,6 @@ const within = async (done: Promise<void>, ms: number): Promise<void> => {
   stop.abort()
 }
 
-/** What stands between the tags of a call, as the checkpoint's parser reads it. */
-const parseCalls = (block: string) => {
-  const { toolCalls } = parseAnswer(`<tool_call>${block}</tool_call>`)
-  return toolCalls.length > 0 ? toolCalls : null
-}
-
 export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gateway => {
   const { log, engine, model, now, random } = ports
   const { policy, tailWaitMs } = config
@@ -139,7 +132,6 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     capture,
     pool,
     now,
-    parseCalls,
     maxWaiting: config.maxWaiting,
     learning: config.learning,
     answerTimeoutMs: config.answerTimeoutMs,
@@ -212,7 +204,6 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
       model,
       policy,
       trainUnsampled: config.trainUnsampled,
-      parse: parseAnswer,
       now,
       random,
       tailWaitMs,

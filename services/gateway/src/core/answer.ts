@@ -1,7 +1,6 @@
 /** One candidate's answer as it grows: the sampled tokens, and which of them the client has been sent. */
 import { answerKey, type AnswerKey } from '@instar/events'
-import type { Piece, Shown, Token } from '@instar/dialects'
-import { AnswerParser, type ParserOptions } from './answer-parser.ts'
+import { AnswerParser, type ParserOptions, type Piece, type Shown, type Token } from '@instar/dialects'
 
 export type Said = { ids: number[]; logprobs: number[]; text: string; shown: Shown; answer: AnswerKey }
 

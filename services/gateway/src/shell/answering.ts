@@ -2,15 +2,7 @@
 import { InstarError, turnId, type RecordedSampling } from '@instar/events'
 import type { Model } from '@instar/engine/port'
 import type { ServerResponse } from 'node:http'
-import {
-  parseJson,
-  type Call,
-  type Choice,
-  type Counts,
-  type Dialect,
-  type Request,
-  type Speaking,
-} from '@instar/dialects'
+import { parseJson, type Choice, type Counts, type Dialect, type Request, type Speaking } from '@instar/dialects'
 import { headerText } from '../core/header-text.ts'
 import type { Headers } from '@instar/agents'
 import { versionOf } from '../core/model-name.ts'
@@ -31,7 +23,6 @@ export type AnswerPorts = AdmissionPorts &
   RequestPorts & {
     model: Model
     now: () => number
-    parseCalls: (block: string) => Call[] | null
     learning: boolean
     pingMs: number
     stalledMs: number
@@ -154,7 +145,6 @@ const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestS
         tools: request.tools.length > 0 && request.mayCall,
         reasoning: admission.insideReasoning,
         oneCall: request.functions,
-        parseCalls: ports.parseCalls,
       },
       parent: candidate === 0 ? admission.parent : null,
       ...mayLearn,

@@ -11,7 +11,7 @@ import type {
   Reweighting,
   ServingEngine,
 } from '@instar/engine/port'
-import { mintCallId, type Call, type Counts, type Piece, type Token } from '@instar/dialects'
+import { mintCallId, type Counts, type Piece, type Token } from '@instar/dialects'
 import { Answer, type Said } from '../core/answer.ts'
 import { aborted, captured, sampled, whyNotTrainable, type Admitted, type Candidate } from '../core/turn.ts'
 import type { Capture } from './capture.ts'
@@ -57,7 +57,7 @@ export type Task = {
   constraint: Constraint | null
   /** What bends its distribution. It is not trained on either. */
   reweighting: Reweighting | null
-  parser: { tools: boolean; reasoning: boolean; oneCall: boolean; parseCalls: (block: string) => Call[] | null }
+  parser: { tools: boolean; reasoning: boolean; oneCall: boolean }
   /** The session that begot this one, for the log to know with the turn. */
   parent: string | null
   optedOut: boolean

@@ -2,7 +2,7 @@
 import { readId, turnMark, parseJson, type Dialect, type Fields, type Reference } from '@instar/dialects'
 import { readWritten, type TurnState } from '@instar/events'
 import type { TurnReader } from '@instar/log'
-import { parseAnswer } from '@instar/policy/chat/answer'
+import { parseAnswer } from '@instar/dialects'
 import { keyOfSession, sessionState, type SessionIndex } from '../core/session-index.ts'
 import type { Tail } from './tail.ts'
 

@@ -2,6 +2,7 @@
  * Whether the tokens that a record brings are the ones that were sampled, by everything that can be seen of them
  * here. Nothing is mended: what does not agree is not token-exact, and says why.
  */
+import { parseAnswer } from '@instar/dialects'
 import { canonicalJson } from '@instar/events'
 import type { Reading, Said, Spoken } from './spoken.ts'
 
@@ -48,11 +49,11 @@ const agrees = (
   { sampling }: Spoken,
   { raw, content, calls }: Said,
   ids: readonly number[],
-  { decode, parse }: Reading,
+  { decode }: Reading,
 ): boolean => {
   const decoded = decode?.(ids) ?? ''
   if (raw !== null) return sampling.stop.length > 0 ? decoded.startsWith(raw) : decoded === raw
-  const shown = parse(decoded)
+  const shown = parseAnswer(decoded)
   if (shown.toolCalls.length > 0 && calls.length === 0) return decoded.trim() === content.trim()
   const same =
     sampling.stop.length > 0 ? shown.content.trim().startsWith(content.trim()) : shown.content.trim() === content.trim()

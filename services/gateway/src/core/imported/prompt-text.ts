@@ -1,17 +1,11 @@
 /** The messages that a prompt of token ids shows, by the control tokens that chat templates put between them. */
-import type { Call, Message } from '@instar/dialects'
+import { parseAnswer, type Message } from '@instar/dialects'
 
 const HEADED = /^\s*(system|developer|user|assistant|model|tool|ipython)(?:\n+([^]*))?$/
 const ROLES: Readonly<Record<string, string>> = { model: 'assistant', ipython: 'tool' }
 
-type Parse = (text: string) => { content: string; reasoning: string; toolCalls: Call[] }
-
 /** One message of the user's where nothing is recognised. `decode`: '' for a control token alone. */
-export const messagesOfPrompt = (
-  ids: readonly number[],
-  decode: (ids: readonly number[]) => string,
-  parse: Parse,
-): Message[] => {
+export const messagesOfPrompt = (ids: readonly number[], decode: (ids: readonly number[]) => string): Message[] => {
   const found: { role: string; text: string }[] = []
   for (const piece of pieces(ids, decode)) {
     const headed = HEADED.exec(piece)
@@ -23,7 +17,7 @@ export const messagesOfPrompt = (
   // The header behind which the answer begins.
   if (found.at(-1)?.role === 'assistant' && found.at(-1)?.text.trim() === '') found.pop()
   if (found.length === 0) return [{ role: 'user', content: decode(ids) }]
-  return found.map(({ role, text }, i) => messageOf(role, text, parse, i))
+  return found.map(({ role, text }, i) => messageOf(role, text, i))
 }
 
 /** Text between control tokens. */
@@ -36,9 +30,9 @@ const pieces = (ids: readonly number[], decode: (ids: readonly number[]) => stri
   return runs.filter((run) => run.length > 0).map(decode)
 }
 
-const messageOf = (role: string, text: string, parse: Parse, at: number): Message => {
+const messageOf = (role: string, text: string, at: number): Message => {
   if (role !== 'assistant') return { role, content: text, ...(role === 'tool' ? { tool_call_id: `call_${at}` } : {}) }
-  const { content, reasoning, toolCalls } = parse(text)
+  const { content, reasoning, toolCalls } = parseAnswer(text)
   return {
     role,
     content: content === '' && toolCalls.length > 0 ? null : content,

@@ -93,7 +93,6 @@ export type Reading = {
   rewards: { from: number; to: number } | null
   /** Text of ids without control tokens, `` for a control token; null: no tokenizer at hand. */
   decode: ((ids: readonly number[]) => string) | null
-  parse: (text: string) => { content: string; reasoning: string; toolCalls: Call[] }
 }
 
 /** true, false, a number in the range that was named, or null. Throws `bad_request`. */

@@ -4,7 +4,7 @@
  * is read from them with the model's own tokenizer.
  */
 import { contentSha, derivedId } from '@instar/events'
-import { DIALECTS, flag, integer, isFields, number, text, wrong, type Fields } from '@instar/dialects'
+import { parseAnswer, DIALECTS, flag, integer, isFields, number, text, wrong, type Fields } from '@instar/dialects'
 import { newSession, promptGroup, sessionOfLabel } from '../labels.ts'
 import { messagesOfPrompt } from './prompt-text.ts'
 import { idsOf, numbersOf, rewardOf, samplingOf, timesOf, type Reading, type Spoken } from './spoken.ts'
@@ -28,9 +28,9 @@ export const readStep = (step: Fields, reading: Reading): Spoken => {
   const reward = rewardOf(step['reward'], 'reward', reading)
   const version = integer(step, 'policy_version', 0, 1e9)
   const raw = decode(ids)
-  const said = reading.parse(raw)
+  const said = parseAnswer(raw)
   const body = {
-    messages: messagesOfPrompt(promptIds, decode, reading.parse),
+    messages: messagesOfPrompt(promptIds, decode),
     ...(typeof metadata['user'] === 'string' ? { user: metadata['user'] } : {}),
   }
   const request = DIALECTS.chat.request(body)

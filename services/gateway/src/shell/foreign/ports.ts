@@ -2,7 +2,6 @@ import type { EventLog, TurnReader } from '@instar/log'
 import type { DIALECTS } from '@instar/dialects'
 import type { Model, ServingEngine } from '@instar/engine/port'
 import type { WeightLine } from '@instar/events'
-import type { Reading } from '../../core/imported/spoken.ts'
 import type { AnswerCall, AnswerReply } from '../answering.ts'
 import type { Capture } from '../capture.ts'
 import type { SessionIndex } from '../../core/session-index.ts'
@@ -22,7 +21,6 @@ export type ForeignPorts = {
   policy: string
   /** Steps that nobody saw our engine draw may be learned from. */
   trainUnsampled: boolean
-  parse: Reading['parse']
   now: () => number
   random: (bytes: number) => Uint8Array
   tailWaitMs: number

@@ -149,7 +149,6 @@ export const createSteps = (ports: ForeignPorts): Steps => {
       unsampled: ports.trainUnsampled,
       rewards: null,
       decode: (ids) => model.decode(ids),
-      parse: ports.parse,
     }
     // All are read before one is written.
     const read = steps

@@ -1,6 +1,6 @@
 import { test } from 'node:test'
 import assert from 'node:assert/strict'
-import { parseAnswer } from './answer.ts'
+import { parseAnswer } from './whole.ts'
 
 const plain = (content: string) => ({ content, reasoning: '', toolCalls: [] })
 

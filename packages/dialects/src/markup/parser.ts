@@ -1,21 +1,19 @@
 /**
- * An answer while it is sampled → what the API shows of it, piece by piece: content, reasoning, tool calls.
- * What may still become markup is held back. Concatenated, the pieces are what packages/policy/src/chat/answer.ts
- * says of the whole text, except that white space at the edges of reasoning is not known to be an edge.
+ * An answer while it is sampled → what the API shows of it, piece by piece: content, reasoning (`<think>…</think>`), tool
+ * calls (`<tool_call>…</tool_call>`). What may still become markup is held back; what does not parse stays content.
  */
-import type { Call, Piece } from '@instar/dialects'
+import type { Piece } from '../answer.ts'
+import { callsIn } from './calls.ts'
 
 export type ParserOptions = {
   /** Calls are looked for. */
   tools: boolean
   /** The prompt ended inside an open `<think>`. */
   reasoning: boolean
-  /** What stands between the tags of a call; null if it is no call. */
-  parseCalls: (block: string) => Call[] | null
 }
 
-const THINK_OPEN = '<think>'
-const THINK_CLOSE = '</think>'
+export const THINK_OPEN = '<think>'
+export const THINK_CLOSE = '</think>'
 const CALL_OPEN = '<tool_call>'
 const CALL_CLOSE = '</tool_call>'
 
@@ -110,7 +108,7 @@ export class AnswerParser {
     const close = held.indexOf(CALL_CLOSE)
     if (close < 0 && !last) return
     const end = close < 0 ? held.length : close + CALL_CLOSE.length
-    const calls = this.options.parseCalls(held.slice(open + CALL_OPEN.length, close < 0 ? held.length : close))
+    const calls = callsIn(held.slice(open + CALL_OPEN.length, close < 0 ? held.length : close))
     if (!calls) {
       // No call after all: shown as it is, the search goes on behind it.
       this.mode = 'content'

@@ -1,15 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { parseAnswer } from '@instar/policy/chat/answer'
-import type { Call, Piece } from '@instar/dialects'
-import { AnswerParser } from './answer-parser.ts'
+import type { Call, Piece } from '../answer.ts'
+import { AnswerParser } from './parser.ts'
+import { parseAnswer } from './whole.ts'
 
-const parseCalls = (block: string): Call[] | null => {
-  const { toolCalls } = parseAnswer(`<tool_call>${block}</tool_call>`)
-  return toolCalls.length > 0 ? toolCalls : null
-}
-
-const options = { tools: true, reasoning: false, parseCalls }
+const options = { tools: true, reasoning: false }
 
 type Shown = { content: string; reasoning: string; calls: Call[] }
 

@@ -1,11 +1,8 @@
 /**
- * A sampled answer → what the APIs show: content, reasoning (`<think>…</think>`), tool calls (Hermes and Qwen:
- * `<tool_call>{"name": …, "arguments": …}</tool_call>`, also with a list of calls inside). Arguments come as
- * the model wrote them, byte for byte. What does not parse stays content.
+ * The tool calls of a block of markup as Hermes and Qwen write it: `{"name": …, "arguments": …}` or a list of them. Arguments
+ * are kept as the model wrote them, byte for byte.
  */
-
-export type ToolCall = { name: string; arguments: string }
-export type Answer = { content: string; reasoning: string; toolCalls: ToolCall[] }
+import type { Call } from '../answer.ts'
 
 type Span = { from: number; to: number }
 type Fields = Map<string, Span>
@@ -66,7 +63,7 @@ function elementStarts(json: string): number[] {
   return starts
 }
 
-function toolCall(json: string, at: number): ToolCall | null {
+function toolCall(json: string, at: number): Call | null {
   const fields = fieldsOf(json, at)
   const name = fields?.get('name')
   const given = fields?.get('arguments') ?? fields?.get('parameters')
@@ -78,7 +75,7 @@ function toolCall(json: string, at: number): ToolCall | null {
 }
 
 /** The calls of one block, or null if it holds anything else. */
-function callsOf(block: string): ToolCall[] | null {
+export function callsIn(block: string): Call[] | null {
   const json = block.trim()
   try {
     JSON.parse(json)
@@ -87,47 +84,5 @@ function callsOf(block: string): ToolCall[] | null {
     throw error
   }
   const calls = (json.startsWith('[') ? elementStarts(json) : [0]).map((at) => toolCall(json, at))
-  return calls.every((call): call is ToolCall => call !== null) && calls.length > 0 ? calls : null
-}
-
-const CALL_OPEN = '<tool_call>'
-const CALL_CLOSE = '</tool_call>'
-const THINK_OPEN = '<think>'
-const THINK_CLOSE = '</think>'
-
-/** A text without an opening tag but with a closing one began inside the reasoning: the template opened it. */
-function splitReasoning(text: string): { reasoning: string; rest: string } {
-  const start = text.trimStart()
-  const close = text.indexOf(THINK_CLOSE)
-  if (start.startsWith(THINK_OPEN)) {
-    const from = text.length - start.length + THINK_OPEN.length
-    if (close < 0) return { reasoning: text.slice(from).trim(), rest: '' }
-    return {
-      reasoning: text.slice(from, close).trim(),
-      rest: text.slice(close + THINK_CLOSE.length).replace(/^\n+/, ''),
-    }
-  }
-  if (close < 0) return { reasoning: '', rest: text }
-  return { reasoning: text.slice(0, close).trim(), rest: text.slice(close + THINK_CLOSE.length).replace(/^\n+/, '') }
-}
-
-export function parseAnswer(text: string): Answer {
-  const { reasoning, rest } = splitReasoning(text)
-  const toolCalls: ToolCall[] = []
-  let content = ''
-  let from = 0
-  for (let open = rest.indexOf(CALL_OPEN); open >= 0; open = rest.indexOf(CALL_OPEN, from)) {
-    const start = open + CALL_OPEN.length
-    const close = rest.indexOf(CALL_CLOSE, start)
-    // The closing tag may be missing at the end: some models end their turn in its place.
-    const end = close < 0 ? rest.length : close
-    const next = close < 0 ? rest.length : close + CALL_CLOSE.length
-    const calls = callsOf(rest.slice(start, end))
-    if (calls) {
-      toolCalls.push(...calls)
-      content += rest.slice(from, open).trimEnd()
-    } else content += rest.slice(from, next)
-    from = calls ? skipSpace(rest, next) : next
-  }
-  return { content: content + rest.slice(from), reasoning, toolCalls }
+  return calls.every((call): call is Call => call !== null) && calls.length > 0 ? calls : null
 }
