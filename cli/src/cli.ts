@@ -1,5 +1,6 @@
 /** The command line without the process around it: finds the command, tells errors, gives the exit code. */
 import { ERRORS, InstarError } from '@instar/events/errors'
+import { VERSION } from '@instar/process'
 import { UsageError, type World } from './command.ts'
 import { COMMANDS } from './commands/index.ts'
 
@@ -10,6 +11,7 @@ usage: instar <command> [options]
 ${Object.entries(COMMANDS)
   .map(([name, { summary }]) => `  ${name.padEnd(10)} ${summary}\n`)
   .join('')}  help       this, or \`instar help COMMAND\`
+  --version  the version of Instar
 
 Every command takes --help, and --json for scripts: one JSON value as the last line. Exit code 0: done, or it
 holds; 1: not; 2: the command line was not understood.
@@ -20,6 +22,10 @@ export const runCli = async (argv: readonly string[], world: World): Promise<num
   const [name, args] = first === 'help' && rest[0] !== undefined ? [rest[0], ['--help']] : [first, rest]
   if (name === 'help' || name === '--help' || name === '-h') {
     world.out(HELP)
+    return 0
+  }
+  if (name === '--version' || name === '-v') {
+    world.out(`${VERSION}\n`)
     return 0
   }
   const entry = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { encodeEvent, schemaTexts, written, type UpdatesEvent, type WeightsEvent } from '@instar/events'
 import { openEmbeddedLog, type EmbeddedLog } from '@instar/log'
+import { VERSION } from '@instar/process'
 import { COMMANDS } from '../../cli/src/commands/index.ts'
 import { folder, instar } from './world.ts'
 
@@ -134,6 +135,13 @@ describe('the command line', () => {
         equal(code, 0)
         match(out, new RegExp(`^usage: instar ${name}`))
       }
+    }
+  })
+
+  test('--version is the version of the whole and nothing else', async () => {
+    for (const option of ['--version', '-v']) {
+      const { code, out, err } = await instar([option], {})
+      deepEqual([code, out, err], [0, `${VERSION}\n`, ''])
     }
   })
 

@@ -41,7 +41,7 @@ Exit code 1 where a topic that was there has other settings than ours.`,
     if (!logTarget(config).needsSetup)
       throw new InstarError(
         'bad_request',
-        'INSTAR_LOG is the embedded log, which needs no setup: `npm start` is enough.',
+        'INSTAR_LOG is the embedded log, which needs no setup: `npx instar up` is enough.',
         { field: 'INSTAR_LOG' },
       )
     const schemas = schemaTexts()

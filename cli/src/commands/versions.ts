@@ -13,7 +13,8 @@ while it does not. Status: serving (the head), superseded (an ancestor of it), r
   overrides: ['data'],
   async run({ config, answer, err }) {
     const lines = await readLines(config)
-    if (!hasLog(config)) err(`no log in ${config.data} yet (npm start makes one): the policy is its base model\n`)
+    if (!hasLog(config))
+      err(`no log in ${config.data} yet (\`npx instar up\` makes one): the policy is its base model\n`)
     const rows = versionsOf(lines.weights).map((version) => {
       const sealed = batchOf(lines, version)?.sealed
       const rewards = sealed?.items.map(({ reward }) => reward) ?? []

@@ -441,7 +441,7 @@ export const ERRORS = {
     retryable: true,
     meaning:
       'No gateway answers at INSTAR_HOST and INSTAR_PORT, or no judge at INSTAR_JUDGE_URL. The message names the address.',
-    todo: 'Start the gateway with `npm start`, or set these variables to the right address.',
+    todo: 'Start the gateway with `npx instar up`, or set these variables to the right address.',
   },
   empty_branch: {
     status: 409,

@@ -7,6 +7,7 @@ export {
   type Settings,
 } from './environment.ts'
 export { logFolder, logTarget, openKafka, openLog, type LogSettings, type OpenLogOptions } from './shell/open-log.ts'
+export { VERSION } from './version.ts'
 export { kafkaSecurity, registryOf } from './shell/access.ts'
 export {
   runDecider,

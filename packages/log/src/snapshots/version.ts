@@ -19,11 +19,11 @@ function inFolder(file: URL): URL[] {
     .map((name) => new URL(name, folder))
 }
 
+/** Of a built module, whose source lies beside it (tools/pack): one digest, however the code was installed. */
+const sourceOf = (module: URL): string => readFileSync(fileURLToPath(module).replace(/\.js$/, '.ts'), 'utf8')
+
 /** Digest of the shared folds' sources and of a service's own, comments and blanks aside. */
-export const foldVersion = (
-  own: readonly URL[],
-  read: (source: URL) => string = (source) => readFileSync(fileURLToPath(source), 'utf8'),
-): string => {
+export const foldVersion = (own: readonly URL[], read: (source: URL) => string = sourceOf): string => {
   const hash = createHash('sha256')
   for (const source of [...SHARED, ...own])
     hash.update(

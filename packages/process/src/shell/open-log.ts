@@ -49,7 +49,7 @@ export const openKafka = (settings: LogSettings, { name, say }: OpenLogOptions):
   if (!isKafka(settings))
     throw new InstarError(
       'bad_request',
-      `A ${name} of its own needs INSTAR_LOG=kafka://host:port: the embedded log has one writer, \`npm start\`.`,
+      `A ${name} of its own needs INSTAR_LOG=kafka://host:port: the embedded log has one writer, \`npx instar up\`.`,
       { field: 'INSTAR_LOG' },
     )
   const security = kafkaSecurity(settings)

@@ -1,4 +1,5 @@
 /** The OpenAPI 3.1 document of everything that a server has a path for. */
+import { VERSION } from '@instar/process'
 import { z } from 'zod'
 import type { Scope } from '../../core/keys.ts'
 import { COMMANDS, OPERATIONS, type Operation } from './operations.ts'
@@ -36,7 +37,7 @@ export const openApi = (routes: readonly ServedRoute[]): Json => {
     openapi: '3.1.1',
     info: {
       title: 'Instar',
-      version: '0.1.0',
+      version: VERSION,
       description:
         "An agent's own model, which learns from the conversations it has. Fields that are not named are accepted everywhere; of the answers' shapes, the APIs' own documentation tells. Every answer names its version, turn and session in its headers. Error codes: docs/errors.md.",
     },

@@ -10,7 +10,7 @@ export const help = (): string => `npm run engine:tfjs-node [-- OPTIONS]
 
 Builds the engine tfjs-node: the native addon of @tensorflow/tfjs-node-gpu against the TensorFlow library of the Python
 package index, into .cache/tfjs-node of this checkout. Nothing else of Instar needs it; nothing is installed elsewhere.
-Afterwards INSTAR_LEARN_ENGINE=tfjs-node learns with it (\`npm start\`, \`instar verify --engine tfjs-node\`, …).
+Afterwards INSTAR_LEARN_ENGINE=tfjs-node learns with it (\`npx instar up\`, \`instar verify --engine tfjs-node\`, …).
 
   --gpu              TensorFlow with CUDA 12 and its libraries (${gigabytes(roomFor('gpu', false))} while it builds, ${gigabytes(roomFor('gpu', true))} after); needs an
                      NVIDIA driver of 555 or newer when it runs, and computes on the CPU where there is none. The one
