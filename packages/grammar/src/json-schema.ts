@@ -3,8 +3,7 @@
  * order of the schema, and what it leaves open is not used where it says what it wants (properties without
  * `additionalProperties` are all there are). A keyword that is not followed is refused.
  */
-import { ANY_TEXT, NO_TEXT, both, except, ofLength, trimmed, type Characters } from './characters.ts'
-import { formatOf } from './formats.ts'
+import { NO_TEXT, both, except, trimmed, type Characters } from './characters.ts'
 import type { Grammar, Node } from './grammar.ts'
 import {
   asserted,
@@ -13,14 +12,14 @@ import {
   listOf,
   merged,
   pointed,
+  TYPE_OF_KEYWORD,
   TYPES,
   typesOf,
   type Schema,
   type Type,
 } from './keywords.ts'
-import { INTEGER, NUMBER, numberBetween, type Bounds } from './numbers.ts'
-import { patternOf } from './pattern.ts'
 import { malformed, tooLarge, unsupported, type Budget } from './refusal.ts'
+import { charactersOf, countIn, namesIn, numberNode, textNode } from './scalars.ts'
 import { distinct, wordsOf } from './values.ts'
 import { BLANKS, SPACE, words } from './terminal.ts'
 import { jsonText } from './text.ts'
@@ -28,42 +27,17 @@ import { jsonText } from './text.ts'
 const MAX_DEPTH = 100
 const MAX_SCHEMAS = 4000
 
-/** Which keywords speak of which type: without `type` they say what is wanted. */
-const SPEAKS: Readonly<Record<string, Type>> = {
-  properties: 'object',
-  required: 'object',
-  additionalProperties: 'object',
-  propertyNames: 'object',
-  minProperties: 'object',
-  maxProperties: 'object',
-  items: 'array',
-  prefixItems: 'array',
-  additionalItems: 'array',
-  minItems: 'array',
-  maxItems: 'array',
-  uniqueItems: 'array',
-  minLength: 'string',
-  maxLength: 'string',
-  pattern: 'string',
-  format: 'string',
-  minimum: 'number',
-  maximum: 'number',
-  exclusiveMinimum: 'number',
-  exclusiveMaximum: 'number',
-  multipleOf: 'number',
-}
-
 export class SchemaCompiler {
-  private readonly grammar: Grammar
+  readonly grammar: Grammar
   private readonly root: unknown
-  private readonly inCall: boolean
+  readonly inCall: boolean
   private readonly known = new Map<object, Node>()
   private readonly blanks: Node
   private readonly comma: Node
   private readonly space: Node
   private anything: Node | null = null
   private schemas = 0
-  private readonly budget: Budget
+  readonly budget: Budget
 
   /** `inCall`: the JSON stands in a tool call, and no text in it may look like its end. */
   constructor(grammar: Grammar, root: unknown, inCall: boolean, budget: Budget) {
@@ -132,7 +106,7 @@ export class SchemaCompiler {
 
   private typesIn(schema: Schema, where: string): readonly Type[] {
     if (schema['type'] !== undefined) return typesOf(schema['type'], where)
-    const spoken = [...new Set(Object.keys(schema).flatMap((keyword) => SPEAKS[keyword] ?? []))]
+    const spoken = [...new Set(Object.keys(schema).flatMap((keyword) => TYPE_OF_KEYWORD[keyword] ?? []))]
     return spoken.length > 0 ? spoken : TYPES.filter((type) => type !== 'integer')
   }
 
@@ -160,79 +134,14 @@ export class SchemaCompiler {
         return this.grammar.terminal(words(['true', 'false']))
       case 'integer':
       case 'number':
-        return this.number(type === 'integer', schema, where)
+        return numberNode(this, type === 'integer', schema, where)
       case 'string':
-        return this.text(schema, where)
+        return textNode(this, schema, where)
       case 'array':
         return this.array(schema, where, depth)
       case 'object':
         return this.object(schema, where, depth)
     }
-  }
-
-  private number(whole: boolean, schema: Schema, where: string): Node {
-    const bound = (name: string, otherwise: number): number => numberIn(schema, name, where) ?? otherwise
-    const multipleOf = bound('multipleOf', 0)
-    if (multipleOf !== 0 && !(Number.isSafeInteger(multipleOf) && multipleOf >= 1 && multipleOf <= 1000))
-      throw unsupported('multipleOf', where, 'is only supported from 1 to 1000, as a whole number')
-    const [min, max, over, under] = [
-      bound('minimum', -Infinity),
-      bound('maximum', Infinity),
-      bound('exclusiveMinimum', -Infinity),
-      bound('exclusiveMaximum', Infinity),
-    ]
-    if (multipleOf === 0 && min === -Infinity && max === Infinity && over === -Infinity && under === Infinity)
-      return this.grammar.terminal(whole ? INTEGER : NUMBER)
-    const bounds: Bounds = {
-      min: Math.max(min, over),
-      max: Math.min(max, under),
-      above: over >= min && over > -Infinity,
-      below: under <= max && under < Infinity,
-      multipleOf: multipleOf || 1,
-    }
-    const [key, keyword] = [
-      Object.values({ ...bounds, whole }).join(' '),
-      Object.keys(SPEAKS).find((name) => SPEAKS[name] === 'number' && schema[name] !== undefined) ?? 'type',
-    ]
-    const { numbers } = this.grammar
-    if (!numbers.has(key))
-      numbers.set(
-        key,
-        numberBetween(bounds, whole || multipleOf !== 0, (work) => this.budget.spend(work, keyword)),
-      )
-    const between = numbers.get(key)
-    return between ? this.grammar.terminal(between) : this.grammar.choice([])
-  }
-
-  private text(schema: Schema, where: string): Node {
-    const characters = this.characters(schema, where)
-    if (!characters) return this.grammar.choice([])
-    const plain = schema['pattern'] === undefined && schema['format'] === undefined
-    const text = plain
-      ? {
-          min: countIn(schema, 'minLength', where) ?? 0,
-          max: countIn(schema, 'maxLength', where) ?? Infinity,
-          inCall: this.inCall,
-        }
-      : null
-    return this.grammar.terminal(jsonText(characters, this.inCall), text)
-  }
-
-  /** Null: no text is allowed. */
-  private characters(schema: Schema, where: string): Characters | null {
-    const { pattern, format } = schema
-    const [min, max] = [countIn(schema, 'minLength', where) ?? 0, countIn(schema, 'maxLength', where) ?? Infinity]
-    const kinds: (Characters | null)[] = []
-    if (pattern !== undefined) kinds.push(patternOf(textIn(pattern, `${where}/pattern`), where, this.budget))
-    if (format !== undefined) {
-      const source = formatOf(textIn(format, `${where}/format`), pattern !== undefined, where)
-      if (source !== null) kinds.push(patternOf(source, where, this.budget, true))
-    }
-    if (min > 0 || max < Infinity) kinds.push(ofLength(min, max, this.budget))
-    return kinds.reduce(
-      (all, kind) => all && kind && (all === ANY_TEXT ? kind : trimmed(both(all, kind, this.budget))),
-      ANY_TEXT,
-    )
   }
 
   private array(schema: Schema, where: string, depth: number): Node {
@@ -345,12 +254,12 @@ export class SchemaCompiler {
         ),
         characters: null,
       }
-    const other = Object.keys(rest).find((keyword) => SPEAKS[keyword] !== 'string')
+    const other = Object.keys(rest).find((keyword) => TYPE_OF_KEYWORD[keyword] !== 'string')
     if (other !== undefined) throw unsupported(other, at, 'is not supported for names')
     if (Object.keys(rest).length === 0) return null
     if (schema['properties'] !== undefined || schema['required'] !== undefined)
       throw unsupported('propertyNames', where, 'is only supported beside properties or required as a list')
-    return { list: null, characters: this.characters(rest, at) ?? NO_TEXT }
+    return { list: null, characters: charactersOf(rest, at, this.budget) ?? NO_TEXT }
   }
 
   private any(): Node {
@@ -360,28 +269,4 @@ export class SchemaCompiler {
     })
     return this.anything
   }
-}
-
-function textIn(value: unknown, where: string): string {
-  if (typeof value !== 'string') throw malformed(where, 'a text')
-  return value
-}
-
-function namesIn(value: unknown, where: string): string[] {
-  if (!Array.isArray(value) || !value.every((name): name is string => typeof name === 'string'))
-    throw malformed(where, 'a list of names')
-  return value
-}
-
-function numberIn(schema: Schema, name: string, where: string): number | null {
-  const value = schema[name]
-  if (value === undefined) return null
-  if (typeof value !== 'number' || !Number.isFinite(value)) throw malformed(`${where}/${name}`, 'a number')
-  return value
-}
-
-function countIn(schema: Schema, name: string, where: string): number | null {
-  const value = numberIn(schema, name, where)
-  if (value !== null && (!Number.isSafeInteger(value) || value < 0)) throw malformed(`${where}/${name}`, 'a count')
-  return value
 }

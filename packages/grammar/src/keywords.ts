@@ -1,10 +1,10 @@
 /** What a schema may hold, how `$ref` and `allOf` are resolved, and what a schema of all of several is. */
+import { isJsonObject, type JsonObject } from '@instar/events/json'
 import { malformed, tooLarge, unsupported, type Budget } from './refusal.ts'
 
-export type Schema = Readonly<Record<string, unknown>>
+export type Schema = JsonObject
 
-export const isSchema = (value: unknown): value is Schema =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
+export const isSchema = isJsonObject
 
 /** Say nothing of what is allowed. */
 const NOTES = new Set([
@@ -57,6 +57,31 @@ const KNOWN = new Set([
 ])
 export const TYPES = ['object', 'array', 'string', 'number', 'integer', 'boolean', 'null'] as const
 export type Type = (typeof TYPES)[number]
+
+/** The type that a keyword constrains: a schema without `type` allows the types that its keywords constrain. */
+export const TYPE_OF_KEYWORD: Readonly<Record<string, Type>> = {
+  properties: 'object',
+  required: 'object',
+  additionalProperties: 'object',
+  propertyNames: 'object',
+  minProperties: 'object',
+  maxProperties: 'object',
+  items: 'array',
+  prefixItems: 'array',
+  additionalItems: 'array',
+  minItems: 'array',
+  maxItems: 'array',
+  uniqueItems: 'array',
+  minLength: 'string',
+  maxLength: 'string',
+  pattern: 'string',
+  format: 'string',
+  minimum: 'number',
+  maximum: 'number',
+  exclusiveMinimum: 'number',
+  exclusiveMaximum: 'number',
+  multipleOf: 'number',
+}
 
 /** Without notes. Throws `bad_request` naming a keyword that is not followed here. */
 export function asserted(schema: Schema, where: string): Schema {
