@@ -21,7 +21,7 @@ export const fittingDefaults = <D extends { temperature: number; topP: number; t
   ...(filters ? {} : { topP: 1, topK: 0 }),
 })
 
-export type Counted = {
+export type AnswerCounts = {
   ids: number
   logprobs: number
   usage: TokenCounts | null
@@ -33,7 +33,7 @@ export type Counted = {
  * Null: ids, log-probs and the engine's count of tokens agree. Else why the answer's tokens are not used, as the
  * turn's `reason` says it.
  */
-export const inexactness = ({ ids, logprobs, usage, textWithoutIds, fit }: Counted): string | null =>
+export const inexactness = ({ ids, logprobs, usage, textWithoutIds, fit }: AnswerCounts): string | null =>
   textWithoutIds || ids === 0
     ? 'no_ids'
     : logprobs !== ids
@@ -69,19 +69,19 @@ const spread = (logprobs: readonly number[]): number =>
 const SAME_BASE = 0.25
 
 /** Log-probs by the place in the check text and the id there. */
-export type Told = ReadonlyMap<string, number>
+export type LogprobsByToken = ReadonlyMap<string, number>
 
 /** Of what `a` tells; an id that `b` does not tell is at most as likely there as the least likely that it tells. */
-const apart = (a: Told, b: Told): number[] => {
+const apart = (a: LogprobsByToken, b: LogprobsByToken): number[] => {
   const least = Math.min(...b.values())
   return [...a].map(([key, value]) => Math.abs(value - (b.get(key) ?? least)))
 }
 
-export const sameBase = (a: Told, b: Told): boolean =>
+export const sameBase = (a: LogprobsByToken, b: LogprobsByToken): boolean =>
   a.size === b.size && apart(a, b).reduce((sum, one) => sum + one, 0) <= SAME_BASE * Math.max(1, a.size)
 
 /** The base's log-probs twice, and the adapter's. Null: they differ by more than the engine's own noise. */
-export const adapterFault = (base: Told, again: Told, adapted: Told): string | null =>
+export const adapterFault = (base: LogprobsByToken, again: LogprobsByToken, adapted: LogprobsByToken): string | null =>
   Math.max(0, ...apart(base, adapted)) > Math.max(0, ...apart(base, again))
     ? null
     : 'its log-probs of given tokens are those of the base model'

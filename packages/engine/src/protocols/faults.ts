@@ -4,7 +4,8 @@ import { parseJsonObject } from '@instar/events/json'
 import { errorOf } from './wire.ts'
 
 /** The statuses after which another replica, or the same a moment later, may answer. */
-export const mayPass = (status: number): boolean => status === 408 || status === 425 || status === 429 || status >= 500
+export const isTransient = (status: number): boolean =>
+  status === 408 || status === 425 || status === 429 || status >= 500
 
 /** Busy, not broken: no reason to leave the replica alone. */
 export const isBusy = (status: number): boolean => status === 429 || status === 503
@@ -34,7 +35,7 @@ const tooLong = (said: string): InstarError => {
 const GRAMMAR = /grammar|ebnf|structured.?output|constrained|xgrammar|guidance|lark/i
 
 /** A refusal of what an answer must be is the asker's business; others stay as they are. `field`: where it was asked. */
-export const ofGrammar = (kind: string, fault: InstarError, field: string): InstarError =>
+export const asGrammarError = (kind: string, fault: InstarError, field: string): InstarError =>
   fault.code === 'engine_refused' && GRAMMAR.test(fault.message)
     ? new InstarError(
         'bad_request',
@@ -45,7 +46,7 @@ export const ofGrammar = (kind: string, fault: InstarError, field: string): Inst
     : fault
 
 /** An engine that takes messages was told what its client said: what it does not take of that is the client's to know, with the field. */
-const ofRequest = (said: string): InstarError => {
+const asRequestError = (said: string): InstarError => {
   const body = parseJsonObject(said)
   const error = body && errorOf(body)
   const words = quoted(error?.message ?? said)
@@ -59,7 +60,7 @@ const ofRequest = (said: string): InstarError => {
 /** Of an answer whose status says that asking again is of no use. */
 export const refusal = (kind: string, status: number, said: string): InstarError => {
   if ((status === 400 || status === 413) && TOO_LONG.test(said)) return tooLong(quoted(said))
-  if (kind === 'openai' && (status === 400 || status === 422)) return ofRequest(said)
+  if (kind === 'openai' && (status === 400 || status === 422)) return asRequestError(said)
   if (status === 401 || status === 403)
     return new InstarError('engine_refused', `${kind} answered ${status}: INSTAR_ENGINE_KEY is missing or wrong.`, {
       status,

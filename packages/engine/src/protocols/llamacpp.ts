@@ -12,11 +12,11 @@ import {
   errorOf,
   idsOf,
   list,
-  NOTHING,
+  EMPTY_DELTA,
   numberOr,
   textOr,
   UNWEIGHTED,
-  type Asked,
+  type WireRequest,
   type Delta,
   type Protocol,
   type WireToken,
@@ -35,25 +35,26 @@ const topOf = (entry: JsonObject, count: number): WireToken['top'] =>
     .map((one) => ({ id: numberOr(one['id'], -1), logprob: logprobOf(one) }))
 
 /** Greedy answers are told with the log-probs before the samplers: behind them the one token has all. */
-const behindSamplers = ({ sampling }: Asked): boolean => sampling.temperature > 0
+const behindSamplers = ({ sampling }: WireRequest): boolean => sampling.temperature > 0
 
-const reader = ({ topLogprobs }: Asked) => {
+const reader = ({ topLogprobs }: WireRequest) => {
   let predicted = 0
   return (event: JsonObject): Delta => {
     const fault = errorOf(event)
-    if (fault) return { ...NOTHING, error: fault }
+    if (fault) return { ...EMPTY_DELTA, error: fault }
     const total = numberOr(event['tokens_predicted'], Number.NaN)
     const usage = Number.isNaN(total)
       ? null
       : { promptTokens: numberOr(event['tokens_evaluated'], 0), completionTokens: total }
-    if (event['stop'] === true) return { ...NOTHING, usage, finish: event['stop_type'] === 'limit' ? 'length' : 'stop' }
+    if (event['stop'] === true)
+      return { ...EMPTY_DELTA, usage, finish: event['stop_type'] === 'limit' ? 'length' : 'stop' }
     const ids = idsOf(event['tokens']) ?? []
     const missing = ids.length === 0 || total !== predicted + ids.length
     predicted = Number.isNaN(total) ? predicted + ids.length : total
-    if (missing) return { ...NOTHING, usage, text: textOr(event['content'], '') }
+    if (missing) return { ...EMPTY_DELTA, usage, text: textOr(event['content'], '') }
     const entries = list(event['completion_probabilities']).filter(isJsonObject)
     return {
-      ...NOTHING,
+      ...EMPTY_DELTA,
       usage,
       tokens: ids.map((id, at) => {
         const entry = entries[at]
@@ -68,13 +69,13 @@ const reader = ({ topLogprobs }: Asked) => {
 export const llamacpp: Protocol = {
   kind: 'llamacpp',
   ids: true,
-  stopsItself: false,
+  stopStrings: false,
   logprobsMasked: false,
-  async identify(asking) {
-    const props = await asking.get('/props')
+  async identify(client) {
+    const props = await client.get('/props')
     if (!props) throw new Error('/props tells nothing (it may still be loading)')
     const defaults = isJsonObject(props['default_generation_settings']) ? props['default_generation_settings'] : {}
-    const files = list((await asking.get('/lora-adapters'))?.['data']).filter(isJsonObject)
+    const files = list((await client.get('/lora-adapters'))?.['data']).filter(isJsonObject)
     const context = defaults['n_ctx']
     const slots = props['total_slots']
     return {
@@ -85,8 +86,8 @@ export const llamacpp: Protocol = {
       adapterFault: files.length > 0 ? null : 'it was started without --lora, and takes no adapters while it runs',
     }
   },
-  async tokenize(asking, _, text) {
-    const { status, body } = await asking.post('/tokenize', { content: text, add_special: false, parse_special: false })
+  async tokenize(client, _, text) {
+    const { status, body } = await client.post('/tokenize', { content: text, add_special: false, parse_special: false })
     return status === 200 ? idsOf(body?.['tokens']) : null
   },
   generate: (asked) => {
@@ -124,8 +125,8 @@ export const llamacpp: Protocol = {
   reader,
   score: null,
   adapter: {
-    async load(asking, { sha256 }) {
-      const files = list((await asking.get('/lora-adapters'))?.['data']).filter(isJsonObject)
+    async load(client, { sha256 }) {
+      const files = list((await client.get('/lora-adapters'))?.['data']).filter(isJsonObject)
       const file = files.find((one) => textOr(one['path'], '').includes(sha256.slice(0, 16)))
       if (file) return String(file['id'])
       throw new Error(

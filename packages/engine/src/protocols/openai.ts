@@ -5,7 +5,7 @@
  */
 import { callMarkup } from '@instar/grammar'
 import { isJsonObject, type JsonObject } from '@instar/events/json'
-import { errorOf, list, NOTHING, numberOr, textOr, usageOf, type Delta, type Protocol } from './wire.ts'
+import { errorOf, list, EMPTY_DELTA, numberOr, textOr, usageOf, type Delta, type Protocol } from './wire.ts'
 
 type Calling = { name: string; arguments: string }
 
@@ -43,10 +43,10 @@ const reader = () => {
   }
   return (event: JsonObject): Delta => {
     const fault = errorOf(event)
-    if (fault) return { ...NOTHING, error: fault }
+    if (fault) return { ...EMPTY_DELTA, error: fault }
     const usage = usageOf(event['usage'])
     const choice = list(event['choices'])[0]
-    if (!isJsonObject(choice)) return { ...NOTHING, usage }
+    if (!isJsonObject(choice)) return { ...EMPTY_DELTA, usage }
     // A whole answer has a message where an event has a delta.
     const said = choice['delta'] ?? choice['message']
     const delta = isJsonObject(said) ? said : {}
@@ -58,17 +58,17 @@ const reader = () => {
       reasoning = false
       text += [...calls.values()].map(markupOf).join('')
     }
-    return { ...NOTHING, text, usage, finish: finish === null ? null : finish === 'length' ? 'length' : 'stop' }
+    return { ...EMPTY_DELTA, text, usage, finish: finish === null ? null : finish === 'length' ? 'length' : 'stop' }
   }
 }
 
 export const openai: Protocol = {
   kind: 'openai',
   ids: false,
-  stopsItself: true,
+  stopStrings: true,
   logprobsMasked: false,
-  async identify(asking, named) {
-    const cards = list((await asking.get('/v1/models'))?.['data']).filter(isJsonObject)
+  async identify(client, named) {
+    const cards = list((await client.get('/v1/models'))?.['data']).filter(isJsonObject)
     const card = named === null ? cards[0] : cards.find((one) => one['id'] === named)
     const model = named ?? textOr(card?.['id'], '')
     if (model === '') throw new Error('/v1/models names no model; set INSTAR_ENGINE_MODEL')

@@ -20,10 +20,10 @@ export const routeOf = <R extends { url: string; running: number }>(
 }
 
 /** Faults after which the replica is left alone for a while; one that cannot be reached at all counts as that many. */
-export const FAULTS_IN_A_ROW = 3
+export const FAILURES_IN_A_ROW_MAX = 3
 
-const FIRST_REST_MS = 250
-const LONGEST_REST_MS = 15_000
+const REOPEN_MS_MIN = 250
+const REOPEN_MS_MAX = 15_000
 
 /** How long before it is asked again, after so many times in vain. */
-export const restMs = (times: number): number => Math.min(FIRST_REST_MS * 2 ** times, LONGEST_REST_MS)
+export const reopenDelayMs = (times: number): number => Math.min(REOPEN_MS_MIN * 2 ** times, REOPEN_MS_MAX)

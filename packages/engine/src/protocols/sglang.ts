@@ -7,11 +7,11 @@ import {
   errorOf,
   idsOf,
   list,
-  NOTHING,
+  EMPTY_DELTA,
   numberOr,
   textOr,
   UNWEIGHTED,
-  type Asked,
+  type WireRequest,
   type Delta,
   type Protocol,
   type WireToken,
@@ -49,11 +49,11 @@ const finishOf = (reason: unknown): Pick<Delta, 'finish' | 'error'> => {
  * Events hold everything so far, or with `--incremental-streaming-output` what is new: they say how many tokens
  * there are by now.
  */
-const reader = ({ topLogprobs }: Asked) => {
+const reader = ({ topLogprobs }: WireRequest) => {
   let seen = 0
   return (event: JsonObject): Delta => {
     const fault = errorOf(event)
-    if (fault) return { ...NOTHING, error: fault }
+    if (fault) return { ...EMPTY_DELTA, error: fault }
     const meta = isJsonObject(event['meta_info']) ? event['meta_info'] : {}
     const ids = idsOf(event['output_ids'])
     const total = numberOr(meta['completion_tokens'], Number.NaN)
@@ -61,13 +61,13 @@ const reader = ({ topLogprobs }: Asked) => {
       ? null
       : { promptTokens: numberOr(meta['prompt_tokens'], 0), completionTokens: total }
     const end = finishOf(meta['finish_reason'])
-    if (!ids) return { ...NOTHING, ...end, usage, text: textOr(event['text'], '') }
+    if (!ids) return { ...EMPTY_DELTA, ...end, usage, text: textOr(event['text'], '') }
     const from = ids.length === total ? seen : 0
     seen = ids.length === total ? ids.length : seen + ids.length
     const logprobs = list(meta['output_token_logprobs'])
     const tops = list(meta['output_top_logprobs'])
     return {
-      ...NOTHING,
+      ...EMPTY_DELTA,
       ...end,
       usage,
       tokens: ids
@@ -87,13 +87,13 @@ const reader = ({ topLogprobs }: Asked) => {
 export const sglang: Protocol = {
   kind: 'sglang',
   ids: true,
-  stopsItself: true,
+  stopStrings: true,
   logprobsMasked: true,
-  async identify(asking) {
+  async identify(client) {
     const [info, server, models] = await Promise.all([
-      asking.get('/model_info').then((found) => found ?? asking.get('/get_model_info')),
-      asking.get('/server_info').then((found) => found ?? asking.get('/get_server_info')),
-      asking.get('/v1/models'),
+      client.get('/model_info').then((found) => found ?? client.get('/get_model_info')),
+      client.get('/server_info').then((found) => found ?? client.get('/get_server_info')),
+      client.get('/v1/models'),
     ])
     if (!info || typeof info['model_path'] !== 'string')
       throw new Error('neither /model_info nor /get_model_info tells a model')
@@ -106,8 +106,8 @@ export const sglang: Protocol = {
       adapterFault: server?.['enable_lora'] === true ? null : 'it was started without --enable-lora',
     }
   },
-  async tokenize(asking, model, text) {
-    const { status, body } = await asking.post('/tokenize', { model, prompt: text, add_special_tokens: false })
+  async tokenize(client, model, text) {
+    const { status, body } = await client.post('/tokenize', { model, prompt: text, add_special_tokens: false })
     return status === 200 ? idsOf(body?.['tokens']) : null
   },
   generate: (asked) => {
@@ -143,7 +143,7 @@ export const sglang: Protocol = {
   },
   reader,
   score: {
-    alone: false,
+    exclusive: false,
     call: ({ adapter, prompt, completion }) => ({
       path: '/generate',
       body: {
@@ -166,13 +166,13 @@ export const sglang: Protocol = {
     },
   },
   adapter: {
-    async load(asking, { name, folder }) {
-      const { status, text } = await asking.post('/load_lora_adapter', { lora_name: name, lora_path: folder })
+    async load(client, { name, folder }) {
+      const { status, text } = await client.post('/load_lora_adapter', { lora_name: name, lora_path: folder })
       if (status === 200 || /already (loaded|exists)/i.test(text)) return name
       throw new Error(`/load_lora_adapter answered ${status}: ${text.slice(0, 300)}`)
     },
-    async unload(asking, handle) {
-      await asking.post('/unload_lora_adapter', { lora_name: handle })
+    async unload(client, name) {
+      await client.post('/unload_lora_adapter', { lora_name: name })
     },
   },
   adapterUnknown: (_, said) => /LoRA adapters? (is|are) not loaded|LoRA with name .* does not exist/i.test(said),

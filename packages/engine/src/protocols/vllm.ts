@@ -7,12 +7,12 @@ import {
   errorOf,
   idsOf,
   list,
-  NOTHING,
+  EMPTY_DELTA,
   numberOr,
   textOr,
   UNWEIGHTED,
   usageOf,
-  type Asked,
+  type WireRequest,
   type Delta,
   type Protocol,
   type WireToken,
@@ -24,7 +24,7 @@ const IMPOSSIBLE = -9999
 const sampling = ({
   sampling: { temperature, topP, topK, seed, maxTokens, stop },
   reweighting = UNWEIGHTED,
-}: Asked): JsonObject => ({
+}: WireRequest): JsonObject => ({
   temperature,
   top_p: topP,
   top_k: topK,
@@ -61,10 +61,10 @@ const tokensOf = (ids: readonly number[], logprobs: unknown, count: number): Wir
 
 const delta = (event: JsonObject, count: number): Delta => {
   const error = errorOf(event)
-  if (error !== null) return { ...NOTHING, error }
+  if (error !== null) return { ...EMPTY_DELTA, error }
   const choice = list(event['choices'])[0]
   const usage = usageOf(event['usage'])
-  if (!isJsonObject(choice)) return { ...NOTHING, usage }
+  if (!isJsonObject(choice)) return { ...EMPTY_DELTA, usage }
   const ids = idsOf(choice['token_ids'])
   const finish = choice['finish_reason']
   return {
@@ -80,14 +80,14 @@ const delta = (event: JsonObject, count: number): Delta => {
 export const vllm: Protocol = {
   kind: 'vllm',
   ids: true,
-  stopsItself: true,
+  stopStrings: true,
   logprobsMasked: true,
-  async identify(asking, named) {
+  async identify(client, named) {
     // Without a name nothing is loaded; the path is there only where loading is allowed.
     const [models, version, load] = await Promise.all([
-      asking.get('/v1/models'),
-      asking.get('/version'),
-      asking.post('/v1/load_lora_adapter', {}),
+      client.get('/v1/models'),
+      client.get('/version'),
+      client.post('/v1/load_lora_adapter', {}),
     ])
     const cards = list(models?.['data']).filter(isJsonObject)
     const bases = cards.filter((card) => (card['parent'] ?? null) === null)
@@ -108,8 +108,8 @@ export const vllm: Protocol = {
           : null,
     }
   },
-  async tokenize(asking, model, text) {
-    const { status, body } = await asking.post('/tokenize', { model, prompt: text, add_special_tokens: false })
+  async tokenize(client, model, text) {
+    const { status, body } = await client.post('/tokenize', { model, prompt: text, add_special_tokens: false })
     return status === 200 ? idsOf(body?.['tokens']) : null
   },
   generate: (asked) => ({
@@ -135,7 +135,7 @@ export const vllm: Protocol = {
       delta(event, topLogprobs),
   score: {
     // 0.32.0 on the CPU ends itself over `prompt_logprobs` beside any other request, if it takes adapters.
-    alone: true,
+    exclusive: true,
     call: ({ model, adapter, prompt, completion }) => ({
       path: '/v1/completions',
       body: {
@@ -161,13 +161,13 @@ export const vllm: Protocol = {
     },
   },
   adapter: {
-    async load(asking, { name, folder }) {
-      const { status, text } = await asking.post('/v1/load_lora_adapter', { lora_name: name, lora_path: folder })
+    async load(client, { name, folder }) {
+      const { status, text } = await client.post('/v1/load_lora_adapter', { lora_name: name, lora_path: folder })
       if (status === 200 || (status === 400 && /already (been )?loaded/i.test(text))) return name
       throw new Error(`/v1/load_lora_adapter answered ${status}: ${text.slice(0, 300)}`)
     },
-    async unload(asking, handle) {
-      await asking.post('/v1/unload_lora_adapter', { lora_name: handle })
+    async unload(client, name) {
+      await client.post('/v1/unload_lora_adapter', { lora_name: name })
     },
   },
   adapterUnknown: (status, said) => status === 404 && /does not exist/i.test(said),

@@ -15,7 +15,7 @@ export const UNWEIGHTED: Reweighting = {
 }
 
 /** `adapter`: what `Protocol.adapter.load` gave for it; null: the base. */
-export type Asked = {
+export type WireRequest = {
   /** What the engine calls the base model. */
   model: string
   adapter: string | null
@@ -30,14 +30,17 @@ export type Asked = {
   chat: ChatRequest | null
 }
 
-export type Given = Pick<Asked, 'model' | 'adapter'> & { prompt: readonly number[]; completion: readonly number[] }
+export type WireScoreRequest = Pick<WireRequest, 'model' | 'adapter'> & {
+  prompt: readonly number[]
+  completion: readonly number[]
+}
 
-export type Call = { path: string; body: JsonObject }
+export type HttpCall = { path: string; body: JsonObject }
 
 /** `logprob` NaN: the engine did not say. */
 export type WireToken = { id: number; logprob: number; top: readonly { id: number; logprob: number }[] }
 /** An error inside an answer; `status` 0: it names none. `param`: the field that it is about. */
-export type Said = { message: string; status: number; param?: string }
+export type WireError = { message: string; status: number; param?: string }
 
 /** One event of a stream. `text`: what came without ids. */
 export type Delta = {
@@ -45,9 +48,9 @@ export type Delta = {
   text: string
   finish: 'stop' | 'length' | null
   usage: TokenCounts | null
-  error: Said | null
+  error: WireError | null
 }
-export const NOTHING: Delta = { tokens: [], text: '', finish: null, usage: null, error: null }
+export const EMPTY_DELTA: Delta = { tokens: [], text: '', finish: null, usage: null, error: null }
 
 /** What an engine says of itself. Null: it does not say. `adapterFault`: why it takes no adapters; null where it does. */
 export type Identity = {
@@ -59,7 +62,7 @@ export type Identity = {
 }
 
 /** Answers of the engine as JSON, a list as `{data}`; null: it has no such path, or answers with something else there. */
-export type Asking = {
+export type JsonClient = {
   get(path: string): Promise<JsonObject | null>
   post(path: string, body: JsonObject): Promise<{ status: number; body: JsonObject | null; text: string }>
 }
@@ -69,22 +72,26 @@ export type Protocol = {
   /** It takes ids and gives ids; else messages and text. */
   ids: boolean
   /** It is told the stop strings; else an answer is given up when one has come. */
-  stopsItself: boolean
+  stopStrings: boolean
   /** Under a grammar its log-probs are those among what may come next; else they may be those before it. */
   logprobsMasked: boolean
-  identify(asking: Asking, named: string | null): Promise<Identity>
+  identify(client: JsonClient, named: string | null): Promise<Identity>
   /** Null: it does not tell how it would cut a text into ids. */
-  tokenize(asking: Asking, model: string, text: string): Promise<readonly number[] | null>
-  generate(asked: Asked): Call
+  tokenize(client: JsonClient, model: string, text: string): Promise<readonly number[] | null>
+  generate(asked: WireRequest): HttpCall
   /** Reads the events of one answer in order. */
-  reader(asked: Asked): (event: JsonObject) => Delta
+  reader(asked: WireRequest): (event: JsonObject) => Delta
   /** Log-probs of given ids, at temperature 1; null: it cannot. `alone`: it must not be asked while answers run there. */
-  score: { alone: boolean; call(given: Given): Call; read(body: JsonObject, given: Given): number[] | null } | null
+  score: {
+    exclusive: boolean
+    call(given: WireScoreRequest): HttpCall
+    read(body: JsonObject, given: WireScoreRequest): number[] | null
+  } | null
   /** Null: it takes none. */
   adapter: {
     /** What `Asked.adapter` is from now on; there already is as good as loaded. Throws an Error that says why not. */
-    load(asking: Asking, adapter: { name: string; sha256: string; folder: string }): Promise<string>
-    unload(asking: Asking, handle: string): Promise<void>
+    load(client: JsonClient, adapter: { name: string; sha256: string; folder: string }): Promise<string>
+    unload(client: JsonClient, name: string): Promise<void>
   } | null
   /** Of an answer to `generate`: the adapter is not known there (any more). */
   adapterUnknown(status: number, said: string): boolean
@@ -97,7 +104,7 @@ export const idsOf = (value: unknown): number[] | null =>
   Array.isArray(value) && value.every((id) => Number.isSafeInteger(id)) ? (value as number[]) : null
 
 /** The `error` of an event or a body, in whichever of its shapes. */
-export const errorOf = (body: JsonObject): Said | null => {
+export const errorOf = (body: JsonObject): WireError | null => {
   const { error } = body
   if (error === undefined || error === null) return null
   if (!isJsonObject(error)) return { message: textOr(error, 'error'), status: 0 }

@@ -5,7 +5,7 @@ import type { Stats } from 'node:fs'
 import { join } from 'node:path'
 
 /** Folders that stay besides those that are held: an engine may read one again after it has let it go. */
-const KEPT = 16
+const UNUSED_FOLDERS_MAX = 16
 
 const WEIGHTS = 'adapter_model.safetensors'
 
@@ -55,7 +55,7 @@ export class AdapterFiles {
     for (const { name } of aged
       .flat()
       .sort((a, b) => b.at - a.at)
-      .slice(KEPT))
+      .slice(UNUSED_FOLDERS_MAX))
       await rm(this.pathOf(name), { recursive: true, force: true })
   }
 }

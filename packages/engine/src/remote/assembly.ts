@@ -9,7 +9,7 @@ export class Assembly {
   private readonly stops: StopStrings
   private readonly endOfTurn: ReadonlySet<number>
   private readonly fit: boolean
-  private readonly spoken: Pick<Protocol, 'ids' | 'stopsItself'>
+  private readonly protocol: Pick<Protocol, 'ids' | 'stopStrings'>
   private ids = 0
   private logprobs = 0
   private usage: TokenCounts | null = null
@@ -18,12 +18,12 @@ export class Assembly {
   private textWithoutIds = false
 
   constructor(
-    protocol: Pick<Protocol, 'ids' | 'stopsItself' | 'logprobsMasked'>,
+    protocol: Pick<Protocol, 'ids' | 'stopStrings' | 'logprobsMasked'>,
     model: Model,
     { sampling, constraint }: GenerateRequest,
     logprobs: Logprobs,
   ) {
-    this.spoken = protocol
+    this.protocol = protocol
     this.detokenizer = model.detokenizer()
     this.stops = new StopStrings(sampling.stop)
     this.endOfTurn = new Set(model.endOfTurn)
@@ -57,19 +57,19 @@ export class Assembly {
   }
 
   /** A stop string has come that the engine does not know of: the answer is given up there. */
-  enough(): boolean {
-    return this.stopped && !this.spoken.stopsItself
+  reachedStop(): boolean {
+    return this.stopped && !this.protocol.stopStrings
   }
 
   /** How the answer ended is known; without that there is no end. */
   complete(): boolean {
-    return this.finish !== null || this.enough()
+    return this.finish !== null || this.reachedStop()
   }
 
   end(): GeneratedPiece {
     const rest = this.stopped ? '' : this.show(this.detokenizer.end())
     // Of an engine that never gives ids that is known beforehand.
-    const inexact = !this.spoken.ids
+    const inexact = !this.protocol.ids
       ? null
       : inexactness({
           ids: this.ids,

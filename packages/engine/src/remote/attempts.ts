@@ -5,7 +5,7 @@
 import { InstarError } from '@instar/events'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { GenerateRequest } from '../port.ts'
-import { isBusy, ofGrammar } from '../protocols/faults.ts'
+import { isBusy, asGrammarError } from '../protocols/faults.ts'
 import type { EngineKind } from '../protocols/kinds.ts'
 import { EngineFault } from './http.ts'
 import type { Replica } from './replica.ts'
@@ -48,7 +48,7 @@ export class Attempts {
       return
     }
     if (error instanceof InstarError && constraint)
-      throw ofGrammar(this.kind, error, constraint.json?.field ?? 'tool_choice')
+      throw asGrammarError(this.kind, error, constraint.json?.field ?? 'tool_choice')
     if (!(error instanceof EngineFault)) throw error
     this.last = error
     replica.failed(error, adapter)

@@ -1,6 +1,6 @@
 /** `/v1/embeddings` of an engine that speaks OpenAI's interface: asked once, for whoever asks knows whether to ask again. */
 import { InstarError } from '@instar/events'
-import { isBusy, mayPass, quoted, refusal } from '../protocols/faults.ts'
+import { isBusy, isTransient, quoted, refusal } from '../protocols/faults.ts'
 import { isJsonObject, type JsonObject } from '@instar/events/json'
 import type { EngineKind } from '../protocols/kinds.ts'
 import { collect, EngineFault, type EngineHttp } from './http.ts'
@@ -30,7 +30,7 @@ export const embeddings = async (
         `The engine takes no more requests: ${quoted(said)}.`,
         retryAfterMs === null ? {} : { retryAfterMs },
       )
-    if (mayPass(status)) throw new EngineFault('status', quoted(said), status)
+    if (isTransient(status)) throw new EngineFault('status', quoted(said), status)
     throw refusal(kind, status, said)
   } catch (error) {
     if (error instanceof InstarError) throw error

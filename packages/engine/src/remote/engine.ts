@@ -19,7 +19,7 @@ import { Grammars } from './grammars.ts'
 import type { StoredAdapter } from './held-adapters.ts'
 import type { Replica } from './replica.ts'
 
-export type Patience = {
+export type RetryPolicy = {
   /** How long a request waits while no replica answers. */
   waitMs: number
   /** How often each replica is asked before the first token. */
@@ -28,7 +28,7 @@ export type Patience = {
 }
 
 /** Requests that a server takes at a time where it does not say. */
-const CONCURRENT = 256
+const CONCURRENT_DEFAULT = 256
 
 export class RemoteEngine implements ServingEngine {
   private readonly protocol: Protocol
@@ -36,14 +36,14 @@ export class RemoteEngine implements ServingEngine {
   private readonly replicas: readonly Replica[]
   private readonly files: AdapterFiles
   private readonly isNeutral: (adapter: Adapter) => boolean
-  private readonly patience: Patience
+  private readonly patience: RetryPolicy
   private readonly accepts: NonNullable<Capabilities['accepts']>
   private readonly say: (line: string) => void
   private readonly grammars: Grammars
   readonly wanted = new Map<string, StoredAdapter>()
   private readonly waiters = new Set<() => void>()
   /** Until a replica changes. */
-  private told: Capabilities | null = null
+  private cached: Capabilities | null = null
 
   constructor(parts: {
     protocol: Protocol
@@ -51,7 +51,7 @@ export class RemoteEngine implements ServingEngine {
     replicas: readonly Replica[]
     files: AdapterFiles
     isNeutral: (adapter: Adapter) => boolean
-    patience: Patience
+    patience: RetryPolicy
     accepts?: Capabilities['accepts']
     say: (line: string) => void
   }) {
@@ -67,13 +67,13 @@ export class RemoteEngine implements ServingEngine {
   }
 
   capabilities(): Capabilities {
-    return (this.told ??= this.tell())
+    return (this.cached ??= this.describe())
   }
 
-  private tell(): Capabilities {
-    const known = this.replicas.flatMap((replica) => replica.known ?? [])
-    const versions = [...new Set(known.map(({ version, model }) => `${this.protocol.kind} ${version}, ${model}`))]
-    const lengths = known.flatMap(({ contextLength }) => contextLength ?? [])
+  private describe(): Capabilities {
+    const info = this.replicas.flatMap((replica) => replica.info ?? [])
+    const versions = [...new Set(info.map(({ version, model }) => `${this.protocol.kind} ${version}, ${model}`))]
+    const lengths = info.flatMap(({ contextLength }) => contextLength ?? [])
     return {
       engine: this.protocol.kind,
       fingerprint: versions.join('; '),
@@ -123,7 +123,7 @@ export class RemoteEngine implements ServingEngine {
 
   /** The servers are given the grammar that our own engine follows: what it does not follow they are not asked for. */
   async check(constraint: Constraint): Promise<void> {
-    const loose = this.replicas.some((replica) => replica.up() && replica.known?.grammar === false)
+    const loose = this.replicas.some((replica) => replica.up() && replica.info?.grammar === false)
     if (loose)
       throw new InstarError(
         'bad_request',
@@ -143,9 +143,9 @@ export class RemoteEngine implements ServingEngine {
         let began = false
         try {
           signal?.throwIfAborted()
-          if (!replica.holds(request.adapter)) await this.bring(replica, request.adapter!)
+          if (!replica.holds(request.adapter)) await this.ensureAdapter(replica, request.adapter!)
           for await (const piece of request.chat?.stream === false
-            ? await replica.whole(request, signal)
+            ? await replica.generateWhole(request, signal)
             : replica.generate(request, grammar, signal)) {
             began = true
             yield piece
@@ -199,12 +199,12 @@ export class RemoteEngine implements ServingEngine {
 
   /** A replica's state has changed. */
   changed(): void {
-    this.told = null
+    this.cached = null
     for (const wake of this.waiters) wake()
   }
 
   private capacity(): number {
-    return this.replicas.reduce((sum, { known }) => sum + (known?.concurrent ?? CONCURRENT), 0)
+    return this.replicas.reduce((sum, { info }) => sum + (info?.concurrent ?? CONCURRENT_DEFAULT), 0)
   }
 
   /** Those that answer, the one that should first; those that hold the adapter before others. Waits while there is none. */
@@ -230,7 +230,7 @@ export class RemoteEngine implements ServingEngine {
   }
 
   /** It came back, or lost it. */
-  private async bring(replica: Replica, sha256: string): Promise<void> {
+  private async ensureAdapter(replica: Replica, sha256: string): Promise<void> {
     const stored = this.wanted.get(sha256)
     if (!stored) throw new InstarError('unknown_adapter', `No adapter ${sha256} is loaded.`, { adapter: sha256 })
     await replica.load(stored)

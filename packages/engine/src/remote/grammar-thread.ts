@@ -4,15 +4,15 @@ import type { Constraint } from '../port.ts'
 import { ebnfOf } from '@instar/grammar'
 import { parentPort } from 'node:worker_threads'
 
-export type ToWrite = { id: number; constraint: Constraint; thinks: boolean }
-export type Written = { id: number } & (
+export type GrammarRequest = { id: number; constraint: Constraint; thinks: boolean }
+export type GrammarReply = { id: number } & (
   | { grammar: string }
   | { refused: { code: ErrorCode; message: string; details: Record<string, unknown> } }
 )
 
 const port = parentPort!
 
-const written = ({ id, constraint, thinks }: ToWrite): Written => {
+const written = ({ id, constraint, thinks }: GrammarRequest): GrammarReply => {
   try {
     return { id, grammar: ebnfOf(constraint, thinks) }
   } catch (error) {
@@ -22,4 +22,4 @@ const written = ({ id, constraint, thinks }: ToWrite): Written => {
   }
 }
 
-port.on('message', (one: ToWrite) => port.postMessage(written(one)))
+port.on('message', (one: GrammarRequest) => port.postMessage(written(one)))

@@ -3,17 +3,17 @@ import { contentSha, InstarError, OldestFirst } from '@instar/events'
 import type { Constraint, Model } from '../port.ts'
 import { keyOf } from '@instar/grammar'
 import { Worker } from 'node:worker_threads'
-import type { ToWrite, Written } from './grammar-thread.ts'
+import type { GrammarRequest, GrammarReply } from './grammar-thread.ts'
 
 /** Grammars, of 256 KiB at most; what was refused is remembered too. */
-const MAX_KEPT = 64
+const GRAMMARS_MAX = 64
 
 export class Grammars {
   private readonly thinks: boolean
-  private readonly kept = new OldestFirst<string, Promise<string>>()
-  private readonly waiting = new Map<number, PromiseWithResolvers<string>>()
+  private readonly cache = new OldestFirst<string, Promise<string>>()
+  private readonly pending = new Map<number, PromiseWithResolvers<string>>()
   private thread: Worker | null = null
-  private asked = 0
+  private lastId = 0
 
   constructor({ thinks = false }: Pick<Model, 'thinks'>) {
     this.thinks = thinks
@@ -22,14 +22,14 @@ export class Grammars {
   /** Rejects with `bad_request` naming the field and the keyword that cannot be followed. */
   async of(constraint: Constraint): Promise<string> {
     const key = contentSha(Buffer.from(keyOf(constraint)))
-    const grammar = this.kept.get(key) ?? this.write(constraint)
-    this.kept.set(key, grammar)
-    if (this.kept.size > MAX_KEPT) this.kept.delete(this.kept.oldest()!)
+    const grammar = this.cache.get(key) ?? this.write(constraint)
+    this.cache.set(key, grammar)
+    if (this.cache.size > GRAMMARS_MAX) this.cache.delete(this.cache.oldest()!)
     try {
       return await grammar
     } catch (error) {
       // That the thread was lost says nothing of the schema.
-      if (!(error instanceof InstarError) || error.code !== 'bad_request') this.kept.delete(key)
+      if (!(error instanceof InstarError) || error.code !== 'bad_request') this.cache.delete(key)
       throw error
     }
   }
@@ -39,20 +39,20 @@ export class Grammars {
   }
 
   private write(constraint: Constraint): Promise<string> {
-    const id = (this.asked += 1)
+    const id = (this.lastId += 1)
     const grammar = Promise.withResolvers<string>()
-    this.waiting.set(id, grammar)
+    this.pending.set(id, grammar)
     this.thread ??= this.start()
-    this.thread.postMessage({ id, constraint, thinks: this.thinks } satisfies ToWrite)
+    this.thread.postMessage({ id, constraint, thinks: this.thinks } satisfies GrammarRequest)
     return grammar.promise
   }
 
   private start(): Worker {
     const thread = new Worker(new URL('./grammar-thread.ts', import.meta.url), { name: 'instar grammars' })
     thread.unref()
-    thread.on('message', (written: Written) => {
-      const grammar = this.waiting.get(written.id)
-      this.waiting.delete(written.id)
+    thread.on('message', (written: GrammarReply) => {
+      const grammar = this.pending.get(written.id)
+      this.pending.delete(written.id)
       if ('grammar' in written) grammar?.resolve(written.grammar)
       else grammar?.reject(new InstarError(written.refused.code, written.refused.message, written.refused.details))
     })
@@ -62,9 +62,9 @@ export class Grammars {
     })
     thread.on('exit', () => {
       this.thread = null
-      for (const { reject } of this.waiting.values())
+      for (const { reject } of this.pending.values())
         reject(new InstarError('internal', 'The thread that writes grammars has ended.', {}, { cause }))
-      this.waiting.clear()
+      this.pending.clear()
     })
     return thread
   }

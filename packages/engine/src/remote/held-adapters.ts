@@ -4,7 +4,7 @@ import type { Model } from '../port.ts'
 import { adapterFault } from '../protocols/exactness.ts'
 import { adapterName, type Protocol } from '../protocols/wire.ts'
 import { EngineFault, type EngineHttp } from './http.ts'
-import { checkScores, type Known } from './probe.ts'
+import { checkScores, type ReplicaInfo } from './probe.ts'
 
 /** An adapter on disk. `neutral`: its log-probs are those of the base model. */
 export type StoredAdapter = { sha256: string; folder: string; neutral: boolean }
@@ -35,11 +35,11 @@ export class HeldAdapters {
    * Resolves when the engine has the adapter and its log-probs differ from those of the base model. One load runs at a
    * time for each adapter. Throws `adapter_refused`, or EngineFault where a later attempt may succeed.
    */
-  async load(adapter: StoredAdapter, known: Known): Promise<void> {
+  async load(adapter: StoredAdapter, info: ReplicaInfo): Promise<void> {
     const { sha256 } = adapter
     if (this.names.has(sha256)) return
     const running =
-      this.loading.get(sha256) ?? this.loadAndCheck(adapter, known).finally(() => this.loading.delete(sha256))
+      this.loading.get(sha256) ?? this.loadAndCheck(adapter, info).finally(() => this.loading.delete(sha256))
     this.loading.set(sha256, running)
     return running
   }
@@ -49,7 +49,7 @@ export class HeldAdapters {
     const name = this.names.get(sha256)
     this.names.delete(sha256)
     if (name !== undefined && this.protocol.adapter && reachable)
-      await this.protocol.adapter.unload(this.http.asking(), name)
+      await this.protocol.adapter.unload(this.http.client(), name)
   }
 
   /** The engine does not have it any more. */
@@ -62,7 +62,7 @@ export class HeldAdapters {
     this.names.clear()
   }
 
-  private async loadAndCheck({ sha256, folder, neutral }: StoredAdapter, known: Known): Promise<void> {
+  private async loadAndCheck({ sha256, folder, neutral }: StoredAdapter, info: ReplicaInfo): Promise<void> {
     const { http, protocol, model } = this
     const refuse = (why: string, cause?: unknown): InstarError =>
       new InstarError(
@@ -71,18 +71,18 @@ export class HeldAdapters {
         { adapter: sha256 },
         { cause },
       )
-    if (!protocol.adapter || known.adapterFault !== null) throw refuse(known.adapterFault ?? 'it takes none')
+    if (!protocol.adapter || info.adapterFault !== null) throw refuse(info.adapterFault ?? 'it takes none')
     const name = await protocol.adapter
-      .load(http.asking(), { name: adapterName(sha256), sha256, folder })
+      .load(http.client(), { name: adapterName(sha256), sha256, folder })
       .catch((error: unknown) => {
         throw error instanceof EngineFault ? error : refuse((error as Error).message, error)
       })
     const fault =
-      neutral || !known.base
+      neutral || !info.base
         ? null
-        : adapterFault(known.base.first, known.base.again, await checkScores(http, protocol, model, known.model, name))
+        : adapterFault(info.base.first, info.base.again, await checkScores(http, protocol, model, info.model, name))
     if (fault !== null) {
-      await protocol.adapter.unload(http.asking(), name)
+      await protocol.adapter.unload(http.client(), name)
       throw refuse(fault)
     }
     this.names.set(sha256, name)

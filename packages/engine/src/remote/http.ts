@@ -6,8 +6,8 @@ import { context, propagation } from '@opentelemetry/api'
 import { Pool } from 'undici'
 import { quoted, refusal } from '../protocols/faults.ts'
 import { isJsonObject, type JsonObject } from '@instar/events/json'
-import type { Asking } from '../protocols/wire.ts'
-import { Reception } from './reception.ts'
+import type { JsonClient } from '../protocols/wire.ts'
+import { StreamedResponse } from './streamed-response.ts'
 
 export type Timeouts = { connectMs: number; firstByteMs: number; idleMs: number }
 
@@ -41,13 +41,13 @@ export class EngineFault extends Error {
 export type Exchange = { status: number; retryAfterMs: number | null; bytes: AsyncIterable<Uint8Array> }
 
 /** `whole`: the answer begins when all of it is there. `ms`: until it begins. */
-type Sending = { whole?: boolean; ms?: number }
+type SendOptions = { whole?: boolean; ms?: number }
 
-const LARGEST_BODY = 64 * 1024 * 1024
+const BODY_BYTES_MAX = 64 * 1024 * 1024
 /** So many times longer than the first token an answer may take that comes in one piece. */
-const WHOLE_ANSWER = 2
+const WHOLE_ANSWER_FACTOR = 2
 /** For a probe, or an adapter that comes from a slow disk. */
-const WHOLE_MS = 120_000
+const JSON_MS_MAX = 120_000
 
 export class EngineHttp {
   readonly url: string
@@ -78,10 +78,10 @@ export class EngineHttp {
     path: string,
     body: JsonObject | null,
     signal?: AbortSignal,
-    { whole = false, ms = this.timeouts.firstByteMs }: Sending = {},
+    { whole = false, ms = this.timeouts.firstByteMs }: SendOptions = {},
   ): Promise<Exchange> {
-    const firstByteMs = whole ? WHOLE_ANSWER * ms : ms
-    const answer = new Reception({
+    const firstByteMs = whole ? WHOLE_ANSWER_FACTOR * ms : ms
+    const answer = new StreamedResponse({
       firstByteMs,
       idleMs: this.timeouts.idleMs,
       signal,
@@ -118,14 +118,14 @@ export class EngineHttp {
     path: string,
     body: JsonObject | null,
     signal?: AbortSignal,
-    ms = WHOLE_MS,
+    ms = JSON_MS_MAX,
   ): Promise<{ status: number; body: JsonObject | null; text: string }> {
     const { status, bytes } = await this.send(method, path, body, signal, { ms })
     const text = await collect(bytes)
     return { status, body: parsed(text), text }
   }
 
-  asking(signal?: AbortSignal): Asking {
+  client(signal?: AbortSignal): JsonClient {
     return {
       get: async (path) => {
         const { status, body, text } = await this.json('GET', path, null, signal)
@@ -179,7 +179,7 @@ export const collect = async (bytes: AsyncIterable<Uint8Array>): Promise<string>
   let length = 0
   for await (const some of bytes) {
     length += some.length
-    if (length > LARGEST_BODY) throw new EngineFault('said', 'an answer of more than 64 MiB')
+    if (length > BODY_BYTES_MAX) throw new EngineFault('said', 'an answer of more than 64 MiB')
     all.push(some)
   }
   return Buffer.concat(all).toString('utf8')

@@ -1,24 +1,28 @@
 /** What has to be known of a replica before it is asked for answers. */
 import { InstarError } from '@instar/events'
 import type { Model } from '../port.ts'
-import { logprobsOf, WARM, type Logprobs, type Told } from '../protocols/exactness.ts'
+import { logprobsOf, WARM, type Logprobs, type LogprobsByToken } from '../protocols/exactness.ts'
 import { isJsonObject, type JsonObject } from '@instar/events/json'
 import {
   errorOf,
-  type Asked,
+  type WireRequest,
   type Delta,
   type Identity,
   type Protocol,
-  type Said,
+  type WireError,
   type WireToken,
 } from '../protocols/wire.ts'
 import { EventReader } from '../protocols/sse.ts'
-import { together } from '../protocols/together.ts'
+import { joinTexts } from '../protocols/join-texts.ts'
 import { EngineFault, collect, type EngineHttp, type Exchange } from './http.ts'
-import { mayPass, quoted, refusal } from '../protocols/faults.ts'
+import { isTransient, quoted, refusal } from '../protocols/faults.ts'
 
 /** `base`: log-probs of the base for the check text, twice; null where it gives none. `grammar`: it holds an answer to one. */
-export type Known = Identity & { logprobs: Logprobs; grammar: boolean; base: { first: Told; again: Told } | null }
+export type ReplicaInfo = Identity & {
+  logprobs: Logprobs
+  grammar: boolean
+  base: { first: LogprobsByToken; again: LogprobsByToken } | null
+}
 
 /** Code and prose, so that any model has something to say to it. */
 const CHECK_TEXT =
@@ -38,18 +42,18 @@ const checkText = (model: Model): { prompt: number[]; completion: number[] } => 
 }
 
 /** The engine takes the request: what it says. Throws EngineFault where asking again may help, InstarError where not. */
-const begin = async (
+const post = async (
   http: EngineHttp,
   protocol: Protocol,
-  asked: Asked,
+  request: WireRequest,
   signal: AbortSignal | undefined,
   whole: boolean,
 ): Promise<Exchange['bytes']> => {
-  const { path, body } = protocol.generate(asked)
+  const { path, body } = protocol.generate(request)
   const { status, retryAfterMs, bytes } = await http.send('POST', path, body, signal, { whole })
   if (status === 200) return bytes
   const said = await collect(bytes)
-  if (mayPass(status) || (asked.adapter !== null && protocol.adapterUnknown(status, said)))
+  if (isTransient(status) || (request.adapter !== null && protocol.adapterUnknown(status, said)))
     throw new EngineFault('status', quoted(said), status, retryAfterMs)
   throw refusal(protocol.kind, status, said)
 }
@@ -58,11 +62,11 @@ const begin = async (
 export const wholeDelta = async (
   http: EngineHttp,
   protocol: Protocol,
-  asked: Asked,
+  request: WireRequest,
   signal?: AbortSignal,
 ): Promise<Delta> => {
-  const delta = protocol.reader(asked)(eventOf(await collect(await begin(http, protocol, asked, signal, true))))
-  if (delta.error) throw faultOf(protocol, asked, delta.error)
+  const delta = protocol.reader(request)(eventOf(await collect(await post(http, protocol, request, signal, true))))
+  if (delta.error) throw faultOf(protocol, request, delta.error)
   return delta
 }
 
@@ -70,11 +74,11 @@ export const wholeDelta = async (
 export async function* deltas(
   http: EngineHttp,
   protocol: Protocol,
-  asked: Asked,
+  request: WireRequest,
   signal?: AbortSignal,
 ): AsyncGenerator<Delta> {
-  const bytes = await begin(http, protocol, asked, signal, false)
-  const read = protocol.reader(asked)
+  const bytes = await post(http, protocol, request, signal, false)
+  const read = protocol.reader(request)
   const events = new EventReader()
   let done = false
   for await (const some of bytes) {
@@ -85,19 +89,19 @@ export async function* deltas(
       if (done) continue
       try {
         const delta = read(eventOf(data))
-        if (delta.error) throw faultOf(protocol, asked, delta.error)
+        if (delta.error) throw faultOf(protocol, request, delta.error)
         arrived.push(delta)
       } catch (error) {
-        yield* together(arrived)
+        yield* joinTexts(arrived)
         throw error
       }
     }
-    yield* together(arrived)
+    yield* joinTexts(arrived)
   }
 }
 
-const faultOf = (protocol: Protocol, { adapter }: Asked, { message, status }: Said): Error => {
-  const final = status >= 400 && !mayPass(status) && !(adapter !== null && protocol.adapterUnknown(status, message))
+const faultOf = (protocol: Protocol, { adapter }: WireRequest, { message, status }: WireError): Error => {
+  const final = status >= 400 && !isTransient(status) && !(adapter !== null && protocol.adapterUnknown(status, message))
   return final ? refusal(protocol.kind, status, quoted(message)) : new EngineFault('said', quoted(message), status)
 }
 
@@ -112,9 +116,9 @@ const eventOf = (data: string): JsonObject => {
   return event
 }
 
-const tokensOf = async (http: EngineHttp, protocol: Protocol, asked: Asked): Promise<WireToken[]> => {
+const tokensOf = async (http: EngineHttp, protocol: Protocol, request: WireRequest): Promise<WireToken[]> => {
   const tokens: WireToken[] = []
-  for await (const delta of deltas(http, protocol, asked)) tokens.push(...delta.tokens)
+  for await (const delta of deltas(http, protocol, request)) tokens.push(...delta.tokens)
   return tokens
 }
 
@@ -128,7 +132,7 @@ export const scoreOf = async (
   const answer = await http.json('POST', path, body)
   const logprobs = answer.status === 200 && answer.body ? protocol.score.read(answer.body, given) : null
   if (logprobs) return logprobs
-  if (mayPass(answer.status)) throw new EngineFault('status', quoted(answer.text), answer.status)
+  if (isTransient(answer.status)) throw new EngineFault('status', quoted(answer.text), answer.status)
   throw refusal(protocol.kind, answer.status, quoted((answer.body && errorOf(answer.body)?.message) ?? answer.text))
 }
 
@@ -139,15 +143,15 @@ export const checkScores = async (
   model: Model,
   name: string,
   adapter: string | null,
-): Promise<Told> => {
+): Promise<LogprobsByToken> => {
   const { prompt, completion } = checkText(model)
-  if (protocol.score && !protocol.score.alone) {
+  if (protocol.score && !protocol.score.exclusive) {
     const given = await scoreOf(http, protocol, { model: name, adapter, prompt, completion })
     return new Map(given.map((logprob, at) => [`${at}:${completion[at]}`, logprob]))
   }
   const text = [...prompt, ...completion]
   const sampling = { temperature: 1, topP: 1, topK: 0, seed: 1, maxTokens: 1, stop: [] }
-  const told = new Map<string, number>()
+  const logprobs = new Map<string, number>()
   for (const end of PLACES.map((share) => Math.ceil(share * text.length))) {
     const [token] = await tokensOf(http, protocol, {
       model: name,
@@ -158,9 +162,9 @@ export const checkScores = async (
       endOfTurn: [],
       chat: null,
     })
-    for (const { id, logprob } of token?.top ?? []) told.set(`${end}:${id}`, logprob)
+    for (const { id, logprob } of token?.top ?? []) logprobs.set(`${end}:${id}`, logprob)
   }
-  return told
+  return logprobs
 }
 
 const logprobsIn = ({ top }: WireToken): number[] => top.map(({ logprob }) => logprob)
@@ -171,16 +175,16 @@ export const probe = async (
   protocol: Protocol,
   model: Model,
   named: string | null,
-): Promise<Known> => {
-  const asking = http.asking()
-  const identity = await protocol.identify(asking, named).catch((error: unknown) => {
+): Promise<ReplicaInfo> => {
+  const client = http.client()
+  const identity = await protocol.identify(client, named).catch((error: unknown) => {
     if (error instanceof EngineFault || error instanceof InstarError) throw error
     throw new EngineFault('said', `${http.url}: ${(error as Error).message}`, 0, null, { cause: error })
   })
   if (!protocol.ids)
     return { ...identity, logprobs: { temperature: false, filters: false }, grammar: false, base: null }
   const { prompt, completion } = checkText(model)
-  const theirs = await protocol.tokenize(asking, identity.model, CHECK_TEXT)
+  const theirs = await protocol.tokenize(client, identity.model, CHECK_TEXT)
   const ours = model.encode(CHECK_TEXT)
   if (theirs && (theirs.length !== ours.length || theirs.some((id, at) => id !== ours[at]))) {
     throw new InstarError(
@@ -212,7 +216,7 @@ export const probe = async (
     throw error
   })
   const grammar = held.length > 0 && UNLIKELY.startsWith(model.decode(held.map(({ id }) => id)))
-  const score = (): Promise<Told> => checkScores(http, protocol, model, identity.model, null)
+  const score = (): Promise<LogprobsByToken> => checkScores(http, protocol, model, identity.model, null)
   const base = identity.adapterFault === null ? { first: await score(), again: await score() } : null
   return {
     ...identity,

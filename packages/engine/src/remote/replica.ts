@@ -2,14 +2,14 @@
 import { InstarError } from '@instar/events'
 import type { GeneratedPiece, GenerateRequest, Model } from '../port.ts'
 import { isBusy } from '../protocols/faults.ts'
-import { FAULTS_IN_A_ROW, restMs } from '../protocols/routing.ts'
+import { FAILURES_IN_A_ROW_MAX, reopenDelayMs } from '../protocols/routing.ts'
 import type { JsonObject } from '@instar/events/json'
-import type { Asked, Protocol } from '../protocols/wire.ts'
+import type { WireRequest, Protocol } from '../protocols/wire.ts'
 import { Assembly } from './assembly.ts'
 import { embeddings } from './embeddings.ts'
 import { HeldAdapters, type StoredAdapter } from './held-adapters.ts'
 import { EngineFault, type EngineHttp } from './http.ts'
-import { deltas, probe, scoreOf, wholeDelta, type Known } from './probe.ts'
+import { deltas, probe, scoreOf, wholeDelta, type ReplicaInfo } from './probe.ts'
 
 export type ReplicaPorts = {
   http: EngineHttp
@@ -20,7 +20,7 @@ export type ReplicaPorts = {
   /** What it should hold when it comes back. */
   wanted: () => Iterable<StoredAdapter>
   /** Throws where what this replica serves is not what the others serve. */
-  agrees: (known: Known) => void
+  assertSameModel: (info: ReplicaInfo) => void
   changed: () => void
   say: (line: string) => void
 }
@@ -30,14 +30,14 @@ export class Replica {
   running = 0
   /** Why it is not asked; null while it is. */
   problem: string | null = 'it has not answered yet'
-  known: Known | null = null
+  info: ReplicaInfo | null = null
   private readonly ports: ReplicaPorts
   private readonly adapters: HeldAdapters
-  private faults = 0
-  private rests = 0
+  private failures = 0
+  private reopenings = 0
   private timer: NodeJS.Timeout | null = null
   private closed = false
-  private told = ''
+  private lastLine = ''
 
   constructor(ports: ReplicaPorts) {
     this.ports = ports
@@ -55,11 +55,11 @@ export class Replica {
 
   /** Gets to know it. Throws what `probe` does; it is then not asked. */
   async open(): Promise<void> {
-    const { http, protocol, model, named, agrees, changed } = this.ports
+    const { http, protocol, model, named, assertSameModel, changed } = this.ports
     try {
-      const known = await probe(http, protocol, model, named)
-      agrees(known)
-      this.known = known
+      const info = await probe(http, protocol, model, named)
+      assertSameModel(info)
+      this.info = info
       this.adapters.clear()
       for (const adapter of this.ports.wanted()) {
         await this.load(adapter).catch((error: unknown) => {
@@ -68,8 +68,8 @@ export class Replica {
         })
       }
       this.problem = null
-      this.faults = 0
-      this.rests = 0
+      this.failures = 0
+      this.reopenings = 0
     } catch (error) {
       this.problem = (error as Error).message
       throw error
@@ -86,21 +86,21 @@ export class Replica {
       if (this.closed) return
       this.open().then(
         () => {
-          this.tell(`${this.url} answers again`)
+          this.report(`${this.url} answers again`)
         },
         (error: unknown) => {
           // That it is away has been said; that something else is there has not.
-          if (error instanceof InstarError) this.tell(error.message)
+          if (error instanceof InstarError) this.report(error.message)
           this.reopen()
         },
       )
-    }, restMs(this.rests))
-    this.rests += 1
+    }, reopenDelayMs(this.reopenings))
+    this.reopenings += 1
   }
 
   /** Throws as `HeldAdapters.load` does. */
   load(adapter: StoredAdapter): Promise<void> {
-    return this.adapters.load(adapter, this.known!)
+    return this.adapters.load(adapter, this.info!)
   }
 
   unload(sha256: string): Promise<void> {
@@ -116,23 +116,26 @@ export class Replica {
     const assembly = this.assembly(request)
     this.running += 1
     try {
-      for await (const delta of deltas(http, protocol, this.asked(request, grammar), signal)) {
+      for await (const delta of deltas(http, protocol, this.wireRequest(request, grammar), signal)) {
         yield* assembly.add(delta)
-        if (assembly.enough()) break
+        if (assembly.reachedStop()) break
       }
-      yield this.ended(assembly)
+      yield this.endPiece(assembly)
     } finally {
       this.running -= 1
     }
   }
 
   /** The pieces of an answer that is asked for in one: nothing of it is there before all of it. The last throws as `generate` does where it is no end. */
-  async whole(request: GenerateRequest, signal: AbortSignal | undefined): Promise<Iterable<GeneratedPiece>> {
+  async generateWhole(request: GenerateRequest, signal: AbortSignal | undefined): Promise<Iterable<GeneratedPiece>> {
     const { http, protocol } = this.ports
     const assembly = this.assembly(request)
     this.running += 1
     try {
-      return this.pieces(assembly, assembly.add(await wholeDelta(http, protocol, this.asked(request, null), signal)))
+      return this.pieces(
+        assembly,
+        assembly.add(await wholeDelta(http, protocol, this.wireRequest(request, null), signal)),
+      )
     } finally {
       this.running -= 1
     }
@@ -140,21 +143,21 @@ export class Replica {
 
   private *pieces(assembly: Assembly, shown: readonly GeneratedPiece[]): Generator<GeneratedPiece> {
     yield* shown
-    yield this.ended(assembly)
+    yield this.endPiece(assembly)
   }
 
   private assembly(request: GenerateRequest): Assembly {
     const { protocol, model } = this.ports
-    return new Assembly(protocol, model, request, this.known!.logprobs)
+    return new Assembly(protocol, model, request, this.info!.logprobs)
   }
 
-  private asked(
+  private wireRequest(
     { adapter, prompt, sampling, topLogprobs, chat, reweighting }: GenerateRequest,
     grammar: string | null,
-  ): Asked {
+  ): WireRequest {
     const { endOfTurn } = this.ports.model
-    const asked: Asked = {
-      model: this.known!.model,
+    const wireRequest: WireRequest = {
+      model: this.info!.model,
       adapter: this.adapters.nameOf(adapter),
       prompt,
       sampling,
@@ -163,25 +166,25 @@ export class Replica {
       chat: chat ?? null,
       ...(reweighting ? { reweighting } : {}),
     }
-    return grammar === null ? asked : { ...asked, grammar }
+    return grammar === null ? wireRequest : { ...wireRequest, grammar }
   }
 
-  private ended(assembly: Assembly): GeneratedPiece {
+  private endPiece(assembly: Assembly): GeneratedPiece {
     if (!assembly.complete()) throw new EngineFault('cut', `${this.url} ended an answer without its end`)
-    this.faults = 0
+    this.failures = 0
     return assembly.end()
   }
 
   embed(bodyFor: (served: string) => JsonObject, signal: AbortSignal | undefined): Promise<JsonObject> {
     const { http, protocol } = this.ports
-    return embeddings(http, protocol.kind, bodyFor(this.known!.model), signal)
+    return embeddings(http, protocol.kind, bodyFor(this.info!.model), signal)
   }
 
   /** Log-probs at temperature 1. */
   score(prompt: readonly number[], completion: readonly number[], adapter: string | null): Promise<number[]> {
     const { http, protocol } = this.ports
     return scoreOf(http, protocol, {
-      model: this.known!.model,
+      model: this.info!.model,
       adapter: this.adapters.nameOf(adapter),
       prompt,
       completion,
@@ -195,10 +198,10 @@ export class Replica {
       return
     }
     if (isBusy(fault.status)) return
-    this.faults += fault.kind === 'unreachable' ? FAULTS_IN_A_ROW : 1
-    if (this.faults >= FAULTS_IN_A_ROW && this.problem === null) {
+    this.failures += fault.kind === 'unreachable' ? FAILURES_IN_A_ROW_MAX : 1
+    if (this.failures >= FAILURES_IN_A_ROW_MAX && this.problem === null) {
       this.problem = fault.brief(this.url)
-      this.tell(`${this.url} is left alone for now: ${this.problem}`)
+      this.report(`${this.url} is left alone for now: ${this.problem}`)
       this.reopen()
       this.ports.changed()
     }
@@ -211,8 +214,8 @@ export class Replica {
   }
 
   /** What was said last is not said again. */
-  private tell(line: string): void {
-    if (this.told !== line) this.ports.say(line)
-    this.told = line
+  private report(line: string): void {
+    if (this.lastLine !== line) this.ports.say(line)
+    this.lastLine = line
   }
 }

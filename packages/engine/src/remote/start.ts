@@ -3,13 +3,13 @@ import { InstarError } from '@instar/events'
 import type { Adapter, Model } from '../port.ts'
 import { setTimeout as delay } from 'node:timers/promises'
 import { engineAddress } from '../protocols/address.ts'
-import { fittingDefaults, sameBase, type Told } from '../protocols/exactness.ts'
+import { fittingDefaults, sameBase, type LogprobsByToken } from '../protocols/exactness.ts'
 import { PROTOCOLS } from '../protocols/table.ts'
 import type { Protocol } from '../protocols/wire.ts'
 import { AdapterFiles } from './adapter-files.ts'
-import { RemoteEngine, type Patience } from './engine.ts'
+import { RemoteEngine, type RetryPolicy } from './engine.ts'
 import { EngineFault, EngineHttp, type Timeouts } from './http.ts'
-import type { Known } from './probe.ts'
+import type { ReplicaInfo } from './probe.ts'
 import { Replica } from './replica.ts'
 import { UNKNOWN_CONTEXT } from './text-model.ts'
 
@@ -28,7 +28,7 @@ export type RemoteOptions = {
   /** What an engine that takes messages takes beside texts: INSTAR_ENGINE_ACCEPTS. */
   accepts?: readonly ('images' | 'files')[]
   timeouts?: Partial<Timeouts>
-  patience?: Partial<Patience>
+  patience?: Partial<RetryPolicy>
   /** How long the start waits for a first replica. */
   startMs?: number
   say?: (line: string) => void
@@ -39,10 +39,10 @@ export type RemoteOptions = {
 export type Remote = { engine: RemoteEngine; model: Model; line: string; adapterFault: string | null }
 
 const TIMEOUTS: Timeouts = { connectMs: 5000, firstByteMs: 300_000, idleMs: 60_000 }
-const PATIENCE: Patience = { waitMs: 30_000, rounds: 3, roundMs: 100 }
+const PATIENCE: RetryPolicy = { waitMs: 30_000, rounds: 3, roundMs: 100 }
 const START_MS = 15 * 60_000
-const LOOK_AGAIN_MS = 1000
-const NOTHING_TOLD: Told = new Map()
+const RETRY_MS = 1000
+const NO_LOGPROBS: LogprobsByToken = new Map()
 
 /** Throws `engine_mismatch` where what answers is not what it should be, `engine_lost` where nothing answers in time. */
 export const startRemote = async (options: RemoteOptions): Promise<Remote> => {
@@ -50,16 +50,13 @@ export const startRemote = async (options: RemoteOptions): Promise<Remote> => {
   const { kind, urls } = engineAddress(options.engine)
   const protocol = PROTOCOLS[kind]
   const timeouts = { ...TIMEOUTS, ...options.timeouts }
-  let first: Known | null = null
-  const agrees = (known: Known): void => {
-    first ??= known
-    if (
-      first.model !== known.model ||
-      !sameBase(first.base?.first ?? NOTHING_TOLD, known.base?.first ?? NOTHING_TOLD)
-    ) {
+  let first: ReplicaInfo | null = null
+  const assertSameModel = (info: ReplicaInfo): void => {
+    first ??= info
+    if (first.model !== info.model || !sameBase(first.base?.first ?? NO_LOGPROBS, info.base?.first ?? NO_LOGPROBS)) {
       throw new InstarError(
         'engine_mismatch',
-        `The replicas of INSTAR_ENGINE do not serve one model: ${first.model} and ${known.model}, or other weights under the same name.`,
+        `The replicas of INSTAR_ENGINE do not serve one model: ${first.model} and ${info.model}, or other weights under the same name.`,
         { field: 'INSTAR_ENGINE' },
       )
     }
@@ -72,7 +69,7 @@ export const startRemote = async (options: RemoteOptions): Promise<Remote> => {
         model,
         named: options.named ?? null,
         wanted: () => engine.wanted.values(),
-        agrees,
+        assertSameModel,
         changed: () => engine.changed(),
         say,
       }),
@@ -94,15 +91,15 @@ export const startRemote = async (options: RemoteOptions): Promise<Remote> => {
     throw error
   }
   const { contextLength } = engine.capabilities()
-  const known = replicas.flatMap((replica) => replica.known ?? [])
+  const info = replicas.flatMap((replica) => replica.info ?? [])
   const defaults = protocol.ids
-    ? known.reduce((fitting, { logprobs }) => fittingDefaults(logprobs, fitting), model.defaults)
+    ? info.reduce((fitting, { logprobs }) => fittingDefaults(logprobs, fitting), model.defaults)
     : model.defaults
   return {
     engine,
     model: { ...model, contextLength, defaults },
     line: lineOf(protocol, replicas, contextLength),
-    adapterFault: known[0]?.adapterFault ?? null,
+    adapterFault: info[0]?.adapterFault ?? null,
   }
 }
 
@@ -123,15 +120,15 @@ const open = async (
     if (round === 0) say(`waiting for the engine: ${faults[0]!.message}`)
     if (performance.now() > until)
       throw new InstarError('engine_lost', `No engine answered: ${faults[0]!.message}.`, { field: 'INSTAR_ENGINE' })
-    await delay(LOOK_AGAIN_MS, undefined, signal ? { signal } : {}).catch(() => undefined)
+    await delay(RETRY_MS, undefined, signal ? { signal } : {}).catch(() => undefined)
     if (signal?.aborted) throw new InstarError('aborted', 'The start was given up.')
   }
   for (const replica of replicas) if (!replica.up()) replica.reopen()
 }
 
 const lineOf = ({ kind, ids }: Protocol, replicas: readonly Replica[], contextLength: number): string => {
-  const known = replicas.flatMap((replica) => replica.known ?? [])
-  const [one] = known
+  const info = replicas.flatMap((replica) => replica.info ?? [])
+  const [one] = info
   if (!one) return kind
   const { temperature, filters } = one.logprobs
   const logprobs =
@@ -141,5 +138,5 @@ const lineOf = ({ kind, ids }: Protocol, replicas: readonly Replica[], contextLe
         ? 'log-probs as drawn without top_p and top_k'
         : 'log-probs as drawn at temperature 1 without top_p and top_k, other turns are captured only'
   const can = ids ? `token ids, ${logprobs}` : 'text only: turns are captured, none is trained on'
-  return `${kind} ${one.version} (${one.model}), ${known.length} of ${replicas.length} ${replicas.length === 1 ? 'server' : 'replicas'}: ${can}; adapters ${one.adapterFault === null ? 'loaded as versions come' : `not loaded: ${one.adapterFault}`}; ${contextLength < UNKNOWN_CONTEXT ? `context ${contextLength} tokens` : 'it does not tell its context'}`
+  return `${kind} ${one.version} (${one.model}), ${info.length} of ${replicas.length} ${replicas.length === 1 ? 'server' : 'replicas'}: ${can}; adapters ${one.adapterFault === null ? 'loaded as versions come' : `not loaded: ${one.adapterFault}`}; ${contextLength < UNKNOWN_CONTEXT ? `context ${contextLength} tokens` : 'it does not tell its context'}`
 }

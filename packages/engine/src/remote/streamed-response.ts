@@ -4,7 +4,7 @@ import type { Dispatcher } from 'undici'
 export type Head = { status: number; headers: Readonly<Record<string, string | string[] | undefined>> }
 
 /** `late`: the error when nothing came in time; `began`: of the body something had come before. */
-export type ReceptionOptions = {
+export type StreamedResponseOptions = {
   firstByteMs: number
   idleMs: number
   signal: AbortSignal | undefined
@@ -13,11 +13,11 @@ export type ReceptionOptions = {
 }
 
 /** What waits to be read before the engine is made to wait. */
-const MOST_WAITING = 1 << 20
+const BUFFERED_BYTES_MAX = 1 << 20
 
-export class Reception implements Dispatcher.DispatchHandler, AsyncIterableIterator<Uint8Array> {
+export class StreamedResponse implements Dispatcher.DispatchHandler, AsyncIterableIterator<Uint8Array> {
   readonly head = Promise.withResolvers<Head>()
-  readonly #options: ReceptionOptions
+  readonly #options: StreamedResponseOptions
   #controller: Dispatcher.DispatchController | null = null
   #connected = false
   #timer: NodeJS.Timeout
@@ -30,7 +30,7 @@ export class Reception implements Dispatcher.DispatchHandler, AsyncIterableItera
   #error: Error | null = null
   #next: PromiseWithResolvers<IteratorResult<Uint8Array>> | null = null
 
-  constructor(options: ReceptionOptions) {
+  constructor(options: StreamedResponseOptions) {
     this.#options = options
     this.#timer = setTimeout(() => this.#late(), options.firstByteMs)
     options.signal?.addEventListener('abort', this.#given, { once: true })
@@ -58,7 +58,7 @@ export class Reception implements Dispatcher.DispatchHandler, AsyncIterableItera
     if (this.#next) return this.#give({ done: false, value: chunk })
     this.#chunks.push(chunk)
     this.#bytes += chunk.length
-    if (this.#bytes > MOST_WAITING) controller.pause()
+    if (this.#bytes > BUFFERED_BYTES_MAX) controller.pause()
   }
 
   onResponseEnd(): void {
@@ -75,7 +75,7 @@ export class Reception implements Dispatcher.DispatchHandler, AsyncIterableItera
     const value = this.#chunks.shift()
     if (value) {
       this.#bytes -= value.length
-      if (this.#controller?.paused && this.#bytes <= MOST_WAITING) this.#controller.resume()
+      if (this.#controller?.paused && this.#bytes <= BUFFERED_BYTES_MAX) this.#controller.resume()
       return Promise.resolve({ done: false, value })
     }
     if (this.#error) return Promise.reject(this.#error)

@@ -8,10 +8,10 @@ import {
   logprobsFit,
   logprobsOf,
   sameBase,
-  type Told,
+  type LogprobsByToken,
 } from './exactness.ts'
-import { mayPass, refusal } from './faults.ts'
-import { restMs, routeOf } from './routing.ts'
+import { isTransient, refusal } from './faults.ts'
+import { reopenDelayMs, routeOf } from './routing.ts'
 import { EventReader } from './sse.ts'
 
 test('an address: kind and urls, with or without /v1, the kind once or before each', () => {
@@ -59,7 +59,7 @@ test('a replica that goes away moves its own sessions only', () => {
     ).map(({ url }) => url),
     ['b', 'a'],
   )
-  assert.deepEqual([0, 1, 2, 20].map(restMs), [250, 500, 1000, 15_000])
+  assert.deepEqual([0, 1, 2, 20].map(reopenDelayMs), [250, 500, 1000, 15_000])
 })
 
 test('which log-probs are those of the draw', () => {
@@ -125,7 +125,7 @@ test('ids, log-probs and count agree, or the reason says what does not', () => {
 })
 
 test("an adapter is told from the base by more than the engine's own noise; another number format is the same base", () => {
-  const told = (...logprobs: number[]): Told => new Map(logprobs.map((logprob, id) => [`0:${id}`, logprob]))
+  const told = (...logprobs: number[]): LogprobsByToken => new Map(logprobs.map((logprob, id) => [`0:${id}`, logprob]))
   assert.equal(adapterFault(told(-1, -2), told(-1, -2), told(-1, -2.0001)), null)
   assert.match(adapterFault(told(-1, -2), told(-1, -2), told(-1, -2))!, /those of the base/)
   assert.match(adapterFault(told(-1, -2), told(-1, -2.01), told(-1, -2.005))!, /those of the base/)
@@ -147,7 +147,7 @@ test("an adapter is told from the base by more than the engine's own noise; anot
 })
 
 test('refusals: what may pass, what is too long, what is a key', () => {
-  assert.deepEqual([400, 401, 404, 408, 429, 500, 503].map(mayPass), [false, false, false, true, true, true, true])
+  assert.deepEqual([400, 401, 404, 408, 429, 500, 503].map(isTransient), [false, false, false, true, true, true, true])
   const words = [
     "This model's maximum context length is 512 tokens.",
     'the request exceeds the available context size, try increasing it',
