@@ -1,6 +1,6 @@
 /**
- * What the rest of Instar may know of a model: plain arrays in, plain arrays out. TensorFlow.js, ONNX
- * and worker threads stay behind these types.
+ * The interface of engines: plain arrays in, plain arrays out. TensorFlow.js, ONNX, HTTP and worker threads are details
+ * of the implementations (packages/policy, src/remote). Types only: a core may import them.
  *
  * Shapes: B rows of a batch, T tokens of a row, V vocabulary. Log-probs are natural logarithms.
  * An adapter is named by the sha256 (hex) of its `adapter_model.safetensors`; `null` is the base model.
@@ -12,7 +12,7 @@ export type { Constraint }
 
 export type AdapterSha = string | null
 
-/** PEFT layout: the two files that vLLM, SGLang and PEFT load as they are. `sha256` is of `weights`. */
+/** The two files of a PEFT adapter, as vLLM and SGLang load them. `sha256` is of `weights`. */
 export type Adapter = { sha256: string; weights: Uint8Array; config: Uint8Array }
 
 /** `temperature` 0 is greedy. `topP` 1 and `topK` 0 switch those filters off. `maxTokens` counts new tokens. */
@@ -26,8 +26,8 @@ export type Sampling = {
 }
 
 /**
- * Changes of the distribution that a token is drawn from, beside temperature and filters; log-probs are those behind them.
- * `frequencyPenalty`, `presencePenalty` and `repetitionPenalty` 0, 0 and 1, and `minP` 0, change nothing.
+ * Changes of the sampled distribution besides temperature and filters; log-probs include them. Neutral values:
+ * `frequencyPenalty`, `presencePenalty` and `minP` 0, `repetitionPenalty` 1.
  */
 export type Reweighting = {
   frequencyPenalty: number
@@ -43,19 +43,19 @@ export type GenerateRequest = {
   adapter: AdapterSha
   /** How many alternatives to report for each token (OpenAI `top_logprobs`), 0 for none. */
   topLogprobs: number
-  /** Requests of one session go to one replica while it answers, whose prefix cache holds what came before. */
+  /** Requests of one session go to the same replica while it is up, for its prefix cache. */
   session?: string
-  /** What the answer must be; the log-probs are then those of the distribution among what may come next. */
+  /** What the answer must match; log-probs are then those of the masked distribution. */
   constraint?: Constraint
-  /** The answer is then not drawn from the policy's own distribution. */
+  /** The answer is then not sampled from the policy's own distribution. */
   reweighting?: Reweighting
-  /** For engines that take messages, not ids (`Capabilities.chat`); `prompt` is then empty. */
+  /** For engines that take messages instead of ids (`Capabilities.chat`); `prompt` is then empty. */
   chat?: ChatRequest
 }
 
 /**
- * In the shapes of Chat Completions. `stream` false: nobody sees a part of the answer, so that it may come in one piece.
- * `fields`: what else the client said, by the names of that interface.
+ * In the shapes of Chat Completions. `stream` false: the answer may come in one piece. `fields`: the other fields of the
+ * client's request, by their names in Chat Completions.
  */
 export type ChatRequest = {
   stream: boolean
@@ -107,13 +107,21 @@ export type Capabilities = {
   tokenExact: boolean
   logprobs: boolean
   maxBatch: number
-  /** Takes messages and gives text: `GenerateRequest.chat` is what it answers to. */
+  /** Messages in, text out: requests need `chat`. */
   chat?: boolean
-  /** What it is said to take beside texts. */
+  /** Content besides text that the engine accepts, by configuration. */
   accepts?: readonly ('images' | 'files')[]
 }
 
-/** `top`: in the order of their log-probs, which are rounded as `logprobs` are; a list for each token. */
+/** Asks for the log-probs of `completion` after `prompt`. */
+export type ScoreRequest = {
+  prompt: readonly number[]
+  completion: readonly number[]
+  adapter: AdapterSha
+  temperature: number
+}
+
+/** `top`: one list per token, most likely first, rounded as `logprobs` are. */
 export type Scores = { logprobs: Float32Array; top: (readonly { id: number; logprob: number }[])[] }
 
 export type Load = { running: number; waiting: number }
@@ -127,27 +135,16 @@ export interface ServingEngine {
   load(adapter: Adapter): Promise<void>
   unload(sha256: string): Promise<void>
   generate(request: GenerateRequest, signal?: AbortSignal): AsyncIterable<GeneratedPiece>
-  /** Rejects with `bad_request` for a constraint that it cannot follow; without it there is none that it can. */
+  /** Rejects with `bad_request` for a constraint that it does not support. Absent: constraints are not supported. */
   check?(constraint: Constraint): Promise<void>
   /** Log-probs at `temperature` of given tokens under a prompt, one per completion token. */
-  score(request: {
-    prompt: readonly number[]
-    completion: readonly number[]
-    adapter: AdapterSha
-    temperature: number
-  }): Promise<Float32Array>
-  /** The same at `temperature`, and of each place the `topLogprobs` likeliest tokens; without it the engine cannot say them. */
-  scoreWithTop?(request: {
-    prompt: readonly number[]
-    completion: readonly number[]
-    adapter: AdapterSha
-    temperature: number
-    topLogprobs: number
-  }): Promise<Scores>
-  /** A request of OpenAI's `/v1/embeddings`, of which `bodyFor` makes the body by the model's name there. Without it the engine has none. */
+  score(request: ScoreRequest): Promise<Float32Array>
+  /** As `score`, with the `topLogprobs` most likely tokens of each position. Absent: not supported. */
+  scoreWithTop?(request: ScoreRequest & { topLogprobs: number }): Promise<Scores>
+  /** OpenAI's `/v1/embeddings`; `bodyFor` makes the body for the model's name at the engine. Absent: not supported. */
   embed?(bodyFor: (served: string) => Readonly<Record<string, unknown>>, signal?: AbortSignal): Promise<unknown>
   pending(): Load
-  /** Why nothing can be answered now, while an engine that comes back by itself is away; null while it can. */
+  /** Why the engine cannot answer at present; null while it can. Absent: the engine cannot become unreachable. */
   lost?(): string | null
   close(): Promise<void>
 }
@@ -156,7 +153,7 @@ export interface ServingEngine {
 export type TrainItem = {
   prompt: readonly number[]
   completion: readonly number[]
-  /** Recorded when the tokens were drawn; never recomputed. */
+  /** Recorded when the tokens were sampled; never recomputed. */
   behaviourLogprobs: readonly number[]
   temperature: number
   advantage: number
@@ -166,7 +163,7 @@ export type TrainItem = {
 
 /** Every constant of one update; recorded in `BatchSealed`. Meanings and sources: loss.ts, step.ts. */
 export type StepSettings = {
-  /** Of the batch: the first A of a line's LoRA comes from it. */
+  /** Of the batch; also initialises the A matrices of a new LoRA. */
   seed: number
   rank: number
   alpha: number
@@ -243,12 +240,7 @@ export interface LearningEngine {
   unload(sha256: string): Promise<void>
   step(items: readonly TrainItem[], settings: StepSettings, parent: Parent): Promise<StepResult>
   evaluate(request: EvaluateRequest): Promise<Evaluation>
-  score(request: {
-    prompt: readonly number[]
-    completion: readonly number[]
-    adapter: AdapterSha
-    temperature: number
-  }): Promise<Float32Array>
+  score(request: ScoreRequest): Promise<Float32Array>
   close(): Promise<void>
 }
 

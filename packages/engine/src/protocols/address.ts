@@ -1,11 +1,11 @@
-/** INSTAR_ENGINE where it names engines behind HTTP. */
+/** INSTAR_ENGINE, parsed: the kind of the engine and the addresses of its replicas. */
 import { InstarError } from '@instar/events'
 import { ENGINE_KINDS, type EngineKind } from './kinds.ts'
 
-/** `urls`: without the `/v1` at their end; all of one kind. */
+/** `urls`: without a trailing `/v1`. */
 export type EngineAddress = { kind: EngineKind; urls: readonly string[] }
 
-/** `KIND+URL,URL…`; each URL may have the kind in front again. Throws `bad_request`. */
+/** Parses `KIND+URL,URL…`; each URL may repeat the kind. Throws `bad_request`. */
 export const engineAddress = (engine: string): EngineAddress => {
   const bad = (problem: string): never => {
     throw new InstarError('bad_request', `INSTAR_ENGINE=${engine}: ${problem}`, { field: 'INSTAR_ENGINE' })

@@ -1,17 +1,17 @@
-/** Whether what an engine said of an answer's tokens is what was sampled. */
+/** Whether the tokens and log-probs that an engine reports are those that were sampled. */
 import type { Sampling, TokenCounts } from '../port.ts'
 
-/** Which steps of sampling the engine's log-probs are behind. */
+/** Which sampling steps the engine's log-probs include. */
 export type Logprobs = { temperature: boolean; filters: boolean }
 
-/** vLLM draws at this temperature where less is asked for. */
+/** vLLM raises lower temperatures to this one. */
 const COLDEST = 0.01
 
-/** The engine's log-probs for this sampling are those of the distribution that was drawn from; greedy: those of temperature 1. */
+/** The engine's log-probs for this sampling are those of the sampled distribution; greedy: of temperature 1. */
 export const logprobsFit = ({ temperature, filters }: Logprobs, { temperature: t, topP, topK }: Sampling): boolean =>
   t === 0 || (t >= COLDEST && (temperature || t === 1) && (filters || (topP >= 1 && topK === 0)))
 
-/** What is sampled with where the client says nothing: of the model's own defaults what the engine's log-probs are behind. */
+/** Sampling defaults: the model's own, less the steps that the engine's log-probs do not include. */
 export const fittingDefaults = <D extends { temperature: number; topP: number; topK: number }>(
   { temperature, filters }: Logprobs,
   defaults: D,
@@ -30,8 +30,8 @@ export type AnswerCounts = {
 }
 
 /**
- * Null: ids, log-probs and the engine's count of tokens agree. Else why the answer's tokens are not used, as the
- * turn's `reason` says it.
+ * Null: ids, log-probs and the engine's token count agree. Else why the answer's tokens are not used; it becomes the
+ * turn's `reason`.
  */
 export const inexactness = ({ ids, logprobs, usage, textWithoutIds, fit }: AnswerCounts): string | null =>
   textWithoutIds || ids === 0
@@ -47,8 +47,8 @@ export const inexactness = ({ ids, logprobs, usage, textWithoutIds, fit }: Answe
             : 'other_logprobs'
 
 /**
- * From three probes of the same place: the most likely tokens' log-probs at temperature 1 and at `WARM`, where the
- * differences between them are divided by it, and the log-prob of the one token that top-k 1 leaves.
+ * From three probes at one position: log-probs of the most likely tokens at temperature 1 and at `WARM`, where their
+ * differences shrink by that factor, and the log-prob of the one token that top-k 1 leaves.
  */
 export const logprobsOf = (plain: readonly number[], warm: readonly number[], only: number): Logprobs => {
   const [before, behind] = [spread(plain), spread(warm)]
@@ -59,19 +59,19 @@ export const logprobsOf = (plain: readonly number[], warm: readonly number[], on
   }
 }
 
-/** vLLM and the hosted APIs take no higher temperature. */
+/** The highest temperature that vLLM and hosted APIs accept. */
 export const WARM = 2
 
 const spread = (logprobs: readonly number[]): number =>
   logprobs.length < 2 ? 0 : Math.max(...logprobs) - Math.min(...logprobs)
 
-/** Beyond this mean difference two servers do not run the same base model; other number formats differ by less. */
+/** Mean difference above which two servers run different base models; other number formats differ by less. */
 const SAME_BASE = 0.25
 
-/** Log-probs by the place in the check text and the id there. */
+/** Log-probs by `position:id` in the check text. */
 export type LogprobsByToken = ReadonlyMap<string, number>
 
-/** Of what `a` tells; an id that `b` does not tell is at most as likely there as the least likely that it tells. */
+/** Differences for the ids of `a`; an id that `b` lacks counts as the least likely one that `b` has. */
 const apart = (a: LogprobsByToken, b: LogprobsByToken): number[] => {
   const least = Math.min(...b.values())
   return [...a].map(([key, value]) => Math.abs(value - (b.get(key) ?? least)))
@@ -80,7 +80,7 @@ const apart = (a: LogprobsByToken, b: LogprobsByToken): number[] => {
 export const sameBase = (a: LogprobsByToken, b: LogprobsByToken): boolean =>
   a.size === b.size && apart(a, b).reduce((sum, one) => sum + one, 0) <= SAME_BASE * Math.max(1, a.size)
 
-/** The base's log-probs twice, and the adapter's. Null: they differ by more than the engine's own noise. */
+/** From two measurements of the base and one of the adapter. Null: the adapter differs by more than the engine's noise. */
 export const adapterFault = (base: LogprobsByToken, again: LogprobsByToken, adapted: LogprobsByToken): string | null =>
   Math.max(0, ...apart(base, adapted)) > Math.max(0, ...apart(base, again))
     ? null

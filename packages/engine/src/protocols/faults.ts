@@ -1,25 +1,25 @@
-/** What an engine's refusal is to whoever asked. */
+/** HTTP errors of engines as errors of Instar. */
 import { contextLengthExceeded, InstarError } from '@instar/events/errors'
 import { parseJsonObject } from '@instar/events/json'
 import { errorOf } from './wire.ts'
 
-/** The statuses after which another replica, or the same a moment later, may answer. */
+/** Statuses after which a retry, or another replica, may succeed. */
 export const isTransient = (status: number): boolean =>
   status === 408 || status === 425 || status === 429 || status >= 500
 
-/** Busy, not broken: no reason to leave the replica alone. */
+/** The replica is overloaded, not broken. */
 export const isBusy = (status: number): boolean => status === 429 || status === 503
 
-/** Of what an engine says, as much as a message quotes. */
+/** Characters of an engine's message that are quoted. */
 const QUOTED = 300
 
 export const quoted = (text: string): string => (text.length > QUOTED ? `${text.slice(0, QUOTED)}…` : text)
 
-/** In the words of vLLM, SGLang, llama.cpp and OpenAI. */
+/** Wordings of vLLM, SGLang, llama.cpp and OpenAI. */
 const TOO_LONG =
   /maximum context length|context[_ ](length|size|window)|exceeds? the (available|model'?s?) context|longer than the model's context/i
 
-/** In the words that agents know, with the engine's numbers where it gives them. */
+/** In the wording that agents recognise, with the engine's numbers if it gives them. */
 const tooLong = (said: string): InstarError => {
   const limit = Number(/context[_ ](?:length|size|window)\D{0,40}(\d{2,})/i.exec(said)?.[1] ?? 0)
   const prompt = Math.max(0, ...[...said.matchAll(/\d{2,}/g)].map(([digits]) => Number(digits)))
@@ -31,10 +31,10 @@ const tooLong = (said: string): InstarError => {
       )
 }
 
-/** In the words of vLLM, SGLang and llama.cpp, and of what they leave it to. */
+/** Wordings of vLLM, SGLang and llama.cpp and of their grammar backends. */
 const GRAMMAR = /grammar|ebnf|structured.?output|constrained|xgrammar|guidance|lark/i
 
-/** A refusal of what an answer must be is the asker's business; others stay as they are. `field`: where it was asked. */
+/** A refused grammar becomes a `bad_request` for `field`; other errors are returned unchanged. */
 export const asGrammarError = (kind: string, fault: InstarError, field: string): InstarError =>
   fault.code === 'engine_refused' && GRAMMAR.test(fault.message)
     ? new InstarError(
@@ -45,7 +45,7 @@ export const asGrammarError = (kind: string, fault: InstarError, field: string):
       )
     : fault
 
-/** An engine that takes messages was told what its client said: what it does not take of that is the client's to know, with the field. */
+/** A chat engine gets the client's own fields, so the client is told which of them it refuses. */
 const asRequestError = (said: string): InstarError => {
   const body = parseJsonObject(said)
   const error = body && errorOf(body)
@@ -57,7 +57,7 @@ const asRequestError = (said: string): InstarError => {
   )
 }
 
-/** Of an answer whose status says that asking again is of no use. */
+/** The error for a status after which a retry cannot succeed. */
 export const refusal = (kind: string, status: number, said: string): InstarError => {
   if ((status === 400 || status === 413) && TOO_LONG.test(said)) return tooLong(quoted(said))
   if (kind === 'openai' && (status === 400 || status === 422)) return asRequestError(said)

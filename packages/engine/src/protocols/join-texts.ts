@@ -1,10 +1,10 @@
-/** Texts that arrived in one piece of the wire go on as one: each costs as much on its way as all of them. */
+/** Joins texts that arrived together: each delta has a fixed cost on its way to the client. */
 import { EMPTY_DELTA, type Delta } from './wire.ts'
 
 const isText = ({ tokens, text, finish, usage, error }: Delta): boolean =>
   text !== '' && tokens.length === 0 && finish === null && usage === null && error === null
 
-/** The same text; the last stays by itself, since an answer's last text waits for the log and nothing before it has to. */
+/** Same text, fewer deltas. The last text stays separate: the end of an answer waits for the log, the rest does not. */
 export const joinTexts = (deltas: readonly Delta[]): Delta[] => {
   const last = deltas.findLastIndex(isText)
   const joined: Delta[] = []

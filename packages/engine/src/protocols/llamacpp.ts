@@ -1,11 +1,12 @@
 /**
- * llama.cpp's server: its native `/completion` with ids in and out. Shapes of its tools/server at the end of 2026.
- * Adapters are GGUF files that it was started with; none can be added while it runs.
+ * llama.cpp's server: native `/completion` with ids in and out; shapes of tools/server at the end of 2026. Adapters are
+ * GGUF files given at its start; none can be added later.
  *
- * It sends no event for a token that ends inside a character, so that the ids of such an answer are not all known:
- * from its count of tokens that is seen, and the answer goes on as text. Stop strings are not left to it: with them
- * it would hold back text, of which then some would come twice. A grammar it looks at behind the draw: what does not
- * fit is drawn again among what does, but the log-prob of what fits at once is the one without the grammar.
+ * - It sends no event for a token that ends inside a character. Its token count then differs from the number of ids,
+ *   and the answer is passed on as text.
+ * - Stop strings are matched here: the server holds back text for them and sends some of it twice.
+ * - A grammar is applied after sampling: a token that does not fit is sampled again under the grammar, but a token that
+ *   fits has the log-prob without the grammar.
  */
 import { isJsonObject, type JsonObject } from '@instar/events/json'
 import {
@@ -22,7 +23,7 @@ import {
   type WireToken,
 } from './wire.ts'
 
-/** `{id, logprob}` before the samplers, `{id, prob}` behind them. */
+/** `{id, logprob}` before the samplers, `{id, prob}` after them. */
 const logprobOf = (entry: JsonObject): number => {
   const prob = entry['prob']
   return typeof prob === 'number' ? (prob > 0 ? Math.log(prob) : Number.NaN) : numberOr(entry['logprob'], Number.NaN)
@@ -34,7 +35,7 @@ const topOf = (entry: JsonObject, count: number): WireToken['top'] =>
     .slice(0, count)
     .map((one) => ({ id: numberOr(one['id'], -1), logprob: logprobOf(one) }))
 
-/** Greedy answers are told with the log-probs before the samplers: behind them the one token has all. */
+/** Greedy answers report log-probs before the samplers: after them the one token has probability 1. */
 const behindSamplers = ({ sampling }: WireRequest): boolean => sampling.temperature > 0
 
 const reader = ({ topLogprobs }: WireRequest) => {
@@ -103,7 +104,7 @@ export const llamacpp: Protocol = {
         cache_prompt: true,
         n_probs: Math.max(1, asked.topLogprobs),
         post_sampling_probs: behindSamplers(asked),
-        // Its own defaults are others, and in its own order the temperature comes behind the filters.
+        // Its defaults differ, and its default order applies the temperature after the filters.
         samplers: asked.reweighting
           ? ['penalties', 'temperature', 'min_p', 'top_k', 'top_p']
           : ['temperature', 'top_k', 'top_p'],
@@ -115,7 +116,7 @@ export const llamacpp: Protocol = {
         presence_penalty: presencePenalty,
         frequency_penalty: frequencyPenalty,
         seed,
-        // Its penalties look at the last 64 tokens where it is not told otherwise.
+        // The default is the last 64 tokens.
         ...(asked.reweighting ? { repeat_last_n: -1, logit_bias: logitBias.map((pair) => [...pair]) } : {}),
         lora: asked.adapter === null ? [] : [{ id: Number(asked.adapter), scale: 1 }],
         ...(asked.grammar === undefined ? {} : { grammar: asked.grammar }),

@@ -1,7 +1,7 @@
 /**
- * Any server that speaks Chat Completions: messages in, text out. Its tokens are not known, so nothing of it is
- * trained on. Reasoning and tool calls come back as the markup in which a model of ours would have written them,
- * so that all dialects and the log see one kind of answer.
+ * Any server with Chat Completions: messages in, text out. It reports no token ids, so its turns are not trained on.
+ * Reasoning and tool calls are returned as the markup of the embedded models, so that dialects and the log handle one
+ * form of answer.
  */
 import { callMarkup } from '@instar/grammar'
 import { isJsonObject, type JsonObject } from '@instar/events/json'
@@ -9,7 +9,7 @@ import { errorOf, list, EMPTY_DELTA, numberOr, textOr, usageOf, type Delta, type
 
 type Calling = { name: string; arguments: string }
 
-/** A call without arguments is one of an empty object: what clients are given has to be JSON. */
+/** Missing arguments become an empty object: clients expect JSON. */
 const markupOf = (call: Calling): string =>
   `\n${callMarkup(call.arguments.trim() === '' ? { ...call, arguments: '{}' } : call)}`
 
@@ -47,7 +47,7 @@ const reader = () => {
     const usage = usageOf(event['usage'])
     const choice = list(event['choices'])[0]
     if (!isJsonObject(choice)) return { ...EMPTY_DELTA, usage }
-    // A whole answer has a message where an event has a delta.
+    // An answer that is not streamed has `message` in place of `delta`.
     const said = choice['delta'] ?? choice['message']
     const delta = isJsonObject(said) ? said : {}
     let text = textOf(delta)
@@ -93,7 +93,7 @@ export const openai: Protocol = {
         stream,
         ...(stream ? { stream_options: { include_usage: true } } : {}),
         seed,
-        // What equals the interface's own default is left out: some models refuse to be told.
+        // Values equal to the interface's defaults are left out: some models refuse them.
         ...(temperature === 1 ? {} : { temperature }),
         ...(topP === 1 ? {} : { top_p: topP }),
         ...(topK === 0 ? {} : { top_k: topK }),

@@ -1,11 +1,11 @@
-/** Which replica a request goes to, and whether one that fails is asked again. */
+/** The order in which a request tries the replicas, and the back-off of replicas that fail. */
 import { contentSha } from '@instar/events'
 
 const weight = (session: string, url: string): string => contentSha(Buffer.from(`${session}\0${url}`))
 
 /**
- * Replicas in the order in which a request tries them. With a session: rendezvous hashing, so that it stays where
- * its prefix is cached, and only the sessions of a replica that is away move. Without: the least busy first.
+ * With a session: rendezvous hashing, so that a session stays where its prefix is cached and only the sessions of a
+ * replica that is down move. Without: the least busy replica first.
  */
 export const routeOf = <R extends { url: string; running: number }>(
   replicas: readonly R[],
@@ -19,11 +19,11 @@ export const routeOf = <R extends { url: string; running: number }>(
     .map(({ replica }) => replica)
 }
 
-/** Faults after which the replica is left alone for a while; one that cannot be reached at all counts as that many. */
+/** Failures after which a replica is down; one that cannot be reached counts as that many. */
 export const FAILURES_IN_A_ROW_MAX = 3
 
 const REOPEN_MS_MIN = 250
 const REOPEN_MS_MAX = 15_000
 
-/** How long before it is asked again, after so many times in vain. */
+/** Delay before the next attempt to reopen a replica, after `times` failed ones. */
 export const reopenDelayMs = (times: number): number => Math.min(REOPEN_MS_MIN * 2 ** times, REOPEN_MS_MAX)

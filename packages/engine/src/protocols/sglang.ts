@@ -1,6 +1,6 @@
 /**
- * SGLang: its native `/generate` with ids in and out (its chat endpoint does not stream ids), adapters by
- * `/load_lora_adapter`. Shapes of SGLang 0.5.23. Its log-probs are behind the temperature, before top-p and top-k.
+ * SGLang 0.5.23: native `/generate` with ids in and out (its chat endpoint does not stream ids), adapters by
+ * `/load_lora_adapter`. Its log-probs include the temperature, not top-p and top-k.
  */
 import { isJsonObject, type JsonObject } from '@instar/events/json'
 import {
@@ -25,7 +25,7 @@ const entryOf = (value: unknown): Entry => {
   return { logprob: numberOr(logprob, Number.NaN), id: numberOr(id, Number.NaN) }
 }
 
-/** Where ids and log-probs of one event disagree, the log-prob is not known. */
+/** The log-prob is unknown (NaN) if it belongs to another id. */
 const tokenOf = (id: number, said: Entry | undefined, top: unknown, count: number): WireToken => ({
   id,
   logprob: said?.id === id ? said.logprob : Number.NaN,
@@ -46,8 +46,8 @@ const finishOf = (reason: unknown): Pick<Delta, 'finish' | 'error'> => {
 }
 
 /**
- * Events hold everything so far, or with `--incremental-streaming-output` what is new: they say how many tokens
- * there are by now.
+ * Events hold all tokens so far, or with `--incremental-streaming-output` the new ones; the token count of the event
+ * tells which.
  */
 const reader = ({ topLogprobs }: WireRequest) => {
   let seen = 0
@@ -155,7 +155,7 @@ export const sglang: Protocol = {
         sampling_params: { temperature: 1, max_new_tokens: 1 },
       },
     }),
-    /** One entry for each id from the start; the last ones are the completion's. */
+    /** One entry per id of prompt and completion. */
     read(body, { completion }) {
       const meta = isJsonObject(body['meta_info']) ? body['meta_info'] : {}
       const entries = list(meta['input_token_logprobs']).slice(-completion.length).map(entryOf)

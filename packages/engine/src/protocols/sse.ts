@@ -1,12 +1,12 @@
 /**
- * Server-sent events from the bytes of a stream, however they are cut. Only `data` is read, and `error`, which
- * llama.cpp has written in its place: it becomes `{"error": …}`.
+ * Reads server-sent events from the chunks of a stream. Only `data` is read, and the field `error` of llama.cpp, which
+ * becomes `{"error": …}`.
  */
 export class EventReader {
   private readonly decoder = new TextDecoder()
   private held = ''
 
-  /** The data of each event that is complete now. */
+  /** The data of the events that this chunk completes. */
   push(bytes: Uint8Array): string[] {
     const parts = `${this.held}${this.decoder.decode(bytes, { stream: true })}`.split(END)
     this.held = parts.pop()!
@@ -16,9 +16,9 @@ export class EventReader {
 
 const END = /\r?\n\r?\n/
 
-/** None, or one. */
+/** At most one text. */
 const dataOf = (event: string): string[] => {
-  // What every server writes; the rest is for those that the specification allows besides.
+  // The form that all known servers write; the code below handles the others of the specification.
   if (event.startsWith('data:') && !event.includes('\n')) return [event.slice(5).trimStart()]
   const lines = event.split(/\r?\n/)
   const data = lines.filter((line) => line.startsWith('data:')).map((line) => line.slice(5).trimStart())

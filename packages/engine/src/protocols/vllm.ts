@@ -1,6 +1,6 @@
 /**
- * vLLM: `/v1/completions` with token ids in and out, adapters by `/v1/load_lora_adapter`. Shapes of vLLM 0.32.
- * Log-probs are those of the distribution that was drawn from only with `--logprobs-mode processed_logprobs`.
+ * vLLM 0.32: `/v1/completions` with token ids in and out, adapters by `/v1/load_lora_adapter`. Log-probs are those of
+ * the sampled distribution only with `--logprobs-mode processed_logprobs`.
  */
 import { isJsonObject, type JsonObject } from '@instar/events/json'
 import {
@@ -70,7 +70,7 @@ const delta = (event: JsonObject, count: number): Delta => {
   return {
     tokens: ids ? tokensOf(ids, choice['logprobs'], count) : [],
     text: ids ? '' : textOr(choice['text'], ''),
-    // An answer that vLLM aborted has no end of its own.
+    // An aborted answer has no finish reason of the port.
     finish: finish === 'length' ? 'length' : finish === 'stop' ? 'stop' : null,
     usage,
     error: finish === 'abort' || finish === 'error' ? { message: `finish_reason ${finish}`, status: 0 } : null,
@@ -83,7 +83,7 @@ export const vllm: Protocol = {
   stopStrings: true,
   logprobsMasked: true,
   async identify(client, named) {
-    // Without a name nothing is loaded; the path is there only where loading is allowed.
+    // Without a name nothing is loaded; the path exists only where loading is enabled.
     const [models, version, load] = await Promise.all([
       client.get('/v1/models'),
       client.get('/version'),
@@ -120,7 +120,7 @@ export const vllm: Protocol = {
       ...sampling(asked),
       stop_token_ids: [...asked.endOfTurn],
       ...(asked.grammar === undefined ? {} : { structured_outputs: { grammar: asked.grammar } }),
-      // A count above 0 brings that many alternatives, 0 the sampled token alone.
+      // 0: the sampled token alone.
       logprobs: asked.topLogprobs,
       return_token_ids: true,
       return_tokens_as_token_ids: true,
@@ -134,7 +134,7 @@ export const vllm: Protocol = {
     (event) =>
       delta(event, topLogprobs),
   score: {
-    // 0.32.0 on the CPU ends itself over `prompt_logprobs` beside any other request, if it takes adapters.
+    // 0.32.0 on a CPU with adapters crashes on `prompt_logprobs` while any other request runs.
     exclusive: true,
     call: ({ model, adapter, prompt, completion }) => ({
       path: '/v1/completions',
@@ -148,7 +148,7 @@ export const vllm: Protocol = {
         stream: false,
       },
     }),
-    /** One entry for each id of the prompt, the first null; each maps ids to `{logprob}`. */
+    /** One entry per id, null for the first; each maps ids to `{logprob}`. */
     read(body, { prompt, completion }) {
       const choice = list(body['choices'])[0]
       const entries = isJsonObject(choice) ? list(choice['prompt_logprobs']) : []

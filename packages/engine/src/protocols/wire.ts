@@ -1,6 +1,6 @@
 /**
- * What an engine behind HTTP is asked and what it says, whichever it is. A `Protocol` maps one to the other and
- * does nothing else: no clock, no socket.
+ * Requests to a remote engine and its answers, in a form common to all kinds. A `Protocol` maps them to the HTTP
+ * interface of one kind and back. It is pure: no clock, no socket.
  */
 import { isJsonObject, type JsonObject } from '@instar/events/json'
 import type { EngineKind } from './kinds.ts'
@@ -14,17 +14,17 @@ export const UNWEIGHTED: Reweighting = {
   logitBias: [],
 }
 
-/** `adapter`: what `Protocol.adapter.load` gave for it; null: the base. */
+/** `adapter`: the name that `Protocol.adapter.load` returned; null: the base model. */
 export type WireRequest = {
-  /** What the engine calls the base model. */
+  /** Name of the base model at the engine. */
   model: string
   adapter: string | null
   prompt: readonly number[]
   sampling: Sampling
   topLogprobs: number
-  /** Ids at which it has to stop, and which it then gives. */
+  /** Ids that end the answer; the last one is part of it. */
   endOfTurn: readonly number[]
-  /** That the answer must be of, as packages/grammar/src/ebnf.ts writes it; absent: any text. */
+  /** EBNF that the answer must match, as `ebnfOf` of @instar/grammar writes it; absent: any text. */
   grammar?: string
   reweighting?: Reweighting
   chat: ChatRequest | null
@@ -37,12 +37,12 @@ export type WireScoreRequest = Pick<WireRequest, 'model' | 'adapter'> & {
 
 export type HttpCall = { path: string; body: JsonObject }
 
-/** `logprob` NaN: the engine did not say. */
+/** `logprob` NaN: not reported. */
 export type WireToken = { id: number; logprob: number; top: readonly { id: number; logprob: number }[] }
-/** An error inside an answer; `status` 0: it names none. `param`: the field that it is about. */
+/** An error inside an answer. `status` 0: not reported. `param`: the field that it is about. */
 export type WireError = { message: string; status: number; param?: string }
 
-/** One event of a stream. `text`: what came without ids. */
+/** One event of a stream. `text`: text without ids. */
 export type Delta = {
   tokens: readonly WireToken[]
   text: string
@@ -52,7 +52,7 @@ export type Delta = {
 }
 export const EMPTY_DELTA: Delta = { tokens: [], text: '', finish: null, usage: null, error: null }
 
-/** What an engine says of itself. Null: it does not say. `adapterFault`: why it takes no adapters; null where it does. */
+/** What an engine reports of itself; null: not reported. `adapterFault`: why it takes no adapters; null: it does. */
 export type Identity = {
   version: string
   model: string
@@ -61,7 +61,7 @@ export type Identity = {
   adapterFault: string | null
 }
 
-/** Answers of the engine as JSON, a list as `{data}`; null: it has no such path, or answers with something else there. */
+/** The engine's JSON interface. A list is returned as `{data}`. `get` gives null for a status other than 200; `body` is null for an answer that is not JSON. */
 export type JsonClient = {
   get(path: string): Promise<JsonObject | null>
   post(path: string, body: JsonObject): Promise<{ status: number; body: JsonObject | null; text: string }>
@@ -69,31 +69,31 @@ export type JsonClient = {
 
 export type Protocol = {
   kind: EngineKind
-  /** It takes ids and gives ids; else messages and text. */
+  /** Token ids in and out; else messages in and text out. */
   ids: boolean
-  /** It is told the stop strings; else an answer is given up when one has come. */
+  /** The engine matches stop strings; else they are matched here and end the request. */
   stopStrings: boolean
-  /** Under a grammar its log-probs are those among what may come next; else they may be those before it. */
+  /** Log-probs under a grammar are those of the masked distribution. */
   logprobsMasked: boolean
   identify(client: JsonClient, named: string | null): Promise<Identity>
-  /** Null: it does not tell how it would cut a text into ids. */
+  /** Null: the engine has no tokenizer endpoint. */
   tokenize(client: JsonClient, model: string, text: string): Promise<readonly number[] | null>
   generate(asked: WireRequest): HttpCall
-  /** Reads the events of one answer in order. */
+  /** Makes a reader for the events of one answer, in order. */
   reader(asked: WireRequest): (event: JsonObject) => Delta
-  /** Log-probs of given ids, at temperature 1; null: it cannot. `alone`: it must not be asked while answers run there. */
+  /** Log-probs of given ids at temperature 1; null: not supported. `exclusive`: no other request may run meanwhile. */
   score: {
     exclusive: boolean
     call(given: WireScoreRequest): HttpCall
     read(body: JsonObject, given: WireScoreRequest): number[] | null
   } | null
-  /** Null: it takes none. */
+  /** Null: not supported. */
   adapter: {
-    /** What `Asked.adapter` is from now on; there already is as good as loaded. Throws an Error that says why not. */
+    /** Returns the name for `WireRequest.adapter`; an adapter that is loaded already is no error. Throws an Error with the reason. */
     load(client: JsonClient, adapter: { name: string; sha256: string; folder: string }): Promise<string>
     unload(client: JsonClient, name: string): Promise<void>
   } | null
-  /** Of an answer to `generate`: the adapter is not known there (any more). */
+  /** Whether an answer to `generate` means that the engine does not have the adapter. */
   adapterUnknown(status: number, said: string): boolean
 }
 
@@ -103,7 +103,7 @@ export const textOr = (value: unknown, otherwise: string): string => (typeof val
 export const idsOf = (value: unknown): number[] | null =>
   Array.isArray(value) && value.every((id) => Number.isSafeInteger(id)) ? (value as number[]) : null
 
-/** The `error` of an event or a body, in whichever of its shapes. */
+/** The `error` of an event or a body: a text or an object. */
 export const errorOf = (body: JsonObject): WireError | null => {
   const { error } = body
   if (error === undefined || error === null) return null
@@ -135,7 +135,7 @@ export const usageOf = (value: unknown): TokenCounts | null => {
 }
 
 /**
- * The name of an adapter at an engine: of its bytes, so that it is never that of others. 128 bits of the sha256.
- * Letters, digits and hyphens: a colon would part base and adapter at SGLang.
+ * The name of an adapter at an engine: 128 bits of its sha256. Letters, digits and hyphens alone, since SGLang reads a
+ * colon as the separator of base and adapter.
  */
 export const adapterName = (sha256: string): string => `instar-${sha256.slice(0, 32)}`

@@ -1,10 +1,10 @@
-/** Adapters as the folders of PEFT, where the engines see them too. A folder's name is the adapter's sha256. */
+/** Adapters as PEFT folders that the engines read. A folder's name is the sha256 of its adapter. */
 import type { Adapter } from '../port.ts'
 import { mkdir, open, readdir, rename, rm, stat, utimes } from 'node:fs/promises'
 import type { Stats } from 'node:fs'
 import { join } from 'node:path'
 
-/** Folders that stay besides those that are held: an engine may read one again after it has let it go. */
+/** Folders kept besides those in use: an engine may read one again after unloading it. */
 const UNUSED_FOLDERS_MAX = 16
 
 const WEIGHTS = 'adapter_model.safetensors'
@@ -20,7 +20,7 @@ export class AdapterFiles {
     return join(this.folder, sha256)
   }
 
-  /** The adapter's folder; complete once it is there, whoever else writes it. */
+  /** Returns the adapter's folder. It appears by a rename, so it is complete even with several writers. */
   async write({ sha256, weights, config }: Adapter): Promise<string> {
     const path = this.pathOf(sha256)
     if ((await sizeOf(join(path, WEIGHTS))) === weights.length) {
@@ -36,18 +36,18 @@ export class AdapterFiles {
       await rename(draft, path)
     } catch (error) {
       await rm(draft, { recursive: true, force: true })
-      // Another gateway was first; the bytes are the same.
+      // Another gateway wrote it first, with the same bytes.
       if ((await sizeOf(join(path, WEIGHTS))) !== weights.length) throw error
     }
     return path
   }
 
-  /** Removes the oldest folders that none of `held` names. */
+  /** Removes the oldest folders that are not in `held`. */
   async prune(held: ReadonlySet<string>): Promise<void> {
     const names = (await readdir(this.folder)).filter((name) => /^[0-9a-f]{64}$/.test(name) && !held.has(name))
     const aged = await Promise.all(
       names.map(async (name) => {
-        // Another gateway on this folder may have removed it.
+        // Another gateway may have removed it.
         const at = await ageOf(this.pathOf(name))
         return at === null ? [] : [{ name, at }]
       }),

@@ -1,4 +1,4 @@
-/** From an engine's deltas to the pieces of the port: text by our own tokenizer, stop strings held back, counts compared. */
+/** Turns an engine's deltas into the pieces of the port: decodes ids, holds back stop strings, compares token counts. */
 import type { GeneratedPiece, GenerateRequest, Model, TokenCounts } from '../port.ts'
 import { StopStrings } from '../stop.ts'
 import { inexactness, logprobsFit, type Logprobs } from '../protocols/exactness.ts'
@@ -30,7 +30,7 @@ export class Assembly {
     this.fit = logprobsFit(logprobs, sampling) && (constraint === undefined || protocol.logprobsMasked)
   }
 
-  /** What may be shown now. */
+  /** The pieces that may be given out now. */
   add({ tokens, text, finish, usage }: Delta): GeneratedPiece[] {
     this.usage = usage ?? this.usage
     this.finish = finish ?? this.finish
@@ -56,19 +56,19 @@ export class Assembly {
     return pieces
   }
 
-  /** A stop string has come that the engine does not know of: the answer is given up there. */
+  /** A stop string was found that the engine was not told: the answer ends here. */
   reachedStop(): boolean {
     return this.stopped && !this.protocol.stopStrings
   }
 
-  /** How the answer ended is known; without that there is no end. */
+  /** The finish reason is known; without it the answer was cut off. */
   complete(): boolean {
     return this.finish !== null || this.reachedStop()
   }
 
   end(): GeneratedPiece {
     const rest = this.stopped ? '' : this.show(this.detokenizer.end())
-    // Of an engine that never gives ids that is known beforehand.
+    // For an engine without ids the capabilities say so.
     const inexact = !this.protocol.ids
       ? null
       : inexactness({

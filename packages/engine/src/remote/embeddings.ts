@@ -1,11 +1,11 @@
-/** `/v1/embeddings` of an engine that speaks OpenAI's interface: asked once, for whoever asks knows whether to ask again. */
+/** `/v1/embeddings` of an engine with OpenAI's interface. One attempt: the client decides whether to retry. */
 import { InstarError } from '@instar/events'
 import { isBusy, isTransient, quoted, refusal } from '../protocols/faults.ts'
 import { isJsonObject, type JsonObject } from '@instar/events/json'
 import type { EngineKind } from '../protocols/kinds.ts'
 import { collect, EngineFault, type EngineHttp } from './http.ts'
 
-/** Throws `bad_request` for what the engine refuses, `not_available` where it has none, `overloaded`, `engine_lost`. */
+/** Throws `bad_request` if the engine refuses the request, `not_available` if it has no embeddings, `overloaded`, `engine_lost`. */
 export const embeddings = async (
   http: EngineHttp,
   kind: EngineKind,

@@ -1,4 +1,4 @@
-/** The `ServingEngine` over replicas behind HTTP. */
+/** The `ServingEngine` over one or more replicas behind HTTP: adapters on all of them, each request on one. */
 import { InstarError } from '@instar/events'
 import type {
   Adapter,
@@ -8,6 +8,7 @@ import type {
   GenerateRequest,
   Load,
   Model,
+  ScoreRequest,
   ServingEngine,
 } from '../port.ts'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -22,12 +23,12 @@ import type { Replica } from './replica.ts'
 export type RetryPolicy = {
   /** How long a request waits while no replica answers. */
   waitMs: number
-  /** How often each replica is asked before the first token. */
+  /** How often each replica is tried before the first token. */
   rounds: number
   roundMs: number
 }
 
-/** Requests that a server takes at a time where it does not say. */
+/** Concurrent requests of a server that does not report its limit. */
 const CONCURRENT_DEFAULT = 256
 
 export class RemoteEngine implements ServingEngine {
@@ -42,7 +43,7 @@ export class RemoteEngine implements ServingEngine {
   private readonly grammars: Grammars
   readonly wanted = new Map<string, StoredAdapter>()
   private readonly waiters = new Set<() => void>()
-  /** Until a replica changes. */
+  /** Cleared when a replica changes. */
   private cached: Capabilities | null = null
 
   constructor(parts: {
@@ -96,7 +97,7 @@ export class RemoteEngine implements ServingEngine {
     return `No engine answers: ${this.replicas.map(({ problem }) => problem).join('; ')}.`
   }
 
-  /** Loaded where it can be; a replica that refuses it is not asked for it. */
+  /** Loads the adapter on every replica that is up. Fails only if all of them fail; a replica that refuses it gets no request for it. */
   async load(adapter: Adapter): Promise<void> {
     const lost = this.lost()
     if (lost !== null) throw new InstarError('engine_lost', lost)
@@ -121,7 +122,7 @@ export class RemoteEngine implements ServingEngine {
       if (outcome.status === 'rejected') this.say(`an adapter was not unloaded: ${(outcome.reason as Error).message}`)
   }
 
-  /** The servers are given the grammar that our own engine follows: what it does not follow they are not asked for. */
+  /** Servers are sent the grammar that the embedded engine follows, so both accept the same constraints. */
   async check(constraint: Constraint): Promise<void> {
     const loose = this.replicas.some((replica) => replica.up() && replica.info?.grammar === false)
     if (loose)
@@ -159,17 +160,7 @@ export class RemoteEngine implements ServingEngine {
     throw attempts.error()
   }
 
-  async score({
-    prompt,
-    completion,
-    adapter,
-    temperature,
-  }: {
-    prompt: readonly number[]
-    completion: readonly number[]
-    adapter: string | null
-    temperature: number
-  }): Promise<Float32Array> {
+  async score({ prompt, completion, adapter, temperature }: ScoreRequest): Promise<Float32Array> {
     if (temperature !== 1)
       throw new InstarError(
         'not_available',
@@ -180,7 +171,7 @@ export class RemoteEngine implements ServingEngine {
     return Float32Array.from(await replica.score(prompt, completion, adapter))
   }
 
-  /** Throws `not_available` of an engine that is asked with ids: it runs the policy, which embeds nothing. */
+  /** Throws `not_available` for an engine that takes token ids: it runs the policy, which has no embeddings. */
   async embed(bodyFor: (served: string) => Readonly<Record<string, unknown>>, signal?: AbortSignal): Promise<unknown> {
     if (this.protocol.ids)
       throw new InstarError(
@@ -197,7 +188,7 @@ export class RemoteEngine implements ServingEngine {
     return this.grammars.close()
   }
 
-  /** A replica's state has changed. */
+  /** Called by a replica when its state has changed. */
   changed(): void {
     this.cached = null
     for (const wake of this.waiters) wake()
@@ -207,7 +198,7 @@ export class RemoteEngine implements ServingEngine {
     return this.replicas.reduce((sum, { info }) => sum + (info?.concurrent ?? CONCURRENT_DEFAULT), 0)
   }
 
-  /** Those that answer, the one that should first; those that hold the adapter before others. Waits while there is none. */
+  /** The replicas that are up in the order to try them, those with the adapter first. Waits until `until` while none is up. */
   private async route(
     { adapter, session }: GenerateRequest,
     until: number,
@@ -229,7 +220,7 @@ export class RemoteEngine implements ServingEngine {
     }
   }
 
-  /** It came back, or lost it. */
+  /** For a replica that was restarted, or that unloaded the adapter. */
   private async ensureAdapter(replica: Replica, sha256: string): Promise<void> {
     const stored = this.wanted.get(sha256)
     if (!stored) throw new InstarError('unknown_adapter', `No adapter ${sha256} is loaded.`, { adapter: sha256 })

@@ -1,4 +1,4 @@
-/** Writes grammars beside the event loop of the gateway: a schema may take a quarter of a second. */
+/** Worker thread that writes grammars: a schema may take a quarter of a second, which would block the event loop. */
 import { InstarError, type ErrorCode } from '@instar/events/errors'
 import type { Constraint } from '../port.ts'
 import { ebnfOf } from '@instar/grammar'

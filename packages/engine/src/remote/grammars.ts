@@ -1,11 +1,11 @@
-/** What answers must be, as the servers are told it; each is written once, in a thread of its own, as long as there is room. */
+/** Constraints as EBNF grammars for the servers, written in a worker thread and cached. */
 import { contentSha, InstarError, OldestFirst } from '@instar/events'
 import type { Constraint, Model } from '../port.ts'
 import { keyOf } from '@instar/grammar'
 import { Worker } from 'node:worker_threads'
 import type { GrammarRequest, GrammarReply } from './grammar-thread.ts'
 
-/** Grammars, of 256 KiB at most; what was refused is remembered too. */
+/** Cached grammars, each of 256 KiB at most; refusals are cached too. */
 const GRAMMARS_MAX = 64
 
 export class Grammars {
@@ -19,7 +19,7 @@ export class Grammars {
     this.thinks = thinks
   }
 
-  /** Rejects with `bad_request` naming the field and the keyword that cannot be followed. */
+  /** Rejects with `bad_request` naming the field and the keyword that is not supported. */
   async of(constraint: Constraint): Promise<string> {
     const key = contentSha(Buffer.from(keyOf(constraint)))
     const grammar = this.cache.get(key) ?? this.write(constraint)
@@ -28,7 +28,7 @@ export class Grammars {
     try {
       return await grammar
     } catch (error) {
-      // That the thread was lost says nothing of the schema.
+      // A lost thread is not the schema's fault: the next request tries again.
       if (!(error instanceof InstarError) || error.code !== 'bad_request') this.cache.delete(key)
       throw error
     }

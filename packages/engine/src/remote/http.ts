@@ -1,6 +1,6 @@
 /**
- * HTTP to one engine. A connection that does not come, an answer that does not begin and one that falls silent each
- * have their own limit; what went wrong is an `EngineFault`.
+ * HTTP to one engine, with limits for connecting, for the first byte of an answer and for silence within it. Every
+ * failure is an `EngineFault`.
  */
 import { context, propagation } from '@opentelemetry/api'
 import { Pool } from 'undici'
@@ -11,12 +11,12 @@ import { StreamedResponse } from './streamed-response.ts'
 
 export type Timeouts = { connectMs: number; firstByteMs: number; idleMs: number }
 
-/** `unreachable`: no connection; `cut`: it broke; `timeout`: a limit passed; `status`: an HTTP status; `said`: an error inside an answer. */
+/** `unreachable`: no connection; `cut`: the connection broke; `timeout`: a limit passed; `status`: an HTTP status; `said`: an error inside an answer. */
 export class EngineFault extends Error {
   readonly kind: 'unreachable' | 'cut' | 'timeout' | 'status' | 'said'
-  /** 0 where there was none. */
+  /** The HTTP status; 0 if there was none. */
   readonly status: number
-  /** Milliseconds, of Retry-After. */
+  /** Retry-After in milliseconds. */
   readonly retryAfterMs: number | null
   constructor(
     kind: EngineFault['kind'],
@@ -31,7 +31,7 @@ export class EngineFault extends Error {
     this.retryAfterMs = retryAfterMs
   }
 
-  /** For logs and for other callers: without the engine's words, which may repeat what it was asked. */
+  /** For logs and other clients: without the engine's own words, which may quote the prompt. */
   brief(url: string): string {
     if (this.kind === 'status') return `${url} answered ${this.status}`
     return this.kind === 'said' ? `${url} gave an answer that is an error` : this.message
@@ -40,18 +40,18 @@ export class EngineFault extends Error {
 
 export type Exchange = { status: number; retryAfterMs: number | null; bytes: AsyncIterable<Uint8Array> }
 
-/** `whole`: the answer begins when all of it is there. `ms`: until it begins. */
+/** `whole`: the answer is not streamed. `ms`: limit for the first byte. */
 type SendOptions = { whole?: boolean; ms?: number }
 
 const BODY_BYTES_MAX = 64 * 1024 * 1024
-/** So many times longer than the first token an answer may take that comes in one piece. */
+/** The limit for an answer that is not streamed, as a multiple of that for the first byte. */
 const WHOLE_ANSWER_FACTOR = 2
-/** For a probe, or an adapter that comes from a slow disk. */
+/** Limit for probes, and for an adapter that is loaded from a slow disk. */
 const JSON_MS_MAX = 120_000
 
 export class EngineHttp {
   readonly url: string
-  /** Of the paths that are asked for. */
+  /** Prefix of every path. */
   private readonly prefix: string
   private readonly headers: Readonly<Record<string, string>>
   private readonly pool: Pool
@@ -62,7 +62,7 @@ export class EngineHttp {
     const { origin, pathname } = new URL(url)
     this.prefix = pathname.replace(/\/$/, '')
     this.headers = { 'content-type': 'application/json', ...(key === null ? {} : { authorization: `Bearer ${key}` }) }
-    // Whether an answer comes in time is told here, to the millisecond.
+    // StreamedResponse enforces the limits, to the millisecond.
     this.pool = new Pool(origin, {
       pipelining: 1,
       headersTimeout: 0,
@@ -72,7 +72,7 @@ export class EngineHttp {
     this.timeouts = timeouts
   }
 
-  /** Resolves with the head of the answer; `bytes` must be read or returned. */
+  /** Resolves with the status of the answer; `bytes` must be iterated or returned. */
   async send(
     method: 'GET' | 'POST',
     path: string,
@@ -112,7 +112,7 @@ export class EngineHttp {
     }
   }
 
-  /** A whole answer. Throws EngineFault where there is none; a status is none of this function's business. */
+  /** A whole answer of any status. Throws EngineFault if there is none. */
   async json(
     method: 'GET' | 'POST',
     path: string,
@@ -141,7 +141,7 @@ export class EngineHttp {
   }
 }
 
-/** Headers of a request to an engine, with the trace that it is part of. */
+/** Headers with the W3C trace context of the current span. */
 const traced = (headers: Readonly<Record<string, string>>): Record<string, string> => {
   const carrier = { ...headers }
   propagation.inject(context.active(), carrier)

@@ -1,4 +1,4 @@
-/** What has to be known of a replica before it is asked for answers. */
+/** Requests to one replica, and the probe that finds out what it can do before it gets any. */
 import { InstarError } from '@instar/events'
 import type { Model } from '../port.ts'
 import { logprobsOf, WARM, type Logprobs, type LogprobsByToken } from '../protocols/exactness.ts'
@@ -17,23 +17,23 @@ import { joinTexts } from '../protocols/join-texts.ts'
 import { EngineFault, collect, type EngineHttp, type Exchange } from './http.ts'
 import { isTransient, quoted, refusal } from '../protocols/faults.ts'
 
-/** `base`: log-probs of the base for the check text, twice; null where it gives none. `grammar`: it holds an answer to one. */
+/** `base`: log-probs of the base model for the check text, measured twice; null without adapters. `grammar`: it enforces grammars. */
 export type ReplicaInfo = Identity & {
   logprobs: Logprobs
   grammar: boolean
   base: { first: LogprobsByToken; again: LogprobsByToken } | null
 }
 
-/** Code and prose, so that any model has something to say to it. */
+/** Code and prose, so that the log-probs of any model vary over it. */
 const CHECK_TEXT =
   'The quick brown fox jumps over the lazy dog. def add(a, b):\n    return a + b\nQ: What is the capital of France? A: Paris, of course; and of Italy it is Rome.'
 const CHECK_IDS = 48
-/** Of the most likely tokens, as many as tell a temperature, or an adapter. */
+/** Number of most likely tokens that are compared to recognise a temperature or an adapter. */
 const TOPS = 5
-/** Where in the check text. */
+/** Positions in the check text, as shares of its length. */
 const PLACES = [0.25, 0.5, 0.75, 1]
 
-/** What no model says behind that. */
+/** Text that no model generates after the check text unless a grammar demands it. */
 const UNLIKELY = '}{'
 
 const checkText = (model: Model): { prompt: number[]; completion: number[] } => {
@@ -41,7 +41,7 @@ const checkText = (model: Model): { prompt: number[]; completion: number[] } => 
   return { prompt: ids.slice(0, 2), completion: ids.slice(2) }
 }
 
-/** The engine takes the request: what it says. Throws EngineFault where asking again may help, InstarError where not. */
+/** Sends a request and returns the body of a 200. Throws EngineFault where a retry may help, else InstarError. */
 const post = async (
   http: EngineHttp,
   protocol: Protocol,
@@ -58,7 +58,7 @@ const post = async (
   throw refusal(protocol.kind, status, said)
 }
 
-/** An answer that was asked for in one piece. Throws as `deltas` does. */
+/** An answer that is not streamed. Throws as `deltas` does. */
 export const wholeDelta = async (
   http: EngineHttp,
   protocol: Protocol,
@@ -70,7 +70,7 @@ export const wholeDelta = async (
   return delta
 }
 
-/** The deltas of one answer. Throws EngineFault where asking again may help, InstarError where not. */
+/** The deltas of one streamed answer. Throws EngineFault where a retry may help, else InstarError. */
 export async function* deltas(
   http: EngineHttp,
   protocol: Protocol,
@@ -84,7 +84,7 @@ export async function* deltas(
   for await (const some of bytes) {
     const arrived: Delta[] = []
     for (const data of events.push(some)) {
-      // Read to its end, so that the connection can be used again.
+      // The stream is read to its end, so that the connection can be reused.
       done ||= data === '[DONE]'
       if (done) continue
       try {
@@ -136,7 +136,7 @@ export const scoreOf = async (
   throw refusal(protocol.kind, answer.status, quoted((answer.body && errorOf(answer.body)?.message) ?? answer.text))
 }
 
-/** Log-probs by which an adapter is told from the base: of the check text's tokens, or of the likeliest at places in it. */
+/** Log-probs that distinguish an adapter from the base model: of the check text's tokens, or of the most likely tokens at PLACES. */
 export const checkScores = async (
   http: EngineHttp,
   protocol: Protocol,
@@ -169,7 +169,7 @@ export const checkScores = async (
 
 const logprobsIn = ({ top }: WireToken): number[] => top.map(({ logprob }) => logprob)
 
-/** Throws EngineFault while it does not answer, `engine_mismatch` where it never will as it should. */
+/** Throws EngineFault while the server does not answer, `engine_mismatch` if it serves another model or no token ids. */
 export const probe = async (
   http: EngineHttp,
   protocol: Protocol,

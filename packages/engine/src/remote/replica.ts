@@ -1,4 +1,4 @@
-/** One server: what is known of it, which adapters it holds, and whether it is asked at all. */
+/** One server: its state (up, or down and reopened with back-off), its adapters and its requests. */
 import { InstarError } from '@instar/events'
 import type { GeneratedPiece, GenerateRequest, Model } from '../port.ts'
 import { isBusy } from '../protocols/faults.ts'
@@ -15,11 +15,11 @@ export type ReplicaPorts = {
   http: EngineHttp
   protocol: Protocol
   model: Model
-  /** The model's name there; null: the first that it lists. */
+  /** Name of the base model at the server; null: the first that it lists. */
   named: string | null
-  /** What it should hold when it comes back. */
+  /** Adapters to load when the server is reopened. */
   wanted: () => Iterable<StoredAdapter>
-  /** Throws where what this replica serves is not what the others serve. */
+  /** Throws `engine_mismatch` if this replica serves another model than the others. */
   assertSameModel: (info: ReplicaInfo) => void
   changed: () => void
   say: (line: string) => void
@@ -28,7 +28,7 @@ export type ReplicaPorts = {
 export class Replica {
   readonly url: string
   running = 0
-  /** Why it is not asked; null while it is. */
+  /** Why the replica is down; null while it is up. */
   problem: string | null = 'it has not answered yet'
   info: ReplicaInfo | null = null
   private readonly ports: ReplicaPorts
@@ -53,7 +53,7 @@ export class Replica {
     return adapter === null || this.adapters.has(adapter)
   }
 
-  /** Gets to know it. Throws what `probe` does; it is then not asked. */
+  /** Probes the server and loads its adapters. Throws as `probe` does; the replica is then down. */
   async open(): Promise<void> {
     const { http, protocol, model, named, assertSameModel, changed } = this.ports
     try {
@@ -78,7 +78,7 @@ export class Replica {
     }
   }
 
-  /** Tries to open it again and again. */
+  /** Opens it again, with exponential back-off, until that succeeds. */
   reopen(): void {
     if (this.timer || this.closed) return
     this.timer = setTimeout(() => {
@@ -89,7 +89,7 @@ export class Replica {
           this.report(`${this.url} answers again`)
         },
         (error: unknown) => {
-          // That it is away has been said; that something else is there has not.
+          // That the replica is down was reported before; that it serves something else was not.
           if (error instanceof InstarError) this.report(error.message)
           this.reopen()
         },
@@ -126,7 +126,7 @@ export class Replica {
     }
   }
 
-  /** The pieces of an answer that is asked for in one: nothing of it is there before all of it. The last throws as `generate` does where it is no end. */
+  /** An answer that is not streamed: resolves when it is complete. Iterating throws as `generate` does if it has no end. */
   async generateWhole(request: GenerateRequest, signal: AbortSignal | undefined): Promise<Iterable<GeneratedPiece>> {
     const { http, protocol } = this.ports
     const assembly = this.assembly(request)
@@ -191,7 +191,7 @@ export class Replica {
     })
   }
 
-  /** What came of a request: a replica that fails is left alone for a while. */
+  /** Counts a failed request. After FAILURES_IN_A_ROW_MAX of them the replica is down until it can be reopened. */
   failed(fault: EngineFault, adapter: string | null): void {
     if (adapter !== null && this.ports.protocol.adapterUnknown(fault.status, fault.message)) {
       this.adapters.forget(adapter)
@@ -213,7 +213,7 @@ export class Replica {
     this.ports.http.close()
   }
 
-  /** What was said last is not said again. */
+  /** Logs a line, unless it repeats the last one. */
   private report(line: string): void {
     if (this.lastLine !== line) this.ports.say(line)
     this.lastLine = line

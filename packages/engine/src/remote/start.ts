@@ -1,4 +1,4 @@
-/** Engines behind HTTP from INSTAR_ENGINE: asked what they can do, and then served from. */
+/** Starts the remote engine that INSTAR_ENGINE names: probes its replicas and waits for the first one that answers. */
 import { InstarError } from '@instar/events'
 import type { Adapter, Model } from '../port.ts'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -16,26 +16,29 @@ import { UNKNOWN_CONTEXT } from './text-model.ts'
 export type RemoteOptions = {
   /** INSTAR_ENGINE. */
   engine: string
-  /** The tokenizer and template of the model that the engine serves. */
+  /** Tokenizer and chat template of the model that the engine serves. */
   model: Model
-  /** A folder that the engines see under the same path. */
+  /** Folder for adapters; the engines read it under the same path. */
   adapters: string
   /** Whether an adapter changes nothing, so that the engine's log-probs under it are those of the base model. */
   isNeutral: (adapter: Adapter) => boolean
   key?: string | null
-  /** The base's name at the engine; default: the first that it lists. */
+  /** Name of the base model at the engine; default: the first that it lists. */
   named?: string | null
-  /** What an engine that takes messages takes beside texts: INSTAR_ENGINE_ACCEPTS. */
+  /** Content besides text that a chat engine accepts: INSTAR_ENGINE_ACCEPTS. */
   accepts?: readonly ('images' | 'files')[]
   timeouts?: Partial<Timeouts>
   patience?: Partial<RetryPolicy>
-  /** How long the start waits for a first replica. */
+  /** How long to wait for the first replica. */
   startMs?: number
   say?: (line: string) => void
   signal?: AbortSignal
 }
 
-/** `model`: with the context that the engine really has, and defaults of sampling that can be learned from. `line`: what can be done there, for a person. `adapterFault`: why no version but the base can be served. */
+/**
+ * `model`: with the engine's own context length, and sampling defaults under which its log-probs are exact. `line`: a
+ * summary for the log. `adapterFault`: why no version but the base model can be served; null if others can.
+ */
 export type Remote = { engine: RemoteEngine; model: Model; line: string; adapterFault: string | null }
 
 const TIMEOUTS: Timeouts = { connectMs: 5000, firstByteMs: 300_000, idleMs: 60_000 }
@@ -44,7 +47,7 @@ const START_MS = 15 * 60_000
 const RETRY_MS = 1000
 const NO_LOGPROBS: LogprobsByToken = new Map()
 
-/** Throws `engine_mismatch` where what answers is not what it should be, `engine_lost` where nothing answers in time. */
+/** Throws `engine_mismatch` if the engine serves another model, `engine_lost` if no replica answers within `startMs`. */
 export const startRemote = async (options: RemoteOptions): Promise<Remote> => {
   const { model, say = () => undefined, signal } = options
   const { kind, urls } = engineAddress(options.engine)
@@ -103,7 +106,7 @@ export const startRemote = async (options: RemoteOptions): Promise<Remote> => {
   }
 }
 
-/** Until one of them answers; those that do not yet are tried on. */
+/** Resolves when the first replica is up; the others are reopened in the background. */
 const open = async (
   replicas: readonly Replica[],
   ms: number,

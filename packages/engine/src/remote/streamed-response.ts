@@ -1,9 +1,9 @@
-/** One answer of an engine as it arrives: its head, then its bytes for whoever iterates over them, with a limit for each wait. */
+/** One HTTP answer as it arrives: `head`, then its bytes by iteration, with a time limit for each wait. */
 import type { Dispatcher } from 'undici'
 
 export type Head = { status: number; headers: Readonly<Record<string, string | string[] | undefined>> }
 
-/** `late`: the error when nothing came in time; `began`: of the body something had come before. */
+/** `late` makes the error of a limit that passed; `began`: part of the body had arrived. */
 export type StreamedResponseOptions = {
   firstByteMs: number
   idleMs: number
@@ -12,7 +12,7 @@ export type StreamedResponseOptions = {
   faultOf: (error: Error, connected: boolean) => Error
 }
 
-/** What waits to be read before the engine is made to wait. */
+/** The connection is paused while more than this is buffered. */
 const BUFFERED_BYTES_MAX = 1 << 20
 
 export class StreamedResponse implements Dispatcher.DispatchHandler, AsyncIterableIterator<Uint8Array> {
@@ -21,7 +21,7 @@ export class StreamedResponse implements Dispatcher.DispatchHandler, AsyncIterab
   #controller: Dispatcher.DispatchController | null = null
   #connected = false
   #timer: NodeJS.Timeout
-  /** Somebody waits for what has not come: only then the timer means something. */
+  /** The reader waits for data: only then does the limit apply. */
   #waiting = true
   #began = false
   #chunks: Uint8Array[] = []
@@ -81,13 +81,13 @@ export class StreamedResponse implements Dispatcher.DispatchHandler, AsyncIterab
     if (this.#error) return Promise.reject(this.#error)
     if (this.#ended) return Promise.resolve({ done: true, value: undefined })
     this.#waiting = true
-    // The first byte is waited for since the request.
+    // The limit for the first byte counts from the request.
     if (this.#began) this.#timer.refresh()
     this.#next = Promise.withResolvers()
     return this.#next.promise
   }
 
-  /** What is still to come is not wanted. */
+  /** The reader stops: the rest of the answer is cancelled. */
   return(): Promise<IteratorResult<Uint8Array>> {
     if (!this.#ended) this.#stop(new Error('the answer was given up'))
     return Promise.resolve({ done: true, value: undefined })
@@ -118,7 +118,7 @@ export class StreamedResponse implements Dispatcher.DispatchHandler, AsyncIterab
     this.#controller?.abort(error)
   }
 
-  /** The first error stays. */
+  /** Later errors are ignored. */
   #fail(error: Error): void {
     if (this.#error || this.#ended) return
     this.#error = error

@@ -1,7 +1,7 @@
-/** The model behind an engine that takes messages: there is no tokenizer (vocabulary 0), so nothing of it has ids. */
+/** The model of a chat engine: without a tokenizer (vocabulary 0), so texts have no ids. */
 import type { Model } from '../port.ts'
 
-/** Where the engine does not say how much it takes. */
+/** For an engine that does not report its context length. */
 export const UNKNOWN_CONTEXT = 1_000_000
 
 export const textModel = (name: string): Model => ({
