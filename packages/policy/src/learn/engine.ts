@@ -11,18 +11,11 @@ import type {
   StepResult,
   StepSettings,
   TrainItem,
+  ScoreRequest,
 } from '@instar/engine/port'
 import { fromPlain } from '@instar/events/plain-error'
 import { Thread, THREAD_DEFAULTS, type ThreadSettings } from '../serve/thread.ts'
-import type {
-  CallName,
-  Calls,
-  FromLearner,
-  LearnWorkerData,
-  LearnWorkerOptions,
-  ScoreCall,
-  ToLearner,
-} from './protocol.ts'
+import type { CallName, Calls, FromLearner, LearnWorkerData, LearnWorkerOptions, ToLearner } from './protocol.ts'
 
 /**
  * One thread is the default: it is part of the fingerprint, and serving keeps the others. `signal` ends the
@@ -130,7 +123,7 @@ class EmbeddedLearning implements LearningEngine {
     return this.call('evaluate', request)
   }
 
-  score(request: ScoreCall): Promise<Float32Array> {
+  score(request: ScoreRequest): Promise<Float32Array> {
     return this.call('score', request)
   }
 

@@ -1,11 +1,11 @@
 /** Messages between the main thread and the thread that learns. Everything in them is plain data. */
 import type {
   Adapter,
-  AdapterSha,
   EvaluateRequest,
   Evaluation,
   Fingerprint,
   Parent,
+  ScoreRequest,
   StepResult,
   StepSettings,
   TrainItem,
@@ -24,20 +24,13 @@ export type LearnWorkerOptions = {
 /** `adapters`: loaded before `ready`, those of the thread that this one takes over from. */
 export type LearnWorkerData = LearnWorkerOptions & { adapters: Adapter[] }
 
-export type ScoreCall = {
-  prompt: readonly number[]
-  completion: readonly number[]
-  adapter: AdapterSha
-  temperature: number
-}
-
 /** What can be asked, and what comes back. */
 export type Calls = {
   load: { request: { adapter: Adapter }; result: null }
   unload: { request: { sha256: string }; result: null }
   step: { request: { items: readonly TrainItem[]; settings: StepSettings; parent: Parent }; result: StepResult }
   evaluate: { request: EvaluateRequest; result: Evaluation }
-  score: { request: ScoreCall; result: Float32Array }
+  score: { request: ScoreRequest; result: Float32Array }
 }
 export type CallName = keyof Calls
 

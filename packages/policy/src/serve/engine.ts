@@ -12,10 +12,11 @@ import type {
   GeneratedPiece,
   Load,
   Scores,
+  ScoreRequest,
   ServingEngine,
 } from '@instar/engine/port'
 import { checkGenerate, checkScore } from './check.ts'
-import type { BatchEvent, JobRequest, ScoreRequest } from './job.ts'
+import type { BatchEvent, JobRequest } from './job.ts'
 import { PieceQueue } from './pieces.ts'
 import { fromPlain } from '@instar/events/plain-error'
 import type { FromWorker, ToWorker, WorkerData, WorkerOptions } from './protocol.ts'

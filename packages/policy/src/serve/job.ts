@@ -1,5 +1,5 @@
 /** One request while it is in the batch, and what is said about it. */
-import type { AdapterSha, FinishReason, GenerateRequest, GeneratedToken, Scores } from '@instar/engine/port'
+import type { FinishReason, GenerateRequest, GeneratedToken, ScoreRequest, Scores } from '@instar/engine/port'
 import type { ErrorCode } from '@instar/events/errors'
 import { Detokenizer } from '../tokenizer/detokenizer.ts'
 import type { TextTokenizer } from '../tokenizer/tokenizer.ts'
@@ -9,14 +9,9 @@ import { Reweighter } from './reweight.ts'
 import { highest, logprobOf, logSumExp, sample } from './sample.ts'
 import { StopStrings } from '@instar/engine/stop'
 
-export type ScoreRequest = {
-  prompt: readonly number[]
-  completion: readonly number[]
-  adapter: AdapterSha
-  temperature: number
-  /** Of the likeliest tokens at each place. */ topLogprobs?: number
-}
-export type JobRequest = ({ kind: 'generate' } & GenerateRequest) | ({ kind: 'score' } & ScoreRequest)
+export type JobRequest =
+  | ({ kind: 'generate' } & GenerateRequest)
+  | ({ kind: 'score'; topLogprobs?: number } & ScoreRequest)
 
 /** `key` is the caller's name for the request. `score` and `error` are last, as is a piece with an `end`. */
 export type BatchEvent =
