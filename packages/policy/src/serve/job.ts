@@ -9,9 +9,9 @@ import { Reweighter } from './reweight.ts'
 import { highest, logprobOf, logSumExp, sample } from './sample.ts'
 import { StopStrings } from '@instar/engine/stop'
 
-export type JobRequest =
-  | ({ kind: 'generate' } & GenerateRequest)
-  | ({ kind: 'score'; topLogprobs?: number } & ScoreRequest)
+/** `topLogprobs`: most likely tokens to report for each position. */
+export type ScoreWithTop = ScoreRequest & { topLogprobs?: number }
+export type JobRequest = ({ kind: 'generate' } & GenerateRequest) | ({ kind: 'score' } & ScoreWithTop)
 
 /** `key` is the caller's name for the request. `score` and `error` are last, as is a piece with an `end`. */
 export type BatchEvent =
@@ -78,9 +78,9 @@ export class Generation {
 export class Scoring {
   readonly logprobs: Float32Array
   private readonly top: Scores['top'] = []
-  private readonly request: ScoreRequest
+  private readonly request: ScoreWithTop
 
-  constructor(request: ScoreRequest) {
+  constructor(request: ScoreWithTop) {
     this.request = request
     this.logprobs = new Float32Array(request.completion.length)
   }
