@@ -181,6 +181,49 @@ test('bodies of all requests together take no more memory than they may, said in
   }
 })
 
+test('a body counts with what it takes when it is parsed; one that is alone always fits', async () => {
+  let waiting = 0
+  const stuck = (_: number, signal: AbortSignal | undefined): Promise<void> =>
+    new Promise((resolve) => {
+      waiting += 1
+      signal?.addEventListener('abort', () => resolve())
+    })
+  let blocked = true
+  const rig = await startRig({
+    script: () => (blocked ? { text: 'Yes.', before: stuck } : { text: 'Yes.' }),
+    settings: { keys: ['anna', 'ben', 'cleo', 'ops'].map((name) => key(name)), bodyLimit: MIB, bodiesLimit: 3 * MIB },
+  })
+  const filled = (objects: number): object => ({ ...HELLO, filler: Array.from({ length: objects }, () => ({})) })
+  const ask = (name: string, objects: number, signal?: AbortSignal): Promise<Response> =>
+    rig.fetch('/v1/chat/completions', {
+      json: filled(objects),
+      headers: as(name),
+      ...(signal ? { signal } : {}),
+    })
+  const leaving = new AbortController()
+  try {
+    const running: Promise<unknown>[] = []
+    for (const [i, name] of ['anna', 'ben'].entries()) {
+      // 30 KB, of which the parser makes 1.3 MB.
+      running.push(ask(name, 10_000, leaving.signal).catch(() => undefined))
+      while (waiting <= i) await new Promise(setImmediate)
+    }
+    const held = await heldBytes(rig, 'ops')
+    assert.ok(held > 2 * 10_000 * 130 && held < 3 * MIB, String(held))
+    assert.deepEqual(await told(await ask('cleo', 10_000)), { status: 429, code: 'overloaded', retryAfter: '1' })
+    assert.deepEqual(await told(await ask('anna', 10_000)), { status: 429, code: 'overloaded', retryAfter: '1' })
+    leaving.abort()
+    await Promise.all(running)
+    while ((await heldBytes(rig, 'ops')) !== 0);
+    blocked = false
+    assert.equal((await ask('cleo', 90_000)).status, 200, 'twelve megabytes when it is parsed')
+    while ((await heldBytes(rig, 'ops')) !== 0);
+  } finally {
+    leaving.abort()
+    await rig.stop()
+  }
+})
+
 test('one key that sends nothing of what it announced takes half of the room, and never what another key needs', async () => {
   const rig = await startRig({
     settings: { keys: [key('anna'), key('ben'), key('ops')], bodyLimit: MIB, bodiesLimit: 4 * MIB },
@@ -440,13 +483,20 @@ const ENDS: Readonly<Record<string, { path: string; body: object; last: (frames:
   },
 }
 
-for (const [dialect, { path, body, last }] of Object.entries(ENDS)) {
-  test(`a ${dialect} stream ends when its key is revoked, with an error of its own shape; the turn holds what was sent`, async () => {
-    const file = join(data, `${dialect}.json`)
+const ENDINGS = Object.entries(ENDS).flatMap(([dialect, one]) =>
+  (['is revoked', 'expires'] as const).map((ending) => ({ dialect, ending, ...one })),
+)
+
+for (const { dialect, ending, path, body, last } of ENDINGS) {
+  test(`a ${dialect} stream ends when its key ${ending}, with an error of its own shape; the turn holds what was sent`, async () => {
+    const file = join(data, `${dialect} ${ending}.json`)
+    let ahead = 0
+    const now = (): number => Date.now() + ahead
     const stored = (name: string): object => ({
       id: name,
       sha256: sha256(Buffer.from(token(name))),
-      created_at: new Date().toISOString(),
+      created_at: new Date(now()).toISOString(),
+      expires_at: name === 'anna' && ending === 'expires' ? new Date(now() + 60_000).toISOString() : null,
     })
     await writeFile(file, JSON.stringify({ keys: [stored('anna'), stored('other')] }))
     const stuck = (piece: number, signal: AbortSignal | undefined): Promise<void> =>
@@ -458,6 +508,7 @@ for (const [dialect, { path, body, last }] of Object.entries(ENDS)) {
     const rig = await startRig({
       script: () => ({ text: 'One two three four five six seven eight nine ten.', before: stuck }),
       settings: { keyFile: file },
+      ports: { now },
     })
     try {
       const response = await rig.fetch(path, { json: { ...body, stream: true }, headers: as('anna') })
@@ -470,12 +521,18 @@ for (const [dialect, { path, body, last }] of Object.entries(ENDS)) {
         said += piece
         if (!begun && said.includes('two')) {
           begun = true
-          await writeFile(file, JSON.stringify({ keys: [stored('other')] }))
+          if (ending === 'expires') ahead = 60_000
+          else await writeFile(file, JSON.stringify({ keys: [stored('other')] }))
         }
       }
       const frames = said.split('\n').flatMap((line) => (line.startsWith('data: ') ? [line.slice(6)] : []))
       assert.ok(begun)
-      assert.match(String(last(frames)), /^(invalid_api_key|authentication_error|The API key anna was revoked\.)$/)
+      assert.match(
+        String(last(frames)),
+        ending === 'expires'
+          ? /^(invalid_api_key|authentication_error|The API key anna has expired\.)$/
+          : /^(invalid_api_key|authentication_error|The API key anna was revoked\.)$/,
+      )
       const turn = await turnThat(rig.log, ({ type }) => type === 'TurnAborted')
       assert.deepEqual(
         [turn.key, turn.type === 'TurnAborted' && turn.why, turn.trainable],

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { parseJson } from './request.ts'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { parsedBytes, parseJson } from './request.ts'
 
 const parse = (json: string) => parseJson(Buffer.from(json))
 
@@ -26,3 +28,33 @@ test('what only looks like parts inside a text is none', () => {
     message: /objects and lists/,
   })
 })
+
+const COUNT = 20_000
+const many = (one: (i: number) => string): string => Array.from({ length: COUNT }, (_, i) => one(i)).join()
+const name = (i: number): string => `"${(i + 50_000).toString(36)}"`
+const BODIES: Readonly<Record<string, string>> = {
+  'empty lists': `{"a":[${many(() => '[]')}]}`,
+  'empty objects': `{"a":[${many(() => '{}')}]}`,
+  'objects of one field': `{"a":[${many((i) => `{${name(i)}:1}`)}]}`,
+  'lists of one number': `{"a":[${many(() => '[1.5]')}]}`,
+  numbers: `{"a":["",${many(() => '1.5')}]}`,
+  texts: `{"a":[${many(name)}]}`,
+  fields: `{${many((i) => `${name(i)}:1`)}}`,
+  messages: `{"a":[${many(() => '{"role":"user","content":"yes"}')}]}`,
+}
+
+for (const [what, body] of Object.entries(BODIES))
+  test(`what a parsed body takes in memory is known before it is parsed: ${what}`, () => {
+    setFlagsFromString('--expose-gc')
+    const collect = runInNewContext('gc') as () => void
+    const bytes = Buffer.from(body)
+    collect()
+    const before = process.memoryUsage().heapUsed
+    const parsed = parseJson(bytes)
+    collect()
+    const taken = process.memoryUsage().heapUsed - before
+    const said = parsedBytes(bytes)
+    assert.ok(taken <= 1.1 * said, `${taken} bytes, not ${said}`)
+    assert.ok(said <= 8 * taken, `${taken} bytes, not ${said}`)
+    assert.equal(Object.keys(parsed).length > 0, true)
+  })

@@ -57,7 +57,7 @@ const utf8 = new TextDecoder('utf-8', { fatal: true })
 
 /** JSON of a body. Throws `bad_request`; the parser's message is not repeated, it quotes the body. */
 export const parseJson = (body: Uint8Array): Fields => {
-  if (body.length > MOST_PARTS && isManyParts(body)) {
+  if (body.length > MOST_PARTS && isTooMany(countsOf(body))) {
     throw new InstarError(
       'bad_request',
       `The request body has more than ${MOST_PARTS} objects and lists, or ${MOST_VALUES} values.`,
@@ -83,7 +83,8 @@ export const parseJson = (body: Uint8Array): Fields => {
 const MOST_PARTS = 100_000
 /** Ids of tokens, for the most part. */
 const MOST_VALUES = 4_000_000
-const [QUOTE, BACKSLASH, COMMA, LIST, OBJECT] = [...'"\\,[{'].map((sign) => sign.charCodeAt(0)) as [
+const [QUOTE, BACKSLASH, COMMA, COLON, LIST, OBJECT] = [...'"\\,:[{'].map((sign) => sign.charCodeAt(0)) as [
+  number,
   number,
   number,
   number,
@@ -91,18 +92,33 @@ const [QUOTE, BACKSLASH, COMMA, LIST, OBJECT] = [...'"\\,[{'].map((sign) => sign
   number,
 ]
 
-/** Counted in the bytes, before anything is made of them. */
-const isManyParts = (body: Uint8Array): boolean => {
-  let parts = 0
-  let values = 0
-  for (let at = 0; at < body.length; at += 1) {
+type Counts = { parts: number; values: number; fields: number }
+
+/** Counted in the bytes, before anything is made of them; not to the end where there are too many. */
+const countsOf = (body: Uint8Array): Counts => {
+  const counts = { parts: 0, values: 0, fields: 0 }
+  for (let at = 0; at < body.length && !isTooMany(counts); at += 1) {
     const sign = body[at]
     if (sign === QUOTE) at = endOfText(body, at)
-    else if (sign === COMMA) values += 1
-    else if (sign === LIST || sign === OBJECT) parts += 1
-    if (parts > MOST_PARTS || values > MOST_VALUES) return true
+    else if (sign === COMMA) counts.values += 1
+    else if (sign === COLON) counts.fields += 1
+    else if (sign === LIST || sign === OBJECT) counts.parts += 1
   }
-  return false
+  return counts
+}
+
+const isTooMany = ({ parts, values }: Counts): boolean => parts > MOST_PARTS || values > MOST_VALUES
+
+/** Bytes that V8 takes at the most for an object or a list, for a field of an object and for another value, their texts aside. */
+const PART_BYTES = 100
+const FIELD_BYTES = 80
+const VALUE_BYTES = 32
+
+/** Bytes of memory that a body's JSON takes when it is parsed, at the most, beside the body itself. 0: it will be refused. */
+export const parsedBytes = (body: Uint8Array): number => {
+  const counts = countsOf(body)
+  if (isTooMany(counts)) return 0
+  return PART_BYTES * counts.parts + FIELD_BYTES * counts.fields + VALUE_BYTES * counts.values
 }
 
 /** Where the text that begins at `from` is closed; behind the body where it is not. */

@@ -73,7 +73,7 @@ const schema = z.object({
     .int()
     .positive()
     .default(32 * 1024 * 1024),
-  /** Bytes of bodies that are held at a time, of all requests together; one body always fits. */
+  /** Bytes of memory that bodies take at a time, as they came and parsed, of all requests together; one body always fits. */
   bodiesLimit: z
     .int()
     .positive()

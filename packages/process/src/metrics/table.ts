@@ -82,7 +82,7 @@ export const METRICS = {
   instar_request_body_bytes: {
     type: 'gauge',
     of: 'gateway',
-    help: 'Bytes of the bodies of all requests that are being answered, of INSTAR_BODIES_LIMIT.',
+    help: 'Bytes of memory that the bodies of all requests that are being answered take, as they came and parsed, of INSTAR_BODIES_LIMIT.',
   },
   instar_time_to_first_token_seconds: {
     type: 'histogram',

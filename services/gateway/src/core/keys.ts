@@ -41,9 +41,11 @@ export const ADMIN: Key = Object.freeze({
 /** `sk-instar-<id>-<secret>`: what scanners for leaked secrets can look for. */
 export const tokenFor = (id: string, secret: string): string => `sk-instar-${id}-${secret}`
 
+export const hasExpired = ({ expiresAt }: Key, now: number): boolean => expiresAt !== null && expiresAt <= now
+
 /** What a request may do that came with this key. Throws `invalid_api_key`, `missing_scope`. */
 export const checkKey = (key: Key, scope: Scope | null, now: number): void => {
-  if (key.expiresAt !== null && key.expiresAt <= now)
+  if (hasExpired(key, now))
     throw new InstarError('invalid_api_key', `The API key ${key.id} has expired.`)
   if (scope !== null && !key.scopes.includes(scope))
     throw new InstarError('missing_scope', `The API key ${key.id} has no scope ${scope}.`, { scope })

@@ -4,13 +4,13 @@
  * bodies take. `/health` is for everybody; `/metrics` is counted by nobody, or a scrape would take a client's place.
  */
 import { InstarError } from '@instar/events'
+import { parsedBytes, type Standing } from '@instar/dialects'
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { Socket } from 'node:net'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { GatewayConfig } from '../config.ts'
 import { checkBind, checkJson, checkLocal, tokenOf } from '../core/guard.ts'
-import { ADMIN, checkKey, type Key, type Scope } from '../core/keys.ts'
-import type { Standing } from '@instar/dialects'
+import { ADMIN, checkKey, hasExpired, type Key, type Scope } from '../core/keys.ts'
 import { WrongKeys } from '../core/wrong-keys.ts'
 import { ADMIN_TOKEN_HEADER } from './admin-token.ts'
 import { LOOK_MS, type Keyring } from './keyring.ts'
@@ -23,13 +23,15 @@ export type Entrance = {
   standing(request: FastifyRequest): Standing | null
   /** Counts bytes of a body whose length was not said. Throws `overloaded`. */
   arrived(request: FastifyRequest, bytes: number): void
+  /** Counts what its body takes when it is parsed. Throws `overloaded`. */
+  parsing(request: FastifyRequest, body: Uint8Array): void
   /** The key that acts; null without keys. Throws `invalid_api_key`, `missing_scope`. */
   check(request: FastifyRequest, scope: Scope | null): Key | null
   /** A key with the scope `admin`, or the admin token's: never null. Throws as `check`. */
   checkAdmin(request: FastifyRequest): Key
-  /** Aborted, with what the client is told, when the request's key is revoked; who asks for it has a moment to say so. */
+  /** Aborted, with what the client is told, when the request's key is revoked or expires; who asks for it has a moment to say so. */
   revoked(request: FastifyRequest): AbortSignal
-  /** Bytes of bodies that are held now. */
+  /** Bytes that bodies take now. */
   held(): number
   stop(): void
 }
@@ -41,7 +43,7 @@ export type EntrancePorts = {
   /** Null: commands need a key. */ adminToken: string | null
 }
 
-/** What is known of a request once it was let in. `held`: bytes of its body. */
+/** What is known of a request once it was let in. `held`: bytes that its body takes, parsed too. */
 type Caller = {
   open: boolean
   key: Key | null
@@ -54,7 +56,7 @@ type Caller = {
   over: boolean
 }
 
-/** How long a stream whose key was revoked may take to say so. */
+/** How long a stream whose key has ended may take to say so. */
 const LAST_WORDS_MS = 3000
 
 export const createEntrance = ({ config, keyring, now, adminToken }: EntrancePorts): Entrance => {
@@ -143,12 +145,19 @@ export const createEntrance = ({ config, keyring, now, adminToken }: EntrancePor
     })
   }
 
+  /** Null while the key may go on; its expiry may be another one by now. */
+  const whyNoMore = (key: Key): InstarError | null => {
+    const held = keyring.held(key)
+    if (held === null) return new InstarError('invalid_api_key', `The API key ${key.id} was revoked.`)
+    return hasExpired(held, now()) ? new InstarError('invalid_api_key', `The API key ${key.id} has expired.`) : null
+  }
   /** Ends what runs with keys that are no more. */
   const sweep = (): void => {
     for (const caller of inside) {
-      if (caller.key === null || caller.open || keyring.holds(caller.key)) continue
+      const why = caller.key === null || caller.open ? null : whyNoMore(caller.key)
+      if (why === null) continue
       inside.delete(caller)
-      caller.ended.abort(new InstarError('invalid_api_key', `The API key ${caller.key.id} was revoked.`))
+      caller.ended.abort(why)
       if (!caller.told) caller.raw.destroy()
       else
         setTimeout(() => {
@@ -224,6 +233,10 @@ export const createEntrance = ({ config, keyring, now, adminToken }: EntrancePor
       return caller?.key && !caller.open && routeOf(request) !== '/metrics' ? rates.standing(caller.key) : null
     },
     arrived: (request, bytes) => hold(callerOf(request), bytes),
+    parsing(request, body) {
+      const caller = callers.get(request)
+      if (caller && body.length > 0) keep(caller, parsedBytes(body))
+    },
     check,
     checkAdmin,
     revoked(request) {
@@ -237,9 +250,14 @@ export const createEntrance = ({ config, keyring, now, adminToken }: EntrancePor
 
   function hold(caller: Caller, bytes: number): void {
     if (caller.over) return
-    bodies.hold(bytes, caller.key?.id ?? null)
-    caller.held += bytes
+    keep(caller, bytes)
     caller.visit?.charge(bytes)
+  }
+
+  function keep(caller: Caller, bytes: number): void {
+    if (caller.over) return
+    bodies.hold(bytes, caller.key?.id ?? null, caller.held)
+    caller.held += bytes
   }
 }
 

@@ -188,9 +188,11 @@ export const createServer = (
     done(null, body)
   })
   // Who has left while the body came would never be seen to close again.
-  server.addHook('preHandler', (_request, reply, done) =>
-    done(reply.raw.destroyed ? new InstarError('aborted', 'The client closed the connection.') : undefined),
-  )
+  server.addHook('preHandler', (request, reply, done) => {
+    if (reply.raw.destroyed) return done(new InstarError('aborted', 'The client closed the connection.'))
+    entrance.parsing(request, bytesOf(request))
+    done()
+  })
   server.setNotFoundHandler((request) => {
     throw new InstarError('unknown_route', `There is no ${request.method} ${pathOf(request)}.`)
   })

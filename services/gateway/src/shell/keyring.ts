@@ -13,8 +13,8 @@ export type Keyring = {
   locked(): boolean
   /** Null: the token is none of them. Whether it may do something is checkKey's to say. */
   find(token: string): Key | null
-  /** Whether it is still there: it may be revoked while its request runs. */
-  holds(key: Key): boolean
+  /** The key as it is now, null once it is revoked: both may happen while its request runs. */
+  held(key: Key): Key | null
 }
 
 /** How often at most the file is looked at. */
@@ -54,7 +54,7 @@ export const createKeyring = (fixed: readonly Key[], file: string | null, now: (
       const hash = createHash('sha256').update(token).digest()
       return held().find(({ sha256 }) => timingSafeEqual(Buffer.from(sha256, 'hex'), hash)) ?? null
     },
-    holds: (key) => held().some(({ id, sha256 }) => id === key.id && sha256 === key.sha256),
+    held: (key) => held().find(({ id, sha256 }) => id === key.id && sha256 === key.sha256) ?? null,
   }
 }
 

@@ -4,7 +4,7 @@ import { take, type Bucket, type Key } from '../core/keys.ts'
 import type { Standing } from '@instar/dialects'
 import { standingOf } from '../core/rate-headers.ts'
 
-/** Bytes of bodies that are held now, until their requests are over. */
+/** Bytes of memory that bodies take now, as they came and as they are parsed, until their requests are over. */
 export class Bodies {
   private readonly limit: number
   private readonly body: number
@@ -21,15 +21,18 @@ export class Bodies {
     return this.bytes
   }
 
-  /** `key`: whose body it is; null: nobody's. Throws `overloaded` where there is no room, or where a key with other bodies here would have more than half of it. */
-  hold(bytes: number, key: string | null): void {
+  /**
+   * `key`: whose body it is; null: nobody's. `before`: bytes that its request holds already; one that is alone may hold what
+   * it needs. Throws `overloaded` where there is no room, or where a key with other bodies here would have more than half of it.
+   */
+  hold(bytes: number, key: string | null, before = 0): void {
     const own = key === null ? 0 : (this.byKey.get(key) ?? 0)
-    if (own > 0 && own + bytes > Math.max(this.limit / 2, this.body)) {
-      const message = `The bodies of the requests of the API key ${key} that are being answered take ${own} of the ${this.limit / 2} bytes that they may; this one has ${bytes} more.`
+    if (own > before && own + bytes > Math.max(this.limit / 2, this.body)) {
+      const message = `The bodies of the requests of the API key ${key} that are being answered take ${own} of the ${this.limit / 2} bytes of memory that they may; this one takes ${bytes} more.`
       throw new InstarError('overloaded', message, { limit: this.limit / 2, retryAfterMs: 1000 })
     }
-    if (this.bytes + bytes > this.limit) {
-      const message = `The bodies of the requests that are being answered take ${this.bytes} of the ${this.limit} bytes that they may; this one has ${bytes} more.`
+    if (this.bytes + bytes > this.limit && this.bytes > before) {
+      const message = `The bodies of the requests that are being answered take ${this.bytes} of the ${this.limit} bytes of memory that they may; this one takes ${bytes} more.`
       throw new InstarError('overloaded', message, { limit: this.limit, retryAfterMs: 1000 })
     }
     this.bytes += bytes
