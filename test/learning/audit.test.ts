@@ -7,7 +7,15 @@ import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { decodeRecord, encodeEvent, schemaTexts, updateLine, type BatchSealed, type Event } from '@instar/events'
+import {
+  decodeRecord,
+  encodeEvent,
+  schemaTexts,
+  updateLine,
+  written,
+  type BatchSealed,
+  type Event,
+} from '@instar/events'
 import { openEmbeddedLog, openMemoryLog, type EventLog } from '@instar/log'
 import type { Model } from '@instar/engine/port'
 import { verify } from '@instar/trainer'
@@ -20,11 +28,13 @@ import {
   turnsBetween,
   type ScoredTurn,
 } from '@instar/trainer/core/replay'
+import { MOST_BYTES } from '@instar/trainer/core/pending'
 import { readAudit } from '@instar/trainer/shell/audit'
 import { captured } from '../scorer/history.ts'
 import { seeded } from '../simulation/random.ts'
 import { POLICIES, POLICY, randomHistory } from '../snapshots/histories.ts'
 
+const PLACE = { partition: 0, offset: 0 }
 const folders: string[] = []
 after(() => folders.forEach((path) => rmSync(path, { recursive: true, force: true })))
 
@@ -133,9 +143,47 @@ test('records that nobody can read are passed over and told, in whatever topic; 
   await stopped.close()
 })
 
+test('a replay takes turns whose id, subject and hint fit an item of a batch, as the trainer does', () => {
+  const audit = initialAudit(POLICY)
+  const add = (event: Event): void => void evolveAudit(audit, decodeRecord({ ...encodeEvent(event), ...PLACE }))
+  const fitting = ['fits', 'long'].map((name, i) => {
+    const turn = captured({ session: 's', messages: [{ role: 'user', content: name }], answer: name, at: i + 1, name })
+    add({ ...turn, policy: POLICY })
+    const room = MOST_BYTES - Buffer.byteLength(turn.turn) - Buffer.byteLength(turn.subject)
+    add({
+      type: 'TurnScored',
+      turn: turn.turn,
+      session: 's',
+      policy: POLICY,
+      version: 0,
+      subject: turn.subject,
+      verdicts: [],
+      cause: 'c',
+      rank: null,
+      at: i + 1,
+      reward: -1,
+      judge: 'j',
+      hint: written('x'.repeat(room + i)),
+      hintJudge: 'j',
+    })
+    return turn.turn
+  })
+  assert.equal(audit.listed.length, 2)
+  assert.deepEqual(
+    [...scoredTurns(audit)].map(({ turn }) => turn),
+    fitting.slice(0, 1),
+  )
+})
+
 const SESSION = 8
 const BATCH = 16
 const TURNS = 60_000
+/** Turns of a batch in a replay with other settings. */
+const BATCH_ANEW = 500
+/** All of the log is folded; so many turns from its start are replayed. */
+const REPLAYED = 8_000
+const BEGAN_AT = 10
+const SETTINGS = { rules: 2, batchSize: BATCH, learningRate: 1 }
 
 /** Sessions of some turns, each scored, in batches from which nothing is learned. */
 function* longHistory(): Generator<Event> {
@@ -153,7 +201,7 @@ function* longHistory(): Generator<Event> {
   let waiting: ScoredTurn[] = []
   let prev = ''
   for (let i = 0; i < TURNS; i += 1) {
-    const at = 10 + i
+    const at = BEGAN_AT + i
     const session = `s${Math.floor(i / SESSION)}`
     const turn = captured({
       session,
@@ -205,7 +253,7 @@ function* longHistory(): Generator<Event> {
       parent,
       seed: number,
       loss: 'hybrid',
-      settings: { rules: 2 },
+      settings: SETTINGS,
       at,
     })
     waiting = []
@@ -218,24 +266,58 @@ function* longHistory(): Generator<Event> {
   }
 }
 
-test(`verify of ${TURNS} turns stays within 96 MiB of heap`, { timeout: 170_000 }, async (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'instar-long-'))
-  folders.push(folder)
-  const log = await openEmbeddedLog({ folder, schemas: schemaTexts() })
-  let batch: ReturnType<typeof encodeEvent>[] = []
-  for (const event of longHistory()) {
-    batch.push(encodeEvent(event))
-    if (batch.length < 2_000) continue
+const inProcess = async <T>(name: string, args: readonly string[], prefix = ''): Promise<T> => {
+  const program = fileURLToPath(new URL(`processes/${name}`, import.meta.url))
+  const { stdout } = await promisify(execFile)(
+    'sh',
+    ['-c', `${prefix} exec "$0" "$@"`, process.execPath, '--max-old-space-size=96', program, ...args],
+    { maxBuffer: 1 << 20 },
+  )
+  return JSON.parse(stdout) as T
+}
+
+let made: Promise<string> | null = null
+/** The folder of a log with the long history, made once. */
+const longLog = (): Promise<string> =>
+  (made ??= (async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'instar-long-'))
+    folders.push(folder)
+    const log = await openEmbeddedLog({ folder, schemas: schemaTexts() })
+    let batch: ReturnType<typeof encodeEvent>[] = []
+    for (const event of longHistory()) {
+      batch.push(encodeEvent(event))
+      if (batch.length < 2_000) continue
+      await log.append(batch)
+      batch = []
+    }
     await log.append(batch)
-    batch = []
-  }
-  await log.append(batch)
-  await log.close()
-  const verifier = fileURLToPath(new URL('processes/verifier.ts', import.meta.url))
-  const { stdout } = await promisify(execFile)(process.execPath, ['--max-old-space-size=96', verifier, folder], {
-    maxBuffer: 1 << 20,
-  })
-  const { peak, ...found } = JSON.parse(stdout) as { peak: number }
+    await log.close()
+    return folder
+  })())
+
+test(`verify of ${TURNS} turns stays within 96 MiB of heap`, { timeout: 170_000 }, async (t) => {
+  const { peak, ...found } = await inProcess<{ peak: number }>('verifier.ts', [await longLog()])
   assert.deepEqual(found, { ok: true, first: null, batches: TURNS / BATCH, held: TURNS / BATCH })
+  t.diagnostic(`${Math.round(peak / 2 ** 20)} MiB at most`)
+})
+
+test('verify on a full disk says so', { timeout: 170_000 }, async () => {
+  // Of files with more than 4 MiB (8192 blocks of 512 bytes) nothing more is written, as on a disk without room.
+  const { error } = await inProcess<{ error: { code: string; message: string } }>(
+    'verifier.ts',
+    [await longLog()],
+    'ulimit -f 8192;',
+  )
+  assert.equal(error.code, 'no_temporary_file')
+  assert.ok(error.message.includes(tmpdir()), error.message)
+})
+
+test(`a replay on a log of ${TURNS} turns stays within 96 MiB of heap`, { timeout: 170_000 }, async (t) => {
+  const { peak, ...found } = await inProcess<{ peak: number }>('replayer.ts', [
+    await longLog(),
+    String(BATCH_ANEW),
+    String(BEGAN_AT + REPLAYED),
+  ])
+  assert.deepEqual(found, { equal: null, batches: REPLAYED / BATCH_ANEW, versions: REPLAYED / BATCH_ANEW })
   t.diagnostic(`${Math.round(peak / 2 ** 20)} MiB at most`)
 })

@@ -118,6 +118,12 @@ export const ERRORS = {
     meaning: 'The snapshot file of a service cannot be read. The message names the file.',
     todo: 'Start the service again: it deletes the file and reads the log from its start.',
   },
+  no_temporary_file: {
+    status: 500,
+    retryable: false,
+    meaning: 'The file that verify and replay fold the log into cannot be made or written.',
+    todo: 'Make room in the folder for temporary files, or let TMPDIR name one with room for as much as the log of turns and scores takes.',
+  },
   data_in_use: {
     status: 409,
     retryable: false,

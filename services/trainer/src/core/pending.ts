@@ -39,6 +39,9 @@ const UNUSABLE = 'unusable'
  */
 export const MOST_BYTES = 3072
 
+export const isTooLong = ({ turn, subject, hint }: Pick<ScoreState, 'turn' | 'subject' | 'hint'>): boolean =>
+  Buffer.byteLength(turn) + Buffer.byteLength(subject) + (hint?.bytes.length ?? 0) > MOST_BYTES
+
 type Waits = { pending: Queues }
 
 /** Keys of which it is known when they were last heard. */
@@ -69,13 +72,10 @@ const readPlace = (place: string): { version: number; key: string } | null => {
 }
 
 /** A score of the turn counted, a skip aside. */
-export const scored = (
-  state: PendingState,
-  { turn, subject, hint }: Pick<ScoreState, 'turn' | 'subject' | 'hint'>,
-): void => {
+export const scored = (state: PendingState, score: Pick<ScoreState, 'turn' | 'subject' | 'hint'>): void => {
+  const { turn } = score
   if (updateLine(state.updates, state.policy).spent.has(turn)) return
-  const bytes = Buffer.byteLength(turn) + Buffer.byteLength(subject) + (hint?.bytes.length ?? 0)
-  if (bytes > MOST_BYTES) return spent(state, turn)
+  if (isTooLong(score)) return spent(state, turn)
   put(state, placeOf(state, turn), turn)
   hear(state, turn)
 }

@@ -13,6 +13,7 @@ import {
 } from '@instar/events'
 import { advantages, RULES, rulesOf, type Baselines } from './baseline.ts'
 import { MOST_ITEMS } from './batch.ts'
+import { isTooLong } from './pending.ts'
 import type { AuditState } from './audit.ts'
 
 /** Bounds are versions (from: exclusive of its own batch, until: inclusive) or times in ms. */
@@ -215,7 +216,7 @@ export function* joinedTurns(state: AuditState): Generator<{ turn: string; next:
   }
 }
 
-/** Turns that the policy (or a branch of it, `scoredBy`) has scored, usable, in the order of their first scores: what a replay with changed settings seals anew. */
+/** Turns that the policy (or a branch of it, `scoredBy`) has scored, usable, no longer than an item of a batch may be, in the order of their first scores: what a replay with changed settings seals anew. */
 export function* scoredTurns(state: AuditState, scoredBy = state.policy): Generator<ScoredTurn> {
   const order = state.scored.get(scoredBy)
   for (let i = 0; i < (order?.length ?? 0); i += 1) {
@@ -224,6 +225,7 @@ export function* scoredTurns(state: AuditState, scoredBy = state.policy): Genera
     if (
       !turn ||
       score.reward === null ||
+      isTooLong(score) ||
       turn.policy !== state.policy ||
       turn.status !== 'complete' ||
       !turn.trainable ||

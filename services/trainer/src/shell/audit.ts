@@ -85,23 +85,33 @@ export const unlessStopped = (signal: AbortSignal | undefined): void => {
   if (signal?.aborted) throw new InstarError('aborted', 'It was asked to stop before the end of the log.')
 }
 
-/** Of the policy and its branches, as of the call. A pipeline may be writing meanwhile. Throws `aborted`; no file stays. */
+/**
+ * Of the policy and its branches, as of the call. A pipeline may be writing meanwhile. Throws `aborted`, and `no_temporary_file`
+ * where the file cannot be made or written, since all of a long log in memory ends the process; no file stays.
+ */
 export const readAudit = async (log: EventLog, policy: string, signal?: AbortSignal): Promise<Audit> => {
-  // Without a place for files everything stays in memory.
-  const folder = await mkdtemp(join(tmpdir(), 'instar-audit-')).catch(() => null)
-  const snapshot = openSnapshots(folder ?? join(tmpdir(), 'instar-audit', 'none'), { records: RECORDS, room: ROOM }).of(
-    'audit',
-    'audit',
-  )
-  await snapshot.open(log)
-  const state = storedAudit(snapshot, policy)
-  const unreadable: Unreadable = { records: 0, first: [] }
+  const folder = await mkdtemp(join(tmpdir(), 'instar-audit-')).catch((cause: Error) => {
+    throw noFile(cause.message, cause)
+  })
+  let fault: string | null = null
+  const say = (line: string): void => {
+    fault ??= line
+  }
+  const snapshot = openSnapshots(folder, { records: RECORDS, room: ROOM, say }).of('audit', 'audit')
   const close = async (): Promise<void> => {
     await snapshot.close({ save: false })
-    if (folder !== null) await rm(folder, { recursive: true, force: true })
+    await rm(folder, { recursive: true, force: true })
   }
-  const audit: Audit = { state, broken: null, unreadable, folded: (logged) => snapshot.after(logged), close }
+  const unlessFaulty = (): void => {
+    if (fault !== null) throw noFile(fault)
+  }
+  const unreadable: Unreadable = { records: 0, first: [] }
   try {
+    await snapshot.open(log)
+    unlessFaulty()
+    const state = storedAudit(snapshot, policy)
+    const folded: Audit['folded'] = (logged) => snapshot.after(logged)?.then(unlessFaulty)
+    const audit: Audit = { state, broken: null, unreadable, folded, close }
     // One cut, what names before what is named.
     const to = await log.ends(['updates', 'weights', 'scores', 'turns'])
     for (const topic of ['turns', 'scores', 'weights', 'updates'] as const) {
@@ -120,14 +130,15 @@ export const readAudit = async (log: EventLog, policy: string, signal?: AbortSig
   }
 }
 
+const noFile = (what: string, cause?: unknown): InstarError =>
+  new InstarError('no_temporary_file', `the log cannot be folded into a file in ${tmpdir()}: ${what}`, {}, { cause })
+
 /** Folds one record, or passes over it; why reading ends there, else null. */
 const take = async ({ state, unreadable, folded }: Audit, record: LogRecord): Promise<Difference | null> => {
+  let logged: Logged
   try {
-    const logged = decodeRecord(record)
+    logged = decodeRecord(record)
     evolveAudit(state, logged)
-    const kept = folded(logged)
-    if (kept) await kept
-    return null
   } catch (error) {
     if (!(error instanceof InstarError)) throw error
     const place = `${record.partition}@${record.offset}`
@@ -138,4 +149,7 @@ const take = async ({ state, unreadable, folded }: Audit, record: LogRecord): Pr
     if (unreadable.first.length < MOST_NAMED) unreadable.first.push(difference)
     return null
   }
+  const kept = folded(logged)
+  if (kept) await kept
+  return null
 }
