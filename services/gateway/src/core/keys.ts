@@ -45,8 +45,7 @@ export const hasExpired = ({ expiresAt }: Key, now: number): boolean => expiresA
 
 /** What a request may do that came with this key. Throws `invalid_api_key`, `missing_scope`. */
 export const checkKey = (key: Key, scope: Scope | null, now: number): void => {
-  if (hasExpired(key, now))
-    throw new InstarError('invalid_api_key', `The API key ${key.id} has expired.`)
+  if (hasExpired(key, now)) throw new InstarError('invalid_api_key', `The API key ${key.id} has expired.`)
   if (scope !== null && !key.scopes.includes(scope))
     throw new InstarError('missing_scope', `The API key ${key.id} has no scope ${scope}.`, { scope })
 }
