@@ -145,7 +145,9 @@ test('records that nobody can read are passed over and told, in whatever topic; 
 
 test('a replay takes turns whose id, subject and hint fit an item of a batch, as the trainer does', () => {
   const audit = initialAudit(POLICY)
-  const add = (event: Event): void => void evolveAudit(audit, decodeRecord({ ...encodeEvent(event), ...PLACE }))
+  const add = (event: Event): void => {
+    evolveAudit(audit, decodeRecord({ ...encodeEvent(event), ...PLACE }))
+  }
   const fitting = ['fits', 'long'].map((name, i) => {
     const turn = captured({ session: 's', messages: [{ role: 'user', content: name }], answer: name, at: i + 1, name })
     add({ ...turn, policy: POLICY })
