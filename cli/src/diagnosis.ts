@@ -1,6 +1,6 @@
 /** What `instar doctor` looks at: on one machine here, on Kafka with doctor/looks.ts. What a look throws is the finding of a fault. */
 import { InstarError, requireBase } from '@instar/events'
-import { givesIds, isRemote, openRemote } from '@instar/gateway/shell/open-remote'
+import { givesIds, isRemote, openRemote } from '@instar/gateway/open-remote'
 import { holdsWeights, openModel, openTokenizer, startServing } from '@instar/policy'
 import { readOnlyQuery, runningPostgres, startPostgres } from '@instar/projections'
 import { mkdtemp, rm, stat, statfs, access, constants } from 'node:fs/promises'

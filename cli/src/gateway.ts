@@ -4,7 +4,7 @@
  * have been done.
  */
 import { ERRORS, InstarError, type ErrorCode } from '@instar/events/errors'
-import { ADMIN_TOKEN_HEADER, readAdminToken } from '@instar/gateway/shell/admin-token'
+import { ADMIN_TOKEN_HEADER, readAdminToken } from '@instar/gateway/admin-token'
 import { lookup } from 'node:dns/promises'
 import { request as openRequest, type IncomingMessage } from 'node:http'
 import { text } from 'node:stream/consumers'

@@ -1,6 +1,6 @@
 /** What `startPipeline` is given, as plain data: a part of it goes to the thread of the services. */
 import type { GatewaySettings } from '@instar/gateway'
-import type { RemoteSettings } from '@instar/gateway/shell/open-remote'
+import type { RemoteSettings } from '@instar/gateway/open-remote'
 import type { EngineChoice } from '@instar/policy'
 import type { Settings } from '@instar/process'
 import type { publisherConfig } from '@instar/publisher'

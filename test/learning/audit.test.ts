@@ -19,7 +19,7 @@ import {
 import { openEmbeddedLog, openMemoryLog, type EventLog } from '@instar/log'
 import type { Model } from '@instar/engine/port'
 import { verify } from '@instar/trainer'
-import { auditBatches, evolveAudit, initialAudit, type AuditState } from '@instar/trainer/core/audit'
+import { auditBatches, evolveAudit, initialAudit, type AuditState } from '../../services/trainer/src/core/audit.ts'
 import {
   joinedTurns,
   recordedBatches,
@@ -27,9 +27,9 @@ import {
   scoredTurns,
   turnsBetween,
   type ScoredTurn,
-} from '@instar/trainer/core/replay'
-import { MOST_BYTES } from '@instar/trainer/core/pending'
-import { readAudit } from '@instar/trainer/shell/audit'
+} from '../../services/trainer/src/core/replay.ts'
+import { MOST_BYTES } from '../../services/trainer/src/core/pending.ts'
+import { readAudit } from '../../services/trainer/src/shell/audit.ts'
 import { captured } from '../scorer/history.ts'
 import { seeded } from '../simulation/random.ts'
 import { POLICIES, POLICY, randomHistory } from '../snapshots/histories.ts'

@@ -17,9 +17,9 @@ import {
 } from '@instar/events'
 import { openMemoryLog } from '@instar/log'
 import { createMetrics, type Metrics } from '@instar/process'
-import { recordPublisherMetrics as watchPublisher } from '@instar/publisher/shell/metrics'
+import { recordPublisherMetrics as watchPublisher } from '../../services/publisher/src/shell/metrics.ts'
 import { createScorer, scorerConfig } from '@instar/scorer'
-import { recordTrainerMetrics as watchTrainer } from '@instar/trainer/shell/metrics'
+import { recordTrainerMetrics as watchTrainer } from '../../services/trainer/src/shell/metrics.ts'
 import { captured, type Said } from '../scorer/history.ts'
 
 const valueOf = async (metrics: Metrics, name: string): Promise<number | undefined> => {

@@ -19,7 +19,7 @@ import {
   type Scorer,
   type ScorerState,
 } from '@instar/scorer'
-import { MOST_TOUCHED } from '@instar/scorer/core/state'
+import { MOST_TOUCHED } from '../../services/scorer/src/core/state.ts'
 import { MOST_CLOSED } from '@instar/events/folds/turns'
 import { trainerConfig } from '@instar/trainer'
 import { captured, logged, type Said } from './history.ts'

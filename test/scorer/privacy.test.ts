@@ -7,8 +7,8 @@ import { decodeRecord, encodeEvent, readWritten, type ScoresEvent } from '@insta
 import { openMemoryLog } from '@instar/log'
 import { startPostgres, startProjections } from '@instar/projections'
 import { createScorer, scorerConfig } from '@instar/scorer'
-import { hintFor } from '@instar/scorer/core/hints'
-import { publicHint } from '@instar/scorer/core/private-values'
+import { hintFor } from '../../services/scorer/src/core/hints.ts'
+import { publicHint } from '../../services/scorer/src/core/private-values.ts'
 import { temporaryFolder, withClient } from '../projections/database.ts'
 import { captured, feedback, turnNamed, type Said } from './history.ts'
 

@@ -3,7 +3,7 @@
  * have scored, seals, computes, publishes. One writer, which dies like everyone else and keeps nothing.
  */
 import { weightLine, type Event, type Logged } from '@instar/events'
-import { evolve, initialState, type MemoryPublisher } from '@instar/publisher/core/state'
+import { evolve, initialState, type MemoryPublisher } from '../../services/publisher/src/core/state.ts'
 import { Process } from './process.ts'
 import type { Folds } from './rules.ts'
 import { POLICY, trained } from './services.ts'

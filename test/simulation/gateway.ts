@@ -18,10 +18,10 @@ import {
 } from '@instar/events'
 import { lastAnswer } from '@instar/dialects'
 import type { Snapshot } from '@instar/log'
-import { decideAdmin, type Ordered } from '@instar/gateway/core/admin'
-import { newSession, subjectOf } from '@instar/gateway/core/labels'
-import { answersOf, choose, locate, nameUnknown, settled, type Asked } from '@instar/gateway/core/resolve'
-import { evolveIndex, restore, sessionState, touch } from '@instar/gateway/core/session-index'
+import { decideAdmin, type Ordered } from '../../services/gateway/src/core/admin.ts'
+import { newSession, subjectOf } from '../../services/gateway/src/core/labels.ts'
+import { answersOf, choose, locate, nameUnknown, settled, type Asked } from '../../services/gateway/src/core/resolve.ts'
+import { evolveIndex, restore, sessionState, touch } from '../../services/gateway/src/core/session-index.ts'
 import {
   aborted,
   captured,
@@ -30,8 +30,8 @@ import {
   whyNotTrainable,
   type Admitted,
   type Outcome,
-} from '@instar/gateway/core/turn'
-import { keep, type Kept } from '@instar/gateway/shell/kept'
+} from '../../services/gateway/src/core/turn.ts'
+import { keep, type Kept } from '../../services/gateway/src/shell/kept.ts'
 import { partitionOf } from '@instar/log/partition'
 import type { Note } from './history/decision.ts'
 import { Process, type Keeping } from './process.ts'

@@ -8,14 +8,19 @@ import {
   type Event,
   type Logged,
 } from '@instar/events'
-import { decide as publisherDecide, decidePromotion, lineStarted, type Measured } from '@instar/publisher/core/decide'
-import { THRESHOLDS, type Figures } from '@instar/publisher/core/gate'
+import {
+  decide as publisherDecide,
+  decidePromotion,
+  lineStarted,
+  type Measured,
+} from '../../services/publisher/src/core/decide.ts'
+import { THRESHOLDS, type Figures } from '../../services/publisher/src/core/gate.ts'
 import {
   evolve as publisherEvolve,
   initialState as publisherState,
   type PublisherState,
-} from '@instar/publisher/core/state'
-import { stateOfSnapshot as storedPublisher } from '@instar/publisher/shell/snapshot'
+} from '../../services/publisher/src/core/state.ts'
+import { stateOfSnapshot as storedPublisher } from '../../services/publisher/src/shell/snapshot.ts'
 import {
   closeIdle,
   decide as scorerDecide,
@@ -26,18 +31,22 @@ import {
   passOver,
   stillOurs,
   type JudgeRequest,
-} from '@instar/scorer/core/decide'
-import type { Judged } from '@instar/scorer/core/judgement'
+} from '../../services/scorer/src/core/decide.ts'
+import type { Judged } from '../../services/scorer/src/core/judgement.ts'
 import {
   evolve as scorerEvolve,
   forgetWork,
   initialState as scorerState,
   type ScorerState,
-} from '@instar/scorer/core/state'
-import { stateOfSnapshot as storedScorer } from '@instar/scorer/shell/snapshot'
-import { computed, decide as trainerDecide, failed } from '@instar/trainer/core/decide'
-import { evolve as trainerEvolve, initialState as trainerState, type TrainerState } from '@instar/trainer/core/state'
-import { stateOfSnapshot as storedTrainer } from '@instar/trainer/shell/snapshot'
+} from '../../services/scorer/src/core/state.ts'
+import { stateOfSnapshot as storedScorer } from '../../services/scorer/src/shell/snapshot.ts'
+import { computed, decide as trainerDecide, failed } from '../../services/trainer/src/core/decide.ts'
+import {
+  evolve as trainerEvolve,
+  initialState as trainerState,
+  type TrainerState,
+} from '../../services/trainer/src/core/state.ts'
+import { stateOfSnapshot as storedTrainer } from '../../services/trainer/src/shell/snapshot.ts'
 import { Process, type Keeping } from './process.ts'
 import type { Folds } from './rules.ts'
 import type { World } from './world.ts'

@@ -6,12 +6,20 @@ import {
   evolve as publisherEvolve,
   initialState as publisherState,
   type PublisherState,
-} from '@instar/publisher/core/state'
-import { stateOfSnapshot as storedPublisher } from '@instar/publisher/shell/snapshot'
-import { evolve as scorerEvolve, initialState as scorerState, type ScorerState } from '@instar/scorer/core/state'
-import { stateOfSnapshot as storedScorer } from '@instar/scorer/shell/snapshot'
-import { evolve as trainerEvolve, initialState as trainerState, type TrainerState } from '@instar/trainer/core/state'
-import { stateOfSnapshot as storedTrainer } from '@instar/trainer/shell/snapshot'
+} from '../../services/publisher/src/core/state.ts'
+import { stateOfSnapshot as storedPublisher } from '../../services/publisher/src/shell/snapshot.ts'
+import {
+  evolve as scorerEvolve,
+  initialState as scorerState,
+  type ScorerState,
+} from '../../services/scorer/src/core/state.ts'
+import { stateOfSnapshot as storedScorer } from '../../services/scorer/src/shell/snapshot.ts'
+import {
+  evolve as trainerEvolve,
+  initialState as trainerState,
+  type TrainerState,
+} from '../../services/trainer/src/core/state.ts'
+import { stateOfSnapshot as storedTrainer } from '../../services/trainer/src/shell/snapshot.ts'
 import { POLICIES, POLICY, SUBJECTS, type History } from './histories.ts'
 
 /** A fold under way. */

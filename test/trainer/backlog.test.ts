@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Event } from '@instar/events'
 import { MAX_RECORD_BYTES } from '@instar/log/kafka/topics'
-import { MOST_DROPPED, MOST_DROPPED_BYTES, MOST_ITEMS } from '@instar/trainer/core/batch'
-import { decide } from '@instar/trainer/core/decide'
-import { countPending } from '@instar/trainer/core/pending'
+import { MOST_DROPPED, MOST_DROPPED_BYTES, MOST_ITEMS } from '../../services/trainer/src/core/batch.ts'
+import { decide } from '../../services/trainer/src/core/decide.ts'
+import { countPending } from '../../services/trainer/src/core/pending.ts'
 import { idOf, Line, OPTIONS } from './line.ts'
 
 test('130,000 turns of a frozen weekend: no record is large, each turn is trained once or dropped once', () => {

@@ -9,9 +9,9 @@ import {
   type Logged,
   type TurnState,
 } from '@instar/events'
-import type { BatchSettings } from '@instar/trainer/core/batch'
-import { decide } from '@instar/trainer/core/decide'
-import { evolve, initialState, type MemoryTrainer } from '@instar/trainer/core/state'
+import type { BatchSettings } from '../../services/trainer/src/core/batch.ts'
+import { decide } from '../../services/trainer/src/core/decide.ts'
+import { evolve, initialState, type MemoryTrainer } from '../../services/trainer/src/core/state.ts'
 
 export const OPTIONS: BatchSettings = {
   batchSize: 16,

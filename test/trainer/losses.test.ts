@@ -20,7 +20,7 @@ import { completionLogprobs } from '@instar/policy/forward'
 import { createRuntime, type Runtime } from '@instar/policy/runtime/runtime'
 import { Trainer } from '@instar/policy/step'
 import { stepSettings, trainItem } from '@instar/trainer'
-import { hasSignal } from '@instar/trainer/core/batch'
+import { hasSignal } from '../../services/trainer/src/core/batch.ts'
 import { config, exampleItems, exampleSettings, exampleWeights } from '../golden/policy/example.ts'
 
 /** A prompt's token ids are a function of its text alone: what matters here is that prompt and hint differ. */

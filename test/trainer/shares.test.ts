@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { updateLine, type BatchSealed, type Settings } from '@instar/events'
-import { auditBatches, evolveAudit, initialAudit } from '@instar/trainer/core/audit'
-import { advantages, EVERYONE, RULES } from '@instar/trainer/core/baseline'
-import { waiting } from '@instar/trainer/core/batch'
-import { decide } from '@instar/trainer/core/decide'
+import { auditBatches, evolveAudit, initialAudit } from '../../services/trainer/src/core/audit.ts'
+import { advantages, EVERYONE, RULES } from '../../services/trainer/src/core/baseline.ts'
+import { waiting } from '../../services/trainer/src/core/batch.ts'
+import { decide } from '../../services/trainer/src/core/decide.ts'
 import { idOf, Line, OPTIONS } from './line.ts'
 
 /** `count` turns of a key, each of a subject of its own unless `subject` says another. */

@@ -1,6 +1,6 @@
 import { InstarError } from '@instar/events/errors'
-import { markLocked } from '@instar/gateway/shell/keyring'
-import { SCOPES, tokenFor, type Scope } from '@instar/gateway/core/keys'
+import { markLocked } from '@instar/gateway/keyring'
+import { SCOPES, tokenFor, type Scope } from '@instar/gateway/keys'
 import { randomBytes, createHash } from 'node:crypto'
 import { closeSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'

@@ -12,10 +12,15 @@ import {
   type SessionClosed,
   type Versions,
 } from '@instar/events'
-import type { Line as KnownLine } from '@instar/gateway/core/imported/exact'
-import { holdsIds, readLine } from '@instar/gateway/core/imported/line'
-import type { Reading, Spoken } from '@instar/gateway/core/imported/spoken'
-import { newSessionSoFar, turnsOf } from '@instar/gateway/core/imported/turns'
+import {
+  holdsIds,
+  newSessionSoFar,
+  readLine,
+  turnsOf,
+  type Line as KnownLine,
+  type Reading,
+  type Spoken,
+} from '@instar/gateway/imported'
 import { parseJson } from '@instar/dialects'
 import { blobChunks, persist, versionsOn, type EventLog } from '@instar/log'
 import type { FileHandle } from 'node:fs/promises'

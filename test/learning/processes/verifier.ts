@@ -1,7 +1,7 @@
 /** Verifies a log without computing, and says what came of it and what memory it took. */
 import { InstarError } from '@instar/events'
 import { openEmbeddedLog } from '@instar/log'
-import { verify } from '@instar/trainer/shell/verify'
+import { verify } from '../../../services/trainer/src/shell/verify.ts'
 import type { Model } from '@instar/engine/port'
 
 const log = await openEmbeddedLog({ folder: process.argv[2]!, readOnly: true })

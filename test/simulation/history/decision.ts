@@ -1,8 +1,8 @@
 /** What a process put on its way, what it had read when it did, and what it was told by others than the log. */
 import type { Event } from '@instar/events'
-import type { Ordered } from '@instar/gateway/core/admin'
-import type { Measured } from '@instar/publisher/core/decide'
-import type { Judged } from '@instar/scorer/core/judgement'
+import type { Ordered } from '../../../services/gateway/src/core/admin.ts'
+import type { Measured } from '../../../services/publisher/src/core/decide.ts'
+import type { Judged } from '../../../services/scorer/src/core/judgement.ts'
 import type { Ends } from '../sim-log.ts'
 
 export type Note = {
