@@ -59,3 +59,14 @@ test('of a raw answer thoughts and calls are no content', () => {
   assert.equal(contentOfAnswer('<think>\na\n</think>\n\nHi <tool_call>\n{}\n</tool_call>').trim(), 'Hi')
   assert.equal(contentOfAnswer('a thought that the prompt began</think>Hi'), 'Hi')
 })
+
+test('the name of a text is of its words, each in lower case by itself, and a beginning has the same one', () => {
+  assert.equal(wordsName('A b, C!'), '3:ba7816bf8f01cfea414140de5dae2223')
+  assert.equal(wordsName(' -\n'), null)
+  // A capital sigma is another letter at the end of a word.
+  const name = wordsName('ΟΔΟΣ ΣΟΦΙΑΣ')!
+  assert.deepEqual(beginningsIn('οδος σοφιας, Athens', new Set([name, wordsName('οδος')!])), [
+    { name, behind: ', Athens' },
+    { name: wordsName('οδος')!, behind: ' σοφιας, Athens' },
+  ])
+})
