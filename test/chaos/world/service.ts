@@ -46,9 +46,17 @@ const READY_MS = 120_000
 /** Ends by itself within so short a time, so often in a row: it will not come up. */
 const HOPELESS = 20
 
-export type ServiceOptions = { kind: Kind; name: string; folder: string; port: number; env: Record<string, string> }
+export type ServiceOptions = {
+  kind: Kind
+  name: string
+  folder: string
+  port: number
+  env: Record<string, string>
+  /** The folder of the build that it is of. Default: this one. */
+  root?: string
+}
 
-export const startService = ({ kind, name, folder, port, env }: ServiceOptions): Service => {
+export const startService = ({ kind, name, folder, port, env, root = ROOT }: ServiceOptions): Service => {
   const url = `http://127.0.0.1:${port}`
   const crashes: { status: number; said: string }[] = []
   let stopping = false
@@ -61,7 +69,7 @@ export const startService = ({ kind, name, folder, port, env }: ServiceOptions):
     ours = false
     if (forget) rmSync(data, { recursive: true, force: true })
     forget = false
-    child = guarded([process.execPath, join(ROOT, PROGRAMS[kind])], {
+    child = guarded([process.execPath, join(root, PROGRAMS[kind])], {
       folder,
       name,
       cwd: folder,

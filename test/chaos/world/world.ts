@@ -38,10 +38,12 @@ export type World = {
   log: KafkaLog
   services: Service[]
   of(kind: Kind): Service[]
-  /** One more, ready. */
-  add(kind: Kind, env?: Record<string, string>): Promise<Service>
+  /** One more, ready. `root`: the folder of the build that it is of; default this one. */
+  add(kind: Kind, env?: Record<string, string>, root?: string): Promise<Service>
   /** A command of the CLI against this stack; throws where it fails. */
   instar(...args: string[]): Promise<string>
+  /** The same of the build in that folder. */
+  instarOf(root: string, ...args: string[]): Promise<string>
   ready(): Promise<void>
   /** SIGTERM to every service; their exit statuses by name. */
   stopServices(): Promise<Record<string, number>>
@@ -98,8 +100,8 @@ export const startWorld = async ({
       NODE_OPTIONS: '',
       ...more,
     }
-    const instar = async (...args: string[]): Promise<string> => {
-      const { stdout } = await promisify(execFile)(process.execPath, [join(ROOT, 'cli/src/main.ts'), ...args], {
+    const instarOf = async (root: string, ...args: string[]): Promise<string> => {
+      const { stdout } = await promisify(execFile)(process.execPath, [join(root, 'cli/src/main.ts'), ...args], {
         cwd: folder.path,
         env: { ...process.env, ...env },
         timeout: 120_000,
@@ -107,6 +109,7 @@ export const startWorld = async ({
       })
       return stdout
     }
+    const instar = (...args: string[]): Promise<string> => instarOf(ROOT, ...args)
     await instar('setup')
     log = await openKafkaLog({
       brokers: kafka.brokers,
@@ -115,7 +118,7 @@ export const startWorld = async ({
       schemas: schemaTexts(),
     })
 
-    const launch = async (kind: Kind, own: Record<string, string> = {}): Promise<Service> => {
+    const launch = async (kind: Kind, own: Record<string, string> = {}, root = ROOT): Promise<Service> => {
       const number = (numbers.get(kind) ?? 0) + 1
       numbers.set(kind, number)
       const home = join(folder.path, 'services')
@@ -126,6 +129,7 @@ export const startWorld = async ({
         folder: home,
         port: await freePort(),
         env: { ...env, ...own },
+        root,
       })
       services.push(service)
       return service
@@ -141,10 +145,11 @@ export const startWorld = async ({
       log,
       services,
       instar,
+      instarOf,
       end,
       of: (kind) => services.filter((service) => service.kind === kind),
-      async add(kind, own) {
-        const service = await launch(kind, own)
+      async add(kind, own, root) {
+        const service = await launch(kind, own, root)
         await service.ready()
         return service
       },
