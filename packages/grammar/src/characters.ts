@@ -1,9 +1,9 @@
-/** Automata over Unicode characters (surrogates are none): how texts and patterns are held before they become JSON. */
+/** Automata over Unicode characters without surrogates: texts and patterns before they are encoded as JSON. */
 import { tooLarge, type Budget } from './refusal.ts'
 
 /**
- * Deterministic. Class c holds the characters from `cuts[c]` to before `cuts[c + 1]`; `table[state][class]` is the
- * next state, -1 for none. It starts in state 0.
+ * Deterministic. Class c has the characters from `cuts[c]` up to, not including, `cuts[c + 1]`; `table[state][class]` is
+ * the next state, -1 for none. State 0 is the start.
  */
 export type Characters = { cuts: readonly number[]; table: readonly Int32Array[]; accepts: readonly boolean[] }
 
@@ -20,13 +20,13 @@ export function classOf({ cuts }: Pick<Characters, 'cuts'>, character: number): 
   return low
 }
 
-/** Begin of the surrogates is a cut, and so is their end: they are in classes of their own. */
+/** The first surrogate and the character after the last are cuts, so that surrogates have classes of their own. */
 export const cutsOf = (borders: Iterable<number>): number[] =>
   [...new Set([0, 0xd800, 0xe000, ...borders])].filter((at) => at < END_OF_UNICODE).sort((a, b) => a - b)
 
 export const isSurrogates = (cut: number): boolean => cut >= 0xd800 && cut < 0xe000
 
-/** Without the states from which nothing is accepted; null if that leaves nothing. */
+/** Removes states from which no text is accepted; null if none is left. */
 export function trimmed({ cuts, table, accepts }: Characters): Characters | null {
   const into: number[][] = table.map(() => [])
   for (const [from, row] of table.entries()) for (const to of new Set(row)) if (to >= 0) into[to]?.push(from)
@@ -41,7 +41,7 @@ export function trimmed({ cuts, table, accepts }: Characters): Characters | null
   return { cuts, accepts, table: table.map((row) => row.map((to) => (live.has(to) ? to : -1))) }
 }
 
-/** What both accept. */
+/** The intersection. */
 export function both(a: Characters, b: Characters, budget: Budget): Characters {
   const cuts = cutsOf([...a.cuts, ...b.cuts])
   const classes = cuts.map((cut) => [classOf(a, cut), classOf(b, cut)] as const)
@@ -71,7 +71,7 @@ export function both(a: Characters, b: Characters, budget: Budget): Characters {
 
 const PLAIN = cutsOf([])
 
-/** Longer texts than this are not asked for. */
+/** The largest length that is supported. */
 const LONGEST = 8192
 
 /** Texts of `min` to `max` characters; null if there are none. */
@@ -98,12 +98,12 @@ export const ANY_TEXT: Characters = {
 
 export const NO_TEXT: Characters = { ...ANY_TEXT, accepts: [false] }
 
-/** Any text but these. */
+/** Any text except these. */
 export function except(texts: readonly string[], budget: Budget): Characters {
   const points = texts.map((text) => Array.from(text, (character) => character.codePointAt(0) ?? 0))
   const cuts = cutsOf(points.flat().flatMap((point) => [point, point + 1]))
   budget.spend(points.flat().length * cuts.length, 'additionalProperties')
-  // State 0 is the root of the tree of names, 1 what has left it.
+  // State 0 is the root of the trie of names; state 1 is reached by leaving it.
   const table: Int32Array[] = []
   const accepts: boolean[] = []
   const grow = (): number => table.push(Int32Array.from(cuts, (cut) => (isSurrogates(cut) ? -1 : 1))) - 1

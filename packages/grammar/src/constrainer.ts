@@ -1,10 +1,10 @@
-/** Constraints of one model: each is compiled once, and what a state allows is found once, as long as there is room. */
+/** Compiles the constraints of one model, and caches them and the token masks of their states. */
 import { InstarError } from '@instar/events/errors'
 import { keyOf, machineOf, type Constraint } from './constraint.ts'
 import type { Machine, State } from './machine.ts'
 import { TokenTree, type Spelling } from './tokens.ts'
 
-/** Constraints that are kept, and bytes of what their states allow. */
+/** Limits of the cache: constraints, and bytes of token masks over all of them. */
 const MAX_MACHINES = 16
 const MAX_BYTES = 64 * 1024 * 1024
 
@@ -13,8 +13,8 @@ export class Constrainer {
   private readonly vocabulary: number
   private readonly endOfTurn: readonly number[]
   private tree: TokenTree | null = null
-  /** The longest unused first. */
-  private readonly machines = new Map<string, Followed>()
+  /** Least recently used first. */
+  private readonly machines = new Map<string, CompiledConstraint>()
 
   constructor(tokenizer: Spelling, vocabulary: number, endOfTurn: readonly number[]) {
     this.tokenizer = tokenizer
@@ -22,12 +22,12 @@ export class Constrainer {
     this.endOfTurn = endOfTurn
   }
 
-  begin(constraint: Constraint): Following {
-    return new Following(this.compile(constraint))
+  begin(constraint: Constraint): ConstraintCursor {
+    return new ConstraintCursor(this.compile(constraint))
   }
 
-  /** What is kept of a constraint. Throws `bad_request` where it cannot be followed. */
-  compile(constraint: Constraint): Followed {
+  /** Compiles a constraint, or takes it from the cache. Throws `bad_request` if it is not supported. */
+  compile(constraint: Constraint): CompiledConstraint {
     const key = keyOf(constraint)
     this.tree ??= new TokenTree(this.tokenizer, this.vocabulary, this.endOfTurn)
     if (!this.tree.spellsAll)
@@ -37,7 +37,7 @@ export class Constrainer {
         { field: constraint.json?.field ?? 'tool_choice' },
       )
     const kept = this.machines.get(key)
-    const followed = kept ?? new Followed(this.tree, machineOf(constraint, this.tree.symbols))
+    const followed = kept ?? new CompiledConstraint(this.tree, machineOf(constraint, this.tree.symbols))
     this.machines.delete(key)
     this.machines.set(key, followed)
     for (const oldest of this.machines.keys()) {
@@ -49,11 +49,11 @@ export class Constrainer {
   }
 }
 
-/** A constraint's machine, and what its states allow. It goes as a whole when nobody follows it any more and others have its place. */
-export class Followed {
+/** The machine of a constraint with the token masks of its states. Freed when it is neither cached nor in use. */
+export class CompiledConstraint {
   readonly tree: TokenTree
   readonly machine: Machine
-  /** The longest unused first. */
+  /** Least recently used first. */
   private readonly masks = new Map<State, Uint32Array>()
   private room = 0
 
@@ -71,7 +71,7 @@ export class Followed {
     return mask
   }
 
-  /** Bytes for what its states allow. */
+  /** Sets the limit for its token masks, in bytes. */
   keepWithin(room: number): void {
     this.room = room
     this.shrink(((this.tree.vocabulary + 31) >> 5) * Uint32Array.BYTES_PER_ELEMENT)
@@ -85,17 +85,17 @@ export class Followed {
   }
 }
 
-/** One answer under its constraint. */
-export class Following {
-  private readonly followed: Followed
+/** The state of one answer under a constraint. */
+export class ConstraintCursor {
+  private readonly followed: CompiledConstraint
   private state: State
 
-  constructor(followed: Followed) {
+  constructor(followed: CompiledConstraint) {
     this.followed = followed
     this.state = followed.machine.start
   }
 
-  /** The logits with -∞ for what may not come next. */
+  /** The logits, with -∞ for tokens that may not come next. */
   masked(logits_V: Float32Array): Float32Array {
     const mask = this.followed.allowed(this.state)
     const out = new Float32Array(logits_V.length).fill(-Infinity)
@@ -108,7 +108,7 @@ export class Following {
     return out
   }
 
-  /** `id` was drawn. */
+  /** Moves on by a sampled token. */
   push(id: number): void {
     const next = this.followed.tree.follow(this.followed.machine, this.state, id)
     if (!next) throw new InstarError('internal', 'A token was drawn that its constraint does not allow.')

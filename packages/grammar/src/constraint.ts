@@ -1,4 +1,4 @@
-/** What an answer must be, as a machine that follows it: thoughts, then JSON or tool calls, as packages/dialects/src/markup reads them. */
+/** From a `Constraint` to a grammar and its machine: reasoning, then JSON or tool calls, as packages/dialects/src/markup reads them. */
 import { InstarError } from '@instar/events/errors'
 import { Grammar, type Node } from './grammar.ts'
 import { SchemaCompiler } from './json-schema.ts'
@@ -8,8 +8,8 @@ import { Budget } from './refusal.ts'
 import { tag, upTo, words } from './terminal.ts'
 
 /**
- * The answer is JSON of a schema, or calls of these functions with arguments of their parameters' schemas; where both
- * are given, either. `field`: where the client gave the schema. `insideReasoning`: the prompt ends in an open thought.
+ * The answer is JSON of a schema, or calls of these functions with arguments of their schemas; if both are given, either.
+ * `field`: the client's field with the schema. `insideReasoning`: the prompt ends inside reasoning.
  */
 export type Constraint = {
   json: { field: string; schema: unknown } | null
@@ -27,7 +27,7 @@ const THINK_CLOSE = '</think>'
 const CALL_OPEN = '<tool_call>'
 const CALL_CLOSE = '</tool_call>'
 
-/** One for each constraint. Throws `bad_request` for what is too large to look at. */
+/** Cache key of a constraint. Throws `bad_request` for one that is too large. */
 export function keyOf(constraint: Constraint): string {
   const { json, calls } = constraint
   const field = json?.field ?? 'tools'
@@ -43,13 +43,13 @@ export function keyOf(constraint: Constraint): string {
   return key
 }
 
-/** `symbols`: the tokenizer's added tokens by their text. `constraint` has a key. Throws `bad_request` naming the field and the keyword. */
+/** `symbols`: the tokenizer's added tokens by text. Call `keyOf` first, which checks the size. Throws `bad_request` naming field and keyword. */
 export function machineOf(constraint: Constraint, symbols: ReadonlyMap<string, number>): Machine {
   const { grammar, root } = grammarOf(constraint, symbols, symbols.has(THINK_OPEN), new Budget())
   return within(constraint.json?.field ?? 'tools', () => new Machine(grammar, root))
 }
 
-/** `thinks`: it may begin with a thought. `constraint` has a key. Throws as `machineOf` does. */
+/** `thinks`: the answer may begin with reasoning. Preconditions and errors as for `machineOf`. */
 export function grammarOf(
   { json, calls, mostCalls, insideReasoning }: Constraint,
   symbols: ReadonlyMap<string, number>,
@@ -71,11 +71,11 @@ export function grammarOf(
   }
   const answer = grammar.choice(answers)
   const root = thought(grammar, answer, insideReasoning, thinks, symbols)
-  grammar.settle()
+  grammar.markProductive()
   return { grammar, root }
 }
 
-/** Without recursion: what is too deep for the stack is found here first. */
+/** Iterative, since the value may be too deep for the stack. */
 function isDeep(value: unknown): boolean {
   let level: unknown[] = [value]
   for (let depth = 0; level.length > 0; depth++) {
@@ -103,7 +103,7 @@ function callOf(
   )
 }
 
-/** Models whose tokenizer has a token for it may think first; where the prompt opened a thought, it is closed first. */
+/** Reasoning is optional for models with a token for it; reasoning that the prompt opened is closed first. */
 function thought(
   grammar: Grammar,
   answer: Node,
@@ -118,7 +118,7 @@ function thought(
   return grammar.choice([answer, grammar.sequence(grammar.terminal(tag(THINK_OPEN, symbols)), rest())])
 }
 
-/** Its faults name the field. */
+/** Runs `build`; its errors name the field. */
 export function within<T>(field: string, build: () => T): T {
   try {
     return build()

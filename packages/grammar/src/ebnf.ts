@@ -1,8 +1,8 @@
 /**
- * What an answer must be, as a grammar that is text: in the notation that llama.cpp calls GBNF, and xgrammar and
- * llguidance EBNF. It says what the machine of constraint.ts follows, with tags spelled by their characters; texts of
- * a given length have `<` as `\u003c` in calls. What repeats is a rule that ends with itself: what such a rule may go on
- * with is known to xgrammar beforehand, what stands behind `*` it finds out token by token.
+ * A constraint as text, in the notation that llama.cpp calls GBNF and xgrammar and llguidance call EBNF. It accepts what
+ * the machine of constraint.ts accepts, with tags spelled as characters; in calls, texts of bounded length have `<` as
+ * `\u003c`. Repetition is a right-recursive rule: xgrammar computes the tokens of such a rule in advance, and those after
+ * `*` at run time.
  */
 import { InstarError } from '@instar/events/errors'
 import { grammarOf, within, type Constraint } from './constraint.ts'
@@ -11,20 +11,20 @@ import { Budget, tooLarge } from './refusal.ts'
 import { stepsOf, without, type Span, type Steps } from './steps.ts'
 import type { Terminal } from './terminal.ts'
 
-const MAX_WRITTEN = 256 * 1024
-/** Of texts that say how long they may be, as in characters.ts. */
+const GRAMMAR_BYTES_MAX = 256 * 1024
+/** The largest length of a text, as in characters.ts. */
 const LONGEST = 8192
-/** Characters that are counted one by one: xgrammar spends about a hundredth of a second on each, once. */
+/** Characters counted one by one: xgrammar takes about 10 ms for each, once. */
 const CHUNK = 32
-/** Of the states of a word that stand inside of each other. */
+/** Nesting of the states of one terminal. */
 const MAX_DEPTH = 40
 
-/** `thinks`: the model may think first. `constraint` has a key. Throws `bad_request` naming the field and the keyword. */
+/** `thinks`: the answer may begin with reasoning. Call `keyOf` first, which checks the size. Throws `bad_request` naming field and keyword. */
 export function ebnfOf(constraint: Constraint, thinks: boolean): string {
   const budget = new Budget()
   const { grammar, root } = grammarOf(constraint, new Map(), thinks, budget)
   return within(constraint.json?.field ?? 'tools', () => {
-    if (!root.alive)
+    if (!root.productive)
       throw new InstarError('bad_request', 'The schema allows no value at all, or none that can be written here.')
     return new Writer(grammar, budget).write(root)
   })
@@ -36,7 +36,7 @@ class Writer {
   private readonly rules: string[] = []
   private readonly named = new Set<string>()
   private readonly terminals = new Map<Terminal, string>()
-  /** Of any length: in calls, and elsewhere. */
+  /** Rules for texts of any length, in calls and elsewhere. */
   private readonly texts = new Map<boolean, string>()
   private readonly open: (() => void)[] = []
   private length = 0
@@ -52,14 +52,14 @@ class Writer {
     return this.rules.join('\n')
   }
 
-  /** `name`, which will be a rule. Bodies are written one after the other, not inside of each other. */
+  /** Returns the name of a rule whose body is written later: bodies are queued, not nested. */
   private rule(name: string, body: () => string): string {
     if (this.named.has(name)) return name
     this.named.add(name)
     this.open.push(() => {
       const rule = `${name} ::= ${body()}`
       this.length += rule.length
-      if (this.length > MAX_WRITTEN) throw tooLarge('it')
+      if (this.length > GRAMMAR_BYTES_MAX) throw tooLarge('it')
       this.rules.push(rule)
     })
     return name
@@ -72,7 +72,7 @@ class Writer {
       case 'sequence':
         return node.parts.map((part) => this.of(part)).join(' ')
       case 'choice':
-        return either(node.parts.filter(({ alive }) => alive).map((part) => this.of(part)))
+        return either(node.parts.filter(({ productive }) => productive).map((part) => this.of(part)))
       case 'rule':
         return this.rule(`r${node.id}`, () => (node.body ? this.of(node.body) : NOTHING))
       case 'items':
@@ -87,12 +87,12 @@ class Writer {
     const item = first[at]
     const before = at > 0 ? `${this.of(separator)} ` : ''
     if (item === undefined) {
-      if (!rest?.alive || at >= max) return NOTHING
+      if (!rest?.productive || at >= max) return NOTHING
       if (before !== '') return times(`${before}${this.of(rest)}`, Math.max(0, min - at), max - at)
       const some = `${this.of(rest)} ${times(`${this.of(separator)} ${this.of(rest)}`, Math.max(0, min - 1), max - 1)}`
       return min > 0 ? some : either([some, NOTHING])
     }
-    const goesOn = item.alive && at < max
+    const goesOn = item.productive && at < max
     const from = goesOn
       ? [`${before}${this.of(item)} ${this.rule(`r${list.separator.id}-${item.id}`, () => this.items(list, at + 1))}`]
       : []
@@ -105,10 +105,10 @@ class Writer {
     const field = fields[at]
     if (field) {
       const next = (behindOne: boolean): string => this.of(this.grammar.fields(object, at + 1, behindOne))
-      const taken = field.node.alive ? [`${before}${this.of(field.node)} ${next(true)}`] : []
+      const taken = field.node.productive ? [`${before}${this.of(field.node)} ${next(true)}`] : []
       return either([...taken, ...(field.required ? [] : [next(some)])])
     }
-    if (!extra?.alive) return NOTHING
+    if (!extra?.productive) return NOTHING
     const more = `(${this.of(separator)} ${this.of(extra)})*`
     return some ? more : either([`${this.of(extra)} ${more}`, NOTHING])
   }
@@ -128,7 +128,7 @@ class Writer {
     return [QUOTE, ...needed.filter((part) => part !== NOTHING), others].join(' ')
   }
 
-  /** So many characters; those of all texts are counted by the same rules. */
+  /** Exactly `count` characters; all texts share the counting rules. */
   private exactly(inCall: boolean, count: number): string {
     return count === 0
       ? NOTHING
@@ -137,7 +137,7 @@ class Writer {
         )
   }
 
-  /** No more than so many, and the end. */
+  /** At most so many characters, then the end. */
   private upTo(inCall: boolean, count: number): string {
     const chunks = Math.floor((count - CHUNK + 1) / CHUNK)
     if (chunks > 0)
@@ -164,13 +164,13 @@ class Writer {
       alone: (state) => state !== terminal.start && into.get(state) === 1,
     }
     const whole = this.state(automaton, terminal.start, 0)
-    // A word is as short as its name.
+    // A literal is as short as the name of a rule.
     const written = /^"(?:[^"\\]|\\.)*"$/.test(whole) ? whole : this.rule(automaton.name, () => whole)
     this.terminals.set(terminal, written)
     return written
   }
 
-  /** What leads from a state to an end; empty where nothing may follow. */
+  /** The alternatives from a state to an end; empty if nothing may follow. */
   private state(automaton: Automaton, state: number, depth: number): string {
     const { steps, alone } = automaton
     let word = ''
@@ -196,11 +196,11 @@ class Writer {
   }
 }
 
-/** `alone`: one way leads to the state, so that it needs no name. */
+/** `alone`: the state has one predecessor, so it needs no rule. */
 type Automaton = { name: string; steps: ReadonlyMap<number, Steps>; start: number; alone: (state: number) => boolean }
 const NO_STEPS: Steps = { to: new Map(), accepts: false }
 
-/** The next state and the character, where there is one way on; else null. */
+/** The next state and the character if there is one way on; else null. */
 function onlyStep(to: Steps['to']): [number, number] | [-1, null] {
   const [[next, spans] = [-1, []], ...others] = to
   const [span] = spans
@@ -218,8 +218,8 @@ function times(what: string, min: number, max: number): string {
 }
 
 /**
- * As all of the notations read it: few escapes are known to each of them, and of the longer ones only those whose
- * first digit is not 0.
+ * Escaped so that all notations read it: they share few escapes, and of the hexadecimal ones only those whose first
+ * digit is not 0.
  */
 function escaped(character: number): string {
   const text = String.fromCodePoint(character)
@@ -236,7 +236,7 @@ function escaped(character: number): string {
 const inClass = (character: number): string =>
   /[[\]]/.test(String.fromCodePoint(character)) ? `\\${String.fromCodePoint(character)}` : escaped(character)
 
-/** These mean something else in a class: they stand beside it. */
+/** These are special in a character class, so they are written outside of it. */
 const BESIDE = [0x2d, 0x5e]
 
 function classOf(spans: readonly Span[]): string {
@@ -268,7 +268,7 @@ const PLAIN_BUT_LESS = classOf([
   [0xe000, 0x10ffff],
 ])
 
-/** One, and what follows: behind each in the same rule, so that an engine knows its tokens beforehand. */
+/** An alternative with its continuation in the same rule, so that engines can compute its tokens in advance. */
 const character = (inCall: boolean, rest: string): string =>
   String.raw`${inCall ? PLAIN_BUT_LESS : PLAIN} ${rest} | "\\" (["\\/bfnrt] | "u00" [01] [0-9a-fA-F]${inCall ? ' | "u003" [cC]' : ''}) ${rest}`
     .replaceAll('  ', ' ')

@@ -1,6 +1,6 @@
 import { unsupported } from './refusal.ts'
 
-/** `format` as patterns. Each takes a part of what the format allows: always dates that exist, names that resolve as such. */
+/** `format` as patterns. Each accepts a subset of the format: dates that exist, names that are valid everywhere. */
 
 const DAY =
   '(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))'
@@ -23,7 +23,7 @@ const FORMATS: Readonly<Record<string, string>> = {
   uri: `https?://${LABEL}(?:\\.${LABEL}){0,3}(?::[1-9][0-9]{0,3})?(?:/[A-Za-z0-9._~-]*)*(?:\\?[A-Za-z0-9._~=&-]*)?`,
 }
 
-/** JSON Schema's own that are not followed. */
+/** Formats of JSON Schema that are not supported. */
 const UNKNOWN = new Set([
   'iri',
   'iri-reference',
@@ -36,7 +36,7 @@ const UNKNOWN = new Set([
   'regex',
 ])
 
-/** Null: a library's word for the pattern that stands beside it. Throws `bad_request` naming `format`. */
+/** Null: a name unknown to JSON Schema beside a `pattern`, which then holds alone. Throws `bad_request` naming `format`. */
 export function formatOf(name: string, hasPattern: boolean, where: string): string | null {
   const source = Object.hasOwn(FORMATS, name) ? FORMATS[name] : undefined
   if (source !== undefined) return source

@@ -1,26 +1,26 @@
-/** Grammars: terminals in sequences, choices, lists and objects, with rules that may hold themselves. */
+/** Context-free grammars: terminals in sequences, choices, lists, objects and recursive rules. */
 import { tooLarge } from './refusal.ts'
 import type { Terminal } from './terminal.ts'
 
-/** Characters of a text in JSON that says nothing but how many; `inCall` as in text.ts. */
+/** A JSON text that is constrained in length alone; `inCall` as in text.ts. */
 export type PlainText = { min: number; max: number; inCall: boolean }
 
-/** `alive`: some word is of it. What is not is never begun. */
-type Base = { readonly id: number; alive: boolean }
+/** `productive`: it derives at least one word. A node that is not is never entered. */
+type Base = { readonly id: number; productive: boolean }
 export type Node = Base &
-  /** `text`: what it is in short, where that can be said. */
+  /** `text`: set if the terminal is a plain text. */
   (
     | { kind: 'terminal'; terminal: Terminal; text: PlainText | null }
     | { kind: 'sequence'; parts: readonly Node[] }
     | { kind: 'choice'; parts: readonly Node[] }
     | { kind: 'rule'; body: Node | null }
-    /** What may stand from the item `at` on. */
+    /** The items from `at` on. */
     | { kind: 'items'; list: List; at: number }
-    /** What may stand from the field `at` on; `some`: one stood before. */
+    /** The fields from `at` on; `some`: at least one was written before. */
     | { kind: 'fields'; object: Members; at: number; some: boolean }
   )
 
-/** Items `first`, then any number of `rest` (null: none); `min` to `max` in all. */
+/** Items `first`, then any number of `rest` (null: none); `min` to `max` in total. */
 export type List = {
   first: readonly Node[]
   rest: Node | null
@@ -42,7 +42,7 @@ const MAX_NODES = 60_000
 export class Grammar {
   private nodes: Node[] = []
   private count = 0
-  /** Between bounds, by these; null: there are none. */
+  /** Terminals of bounded numbers by their bounds; null: no number is within them. */
   readonly numbers = new Map<string, Terminal | null>()
 
   terminal(terminal: Terminal, text: PlainText | null = null): Node {
@@ -73,7 +73,7 @@ export class Grammar {
     return this.fields({ ...object, positions: new Map() }, 0, false)
   }
 
-  /** Where only the rest follows, all places are one. */
+  /** Positions after which only `rest` follows share one node. */
   items(list: List, at: number): Node {
     const place = list.max === Infinity ? Math.min(at, Math.max(list.first.length, list.min, 1)) : at
     return remembered(list.positions, place, () => this.add({ ...this.base(), kind: 'items', list, at: place }))
@@ -85,32 +85,32 @@ export class Grammar {
     )
   }
 
-  /** Finds what has words; to be called once, when all is built. */
-  settle(): void {
-    // A chain of nodes stands in one order or the other: either way two passes settle it.
+  /** Marks the productive nodes. Called once, when the grammar is complete. */
+  markProductive(): void {
+    // Passes run forwards and backwards, so a chain of nodes in either order is marked in two.
     const passes = [this.nodes, this.nodes.toReversed()]
     let changed = true
     for (let pass = 0; changed || pass < passes.length; pass += 1) {
       changed = false
       for (const node of passes[pass % passes.length]!) {
-        if (node.alive || !isAlive(node)) continue
-        node.alive = true
+        if (node.productive || !isProductive(node)) continue
+        node.productive = true
         changed = true
       }
     }
-    // What is made while words are read is of lists and objects that are alive.
+    // Nodes that are made later belong to lists and objects that are productive.
     this.nodes = []
-    this.settled = true
+    this.marked = true
   }
 
-  private settled = false
+  private marked = false
 
   private base(): Base {
-    return { id: this.count++, alive: this.settled }
+    return { id: this.count++, productive: this.marked }
   }
 
   private add(node: Node): Node {
-    if (this.settled) return node
+    if (this.marked) return node
     if (this.nodes.length >= MAX_NODES) throw tooLarge('it')
     this.nodes.push(node)
     return node
@@ -125,22 +125,24 @@ function remembered(positions: Map<number, Node>, at: number, make: () => Node):
   return node
 }
 
-function isAlive(node: Node): boolean {
+function isProductive(node: Node): boolean {
   switch (node.kind) {
     case 'terminal':
       return true
     case 'sequence':
-      return node.parts.every((part) => part.alive)
+      return node.parts.every((part) => part.productive)
     case 'choice':
-      return node.parts.some((part) => part.alive)
+      return node.parts.some((part) => part.productive)
     case 'rule':
-      return node.body?.alive ?? false
+      return node.body?.productive ?? false
     case 'items': {
       const { first, rest, min, max } = node.list
       const needed = first.slice(0, Math.min(min, first.length))
-      return min <= max && needed.every((item) => item.alive) && (min <= first.length || (rest?.alive ?? false))
+      return (
+        min <= max && needed.every((item) => item.productive) && (min <= first.length || (rest?.productive ?? false))
+      )
     }
     case 'fields':
-      return node.object.fields.every(({ node: field, required }) => !required || field.alive)
+      return node.object.fields.every(({ node: field, required }) => !required || field.productive)
   }
 }

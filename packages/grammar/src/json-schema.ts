@@ -1,7 +1,6 @@
 /**
- * JSON Schema → a grammar of JSON texts, each of which is valid. Not all that are valid are said: fields come in the
- * order of the schema, and what it leaves open is not used where it says what it wants (properties without
- * `additionalProperties` are all there are). A keyword that is not followed is refused.
+ * JSON Schema → a grammar of valid JSON texts. It has not all valid texts: fields come in the order of the schema, and
+ * `properties` without `additionalProperties` are all there are. A keyword that is not supported is refused.
  */
 import { NO_TEXT, both, except, trimmed, type Characters } from './characters.ts'
 import type { Grammar, Node } from './grammar.ts'
@@ -39,7 +38,7 @@ export class SchemaCompiler {
   private schemas = 0
   readonly budget: Budget
 
-  /** `inCall`: the JSON stands in a tool call, and no text in it may look like its end. */
+  /** `inCall`: the JSON stands in a tool call, where no text may look like the end of the call. */
   constructor(grammar: Grammar, root: unknown, inCall: boolean, budget: Budget) {
     this.grammar = grammar
     this.root = root
@@ -50,7 +49,7 @@ export class SchemaCompiler {
     this.space = grammar.terminal(SPACE)
   }
 
-  /** Throws `bad_request` naming what is not followed. */
+  /** Throws `bad_request` naming what is not supported. */
   compile(): Node {
     return this.schema(this.root, '#', 0)
   }
@@ -110,7 +109,7 @@ export class SchemaCompiler {
     return spoken.length > 0 ? spoken : TYPES.filter((type) => type !== 'integer')
   }
 
-  /** The values of `enum` and `const` that the rest of the schema allows too. */
+  /** The values of `enum` and `const` that the rest of the schema allows. */
   private values(schema: Schema, where: string): Node {
     const { enum: list, const: only, ...rest } = schema
     const given = [...(list === undefined ? [only] : listOf(list, `${where}/enum`))].filter(
@@ -121,7 +120,7 @@ export class SchemaCompiler {
     return this.grammar.terminal(words(texts.map((text) => this.written(text))))
   }
 
-  /** In a call `</` is written `<\/`: it can only stand inside of texts. */
+  /** In a call `</`, which occurs inside texts alone, is written `<\/`. */
   private written(json: string): string {
     return this.inCall ? json.replaceAll('</', '<\\/') : json
   }
@@ -155,7 +154,7 @@ export class SchemaCompiler {
       this.grammar.sequence(this.blanks, this.schema(one, `${where}/${at}`, depth + 1))
     const first =
       before === undefined ? [] : listOf(before, `${where}/prefixItems`).map((one, i) => item(one, `prefixItems/${i}`))
-    // A tuple that does not say what may follow is at its end.
+    // A tuple without `items` has no further items.
     const rest =
       behind === undefined
         ? before !== undefined && min <= first.length
@@ -219,7 +218,7 @@ export class SchemaCompiler {
     )
   }
 
-  /** A field of another name than those. */
+  /** A field with a name not in `names`. */
   private extra(names: readonly string[], allowed: Characters | null, value: Node): Node | null {
     const other = except(names, this.budget)
     const characters = trimmed(allowed ? both(other, allowed, this.budget) : other)
@@ -236,7 +235,7 @@ export class SchemaCompiler {
     )
   }
 
-  /** What names may be: one of a list, or texts of a kind; null: any. */
+  /** The allowed names: a list, or texts of an automaton; null: any. */
   private names(
     schema: Schema,
     where: string,

@@ -1,4 +1,4 @@
-/** What a schema may hold, how `$ref` and `allOf` are resolved, and what a schema of all of several is. */
+/** The supported keywords of JSON Schema; `$ref` and `allOf` resolved, schemas merged. */
 import { isJsonObject, type JsonObject } from '@instar/events/json'
 import { malformed, tooLarge, unsupported, type Budget } from './refusal.ts'
 
@@ -6,7 +6,7 @@ export type Schema = JsonObject
 
 export const isSchema = isJsonObject
 
-/** Say nothing of what is allowed. */
+/** Annotations: they do not constrain values. */
 const NOTES = new Set([
   '$schema',
   '$id',
@@ -83,14 +83,14 @@ export const TYPE_OF_KEYWORD: Readonly<Record<string, Type>> = {
   multipleOf: 'number',
 }
 
-/** Without notes. Throws `bad_request` naming a keyword that is not followed here. */
+/** The schema without annotations. Throws `bad_request` naming a keyword that is not supported. */
 export function asserted(schema: Schema, where: string): Schema {
   const entries = Object.entries(schema).filter(([keyword]) => !NOTES.has(keyword) && !keyword.startsWith('x-'))
   for (const [keyword] of entries) if (!KNOWN.has(keyword)) throw unsupported(keyword, where)
   return Object.fromEntries(entries)
 }
 
-/** What `#/…` points to. */
+/** Resolves the JSON pointer `#/…`. */
 export function pointed(root: unknown, ref: unknown, where: string): unknown {
   if (typeof ref !== 'string' || !/^#(\/|$)/.test(ref))
     throw unsupported('$ref', where, 'may only point into the schema itself (#/…)')
@@ -114,7 +114,7 @@ const decodedIn = (step: string, where: string): string => {
 
 const MAX_MERGED = 64
 
-/** `$ref` and `allOf` resolved at the top: one schema without either. False: nothing is allowed. */
+/** Resolves `$ref` and `allOf` at the top level into one schema. False: no value is allowed. */
 export function flattened(schema: unknown, root: unknown, where: string, budget: Budget, depth = 0): Schema | false {
   budget.spend(50, '$ref')
   if (depth > MAX_MERGED) throw tooLarge('$ref')
@@ -164,7 +164,7 @@ const tighter: Readonly<Record<string, (a: number, b: number) => number>> = {
   maxProperties: Math.min,
 }
 
-/** What both allow; what cannot be said in one schema is refused as `allOf`. */
+/** The intersection of two schemas. Throws `bad_request` if it is not one schema of supported keywords. */
 export function merged(a: Schema, b: Schema, where: string): Schema {
   closedApart(a, b, where)
   const out: Record<string, unknown> = { ...a }
@@ -173,7 +173,7 @@ export function merged(a: Schema, b: Schema, where: string): Schema {
   return out
 }
 
-/** What one closes is meant of its own properties alone. */
+/** `additionalProperties` applies to the properties of its own schema, so it cannot be merged with those of another. */
 function closedApart(a: Schema, b: Schema, where: string): void {
   for (const [one, other] of [
     [a, b],

@@ -1,6 +1,6 @@
 /**
- * Follows a grammar symbol by symbol. A state is a set of threads: each is a terminal under way and what has to
- * follow it. Of every state a word can be finished, whatever was read: what has no words is never begun.
+ * Follows a grammar symbol by symbol. A state is a set of threads, each a partly read terminal with what follows it.
+ * From every state a word can be completed, since only productive nodes are entered.
  */
 import { InstarError } from '@instar/events/errors'
 import type { Grammar, Node } from './grammar.ts'
@@ -9,21 +9,21 @@ import type { Terminal } from './terminal.ts'
 type Rest = { id: number; node: Node; rest: Rest | null } | null
 type Thread = { node: Node; terminal: Terminal; at: number; rest: Rest }
 
-/** `ends`: what was read is a whole word. `next`: by symbol, filled in as it is asked for. */
+/** `ends`: the input so far is a word. `next`: computed transitions by symbol. */
 export type State = {
   readonly threads: readonly Thread[]
   readonly ends: boolean
   readonly next: Map<number, State | null>
 }
 
-/** A state follows no more threads than this; those left out are words that are then not said. */
+/** Limit of threads in a state; the words of further threads are not generated. */
 const MAX_THREADS = 128
-/** States that are kept to be found again. */
+/** States in the cache. */
 const MAX_STATES = 4000
 
 export class Machine {
   readonly start: State
-  /** Threads that were moved: what the work is measured in. */
+  /** Threads moved so far: the unit of work. */
   work = 0
   private readonly grammar: Grammar
   private states = new Map<string, State>()
@@ -32,14 +32,14 @@ export class Machine {
 
   constructor(grammar: Grammar, root: Node) {
     this.grammar = grammar
-    if (!root.alive)
+    if (!root.productive)
       throw new InstarError('bad_request', 'The schema allows no value at all, or none that can be written here.')
     this.start = this.close((closure) => {
       closure.expand(root, null)
     })
   }
 
-  /** Null: no word goes on so. */
+  /** Null: no word continues with this symbol. */
   step(state: State, symbol: number): State | null {
     const known = state.next.get(symbol)
     if (known !== undefined) return known
@@ -78,7 +78,7 @@ export class Machine {
     let state = this.states.get(key)
     if (state) return state
     if (this.states.size >= MAX_STATES) {
-      // Else those that are still followed would keep all the others.
+      // Else states in use would keep the whole cache alive.
       for (const { next } of this.states.values()) next.clear()
       this.states = new Map()
       this.rests = new Map()
@@ -89,7 +89,7 @@ export class Machine {
   }
 }
 
-/** The threads that are there without another symbol. */
+/** The threads reached without reading a symbol. */
 class Closure {
   readonly threads: Thread[] = []
   ends = false
@@ -105,7 +105,7 @@ class Closure {
   add(thread: Thread): void {
     const { node, terminal, at, rest } = thread
     if (!this.isNew(`${node.id}.${at}.${rest?.id ?? -1}`)) return
-    // A thread that can only stop here is its rest.
+    // A thread whose terminal has no continuation is replaced by what follows it.
     if (this.threads.length < MAX_THREADS) this.threads.push(thread)
     if (!terminal.accepts(at)) return
     if (rest === null) this.ends = true
@@ -113,7 +113,7 @@ class Closure {
   }
 
   expand(node: Node, rest: Rest): void {
-    if (!node.alive) return
+    if (!node.productive) return
     if (node.kind === 'terminal') return this.add({ node, terminal: node.terminal, at: node.terminal.start, rest })
     if (!this.isNew(`${node.id}/${rest?.id ?? -1}`)) return
     switch (node.kind) {
@@ -155,7 +155,7 @@ class Closure {
   private items({ list, at }: Extract<Node, { kind: 'items' }>, rest: Rest): void {
     if (at >= list.min) this.resume(rest)
     const item = list.first[at] ?? list.rest
-    if (at >= list.max || !item?.alive) return
+    if (at >= list.max || !item?.productive) return
     this.follow([...(at > 0 ? [list.separator] : []), item, this.grammar.items(list, at + 1)], rest)
   }
 
@@ -163,10 +163,10 @@ class Closure {
     const before = some ? [object.separator] : []
     for (const [i, { node, required }] of object.fields.entries()) {
       if (i < at) continue
-      if (node.alive) this.follow([...before, node, this.grammar.fields(object, i + 1, true)], rest)
+      if (node.productive) this.follow([...before, node, this.grammar.fields(object, i + 1, true)], rest)
       if (required) return
     }
-    if (object.extra?.alive)
+    if (object.extra?.productive)
       this.follow([...before, object.extra, this.grammar.fields(object, object.fields.length, true)], rest)
     this.resume(rest)
   }

@@ -1,12 +1,12 @@
-/** Numbers as JSON writes them, between bounds. Plain decimals of up to 15 digits: each of them is a double of its own. */
+/** JSON numbers between bounds: plain decimals of up to 15 digits, so that no two are the same double. */
 import { patternOf } from './pattern.ts'
 import { Budget } from './refusal.ts'
 import type { Characters } from './characters.ts'
 import { bare } from './text.ts'
-import { Keyed, type Terminal } from './terminal.ts'
+import { KeyedAutomaton, type Terminal } from './terminal.ts'
 
 const DIGITS = 15
-/** Digits behind the point where there are bounds: as many as those before it leave. */
+/** Digits after the point of a bounded number: those that its integer part leaves. */
 const placesOf = (min: number, max: number): number =>
   Math.max(
     0,
@@ -76,7 +76,7 @@ export function numberBetween(
     return a >= low && b <= high ? 1 : b < low || a > high ? 0 : -1
   }
 
-  const settle = (place: Extract<Typed, { at: 'digits' }>): Place | null => {
+  const collapse = (place: Extract<Typed, { at: 'digits' }>): Place | null => {
     const { negative, value, digits, point } = place
     if (point) {
       const span = 10n ** BigInt(places - digits)
@@ -98,7 +98,7 @@ export function numberBetween(
     if (byte === POINT) return point || whole ? null : { at: 'digits', negative, value, digits: 0, point: true }
     const digit = byte - ZERO
     if (digit < 0 || digit > 9 || digits >= (point ? places : longest) || (!point && value === 0n)) return null
-    return settle({ at: 'digits', negative, value: value * 10n + BigInt(digit), digits: digits + 1, point })
+    return collapse({ at: 'digits', negative, value: value * 10n + BigInt(digit), digits: digits + 1, point })
   }
 
   const next = (place: Place, byte: number): Place | null => {
@@ -107,9 +107,13 @@ export function numberBetween(
     switch (place.at) {
       case 'sign':
         if (byte === MINUS) return { at: 'first' }
-        return isDigit ? settle({ at: 'digits', negative: false, value: BigInt(digit), digits: 1, point: false }) : null
+        return isDigit
+          ? collapse({ at: 'digits', negative: false, value: BigInt(digit), digits: 1, point: false })
+          : null
       case 'first':
-        return isDigit ? settle({ at: 'digits', negative: true, value: BigInt(digit), digits: 1, point: false }) : null
+        return isDigit
+          ? collapse({ at: 'digits', negative: true, value: BigInt(digit), digits: 1, point: false })
+          : null
       case 'digits':
         return typed(place, byte)
       case 'free':
@@ -131,7 +135,10 @@ export function numberBetween(
     return within(place.negative, value, value) === 1 && place.value % step === 0n
   }
 
-  return explored(new Keyed<Place>({ at: 'sign' }, (place) => Object.values(place).join(' '), next, final), spend)
+  return explored(
+    new KeyedAutomaton<Place>({ at: 'sign' }, (place) => Object.values(place).join(' '), next, final),
+    spend,
+  )
 }
 
 const SYMBOLS = [MINUS, POINT, ...Array.from({ length: 10 }, (_, i) => ZERO + i)]

@@ -1,8 +1,8 @@
-/** Reading `pattern`: ECMAScript's regular expressions (with the flag `u`) less what is not regular or hard to follow. */
+/** Parser of `pattern`: ECMAScript regular expressions (flag `u`) without lookaround, back references and other non-regular parts. */
 import { END_OF_UNICODE } from './characters.ts'
 import { unsupported } from './refusal.ts'
 
-/** From the first to before the second. */
+/** From the first up to, not including, the second. */
 export type Range = readonly [number, number]
 export type Pattern =
   | { type: 'set'; ranges: readonly Range[] }
@@ -109,7 +109,7 @@ class Reader {
     const times = this.times()
     if (!times) return part
     if (part.type === 'edge') throw this.refuse('repeats an anchor')
-    // Greedy or not, the texts are the same.
+    // Lazy quantifiers accept the same texts.
     this.take('?')
     if (this.times()) throw this.refuse('repeats a repetition')
     return { type: 'times', part, ...times }

@@ -1,9 +1,9 @@
-/** `pattern` → an automaton: Thompson's construction, then that of subsets. */
+/** `pattern` → a deterministic automaton: Thompson's construction, then the subset construction. */
 import { cutsOf, isSurrogates, trimmed, type Characters } from './characters.ts'
 import { readPattern, type Pattern, type Range } from './pattern-syntax.ts'
 import { tooLarge, type Budget } from './refusal.ts'
 
-/** `free`: edges that take nothing; those with `only` are there at the start or the end of the text alone. */
+/** `free`: empty transitions; those with `only` hold at the start or the end of the text alone. */
 type State = { free: { to: number; only: 'start' | 'end' | null }[]; on: { ranges: readonly Range[]; to: number }[] }
 
 const MAX_STATES = 4000
@@ -27,7 +27,7 @@ class Thompson {
     this.states[from]?.on.push({ ranges, to })
   }
 
-  /** What follows `from`; the state behind it. */
+  /** Adds a part after state `from`; returns the state after it. */
   build(pattern: Pattern, from: number): number {
     switch (pattern.type) {
       case 'set': {
@@ -78,8 +78,7 @@ class Thompson {
 }
 
 /**
- * Texts in which the pattern is found, as JSON Schema has it; with `whole`, those that it matches from end to end.
- * Null: there are none. Throws `bad_request` naming `pattern`.
+ * Texts that contain a match, as in JSON Schema; with `whole`, texts that match entirely. Null: there are none. Throws `bad_request` naming `pattern`.
  */
 export function patternOf(source: string, where: string, budget: Budget, whole = false): Characters | null {
   if (source.length > LONGEST_SOURCE) throw tooLarge('pattern')

@@ -1,4 +1,4 @@
-/** Why a schema is not taken. */
+/** Errors for schemas that are malformed, not supported or too large. */
 import { InstarError } from '@instar/events/errors'
 
 export const unsupported = (keyword: string, where: string, why = 'is not supported'): InstarError =>
@@ -11,20 +11,20 @@ export const unsupported = (keyword: string, where: string, why = 'is not suppor
 export const malformed = (where: string, should: string): InstarError =>
   new InstarError('bad_request', `${where.slice(0, 200)} of the schema must be ${should}.`)
 
-/** What compiling one constraint may take: about a microsecond for ten. */
+/** Limit of work for compiling one constraint: about a microsecond for ten units. */
 const WORK = 2_000_000
 
 export class Budget {
   private left = WORK
 
-  /** Throws `bad_request` naming `keyword` when nothing is left. */
+  /** Throws `bad_request` naming `keyword` when the limit is passed. */
   spend(work: number, keyword: string): void {
     this.left -= work
     if (this.left < 0) throw tooLarge(keyword)
   }
 }
 
-/** What a schema asks for takes more room or time than it is given. */
+/** The schema needs more memory or time than its limit. */
 export const tooLarge = (keyword: string): InstarError =>
   new InstarError('bad_request', `The schema is too large: ${keyword} asks for more than is followed here.`, {
     keyword,

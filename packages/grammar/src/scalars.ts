@@ -60,7 +60,7 @@ export function textNode({ grammar, budget, inCall }: Compiling, schema: Schema,
   return grammar.terminal(jsonText(characters, inCall), text)
 }
 
-/** Null: no text is allowed. */
+/** The automaton of `pattern`, `format` and lengths. Null: no text is allowed. */
 export function charactersOf(schema: Schema, where: string, budget: Budget): Characters | null {
   const { pattern, format } = schema
   const [min, max] = [countIn(schema, 'minLength', where) ?? 0, countIn(schema, 'maxLength', where) ?? Infinity]

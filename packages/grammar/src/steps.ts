@@ -1,14 +1,14 @@
-/** A terminal over bytes, read as one over characters: how a grammar that is text has to say it. */
+/** Transitions of a terminal over bytes, converted to characters, as text grammars need them. */
 import { END_OF_UNICODE } from './characters.ts'
 import type { Terminal } from './terminal.ts'
 
 /** From the first to the last character. */
 export type Span = readonly [number, number]
 
-/** `to`: the next state → the characters that lead there, in their order. */
+/** `to`: next state → the characters that lead there, in order. */
 export type Steps = { to: ReadonlyMap<number, readonly Span[]>; accepts: boolean }
 
-/** Lead bytes: the first and last, the bits that they hold, bytes to follow, and the smallest character they may begin. */
+/** UTF-8 lead bytes: first and last, payload bits, number of following bytes, smallest character. */
 const LEADS = [
   { first: 0x00, last: 0x7f, mask: 0x7f, more: 0, least: 0 },
   { first: 0xc2, last: 0xdf, mask: 0x1f, more: 1, least: 0x80 },
@@ -18,7 +18,7 @@ const LEADS = [
 
 const BYTES = Array.from({ length: 256 }, (_, byte) => byte)
 
-/** Surrogates are no characters; of the controls a grammar that is text holds tabs and line ends alone. */
+/** Not written: surrogates, and controls other than tab and line ends. */
 const UNWRITTEN: readonly Span[] = [
   [0x00, 0x08],
   [0x0b, 0x0c],
@@ -26,14 +26,14 @@ const UNWRITTEN: readonly Span[] = [
   [0xd800, 0xdfff],
 ]
 
-/** What a state takes, whatever leads from it. */
+/** Fixed cost of a state. */
 const STATE = 30
 
 type Target = { from: number; upTo: number; to: number }
 
-/** By state, all that are reached from the start. `spend` is told of work, and may throw. */
+/** The transitions of all reachable states. `spend` is called with the work to come, and may throw. */
 export function stepsOf(terminal: Terminal, spend: (work: number) => void): Map<number, Steps> {
-  /** By state and bytes to follow, what the rest of a character leads to. */
+  /** By state and number of missing bytes: where the rest of a character leads. */
   const known = new Map<string, readonly Target[]>()
 
   const may = (state: number): readonly number[] =>
@@ -84,7 +84,7 @@ export function stepsOf(terminal: Terminal, spend: (work: number) => void): Map<
 
 const shifted = ({ from, upTo, to }: Target, by: number): Target => ({ from: from + by, upTo: upTo + by, to })
 
-/** Those of them that are written. */
+/** Without the characters that are not written. */
 const characters = ({ from, upTo, to }: Target, least: number): Target[] =>
   UNWRITTEN.reduce<readonly Span[]>(without, [[Math.max(from, least), Math.min(upTo, END_OF_UNICODE - 1)]]).map(
     ([low, high]) => ({ from: low, upTo: high, to }),
@@ -100,7 +100,7 @@ export const without = (spans: readonly Span[], [first, last]: Span): readonly S
     ).filter(([low, high]) => low <= high),
   )
 
-/** One span where the last goes on. */
+/** Extends the last span if it is adjacent. */
 function add(targets: Target[], one: Target): void {
   const last = targets.at(-1)
   if (last?.to === one.to && last.upTo + 1 === one.from) last.upTo = one.upTo

@@ -1,20 +1,20 @@
 /**
- * Regular languages over symbols. A symbol below 256 is a byte; one above is an added token of the tokenizer,
- * which is one unit whatever its text spells. Of each state something acceptable can be reached.
+ * Regular languages over symbols. A symbol below 256 is a byte; a larger one is an added token of the tokenizer, a unit
+ * regardless of its text. From every state an accepting state can be reached.
  */
 export interface Terminal {
   readonly start: number
-  /** -1: no word goes on with this symbol. */
+  /** The next state; -1: none. */
   next(state: number, symbol: number): number
   accepts(state: number): boolean
-  /** Those that some word may go on with, and perhaps others; absent: perhaps all. */
+  /** A superset of the symbols with a transition; absent: any symbol. */
   symbols?(state: number): Iterable<number>
 }
 
 const utf8 = new TextEncoder()
 
-/** States are values with a key; those that are equal by it are one, and only those that were reached exist. */
-export class Keyed<S> implements Terminal {
+/** An automaton whose states are values, identified by a key and created when they are reached. */
+export class KeyedAutomaton<S> implements Terminal {
   readonly start: number
   private readonly states: S[] = []
   private readonly ids = new Map<string, number>()
@@ -56,7 +56,7 @@ export class Keyed<S> implements Terminal {
   }
 }
 
-/** One of a list of words, each a sequence of symbols. */
+/** A list of words, each a sequence of symbols, as a trie. */
 class Words implements Terminal {
   readonly start = 0
   private readonly edges: Map<number, number>[] = [new Map()]
@@ -93,15 +93,15 @@ class Words implements Terminal {
 
 export const words = (list: readonly string[]): Terminal => new Words(list.map((word) => [...utf8.encode(word)]))
 
-/** `symbols`: the added tokens by their text. A tag that is one is spelled by it alone. */
+/** `symbols`: the added tokens by text. A tag that is an added token is that symbol, else its bytes. */
 export const tag = (text: string, symbols: ReadonlyMap<string, number>): Terminal =>
   new Words([symbols.has(text) ? [symbols.get(text) ?? -1] : [...utf8.encode(text)]])
 
-/** Anything up to the end of the first `text`, as bytes or as the added token. */
+/** Anything up to and including the first `text`, as bytes or as an added token. */
 export function upTo(text: string, symbols: ReadonlyMap<string, number>): Terminal {
   const bytes = utf8.encode(text)
   const symbol = symbols.get(text)
-  /** How much of `text` the bytes so far end in: Knuth, Morris and Pratt's automaton. */
+  /** Length of the prefix of `text` that the input ends in (Knuth, Morris, Pratt). */
   const matched = (count: number, byte: number): number => {
     const tail = [...bytes.subarray(0, count), byte]
     for (let length = tail.length; length > 0; length--)
@@ -113,13 +113,13 @@ export function upTo(text: string, symbols: ReadonlyMap<string, number>): Termin
     if (next === symbol) return bytes.length
     return next > 255 ? 0 : matched(count, next)
   }
-  return new Keyed(0, String, step, (count) => count === bytes.length)
+  return new KeyedAutomaton(0, String, step, (count) => count === bytes.length)
 }
 
-/** Between the parts of JSON: nothing, a space, or a line break and up to this many spaces. */
+/** White space between the parts of JSON: none, one space, or a line break and up to this many spaces. */
 const INDENT = 16
 
-/** State 1 is behind the one space, 2 + n behind a line break and n spaces. */
+/** State 1: after the one space; 2 + n: after a line break and n spaces. */
 export const BLANKS: Terminal = {
   start: 0,
   next(state, symbol) {

@@ -1,13 +1,13 @@
 /**
- * Texts as JSON writes them, byte by byte: quotes, UTF-8, escapes. Characters that need no escape are not written as
- * `\u….`, so that each text has few spellings; what must be escaped can be.
+ * JSON strings byte by byte: quotes, UTF-8, escapes. `\u….` is accepted only for characters that must be escaped, so
+ * that each text has few spellings.
  */
 import { classOf, isSurrogates, END_OF_UNICODE, type Characters } from './characters.ts'
-import { Keyed, type Terminal } from './terminal.ts'
+import { KeyedAutomaton, type Terminal } from './terminal.ts'
 
 /**
- * `state`: of the characters. `lead`: the bits of a character that has begun, `more` bytes of it are missing, the
- * smallest it may be is `least`; `free` where whatever follows leads to `state`.
+ * `state`: of the character automaton. `lead`: payload bits so far of a character with `more` bytes missing; `least`: the
+ * smallest character of this encoding length. `free`: any continuation leads to `state`.
  */
 type Place =
   | { at: 'before' | 'after' }
@@ -33,7 +33,7 @@ const SLASH = 0x2f
 
 const keyOf = (place: Place): string => Object.values(place).join(' ')
 
-/** `inCall`: `</` is written `<\/`, so that no text ends the call that it stands in. */
+/** `inCall`: `</` is written `<\/`, so that no text ends the call around it. */
 export function jsonText(characters: Characters, inCall: boolean): Terminal {
   const { cuts, table, accepts } = characters
   const over = (state: number, character: number): number => table[state]?.[classOf(characters, character)] ?? -1
@@ -42,7 +42,7 @@ export function jsonText(characters: Characters, inCall: boolean): Terminal {
     return false
   }
 
-  /** Behind some bytes of a character. Null: no character that may come begins so. */
+  /** After some bytes of a character. Null: no allowed character begins with them. */
   const begun = (state: number, lead: number, more: number, least: number): Place | null => {
     const from = lead << (6 * more)
     const to = from + (1 << (6 * more)) - 1
@@ -57,7 +57,7 @@ export function jsonText(characters: Characters, inCall: boolean): Terminal {
       only = only === null || only === next ? next : -2
     }
     if (!live) return null
-    // A part of the range that no character is in must stay closed.
+    // Not free if part of the range has no characters.
     return only !== null && only >= 0 && low === from && high === to
       ? { at: 'free', state: only, more }
       : { at: 'inside', state, lead, more, least }
@@ -98,7 +98,7 @@ export function jsonText(characters: Characters, inCall: boolean): Terminal {
     return to < 0 ? null : { at: 'text', state: to, behindLess: false }
   }
 
-  /** Four digits of a control character. */
+  /** The four hexadecimal digits of a control character. */
   const hex = (state: number, digits: string): Place | null => {
     if (!/^0{0,2}$|^00[01][0-9a-fA-F]?$/.test(digits)) return null
     if (digits.length === 4) {
@@ -130,10 +130,10 @@ export function jsonText(characters: Characters, inCall: boolean): Terminal {
     }
   }
 
-  return new Keyed<Place>({ at: 'before' }, keyOf, step, ({ at }) => at === 'after')
+  return new KeyedAutomaton<Place>({ at: 'before' }, keyOf, step, ({ at }) => at === 'after')
 }
 
-/** What is written in ASCII and without quotes. */
+/** An automaton over ASCII characters as a terminal without quotes. */
 export const bare = (characters: Characters): Terminal => ({
   start: 0,
   next: (state, symbol) => (symbol > 127 ? -1 : (characters.table[state]?.[classOf(characters, symbol)] ?? -1)),

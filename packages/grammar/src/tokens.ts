@@ -1,4 +1,4 @@
-/** The vocabulary as a tree of symbols, and which of its tokens a state of a machine allows. */
+/** The vocabulary as a trie of symbols, and the tokens that a state of a machine allows. */
 import { InstarError } from '@instar/events/errors'
 import type { Machine, State } from './machine.ts'
 
@@ -8,17 +8,17 @@ export type Spelling = {
   bytesOf(id: number): Uint8Array
 }
 
-/** Threads that may be moved for one set of tokens. */
+/** Limit of threads moved for one token mask. */
 const MAX_WORK = 3_000_000
 
 /**
- * Nodes in depth-first order: node i is `depth[i]` symbols deep and ends with `symbol[i]`; its branch ends before
- * `end[i]`. The tokens that it spells are chained by `another` from `token[i]` on (-1: none).
+ * Nodes in depth-first order: node i has depth `depth[i]`, symbol `symbol[i]`, and its subtree ends before `end[i]`. The
+ * tokens that it spells are a linked list from `token[i]` through `another` (-1: end).
  */
 export class TokenTree {
   readonly symbols: ReadonlyMap<string, number>
   readonly vocabulary: number
-  /** Whether every byte of UTF-8 text has a token of its own; else some texts cannot be followed to their end. */
+  /** Whether every byte of UTF-8 has a token of its own; else some states would allow no token. */
   readonly spellsAll: boolean
   private readonly symbol: Uint16Array
   private readonly depth: Uint16Array
@@ -72,7 +72,7 @@ export class TokenTree {
     this.spellsAll = bytes.every((byte) => single.has(byte))
   }
 
-  /** One bit for each token. Throws `bad_request` for what is too ambiguous to follow. */
+  /** One bit for each token. Throws `bad_request` if the schema is too ambiguous. */
   allowed(machine: Machine, start: State): Uint32Array {
     const bits = new Uint32Array((this.vocabulary + 31) >> 5)
     const limit = machine.work + MAX_WORK
@@ -99,7 +99,7 @@ export class TokenTree {
     return bits
   }
 
-  /** The state behind a token that was allowed. */
+  /** The state after an allowed token. */
   follow(machine: Machine, state: State, id: number): State | null {
     let at: State | null = state
     for (const symbol of this.spelled[id] ?? []) at = at && machine.step(at, symbol)

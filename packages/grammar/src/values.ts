@@ -1,8 +1,8 @@
-/** Values that a schema names one by one, and whether such values tell schemas apart. */
+/** The values of `enum` and `const`, and whether schemas are disjoint by such values. */
 import { flattened, isSchema, typesOf, type Schema, type Type } from './keywords.ts'
 import { tooLarge, unsupported, type Budget } from './refusal.ts'
 
-const MAX_WRITTEN = 200_000
+const ENUM_CHARACTERS_MAX = 200_000
 
 const typeOf = (value: unknown): Type =>
   value === null
@@ -16,17 +16,17 @@ const typeOf = (value: unknown): Type =>
 const fits = (value: unknown, types: readonly Type[]): boolean =>
   types.includes(typeOf(value)) || (typeOf(value) === 'integer' && types.includes('number'))
 
-/** Those of the values that are of the schema's type, as JSON. Beside `enum` and `const` only `type` is followed. */
+/** The values of the schema's type, as JSON. Besides `enum` and `const` only `type` is supported. */
 export function wordsOf(values: readonly unknown[], { type, ...rest }: Schema, where: string): string[] {
   const [other] = Object.keys(rest)
   if (other !== undefined) throw unsupported(other, where, 'is not supported beside enum or const')
   const types = type === undefined ? null : typesOf(type, where)
   const texts = values.filter((value) => types === null || fits(value, types)).map((value) => JSON.stringify(value))
-  if (texts.reduce((sum, text) => sum + text.length, 0) > MAX_WRITTEN) throw tooLarge('enum')
+  if (texts.reduce((sum, text) => sum + text.length, 0) > ENUM_CHARACTERS_MAX) throw tooLarge('enum')
   return texts
 }
 
-/** The types that a schema allows, integers as numbers; null if it does not say. */
+/** The types that a schema allows, integers as numbers; null if it has no `type`. */
 const typesIn = (schema: Schema, where: string): Set<Type> | null => {
   const named = namedIn(schema)
   if (named)
@@ -43,7 +43,7 @@ const namedIn = (schema: Schema): string[] | null =>
       ? schema['enum'].map((value: unknown) => JSON.stringify(value))
       : null
 
-/** Whether no value is of two of them: their types, or a property that both require, differ. */
+/** Whether the schemas are disjoint: by type, or by the values of a property that both require. */
 export function distinct(schemas: readonly (Schema | false)[], root: unknown, where: string, budget: Budget): boolean {
   if (schemas.length > 100) throw tooLarge('oneOf')
   return schemas.every((a, i) =>
@@ -56,7 +56,7 @@ function apart(a: Schema, b: Schema, root: unknown, where: string, budget: Budge
   if (types && others && [...types].every((type) => !others.has(type))) return true
   const [named, otherNamed] = [namedIn(a), namedIn(b)]
   if (named && otherNamed) return new Set(named).isDisjointFrom(new Set(otherNamed))
-  // A value that is no object is of either, unless both ask for one.
+  // A value other than an object may match either, unless both require objects.
   if (!types || !others || [...types, ...others].some((type) => type !== 'object')) return false
   const alsoRequired = new Set(requiredIn(b))
   return requiredIn(a).some((name) => {

@@ -4,7 +4,7 @@
  * until it is needed, so that a prompt that goes on from it is not read again.
  */
 import { InstarError } from '@instar/events/errors'
-import type { Constrainer, Following } from '@instar/grammar'
+import type { Constrainer, ConstraintCursor } from '@instar/grammar'
 import type { AdapterSha } from '@instar/engine/port'
 import type { TextTokenizer } from '../tokenizer/tokenizer.ts'
 import type { Decoder, DecodeRow } from './decoder.ts'
@@ -65,10 +65,10 @@ export class Batcher {
   /** Requests are taken in the order of submission. An adapter that is not loaded is an `unknown_adapter` event, a constraint that cannot be followed a `bad_request`. */
   submit(key: number, request: JobRequest): void {
     const { adapter, prompt } = request
-    let following: Following | null = null
+    let constraint: ConstraintCursor | null = null
     try {
       if (request.kind === 'generate' && request.constraint)
-        following = this.constrainer?.begin(request.constraint) ?? null
+        constraint = this.constrainer?.begin(request.constraint) ?? null
     } catch (error) {
       return this.fail(key, error)
     }
@@ -81,7 +81,7 @@ export class Batcher {
         adapter,
         ids: [...prompt],
         mayReuse: prompt.length - 1,
-        work: { kind: 'generate', generation: new Generation(request, this.tokenizer, this.endOfTurn, following) },
+        work: { kind: 'generate', generation: new Generation(request, this.tokenizer, this.endOfTurn, constraint) },
       })
     } else {
       const ids = [...prompt, ...request.completion.slice(0, -1)]

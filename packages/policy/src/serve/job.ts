@@ -3,7 +3,7 @@ import type { FinishReason, GenerateRequest, GeneratedToken, ScoreRequest, Score
 import type { ErrorCode } from '@instar/events/errors'
 import { Detokenizer } from '../tokenizer/detokenizer.ts'
 import type { TextTokenizer } from '../tokenizer/tokenizer.ts'
-import type { Following } from '@instar/grammar'
+import type { ConstraintCursor } from '@instar/grammar'
 import { uniform } from './random.ts'
 import { Reweighter } from './reweight.ts'
 import { highest, logprobOf, logSumExp, sample } from './sample.ts'
@@ -27,7 +27,7 @@ export class Generation {
   private readonly detokenizer: Detokenizer
   private readonly stops: StopStrings
   private readonly endOfTurn: ReadonlySet<number>
-  private readonly following: Following | null
+  private readonly constraint: ConstraintCursor | null
   private readonly reweighter: Reweighter | null
   private count = 0
 
@@ -35,13 +35,13 @@ export class Generation {
     request: GenerateRequest,
     tokenizer: Pick<TextTokenizer, 'bytesOf'>,
     endOfTurn: ReadonlySet<number>,
-    following: Following | null = null,
+    constraint: ConstraintCursor | null = null,
   ) {
     this.request = request
     this.detokenizer = new Detokenizer(tokenizer)
     this.stops = new StopStrings(request.sampling.stop)
     this.endOfTurn = endOfTurn
-    this.following = following
+    this.constraint = constraint
     const { reweighting, sampling, prompt } = request
     this.reweighter = reweighting ? new Reweighter(reweighting, sampling.temperature, prompt) : null
   }
@@ -49,7 +49,7 @@ export class Generation {
   /** `room`: how many more ids the context takes, this one included. */
   next(logits_V: Float32Array, room: number): { token: GeneratedToken; end: Ending | null } {
     const { sampling, topLogprobs } = this.request
-    const possible = this.following?.masked(logits_V) ?? logits_V
+    const possible = this.constraint?.masked(logits_V) ?? logits_V
     const { id, logprob, top } = sample(
       this.reweighter?.apply(possible) ?? possible,
       sampling,
@@ -58,7 +58,7 @@ export class Generation {
     )
     this.count++
     if (this.endOfTurn.has(id)) return { token: { id, logprob, text: '', top }, end: this.end('stop') }
-    this.following?.push(id)
+    this.constraint?.push(id)
     this.reweighter?.push(id)
     const { text, stopped } = this.stops.push(this.detokenizer.push(id))
     const full = this.count >= sampling.maxTokens || room <= 1
