@@ -5,8 +5,8 @@
 import { join } from 'node:path'
 import { schemaTexts } from '@instar/events'
 import { createGateway, gatewayConfig } from '@instar/gateway'
-import { openRemote } from '../../services/gateway/src/shell/open-remote.ts'
-import { randomBytes } from '../../services/gateway/src/shell/random.ts'
+import { openRemote } from '../../services/gateway/src/generate/open-remote.ts'
+import { randomBytes } from '../../services/gateway/src/generate/random.ts'
 import { openEmbeddedLog, openSnapshots } from '@instar/log'
 import { createMetrics, measuredLog } from '@instar/process'
 

@@ -154,7 +154,7 @@ const good: [name: string, files: Record<string, string>][] = [
   [
     'a client in the shell, its type anywhere',
     {
-      'services/gateway/src/shell/http.ts': "import { fastify } from 'fastify'\n",
+      'services/gateway/src/receive/http.ts': "import { fastify } from 'fastify'\n",
       'services/gateway/src/app.ts': "import type { FastifyInstance } from 'fastify'\n",
     },
   ],

@@ -73,16 +73,20 @@ const PURE_PACKAGES = ['@instar/events', '@instar/agents', '@instar/dialects', '
 /** Requests to engines and their answers, as types: a core describes them and calls no engine. */
 const ENGINE_PORT = ['@instar/engine/port', 'packages/engine/src/port.ts']
 
-const coreImports = imports('core-imports', (source, { specifier, typeOnly }) => {
+/** The gateway has a core in each stage; they may use one another. */
+const isCoreOf = (workspace: Workspace | undefined, path: string): boolean =>
+  workspace !== undefined && path.startsWith(`${workspace.folder}/`) && coreOf(path) !== undefined
+
+const coreImports = imports('core-imports', (source, { specifier, typeOnly }, tree) => {
   const core = coreOf(source.path)
   if (core === undefined || isTest(source.path)) return undefined
   const path = isRelative(specifier) ? resolved(source, specifier) : specifier
   const allowed =
     (typeOnly && ENGINE_PORT.includes(path)) ||
-    (isRelative(specifier) ? path.startsWith(core) : PURE_PACKAGES.includes(packageOf(specifier)))
+    (isRelative(specifier) ? isCoreOf(owner(source.path, tree), path) : PURE_PACKAGES.includes(packageOf(specifier)))
   return allowed
     ? undefined
-    : `a core imports only itself, ${PURE_PACKAGES.join(', ')} and types of @instar/engine/port, not ${specifier}`
+    : `a core imports only cores of its service, ${PURE_PACKAGES.join(', ')} and types of @instar/engine/port, not ${specifier}`
 })
 
 /** The folder that an import of a workspace, by name or by path, ends up in. */
@@ -122,6 +126,7 @@ const clients = imports('clients', (source, { specifier, typeOnly }) =>
   typeOnly ||
   isTest(source.path) ||
   source.path.includes('/shell/') ||
+  /^services\/gateway\/src\/(?!core\/)[a-z]+\/(?!core\/)/.test(source.path) ||
   inside(source.path, [
     'packages/engine/src/remote/',
     'packages/log/src/',
@@ -131,7 +136,7 @@ const clients = imports('clients', (source, { specifier, typeOnly }) =>
   ]) ||
   !source.path.includes('/')
     ? undefined
-    : `clients are seen by shell/, packages/engine/src/remote, packages/log, packages/projections and the CLI only, not ${specifier} here`,
+    : `clients are seen by shell/, the gateway's stages, packages/engine/src/remote, packages/log, packages/projections and the CLI only, not ${specifier} here`,
 )
 
 const readsEnvironment = (path: string): boolean =>

@@ -1,7 +1,7 @@
 /** A pipeline in this process, without a database, that people have talked to: for what looks at the log it leaves. */
 import { deepEqual } from 'node:assert/strict'
 import OpenAI from 'openai'
-import { adminToken } from '../../services/gateway/src/shell/admin-token.ts'
+import { adminToken } from '../../services/gateway/src/receive/admin-token.ts'
 import { adminTokenIn, readSettings } from '@instar/process'
 import { startPipeline, type Running } from '../../cli/src/pipeline.ts'
 import type { PipelineConfig } from '../../cli/src/pipeline-config.ts'

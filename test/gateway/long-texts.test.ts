@@ -4,7 +4,7 @@ import { before, test } from 'node:test'
 import type { Model } from '@instar/engine/port'
 import { openModel } from '@instar/policy'
 import { readSettings } from '@instar/process'
-import { beyondContext } from '../../services/gateway/src/shell/counting.ts'
+import { beyondContext } from '../../services/gateway/src/prompt/counting.ts'
 import type { Request } from '@instar/dialects'
 import { startRig, USER } from './harness.ts'
 

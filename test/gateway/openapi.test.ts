@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { openMemoryLog } from '@instar/log'
-import { OPERATIONS } from '../../services/gateway/src/shell/openapi/operations.ts'
+import { OPERATIONS } from '../../services/gateway/src/receive/openapi/operations.ts'
 import { Publisher, startRig, USER } from './harness.ts'
 
 type Schema = Record<string, unknown>

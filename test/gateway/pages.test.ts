@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { test } from 'node:test'
-import { adminToken } from '../../services/gateway/src/shell/admin-token.ts'
+import { adminToken } from '../../services/gateway/src/receive/admin-token.ts'
 import { openMemoryLog } from '@instar/log'
 import { ADMIN_TOKEN, eventsOf, Publisher, sha256, startRig, turnsOf, USER, type Rig } from './harness.ts'
 

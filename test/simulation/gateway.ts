@@ -18,10 +18,17 @@ import {
 } from '@instar/events'
 import { lastAnswer } from '@instar/dialects'
 import type { Snapshot } from '@instar/log'
-import { decideAdmin, type Ordered } from '../../services/gateway/src/core/admin.ts'
-import { newSession, subjectOf } from '../../services/gateway/src/core/labels.ts'
-import { answersOf, choose, locate, nameUnknown, settled, type Asked } from '../../services/gateway/src/core/resolve.ts'
-import { evolveIndex, restore, sessionState, touch } from '../../services/gateway/src/core/session-index.ts'
+import { decideAdmin, type Ordered } from '../../services/gateway/src/admin/core/admin.ts'
+import { newSession, subjectOf } from '../../services/gateway/src/session/core/labels.ts'
+import {
+  answersOf,
+  choose,
+  locate,
+  nameUnknown,
+  settled,
+  type Asked,
+} from '../../services/gateway/src/session/core/resolve.ts'
+import { evolveIndex, restore, sessionState, touch } from '../../services/gateway/src/session/core/session-index.ts'
 import {
   aborted,
   captured,
@@ -30,8 +37,8 @@ import {
   whyNotTrainable,
   type Admitted,
   type Outcome,
-} from '../../services/gateway/src/core/turn.ts'
-import { keep, type Kept } from '../../services/gateway/src/shell/kept.ts'
+} from '../../services/gateway/src/capture/core/turn.ts'
+import { keep, type Kept } from '../../services/gateway/src/session/snapshot.ts'
 import { partitionOf } from '@instar/log/partition'
 import type { Note } from './history/decision.ts'
 import { Process, type Keeping } from './process.ts'

@@ -1,5 +1,5 @@
 /** Clients that hop from gateway to gateway and give up on slow ones, and an admin who rolls back and freezes. */
-import type { Command } from '../../services/gateway/src/core/admin.ts'
+import type { Command } from '../../services/gateway/src/admin/core/admin.ts'
 import { weightLine } from '@instar/events'
 import type { Answer, Call, ChatCall, FeedbackCall, Gateway, Said } from './gateway.ts'
 import { POLICY } from './services.ts'

@@ -2,7 +2,7 @@
  * One schedule: two of each service, clients, an admin and a branch on one log. First chaos, step by step as
  * the seed says; then the faults end, everything settles, and the oracle looks at what is left.
  */
-import type { Ordered } from '../../services/gateway/src/core/admin.ts'
+import type { Ordered } from '../../services/gateway/src/admin/core/admin.ts'
 import { Branch, BRANCH } from './branch.ts'
 import { Gateway, type Said } from './gateway.ts'
 import type { Decided } from './history/decision.ts'

@@ -1,9 +1,9 @@
 /** What a gateway knows of the log, through its real tail. */
 import { sessionMark } from '@instar/dialects'
 import { weightLine } from '@instar/events'
-import { touch, type Limits } from '../../services/gateway/src/core/session-index.ts'
-import { keep, type Kept } from '../../services/gateway/src/shell/kept.ts'
-import { startTail, type Tail } from '../../services/gateway/src/shell/tail.ts'
+import { touch, type Limits } from '../../services/gateway/src/session/core/session-index.ts'
+import { keep, type Kept } from '../../services/gateway/src/session/snapshot.ts'
+import { startTail, type Tail } from '../../services/gateway/src/session/tail.ts'
 import { openSnapshots, type EventLog } from '@instar/log'
 import { POLICY, type History } from './histories.ts'
 

@@ -1,6 +1,6 @@
 /** The gateway's settings, checked and frozen. Who reads the environment is main.ts or the CLI. */
 import { z } from 'zod'
-import { LEAST_TOKEN, SCOPES } from './core/keys.ts'
+import { LEAST_TOKEN, SCOPES } from './receive/core/keys.ts'
 
 const ORIGIN = /^https?:\/\/[^/?#@\s]+$/i
 

@@ -2,8 +2,8 @@
 import { openModel, startServing } from '@instar/policy'
 import { hostOf, runService } from '@instar/process'
 import { createGateway, gatewayConfig } from './app.ts'
-import { isRemote, openRemote } from './shell/open-remote.ts'
-import { randomBytes } from './shell/random.ts'
+import { isRemote, openRemote } from './generate/open-remote.ts'
+import { randomBytes } from './generate/random.ts'
 
 process.exitCode = await runService(
   'gateway',

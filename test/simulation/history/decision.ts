@@ -1,6 +1,6 @@
 /** What a process put on its way, what it had read when it did, and what it was told by others than the log. */
 import type { Event } from '@instar/events'
-import type { Ordered } from '../../../services/gateway/src/core/admin.ts'
+import type { Ordered } from '../../../services/gateway/src/admin/core/admin.ts'
 import type { Measured } from '../../../services/publisher/src/core/decide.ts'
 import type { Judged } from '../../../services/scorer/src/core/judgement.ts'
 import type { Ends } from '../sim-log.ts'

@@ -1,6 +1,6 @@
 /** Whether verdicts, promotions and admin's commands were right, by what their writers had read. */
 import type { HeadMoved, LearningFrozen, VersionPublished, VersionRejected } from '@instar/events'
-import type { Ordered } from '../../../services/gateway/src/core/admin.ts'
+import type { Ordered } from '../../../services/gateway/src/admin/core/admin.ts'
 import { bestContent, updateIn, type Batch, type Line } from './chains.ts'
 import type { Decided } from './decision.ts'
 import type { Past } from './past.ts'

@@ -343,7 +343,7 @@ export const MUTANTS: readonly Mutant[] = [
     ],
     skipStaysGood: ['a turn that was rated down counts as good', ['else state.positive.delete(event.turn)', '']],
   }),
-  ...of('services/gateway/src/core/resolve.ts', {
+  ...of('services/gateway/src/session/core/resolve.ts', {
     logNotAwaited: [
       "a request is not held until the log's end is read",
       ['if (!last) return true', 'if (!last || asked.key === null) return true'],
@@ -358,7 +358,7 @@ export const MUTANTS: readonly Mutant[] = [
       ["digest === asked.digest && status === 'aborted' && !closed", 'digest.length > 0 && !closed'],
     ],
   }),
-  ...of('services/gateway/src/core/session-index.ts', {
+  ...of('services/gateway/src/session/core/session-index.ts', {
     strictFirst: [
       'who repeats a trimmed answer is taken for whoever was told it so',
       [
@@ -373,7 +373,7 @@ export const MUTANTS: readonly Mutant[] = [
       ["said: event.type !== 'TurnSampled' && ", 'said: '],
     ],
   }),
-  ...of('services/gateway/src/core/admin.ts', {
+  ...of('services/gateway/src/admin/core/admin.ts', {
     commandAgain: [
       'a command that counted is done again',
       ["if (line.requests.has(request)) return { do: 'done' }", ''],

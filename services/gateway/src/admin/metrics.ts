@@ -1,0 +1,118 @@
+/** What the gateway tells of itself: packages/process/src/metrics/table.ts says what each means. */
+import type { Dialect, InstarError, TurnAborted, TurnCaptured, TurnSampled } from '@instar/events'
+import type { Metrics } from '@instar/process'
+import type { Known } from './core/report.ts'
+import type { Outcome } from '../generate/background.ts'
+
+/** `route`: its pattern. `dialect` null: not a request for an answer. */
+export type Ended = {
+  route: string
+  dialect: Dialect | null
+  status: number
+  seconds: number
+}
+
+export type Meter = {
+  /** A request of any route, when its response is closed. */
+  ended(request: Ended): void
+  /** Something that a client is told, before a stream or in it. */
+  fault(fault: InstarError): void
+  /** A turn is on the log. `tokens`: how many were generated. */
+  turn(turn: TurnCaptured | TurnAborted | TurnSampled, tokens: number): void
+  /** Of candidates that were to be sampled in the background. */
+  candidates(outcome: Outcome, count: number): void
+}
+
+export const createMeter = (metrics: Metrics): Meter => ({
+  ended({ route, dialect, status, seconds }) {
+    metrics.count('instar_requests_total', { route, dialect: dialect ?? 'none', status: String(status) })
+    if (dialect) metrics.observe('instar_request_duration_seconds', { dialect }, seconds)
+  },
+  fault: ({ code }) => metrics.count('instar_request_errors_total', { code }),
+  candidates: (outcome, count) => metrics.count('instar_background_candidates_total', { outcome }, count),
+  turn(turn, tokens) {
+    if (turn.type === 'TurnSampled')
+      return metrics.count('instar_generation_tokens_total', { dialect: turn.dialect }, tokens)
+    const { dialect, kind, labelSource, trainable, reason, candidate } = turn
+    metrics.count('instar_turns_total', {
+      status: turn.type === 'TurnCaptured' ? 'complete' : 'aborted',
+      kind,
+      label_source: labelSource,
+      trainable: trainable ? 'yes' : 'no',
+      reason: reason ?? 'none',
+    })
+    if (candidate === 0) metrics.count('instar_prompt_tokens_total', { dialect }, turn.prompt.length)
+    metrics.count('instar_generation_tokens_total', { dialect }, tokens)
+    if (tokens > 0)
+      metrics.observe(
+        'instar_time_to_first_token_seconds',
+        { dialect },
+        Math.max(0, turn.firstTokenAt - turn.at) / 1000,
+      )
+    if (tokens > 1)
+      metrics.observe(
+        'instar_time_per_output_token_seconds',
+        { dialect },
+        Math.max(0, turn.finishedAt - turn.firstTokenAt) / 1000 / (tokens - 1),
+      )
+  },
+})
+
+/** What is known without being counted. To be called when the log has been read: what did not count before is not told. */
+export const watchGateway = (metrics: Metrics, known: () => Known): void => {
+  const one = (name: Gauge, read: (now: Known) => number | null): void =>
+    metrics.read(name, () => {
+      const value = read(known())
+      return value === null ? [] : [[{}, value]]
+    })
+  one('instar_requests_running', ({ running }) => running)
+  one('instar_request_body_bytes', ({ bodies }) => bodies)
+  one('instar_background_candidates_waiting', ({ candidates }) => candidates)
+  one('instar_answers_waiting', ({ capture }) => capture.queue().pending)
+  one('instar_answers_lost_total', ({ capture }) => capture.queue().failed)
+  one('instar_engine_requests_running', ({ engine }) => engine.pending().running)
+  one('instar_engine_requests_waiting', ({ engine }) => engine.pending().waiting)
+  one('instar_ready', ({ unready }) => (unready === null ? 1 : 0))
+  one('instar_version_head', ({ line }) => line.head)
+  one('instar_version_served', ({ pool }) => pool.serving()?.version ?? null)
+  one('instar_learning_frozen', ({ line }) => (line.frozen ? 1 : 0))
+  one('instar_adapters_loaded', ({ pool }) => pool.loadedAdapters().length)
+  one('instar_sessions_known', ({ index }) => index.recent.size)
+  one('instar_turns_known', ({ index }) => index.turns)
+  one('instar_records_unreadable_total', ({ bad }) => bad)
+  const ignored = (): [topic: 'turns' | 'weights', why: string, count: number][] => {
+    const { index, ignoredWeights } = known()
+    return (
+      [
+        ['turns', index.ignored],
+        ['weights', ignoredWeights],
+      ] as const
+    ).flatMap(([topic, counts]) =>
+      [...counts].map(([why, count]): [typeof topic, string, number] => [topic, why, count]),
+    )
+  }
+  const before = new Map(ignored().map(([topic, why, count]) => [`${topic} ${why}`, count]))
+  metrics.read('instar_records_ignored_total', () =>
+    ignored().map(([topic, why, count]) => [
+      { service: 'gateway', topic, why },
+      count - (before.get(`${topic} ${why}`) ?? 0),
+    ]),
+  )
+}
+
+type Gauge =
+  | 'instar_requests_running'
+  | 'instar_request_body_bytes'
+  | 'instar_background_candidates_waiting'
+  | 'instar_answers_waiting'
+  | 'instar_answers_lost_total'
+  | 'instar_engine_requests_running'
+  | 'instar_engine_requests_waiting'
+  | 'instar_ready'
+  | 'instar_version_head'
+  | 'instar_version_served'
+  | 'instar_learning_frozen'
+  | 'instar_adapters_loaded'
+  | 'instar_sessions_known'
+  | 'instar_turns_known'
+  | 'instar_records_unreadable_total'

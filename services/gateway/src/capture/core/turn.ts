@@ -1,0 +1,146 @@
+/** The record of a turn: what is known at admission, and what came of it. */
+import {
+  ValueDigest,
+  written,
+  type RecordedSampling,
+  type TurnAborted,
+  type TurnCaptured,
+  type TurnFacts,
+  type TurnKind,
+  type TurnSampled,
+  type TurnState,
+} from '@instar/events'
+import type { Said } from '../../generate/core/answer.ts'
+import type { Request } from '@instar/dialects'
+import { header, type Headers } from '@instar/agents'
+
+/** All of a turn's facts that do not depend on the answer; candidates of one request share them. */
+export type Admitted = Omit<
+  TurnFacts,
+  | 'turn'
+  | 'candidate'
+  | 'sampling'
+  | 'ids'
+  | 'logprobs'
+  | 'text'
+  | 'toolCallIds'
+  | 'answer'
+  | 'trainable'
+  | 'reason'
+  | 'firstTokenAt'
+  | 'finishedAt'
+>
+
+export type Candidate = { turn: string; candidate: number; sampling: RecordedSampling }
+export type Times = { firstTokenAt: number; finishedAt: number }
+
+/** Attempts at one thing have one digest: what is asked, whatever the sampling. */
+export const digestOf = (request: Pick<Request, 'messages' | 'tools'>): string => digestsOf(request, null).digest
+
+/** `before`: of the same request with its first `upTo` messages alone; null for null. */
+export const digestsOf = (
+  { messages, tools }: Pick<Request, 'messages' | 'tools'>,
+  upTo: number | null,
+): { digest: string; before: string | null } => {
+  const digest = new ValueDigest().add(tools)
+  let before: string | null = null
+  for (const [at, { minted: _, ...said }] of messages.entries()) {
+    if (at === upTo) before = digest.fork().end()
+    digest.add(said)
+  }
+  return { digest: digest.end(), before }
+}
+
+export const lastMain = (turns: readonly TurnState[]): TurnState | undefined =>
+  turns.findLast((turn) => turn.shown && turn.kind === 'main')
+
+/** `x-instar-no-train` with any value but 0 or false. */
+export const optedOut = (headers: Headers): boolean => {
+  const value = header(headers, 'x-instar-no-train')
+  return value !== null && value !== '0' && value.toLowerCase() !== 'false'
+}
+
+export type Learnable = {
+  kind: TurnKind
+  tokens: 'exact' | 'none'
+  inexact?: string | null
+  constrained?: boolean
+  reweighted?: boolean
+  contaminated?: boolean
+  /** Nobody saw our engine draw it. */
+  unsampled?: boolean
+  temperature: number
+  optedOut: boolean
+  learning: boolean
+  text: string
+}
+
+/** Why a turn is not trained on; null if it may be. */
+export const whyNotTrainable = (turn: Learnable): string | null =>
+  turn.optedOut
+    ? 'opted_out'
+    : !turn.learning
+      ? 'off'
+      : turn.kind === 'side'
+        ? 'side'
+        : turn.tokens === 'none'
+          ? (turn.inexact ?? 'no_tokens')
+          : turn.contaminated
+            ? 'contaminated'
+            : turn.constrained
+              ? 'constrained'
+              : turn.reweighted
+                ? 'reweighted'
+                : turn.temperature === 0
+                  ? 'greedy'
+                  : turn.text.trim() === ''
+                    ? 'empty'
+                    : turn.unsampled
+                      ? 'not_sampled'
+                      : null
+
+export type Outcome = { said: Said; toolCallIds: string[]; reason: string | null } & Times
+
+const facts = (admitted: Admitted, candidate: Candidate, outcome: Outcome): TurnFacts => ({
+  ...admitted,
+  ...candidate,
+  ids: admitted.tokens === 'exact' ? outcome.said.ids : [],
+  logprobs: admitted.tokens === 'exact' ? outcome.said.logprobs : [],
+  text: written(outcome.said.text),
+  toolCallIds: outcome.toolCallIds,
+  answer: outcome.said.answer,
+  trainable: outcome.reason === null,
+  reason: outcome.reason,
+  firstTokenAt: outcome.firstTokenAt,
+  finishedAt: outcome.finishedAt,
+})
+
+export const captured = (
+  admitted: Admitted,
+  candidate: Candidate,
+  outcome: Outcome,
+  finish: TurnCaptured['finish'],
+): TurnCaptured => ({ type: 'TurnCaptured', finish, ...facts(admitted, candidate, outcome) })
+
+/** One more candidate, for nobody to see. */
+export const sampled = (
+  admitted: Admitted,
+  candidate: Candidate,
+  outcome: Outcome,
+  finish: TurnCaptured['finish'],
+): TurnSampled => ({ type: 'TurnSampled', finish, ...facts(admitted, candidate, outcome) })
+
+/** An answer that was cut is never trained on. */
+export const aborted = (
+  admitted: Admitted,
+  candidate: Candidate,
+  outcome: Omit<Outcome, 'reason'>,
+  why: TurnAborted['why'],
+): TurnAborted => ({ type: 'TurnAborted', why, ...facts(admitted, candidate, { ...outcome, reason: 'aborted' }) })
+
+/** 31 bits each. A given seed fixes all candidates, and they differ. */
+export const seedsOf = (request: Pick<Request, 'n' | 'seed'>, random: (bytes: number) => Uint8Array): number[] =>
+  Array.from({ length: request.n }, (_, candidate) => {
+    if (request.seed === null) return Buffer.from(random(4)).readUInt32LE() >>> 1
+    return Number((BigInt(request.seed) + BigInt(candidate) * 0x9e3779b1n) & 0x7fffffffn)
+  })

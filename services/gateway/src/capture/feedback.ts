@@ -1,0 +1,149 @@
+/**
+ * `POST /v1/feedback`: what somebody says of a turn, put on its session's log. `turn_id` is the turn's id, or one that its
+ * answer went out with: the answer's own (`chatcmpl-…`, `resp…`, `msg…`), an item's or a tool call's.
+ */
+import { MOST_COMMENT } from './core/comment.ts'
+import { derivedId, InstarError, lastShown, sessionOfTurn, written, type FeedbackGiven } from '@instar/events'
+import { parseJson, text, wrong, type Fields } from '@instar/dialects'
+import { sessionOfLabel, subjectOf } from '../session/core/labels.ts'
+import { keyOfSession, sessionState, type SessionIndex } from '../session/core/session-index.ts'
+import { hex } from '../prompt/admission.ts'
+import type { Capture } from './capture.ts'
+import { turnOfId } from '../session/references.ts'
+import type { Tail } from '../session/tail.ts'
+
+export type FeedbackPorts = {
+  index: SessionIndex
+  tail: Tail
+  capture: Capture
+  now: () => number
+  random: (bytes: number) => Uint8Array
+  tailWaitMs: number
+  given: Given
+}
+export type FeedbackCall = { body: Uint8Array; key: string | null; idempotencyKey: string | null }
+
+/** Feedback that one turn may have, from whomever. */
+export const MOST_FEEDBACK = 16
+
+/** Ids of feedback that this gateway took lately, by turn: what is on its way to the log counts as well. */
+export class Given {
+  private readonly turns = new Map<string, Set<string>>()
+  private readonly most: number
+
+  /** `most`: turns that are remembered. */
+  constructor(most = 4096) {
+    this.most = most
+  }
+
+  /** Null where the turn has as much as it may have, else what takes it back. `known`: ids that are on the log. */
+  take(turn: string, id: string, known: readonly string[]): (() => void) | null {
+    const ids = this.turns.get(turn) ?? new Set<string>()
+    const all = new Set([...known, ...ids])
+    if (!all.has(id) && all.size >= MOST_FEEDBACK) return null
+    ids.add(id)
+    this.turns.delete(turn)
+    this.turns.set(turn, ids)
+    if (this.turns.size > this.most) this.turns.delete(this.turns.keys().next().value!)
+    return () => void ids.delete(id)
+  }
+}
+
+export const giveFeedback = async (
+  ports: FeedbackPorts,
+  call: FeedbackCall,
+): Promise<{ id: string; session_id: string; turn_id: string | null; value: number }> => {
+  const body = parseJson(call.body)
+  const named = text(body, 'turn_id')
+  const turn = named === null ? null : ((await turnOfId(ports, call.key, named))?.turn ?? named)
+  const label = text(body, 'session_id')
+  if (turn === null && label === null)
+    throw new InstarError('bad_request', 'Name the turn (turn_id) or the session (session_id).', { field: 'turn_id' })
+  if (turn !== null && label !== null && sessionOfLabel(call.key, label) !== sessionOfTurn(turn)) {
+    throw new InstarError(
+      'bad_request',
+      'The turn (turn_id) is not of the session (session_id); one of them is enough.',
+      { field: 'session_id' },
+    )
+  }
+  const value = valueOf(body)
+  const comment = text(body, 'comment')
+  if (comment !== null && comment.length > MOST_COMMENT)
+    throw wrong('comment', `a text of at most ${MOST_COMMENT} characters`)
+  const user = text(body, 'user')
+  const session = turn === null ? sessionOfLabel(call.key, label!) : sessionOfTurn(turn)
+  if (
+    !(await isKnown(ports, call.key, session, turn)) &&
+    !((await ports.tail.turnsWithin(ports.tailWaitMs)) && (await isKnown(ports, call.key, session, turn)))
+  ) {
+    throw new InstarError('unknown_turn', turn === null ? 'There is no such session.' : 'There is no such turn.', {
+      field: turn === null ? 'session_id' : 'turn_id',
+    })
+  }
+  const id =
+    call.idempotencyKey === null
+      ? hex(ports.random(16))
+      : derivedId('feedback', call.key ?? '', session, Buffer.from(call.idempotencyKey).toString('base64')).slice(0, 32)
+  if (call.idempotencyKey !== null) await refuseAnother(ports, session, id, value)
+  const event: FeedbackGiven = {
+    type: 'FeedbackGiven',
+    id,
+    session,
+    turn,
+    value,
+    comment: comment === null ? null : written(comment),
+    subject: subjectOf(user, call.key, session),
+    key: call.key,
+    at: ports.now(),
+  }
+  const target = turn === null ? lastShown(sessionState(ports.index, session)) : ports.index.fold.turns.get(turn)
+  const takeBack = ports.given.take(target?.turn ?? session, id, target?.feedback.map((one) => one.id) ?? [])
+  if (takeBack === null)
+    throw new InstarError(
+      'feedback_full',
+      `The turn ${target?.turn ?? session} has ${MOST_FEEDBACK} pieces of feedback, and no more are counted.`,
+      { limit: MOST_FEEDBACK },
+    )
+  await ports.capture.write(event).catch((error: unknown) => {
+    takeBack()
+    throw error
+  })
+  return { id, session_id: session, turn_id: turn, value }
+}
+
+/** The first feedback of a key counts for ever: to say that another one did would not be true. */
+const refuseAnother = async (
+  { index, tail, tailWaitMs }: FeedbackPorts,
+  session: string,
+  id: string,
+  value: number,
+): Promise<void> => {
+  await tail.turnsWithin(tailWaitMs)
+  const before = sessionState(index, session)
+    ?.turns.flatMap(({ feedback }) => feedback)
+    .find((given) => given.id === id)
+  if (before && before.value !== value)
+    throw new InstarError(
+      'bad_request',
+      `This Idempotency-Key was sent with the value ${before.value} before; other feedback needs a key of its own.`,
+      { field: 'idempotency-key' },
+    )
+}
+
+const valueOf = (body: Fields): number => {
+  const { value } = body
+  if (typeof value === 'boolean') return value ? 1 : -1
+  if (typeof value !== 'number' || !(value >= -1 && value <= 1))
+    throw wrong('value', 'true, false or a number from -1 to 1')
+  return value
+}
+
+const isKnown = async (
+  { index, tail }: FeedbackPorts,
+  key: string | null,
+  session: string,
+  turn: string | null,
+): Promise<boolean> => {
+  if (index.forgotten.has(session)) await tail.restore(session)
+  return keyOfSession(index, session) === key && (turn === null || index.fold.turns.has(turn))
+}

@@ -1,0 +1,138 @@
+/** The paths of Claw-R1's gateway: trajectories are sessions, their uids the labels. docs/compatibility.md */
+import { InstarError } from '@instar/events'
+import { isFields, number, parseJson, text, wrong, type Fields } from '@instar/dialects'
+import { hex } from '../prompt/admission.ts'
+import { closeSession } from '../session/closing.ts'
+import type { ForeignPorts } from './ports.ts'
+import { answered, rewardTurn, sessionAt } from './rewarding.ts'
+import { json, type ForeignCall, type ForeignRoute } from './route.ts'
+import { speakAt } from './speaking.ts'
+import { createSteps } from './steps.ts'
+
+const OK = { status: 'ok' }
+/** As Claw-R1 makes them (uuids, with or without dashes): a base URL that is merely wrong is no trajectory. */
+const UID = '^[0-9a-fA-F-]{16,64}$'
+/** Registrations that are remembered. */
+const MOST = 10_000
+
+export const clawRoutes = (ports: ForeignPorts): ForeignRoute[] => {
+  const steps = createSteps(ports)
+  /** Trajectories whose channel is another than train: nothing is learned from them. */
+  const untrained = new Set<string>()
+  const nameOf = (key: string | null, trajectory: string): string => `${key ?? ''} ${trajectory}`
+
+  const register = (call: ForeignCall, trajectory: string): Promise<ReturnType<typeof json>> => {
+    const channel = text(fieldsIn(call.body), 'channel') ?? 'train'
+    const name = nameOf(call.key?.id ?? null, trajectory)
+    if (channel === 'train') untrained.delete(name)
+    else untrained.add(name)
+    if (untrained.size > MOST) untrained.delete(untrained.values().next().value!)
+    return Promise.resolve(json(OK))
+  }
+
+  const complete = async (call: ForeignCall, trajectory: string): Promise<ReturnType<typeof json>> => {
+    const key = call.key?.id ?? null
+    const reward = number(fieldsIn(call.body), 'reward', -1, 1)
+    const session = await sessionAt(ports, key, trajectory)
+    // A trajectory in which nothing was said is complete without a trace.
+    if (session) {
+      const last = answered(session).at(-1)
+      if (last && reward !== null) await rewardTurn(ports, last, { key, source: 'trajectory', value: reward })
+      await closeSession(ports, { label: session.session, key })
+    }
+    return json(OK)
+  }
+
+  const at = (call: ForeignCall): string => call.params['trajectory']!
+  const own = `/:trajectory(${UID})/:prompt/v1`
+  return [
+    {
+      method: 'POST',
+      url: '/init_trajectory',
+      scope: 'inference',
+      handle: ({ origin }) => {
+        const uid = hex(ports.random(16))
+        return Promise.resolve(json({ trajectory_uid: uid, base_url: `${origin}/${uid}/1/v1` }))
+      },
+    },
+    {
+      method: 'POST',
+      url: `${own}/register_trajectory`,
+      scope: 'inference',
+      handle: (call) => register(call, at(call)),
+    },
+    {
+      method: 'POST',
+      url: '/register_trajectory',
+      scope: 'inference',
+      handle: (call) => {
+        const trajectory = text(fieldsIn(call.body), 'trajectory_uid')
+        if (trajectory === null) throw wrong('trajectory_uid', 'a text')
+        return register(call, trajectory)
+      },
+    },
+    {
+      method: 'POST',
+      url: `${own}/chat/completions`,
+      scope: 'inference',
+      handle: (call) =>
+        speakAt(ports, call, {
+          session: at(call),
+          prompt: call.params['prompt']!,
+          dialect: 'chat',
+          learned: !untrained.has(nameOf(call.key?.id ?? null, at(call))),
+        }),
+    },
+    {
+      method: 'POST',
+      url: `${own}/complete_trajectory`,
+      scope: 'feedback',
+      handle: (call) => complete(call, at(call)),
+    },
+    {
+      method: 'POST',
+      url: `${own}/trajectory/complete`,
+      scope: 'feedback',
+      handle: (call) => complete(call, at(call)),
+    },
+    {
+      method: 'POST',
+      url: '/complete_trajectory/:trajectory',
+      scope: 'feedback',
+      handle: (call) => complete(call, at(call)),
+    },
+    { method: 'POST', url: '/submit_steps', scope: 'steps', handle: steps.submit },
+    { method: 'POST', url: '/generate', scope: 'steps', handle: steps.generate },
+    {
+      method: 'GET',
+      url: '/ready',
+      scope: 'inference',
+      handle: () => {
+        const why = ports.unready()
+        if (why !== null) throw new InstarError('engine_lost', `The gateway is not ready: ${why.status}.`)
+        return Promise.resolve(json({ status: 'ready' }))
+      },
+    },
+    ...['/compute_reward', '/api/curation', '/api/batch-preview'].map((url): ForeignRoute => ({
+      method: 'POST',
+      url,
+      scope: 'inference',
+      handle: noEquivalent(url),
+    })),
+  ]
+}
+
+export const noEquivalent = (path: string) => (): Promise<never> => {
+  throw new InstarError(
+    'no_equivalent',
+    `${path} has no meaning here; docs/compatibility.md says what takes its place.`,
+  )
+}
+
+/** Bodies that may be absent. */
+const fieldsIn = (body: Uint8Array): Fields => {
+  if (body.length === 0) return {}
+  if (Buffer.from(body).toString('utf8').trim() === 'null') return {}
+  const fields = parseJson(body)
+  return isFields(fields) ? fields : {}
+}

@@ -1,0 +1,31 @@
+import type { EventLog, TurnReader } from '@instar/log'
+import type { DIALECTS } from '@instar/dialects'
+import type { Model, ServingEngine } from '@instar/engine/port'
+import type { WeightLine } from '@instar/events'
+import type { AnswerCall, AnswerReply } from '../generate/completion.ts'
+import type { Capture } from '../capture/capture.ts'
+import type { SessionIndex } from '../session/core/session-index.ts'
+import type { Pool } from '../versions/pool.ts'
+import type { Tail } from '../session/tail.ts'
+
+export type ForeignPorts = {
+  log: EventLog
+  index: SessionIndex
+  tail: Tail
+  reader: TurnReader
+  capture: Capture
+  pool: Pool
+  line: () => WeightLine
+  engine: ServingEngine
+  model: Model
+  policy: string
+  /** Steps that nobody saw our engine draw may be learned from. */
+  trainUnsampled: boolean
+  now: () => number
+  random: (bytes: number) => Uint8Array
+  tailWaitMs: number
+  /** Null while everything is in order. */
+  unready: () => { status: string } | null
+  answer: (call: AnswerCall) => Promise<AnswerReply>
+  dialects: typeof DIALECTS
+}

@@ -1,0 +1,48 @@
+/** Rewards that end an episode or a trajectory, each once. */
+import { derivedId, InstarError, type FeedbackGiven, type SessionState, type TurnState } from '@instar/events'
+import { sessionOfLabel, subjectOf } from '../session/core/labels.ts'
+import { keyOfSession, sessionState } from '../session/core/session-index.ts'
+import type { ForeignPorts } from './ports.ts'
+
+/** The session of a label with all that was said in it so far; undefined where nothing was, or where it is another key's. */
+export const sessionAt = async (
+  { index, tail, tailWaitMs }: ForeignPorts,
+  key: string | null,
+  label: string,
+): Promise<SessionState | undefined> => {
+  const session = sessionOfLabel(key, label)
+  await tail.turnsWithin(tailWaitMs)
+  if (index.forgotten.has(session)) await tail.restore(session)
+  return keyOfSession(index, session) === key ? sessionState(index, session) : undefined
+}
+
+/** Answers in full, of the conversation itself. */
+export const answered = (session: SessionState | undefined): TurnState[] =>
+  (session?.turns ?? []).filter(({ status, kind, shown }) => shown && status === 'complete' && kind === 'main')
+
+/** Throws `bad_request` where it got another one from the same source before. */
+export const rewardTurn = async (
+  { capture, now }: ForeignPorts,
+  turn: TurnState,
+  { key, source, value }: { key: string | null; source: string; value: number },
+): Promise<void> => {
+  const id = derivedId('feedback', source, turn.turn).slice(0, 32)
+  const before = turn.feedback.find((one) => one.id === id)
+  if (before && before.value !== value)
+    throw new InstarError('bad_request', `It has ended with the reward ${before.value} before, not ${value}.`, {
+      field: 'reward',
+    })
+  if (before) return
+  const event: FeedbackGiven = {
+    type: 'FeedbackGiven',
+    id,
+    session: turn.session,
+    turn: turn.turn,
+    value,
+    comment: null,
+    subject: subjectOf(null, key, turn.session),
+    key,
+    at: now(),
+  }
+  await capture.write(event)
+}

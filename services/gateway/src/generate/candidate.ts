@@ -1,0 +1,232 @@
+/**
+ * One candidate of a request from its first token to its record. Tokens go out as they come, but the last
+ * piece of content waits until the turn is on the log: what a client has received in full is captured.
+ */
+import { InstarError, type SessionLinked, type TurnAborted, type TurnCaptured, type TurnsEvent } from '@instar/events'
+import type {
+  ChatRequest,
+  Constraint,
+  GeneratedPiece,
+  GenerateRequest,
+  Reweighting,
+  ServingEngine,
+} from '@instar/engine/port'
+import { mintCallId, type Counts, type Piece, type Token } from '@instar/dialects'
+import { Answer, type Said } from './core/answer.ts'
+import { aborted, captured, sampled, whyNotTrainable, type Admitted, type Candidate } from '../capture/core/turn.ts'
+import type { Capture } from '../capture/capture.ts'
+import type { Meter } from '../admin/metrics.ts'
+import type { RequestSpan } from '../admin/spans.ts'
+
+export type Why = TurnAborted['why']
+
+/** Why a request was given up, as the reason of its AbortSignal. */
+export class Cut extends Error {
+  readonly why: Why
+  /** What the client is told, where the reason alone does not say it. */
+  readonly fault: InstarError | null
+  constructor(why: Why, fault: InstarError | null = null) {
+    super(why)
+    this.why = why
+    this.fault = fault
+  }
+}
+
+/** Receives the pieces in order. False: the client is gone, this piece was not sent. */
+export type Sink = (piece: Piece, tokens: readonly Token[], idOf: (call: number) => string) => Promise<boolean>
+
+/** `meter`: told of each turn that is on the log. `spent`: of tokens when they come. */
+export type CandidatePorts = {
+  engine: ServingEngine
+  capture: Capture
+  now: () => number
+  meter?: Pick<Meter, 'turn'>
+  spent?: (tokens: number) => void
+}
+
+export type Task = {
+  admitted: Admitted
+  candidate: Candidate
+  prompt: readonly number[]
+  topLogprobs: number
+  /** What begins the ids of its calls. */
+  callPrefix: 'call' | 'toolu'
+  /** For an engine that takes messages. */
+  chat: ChatRequest | null
+  /** What the answer must be. Its log-probs are then not the policy's own, and it is not trained on. */
+  constraint: Constraint | null
+  /** What bends its distribution. It is not trained on either. */
+  reweighting: Reweighting | null
+  parser: { tools: boolean; reasoning: boolean; oneCall: boolean }
+  /** The session that begot this one, for the log to know with the turn. */
+  parent: string | null
+  optedOut: boolean
+  learning: boolean
+  /** Its agent put the user's prompt into words of its own (packages/agents). */
+  contaminated: boolean
+  /** Resolves when what the record refers to is on the log. */
+  stored: Promise<void>
+  sink: Sink | null
+  /** False: for the log alone; then what is cut leaves nothing. */
+  shown: boolean
+  signal: AbortSignal
+  span: RequestSpan | null
+}
+
+/** `counts`: of tokens, where the engine counts them itself. `thought`: tokens of its thoughts, where they are known. */
+export type Result = {
+  said: Said
+  toolCallIds: string[]
+  finish: TurnCaptured['finish']
+  trainable: boolean
+  tokens: readonly Token[]
+  thought: number
+  counts: Counts | null
+}
+
+export const speak = async (ports: CandidatePorts, task: Task): Promise<Result> => {
+  const { candidate } = task
+  let { admitted } = task
+  const answer = new Answer(task.parser)
+  const idOf = (call: number): string => mintCallId(admitted.session, candidate.turn, call, task.callPrefix)
+  const idsOf = (said: Said): string[] => said.shown.calls.map((_, i) => idOf(i))
+  let sent = 0
+  let sentTokens = 0
+  let firstTokenAt = 0
+
+  /** Sends what is there, but for the last `keep` pieces. */
+  const flow = async (keep: number): Promise<void> => {
+    while (task.sink && sent < answer.pieces.length - keep) {
+      const piece = answer.pieces[sent]!
+      const upTo =
+        keep === 0 && sent === answer.pieces.length - 1 ? answer.tokens.length : answer.tokensUpTo(piece.upTo)
+      const arrived = task.sink(piece, answer.tokens.slice(sentTokens, upTo), idOf)
+      // Written at once, or not at all; waiting is for room.
+      sent += 1
+      sentTokens = Math.max(sentTokens, upTo)
+      if (!(await arrived)) {
+        sent -= 1
+        throw new Cut('client_gone')
+      }
+    }
+  }
+
+  const link = (): SessionLinked[] =>
+    task.parent === null
+      ? []
+      : [{ type: 'SessionLinked', session: admitted.session, parent: task.parent, at: ports.now() }]
+  const write = (turn: TurnsEvent): Promise<void> => {
+    const append = (): Promise<void> => ports.capture.write(turn, ...link())
+    return task.span ? task.span.appending(append, candidate.turn) : append()
+  }
+
+  /** Its tokens are not all known, or not the ones that were sampled. */
+  const withoutTokens = (): void => {
+    if (admitted.tokens !== 'none') admitted = { ...admitted, tokens: 'none' }
+  }
+  let end: End
+  try {
+    end = await generate(ports, task, async (piece) => {
+      firstTokenAt ||= ports.now()
+      if (piece.type === 'tokens') {
+        ports.spent?.(piece.tokens.length)
+        for (const token of piece.tokens) answer.add(token)
+      } else if (piece.type === 'text') {
+        withoutTokens()
+        answer.addText(piece.text)
+      } else answer.end(piece.text)
+      await flow(1)
+    })
+    if (end.inexact !== undefined) withoutTokens()
+  } catch (error) {
+    // Refused at the model's door: there was no answer that could be cut.
+    if (
+      error instanceof InstarError &&
+      error.code === 'overloaded' &&
+      answer.tokens.length === 0 &&
+      !task.signal.aborted
+    )
+      throw error
+    if (!task.shown) throw error
+    const cut: unknown = task.signal.aborted ? task.signal.reason : error
+    const said = answer.sent(sent)
+    const finishedAt = ports.now()
+    await task.stored
+    const turn = aborted(
+      admitted,
+      candidate,
+      { said, toolCallIds: idsOf(said), firstTokenAt: firstTokenAt || finishedAt, finishedAt },
+      cut instanceof Cut ? cut.why : 'engine_failed',
+    )
+    await write(turn)
+    ports.meter?.turn(turn, answer.tokens.length)
+    throw cut
+  }
+
+  const said = answer.whole()
+  const toolCallIds = idsOf(said)
+  const finish = end.reason === 'stop' && toolCallIds.length > 0 ? 'tool_calls' : end.reason
+  const notTrainable = whyNotTrainable({
+    kind: admitted.kind,
+    tokens: admitted.tokens,
+    inexact: end.inexact ?? null,
+    constrained: task.constraint !== null,
+    reweighted: task.reweighting !== null,
+    contaminated: task.contaminated,
+    temperature: candidate.sampling.temperature,
+    optedOut: task.optedOut,
+    learning: task.learning,
+    text: said.text,
+  })
+  await task.stored
+  const turn = (task.shown ? captured : sampled)(
+    admitted,
+    candidate,
+    { said, toolCallIds, reason: notTrainable, firstTokenAt, finishedAt: ports.now() },
+    finish,
+  )
+  await write(turn)
+  ports.meter?.turn(turn, end.counts?.completionTokens ?? answer.tokens.length)
+  await flow(0)
+  return {
+    said,
+    toolCallIds,
+    finish,
+    trainable: turn.trainable,
+    tokens: answer.tokens,
+    thought: answer.thought(),
+    counts: end.counts ?? null,
+  }
+}
+
+type End = Extract<GeneratedPiece, { type: 'end' }>
+
+const generate = async (
+  { engine }: CandidatePorts,
+  { candidate, admitted, prompt, topLogprobs, chat, constraint, reweighting, signal, span }: Task,
+  take: (piece: GeneratedPiece) => Promise<void>,
+): Promise<End> => {
+  const request: GenerateRequest = {
+    prompt,
+    sampling: candidate.sampling,
+    adapter: admitted.adapter,
+    topLogprobs,
+    session: admitted.session,
+    ...(chat ? { chat } : {}),
+    ...(constraint ? { constraint } : {}),
+    ...(reweighting ? { reweighting } : {}),
+  }
+  let end: End | null = null
+  signal.throwIfAborted()
+  const pieces = engine.generate(request, signal)
+  for await (const piece of span
+    ? span.generating(pieces, { engine: engine.capabilities().engine, ...candidate })
+    : pieces) {
+    signal.throwIfAborted()
+    await take(piece)
+    if (piece.type === 'end') end = piece
+  }
+  if (end) return end
+  signal.throwIfAborted()
+  throw new InstarError('engine_lost', 'The engine ended in the middle of an answer.')
+}

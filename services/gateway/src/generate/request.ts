@@ -1,0 +1,83 @@
+/** What all requests to the model share: an end (client gone, key revoked, time over) and a place in the queue of the engine. */
+import { asInstarError } from '@instar/dialects'
+import { InstarError } from '@instar/events'
+import type { ServingEngine } from '@instar/engine/port'
+import type { ServerResponse } from 'node:http'
+import type { Background } from './background.ts'
+import { Cut } from './candidate.ts'
+import type { Capture } from '../capture/capture.ts'
+import { startDeadline, type Deadline } from './deadline.ts'
+import type { Lease, Pool } from '../versions/pool.ts'
+import type { Running } from './running.ts'
+
+export type RequestPorts = {
+  engine: ServingEngine
+  capture: Capture
+  pool: Pool
+  running: Running
+  background: Background
+  maxWaiting: number
+  answerTimeoutMs: number
+}
+
+export type ModelRequest = {
+  before: Deadline['before']
+  /** Aborted with a `Cut` at the end of the request. */
+  controller: AbortController
+  /** Takes the version for this request; held until its end. Throws `overloaded` where too many requests wait. */
+  enter(version: number | null): Promise<Lease>
+}
+
+/** Runs `work` until the client is gone, the key is revoked or the time is over; then frees what it took. Throws InstarError alone. */
+export const requesting = async <T>(
+  ports: RequestPorts,
+  { response, revoked }: { response: ServerResponse; revoked: AbortSignal },
+  work: (request: ModelRequest) => Promise<T>,
+): Promise<T> => {
+  const controller = new AbortController()
+  const gone = (): void => {
+    if (!response.writableFinished) controller.abort(new Cut('client_gone'))
+  }
+  response.once('close', gone)
+  if (response.destroyed) gone()
+  const deadline = startDeadline(ports.answerTimeoutMs, controller, revoked)
+  let lease: Lease | null = null
+  const enter = async (version: number | null): Promise<Lease> => {
+    ports.background.yield()
+    checkQueue(ports)
+    ports.running.add(controller)
+    return (lease = await deadline.before(ports.pool.lease(version), (late) => late.release()))
+  }
+  try {
+    return await work({ before: deadline.before, controller, enter })
+  } catch (error) {
+    controller.abort(new Cut('engine_failed'))
+    // An engine reports a cut as `aborted`; the reason for the cut says more.
+    const cut = error instanceof InstarError && error.code === 'aborted'
+    throw cutFault(cut ? controller.signal.reason : error)
+  } finally {
+    deadline.clear()
+    ;(lease as Lease | null)?.release()
+    ports.running.delete(controller)
+    ports.background.wake()
+    response.off('close', gone)
+  }
+}
+
+/** Requests that arrived at the same moment are counted too, although the engine does not know them yet. */
+const checkQueue = ({ engine, running, capture, maxWaiting }: RequestPorts): void => {
+  const pending = engine.pending()
+  const before = Math.max(pending.waiting, running.size - capture.queue().pending - pending.running)
+  if (before > 0 && before >= maxWaiting) throw new InstarError('overloaded', 'Too many requests wait for the model.')
+}
+
+/** A cut that is not the client's own doing, as the client is told it. */
+export const cutFault = (error: unknown): InstarError => {
+  if (!(error instanceof Cut)) return asInstarError(error)
+  if (error.fault) return error.fault
+  return error.why === 'client_gone'
+    ? new InstarError('aborted', 'The client closed the connection.')
+    : error.why === 'shutdown'
+      ? new InstarError('stopping', 'The gateway is shutting down.')
+      : new InstarError('engine_lost', 'The model failed in the middle of an answer.')
+}

@@ -1,0 +1,196 @@
+/** From a request to everything that has to be known before the first token: session, history, prompt, storage. */
+import {
+  contextLengthExceeded,
+  InstarError,
+  lastShown,
+  MAX_DEPTH,
+  storeBody,
+  storeIds,
+  type Earlier,
+  type TurnState,
+} from '@instar/events'
+import type { TurnReader } from '@instar/log'
+import type { Model, ServingEngine } from '@instar/engine/port'
+import { dialectOf, lastAnswer, parseJson, type Dialect, type Request } from '@instar/dialects'
+import { extendsIds, withSampledIds } from './core/history.ts'
+import { parentSession, rewritesUser, userTurnOf, type Headers } from '@instar/agents'
+import { labelOf, newSession, promptGroup, sessionOfLabel, subjectOf } from '../session/core/labels.ts'
+import { answersOf, type Asked } from '../session/core/resolve.ts'
+import { sessionState, type SessionIndex } from '../session/core/session-index.ts'
+import { bringsResults, kindOf } from '../session/core/side.ts'
+import { digestsOf, lastMain, type Admitted } from '../capture/core/turn.ts'
+import { beyondContext } from './counting.ts'
+import { resolveSession } from '../session/sessions.ts'
+import type { Tail } from '../session/tail.ts'
+
+export type AdmissionPorts = {
+  index: SessionIndex
+  tail: Tail
+  reader: TurnReader
+  model: Model
+  engine: ServingEngine
+  random: (bytes: number) => Uint8Array
+  tailWaitMs: number
+  policy: string
+}
+
+/** `raw`: the body, references of ours resolved. */
+export type Incoming = {
+  dialect: Dialect
+  request: Request
+  raw: Uint8Array
+  headers: Headers
+  key: string | null
+  segment: string | null
+  prompt?: string | undefined
+  at: number
+}
+
+export type Admission = {
+  /** Version and adapter are the lease's, added by the caller. */
+  facts: Omit<Admitted, 'version' | 'adapter'>
+  prompt: number[]
+  /** What has to be on the log before the turn: the part of the body that is too long for a record. */
+  blob: { bytes: Uint8Array; sha256: string } | null
+  /** The session that begot this one, where the log does not know it yet. */
+  parent: string | null
+  /** The user's last words are not the user's (packages/agents). */
+  contaminated: boolean
+  /** The prompt ends inside an open `<think>`. */
+  insideReasoning: boolean
+}
+
+export const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex')
+
+export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<Admission> => {
+  const { index, model } = ports
+  const { request, raw, headers, key, at } = incoming
+  const beyond = beyondContext(model, request)
+  if (beyond !== null) throw contextLengthExceeded(beyond, model.contextLength)
+  const answers = answersOf(request.messages)
+  const { digest, before } = digestsOf(request, answers.at(-1)?.at ?? null)
+  const asked: Asked = {
+    key,
+    messages: request.messages,
+    answers,
+    digest,
+    before,
+    label: labelOf(headers, request.body, incoming.segment),
+    subject: request.user === null ? null : subjectOf(request.user, key, ''),
+  }
+  const resolved = await resolveSession(ports, asked, newSession(key, hex(ports.random(16))))
+  const state = sessionState(index, resolved.session)
+  const { follows, turns, put } = resolved
+  const prompt = await renderPrompt(ports, request, answers, turns)
+  if (prompt.length >= model.contextLength) throw contextLengthExceeded(prompt.length, model.contextLength)
+
+  const base = follows ?? lastShown(state) ?? null
+  const body = storeBody(raw, base && (await earlierBody(ports, base)))
+  const earlier = base && (await earlierIds(ports, base))
+  const ids = storeIds(prompt, earlier)
+  // Without a turn that it follows, a prompt with answers in it leans on nothing that was sampled here.
+  const offPrefix = follows ? earlier === null || !extendsIds(prompt, earlier.content) : answers.length > 0
+  const capabilities = ports.engine.capabilities()
+  const told = lastAnswer(request.messages)
+  const isSaid = put || told.stateFrom < request.messages.length
+  const startedBy = parentSession(headers)
+  const parent = startedBy === null ? null : sessionOfLabel(key, startedBy)
+  const kind = kindOf(headers, request, await hadTools(ports, state?.turns ?? []))
+  return {
+    prompt,
+    parent: parent !== null && parent !== resolved.session && !state?.parent ? parent : null,
+    contaminated: kind === 'main' && rewritesUser(request.messages),
+    insideReasoning: model.decode(prompt.slice(-8)).trimEnd().endsWith('<think>'),
+    blob: body.stored.blob === null ? null : { bytes: body.middle, sha256: body.stored.blob },
+    facts: {
+      session: resolved.session,
+      policy: ports.policy,
+      group:
+        incoming.prompt === undefined || answers.length > 0
+          ? hex(ports.random(16))
+          : promptGroup(key, incoming.prompt, digest),
+      candidates: request.n,
+      dialect: incoming.dialect.name,
+      kind,
+      labelSource: resolved.source,
+      userTurn: userTurnOf(headers),
+      subject: subjectOf(request.user, key, resolved.session),
+      key,
+      digest,
+      body: body.stored,
+      ...told,
+      after: follows && !turns.at(-1) ? (isSaid ? follows.answer : null) : told.after,
+      prompt: ids.stored,
+      tokens: capabilities.tokenExact && capabilities.logprobs ? 'exact' : 'none',
+      offPrefix,
+      engine: capabilities.fingerprint,
+      at,
+    },
+  }
+}
+
+/** The prompt, with our answers as they were sampled. */
+const renderPrompt = async (
+  ports: AdmissionPorts,
+  request: Request,
+  answers: Asked['answers'],
+  turns: readonly (TurnState | undefined)[],
+): Promise<number[]> => {
+  const sampled = new Map<number, readonly number[]>()
+  await Promise.all(
+    turns.map(async (turn, i) => {
+      if (!turn) return
+      const record = await readable(() => ports.reader.record(turn.turn))
+      if (record?.tokens === 'exact' && record.ids.length > 0) sampled.set(answers[i]!.at, record.ids)
+    }),
+  )
+  return ports.model.promptIds(withSampledIds(request.messages, sampled), { tools: request.tools })
+}
+
+/** What cannot be read back is not leaned on: the turn is then stored in full. */
+const readable = async <T>(read: () => Promise<T>): Promise<T | null> => {
+  try {
+    return await read()
+  } catch (error) {
+    if (error instanceof InstarError) return null
+    throw error
+  }
+}
+
+const earlierBody = async (
+  { index, reader }: AdmissionPorts,
+  { turn }: TurnState,
+): Promise<Earlier<Uint8Array> | null> => {
+  const depth = index.extras.get(turn)?.bodyDepth ?? MAX_DEPTH
+  return readable(async () => ({ turn, depth, content: await reader.body(turn) }))
+}
+
+const earlierIds = async (
+  { index, reader }: AdmissionPorts,
+  { turn }: TurnState,
+): Promise<Earlier<readonly number[]> | null> => {
+  const depth = index.extras.get(turn)?.idsDepth ?? MAX_DEPTH
+  return readable(async () => ({
+    turn,
+    depth,
+    content: [...(await reader.promptIds(turn)), ...(await reader.record(turn)).ids],
+  }))
+}
+
+/** Whether the session's last main turn brought tools, or results of them; null without one. */
+const hadTools = async ({ index, reader }: AdmissionPorts, turns: readonly TurnState[]): Promise<boolean | null> => {
+  const turn = lastMain(turns)?.turn
+  const extra = turn === undefined ? undefined : index.extras.get(turn)
+  if (turn === undefined || !extra) return null
+  extra.tools ??= await readable(async () => bringsTools((await reader.record(turn)).dialect, await reader.body(turn)))
+  return extra.tools
+}
+
+const bringsTools = (dialect: Dialect['name'], body: Uint8Array): boolean => {
+  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
+  // In JSON a quote inside a text is escaped, so that this finds fields and values only.
+  if (!['"tools"', '"tool"', '"tool_result"', '_call_output"'].some((field) => bytes.includes(field))) return false
+  const fields = parseJson(body)
+  const { tools } = fields
+  return (Array.isArray(tools) && tools.length > 0) || bringsResults(dialectOf(dialect).messages(fields))
+}

@@ -1,0 +1,30 @@
+/** Which turns gave the answers that a request repeats, so that they are rendered from the log. */
+import { findAnswer, type SessionState, type TurnState } from '@instar/events'
+import type { Message } from '@instar/dialects'
+import { sameAnswer, type Asked } from '../../session/core/resolve.ts'
+
+/** The turn behind each answer of the request, in order; undefined where it is none of ours. */
+export const recognise = (session: SessionState | undefined, answers: Asked['answers']): (TurnState | undefined)[] => {
+  const found: (TurnState | undefined)[] = answers.map(() => undefined)
+  if (!session) return found
+  const byId = new Map(session.turns.map((turn) => [turn.turn, turn]))
+  let next: TurnState | undefined
+  for (let i = answers.length - 1; i >= 0; i -= 1) {
+    const { key } = answers[i]!
+    const before: TurnState | undefined = next?.follows ? byId.get(next.follows) : undefined
+    found[i] = before && sameAnswer(before.answer, key) ? before : findAnswer(session, key)
+    next = found[i] ?? next
+  }
+  return found
+}
+
+/** The messages with the sampled ids put in place of the answers that are ours. */
+export const withSampledIds = (messages: readonly Message[], ids: ReadonlyMap<number, readonly number[]>): Message[] =>
+  messages.map((message, at) => {
+    const sampled = ids.get(at)
+    return sampled ? { ...message, token_ids: sampled } : message
+  })
+
+/** Whether `prompt` begins with `earlier`. */
+export const extendsIds = (prompt: readonly number[], earlier: readonly number[]): boolean =>
+  prompt.length >= earlier.length && earlier.every((id, i) => prompt[i] === id)

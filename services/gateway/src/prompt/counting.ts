@@ -1,0 +1,40 @@
+/** Tokens of a prompt, as clients are told them. */
+import type { Accepts, Dialect, Fields, Request } from '@instar/dialects'
+import type { Model } from '@instar/engine/port'
+import { estimatedTokens } from '../generate/core/chat-asked.ts'
+import { contentText } from '@instar/events'
+import { CHARACTERS, leastTokens, tokensBeyond } from './core/overflow.ts'
+
+/** About how many tokens a prompt has that certainly fills the context; null: it may fit. What a template makes of tools only the template knows. */
+export const beyondContext = (model: Model, { messages, tools }: Request): number | null => {
+  const beyond = tokensBeyond(messages, model) ?? certainlyBeyond(model, { messages, tools })
+  if (
+    beyond !== null ||
+    tools.length === 0 ||
+    model.vocabulary === 0 ||
+    JSON.stringify(tools).length < CHARACTERS * model.contextLength
+  )
+    return beyond
+  return tokensBeyond([{ role: 'user', content: model.render(messages, { tools, addGenerationPrompt: true }) }], model)
+}
+
+/** By the length of what the template writes, whatever it is: blanks, or one word without an end, take as long to encode as words do. */
+const certainlyBeyond = (model: Model, { messages, tools }: Pick<Request, 'messages' | 'tools'>): number | null => {
+  const written = messages.reduce((sum, { content }) => sum + contentText(content).length, 0)
+  if (leastTokens(written, model) < model.contextLength) return null
+  const least = leastTokens(model.render(messages, { tools, addGenerationPrompt: true }).length, model)
+  return least >= model.contextLength ? least : null
+}
+
+/** Of a prompt as the client tells it: our answers in it are not known again. Room for an answer is not asked for. */
+export const countTokens = (model: Model, dialect: Dialect, body: Fields, accepts?: Accepts): number => {
+  const request = dialect.request({ max_tokens: 1, ...body }, accepts)
+  return (
+    beyondContext(model, request) ??
+    promptTokens(model, request, model.promptIds(request.messages, { tools: request.tools }))
+  )
+}
+
+/** Without a tokenizer an estimate, until the engine says. */
+export const promptTokens = (model: Model, request: Request, prompt: readonly number[]): number =>
+  model.vocabulary === 0 ? estimatedTokens(request) : prompt.length

@@ -1,0 +1,294 @@
+/**
+ * Who may call, and how much: one hook before any body is read, for every route that there is or will be. An API key with its
+ * scope and rates; without keys the machine itself, and for commands the admin token; for all of them together the memory that
+ * bodies take. `/health` is for everybody; `/metrics` is counted by nobody, or a scrape would take a client's place.
+ */
+import { InstarError } from '@instar/events'
+import { parsedBytes, type Standing } from '@instar/dialects'
+import { createHash, timingSafeEqual } from 'node:crypto'
+import type { Socket } from 'node:net'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { GatewayConfig } from '../config.ts'
+import { checkBind, checkJson, checkLocal, tokenOf } from './core/guard.ts'
+import { ADMIN, checkKey, hasExpired, type Key, type Scope } from './core/keys.ts'
+import { WrongKeys } from './core/wrong-keys.ts'
+import { ADMIN_TOKEN_HEADER } from './admin-token.ts'
+import { LOOK_MS, type Keyring } from './keyring.ts'
+import { Bodies, createRates, type Visit } from './limits.ts'
+
+export type Entrance = {
+  /** Of every request, before its body is read. Throws what the client is told. */
+  admit(request: FastifyRequest, reply: FastifyReply): void
+  /** What is left of the requests of its key; null without a limit, of one that no limit counts, and before `admit`. */
+  standing(request: FastifyRequest): Standing | null
+  /** Counts bytes of a body whose length was not said. Throws `overloaded`. */
+  arrived(request: FastifyRequest, bytes: number): void
+  /** Counts what its body takes when it is parsed. Throws `overloaded`. */
+  parsing(request: FastifyRequest, body: Uint8Array): void
+  /** The key that acts; null without keys. Throws `invalid_api_key`, `missing_scope`. */
+  check(request: FastifyRequest, scope: Scope | null): Key | null
+  /** A key with the scope `admin`, or the admin token's: never null. Throws as `check`. */
+  checkAdmin(request: FastifyRequest): Key
+  /** Aborted, with what the client is told, when the request's key is revoked or expires; who asks for it has a moment to say so. */
+  revoked(request: FastifyRequest): AbortSignal
+  /** Bytes that bodies take now. */
+  held(): number
+  stop(): void
+}
+
+export type EntrancePorts = {
+  config: GatewayConfig
+  keyring: Keyring
+  now: () => number
+  /** Null: commands need a key. */ adminToken: string | null
+}
+
+/** What is known of a request once it was let in. `held`: bytes that its body takes, parsed too. */
+type Caller = {
+  open: boolean
+  key: Key | null
+  admin: boolean
+  visit: Visit | null
+  held: number
+  raw: FastifyReply['raw']
+  ended: AbortController
+  told: boolean
+  over: boolean
+}
+
+/** How long a stream whose key has ended may take to say so. */
+const LAST_WORDS_MS = 3000
+
+export const createEntrance = ({ config, keyring, now, adminToken }: EntrancePorts): Entrance => {
+  const secret = adminToken === null ? null : digest(adminToken)
+  const wrong = new WrongKeys(config.wrongKeysPerMinute)
+  /** Keys that were shown since the start: nobody's guesses keep their owners out. */
+  const shown = new Set<string>()
+  const rates = createRates(now)
+  const bodies = new Bodies(config.bodiesLimit, config.bodyLimit)
+  const callers = new WeakMap<FastifyRequest, Caller>()
+  const inside = new Set<Caller>()
+  const sockets = new WeakMap<Socket, Set<() => void>>()
+
+  const isAdmin = (request: FastifyRequest): boolean => {
+    if (secret === null) return false
+    const tokens = [one(request.headers[ADMIN_TOKEN_HEADER]), tokenIn(request)]
+    return tokens.some((token) => token !== null && timingSafeEqual(digest(token), secret))
+  }
+  /** Whose token the request shows; of one that is slowed nothing is found out. Throws `rate_limited`. */
+  const identify = (request: FastifyRequest): { key: Key | null; admin: boolean } => {
+    if (!keyring.locked() && !routeOf(request).startsWith('/admin/')) return { key: null, admin: false }
+    const token = tokenIn(request)
+    const key = token === null ? null : keyring.find(token)
+    const admin = isAdmin(request)
+    if ((key && shown.has(key.id)) || (admin && shown.has(ADMIN.id))) return { key, admin }
+    const guesses = token !== null || request.headers[ADMIN_TOKEN_HEADER] !== undefined
+    const address = guesses ? addressOf(request) : null
+    const waitMs = address === null ? 0 : wrong.waitMs(address, now())
+    if (waitMs > 0)
+      throw new InstarError('rate_limited', 'Too many wrong API keys came from this address.', { retryAfterMs: waitMs })
+    if (key || admin) shown.add(key?.id ?? ADMIN.id)
+    else if (address !== null) wrong.count(address, now())
+    return { key, admin }
+  }
+  const unknown = (request: FastifyRequest): InstarError => {
+    const token = tokenIn(request)
+    return new InstarError(
+      'invalid_api_key',
+      token === null
+        ? 'You did not send an API key.'
+        : 'The API key is not one of this gateway; where it has none any more, `instar keys add` makes one.',
+    )
+  }
+
+  const callerOf = (request: FastifyRequest): Caller => {
+    const caller = callers.get(request)
+    if (!caller) throw new InstarError('internal', 'a request that was not let in is asked about')
+    return caller
+  }
+  const checkAdmin = (request: FastifyRequest): Key => {
+    const { key, admin, open } = callerOf(request)
+    if (key && !open && (!admin || key.scopes.includes('admin'))) {
+      checkKey(key, 'admin', now())
+      return key
+    }
+    if (admin) return ADMIN
+    throw new InstarError(
+      'invalid_api_key',
+      `A command needs the admin token (${ADMIN_TOKEN_HEADER}), or an API key with the scope admin.`,
+    )
+  }
+  const check = (request: FastifyRequest, scope: Scope | null): Key | null => {
+    const { key, open } = callerOf(request)
+    if (open) return null
+    if (scope === 'admin') return checkAdmin(request)
+    if (key) checkKey(key, scope, now())
+    else if (scope !== null) throw unknown(request)
+    return key
+  }
+
+  /** Once, when its response is closed; or its connection, of a request that waited behind another one on it. */
+  const onceOver = (request: FastifyRequest, reply: FastifyReply, end: () => void): void => {
+    const { socket } = request.raw
+    let ends = sockets.get(socket)
+    if (!ends) {
+      ends = new Set()
+      sockets.set(socket, ends)
+      socket.once('close', () => {
+        for (const one of sockets.get(socket) ?? []) one()
+      })
+    }
+    ends.add(end)
+    reply.raw.once('close', () => {
+      ends.delete(end)
+      end()
+    })
+  }
+
+  /** Null while the key may go on; its expiry may be another one by now. */
+  const whyNoMore = (key: Key): InstarError | null => {
+    const held = keyring.held(key)
+    if (held === null) return new InstarError('invalid_api_key', `The API key ${key.id} was revoked.`)
+    return hasExpired(held, now()) ? new InstarError('invalid_api_key', `The API key ${key.id} has expired.`) : null
+  }
+  /** Ends what runs with keys that are no more. */
+  const sweep = (): void => {
+    for (const caller of inside) {
+      const why = caller.key === null || caller.open ? null : whyNoMore(caller.key)
+      if (why === null) continue
+      inside.delete(caller)
+      caller.ended.abort(why)
+      if (!caller.told) caller.raw.destroy()
+      else
+        setTimeout(() => {
+          if (!caller.over) caller.raw.destroy()
+        }, LAST_WORDS_MS).unref()
+    }
+    if (inside.size === 0) rest()
+  }
+  let timer: NodeJS.Timeout | null = null
+  const rest = (): void => {
+    if (timer) clearInterval(timer)
+    timer = null
+  }
+  const watch = (): void => {
+    timer ??= setInterval(sweep, LOOK_MS)
+    timer.unref()
+  }
+
+  return {
+    admit(request, reply) {
+      const open = !keyring.locked()
+      const health = routeOf(request).startsWith('/health/')
+      if (open) {
+        // An open gateway is asked for at the start; what listens beyond loopback does not open by itself.
+        if (!health) checkBind(config.host, false, config.open)
+        checkLocal(
+          {
+            host: request.headers.host,
+            origin: one(request.headers.origin) ?? undefined,
+            site: one(request.headers['sec-fetch-site']) ?? undefined,
+          },
+          config,
+        )
+      }
+      const caller: Caller = {
+        open,
+        ...(health ? { key: null, admin: false } : identify(request)),
+        visit: null,
+        held: 0,
+        raw: reply.raw,
+        ended: new AbortController(),
+        told: false,
+        over: false,
+      }
+      callers.set(request, caller)
+      if (health) return
+      if (!open && !caller.key && !caller.admin) throw unknown(request)
+      if (!open) check(request, null)
+      if (isCommand(request)) {
+        checkAdmin(request)
+        checkJson(request.headers['content-type'])
+      }
+      if (routeOf(request) === '/metrics') return
+      onceOver(request, reply, () => {
+        if (caller.over) return
+        caller.over = true
+        inside.delete(caller)
+        if (inside.size === 0) rest()
+        caller.visit?.end()
+        bodies.release(caller.held, caller.key?.id ?? null)
+      })
+      if (caller.key && !open) {
+        caller.visit = rates.enter(caller.key)
+        inside.add(caller)
+        watch()
+      }
+      const said = lengthOf(request)
+      // What is longer than a body may be is refused before it is read.
+      if (said !== null && said <= request.routeOptions.bodyLimit) hold(caller, said)
+    },
+    standing(request) {
+      const caller = callers.get(request)
+      return caller?.key && !caller.open && routeOf(request) !== '/metrics' ? rates.standing(caller.key) : null
+    },
+    arrived: (request, bytes) => hold(callerOf(request), bytes),
+    parsing(request, body) {
+      const caller = callers.get(request)
+      if (caller && body.length > 0) keep(caller, parsedBytes(body))
+    },
+    check,
+    checkAdmin,
+    revoked(request) {
+      const caller = callerOf(request)
+      caller.told = true
+      return caller.ended.signal
+    },
+    held: () => bodies.held,
+    stop: rest,
+  }
+
+  function hold(caller: Caller, bytes: number): void {
+    if (caller.over) return
+    keep(caller, bytes)
+    caller.visit?.charge(bytes)
+  }
+
+  function keep(caller: Caller, bytes: number): void {
+    if (caller.over) return
+    bodies.hold(bytes, caller.key?.id ?? null, caller.held)
+    caller.held += bytes
+  }
+}
+
+const digest = (token: string): Buffer => createHash('sha256').update(token).digest()
+
+const routeOf = (request: FastifyRequest): string => request.routeOptions.url ?? ''
+
+/** Nobody can say it of a connection that is gone by now: throws `aborted`. */
+const addressOf = ({ raw }: FastifyRequest): string => {
+  const address = raw.socket.remoteAddress
+  if (address === undefined) throw new InstarError('aborted', 'The client closed the connection.')
+  return address
+}
+
+const isCommand = (request: FastifyRequest): boolean =>
+  request.method === 'POST' && routeOf(request).startsWith('/admin/')
+
+/** Of a body that comes as it is; null where what will be held is not known yet. */
+const lengthOf = ({ headers }: FastifyRequest): number | null => {
+  const length = headers['content-length']
+  return isCounted(headers) || length === undefined ? null : Number(length)
+}
+
+/** Whether the bytes of a body are to be counted as they come. */
+export const isCounted = (headers: FastifyRequest['headers']): boolean =>
+  headers['transfer-encoding'] !== undefined || (headers['content-encoding'] ?? 'identity').toLowerCase() !== 'identity'
+
+const tokenIn = (request: FastifyRequest): string | null =>
+  tokenOf(request.headers.authorization, one(request.headers['x-api-key']) ?? undefined)
+
+export const one = (value: string | string[] | undefined): string | null =>
+  (Array.isArray(value) ? value[0] : value) ?? null
+
+export const pathOf = (request: FastifyRequest): string => request.url.split('?')[0]!.slice(0, 200)

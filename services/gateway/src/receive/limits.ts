@@ -1,0 +1,102 @@
+/** What requests may use: those of a key by its rates, and the memory that the bodies of all of them take together. */
+import { InstarError } from '@instar/events'
+import { take, type Bucket, type Key } from './core/keys.ts'
+import type { Standing } from '@instar/dialects'
+import { standingOf } from './core/rate-headers.ts'
+
+/** Bytes of memory that bodies take now, as they came and as they are parsed, until their requests are over. */
+export class Bodies {
+  private readonly limit: number
+  private readonly body: number
+  private bytes = 0
+  private readonly byKey = new Map<string, number>()
+
+  /** `body`: bytes of one body, which always fits. */
+  constructor(limit: number, body: number) {
+    this.limit = Math.max(limit, body)
+    this.body = body
+  }
+
+  get held(): number {
+    return this.bytes
+  }
+
+  /**
+   * `key`: whose body it is; null: nobody's. `before`: bytes that its request holds already; one that is alone may hold what
+   * it needs. Throws `overloaded` where there is no room, or where a key with other bodies here would have more than half of it.
+   */
+  hold(bytes: number, key: string | null, before = 0): void {
+    const own = key === null ? 0 : (this.byKey.get(key) ?? 0)
+    if (own > before && own + bytes > Math.max(this.limit / 2, this.body)) {
+      const message = `The bodies of the requests of the API key ${key} that are being answered take ${own} of the ${this.limit / 2} bytes of memory that they may; this one takes ${bytes} more.`
+      throw new InstarError('overloaded', message, { limit: this.limit / 2, retryAfterMs: 1000 })
+    }
+    if (this.bytes + bytes > this.limit && this.bytes > before) {
+      const message = `The bodies of the requests that are being answered take ${this.bytes} of the ${this.limit} bytes of memory that they may; this one takes ${bytes} more.`
+      throw new InstarError('overloaded', message, { limit: this.limit, retryAfterMs: 1000 })
+    }
+    this.bytes += bytes
+    if (key !== null) this.byKey.set(key, own + bytes)
+  }
+
+  release(bytes: number, key: string | null): void {
+    this.bytes -= bytes
+    const left = key === null ? 0 : (this.byKey.get(key) ?? 0) - bytes
+    if (key !== null && left > 0) this.byKey.set(key, left)
+    else if (key !== null) this.byKey.delete(key)
+  }
+}
+
+/** One request of a key: `charge` takes bytes of its body from what the key may send, `end` ends it. */
+export type Visit = { charge(bytes: number): void; end(): void }
+
+export type Rates = {
+  /** Counts a request. Throws `rate_limited`. */
+  enter(key: Key): Visit
+  /** What is left of its requests; null: they have no limit. */
+  standing(key: Key): Standing | null
+}
+
+export const createRates = (now: () => number): Rates => {
+  const requests = new Map<string, Bucket>()
+  const bytes = new Map<string, Bucket>()
+  const running = new Map<string, number>()
+
+  const takeFrom = (buckets: Map<string, Bucket>, key: Key, perMinute: number, cost: number, what: string): void => {
+    const taken = take(buckets.get(key.id) ?? null, perMinute, now(), cost)
+    if ('waitMs' in taken)
+      throw new InstarError('rate_limited', `The API key ${key.id} may send ${perMinute} ${what} a minute.`, {
+        retryAfterMs: taken.waitMs,
+      })
+    buckets.set(key.id, taken.bucket)
+  }
+  return {
+    standing: (key) =>
+      key.requestsPerMinute === null ? null : standingOf(requests.get(key.id) ?? null, key.requestsPerMinute, now()),
+    enter(key) {
+      const before = running.get(key.id) ?? 0
+      if (key.concurrent !== null && before >= key.concurrent) {
+        throw new InstarError('rate_limited', `The API key ${key.id} may have ${key.concurrent} requests at once.`, {
+          retryAfterMs: 1000,
+        })
+      }
+      if (key.bytesPerMinute !== null) takeFrom(bytes, key, key.bytesPerMinute, 0, 'bytes')
+      if (key.requestsPerMinute !== null) takeFrom(requests, key, key.requestsPerMinute, 1, 'requests')
+      running.set(key.id, before + 1)
+      let over = false
+      return {
+        charge(count) {
+          const bucket = bytes.get(key.id)
+          if (key.bytesPerMinute !== null && bucket) bytes.set(key.id, { ...bucket, left: bucket.left - count })
+        },
+        end() {
+          if (over) return
+          over = true
+          const left = (running.get(key.id) ?? 1) - 1
+          if (left > 0) running.set(key.id, left)
+          else running.delete(key.id)
+        },
+      }
+    },
+  }
+}

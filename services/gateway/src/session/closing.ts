@@ -1,0 +1,33 @@
+/** `POST /v1/sessions/{id}/close`: a client says that nothing follows, so that nobody waits for the session to go quiet. */
+import { closings, InstarError, openTurns, type SessionClosed } from '@instar/events'
+import { sessionOfLabel } from './core/labels.ts'
+import { keyOfSession, sessionState, type SessionIndex } from './core/session-index.ts'
+import type { Capture } from '../capture/capture.ts'
+import type { Tail } from './tail.ts'
+
+export type ClosingPorts = { index: SessionIndex; tail: Tail; capture: Capture; now: () => number; tailWaitMs: number }
+export type ClosingReply = { session_id: string; closed: string[] }
+
+/** `discarded`: what was said is not to be learned from. `label`: the session's id, or what its client calls it. `closed`: the turns that waited for a next state; closing again closes none. */
+export const closeSession = async (
+  ports: ClosingPorts,
+  call: { label: string; key: string | null; discarded?: boolean },
+): Promise<ClosingReply> => {
+  const { index, tail, capture, now } = ports
+  const session = sessionOfLabel(call.key, call.label)
+  // A turn that was answered a moment ago, here or by another gateway, is among those that are open.
+  await tail.turnsWithin(ports.tailWaitMs)
+  if (index.forgotten.has(session)) await tail.restore(session)
+  if (keyOfSession(index, session) !== call.key)
+    throw new InstarError('unknown_turn', 'There is no such session.', { field: 'id' })
+  const open = openTurns(sessionState(index, session))
+  const discarded =
+    call.discarded === true &&
+    (sessionState(index, session)?.turns ?? []).some(({ discardedBy }) => discardedBy === null)
+  const parts = closings(open)
+  for (const part of discarded && parts.length === 0 ? [[]] : parts) {
+    const event: SessionClosed = { type: 'SessionClosed', session, open: part, why: 'client', at: now(), discarded }
+    await capture.write(event)
+  }
+  return { session_id: session, closed: open }
+}

@@ -1,0 +1,80 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import {
+  answerKey,
+  decodeRecord,
+  encodeEvent,
+  storeBody,
+  type Logged,
+  type TurnCaptured,
+  type TurnsEvent,
+} from '@instar/events'
+import { lastAnswer } from '@instar/dialects'
+import { answersOf, choose, locate, settled, type Asked } from './resolve.ts'
+import { evolveIndex, initialIndex } from './session-index.ts'
+import { digestOf } from '../../capture/core/turn.ts'
+
+type Said = { role: 'user' | 'assistant'; content: string }
+let offset = 0
+const turn = (session: string, messages: Said[], text: string): Logged<TurnsEvent> => {
+  const event: TurnCaptured = {
+    type: 'TurnCaptured',
+    finish: 'stop',
+    turn: `${session}.${offset}`,
+    session,
+    policy: 'policy',
+    version: 0,
+    adapter: null,
+    group: `g${offset}`,
+    candidate: 0,
+    candidates: 1,
+    dialect: 'chat',
+    kind: 'main',
+    labelSource: 'fingerprint',
+    userTurn: null,
+    subject: 'u',
+    key: null,
+    digest: digestOf({ messages, tools: [] }),
+    body: storeBody(Buffer.from(JSON.stringify({ messages })), null).stored,
+    ...lastAnswer(messages),
+    prompt: { from: null, prefix: 0, ids: [1], length: 1 },
+    sampling: { temperature: 1, topP: 1, topK: 0, seed: 1, maxTokens: 5, stop: [] },
+    tokens: 'exact',
+    ids: [2],
+    logprobs: [-0.5],
+    text: { keyId: null, bytes: Buffer.from(text) },
+    toolCallIds: [],
+    answer: answerKey(text, []),
+    trainable: true,
+    reason: null,
+    offPrefix: false,
+    engine: 'e',
+    at: offset,
+    firstTokenAt: offset,
+    finishedAt: offset,
+  }
+  return decodeRecord({ ...encodeEvent(event), partition: 0, offset: offset++ }) as Logged<TurnsEvent>
+}
+
+test('who repeats a trimmed answer goes on in his own session, though somebody else was told just that', () => {
+  const index = initialIndex({ sessions: 10, turns: 100 })
+  const mine: Said[] = [{ role: 'user', content: 'May I?' }]
+  const theirs: Said[] = [{ role: 'user', content: 'Is it so?' }]
+  evolveIndex(index, turn('mine', mine, ' Yes.\n'))
+  evolveIndex(index, turn('theirs', theirs, 'Yes.'))
+  const messages: Said[] = [...mine, { role: 'assistant', content: 'Yes.' }, { role: 'user', content: 'Thank you.' }]
+  const asked: Asked = {
+    key: null,
+    label: null,
+    messages,
+    answers: answersOf(messages),
+    digest: digestOf({ messages, tools: [] }),
+    before: digestOf({ messages: mine, tools: [] }),
+    subject: null,
+  }
+  const step = locate(index, asked)
+  assert.ok(step.do === 'compare')
+  const requests = step.candidates.map(({ session }) => (session === 'mine' ? mine : theirs))
+  settled(index, asked, step, requests)
+  assert.equal(choose(index, asked, step.candidates, requests)?.session, 'mine')
+})

@@ -1,0 +1,113 @@
+/** Responses that are asked for again, by their ids: what the log holds of them, for the key that asked. */
+import {
+  DIALECTS,
+  itemPage,
+  readId,
+  turnMark,
+  wrong,
+  type Fields,
+  type ItemPage,
+  type Speaking,
+} from '@instar/dialects'
+import { InstarError, readWritten, type ResponseDeleted, type TurnAborted, type TurnCaptured } from '@instar/events'
+import type { Model } from '@instar/engine/port'
+import type { Capture } from '../capture/capture.ts'
+import { isWithheld, referenceTo, turnOfId, type ReferencePorts } from './references.ts'
+
+export type StoredPorts = ReferencePorts & { model: Model; policy: string; capture: Capture; now: () => number }
+type Asked = { id: string; key: string | null; query: Readonly<Record<string, unknown>> }
+type Stored = { record: TurnCaptured | TurnAborted; reference: Awaited<ReturnType<typeof referenceTo>> }
+
+/** Throws `unknown_turn` for an id of nobody's, of another key's or another dialect's, of what was not to be stored, and of what was deleted. */
+const stored = async (ports: StoredPorts, { id, key }: Asked): Promise<Stored> => {
+  // Another gateway may have deleted it a moment ago.
+  await ports.tail.turnsWithin(ports.tailWaitMs)
+  const turn = readId(id)?.prefix === 'resp' ? await turnOfId(ports, key, id) : undefined
+  const record = turn && (await ports.reader.record(turn.turn))
+  const reference = turn && (await referenceTo(ports.reader, turn))
+  if (!record || !reference || reference.dialect !== DIALECTS.responses.name || isWithheld(turn, reference))
+    throw new InstarError('unknown_turn', `There is no response ${JSON.stringify(id.slice(0, 100))} here.`, {
+      field: 'response_id',
+    })
+  if (record.type === 'TurnSampled')
+    throw new InstarError('unknown_turn', 'Nobody was given that response.', { field: 'response_id' })
+  return { record, reference }
+}
+
+export const getResponse = async (ports: StoredPorts, asked: Asked): Promise<unknown> => {
+  if (asked.query['stream'] === 'true') throw wrong('stream', 'absent: a response that has ended is given whole')
+  const { record, reference } = await stored(ports, asked)
+  const { model, policy, reader } = ports
+  const request = DIALECTS.responses.request(reference.body)
+  const exact = record.tokens === 'exact'
+  const prompt = (await reader.promptIds(record.turn)).length
+  const speaking: Speaking = {
+    turn: record.turn,
+    session: record.session,
+    at: record.at,
+    model: request.model ?? policy,
+    fingerprint: `instar-${policy}@${record.version}`,
+    sampling: record.sampling,
+    textOf: () => '',
+    promptTokens: prompt,
+  }
+  const counts = {
+    promptTokens: prompt,
+    completionTokens: record.ids.length,
+    reasoningTokens: thoughtTokens(model, record),
+  }
+  const said = DIALECTS.responses.whole(speaking, { ...request, logprobs: false }, [reference.choice], counts) as Fields
+  // Of an engine that does not say its tokens, the counts that it gave are not on the log.
+  const counted = exact ? said : { ...said, usage: null }
+  return record.type === 'TurnCaptured'
+    ? counted
+    : { ...counted, status: record.why === 'client_gone' ? 'cancelled' : 'failed' }
+}
+
+/** Those whose text is before the end of the thought. */
+const thoughtTokens = (model: Model, { ids, text }: TurnCaptured | TurnAborted): number => {
+  const end = readWritten(text).indexOf('</think>')
+  const detokenizer = model.detokenizer()
+  let length = 0
+  let count = 0
+  for (const id of ids) {
+    length += detokenizer.push(id).length
+    if (length > end) break
+    count += 1
+  }
+  return end < 0 ? 0 : count
+}
+
+export const inputItems = async (ports: StoredPorts, asked: Asked): Promise<ItemPage> => {
+  const { record, reference } = await stored(ports, asked)
+  return itemPage(reference.body, turnMark(record.turn), asked.query)
+}
+
+/** None runs in the background; one that is being answered ends with its connection. */
+export const cancelResponse = async (ports: StoredPorts, asked: Asked): Promise<never> => {
+  await stored(ports, asked)
+  throw new InstarError(
+    'bad_request',
+    'Only a response that runs in the background can be cancelled, and none does here: close the connection of one that is being answered.',
+    { field: 'response_id' },
+  )
+}
+
+/** Nobody is given it by an id from then on; it stays on the log. Throws `not_announced` where older readers of the log would stop at the record. */
+export const deleteResponse = async (ports: StoredPorts, asked: Asked): Promise<unknown> => {
+  const { turn, session } = (await stored(ports, asked)).record
+  const event: ResponseDeleted = { type: 'ResponseDeleted', session, turn, at: ports.now() }
+  await ports.capture.write(event)
+  // So that whoever asks here next is refused.
+  await ports.tail.turnsWithin(ports.tailWaitMs)
+  return { id: asked.id, object: 'response', deleted: true }
+}
+
+/** The ways to ask, by name. */
+export const RESPONSES = {
+  get: getResponse,
+  items: inputItems,
+  cancel: cancelResponse,
+  delete: deleteResponse,
+} as const
+export type ResponseVerb = keyof typeof RESPONSES

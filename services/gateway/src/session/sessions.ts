@@ -1,0 +1,123 @@
+/** Finds the session of a request, reading the log where the index does not know enough. */
+import { behindAnswer, contentOfAnswer, InstarError, readWritten, type TurnState } from '@instar/events'
+import type { TurnReader } from '@instar/log'
+import { dialectOf, parseJson } from '@instar/dialects'
+import { followedById, goneOnFrom, textFrom, turnsInside } from './core/follow.ts'
+import { recognise } from '../prompt/core/history.ts'
+import {
+  choose,
+  locate,
+  nameUnknown,
+  settled,
+  unlessAnother,
+  type Asked,
+  type Resolved,
+  type Step,
+} from './core/resolve.ts'
+import { sessionState, touch, type SessionIndex } from './core/session-index.ts'
+import type { Tail } from './tail.ts'
+
+export type SessionPorts = { index: SessionIndex; tail: Tail; reader: TurnReader; tailWaitMs: number }
+
+/**
+ * `turns`: those behind the request's answers, where they read as ours did; `follows`: the one that it goes on from;
+ * `put`: whether an agent put something behind its answer in the same message.
+ */
+export type Found = Resolved & { turns: (TurnState | undefined)[]; follows: TurnState | undefined; put: boolean }
+
+type Inside = { turn: TurnState; put: string }
+
+/** `fresh`: the name of a new session. */
+export const resolveSession = async (ports: SessionPorts, asked: Asked, fresh: string): Promise<Found> => {
+  const { index, tail } = ports
+  let found = await located(ports, asked)
+  let whole = settled(index, asked, found.step, found.requests)
+  if (!whole && (await tail.turnsWithin(ports.tailWaitMs))) {
+    found = await located(ports, asked)
+    whole = true
+  }
+  let resolved = decided(index, asked, found)
+  // Words are looked for only where all is known that was said before: another turn may have said more of them.
+  const wanted = whole && !isKnown(index, asked, resolved)
+  const inside = wanted ? await insideText(ports, asked, resolved?.session ?? null) : undefined
+  resolved ??= inside ? { session: inside.turn.session, source: 'answer' } : await nameOf(ports, asked, fresh)
+  if (index.forgotten.has(resolved.session)) await tail.restore(resolved.session)
+  touch(index, resolved.session)
+  const state = sessionState(index, resolved.session)
+  const turns = recognise(state, asked.answers)
+  const named = turns.at(-1) ?? followedById(state, asked)
+  const put = !named && inside !== undefined && inside.put !== ''
+  return { ...resolved, turns, follows: named ?? inside?.turn, put }
+}
+
+/** Whether the session holds what the request goes on from, as an answer or by an id. */
+const isKnown = (index: SessionIndex, asked: Asked, resolved: Resolved | null): boolean => {
+  const state = resolved === null ? undefined : sessionState(index, resolved.session)
+  return recognise(state, asked.answers).at(-1) !== undefined || followedById(state, asked) !== undefined
+}
+
+/** The turn whose answer is in the text of the last one, with least of an agent's own behind it. */
+const insideText = async (ports: SessionPorts, asked: Asked, session: string | null): Promise<Inside | undefined> => {
+  const { index, reader } = ports
+  const last = asked.answers.at(-1)
+  if (!last) return undefined
+  const firsts = turnsInside(index, asked, session)
+  let best: Inside | undefined
+  for (const first of firsts) {
+    for (const turn of [...goneOnFrom(index, first), first]) {
+      const held = textFrom(await messagesOf(reader, turn.turn), last.at)
+      const put = behindAnswer(last.text, held, await contentOf(reader, turn.turn))
+      if (put === null) continue
+      if (!best || put.length < best.put.length) best = { turn, put }
+      break
+    }
+  }
+  return best
+}
+
+/** What an earlier turn answered; '' where its record cannot be read any more. */
+const contentOf = async (reader: TurnReader, turn: string): Promise<string> => {
+  try {
+    return contentOfAnswer(readWritten((await reader.record(turn)).text))
+  } catch (error) {
+    if (error instanceof InstarError) return ''
+    throw error
+  }
+}
+
+/** The name of a conversation that nothing here is known of. */
+const nameOf = async ({ index, tail, reader }: SessionPorts, asked: Asked, fresh: string): Promise<Resolved> => {
+  const resolved = nameUnknown(asked, fresh)
+  if (index.forgotten.has(resolved.session)) await tail.restore(resolved.session)
+  const first = sessionState(index, resolved.session)?.turns[0]
+  return first ? unlessAnother(asked, resolved, await messagesOf(reader, first.turn)) : resolved
+}
+
+/** `requests`: the messages of each candidate's request. */
+type Located = { step: Step; requests: readonly (readonly unknown[])[] }
+
+const located = async (ports: SessionPorts, asked: Asked): Promise<Located> => {
+  let step = locate(ports.index, asked)
+  if (step.do === 'restore') {
+    await ports.tail.restore(step.session)
+    step = locate(ports.index, asked)
+  }
+  const requests =
+    step.do === 'compare' ? await Promise.all(step.candidates.map(({ turn }) => messagesOf(ports.reader, turn))) : []
+  return { step, requests }
+}
+
+const decided = (index: SessionIndex, asked: Asked, { step, requests }: Located): Resolved | null => {
+  if (step.do === 'found') return step.resolved
+  return step.do === 'compare' ? choose(index, asked, step.candidates, requests) : null
+}
+
+/** The messages of an earlier request; none where its body cannot be read any more. */
+const messagesOf = async (reader: TurnReader, turn: string): Promise<readonly unknown[]> => {
+  try {
+    return dialectOf((await reader.record(turn)).dialect).messages(parseJson(await reader.body(turn)))
+  } catch (error) {
+    if (error instanceof InstarError) return []
+    throw error
+  }
+}

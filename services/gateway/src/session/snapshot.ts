@@ -1,0 +1,129 @@
+/** What a gateway knows, between two lives: the index of `turns` and the line of versions, each with its own positions. */
+import { InstarError, initialWeights, type Logged, type WeightsState } from '@instar/events'
+import {
+  foldVersion,
+  inSlices,
+  storedBySession,
+  storedTurns,
+  storedWeights,
+  type EventLog,
+  type Offsets,
+  type SnapshotStore,
+} from '@instar/log'
+import {
+  addKept,
+  initialIndex,
+  shrink,
+  type Limits,
+  type Names,
+  type Recent,
+  type SessionIndex,
+  type TurnExtra,
+} from './core/session-index.ts'
+
+export type Kept = {
+  index: SessionIndex
+  weights: WeightsState
+  /** Where each topic is read on from; the index is filled with what was kept. */
+  open(log: EventLog): Promise<{ turns: Offsets; weights: Offsets }>
+  /** A record of `turns` or of `weights` was folded; what it returns must be waited for before the topic's next. */
+  after(logged: Logged): Promise<void> | undefined
+  /** `save` false: as if the process had been killed. */
+  close(how?: { save?: boolean }): Promise<void>
+}
+
+/** Of each turn what its id has behind the session's. */
+type Row = [at: number, partition: number, offset: number, turns: [string, Names][]]
+type Extra = [
+  key: string | null,
+  bodyDepth: number,
+  idsDepth: number,
+  tools: boolean | null,
+  said: boolean,
+  words: string | null,
+]
+
+const stateVersion = (): string =>
+  foldVersion([
+    ...['./core/session-index.ts', './snapshot.ts'].map((name) => new URL(name, import.meta.url)),
+    ...['@instar/dialects/minted', '@instar/events/text-behind'].map((name) => new URL(import.meta.resolve(name))),
+  ])
+
+/** Without a store nothing is kept: the log is read from its start. */
+export const keep = (store: SnapshotStore | undefined, policy: string, limits: Limits): Kept => {
+  if (!store)
+    return {
+      index: initialIndex(limits),
+      weights: initialWeights(),
+      open: async () => ({ turns: {}, weights: {} }),
+      after: () => undefined,
+      close: async () => undefined,
+    }
+  const version = stateVersion()
+  const turns = store.of(`gateway.${policy}.turns`, version)
+  const versions = store.of(`gateway.${policy}.weights`, version)
+  const changed = new Set<string>()
+  const index: SessionIndex = {
+    ...initialIndex(limits),
+    fold: storedTurns(turns),
+    memory: null,
+    changed,
+    byMark: turns.table<string>('marks', { json: () => true }),
+    extras: storedBySession<TurnExtra, Extra>(
+      turns,
+      'extras',
+      (e) => [e.key, e.bodyDepth, e.idsDepth, e.tools, e.said, e.words],
+      ([key, bodyDepth, idsDepth, tools, said, words]) => ({ key, bodyDepth, idsDepth, tools, said, words }),
+    ),
+  }
+  const recent = turns.mirror('recent', {
+    changed,
+    entry(session): Row | undefined {
+      const kept = index.recent.get(session)
+      return (
+        kept && [
+          kept.at,
+          kept.place.partition,
+          kept.place.offset,
+          kept.turns.map(([turn, names]) => [turn.slice(session.length), names]),
+        ]
+      )
+    },
+  })
+
+  const readKept = async (): Promise<void> => {
+    const kept: [string, Recent][] = []
+    await recent.load((session, entry) => {
+      const [at, partition, offset, rows] = entry as Row
+      kept.push([
+        session,
+        { at, place: { partition, offset }, turns: rows.map(([turn, names]) => [session + turn, names]) },
+      ])
+    })
+    await inSlices(
+      kept.sort(([, a], [, b]) => a.at - b.at),
+      ([session, one]) => addKept(index, session, one),
+    )
+    shrink(index)
+  }
+
+  return {
+    index,
+    weights: storedWeights(versions),
+    async open(log) {
+      const from = { turns: await turns.open(log), weights: await versions.open(log) }
+      try {
+        await readKept()
+        return from
+      } catch (error) {
+        if (!(error instanceof InstarError) || error.code !== 'snapshot_damaged') throw error
+        await turns.startOver(error.message)
+        return { ...from, turns: {} }
+      }
+    },
+    after: (logged) => (logged.topic === 'turns' ? turns.after(logged) : versions.after(logged)),
+    async close(how) {
+      await Promise.all([turns.close(how), versions.close(how)])
+    },
+  }
+}

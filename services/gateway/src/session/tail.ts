@@ -1,0 +1,129 @@
+/** Follows `turns` and `weights`, each for itself, from the start or from what was kept: what the gateway knows comes from here. */
+import { decodeReadable, foldWeights, type Logged, type TurnsEvent, type WeightsEvent } from '@instar/events'
+import { followEvents, type EventLog, type Follower } from '@instar/log'
+import { setTimeout as delay } from 'node:timers/promises'
+import { evolveIndex, restore } from './core/session-index.ts'
+import type { Kept } from './snapshot.ts'
+
+export type TailPorts = {
+  log: EventLog
+  name: string
+  kept: Kept
+  /** Records of `weights` that did not count, by reason. */
+  ignored: Map<string, number>
+  onWeights: () => void
+  /** Following has ended for good, so what is known grows old: the process has to end. */
+  onBroken: (error: Error) => void
+}
+
+export type Tail = {
+  /** Resolves when everything that was on both topics at the call has been folded. */
+  caughtUp(): Promise<void>
+  /** True when everything that was on `turns` at the call was folded within `ms`. */
+  turnsWithin(ms: number): Promise<boolean>
+  weightsCaughtUp(): Promise<void>
+  /** Reads a forgotten session again. */
+  restore(session: string): Promise<void>
+  /** Why following ended; null while it goes on. */
+  stopped(): { topic: 'turns' | 'weights'; error: Error } | null
+  /** Records of `turns` that nobody can read. */
+  bad(): number
+  stop(): Promise<void>
+}
+
+export const startTail = async (ports: TailPorts): Promise<Tail> => {
+  const { log, name, kept } = ports
+  const { index } = kept
+  const restoring = new Map<string, { later: Logged<TurnsEvent>[]; done: Promise<void> }>()
+  let ended: { topic: 'turns' | 'weights'; error: Error } | null = null
+  let bad = 0
+
+  const from = await kept.open(log)
+  const turns = await followEvents(log, {
+    name: `gateway.${name}.turns`,
+    topics: ['turns'],
+    from: from.turns,
+    onEvent(logged) {
+      const record = logged as Logged<TurnsEvent>
+      evolveIndex(index, record)
+      restoring.get(record.key)?.later.push(record)
+      return kept.after(record)
+    },
+    onBad: () => {
+      bad += 1
+    },
+  })
+  const versions = await followEvents(log, {
+    name: `gateway.${name}.weights`,
+    topics: ['weights'],
+    from: from.weights,
+    onEvent(logged) {
+      const outcome = foldWeights(kept.weights, logged as Logged<WeightsEvent>)
+      if (!outcome.counted) ports.ignored.set(outcome.why, (ports.ignored.get(outcome.why) ?? 0) + 1)
+      ports.onWeights()
+      return kept.after(logged)
+    },
+  })
+  const followers: ['turns' | 'weights', Follower][] = [
+    ['turns', turns],
+    ['weights', versions],
+  ]
+  for (const [topic, follower] of followers) {
+    follower.done.catch((cause: unknown) => {
+      const error = cause instanceof Error ? cause : new Error(String(cause))
+      ended ??= { topic, error }
+      ports.onBroken(error)
+    })
+  }
+
+  const readAgain = async (session: string, later: Logged<TurnsEvent>[]): Promise<void> => {
+    const place = index.forgotten.get(session)
+    if (!place) return
+    const records: Logged<TurnsEvent>[] = []
+    for await (const batch of log.read('turns', {
+      key: session,
+      from: { turns: { [place.partition]: place.offset } },
+    })) {
+      for (const record of batch) {
+        const logged = decodeReadable(record)
+        if (logged) records.push(logged as Logged<TurnsEvent>)
+      }
+    }
+    restore(index, session, [...records, ...later])
+  }
+
+  return {
+    caughtUp: async () => {
+      await Promise.all(followers.map(([, follower]) => follower.caughtUp()))
+    },
+    async turnsWithin(ms) {
+      const stop = new AbortController()
+      try {
+        return await Promise.race([
+          turns.caughtUp().then(
+            () => true,
+            () => false,
+          ),
+          delay(ms, false, { signal: stop.signal }),
+        ])
+      } finally {
+        stop.abort()
+      }
+    },
+    weightsCaughtUp: () => versions.caughtUp(),
+    async restore(session) {
+      const running = restoring.get(session)
+      if (running) return running.done
+      const later: Logged<TurnsEvent>[] = []
+      const done = readAgain(session, later).finally(() => restoring.delete(session))
+      restoring.set(session, { later, done })
+      return done
+    },
+    stopped: () => ended,
+    bad: () => bad,
+    async stop() {
+      await Promise.all(followers.map(([, follower]) => follower.stop()))
+      await kept.close()
+    },
+  }
+}

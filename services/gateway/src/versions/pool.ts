@@ -1,0 +1,221 @@
+/**
+ * The versions in the engine. Follows the head of the line: fetches its adapter from the log, loads it, and
+ * only then serves it. A request holds the version that it began with until it is done.
+ */
+import { InstarError, type WeightLine } from '@instar/events'
+import { createPump, getBlob, type EventLog, type Pump } from '@instar/log'
+import type { Adapter, ServingEngine } from '@instar/engine/port'
+import { ancestors, servedVersion, surplus, type Served } from './core/pool-plan.ts'
+
+export type PoolPorts = {
+  log: EventLog
+  engine: ServingEngine
+  line: () => WeightLine
+  toAdapter: (weights: Uint8Array) => Adapter
+  now: () => number
+  keep: number
+}
+
+export type Lease = Served & { release(): void }
+
+const FIRST_RETRY_MS = 250
+const LONGEST_RETRY_MS = 5000
+
+export class Pool {
+  private readonly ports: PoolPorts
+  private readonly pump: Pump
+  /** Adapters that the engine holds → when a request last took one. */
+  private readonly loaded = new Map<string, number>()
+  private readonly loading = new Map<string, Promise<void>>()
+  /** Adapters that must not be unloaded, with the number of reasons. */
+  private readonly pins = new Map<string, number>()
+  private readonly waiters = new Set<() => void>()
+  private current: Served | null = null
+  private fault: { version: number; message: string } | null = null
+  private retry: NodeJS.Timeout | null = null
+  private retryMs = FIRST_RETRY_MS
+  private started = false
+  private stopped = false
+
+  constructor(ports: PoolPorts) {
+    this.ports = ports
+    this.pump = createPump(
+      () => this.reconcile(),
+      (error) => {
+        this.fault = { version: ports.line().head, message: error.message }
+      },
+    )
+  }
+
+  /** The line has moved. Nothing is served before `ready` said that all of the line has been read. */
+  wake(): void {
+    if (this.started && !this.stopped) this.pump.wake()
+  }
+
+  serving(): Served | null {
+    return this.current
+  }
+
+  /** Why the head is not served; null if it is. */
+  problem(): { version: number; message: string } | null {
+    return this.fault
+  }
+
+  loadedAdapters(): string[] {
+    return [...this.loaded.keys()]
+  }
+
+  /** Resolves true when `version` is served, false after `ms`. */
+  async serves(version: number, ms: number): Promise<boolean> {
+    const until = Promise.withResolvers<boolean>()
+    const timer = setTimeout(() => until.resolve(false), ms)
+    const check = (): void => {
+      if (this.current?.version === version) until.resolve(true)
+    }
+    this.waiters.add(check)
+    check()
+    try {
+      return await until.promise
+    } finally {
+      clearTimeout(timer)
+      this.waiters.delete(check)
+    }
+  }
+
+  /** The line is as the log has it. Resolves when the first version is served. */
+  async ready(): Promise<void> {
+    this.started = true
+    this.wake()
+    await this.pump.idle()
+    if (this.current) return
+    const first = Promise.withResolvers<void>()
+    const check = (): void => {
+      if (this.current) first.resolve()
+    }
+    this.waiters.add(check)
+    await first.promise
+    this.waiters.delete(check)
+  }
+
+  /** `version` null: the head, as of now. Throws `unknown_version`, or what keeps its adapter from loading. */
+  async lease(version: number | null): Promise<Lease> {
+    const served = version === null ? this.current : servedVersion(this.ports.line(), version)
+    if (!served)
+      throw version === null
+        ? new InstarError('engine_lost', 'No version is served yet.')
+        : new InstarError('unknown_version', `There is no version ${version}.`, { field: 'model', version })
+    const { adapter } = served
+    if (adapter === null) return { ...served, release: () => undefined }
+    this.pin(adapter, 1)
+    try {
+      if (!this.loaded.has(adapter)) await this.load(served)
+      this.loaded.set(adapter, this.ports.now())
+    } catch (error) {
+      this.pin(adapter, -1)
+      throw error
+    }
+    let held = true
+    return {
+      ...served,
+      release: () => {
+        if (!held) return
+        held = false
+        this.pin(adapter, -1)
+        if (this.loaded.size > this.ports.keep) this.wake()
+      },
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.stopped = true
+    if (this.retry) clearTimeout(this.retry)
+    await this.pump.idle()
+  }
+
+  private pin(adapter: string, by: number): void {
+    const count = (this.pins.get(adapter) ?? 0) + by
+    if (count > 0) this.pins.set(adapter, count)
+    else this.pins.delete(adapter)
+  }
+
+  private async reconcile(): Promise<void> {
+    while (!this.stopped) {
+      const line = this.ports.line()
+      const head = servedVersion(line, line.head)
+      if (!head || (this.current?.version === head.version && this.current.adapter === head.adapter)) break
+      if (await this.tryServe(head)) continue
+      // Nothing has been served yet: an ancestor speaks until the head's bytes are there.
+      for (const version of this.current ? [] : ancestors(line)) {
+        const ancestor = servedVersion(line, version)
+        if (ancestor && (await this.tryServe(ancestor))) break
+      }
+      this.retryLater()
+      break
+    }
+    const line = this.ports.line()
+    if (this.current?.version === line.head) {
+      this.fault = null
+      this.retryMs = FIRST_RETRY_MS
+    }
+    await this.unloadSurplus()
+  }
+
+  private async tryServe(served: Served): Promise<boolean> {
+    const { adapter } = served
+    if (adapter !== null) this.pin(adapter, 1)
+    try {
+      if (adapter !== null && !this.loaded.has(adapter)) await this.load(served)
+      this.current = served
+      for (const check of this.waiters) check()
+      return true
+    } catch (error) {
+      this.fault ??= { version: served.version, message: error instanceof Error ? error.message : String(error) }
+      return false
+    } finally {
+      if (adapter !== null) this.pin(adapter, -1)
+    }
+  }
+
+  private load({ version, adapter }: Served): Promise<void> {
+    const name = adapter!
+    const running = this.loading.get(name) ?? this.fetch(version, name).finally(() => this.loading.delete(name))
+    this.loading.set(name, running)
+    return running
+  }
+
+  private async fetch(version: number, name: string): Promise<void> {
+    const at = this.ports.line().versions.get(version)?.blobsAt ?? 0
+    const adapter = this.ports.toAdapter(await getBlob(this.ports.log, name, at))
+    if (adapter.sha256 !== name)
+      throw new InstarError('bad_checkpoint', `version ${version}: the adapter is ${adapter.sha256}, not ${name}`, {
+        version,
+      })
+    await this.ports.engine.load(adapter)
+    this.loaded.set(name, this.ports.now())
+  }
+
+  private retryLater(): void {
+    if (this.retry || this.stopped) return
+    this.retry = setTimeout(() => {
+      this.retry = null
+      this.wake()
+    }, this.retryMs)
+    this.retryMs = Math.min(this.retryMs * 2, LONGEST_RETRY_MS)
+  }
+
+  private async unloadSurplus(): Promise<void> {
+    const line = this.ports.line()
+    const wanted = new Set(
+      [this.current?.adapter, line.versions.get(line.head)?.adapter].filter(
+        (adapter): adapter is string => typeof adapter === 'string',
+      ),
+    )
+    const held = [...this.loaded].map(([adapter, usedAt]) => ({ adapter, usedAt, inUse: this.pins.get(adapter) ?? 0 }))
+    for (const adapter of surplus(held, this.ports.keep, wanted)) {
+      // Another request may have taken it while an earlier one was being unloaded.
+      if (this.pins.has(adapter)) continue
+      this.loaded.delete(adapter)
+      await this.ports.engine.unload(adapter)
+    }
+  }
+}
