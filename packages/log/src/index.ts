@@ -5,6 +5,7 @@ export { openEmbeddedLog, openJoinedLog, type EmbeddedLog, type EmbeddedOptions 
 export { openMemoryLog, type MemoryLog, type MemoryOptions } from './memory/log.ts'
 export * from './follow-events.ts'
 export * from './persist.ts'
+export { Backoff, sleep, type BackoffOptions } from './backoff.ts'
 export * from './upgrades.ts'
 export * from './blobs.ts'
 export * from './turn-reader.ts'

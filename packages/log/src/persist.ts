@@ -1,6 +1,6 @@
 /** Appends until it is done: for services, whose records repeat harmlessly. */
 import { InstarError, type Encoded } from '@instar/events'
-import { setTimeout as delay } from 'node:timers/promises'
+import { Backoff } from './backoff.ts'
 import type { EventLog } from './port.ts'
 
 const FIRST_WAIT_MS = 50
@@ -11,7 +11,8 @@ const LONGEST_WAIT_MS = 5_000
  * same bytes; anything else, or the signal, rejects.
  */
 export const persist = async (log: EventLog, records: readonly Encoded[], signal: AbortSignal): Promise<void> => {
-  for (let wait = FIRST_WAIT_MS; ; wait = Math.min(wait * 2, LONGEST_WAIT_MS)) {
+  const backoff = new Backoff({ firstMs: FIRST_WAIT_MS, longestMs: LONGEST_WAIT_MS })
+  for (;;) {
     signal.throwIfAborted()
     try {
       await log.append(
@@ -20,7 +21,7 @@ export const persist = async (log: EventLog, records: readonly Encoded[], signal
       return
     } catch (error) {
       if (!(error instanceof InstarError) || !error.retryable) throw error
-      await delay(wait, undefined, { signal })
+      await backoff.wait(signal)
     }
   }
 }

@@ -22,6 +22,7 @@ import {
   type TopicAccess,
 } from '@instar/events'
 import {
+  Backoff,
   createPump,
   followEvents,
   persist,
@@ -32,7 +33,6 @@ import {
   type Snapshot,
   type SnapshotStore,
 } from '@instar/log'
-import { setTimeout as delay } from 'node:timers/promises'
 
 /** `againMs`: decide again after so long, though no record was read. */
 export type Wait = { do: 'wait'; why: string; againMs?: number }
@@ -142,6 +142,7 @@ export const runDecider = <State, Decision extends { do: string }>(
   let assignment: Share | null = null
   let ready = false
   let unread: string | null = null
+  const backoff = new Backoff({ firstMs: RETRY_MS, longestMs: LONGEST_RETRY_MS, growth: 'linear' })
   let tries = 0
   let retrying: string | null = null
   let waits = 'starting'
@@ -159,11 +160,16 @@ export const runDecider = <State, Decision extends { do: string }>(
     return record
   }
 
+  const endTries = (): void => {
+    tries = 0
+    backoff.reset()
+  }
+
   /** The record of one act; null where it is to be tried again, or made none. */
   const attempt = async (decision: Act<Decision>): Promise<Event | null> => {
     try {
       const event = await options.act(decision, { state, signal })
-      tries = 0
+      endTries()
       return event
     } catch (error) {
       signal.throwIfAborted()
@@ -171,10 +177,10 @@ export const runDecider = <State, Decision extends { do: string }>(
       const known = error instanceof InstarError && error.code !== 'internal'
       if (known ? error.retryable : tries < TRIES) {
         retrying = known ? error.code : 'internal'
-        await delay(Math.min(RETRY_MS * tries, LONGEST_RETRY_MS), undefined, { signal })
+        await backoff.wait(signal)
         return null
       }
-      tries = 0
+      endTries()
       if (!options.giveUp) throw error
       return options.giveUp(decision, { code: known ? error.code : 'crashed', error: error as Error }, state)
     }

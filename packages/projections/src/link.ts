@@ -1,5 +1,5 @@
 /** A connection to PostgreSQL that is made again for as long as it breaks, and says so once. */
-import { setTimeout as pause } from 'node:timers/promises'
+import { Backoff } from '@instar/log/backoff'
 import type { Connection } from './postgres/start.ts'
 import { Newer, openSink, type Sink } from './sink.ts'
 
@@ -11,7 +11,8 @@ export class Stopped extends Error {}
 const rootOf = (error: unknown): Error =>
   (error as Error).cause instanceof Error ? rootOf((error as Error).cause) : (error as Error)
 
-const LONGEST_WAIT = 2_000
+const FIRST_WAIT_MS = 50
+const LONGEST_WAIT_MS = 2_000
 
 export type Link = {
   /** Called when a connection has broken: what was written last may be gone with the server. */
@@ -40,7 +41,8 @@ export const createLink = (connection: Connection, signal: AbortSignal, say: (li
   const link: Link = {
     onBroken: () => undefined,
     async use(work) {
-      for (let wait = 50; ; wait = Math.min(2 * wait, LONGEST_WAIT)) {
+      const backoff = new Backoff({ firstMs: FIRST_WAIT_MS, longestMs: LONGEST_WAIT_MS })
+      for (;;) {
         if (signal.aborted) throw new Stopped('the projection has ended')
         try {
           sink ??= await open()
@@ -54,7 +56,7 @@ export const createLink = (connection: Connection, signal: AbortSignal, say: (li
             say(`projections: cannot write to PostgreSQL, trying again until it works: ${rootOf(error).message}`)
           silent = true
           await drop()
-          await pause(wait, undefined, { signal }).catch(() => undefined)
+          await backoff.wait(signal)
         }
       }
     },

@@ -8,7 +8,8 @@ import type { Share } from '../port.ts'
 import { assign, type Member } from './assign.ts'
 import { kafkaError, messageOf, type Broker, type Cluster, type Link } from './client.ts'
 import { LATEST, offsetsAt, type Place } from './fetch.ts'
-import { Pauses, rest } from './wait.ts'
+import { sleep, type Backoff } from '../backoff.ts'
+import { kafkaBackoff } from './wait.ts'
 
 const {
   AssignerProtocol: { MemberMetadata, MemberAssignment },
@@ -71,29 +72,29 @@ export class Membership implements Share {
     this.#mine = new Set()
     this.#leaving.abort()
     const gone = new AbortController()
-    await Promise.race([this.#gone.finally(() => gone.abort()), rest(this.#parts.session, gone.signal)])
+    await Promise.race([this.#gone.finally(() => gone.abort()), sleep(this.#parts.session, gone.signal)])
     this.#parts.link.close()
   }
 
   async #run(): Promise<void> {
     const { link } = this.#parts
     const { signal } = this.#leaving
-    const pauses = new Pauses()
+    const backoff = kafkaBackoff()
     while (!signal.aborted) {
       try {
-        await link.use((cluster) => this.#belong(cluster, pauses))
+        await link.use((cluster) => this.#belong(cluster, backoff))
       } catch (cause) {
         if (signal.aborted) break
         this.#forget(kafkaError(cause))
         await this.#miss(cause)
-        await pauses.pause(signal)
+        await backoff.wait(signal)
       }
     }
     await link.use((cluster) => this.#quit(cluster)).catch(() => undefined)
   }
 
   /** Until it leaves. Throws what is not an orderly change of the group. */
-  async #belong(cluster: Cluster, pauses: Pauses): Promise<void> {
+  async #belong(cluster: Cluster, backoff: Backoff): Promise<void> {
     const { groupId, session } = this.#parts
     const { signal } = this.#leaving
     const coordinator = await cluster.findGroupCoordinator({ groupId })
@@ -106,10 +107,10 @@ export class Membership implements Share {
         this.#generation = undefined
         continue
       }
-      pauses.reset()
+      backoff.reset()
       this.#due = performance.now() + session / BEATS
       this.#reached()
-      await rest(session / BEATS, signal)
+      await sleep(session / BEATS, signal)
     }
   }
 

@@ -25,7 +25,7 @@ import {
   type QueueLimits,
   type Run,
 } from './runs.ts'
-import { Pauses } from './wait.ts'
+import { kafkaBackoff } from './wait.ts'
 import { WaitingRuns } from './waiting-runs.ts'
 
 const BATCH_RECORDS = 2000
@@ -161,7 +161,7 @@ export class Producer {
   /** Returns when every record of the runs is written, refused, or waits for a leader. Never throws. */
   async #write(runs: readonly Run[]): Promise<void> {
     let left = runs.filter((run) => !this.#waiting.follows(run))
-    const pauses = new Pauses()
+    const backoff = kafkaBackoff()
     let told = false
     while (left.length > 0) {
       if (this.#ending.signal.aborted)
@@ -193,7 +193,7 @@ export class Producer {
       if (failure !== undefined && !told)
         this.#say(`Kafka does not take records (${messageOf(failure)}); ${this.#records} wait`)
       told ||= failure !== undefined
-      if (left.length > 0 && (failure !== undefined || left.length === before)) await pauses.pause(this.#ending.signal)
+      if (left.length > 0 && (failure !== undefined || left.length === before)) await backoff.wait(this.#ending.signal)
     }
     if (told) this.#say('Kafka takes records again')
   }

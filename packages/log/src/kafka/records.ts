@@ -11,7 +11,7 @@ import type { Header } from './record-batch.ts'
 import { SCHEMA_HEADER, schemaHeader } from './schema-header.ts'
 import type { Meaning, SchemaIds } from './schemas.ts'
 import { MAX_RECORD_BYTES, type TopicNames } from './topics.ts'
-import { Pauses } from './wait.ts'
+import { kafkaBackoff } from './wait.ts'
 
 export type RecordsParts = {
   ids: SchemaIds
@@ -139,7 +139,7 @@ export class Records {
 
   /** An InstarError that no later try can better is an answer, and is thrown on. */
   async #fromRegistry<T>(ask: () => Promise<T>, signal: AbortSignal): Promise<T> {
-    const pauses = new Pauses()
+    const backoff = kafkaBackoff()
     let told = false
     for (;;) {
       try {
@@ -157,7 +157,7 @@ export class Records {
           )
         if (!told) this.#parts.say(`the schema registry does not answer (${messageOf(cause)}); waiting for it`)
         told = true
-        await pauses.pause(signal)
+        await backoff.wait(signal)
       }
     }
   }

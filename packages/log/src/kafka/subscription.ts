@@ -9,7 +9,8 @@ import type { LogRecord, Offsets, Position, SubscribeOptions, Subscription } fro
 import { kafkaError, messageOf, NoLeader, type Fetchable, type Link } from './client.ts'
 import { EARLIEST, fetchFrom, LATEST, led, offsetsAt, type Fetched, type Place } from './fetch.ts'
 import { truncated } from './opening.ts'
-import { Pauses } from './wait.ts'
+import type { Backoff } from '../backoff.ts'
+import { kafkaBackoff } from './wait.ts'
 
 /** Two of these are held at most for each broker: what is being handled and what comes next. */
 const LIMITS = { maxBytes: 2 << 20, maxBytesPerPartition: 1 << 20, maxWaitTime: 500 }
@@ -98,7 +99,7 @@ export class KafkaSubscription implements Subscription {
   }
 
   async #run(): Promise<void> {
-    const pauses = new Pauses()
+    const backoff = kafkaBackoff()
     while (!this.#stopping.signal.aborted) {
       try {
         await this.#parts.link.use(async (cluster) => {
@@ -110,7 +111,12 @@ export class KafkaSubscription implements Subscription {
           const outcomes = await Promise.allSettled(
             [...leaders].map(async ([nodeId, readings]) => {
               try {
-                await this.#follow((wants) => fetchFrom(cluster, nodeId, wants, LIMITS), readings, round.signal, pauses)
+                await this.#follow(
+                  (wants) => fetchFrom(cluster, nodeId, wants, LIMITS),
+                  readings,
+                  round.signal,
+                  backoff,
+                )
               } finally {
                 round.abort()
               }
@@ -130,7 +136,7 @@ export class KafkaSubscription implements Subscription {
         if (kafkaError(cause) === 'OFFSET_OUT_OF_RANGE') await this.#findPlace()
         if (!this.#away) this.#parts.say(`Kafka cannot be read (${messageOf(cause)}); trying again`)
         this.#away = true
-        await pauses.pause(this.#stopping.signal)
+        await backoff.wait(this.#stopping.signal)
       }
     }
   }
@@ -140,7 +146,7 @@ export class KafkaSubscription implements Subscription {
     fetch: (wants: { topic: string; partition: number; offset: number }[]) => Promise<Fetched[]>,
     readings: readonly Reading[],
     over: AbortSignal,
-    pauses: Pauses,
+    backoff: Backoff,
   ): Promise<void> {
     const ahead = new Map(readings.map((reading) => [reading, reading.next]))
     const begin = (): Promise<Fetched[]> => {
@@ -158,7 +164,7 @@ export class KafkaSubscription implements Subscription {
     while (!this.#stopping.signal.aborted && !over.aborted) {
       const batches = await orAborted(coming, this.#stopping.signal)
       if (!batches) return
-      pauses.reset()
+      backoff.reset()
       if (this.#away && this.#whole) this.#parts.say('Kafka is read again')
       this.#away &&= !this.#whole
       const found = batches.map((batch) => ({

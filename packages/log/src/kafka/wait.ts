@@ -1,34 +1,12 @@
 /** Trying again. */
 import { InstarError } from '@instar/events/errors'
-import { setTimeout as delay } from 'node:timers/promises'
+import { Backoff } from '../backoff.ts'
 import { messageOf } from './client.ts'
 
 const FIRST_WAIT_MS = 50
 const LONGEST_WAIT_MS = 2_000
 
-/** Growing pauses; ends early, without an error, when the signal comes. */
-export class Pauses {
-  #next = FIRST_WAIT_MS
-
-  reset(): void {
-    this.#next = FIRST_WAIT_MS
-  }
-
-  async pause(signal: AbortSignal): Promise<void> {
-    const wait = this.#next
-    this.#next = Math.min(2 * wait, LONGEST_WAIT_MS)
-    await rest(wait, signal)
-  }
-}
-
-/** Milliseconds; ends early, without an error, when the signal comes. */
-export const rest = async (ms: number, signal: AbortSignal): Promise<void> => {
-  try {
-    await delay(ms, undefined, { signal })
-  } catch (cause) {
-    if (!signal.aborted) throw cause
-  }
-}
+export const kafkaBackoff = (): Backoff => new Backoff({ firstMs: FIRST_WAIT_MS, longestMs: LONGEST_WAIT_MS })
 
 /**
  * Until it works. An InstarError that no later try can better is thrown on at once, anything else after
@@ -41,7 +19,7 @@ export const patiently = async <T>(
   signal: AbortSignal,
 ): Promise<T> => {
   const end = performance.now() + deadline
-  const pauses = new Pauses()
+  const backoff = kafkaBackoff()
   for (;;) {
     try {
       return await work()
@@ -49,7 +27,7 @@ export const patiently = async <T>(
       if (cause instanceof InstarError && (!cause.retryable || signal.aborted)) throw cause
       if (signal.aborted || performance.now() >= end)
         throw new InstarError('log_unavailable', `Kafka: ${what}: ${messageOf(cause)}`, {}, { cause })
-      await pauses.pause(signal)
+      await backoff.wait(signal)
     }
   }
 }

@@ -4,7 +4,7 @@
  */
 import type { Place } from './fetch.ts'
 import type { Run } from './runs.ts'
-import { rest } from './wait.ts'
+import { sleep } from '../backoff.ts'
 
 /** How often it is asked whether a partition has a leader again. */
 const AGAIN_MS = 500
@@ -97,7 +97,7 @@ export class WaitingRuns {
       const asked = new AbortController()
       const leaderless = [...this.#lines.values()].some((line) => line.leaderless)
       const again = leaderless
-        ? rest(Math.max(1, Math.ceil(this.#askAt - performance.now())), asked.signal)
+        ? sleep(Math.max(1, Math.ceil(this.#askAt - performance.now())), asked.signal)
         : new Promise<never>(() => undefined)
       woken = await Promise.race([this.#woken.promise.then(() => true), again.then(() => false)])
       asked.abort()

@@ -1,6 +1,6 @@
 /** Asks any OpenAI-compatible endpoint for votes. Passing faults are waited out; what cannot pass abstains. */
 import { randomBytes } from 'node:crypto'
-import { setTimeout as delay } from 'node:timers/promises'
+import { Backoff, sleep } from '@instar/log'
 import type { LlmConfig } from '../config.ts'
 import type { Evidence, Judgement } from '../core/judgement.ts'
 import { judgePrompt, llmId, majority, parseVote, VERDICT_SCHEMA, type Vote } from '../core/llm.ts'
@@ -87,7 +87,8 @@ export const createLlmJudge = (config: LlmConfig, ports: LlmPorts): LlmJudge => 
 
   const vote = async (evidence: Evidence, seed: number, signal: AbortSignal): Promise<Vote> => {
     const giveUpAt = ports.now() + config.giveUpMs
-    for (let wait = config.firstRetryMs; ; wait = Math.min(wait * 2, LONGEST_WAIT_MS)) {
+    const backoff = new Backoff({ firstMs: config.firstRetryMs, longestMs: LONGEST_WAIT_MS })
+    for (;;) {
       try {
         const said = await ask(evidence, seed, signal)
         tell(null)
@@ -101,10 +102,12 @@ export const createLlmJudge = (config: LlmConfig, ports: LlmPorts): LlmJudge => 
         )
         if (error instanceof Refused)
           return { value: null, hint: null, note: `refused (${error.message})`, failed: true }
+        const wait = backoff.next()
         const after = error instanceof Passing ? Math.max(wait, error.afterMs) : wait
         if (ports.now() + after > giveUpAt)
           return { value: null, hint: null, note: `unreachable (${whyOf(error as Error)})`, failed: true }
-        await delay(after, undefined, { signal })
+        await sleep(after, signal)
+        signal.throwIfAborted()
       }
     }
   }
