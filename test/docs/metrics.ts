@@ -9,18 +9,16 @@ export const METRICS_PAGE = join(ROOT, 'docs', 'metrics.md')
 
 const HEAD = `# Metrics
 
-\`GET /metrics\` in Prometheus's text format: on the gateway's port (with API keys it needs one with the scope
-\`admin\`, without keys the machine's own address, as everything else), and of a service that runs as a process of its
-own on its health port (\`INSTAR_HEALTH_PORT\`, beside \`/health/ready\`). \`npm start\` runs all services in one process:
-its gateway tells the metrics of all of them.
+| where | |
+|---|---|
+| \`GET /metrics\` of the gateway | Prometheus's text format. With API keys it needs the scope \`admin\`; without, it is served to this machine only. With \`npm start\` it has the metrics of all services |
+| \`GET /metrics\` on \`INSTAR_HEALTH_PORT\` | of a service that runs as a process of its own, beside \`/health/ready\` |
 
-Counters count since the process was ready: what it read again of the log before that is not in them. Every
-service reads whole topics, so of several replicas of a scorer each tells all scores; what a metric says of its own
-process (waiting, running, lag) adds up.
-
-No metric has a label that a person fills: no text, session, turn, user, key or model name. A label has the values
-listed here, or at most so many different ones; a metric tells at most 500 combinations apart. What comes beyond is
-told as \`other\`.
+- Counters start when the process is ready: records read before that are not counted.
+- Every service reads whole topics, so each replica of a scorer exports all scores; metrics of the process itself (waiting, running,
+  lag) can be summed.
+- No label contains a text, session, turn, user, key or model name. A label has the values listed here, or at most the given number of
+  values; a metric has at most 500 combinations. Further values are \`other\`.
 
 The table is \`packages/process/src/metrics/table.ts\`; a test holds this page equal to it.
 
@@ -32,7 +30,7 @@ const TITLES: Readonly<Record<MetricEntry['of'], string>> = {
   trainer: 'Trainer',
   publisher: 'Publisher',
   projections: 'Projections',
-  process: 'Every service: the log, and what did not count',
+  process: 'Every service',
 }
 
 /** Pipes would end a cell. */
@@ -51,7 +49,7 @@ export const metricsPage = async (): Promise<string> => {
   const entries: [string, MetricEntry][] = Object.entries(METRICS)
   const tables = Object.entries(TITLES).map(
     ([of, title]) =>
-      `## ${title}\n\n| metric | type | labels | what it says |\n|---|---|---|---|\n${entries
+      `## ${title}\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n${entries
         .filter(([, entry]) => entry.of === of)
         .map(([name, entry]) => `| \`${name}\` | ${entry.type} | ${labelsOf(entry)} | ${cell(entry.help)} |\n`)
         .join('')}`,
@@ -60,7 +58,7 @@ export const metricsPage = async (): Promise<string> => {
     .toSorted((a, b) => a.name.localeCompare(b.name))
     .map(({ name, type, help }) => `| \`${name}\` | ${type} | ${cell(help)} |\n`)
     .join('')
-  return `${HEAD}${tables.join('\n')}\n## The process\n\nOn Linux; elsewhere those that need \`/proc\` are missing.\n\n| metric | type | what it says |\n|---|---|---|\n${rest}`
+  return `${HEAD}${tables.join('\n')}\n## The process\n\nOn Linux; on other systems those that need \`/proc\` are missing.\n\n| metric | type | meaning |\n|---|---|---|\n${rest}`
 }
 
 if (process.argv[1] === import.meta.filename) writeFileSync(METRICS_PAGE, await metricsPage())

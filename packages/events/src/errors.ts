@@ -121,8 +121,9 @@ export const ERRORS = {
   no_temporary_file: {
     status: 500,
     retryable: false,
-    meaning: 'The file that verify and replay fold the log into cannot be made or written.',
-    todo: 'Make room in the folder for temporary files, or let TMPDIR name one with room for as much as the log of turns and scores takes.',
+    meaning:
+      'The temporary file that `verify` and `replay` need cannot be created or written. The message names the folder.',
+    todo: 'Free space in the temporary folder, or set TMPDIR to a folder with as much free space as the turns and scores of the log take.',
   },
   data_in_use: {
     status: 409,

@@ -1,18 +1,17 @@
 /**
- * Every metric that a process of ours tells: docs/metrics.md is written from it. Labels are few by
- * construction: each has its values listed, or a bound, and what comes beyond is told as `other`. Nothing
- * that a person wrote or chose (text, session, turn, user, key, model name) is a label.
+ * Every metric of an Instar process; docs/metrics.md is generated from it. Labels are bounded: each has listed values or a
+ * maximum number of values, beyond which the value is `other`. Text, session, turn, user, key and model name are never labels.
  */
 import { ERRORS } from '@instar/events/errors'
 import { TOPICS } from '@instar/events/flow'
 import { DIALECT_NAMES } from '@instar/events/records'
 
-/** The values that a label may have, or how many different ones are told apart. */
+/** The values of a label, or the maximum number of different ones. */
 export type LabelValues = readonly string[] | { readonly most: number }
 
 export type MetricEntry = {
   type: 'counter' | 'gauge' | 'histogram'
-  /** The service that tells it; `process`: every one. */
+  /** The service that exports it; `process`: every one. */
   of: 'gateway' | 'scorer' | 'trainer' | 'publisher' | 'projections' | 'process'
   help: string
   labels?: Readonly<Record<string, LabelValues>>
@@ -22,7 +21,7 @@ export type MetricEntry = {
 
 const TOPIC = { topic: TOPICS } as const
 const SERVICE = ['gateway', 'scorer', 'trainer', 'publisher'] as const
-/** Codes, and reasons that records name: few, but not all of them ours to list. */
+/** Codes and reasons inside records: few, but not a closed list of this build. */
 const FEW = { most: 32 } as const
 
 const SHORT_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5]
@@ -62,69 +61,69 @@ export const METRICS = {
   instar_requests_total: {
     type: 'counter',
     of: 'gateway',
-    help: 'Requests that were answered, by route and HTTP status. A stream that failed after its first byte counts with the status of its fault, one whose client left as 499.',
+    help: 'Requests answered, by route and HTTP status. A stream that failed after its first byte counts with the status of its error, one whose client disconnected as 499.',
     labels: { route: { most: 64 }, dialect: [...DIALECT_NAMES, 'none'], status: { most: 48 } },
   },
   instar_request_errors_total: {
     type: 'counter',
     of: 'gateway',
-    help: 'Faults that a client was told, by code (docs/errors.md), inside streams too.',
+    help: 'Errors returned to clients, inside streams too, by code (docs/errors.md).',
     labels: { code: Object.keys(ERRORS) },
   },
   instar_request_duration_seconds: {
     type: 'histogram',
     of: 'gateway',
-    help: "From the request's headers to the last byte of its answer, requests for an answer only.",
+    help: "Time from the request's headers to the last byte of its answer, generation requests only.",
     labels: { dialect: DIALECT_NAMES },
     buckets: REQUEST_SECONDS,
   },
-  instar_requests_running: { type: 'gauge', of: 'gateway', help: 'Requests for an answer that are being answered.' },
+  instar_requests_running: { type: 'gauge', of: 'gateway', help: 'Generation requests in progress.' },
   instar_request_body_bytes: {
     type: 'gauge',
     of: 'gateway',
-    help: 'Bytes of memory that the bodies of all requests that are being answered take, as they came and parsed, of INSTAR_BODIES_LIMIT.',
+    help: 'Memory of the bodies of all requests in progress, raw and parsed, in bytes; the limit is INSTAR_BODIES_LIMIT.',
   },
   instar_time_to_first_token_seconds: {
     type: 'histogram',
     of: 'gateway',
-    help: "From the request to the engine's first token of a candidate.",
+    help: "Time from the request to the engine's first token of a candidate.",
     labels: { dialect: DIALECT_NAMES },
     buckets: FIRST_TOKEN_SECONDS,
   },
   instar_time_per_output_token_seconds: {
     type: 'histogram',
     of: 'gateway',
-    help: 'Mean time from one token of a candidate to its next.',
+    help: 'Mean time between two tokens of a candidate.',
     labels: { dialect: DIALECT_NAMES },
     buckets: PER_TOKEN_SECONDS,
   },
   instar_prompt_tokens_total: {
     type: 'counter',
     of: 'gateway',
-    help: 'Tokens of prompts, once for each request however many candidates it asked for.',
+    help: 'Prompt tokens, counted once per request, not per candidate.',
     labels: { dialect: DIALECT_NAMES },
   },
   instar_generation_tokens_total: {
     type: 'counter',
     of: 'gateway',
-    help: 'Tokens of answers.',
+    help: 'Generated tokens of answers.',
     labels: { dialect: DIALECT_NAMES },
   },
   instar_background_candidates_total: {
     type: 'counter',
     of: 'gateway',
-    help: 'Candidates sampled while nobody waited for the model, and those that were given up: `given_up` for want of a quiet moment, `failed` by an engine or the log.',
+    help: 'Background candidates by outcome: `sampled`; `given_up` because the model was never idle; `failed` because of an engine or the log.',
     labels: { outcome: ['sampled', 'given_up', 'failed'] },
   },
   instar_background_candidates_waiting: {
     type: 'gauge',
     of: 'gateway',
-    help: 'Candidates that are to be sampled when nobody waits for the model.',
+    help: 'Background candidates that wait for the model to be idle.',
   },
   instar_turns_total: {
     type: 'counter',
     of: 'gateway',
-    help: 'Turns put on the log: whole or cut, main or side, how the session was found, whether it may be trained on and if not why (`none` where it may).',
+    help: 'Turns written to the log, by status, kind, how the session was found, whether it is trainable, and the reason if not (`none` if it is).',
     labels: {
       status: ['complete', 'aborted'],
       kind: ['main', 'side'],
@@ -133,149 +132,153 @@ export const METRICS = {
       reason: FEW,
     },
   },
-  instar_answers_waiting: { type: 'gauge', of: 'gateway', help: 'Answers that wait for the log.' },
+  instar_answers_waiting: { type: 'gauge', of: 'gateway', help: 'Answers that wait for the log to be durable.' },
   instar_answers_lost_total: {
     type: 'counter',
     of: 'gateway',
-    help: 'Records that the log did not take within the patience of a request, which then failed.',
+    help: 'Records that the log did not accept within the request time limit; the request failed.',
   },
-  instar_engine_requests_running: { type: 'gauge', of: 'gateway', help: 'Sequences that the engine is generating.' },
-  instar_engine_requests_waiting: { type: 'gauge', of: 'gateway', help: 'Sequences that wait for room in the engine.' },
-  instar_ready: { type: 'gauge', of: 'gateway', help: '1 when /health/ready is 200.' },
-  instar_version_head: { type: 'gauge', of: 'gateway', help: "Number of the version that the line's head points to." },
+  instar_engine_requests_running: { type: 'gauge', of: 'gateway', help: 'Sequences that the engine generates now.' },
+  instar_engine_requests_waiting: { type: 'gauge', of: 'gateway', help: 'Sequences queued in the engine.' },
+  instar_ready: { type: 'gauge', of: 'gateway', help: '1 if /health/ready is 200.' },
+  instar_version_head: { type: 'gauge', of: 'gateway', help: 'Version number of the head.' },
   instar_version_served: {
     type: 'gauge',
     of: 'gateway',
-    help: 'Number of the version that new requests are answered with.',
+    help: 'Version number that serves new requests.',
   },
-  instar_learning_frozen: { type: 'gauge', of: 'gateway', help: '1 while learning is frozen.' },
-  instar_adapters_loaded: { type: 'gauge', of: 'gateway', help: 'Adapters that the engine holds.' },
+  instar_learning_frozen: { type: 'gauge', of: 'gateway', help: '1 if learning is frozen.' },
+  instar_adapters_loaded: { type: 'gauge', of: 'gateway', help: 'Adapters loaded in the engine.' },
   instar_sessions_known: { type: 'gauge', of: 'gateway', help: "Sessions in the gateway's index." },
   instar_turns_known: { type: 'gauge', of: 'gateway', help: "Turns in the gateway's index." },
-  instar_records_unreadable_total: { type: 'counter', of: 'gateway', help: 'Records of `turns` that nobody can read.' },
+  instar_records_unreadable_total: {
+    type: 'counter',
+    of: 'gateway',
+    help: 'Records of `turns` that cannot be decoded.',
+  },
   instar_scores_total: {
     type: 'counter',
     of: 'scorer',
-    help: 'Scores read back from the log: the first of a turn, or one revised by feedback. Every scorer reads all of them.',
+    help: "Scores read from the log: a turn's first one, or one revised by feedback. Every scorer reads all of them.",
     labels: { revision: ['first', 'revised'] },
   },
   instar_reward: {
     type: 'histogram',
     of: 'scorer',
-    help: 'Rewards of those scores.',
+    help: 'Rewards of the scores in `instar_scores_total`.',
     buckets: [-1, -0.5, -0.001, 0, 0.5, 1],
   },
   instar_turns_skipped_total: {
     type: 'counter',
     of: 'scorer',
-    help: 'Turns that got no score, by reason: `overloaded` are those that a slow judge would never have come to, `stale` those that no batch would have taken.',
+    help: 'Turns skipped without a score, by reason: `overloaded` if the judge is too slow, `stale` if no batch would take the turn.',
     labels: { reason: FEW },
   },
-  instar_sessions_closed_total: { type: 'counter', of: 'scorer', help: 'Sessions that went quiet and were closed.' },
-  instar_scorer_judging: { type: 'gauge', of: 'scorer', help: 'Turns that judges are looking at.' },
-  instar_scorer_waiting: { type: 'gauge', of: 'scorer', help: 'Turns that wait for a judge.' },
+  instar_sessions_closed_total: { type: 'counter', of: 'scorer', help: 'Idle sessions closed.' },
+  instar_scorer_judging: { type: 'gauge', of: 'scorer', help: 'Turns being judged.' },
+  instar_scorer_waiting: { type: 'gauge', of: 'scorer', help: 'Turns queued for a judge.' },
   instar_turns_unscored: {
     type: 'gauge',
     of: 'scorer',
-    help: "Turns that need a score and have none, this process's or others'.",
+    help: 'Turns that need a score and have none, in all partitions.',
   },
-  instar_scorer_share: { type: 'gauge', of: 'scorer', help: "Partitions of `turns` that are this process's to score." },
+  instar_scorer_share: { type: 'gauge', of: 'scorer', help: 'Partitions of `turns` assigned to this process.' },
   instar_trainer_waits: {
     type: 'gauge',
     of: 'trainer',
-    help: '1 for what the trainer waits for or does.',
+    help: "1 for the trainer's current state.",
     labels: { for: TRAINER_WAITS },
   },
-  instar_turns_pending: { type: 'gauge', of: 'trainer', help: 'Scored turns that no batch has taken yet.' },
+  instar_turns_pending: { type: 'gauge', of: 'trainer', help: 'Scored turns that are in no batch yet.' },
   instar_turns_held: {
     type: 'gauge',
     of: 'trainer',
-    help: 'Usable turns beyond the share that their API key may have of a batch; they wait for turns of other keys.',
+    help: "Usable turns beyond their API key's share of a batch; they wait for turns of other keys.",
   },
   instar_batch_share: {
     type: 'gauge',
     of: 'trainer',
-    help: 'Largest share of the last batch that came from one API key (0 without keys), or from one subject.',
+    help: 'Largest share of one API key (0 without keys), or of one subject, in the last batch.',
     labels: { of: ['key', 'subject'] },
   },
   instar_batches_sealed_total: { type: 'counter', of: 'trainer', help: 'Batches sealed.' },
   instar_turns_dropped_total: {
     type: 'counter',
     of: 'trainer',
-    help: 'Scored turns that a batch dropped, by reason.',
+    help: 'Scored turns dropped by a batch, by reason.',
     labels: { reason: FEW },
   },
   instar_updates_total: {
     type: 'counter',
     of: 'trainer',
-    help: 'Updates, by how they ended.',
+    help: 'Updates by outcome.',
     labels: { outcome: ['computed', 'failed'] },
   },
   instar_update_duration_seconds: {
     type: 'histogram',
     of: 'trainer',
-    help: 'Time that an update took to compute.',
+    help: 'Time to compute an update.',
     buckets: UPDATE_SECONDS,
   },
   instar_update_figure: {
     type: 'gauge',
     of: 'trainer',
-    help: 'Figures of the last update: loss, gradNorm, clipFraction and the others that its record holds.',
+    help: 'Figures of the last update: loss, gradNorm, clipFraction and the others in its record.',
     labels: { figure: FEW },
   },
   instar_publisher_waits: {
     type: 'gauge',
     of: 'publisher',
-    help: '1 for what the publisher waits for or does.',
+    help: "1 for the publisher's current state.",
     labels: { for: PUBLISHER_WAITS },
   },
   instar_verdicts_total: {
     type: 'counter',
     of: 'publisher',
-    help: 'Candidates accepted, or rejected with the reason (`none` where accepted).',
+    help: 'Candidates accepted or rejected, with the reason (`none` if accepted).',
     labels: { verdict: ['accepted', 'rejected'], reason: FEW },
   },
   instar_verdict_figure: {
     type: 'gauge',
     of: 'publisher',
-    help: 'Figures of the last candidate that was measured: kl_parent, kl_base, entropy, length and the others that its record holds.',
+    help: 'Figures of the last measured candidate: kl_parent, kl_base, entropy, length and the others in its record.',
     labels: { figure: FEW },
   },
   instar_projections_lag_seconds: {
     type: 'gauge',
     of: 'projections',
-    help: 'Age of the oldest record that PostgreSQL does not hold yet; 0 when it holds all.',
+    help: 'Age of the oldest record that is not in PostgreSQL yet; 0 if all are.',
     labels: TOPIC,
   },
   instar_projections_behind_partitions: {
     type: 'gauge',
     of: 'projections',
-    help: 'Partitions of which PostgreSQL does not hold everything yet.',
+    help: 'Partitions that are not completely in PostgreSQL yet.',
     labels: TOPIC,
   },
   instar_records_ignored_total: {
     type: 'counter',
     of: 'process',
-    help: 'Records that did not count since the service was ready, by who read them and why.',
+    help: 'Records ignored since the service was ready, by reading service and reason.',
     labels: { service: SERVICE, ...TOPIC, why: FEW },
   },
   instar_log_append_duration_seconds: {
     type: 'histogram',
     of: 'process',
-    help: 'Time until a batch of records was durable.',
+    help: 'Time until a batch of records is durable.',
     labels: TOPIC,
     buckets: SHORT_SECONDS,
   },
   instar_log_append_waiting: {
     type: 'gauge',
     of: 'process',
-    help: 'Records handed to the log and not durable yet.',
+    help: 'Records passed to the log and not durable yet.',
     labels: TOPIC,
   },
   instar_log_append_failures_total: {
     type: 'counter',
     of: 'process',
-    help: 'Batches that the log refused, by code (docs/errors.md); most are tried again.',
+    help: 'Batches that the log refused, by code (docs/errors.md); most are retried.',
     labels: { ...TOPIC, code: Object.keys(ERRORS) },
   },
 } as const satisfies Record<string, MetricEntry>
