@@ -2,6 +2,7 @@ import { deepEqual } from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { readSettings } from '@instar/process'
 import { ROOT } from '../tree.ts'
 
 const read = (path: string): Promise<string> => readFile(join(ROOT, path), 'utf8')
@@ -17,4 +18,21 @@ test('docs/settings.md lists exactly the variables of the environment', async ()
   const source = await read('packages/process/src/environment.ts')
   const known = [...source.matchAll(/^ {4}([A-Z][A-Z_]+):/gm)].map(([, name]) => name!)
   deepEqual(listed.toSorted(), [...known, ...COMPOSE_ONLY].toSorted())
+})
+
+/** Keys and the admin token are in the volume of INSTAR_DATA; PostgreSQL has a container of its own. */
+const NOT_PASSED_ON = ['INSTAR_KEYS', 'INSTAR_KEY', 'INSTAR_ADMIN_TOKEN', 'INSTAR_ADMIN_TOKEN_FILE', 'INSTAR_PG_BIN']
+
+test('docker-compose.yml passes on every variable that says something to a container; one that is not set stays so', async () => {
+  const source = await read('packages/process/src/environment.ts')
+  const known = [...source.matchAll(/^ {4}([A-Z][A-Z_]+):/gm)].map(([, name]) => name!)
+  const compose = await read('docker-compose.yml')
+  const lines = [...compose.matchAll(/^ {2}([A-Z][A-Z_]+): (.*)$/gm)].map(([, name, value]) => [name!, value!] as const)
+  deepEqual(
+    known.filter((name) => !lines.some(([passed]) => passed === name)),
+    NOT_PASSED_ON,
+  )
+  const empty = lines.flatMap(([name, value]) => (value === `\${${name}:-}` ? [[name, '']] : []))
+  deepEqual(empty.filter(([name]) => /^INSTAR_(KAFKA|REGISTRY)_/.test(name!)).length, 12)
+  deepEqual(readSettings(Object.fromEntries(empty) as Record<string, string>, '/'), readSettings({}, '/'))
 })

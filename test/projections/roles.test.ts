@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { openMemoryLog } from '@instar/log'
 import { readOnlyQuery, startPostgres, startProjections } from '@instar/projections'
+import { migrate } from '@instar/projections/postgres/migrate'
 import { Client } from 'pg'
 import { adminOf, temporaryFolder, withClient } from './database.ts'
 import { olderCluster } from './older.ts'
@@ -52,6 +53,46 @@ test(
       assert.deepEqual(await readOnlyQuery(server.reader, `select count(*) as n from ${table}`), [{ n: 0 }])
   },
 )
+
+test('a reader can hold no advisory lock, which a migration waits for', { timeout: 60_000 }, async (t) => {
+  using folder = temporaryFolder()
+  const server = await startPostgres({ folder: folder.path })
+  t.after(() => server.stop())
+  for (const sql of [
+    'select pg_advisory_lock(7345120)',
+    'select pg_try_advisory_lock(7345120)',
+    'select pg_advisory_lock_shared(7345120)',
+    'select pg_advisory_xact_lock(0, 7345120)',
+  ])
+    await assert.rejects(readOnlyQuery(server.reader, sql), { code: 'bad_sql', message: /permission denied/ }, sql)
+})
+
+test('a migration that another session keeps waiting ends, and names the session', { timeout: 60_000 }, async (t) => {
+  using folder = temporaryFolder()
+  const server = await startPostgres({ folder: folder.path })
+  t.after(() => server.stop())
+  await withClient(server.owner, (client) => migrate(client))
+  await withClient(server.owner, async (holder) => {
+    await holder.query("set application_name = 'somebody'; select pg_advisory_lock(7345120)")
+    await assert.rejects(
+      withClient(server.owner, (client) => migrate(client, null, 300)),
+      { code: 'postgres_failed', message: /for 0\.3 s; .*instar \(pid \d+, somebody\)/ },
+    )
+  })
+  // A reader's open transaction keeps a migration that changes tables waiting.
+  await withClient(server.owner, (client) => client.query("update instar_migrations set hash = 'of another history'"))
+  await withClient(server.reader, async (reader) => {
+    await reader.query('begin; select count(*) from turns')
+    await assert.rejects(
+      withClient(server.owner, (client) => migrate(client, null, 300)),
+      { code: 'postgres_failed', message: /instar_reader \(pid \d+/ },
+    )
+  })
+  assert.equal(await withClient(server.owner, (client) => migrate(client, null, 300)), true)
+  assert.deepEqual(await withClient(server.owner, async (client) => (await client.query('show lock_timeout')).rows), [
+    { lock_timeout: '0' },
+  ])
+})
 
 test(
   "a superuser's session is never asked: without a reader's login `instar sql` says no_reader",

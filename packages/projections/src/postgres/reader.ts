@@ -25,6 +25,17 @@ const TABLES = `
     grant usage on schema public to ${READER};
     grant select on all tables in schema public to ${READER};`
 
+/** A migration waits for an advisory lock, which anybody may otherwise hold for as long as a session lasts. */
+const ADVISORY = `
+do $$ declare one record; begin
+  for one in select oid::regprocedure as name from pg_proc
+    where pronamespace = 'pg_catalog'::regnamespace and proname ~ '^pg_(try_)?advisory_(xact_)?lock(_shared)?$'
+  loop
+    execute format('revoke execute on function %s from public', one.name);
+    execute format('grant execute on function %s to ${OWNER}', one.name);
+  end loop;
+end $$;`
+
 /**
  * In a server of our own. Temporary tables and large objects are what PostgreSQL otherwise lets anybody write. A person may
  * lift the time limit of a session of their own in psql; `readOnlyQuery` cannot. Flushed to disk, unlike the rows,
@@ -37,7 +48,8 @@ export const prepareReader = async (client: Client, password: string): Promise<v
     revoke pg_read_all_data from ${READER};
     ${TABLES}
     alter default privileges for role ${OWNER} in schema public grant select on tables to ${READER};
-    revoke execute on function lo_creat(int), lo_create(oid), lo_from_bytea(oid, bytea) from public;`)
+    revoke execute on function lo_creat(int), lo_create(oid), lo_from_bytea(oid, bytea) from public;
+    ${ADVISORY}`)
 }
 
 /** SQLSTATE insufficient_privilege; internal_error: another process changes the same role at this moment. */

@@ -29,9 +29,3 @@ test('each address has its own bucket, and only so many are remembered', () => {
   for (let i = 0; i < 100; i += 1) wrong.count(`10.0.1.${i}`, 0)
   assert.equal(wrong.size, 3)
 })
-
-test('of a request whose connection is gone already no address is known: those are counted as one', () => {
-  const wrong = new WrongKeys(1, 3)
-  wrong.count(undefined, 0)
-  assert.deepEqual([wrong.waitMs(undefined, 0), wrong.waitMs('10.0.0.1', 0), wrong.size], [60_000, 0, 1])
-})

@@ -1,12 +1,8 @@
 /** Wrong keys by the address that they came from: a few are a mistake, many are guesses and are slowed. */
 import { take, type Bucket } from './keys.ts'
 
-/** Undefined: its connection is gone already. */
-type Address = string | undefined
-
 /** An IPv6 customer has a network of his own: its first 64 bits. IPv4 inside IPv6 is IPv4. */
-export const networkOf = (address: Address): string => {
-  if (address === undefined) return 'unknown'
+export const networkOf = (address: string): string => {
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]
   if (mapped !== undefined || !address.includes(':')) return mapped ?? address
   const [head = '', tail] = address.split('%')[0]!.split('::')
@@ -38,14 +34,14 @@ export class WrongKeys {
   }
 
   /** How many milliseconds nobody at this address may try a key that was not seen to be right; 0: none. */
-  waitMs(address: Address, now: number): number {
+  waitMs(address: string, now: number): number {
     const bucket = this.buckets.get(networkOf(address))
     if (!bucket) return 0
     const next = take(bucket, this.perMinute, now, 0)
     return 'waitMs' in next ? next.waitMs : 0
   }
 
-  count(address: Address, now: number): void {
+  count(address: string, now: number): void {
     const network = networkOf(address)
     const before = this.buckets.get(network) ?? null
     const next = take(before, this.perMinute, now)
