@@ -1,6 +1,7 @@
 /** A judge that is slower than people: which turns it is asked about, which it never is, and what is kept meanwhile. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
 import { decodeRecord, encodeEvent, weightLine, type Event, type ScoresEvent, type TurnCaptured } from '@instar/events'
 import { openMemoryLog, type MemoryLog } from '@instar/log'
 import { createMetrics } from '@instar/process'
@@ -276,3 +277,31 @@ test('as many sessions are closed at a time as there is room for, the rest at th
   assert.deepEqual([first.outputs.length, first.lookAt <= 1e6], [20, true])
   assert.deepEqual(closeIdle(scene.state, RULES, 1e6, () => true, 100).outputs.length, 30)
 })
+
+test(
+  'turns beyond the bound on background work are scored once it is done, also when its records were read back before',
+  { timeout: 20_000 },
+  async () => {
+    const COUNT = 1500
+    const rig = new Rig()
+    for (let n = 0; n < COUNT; n += 1) {
+      const [turn] = thanked(n)
+      const closed = { type: 'SessionClosed', session: `s${n}`, open: [turn!.turn], why: 'idle', at: 5 } as const
+      await rig.say(turn!, closed)
+    }
+    const append = rig.log.append.bind(rig.log)
+    const durable = Promise.withResolvers<void>()
+    rig.log.append = async (records) => {
+      const written = await append(records)
+      await durable.promise
+      return written
+    }
+    await rig.start([signalsJudge({ movedOn: null })])
+    await rig.scored(1024)
+    while (rig.scorer!.work().needed > COUNT - 1024) await setImmediate()
+    durable.resolve()
+    await rig.scored(COUNT)
+    assert.equal(rig.skipped('no_next_state').length, COUNT)
+    await rig.scorer!.stop()
+  },
+)

@@ -4,8 +4,8 @@
  *
  * - The state is the fold of `topics`, continued from a snapshot or read from the start of the log. Nothing is decided
  *   before the log was read to its end.
- * - `decide` is called after each record, each act and each change of the partition assignment, until it returns `wait`.
- *   One act runs at a time.
+ * - `decide` is called after each record, each act, each background work and each change of the partition assignment, until
+ *   it returns `wait`. One act runs at a time.
  * - At most one record that `act` returned is unread: the next decision waits until it is read back in log order.
  * - A fault of `act` that passes (`retryable`) is tried again without end; any other InstarError goes to `giveUp`, and
  *   so does an unknown fault after TRIES acts. What `giveUp` throws, and every other fault, goes to `onFatal`.
@@ -222,7 +222,10 @@ export const runDecider = <State, Decision extends { do: string }>(
     backgroundCount: () => background.size,
     append: async (event) => persist(log, [encode(event)], signal),
     background(work) {
-      const tracked: Promise<void> = work.catch(onFault).finally(() => background.delete(tracked))
+      const tracked: Promise<void> = work.catch(onFault).finally(() => {
+        background.delete(tracked)
+        wake()
+      })
       background.add(tracked)
     },
     async settled() {

@@ -26,11 +26,18 @@ const LAYOUT = `
   CREATE UNIQUE INDEX IF NOT EXISTS queued_key ON queued (name, key);
   CREATE INDEX IF NOT EXISTS queued_seq ON queued (name, seq);`
 
+/** Names of tables that hold nothing are looked for when there are so many, and twice as many as were left the last time. */
+const MANY_NAMES = 1024
+const EMPTY_NAMES = `FROM names WHERE NOT EXISTS (SELECT 1 FROM entries WHERE entries.name = names.id)
+  AND NOT EXISTS (SELECT 1 FROM queued WHERE queued.name = names.id)`
+
 export class SnapshotFile {
   readonly path: string
   readonly #db: DatabaseSync
   readonly #statements: Statements
   readonly #names = new Map<string, number>()
+  #lastName = 0
+  #mostNames = MANY_NAMES
   /** Kept open as long as the database: closing any handle of a file gives up the locks that the process holds on it. */
   #handles: FileHandle[] = []
 
@@ -62,8 +69,7 @@ export class SnapshotFile {
           AND EXISTS (SELECT 1 FROM queued WHERE queued.name = names.id)`),
       }
       for (const statement of Object.values(this.#statements)) statement.setReturnArrays(true)
-      for (const { id, name } of db.prepare('SELECT id, name FROM names').all() as { id: number; name: string }[])
-        this.#names.set(name, id)
+      this.#readNames(db)
     } catch (error) {
       db.close()
       throw error
@@ -153,15 +159,14 @@ export class SnapshotFile {
   }
 
   commit(): void {
+    if (this.#names.size > this.#mostNames) this.#forgetNames()
     this.#db.exec('COMMIT')
   }
 
   rollback(): void {
     if (this.#db.isTransaction) this.#db.exec('ROLLBACK')
     // Names that were given in what was rolled back are not in the file.
-    this.#names.clear()
-    for (const { id, name } of this.#db.prepare('SELECT id, name FROM names').all() as { id: number; name: string }[])
-      this.#names.set(name, id)
+    this.#readNames(this.#db)
   }
 
   /** Makes the last commit durable and takes it over into the file. Between two transactions only. */
@@ -182,11 +187,25 @@ export class SnapshotFile {
   #name(table: string): number {
     let name = this.#names.get(table)
     if (name === undefined) {
-      name = this.#names.size + 1
+      name = this.#lastName += 1
       this.#db.prepare('INSERT INTO names VALUES (?, ?)').run(name, table)
       this.#names.set(table, name)
     }
     return name
+  }
+
+  #readNames(db: DatabaseSync): void {
+    this.#names.clear()
+    for (const { id, name } of db.prepare('SELECT id, name FROM names').all() as { id: number; name: string }[])
+      this.#names.set(name, id)
+    this.#lastName = Math.max(0, ...this.#names.values())
+  }
+
+  /** A queue has a name of its own for each version and key: emptied ones would add up for as long as the log does. */
+  #forgetNames(): void {
+    this.#db.exec(`DELETE ${EMPTY_NAMES}`)
+    this.#readNames(this.#db)
+    this.#mostNames = Math.max(MANY_NAMES, 2 * this.#names.size)
   }
 
   #read<T>(query: () => T): T {
