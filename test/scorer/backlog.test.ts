@@ -286,7 +286,7 @@ test(
     const rig = new Rig()
     for (let n = 0; n < COUNT; n += 1) {
       const [turn] = thanked(n)
-      const closed = { type: 'SessionClosed', session: `s${n}`, open: [turn!.turn], why: 'idle', at: 5 } as const
+      const closed: Event = { type: 'SessionClosed', session: `s${n}`, open: [turn!.turn], why: 'idle', at: 5 }
       await rig.say(turn!, closed)
     }
     const append = rig.log.append.bind(rig.log)
