@@ -12,13 +12,13 @@ import type { GatewayConfig } from './config.ts'
 import { embeddingRequest } from './generate/core/embeddings.ts'
 import { versionOf } from './versions/core/model-name.ts'
 import { checkBind } from './receive/core/guard.ts'
-import { Seen } from './session/core/recent-requests.ts'
+import { RecentRequests } from './session/core/recent-requests.ts'
 import { modelCard, modelList, statusOf } from './admin/core/report.ts'
 import { adminToken } from './receive/admin-token.ts'
 import { Background } from './generate/background.ts'
 import { countBuffersWithTheHeap } from './receive/buffers.ts'
 import { Capture } from './capture/capture.ts'
-import { Cut } from './generate/candidate.ts'
+import { Cancelled } from './generate/candidate.ts'
 import { answer, type AnswerCall, type AnswerPorts, type AnswerReply } from './generate/completion.ts'
 import { closeSession } from './session/closing.ts'
 import { runCommand } from './admin/commands.ts'
@@ -100,7 +100,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   const running = new Running()
   const metrics = ports.metrics ?? createMetrics()
   const meter = createMeter(metrics)
-  const seen = new Seen()
+  const recentRequests = new RecentRequests()
   const background = new Background(
     { engine, capture, pool, running, meter, now, random },
     { candidates: config.candidates, tokensPerHour: config.candidateTokens, patienceMs: config.candidatePatienceMs },
@@ -140,7 +140,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     running,
     health,
     meter,
-    seen,
+    recentRequests,
     background,
   })
 
@@ -259,7 +259,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
           problem: pool.problem(),
         }),
         status: () => statusOf(report()),
-        requests: () => seen.list((turn) => index.fold.turns.get(turn)),
+        requests: () => recentRequests.list((turn) => index.fold.turns.get(turn)),
         metrics: () => metrics.text(),
         meter,
         command: (name, call) =>
@@ -302,7 +302,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
    */
   const drain = async (): Promise<void> => {
     await within(running.idle(), config.stopGraceMs)
-    running.cut(new Cut('shutdown'))
+    running.cut(new Cancelled('shutdown'))
     await within(running.idle(), config.appendPatienceMs + LAST_BYTES_MS)
   }
 

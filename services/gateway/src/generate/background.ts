@@ -5,7 +5,7 @@
  */
 import { turnId, type TurnFacts } from '@instar/events'
 import { createPump } from '@instar/log'
-import { Cut, speak, type CandidatePorts, type Task } from './candidate.ts'
+import { Cancelled, generateCandidate, type CandidatePorts, type Task } from './candidate.ts'
 import { hex } from '../prompt/admission.ts'
 import type { Pool } from '../versions/pool.ts'
 import type { Running } from './running.ts'
@@ -72,7 +72,7 @@ export class Background {
 
   /** Somebody asks: what is being sampled makes room. */
   yield(): void {
-    this.sampling?.abort(new Cut('client_gone'))
+    this.sampling?.abort(new Cancelled('client_gone'))
   }
 
   /** Nobody waits any longer. */
@@ -105,7 +105,7 @@ export class Background {
       try {
         const done = await Promise.allSettled(
           job.left.map(async (candidate) => {
-            await speak(
+            await generateCandidate(
               { ...this.ports, spent: (tokens) => this.spend(tokens) },
               besides(job.shown, candidate, this.ports.now(), signal),
             )

@@ -21,7 +21,7 @@ import type { RequestSpan } from '../admin/spans.ts'
 export type Why = TurnAborted['why']
 
 /** Why a request was given up, as the reason of its AbortSignal. */
-export class Cut extends Error {
+export class Cancelled extends Error {
   readonly why: Why
   /** What the client is told, where the reason alone does not say it. */
   readonly fault: InstarError | null
@@ -84,7 +84,7 @@ export type Result = {
   counts: Counts | null
 }
 
-export const speak = async (ports: CandidatePorts, task: Task): Promise<Result> => {
+export const generateCandidate = async (ports: CandidatePorts, task: Task): Promise<Result> => {
   const { candidate } = task
   let { admitted } = task
   const answer = new Answer(task.parser)
@@ -106,7 +106,7 @@ export const speak = async (ports: CandidatePorts, task: Task): Promise<Result> 
       sentTokens = Math.max(sentTokens, upTo)
       if (!(await arrived)) {
         sent -= 1
-        throw new Cut('client_gone')
+        throw new Cancelled('client_gone')
       }
     }
   }
@@ -156,7 +156,7 @@ export const speak = async (ports: CandidatePorts, task: Task): Promise<Result> 
       admitted,
       candidate,
       { said, toolCallIds: idsOf(said), firstTokenAt: firstTokenAt || finishedAt, finishedAt },
-      cut instanceof Cut ? cut.why : 'engine_failed',
+      cut instanceof Cancelled ? cut.why : 'engine_failed',
     )
     await write(turn)
     ports.meter?.turn(turn, answer.tokens.length)

@@ -1,22 +1,26 @@
-/** A request in any dialect: admission, candidates, and the answer in one piece or as a stream. */
+/**
+ * A request for an answer, in any dialect, stage by stage: receive, admit, prepare, generate and reply. Each stage adds
+ * its results to the context of the turn.
+ */
 import { InstarError, turnId, type RecordedSampling } from '@instar/events'
-import type { Model } from '@instar/engine/port'
+import type { Constraint, Model } from '@instar/engine/port'
 import type { ServerResponse } from 'node:http'
-import { parseJson, type Choice, type Counts, type Dialect, type Request, type Speaking } from '@instar/dialects'
+import { parseJson, type Dialect, type Fields, type Request, type Speaking } from '@instar/dialects'
 import { headerText } from '../receive/core/header-text.ts'
 import type { Headers } from '@instar/agents'
 import { versionOf } from '../versions/core/model-name.ts'
-import { carriedBy, clientOf, type Seen } from '../session/core/recent-requests.ts'
+import { carriedBy, clientOf, type RecentRequests } from '../session/core/recent-requests.ts'
 import { chatOf } from './core/chat-asked.ts'
 import { optedOut, seedsOf, whyNotTrainable } from '../capture/core/turn.ts'
-import { admit, hex, type AdmissionPorts } from '../prompt/admission.ts'
-import { Cut, speak, type Result, type Sink, type Task } from './candidate.ts'
+import { admit, hex, type Admission, type AdmissionPorts } from '../prompt/admission.ts'
+import type { Task } from './candidate.ts'
 import { constrained } from './constrained.ts'
 import { promptTokens } from '../prompt/counting.ts'
-import { EventStream } from './event-stream.ts'
+import type { Lease } from '../versions/pool.ts'
 import type { Meter } from '../admin/metrics.ts'
 import { resolveReferences } from '../session/references.ts'
-import { cutFault, requesting, type RequestPorts } from './request.ts'
+import { replyAsStream, replyWhole } from './reply.ts'
+import { requesting, type ModelRequest, type RequestPorts } from './request.ts'
 import { spanning, type RequestSpan } from '../admin/spans.ts'
 
 export type AnswerPorts = AdmissionPorts &
@@ -27,7 +31,7 @@ export type AnswerPorts = AdmissionPorts &
     pingMs: number
     stalledMs: number
     meter: Meter
-    seen: Seen
+    recentRequests: RecentRequests
     /** What the engine said when it was lost; null once it answers. */
     health: { lost: string | null }
   }
@@ -48,268 +52,163 @@ export type AnswerCall = {
 /** A whole answer; null where it went out as a stream. Throws InstarError while nothing has been sent. */
 export type AnswerReply = { headers: Record<string, string>; body: unknown } | null
 
-export const answer = (ports: AnswerPorts, call: AnswerCall): Promise<AnswerReply> =>
-  spanning(call.headers, call.onFault, (span, onFault) => answerWithin(ports, { ...call, onFault }, span))
+type Context = AnswerCall & ModelRequest & { span: RequestSpan | null; at: number }
+/** `raw`: the body, references to the log replaced by what they name. */
+type Received = Context & { sent: Fields; raw: Uint8Array; request: Request; lease: Lease }
+/** `stored`: resolves when what the record refers to is on the log. */
+type Prompted = Received & { admission: Admission; constraint: Constraint | null; stored: Promise<void> }
+export type Prepared = Prompted & { tasks: readonly Task[]; speaking: Speaking; replyHeaders: Record<string, string> }
 
-const answerWithin = async (ports: AnswerPorts, call: AnswerCall, span: RequestSpan | null): Promise<AnswerReply> => {
-  const at = ports.now()
-  const { dialect } = call
-  const sent = parseJson(call.body)
-  return requesting(ports, call, async ({ before, controller, enter }) => {
-    const body = await before(resolveReferences(ports, dialect, call.key, sent))
-    const request = dialect.request(body, ports.engine.capabilities().accepts)
-    const version = versionOf(request.model, ports.policy)
-    if (version === undefined)
-      throw new InstarError(
-        'model_not_found',
-        `There is no model ${JSON.stringify(request.model?.slice(0, 100))} here; use ${JSON.stringify(ports.policy)} or ${JSON.stringify(`${ports.policy}@N`)}.`,
-        { field: 'model' },
-      )
-    span?.asked(dialect.name, request.model ?? ports.policy, request)
-    ports.capture.admit()
-    const spoke = await enter(version)
-    const raw = body === sent ? call.body : Buffer.from(JSON.stringify(body))
-    const admission = await before(
-      admit(ports, {
-        dialect,
-        request,
-        raw,
-        headers: call.headers,
-        key: call.key,
-        segment: call.segment,
-        prompt: call.prompt,
-        at,
-      }),
+export const answer = (ports: AnswerPorts, call: AnswerCall): Promise<AnswerReply> =>
+  spanning(call.headers, call.onFault, (span, onFault) => {
+    const at = ports.now()
+    const sent = parseJson(call.body)
+    return requesting(ports, call, async (running) => {
+      const received = await receive(ports, { ...call, ...running, onFault, span, at }, sent)
+      const prompted = await admitTurn(ports, received)
+      const prepared = prepare(ports, prompted)
+      return received.request.stream ? await replyAsStream(ports, prepared) : await replyWhole(ports, prepared)
+    })
+  })
+
+/** What the request asks for, and the version that serves it until its end. */
+const receive = async (ports: AnswerPorts, context: Context, sent: Fields): Promise<Received> => {
+  const { dialect, key, span, before, enter } = context
+  const body = await before(resolveReferences(ports, dialect, key, sent))
+  const request = dialect.request(body, ports.engine.capabilities().accepts)
+  const version = versionOf(request.model, ports.policy)
+  if (version === undefined)
+    throw new InstarError(
+      'model_not_found',
+      `There is no model ${JSON.stringify(request.model?.slice(0, 100))} here; use ${JSON.stringify(ports.policy)} or ${JSON.stringify(`${ports.policy}@N`)}.`,
+      { field: 'model' },
     )
-    const checking = constrained(ports.engine, dialect, request, admission.insideReasoning)
-    const constraint = checking && (await before(checking))
-    const stored = admission.blob === null ? Promise.resolve() : ports.capture.blob(admission.blob, at)
-    // Awaited by each candidate; a rejection before that is not unhandled.
-    stored.catch(() => undefined)
-    const turns = Array.from({ length: request.n }, () => turnId(admission.facts.session, hex(ports.random(16))))
-    for (const turn of turns) ports.reader.keepBody(turn, raw)
-    const { session, kind, labelSource, userTurn, offPrefix } = admission.facts
-    ports.seen.add({
-      at,
-      dialect: dialect.name,
-      client: clientOf(call.headers),
-      carried: carriedBy(call.headers, sent),
-      session,
-      labelSource,
-      userTurn,
-      kind,
+  span?.asked(dialect.name, request.model ?? ports.policy, request)
+  ports.capture.admit()
+  const lease = await enter(version)
+  return { ...context, sent, request, lease, raw: body === sent ? context.body : Buffer.from(JSON.stringify(body)) }
+}
+
+/** Session, prompt, what the answer must be; the body's blob is on its way to the log. */
+const admitTurn = async (ports: AnswerPorts, received: Received): Promise<Prompted> => {
+  const { before, dialect, request, at } = received
+  const admission = await before(admit(ports, received))
+  const checking = constrained(ports.engine, dialect, request, admission.insideReasoning)
+  const constraint = checking && (await before(checking))
+  const stored = admission.blob === null ? Promise.resolve() : ports.capture.blob(admission.blob, at)
+  // Awaited by each candidate; a rejection before that is not unhandled.
+  stored.catch(() => undefined)
+  return { ...received, admission, constraint, stored }
+}
+
+/** Turn ids, one task for each candidate, and what the reply says of the turn. */
+const prepare = (ports: AnswerPorts, prompted: Prompted): Prepared => {
+  const { admission, request, lease, at, raw } = prompted
+  const { session } = admission.facts
+  const turns = Array.from({ length: request.n }, () => turnId(session, hex(ports.random(16))))
+  for (const turn of turns) ports.reader.keepBody(turn, raw)
+  observe(ports, prompted, turns)
+  const sampling = samplingOf(request, ports.model, admission.prompt.length)
+  return {
+    ...prompted,
+    tasks: tasksOf(ports, prompted, { turns, sampling }),
+    speaking: {
       turn: turns[0]!,
-      messages: request.messages.length,
-      tools: request.tools.length,
-      offPrefix,
-    })
-    span?.admitted({
       session,
-      turns,
-      kind,
-      labelSource,
-      version: spoke.version,
-      model: `${ports.policy}@${spoke.version}`,
-      promptTokens: admission.prompt.length,
-    })
-    const seeds = seedsOf(request, ports.random)
-    const [sampling, mayLearn] = [
-      samplingOf(request, ports.model, admission.prompt.length),
-      {
-        optedOut: !call.mayTrain || optedOut(call.headers),
-        learning: ports.learning,
-        contaminated: admission.contaminated,
+      at,
+      model: request.model ?? ports.policy,
+      fingerprint: `instar-${ports.policy}@${lease.version}`,
+      sampling,
+      textOf: (id) => ports.model.decode([id]),
+      get promptTokens() {
+        return promptTokens(ports.model, request, admission.prompt)
       },
-    ]
-    const learnable =
-      call.prompt === undefined &&
-      whyNotTrainable({
-        ...admission.facts,
-        ...mayLearn,
-        constrained: constraint !== null,
-        reweighted: request.reweighting !== null,
-        temperature: sampling.temperature,
-        text: 'any',
-      }) === null
-    const candidates = request.n === 1 && learnable ? ports.background.wanted() : request.n
-    const tasks = turns.map((turn, candidate): Task => ({
-      admitted: { ...admission.facts, candidates, version: spoke.version, adapter: spoke.adapter },
-      candidate: { turn, candidate, sampling: { ...sampling, seed: seeds[candidate]! } },
-      prompt: admission.prompt,
-      callPrefix: dialect.callPrefix,
-      chat: ports.engine.capabilities().chat ? chatOf(dialect, request) : null,
-      constraint,
-      reweighting: request.reweighting,
-      topLogprobs: request.logprobs ? request.topLogprobs : 0,
-      parser: {
-        tools: request.tools.length > 0 && request.mayCall,
-        reasoning: admission.insideReasoning,
-        oneCall: request.functions,
-      },
-      parent: candidate === 0 ? admission.parent : null,
-      ...mayLearn,
-      stored,
-      sink: null,
-      shown: true,
-      signal: controller.signal,
-      span,
-    }))
-    const answering: Answering = {
-      ports,
-      dialect,
-      request,
-      tasks,
-      controller,
-      span,
-      response: call.response,
-      onFault: call.onFault,
-      speaking: {
-        turn: turns[0]!,
-        session: admission.facts.session,
-        at,
-        model: request.model ?? ports.policy,
-        fingerprint: `instar-${ports.policy}@${spoke.version}`,
-        sampling,
-        textOf: (id) => ports.model.decode([id]),
-        get promptTokens() {
-          return promptTokens(ports.model, request, admission.prompt)
-        },
-      },
-      headers: {
-        'x-instar-version': String(spoke.version),
-        'x-instar-turn-id': turns[0]!,
-        'x-instar-session-id': admission.facts.session,
-        ...(turns.length > 1 ? { 'x-instar-turn-ids': turns.join(',') } : {}),
-        ...(request.ignored.length > 0 ? { 'x-instar-ignored': headerText(request.ignored.join(',')) } : {}),
-        ...(request.dropped.length > 0 ? { 'x-instar-dropped-tools': headerText(request.dropped.join(',')) } : {}),
-      },
-    }
-    return request.stream ? await stream(answering) : await whole(answering)
+    },
+    replyHeaders: {
+      'x-instar-version': String(lease.version),
+      'x-instar-turn-id': turns[0]!,
+      'x-instar-session-id': session,
+      ...(turns.length > 1 ? { 'x-instar-turn-ids': turns.join(',') } : {}),
+      ...(request.ignored.length > 0 ? { 'x-instar-ignored': headerText(request.ignored.join(',')) } : {}),
+      ...(request.dropped.length > 0 ? { 'x-instar-dropped-tools': headerText(request.dropped.join(',')) } : {}),
+    },
+  }
+}
+
+/** For `instar doctor agent` and for traces. */
+const observe = (ports: AnswerPorts, prompted: Prompted, turns: readonly string[]): void => {
+  const { admission, request, lease, span, dialect, at, headers, sent } = prompted
+  const { session, kind, labelSource, userTurn, offPrefix } = admission.facts
+  ports.recentRequests.add({
+    at,
+    dialect: dialect.name,
+    client: clientOf(headers),
+    carried: carriedBy(headers, sent),
+    session,
+    labelSource,
+    userTurn,
+    kind,
+    turn: turns[0]!,
+    messages: request.messages.length,
+    tools: request.tools.length,
+    offPrefix,
+  })
+  span?.admitted({
+    session,
+    turns,
+    kind,
+    labelSource,
+    version: lease.version,
+    model: `${ports.policy}@${lease.version}`,
+    promptTokens: admission.prompt.length,
   })
 }
 
-type Answering = {
-  ports: AnswerPorts
-  dialect: Dialect
-  request: Request
-  tasks: readonly Task[]
-  controller: AbortController
-  span: RequestSpan | null
-  response: ServerResponse
-  /** Told of a fault that goes out inside a stream. */
-  onFault: (fault: InstarError) => void
-  speaking: Speaking
-  headers: Record<string, string>
-}
-
-/** All candidates; the first that fails cuts the others. */
-const speakAll = async (
-  { ports, controller, speaking, span }: Answering,
-  tasks: readonly Task[],
-  each: (result: Result, index: number) => Promise<void>,
-): Promise<Result[]> => {
-  const one = async (task: Task, index: number): Promise<Result> => {
-    try {
-      const result = await speak(ports, task)
-      ports.health.lost = null
-      await each(result, index)
-      return result
-    } catch (error) {
-      if (error instanceof InstarError && error.code === 'engine_lost') ports.health.lost = error.message
-      controller.abort(new Cut('engine_failed'))
-      throw error
-    }
+const tasksOf = (
+  ports: AnswerPorts,
+  prompted: Prompted,
+  { turns, sampling }: { turns: readonly string[]; sampling: Omit<RecordedSampling, 'seed'> },
+): Task[] => {
+  const { admission, request, lease, constraint, dialect } = prompted
+  const seeds = seedsOf(request, ports.random)
+  const mayLearn = {
+    optedOut: !prompted.mayTrain || optedOut(prompted.headers),
+    learning: ports.learning,
+    contaminated: admission.contaminated,
   }
-  const results = tasks.length === 1 ? [await one(tasks[0]!, 0)] : await settled(tasks.map(one))
-  span?.said(
-    countsOf(speaking, results),
-    results.map(({ finish }) => finish),
-  )
-  const [first] = tasks
-  if (first && first.admitted.candidates > tasks.length && results[0]?.trainable) ports.background.add(first)
-  return results
+  const reason = whyNotTrainable({
+    ...admission.facts,
+    ...mayLearn,
+    constrained: constraint !== null,
+    reweighted: request.reweighting !== null,
+    temperature: sampling.temperature,
+    text: 'any',
+  })
+  const learnable = prompted.prompt === undefined && reason === null
+  const candidates = request.n === 1 && learnable ? ports.background.wanted() : request.n
+  return turns.map((turn, candidate) => ({
+    admitted: { ...admission.facts, candidates, version: lease.version, adapter: lease.adapter },
+    candidate: { turn, candidate, sampling: { ...sampling, seed: seeds[candidate]! } },
+    prompt: admission.prompt,
+    callPrefix: dialect.callPrefix,
+    chat: ports.engine.capabilities().chat ? chatOf(dialect, request) : null,
+    constraint,
+    reweighting: request.reweighting,
+    topLogprobs: request.logprobs ? request.topLogprobs : 0,
+    parser: {
+      tools: request.tools.length > 0 && request.mayCall,
+      reasoning: admission.insideReasoning,
+      oneCall: request.functions,
+    },
+    parent: candidate === 0 ? admission.parent : null,
+    ...mayLearn,
+    stored: prompted.stored,
+    sink: null,
+    shown: true,
+    signal: prompted.controller.signal,
+    span: prompted.span,
+  }))
 }
-
-/** All results, when none is on its way any more; of several faults the one that cut the others. */
-const settled = async (speaking: readonly Promise<Result>[]): Promise<Result[]> => {
-  const outcomes = await Promise.allSettled(speaking)
-  const faults = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason as unknown] : []))
-  if (faults.length > 0) throw faults.find((fault) => !(fault instanceof Cut)) ?? faults[0]
-  return outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []))
-}
-
-const whole = async (answering: Answering): Promise<AnswerReply> => {
-  const { ports, dialect, request, speaking, headers } = answering
-  const results = await speakAll(answering, answering.tasks, () => Promise.resolve())
-  return {
-    headers,
-    body: dialect.whole(
-      speaking,
-      request,
-      results.map((result) => choiceOf(result, ports.model, request.stop)),
-      countsOf(speaking, results),
-    ),
-  }
-}
-
-const stream = async (answering: Answering): Promise<null> => {
-  const { ports, dialect, request, speaking } = answering
-  const events = new EventStream(answering.response, answering.headers, ports, dialect.ping)
-  const streaming = dialect.stream(speaking, request)
-  const sinkOf =
-    (index: number): Sink =>
-    (piece, tokens, idOf) =>
-      events.send(streaming.piece(index, piece, visible(tokens, ports.model), idOf))
-  try {
-    const results = await speakAll(
-      answering,
-      answering.tasks.map((task, index) => ({ ...task, sink: sinkOf(index) })),
-      async (result, index) => {
-        await events.send(streaming.finish(index, choiceOf(result, ports.model, request.stop)))
-      },
-    )
-    events.done(streaming.end(countsOf(speaking, results)))
-  } catch (error) {
-    if (!events.opened) {
-      events.close()
-      throw error
-    }
-    const fault = cutFault(error)
-    answering.onFault(fault)
-    events.done(streaming.fail(fault))
-  }
-  return null
-}
-
-/** The prompt is counted once for all candidates. */
-const countsOf = (speaking: Speaking, results: readonly Result[]): Counts => {
-  const { promptTokens = speaking.promptTokens, cachedTokens, cacheWriteTokens } = results[0]?.counts ?? {}
-  return {
-    promptTokens,
-    ...(cachedTokens === undefined ? {} : { cachedTokens }),
-    ...(cacheWriteTokens === undefined ? {} : { cacheWriteTokens }),
-    completionTokens: results.reduce((sum, { tokens, counts }) => sum + (counts?.completionTokens ?? tokens.length), 0),
-    reasoningTokens: results.reduce((sum, { thought, counts }) => sum + (counts?.reasoningTokens ?? thought), 0),
-  }
-}
-
-const choiceOf = ({ said, toolCallIds, finish, tokens }: Result, model: Model, stops: readonly string[]): Choice => ({
-  shown: said.shown,
-  toolCallIds,
-  finish,
-  stop: finish === 'stop' ? stopIn(model, said.ids, stops) : null,
-  tokens: visible(tokens, model),
-})
-
-/** The stop string that the sampled ids end in, of several the one that begins first. It is not in the text that is shown. */
-const stopIn = (model: Model, ids: readonly number[], stops: readonly string[]): string | null => {
-  if (stops.length === 0 || model.endOfTurn.includes(ids.at(-1) ?? -1)) return null
-  const text = model.decode([...ids])
-  return stops.filter((stop) => text.includes(stop)).sort((a, b) => text.indexOf(a) - text.indexOf(b))[0] ?? null
-}
-
-const visible = (tokens: Result['tokens'], model: Model): Result['tokens'] =>
-  tokens.filter(({ id }) => !model.endOfTurn.includes(id))
 
 const samplingOf = (request: Request, model: Model, promptTokens: number): Omit<RecordedSampling, 'seed'> => ({
   temperature: request.temperature ?? model.defaults.temperature,

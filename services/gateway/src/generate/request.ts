@@ -4,7 +4,7 @@ import { InstarError } from '@instar/events'
 import type { ServingEngine } from '@instar/engine/port'
 import type { ServerResponse } from 'node:http'
 import type { Background } from './background.ts'
-import { Cut } from './candidate.ts'
+import { Cancelled } from './candidate.ts'
 import type { Capture } from '../capture/capture.ts'
 import { startDeadline, type Deadline } from './deadline.ts'
 import type { Lease, Pool } from '../versions/pool.ts'
@@ -22,7 +22,7 @@ export type RequestPorts = {
 
 export type ModelRequest = {
   before: Deadline['before']
-  /** Aborted with a `Cut` at the end of the request. */
+  /** Aborted with a `Cancelled` at the end of the request. */
   controller: AbortController
   /** Takes the version for this request; held until its end. Throws `overloaded` where too many requests wait. */
   enter(version: number | null): Promise<Lease>
@@ -36,7 +36,7 @@ export const requesting = async <T>(
 ): Promise<T> => {
   const controller = new AbortController()
   const gone = (): void => {
-    if (!response.writableFinished) controller.abort(new Cut('client_gone'))
+    if (!response.writableFinished) controller.abort(new Cancelled('client_gone'))
   }
   response.once('close', gone)
   if (response.destroyed) gone()
@@ -51,10 +51,10 @@ export const requesting = async <T>(
   try {
     return await work({ before: deadline.before, controller, enter })
   } catch (error) {
-    controller.abort(new Cut('engine_failed'))
+    controller.abort(new Cancelled('engine_failed'))
     // An engine reports a cut as `aborted`; the reason for the cut says more.
     const cut = error instanceof InstarError && error.code === 'aborted'
-    throw cutFault(cut ? controller.signal.reason : error)
+    throw faultOfCancellation(cut ? controller.signal.reason : error)
   } finally {
     deadline.clear()
     ;(lease as Lease | null)?.release()
@@ -72,8 +72,8 @@ const checkQueue = ({ engine, running, capture, maxWaiting }: RequestPorts): voi
 }
 
 /** A cut that is not the client's own doing, as the client is told it. */
-export const cutFault = (error: unknown): InstarError => {
-  if (!(error instanceof Cut)) return asInstarError(error)
+export const faultOfCancellation = (error: unknown): InstarError => {
+  if (!(error instanceof Cancelled)) return asInstarError(error)
   if (error.fault) return error.fault
   return error.why === 'client_gone'
     ? new InstarError('aborted', 'The client closed the connection.')

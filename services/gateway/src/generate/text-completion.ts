@@ -19,10 +19,10 @@ import { leastTokens } from '../prompt/core/overflow.ts'
 import { seedsOf } from '../capture/core/turn.ts'
 import { hex } from '../prompt/admission.ts'
 import type { AnswerCall, AnswerPorts, AnswerReply } from './completion.ts'
-import { Cut } from './candidate.ts'
+import { Cancelled } from './candidate.ts'
 import { EventStream } from './event-stream.ts'
 import type { Lease } from '../versions/pool.ts'
-import { cutFault, requesting, type RequestPorts } from './request.ts'
+import { faultOfCancellation, requesting, type RequestPorts } from './request.ts'
 
 export type CompletionCall = Pick<AnswerCall, 'body' | 'response' | 'revoked' | 'onFault'>
 type Ports = RequestPorts & Pick<AnswerPorts, 'model' | 'policy' | 'now' | 'random' | 'pingMs' | 'stalledMs'>
@@ -220,7 +220,7 @@ const stream = async (
   try {
     const tokens = await all(speaking, asked, () => async (choice) => {
       if (!(await events.send([frame({ choices: [choice], ...(request.includeUsage ? { usage: null } : {}) })])))
-        throw new Cut('client_gone')
+        throw new Cancelled('client_gone')
     })
     events.done([
       ...(request.includeUsage ? [frame({ choices: [], usage: completionUsage(promptTokens, tokens) })] : []),
@@ -231,7 +231,7 @@ const stream = async (
       events.close()
       throw error
     }
-    const fault = cutFault(error)
+    const fault = faultOfCancellation(error)
     call.onFault(fault)
     events.done([{ data: chatError(fault, toldInStream(fault)) }, { data: '[DONE]' }])
   }

@@ -28,7 +28,7 @@ export const carriedBy = (headers: Headers, body: Fields): string[] => [
   ).map((name) => `${name} (body)`),
 ]
 
-export type SeenRequest = {
+export type RecentRequest = {
   at: number
   dialect: string
   /** Name and version of the program, as it says itself. */
@@ -51,10 +51,10 @@ export const clientOf = (headers: Headers): string | null =>
   header(headers, 'user-agent')?.split(' ')[0]!.slice(0, 60) ?? null
 
 /** The newest `KEPT`, oldest first. */
-export class Seen {
-  private readonly requests: SeenRequest[] = []
+export class RecentRequests {
+  private readonly requests: RecentRequest[] = []
 
-  add(request: SeenRequest): void {
+  add(request: RecentRequest): void {
     this.requests.push(request)
     if (this.requests.length > KEPT) this.requests.shift()
   }

@@ -1,0 +1,109 @@
+/** Candidates as one reply: in one piece, or as a stream of server-sent events. */
+import { InstarError } from '@instar/events'
+import type { Choice, Counts } from '@instar/dialects'
+import type { Model } from '@instar/engine/port'
+import { Cancelled, generateCandidate, type Result, type Sink, type Task } from './candidate.ts'
+import type { AnswerPorts, AnswerReply, Prepared } from './completion.ts'
+import { EventStream } from './event-stream.ts'
+import { faultOfCancellation } from './request.ts'
+
+/** All candidates; the first that fails cancels the others. */
+const generateAll = async (
+  ports: AnswerPorts,
+  { controller, span, tasks, speaking }: Prepared,
+  { sinkOf, each }: { sinkOf: (index: number) => Sink | null; each: (result: Result, index: number) => Promise<void> },
+): Promise<Result[]> => {
+  const one = async (task: Task, index: number): Promise<Result> => {
+    try {
+      const result = await generateCandidate(ports, { ...task, sink: sinkOf(index) })
+      ports.health.lost = null
+      await each(result, index)
+      return result
+    } catch (error) {
+      if (error instanceof InstarError && error.code === 'engine_lost') ports.health.lost = error.message
+      controller.abort(new Cancelled('engine_failed'))
+      throw error
+    }
+  }
+  const results = tasks.length === 1 ? [await one(tasks[0]!, 0)] : await settled(tasks.map(one))
+  span?.said(
+    countsOf(speaking, results),
+    results.map(({ finish }) => finish),
+  )
+  const [first] = tasks
+  if (first && first.admitted.candidates > tasks.length && results[0]?.trainable) ports.background.add(first)
+  return results
+}
+
+/** All results, when none is on its way any more; of several faults the one that cancelled the others. */
+const settled = async (speaking: readonly Promise<Result>[]): Promise<Result[]> => {
+  const outcomes = await Promise.allSettled(speaking)
+  const faults = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason as unknown] : []))
+  if (faults.length > 0) throw faults.find((fault) => !(fault instanceof Cancelled)) ?? faults[0]
+  return outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []))
+}
+
+export const replyWhole = async (ports: AnswerPorts, turn: Prepared): Promise<AnswerReply> => {
+  const { dialect, request, speaking, replyHeaders: headers } = turn
+  const results = await generateAll(ports, turn, { sinkOf: () => null, each: () => Promise.resolve() })
+  const choices = results.map((result) => choiceOf(result, ports.model, request.stop))
+  return { headers, body: dialect.whole(speaking, request, choices, countsOf(speaking, results)) }
+}
+
+export const replyAsStream = async (ports: AnswerPorts, turn: Prepared): Promise<null> => {
+  const { dialect, request, speaking } = turn
+  const events = new EventStream(turn.response, turn.replyHeaders, ports, dialect.ping)
+  const streaming = dialect.stream(speaking, request)
+  const sinkOf =
+    (index: number): Sink =>
+    (piece, tokens, idOf) =>
+      events.send(streaming.piece(index, piece, visible(tokens, ports.model), idOf))
+  try {
+    const results = await generateAll(ports, turn, {
+      sinkOf,
+      each: async (result, index) => {
+        await events.send(streaming.finish(index, choiceOf(result, ports.model, request.stop)))
+      },
+    })
+    events.done(streaming.end(countsOf(speaking, results)))
+  } catch (error) {
+    if (!events.opened) {
+      events.close()
+      throw error
+    }
+    const fault = faultOfCancellation(error)
+    turn.onFault(fault)
+    events.done(streaming.fail(fault))
+  }
+  return null
+}
+
+/** The prompt is counted once for all candidates. */
+const countsOf = (speaking: Prepared['speaking'], results: readonly Result[]): Counts => {
+  const { promptTokens = speaking.promptTokens, cachedTokens, cacheWriteTokens } = results[0]?.counts ?? {}
+  return {
+    promptTokens,
+    ...(cachedTokens === undefined ? {} : { cachedTokens }),
+    ...(cacheWriteTokens === undefined ? {} : { cacheWriteTokens }),
+    completionTokens: results.reduce((sum, { tokens, counts }) => sum + (counts?.completionTokens ?? tokens.length), 0),
+    reasoningTokens: results.reduce((sum, { thought, counts }) => sum + (counts?.reasoningTokens ?? thought), 0),
+  }
+}
+
+const choiceOf = ({ said, toolCallIds, finish, tokens }: Result, model: Model, stops: readonly string[]): Choice => ({
+  shown: said.shown,
+  toolCallIds,
+  finish,
+  stop: finish === 'stop' ? stopIn(model, said.ids, stops) : null,
+  tokens: visible(tokens, model),
+})
+
+/** The stop string that the sampled ids end in, of several the one that begins first. It is not in the text that is shown. */
+const stopIn = (model: Model, ids: readonly number[], stops: readonly string[]): string | null => {
+  if (stops.length === 0 || model.endOfTurn.includes(ids.at(-1) ?? -1)) return null
+  const text = model.decode([...ids])
+  return stops.filter((stop) => text.includes(stop)).sort((a, b) => text.indexOf(a) - text.indexOf(b))[0] ?? null
+}
+
+const visible = (tokens: Result['tokens'], model: Model): Result['tokens'] =>
+  tokens.filter(({ id }) => !model.endOfTurn.includes(id))
