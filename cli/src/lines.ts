@@ -80,7 +80,7 @@ export const readLines = async (config: Config, policy = POLICY): Promise<Lines>
 }
 
 /** As in the view `versions`: the head, its ancestors, and what was rolled back over. */
-export type VersionStatus = 'serving' | 'superseded' | 'rolled_back'
+type VersionStatus = 'serving' | 'superseded' | 'rolled_back'
 
 export const lineage = (line: WeightLine): Set<number> => {
   const numbers = new Set<number>()

@@ -19,7 +19,7 @@ import type { PipelineConfig } from './pipeline-config.ts'
 import type { LineState, ThreadData } from './services-thread/protocol.ts'
 import { startThread, type ServicesThread } from './services-thread/thread.ts'
 
-export type PipelineHooks = {
+type PipelineHooks = {
   /** Gives up a start that is under way: it rejects with `aborted`. */
   signal?: AbortSignal
   onFatal: (error: Error) => void

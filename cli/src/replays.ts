@@ -13,7 +13,7 @@ import {
 } from '@instar/trainer'
 
 export type ReplayLine = { progress: ReplayProgress } | { report: ReplayReport }
-export type ReplayRun = {
+type ReplayRun = {
   log: EventLog
   learner: LearningEngine
   model: Model

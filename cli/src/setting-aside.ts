@@ -4,7 +4,7 @@ import { openKafka } from '@instar/process'
 import { UsageError } from './command.ts'
 import type { Config } from './config.ts'
 
-export type SetAside = { topic: Topic; partition: number; offset: number; why: string }
+type SetAside = { topic: Topic; partition: number; offset: number; why: string }
 
 /** `at`: `turns 3@17`. Throws `position_unknown` where no record stands, and `bad_request` on an embedded log, which has no dead letters. */
 export const setAside = async (

@@ -1,6 +1,6 @@
 /** Tables for people: numbers to the right, text to the left, as wide as they must be. */
 export type Cell = string | number | boolean | null | undefined
-export type Column<R> = { name: string; of: (row: R) => Cell }
+type Column<R> = { name: string; of: (row: R) => Cell }
 
 /** What people wrote may hold line breaks and a terminal's commands. */
 const inOneLine = (said: string): string =>

@@ -1,5 +1,5 @@
 /** The first fault that ends the services, for whoever waits for them. */
-export type FirstFault = {
+type FirstFault = {
   onFatal(error: Error): void
   /** As `work` ends, unless a fault came before; what `work` comes to after that is nobody's. */
   before<T>(work: Promise<T>): Promise<T>

@@ -13,19 +13,19 @@ export const DEMO: DemoSettings = { seed: 1, sessions: 300, evaluation: 300, fre
 
 /** Convergence: this many first replies in a row. The share is over the last WINDOW sessions. */
 const IN_A_ROW = 3
-export const WINDOW = 24
+const WINDOW = 24
 const CORRECTIONS = 2
 const PARALLEL = 8
 
-export type UserRecord = { user: User; random: Random; firstReplies: boolean[]; toConverge: number | null }
-export type DemoProgress = {
+type UserRecord = { user: User; random: Random; firstReplies: boolean[]; toConverge: number | null }
+type DemoProgress = {
   sessions: number
   users: { name: string; share: number; converged: number | null }[]
   requests: number
   failed: number
 }
 
-export type DemoPorts = {
+type DemoPorts = {
   client: OpenAI
   /** Resolves when everything said so far has been scored and learned from. */
   settled: () => Promise<void>

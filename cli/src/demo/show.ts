@@ -11,7 +11,7 @@ export type VersionRow = {
   content: number
   sessions: number
 }
-export type Live = {
+type Live = {
   sessions: number
   total: number
   version: number

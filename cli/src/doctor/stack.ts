@@ -22,7 +22,7 @@ import type { Unreadable } from './records.ts'
 const PATIENCE = 10_000
 const CLIENT = 'instar doctor'
 
-export type GatewayStatus = {
+type GatewayStatus = {
   status: string
   problem: { message?: string } | null
   head: number

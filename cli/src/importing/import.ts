@@ -27,7 +27,7 @@ import type { FileHandle } from 'node:fs/promises'
 import { linesOf, openFile, readAgain, type Line } from './lines.ts'
 import type { Known } from './known.ts'
 
-export type Skipped = { file: string; line: number; reason: string }
+type Skipped = { file: string; line: number; reason: string }
 export type ImportReport = {
   lines: number
   sessions: number
@@ -47,7 +47,7 @@ export type ImportReport = {
 
 export type Progress = { phase: 'reading' | 'writing'; share: number; what: string }
 
-export type ImportPorts = {
+type ImportPorts = {
   /** Null: nothing is written. */
   log: EventLog | null
   /** What the log holds of these sessions, and of the line of versions. */
@@ -64,7 +64,7 @@ export type ImportPorts = {
   signal: AbortSignal
 }
 
-export type ImportOptions = Pick<Reading, 'policy' | 'key' | 'ownVersions' | 'unsampled' | 'rewards'>
+type ImportOptions = Pick<Reading, 'policy' | 'key' | 'ownVersions' | 'unsampled' | 'rewards'>
 
 type Entry = { file: number; line: Omit<Line, 'bytes'>; part: number; at: number | null; place: number | null }
 

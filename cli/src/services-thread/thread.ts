@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import type { Begin, CallName, Calls, FromServices, LineState, ThreadData, ToServices } from './protocol.ts'
 
-export type ThreadHooks = {
+type ThreadHooks = {
   onFatal: (error: Error) => void
   say: (line: string) => void
   onTraining?: ((what: (FromServices & { type: 'training' })['what']) => void) | undefined

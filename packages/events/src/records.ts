@@ -174,7 +174,7 @@ export type BatchItem = {
   advantage: number
   hint: Written | null
 }
-export type BaselineState = { subject: string; value: number; count: number }
+type BaselineState = { subject: string; value: number; count: number }
 /** Number-valued settings of the update and of the trainer, by name (packages/policy StepSettings). */
 export type Settings = Record<string, number>
 export type BatchSealed = {
@@ -192,7 +192,7 @@ export type BatchSealed = {
   settings: Settings
   at: number
 }
-export type RecordedFingerprint = { engine: string; build: string; isa: string; threads: number; base: string }
+type RecordedFingerprint = { engine: string; build: string; isa: string; threads: number; base: string }
 export type UpdateComputed = {
   type: 'UpdateComputed'
   prev: string

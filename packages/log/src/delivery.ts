@@ -16,7 +16,7 @@ type Reading = {
 
 type Waiter = { ends: ReadonlyMap<Topic, number>; resolve(): void; reject(cause: unknown): void }
 
-export type DeliveryParts = {
+type DeliveryParts = {
   store: Store
   /** Lets the event loop turn between two pages. */
   breathe(): Promise<void>

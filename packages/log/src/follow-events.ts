@@ -5,7 +5,7 @@ import { follow, type Follower } from './follow.ts'
 import type { EventLog, LogRecord, Offsets } from './port.ts'
 import { heardUpgrade } from './upgrades.ts'
 
-export type FollowEventsOptions = {
+type FollowEventsOptions = {
   name: string
   topics: readonly Topic[]
   /** Default: the start of the log. */

@@ -6,7 +6,7 @@ import { setImmediate } from 'node:timers/promises'
 import type { Topic } from '@instar/events/flow'
 import type { EventLog, LogRecord, Offsets, Position, SubscribeOptions } from './port.ts'
 
-export type FollowOptions<E> = {
+type FollowOptions<E> = {
   /** The group whose commits `from: 'committed'` continues. */
   name: string
   topics: readonly Topic[]

@@ -16,8 +16,8 @@ import { getBlob } from './blobs.ts'
 import type { EventLog } from './port.ts'
 import { Recent } from './recent.ts'
 
-export type TurnRecord = TurnCaptured | TurnAborted | TurnSampled
-export type PositionOf = (turn: string) => { partition: number; offset: number } | undefined
+type TurnRecord = TurnCaptured | TurnAborted | TurnSampled
+type PositionOf = (turn: string) => { partition: number; offset: number } | undefined
 
 /** A shorter body is soon put together again. */
 const WORTH_KEEPING = 16 * 1024

@@ -53,7 +53,7 @@ export type Core<State, Decision extends { do: string }> = {
 /** What `decide` asks for: every decision but `wait`. */
 export type Act<Decision extends { do: string }> = Exclude<Decision, { do: 'wait' }>
 
-export type ActContext<State> = {
+type ActContext<State> = {
   state: State
   /** Aborted by `stop`. */
   signal: AbortSignal

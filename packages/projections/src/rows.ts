@@ -2,7 +2,7 @@
 import { TABLES, type RowOf, type TableName } from './schema.ts'
 
 /** What becomes known of a turn after its row: the first such change is final. */
-export type NextState = { turn_id: string; next_state: 'turn' | 'none'; next_turn_id: string | null }
+type NextState = { turn_id: string; next_state: 'turn' | 'none'; next_turn_id: string | null }
 
 export type Rows = { [T in TableName]: RowOf<T>[] } & { next_states: NextState[] }
 

@@ -10,7 +10,7 @@ import type { Pass } from './pass.ts'
 import { PROJECTED } from './project.ts'
 import { partitionKey, type Mark } from './sink.ts'
 
-export type StandbyParts = {
+type StandbyParts = {
   log: EventLog
   link: Link
   /** Milliseconds that the database may stay behind without moving. */

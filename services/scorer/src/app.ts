@@ -27,7 +27,7 @@ import { recordScorerMetrics } from './shell/metrics.ts'
 import { snapshotVersion, stateOfSnapshot } from './shell/snapshot.ts'
 import type { ScorerWork } from './work.ts'
 
-export { judgeOrder, scorerConfig, scorerSettings, type ScorerConfig } from './config.ts'
+export { judgeOrder, scorerConfig, type ScorerConfig } from './config.ts'
 export {
   closeIdle,
   decide,

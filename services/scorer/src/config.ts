@@ -1,4 +1,4 @@
-/** Settings of the scorer. Only main programs read the environment; `scorerSettings` says which names. */
+/** Settings of the scorer. */
 import { z } from 'zod'
 
 const llm = z
@@ -52,18 +52,6 @@ export const scorerConfig = z
 
 export type ScorerConfig = z.infer<typeof scorerConfig>
 export type LlmConfig = z.infer<typeof llm>
-
-/** What the environment says, to be given to `scorerConfig.parse`. */
-export const scorerSettings = (env: Readonly<Record<string, string | undefined>>): z.input<typeof scorerConfig> =>
-  env.INSTAR_JUDGE_URL
-    ? {
-        llm: {
-          url: env.INSTAR_JUDGE_URL,
-          model: env.INSTAR_JUDGE_MODEL ?? 'default',
-          key: env.INSTAR_JUDGE_KEY ?? null,
-        },
-      }
-    : {}
 
 /** `llm` where one is configured, else the rules. */
 export const judgeOrder = (config: ScorerConfig): readonly ('llm' | 'signals')[] =>

@@ -13,8 +13,8 @@ import type { PartitionCounts } from '../partition.ts'
 
 const FORMAT = '2'
 
-export const logFile = (folder: string): string => join(folder, 'log.db')
-export const lockFile = (folder: string): string => join(folder, 'log.lock')
+const logFile = (folder: string): string => join(folder, 'log.db')
+const lockFile = (folder: string): string => join(folder, 'log.lock')
 
 /** What the writing connection sets; the benchmark's raw SQLite sets the same. */
 export const WRITE_PRAGMAS = `
@@ -218,7 +218,7 @@ const addSchemas = (db: DatabaseSync, schemas: Readonly<Record<string, string>>)
   }
 }
 
-export type StoredSchema = { id: number; name: string; avro: string }
+type StoredSchema = { id: number; name: string; avro: string }
 
 export const storedSchemas = (db: DatabaseSync): StoredSchema[] =>
   db.prepare('SELECT id, name, avro FROM schemas ORDER BY id').all() as StoredSchema[]

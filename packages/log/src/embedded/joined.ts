@@ -83,7 +83,7 @@ export class Holder {
   }
 }
 
-export type News = { onNews(): void; onBroken(error: InstarError): void }
+type News = { onNews(): void; onBroken(error: InstarError): void }
 
 const closed = (): InstarError => new InstarError('log_unavailable', 'the log cannot be written: it is closed')
 

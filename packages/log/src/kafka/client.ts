@@ -39,7 +39,7 @@ export type FetchResponse = {
   responses: { topicName: string; partitions: { partition: number; highWatermark: string; messages: Fetchable[] }[] }[]
 }
 
-export type ProduceResponse = {
+type ProduceResponse = {
   topics: { topicName: string; partitions: { partition: number; errorCode: number; baseOffset: string }[] }[]
 }
 

@@ -14,7 +14,7 @@ export type Fetched = Place & {
   end: number
 }
 
-export type FetchLimits = { maxBytes: number; maxBytesPerPartition: number; maxWaitTime: number }
+type FetchLimits = { maxBytes: number; maxBytesPerPartition: number; maxWaitTime: number }
 
 /** What ListOffsets takes instead of a time. */
 export const LATEST = -1

@@ -5,7 +5,7 @@ import type { Fetchable } from './client.ts'
 import { headerOf } from './schema-header.ts'
 import type { Meaning } from './schemas.ts'
 
-export const HEADER_BYTES = 5
+const HEADER_BYTES = 5
 
 /** The value of a Kafka record, its id still to be set. The caller's bytes are copied. */
 export const frame = (payload: Uint8Array): Buffer => {

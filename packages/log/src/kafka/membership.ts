@@ -15,7 +15,7 @@ const {
   AssignerProtocol: { MemberMetadata, MemberAssignment },
 } = createRequire(import.meta.url)('kafkajs') as typeof kafkajs
 
-export type MembershipParts = {
+type MembershipParts = {
   link: Link
   groupId: string
   /** Kafka's own name of the topic. */

@@ -8,7 +8,7 @@ import type { Cluster, Fetchable } from './client.ts'
 import { byLeader, EARLIEST, fetchFrom, LATEST, offsetsAt, type Place } from './fetch.ts'
 import { truncated } from './opening.ts'
 
-export type TopicPlace = { topic: Topic; name: string; count: number }
+type TopicPlace = { topic: Topic; name: string; count: number }
 
 /** By partition: the first offset to read, and the first that is not read. */
 export type Limits = { starts: number[]; ends: number[] }
@@ -72,7 +72,7 @@ const given = (topic: Topic, offsets: Readonly<Record<number, number>>, ends: re
   return ends.map((_, partition) => offsets[partition] ?? 0)
 }
 
-export type PageParts = {
+type PageParts = {
   ask<T>(work: (cluster: Cluster) => Promise<T>): Promise<T>
   accept(partition: number, record: Fetchable): Promise<LogRecord | undefined>
 }

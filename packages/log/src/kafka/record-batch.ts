@@ -8,7 +8,7 @@ import { crc32c } from './crc32c.ts'
 export type Header = readonly [key: Buffer, value: Buffer]
 /** Timestamp: whole milliseconds, not negative. */
 export type Message = { key: Buffer | null; value: Buffer | null; timestamp: number; headers?: readonly Header[] }
-export type PartitionBatch = { partition: number; firstSequence: number; messages: readonly Message[] }
+type PartitionBatch = { partition: number; firstSequence: number; messages: readonly Message[] }
 export type ProduceRequest = {
   topicData: readonly { topic: string; partitions: readonly PartitionBatch[] }[]
   producerId: string

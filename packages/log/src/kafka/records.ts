@@ -13,7 +13,7 @@ import type { Meaning, SchemaIds } from './schemas.ts'
 import { MAX_RECORD_BYTES, type TopicNames } from './topics.ts'
 import { kafkaBackoff } from './wait.ts'
 
-export type RecordsParts = {
+type RecordsParts = {
   ids: SchemaIds
   schemas: Readonly<Record<string, string>>
   counts: PartitionCounts

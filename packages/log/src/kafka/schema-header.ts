@@ -9,7 +9,7 @@ import { fingerprintOf } from './schema-names.ts'
 
 export const SCHEMA_HEADER = 'instar.schema'
 
-export type NamedSchema = { schema: string; fingerprint: string }
+type NamedSchema = { schema: string; fingerprint: string }
 
 const KEY = Buffer.from(SCHEMA_HEADER, 'utf8')
 

@@ -33,7 +33,7 @@ export interface SchemaIds {
   texts(): Record<string, string>
 }
 
-export type SchemaParts = {
+type SchemaParts = {
   /** What this process was opened with: name → Avro JSON. */
   schemas: Readonly<Record<string, string>>
   table: SchemaTable

@@ -24,7 +24,7 @@ export type Reading = Place & {
   next: number
 }
 
-export type SubscriptionParts = {
+type SubscriptionParts = {
   link: Link
   readings: readonly Reading[]
   /** Our record, or undefined when it was put aside as unreadable. Waits for the registry if it must. */

@@ -26,7 +26,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 
 /** Who the server runs as; null: whoever runs Instar. */
-export type ServerUser = { uid: number; gid: number } | null
+type ServerUser = { uid: number; gid: number } | null
 
 export type Place = { folder: string; home: string; data: string; sockets: string; log: string; user: ServerUser }
 

@@ -101,7 +101,7 @@ export const urlAs = (url: URL, user: string, password: string | null): string =
 }
 
 /** The user and the password of a URL, decoded; null where it names none. */
-export const loginOf = (url: URL): { user: string | null; password: string | null } => ({
+const loginOf = (url: URL): { user: string | null; password: string | null } => ({
   user: url.searchParams.get('user') ?? (decodeURIComponent(url.username) || null),
   password: url.searchParams.get('password') ?? (decodeURIComponent(url.password) || null),
 })

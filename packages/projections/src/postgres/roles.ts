@@ -79,7 +79,7 @@ const prepareServer = async (client: Client, { owner }: Passwords): Promise<void
 }
 
 /** The database of the role's name, which the role owns. */
-export const ownDatabase = async (client: Client, role: string): Promise<void> => {
+const ownDatabase = async (client: Client, role: string): Promise<void> => {
   const name = escapeIdentifier(role)
   const { rowCount } = await client.query('select from pg_database where datname = $1', [role])
   await client.query(

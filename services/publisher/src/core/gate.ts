@@ -41,7 +41,7 @@ export type Figures = {
   positive_logprob_parent?: number
 }
 
-export type Ruling = { accepted: true } | { accepted: false; reason: string }
+type Ruling = { accepted: true } | { accepted: false; reason: string }
 
 /** `best`: the highest content figure of an accepted version or the base; null without probes. */
 export const rule = (figures: Figures, best: number | null, limits: Thresholds): Ruling => {

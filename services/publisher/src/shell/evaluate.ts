@@ -9,7 +9,7 @@ import type { Figures } from '../core/gate.ts'
 /** A question with a checkable answer that ships with a model, and how to check it. */
 export type Probe = { question: string; check: (answer: string) => boolean }
 
-export type EvaluatePorts = {
+type EvaluatePorts = {
   log: EventLog
   reader: TurnReader
   learner: LearningEngine

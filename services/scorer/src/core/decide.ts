@@ -31,7 +31,7 @@ export type Rules = {
 }
 
 /** Is the work on this partition of `turns` this process's? Others do the rest; two may do the same for a time. */
-export type IsAssigned = (partition: number) => boolean
+type IsAssigned = (partition: number) => boolean
 const everything: IsAssigned = () => true
 
 export type JudgeRequest = Need & {
@@ -41,7 +41,7 @@ export type JudgeRequest = Need & {
   turn: string
 }
 
-export type ScoreEvent = TurnScored | TurnSkipped | ScoreRevised
+type ScoreEvent = TurnScored | TurnSkipped | ScoreRevised
 export type Output = { do: 'append'; record: string; event: ScoreEvent | SessionClosed } | JudgeRequest
 
 /**

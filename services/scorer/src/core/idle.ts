@@ -6,7 +6,7 @@ import type { Table } from '@instar/events'
 
 type Heard = { session: string; at: number }
 /** Session → when it was last heard, as far as is known here. */
-export type Watched = Table<string, number> & Iterable<readonly [string, number]> & { readonly size: number }
+type Watched = Table<string, number> & Iterable<readonly [string, number]> & { readonly size: number }
 
 export type Idle = {
   watched: Watched

@@ -30,7 +30,7 @@ export const VERDICT_SCHEMA = {
   additionalProperties: false,
 } as const
 
-export type LlmSettings = {
+type LlmSettings = {
   model: string
   votes: number
   temperature: number

@@ -41,7 +41,7 @@ const FORMS: readonly { pattern: RegExp; is?: (found: string) => boolean }[] = [
 /** A line longer than this is not looked through: patterns are quick, a book is not a hint. */
 const LONGEST = 2000
 
-export const holdsPrivate = (text: string): boolean =>
+const holdsPrivate = (text: string): boolean =>
   text.length > LONGEST ||
   FORMS.some(({ pattern, is }) => [...text.matchAll(pattern)].some(([found]) => is === undefined || is(found)))
 

@@ -53,7 +53,7 @@ export type ScorerState = ScoredTurns & {
   versions?: Versions
 }
 
-export type MemoryScorer = Omit<ScorerState, 'turns' | 'scores' | 'weights'> & {
+type MemoryScorer = Omit<ScorerState, 'turns' | 'scores' | 'weights'> & {
   turns: MemoryTurns
   scores: Map<string, MemoryScores>
   weights: MemoryWeights

@@ -16,7 +16,7 @@ export type Judge = {
   judge(evidence: Evidence, signal: AbortSignal): Promise<Judgement> | Judgement
 }
 
-export const FEEDBACK_JUDGE = 'feedback'
+const FEEDBACK_JUDGE = 'feedback'
 
 export const signalsJudge = (settings: SignalSettings): Judge => ({
   id: signalsId(settings),

@@ -6,8 +6,8 @@ import type { Evidence, Judgement } from '../core/judgement.ts'
 import { judgePrompt, llmId, majority, parseVote, VERDICT_SCHEMA, type Vote } from '../core/llm.ts'
 
 /** `say`: told when the endpoint stops giving verdicts, and when it gives them again; never what it was asked. */
-export type LlmPorts = { fetch: typeof fetch; now: () => number; say?: ((line: string) => void) | undefined }
-export type LlmJudge = { id: string; judge(evidence: Evidence, signal: AbortSignal): Promise<Judgement> }
+type LlmPorts = { fetch: typeof fetch; now: () => number; say?: ((line: string) => void) | undefined }
+type LlmJudge = { id: string; judge(evidence: Evidence, signal: AbortSignal): Promise<Judgement> }
 
 /** The endpoint said no, and will again. What it said beside is not kept: it may quote what it was asked. */
 class Refused extends Error {

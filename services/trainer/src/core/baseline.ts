@@ -26,7 +26,7 @@ type Mean = { value: number; count: number }
 export type Baselines = Pick<ReadonlyMap<string, Mean>, 'get'>
 /** `key`: of the API, null without keys. */
 export type Rewarded = { subject: string; key: string | null; group: string; reward: number }
-export type Advantages = { items: { baseline: number; advantage: number }[]; after: ({ subject: string } & Mean)[] }
+type Advantages = { items: { baseline: number; advantage: number }[]; after: ({ subject: string } & Mean)[] }
 
 /** Under which name the mean of a key is kept beside those of the subjects, which are hashes. */
 const meanOfKey = (key: string): string => `key ${key}`

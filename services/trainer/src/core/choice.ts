@@ -21,7 +21,7 @@ export type ChoiceSettings = {
   keyHeardMs: number
 }
 
-export const MOST_CANDIDATES = 128
+const MOST_CANDIDATES = 128
 
 /**
  * Turns that a decision looks at to fill a batch, for each turn of it: many may wait for candidates beside them. Each
@@ -29,7 +29,7 @@ export const MOST_CANDIDATES = 128
  */
 const LOOKS = 64
 
-export type Chosen = Omit<BatchItem, 'baseline' | 'advantage'> & { group: string; key: string | null }
+type Chosen = Omit<BatchItem, 'baseline' | 'advantage'> & { group: string; key: string | null }
 
 /** Turns of a batch that one key may have: never less than an even part of it, or those heard could not fill one. */
 const shareOfKey = ({ keys }: Pick<TrainerState, 'keys'>, options: ChoiceSettings, now: number): number => {

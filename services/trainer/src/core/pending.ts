@@ -127,7 +127,7 @@ const remove = ({ pending }: Waits, place: string, id: string): boolean => {
 export const waits = (state: PendingState, id: string): boolean =>
   state.pending.get(placeOf(state, id))?.has(id) ?? false
 
-export type OfKey = { count: number; queues: Queue[] }
+type OfKey = { count: number; queues: Queue[] }
 
 /** Usable turns of these versions by API key ('' without keys), in the order of `versions` and of their first scores. */
 export const usableTurns = ({ pending }: Waits, versions: readonly number[]): Map<string, OfKey> => {
@@ -152,7 +152,7 @@ export const countPending = ({ pending }: Waits): number => {
   return count
 }
 
-export type LeftOver = { turn: string; /** Null: unusable, whatever the version. */ version: number | null }
+type LeftOver = { turn: string; /** Null: unusable, whatever the version. */ version: number | null }
 
 /** Turns that a batch which takes those of `versions` leaves for good. */
 export const leftOver = function* ({ pending }: Waits, versions: readonly number[]): Generator<LeftOver> {

@@ -17,7 +17,7 @@ import { evolveAudit, type AuditState } from '../core/audit.ts'
 export type Recorded = { version: number | null; reason: string; figures: Record<string, number> }
 
 /** `folded`: told of each record of the branch; the next one waits for what it returns. */
-export type BranchPorts = {
+type BranchPorts = {
   log: EventLog
   now: () => number
   signal: AbortSignal

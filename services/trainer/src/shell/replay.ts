@@ -62,7 +62,7 @@ export type ReplayReport = {
   wallMs: number
 }
 /** What a judge says of a turn, given the turn whose request holds its next state. */
-export type Rescored = {
+type Rescored = {
   reward: number | null
   judge: string | null
   hint: string | null

@@ -14,7 +14,7 @@ import { auditBatch, type AuditState, type Difference } from '../core/audit.ts'
 import { readAudit, unlessStopped, type Audit, type Unreadable } from './audit.ts'
 import { stepSettings, trainItem } from './compute.ts'
 
-export type VerifyPorts = {
+type VerifyPorts = {
   log: EventLog
   learner: LearningEngine | null
   model: Model
@@ -27,7 +27,7 @@ export type VerifyPorts = {
  * `recompute`: batch, advantages and weights derived again, bit-equal. `digests`: the engine's fingerprint
  * differs (or none was given), so the stored bytes were held against their records.
  */
-export type BatchReport = {
+type BatchReport = {
   batch: number
   version: number | null
   mode: 'recompute' | 'digests' | 'no_update'

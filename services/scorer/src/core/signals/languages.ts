@@ -1,7 +1,7 @@
 /** The commonest thanks and complaints in four more languages. Same meaning as the English lists, far less of it. */
 import type { Complaint } from './complaints.ts'
 
-export type Language = { praise: RegExp; complaints: Readonly<Partial<Record<Complaint, RegExp>>> }
+type Language = { praise: RegExp; complaints: Readonly<Partial<Record<Complaint, RegExp>>> }
 
 export const LANGUAGES: Readonly<Record<string, Language>> = {
   de: {

@@ -109,8 +109,7 @@ export const clausesOf = (normal: string): Clause[] => {
 export const wordsOf = (text: string): string[] => text.match(/[\p{L}\p{N}]+(?:['-][\p{L}\p{N}]+)*/gu) ?? []
 
 /** Words of one form: plural and verb endings off. */
-export const stem = (word: string): string =>
-  word.length <= 4 ? word : word.replace(/(?:ings?|edly|ed|ies|es|s|ly)$/, '')
+const stem = (word: string): string => (word.length <= 4 ? word : word.replace(/(?:ings?|edly|ed|ies|es|s|ly)$/, ''))
 
 /** Words that say nothing about what a message is about. */
 const EMPTY = new Set(
@@ -128,7 +127,7 @@ person people human bot assistant model ai chatbot user able sure lets kindly co
   ),
 )
 
-export const isEmptyWord = (word: string): boolean => word.length < 2 || EMPTY.has(word)
+const isEmptyWord = (word: string): boolean => word.length < 2 || EMPTY.has(word)
 
 export const contentWords = (text: string): string[] =>
   wordsOf(text)
