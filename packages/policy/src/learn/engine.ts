@@ -1,4 +1,4 @@
-/** The embedded `LearningEngine`: the model in a thread of its own, calls as messages. */
+/** The embedded `LearningEngine`: the model runs in a worker thread; calls are messages. */
 import { Worker } from 'node:worker_threads'
 import { InstarError } from '@instar/events/errors'
 import type {
@@ -18,8 +18,8 @@ import { Thread, THREAD_DEFAULTS, type ThreadSettings } from '../serve/thread.ts
 import type { CallName, Calls, FromLearner, LearnWorkerData, LearnWorkerOptions, ToLearner } from './protocol.ts'
 
 /**
- * One thread is the default: it is part of the fingerprint, and serving keeps the others. `signal` ends the
- * start, and nothing later.
+ * One thread is the default: the number is part of the fingerprint, and serving uses the other cores. `signal` aborts
+ * the start only.
  */
 export type LearningOptions = { model: string; signal?: AbortSignal } & Partial<
   Omit<LearnWorkerOptions, 'model'> & ThreadSettings
@@ -33,15 +33,14 @@ type Pending = {
 }
 
 /**
- * Calls are performed one at a time, in the order in which they came, whoever made them: each waits for those
- * before it and for none after. When the thread dies, calls that are not done reject with `engine_lost`; later
- * ones wait for the next thread, which is given the loaded adapters.
+ * Calls run one at a time, first in, first out. If the thread dies, unfinished calls reject with `engine_lost`; later
+ * ones wait for the next thread, which starts with the loaded adapters.
  */
 class EmbeddedLearning implements LearningEngine {
   private readonly thread: Thread<ToLearner, FromLearner, Ready>
   private ready: Ready | null = null
   private readonly adapters = new Map<string, Adapter>()
-  /** Of `adapters`, what the thread was started with. */
+  /** The adapters that the thread was started with. */
   private given: Adapter[] = []
   /** In the order of the calls. */
   private readonly pending = new Map<number, Pending>()
@@ -89,7 +88,7 @@ class EmbeddedLearning implements LearningEngine {
     return this.ready
   }
 
-  /** One line: which engine, and why. */
+  /** One line: the engine and the reason for its choice. */
   get choice(): string {
     return this.started().choice
   }
@@ -98,7 +97,7 @@ class EmbeddedLearning implements LearningEngine {
     return this.started().fingerprint
   }
 
-  /** The bytes are kept for the next thread: they must not change. */
+  /** The bytes are kept for the next thread, so they must not change. */
   async load(adapter: Adapter): Promise<void> {
     await this.call('load', { adapter })
     this.adapters.set(adapter.sha256, adapter)
@@ -108,7 +107,7 @@ class EmbeddedLearning implements LearningEngine {
     try {
       await this.call('unload', { sha256 })
     } catch (error) {
-      // What is gone holds nothing.
+      // A thread that has ended holds no adapter.
       if (!(error instanceof InstarError && error.code === 'engine_lost')) throw error
     } finally {
       this.adapters.delete(sha256)
@@ -127,7 +126,7 @@ class EmbeddedLearning implements LearningEngine {
     return this.call('score', request)
   }
 
-  /** Calls that are done within the grace period resolve; the others reject with `engine_lost`. */
+  /** Calls that finish within the grace period resolve; the others reject with `engine_lost`. */
   close(): Promise<void> {
     return this.thread.close({ type: 'close' })
   }
@@ -136,7 +135,7 @@ class EmbeddedLearning implements LearningEngine {
     const refusal = this.thread.refusal()
     if (refusal) return Promise.reject(refusal)
     const call = this.next++
-    // A call's name and request are one pair of the table, which the union cannot say.
+    // Name and request belong together, which the union type cannot express.
     const message = { type, call, request } as ToLearner
     return new Promise<Calls[Name]['result']>((resolve, reject) => {
       this.pending.set(call, {
@@ -159,7 +158,7 @@ class EmbeddedLearning implements LearningEngine {
   }
 }
 
-/** Resolves when the model is in memory; rejects with the reason where it cannot be, with `aborted` where `signal` is. */
+/** Resolves when the model is in memory; rejects with the reason, or with `aborted` if `signal` is. */
 export async function startLearning(options: LearningOptions): Promise<LearningEngine & { readonly choice: string }> {
   const { signal, backoffMs, waitMs, graceMs, ...rest } = { ...THREAD_DEFAULTS, ...options }
   const engine = new EmbeddedLearning({ engine: 'auto', threads: 1, ...rest }, { backoffMs, waitMs, graceMs })

@@ -1,4 +1,4 @@
-/** Samples of one adapter on fixed prompts, and how far its distribution is from others' on these very samples. */
+/** Samples of one adapter on fixed prompts, and the KL divergence to other adapters on these samples. */
 import { entropyOf, inverseTemperature, klOf } from '../distribution.ts'
 import { completionLogprobs, microBatches } from '../forward.ts'
 import type { EvaluateRequest, Evaluation, FinishReason } from '@instar/engine/port'
@@ -6,15 +6,15 @@ import type { Runtime } from '../runtime/runtime.ts'
 import { Generation } from '../serve/job.ts'
 import type { TextTokenizer } from '../tokenizer/tokenizer.ts'
 
-/** Rows decoded together, and positions read in one pass: a thread is not held much longer than 50 ms by the small model. */
+/** Rows decoded together, and positions prefilled in one pass: about 50 ms with the model that ships. */
 const ROWS = 32
 const POSITIONS = 512
 
-/** `entropy`: of the distributions that its tokens were drawn from, summed, in nats. */
+/** `entropy`: of the distributions that the tokens were sampled from, summed, in nats. */
 export type Completion = { ids: number[]; text: string; reason: FinishReason; entropy: number }
 export type Sampler = { runtime: Runtime; tokenizer: Pick<TextTokenizer, 'bytesOf'>; endOfTurn: ReadonlySet<number> }
 
-/** Prompt i draws with seed + i; what it draws does not depend on the rows beside it. Ids include the end-of-turn token. */
+/** Prompt i samples with seed + i, independently of the other rows. Ids include the end-of-turn token. */
 export async function generateAll(
   sampler: Sampler,
   request: EvaluateRequest,
@@ -44,7 +44,7 @@ export async function generateAll(
     ),
   }))
   const scale = inverseTemperature(request.sampling.temperature)
-  /** Draws for every row of `logits`; returns those that go on. */
+  /** Samples a token for every row of `logits`; returns the rows that are not finished. */
   const draw = (group: readonly Row[], logits: Float32Array): number[] => {
     const V = runtime.config.vocabulary
     return group.flatMap((row, at) => {
@@ -97,7 +97,7 @@ export async function generateAll(
   return done
 }
 
-/** The same ascending rows, the last ones in the places of those that are gone: fewer rows of a cache move. */
+/** Reorders the rows so that the last ones fill the gaps: fewer rows of the cache move. */
 function filled(rows: readonly number[]): number[] {
   const out: number[] = []
   let last = rows.length
@@ -152,7 +152,7 @@ export async function evaluate(
   }
 }
 
-/** Share of 4-grams that stood earlier in the same completion. */
+/** Share of 4-grams that occur earlier in the same completion. */
 export function repetition(completions: readonly (readonly number[])[]): number {
   let all = 0
   let repeated = 0

@@ -1,4 +1,4 @@
-/** Messages between the main thread and the thread that learns. Everything in them is plain data. */
+/** Messages between the main thread and the learning thread, all plain data. */
 import type {
   Adapter,
   EvaluateRequest,
@@ -21,10 +21,10 @@ export type LearnWorkerOptions = {
   threads: number
 }
 
-/** `adapters`: loaded before `ready`, those of the thread that this one takes over from. */
+/** `adapters`: loaded before `ready`; those of the thread before this one. */
 export type LearnWorkerData = LearnWorkerOptions & { adapters: Adapter[] }
 
-/** What can be asked, and what comes back. */
+/** The calls with their requests and results. */
 export type Calls = {
   load: { request: { adapter: Adapter }; result: null }
   unload: { request: { sha256: string }; result: null }

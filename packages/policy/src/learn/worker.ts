@@ -1,4 +1,4 @@
-/** The thread that learns: one call at a time, in the order in which they came. */
+/** The learning thread: one call at a time, first in, first out. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { InstarError } from '@instar/events/errors'
 import { hashCheckpoint, loadTokenizer, loadWeights } from '../checkpoints/open.ts'
@@ -18,7 +18,7 @@ if (!port) throw new Error('worker.ts runs in a worker thread')
 const say = (message: FromLearner): void => {
   port.postMessage(message)
 }
-// Heard between two steps of the arithmetic, and while the model is loaded.
+// Received between two steps, and while the model is loaded.
 port.on('message', (message: ToLearner) => {
   if (message.type === 'cut') process.exit(1)
 })
@@ -31,12 +31,12 @@ async function main(options: LearnWorkerData): Promise<void> {
   const runtime = await createRuntime({ config, weights, base, engine: options.engine, threads: options.threads })
   const trainer = new Trainer(runtime, base)
   const sampler = { runtime, tokenizer, endOfTurn: new Set(endOfTurn) }
-  // The copies are not needed once they are read.
+  // The copies are no longer needed.
   const adapters = new Map<string, Lora>(
     options.adapters.splice(0).map((adapter) => [adapter.sha256, readAdapter(adapter, config)]),
   )
 
-  /** Puts the adapters into slots beside the learner's own; equal ones share. Null is the base and needs none. */
+  /** Installs the adapters in slots besides the learner's own; equal ones share a slot. Null (the base) needs none. */
   const withSlots = async <T>(
     wanted: readonly AdapterSha[],
     body: (slots: (number | null)[]) => Promise<T>,
@@ -56,7 +56,7 @@ async function main(options: LearnWorkerData): Promise<void> {
     }
   }
 
-  /** `item`: which prompt of the call. */
+  /** `item`: index of the prompt in the call. */
   const room = (prompt: readonly number[], completion: readonly number[], item = 0): void => {
     const tokens = prompt.length + completion.length
     if (prompt.length === 0) throw new InstarError('bad_request', 'The prompt is empty.', { item })

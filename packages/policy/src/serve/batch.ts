@@ -1,7 +1,7 @@
 /**
- * Continuous batching: requests join and leave between steps, rows of one step may be on different adapters,
- * and a long prompt is read in bounded chunks between the steps of the others. A finished row keeps its cache
- * until it is needed, so that a prompt that goes on from it is not read again.
+ * Continuous batching: requests join and leave between steps, the rows of a step may use different adapters, and a
+ * long prompt is prefilled in chunks between the steps of other rows. A finished row keeps its KV cache until the row
+ * is reused, so that a prompt with the same prefix is not computed again.
  */
 import { InstarError } from '@instar/events/errors'
 import type { Constrainer, ConstraintCursor } from '@instar/grammar'
@@ -11,13 +11,13 @@ import type { Decoder, DecodeRow } from './decoder.ts'
 import { Generation, Scoring, type BatchEvent, type JobRequest } from './job.ts'
 import { AdapterSlots } from './slots.ts'
 
-/** Prompt tokens read in one step: while other rows wait for their next token, and while none does. */
+/** Prompt tokens prefilled in one step: while other rows are decoding, and while none is. */
 export type BatchSettings = { prefillBusy: number; prefillIdle: number }
 
 type Work = { kind: 'generate'; generation: Generation } | { kind: 'score'; scoring: Scoring; firstLogits: number }
-/** `ids`: what the row's cache must hold before the next token; for a generation it grows. */
+/** `ids`: the tokens that the row's cache must hold before the next token; a generation appends to them. */
 type Job = { key: number; adapter: AdapterSha; ids: number[]; mayReuse: number; work: Work }
-/** `cached`: the ids whose keys and values the row's cache holds, computed under `adapter`. */
+/** `cached`: the ids whose keys and values are in the row's cache, computed with `adapter`. */
 type Row = { index: number; cached: number[]; adapter: AdapterSha; used: number; job: Job | null; slot: number | null }
 
 function commonPrefix(a: readonly number[], b: readonly number[], limit: number): number {
@@ -62,7 +62,7 @@ export class Batcher {
     }))
   }
 
-  /** Requests are taken in the order of submission. An adapter that is not loaded is an `unknown_adapter` event, a constraint that cannot be followed a `bad_request`. */
+  /** Queues a request; the queue is first in, first out. Emits `unknown_adapter` for an adapter that is not loaded, `bad_request` for a constraint that is not supported. */
   submit(key: number, request: JobRequest): void {
     const { adapter, prompt } = request
     let constraint: ConstraintCursor | null = null
@@ -95,7 +95,7 @@ export class Batcher {
     }
   }
 
-  /** No event follows for this key. */
+  /** Emits no further event for this key. */
   abort(key: number): void {
     const at = this.waiting.findIndex((job) => job.key === key)
     const [job] = at < 0 ? [] : this.waiting.splice(at, 1)
@@ -108,7 +108,7 @@ export class Batcher {
     return this.waiting.length === 0 && this.events.length === 0 && this.rows.every((row) => row.job === null)
   }
 
-  /** Admits, reads at most one chunk of prompts, then draws one token for every row that is ready. */
+  /** Admits requests, prefills at most one chunk, then samples one token for every row that is ready. */
   async step(): Promise<BatchEvent[]> {
     await this.admit()
     await this.prefill()
@@ -134,7 +134,7 @@ export class Batcher {
     row.used = ++this.clock
   }
 
-  /** Strictly in order: a request whose adapter finds no slot holds those behind it back, or it might wait for ever. */
+  /** In order: a request without a free slot for its adapter blocks those after it, since it might starve otherwise. */
   private async admit(): Promise<void> {
     for (let job = this.waiting[0]; job; job = this.waiting[0]) {
       const row = this.bestRow(job)
@@ -164,7 +164,7 @@ export class Batcher {
     }
   }
 
-  /** The free row whose cache begins most like the prompt, else the longest unused. */
+  /** The free row whose cache shares the longest prefix with the prompt, else the least recently used. */
   private bestRow(job: Job): Row | null {
     let best: Row | null = null
     let bestReuse = -1
@@ -180,7 +180,7 @@ export class Batcher {
     return row.job !== null && (row.job.work.kind === 'score' || row.job.ids.length - row.cached.length > 1)
   }
 
-  /** Rows are taken while the padded rectangle (rows × longest chunk) stays within the budget. */
+  /** Takes rows while the padded batch (rows × longest chunk) is within the budget. */
   private async prefill(): Promise<void> {
     const reading = this.rows.filter((row) => this.isReading(row)).sort((a, b) => (a.job?.key ?? 0) - (b.job?.key ?? 0))
     if (reading.length === 0) return
@@ -233,7 +233,7 @@ export class Batcher {
     for (const [i, { row, length }] of chunks.entries()) {
       const job = row.job
       const logits = outputs[i]
-      // A row that was given up during the step, even if another request has not yet taken it.
+      // The row was aborted during the step, even if no other request has taken it.
       if (!job || job !== jobs[i] || !logits) {
         row.cached = []
         continue
@@ -265,7 +265,7 @@ export class Batcher {
     if (end) this.free(row)
   }
 
-  /** One event for each key and step, however many tokens. */
+  /** Merges the tokens of one key and step into one event. */
   private report(
     key: number,
     token: ReturnType<Generation['next']>['token'],

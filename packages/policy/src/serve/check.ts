@@ -1,4 +1,4 @@
-/** What a request must be before it may wait for the model. */
+/** Validates a request before it is queued. */
 import { InstarError } from '@instar/events/errors'
 import type { Capabilities, GenerateRequest, Sampling } from '@instar/engine/port'
 
@@ -12,7 +12,7 @@ function checkIds(field: string, ids: readonly number[], vocabulary: number): vo
       refuse(field, `holds ${id}, which is no token of this model`)
 }
 
-/** `total`: positions that must fit the context. */
+/** `total`: positions that must fit into the context. */
 function checkLength(length: number, total: number, context: number): void {
   if (total > context)
     throw new InstarError(
@@ -33,7 +33,7 @@ function checkSampling(sampling: Sampling): void {
     refuse('stop', 'has more than 64 texts or one longer than 1000 characters')
 }
 
-/** One new token must fit behind the prompt. */
+/** At least one new token must fit after the prompt. */
 export function checkGenerate(request: GenerateRequest, { contextLength, vocabulary }: Capabilities): void {
   checkSampling(request.sampling)
   if (request.prompt.length === 0) refuse('prompt', 'is empty')

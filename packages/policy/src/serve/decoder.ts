@@ -1,4 +1,4 @@
-/** What batching needs of a model: rows with caches of their own, and slots that hold adapters. */
+/** The interface of a model that batching needs: rows with a KV cache each, and slots for adapters. */
 import type { Lora } from '../checkpoints/peft.ts'
 
 /**
@@ -9,12 +9,12 @@ export type DecodeRow = { row: number; keep: number; ids: readonly number[]; slo
 
 export interface Decoder {
   readonly vocabulary: number
-  /** Positions that the cache of a row can hold. */
+  /** Capacity of a row's cache in positions. */
   readonly contextLength: number
   readonly rows: number
   readonly slots: number
-  /** Must not be called for a slot that a row in work is on. */
+  /** Must not be called for a slot in use by a running row. */
   setAdapter(slot: number, lora: Lora | null): Promise<void>
-  /** Rows are distinct; each may bring another number of ids. Returns [logits · vocabulary] for each. */
+  /** Rows are distinct and may differ in their number of ids. Returns [logits · vocabulary] for each. */
   step(rows: readonly DecodeRow[]): Promise<Float32Array[]>
 }

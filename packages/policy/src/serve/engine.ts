@@ -1,4 +1,4 @@
-/** The embedded `ServingEngine`: the model in a thread of its own, requests and pieces as messages. */
+/** The embedded `ServingEngine`: the model runs in a worker thread; requests and pieces are messages. */
 import { createHash } from 'node:crypto'
 import { Worker } from 'node:worker_threads'
 import { InstarError } from '@instar/events/errors'
@@ -24,7 +24,7 @@ import { Thread, THREAD_DEFAULTS, type ThreadSettings } from './thread.ts'
 
 /**
  * `rows`: requests in one batch. `slots`: adapters in one batch. `queue`: requests that may wait beyond `rows`.
- * `signal` ends the start, and nothing later.
+ * `signal` aborts the start only.
  */
 export type ServingOptions = { model: string; signal?: AbortSignal } & Partial<
   Omit<WorkerOptions, 'model'> & ThreadSettings & { queue: number }
@@ -41,7 +41,7 @@ const DEFAULTS = {
   queue: 256,
 } as const
 
-/** Constraints that need not be looked at again. */
+/** Cached results of `check`. */
 const CHECKED = 64
 
 type Ready = Extract<FromWorker, { type: 'ready' }>
@@ -52,8 +52,8 @@ type Open = { request: JobRequest } & (
 type Call = { message: Extract<ToWorker, { call: number }>; resolve(): void; reject(error: InstarError): void }
 
 /**
- * When the thread dies, open requests end with `engine_lost`; later ones wait for the next thread, which is
- * given the loaded adapters.
+ * If the thread dies, open requests end with `engine_lost`. Later requests wait for the next thread, which starts with
+ * the loaded adapters.
  */
 class EmbeddedServing implements ServingEngine {
   private readonly thread: Thread<ToWorker, FromWorker, Ready>
@@ -61,11 +61,11 @@ class EmbeddedServing implements ServingEngine {
   private readonly rows: number
   private readonly limit: number
   private readonly adapters = new Map<string, Adapter>()
-  /** Of `adapters`, what the thread was started with. */
+  /** The adapters that the thread was started with. */
   private given: Adapter[] = []
   private readonly open = new Map<number, Open>()
   private readonly calls = new Map<number, Call>()
-  /** Constraints that can be followed, by sha256. */
+  /** Constraints that were accepted, by sha256. */
   private readonly checked = new Set<string>()
   private next = 1
 
@@ -118,7 +118,7 @@ class EmbeddedServing implements ServingEngine {
     return { running: Math.min(this.open.size, this.rows), waiting: Math.max(0, this.open.size - this.rows) }
   }
 
-  /** The bytes are kept for the next thread: they must not change. */
+  /** The bytes are kept for the next thread, so they must not change. */
   async load(adapter: Adapter): Promise<void> {
     if (this.adapters.has(adapter.sha256)) return this.up()
     await this.call((call) => ({ type: 'load', call, adapter }))
@@ -129,7 +129,7 @@ class EmbeddedServing implements ServingEngine {
     if (this.adapters.delete(sha256)) this.thread.post({ type: 'unload', sha256 })
   }
 
-  /** Refusals are thrown here, before anything waits; later errors come from the iterator. */
+  /** Throws for a request that is refused; later errors come from the iterator. */
   generate(request: GenerateRequest, signal?: AbortSignal): AsyncIterable<GeneratedPiece> {
     this.admit(request.adapter)
     checkGenerate(request, this.capabilities())
@@ -158,7 +158,7 @@ class EmbeddedServing implements ServingEngine {
     return queue
   }
 
-  /** In the thread, which keeps what it makes of it: that may take a tenth of a second. */
+  /** Compiled in the thread, which caches the result: it may take 0.1 s. */
   async check(constraint: Constraint): Promise<void> {
     const key = createHash('sha256').update(keyOf(constraint)).digest('hex')
     if (this.checked.has(key)) return
@@ -217,7 +217,7 @@ class EmbeddedServing implements ServingEngine {
     this.thread.post({ type: 'submit', key, request: open.request })
   }
 
-  /** Everything open came while no thread was there. What was unloaded meanwhile goes last: a request may have come before. */
+  /** Posts the requests that arrived while there was no thread, then the unloads: an earlier request may use the adapter. */
   private postHeld(): void {
     for (const { message } of this.calls.values()) this.thread.post(message)
     for (const [key, { request }] of this.open) this.thread.post({ type: 'submit', key, request })
@@ -273,7 +273,7 @@ class EmbeddedServing implements ServingEngine {
   }
 }
 
-/** Resolves when the model is in memory; rejects with the reason where it cannot be, with `aborted` where `signal` is. */
+/** Resolves when the model is in memory; rejects with the reason, or with `aborted` if `signal` is. */
 export async function startServing(options: ServingOptions): Promise<ServingEngine> {
   const { signal, backoffMs, waitMs, graceMs, ...rest } = { ...DEFAULTS, ...options }
   const engine = new EmbeddedServing(rest, { backoffMs, waitMs, graceMs })

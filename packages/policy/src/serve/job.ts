@@ -1,4 +1,4 @@
-/** One request while it is in the batch, and what is said about it. */
+/** The requests of a batch and the events that they emit. */
 import type { FinishReason, GenerateRequest, GeneratedToken, ScoreRequest, Scores } from '@instar/engine/port'
 import type { ErrorCode } from '@instar/events/errors'
 import { Detokenizer } from '../tokenizer/detokenizer.ts'
@@ -13,7 +13,7 @@ import { StopStrings } from '@instar/engine/stop'
 export type ScoreWithTop = ScoreRequest & { topLogprobs?: number }
 export type JobRequest = ({ kind: 'generate' } & GenerateRequest) | ({ kind: 'score' } & ScoreWithTop)
 
-/** `key` is the caller's name for the request. `score` and `error` are last, as is a piece with an `end`. */
+/** `key`: the caller's id of the request. `score`, `error` and `pieces` with an `end` are the last event of a request. */
 export type BatchEvent =
   | { key: number; type: 'pieces'; tokens: GeneratedToken[]; end: { reason: FinishReason; text: string } | null }
   | { key: number; type: 'score'; scores: Scores }
@@ -46,7 +46,7 @@ export class Generation {
     this.reweighter = reweighting ? new Reweighter(reweighting, sampling.temperature, prompt) : null
   }
 
-  /** `room`: how many more ids the context takes, this one included. */
+  /** `room`: positions left in the context, including this one. */
   next(logits_V: Float32Array, room: number): { token: GeneratedToken; end: Ending | null } {
     const { sampling, topLogprobs } = this.request
     const possible = this.constraint?.masked(logits_V) ?? logits_V
@@ -74,7 +74,7 @@ export class Generation {
   }
 }
 
-/** Log-probs of a completion, filled in as the positions are computed. */
+/** Collects the log-probs of a completion, position by position. */
 export class Scoring {
   readonly logprobs: Float32Array
   private readonly top: Scores['top'] = []

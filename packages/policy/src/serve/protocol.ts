@@ -15,10 +15,10 @@ export type WorkerOptions = {
   prefillIdle: number
 }
 
-/** `adapters`: loaded before `ready`, those of the thread that this one takes over from. */
+/** `adapters`: loaded before `ready`; those of the thread before this one. */
 export type WorkerData = WorkerOptions & { adapters: Adapter[] }
 
-/** To either thread: end now, whatever is under way. */
+/** To either thread: exit at once, without finishing the current work. */
 export type Cut = { type: 'cut' }
 
 export type ToWorker =
@@ -30,7 +30,7 @@ export type ToWorker =
   | { type: 'unload'; sha256: string }
   | { type: 'close' }
 
-/** `events`: all that one step had to say. `base`: sha256 of the model's files. `done`: what was called for, `error` null, or not. */
+/** `events`: all events of one step. `base`: sha256 of the model's files. `done`: the result of a call; `error` null: it succeeded. */
 export type FromWorker =
   | { type: 'ready'; capabilities: Capabilities; base: string }
   | { type: 'events'; events: BatchEvent[] }

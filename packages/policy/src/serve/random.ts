@@ -1,7 +1,7 @@
 /**
  * Counter-based random numbers (Philox4x32-10; Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
- * SC 2011). The number for (seed, index) depends on nothing else, so a row draws the same tokens whatever
- * else is in its batch.
+ * SC 2011). The number depends on (seed, index) alone, so a row samples the same tokens regardless of the other rows in
+ * its batch.
  */
 
 const M0 = 0xd2511f53

@@ -1,6 +1,6 @@
 /**
- * Logits as a request bends them before a token is drawn: bias, penalties, min-p, in the order of vLLM. Penalties of
- * repetition count the tokens of prompt and answer (Keskar et al., CTRL, 2019), the other two those of the answer alone.
+ * Changes of the logits before sampling: bias, penalties, min-p, in the order of vLLM. The repetition penalty counts
+ * tokens of prompt and answer (Keskar et al., CTRL, 2019), the other two those of the answer.
  */
 import type { Reweighting } from '@instar/engine/port'
 
@@ -8,17 +8,17 @@ export class Reweighter {
   private readonly how: Reweighting
   private readonly temperature: number
   private readonly inPrompt: ReadonlySet<number>
-  /** Tokens of the answer so far, and how often each. */
+  /** Counts of the answer's tokens so far. */
   private readonly counts = new Map<number, number>()
 
-  /** `temperature`: min-p looks at the distribution behind it; 0 is greedy, where min-p takes nothing away. */
+  /** `temperature`: min-p applies to the distribution after it; at 0 (greedy) min-p has no effect. */
   constructor(how: Reweighting, temperature: number, prompt: readonly number[]) {
     this.how = how
     this.temperature = temperature
     this.inPrompt = new Set(how.repetitionPenalty === 1 ? [] : prompt)
   }
 
-  /** A row of its own; what is impossible (-∞) stays so. */
+  /** Returns a new row; -∞ stays -∞. */
   apply(logits_V: Float32Array): Float32Array {
     const { logitBias, repetitionPenalty, frequencyPenalty, presencePenalty, minP } = this.how
     const out = Float32Array.from(logits_V)
@@ -36,7 +36,7 @@ export class Reweighter {
     return out
   }
 
-  /** `id` was drawn. */
+  /** Counts a sampled token. */
   push(id: number): void {
     this.counts.set(id, (this.counts.get(id) ?? 0) + 1)
   }

@@ -1,7 +1,6 @@
 /**
- * The runtime decodes all rows of one cache together; here rows are named and any of them may be in a step.
- * Rows that draw a token stay side by side in one cache, which changes only when a row joins or leaves; every
- * other row (one that reads its prompt, one that is done) has a cache of its own.
+ * The runtime decodes all rows of one cache together; this class lets any set of rows be in a step. Decoding rows share
+ * one cache, which is rebuilt only when a row joins or leaves; every other row (prefilling, or finished) has its own.
  */
 import type { Lora } from '../checkpoints/peft.ts'
 import type { KvCache } from '../runtime/cache.ts'
@@ -37,7 +36,7 @@ export class RowCaches implements Decoder {
     return this.read(rows)
   }
 
-  /** Gives the named rows of `together` caches of their own. */
+  /** Moves rows from `together` into caches of their own. */
   private part(leaving: ReadonlySet<number>): void {
     const staying: number[] = []
     for (const [at, row] of this.side.entries()) {
@@ -49,7 +48,7 @@ export class RowCaches implements Decoder {
     this.side = staying.map((at) => this.side[at] ?? 0)
   }
 
-  /** One id each. */
+  /** One id per row. */
   private async draw(rows: readonly DecodeRow[]): Promise<Float32Array[]> {
     const wanted = new Map(rows.map((row) => [row.row, row]))
     this.part(new Set(this.side.filter((row) => !wanted.has(row))))
@@ -80,14 +79,14 @@ export class RowCaches implements Decoder {
     return this.apart.get(row) ?? this.runtime.createCache(1)
   }
 
-  /** Any number of ids each, padded on the right to the longest. */
+  /** Any number of ids per row, padded on the right to the longest. */
   private async read(rows: readonly DecodeRow[]): Promise<Float32Array[]> {
     this.part(new Set(rows.map((row) => row.row)))
     const [first, ...others] = rows
     if (!first) return []
     const cache = this.own(first.row)
     for (const { row } of others) cache.append(this.own(row))
-    // Their states are uncertain until the step is done.
+    // The state of these rows is undefined until the step is done.
     for (const { row } of rows) this.apart.delete(row)
     for (const [at, { keep }] of rows.entries()) if (keep < (cache.lengths[at] ?? 0)) cache.rewind(at, keep)
     const T = Math.max(...rows.map((row) => row.ids.length))
@@ -97,7 +96,7 @@ export class RowCaches implements Decoder {
     const places = rows.flatMap(({ ids: { length }, logits }, at) =>
       Array.from({ length: logits }, (_, i) => at * T + length - logits + i),
     )
-    // The graph wants at least one place; nobody reads it.
+    // The graph needs at least one position; its output is not used.
     const { logits } = await this.runtime.decodeStep({
       ids,
       T,

@@ -1,9 +1,9 @@
-/** Drawing one token from a row of logits. Pure: the random number is the caller's. */
+/** Samples one token from a row of logits. Pure: the caller gives the random number. */
 import { InstarError } from '@instar/events/errors'
 import type { Sampling } from '@instar/engine/port'
 
 export type Candidate = { id: number; logprob: number }
-/** `logprob`: natural log of the probability with which `id` was drawn, after filters and renormalisation. */
+/** `logprob`: natural log of the probability of `id` in the sampled distribution, after filters and renormalisation. */
 export type Drawn = { id: number; logprob: number; top: Candidate[] }
 
 /** log Σ exp(x / temperature), in double. Throws `internal` on logits without a sum. */
@@ -24,7 +24,7 @@ export function logprobOf(logits_V: Float32Array, id: number, temperature: numbe
   return logits_V[id]! / t - logSumExp(logits_V, t)
 }
 
-/** Higher logits first, among equals the lower id: the one order that greedy, top-k and top-p follow. */
+/** Higher logits first, ties by lower id: the order of greedy, top-k and top-p. */
 function before(logits_V: Float32Array, a: number, b: number): boolean {
   const x = logits_V[a]!
   const y = logits_V[b]!
@@ -83,7 +83,7 @@ function nucleus(logits_V: Float32Array, temperature: number, topP: number, amon
   }
 }
 
-/** Under a constraint there may be fewer than were asked for. */
+/** Fewer than requested if the constraint allows fewer tokens. */
 const possible = (top: Candidate[]): Candidate[] => top.filter(({ logprob }) => logprob > -Infinity)
 
 /**

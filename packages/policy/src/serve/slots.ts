@@ -1,6 +1,6 @@
 /**
- * Adapters in memory and in the decoder's slots. An adapter lives while it is loaded or a request is on it;
- * a slot that a row works on is never taken; the longest unused one is taken first.
+ * Adapters in memory and in the decoder's slots. An adapter is freed when it is unloaded and no request uses it. A slot
+ * in use by a row is never reassigned; the least recently used one is reassigned first.
  */
 import type { Lora } from '../checkpoints/peft.ts'
 import type { Decoder } from './decoder.ts'
@@ -25,7 +25,7 @@ export class AdapterSlots {
     else this.held.set(sha256, { lora, loaded: true, requests: 0 })
   }
 
-  /** Requests that are already in go on with it. */
+  /** Running requests keep it. */
   unload(sha256: string): void {
     const held = this.held.get(sha256)
     if (!held) return
@@ -33,12 +33,12 @@ export class AdapterSlots {
     this.forget(sha256, held)
   }
 
-  /** Whether a new request may name it. */
+  /** Whether new requests may use it. */
   has(sha256: string): boolean {
     return this.held.get(sha256)?.loaded ?? false
   }
 
-  /** A request is on this adapter from now until `leave`. */
+  /** Marks the adapter as used by a request until `leave`. */
   join(sha256: string): void {
     const held = this.held.get(sha256)
     if (held) held.requests++
@@ -55,7 +55,7 @@ export class AdapterSlots {
     if (!held.loaded && held.requests === 0) this.held.delete(sha256)
   }
 
-  /** The slot that holds the adapter, one more row on it; null while every slot is in use by others. */
+  /** The adapter's slot, for one more row; null while all slots are used by other adapters. */
   async take(sha256: string): Promise<number | null> {
     const held = this.held.get(sha256)
     if (!held) throw new Error(`adapter ${sha256} was never joined`)

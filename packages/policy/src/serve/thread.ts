@@ -1,7 +1,7 @@
 /**
- * A worker thread that comes back. When it dies (out of memory, a crash) what was under way is lost, and
- * another is started after a pause that grows while they die soon. Its users hold what comes in meanwhile and
- * post it on `up`; when the next start fails, or takes longer than `waitMs`, nothing is held until it is up.
+ * A worker thread that is restarted. If it dies (out of memory, a crash), its current work is lost and another thread is
+ * started after a back-off. Callers queue requests meanwhile and post them on `up`; if the next start fails or takes
+ * longer than `waitMs`, requests are refused until a thread is up.
  */
 import type { Worker } from 'node:worker_threads'
 import { InstarError } from '@instar/events/errors'
@@ -9,36 +9,36 @@ import { fromPlain, type PlainError } from '@instar/events/plain-error'
 import type { Cut } from './protocol.ts'
 
 /**
- * Milliseconds. `backoffMs`: pauses before the first, second, … start after a loss; the last one repeats.
- * `graceMs`: what `close` gives to the work under way. A cut is then heard at the next step of the arithmetic.
+ * Milliseconds. `backoffMs`: delays before the first, second, … restart; the last one repeats. `graceMs`: time that
+ * `close` gives to the current work. After that the thread exits at its next step.
  */
 export type ThreadSettings = { backoffMs: readonly number[]; waitMs: number; graceMs: number }
 
 export const THREAD_DEFAULTS: ThreadSettings = { backoffMs: [100, 500, 2000, 10_000], waitMs: 30_000, graceMs: 2000 }
 
-/** A thread that was up for this long has not died of its start: the pauses begin anew. */
+/** After this time the thread counts as started well: the back-off is reset. */
 const STEADY_MS = 60_000
 
-/** No step of the arithmetic takes longer; a thread that is still in one is left to itself. */
+/** Longer than any step takes; a thread that has not exited by then is abandoned. */
 const STEP_MS = 10_000
 
-/** The first message is `ready` or `failed`; a later `failed` is the thread's last word. */
+/** The first message is `ready` or `failed`; a later `failed` is the last message. */
 export type ThreadPorts<Out, Ready> = {
-  /** As the subject of a sentence. */
+  /** Name of the thread, as the subject of error messages. */
   name: string
-  /** A thread that takes over from one before it is given what that one held. */
+  /** Starts a thread; one after the first gets the adapters of the thread before it. */
   spawn(): Worker
   /**
-   * Whether its engine is native code, as far as is known. `Worker.terminate` in the midst of that ends the whole
-   * process (a C++ exception that nobody catches): such a thread is asked to end instead, by `cut`.
+   * Whether its engine is native code. `Worker.terminate` during a native call ends the whole process (an uncaught C++
+   * exception), so such a thread is asked to exit by the message `cut`.
    */
   native(ready: Ready | null): boolean
   hear(message: Out): void
-  /** What was under way, and what is held, will have no answer. */
+  /** Called when current and queued work is lost. */
   lost(error: InstarError): void
-  /** Why a thread that started again must not go on from the first one; null: it may. */
+  /** Why a restarted thread must not replace the first one, for example another base model; null: it may. */
   differs(first: Ready, again: Ready): string | null
-  /** What is held may be posted. */
+  /** Called when queued work may be posted. */
   up(): void
 }
 
@@ -53,9 +53,9 @@ export class Thread<In, Out extends { type: string }, Ready extends Out & { type
   private isUp = false
   private upSince = 0
   private deaths = 0
-  /** Why it is away. */
+  /** Why the thread is down. */
   private away: InstarError | null = null
-  /** Whether what comes in while it is away is refused. */
+  /** Whether work is refused while the thread is down. */
   private refuses = false
   private respawn: NodeJS.Timeout | null = null
   private patience: NodeJS.Timeout | null = null
@@ -66,7 +66,7 @@ export class Thread<In, Out extends { type: string }, Ready extends Out & { type
     this.settings = settings
   }
 
-  /** Rejects with the reason where the thread does not start, or with `aborted`; nothing is left running. */
+  /** Rejects with the reason if the thread does not start, or with `aborted`; no thread is then running. */
   async start(signal?: AbortSignal): Promise<Ready> {
     const ready = await this.launch(signal)
     this.first = ready
@@ -74,22 +74,22 @@ export class Thread<In, Out extends { type: string }, Ready extends Out & { type
     return ready
   }
 
-  /** Why nothing is answered now; null while it is up. */
+  /** Why the thread is down; null while it is up. */
   problem(): InstarError | null {
     return this.isUp ? null : this.away
   }
 
-  /** Why a call must be refused; null: it is posted now or on `up`. */
+  /** Why a call is refused; null: it is posted now or on `up`. */
   refusal(): InstarError | null {
     return this.refuses ? this.away : null
   }
 
-  /** Nothing while it is away. */
+  /** Posts a message; no effect while the thread is down. */
   post(message: In): void {
     if (this.isUp) this.life?.worker.postMessage(message)
   }
 
-  /** `last` asks the thread to end by itself; after the grace period it is cut. Calls that wait are lost then. */
+  /** `last` asks the thread to exit; after the grace period it is terminated and waiting calls are lost. */
   close(last: In): Promise<void> {
     this.closing ??= this.end(last)
     return this.closing
@@ -116,7 +116,7 @@ export class Thread<In, Out extends { type: string }, Ready extends Out & { type
     if (!(await within(exited, STEP_MS))) worker.unref()
   }
 
-  /** Starts a thread and waits for its first words. */
+  /** Starts a thread and waits for its first message. */
   private async launch(signal?: AbortSignal): Promise<Ready> {
     const { name } = this.ports
     const givenUp = (): InstarError =>
@@ -185,7 +185,7 @@ export class Thread<In, Out extends { type: string }, Ready extends Out & { type
     if (this.closing) return
     this.life = null
     this.isUp = false
-    // One that failed in words is still there.
+    // A thread that reported its failure still runs.
     life?.worker.postMessage({ type: 'cut' } satisfies Cut)
     this.away = error
     this.ports.lost(error)

@@ -1,4 +1,4 @@
-/** The thread that runs the model: messages in, one message out for each step of the batch. */
+/** The worker thread that runs the model; it posts one message per step of the batch. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { plainError } from '@instar/events/plain-error'
@@ -13,7 +13,7 @@ import { RowCaches } from './row-caches.ts'
 const port = parentPort
 if (!port) throw new Error('worker.ts runs in a worker thread')
 const say = (message: FromWorker) => port.postMessage(message)
-// Heard between two steps of the arithmetic, and while the model is loaded.
+// Received between two steps, and while the model is loaded.
 port.on('message', (message: ToWorker) => {
   if (message.type === 'cut') process.exit(1)
 })
@@ -24,16 +24,16 @@ async function main(options: WorkerData): Promise<void> {
   const base = await hashCheckpoint(options.model)
   const runtime = await createRuntime({ config, weights, base, engine: options.engine, threads: options.threads })
   const decoder = new RowCaches(runtime, options)
-  // Compiles the program, so that the first request does not wait for it and a model that cannot run is known now.
+  // Compiles the program, so that the first request does not wait and a model that cannot run fails the start.
   await decoder.step([{ row: 0, keep: 0, ids: [0], slot: null, logits: 1 }])
   const constrainer = new Constrainer(tokenizer, config.vocabulary, endOfTurn)
   const batcher = new Batcher(decoder, tokenizer, endOfTurn, options, constrainer)
-  // The copies are not needed once they are read.
+  // The copies are no longer needed.
   for (const adapter of options.adapters.splice(0)) batcher.adapters.load(adapter.sha256, readAdapter(adapter, config))
   let running = false
   let closing = false
 
-  /** Between two steps the thread's event loop turns once, so that new requests and aborts are heard. */
+  /** Yields to the event loop between steps, so that new requests and aborts are received. */
   const run = async () => {
     if (running) return
     running = true
