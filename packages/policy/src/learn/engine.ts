@@ -41,7 +41,7 @@ class EmbeddedLearning implements LearningEngine {
   private ready: Ready | null = null
   private readonly adapters = new Map<string, Adapter>()
   /** The adapters that the thread was started with. */
-  private given: Adapter[] = []
+  private startAdapters: Adapter[] = []
   /** In the order of the calls. */
   private readonly pending = new Map<number, Pending>()
   private next = 1
@@ -51,14 +51,14 @@ class EmbeddedLearning implements LearningEngine {
       {
         name: 'The thread that learns',
         spawn: () => {
-          this.given = [...this.adapters.values()]
+          this.startAdapters = [...this.adapters.values()]
           return new Worker(new URL('./worker.ts', import.meta.url), {
-            workerData: { ...options, adapters: this.given } satisfies LearnWorkerData,
+            workerData: { ...options, adapters: this.startAdapters } satisfies LearnWorkerData,
           })
         },
         native: (ready) => (ready?.fingerprint.engine ?? options.engine) !== 'wasm',
-        hear: (message) => {
-          this.hear(message)
+        receive: (message) => {
+          this.receive(message)
         },
         lost: (error) => {
           for (const pending of this.pending.values()) pending.reject(error)
@@ -69,9 +69,9 @@ class EmbeddedLearning implements LearningEngine {
             ? null
             : `The model or its engine has changed since the start: ${JSON.stringify(again.fingerprint)}, was ${JSON.stringify(first.fingerprint)}.`,
         up: () => {
-          for (const { sha256 } of this.given)
+          for (const { sha256 } of this.startAdapters)
             if (!this.adapters.has(sha256)) this.thread.post({ type: 'unload', call: 0, request: { sha256 } })
-          this.given = []
+          this.startAdapters = []
           for (const { message } of this.pending.values()) this.thread.post(message)
         },
       },
@@ -149,7 +149,7 @@ class EmbeddedLearning implements LearningEngine {
     })
   }
 
-  private hear(message: FromLearner): void {
+  private receive(message: FromLearner): void {
     if (message.type !== 'result' && message.type !== 'error') return
     const pending = this.pending.get(message.call)
     this.pending.delete(message.call)

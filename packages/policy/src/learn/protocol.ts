@@ -12,7 +12,7 @@ import type {
 } from '@instar/engine/port'
 import type { EngineChoice } from '../runtime/engines.ts'
 import type { PlainError } from '@instar/events/plain-error'
-import type { Cut } from '../serve/protocol.ts'
+import type { Exit } from '../serve/protocol.ts'
 
 export type LearnWorkerOptions = {
   /** Folder or .gguf file. */
@@ -37,7 +37,7 @@ export type CallName = keyof Calls
 export type ToLearner =
   | { [Name in CallName]: { type: Name; call: number; request: Calls[Name]['request'] } }[CallName]
   | { type: 'close' }
-  | Cut
+  | Exit
 
 export type FromLearner =
   | { type: 'ready'; fingerprint: Fingerprint; choice: string }

@@ -15,12 +15,12 @@ import type { Calls, CallName, FromLearner, LearnWorkerData, ToLearner } from '.
 
 const port = parentPort
 if (!port) throw new Error('worker.ts runs in a worker thread')
-const say = (message: FromLearner): void => {
+const post = (message: FromLearner): void => {
   port.postMessage(message)
 }
 // Received between two steps, and while the model is loaded.
 port.on('message', (message: ToLearner) => {
-  if (message.type === 'cut') process.exit(1)
+  if (message.type === 'exit') process.exit(1)
 })
 
 async function main(options: LearnWorkerData): Promise<void> {
@@ -69,7 +69,7 @@ async function main(options: LearnWorkerData): Promise<void> {
   }
 
   const perform = async (
-    message: Exclude<ToLearner, { type: 'close' | 'cut' }>,
+    message: Exclude<ToLearner, { type: 'close' | 'exit' }>,
   ): Promise<Calls[CallName]['result']> => {
     switch (message.type) {
       case 'load':
@@ -111,7 +111,7 @@ async function main(options: LearnWorkerData): Promise<void> {
 
   let last: Promise<void> = Promise.resolve()
   port?.on('message', (message: ToLearner) => {
-    if (message.type === 'cut') return
+    if (message.type === 'exit') return
     if (message.type === 'close') {
       last = last.then(async () => {
         await runtime.close()
@@ -121,15 +121,15 @@ async function main(options: LearnWorkerData): Promise<void> {
     }
     last = last.then(async () => {
       try {
-        say({ type: 'result', call: message.call, result: await perform(message) })
+        post({ type: 'result', call: message.call, result: await perform(message) })
       } catch (error) {
-        say({ type: 'error', call: message.call, error: plainError(error) })
+        post({ type: 'error', call: message.call, error: plainError(error) })
       }
     })
   })
-  say({ type: 'ready', fingerprint: runtime.fingerprint(), choice: runtime.choice })
+  post({ type: 'ready', fingerprint: runtime.fingerprint(), choice: runtime.choice })
 }
 
 main(workerData as LearnWorkerData).catch((error: unknown) => {
-  say({ type: 'failed', error: plainError(error) })
+  post({ type: 'failed', error: plainError(error) })
 })

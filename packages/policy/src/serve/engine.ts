@@ -62,7 +62,7 @@ class EmbeddedServing implements ServingEngine {
   private readonly limit: number
   private readonly adapters = new Map<string, Adapter>()
   /** The adapters that the thread was started with. */
-  private given: Adapter[] = []
+  private startAdapters: Adapter[] = []
   private readonly open = new Map<number, Open>()
   private readonly calls = new Map<number, Call>()
   /** Constraints that were accepted, by sha256. */
@@ -77,14 +77,14 @@ class EmbeddedServing implements ServingEngine {
       {
         name: 'The thread of the model',
         spawn: () => {
-          this.given = [...this.adapters.values()]
+          this.startAdapters = [...this.adapters.values()]
           return new Worker(new URL('./worker.ts', import.meta.url), {
-            workerData: { ...workerOptions, adapters: this.given } satisfies WorkerData,
+            workerData: { ...workerOptions, adapters: this.startAdapters } satisfies WorkerData,
           })
         },
         native: (ready) => (ready?.capabilities.engine ?? options.engine) !== 'wasm',
-        hear: (message) => {
-          this.hear(message)
+        receive: (message) => {
+          this.receive(message)
         },
         lost: (error) => {
           this.failAll(error)
@@ -94,7 +94,7 @@ class EmbeddedServing implements ServingEngine {
             ? null
             : `The model in ${options.model} has changed since the start: its sha256 is ${again.base}, was ${first.base}.`,
         up: () => {
-          this.postHeld()
+          this.postQueued()
         },
       },
       settings,
@@ -218,15 +218,16 @@ class EmbeddedServing implements ServingEngine {
   }
 
   /** Posts the requests that arrived while there was no thread, then the unloads: an earlier request may use the adapter. */
-  private postHeld(): void {
+  private postQueued(): void {
     for (const { message } of this.calls.values()) this.thread.post(message)
     for (const [key, { request }] of this.open) this.thread.post({ type: 'submit', key, request })
-    for (const { sha256 } of this.given) if (!this.adapters.has(sha256)) this.thread.post({ type: 'unload', sha256 })
-    this.given = []
+    for (const { sha256 } of this.startAdapters)
+      if (!this.adapters.has(sha256)) this.thread.post({ type: 'unload', sha256 })
+    this.startAdapters = []
   }
 
-  private hear(message: FromWorker): void {
-    if (message.type === 'events') for (const event of message.events) this.tell(event)
+  private receive(message: FromWorker): void {
+    if (message.type === 'events') for (const event of message.events) this.deliver(event)
     else if (message.type === 'done') {
       const call = this.calls.get(message.call)
       this.calls.delete(message.call)
@@ -235,7 +236,7 @@ class EmbeddedServing implements ServingEngine {
     }
   }
 
-  private tell(event: BatchEvent): void {
+  private deliver(event: BatchEvent): void {
     const open = this.open.get(event.key)
     if (!open) return
     if (event.type === 'error') {

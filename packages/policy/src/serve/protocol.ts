@@ -19,10 +19,10 @@ export type WorkerOptions = {
 export type WorkerData = WorkerOptions & { adapters: Adapter[] }
 
 /** To either thread: exit at once, without finishing the current work. */
-export type Cut = { type: 'cut' }
+export type Exit = { type: 'exit' }
 
 export type ToWorker =
-  | Cut
+  | Exit
   | { type: 'submit'; key: number; request: JobRequest }
   | { type: 'abort'; key: number }
   | { type: 'load'; call: number; adapter: Adapter }

@@ -6,7 +6,7 @@
 import type { Worker } from 'node:worker_threads'
 import { InstarError } from '@instar/events/errors'
 import { fromPlain, type PlainError } from '@instar/events/plain-error'
-import type { Cut } from './protocol.ts'
+import type { Exit } from './protocol.ts'
 
 /**
  * Milliseconds. `backoffMs`: delays before the first, second, … restart; the last one repeats. `graceMs`: time that
@@ -30,10 +30,10 @@ export type ThreadPorts<Out, Ready> = {
   spawn(): Worker
   /**
    * Whether its engine is native code. `Worker.terminate` during a native call ends the whole process (an uncaught C++
-   * exception), so such a thread is asked to exit by the message `cut`.
+   * exception), so such a thread is asked to exit by the message `exit`.
    */
   native(ready: Ready | null): boolean
-  hear(message: Out): void
+  receive(message: Out): void
   /** Called when current and queued work is lost. */
   lost(error: InstarError): void
   /** Why a restarted thread must not replace the first one, for example another base model; null: it may. */
@@ -111,7 +111,7 @@ export class Thread<In, Out extends { type: string }, Ready extends Out & { type
   }
 
   private async cut({ worker, exited, native }: Life): Promise<void> {
-    worker.postMessage({ type: 'cut' } satisfies Cut)
+    worker.postMessage({ type: 'exit' } satisfies Exit)
     if (!native) await worker.terminate()
     if (!(await within(exited, STEP_MS))) worker.unref()
   }
@@ -136,7 +136,7 @@ export class Thread<In, Out extends { type: string }, Ready extends Out & { type
     worker.on('message', (message: Out & First) => {
       if (!heard) words.resolve(message)
       else if (message.type === 'failed') ends(message.error.message)
-      else if (this.life === life) this.ports.hear(message)
+      else if (this.life === life) this.ports.receive(message)
       heard = true
     })
     worker.on('error', (error: Error) => {
@@ -186,7 +186,7 @@ export class Thread<In, Out extends { type: string }, Ready extends Out & { type
     this.life = null
     this.isUp = false
     // A thread that reported its failure still runs.
-    life?.worker.postMessage({ type: 'cut' } satisfies Cut)
+    life?.worker.postMessage({ type: 'exit' } satisfies Exit)
     this.away = error
     this.ports.lost(error)
     if (!isUp) return

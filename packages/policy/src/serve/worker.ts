@@ -12,10 +12,10 @@ import { RowCaches } from './row-caches.ts'
 
 const port = parentPort
 if (!port) throw new Error('worker.ts runs in a worker thread')
-const say = (message: FromWorker) => port.postMessage(message)
+const post = (message: FromWorker) => port.postMessage(message)
 // Received between two steps, and while the model is loaded.
 port.on('message', (message: ToWorker) => {
-  if (message.type === 'cut') process.exit(1)
+  if (message.type === 'exit') process.exit(1)
 })
 
 async function main(options: WorkerData): Promise<void> {
@@ -39,7 +39,7 @@ async function main(options: WorkerData): Promise<void> {
     running = true
     while (!closing && !batcher.idle()) {
       const events = await batcher.step()
-      if (events.length > 0) say({ type: 'events', events })
+      if (events.length > 0) post({ type: 'events', events })
       await nextTurn()
     }
     running = false
@@ -52,9 +52,9 @@ async function main(options: WorkerData): Promise<void> {
   const called = (call: number, what: () => unknown) => {
     try {
       what()
-      say({ type: 'done', call, error: null })
+      post({ type: 'done', call, error: null })
     } catch (error) {
-      say({ type: 'done', call, error: plainError(error) })
+      post({ type: 'done', call, error: plainError(error) })
     }
   }
 
@@ -69,7 +69,7 @@ async function main(options: WorkerData): Promise<void> {
       case 'unload':
         batcher.adapters.unload(message.sha256)
         break
-      case 'cut':
+      case 'exit':
         return
       case 'close':
         closing = true
@@ -81,11 +81,11 @@ async function main(options: WorkerData): Promise<void> {
         called(message.call, () => constrainer.compile(message.constraint))
         break
     }
-    run().catch((error: unknown) => say({ type: 'failed', error: plainError(error) }))
+    run().catch((error: unknown) => post({ type: 'failed', error: plainError(error) }))
   })
 
   const { engine, build, isa, threads } = runtime.fingerprint()
-  say({
+  post({
     type: 'ready',
     base,
     capabilities: {
@@ -100,4 +100,4 @@ async function main(options: WorkerData): Promise<void> {
   })
 }
 
-main(workerData as WorkerData).catch((error: unknown) => say({ type: 'failed', error: plainError(error) }))
+main(workerData as WorkerData).catch((error: unknown) => post({ type: 'failed', error: plainError(error) }))
