@@ -167,7 +167,7 @@ describe('the command line', () => {
   test('an error is its code, what happened, what to do; under --json also the last line', async () => {
     const { code, err, json } = await instar(['show', '3', '--json'], { INSTAR_DATA: folder() })
     equal(code, 1)
-    match(err, /^instar show: unknown_version: The policy has no version 3\.\nTake one/)
+    match(err, /^instar show: unknown_version: The policy has no version 3\.\nUse a version/)
     deepEqual(json, { error: { code: 'unknown_version', message: 'The policy has no version 3.' } })
   })
 
