@@ -27,15 +27,15 @@ export const MUTANTS: readonly Mutant[] = [
       ['followed.next === null && !followed.closed', 'followed.next === null'],
     ],
     closedThoughContinued: [
-      'a closing closes what has a next state',
+      'a closing closes a turn that has a next state',
       ['turn.next !== null || turn.closed) continue', 'turn.closed) continue'],
     ],
     closedTwice: [
-      'the last closing is the cause',
+      'the last closing counts, not the first',
       ['turn.next !== null || turn.closed) continue', 'turn.next !== null) continue'],
     ],
     retryContinues: [
-      'a request asked again is the next state of its first answer',
+      'a repeated request is the next state of its first answer',
       ['event.after, session.digests.get(event.digest))', 'event.after)'],
     ],
     firstRated: [
@@ -51,7 +51,7 @@ export const MUTANTS: readonly Mutant[] = [
       ["turn.shown && event.kind === 'main' && event.after", 'turn.shown && event.after'],
     ],
     unseenContinues: [
-      'a candidate that nobody saw continues',
+      'a background candidate is a next state',
       ["turn.shown && event.kind === 'main'", "event.kind === 'main'"],
     ],
     turnTwice: ['the same turn counts twice', ["if (state.turns.has(event.turn)) return ignored('repeat')", '']],
@@ -68,40 +68,46 @@ export const MUTANTS: readonly Mutant[] = [
       'each candidate is an attempt',
       ['groups.add(group))', 'groups.add(`${group}${groups.size}`))'],
     ],
-    lastLink: ['the last parent stays', ["if (session.parent !== null) return ignored('repeat')", '']],
+    lastLink: [
+      'the last parent link counts, not the first',
+      ["if (session.parent !== null) return ignored('repeat')", ''],
+    ],
     lastHeard: [
-      'a session was last heard when its last record says',
+      "a session's last activity is the time of its last record",
       ['Math.max(session.lastAt, turn.finishedAt)', 'turn.finishedAt'],
     ],
   }),
   ...of('packages/events/src/folds/scores.ts', {
     lastJudge: ['the last judge wins', ["if (!outranks(event.rank, before.rank)) return ignored('outranked')", '']],
     firstFeedback: [
-      'the first feedback stays',
+      'the first feedback counts, not the last',
       ['if (held === null) return true', 'if (held !== null) return false\n  return true'],
     ],
     feedbackById: ['feedback is ordered by its id alone', ['rank.at > held.at ||', 'rank.id > held.id ||']],
     scoredLate: ['a revision moves a turn back in the queue', ['at: before ? before.at : event.at', 'at: event.at']],
   }),
   ...of('packages/events/src/folds/chain.ts', {
-    anyLink: ['a record of a chain counts wherever it stands', ["if (prev !== chain.tip) return ignored('stale')", '']],
+    anyLink: [
+      'a record of a chain counts whatever its predecessor',
+      ["if (prev !== chain.tip) return ignored('stale')", ''],
+    ],
   }),
   ...of('packages/events/src/folds/updates.ts', {
     itemsNotSpent: [
-      'a turn that was trained on may be again',
+      'a turn may be trained on twice',
       ['for (const item of event.items) line.spent.add(item.turn)', ''],
     ],
     dropsNotSpent: [
-      'a turn that was dropped may be taken',
+      'a dropped turn may be batched',
       ['for (const drop of event.dropped) line.spent.add(drop.turn)', ''],
     ],
     baselinesForgotten: [
-      'baselines start anew with each batch',
+      'baselines are reset with each batch',
       ['for (const b of event.baselines) line.baselines', 'for (const b of event.baselines.slice(9)) line.baselines'],
     ],
     failedIsOpen: ['a failed batch is computed again', ["batch.status = 'failed'", "batch.status = 'sealed'"]],
     failedUnspent: [
-      'the turns of a failed batch are free again',
+      'the turns of a failed batch may be batched again',
       [
         "batch.status = 'failed'",
         "batch.status = 'failed'\n    for (const item of batch.sealed.items) line.spent.delete(item.turn)",
@@ -114,8 +120,8 @@ export const MUTANTS: readonly Mutant[] = [
       ["moveHead(line, event.number, { why: event.why, who: 'publisher', at: event.at, record: id })", ''],
     ],
     rollbackGoesOn: ['a rollback does not freeze', ['if (event.freeze) line.frozen = true', '']],
-    neverThawed: ['learning stays frozen', ['line.frozen = event.on', 'line.frozen = true']],
-    numberAgain: ['a number is given again after a rollback', ['=> line.last + 1', '=> line.head + 1']],
+    neverThawed: ['a thaw has no effect', ['line.frozen = event.on', 'line.frozen = true']],
+    numberAgain: ['a version number is reused after a rollback', ['=> line.last + 1', '=> line.head + 1']],
     numbersApart: [
       'staleness is a difference of numbers',
       ['if (at === version) return distance', 'return head - version'],
@@ -131,9 +137,9 @@ export const MUTANTS: readonly Mutant[] = [
     ],
   }),
   ...of('services/scorer/src/core/need.ts', {
-    judgeOutranks: ['feedback is not heard once a judge spoke', ['outranks(rankOf(feedback), score.rank)', 'false']],
+    judgeOutranks: ["feedback after a judge's score is ignored", ['outranks(rankOf(feedback), score.rank)', 'false']],
     firstOpinion: [
-      'of two ratings the earlier holds',
+      'of two ratings the earlier counts',
       ['outranks(rankOf(one), rankOf(latest)) ? one : latest', 'outranks(rankOf(one), rankOf(latest)) ? latest : one'],
     ],
     untrainableScored: [
@@ -141,11 +147,11 @@ export const MUTANTS: readonly Mutant[] = [
       [' || !turn.trainable) return null', ') return null'],
     ],
     abortedScored: [
-      'an answer that was cut is judged',
+      'an aborted answer is judged',
       ["turn.status !== 'complete' || !turn.trainable", "(turn.status === 'complete' && !turn.trainable)"],
     ],
     unseenAlone: [
-      'a candidate that nobody saw waits for a next state of its own',
+      'a background candidate waits for a next state of its own',
       ['const seen = shownOf(state.turns.sessions.get(turn.session), turn)', 'const seen = turn'],
     ],
     closedUnscored: [
@@ -160,41 +166,38 @@ export const MUTANTS: readonly Mutant[] = [
       ['held.lastAt + rules.idleMs > now', 'held.lastAt > now'],
     ],
     closedThoughHeard: [
-      'a session that spoke meanwhile is closed',
+      'a session that was active meanwhile is closed',
       ['held.lastAt + rules.idleMs > now', 'held.lastAt > now'],
     ],
     everybodyCloses: [
-      'sessions of others are closed',
+      "sessions of other scorers' partitions are closed",
       ['!assigned(held.turns[0]?.partition ?? -1)', 'held.turns.length === 0'],
     ],
-    everybodyScores: ['turns of others are scored', ['if (!assigned(turn.partition)) continue', '']],
+    everybodyScores: ["turns of other scorers' partitions are scored", ['if (!assigned(turn.partition)) continue', '']],
     askedTwice: [
-      'what is under way is asked for again',
+      'a turn that is being judged is judged again',
       ["if (work?.step === 'appended' || work?.cause === need.cause) continue", ''],
     ],
     oldAnswer: [
-      'a judgement is kept that something overtook',
+      'an outdated judgement is kept',
       ['if (needOf(state, turn)?.cause === request.cause) return turn', 'if (turn.trainable) return turn'],
     ],
-    judgedAlone: ['judges are asked of what nobody answered', ['&& !rules.judgesAlone) {', '&& false) {']],
-    neverJudgedAlone: ['judges who need no answer are not asked', ['&& !rules.judgesAlone) {', ') {']],
+    judgedAlone: ['judges are asked about a turn without a next state', ['&& !rules.judgesAlone) {', '&& false) {']],
+    neverJudgedAlone: ['judges that need no next state are not asked', ['&& !rules.judgesAlone) {', ') {']],
     staleJudged: [
-      'judges are asked of what no batch will take',
+      'judges are asked about stale turns',
       ['return distance === null || distance > staleness', 'return distance === null'],
     ],
-    hintLost: [
-      'a rating forgets the hint of the judge',
-      ['reward < 0 && before?.hint ?', 'reward < -1 && before?.hint ?'],
-    ],
-    handedOver: ['what another left undone is not looked at', ['state.sweep = true\n  unpark', 'unpark']],
+    hintLost: ["feedback drops the judge's hint", ['reward < 0 && before?.hint ?', 'reward < -1 && before?.hint ?']],
+    handedOver: ['unfinished work of a received partition is ignored', ['state.sweep = true\n  unpark', 'unpark']],
   }),
   ...of('services/scorer/src/core/state.ts', {
     raceLost: [
-      'after a lost race feedback is forgotten',
+      'feedback is dropped after a lost race',
       ['touch(state, event.turn)\n  return outcome', 'return outcome'],
     ],
     neverWatched: [
-      'sessions that go quiet are not closed',
+      'idle sessions are not closed',
       ['watch(state.idle, event.session, state.turns.sessions.get(event.session)?.lastAt ?? 0)', ''],
     ],
   }),
@@ -204,45 +207,42 @@ export const MUTANTS: readonly Mutant[] = [
       ["if (weights.frozen) return { do: 'wait', why: 'frozen' }", ''],
     ],
     sealsEarly: [
-      'a batch is sealed before the verdict on the last',
+      'a batch is sealed before the verdict on the one before',
       ["return { do: 'wait', why: 'verdict' }", '{ /* goes on */ }'],
     ],
     signalIgnored: [
-      'a batch that teaches nothing is computed',
+      'a batch without signal is computed',
       ['if (!hasSignal(last.sealed)) return', 'if (!hasSignal(last.sealed) && now < 0) return'],
     ],
     ownResult: [
-      'a result is appended though the batch is settled',
+      'a result is appended to a settled batch',
       ["last?.id !== batch || last.status !== 'sealed'", 'last?.id !== batch'],
     ],
-    everybodyTrains: ['a trainer that stands by seals', ["if (!assigned) return { do: 'wait', why: 'standby' }", '']],
+    everybodyTrains: ['a standby trainer seals', ["if (!assigned) return { do: 'wait', why: 'standby' }", '']],
   }),
   ...of('services/trainer/src/core/batch.ts', {
     staleTaken: ['staleness is ignored', ['versions.length <= staleness', 'versions.length <= 99']],
     strangersTaken: [
-      'a version is taken for the child of the one before it',
+      "a version's parent is its number minus one",
       [
         'const parent: number | null = line.versions.get(at)?.parent ?? null',
         'const parent: number | null = at === 0 ? null : at - 1',
       ],
     ],
     newestFirst: ['turns of the newest version go first', ['versions.unshift(at)', 'versions.push(at)']],
-    nothingDropped: [
-      'what no batch can use is not dropped',
-      ['dropped: drop(state, weights, versions)', 'dropped: []'],
-    ],
+    nothingDropped: ['unusable turns are not dropped', ['dropped: drop(state, weights, versions)', 'dropped: []']],
     droppedAsStale: [
-      'what was rolled back over is called stale',
+      'a rolled-back turn is dropped as stale',
       ["onLineage(version) ? 'stale' : 'not_on_lineage'", "'stale'"],
     ],
     parentIsBase: [
-      'every batch stands on the base',
+      'every batch has the base as parent',
       ['const head = weights.versions.get(weights.head)', 'const head = weights.versions.get(0)'],
     ],
   }),
   ...of('services/trainer/src/core/choice.ts', {
     batchOverfull: [
-      'a batch takes all that waits',
+      'a batch takes every pending turn',
       ['while (lines.length > 0 && chosen.length < options.batchSize)', 'while (lines.length > 0)'],
       [
         'lines.filter((line) => chosen.length < options.batchSize && takeNext(line))',
@@ -250,7 +250,7 @@ export const MUTANTS: readonly Mutant[] = [
       ],
     ],
     subjectUnbounded: [
-      'whoever says more is not kept to his share',
+      "a subject's share is not limited",
       ['own === 0 || own + request.length <= mostOfSubject', 'own >= 0'],
     ],
     candidatesApart: [
@@ -264,40 +264,40 @@ export const MUTANTS: readonly Mutant[] = [
   }),
   ...of('services/trainer/src/core/pending.ts', {
     untrainableTaken: [
-      'a turn that may not be trained on is taken',
+      'an untrainable turn is batched',
       [': !turn.trainable ? (turn.reason', ': turn.trainable === null ? (turn.reason'],
     ],
     abortedTaken: [
-      'an answer that was cut is taken',
+      'an aborted answer is batched',
       ["turn.status !== 'complete' ? (turn.reason ?? turn.status).slice(0, 100)", "turn.status === null ? ''"],
       [': !turn.trainable ? (turn.reason', ": !turn.trainable && turn.status === 'complete' ? (turn.reason"],
     ],
     spentAgain: [
-      'a rating puts a turn back that was trained on',
+      'a rating makes a trained turn pending again',
       ['if (updateLine(state.updates, state.policy).spent.has(turn)) return', ''],
     ],
     takenWaits: [
-      'what a batch took waits on',
+      'a batched turn stays pending',
       ['if (!remove(state, placeOf(state, id), id)) remove(state, UNREAD, id)', ''],
     ],
   }),
   ...of('services/trainer/src/core/state.ts', {
-    droppedWaits: ['what a batch dropped waits on', ['[...event.items, ...event.dropped]', '[...event.items]']],
+    droppedWaits: ['a dropped turn stays pending', ['[...event.items, ...event.dropped]', '[...event.items]']],
     lateTurnLost: [
-      'a turn that is read behind its score is never taken',
+      'a turn that is read after its score is never batched',
       ["if ('answer' in event) arrived(state, event.turn)", ''],
     ],
   }),
   ...of('services/trainer/src/core/baseline.ts', {
     everyoneForgotten: [
-      'a new subject is compared with nobody',
+      "a new subject's baseline ignores all others",
       ['(SHRINK * wider.value + sum)', '(0 * wider.value + sum)'],
     ],
     groupNotCompared: [
       'candidates are compared with their user, not with each other',
       ['group.length > 1 ?', 'group.length > 99 ?'],
     ],
-    baselineStays: ['a baseline is not moved', ['DECAY * value + (1 - DECAY) * item.reward', 'value']],
+    baselineStays: ['a baseline is not updated', ['DECAY * value + (1 - DECAY) * item.reward', 'value']],
   }),
   ...of('services/publisher/src/core/decide.ts', {
     parentIgnored: [
@@ -318,7 +318,7 @@ export const MUTANTS: readonly Mutant[] = [
     ],
     promotedFirst: ["a branch's first version is promoted", ['from.versions.get(from.last)', 'from.versions.get(1)']],
     everybodyPublishes: [
-      'a publisher that stands by gives verdicts',
+      'a standby publisher gives verdicts',
       ["if (!assigned) return { do: 'wait', why: 'standby' }", ''],
     ],
   }),
@@ -328,62 +328,59 @@ export const MUTANTS: readonly Mutant[] = [
       ['if (figures.kl_parent > limits.klParent)', 'if (figures.kl_parent > 99 * limits.klParent)'],
     ],
     contentUnbounded: [
-      'a candidate that knows less passes',
+      'a candidate with a lower content score passes',
       ['figures.content < best - limits.contentDrop', 'figures.content < 0'],
     ],
     positiveUnbounded: [
-      'a candidate that unlearns what was liked passes',
+      'a candidate that forgets praised answers passes',
       ['figures.positive_logprob < figures', 'figures.positive_logprob < 0 * figures'],
     ],
   }),
   ...of('services/publisher/src/core/state.ts', {
     verdictUnread: [
-      'a verdict that was read is given again',
+      'a verdict is given twice',
       ['=== event.update) state.unsettled.delete(batch)', '=== event.policy) state.unsettled.delete(batch)'],
     ],
-    skipStaysGood: ['a turn that was rated down counts as good', ['else state.positive.delete(event.turn)', '']],
+    skipStaysGood: ['a turn with negative feedback counts as praised', ['else state.positive.delete(event.turn)', '']],
   }),
   ...of('services/gateway/src/session/core/resolve.ts', {
     logNotAwaited: [
-      "a request is not held until the log's end is read",
+      "a request does not wait for the log's end",
       ['if (!last) return true', 'if (!last || asked.key === null) return true'],
     ],
     anyAnswer: [
-      'any turn that said the same is continued',
+      'any turn with an equal answer is continued',
       ['const shared = said.filter((part) => here.has(part)).length', 'const shared = 1'],
     ],
-    cutForgotten: ['a request that was cut begins another session', ['return begun?.session ?? null', 'return null']],
+    cutForgotten: ['an interrupted request begins another session', ['return begun?.session ?? null', 'return null']],
     strangerCut: [
-      'a cut request is joined to whoever spoke there since',
+      "an interrupted request is joined to a later client's session",
       ["digest === asked.digest && status === 'aborted' && !closed", 'digest.length > 0 && !closed'],
     ],
   }),
   ...of('services/gateway/src/session/core/session-index.ts', {
     strictFirst: [
-      'who repeats a trimmed answer is taken for whoever was told it so',
+      'a client that trims an answer is joined to a client that received it trimmed',
       [
         '(index.byLoose.get(answer.loose) ?? [])',
         '(index.byStrict.get(answer.strict) ?? index.byLoose.get(answer.loose) ?? [])',
       ],
     ],
-    forgottenGoesOn: ['a forgotten session begins anew', ['if (index.forgotten.has(logged.key)) return COUNTED', '']],
-    forgottenIsGone: ['a forgotten session is not known to have been', ['index.forgotten.set(session, place)', '']],
+    forgottenGoesOn: ['a forgotten session begins again', ['if (index.forgotten.has(logged.key)) return COUNTED', '']],
+    forgottenIsGone: ['a forgotten session is treated as unknown', ['index.forgotten.set(session, place)', '']],
     unseenFound: [
-      'a candidate that nobody saw is found by its answer',
+      'a background candidate is found by its answer',
       ["said: event.type !== 'TurnSampled' && ", 'said: '],
     ],
   }),
   ...of('services/gateway/src/admin/core/admin.ts', {
-    commandAgain: [
-      'a command that counted is done again',
-      ["if (line.requests.has(request)) return { do: 'done' }", ''],
-    ],
+    commandAgain: ['a command is executed twice', ["if (line.requests.has(request)) return { do: 'done' }", '']],
     rollbackThaws: [
       'a rollback that should freeze does not',
       ['to: command.to, freeze: command.freeze', 'to: command.to, freeze: false'],
     ],
     rollbackAnywhere: [
-      'a rollback to a version that does not exist',
+      'a rollback to an unknown version is accepted',
       ['if (!line.versions.has(command.to)) throw', 'if (command.to < 0) throw'],
     ],
     rollbackUnfrozen: [
@@ -391,7 +388,7 @@ export const MUTANTS: readonly Mutant[] = [
       ['(line.frozen || !command.freeze)', '(line.frozen || command.freeze || !command.freeze)'],
     ],
     freezeNothing: [
-      'freezing says that it is done',
+      'a second freeze reports that it was done',
       ['line.frozen === command.on ?', 'line.frozen === command.on || command.on ?'],
     ],
   }),
