@@ -57,13 +57,17 @@ const startServicesThread = (
   return startThread({ config: plain, log: settings, port: joined?.port2 ?? null, learns }, hooks)
 }
 
-/** What learns is loaded; rejects with `aborted` when somebody asks to stop before it is. */
-const loadedUnless = async (signal: AbortSignal | undefined, services: ServicesThread): Promise<string | null> => {
+/** A step of the services' start; rejects with `aborted` when somebody asks to stop before it is done. */
+const unlessAborted = async <T>(
+  signal: AbortSignal | undefined,
+  services: ServicesThread,
+  step: Promise<T>,
+): Promise<T> => {
   const giveUp = (): void => void services.stop().catch(() => undefined)
   if (signal?.aborted) giveUp()
   signal?.addEventListener('abort', giveUp)
   try {
-    return await services.loaded
+    return await step
   } catch (error) {
     if (signal?.aborted) throw new InstarError('aborted', 'the start was given up', {}, { cause: error })
     throw error
@@ -112,7 +116,7 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
       (config.remote ? openRemote(config.remote, { say: hooks.say, ...giveUp }) : embedded()).then((started): Serving =>
         keep(started, ({ engine }) => engine.close()),
       ),
-      loadedUnless(hooks.signal, services),
+      unlessAborted(hooks.signal, services, services.loaded),
       config.database === false
         ? Promise.resolve(null)
         : database(config, hooks).then((p) => (p ? keep<Postgres>(p, (it) => it.stop()) : null)),
@@ -154,7 +158,8 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
       ),
       (g) => g.stop(),
     )
-    await services.begin({ model: { contextLength, defaults }, database: postgres?.owner ?? null })
+    const begin = { model: { contextLength, defaults }, database: postgres?.owner ?? null }
+    await unlessAborted(hooks.signal, services, services.begin(begin))
     const { url } = await gateway.start()
     return {
       url,

@@ -4,9 +4,11 @@ import { readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { MessageChannel } from 'node:worker_threads'
-import { schemaTexts } from '@instar/events'
-import { openEmbeddedLog } from '@instar/log'
+import { InstarError, schemaTexts } from '@instar/events'
+import { openEmbeddedLog, openMemoryLog } from '@instar/log'
+import { createMetrics } from '@instar/process'
 import type { ThreadData } from '../../cli/src/services-thread/protocol.ts'
+import { startServices, type ServicesPorts } from '../../cli/src/services-thread/services.ts'
 import { startThread } from '../../cli/src/services-thread/thread.ts'
 import { folder } from './world.ts'
 
@@ -31,6 +33,51 @@ const start = async (data: string) => {
   return { log, thread, faults }
 }
 const BEGIN = { model: { contextLength: 1, defaults: {} } as never, database: null }
+
+test(
+  'a stop while the services read the log ends their start before the end of the log',
+  { timeout: 20_000 },
+  async () => {
+    const data = folder()
+    const log = openMemoryLog()
+    const reading = Promise.withResolvers<void>()
+    const subscribe = log.subscribe.bind(log)
+    // A log of which more always comes: its reader has not caught up before it is stopped.
+    log.subscribe = async (options) => {
+      const subscription = await subscribe(options)
+      reading.resolve()
+      const stopped = Promise.withResolvers<never>()
+      stopped.promise.catch(() => undefined)
+      return {
+        done: subscription.done,
+        commit: (positions) => subscription.commit(positions),
+        caughtUp: () => stopped.promise,
+        async stop() {
+          await subscription.stop()
+          stopped.reject(new InstarError('stopping', 'the reader was stopped'))
+        },
+      }
+    }
+    const ignore = (): void => undefined
+    const faults: Error[] = []
+    const ports: ServicesPorts = {
+      log,
+      metrics: createMetrics(),
+      say: ignore,
+      onFatal: (error) => faults.push(error),
+      onTraining: ignore,
+      onVerdict: ignore,
+    }
+    const stop = new AbortController()
+    const config = { data, model: '', engine: 'auto', scorer: {}, trainer: {}, publisher: {} }
+    const starting = startServices(ports, { config } as unknown as ThreadData, null, BEGIN, stop.signal)
+    await reading.promise
+    stop.abort(new InstarError('aborted', 'the start was given up'))
+    await assert.rejects(starting, { code: 'aborted' })
+    assert.deepEqual(faults, [])
+    rmSync(data, { recursive: true })
+  },
+)
 
 /** Of a thread of this process, by its number. */
 const niceOf = (thread: string): number =>

@@ -49,11 +49,13 @@ export const loadLearning = async ({ config, learns }: ThreadData, signal: Abort
 export const lineOf = ({ engine, build, isa, threads }: Fingerprint): string =>
   `${engine} ${build} (${isa}, ${threads} thread${threads === 1 ? '' : 's'})`
 
+/** Rejects with `aborted` when `signal` comes before all services have read the log to its end; none of them runs then. */
 export const startServices = async (
   ports: ServicesPorts,
   { config }: ThreadData,
   learning: Learning | null,
   begin: Begin,
+  signal: AbortSignal,
 ): Promise<Services> => {
   const { log, metrics, say, onFatal } = ports
   const snapshots = openSnapshots(join(config.data, 'snapshots'), { say })
@@ -66,7 +68,10 @@ export const startServices = async (
     if (faults.length > 0) throw faults[0]
   }
   const shared = { log, snapshots, metrics, now, onFatal }
+  const giveUp = (): void => void stop().catch(() => undefined)
+  signal.addEventListener('abort', giveUp)
   try {
+    signal.throwIfAborted()
     if (begin.database) started.push(fillDatabase(ports, begin.database, snapshots))
     const learners =
       learning && learnersOf(shared, config, { ...learning, model: { ...learning.model, ...begin.model } }, ports)
@@ -78,6 +83,7 @@ export const startServices = async (
     const scorer = createScorer({ ...shared, say }, scorerConfig.parse(config.scorer))
     started.push(() => scorer.stop())
     await Promise.all([scorer.start(), learners?.trainer.start(), learners?.publisher.start()])
+    signal.throwIfAborted()
     return {
       stop,
       settled: () => settled(scorer, learners?.trainer ?? null, over.signal),
@@ -101,7 +107,10 @@ export const startServices = async (
     }
   } catch (error) {
     await stop()
+    signal.throwIfAborted()
     throw error
+  } finally {
+    signal.removeEventListener('abort', giveUp)
   }
 }
 

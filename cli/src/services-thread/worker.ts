@@ -107,12 +107,8 @@ const run = async (): Promise<void> => {
     log = await openIt()
     // After what was loaded: threads that the whole process uses were started by then, with the usual priority.
     yieldToOthers(BEHIND_REQUESTS)
-    const services = await startServices(ports(log), data, learning, begin)
+    const services = await startServices(ports(log), data, learning, begin, givenUp.signal)
     port.off('message', beginning)
-    if (givenUp.signal.aborted) {
-      await services.stop()
-      givenUp.signal.throwIfAborted()
-    }
     const over = Promise.withResolvers<void>()
     serve(services, over.resolve)
     say({ type: 'ready' })

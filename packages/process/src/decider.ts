@@ -235,6 +235,7 @@ export const runDecider = <State, Decision extends { do: string }>(
     },
     async start() {
       const from = await snapshot?.open(log)
+      signal.throwIfAborted()
       follower = await followEvents(log, {
         name,
         ...(from ? { from } : {}),
@@ -248,7 +249,9 @@ export const runDecider = <State, Decision extends { do: string }>(
         },
       })
       follower.done.catch((error: unknown) => ports.onFatal(error as Error))
+      if (signal.aborted) await follower.stop()
       await follower.caughtUp()
+      signal.throwIfAborted()
       options.onReady?.(state)
       ready = true
       assignment = await log.share(name, options.assignment, onAssigned)
