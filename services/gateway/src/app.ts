@@ -3,37 +3,29 @@ import { InstarError, requireBase, weightLine } from '@instar/events'
 import { createTurnReader, type EventLog, type SnapshotStore } from '@instar/log'
 import type { Adapter, Model, ServingEngine } from '@instar/engine/port'
 import { adapterFromWeights } from '@instar/policy'
-import { DIALECTS, parseJson } from '@instar/dialects'
+import { DIALECTS } from '@instar/dialects'
 import { createMetrics, type Metrics } from '@instar/process'
 import type { FastifyInstance } from 'fastify'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { GatewayConfig } from './config.ts'
-import { embeddingRequest } from './generate/core/embeddings.ts'
-import { versionOf } from './versions/core/model-name.ts'
 import { checkBind } from './receive/core/guard.ts'
 import { RecentRequests } from './session/core/recent-requests.ts'
-import { modelCard, modelList, statusOf } from './admin/core/report.ts'
 import { adminToken } from './receive/admin-token.ts'
 import { Background } from './generate/background.ts'
 import { countBuffersWithTheHeap } from './receive/buffers.ts'
 import { Capture } from './capture/capture.ts'
 import { Cancelled } from './generate/candidate.ts'
 import { answer, type AnswerCall, type AnswerPorts, type AnswerReply } from './generate/completion.ts'
-import { closeSession } from './session/closing.ts'
-import { runCommand } from './admin/commands.ts'
-import { countTokens } from './prompt/counting.ts'
 import { createEntrance, type Entrance } from './receive/entrance.ts'
-import { Given, giveFeedback } from './capture/feedback.ts'
+import { Given } from './capture/feedback.ts'
 import { foreignRoutes } from './compat/index.ts'
 import { createServer } from './receive/http.ts'
 import { createKeyring } from './receive/keyring.ts'
 import { keep } from './session/snapshot.ts'
 import { createMeter, watchGateway } from './admin/metrics.ts'
+import { createRoutes } from './routes.ts'
 import { Pool } from './versions/pool.ts'
-import { complete } from './generate/text-completion.ts'
-import { resolveReferences } from './session/references.ts'
-import { RESPONSES } from './session/responses.ts'
 import { Running } from './generate/running.ts'
 import { startTail, type Tail } from './session/tail.ts'
 
@@ -216,70 +208,21 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     server = createServer(
       config,
       entrance,
-      {
+      createRoutes({
+        ports: answerPorts,
         answer: answerNow,
-        complete(call) {
-          if (stopping) throw new InstarError('stopping', 'The gateway is shutting down.')
-          return complete(answerPorts(), call)
-        },
-        embed(body, gone) {
-          const asked = parseJson(body)
-          if (!engine.embed)
-            throw new InstarError('not_available', `The engine ${engine.capabilities().engine} has no embeddings.`)
-          return engine.embed((served) => embeddingRequest(asked, policy, served), gone)
-        },
-        foreign: foreign.routes,
-        countTokens: async (dialect, body, key) => ({
-          input_tokens: countTokens(
-            model,
-            dialect,
-            await resolveReferences({ index, tail: followed(), reader, tailWaitMs }, dialect, key, parseJson(body)),
-            engine.capabilities().accepts,
-          ),
-        }),
-        response: (verb, asked) =>
-          RESPONSES[verb]({ index, tail: followed(), reader, tailWaitMs, model, policy, capture, now }, asked),
-        feedback: (call) => giveFeedback({ index, tail: followed(), capture, now, random, tailWaitMs, given }, call),
-        close: (call) => closeSession({ index, tail: followed(), capture, now, tailWaitMs }, call),
-        models: () => modelList(report()),
-        model(id) {
-          const version = versionOf(id, policy)
-          const known = version === undefined ? null : modelCard(report(), version)
-          if (!known)
-            throw new InstarError('model_not_found', `There is no model ${JSON.stringify(id.slice(0, 100))} here.`, {
-              field: 'model',
-            })
-          return known
-        },
+        isStopping: () => stopping,
+        log,
+        line,
+        report,
         unready,
-        ready: () => ({
-          status: pool.problem() ? 'degraded' : 'ready',
-          version: pool.serving()?.version ?? null,
-          head: line().head,
-          problem: pool.problem(),
-        }),
-        status: () => statusOf(report()),
-        requests: () => recentRequests.list((turn) => index.fold.turns.get(turn)),
-        metrics: () => metrics.text(),
-        meter,
-        command: (name, call) =>
-          runCommand(
-            {
-              log,
-              tail: followed(),
-              pool,
-              line,
-              policy,
-              now,
-              random,
-              adminWaitMs: config.adminWaitMs,
-              promote: ports.promote,
-              replay: ports.replay,
-            },
-            name,
-            call,
-          ),
-      },
+        metrics,
+        feedbackGiven: given,
+        foreign: foreign.routes,
+        adminWaitMs: config.adminWaitMs,
+        promote: ports.promote,
+        replay: ports.replay,
+      }),
       random,
     )
     try {

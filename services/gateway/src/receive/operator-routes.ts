@@ -1,0 +1,66 @@
+/** The routes of operators: health, metrics, the OpenAPI document, admin commands. */
+import type { InstarError } from '@instar/events'
+import { METRICS_TYPE } from '@instar/process'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { Readable } from 'node:stream'
+import { isIterable, jsonLines } from '../admin/json-lines.ts'
+import { ADMIN } from './core/keys.ts'
+import { one, type Entrance } from './entrance.ts'
+import { openApi, type ServedRoute } from './openapi/document.ts'
+import type { Routes } from './routes.ts'
+import { bytesOf, goneSignal, SMALL_BODY } from './request-parts.ts'
+
+/** What a client asks for that wants to know that a long command goes on. */
+const LINES = 'application/x-ndjson'
+
+/** `served`: filled by the time of a request. */
+export type OperatorOptions = {
+  pingMs: number
+  served: readonly ServedRoute[]
+  onFault: (fault: InstarError, request: FastifyRequest) => void
+}
+
+export const addOperatorRoutes = (
+  server: FastifyInstance,
+  routes: Routes,
+  { check, checkAdmin }: Entrance,
+  { pingMs, served, onFault }: OperatorOptions,
+): void => {
+  // Claude Code asks whether somebody is there.
+  server.head('/api/hello', (_request, reply) => reply.send())
+  server.get('/health/live', () => ({ status: 'live' }))
+  server.get('/health/ready', (_request, reply) => {
+    const why = routes.unready()
+    return why === null ? routes.ready() : reply.status(503).send(why)
+  })
+  // They name sessions, which are nobody else's to know.
+  server.get('/admin/requests', (request) => {
+    checkAdmin(request)
+    return routes.requests()
+  })
+  server.get('/admin/status', (request) => {
+    check(request, 'admin')
+    return routes.status()
+  })
+  server.get('/metrics', async (request, reply) => {
+    check(request, 'admin')
+    return reply.type(METRICS_TYPE).send(await routes.metrics())
+  })
+  let described: unknown = null
+  server.get('/openapi.json', () => (described ??= openApi(served)))
+  server.post('/admin/:command', SMALL_BODY, async (request, reply) => {
+    const key = checkAdmin(request)
+    const gone = goneSignal(reply)
+    const answer = routes.command((request.params as { command: string }).command, {
+      body: bytesOf(request),
+      who: one(request.headers['x-instar-who']),
+      key: key === ADMIN ? key.id : `key ${key.id}`,
+      gone,
+    })
+    const result = request.headers.accept?.includes(LINES) ? null : await answer
+    if (result !== null && !isIterable(result)) return result
+    return reply
+      .type(LINES)
+      .send(Readable.from(jsonLines(answer, { beatMs: pingMs, gone, onFault: (fault) => onFault(fault, request) })))
+  })
+}

@@ -1,0 +1,36 @@
+/** What the routes call: answers, feedback, the gateway's own state, admin commands. */
+import type { Dialect } from '@instar/dialects'
+import type { AdminCall } from '../admin/commands.ts'
+import type { Meter } from '../admin/metrics.ts'
+import type { FeedbackCall } from '../capture/feedback.ts'
+import type { ForeignRoute } from '../compat/route.ts'
+import type { AnswerCall, AnswerReply } from '../generate/completion.ts'
+import type { CompletionCall } from '../generate/text-completion.ts'
+import type { ResponseVerb } from '../session/responses.ts'
+
+export type Routes = {
+  answer(call: AnswerCall): Promise<AnswerReply>
+  complete(call: CompletionCall): Promise<AnswerReply>
+  embed(body: Uint8Array, gone: AbortSignal): Promise<unknown>
+  countTokens(dialect: Dialect, body: Uint8Array, key: string | null): Promise<{ input_tokens: number }>
+  response(
+    verb: ResponseVerb,
+    asked: { id: string; key: string | null; query: Record<string, unknown> },
+  ): Promise<unknown>
+  feedback(call: FeedbackCall): Promise<unknown>
+  close(call: { label: string; key: string | null }): Promise<unknown>
+  /** Paths of other trainers' gateways. */
+  foreign: readonly ForeignRoute[]
+  models(): unknown
+  model(id: string): unknown
+  /** Null while everything is in order. */
+  unready(): unknown
+  ready(): unknown
+  status(): unknown
+  /** The last requests: what they carried, how they were understood. */
+  requests(): unknown
+  command(name: string, call: AdminCall): Promise<unknown>
+  /** In Prometheus's text format. */
+  metrics(): Promise<string>
+  meter: Meter
+}

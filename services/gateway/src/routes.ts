@@ -1,0 +1,94 @@
+/** What each route calls, stage by stage. */
+import { InstarError } from '@instar/events'
+import { parseJson } from '@instar/dialects'
+import type { Metrics } from '@instar/process'
+import { runCommand, type CommandPorts } from './admin/commands.ts'
+import { modelCard, modelList, statusOf } from './admin/core/report.ts'
+import { giveFeedback, type Given } from './capture/feedback.ts'
+import type { ForeignRoute } from './compat/route.ts'
+import { embeddingRequest } from './generate/core/embeddings.ts'
+import type { AnswerCall, AnswerPorts, AnswerReply } from './generate/completion.ts'
+import { complete } from './generate/text-completion.ts'
+import { countTokens } from './prompt/counting.ts'
+import type { Routes } from './receive/routes.ts'
+import { closeSession } from './session/closing.ts'
+import { resolveReferences } from './session/references.ts'
+import { RESPONSES } from './session/responses.ts'
+import { versionOf } from './versions/core/model-name.ts'
+
+export type RoutePorts = Pick<CommandPorts, 'log' | 'line' | 'adminWaitMs' | 'promote' | 'replay'> & {
+  /** Made anew for each request: some of them are there only once the gateway has started. */
+  ports: () => AnswerPorts
+  answer: (call: AnswerCall) => Promise<AnswerReply>
+  isStopping: () => boolean
+  report: () => Parameters<typeof statusOf>[0]
+  unready: () => { status: string; problem: unknown } | null
+  metrics: Metrics
+  feedbackGiven: Given
+  foreign: readonly ForeignRoute[]
+}
+
+export const createRoutes = ({
+  ports,
+  answer,
+  isStopping,
+  log,
+  line,
+  report,
+  unready,
+  metrics,
+  feedbackGiven,
+  foreign,
+  adminWaitMs,
+  promote,
+  replay,
+}: RoutePorts): Routes => {
+  const { engine, model, policy, pool, index, meter, recentRequests } = ports()
+  return {
+    answer,
+    complete(call) {
+      if (isStopping()) throw new InstarError('stopping', 'The gateway is shutting down.')
+      return complete(ports(), call)
+    },
+    embed(body, gone) {
+      const asked = parseJson(body)
+      if (!engine.embed)
+        throw new InstarError('not_available', `The engine ${engine.capabilities().engine} has no embeddings.`)
+      return engine.embed((served) => embeddingRequest(asked, policy, served), gone)
+    },
+    foreign,
+    countTokens: async (dialect, body, key) => ({
+      input_tokens: countTokens(
+        model,
+        dialect,
+        await resolveReferences(ports(), dialect, key, parseJson(body)),
+        engine.capabilities().accepts,
+      ),
+    }),
+    response: (verb, asked) => RESPONSES[verb](ports(), asked),
+    feedback: (call) => giveFeedback({ ...ports(), given: feedbackGiven }, call),
+    close: (call) => closeSession(ports(), call),
+    models: () => modelList(report()),
+    model(id) {
+      const version = versionOf(id, policy)
+      const known = version === undefined ? null : modelCard(report(), version)
+      if (!known)
+        throw new InstarError('model_not_found', `There is no model ${JSON.stringify(id.slice(0, 100))} here.`, {
+          field: 'model',
+        })
+      return known
+    },
+    unready,
+    ready: () => ({
+      status: pool.problem() ? 'degraded' : 'ready',
+      version: pool.serving()?.version ?? null,
+      head: line().head,
+      problem: pool.problem(),
+    }),
+    status: () => statusOf(report()),
+    requests: () => recentRequests.list((turn) => index.fold.turns.get(turn)),
+    metrics: () => metrics.text(),
+    meter,
+    command: (name, call) => runCommand({ ...ports(), log, line, adminWaitMs, promote, replay }, name, call),
+  }
+}
