@@ -54,7 +54,7 @@ const install = async (folder: string): Promise<void> => {
 await install(HERE)
 for (const [folder, agents] of [
   ['agents', /^agents/],
-  ['nightly', /^nightly.(?!go|java|text-agents)/],
+  ['nightly', /^nightly.(?!go|java|text-agents|lm-eval)/],
 ] as const) {
   if (files.some((file) => agents.test(file))) await install(path.join(HERE, folder))
 }
@@ -63,6 +63,7 @@ if (files.some((file) => /^nightly.go/.test(file))) goClients()
 if (files.some((file) => /^nightly.java/.test(file))) javaClients()
 if (files.some((file) => file.startsWith('python'))) pythonClients()
 if (files.some((file) => /^nightly.text-agents/.test(file))) pythonClients('text-agents.txt')
+if (files.some((file) => /^nightly.lm-eval/.test(file))) pythonClients('lm-eval.txt')
 
 const require = createRequire(import.meta.url)
 const typed =
