@@ -1,133 +1,18 @@
 import { InstarError } from '@instar/events/errors'
-import { markLocked } from '@instar/gateway/keyring'
 import { SCOPES, tokenFor, type Scope } from '@instar/gateway/keys'
 import { randomBytes, createHash } from 'node:crypto'
-import { closeSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { dirname } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
-import { setTimeout as delay } from 'node:timers/promises'
 import { command, UsageError } from '../command.ts'
+import { lockKeyFile, readKeyFile, writeKeyFile, type StoredKey } from '../key-file.ts'
 import { table } from '../table.ts'
-
-/** As the file holds it: everything but the secret, of which only the hash of the whole token is kept. */
-type Stored = {
-  id: string
-  name: string
-  sha256: string
-  scopes: readonly Scope[]
-  created_at: string
-  expires_at: string | null
-  requests_per_minute: number | null
-  bytes_per_minute?: number | null
-  concurrent: number | null
-}
 
 const DAY_MS = 24 * 3600 * 1000
 /** How long the old key of a rotation goes on. */
 const OVERLAP_HOURS = 24
 
-/** What the file holds, and its bytes: nothing is written over that was not read. */
-type Held = { keys: Stored[]; bytes: Buffer | null }
-
-const read = (file: string): Held => {
-  const bytes = bytesOf(file)
-  if (bytes === null) return { keys: [], bytes }
-  try {
-    const { keys } = JSON.parse(bytes.toString('utf8')) as { keys?: Stored[] }
-    if (Array.isArray(keys)) return { keys, bytes }
-    throw new TypeError('it has no list of keys')
-  } catch (cause) {
-    throw new InstarError('data_unreadable', `${file} is not a file of API keys.`, { file }, { cause })
-  }
-}
-
-const bytesOf = (file: string): Buffer | null => {
-  try {
-    return readFileSync(file)
-  } catch (cause) {
-    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return null
-    throw new InstarError('data_unreadable', `${file} is not a file of API keys.`, { file }, { cause })
-  }
-}
-
-const BUSY = 5
-const LOOK_AGAIN_MS = 25
-const WAIT_MS = 10_000
-
-/** What the disk refuses is told as that. */
-const changing = <T>(file: string, change: () => T): T => {
-  try {
-    return change()
-  } catch (cause) {
-    if (cause instanceof InstarError) throw cause
-    throw new InstarError(
-      'data_unreadable',
-      `${file} cannot be changed: ${(cause as Error).message}`,
-      { file },
-      { cause },
-    )
-  }
-}
-
-/**
- * A file that its owner alone can open: whoever can open it can lock it, and so keep a key from being revoked. One that others
- * could open, as earlier builds made it, is taken away: they may have it open still.
- */
-const ownFile = (file: string): void => {
-  const there = statSync(file, { throwIfNoEntry: false })
-  if (there && (there.mode & 0o077) !== 0) rmSync(file)
-  closeSync(openSync(file, 'a', 0o600))
-}
-
-/**
- * Until it is closed no other process changes the file; a lock of the operating system, which ends with its process. Null where
- * somebody holds it for too long and `must` says that it is not to be waited for. Throws `data_in_use`, `data_unreadable`.
- */
-const lockFor = async (file: string, must: boolean, signal: AbortSignal): Promise<DatabaseSync | null> => {
-  const lock = changing(file, () => {
-    mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
-    ownFile(`${file}.lock`)
-    return new DatabaseSync(`${file}.lock`, { timeout: 0 })
-  })
-  for (const until = performance.now() + WAIT_MS; ;) {
-    try {
-      lock.exec('BEGIN EXCLUSIVE')
-      return lock
-    } catch (cause) {
-      const { errcode, message } = cause as Error & { errcode?: number }
-      if (errcode !== BUSY || performance.now() > until) {
-        lock.close()
-        if (errcode === BUSY && must) return null
-        throw new InstarError(
-          errcode === BUSY ? 'data_in_use' : 'data_unreadable',
-          `${file}.lock cannot be locked: ${message}`,
-          { file },
-          { cause },
-        )
-      }
-    }
-    await delay(LOOK_AGAIN_MS, undefined, { signal })
-  }
-}
-
-/** Whole or not at all, for its owner's eyes, and only over what was read. Throws `data_in_use` where another has changed it meanwhile. */
-const write = (file: string, before: Held, keys: readonly Stored[], open = false): void => {
-  const next = `${file}.${process.pid}.new`
-  changing(file, () => {
-    writeFileSync(next, `${JSON.stringify({ keys, ...(open ? { open } : {}) }, null, 2)}\n`, { mode: 0o600 })
-    const there = bytesOf(file)
-    if (there === null ? before.bytes !== null : before.bytes === null || !there.equals(before.bytes)) {
-      rmSync(next)
-      throw new InstarError('data_in_use', `${file} was changed by another process meanwhile; nothing is written.`, {
-        file,
-      })
-    }
-    renameSync(next, file)
-    if (!open) markLocked(file)
-  })
-}
-
-const mint = (settings: Omit<Stored, 'id' | 'sha256' | 'created_at'>, now: number): { key: Stored; token: string } => {
+const mint = (
+  settings: Omit<StoredKey, 'id' | 'sha256' | 'created_at'>,
+  now: number,
+): { key: StoredKey; token: string } => {
   const id = randomBytes(6).toString('hex')
   const token = tokenFor(id, randomBytes(32).toString('base64url').replace(/[-_]/g, '0'))
   return {
@@ -155,7 +40,7 @@ const scopesOf = (text: string): Scope[] =>
   })
 
 /** Without the hash: it is of no use to a person. */
-const shown = ({ sha256: _, ...key }: Stored) => key
+const shown = ({ sha256: _, ...key }: StoredKey) => key
 
 export default command('keys', {
   usage: 'list | add NAME | revoke ID | rotate ID | open',
@@ -193,9 +78,9 @@ of the new key, with \`token\`.`,
     if ((what === 'list' || what === 'open') && which !== undefined) throw new UsageError(`not understood: ${which}`)
     const now = Date.now()
     const file = config.keyFile
-    using lock = what === 'list' ? null : await lockFor(file, what === 'revoke', stop)
+    using lock = what === 'list' ? null : await lockKeyFile(file, what === 'revoke', stop)
     if (what === 'revoke' && !lock) err(`somebody holds ${file}.lock; revoked without it\n`)
-    const held = read(file)
+    const held = readKeyFile(file)
     const { keys } = held
     if (what === 'list') {
       answer(keys.map(shown), () =>
@@ -217,7 +102,7 @@ of the new key, with \`token\`.`,
     if (what === 'open') {
       if (keys.length > 0)
         throw new UsageError(`${file} holds ${keys.length} key${keys.length === 1 ? '' : 's'}: revoke them first`)
-      write(file, held, [], true)
+      writeKeyFile(file, held, [], true)
       answer({ open: true }, () => 'without keys the gateway is open to this machine\n')
       return
     }
@@ -235,7 +120,7 @@ of the new key, with \`token\`.`,
         },
         now,
       )
-      write(file, held, [...keys, key])
+      writeKeyFile(file, held, [...keys, key])
       answer(
         { ...shown(key), token },
         () => `${token}\n\nkey ${key.id} (${key.scopes.join(', ')}); the token is not shown again\n`,
@@ -245,7 +130,7 @@ of the new key, with \`token\`.`,
     const found = keys.find(({ id }) => id === which)
     if (!found) throw new InstarError('unknown_key', `${file} holds no key ${which}.`, { id: which })
     if (what === 'revoke') {
-      write(
+      writeKeyFile(
         file,
         held,
         keys.filter((key) => key !== found),
@@ -280,7 +165,7 @@ of the new key, with \`token\`.`,
       },
       now,
     )
-    write(file, held, [...keys.map((one) => (one === found ? { ...one, expires_at: ends } : one)), key])
+    writeKeyFile(file, held, [...keys.map((one) => (one === found ? { ...one, expires_at: ends } : one)), key])
     answer(
       { ...shown(key), token },
       () =>

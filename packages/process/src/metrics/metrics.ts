@@ -1,6 +1,7 @@
 /** The metrics of one process, or of one service in a process of several, in Prometheus's text format. */
 import { AggregatorRegistry, collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
-import { METRICS, type Labels, type LabelValues, type MetricEntry, type MetricName } from './table.ts'
+import { METRICS, type Labels, type MetricEntry, type MetricName } from './table.ts'
+import type { LabelValues } from './labels.ts'
 
 export type Sample<N extends MetricName> = readonly [labels: Labels<N>, value: number]
 type Reader = () => readonly Sample<MetricName>[] | Promise<readonly Sample<MetricName>[]>

@@ -14,7 +14,6 @@ import {
   type UpdateComputed,
   type VersionPublished,
   type VersionRejected,
-  type WeightLine,
 } from '@instar/events'
 import { rule, type Figures, type Thresholds } from './gate.ts'
 import type { PublisherState } from './state.ts'
@@ -45,17 +44,15 @@ export const decide = (
   if (!batch?.update) return { do: 'wait', why: 'updates' }
   const { id, event } = batch.update
   const parent = batch.sealed.parent.version
+  const candidate = { update: id, computed: event, parent }
   if (parent !== line.head)
-    return { do: 'append', event: rejected(line, state.policy, id, event, parent, 'stale_parent', {}, [], now) }
+    return { do: 'append', event: rejected(state, { ...candidate, reason: 'stale_parent' }, now) }
   if (line.frozen) return { do: 'wait', why: 'frozen' }
   if (!measured || measured.update !== id || measured.head !== line.head)
     return { do: 'evaluate', update: id, computed: event, sealed: batch.sealed }
   const ruling = rule(measured.figures, line.bestContent, limits)
   if (!ruling.accepted)
-    return {
-      do: 'append',
-      event: rejected(line, state.policy, id, event, parent, ruling.reason, measured.figures, measured.evidence, now),
-    }
+    return { do: 'append', event: rejected(state, { ...candidate, reason: ruling.reason, measured }, now) }
   return {
     do: 'append',
     event: {
@@ -123,14 +120,14 @@ export const decidePromotion = (
     return {
       do: 'append',
       event: rejected(
-        line,
-        state.policy,
-        published.update,
-        source.update.event,
-        line.head,
-        ruling.reason,
-        measured.figures,
-        measured.evidence,
+        state,
+        {
+          update: published.update,
+          computed: source.update.event,
+          parent: line.head,
+          reason: ruling.reason,
+          measured,
+        },
         now,
       ),
     }
@@ -159,17 +156,7 @@ export const decidePromotion = (
 export const unmeasurable = (state: PublisherState, update: string, reason: string, now: number): VersionRejected => {
   const batch = batchOfUpdate(updateLine(state.updates, state.policy), update)
   if (!batch?.update) throw new RangeError(`update ${update} is not on the log`)
-  return rejected(
-    weightLine(state.weights, state.policy),
-    state.policy,
-    update,
-    batch.update.event,
-    batch.sealed.parent.version,
-    reason,
-    {},
-    [],
-    now,
-  )
+  return rejected(state, { update, computed: batch.update.event, parent: batch.sealed.parent.version, reason }, now)
 }
 
 const firstUnsettled = (state: PublisherState): BatchState | undefined => {
@@ -177,25 +164,27 @@ const firstUnsettled = (state: PublisherState): BatchState | undefined => {
   return undefined
 }
 
-const rejected = (
-  line: WeightLine,
-  policy: string,
-  update: string,
-  computed: UpdateComputed,
-  parent: number,
-  reason: string,
-  figures: Partial<Figures>,
-  evidence: string[],
-  now: number,
-): VersionRejected => ({
-  type: 'VersionRejected',
-  prev: line.chain.tip,
-  policy,
-  update,
-  adapter: computed.adapter,
-  parent,
-  reason,
-  figures: { ...figures },
-  evidence,
-  at: now,
-})
+type Rejection = {
+  update: string
+  computed: UpdateComputed
+  parent: number
+  reason: string
+  /** Absent: it was not measured. */
+  measured?: Measured
+}
+
+const rejected = (state: PublisherState, rejection: Rejection, now: number): VersionRejected => {
+  const { update, computed, parent, reason, measured } = rejection
+  return {
+    type: 'VersionRejected',
+    prev: weightLine(state.weights, state.policy).chain.tip,
+    policy: state.policy,
+    update,
+    adapter: computed.adapter,
+    parent,
+    reason,
+    figures: { ...measured?.figures },
+    evidence: measured?.evidence ?? [],
+    at: now,
+  }
+}

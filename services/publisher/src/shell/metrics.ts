@@ -1,7 +1,7 @@
 /** What the publisher tells of itself: packages/process/src/metrics/table.ts says what each means. */
 import type { Logged, Outcome } from '@instar/events'
 import type { Metrics } from '@instar/process'
-import { PUBLISHER_WAITS } from '@instar/process/metrics/table'
+import { PUBLISHER_WAITS } from '@instar/process/metrics/labels'
 
 type Now = { policy: string; waits: string }
 

@@ -1,7 +1,7 @@
 /** What the trainer tells of itself: packages/process/src/metrics/table.ts says what each means. */
 import type { Logged, Outcome } from '@instar/events'
 import type { Metrics } from '@instar/process'
-import { TRAINER_WAITS } from '@instar/process/metrics/table'
+import { TRAINER_WAITS } from '@instar/process/metrics/labels'
 
 /** `held`: turns beyond the shares of their API keys. `shares`, `figures`: of the last batch; null while it has none. */
 type Now = {

@@ -1,0 +1,45 @@
+/** What the table of metrics is written with: the values of labels and the bounds of histograms. */
+import { TOPICS } from '@instar/events/flow'
+
+/** The values of a label, or the maximum number of different ones. */
+export type LabelValues = readonly string[] | { readonly most: number }
+
+export const TOPIC = { topic: TOPICS } as const
+export const SERVICE = ['gateway', 'scorer', 'trainer', 'publisher'] as const
+/** Codes and reasons inside records: few, but not a closed list of this build. */
+export const FEW = { most: 32 } as const
+
+export const SHORT_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5]
+export const FIRST_TOKEN_SECONDS = [
+  0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80,
+]
+export const PER_TOKEN_SECONDS = [
+  0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5,
+]
+export const REQUEST_SECONDS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800]
+export const UPDATE_SECONDS = [1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200]
+
+export const TRAINER_WAITS = [
+  'starting',
+  'standby',
+  'no_line',
+  'not_live',
+  'verdict',
+  'frozen',
+  'turns',
+  'share',
+  'append',
+  'compute',
+  'other',
+] as const
+export const PUBLISHER_WAITS = [
+  'starting',
+  'standby',
+  'updates',
+  'frozen',
+  'not_live',
+  'start',
+  'evaluate',
+  'append',
+  'other',
+] as const
