@@ -224,6 +224,37 @@ test('a body counts with what it takes when it is parsed; one that is alone alwa
   }
 })
 
+test('a body in pieces that nobody reads is counted until its request is over, on routes without limits too', async () => {
+  const rig = await startRig({ settings: { keys: [key('anna'), key('ops')], bodyLimit: MIB, bodiesLimit: 2 * MIB } })
+  const { hostname, port } = new URL(rig.url)
+  const piece = `${MIB.toString(16)}\r\n${'x'.repeat(MIB)}\r\n0\r\n\r\n`
+  try {
+    for (const [method, path, status] of [
+      ['GET', '/health/live', 200],
+      ['HEAD', '/health/ready', 200],
+      ['GET', '/metrics', 200],
+      ['GET', '/v1/models', 200],
+      ['GET', '/nowhere', 404],
+    ] as const) {
+      const socket = connect(Number(port), hostname)
+      socket.on('error', () => undefined)
+      await once(socket, 'connect')
+      socket.write(
+        `${method} ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer ${token('anna')}\r\nTransfer-Encoding: chunked\r\n\r\n${piece}`,
+      )
+      const [said] = (await once(socket, 'data')) as [Buffer]
+      assert.match(said.toString('latin1'), new RegExp(`^HTTP/1\\.1 ${status} `), path)
+      socket.destroy()
+      await once(socket, 'close')
+    }
+    // The next request follows the end of the last one.
+    const deadline = AbortSignal.timeout(10_000)
+    while ((await heldBytes(rig, 'ops')) !== 0) deadline.throwIfAborted()
+  } finally {
+    await rig.stop()
+  }
+})
+
 test('one key that sends nothing of what it announced takes half of the room, and never what another key needs', async () => {
   const rig = await startRig({
     settings: { keys: [key('anna'), key('ben'), key('ops')], bodyLimit: MIB, bodiesLimit: 4 * MIB },

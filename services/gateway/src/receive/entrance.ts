@@ -203,14 +203,7 @@ export const createEntrance = ({ config, keyring, now, adminToken }: EntrancePor
         over: false,
       }
       callers.set(request, caller)
-      if (health) return
-      if (!open && !caller.key && !caller.admin) throw unknown(request)
-      if (!open) check(request, null)
-      if (isCommand(request)) {
-        checkAdmin(request)
-        checkJson(request.headers['content-type'])
-      }
-      if (routeOf(request) === '/metrics') return
+      // Of every request: a body may come with any method and on any route.
       onceOver(request, reply, () => {
         if (caller.over) return
         caller.over = true
@@ -219,6 +212,14 @@ export const createEntrance = ({ config, keyring, now, adminToken }: EntrancePor
         caller.visit?.end()
         bodies.release(caller.held, caller.key?.id ?? null)
       })
+      if (health) return
+      if (!open && !caller.key && !caller.admin) throw unknown(request)
+      if (!open) check(request, null)
+      if (isCommand(request)) {
+        checkAdmin(request)
+        checkJson(request.headers['content-type'])
+      }
+      if (routeOf(request) === '/metrics') return
       if (caller.key && !open) {
         caller.visit = rates.enter(caller.key)
         inside.add(caller)
