@@ -5,7 +5,7 @@
  */
 import { join } from 'node:path'
 import { openEmbeddedLog } from '@instar/log'
-import { temporaryFolder } from '../test/int/stack.ts'
+import { temporaryFolder } from '../test/kit/stack.ts'
 import type { Load, Outcome } from './gateway/client.ts'
 import { startClient, startProgram, usedBy, type Client, type Server } from './gateway/process.ts'
 import type { Size } from './gateway/prompts.ts'

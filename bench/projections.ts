@@ -8,7 +8,7 @@ import { readOnlyQuery, startPostgres, startProjections } from '@instar/projecti
 import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { availableParallelism, cpus, loadavg, tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { longHistory, records } from '../test/projections/history.ts'
+import { longHistory, records } from '../test/kit/projected-history.ts'
 
 const TURNS = 100_000
 

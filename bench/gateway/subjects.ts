@@ -1,8 +1,8 @@
 /** What is measured: each a server that takes Chat Completions and has the same engine behind it. */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { freePort } from '../../test/int/stack/ready.ts'
-import { ROOT } from '../../test/tree.ts'
+import { freePort } from '../../test/kit/stack/ready.ts'
+import { ROOT } from '../../tools/tree.ts'
 import { installLitellm, installPortkey, installUndici, LITELLM, PORTKEY } from '../peers/gateway/install.ts'
 import { startForeign, startProgram, type Server } from './process.ts'
 

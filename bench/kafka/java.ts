@@ -2,7 +2,7 @@
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { kafkaJars, kafkaJava } from '../../test/int/stack/installed.ts'
+import { kafkaJars, kafkaJava } from '../../test/kit/stack/installed.ts'
 import { RECORD_BYTES, type Place } from './client.ts'
 
 const tool = async (name: string, ...words: string[]): Promise<string> => {

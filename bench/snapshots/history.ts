@@ -1,6 +1,6 @@
 /** A long log as the services leave one: many conversations at once, each turn scored when the next comes, every 16 scores a batch and a version. */
 import { encodeEvent, type BatchItem, type Encoded, type Event, type TurnCaptured } from '@instar/events'
-import { computed, headMoved, lineStarted, published, scored, T0, turn } from '../../test/projections/history.ts'
+import { computed, headMoved, lineStarted, published, scored, T0, turn } from '../../test/kit/projected-history.ts'
 
 const CONVERSATIONS = 200
 const TURNS_EACH = 10

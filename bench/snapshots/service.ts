@@ -11,8 +11,8 @@ import { openModel } from '@instar/policy'
 import { randomBytes } from 'node:crypto'
 import { fileURLToPath } from 'node:url'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import { ScriptedEngine } from '../../test/gateway/scripted-engine.ts'
-import { ScriptedLearner } from '../../test/learning/scripted-learner.ts'
+import { ScriptedEngine } from '../../test/kit/scripted-engine.ts'
+import { ScriptedLearner } from '../../test/kit/scripted-learner.ts'
 
 export type Life = {
   startMs: number

@@ -5,7 +5,7 @@
  */
 import { globSync } from 'node:fs'
 import path from 'node:path'
-import { runTests } from '../runner.ts'
+import { runTests } from '../../tools/runner.ts'
 
 const given = process.argv.slice(2)
 const short = given.includes('--short')

@@ -10,8 +10,8 @@ import path from 'node:path'
 import { InstarError } from '@instar/events/errors'
 import { adapterFromWeights, loadWeights, openModel, readAdapter } from '@instar/policy'
 import { uniform } from '@instar/policy/serve/random'
-import { CONFIG, randomAdapter, writeRandomModel } from '../serving/random-model.ts'
-import { LLAMA, smallGguf } from './small-gguf.ts'
+import { CONFIG, randomAdapter, writeRandomModel } from '../kit/random-model.ts'
+import { LLAMA, smallGguf } from '../kit/small-gguf.ts'
 
 const folder = mkdtempSync(path.join(tmpdir(), 'instar-fuzz-'))
 after(() => rmSync(folder, { recursive: true, force: true }))

@@ -9,9 +9,9 @@ import { InstarError } from '@instar/events/errors'
 import { loadWeights, openModel } from '@instar/policy'
 import { readSafetensors, writeSafetensors } from '@instar/policy/checkpoints/safetensors'
 import type { ModelConfig, PackedTensor } from '@instar/policy/weights'
-import { CONFIG, writeRandomModel } from '../serving/random-model.ts'
+import { CONFIG, writeRandomModel } from '../kit/random-model.ts'
 import type { Quantisation } from './gguf-writer.ts'
-import { LLAMA, smallGguf, smallWeights } from './small-gguf.ts'
+import { LLAMA, smallGguf, smallWeights } from '../kit/small-gguf.ts'
 
 const folder = mkdtempSync(path.join(tmpdir(), 'instar-open-'))
 after(() => rmSync(folder, { recursive: true, force: true }))

@@ -5,7 +5,7 @@ import { encodeEvent, schemaTexts, written, type UpdatesEvent, type WeightsEvent
 import { openEmbeddedLog, type EmbeddedLog } from '@instar/log'
 import { VERSION } from '@instar/process'
 import { COMMANDS } from '../../cli/src/commands/index.ts'
-import { folder, instar } from './world.ts'
+import { folder, instar } from '../kit/cli-world.ts'
 
 const AT = Date.UTC(2026, 0, 1)
 const SHA = (digit: number): string => String(digit).repeat(64)

@@ -5,7 +5,7 @@ import { deepEqual, equal, match } from 'node:assert/strict'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { copyProgress } from '../../cli/src/copying.ts'
-import { folder, instar } from './world.ts'
+import { folder, instar } from '../kit/cli-world.ts'
 
 const feedback = (session: string, i: number) => {
   const { id: _, ...record } = encodeEvent({

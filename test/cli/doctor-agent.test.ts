@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { runCli } from '../../cli/src/cli.ts'
-import { ADMIN_TOKEN, startRig, USER } from '../gateway/harness.ts'
+import { ADMIN_TOKEN, startRig, USER } from '../kit/gateway.ts'
 
 type Row = {
   client: string

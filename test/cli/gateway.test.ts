@@ -10,7 +10,7 @@ import { openEmbeddedLog } from '@instar/log'
 import { readSettings } from '@instar/process'
 import { looksOf } from '../../cli/src/diagnosis.ts'
 import { ask, askLines } from '../../cli/src/gateway.ts'
-import { folder, instar } from './world.ts'
+import { folder, instar } from '../kit/cli-world.ts'
 
 type Place = { host: string; port: number }
 

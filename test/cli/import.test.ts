@@ -18,8 +18,8 @@ import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test, type TestContext } from 'node:test'
-import { model, startRig, USER } from '../gateway/harness.ts'
-import { folder, instar } from './world.ts'
+import { model, startRig, USER } from '../kit/gateway.ts'
+import { folder, instar } from '../kit/cli-world.ts'
 
 type Report = {
   lines: number

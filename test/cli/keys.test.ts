@@ -9,8 +9,8 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { readSettings } from '@instar/process'
 import { runCli } from '../../cli/src/cli.ts'
 import { looksOf } from '../../cli/src/diagnosis.ts'
-import { startRig, turnOf, USER } from '../gateway/harness.ts'
-import { folder, instar, type Said } from './world.ts'
+import { startRig, turnOf, USER } from '../kit/gateway.ts'
+import { folder, instar, type Said } from '../kit/cli-world.ts'
 
 type Made = { id: string; token: string; scopes: string[]; expires_at: string | null }
 

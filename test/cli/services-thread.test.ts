@@ -10,7 +10,7 @@ import { createMetrics } from '@instar/process'
 import type { ThreadData } from '../../cli/src/services-thread/protocol.ts'
 import { startServices, type ServicesPorts } from '../../cli/src/services-thread/services.ts'
 import { startThread } from '../../cli/src/services-thread/thread.ts'
-import { folder } from './world.ts'
+import { folder } from '../kit/cli-world.ts'
 
 const start = async (data: string) => {
   const log = await openEmbeddedLog({ folder: join(data, 'log'), schemas: schemaTexts() })

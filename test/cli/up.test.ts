@@ -6,8 +6,8 @@ import { once } from 'node:events'
 import { appendFileSync, cpSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
-import { ROOT } from '../tree.ts'
-import { folder, instar } from './world.ts'
+import { ROOT } from '../../tools/tree.ts'
+import { folder, instar } from '../kit/cli-world.ts'
 
 /** Takes a running process the right to let a file grow. */
 const prlimit = spawnSync('prlimit', ['--version']).status === 0

@@ -18,9 +18,9 @@ import {
 } from '@instar/events'
 import { createTurnReader, openMemoryLog, type EventLog } from '@instar/log'
 import type { Model } from '@instar/engine/port'
-import { startRig, type Rig, type RigOptions } from '../gateway/harness.ts'
-import { ScriptedEngine, type Reply } from '../gateway/scripted-engine.ts'
-import { tokenizerModel } from '../gateway/tokenizer-model.ts'
+import { startRig, type Rig, type RigOptions } from '../kit/gateway.ts'
+import { ScriptedEngine, type Reply } from '../kit/scripted-engine.ts'
+import { tokenizerModel } from '../kit/tokenizer-model.ts'
 import { becameOf, tapeOf, writeTape, type Became } from './tapes/tape.ts'
 import { startWire, type Exchange, type Wire } from './wire.ts'
 

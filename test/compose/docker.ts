@@ -1,7 +1,7 @@
 /** `docker` as a child process, and the project that the tests of this folder share. */
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
-import { ROOT } from '../tree.ts'
+import { ROOT } from '../../tools/tree.ts'
 
 export type Said = { code: number | null; out: string; err: string }
 

@@ -7,9 +7,9 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { globSync } from 'node:fs'
 import path from 'node:path'
-import { freePort } from '../int/stack/ready.ts'
-import { runTests } from '../runner.ts'
-import { ROOT } from '../tree.ts'
+import { freePort } from '../kit/stack/ready.ts'
+import { runTests } from '../../tools/runner.ts'
+import { ROOT } from '../../tools/tree.ts'
 import { composeArgs, docker, environment, type Place } from './docker.ts'
 
 /** Reads until the pipe that only we hold is closed, then runs what it was given. */

@@ -5,7 +5,7 @@
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
 import { Demo, DEMO } from '../../cli/src/demo/protocol.ts'
-import { ask, question } from '../flow/people.ts'
+import { ask, question } from '../kit/people.ts'
 import { compose, docker, done, place } from './docker.ts'
 import {
   back,

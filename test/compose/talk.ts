@@ -1,7 +1,7 @@
 /** People who talk to the stack, and a ledger of what they were answered in full. */
 import OpenAI from 'openai'
 import { setTimeout as pause } from 'node:timers/promises'
-import { ask, question, reaction, type Answer, type Messages } from '../flow/people.ts'
+import { ask, question, reaction, type Answer, type Messages } from '../kit/people.ts'
 
 export type Ledger = { turns: Set<string>; next: number }
 

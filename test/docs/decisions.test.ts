@@ -2,7 +2,7 @@ import { deepEqual, ok } from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { ROOT } from '../tree.ts'
+import { ROOT } from '../../tools/tree.ts'
 import { linksOf } from './links.ts'
 
 const page = readFileSync(join(ROOT, 'docs/decisions.md'), 'utf8')

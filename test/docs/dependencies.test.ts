@@ -2,7 +2,7 @@ import { deepEqual } from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { committable, ROOT } from '../tree.ts'
+import { committable, ROOT } from '../../tools/tree.ts'
 
 const KINDS = ['dependencies', 'optionalDependencies', 'peerDependencies', 'devDependencies'] as const
 type Manifest = Partial<Record<(typeof KINDS)[number], Record<string, string>>>

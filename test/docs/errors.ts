@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ERRORS } from '@instar/events/errors'
-import { ROOT } from '../tree.ts'
+import { ROOT } from '../../tools/tree.ts'
 
 export const ERRORS_PAGE = join(ROOT, 'docs', 'errors.md')
 

@@ -2,7 +2,7 @@ import { deepEqual, ok } from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import { test } from 'node:test'
-import { committable, ROOT } from '../tree.ts'
+import { committable, ROOT } from '../../tools/tree.ts'
 import { linksOf, namedFiles, placesOf } from './links.ts'
 
 const pages = committable().filter((path) => path.endsWith('.md') && existsSync(join(ROOT, path)))

@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { processMetrics } from '@instar/process/metrics/metrics'
 import { METRICS, type MetricEntry } from '@instar/process/metrics/table'
-import { ROOT } from '../tree.ts'
+import { ROOT } from '../../tools/tree.ts'
 
 export const METRICS_PAGE = join(ROOT, 'docs', 'metrics.md')
 

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { readSettings } from '@instar/process'
-import { ROOT } from '../tree.ts'
+import { ROOT } from '../../tools/tree.ts'
 
 const read = (path: string): Promise<string> => readFile(join(ROOT, path), 'utf8')
 

@@ -16,7 +16,7 @@ import { join } from 'node:path'
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { test } from 'node:test'
 import { runCli } from '../../cli/src/cli.ts'
-import { startRig } from '../gateway/harness.ts'
+import { startRig } from '../kit/gateway.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const SKILLS = join(ROOT, 'skills')

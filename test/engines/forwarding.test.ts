@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import { textModel } from '@instar/engine'
-import { model, turnsOf, USER } from '../gateway/harness.ts'
+import { model, turnsOf, USER } from '../kit/gateway.ts'
 import { startRemoteRig, type RemoteRig } from './rig.ts'
 import { ScriptedOpenai } from './scripted-openai.ts'
 

@@ -7,8 +7,8 @@ import { adapterFromWeights, isNeutral } from '@instar/policy'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { model, Publisher, startRig, type Rig } from '../gateway/harness.ts'
-import { randomAdapter } from '../serving/random-model.ts'
+import { model, Publisher, startRig, type Rig } from '../kit/gateway.ts'
+import { randomAdapter } from '../kit/random-model.ts'
 
 export type RemoteRig = Rig & { said: string[]; line: string; adapters: string; stop(): Promise<void> }
 

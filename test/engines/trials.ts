@@ -14,7 +14,7 @@ import { startRemote, type Remote } from '@instar/engine'
 import type { Adapter, LearningEngine, Model, TrainItem } from '@instar/engine/port'
 import { adapterFromWeights, isNeutral, openModel, startLearning } from '@instar/policy'
 import { trainerConfig } from '@instar/trainer'
-import { sse, startRig, turnOf, USER, type Rig } from '../gateway/harness.ts'
+import { sse, startRig, turnOf, USER, type Rig } from '../kit/gateway.ts'
 import { Line, statusThat } from './rig.ts'
 import { promptIdsOf } from './turn-prompt.ts'
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, afterEach, before, test } from 'node:test'
-import { model, sse, turnOf, turnsOf, USER } from '../gateway/harness.ts'
+import { model, sse, turnOf, turnsOf, USER } from '../kit/gateway.ts'
 import { Line, startRemoteRig, statusThat, type RemoteRig } from './rig.ts'
 import { ScriptedVllm } from './scripted-vllm.ts'
 import { logprobOf, type Behaviour } from './server.ts'

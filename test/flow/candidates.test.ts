@@ -9,7 +9,7 @@ import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
-import { ask, type Answer } from './people.ts'
+import { ask, type Answer } from '../kit/people.ts'
 import { dataFolder, done, sql, up, type Up } from './process.ts'
 
 const CANDIDATES = 4

@@ -12,7 +12,7 @@ import { TABLES } from '../../packages/projections/src/schema.ts'
 import { integer, seeded } from '../../models/tiny/recipe/random.ts'
 import { untilNothingLeft } from '../chaos/world/orphans.ts'
 import { begin, commanding, dataFolder, done, instar, sql, up, type Up } from './process.ts'
-import { ask, askWhole, question, reaction, type Answer, type Messages } from './people.ts'
+import { ask, askWhole, question, reaction, type Answer, type Messages } from '../kit/people.ts'
 import { BATCH, witness, type Witness } from './witness.ts'
 
 /** CRASH_SEED chooses other moments. */

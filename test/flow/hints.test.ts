@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { decodeRecord, written, type BatchItem } from '@instar/events'
 import { createTurnReader } from '@instar/log'
 import { trainItem } from '@instar/trainer'
-import { model, startRig, turnsOf } from '../gateway/harness.ts'
+import { model, startRig, turnsOf } from '../kit/gateway.ts'
 
 const HINT = 'Answer in one plain paragraph.'
 const parameters = { type: 'object', properties: { path: { type: 'string' } } }

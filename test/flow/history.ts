@@ -5,7 +5,7 @@ import { adminToken } from '../../services/gateway/src/receive/admin-token.ts'
 import { adminTokenIn, readSettings } from '@instar/process'
 import { startPipeline, type Running } from '../../cli/src/pipeline.ts'
 import type { PipelineConfig } from '../../cli/src/pipeline-config.ts'
-import { ask, sessions, type Session } from './people.ts'
+import { ask, sessions, type Session } from '../kit/people.ts'
 
 export type Place = Running & {
   client: OpenAI

@@ -3,7 +3,7 @@ import { deepEqual, equal, match, notEqual, ok } from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { untilNothingLeft } from '../chaos/world/orphans.ts'
 import { dataFolder, done, instar, serves, sql, up, type Up } from './process.ts'
-import { ask, question, sessions, talkInBackground, type Session } from './people.ts'
+import { ask, question, sessions, talkInBackground, type Session } from '../kit/people.ts'
 import { BATCH, witness, type Witness } from './witness.ts'
 
 /** Batches that the gate may refuse before one is taken. */

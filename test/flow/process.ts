@@ -15,7 +15,7 @@ import { adminToken } from '../../services/gateway/src/receive/admin-token.ts'
 import { adminTokenIn } from '@instar/process'
 import OpenAI from 'openai'
 import { untilNothingLeft } from '../chaos/world/orphans.ts'
-import { ROOT } from '../tree.ts'
+import { ROOT } from '../../tools/tree.ts'
 
 const MAIN = join(ROOT, 'cli/src/main.ts')
 const START_MS = 120_000

@@ -13,8 +13,8 @@ import {
 } from '@instar/events'
 import { createTurnReader, openMemoryLog, type EventLog } from '@instar/log'
 import { createMetrics } from '@instar/process'
-import { eventsOf, Publisher, sse, startRig, turnsOf, USER, withAppend } from './harness.ts'
-import { gate } from './scripted-engine.ts'
+import { eventsOf, Publisher, sse, startRig, turnsOf, USER, withAppend } from '../kit/gateway.ts'
+import { gate } from '../kit/scripted-engine.ts'
 
 const ASKED = { model: 'policy', temperature: 1, messages: [USER('Hi')] }
 

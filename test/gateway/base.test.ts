@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { encodeEvent, InstarError } from '@instar/events'
 import { openMemoryLog } from '@instar/log'
-import { model, startRig } from './harness.ts'
+import { model, startRig } from '../kit/gateway.ts'
 
 test('a line of another base that begins after the gateway has ends it', async () => {
   const log = openMemoryLog()

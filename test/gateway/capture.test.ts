@@ -3,8 +3,8 @@ import { once } from 'node:events'
 import { test } from 'node:test'
 import { InstarError, readWritten } from '@instar/events'
 import { getBlob, openMemoryLog } from '@instar/log'
-import { model, sse, startRig, turnOf, turnsOf, turnThat, USER, withAppend } from './harness.ts'
-import { gate } from './scripted-engine.ts'
+import { model, sse, startRig, turnOf, turnsOf, turnThat, USER, withAppend } from '../kit/gateway.ts'
+import { gate } from '../kit/scripted-engine.ts'
 
 const TEXT = 'one two three four five six seven eight'
 const stream = { model: 'policy', messages: [USER('count')], stream: true }

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { readWritten } from '@instar/events'
-import { feedbackOf, model, sse, startRig, turnOf, turnsOf, USER } from './harness.ts'
-import { logprobOf } from './scripted-engine.ts'
+import { feedbackOf, model, sse, startRig, turnOf, turnsOf, USER } from '../kit/gateway.ts'
+import { logprobOf } from '../kit/scripted-engine.ts'
 
 const rig = await startRig({
   script: (_, prompt) =>

@@ -1,7 +1,7 @@
 /** A gateway in a process of its own, to be killed: `child.ts <log folder>`; prints its URL. */
 import { schemaTexts } from '@instar/events'
 import { openEmbeddedLog } from '@instar/log'
-import { startRig } from './harness.ts'
+import { startRig } from '../kit/gateway.ts'
 
 const log = await openEmbeddedLog({ folder: process.argv[2]!, schemas: schemaTexts() })
 const rig = await startRig({

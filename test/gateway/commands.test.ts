@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { InstarError } from '@instar/events'
 import { openMemoryLog } from '@instar/log'
-import { COMMANDING, sse, startRig, USER, withAppend } from './harness.ts'
-import { gate } from './scripted-engine.ts'
+import { COMMANDING, sse, startRig, USER, withAppend } from '../kit/gateway.ts'
+import { gate } from '../kit/scripted-engine.ts'
 
 const LINES = { ...COMMANDING, accept: 'application/x-ndjson' }
 const send = (url: string, command: string, init: RequestInit = {}): Promise<Response> =>

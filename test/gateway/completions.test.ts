@@ -4,7 +4,7 @@ import { after, before, test } from 'node:test'
 import type { Model } from '@instar/engine/port'
 import { openModel, startServing } from '@instar/policy'
 import type OpenAI from 'openai'
-import { startRig, turnsOf, type Rig } from './harness.ts'
+import { startRig, turnsOf, type Rig } from '../kit/gateway.ts'
 
 const TEXT = 'The capital of France is Paris, and the capital of'
 let model: Model

@@ -1,7 +1,7 @@
 /** Pages of listed origins may ask and read; of others nothing changes. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { sha256, startRig, USER } from './harness.ts'
+import { sha256, startRig, USER } from '../kit/gateway.ts'
 
 const APP = 'https://app.example'
 const PREFLIGHT = {

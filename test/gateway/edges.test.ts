@@ -6,8 +6,8 @@ import { text } from 'node:stream/consumers'
 import { test } from 'node:test'
 import { mintId } from '@instar/dialects'
 import { openMemoryLog } from '@instar/log'
-import { sse, startRig, turnOf, turnsOf, USER, type Rig } from './harness.ts'
-import { gate } from './scripted-engine.ts'
+import { sse, startRig, turnOf, turnsOf, USER, type Rig } from '../kit/gateway.ts'
+import { gate } from '../kit/scripted-engine.ts'
 
 const READ = '<tool_call>\n{"name": "read", "arguments": {"path": "a"}}\n</tool_call>'
 const TWO = `${READ}\n<tool_call>\n{"name": "list", "arguments": {}}\n</tool_call>`

@@ -18,9 +18,9 @@ import { createGateway, gatewayConfig, type Gateway } from '@instar/gateway'
 import { createTurnReader, openEmbeddedLog, putBlob, type EmbeddedLog } from '@instar/log'
 import type { Model, ServingEngine } from '@instar/engine/port'
 import { openModel, startServing } from '@instar/policy'
-import { randomAdapter, writeRandomModel } from '../serving/random-model.ts'
-import { crash, latest, spoken, started, threads } from '../serving/threads.ts'
-import { sse, turnOf, turnThat, USER } from './harness.ts'
+import { randomAdapter, writeRandomModel } from '../kit/random-model.ts'
+import { crash, latest, spoken, started, threads } from '../kit/threads.ts'
+import { sse, turnOf, turnThat, USER } from '../kit/gateway.ts'
 
 const folder = mkdtempSync(path.join(tmpdir(), 'instar-gateway-'))
 const adapters = [1, 2].map((seed) => randomAdapter(seed))

@@ -7,8 +7,8 @@ import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'nod
 import { ERRORS } from '@instar/events'
 import { gatewayConfig, createGateway } from '@instar/gateway'
 import { openMemoryLog } from '@instar/log'
-import { model, sha256, startRig, turnsOf, USER } from './harness.ts'
-import { ScriptedEngine } from './scripted-engine.ts'
+import { model, sha256, startRig, turnsOf, USER } from '../kit/gateway.ts'
+import { ScriptedEngine } from '../kit/scripted-engine.ts'
 
 const LIMIT = 20_000
 const rig = await startRig({ settings: { bodyLimit: LIMIT } })

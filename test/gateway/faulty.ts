@@ -4,7 +4,7 @@
  */
 import { openMemoryLog } from '@instar/log'
 import { once } from 'node:events'
-import { startRig } from './harness.ts'
+import { startRig } from '../kit/gateway.ts'
 
 const fail = (prompt: string): never => {
   throw new TypeError(`this is not what anybody expected:\n    at ${prompt}\n${prompt}`, { cause: new Error(prompt) })

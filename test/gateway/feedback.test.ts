@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import { openMemoryLog } from '@instar/log'
-import { feedbackOf, sha256, startRig, USER, type Rig, type RigOptions } from './harness.ts'
+import { feedbackOf, sha256, startRig, USER, type Rig, type RigOptions } from '../kit/gateway.ts'
 
 const CALL = '<tool_call>\n{"name": "read", "arguments": {"path": "a.txt"}}\n</tool_call>'
 const TOOLS = [{ type: 'function', function: { name: 'read', parameters: { type: 'object', properties: {} } } }]

@@ -4,8 +4,18 @@ import { createHash } from 'node:crypto'
 import { deepEqual, equal, match, notEqual, ok } from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
 import OpenAI from 'openai'
-import { eventsOf, feedbackOf, model, startRig, turnOf, turnsOf, USER, type Rig, type RigOptions } from './harness.ts'
-import { logprobOf, ScriptedEngine } from './scripted-engine.ts'
+import {
+  eventsOf,
+  feedbackOf,
+  model,
+  startRig,
+  turnOf,
+  turnsOf,
+  USER,
+  type Rig,
+  type RigOptions,
+} from '../kit/gateway.ts'
+import { logprobOf, ScriptedEngine } from '../kit/scripted-engine.ts'
 
 const rigOf = async (t: TestContext, options: RigOptions = {}): Promise<Rig> => {
   let said = 0

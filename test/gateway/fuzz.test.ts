@@ -27,8 +27,8 @@ import { Dice } from './fuzz/dice.ts'
 import { readable, shotOf, type Route, type Shot, type Target } from './fuzz/shots.ts'
 import { findingsIn, kindOf } from './fuzz/verdict.ts'
 import { exchange } from './fuzz/wire.ts'
-import { model, Publisher, startRig, USER, type Rig } from './harness.ts'
-import { ScriptedEngine, type Script } from './scripted-engine.ts'
+import { model, Publisher, startRig, USER, type Rig } from '../kit/gateway.ts'
+import { ScriptedEngine, type Script } from '../kit/scripted-engine.ts'
 
 const numberIn = (name: string, otherwise: number): number => Number(process.env[name] ?? otherwise)
 const SEED = numberIn('INSTAR_FUZZ_SEED', 20_261_121)

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { InstarError, MAX_DEPTH, MAX_INLINE_BYTES } from '@instar/events'
 import { createTurnReader, getBlob, openMemoryLog } from '@instar/log'
-import { startRig, turnsOf, USER, withAppend } from './harness.ts'
-import { ScriptedEngine } from './scripted-engine.ts'
-import { tokenizerModel } from './tokenizer-model.ts'
+import { startRig, turnsOf, USER, withAppend } from '../kit/gateway.ts'
+import { ScriptedEngine } from '../kit/scripted-engine.ts'
+import { tokenizerModel } from '../kit/tokenizer-model.ts'
 
 const TURNS = 40
 /**

@@ -10,7 +10,7 @@ import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { readWritten } from '@instar/events'
 import { openEmbeddedLog } from '@instar/log'
-import { sse, turnsOf, USER } from './harness.ts'
+import { sse, turnsOf, USER } from '../kit/gateway.ts'
 
 const ROUNDS = 4
 const CLIENTS = 6

@@ -7,8 +7,8 @@ import { test } from 'node:test'
 import { mintId } from '@instar/dialects'
 import { openMemoryLog, type EventLog } from '@instar/log'
 import type { GeneratedPiece, GenerateRequest } from '@instar/engine/port'
-import { model, Publisher, sse, startRig, turnsOf, turnThat, USER, type Rig } from './harness.ts'
-import { ScriptedEngine } from './scripted-engine.ts'
+import { model, Publisher, sse, startRig, turnsOf, turnThat, USER, type Rig } from '../kit/gateway.ts'
+import { ScriptedEngine } from '../kit/scripted-engine.ts'
 
 const open = async (rig: Rig): Promise<Socket> => {
   const { hostname, port } = new URL(rig.url)

@@ -6,7 +6,7 @@ import { openModel } from '@instar/policy'
 import { readSettings } from '@instar/process'
 import { beyondContext } from '../../services/gateway/src/prompt/counting.ts'
 import type { Request } from '@instar/dialects'
-import { startRig, USER } from './harness.ts'
+import { startRig, USER } from '../kit/gateway.ts'
 
 const MEGABYTES_4 = 4_000_000
 const TEXTS: [string, string][] = [

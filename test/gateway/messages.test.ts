@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { test } from 'node:test'
 import { openMemoryLog } from '@instar/log'
-import { model, startRig, turnOf, turnsOf, type Rig } from './harness.ts'
+import { model, startRig, turnOf, turnsOf, type Rig } from '../kit/gateway.ts'
 
 const ANSWER =
   '<think>\nThey want a file.\n</think>\n\nI will look.\n<tool_call>\n{"name": "Read", "arguments": {"path":  "b.txt", "n": 1}}\n</tool_call>\n<tool_call>\n{"name": "List", "arguments": {}}\n</tool_call>'

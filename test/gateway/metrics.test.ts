@@ -4,7 +4,7 @@ import { get } from 'node:http'
 import { test } from 'node:test'
 import { openMemoryLog } from '@instar/log'
 import { createMetrics, measuredLog } from '@instar/process'
-import { Publisher, sha256, sse, startRig, turnThat, USER, type Rig } from './harness.ts'
+import { Publisher, sha256, sse, startRig, turnThat, USER, type Rig } from '../kit/gateway.ts'
 
 /** `name{labels}` → value. */
 const read = async (rig: Rig, init: RequestInit = {}): Promise<Map<string, number>> =>

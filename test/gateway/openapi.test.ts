@@ -4,7 +4,7 @@ import { after, test } from 'node:test'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { openMemoryLog } from '@instar/log'
 import { OPERATIONS } from '../../services/gateway/src/receive/openapi/operations.ts'
-import { Publisher, startRig, USER } from './harness.ts'
+import { Publisher, startRig, USER } from '../kit/gateway.ts'
 
 type Schema = Record<string, unknown>
 type Media = { content?: Record<string, { schema: Schema }> }

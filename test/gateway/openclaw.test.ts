@@ -9,7 +9,7 @@ import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
-import { feedbackOf, startRig, turnsOf, USER, type Rig, type RigOptions } from './harness.ts'
+import { feedbackOf, startRig, turnsOf, USER, type Rig, type RigOptions } from '../kit/gateway.ts'
 
 type Api = Parameters<typeof plugin.register>[0]
 type Provider = Parameters<Api['registerProvider']>[0]

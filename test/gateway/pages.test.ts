@@ -8,7 +8,7 @@ import { text } from 'node:stream/consumers'
 import { test } from 'node:test'
 import { adminToken } from '../../services/gateway/src/receive/admin-token.ts'
 import { openMemoryLog } from '@instar/log'
-import { ADMIN_TOKEN, eventsOf, Publisher, sha256, startRig, turnsOf, USER, type Rig } from './harness.ts'
+import { ADMIN_TOKEN, eventsOf, Publisher, sha256, startRig, turnsOf, USER, type Rig } from '../kit/gateway.ts'
 
 type Answer = { status: number; code: string | undefined }
 

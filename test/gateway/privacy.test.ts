@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { COMMANDING, USER } from './harness.ts'
+import { COMMANDING, USER } from '../kit/gateway.ts'
 
 const SECRET = 'marmalade-4711'
 

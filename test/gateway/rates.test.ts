@@ -8,7 +8,7 @@ import { gzipSync } from 'node:zlib'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { feedbackOf, sha256, startRig, turnsOf, turnThat, USER, type Rig } from './harness.ts'
+import { feedbackOf, sha256, startRig, turnsOf, turnThat, USER, type Rig } from '../kit/gateway.ts'
 
 const MIB = 1024 * 1024
 const token = (name: string): string => `secret-${name}`

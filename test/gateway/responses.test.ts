@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { openMemoryLog } from '@instar/log'
 import OpenAI from 'openai'
-import { model, startRig, turnOf, turnsOf } from './harness.ts'
+import { model, startRig, turnOf, turnsOf } from '../kit/gateway.ts'
 
 const ANSWER =
   '<think>\nThey want a file.\n</think>\n\nI will look.\n<tool_call>\n{"name": "read", "arguments": {"path":  "b.txt", "n": 1}}\n</tool_call>\n<tool_call>\n{"name": "team__spawn", "arguments": {"who": "a"}}\n</tool_call>\n<tool_call>\n{"name": "patch", "arguments": {"input": "*** begin"}}\n</tool_call>'

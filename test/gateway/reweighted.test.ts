@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { openTokenizer } from '@instar/policy'
 import OpenAI from 'openai'
-import { turnOf, USER } from './harness.ts'
-import { startTiny, type Tiny } from './tiny.ts'
+import { turnOf, USER } from '../kit/gateway.ts'
+import { startTiny, type Tiny } from '../kit/tiny.ts'
 
 let tiny: Tiny
 let client: OpenAI

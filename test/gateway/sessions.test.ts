@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { contentSha, type TurnAborted, type TurnCaptured } from '@instar/events'
 import { createTurnReader, openMemoryLog, type EventLog } from '@instar/log'
-import { eventsOf, model, startRig, turnOf, turnsOf, USER, withAppend, type Rig } from './harness.ts'
-import { gate } from './scripted-engine.ts'
+import { eventsOf, model, startRig, turnOf, turnsOf, USER, withAppend, type Rig } from '../kit/gateway.ts'
+import { gate } from '../kit/scripted-engine.ts'
 
 type Message = { role: string; content: unknown; [key: string]: unknown }
 type Asked = { text: string; message: Message; session: string; turn: TurnCaptured | TurnAborted; body: string }

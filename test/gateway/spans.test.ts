@@ -27,7 +27,7 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { Publisher, sse, startRig, turnsOf, turnThat, USER } from './harness.ts'
+import { Publisher, sse, startRig, turnsOf, turnThat, USER } from '../kit/gateway.ts'
 
 class Kept implements Span {
   readonly attributes: Attributes

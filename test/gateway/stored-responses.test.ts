@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { encodeRecord, type Event, type ResponseDeleted } from '@instar/events'
 import { openMemoryLog, type EventLog } from '@instar/log'
 import OpenAI from 'openai'
-import { eventsOf, sha256, startRig, turnsOf, type Rig } from './harness.ts'
+import { eventsOf, sha256, startRig, turnsOf, type Rig } from '../kit/gateway.ts'
 
 const CALL = '<think>\nSum.\n</think>\n\nI add.\n<tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>'
 const tools = [

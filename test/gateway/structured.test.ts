@@ -4,8 +4,8 @@ import { after, before, test } from 'node:test'
 import { readWritten } from '@instar/events'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import OpenAI from 'openai'
-import { turnOf, turnsOf, USER } from './harness.ts'
-import { startTiny, type Tiny } from './tiny.ts'
+import { turnOf, turnsOf, USER } from '../kit/gateway.ts'
+import { startTiny, type Tiny } from '../kit/tiny.ts'
 
 let tiny: Tiny
 let client: OpenAI

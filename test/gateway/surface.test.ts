@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import type OpenAI from 'openai'
-import { model, startRig, turnOf, USER, type Rig } from './harness.ts'
+import { model, startRig, turnOf, USER, type Rig } from '../kit/gateway.ts'
 
 const CALL = '<tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>'
 let rig: Rig

@@ -14,7 +14,7 @@ import {
   type TurnsEvent,
 } from '@instar/events'
 import { openMemoryLog, type EventLog } from '@instar/log'
-import { sha256, startRig, turnOf, USER, type Rig, type RigOptions } from './harness.ts'
+import { sha256, startRig, turnOf, USER, type Rig, type RigOptions } from '../kit/gateway.ts'
 
 type Message = { role: string; content: unknown; [field: string]: unknown }
 type Asked = {

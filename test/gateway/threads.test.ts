@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { openMemoryLog } from '@instar/log'
-import { model, startRig, turnOf, turnsOf, type Rig } from './harness.ts'
+import { model, startRig, turnOf, turnsOf, type Rig } from '../kit/gateway.ts'
 
 const CALL = '<tool_call>\n{"name": "add", "arguments": {"a": 1, "b": 2}}\n</tool_call>'
 const script = (_: unknown, prompt: string): string =>

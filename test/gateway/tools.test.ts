@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { readWritten } from '@instar/events'
 import { openMemoryLog } from '@instar/log'
 import type OpenAI from 'openai'
-import { model, startRig, turnOf, USER } from './harness.ts'
+import { model, startRig, turnOf, USER } from '../kit/gateway.ts'
 
 const CALLS =
   'I will look.\n<tool_call>\n{"name": "read", "arguments": {"path":  "b.txt", "n": 1}}\n</tool_call>\n<tool_call>\n{"name": "list", "arguments": {}}\n</tool_call>'

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { InstarError } from '@instar/events'
 import { openMemoryLog, putBlob } from '@instar/log'
-import { eventsOf, Publisher, sha256, sse, startRig, turnOf, USER, withAppend, type Rig } from './harness.ts'
-import { gate } from './scripted-engine.ts'
+import { eventsOf, Publisher, sha256, sse, startRig, turnOf, USER, withAppend, type Rig } from '../kit/gateway.ts'
+import { gate } from '../kit/scripted-engine.ts'
 
 const MESSAGES = { model: 'policy', messages: [USER('Hi')] }
 

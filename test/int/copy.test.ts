@@ -30,11 +30,11 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { after, before, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { instar } from '../cli/world.ts'
+import { instar } from '../kit/cli-world.ts'
 import { all, range } from '../contract/event-log.harness.ts'
-import { longHistory, records, sha, smallHistory, T0 } from '../projections/history.ts'
-import { startKafka, type KafkaCluster } from './stack/kafka.ts'
-import { addresses, temporaryFolder } from './stack.ts'
+import { longHistory, records, sha, smallHistory, T0 } from '../kit/projected-history.ts'
+import { startKafka, type KafkaCluster } from '../kit/stack/kafka.ts'
+import { addresses, temporaryFolder } from '../kit/stack.ts'
 
 const TURNS = 3000
 const CHUNKS = 40

@@ -10,11 +10,11 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { instar } from '../cli/world.ts'
-import { records, smallHistory } from '../projections/history.ts'
-import { startKafka, type KafkaCluster } from './stack/kafka.ts'
-import { startDatabase, startRegistry, type Database, type Registry } from './stack/registry.ts'
-import { temporaryFolder } from './stack.ts'
+import { instar } from '../kit/cli-world.ts'
+import { records, smallHistory } from '../kit/projected-history.ts'
+import { startKafka, type KafkaCluster } from '../kit/stack/kafka.ts'
+import { startDatabase, startRegistry, type Database, type Registry } from '../kit/stack/registry.ts'
+import { temporaryFolder } from '../kit/stack.ts'
 
 let folder: Awaited<ReturnType<typeof temporaryFolder>>
 let kafka: KafkaCluster

@@ -6,8 +6,8 @@ import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { after, before, test } from 'node:test'
 import { range } from '../contract/event-log.harness.ts'
-import { startProxied, type Proxied } from './stack/proxied.ts'
-import { API } from './stack/proxy.ts'
+import { startProxied, type Proxied } from '../kit/stack/proxied.ts'
+import { API } from '../kit/stack/proxy.ts'
 
 const schemas = schemaTexts()
 const KIB = 1024

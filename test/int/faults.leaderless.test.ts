@@ -9,10 +9,10 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import { all, NOTE, note, range, SCHEMAS } from '../contract/event-log.harness.ts'
-import { killAll } from './stack/guarded.ts'
-import { startKafka } from './stack/kafka.ts'
-import { compare } from './stack/load.ts'
-import { temporaryFolder } from './stack.ts'
+import { killAll } from '../kit/stack/guarded.ts'
+import { startKafka } from '../kit/stack/kafka.ts'
+import { compare } from '../kit/stack/load.ts'
+import { temporaryFolder } from '../kit/stack.ts'
 
 const BLOBS = 4
 /** The partition that only the third broker has; the other three are on the first two brokers. */

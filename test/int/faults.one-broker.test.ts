@@ -5,10 +5,10 @@ import type { LogRecord } from '@instar/log'
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { all, NOTE, note, range, SCHEMAS, textOf } from '../contract/event-log.harness.ts'
-import type { KafkaCluster } from './stack/kafka.ts'
-import { compare, startLoad } from './stack/load.ts'
-import { startProxied, type Proxied } from './stack/proxied.ts'
-import { API, type Proxy } from './stack/proxy.ts'
+import type { KafkaCluster } from '../kit/stack/kafka.ts'
+import { compare, startLoad } from '../kit/stack/load.ts'
+import { startProxied, type Proxied } from '../kit/stack/proxied.ts'
+import { API, type Proxy } from '../kit/stack/proxy.ts'
 
 describe('one broker', () => {
   let stack: Proxied

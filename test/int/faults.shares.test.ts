@@ -5,11 +5,11 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { NOTE, note, range, SCHEMAS } from '../contract/event-log.harness.ts'
-import { killAll } from './stack/guarded.ts'
-import { startKafka, type KafkaCluster } from './stack/kafka.ts'
-import { startProxied, type Proxied } from './stack/proxied.ts'
-import { API, type Proxy } from './stack/proxy.ts'
-import { temporaryFolder } from './stack.ts'
+import { killAll } from '../kit/stack/guarded.ts'
+import { startKafka, type KafkaCluster } from '../kit/stack/kafka.ts'
+import { startProxied, type Proxied } from '../kit/stack/proxied.ts'
+import { API, type Proxy } from '../kit/stack/proxy.ts'
+import { temporaryFolder } from '../kit/stack.ts'
 
 const SESSION = 1500
 const PARTITIONS = 8

@@ -7,10 +7,10 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import { all, NOTE, range, SCHEMAS } from '../contract/event-log.harness.ts'
-import { killAll } from './stack/guarded.ts'
-import { startKafka } from './stack/kafka.ts'
-import { compare, startLoad } from './stack/load.ts'
-import { temporaryFolder } from './stack.ts'
+import { killAll } from '../kit/stack/guarded.ts'
+import { startKafka } from '../kit/stack/kafka.ts'
+import { compare, startLoad } from '../kit/stack/load.ts'
+import { temporaryFolder } from '../kit/stack.ts'
 
 test(
   'three brokers, two of which must have each record: leaders are killed under load',

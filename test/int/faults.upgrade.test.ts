@@ -13,7 +13,7 @@ import { newLedger, startPeople, type People } from '../chaos/world/people.ts'
 import { startReadiness } from '../chaos/world/readiness.ts'
 import { PROGRAMS, type Kind, type Service } from '../chaos/world/service.ts'
 import { startWorld, type World } from '../chaos/world/world.ts'
-import { ROOT } from '../tree.ts'
+import { ROOT } from '../../tools/tree.ts'
 import { laterBuild, type OtherBuild } from '../upgrade/other-build.ts'
 
 const LATER = [

@@ -6,10 +6,10 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { instar } from '../cli/world.ts'
+import { instar } from '../kit/cli-world.ts'
 import { range } from '../contract/event-log.harness.ts'
-import { startRig, turnsOf, USER } from '../gateway/harness.ts'
-import { addresses, temporaryFolder } from './stack.ts'
+import { startRig, turnsOf, USER } from '../kit/gateway.ts'
+import { addresses, temporaryFolder } from '../kit/stack.ts'
 
 const SESSIONS = 40
 

@@ -3,8 +3,8 @@ import type { EventLog } from '@instar/log'
 import { openKafkaLog, setupKafka, setupSchemas } from '@instar/log/kafka/index'
 import { Kafka, logLevel } from 'kafkajs'
 import { SCHEMAS, type OpenOptions, type Opened } from '../contract/event-log.harness.ts'
-import { allSeen } from './stack/sockets.ts'
-import { addresses } from './stack.ts'
+import { allSeen } from '../kit/stack/sockets.ts'
+import { addresses } from '../kit/stack.ts'
 
 /** A log of its own on the run's broker: topics with a prefix. */
 type Place = { brokers: string[]; registry: string; prefix: string; partitions?: OpenOptions['partitions'] }

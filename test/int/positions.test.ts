@@ -5,7 +5,7 @@ import { Kafka, logLevel, type Admin } from 'kafkajs'
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { all, NOTE, note, range, SCHEMAS, textOf } from '../contract/event-log.harness.ts'
-import { addresses } from './stack.ts'
+import { addresses } from '../kit/stack.ts'
 
 let count = 0
 const feature = (title: string, body: (log: KafkaLog, admin: Admin, prefix: string) => Promise<void>): void => {

@@ -6,7 +6,7 @@ import { Kafka, logLevel, Partitioners, type Admin } from 'kafkajs'
 import assert from 'node:assert/strict'
 import { afterEach, test } from 'node:test'
 import { all, range } from '../contract/event-log.harness.ts'
-import { addresses } from './stack.ts'
+import { addresses } from '../kit/stack.ts'
 
 const schemas = schemaTexts()
 const { brokers, registry } = addresses()

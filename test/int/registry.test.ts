@@ -8,9 +8,9 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { all, range } from '../contract/event-log.harness.ts'
-import { killAll } from './stack/guarded.ts'
-import { startDatabase, startRegistry, type Registry } from './stack/registry.ts'
-import { addresses, temporaryFolder } from './stack.ts'
+import { killAll } from '../kit/stack/guarded.ts'
+import { startDatabase, startRegistry, type Registry } from '../kit/stack/registry.ts'
+import { addresses, temporaryFolder } from '../kit/stack.ts'
 
 const refused =
   (code: string) =>

@@ -5,8 +5,8 @@
  */
 import { globSync } from 'node:fs'
 import path from 'node:path'
-import { runTests } from '../runner.ts'
-import { startStack } from './stack.ts'
+import { runTests } from '../../tools/runner.ts'
+import { startStack } from '../kit/stack.ts'
 
 const wanted = process.argv.slice(2)
 const files = globSync('*.test.ts', { cwd: import.meta.dirname })

@@ -9,9 +9,9 @@ import { join } from 'node:path'
 import { after, afterEach, before, describe, test } from 'node:test'
 import { Client } from 'pg'
 import { all } from '../contract/event-log.harness.ts'
-import { killAll } from './stack/guarded.ts'
-import { startDatabase, startRegistry, type Database, type Registry } from './stack/registry.ts'
-import { addresses, temporaryFolder } from './stack.ts'
+import { killAll } from '../kit/stack/guarded.ts'
+import { startDatabase, startRegistry, type Database, type Registry } from '../kit/stack/registry.ts'
+import { addresses, temporaryFolder } from '../kit/stack.ts'
 
 const refused =
   (code: string, text = /./) =>

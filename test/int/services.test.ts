@@ -5,8 +5,8 @@ import { createScorer, scorerConfig, type Scorer } from '@instar/scorer'
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { range } from '../contract/event-log.harness.ts'
-import { Publisher, startRig, turnsOf, USER, type Rig } from '../gateway/harness.ts'
-import { addresses } from './stack.ts'
+import { Publisher, startRig, turnsOf, USER, type Rig } from '../kit/gateway.ts'
+import { addresses } from '../kit/stack.ts'
 
 const SESSIONS = 12
 const TURNS = 4

@@ -11,7 +11,7 @@ import { createInterface } from 'node:readline'
 import { test } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { addresses } from './stack.ts'
+import { addresses } from '../kit/stack.ts'
 
 const withAdmin = async <T>(work: (admin: Admin) => Promise<T>): Promise<T> => {
   const admin = new Kafka({ brokers: addresses().brokers, logLevel: logLevel.NOTHING }).admin()

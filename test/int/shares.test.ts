@@ -2,8 +2,8 @@
 import { setupKafka } from '@instar/log/kafka/index'
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { membersOf } from './stack/members.ts'
-import { addresses } from './stack.ts'
+import { membersOf } from '../kit/stack/members.ts'
+import { addresses } from '../kit/stack.ts'
 
 const PARTITIONS = 8
 const SESSION = 2000

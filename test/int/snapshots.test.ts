@@ -1,7 +1,7 @@
 import { schemaTexts } from '@instar/events'
 import { openKafkaLog, setupKafka, setupSchemas } from '@instar/log/kafka/index'
 import { snapshotFeatures } from '../snapshots/snapshots.features.ts'
-import { addresses } from './stack.ts'
+import { addresses } from '../kit/stack.ts'
 
 let count = 0
 

@@ -20,9 +20,9 @@ import { openKafkaLog, setupKafka, type KafkaLog } from '@instar/log/kafka/index
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { range } from '../contract/event-log.harness.ts'
-import { captured, type Said } from '../scorer/history.ts'
-import { membersOf, type MemberProcess, type Members } from './stack/members.ts'
-import { addresses } from './stack.ts'
+import { captured, type Said } from '../kit/scored-history.ts'
+import { membersOf, type MemberProcess, type Members } from '../kit/stack/members.ts'
+import { addresses } from '../kit/stack.ts'
 import type { WorkerPlace } from './processes/worker.ts'
 
 const SESSION = 4000

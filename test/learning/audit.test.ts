@@ -30,9 +30,9 @@ import {
 } from '../../services/trainer/src/core/replay.ts'
 import { MOST_BYTES } from '../../services/trainer/src/core/pending.ts'
 import { readAudit } from '../../services/trainer/src/shell/audit.ts'
-import { captured } from '../scorer/history.ts'
-import { seeded } from '../simulation/random.ts'
-import { POLICIES, POLICY, randomHistory } from '../snapshots/histories.ts'
+import { captured } from '../kit/scored-history.ts'
+import { seeded } from '../kit/random.ts'
+import { POLICIES, POLICY, randomHistory } from '../kit/histories.ts'
 
 const PLACE = { partition: 0, offset: 0 }
 const folders: string[] = []

@@ -16,8 +16,8 @@ import type { Model } from '@instar/engine/port'
 import { createPublisher, publisherConfig } from '@instar/publisher'
 import { createTrainer, trainerConfig } from '@instar/trainer'
 import { runReplay, type ReplayLine } from '../../cli/src/replays.ts'
-import { captured, type Said } from '../scorer/history.ts'
-import { ScriptedLearner } from './scripted-learner.ts'
+import { captured, type Said } from '../kit/scored-history.ts'
+import { ScriptedLearner } from '../kit/scripted-learner.ts'
 
 const model: Model = {
   name: 'm',

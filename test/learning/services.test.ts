@@ -18,7 +18,7 @@ import { openMemoryLog, type MemoryLog } from '@instar/log'
 import { createPublisher, publisherConfig, type Publisher } from '@instar/publisher'
 import { createTrainer, trainerConfig, type Trainer } from '@instar/trainer'
 import type { Model } from '@instar/engine/port'
-import { ScriptedLearner } from './scripted-learner.ts'
+import { ScriptedLearner } from '../kit/scripted-learner.ts'
 
 const BODY = Buffer.from(JSON.stringify({ messages: [{ role: 'user', content: 'q' }] }))
 const model: Model = {

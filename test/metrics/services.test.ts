@@ -20,7 +20,7 @@ import { createMetrics, type Metrics } from '@instar/process'
 import { recordPublisherMetrics as watchPublisher } from '../../services/publisher/src/shell/metrics.ts'
 import { createScorer, scorerConfig } from '@instar/scorer'
 import { recordTrainerMetrics as watchTrainer } from '../../services/trainer/src/shell/metrics.ts'
-import { captured, type Said } from '../scorer/history.ts'
+import { captured, type Said } from '../kit/scored-history.ts'
 
 const valueOf = async (metrics: Metrics, name: string): Promise<number | undefined> => {
   const line = (await metrics.text()).split('\n').find((one) => one.startsWith(`${name} `))

@@ -1,6 +1,6 @@
 /** `npm run test:model`: fetches a real model once (93 MB), then runs the tests of this folder on it. Takes about two minutes and 3 GB. */
 import path from 'node:path'
-import { runTests } from '../runner.ts'
+import { runTests } from '../../tools/runner.ts'
 import { fetchSmolLM2 } from './fetch.ts'
 
 const here = import.meta.dirname

@@ -5,7 +5,7 @@ import { lstatSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { after } from 'node:test'
-import { ROOT } from '../tree.ts'
+import { ROOT } from '../../tools/tree.ts'
 
 export type Said = { code: number | NodeJS.Signals | null; out: string; err: string }
 

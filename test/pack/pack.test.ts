@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { before, describe, test } from 'node:test'
 import { DatabaseSync } from 'node:sqlite'
 import { arithmetic } from '@instar/policy/runtime/fingerprint'
-import { ROOT } from '../tree.ts'
+import { ROOT } from '../../tools/tree.ts'
 import { bytesOf, install, json, pack, run, start, temporary, type Tarball } from './installed.ts'
 
 const LIMIT = { packed: 6e6, unpacked: 12e6, installed: 900e6 }

@@ -3,7 +3,7 @@
  * Takes one to two minutes, 0.8 GB in the folder of temporary files, and npm packages of the lock (from npm's cache, if it holds them).
  */
 import path from 'node:path'
-import { runTests } from '../runner.ts'
+import { runTests } from '../../tools/runner.ts'
 
 const passed = await runTests([path.join(import.meta.dirname, 'pack.test.ts')], { timeout: 900_000 })
 process.exitCode ??= passed ? 0 : 1

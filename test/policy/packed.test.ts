@@ -11,7 +11,7 @@ import { uniform } from '@instar/policy/random'
 import { Decoder } from '@instar/policy/runtime/decoding'
 import { KvCache } from '@instar/policy/runtime/cache'
 import { createOnnxBackend } from '@instar/policy/runtime/onnx'
-import { LLAMA, smallGguf } from '../checkpoints/small-gguf.ts'
+import { LLAMA, smallGguf } from '../kit/small-gguf.ts'
 
 const folder = mkdtempSync(path.join(tmpdir(), 'instar-packed-'))
 after(() => {

@@ -9,8 +9,8 @@ import { InstarError } from '@instar/events/errors'
 import type { LearningEngine, Sampling, StepSettings, TrainItem } from '@instar/engine/port'
 import { startLearning, type LearningOptions } from '@instar/policy'
 import { findBuilt } from '@instar/policy/runtime/tfjs-node/place'
-import { CONFIG, randomAdapter, writeRandomModel } from '../serving/random-model.ts'
-import { crash, latest, started, threads } from '../serving/threads.ts'
+import { CONFIG, randomAdapter, writeRandomModel } from '../kit/random-model.ts'
+import { crash, latest, started, threads } from '../kit/threads.ts'
 
 const model = mkdtempSync(path.join(tmpdir(), 'instar-learning-'))
 const adapter = randomAdapter(1)

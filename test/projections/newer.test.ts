@@ -6,8 +6,8 @@ import { openMemoryLog, type MemoryLog } from '@instar/log'
 import { startPostgres, startProjections, type Connection, type Postgres } from '@instar/projections'
 import { setupDatabase } from '@instar/projections/postgres/setup'
 import type { Client } from 'pg'
-import { digests, temporaryFolder, withClient } from './database.ts'
-import { longHistory, records } from './history.ts'
+import { digests, temporaryFolder, withClient } from '../kit/database.ts'
+import { longHistory, records } from '../kit/projected-history.ts'
 
 /** What a migration of a newer build leaves behind. */
 const newerMigration = (client: Client): Promise<unknown> =>

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { findBinaries } from '@instar/projections/postgres/binaries'
 import { existingPlace } from '@instar/projections/postgres/place'
-import { withClient } from './database.ts'
+import { withClient } from '../kit/database.ts'
 
 const NOBODY = { uid: 65534, gid: 65534 }
 

@@ -9,8 +9,8 @@ import { fileURLToPath } from 'node:url'
 import { openMemoryLog } from '@instar/log'
 import { readOnlyQuery, runningPostgres, startPostgres, startProjections } from '@instar/projections'
 import { existingPlace } from '@instar/projections/postgres/place'
-import { adminOf, digests, temporaryFolder, withClient } from './database.ts'
-import { longHistory, records } from './history.ts'
+import { adminOf, digests, temporaryFolder, withClient } from '../kit/database.ts'
+import { longHistory, records } from '../kit/projected-history.ts'
 
 const OWNER = fileURLToPath(new URL('processes/owner.ts', import.meta.url))
 const TURNS = 100

@@ -7,7 +7,7 @@ import { openMemoryLog } from '@instar/log'
 import { readOnlyQuery, startPostgres, startProjections } from '@instar/projections'
 import { migrate } from '@instar/projections/postgres/migrate'
 import { Client } from 'pg'
-import { adminOf, temporaryFolder, withClient } from './database.ts'
+import { adminOf, temporaryFolder, withClient } from '../kit/database.ts'
 import { olderCluster } from './older.ts'
 
 /** One statement that leaves the role that a session stepped down to, reads a file of the server's and runs a program there. */

@@ -5,8 +5,8 @@ import { test } from 'node:test'
 import type { Event } from '@instar/events'
 import { openMemoryLog } from '@instar/log'
 import { readOnlyQuery, startPostgres, startProjections, type Connection } from '@instar/projections'
-import { digests, temporaryFolder, withClient } from './database.ts'
-import { idOf, longHistory, lineStarted, records, smallHistory, T0, turn } from './history.ts'
+import { digests, temporaryFolder, withClient } from '../kit/database.ts'
+import { idOf, longHistory, lineStarted, records, smallHistory, T0, turn } from '../kit/projected-history.ts'
 
 const project = async (
   log: ReturnType<typeof openMemoryLog>,

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { openMemoryLog, openSnapshots, type EventLog, type Offsets } from '@instar/log'
 import { startPostgres, startProjections, type Connection } from '@instar/projections'
-import { adminOf, digests, temporaryFolder, withClient } from './database.ts'
-import { longHistory, records } from './history.ts'
+import { adminOf, digests, temporaryFolder, withClient } from '../kit/database.ts'
+import { longHistory, records } from '../kit/projected-history.ts'
 
 const TURNS = 120
 

@@ -23,7 +23,7 @@ import {
 import { MOST_TOUCHED } from '../../services/scorer/src/core/state.ts'
 import { MOST_CLOSED } from '@instar/events/folds/turns'
 import { trainerConfig } from '@instar/trainer'
-import { captured, logged, type Said } from './history.ts'
+import { captured, logged, type Said } from '../kit/scored-history.ts'
 
 const RULES: Rules = { idleMs: 1000, judgesAlone: false, staleness: null }
 const user = (content: string): Said => ({ role: 'user', content })

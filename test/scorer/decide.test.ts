@@ -16,7 +16,7 @@ import {
   type Rules,
   type ScorerState,
 } from '@instar/scorer'
-import { captured, feedback, logged, turnNamed, type Said } from './history.ts'
+import { captured, feedback, logged, turnNamed, type Said } from '../kit/scored-history.ts'
 
 const RULES: Rules = { idleMs: 1000, judgesAlone: false, staleness: null }
 const GOOD: Judged = {

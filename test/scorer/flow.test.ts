@@ -14,7 +14,7 @@ import {
 import { openMemoryLog, type MemoryLog } from '@instar/log'
 import { createMetrics } from '@instar/process'
 import { createScorer, scorerConfig, type Evidence, type Judge, type Scorer, type ScorerPorts } from '@instar/scorer'
-import { captured, feedback, type Said } from './history.ts'
+import { captured, feedback, type Said } from '../kit/scored-history.ts'
 
 const user = (content: string): Said => ({ role: 'user', content })
 const model = (content: string): Said => ({ role: 'assistant', content })

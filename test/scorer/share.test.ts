@@ -20,7 +20,7 @@ import {
   type Output,
   type Rules,
 } from '@instar/scorer'
-import { captured, feedback, logged, type Said } from './history.ts'
+import { captured, feedback, logged, type Said } from '../kit/scored-history.ts'
 
 const RULES: Rules = { idleMs: 1000, judgesAlone: false, staleness: null }
 const GOOD: Judged = { verdicts: [], reward: 1, judge: 'j', hint: null, hintJudge: null, reason: null }

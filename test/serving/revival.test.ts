@@ -9,8 +9,8 @@ import { InstarError } from '@instar/events/errors'
 import type { Constraint, GenerateRequest, ServingEngine } from '@instar/engine/port'
 import { startServing } from '@instar/policy'
 import type { ServingOptions } from '@instar/policy/serve/engine'
-import { CONFIG, randomAdapter, writeRandomModel } from './random-model.ts'
-import { crash, latest, spoken, started, threads } from './threads.ts'
+import { CONFIG, randomAdapter, writeRandomModel } from '../kit/random-model.ts'
+import { crash, latest, spoken, started, threads } from '../kit/threads.ts'
 
 const folder = mkdtempSync(path.join(tmpdir(), 'instar-revival-'))
 const model = path.join(folder, 'model')

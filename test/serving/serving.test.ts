@@ -7,7 +7,7 @@ import path from 'node:path'
 import { InstarError } from '@instar/events/errors'
 import type { Constraint, GenerateRequest, GeneratedToken, Model, ServingEngine } from '@instar/engine/port'
 import { openModel, startServing } from '@instar/policy'
-import { CONFIG, randomAdapter, writeRandomModel } from './random-model.ts'
+import { CONFIG, randomAdapter, writeRandomModel } from '../kit/random-model.ts'
 
 const folder = mkdtempSync(path.join(tmpdir(), 'instar-serving-'))
 let model: Model

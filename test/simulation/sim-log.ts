@@ -6,7 +6,7 @@
 import { decodeReadable, FLOW, TOPICS, type Encoded, type Event, type Logged, type Topic } from '@instar/events'
 import { partitionOf } from '@instar/log/partition'
 import type { EventLog, LogRecord } from '@instar/log'
-import type { Random } from './random.ts'
+import type { Random } from '../kit/random.ts'
 
 const PARTITIONS: Record<Topic, number> = { turns: 2, scores: 2, updates: 2, weights: 2, blobs: 1, upgrades: 1 }
 /** Share of appends that land a second time. */

@@ -5,7 +5,7 @@ import { touch, type Limits } from '../../services/gateway/src/session/core/sess
 import { keep, type Kept } from '../../services/gateway/src/session/snapshot.ts'
 import { startTail, type Tail } from '../../services/gateway/src/session/tail.ts'
 import { openSnapshots, type EventLog } from '@instar/log'
-import { POLICY, type History } from './histories.ts'
+import { POLICY, type History } from '../kit/histories.ts'
 
 export type LiveGateway = { kept: Kept; tail: Tail }
 

@@ -20,7 +20,7 @@ import {
   type TrainerState,
 } from '../../services/trainer/src/core/state.ts'
 import { stateOfSnapshot as storedTrainer } from '../../services/trainer/src/shell/snapshot.ts'
-import { POLICIES, POLICY, SUBJECTS, type History } from './histories.ts'
+import { POLICIES, POLICY, SUBJECTS, type History } from '../kit/histories.ts'
 
 /** A fold under way. */
 export type Fold = {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { committable, ROOT } from '../tree.ts'
+import { committable, ROOT } from '../../tools/tree.ts'
 
 const WRITERS = /^(services|cli\/src|packages\/log\/src)\/.*(?<!\.test)\.ts$/
 

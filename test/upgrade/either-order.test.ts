@@ -8,7 +8,7 @@ import { test } from 'node:test'
 import { promisify } from 'node:util'
 import { decodeRecord } from '@instar/events'
 import { openEmbeddedLog } from '@instar/log'
-import { ROOT } from '../tree.ts'
+import { ROOT } from '../../tools/tree.ts'
 import { laterBuild } from './other-build.ts'
 
 const LATER = ['TurnScored', 'BatchSealed', 'UpdateComputed', 'VersionPublished'] as const

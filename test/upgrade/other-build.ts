@@ -16,7 +16,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { FLOW, newestVersion, TOPICS, type RecordName } from '@instar/events'
-import { ROOT } from '../tree.ts'
+import { ROOT } from '../../tools/tree.ts'
 
 const SOURCES = ['packages', 'services', 'cli', 'schemas', 'migrations', 'models/tiny/recipe', 'package.json']
 

@@ -5,7 +5,7 @@
 import OpenAI from 'openai'
 import { setTimeout as pause } from 'node:timers/promises'
 import { integer, type Random } from '../../../models/tiny/recipe/random.ts'
-import { ask, askWhole, question, reaction, type Messages } from '../../flow/people.ts'
+import { ask, askWhole, question, reaction, type Messages } from '../../kit/people.ts'
 import type { Service } from './service.ts'
 
 export type Received = {

@@ -5,8 +5,8 @@
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { guarded, type Guarded } from '../../int/stack/guarded.ts'
-import { ROOT } from '../../tree.ts'
+import { guarded, type Guarded } from '../../kit/stack/guarded.ts'
+import { ROOT } from '../../../tools/tree.ts'
 
 export const PROGRAMS = {
   gateway: 'services/gateway/src/main.ts',

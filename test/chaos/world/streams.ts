@@ -1,5 +1,5 @@
 /** Requests read byte by byte: when each event came, which comments kept the connection alive, how it ended. */
-import type { Messages } from '../../flow/people.ts'
+import type { Messages } from '../../kit/people.ts'
 
 export type Streamed = {
   status: number

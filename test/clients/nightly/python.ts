@@ -1,6 +1,6 @@
 /** The agents that are Python programs, with everything that they need, as python.txt locks it. */
 import { fileURLToPath } from 'node:url'
-import { pythonPrograms } from '../../python/environment.ts'
+import { pythonPrograms } from '../../kit/python.ts'
 
 export const MINI = '2.4.6'
 export const AIDER = '0.86.2'

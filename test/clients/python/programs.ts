@@ -1,6 +1,6 @@
 /** The Python clients: what is installed for them, and one conversation of each against a scene. */
 import path from 'node:path'
-import { pythonOf, pythonPrograms } from '../../python/environment.ts'
+import { pythonOf, pythonPrograms } from '../../kit/python.ts'
 import { converse as hold, type Client } from '../converse.ts'
 import { runProgram } from '../program.ts'
 

@@ -4,7 +4,7 @@ import { symlink, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { test } from 'node:test'
 import type { TurnCaptured } from '@instar/events'
-import { feedbackOf } from '../../gateway/harness.ts'
+import { feedbackOf } from '../../kit/gateway.ts'
 import { runProgram, type Place, type Ran } from '../program.ts'
 import { assertTold, blockOf, blocksOf, inPlace, PROMPT, type Block } from '../snippets.ts'
 

@@ -10,8 +10,8 @@ import { generateText, Output } from 'ai'
 import OpenAI from 'openai'
 import { zodResponseFormat, zodTextFormat } from 'openai/helpers/zod'
 import { z } from 'zod'
-import { turnsOf } from '../../gateway/harness.ts'
-import { startTiny, type Tiny } from '../../gateway/tiny.ts'
+import { turnsOf } from '../../kit/gateway.ts'
+import { startTiny, type Tiny } from '../../kit/tiny.ts'
 
 let tiny: Tiny
 let openai: OpenAI

@@ -4,8 +4,8 @@ import { once } from 'node:events'
 import { openSync, readFileSync, readdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { freePort } from '../../int/stack/ready.ts'
-import { pythonPrograms } from '../../python/environment.ts'
+import { freePort } from '../../kit/stack/ready.ts'
+import { pythonPrograms } from '../../kit/python.ts'
 
 export const VERSION = '0.32.0'
 

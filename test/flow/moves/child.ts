@@ -4,8 +4,8 @@ import { schemaTexts } from '@instar/events'
 import { createGateway, gatewayConfig } from '@instar/gateway'
 import { openEmbeddedLog } from '@instar/log'
 import { openModel, startServing } from '@instar/policy'
-import { ADMIN_TOKEN, Publisher } from '../../gateway/harness.ts'
-import { randomAdapter } from '../../serving/random-model.ts'
+import { ADMIN_TOKEN, Publisher } from '../../kit/gateway.ts'
+import { randomAdapter } from '../../kit/random-model.ts'
 
 /** `parent`: the version that the next one is made from. */
 export type Order = { publish: { parent: number } }

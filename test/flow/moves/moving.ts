@@ -8,8 +8,8 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { decodeRecord, readWritten, type TurnAborted, type TurnCaptured } from '@instar/events'
 import { createTurnReader, getBlob, openEmbeddedLog } from '@instar/log'
 import { adapterFromWeights, startServing } from '@instar/policy'
-import { ADMIN_TOKEN, sse } from '../../gateway/harness.ts'
-import { writeRandomModel } from '../../serving/random-model.ts'
+import { ADMIN_TOKEN, sse } from '../../kit/gateway.ts'
+import { writeRandomModel } from '../../kit/random-model.ts'
 import type { Order, Told } from './child.ts'
 
 /** A stretch of time in which so many moves are made, evenly; none: how it is without. */

@@ -1,8 +1,8 @@
 /** Starts a broker, says where, and waits to be killed. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { startKafka } from '../stack/kafka.ts'
-import { temporaryFolder } from '../stack.ts'
+import { startKafka } from '../../kit/stack/kafka.ts'
+import { temporaryFolder } from '../../kit/stack.ts'
 
 const { path } = await temporaryFolder()
 await startKafka({ folder: join(path, 'kafka') })

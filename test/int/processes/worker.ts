@@ -12,7 +12,7 @@ import { createPublisher, publisherConfig } from '@instar/publisher'
 import { createScorer, scorerConfig, type Judge } from '@instar/scorer'
 import { createTrainer, trainerConfig } from '@instar/trainer'
 import { range } from '../../contract/event-log.harness.ts'
-import { ScriptedLearner } from '../../learning/scripted-learner.ts'
+import { ScriptedLearner } from '../../kit/scripted-learner.ts'
 
 export type WorkerPlace = {
   role: 'scorer' | 'trainer' | 'publisher'

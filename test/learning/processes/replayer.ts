@@ -3,7 +3,7 @@ import { schemaTexts } from '@instar/events'
 import { openEmbeddedLog } from '@instar/log'
 import type { Model } from '@instar/engine/port'
 import { replay } from '@instar/trainer'
-import { ScriptedLearner } from '../scripted-learner.ts'
+import { ScriptedLearner } from '../../kit/scripted-learner.ts'
 
 const [folder, batchSize, until] = process.argv.slice(2) as [string, string, string]
 const log = await openEmbeddedLog({ folder, schemas: schemaTexts() })

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { openMemoryLog } from '@instar/log'
 import { startPostgres, startProjections } from '@instar/projections'
 import { existingPlace } from '@instar/projections/postgres/place'
-import { longHistory, records } from '../history.ts'
+import { longHistory, records } from '../../kit/projected-history.ts'
 
 const [folder = '', turns = '100'] = process.argv.slice(2)
 const log = openMemoryLog()

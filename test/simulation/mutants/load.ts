@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs'
 import { registerHooks } from 'node:module'
 import { pathToFileURL } from 'node:url'
 import { join } from 'node:path'
-import { ROOT } from '../../tree.ts'
+import { ROOT } from '../../../tools/tree.ts'
 import type { simulate } from '../world.ts'
 import type { Mutant } from './table.ts'
 

@@ -5,8 +5,8 @@ import type { Model } from '@instar/engine/port'
 import { createPublisher, publisherConfig } from '@instar/publisher'
 import { createScorer, scorerConfig, type Judge } from '@instar/scorer'
 import { createTrainer, trainerConfig } from '@instar/trainer'
-import { ScriptedLearner } from '../../learning/scripted-learner.ts'
-import { captured, type Said } from '../../scorer/history.ts'
+import { ScriptedLearner } from '../../kit/scripted-learner.ts'
+import { captured, type Said } from '../../kit/scored-history.ts'
 
 const [folder = '', from = '0'] = process.argv.slice(2)
 const log = await openEmbeddedLog({ folder, schemas: schemaTexts() })

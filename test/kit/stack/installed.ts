@@ -7,7 +7,7 @@ import { existsSync } from 'node:fs'
 import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { ROOT } from '../../tree.ts'
+import { ROOT } from '../../../tools/tree.ts'
 
 const run = promisify(execFile)
 const CACHE = join(ROOT, '.cache')

@@ -22,14 +22,14 @@ const files = committable()
   .map((path) => join(ROOT, path))
 
 const checked =
-  wanted.length > 0 || spawnSync(process.execPath, [join(ROOT, 'test/check.ts')], { stdio: 'inherit' }).status === 0
+  wanted.length > 0 || spawnSync(process.execPath, [join(ROOT, 'tools/check.ts')], { stdio: 'inherit' }).status === 0
 if (files.length === 0) {
   process.stderr.write(`no test file matches ${wanted.join(', ')}\n`)
   process.exitCode = 1
 } else {
   const passed = await runTests(
     files,
-    { concurrency: 2, execArgv: ['--import', join(ROOT, 'test/watchdog.ts')], cwd: ROOT },
+    { concurrency: 2, execArgv: ['--import', join(ROOT, 'tools/watchdog.ts')], cwd: ROOT },
     wanted.length > 0 ? undefined : compact,
   )
   process.exitCode ??= checked && passed ? 0 : 1

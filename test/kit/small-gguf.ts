@@ -1,8 +1,8 @@
 /** A small random Llama or Qwen3 as a GGUF file, with the byte tokenizer of the random model. */
 import { byteAlphabet } from '@instar/policy/tokenizer/bytes'
 import { weightShapes, type ModelConfig, type WeightTensor } from '@instar/policy/weights'
-import { randomTensor, TEMPLATE } from '../serving/random-model.ts'
-import { writeGguf, type Quantisation, type Value } from './gguf-writer.ts'
+import { randomTensor, TEMPLATE } from './random-model.ts'
+import { writeGguf, type Quantisation, type Value } from '../checkpoints/gguf-writer.ts'
 
 export const LLAMA: ModelConfig = {
   hiddenSize: 64,

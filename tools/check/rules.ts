@@ -12,8 +12,7 @@ export type Tree = { sources: readonly Source[]; workspaces: readonly Workspace[
 export type Rule = (tree: Tree) => Finding[]
 
 /** Tests may see what they test with; the layers hold for them too. */
-const isTest = (path: string): boolean =>
-  path.endsWith('.test.ts') || path.startsWith('test/') || path.startsWith('bench/')
+const isTest = (path: string): boolean => path.endsWith('.test.ts') || /^(test|bench|tools)\//.test(path)
 const packageOf = (specifier: string): string =>
   specifier
     .split('/')

@@ -1,7 +1,7 @@
 /** Random histories of everything that a log may hold: late, repeated, stale and malformed records among good ones. */
 import { answerKey, encodeEvent, written, type Event, type TurnCaptured } from '@instar/events'
-import { captured, feedback, turnNamed } from '../scorer/history.ts'
-import type { Random } from '../simulation/random.ts'
+import { captured, feedback, turnNamed } from './scored-history.ts'
+import type { Random } from './random.ts'
 
 export const POLICY = 'policy'
 export const POLICIES = [POLICY, `${POLICY}~again`] as const

@@ -45,7 +45,10 @@ export const membersOf = <Place extends object>(script: string, place: Place, pa
     start(more = {}) {
       const child = spawn(
         process.execPath,
-        [fileURLToPath(new URL(`../processes/${script}.ts`, import.meta.url)), JSON.stringify({ ...place, ...more })],
+        [
+          fileURLToPath(new URL(`../../int/processes/${script}.ts`, import.meta.url)),
+          JSON.stringify({ ...place, ...more }),
+        ],
         { detached: true, stdio: ['pipe', 'pipe', 'inherit'] },
       )
       const exited = once(child, 'exit')
