@@ -1,4 +1,4 @@
-/** The gateway on its ports: HTTP in front, the log and the engine behind. */
+/** Assembles the gateway from its ports: the HTTP server, the log and the engine. */
 import { InstarError, requireBase, weightLine } from '@instar/events'
 import { createTurnReader, type EventLog, type SnapshotStore } from '@instar/log'
 import type { Adapter, Model, ServingEngine } from '@instar/engine/port'
@@ -33,31 +33,34 @@ export * from './config.ts'
 
 export type GatewayPorts = {
   log: EventLog
-  /** Where what is known is kept between two lives; without it the log is read from its start. */
+  /** Where the gateway keeps its snapshot. Without it, the gateway reads the log from the start. */
   snapshots?: SnapshotStore | undefined
   engine: ServingEngine
   model: Model
-  /** The weights that the engine runs, where they are known: a line that was started on others is refused. */
+  /** The engine's base weights, if known. The gateway refuses a version line that was started on other weights. */
   base?: Pick<Model, 'name' | 'sha256' | 'sha256Named'>
   now: () => number
   random: (bytes: number) => Uint8Array
-  /** A branch's last version through the publisher's gate. */
+  /** Promotes a branch's last version through the publisher's gate. */
   promote?: (branch: string) => Promise<unknown>
-  /** Training from history onto a branch: yields progress, then the report. `gone`: whoever asked has left. */
+  /**
+   * Trains a branch from the log's history. Yields progress, then the report. `gone`: aborted when the caller
+   * disconnects.
+   */
   replay?: (options: Readonly<Record<string, unknown>>, gone: AbortSignal) => AsyncIterable<unknown>
-  /** Of the process; default: the gateway's own. */
+  /** The process's registry. Default: one for this gateway. */
   metrics?: Metrics
-  /** The log is broken, or can no longer be followed: the caller stops the process. */
+  /** Called when the log is broken or can no longer be followed. The caller must stop the process. */
   onFatal?: (error: Error) => void
-  /** The adapter of the bytes on the log. Default: packages/policy's. */
+  /** Decodes an adapter from the bytes on the log. Default: the decoder of packages/policy. */
   toAdapter?: (weights: Uint8Array) => Adapter
 }
 
 export type Gateway = { start(): Promise<{ url: string }>; stop(): Promise<void> }
 
-/** Of bodies, which the next requests of their sessions repeat, for each record that is kept. */
+/** Bytes of request bodies cached per record: later requests of a session repeat its bodies. */
 const KEPT_BODY_BYTES = 32 * 1024
-/** How long the last answers may take to reach their clients. */
+/** How long open responses may take to finish after the server stops. */
 const LAST_BYTES_MS = 500
 
 const within = async (done: Promise<void>, ms: number): Promise<void> => {
@@ -100,7 +103,10 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   const keyring = createKeyring(config.keys, config.keyFile, now)
   const given = new Given()
   let entrance: Entrance | null = null
-  /** The engine's last word, while it was that it is gone; for engines that do not say themselves how they are. */
+  /**
+   * The last error with which the engine reported that it is lost, null once it answers. Used for engines without a
+   * health check.
+   */
   const health: { lost: string | null } = { lost: null }
   let tail: Tail | null = null
   let server: FastifyInstance | null = null
@@ -146,7 +152,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
         problem: { message: refusal.message },
       }
     if (ended) return { status: 'not following', problem: { topic: ended.topic, message: ended.error.message } }
-    // Where no request comes since this is not ready, only the engine itself can say that it is back.
+    // While the gateway is not ready it receives no requests, so only the engine itself can report its recovery.
     const lost = engine.lost ? engine.lost() : health.lost
     if (lost !== null) return { status: 'engine lost', problem: { message: lost } }
     return pool.serving() ? null : { status: 'starting', problem: pool.problem() }
@@ -173,7 +179,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     return answer(answerPorts(), call)
   }
 
-  /** On Kafka a line may begin after the gateway has. */
+  /** On Kafka, the version line may be created after the gateway has started. */
   const heardWeights = (): void => {
     try {
       if (server && ports.base) requireBase(line(), ports.base)
@@ -240,8 +246,8 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   }
 
   /**
-   * Running answers may end by themselves for a while, then they are cut and recorded as such; a log that does
-   * not take even that is not waited for.
+   * Lets running requests finish for a grace period, then cancels them and records them as aborted. Does not wait for a
+   * log that refuses those records.
    */
   const drain = async (): Promise<void> => {
     await within(running.idle(), config.stopGraceMs)
@@ -268,7 +274,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     async stop() {
       stopping = true
       await Promise.all([within(background.stop(), config.stopGraceMs + LAST_BYTES_MS), drain()])
-      // A client that is still sending its request would hold the port for ever.
+      // A client that is still sending its request would keep the server from closing.
       const force = setTimeout(() => server?.server.closeAllConnections(), LAST_BYTES_MS)
       await server?.close()
       clearTimeout(force)

@@ -1,13 +1,13 @@
-/** The gateway's settings, checked and frozen. Who reads the environment is main.ts or the CLI. */
+/** The gateway's settings, validated and frozen. Only main.ts and the CLI read the environment. */
 import { z } from 'zod'
 import { LEAST_TOKEN, SCOPES } from './receive/core/keys.ts'
 
 const ORIGIN = /^https?:\/\/[^/?#@\s]+$/i
 
 const key = z.object({
-  /** Public: it is on the log and in session ids. */
+  /** Public id: it appears on the log and in session ids. */
   id: z.string().regex(/^[A-Za-z0-9-]{1,32}$/),
-  /** sha256 (hex) of the token that the client sends. */
+  /** sha256 (hex) of the client's token. */
   sha256: z.string().regex(/^[0-9a-f]{64}$/),
   scopes: z.array(z.enum(SCOPES)).default(['inference', 'feedback', 'train']),
   expiresAt: z.number().nullable().default(null),
@@ -16,7 +16,10 @@ const key = z.object({
   concurrent: z.int().positive().nullable().default(null),
 })
 
-/** What `instar keys` writes; times are ISO texts. `open`: without keys the gateway is to be open, though it had some. */
+/**
+ * The file that `instar keys` writes. Times are ISO 8601. `open`: the gateway accepts requests without keys although it
+ * had keys before.
+ */
 export const keyFile = z.object({
   keys: z.array(
     z
@@ -53,17 +56,20 @@ export const keyFile = z.object({
 const schema = z.object({
   host: z.string().default('127.0.0.1'),
   port: z.int().min(0).max(65535).default(30000),
-  /** Listen beyond loopback without keys. */
+  /** Allow listening beyond loopback without keys. */
   open: z.boolean().default(false),
   keys: z.array(key).default([]),
-  /** The file of `instar keys`; it need not be there. */
+  /** The key file of `instar keys`. It may be absent. */
   keyFile: z.string().nullable().default(null),
-  /** What commands need without keys: the token, or the file that holds it and is made where it is missing. Neither: no command without a key. */
+  /**
+   * Authorizes admin commands without API keys: the token, or the file that holds it and is created if missing. Without
+   * either, admin commands need a key.
+   */
   adminToken: z.string().min(LEAST_TOKEN).nullable().default(null),
   adminTokenFile: z.string().nullable().default(null),
-  /** Pages of other origins that may call (`https://app.example`). */
+  /** Origins of other sites whose pages may call the gateway (`https://app.example`). */
   origins: z.array(z.string().regex(ORIGIN)).default([]),
-  /** Names by which the gateway may be called besides loopback ones. */
+  /** Host names that the gateway accepts besides loopback names. */
   allowedHosts: z.array(z.string().toLowerCase()).default([]),
   policy: z
     .string()
@@ -73,52 +79,57 @@ const schema = z.object({
     .int()
     .positive()
     .default(32 * 1024 * 1024),
-  /** Bytes of memory that bodies take at a time, as they came and parsed, of all requests together; one body always fits. */
+  /** Memory in bytes for the bodies of all requests, received and parsed. A single body always fits. */
   bodiesLimit: z
     .int()
     .positive()
     .default(256 * 1024 * 1024),
-  /** Wrong keys or tokens from one address in a minute, before it is slowed. */
+  /** Failed authentications per minute from one address before it is rate-limited. */
   wrongKeysPerMinute: z.int().positive().default(30),
-  /** False: turns are captured, none is trained on. */
+  /** False: turns are captured but not trainable. */
   learning: z.boolean().default(true),
-  /** Steps of `/submit_steps` that our engine was not seen to draw are learned from too. */
+  /** Steps of `/submit_steps` that this gateway's engine did not sample are trainable. */
   trainUnsampled: z.boolean().default(false),
   /** Adapters that stay loaded besides those in use. */
   keepVersions: z.int().positive().default(4),
-  /** How long a request waits for the log's tail to bring the answer that it continues; while the log is away it is held. */
+  /**
+   * How long a request waits for the tail to deliver the answer that it continues, also while the log is unavailable.
+   */
   tailWaitMs: z.number().nonnegative().default(60_000),
-  /** How long an answer waits for the log before it is given up. */
+  /** How long an append is retried before the request fails. */
   appendPatienceMs: z.number().nonnegative().default(3000),
-  /** Answers that may wait for the log at a time, their clients with them. */
+  /** Answers that may wait for the log at a time. */
   maxHeld: z.int().positive().default(512),
-  /** Sessions and turns that are remembered. */
+  /** Maximum number of sessions in memory. */
   sessions: z.int().positive().default(20_000),
   turns: z.int().positive().default(200_000),
-  /** Turns whose records stay in memory: those of the sessions that are being talked in. */
+  /** Turns whose records are cached: those of active sessions. */
   records: z.int().positive().default(1024),
   /** Requests that may wait for the engine. */
   maxWaiting: z.int().nonnegative().default(256),
-  /** Candidates of each request, as a group to learn from: the answer, and others sampled when nobody waits. 1: the answer alone. */
+  /**
+   * Candidates per request, as a group for training: the answer, and others sampled while the engine is idle. 1: the
+   * answer alone.
+   */
   candidates: z.int().min(1).max(16).default(1),
-  /** Tokens of such candidates in an hour. */
+  /** Tokens of background candidates per hour. */
   candidateTokens: z.int().positive().default(200_000),
-  /** After which those of a request are given up. */
+  /** Time after which a request's background candidates are dropped. */
   candidatePatienceMs: z.number().positive().default(300_000),
-  /** Silence in a stream after which a comment keeps the connection open, in a long command a heartbeat. */
+  /** Silence in a stream after which a comment is sent, or in a long command a heartbeat. */
   pingMs: z.number().positive().default(10_000),
-  /** How long a request's headers, and all of it, may take to arrive. */
+  /** Time for a request's headers, and for the whole request, to arrive. */
   headersTimeoutMs: z.int().positive().default(30_000),
   requestTimeoutMs: z.int().positive().default(300_000),
-  /** How long a request may take from its arrival to the end of its answer. */
+  /** Time from a request's arrival to the end of its answer. */
   answerTimeoutMs: z.int().positive().default(3_600_000),
-  /** How long a client may take nothing of what waits for it before its connection is cut. */
+  /** Time after which a client that does not read its response is disconnected. */
   stalledMs: z.int().positive().default(60_000),
-  /** How long running answers may go on when the gateway stops. */
+  /** Time for running answers to finish when the gateway stops. */
   stopGraceMs: z.number().nonnegative().default(3000),
-  /** How long an admin command waits until its result is served here. */
+  /** How long an admin command waits until this gateway serves its result. */
   adminWaitMs: z.number().positive().default(15_000),
-  /** On standard error; code and place of a fault, never what a person wrote. */
+  /** Level of the log on standard error, which holds codes and stack frames and never user text. */
   logLevel: z.enum(['silent', 'fatal', 'error', 'warn']).default('error'),
 })
 

@@ -1,4 +1,7 @@
-/** Admin commands: appended to `weights` on the tip as it is read, until they count, then awaited in the pool. */
+/**
+ * Runs admin commands: decides each on the current version line, appends its event to `weights`, waits until it counts,
+ * then until the pool serves the result.
+ */
 import { encodeEvent, InstarError, type WeightLine } from '@instar/events'
 import { versionsOn, type EventLog } from '@instar/log'
 import { actorOf, decideAdmin, type Command } from './core/admin.ts'
@@ -17,15 +20,18 @@ export type CommandPorts = {
   random: (bytes: number) => Uint8Array
   adminWaitMs: number
   promote: ((branch: string) => Promise<unknown>) | undefined
-  /** Yields progress, then the report. Given up when `gone` is aborted. */
+  /** Yields progress, then the report. Stops when `gone` is aborted. */
   replay: ((options: Fields, gone: AbortSignal) => AsyncIterable<unknown>) | undefined
 }
 
-/** `who`: as the caller says; null: unsaid. `key`: which key was shown, or that it was the admin token. `gone`: aborted when the one who gave it has left. */
+/**
+ * `who`: the name that the caller gives, or null. `key`: the id of the API key, or the admin token's. `gone`: aborted
+ * when the caller disconnects.
+ */
 export type AdminCall = { body: Uint8Array; who: string | null; key: string; gone: AbortSignal }
 export type CommandReply = { head: number; version: number; frozen: boolean }
 
-/** A lost race is decided again so often. */
+/** How often a command is decided again after another writer's event came first. */
 const TRIES = 16
 
 export const runCommand = async (ports: CommandPorts, name: string, call: AdminCall): Promise<unknown> => {
@@ -82,14 +88,14 @@ const order = async (
   throw new InstarError('lost_race', `${ports.policy} moved ${TRIES} times before the command could count.`)
 }
 
-/** As names and reasons stand in tables. */
+/** Replaces control characters, so that names and reasons fit in one table row. */
 const oneLine = (said: string): string =>
   said
     .replace(/\p{Cc}+/gu, ' ')
     .trim()
     .slice(0, 200)
 
-/** The head as it is now, once this gateway serves it. */
+/** Waits until this gateway serves the head, then returns the head. */
 const served = async ({ tail, pool, line, adminWaitMs }: CommandPorts): Promise<CommandReply> => {
   await tail.weightsCaughtUp()
   const { head } = line()

@@ -1,6 +1,6 @@
 /**
- * A command's answer as one JSON value a line. In silence a heartbeat says that it goes on; a fault is the last
- * line, in the shape of every fault. A client that leaves ends what is being done for it.
+ * Encodes a command's result as JSON, one value per line. A heartbeat line is sent during silence; an error is the last
+ * line, in the usual error shape. The work ends when the client disconnects.
  */
 import type { InstarError } from '@instar/events'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -9,9 +9,9 @@ import { asInstarError, chatError } from '@instar/dialects'
 export const HEARTBEAT = { heartbeat: true } as const
 
 export type LinesOptions = {
-  /** Silence after which a heartbeat is sent. */
+  /** Silence in milliseconds after which a heartbeat is sent. */
   beatMs: number
-  /** Aborted when the client's connection is closed before the end. */
+  /** Aborted when the client disconnects before the end. */
   gone: AbortSignal
   onFault(fault: InstarError): void
 }
@@ -22,7 +22,10 @@ export const isIterable = (value: unknown): value is AsyncIterable<unknown> =>
 const BEAT = Symbol('beat')
 const LEFT = Symbol('left')
 
-/** `answer`: one value, or many. An iterator's `return` is called as soon as the client is gone, even while its `next` is awaited. */
+/**
+ * `answer`: one value or an iterable. Calls the iterator's `return` as soon as the client disconnects, even while
+ * `next` is pending.
+ */
 export const jsonLines = async function* (
   answer: Promise<unknown>,
   { beatMs, gone, onFault }: LinesOptions,
@@ -36,7 +39,7 @@ export const jsonLines = async function* (
   gone.addEventListener('abort', leave, { once: true })
   if (gone.aborted) left.resolve(LEFT)
 
-  /** Heartbeats until `work` is settled; LEFT when the client was gone first. */
+  /** Yields heartbeats until `work` settles. Returns LEFT if the client disconnects first. */
   const awaited = async function* <T>(work: Promise<T>): AsyncGenerator<string, T | typeof LEFT> {
     for (;;) {
       const timer = new AbortController()

@@ -1,10 +1,10 @@
-/** What the gateway tells of itself: packages/process/src/metrics/table.ts says what each means. */
+/** The gateway's metrics. packages/process/src/metrics/table.ts documents each of them. */
 import type { Dialect, InstarError, TurnAborted, TurnCaptured, TurnSampled } from '@instar/events'
 import type { Metrics } from '@instar/process'
 import type { Known } from './core/report.ts'
 import type { Outcome } from '../generate/background.ts'
 
-/** `route`: its pattern. `dialect` null: not a request for an answer. */
+/** `route`: the route's pattern. `dialect`: null unless the request asks for an answer. */
 export type Ended = {
   route: string
   dialect: Dialect | null
@@ -13,13 +13,13 @@ export type Ended = {
 }
 
 export type Meter = {
-  /** A request of any route, when its response is closed. */
+  /** Counts a request of any route when its response is closed. */
   ended(request: Ended): void
-  /** Something that a client is told, before a stream or in it. */
+  /** Counts an error that is sent to a client, as a response or inside a stream. */
   fault(fault: InstarError): void
-  /** A turn is on the log. `tokens`: how many were generated. */
+  /** Counts a turn that is on the log. `tokens`: how many were generated. */
   turn(turn: TurnCaptured | TurnAborted | TurnSampled, tokens: number): void
-  /** Of candidates that were to be sampled in the background. */
+  /** Counts candidates that were to be sampled in the background. */
   candidates(outcome: Outcome, count: number): void
 }
 
@@ -58,7 +58,10 @@ export const createMeter = (metrics: Metrics): Meter => ({
   },
 })
 
-/** What is known without being counted. To be called when the log has been read: what did not count before is not told. */
+/**
+ * Registers gauges that read the gateway's state. Call it after the log was read, so that replayed records are not
+ * counted as new ones.
+ */
 export const watchGateway = (metrics: Metrics, known: () => Known): void => {
   const one = (name: Gauge, read: (now: Known) => number | null): void =>
     metrics.read(name, () => {

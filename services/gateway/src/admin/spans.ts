@@ -1,7 +1,7 @@
 /**
- * OpenTelemetry spans of requests by the GenAI conventions: one for each request, in it one for what the engine
- * generates of each candidate and one for its append. Facts and figures, never content. Nothing is done unless
- * the process has registered a tracer provider (`node --import …`), and a request is sampled.
+ * OpenTelemetry spans by the GenAI conventions: one per request, and inside it one per generated candidate and one per
+ * append. Spans carry identifiers and numbers, never content. Without a registered tracer provider (`node --import …`),
+ * or for a request that is not sampled, nothing is recorded.
  */
 import {
   context,
@@ -31,14 +31,14 @@ export type RequestSpan = {
     labelSource: string
     promptTokens: number
   }): void
-  /** `finishes`: one for each candidate. */
+  /** Records the counts and the finish reason of each candidate. */
   said(counts: Counts, finishes: readonly string[]): void
-  /** The same pieces, with a span around them; what the engine asks of others on the way belongs to it. */
+  /** Yields the same pieces inside a span. The engine's own outgoing calls become children of that span. */
   generating(
     pieces: AsyncIterable<GeneratedPiece>,
     of: { engine: string; turn: string; candidate: number },
   ): AsyncIterable<GeneratedPiece>
-  /** An append to `turns`. */
+  /** Runs an append to `turns` inside a span. */
   appending(append: () => Promise<void>, turn: string): Promise<void>
   failed(error: unknown): void
   end(): void
@@ -46,7 +46,7 @@ export type RequestSpan = {
 
 const tracer = trace.getTracer('instar')
 
-/** The span that an instrumentation of HTTP has begun; else the one that the request names (W3C `traceparent`). */
+/** The active span of an HTTP instrumentation, else the parent that the request names (W3C `traceparent`). */
 const parentOf = (headers: Headers): Context => {
   const active = context.active()
   if (trace.getSpan(active)) return active
@@ -56,7 +56,7 @@ const parentOf = (headers: Headers): Context => {
     : remoteParent(active, header(headers, 'traceparent'), header(headers, 'tracestate'))
 }
 
-/** Of a later version of the header the part that this one knows. */
+/** Reads the fields of version 00 from a header of that version or a later one. */
 const remoteParent = (at: Context, parent: string | null, state: string | null): Context => {
   const [, version, traceId = '', spanId = '', flags = '0', more] =
     /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/.exec(parent ?? '') ?? []
@@ -72,7 +72,7 @@ const remoteParent = (at: Context, parent: string | null, state: string | null):
   return valid ? trace.setSpanContext(at, named) : at
 }
 
-/** Null where nobody would see it. */
+/** Returns null if the request is not recorded. */
 export const requestSpan = (headers: Headers): RequestSpan | null => {
   const parent = parentOf(headers)
   const span = tracer.startSpan(
@@ -136,7 +136,7 @@ export const requestSpan = (headers: Headers): RequestSpan | null => {
   }
 }
 
-/** Around a request; `onFault` is told of what goes wrong inside its stream. */
+/** Runs `work` inside the span. `onFault` is called with errors that occur inside the stream. */
 export const spanning = async <T>(
   headers: Headers,
   onFault: (fault: InstarError) => void,
@@ -220,7 +220,7 @@ const set = (span: Span, attributes: Readonly<Record<string, Attributes[string] 
     if (value !== null && value !== undefined) span.setAttribute(name, value)
 }
 
-/** The code alone: a message may quote what a person wrote. What the client did wrong is no error of this span. */
+/** Records the error's code only: its message may quote user text. A client error does not mark the span as failed. */
 const fail = (span: Span, error: unknown): void => {
   const fault = error instanceof InstarError ? error : null
   const code = fault?.code ?? 'internal'

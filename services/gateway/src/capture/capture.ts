@@ -1,11 +1,14 @@
-/** Puts turns on the log and says when they are there. A log that is full or away is tried again for a while. */
+/**
+ * Appends turns to the log and reports when they are durable. Retries for a limited time while the log is full or
+ * unavailable.
+ */
 import { encodeRecord, InstarError, type TurnsEvent } from '@instar/events'
 import { blobChunks, versionsOn, type EventLog } from '@instar/log'
 import { setTimeout as delay } from 'node:timers/promises'
 
 const FIRST_WAIT_MS = 25
 const LONGEST_WAIT_MS = 500
-/** After a failure, requests are refused at the door for so long. */
+/** How long requests are refused after a failed append. */
 const REFUSED_MS = 1000
 
 export class Capture {
@@ -29,17 +32,17 @@ export class Capture {
     this.maxHeld = maxHeld
   }
 
-  /** Records that are on their way, and how many that somebody waited for never arrived. */
+  /** Records that are being appended, and how many awaited appends have failed. */
   queue(): { pending: number; failed: number } {
     return { pending: this.running, failed: this.failures }
   }
 
-  /** Why the log takes nothing, as it said last and while that is fresh; a broken one stays so. */
+  /** The error of the last failed append while it is recent. A broken log stays refused. */
   refusal(): InstarError | null {
     return this.refused && this.now() < this.refused.until ? this.refused.error : null
   }
 
-  /** While the log is away answers are held; when too many are, the next request is refused before anything is made of it. */
+  /** Throws if the log refuses records or too many answers wait for it. */
   admit(): void {
     const refusal = this.refusal()
     if (refusal) throw refusal
@@ -47,7 +50,10 @@ export class Capture {
       throw new InstarError('log_full', `${this.running} answers wait for the log.`, { waiting: this.running })
   }
 
-  /** Resolves when the records, of one session, are durable; rejects with `log_full` or `log_unavailable` when patience ends, with `log_broken` at once. */
+  /**
+   * Resolves when the records, all of one session, are durable. Rejects with `log_full` or `log_unavailable` when the
+   * retry time is over, with `log_broken` at once.
+   */
   async write(...events: TurnsEvent[]): Promise<void> {
     const records = events.map((event) => encodeRecord(event, versionsOn(this.log)))
     await this.tried(
@@ -62,7 +68,7 @@ export class Capture {
       await this.tried(() => this.log.append([chunk]))
   }
 
-  /** `awaited`: somebody is told if it fails. */
+  /** `awaited`: a failure is reported to a client. */
   private async tried(append: () => Promise<unknown>, awaited = true): Promise<void> {
     const until = this.now() + this.patienceMs
     this.running += 1

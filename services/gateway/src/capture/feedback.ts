@@ -1,6 +1,6 @@
 /**
- * `POST /v1/feedback`: what somebody says of a turn, put on its session's log. `turn_id` is the turn's id, or one that its
- * answer went out with: the answer's own (`chatcmpl-…`, `resp…`, `msg…`), an item's or a tool call's.
+ * `POST /v1/feedback`: appends feedback on a turn to its session's log. `turn_id` is the turn's id or an id from its
+ * answer: the response's own (`chatcmpl-…`, `resp…`, `msg…`), an item's or a tool call's.
  */
 import { MOST_COMMENT } from './core/comment.ts'
 import { derivedId, InstarError, lastShown, sessionOfTurn, written, type FeedbackGiven } from '@instar/events'
@@ -23,20 +23,23 @@ export type FeedbackPorts = {
 }
 export type FeedbackCall = { body: Uint8Array; key: string | null; idempotencyKey: string | null }
 
-/** Feedback that one turn may have, from whomever. */
+/** Maximum feedback records per turn, from all keys together. */
 export const MOST_FEEDBACK = 16
 
-/** Ids of feedback that this gateway took lately, by turn: what is on its way to the log counts as well. */
+/** Ids of feedback that this gateway accepted recently, by turn. Counts records that are still being appended. */
 export class Given {
   private readonly turns = new Map<string, Set<string>>()
   private readonly most: number
 
-  /** `most`: turns that are remembered. */
+  /** `most`: the number of remembered turns. */
   constructor(most = 4096) {
     this.most = most
   }
 
-  /** Null where the turn has as much as it may have, else what takes it back. `known`: ids that are on the log. */
+  /**
+   * Returns null if the turn has reached its limit, else a function that undoes the reservation. `known`: feedback ids
+   * that are on the log.
+   */
   take(turn: string, id: string, known: readonly string[]): (() => void) | null {
     const ids = this.turns.get(turn) ?? new Set<string>()
     const all = new Set([...known, ...ids])
@@ -111,7 +114,10 @@ export const giveFeedback = async (
   return { id, session_id: session, turn_id: turn, value }
 }
 
-/** The first feedback of a key counts for ever: to say that another one did would not be true. */
+/**
+ * The first feedback of an idempotency key is final. Refuses a different one with the same key, since it would have no
+ * effect.
+ */
 const refuseAnother = async (
   { index, tail, tailWaitMs }: FeedbackPorts,
   session: string,

@@ -1,4 +1,6 @@
-/** The episode verbs of AgentJet's swarm server: an episode is a session, its end is feedback. docs/compatibility.md */
+/**
+ * The episode endpoints of AgentJet's swarm server. An episode is a session; its end is feedback. docs/compatibility.md
+ */
 import { InstarError, isReadable } from '@instar/events'
 import { versionsOn } from '@instar/log'
 import { fieldsOf, isFields, number, parseJson, text, wrong, type Fields } from '@instar/dialects'
@@ -13,7 +15,7 @@ import { json, type ForeignCall, type ForeignRoute } from './route.ts'
 import { speakAt } from './speaking.ts'
 import type { WaterLines } from './pending-turns.ts'
 
-/** What only AgentJet's own trainer says, and what would start, stop or reprogram a trainer. */
+/** Endpoints for AgentJet's own trainer: they start, stop or configure training. */
 const TRAINER = [
   '/update_engine_status',
   '/sync_train_config',
@@ -35,7 +37,7 @@ export const agentJetRoutes = (ports: ForeignPorts, waterLines: WaterLines): For
   const episodes: Episodes = new Map()
   const keyOf = (call: ForeignCall): string | null => call.key?.id ?? null
 
-  /** Not known here: it was claimed at another gateway, or before a restart. */
+  /** An episode that this gateway does not know was claimed at another gateway or before a restart. */
   const found = (call: ForeignCall, body: Fields): { uuid: string; episode: Episode | undefined } => {
     const uuid = text(body, 'episode_uuid')
     const client = text(body, 'client_uuid')
@@ -96,7 +98,7 @@ export const agentJetRoutes = (ports: ForeignPorts, waterLines: WaterLines): For
     const turns = [...line.waiting.values()].reduce((sum, count) => sum + count, 0)
     const alive = running(episodes, key, now())
     return json({
-      // A sample of ours is a turn: the next batch is sealed when as many are scored as the last one had.
+      // One sample is one turn. The next batch is sealed when as many turns are scored as the last batch had.
       sample_collection_method: 'rollout_until_finish_enough_episodes',
       completed_episodes: turns,
       completed_episode_target: line.batch,
@@ -213,7 +215,7 @@ export const agentJetRoutes = (ports: ForeignPorts, waterLines: WaterLines): For
     }),
     route('POST', '/get_episode_buffer', 'steps', buffer),
     route('GET', '/get_current_batch_rollout_pool_information', 'inference', poolInformation),
-    // A client asks again for ever until it is told yes. Nobody votes here.
+    // A client repeats this request until it succeeds. There is no vote, so it always succeeds.
     route('POST', '/agree_sync_weight', 'inference', () => json({ success: true, failure_reason: '' })),
     { method: 'POST', url: `${own}/chat/completions`, scope: 'steps', handle: speak('chat') },
     { method: 'POST', url: `${own}/responses`, scope: 'steps', handle: speak('responses') },
@@ -228,7 +230,7 @@ export const agentJetRoutes = (ports: ForeignPorts, waterLines: WaterLines): For
   ]
 }
 
-/** One for all turns, or one for each; null: none is given. Throws `bad_request`. */
+/** One reward for all turns or one per turn. Null: no reward. Throws `bad_request`. */
 const rewardsOf = (reward: unknown, turns: number): number[] | null => {
   if (reward === undefined || reward === null) return null
   const list: unknown[] = Array.isArray(reward) ? reward : Array.from({ length: turns }, () => reward)
@@ -241,7 +243,7 @@ const rewardsOf = (reward: unknown, turns: number): number[] | null => {
 
 const isReward = (value: unknown): value is number => typeof value === 'number' && value >= -1 && value <= 1
 
-/** With keys the one that it was claimed with; without, what AgentJet's would look like, which opens nothing. */
+/** With API keys, the token that claimed the episode. Without, a token in AgentJet's format that grants nothing. */
 const tokenFor = (call: ForeignCall, uuid: string): string => {
   const given = /^Bearer\s+(.+)$/i.exec(String(call.headers['authorization'] ?? ''))?.[1]
   if (call.key !== null) return given ?? String(call.headers['x-api-key'] ?? '')

@@ -1,4 +1,6 @@
-/** The paths of Claw-R1's gateway: trajectories are sessions, their uids the labels. docs/compatibility.md */
+/**
+ * The endpoints of Claw-R1's gateway. A trajectory is a session; its uid is the session's label. docs/compatibility.md
+ */
 import { InstarError } from '@instar/events'
 import { isFields, number, parseJson, text, wrong, type Fields } from '@instar/dialects'
 import { hex } from '../prompt/admission.ts'
@@ -10,14 +12,14 @@ import { speakAt } from './speaking.ts'
 import { createSteps } from './steps.ts'
 
 const OK = { status: 'ok' }
-/** As Claw-R1 makes them (uuids, with or without dashes): a base URL that is merely wrong is no trajectory. */
+/** Claw-R1's trajectory uids are UUIDs with or without dashes. Other path segments are not trajectories. */
 const UID = '^[0-9a-fA-F-]{16,64}$'
-/** Registrations that are remembered. */
+/** Number of remembered registrations. */
 const MOST = 10_000
 
 export const clawRoutes = (ports: ForeignPorts): ForeignRoute[] => {
   const steps = createSteps(ports)
-  /** Trajectories whose channel is another than train: nothing is learned from them. */
+  /** Trajectories whose channel is not `train`. Their turns are not trainable. */
   const untrained = new Set<string>()
   const nameOf = (key: string | null, trajectory: string): string => `${key ?? ''} ${trajectory}`
 
@@ -34,7 +36,7 @@ export const clawRoutes = (ports: ForeignPorts): ForeignRoute[] => {
     const key = call.key?.id ?? null
     const reward = number(fieldsIn(call.body), 'reward', -1, 1)
     const session = await sessionAt(ports, key, trajectory)
-    // A trajectory in which nothing was said is complete without a trace.
+    // A trajectory without turns is complete although it has no session on the log.
     if (session) {
       const last = answered(session).at(-1)
       if (last && reward !== null) await rewardTurn(ports, last, { key, source: 'trajectory', value: reward })
@@ -129,7 +131,7 @@ export const noEquivalent = (path: string) => (): Promise<never> => {
   )
 }
 
-/** Bodies that may be absent. */
+/** Parses a body that may be absent. */
 const fieldsIn = (body: Uint8Array): Fields => {
   if (body.length === 0) return {}
   if (Buffer.from(body).toString('utf8').trim() === 'null') return {}

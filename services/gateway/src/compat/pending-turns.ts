@@ -1,4 +1,4 @@
-/** How near the next batch is: scored turns that no batch has taken, followed from the first time that somebody asks. */
+/** Counts scored turns that are in no batch yet. Starts to follow the log at the first read. */
 import {
   foldUpdates,
   initialUpdates,
@@ -11,11 +11,11 @@ import {
 import { followEvents, type EventLog, type Follower } from '@instar/log'
 
 export type WaterLine = {
-  /** Scored turns that wait, by session. */
+  /** Scored turns that are in no batch, by session. */
   waiting: ReadonlyMap<string, number>
   /** Turns of the last batch; 0 before the first. */
   batch: number
-  /** Whether a turn of the session was in a batch. */
+  /** True if a turn of the session was in a batch. */
   spent: (session: string) => boolean
 }
 

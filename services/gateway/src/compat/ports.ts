@@ -19,12 +19,12 @@ export type ForeignPorts = {
   engine: ServingEngine
   model: Model
   policy: string
-  /** Steps that nobody saw our engine draw may be learned from. */
+  /** Submitted steps may be trained on although this gateway's engine did not sample them. */
   trainUnsampled: boolean
   now: () => number
   random: (bytes: number) => Uint8Array
   tailWaitMs: number
-  /** Null while everything is in order. */
+  /** Null while the gateway is ready. */
   unready: () => { status: string } | null
   answer: (call: AnswerCall) => Promise<AnswerReply>
   dialects: typeof DIALECTS

@@ -1,10 +1,10 @@
-/** Rewards that end an episode or a trajectory, each once. */
+/** Appends the rewards that end an episode or a trajectory, each once. */
 import { derivedId, InstarError, type FeedbackGiven, type SessionState, type TurnState } from '@instar/events'
 import { sessionOfLabel, subjectOf } from '../session/core/labels.ts'
 import { keyOfSession, sessionState } from '../session/core/session-index.ts'
 import type { ForeignPorts } from './ports.ts'
 
-/** The session of a label with all that was said in it so far; undefined where nothing was, or where it is another key's. */
+/** The session of a label with its turns. Undefined if it has no turns or belongs to another key. */
 export const sessionAt = async (
   { index, tail, tailWaitMs }: ForeignPorts,
   key: string | null,
@@ -16,11 +16,11 @@ export const sessionAt = async (
   return keyOfSession(index, session) === key ? sessionState(index, session) : undefined
 }
 
-/** Answers in full, of the conversation itself. */
+/** The session's complete main turns. */
 export const answered = (session: SessionState | undefined): TurnState[] =>
   (session?.turns ?? []).filter(({ status, kind, shown }) => shown && status === 'complete' && kind === 'main')
 
-/** Throws `bad_request` where it got another one from the same source before. */
+/** Throws `bad_request` if the same source gave the turn a different reward before. */
 export const rewardTurn = async (
   { capture, now }: ForeignPorts,
   turn: TurnState,

@@ -1,4 +1,4 @@
-/** Paths of other trainers' gateways. One entry for each, with the scope that its key needs. */
+/** Routes of other trainers' gateways. Each names the scope that its API key needs. */
 import type { InstarError } from '@instar/events'
 import type { ServerResponse } from 'node:http'
 import type { Key, Scope } from '../receive/core/keys.ts'
@@ -6,21 +6,21 @@ import type { Headers } from '@instar/agents'
 import type { AnswerReply } from '../generate/completion.ts'
 
 export type ForeignCall = {
-  /** Null without keys. */
+  /** Null without API keys. */
   key: Key | null
   params: Readonly<Record<string, string>>
   query: Readonly<Record<string, unknown>>
   headers: Headers
   body: Uint8Array
-  /** As the client wrote it: scheme, host, port. */
+  /** The origin that the client used: scheme, host, port. */
   origin: string
   response: () => ServerResponse
-  /** As AnswerCall's; who does not ask is cut off at once. */
+  /** As in AnswerCall. Without a listener, the connection is cut as soon as the key is revoked. */
   revoked: () => AbortSignal
   onFault: (fault: InstarError) => void
 }
 
-/** `handle` gives null where the answer went out as a stream. */
+/** `handle` returns null if it sent the response as a stream. */
 export type ForeignRoute = {
   method: 'GET' | 'POST'
   url: string

@@ -1,11 +1,11 @@
-/** Requests for answers that come in by another trainer's URL: the URL names the session, and any model is ours. */
+/** Completion requests at another trainer's URL: the URL names the session, and any model name means the policy. */
 import { parseJson, text } from '@instar/dialects'
 import { versionOf } from '../versions/core/model-name.ts'
 import type { AnswerReply } from '../generate/completion.ts'
 import type { ForeignPorts } from './ports.ts'
 import type { ForeignCall } from './route.ts'
 
-/** `prompt`: rollouts of one prompt name it, so that those that were asked the same are one group. */
+/** `prompt`: a name that rollouts of one prompt share, so that they form one group. */
 export type Speaking = { session: string; dialect: keyof ForeignPorts['dialects']; learned: boolean; prompt?: string }
 
 export const speakAt = (
@@ -14,7 +14,7 @@ export const speakAt = (
   { session, dialect, learned, prompt }: Speaking,
 ): Promise<AnswerReply> => {
   const body = parseJson(call.body)
-  // Such clients name the model that their own trainer serves; here there is one.
+  // Such clients name the model of their own trainer. It is replaced by the policy's name.
   const named =
     versionOf(text(body, 'model'), ports.policy) === undefined
       ? Buffer.from(JSON.stringify({ ...body, model: ports.policy }))

@@ -1,7 +1,7 @@
 /**
- * `/generate` and `/submit_steps` of Claw-R1: tokens for a prompt of tokens, and steps that a client made of them. A
- * step is a turn by the rules of an import; its tokens are exact where this gateway sampled them, or where the version
- * that it names gives them the log-probs that it brings. Only the first is learned from, unless a setting says otherwise.
+ * `/generate` and `/submit_steps` of Claw-R1: completions of token prompts, and steps that a client built from them. A
+ * step becomes a turn by the rules of an import. Its tokens are exact if this gateway sampled them, or if the version
+ * that it names reproduces its log-probs. Only sampled steps are trainable unless `trainUnsampled` is set.
  */
 import { contentSha, InstarError, type RecordedSampling, type SessionState } from '@instar/events'
 import { fieldsOf, integer, number, parseJson, wrong, type Fields } from '@instar/dialects'
@@ -18,10 +18,10 @@ import type { AnswerReply } from '../generate/completion.ts'
 
 type Sampled = { version: number; adapter: string | null; logprobs: number[]; sampling: RecordedSampling }
 
-/** Generations and trajectories that are remembered. */
+/** Number of remembered generations. */
 const MOST = 4096
 const MOST_TRAJECTORIES = 256
-/** Engines differ by this much in the mean of a whole answer, in nats; other weights by far more. */
+/** Tolerance of the mean log-prob of an answer, in nats. Engines differ by less; other weights differ by far more. */
 const AGREE = 0.05
 
 export type Steps = {
@@ -85,7 +85,10 @@ export const createSteps = (ports: ForeignPorts): Steps => {
     }
   }
 
-  /** Of a step that this gateway sampled, or that the version it names would have: the version, and how it was sampled. */
+  /**
+   * Sampling parameters and version of a step that this gateway sampled, or whose log-probs the named version
+   * reproduces.
+   */
   const vouched = async (spoken: Spoken): Promise<Pick<Spoken, 'claim' | 'sampling' | 'sampledHere'>> => {
     const [said] = spoken.answers
     const { promptIds, claim, sampling } = spoken
@@ -131,7 +134,7 @@ export const createSteps = (ports: ForeignPorts): Steps => {
         lease.release()
       }
     } catch (error) {
-      // A version that is not there, or that the engine cannot be asked about, vouches for nothing.
+      // A version that is unknown or cannot be evaluated does not confirm a step.
       if (error instanceof InstarError) return false
       throw error
     }
@@ -150,7 +153,7 @@ export const createSteps = (ports: ForeignPorts): Steps => {
       rewards: null,
       decode: (ids) => model.decode(ids),
     }
-    // All are read before one is written.
+    // Every step is parsed before the first record is written.
     const read = steps
       .map((step: unknown, i): { at: number; place: number; spoken: Spoken } => {
         const fields = fieldsOf(step, `steps[${i}]`)
@@ -208,13 +211,13 @@ export const createSteps = (ports: ForeignPorts): Steps => {
   return { generate, submit }
 }
 
-/** Where earlier steps went to another gateway, or before a restart: what they were is found by their answers. */
+/** Earlier steps may have gone to another gateway or come before a restart. They are found by their answers. */
 const beginning = (session: SessionState | undefined): SessionSoFar => ({
   ...newSessionSoFar(),
   hadTools: session ? false : null,
 })
 
-/** Absent uids come as ''. */
+/** Removes empty uids, which Claw-R1 sends for absent ones. */
 const withoutBlanks = (step: Fields): Fields =>
   Object.fromEntries(
     Object.entries(step).filter(
@@ -222,7 +225,7 @@ const withoutBlanks = (step: Fields): Fields =>
     ),
   )
 
-/** Mean distance of two lists of log-probs. */
+/** Mean absolute difference of two lists of log-probs. */
 const gap = (a: readonly number[], b: readonly number[]): number =>
   a.length !== b.length || a.length === 0
     ? Infinity

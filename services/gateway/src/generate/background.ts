@@ -1,7 +1,7 @@
 /**
- * Candidates of requests that are answered already, sampled while nobody waits for the model: a group for GRPO
- * that costs no user a moment. They are sampled on the version that answered, with seeds that are drawn once: what
- * a new request interrupts is begun again and comes out the same, so that long answers are not passed over.
+ * Samples further candidates of answered requests while the engine is idle, as groups for GRPO. They use the version of
+ * the answer and seeds that are drawn once, so that a candidate interrupted by a new request is sampled again with the
+ * same result. Otherwise long answers would be underrepresented.
  */
 import { turnId, type TurnFacts } from '@instar/events'
 import { createPump } from '@instar/log'
@@ -16,13 +16,16 @@ export type BackgroundPorts = Pick<CandidatePorts, 'engine' | 'capture' | 'now'>
   random: (bytes: number) => Uint8Array
   meter: { turn: NonNullable<CandidatePorts['meter']>['turn']; candidates: (outcome: Outcome, count: number) => void }
 }
-/** `candidates`: of a request in all. `tokensPerHour`: that may be sampled here. `patienceMs`: after which a request's are given up. */
+/**
+ * `candidates`: per request, including the answer. `tokensPerHour`: budget for sampling. `patienceMs`: after this time,
+ * a request's candidates are dropped.
+ */
 export type BackgroundSettings = { candidates: number; tokensPerHour: number; patienceMs: number }
 export type Outcome = 'sampled' | 'given_up' | 'failed'
 
 type Job = { shown: Task; left: Pick<Task, 'candidate'>['candidate'][]; at: number }
 
-/** Requests whose candidates may wait. */
+/** Maximum number of queued requests. */
 const MOST_JOBS = 64
 const HOUR_MS = 3_600_000
 
@@ -45,18 +48,18 @@ export class Background {
     this.budget = { tokens: settings.tokensPerHour, at: ports.now() }
   }
 
-  /** How many candidates a request for one is to have. */
+  /** How many candidates a request for a single answer gets. */
   wanted(): number {
     const { candidates } = this.settings
     return candidates > 1 && !this.stopping && this.jobs.length < MOST_JOBS && this.tokens() > 0 ? candidates : 1
   }
 
-  /** How many are still to be sampled. */
+  /** Candidates that are still to be sampled. */
   waiting(): number {
     return this.jobs.reduce((sum, { left }) => sum + left.length, 0)
   }
 
-  /** The answer to a request that was to have more: it is on the log. */
+  /** Queues the remaining candidates of a request whose answer is on the log. */
   add(shown: Task): void {
     const {
       admitted,
@@ -70,12 +73,12 @@ export class Background {
     this.jobs.push({ shown: { ...shown, sink: null, span: null }, left, at: this.ports.now() })
   }
 
-  /** Somebody asks: what is being sampled makes room. */
+  /** Interrupts the sampling in favour of a client's request. */
   yield(): void {
     this.sampling?.abort(new Cancelled('client_gone'))
   }
 
-  /** Nobody waits any longer. */
+  /** Called when no client's request waits for the engine. */
   wake(): void {
     this.pump.wake()
   }
@@ -97,7 +100,10 @@ export class Background {
     }
   }
 
-  /** Null: interrupted, to be begun again. What an engine or the log refuses is given up: nobody waits for it. */
+  /**
+   * Returns null if interrupted; the candidate is then sampled again later. An error of the engine or the log drops the
+   * candidate.
+   */
   private async sample(job: Job): Promise<Outcome | null> {
     const { signal } = (this.sampling = new AbortController())
     try {
@@ -126,7 +132,7 @@ export class Background {
     }
   }
 
-  /** Those of answers that are interrupted count as well: they were as dear. */
+  /** Interrupted samples count as well, since they cost as much. */
   private spend(tokens: number): void {
     this.budget = { tokens: this.tokens() - tokens, at: this.ports.now() }
   }
@@ -137,7 +143,7 @@ export class Background {
   }
 }
 
-/** All of the request is in the turn that was shown. */
+/** A background task for one candidate. The shown turn holds the whole request. */
 const besides = (shown: Task, candidate: Job['left'][number], at: number, signal: AbortSignal): Task => {
   const {
     admitted: { body, ...admitted },

@@ -1,6 +1,7 @@
 /**
- * One candidate of a request from its first token to its record. Tokens go out as they come, but the last
- * piece of content waits until the turn is on the log: what a client has received in full is captured.
+ * Generates one candidate of a request, from its first token to its record. Tokens are streamed as they arrive, but the
+ * last piece of content is held back until the turn is on the log: an answer that a client received in full is
+ * captured.
  */
 import { InstarError, type SessionLinked, type TurnAborted, type TurnCaptured, type TurnsEvent } from '@instar/events'
 import type {
@@ -20,10 +21,10 @@ import type { RequestSpan } from '../admin/spans.ts'
 
 export type Why = TurnAborted['why']
 
-/** Why a request was given up, as the reason of its AbortSignal. */
+/** The reason of a request's AbortSignal. */
 export class Cancelled extends Error {
   readonly why: Why
-  /** What the client is told, where the reason alone does not say it. */
+  /** The error that is sent to the client, where the reason alone does not determine it. */
   readonly fault: InstarError | null
   constructor(why: Why, fault: InstarError | null = null) {
     super(why)
@@ -32,10 +33,10 @@ export class Cancelled extends Error {
   }
 }
 
-/** Receives the pieces in order. False: the client is gone, this piece was not sent. */
+/** Receives the pieces in order. Returns false if the client has disconnected and the piece was not sent. */
 export type Sink = (piece: Piece, tokens: readonly Token[], idOf: (call: number) => string) => Promise<boolean>
 
-/** `meter`: told of each turn that is on the log. `spent`: of tokens when they come. */
+/** `meter`: called with each turn that is on the log. `spent`: called with token counts as tokens arrive. */
 export type CandidatePorts = {
   engine: ServingEngine
   capture: Capture
@@ -49,31 +50,34 @@ export type Task = {
   candidate: Candidate
   prompt: readonly number[]
   topLogprobs: number
-  /** What begins the ids of its calls. */
+  /** Prefix of the ids of tool calls. */
   callPrefix: 'call' | 'toolu'
-  /** For an engine that takes messages. */
+  /** The request for an engine that takes messages. */
   chat: ChatRequest | null
-  /** What the answer must be. Its log-probs are then not the policy's own, and it is not trained on. */
+  /**
+   * The constraint on the answer. Under a constraint, log-probs differ from the policy's own, and the turn is not
+   * trainable.
+   */
   constraint: Constraint | null
-  /** What bends its distribution. It is not trained on either. */
+  /** Changes to the sampling distribution. Such a turn is not trainable either. */
   reweighting: Reweighting | null
   parser: { tools: boolean; reasoning: boolean; oneCall: boolean }
-  /** The session that begot this one, for the log to know with the turn. */
+  /** The parent session, if the log does not know it yet. */
   parent: string | null
   optedOut: boolean
   learning: boolean
-  /** Its agent put the user's prompt into words of its own (packages/agents). */
+  /** The agent rewrote the user's words (packages/agents). */
   contaminated: boolean
-  /** Resolves when what the record refers to is on the log. */
+  /** Resolves when the blobs that the record refers to are on the log. */
   stored: Promise<void>
   sink: Sink | null
-  /** False: for the log alone; then what is cut leaves nothing. */
+  /** False for a background candidate, which no client receives. If interrupted, it leaves no record. */
   shown: boolean
   signal: AbortSignal
   span: RequestSpan | null
 }
 
-/** `counts`: of tokens, where the engine counts them itself. `thought`: tokens of its thoughts, where they are known. */
+/** `counts`: token counts, where the engine reports them. `thought`: the number of reasoning tokens, where known. */
 export type Result = {
   said: Said
   toolCallIds: string[]
@@ -94,14 +98,14 @@ export const generateCandidate = async (ports: CandidatePorts, task: Task): Prom
   let sentTokens = 0
   let firstTokenAt = 0
 
-  /** Sends what is there, but for the last `keep` pieces. */
+  /** Sends the available pieces except the last `keep`. */
   const flow = async (keep: number): Promise<void> => {
     while (task.sink && sent < answer.pieces.length - keep) {
       const piece = answer.pieces[sent]!
       const upTo =
         keep === 0 && sent === answer.pieces.length - 1 ? answer.tokens.length : answer.tokensUpTo(piece.upTo)
       const arrived = task.sink(piece, answer.tokens.slice(sentTokens, upTo), idOf)
-      // Written at once, or not at all; waiting is for room.
+      // `send` writes at once or not at all; its promise only waits for room in the buffer.
       sent += 1
       sentTokens = Math.max(sentTokens, upTo)
       if (!(await arrived)) {
@@ -120,7 +124,7 @@ export const generateCandidate = async (ports: CandidatePorts, task: Task): Prom
     return task.span ? task.span.appending(append, candidate.turn) : append()
   }
 
-  /** Its tokens are not all known, or not the ones that were sampled. */
+  /** The sampled tokens are not all known, so the turn is not token-exact. */
   const withoutTokens = (): void => {
     if (admitted.tokens !== 'none') admitted = { ...admitted, tokens: 'none' }
   }
@@ -139,7 +143,7 @@ export const generateCandidate = async (ports: CandidatePorts, task: Task): Prom
     })
     if (end.inexact !== undefined) withoutTokens()
   } catch (error) {
-    // Refused at the model's door: there was no answer that could be cut.
+    // The engine refused the request: there is no answer that could be recorded as aborted.
     if (
       error instanceof InstarError &&
       error.code === 'overloaded' &&

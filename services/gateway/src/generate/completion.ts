@@ -32,7 +32,7 @@ export type AnswerPorts = AdmissionPorts &
     stalledMs: number
     meter: Meter
     recentRequests: RecentRequests
-    /** What the engine said when it was lost; null once it answers. */
+    /** The engine's error while it is lost; null once it answers. */
     health: { lost: string | null }
   }
 
@@ -41,21 +41,24 @@ export type AnswerCall = {
   body: Uint8Array
   headers: Headers
   key: string | null
-  /** False: the key's turns are captured, not learned from. */ mayTrain: boolean
+  /** False: turns of this key are captured but not trainable. */
+  mayTrain: boolean
   segment: string | null
-  /** Rollouts of one prompt name it, so that those that were asked the same are one group. */ prompt?: string
+  /** A name that rollouts of one prompt share, so that they form one group. */
+  prompt?: string
   response: ServerResponse
-  /** Aborted with what the client is told when its key is revoked. */ revoked: AbortSignal
+  /** Aborted with the client's error when its API key is revoked. */
+  revoked: AbortSignal
   onFault: (fault: InstarError) => void
 }
 
-/** A whole answer; null where it went out as a stream. Throws InstarError while nothing has been sent. */
+/** The complete response, or null if it was sent as a stream. Throws InstarError while nothing has been sent. */
 export type AnswerReply = { headers: Record<string, string>; body: unknown } | null
 
 type Context = AnswerCall & ModelRequest & { span: RequestSpan | null; at: number }
-/** `raw`: the body, references to the log replaced by what they name. */
+/** `raw`: the body after its references to the log were resolved. */
 type Received = Context & { sent: Fields; raw: Uint8Array; request: Request; lease: Lease }
-/** `stored`: resolves when what the record refers to is on the log. */
+/** `stored`: resolves when the blobs that the record refers to are on the log. */
 type Prompted = Received & { admission: Admission; constraint: Constraint | null; stored: Promise<void> }
 export type Prepared = Prompted & { tasks: readonly Task[]; speaking: Speaking; replyHeaders: Record<string, string> }
 
@@ -71,7 +74,7 @@ export const answer = (ports: AnswerPorts, call: AnswerCall): Promise<AnswerRepl
     })
   })
 
-/** What the request asks for, and the version that serves it until its end. */
+/** Parses the request and leases the version that serves it. */
 const receive = async (ports: AnswerPorts, context: Context, sent: Fields): Promise<Received> => {
   const { dialect, key, span, before, enter } = context
   const body = await before(resolveReferences(ports, dialect, key, sent))
@@ -89,19 +92,19 @@ const receive = async (ports: AnswerPorts, context: Context, sent: Fields): Prom
   return { ...context, sent, request, lease, raw: body === sent ? context.body : Buffer.from(JSON.stringify(body)) }
 }
 
-/** Session, prompt, what the answer must be; the body's blob is on its way to the log. */
+/** Resolves session, prompt and constraint, and starts to append the body's blob. */
 const admitTurn = async (ports: AnswerPorts, received: Received): Promise<Prompted> => {
   const { before, dialect, request, at } = received
   const admission = await before(admit(ports, received))
   const checking = constrained(ports.engine, dialect, request, admission.insideReasoning)
   const constraint = checking && (await before(checking))
   const stored = admission.blob === null ? Promise.resolve() : ports.capture.blob(admission.blob, at)
-  // Awaited by each candidate; a rejection before that is not unhandled.
+  // Each candidate awaits `stored`. This handler avoids an unhandled rejection before that.
   stored.catch(() => undefined)
   return { ...received, admission, constraint, stored }
 }
 
-/** Turn ids, one task for each candidate, and what the reply says of the turn. */
+/** Creates turn ids, one task per candidate, and the response headers. */
 const prepare = (ports: AnswerPorts, prompted: Prompted): Prepared => {
   const { admission, request, lease, at, raw } = prompted
   const { session } = admission.facts
@@ -135,7 +138,7 @@ const prepare = (ports: AnswerPorts, prompted: Prompted): Prepared => {
   }
 }
 
-/** For `instar doctor agent` and for traces. */
+/** Records the request for `instar doctor agent` and for traces. */
 const observe = (ports: AnswerPorts, prompted: Prompted, turns: readonly string[]): void => {
   const { admission, request, lease, span, dialect, at, headers, sent } = prompted
   const { session, kind, labelSource, userTurn, offPrefix } = admission.facts

@@ -1,10 +1,13 @@
-/** What the answer to a request must be, where the engine is one that can be told. */
+/** Applies a request's constraint, for engines that support constraints. */
 import { InstarError } from '@instar/events'
 import type { Constraint, ServingEngine } from '@instar/engine/port'
 import type { Dialect, Request } from '@instar/dialects'
 import { constraintOf } from './core/constraint.ts'
 
-/** Null: whatever the model says, or the engine takes the request as it is and sees for itself; then nothing is waited for. Throws `bad_request`, and rejects with it. */
+/**
+ * Returns null if there is no constraint or if the engine applies it by itself; the caller then waits for nothing.
+ * Throws `bad_request` or rejects with it.
+ */
 export const constrained = (
   engine: ServingEngine,
   dialect: Dialect,

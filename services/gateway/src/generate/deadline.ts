@@ -1,14 +1,17 @@
-/** How long a request may take in all: until its time is over, or its key is revoked. */
+/** Limits a request's duration: it ends after its time limit or when its API key is revoked. */
 import { InstarError } from '@instar/events'
 import { Cancelled } from './candidate.ts'
 
 export type Deadline = {
-  /** What `work` gives, unless the end comes first: then it rejects as `Cancelled`, and `late` is given what came of the work. */
+  /**
+   * Returns the result of `work`. If the deadline comes first, rejects with `Cancelled` and calls `late` with the
+   * result once it is there.
+   */
   before<T>(work: Promise<T>, late?: (value: T) => void): Promise<T>
   clear(): void
 }
 
-/** At the end, whatever is being generated is cut too. `revoked`: aborted with what the client is told. */
+/** The deadline also aborts `controller`. `revoked`: aborted with the error for the client. */
 export const startDeadline = (ms: number, controller: AbortController, revoked: AbortSignal): Deadline => {
   const passed = Promise.withResolvers<never>()
   passed.promise.catch(() => undefined)

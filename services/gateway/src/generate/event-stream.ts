@@ -1,8 +1,8 @@
-/** Server-sent events on a Node response: opened by the first thing said, kept alive in silence, never cut short. */
+/** Server-sent events on a Node response. The first frame opens the stream; comments keep a silent connection open. */
 import type { Frame } from '@instar/dialects'
 import type { ServerResponse } from 'node:http'
 
-/** More than so many characters do not wait for the end of the turn. */
+/** Characters from which frames are written at once instead of at the end of the event loop's turn. */
 const AT_ONCE = 16 * 1024
 
 export class EventStream {
@@ -11,13 +11,16 @@ export class EventStream {
   private readonly ping: NodeJS.Timeout
   private readonly stalledMs: number
   private ended = false
-  /** Said in this turn of the event loop: it is written at once. */
+  /** Frames of this turn of the event loop, which are written together at its end. */
   private held = ''
   private waiting = false
-  /** The connection takes no more for now. */
+  /** The connection's buffer is full. */
   private full = false
 
-  /** `ping`: what keeps a silent connection open; null: a comment. `stalledMs`: a client that takes nothing of what waits for it for so long is cut off. */
+  /**
+   * `ping`: the frame that keeps a silent connection open; null: a comment. `stalledMs`: a client that reads nothing
+   * for so long is disconnected.
+   */
   constructor(
     raw: ServerResponse,
     headers: Readonly<Record<string, string>>,
@@ -39,7 +42,7 @@ export class EventStream {
     return this.raw.headersSent
   }
 
-  /** False when the client is gone: nothing was sent. Otherwise resolves when there is room for more. */
+  /** Returns false if the client has disconnected and nothing was sent. Otherwise resolves when the buffer has room. */
   async send(frames: readonly Frame[]): Promise<boolean> {
     if (this.ended || this.raw.destroyed) return false
     if (frames.length === 0 || this.put(frames.map(textOf).join(''))) return true
@@ -57,7 +60,7 @@ export class EventStream {
     return true
   }
 
-  /** With the last frames. */
+  /** Sends the last frames and ends the stream. */
   done(frames: readonly Frame[]): void {
     if (this.ended) return
     this.close()
@@ -69,7 +72,7 @@ export class EventStream {
     }
   }
 
-  /** No more comments; what is said from now on is the caller's affair. */
+  /** Stops the comments. The caller writes the rest of the response. */
   close(): void {
     this.ended = true
     clearInterval(this.ping)
@@ -82,7 +85,7 @@ export class EventStream {
     this.held = ''
   }
 
-  /** False: there is no room for more. */
+  /** Returns false if the buffer is full. */
   private put(text: string): boolean {
     if (!this.raw.headersSent) {
       this.raw.writeHead(200, {
@@ -102,6 +105,6 @@ export class EventStream {
   }
 }
 
-/** A text is sent as it is, anything else as JSON. */
+/** A string is sent as it is, any other value as JSON. */
 const textOf = ({ event, data }: Frame): string =>
   `${event === undefined ? '' : `event: ${event}\n`}data: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`

@@ -1,4 +1,4 @@
-/** The engine behind HTTP that the settings name, with the tokenizer that goes with it. */
+/** Opens the HTTP engine of the settings with the tokenizer of its model. */
 import { engineAddress, PROTOCOLS, startRemote, textModel, type Remote, type RemoteOptions } from '@instar/engine'
 import { InstarError } from '@instar/events'
 import { isNeutral, openTokenizer } from '@instar/policy'
@@ -12,10 +12,10 @@ export type RemoteSettings = Pick<
 
 export const isRemote = ({ engine }: Pick<Settings, 'engine'>): boolean => engine !== 'embedded'
 
-/** Whether the engine gives token ids: only then anything is learned from it. */
+/** Whether the engine reports token ids. Only then its turns are trainable. */
 export const givesIds = ({ engine }: Pick<Settings, 'engine'>): boolean => PROTOCOLS[engineAddress(engine).kind].ids
 
-/** Throws what `startRemote` does, and `bad_request` where the tokenizer is not named. */
+/** Throws the errors of `startRemote`, and `bad_request` if no tokenizer is set. */
 export const openRemote = async (
   settings: RemoteSettings,
   options: Pick<RemoteOptions, 'say' | 'signal' | 'startMs'>,

@@ -1,4 +1,4 @@
-/** Random bytes by the page: to ask the system costs the same for many as for few. */
+/** Random bytes from a buffer: a system call per page costs less than one per id. */
 import { randomFillSync } from 'node:crypto'
 
 const PAGE = 4096
@@ -6,7 +6,7 @@ const PAGE = 4096
 let page = Buffer.alloc(0)
 let used = 0
 
-/** No byte is given twice. */
+/** Never returns a byte twice. */
 export const randomBytes = (bytes: number): Uint8Array => {
   if (bytes > PAGE) return randomFillSync(Buffer.alloc(bytes))
   if (used + bytes > page.length) {

@@ -1,4 +1,4 @@
-/** Candidates as one reply: in one piece, or as a stream of server-sent events. */
+/** Sends candidates as one response, whole or as a stream of server-sent events. */
 import { InstarError } from '@instar/events'
 import type { Choice, Counts } from '@instar/dialects'
 import type { Model } from '@instar/engine/port'
@@ -7,7 +7,7 @@ import type { AnswerPorts, AnswerReply, Prepared } from './completion.ts'
 import { EventStream } from './event-stream.ts'
 import { faultOfCancellation } from './request.ts'
 
-/** All candidates; the first that fails cancels the others. */
+/** Generates all candidates. The first that fails cancels the others. */
 const generateAll = async (
   ports: AnswerPorts,
   { controller, span, tasks, speaking }: Prepared,
@@ -35,7 +35,7 @@ const generateAll = async (
   return results
 }
 
-/** All results, when none is on its way any more; of several faults the one that cancelled the others. */
+/** Resolves when every candidate has settled. Of several errors, throws the one that cancelled the others. */
 const settled = async (speaking: readonly Promise<Result>[]): Promise<Result[]> => {
   const outcomes = await Promise.allSettled(speaking)
   const faults = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason as unknown] : []))
@@ -78,7 +78,7 @@ export const replyAsStream = async (ports: AnswerPorts, turn: Prepared): Promise
   return null
 }
 
-/** The prompt is counted once for all candidates. */
+/** Counts the prompt once for all candidates. */
 const countsOf = (speaking: Prepared['speaking'], results: readonly Result[]): Counts => {
   const { promptTokens = speaking.promptTokens, cachedTokens, cacheWriteTokens } = results[0]?.counts ?? {}
   return {
@@ -98,7 +98,10 @@ const choiceOf = ({ said, toolCallIds, finish, tokens }: Result, model: Model, s
   tokens: visible(tokens, model),
 })
 
-/** The stop string that the sampled ids end in, of several the one that begins first. It is not in the text that is shown. */
+/**
+ * The stop string at the end of the sampled ids, of several the one that begins first. The shown text does not contain
+ * it.
+ */
 const stopIn = (model: Model, ids: readonly number[], stops: readonly string[]): string | null => {
   if (stops.length === 0 || model.endOfTurn.includes(ids.at(-1) ?? -1)) return null
   const text = model.decode([...ids])

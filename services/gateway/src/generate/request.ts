@@ -1,4 +1,7 @@
-/** What all requests to the model share: an end (client gone, key revoked, time over) and a place in the queue of the engine. */
+/**
+ * What every request to the model has: an end (client disconnected, key revoked, time over) and a place in the engine's
+ * queue.
+ */
 import { asInstarError } from '@instar/dialects'
 import { InstarError } from '@instar/events'
 import type { ServingEngine } from '@instar/engine/port'
@@ -22,13 +25,16 @@ export type RequestPorts = {
 
 export type ModelRequest = {
   before: Deadline['before']
-  /** Aborted with a `Cancelled` at the end of the request. */
+  /** Aborted with a `Cancelled` when the request ends early. */
   controller: AbortController
-  /** Takes the version for this request; held until its end. Throws `overloaded` where too many requests wait. */
+  /** Leases a version until the request ends. Throws `overloaded` if too many requests wait. */
   enter(version: number | null): Promise<Lease>
 }
 
-/** Runs `work` until the client is gone, the key is revoked or the time is over; then frees what it took. Throws InstarError alone. */
+/**
+ * Runs `work` until it is done, the client disconnects, the key is revoked or the time is over, then releases the
+ * lease. Throws only InstarError.
+ */
 export const requesting = async <T>(
   ports: RequestPorts,
   { response, revoked }: { response: ServerResponse; revoked: AbortSignal },
@@ -52,7 +58,7 @@ export const requesting = async <T>(
     return await work({ before: deadline.before, controller, enter })
   } catch (error) {
     controller.abort(new Cancelled('engine_failed'))
-    // An engine reports a cut as `aborted`; the reason for the cut says more.
+    // An engine reports a cancellation as `aborted`. The signal's reason is more specific.
     const cut = error instanceof InstarError && error.code === 'aborted'
     throw faultOfCancellation(cut ? controller.signal.reason : error)
   } finally {
@@ -64,14 +70,14 @@ export const requesting = async <T>(
   }
 }
 
-/** Requests that arrived at the same moment are counted too, although the engine does not know them yet. */
+/** Counts requests that the engine has not queued yet. */
 const checkQueue = ({ engine, running, capture, maxWaiting }: RequestPorts): void => {
   const pending = engine.pending()
   const before = Math.max(pending.waiting, running.size - capture.queue().pending - pending.running)
   if (before > 0 && before >= maxWaiting) throw new InstarError('overloaded', 'Too many requests wait for the model.')
 }
 
-/** A cut that is not the client's own doing, as the client is told it. */
+/** The client's error for a cancellation that the client did not cause. */
 export const faultOfCancellation = (error: unknown): InstarError => {
   if (!(error instanceof Cancelled)) return asInstarError(error)
   if (error.fault) return error.fault

@@ -1,4 +1,4 @@
-/** Requests that are being answered, with what cuts them. */
+/** The running requests and the functions that cancel them. */
 export class Running {
   private readonly controllers = new Set<AbortController>()
   private waiters: (() => void)[] = []
@@ -20,7 +20,7 @@ export class Running {
     for (const controller of this.controllers) controller.abort(reason)
   }
 
-  /** Resolves when nothing is being answered. */
+  /** Resolves when no request is running. */
   async idle(): Promise<void> {
     if (this.size > 0) await new Promise<void>((resolve) => this.waiters.push(resolve))
   }

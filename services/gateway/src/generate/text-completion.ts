@@ -1,6 +1,6 @@
 /**
- * `/v1/completions` of an engine that takes ids. It is no turn of a conversation: nobody goes on with it, nobody says how it
- * was, so that nothing of it is on the log.
+ * `/v1/completions` for an engine that takes token ids. A completion is not a turn: it has no next state and no
+ * feedback, so nothing is written to the log.
  */
 import { chatError, parseJson, toldInStream, type Frame } from '@instar/dialects'
 import { contextLengthExceeded, InstarError } from '@instar/events'
@@ -27,17 +27,17 @@ import { faultOfCancellation, requesting, type RequestPorts } from './request.ts
 export type CompletionCall = Pick<AnswerCall, 'body' | 'response' | 'revoked' | 'onFault'>
 type Ports = RequestPorts & Pick<AnswerPorts, 'model' | 'policy' | 'now' | 'random' | 'pingMs' | 'stalledMs'>
 
-/** Choices of one request that are sampled at a time: others wait for the engine too. */
+/** How many choices of one request are sampled at a time. */
 const AT_ONCE = 8
 
-/** Throws `context_length_exceeded` for a text that is certainly too long, before it is encoded. */
+/** Throws `context_length_exceeded` for text that is certainly too long, before it is encoded. */
 const encoded = (text: string, model: Ports['model']): readonly number[] => {
   const least = leastTokens(text.length, model)
   if (least > model.contextLength) throw contextLengthExceeded(least, model.contextLength)
   return model.encode(text)
 }
 
-/** One prompt and one seed. */
+/** One prompt with one seed. */
 type Asked = { index: number; prompt: readonly number[]; seed: number }
 type Speaking = { ports: Ports; request: CompletionRequest; lease: Lease; head: CompletionHead; signal: AbortSignal }
 type Sink = (choice: CompletionChoice) => Promise<void>
@@ -94,7 +94,7 @@ const checkPrompt = (
   if (prompt.length + Math.min(1, maxTokens) > contextLength) throw contextLengthExceeded(prompt.length, contextLength)
 }
 
-/** All choices, a few at a time, in order of their beginning; the tokens of each. */
+/** Samples all choices, a few at a time, in order. Returns the number of generated tokens. */
 const all = async (speaking: Speaking, asked: readonly Asked[], sinkOf: (index: number) => Sink): Promise<number> => {
   let next = 0
   let tokens = 0
@@ -155,7 +155,7 @@ const speak = async (
 
 const drawn = ({ id, logprob, top }: GeneratedToken): Said => ({ id, logprob, top })
 
-/** The prompt's own tokens: the first follows nothing. */
+/** The prompt's tokens with their log-probs; the first has none. */
 const given = async (
   engine: Ports['engine'],
   prompt: readonly number[],

@@ -1,14 +1,14 @@
-/** Commands to the line of versions, decided on the line as it is read; the caller appends and reads back. */
+/** Decides admin commands on the version line. The caller appends the event and reads it back. */
 import { InstarError, type HeadMoved, type LearningFrozen, type WeightLine } from '@instar/events'
 
 export type Command = { do: 'rollback'; to: number; freeze: boolean } | { do: 'freeze'; on: boolean }
 
 export type Ordered = { command: Command; policy: string; request: string; who: string; why: string }
 
-/** Who is on the record: what the caller calls itself, and always, last, the key that the gateway saw. */
+/** The actor in the record: the caller's name, followed by the key that the gateway authenticated. */
 export const actorOf = (said: string, key: string): string => (said === '' ? key : `${said} (${key})`)
 
-/** `done`: it counts already, or there is nothing to change. */
+/** `done`: the command has already taken effect, or it changes nothing. */
 export type AdminStep = { do: 'append'; event: HeadMoved | LearningFrozen } | { do: 'done' }
 
 export const decideAdmin = (line: WeightLine, ordered: Ordered, at: number): AdminStep => {

@@ -1,8 +1,8 @@
-/** What the gateway says of itself: the models it serves, its state. */
+/** The gateway's reports: the list of models and the status. */
 import type { WeightLine } from '@instar/events'
 import { servedVersion, type Served } from '../../versions/core/pool-plan.ts'
 
-/** Only what is read; the shell's parts fit it. */
+/** The fields that the reports read, a subset of the gateway's parts. */
 export type Known = {
   config: { policy: string; keepVersions: number }
   model: { name: string; sha256: string; contextLength: number }
@@ -21,15 +21,15 @@ export type Known = {
   }
   ignoredWeights: ReadonlyMap<string, number>
   running: number
-  /** That are to be sampled in the background. */
+  /** Candidates that wait to be sampled in the background. */
   candidates: number
-  /** Bytes of request bodies that are held. */
+  /** Bytes of memory that request bodies occupy. */
   bodies: number
   bad: number
   unready: { status: string; problem: unknown } | null
 }
 
-/** As OpenAI's clients and as Anthropic's read it. */
+/** A model's description with the fields of both OpenAI's and Anthropic's API. */
 type Card = {
   id: string
   object: 'model'
@@ -47,7 +47,7 @@ type Card = {
 }
 type Cards = { object: 'list'; data: Card[]; has_more: false; first_id: string | null; last_id: string | null }
 
-/** `version` null: the head. Null for one that there is not. */
+/** `version` null: the head. Returns null for an unknown version. */
 export const modelCard = ({ config, model, line }: Known, version: number | null): Card | null => {
   const served = servedVersion(line, version ?? line.head)
   if (!served) return null
@@ -73,7 +73,7 @@ export const modelCard = ({ config, model, line }: Known, version: number | null
   }
 }
 
-/** How many versions a list names: the base and the newest. Every one can be asked for by its name. */
+/** The list names the base and the newest versions, at most this many. Every version can be requested by its name. */
 const LISTED = 100
 
 const newest = (line: WeightLine): number[] => {

@@ -1,2 +1,2 @@
-/** Characters (UTF-16) that a comment of feedback may have. */
+/** Maximum length of a feedback comment in UTF-16 units. */
 export const MOST_COMMENT = 8192

@@ -1,4 +1,4 @@
-/** The record of a turn: what is known at admission, and what came of it. */
+/** Builds the records of turns from what is known at admission and from the outcome. */
 import {
   ValueDigest,
   written,
@@ -14,7 +14,7 @@ import type { Said } from '../../generate/core/answer.ts'
 import type { Request } from '@instar/dialects'
 import { header, type Headers } from '@instar/agents'
 
-/** All of a turn's facts that do not depend on the answer; candidates of one request share them. */
+/** The facts of a turn that do not depend on the answer. All candidates of a request share them. */
 export type Admitted = Omit<
   TurnFacts,
   | 'turn'
@@ -34,10 +34,13 @@ export type Admitted = Omit<
 export type Candidate = { turn: string; candidate: number; sampling: RecordedSampling }
 export type Times = { firstTokenAt: number; finishedAt: number }
 
-/** Attempts at one thing have one digest: what is asked, whatever the sampling. */
+/**
+ * The digest of a prompt. Requests that differ in sampling options alone share it, so that their turns are attempts at
+ * one task.
+ */
 export const digestOf = (request: Pick<Request, 'messages' | 'tools'>): string => digestsOf(request, null).digest
 
-/** `before`: of the same request with its first `upTo` messages alone; null for null. */
+/** `before`: the digest of the request's first `upTo` messages, null if `upTo` is null. */
 export const digestsOf = (
   { messages, tools }: Pick<Request, 'messages' | 'tools'>,
   upTo: number | null,
@@ -54,7 +57,7 @@ export const digestsOf = (
 export const lastMain = (turns: readonly TurnState[]): TurnState | undefined =>
   turns.findLast((turn) => turn.shown && turn.kind === 'main')
 
-/** `x-instar-no-train` with any value but 0 or false. */
+/** True for `x-instar-no-train` with any value but 0 or false. */
 export const optedOut = (headers: Headers): boolean => {
   const value = header(headers, 'x-instar-no-train')
   return value !== null && value !== '0' && value.toLowerCase() !== 'false'
@@ -67,7 +70,7 @@ export type Learnable = {
   constrained?: boolean
   reweighted?: boolean
   contaminated?: boolean
-  /** Nobody saw our engine draw it. */
+  /** The answer was not sampled by this gateway's engine. */
   unsampled?: boolean
   temperature: number
   optedOut: boolean
@@ -75,7 +78,7 @@ export type Learnable = {
   text: string
 }
 
-/** Why a turn is not trained on; null if it may be. */
+/** The reason why a turn is not trainable, or null if it is. */
 export const whyNotTrainable = (turn: Learnable): string | null =>
   turn.optedOut
     ? 'opted_out'
@@ -122,7 +125,7 @@ export const captured = (
   finish: TurnCaptured['finish'],
 ): TurnCaptured => ({ type: 'TurnCaptured', finish, ...facts(admitted, candidate, outcome) })
 
-/** One more candidate, for nobody to see. */
+/** Builds the record of a background candidate, which no client received. */
 export const sampled = (
   admitted: Admitted,
   candidate: Candidate,
@@ -130,7 +133,7 @@ export const sampled = (
   finish: TurnCaptured['finish'],
 ): TurnSampled => ({ type: 'TurnSampled', finish, ...facts(admitted, candidate, outcome) })
 
-/** An answer that was cut is never trained on. */
+/** Builds the record of an interrupted answer, which is never trainable. */
 export const aborted = (
   admitted: Admitted,
   candidate: Candidate,
@@ -138,7 +141,7 @@ export const aborted = (
   why: TurnAborted['why'],
 ): TurnAborted => ({ type: 'TurnAborted', why, ...facts(admitted, candidate, { ...outcome, reason: 'aborted' }) })
 
-/** 31 bits each. A given seed fixes all candidates, and they differ. */
+/** 31-bit seeds, one per candidate. A given seed determines all of them, and they differ. */
 export const seedsOf = (request: Pick<Request, 'n' | 'seed'>, random: (bytes: number) => Uint8Array): number[] =>
   Array.from({ length: request.n }, (_, candidate) => {
     if (request.seed === null) return Buffer.from(random(4)).readUInt32LE() >>> 1

@@ -1,12 +1,12 @@
 /**
- * Episodes that were claimed at this gateway. An episode is a session whose id it is; what was said in it is on the
- * log, this is only who claimed it, and is lost without harm: an end that comes later is taken all the same.
+ * Episodes claimed at this gateway. The episode's id is its session's id, and its turns are on the log. This map only
+ * holds who claimed it; an end of an episode that is not in the map is accepted.
  */
 export type Episode = {
   uuid: string
   client: string
   key: string | null
-  /** `eval`: nothing is learned from it. */
+  /** `eval`: the episode's turns are not trainable. */
   type: 'train' | 'eval'
   task: string
   idleMs: number
@@ -16,10 +16,10 @@ export type Episode = {
   outcome: 'running' | 'ended' | 'aborted'
 }
 
-/** Oldest first. */
+/** Ordered by age, oldest first. */
 export type Episodes = Map<string, Episode>
 
-/** Episodes that are remembered; of more, the oldest are not. */
+/** Number of remembered episodes. The oldest are evicted first. */
 const MOST = 10_000
 
 export const claim = (episodes: Episodes, episode: Episode): void => {
@@ -39,7 +39,7 @@ export const touchEpisode = (episodes: Episodes, uuid: string, now: number): voi
 
 export const isIdle = (episode: Episode, now: number): boolean => now - episode.lastAt > episode.idleMs
 
-/** Claimed, not ended, heard within the time that its client gave it. */
+/** True for an episode that this client claimed, that has not ended and is not idle. */
 export const mayContinue = (episode: Episode | undefined, client: string, now: number): boolean =>
   episode !== undefined && episode.client === client && episode.outcome === 'running' && !isIdle(episode, now)
 

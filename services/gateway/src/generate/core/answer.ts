@@ -1,4 +1,4 @@
-/** One candidate's answer as it grows: the sampled tokens, and which of them the client has been sent. */
+/** Accumulates one candidate's answer: the sampled tokens, and which of them were sent to the client. */
 import { answerKey, type AnswerKey } from '@instar/events'
 import { AnswerParser, type ParserOptions, type Piece, type Shown, type Token } from '@instar/dialects'
 
@@ -6,15 +6,15 @@ export type Said = { ids: number[]; logprobs: number[]; text: string; shown: Sho
 
 export class Answer {
   readonly tokens: Token[] = []
-  /** Length of the raw text once the token of this place was added. */
+  /** Length of the raw text after each token. */
   private readonly ends: number[] = []
   private raw = ''
   private readonly parser: AnswerParser
   private readonly mostCalls: number
-  /** All that may be shown so far, in order. */
+  /** All pieces that may be shown so far, in order. */
   readonly pieces: Piece[] = []
 
-  /** `oneCall`: its client is shown the first call alone. */
+  /** `oneCall`: the client receives the first tool call only. */
   constructor({ oneCall = false, ...options }: ParserOptions & { oneCall?: boolean }) {
     this.parser = new AnswerParser(options)
     this.mostCalls = oneCall ? 1 : Infinity
@@ -27,13 +27,13 @@ export class Answer {
     this.pieces.push(...this.parser.push(token.text))
   }
 
-  /** Text that came without its tokens. */
+  /** Adds text without token ids. */
   addText(text: string): void {
     this.raw += text
     this.pieces.push(...this.parser.push(text))
   }
 
-  /** `text`: what the engine still held back. */
+  /** `text`: the text that the engine still held back. */
   end(text: string): void {
     this.raw += text
     const last = this.ends.length - 1
@@ -46,19 +46,19 @@ export class Answer {
     return this.upTo(this.pieces, this.tokens.length, this.raw)
   }
 
-  /** What the first `sent` pieces showed: the tokens whose text is all in them, and that text. */
+  /** The part that the first `sent` pieces contain: the tokens whose text is complete in them, and that text. */
   sent(sent: number): Said {
     const pieces = this.pieces.slice(0, sent)
     const upTo = pieces.at(-1)?.upTo ?? 0
     return this.upTo(pieces, this.tokensUpTo(upTo), this.raw.slice(0, upTo))
   }
 
-  /** Tokens of the thoughts, the marks around them included. */
+  /** Number of tokens in the reasoning, including its markers. */
   thought(): number {
     return this.tokensUpTo(this.pieces.findLast(({ type }) => type === 'reasoning')?.upTo ?? 0)
   }
 
-  /** How many tokens have all their text before `upTo` in the raw text, and bring some of it. */
+  /** Number of tokens whose text ends before `upTo` in the raw text and is not empty. */
   tokensUpTo(upTo: number): number {
     if (upTo === 0) return 0
     let count = this.ends.length

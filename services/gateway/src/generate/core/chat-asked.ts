@@ -1,4 +1,4 @@
-/** A request as an engine that takes messages is asked it: in the shapes of Chat Completions, whatever dialect it came in. */
+/** Converts a request of any dialect to a Chat Completions request, for engines that take messages. */
 import { isFields, type Dialect, type Request } from '@instar/dialects'
 import type { ChatRequest } from '@instar/engine/port'
 import { forwardedMessage, forwardedTools, plainFields } from './forwarded.ts'
@@ -19,7 +19,10 @@ const asStrict = (tool: unknown, strict: ReadonlySet<string>): unknown =>
     ? { ...tool, function: { ...tool['function'], strict: true } }
     : tool
 
-/** Four bytes a token: what English and JSON come to, roughly. Images and files count as nothing until the engine says. */
+/**
+ * Estimates the prompt's tokens at four bytes per token, roughly right for English and JSON. Images and files count as
+ * 0 until the engine reports its own count.
+ */
 export const estimatedTokens = ({ messages, tools }: Pick<Request, 'messages' | 'tools'>): number =>
   Math.ceil(
     Buffer.byteLength(

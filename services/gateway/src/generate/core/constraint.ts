@@ -1,14 +1,14 @@
-/** What a request says its answer must be: JSON of a schema, or a call of a tool. */
+/** Derives the constraint of an answer from a request: JSON of a schema, or a tool call. */
 import type { Constraint } from '@instar/engine/port'
 import { InstarError } from '@instar/events'
 import { ANY_OBJECT, isFields, jsonFormat, type Dialect, type Request } from '@instar/dialects'
 
 type Tool = { name: string; parameters: unknown; strict: boolean }
 
-/** In one answer, where more than one is allowed. */
+/** Maximum number of tool calls in one answer, where more than one is allowed. */
 const MOST_CALLS = 16
 
-/** Null: the answer is whatever the model says. Throws `bad_request`. */
+/** Null: the answer is not constrained. Throws `bad_request`. */
 export const constraintOf = (
   dialect: Dialect,
   request: Pick<Request, 'body' | 'tools' | 'mayCall' | 'shapes' | 'strict'>,
@@ -30,7 +30,7 @@ export const constraintOf = (
   }
   const json = jsonFormat(dialect.answerFormat(body))
   if (!json) return null
-  // Where it is free to call, arguments are held to their schema only if the tool says so.
+  // Where calls are optional, only a strict tool's arguments are constrained to its schema.
   return {
     json,
     calls: mayCall

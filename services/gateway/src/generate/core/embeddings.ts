@@ -1,4 +1,4 @@
-/** `/v1/embeddings`: what of a request goes on to an engine that has them. */
+/** `/v1/embeddings`: the fields of a request that are forwarded to an engine with embeddings. */
 import { integer, text, wrong, type Fields } from '@instar/dialects'
 
 const MOST_INPUTS = 2048
@@ -7,7 +7,7 @@ const isIds = (value: unknown): boolean =>
   Array.isArray(value) && value.length > 0 && value.every((id) => Number.isSafeInteger(id) && id >= 0)
 const isInput = (value: unknown): boolean => (typeof value === 'string' && value !== '') || isIds(value)
 
-/** `policy`: our own model's name, for which the engine is asked for `served`. Throws `bad_request`. */
+/** `policy`: the policy's own name, which is replaced by `served`. Throws `bad_request`. */
 export const embeddingRequest = (body: Fields, policy: string, served: string): Fields => {
   const { input } = body
   const list: unknown[] = isInput(input) ? [input] : Array.isArray(input) ? input : []

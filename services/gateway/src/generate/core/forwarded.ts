@@ -1,21 +1,21 @@
 /**
- * Messages as they go on to an engine that takes messages: built anew of what the dialect's reader understood.
- * A field that is not named here does not reach the engine, whatever the client put beside a text: an address to
- * fetch, a name that the engine alone knows, a second field of one name. Texts that spell a control token
- * (`<|im_start|>`) get a zero-width space inside, so that an engine that reads control tokens in content reads none.
+ * Messages for an engine that takes messages, rebuilt from the fields that the dialect's reader understood. Unnamed
+ * fields do not reach the engine: they could hold an address to fetch, a name that only the engine knows, or a
+ * duplicate of a field. Text that spells a control token (`<|im_start|>`) gets a zero-width space inside, so that an
+ * engine that parses control tokens in content finds none.
  */
 import { isFields, type Fields, type Message } from '@instar/dialects'
 
 const BREAK = '\u200b'
 
-/** What chat formats in use write control tokens as; `[INST]`, `<s>` and the like are the Llama 2 and Mistral ones. */
+/** Control tokens of common chat formats; `[INST]`, `<s>` and similar ones are those of Llama 2 and Mistral. */
 const CONTROL =
   /<(?=[|｜][^<>\n]{1,64}[|｜]>|(?:start_of_turn|end_of_turn|bos|eos|pad|unk|s|\/s)>)|\[(?=\/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\])|<(?=<\/?SYS>>)/gu
 
-/** The text, with a zero-width space behind the first character of each control token that it spells. */
+/** The text with a zero-width space after the first character of each spelled control token. */
 export const plain = (text: string): string => text.replace(CONTROL, (first) => `${first}${BREAK}`)
 
-/** A value of JSON with every text of it plain, names of fields too. */
+/** A JSON value whose strings, including field names, are passed through `plain`. */
 const plainValue = (value: unknown): unknown => {
   if (typeof value === 'string') return plain(value)
   if (Array.isArray(value)) return value.map(plainValue)
@@ -23,14 +23,14 @@ const plainValue = (value: unknown): unknown => {
   return Object.fromEntries(Object.entries(value).map(([name, inner]) => [plain(name), plainValue(inner)]))
 }
 
-/** Fields of a request beside messages and tools: a template may be given them, too. */
+/** Fields of a request other than messages and tools, which a template may read. */
 export const plainFields = (fields: Fields): Fields => plainValue(fields) as Fields
 
-/** Those of the named fields that are texts. */
+/** Those of the named fields that are strings. */
 const texts = (fields: Fields, names: readonly string[]): Fields =>
   Object.fromEntries(names.flatMap((name) => (typeof fields[name] === 'string' ? [[name, plain(fields[name])]] : [])))
 
-/** As the readers built them (packages/dialects/src/media.ts): data, or an address that was read as a public one. */
+/** Media as the readers built it (packages/dialects/src/media.ts): data, or a validated public address. */
 const mediaOf = ({ image_url: image, file }: Fields): Fields[] => {
   if (isFields(image) && typeof image['url'] === 'string')
     return [{ type: 'image_url', image_url: { url: image['url'], ...texts(image, ['detail']) } }]
@@ -60,14 +60,14 @@ const callOf = (call: Fields): Fields => {
   }
 }
 
-/** What a provider needs again of its own thinking: signed or sealed texts, no addresses. */
+/** Fields of reasoning that a provider needs back: signed or encrypted text, no addresses. */
 const THOUGHT = ['type', 'id', 'format', 'text', 'summary', 'data', 'signature']
 const thoughtOf = (thought: Fields): Fields => ({
   ...texts(thought, THOUGHT),
   ...(typeof thought['index'] === 'number' ? { index: thought['index'] } : {}),
 })
 
-/** Texts of a message beside its content. */
+/** String fields of a message besides its content. */
 const NAMED = ['name', 'tool_call_id', 'refusal', 'reasoning', 'reasoning_content']
 
 export const forwardedMessage = (message: Message): Message => {
@@ -83,8 +83,8 @@ export const forwardedMessage = (message: Message): Message => {
 }
 
 /**
- * Tools that the client runs itself. One that the engine would run (a search, a server to be called by its address)
- * is left out: the engine stands in another network than the client.
+ * Tools that the client executes. A tool that the engine would execute (a search, a server named by its address) is
+ * left out, since the engine may reach a network that the client cannot.
  */
 export const forwardedTools = (tools: readonly unknown[]): unknown[] =>
   tools.filter(isFields).flatMap((tool): Fields[] => {

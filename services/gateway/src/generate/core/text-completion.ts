@@ -1,4 +1,4 @@
-/** `/v1/completions`: a text goes on. What a request asks for, and the shapes of what is said. */
+/** `/v1/completions`: parses the request and builds the response's objects. */
 import type { Reweighting } from '@instar/engine/port'
 import {
   fieldsOf,
@@ -14,7 +14,10 @@ import {
 } from '@instar/dialects'
 import { InstarError } from '@instar/events'
 
-/** `prompts`: texts, or ids of tokens. `logprobs`: of so many likely tokens, beside those that were drawn; null: none. */
+/**
+ * `prompts`: text or token ids. `logprobs`: the number of likely tokens to report beside each sampled one, or null for
+ * no log-probs.
+ */
 export type CompletionRequest = {
   model: string | null
   prompts: readonly (string | readonly number[])[]
@@ -36,7 +39,7 @@ export const MOST_PROMPTS = 128
 const MOST_CHOICES = 16
 const MOST_LIKELY = 20
 const MOST_STOPS = 16
-/** OpenAI's own default. */
+/** OpenAI's default. */
 const DEFAULT_TOKENS = 16
 
 /** Throws `bad_request` that names the field. */
@@ -93,10 +96,10 @@ const stopsOf = (value: unknown): string[] => {
   return list
 }
 
-/** A token, with the log-prob that it has there; null: it is the first of all. */
+/** A token with its log-prob, which is null for the first token of the context. */
 export type Said = Pick<Token, 'id' | 'top'> & { logprob: number | null }
 
-/** `offset`: of the first token in the choice's text. */
+/** `offset`: position of the first token in the choice's text. */
 export const completionLogprobs = (tokens: readonly Said[], offset: number, textOf: (id: number) => string) => {
   let at = offset
   const texts = tokens.map(({ id }) => textOf(id))

@@ -1,6 +1,6 @@
 /**
- * A conversation per line: `{messages: [{role, content, …}, …], tools?, …}`, or `{conversations: [{from, value}, …]}`.
- * Each answer in it is a turn, whose request is what stands before it.
+ * Parses conversations, one per line: `{messages: [{role, content, …}, …], tools?, …}` or `{conversations: [{from,
+ * value}, …]}`. Each answer becomes a turn whose request is the messages before it.
  */
 import { derivedId } from '@instar/events'
 import { DIALECTS, fieldsOf, flag, isFields, text, wrong, type Fields } from '@instar/dialects'
@@ -11,7 +11,7 @@ import { samplingOf, saidOf, timesOf, type Reading, type Spoken } from './spoken
 export const isConversationLine = (line: Fields): boolean =>
   Array.isArray(line['messages']) || Array.isArray(line['conversations'])
 
-/** What a line may say of the requests that it was made of. */
+/** Request fields that a line may hold. */
 const OF_THE_REQUEST = [
   'model',
   'tools',
@@ -78,7 +78,8 @@ export const readConversation = (line: Fields, reading: Reading): Spoken[] => {
       subject: null,
       kind: null,
       optedOut: flag(line, 'no_train') || message['weight'] === 0,
-      // Of all that was said up to there: the same beginning of two conversations of one label is one turn.
+      // Derived from all messages up to the answer, so that a common beginning of two conversations with one label is
+      // one turn.
       identity: derivedId('import', 'said', JSON.stringify([shared, messages.slice(0, at + 1)])),
       group: null,
       engine: text(line, 'engine') ?? 'imported',
@@ -107,7 +108,7 @@ const messagesOf = (line: Fields): Fields[] => {
   })
 }
 
-/** Without what was noted of a message beside it. */
+/** The message without annotations. */
 const bare = (message: Fields): Fields =>
   Object.fromEntries(
     Object.entries(message).filter(

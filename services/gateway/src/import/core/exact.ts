@@ -1,12 +1,14 @@
 /**
- * Whether the tokens that a record brings are the ones that were sampled, by everything that can be seen of them
- * here. Nothing is mended: what does not agree is not token-exact, and says why.
+ * Checks that the tokens of an imported record are the sampled ones, as far as the record allows. A record that is
+ * inconsistent is not token-exact; nothing is repaired.
  */
 import { parseAnswer } from '@instar/dialects'
 import { canonicalJson } from '@instar/events'
 import type { Reading, Said, Spoken } from './spoken.ts'
 
-/** What this log knows: the adapter of each version (null: the base), and how many tokens the model has. */
+/**
+ * The log's data for the check: the adapter of each version (null: the base), and the size of the model's vocabulary.
+ */
 export type Line = { versions: Pick<ReadonlyMap<number, string | null>, 'get'>; vocabulary: number | null }
 
 export type Inexact =
@@ -22,10 +24,10 @@ export type Inexact =
   | 'unknown_version'
   | 'other_adapter'
 
-/** Rounding of a certain token. */
+/** Tolerance for a log-prob above 0 caused by rounding. */
 const ABOVE_ONE = 1e-3
 
-/** Null: token-exact. */
+/** The reason why the record is not token-exact, or null if it is. */
 export const whyInexact = (spoken: Spoken, said: Said, line: Line, reading: Reading): Inexact | null => {
   const { promptIds, claim } = spoken
   const { ids, logprobs } = said
@@ -44,7 +46,7 @@ export const whyInexact = (spoken: Spoken, said: Said, line: Line, reading: Read
   return agrees(spoken, said, ids, reading) ? null : 'text_differs'
 }
 
-/** A stop string is sampled and not shown: what was said is then the beginning of what the ids say. */
+/** A stop string is sampled but not shown: the recorded answer is then a prefix of the decoded one. */
 const agrees = (
   { sampling }: Spoken,
   { raw, content, calls }: Said,

@@ -1,4 +1,4 @@
-/** What `instar import` needs: lines of a file read, and the turns that they become. */
+/** The exports for `instar import`: parsing lines and building turns from them. */
 export type { Line } from './exact.ts'
 export { holdsIds, readLine } from './line.ts'
 export type { Reading, Spoken } from './spoken.ts'

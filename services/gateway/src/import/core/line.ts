@@ -1,11 +1,11 @@
-/** One line of a file, in whichever of the known forms it is. */
+/** Parses one line of a file in any of the supported formats. */
 import { isFields, wrong, type Fields } from '@instar/dialects'
 import { isConversationLine, readConversation } from './conversations.ts'
 import { isRequestLine, readRequest } from './requests.ts'
 import type { Reading, Spoken } from './spoken.ts'
 import { isStep, placeOf, readStep } from './steps.ts'
 
-/** The turns of a line, in order, with their place in a trajectory that names one. Throws `bad_request`. */
+/** The turns of a line in order, each with its step index if the line is a trajectory's. Throws `bad_request`. */
 export const readLine = (line: Fields, reading: Reading): { spoken: Spoken; place: number | null }[] => {
   if (isStep(line)) return [{ spoken: readStep(line, reading), place: placeOf(line) }]
   if (Array.isArray(line['steps']) && line['steps'].every((step): step is Fields => isFields(step) && isStep(step)))
@@ -18,5 +18,5 @@ export const readLine = (line: Fields, reading: Reading): { spoken: Spoken; plac
   )
 }
 
-/** Whether reading it needs the model's tokenizer. */
+/** Whether parsing the line needs the model's tokenizer. */
 export const holdsIds = (line: Buffer): boolean => line.includes('"prompt_ids"') || line.includes('"token_ids"')

@@ -1,10 +1,10 @@
-/** The messages that a prompt of token ids shows, by the control tokens that chat templates put between them. */
+/** Recovers the messages of a token prompt from the control tokens of chat templates. */
 import { parseAnswer, type Message } from '@instar/dialects'
 
 const HEADED = /^\s*(system|developer|user|assistant|model|tool|ipython)(?:\n+([^]*))?$/
 const ROLES: Readonly<Record<string, string>> = { model: 'assistant', ipython: 'tool' }
 
-/** One message of the user's where nothing is recognised. `decode`: '' for a control token alone. */
+/** Returns one user message if no structure is recognised. `decode` returns '' for a single control token. */
 export const messagesOfPrompt = (ids: readonly number[], decode: (ids: readonly number[]) => string): Message[] => {
   const found: { role: string; text: string }[] = []
   for (const piece of pieces(ids, decode)) {
@@ -14,13 +14,13 @@ export const messagesOfPrompt = (ids: readonly number[], decode: (ids: readonly 
     else if (open && open.text === '') open.text = piece.replace(/^\n+/, '')
     else if (piece.trim() !== '') found.push({ role: 'user', text: piece })
   }
-  // The header behind which the answer begins.
+  // The header of the answer that follows the prompt.
   if (found.at(-1)?.role === 'assistant' && found.at(-1)?.text.trim() === '') found.pop()
   if (found.length === 0) return [{ role: 'user', content: decode(ids) }]
   return found.map(({ role, text }, i) => messageOf(role, text, i))
 }
 
-/** Text between control tokens. */
+/** The text between control tokens. */
 const pieces = (ids: readonly number[], decode: (ids: readonly number[]) => string): string[] => {
   const runs: number[][] = [[]]
   for (const id of ids) {

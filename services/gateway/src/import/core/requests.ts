@@ -1,6 +1,7 @@
 /**
- * A log of requests, one per line: `{request: {messages, …}, response: {choices: […]}}`, either of them perhaps in a
- * `body`; ids and log-probs as vLLM and SGLang give them; what else our own `instar export` writes beside them.
+ * Parses request logs, one per line: `{request: {messages, …}, response: {choices: […]}}`, either of them optionally
+ * inside a `body`; token ids and log-probs as vLLM and SGLang report them; and the additional fields that `instar
+ * export` writes.
  */
 import { contentSha, derivedId, type LabelSource, type TurnKind } from '@instar/events'
 import {
@@ -35,7 +36,7 @@ import {
   type Spoken,
 } from './spoken.ts'
 
-/** `raw`: bytes of the request, as they were sent where that is known. */
+/** `raw`: the request's bytes as they were sent, where known. */
 const bytesOf = (value: unknown): Uint8Array => Buffer.from(JSON.stringify(value), 'utf8')
 
 export const isRequestLine = (line: Fields): boolean =>
@@ -139,7 +140,7 @@ const choicesOf = (answered: Fields, line: Fields, reading: Reading): Said[] => 
   })
 }
 
-/** A turn's id as we mint them, else none. */
+/** The id if it has the format of our turn ids, else null. */
 const turnIn = (id: string | null): string | null =>
   id !== null && /^[A-Za-z0-9_-]{1,160}\.[0-9a-f]{32}$/.test(id) ? id : null
 
@@ -155,7 +156,7 @@ const logprobsIn = (choice: Fields, where: string): number[] | null => {
   )
 }
 
-/** `reward` of a foreign log, `feedback` as ours has it. */
+/** `reward` in another trainer's log, `feedback` in ours. */
 export const rewardsOf = (fields: Fields, where: string, reading: Reading): Reward[] => {
   const given = fields['feedback']
   const listed = (Array.isArray(given) ? given : given === undefined || given === null ? [] : [given]).map(
@@ -180,7 +181,7 @@ export const rewardsOf = (fields: Fields, where: string, reading: Reading): Rewa
 const rewardFrom = (value: number | null): Reward | null =>
   value === null ? null : { id: null, value, comment: null, at: null }
 
-/** Who says which version of what spoke. A number alone may be of any trainer's. */
+/** The version that the record names. A bare number may belong to another trainer. */
 const claimOf = (
   line: Fields,
   answered: Fields,

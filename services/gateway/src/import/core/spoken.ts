@@ -1,6 +1,6 @@
 /**
- * What somebody else recorded of one request and the answers to it, whatever the record looked like: a line of a
- * log, a message of a conversation, a step of a trajectory. turns.ts makes our records of it.
+ * An imported request with its answers, independent of the source format: a line of a log, a message of a conversation,
+ * a step of a trajectory. turns.ts builds our records from it.
  */
 import type { Headers } from '@instar/agents'
 import {
@@ -17,25 +17,26 @@ import {
 import type { Dialect, LabelSource, RecordedSampling, TurnKind } from '@instar/events'
 import { callMarkup } from '@instar/grammar'
 
-/** The version that is said to have spoken. `ours`: the number is one of this line's, not of some other trainer's. */
+/** The version that the record names. `ours`: the number belongs to this version line, not to another trainer's. */
 export type Claim = {
   version: number
   ours: boolean
-  /** sha256 of its weights, null for the base; absent where nothing is said of it. */ adapter?: string | null
+  /** sha256 of the version's weights, null for the base; absent where the record does not hold it. */
+  adapter?: string | null
 }
 
-/** −1…1. `id`, `at`: of the record that it was before, where it was one. */
+/** `value`: −1…1. `id`, `at`: from the feedback record that it was exported from, if any. */
 export type Reward = { id: string | null; value: number; comment: string | null; at: number | null }
 
 export type Said = {
-  /** The id that it had as a turn of ours; null: it gets one from its content. */
+  /** The turn id of an exported turn; null: one is derived from the content. */
   turn: string | null
   candidate: number
   content: string
   reasoning: string
   calls: Call[]
   callIds: string[]
-  /** As it was sampled, markup in; null: composed of the three above, or decoded from `ids`. */
+  /** The sampled text with markup; null: composed from the three fields above, or decoded from `ids`. */
   raw: string | null
   finish: Finish
   ids: readonly number[] | null
@@ -48,54 +49,54 @@ export type Times = { at: number | null; firstTokenAt: number | null; finishedAt
 export type Spoken = {
   session: string
   labelSource: LabelSource
-  /** As another log of ours had it; else the headers may say. */
+  /** The user turn of an exported record; otherwise the headers may hold it. */
   userTurn: string | null
   dialect: Dialect
   request: Request
   raw: Uint8Array
   headers: Headers
   answers: readonly Said[]
-  /** How many candidates the request had, of which some may not be told of. */
+  /** Number of candidates of the request. The record need not hold all of them. */
   candidates: number
   promptIds: readonly number[] | null
   claim: Claim | null
   sampling: RecordedSampling
   times: Times
   user: string | null
-  /** As another log of ours had it. */
+  /** The subject of an exported record. */
   subject: string | null
   kind: TurnKind | null
   optedOut: boolean
-  /** What the ids of its turns are made of, besides the session and the candidate. */
+  /** Input of the derived turn ids, besides the session and the candidate. */
   identity: string
-  /** Shared by candidates that several records tell of; null: those of this one. */
+  /** Group shared by candidates of several records; null: the candidates of this record. */
   group: string | null
   engine: string
-  /** This gateway drew these very tokens. */
+  /** This gateway sampled these tokens. */
   sampledHere?: boolean
-  /** Whoever recorded it says that nothing follows. */
+  /** The record says that the conversation ends here. */
   last: boolean
 }
 
-/** How a record is read. */
+/** Options for parsing records. */
 export type Reading = {
   policy: string
-  /** Public id of the API key whose sessions these are; null: nobody's. */
+  /** Public id of the API key that owns the sessions; null: none. */
   key: string | null
-  /** Version numbers of foreign records are this line's. */
+  /** Version numbers of other trainers' records belong to this version line. */
   ownVersions: boolean
   /**
-   * What is exact may be learned from although nobody saw our engine draw it. Log-probs prove nothing: whoever has the
-   * weights computes them for an answer of their own.
+   * Token-exact turns are trainable although our engine did not sample them. Log-probs are no proof: anyone with the
+   * weights can compute them for an arbitrary answer.
    */
   unsampled: boolean
-  /** The numbers that become −1 and 1; null: rewards are −1…1 already. */
+  /** The values that are mapped to −1 and 1; null: rewards are −1…1 already. */
   rewards: { from: number; to: number } | null
-  /** Text of ids without control tokens, `` for a control token; null: no tokenizer at hand. */
+  /** Decodes ids to text, with `` for a control token; null: no tokenizer. */
   decode: ((ids: readonly number[]) => string) | null
 }
 
-/** true, false, a number in the range that was named, or null. Throws `bad_request`. */
+/** Accepts true, false, a number in the configured range, or null. Throws `bad_request`. */
 export const rewardOf = (value: unknown, where: string, { rewards }: Pick<Reading, 'rewards'>): number | null => {
   if (value === undefined || value === null) return null
   if (typeof value === 'boolean') return value ? 1 : -1
@@ -105,7 +106,7 @@ export const rewardOf = (value: unknown, where: string, { rewards }: Pick<Readin
   return rewards === null ? value : (2 * (value - from)) / (to - from) - 1
 }
 
-/** Seconds or milliseconds since 1970, or a date as ISO 8601 writes it, as milliseconds. */
+/** Converts seconds or milliseconds since 1970, or an ISO 8601 date, to milliseconds. */
 export const timeOf = (value: unknown, where: string): number | null => {
   if (value === undefined || value === null) return null
   const ms =
@@ -121,7 +122,7 @@ export const timeOf = (value: unknown, where: string): number | null => {
   return Math.round(ms)
 }
 
-/** The first of these fields that is there. */
+/** The first of the named fields that is present. */
 export const firstOf = (fields: Fields, names: readonly string[]): { name: string; value: unknown } | null => {
   const name = names.find((one) => fields[one] !== undefined && fields[one] !== null)
   return name === undefined ? null : { name, value: fields[name] }
@@ -139,7 +140,7 @@ export const timesOf = (fields: Fields, fallback: unknown = null): Times => {
   }
 }
 
-/** Whole numbers of at least 0. Throws `bad_request`. */
+/** Integers of at least 0. Throws `bad_request`. */
 export const idsOf = (value: unknown, where: string): number[] | null => {
   if (value === undefined || value === null) return null
   if (!Array.isArray(value) || !value.every((id) => Number.isSafeInteger(id) && (id as number) >= 0))
@@ -153,7 +154,7 @@ export const numbersOf = (value: unknown, where: string): number[] | null => {
   return value as number[]
 }
 
-/** The fields of the request, and of a `sampling` beside it, which say more where our own log wrote them. */
+/** Sampling options from the request and from a `sampling` field, which records of `instar export` hold. */
 export const samplingOf = (request: Request, beside: unknown): RecordedSampling => {
   const own = isFields(beside) ? beside : {}
   return {
@@ -166,7 +167,7 @@ export const samplingOf = (request: Request, beside: unknown): RecordedSampling 
   }
 }
 
-/** An assistant message in the shape of Chat Completions. Throws `bad_request`. */
+/** Parses an assistant message in the format of Chat Completions. Throws `bad_request`. */
 export const saidOf = (message: Fields, where: string): Pick<Said, 'content' | 'reasoning' | 'calls' | 'callIds'> => {
   const { content } = message
   if (content !== undefined && content !== null && typeof content !== 'string' && !Array.isArray(content))
@@ -192,7 +193,7 @@ export const saidOf = (message: Fields, where: string): Pick<Said, 'content' | '
   }
 }
 
-/** The markup that our models write, so that every reader of the log finds the parts again. */
+/** The answer's text in the markup of our models, so that readers of the log can parse it. */
 export const composed = ({ content, reasoning, calls }: Pick<Said, 'content' | 'reasoning' | 'calls'>): string =>
   [
     reasoning === '' ? '' : `<think>\n${reasoning}\n</think>\n\n`,

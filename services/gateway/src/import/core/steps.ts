@@ -1,7 +1,7 @@
 /**
- * Steps of trajectories as Claw-R1 collects them: `{prompt_ids, response_ids, rollout_log_probs?, reward?,
- * trajectory_uid, prompt_uid, step_index, policy_version, is_last, metadata}`. A step holds ids alone: what was said
- * is read from them with the model's own tokenizer.
+ * Parses trajectory steps as Claw-R1 collects them: `{prompt_ids, response_ids, rollout_log_probs?, reward?,
+ * trajectory_uid, prompt_uid, step_index, policy_version, is_last, metadata}`. A step holds token ids only; the text is
+ * decoded with the model's tokenizer.
  */
 import { contentSha, derivedId } from '@instar/events'
 import { parseAnswer, DIALECTS, flag, integer, isFields, number, text, wrong, type Fields } from '@instar/dialects'
@@ -81,12 +81,12 @@ export const readStep = (step: Fields, reading: Reading): Spoken => {
     kind: null,
     optedOut: step['trainable'] === false || metadata['trainable'] === false,
     identity: trajectory === null ? contentSha(Buffer.from(JSON.stringify([promptIds, ids]))) : `step ${index}`,
-    // Rollouts of one prompt are one group only where they were asked the very same.
+    // Rollouts of one prompt form a group only if their prompts are equal.
     group: prompt === null || index > 0 ? null : promptGroup(key, prompt, promptSha),
     engine: text(metadata, 'engine') ?? 'imported',
     last: flag(step, 'is_last'),
   }
 }
 
-/** A step's place among those of its trajectory. */
+/** The step's index in its trajectory. */
 export const placeOf = (step: Fields): number => (typeof step['step_index'] === 'number' ? step['step_index'] : 0)

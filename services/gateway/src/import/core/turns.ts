@@ -1,6 +1,6 @@
 /**
- * Our records of what somebody else recorded, by the rules that live turns follow: who is behind them, what they
- * continue, what may be learned from. One session at a time, in the order in which things were said.
+ * Builds our records from imported requests, by the rules of live turns: subject, continuation, trainability. Processes
+ * one session at a time, in chronological order.
  */
 import {
   answerKey,
@@ -26,13 +26,14 @@ import { dialectOf, lastAnswer } from '@instar/dialects'
 import { whyInexact, type Inexact, type Line } from './exact.ts'
 import { composed, type Reading, type Said, type Spoken } from './spoken.ts'
 
-/** The number that stands where no version of this line spoke. */
+/** Stands for a turn that no version of this line produced. */
 const NO_VERSION = -1
 
 type Kept = {
   turn: string
   answer: AnswerKey
-  /** Prompt and answer as they were told, exact or not. */ told: readonly number[] | null
+  /** Token ids of prompt and answer as recorded, exact or not. */
+  told: readonly number[] | null
   exact: boolean
   body: Uint8Array
   bodyDepth: number
@@ -41,19 +42,22 @@ type Kept = {
   leant: boolean
 }
 
-/** What has been said in the session so far. Owned by whoever imports it, changed in place. */
+/** The session's turns so far. Owned by the importer and changed in place. */
 export type SessionSoFar = { kept: Kept[]; hadTools: boolean | null }
 
 export const newSessionSoFar = (): SessionSoFar => ({ kept: [], hadTools: null })
 
-/** Turns that a later one may follow: their contents are in memory. */
+/** Turns that a later one may follow; their contents are in memory. */
 const KEPT = 16
 
 export type Made = { turn: TurnCaptured; feedback: FeedbackGiven[]; inexact: Inexact | null }
-/** `blob`: what has to be on the log before the turns. */
+/** `blob`: must be on the log before the turns. */
 export type MadeOf = { made: Made[]; blob: { bytes: Uint8Array; sha256: string } | null }
 
-/** `there`: turns that are on the log; nothing is made to lean on them. `now`: of what does not say when it was. */
+/**
+ * `there`: ids of turns that are on the log; new turns do not share content with them. `now`: the time of records
+ * without one.
+ */
 export const turnsOf = (
   spoken: Spoken,
   so: SessionSoFar,
@@ -152,11 +156,14 @@ export const turnsOf = (
   return { made, blob: body.stored.blob === null ? null : { bytes: body.middle, sha256: body.stored.blob } }
 }
 
-/** The id that it has as a turn of ours. */
+/** The turn's id on this log. */
 export const turnOf = ({ session, identity }: Spoken, { turn, candidate }: Said): string =>
   turn ?? turnId(session, derivedId('import', 'turn', session, identity, candidate).slice(0, 32))
 
-/** Log-probs of a draw among what a grammar allowed are not the policy's own. A rule that is not understood here may have been followed there. */
+/**
+ * Log-probs of constrained sampling are not the policy's own. An unsupported constraint may have been applied by the
+ * other engine.
+ */
 const mayHaveBeenConstrained = ({ dialect, request }: Spoken): boolean => {
   try {
     return constraintOf(dialectOf(dialect), request, false) !== null
@@ -179,11 +186,14 @@ const spokeWith = ({ claim }: Spoken, { versions }: Line): Pick<TurnCaptured, 'v
   return { version: claim.version, adapter }
 }
 
-/** As it was sampled where that is known, a stop string left out; else the parts with the markup that our models write. */
+/** The sampled text where known, without the stop string; else the parts in the markup of our models. */
 const textOf = ({ sampling }: Spoken, said: Said, exact: boolean, { decode }: Reading): string =>
   said.raw ?? (exact && decode && sampling.stop.length === 0 ? decode(said.ids ?? []) : composed(said))
 
-/** By its tokens where they are told: the latest turn that the prompt begins with. Else by its answer. */
+/**
+ * The turn that this one follows: by token ids where recorded, the latest turn that is a prefix of the prompt; else by
+ * its answer.
+ */
 const followedBy = ({ promptIds, request }: Spoken, kept: readonly Kept[]): Kept | undefined => {
   const byTokens =
     promptIds === null ? undefined : kept.findLast(({ told }) => told !== null && extendsIds(promptIds, told))
