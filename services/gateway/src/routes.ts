@@ -1,4 +1,4 @@
-/** What each route calls, stage by stage. */
+/** Binds each route to its function, stage by stage. */
 import { InstarError } from '@instar/events'
 import { parseJson } from '@instar/dialects'
 import type { Metrics } from '@instar/process'
@@ -17,7 +17,7 @@ import { RESPONSES } from './session/responses.ts'
 import { versionOf } from './versions/core/model-name.ts'
 
 export type RoutePorts = Pick<CommandPorts, 'log' | 'line' | 'adminWaitMs' | 'promote' | 'replay'> & {
-  /** Made anew for each request: some of them are there only once the gateway has started. */
+  /** Called for each request, since some ports exist only after the start. */
   ports: () => AnswerPorts
   answer: (call: AnswerCall) => Promise<AnswerReply>
   isStopping: () => boolean

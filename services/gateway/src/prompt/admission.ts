@@ -1,4 +1,4 @@
-/** From a request to everything that has to be known before the first token: session, history, prompt, storage. */
+/** Computes everything that generation needs from a request: session, history, prompt, storage. */
 import {
   contextLengthExceeded,
   InstarError,
@@ -34,7 +34,7 @@ export type AdmissionPorts = {
   policy: string
 }
 
-/** `raw`: the body, references of ours resolved. */
+/** `raw`: the body after its references to the log were resolved. */
 export type Incoming = {
   dialect: Dialect
   request: Request
@@ -47,14 +47,14 @@ export type Incoming = {
 }
 
 export type Admission = {
-  /** Version and adapter are the lease's, added by the caller. */
+  /** The caller adds the lease's version and adapter. */
   facts: Omit<Admitted, 'version' | 'adapter'>
   prompt: number[]
-  /** What has to be on the log before the turn: the part of the body that is too long for a record. */
+  /** Must be on the log before the turn: the part of the body that exceeds a record's size. */
   blob: { bytes: Uint8Array; sha256: string } | null
-  /** The session that begot this one, where the log does not know it yet. */
+  /** The parent session, if the log does not know it yet. */
   parent: string | null
-  /** The user's last words are not the user's (packages/agents). */
+  /** The agent rewrote the user's last message (packages/agents). */
   contaminated: boolean
   /** The prompt ends inside an open `<think>`. */
   insideReasoning: boolean
@@ -88,7 +88,7 @@ export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<
   const body = storeBody(raw, base && (await earlierBody(ports, base)))
   const earlier = base && (await earlierIds(ports, base))
   const ids = storeIds(prompt, earlier)
-  // Without a turn that it follows, a prompt with answers in it leans on nothing that was sampled here.
+  // An unrecognised conversation with answers in it does not extend ids that were sampled here.
   const offPrefix = follows ? earlier === null || !extendsIds(prompt, earlier.content) : answers.length > 0
   const capabilities = ports.engine.capabilities()
   const told = lastAnswer(request.messages)
@@ -129,7 +129,7 @@ export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<
   }
 }
 
-/** The prompt, with our answers as they were sampled. */
+/** Renders the prompt. Answers that this gateway sampled are inserted as their sampled ids. */
 const renderPrompt = async (
   ports: AdmissionPorts,
   request: Request,
@@ -147,7 +147,7 @@ const renderPrompt = async (
   return ports.model.promptIds(withSampledIds(request.messages, sampled), { tools: request.tools })
 }
 
-/** What cannot be read back is not leaned on: the turn is then stored in full. */
+/** Returns null if the earlier record cannot be read; the turn is then stored in full. */
 const readable = async <T>(read: () => Promise<T>): Promise<T | null> => {
   try {
     return await read()
@@ -177,7 +177,7 @@ const earlierIds = async (
   }))
 }
 
-/** Whether the session's last main turn brought tools, or results of them; null without one. */
+/** Whether the session's last main turn had tools or tool results; null without a main turn. */
 const hadTools = async ({ index, reader }: AdmissionPorts, turns: readonly TurnState[]): Promise<boolean | null> => {
   const turn = lastMain(turns)?.turn
   const extra = turn === undefined ? undefined : index.extras.get(turn)
@@ -188,7 +188,7 @@ const hadTools = async ({ index, reader }: AdmissionPorts, turns: readonly TurnS
 
 const bringsTools = (dialect: Dialect['name'], body: Uint8Array): boolean => {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
-  // In JSON a quote inside a text is escaped, so that this finds fields and values only.
+  // In JSON, a quote inside a string is escaped, so this matches field names and whole values only.
   if (!['"tools"', '"tool"', '"tool_result"', '_call_output"'].some((field) => bytes.includes(field))) return false
   const fields = parseJson(body)
   const { tools } = fields

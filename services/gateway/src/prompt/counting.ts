@@ -1,11 +1,14 @@
-/** Tokens of a prompt, as clients are told them. */
+/** Counts the tokens of a prompt. */
 import type { Accepts, Dialect, Fields, Request } from '@instar/dialects'
 import type { Model } from '@instar/engine/port'
 import { estimatedTokens } from '../generate/core/chat-asked.ts'
 import { contentText } from '@instar/events'
 import { CHARACTERS, leastTokens, tokensBeyond } from './core/overflow.ts'
 
-/** About how many tokens a prompt has that certainly fills the context; null: it may fit. What a template makes of tools only the template knows. */
+/**
+ * Estimates the tokens of a prompt that certainly exceeds the context; null: it may fit. Only the template knows how
+ * tools are rendered.
+ */
 export const beyondContext = (model: Model, { messages, tools }: Request): number | null => {
   const beyond = tokensBeyond(messages, model) ?? certainlyBeyond(model, { messages, tools })
   if (
@@ -18,7 +21,9 @@ export const beyondContext = (model: Model, { messages, tools }: Request): numbe
   return tokensBeyond([{ role: 'user', content: model.render(messages, { tools, addGenerationPrompt: true }) }], model)
 }
 
-/** By the length of what the template writes, whatever it is: blanks, or one word without an end, take as long to encode as words do. */
+/**
+ * Checks the length of the rendered text, since whitespace or one endless word take as long to encode as other text.
+ */
 const certainlyBeyond = (model: Model, { messages, tools }: Pick<Request, 'messages' | 'tools'>): number | null => {
   const written = messages.reduce((sum, { content }) => sum + contentText(content).length, 0)
   if (leastTokens(written, model) < model.contextLength) return null
@@ -26,7 +31,7 @@ const certainlyBeyond = (model: Model, { messages, tools }: Pick<Request, 'messa
   return least >= model.contextLength ? least : null
 }
 
-/** Of a prompt as the client tells it: our answers in it are not known again. Room for an answer is not asked for. */
+/** Counts the prompt as the client sent it, without recognising sampled answers and without room for an answer. */
 export const countTokens = (model: Model, dialect: Dialect, body: Fields, accepts?: Accepts): number => {
   const request = dialect.request({ max_tokens: 1, ...body }, accepts)
   return (
@@ -35,6 +40,6 @@ export const countTokens = (model: Model, dialect: Dialect, body: Fields, accept
   )
 }
 
-/** Without a tokenizer an estimate, until the engine says. */
+/** Without a tokenizer an estimate, until the engine reports its count. */
 export const promptTokens = (model: Model, request: Request, prompt: readonly number[]): number =>
   model.vocabulary === 0 ? estimatedTokens(request) : prompt.length

@@ -1,6 +1,6 @@
 /**
- * The admin token: what commands need where there are no API keys. Whoever may read the data folder has it, and nobody
- * else: other users of the machine, and pages in a browser, reach the gateway's port but not its files.
+ * The admin token authorizes commands where there are no API keys. Only users who can read the data folder have it.
+ * Other users of the machine and pages in a browser reach the gateway's port but not its files.
  */
 import { InstarError } from '@instar/events'
 import { randomBytes } from 'node:crypto'
@@ -8,10 +8,10 @@ import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } 
 import { dirname } from 'node:path'
 import { LEAST_TOKEN } from './core/keys.ts'
 
-/** The header in which it is sent; `Authorization: Bearer` does as well. */
+/** The header of the token; `Authorization: Bearer` works as well. */
 export const ADMIN_TOKEN_HEADER = 'x-instar-admin-token'
 
-/** Null where there is no file. Throws `data_unreadable` for one that cannot be read or holds no token. */
+/** Null if there is no file. Throws `data_unreadable` if it cannot be read or holds no token. */
 export const readAdminToken = (file: string): string | null => {
   let text: string
   try {
@@ -33,7 +33,10 @@ export const readAdminToken = (file: string): string | null => {
   )
 }
 
-/** Reads it, or makes one that its owner alone can read. Of several processes that start at once one makes it. Throws `data_unreadable`. */
+/**
+ * Reads the token, or creates one that only its owner can read. If several processes start at once, one of them creates
+ * it. Throws `data_unreadable`.
+ */
 export const adminToken = (file: string): string => {
   const there = readAdminToken(file)
   if (there !== null) return there
@@ -46,7 +49,7 @@ export const adminToken = (file: string): string => {
       rmSync(own)
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === 'EEXIST') rmSync(own)
-      // A file system without hard links: the last of several that start at once makes it.
+      // On a file system without hard links, the last of several processes creates it.
       else renameSync(own, file)
     }
   } catch (cause) {

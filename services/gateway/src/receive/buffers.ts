@@ -1,10 +1,10 @@
-/** Bodies of requests are buffers outside of V8's heap. */
+/** Request bodies are buffers outside V8's heap. */
 import { setFlagsFromString } from 'node:v8'
 
 /**
- * V8 marks its whole heap for every 64 MiB of buffers that were made since the last time, at 200 KB a request six times
- * a second. Counted with the heap, what they hold is let go when heap and buffers together have grown, as everything else
- * is. (What later versions of V8 do by themselves; asked of those alone that know the flag.)
+ * V8 marks its whole heap after every 64 MiB of new external buffers, which at 200 KB per request is six times a
+ * second. With this flag, V8 counts buffers with the heap and collects when both together have grown. Later versions of
+ * V8 do so by default; the flag is set only in versions that have it.
  */
 export const countBuffersWithTheHeap = (version: string = process.versions.v8): void => {
   if (version.startsWith('13.')) setFlagsFromString('--external-memory-accounted-in-global-limit')

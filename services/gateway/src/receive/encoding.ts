@@ -1,4 +1,4 @@
-/** Bodies that come compressed. */
+/** Decodes compressed request bodies. */
 import { InstarError } from '@instar/events'
 import type { RequestPayload } from 'fastify'
 import { PassThrough, Transform } from 'node:stream'
@@ -12,7 +12,10 @@ const DECODERS: ReadonlyMap<string, () => Transform> = new Map<string, () => Tra
   ['zstd', createZstdDecompress],
 ])
 
-/** The body as it was before its encoding; limits hold for what comes out. `count` is told of each piece of it; what it throws ends the body. */
+/**
+ * The decoded body; limits apply to the decoded size. `count` is called with the size of each chunk; an error that it
+ * throws ends the body.
+ */
 export const decoded = (payload: RequestPayload, encoding: string, count: (bytes: number) => void): RequestPayload => {
   const name = encoding.toLowerCase()
   const decoder = name === 'identity' ? new PassThrough() : DECODERS.get(name)?.()
@@ -46,7 +49,7 @@ export const decoded = (payload: RequestPayload, encoding: string, count: (bytes
     ),
   )
   payload.once('error', (cause) => body.destroy(cause))
-  // Of a request that was refused before its body was read nobody else listens.
+  // A request that was refused before its body was read has no other error listener.
   body.on('error', () => payload.unpipe(decoder))
   body.once('close', () => {
     payload.unpipe(decoder)

@@ -1,7 +1,8 @@
 /**
- * Who may call, and how much: one hook before any body is read, for every route that there is or will be. An API key with its
- * scope and rates; without keys the machine itself, and for commands the admin token; for all of them together the memory that
- * bodies take. `/health` is for everybody; `/metrics` is counted by nobody, or a scrape would take a client's place.
+ * Authentication, authorization and limits, in one hook before any body is read and for every route. With API keys:
+ * scope and rates of the key. Without: the caller must be local, and commands need the admin token. The memory of all
+ * bodies is limited together. `/health` is open; `/metrics` is exempt from limits, since a scrape must not use a
+ * client's quota.
  */
 import { InstarError } from '@instar/events'
 import { parsedBytes, type Standing } from '@instar/dialects'
@@ -17,21 +18,24 @@ import { LOOK_MS, type Keyring } from './keyring.ts'
 import { Bodies, createRates, type Visit } from './limits.ts'
 
 export type Entrance = {
-  /** Of every request, before its body is read. Throws what the client is told. */
+  /** Called for every request before its body is read. Throws the client's error. */
   admit(request: FastifyRequest, reply: FastifyReply): void
-  /** What is left of the requests of its key; null without a limit, of one that no limit counts, and before `admit`. */
+  /** The remaining requests of the key; null without a limit, for an exempt route, and before `admit`. */
   standing(request: FastifyRequest): Standing | null
-  /** Counts bytes of a body whose length was not said. Throws `overloaded`. */
+  /** Counts bytes of a body without a declared length. Throws `overloaded`. */
   arrived(request: FastifyRequest, bytes: number): void
-  /** Counts what its body takes when it is parsed. Throws `overloaded`. */
+  /** Counts the memory of the parsed body. Throws `overloaded`. */
   parsing(request: FastifyRequest, body: Uint8Array): void
-  /** The key that acts; null without keys. Throws `invalid_api_key`, `missing_scope`. */
+  /** The authenticated key; null without keys. Throws `invalid_api_key`, `missing_scope`. */
   check(request: FastifyRequest, scope: Scope | null): Key | null
-  /** A key with the scope `admin`, or the admin token's: never null. Throws as `check`. */
+  /** A key with the scope `admin`, or the admin token's key. Throws as `check`. */
   checkAdmin(request: FastifyRequest): Key
-  /** Aborted, with what the client is told, when the request's key is revoked or expires; who asks for it has a moment to say so. */
+  /**
+   * Aborted with the client's error when the request's key is revoked or expires. A caller that reads this signal gets
+   * a short time to send the error; otherwise the connection is closed at once.
+   */
   revoked(request: FastifyRequest): AbortSignal
-  /** Bytes that bodies take now. */
+  /** Bytes that bodies occupy now. */
   held(): number
   stop(): void
 }
@@ -40,10 +44,11 @@ export type EntrancePorts = {
   config: GatewayConfig
   keyring: Keyring
   now: () => number
-  /** Null: commands need a key. */ adminToken: string | null
+  /** Null: commands need a key. */
+  adminToken: string | null
 }
 
-/** What is known of a request once it was let in. `held`: bytes that its body takes, parsed too. */
+/** The state of an admitted request. `held`: bytes that its body occupies, received and parsed. */
 type Caller = {
   open: boolean
   key: Key | null
@@ -56,13 +61,13 @@ type Caller = {
   over: boolean
 }
 
-/** How long a stream whose key has ended may take to say so. */
+/** How long a stream may take to send its error after its key was revoked. */
 const LAST_WORDS_MS = 3000
 
 export const createEntrance = ({ config, keyring, now, adminToken }: EntrancePorts): Entrance => {
   const secret = adminToken === null ? null : digest(adminToken)
   const wrong = new WrongKeys(config.wrongKeysPerMinute)
-  /** Keys that were shown since the start: nobody's guesses keep their owners out. */
+  /** Keys that authenticated since the start. They are exempt from the limit on failed attempts from their address. */
   const shown = new Set<string>()
   const rates = createRates(now)
   const bodies = new Bodies(config.bodiesLimit, config.bodyLimit)
@@ -75,7 +80,10 @@ export const createEntrance = ({ config, keyring, now, adminToken }: EntrancePor
     const tokens = [one(request.headers[ADMIN_TOKEN_HEADER]), tokenIn(request)]
     return tokens.some((token) => token !== null && timingSafeEqual(digest(token), secret))
   }
-  /** Whose token the request shows; of one that is slowed nothing is found out. Throws `rate_limited`. */
+  /**
+   * Finds the key of the request's token. While the address is rate-limited, the token is not checked. Throws
+   * `rate_limited`.
+   */
   const identify = (request: FastifyRequest): { key: Key | null; admin: boolean } => {
     if (!keyring.locked() && !routeOf(request).startsWith('/admin/')) return { key: null, admin: false }
     const token = tokenIn(request)
@@ -127,7 +135,9 @@ export const createEntrance = ({ config, keyring, now, adminToken }: EntrancePor
     return key
   }
 
-  /** Once, when its response is closed; or its connection, of a request that waited behind another one on it. */
+  /**
+   * Calls `end` once, when the response is closed, or the connection if the request was pipelined behind another one.
+   */
   const onceOver = (request: FastifyRequest, reply: FastifyReply, end: () => void): void => {
     const { socket } = request.raw
     let ends = sockets.get(socket)
@@ -145,13 +155,13 @@ export const createEntrance = ({ config, keyring, now, adminToken }: EntrancePor
     })
   }
 
-  /** Null while the key may go on; its expiry may be another one by now. */
+  /** The reason why the key is no longer valid, or null. Its expiry may have changed since the request began. */
   const whyNoMore = (key: Key): InstarError | null => {
     const held = keyring.held(key)
     if (held === null) return new InstarError('invalid_api_key', `The API key ${key.id} was revoked.`)
     return hasExpired(held, now()) ? new InstarError('invalid_api_key', `The API key ${key.id} has expired.`) : null
   }
-  /** Ends what runs with keys that are no more. */
+  /** Ends running requests of keys that are no longer valid. */
   const sweep = (): void => {
     for (const caller of inside) {
       const why = caller.key === null || caller.open ? null : whyNoMore(caller.key)
@@ -181,7 +191,8 @@ export const createEntrance = ({ config, keyring, now, adminToken }: EntrancePor
       const open = !keyring.locked()
       const health = routeOf(request).startsWith('/health/')
       if (open) {
-        // An open gateway is asked for at the start; what listens beyond loopback does not open by itself.
+        // An open gateway must be configured so at the start. Losing its keys does not open a gateway that listens
+        // beyond loopback.
         if (!health) checkBind(config.host, false, config.open)
         checkLocal(
           {
@@ -226,7 +237,7 @@ export const createEntrance = ({ config, keyring, now, adminToken }: EntrancePor
         watch()
       }
       const said = lengthOf(request)
-      // What is longer than a body may be is refused before it is read.
+      // A body that is declared longer than the limit is refused before it is read.
       if (said !== null && said <= request.routeOptions.bodyLimit) hold(caller, said)
     },
     standing(request) {
@@ -266,7 +277,7 @@ const digest = (token: string): Buffer => createHash('sha256').update(token).dig
 
 const routeOf = (request: FastifyRequest): string => request.routeOptions.url ?? ''
 
-/** Nobody can say it of a connection that is gone by now: throws `aborted`. */
+/** Throws `aborted` if the connection has closed and its address is gone. */
 const addressOf = ({ raw }: FastifyRequest): string => {
   const address = raw.socket.remoteAddress
   if (address === undefined) throw new InstarError('aborted', 'The client closed the connection.')
@@ -276,13 +287,13 @@ const addressOf = ({ raw }: FastifyRequest): string => {
 const isCommand = (request: FastifyRequest): boolean =>
   request.method === 'POST' && routeOf(request).startsWith('/admin/')
 
-/** Of a body that comes as it is; null where what will be held is not known yet. */
+/** The declared length of an unencoded body; null if its size is not known in advance. */
 const lengthOf = ({ headers }: FastifyRequest): number | null => {
   const length = headers['content-length']
   return isCounted(headers) || length === undefined ? null : Number(length)
 }
 
-/** Whether the bytes of a body are to be counted as they come. */
+/** Whether the bytes of the body are counted as they arrive. */
 export const isCounted = (headers: FastifyRequest['headers']): boolean =>
   headers['transfer-encoding'] !== undefined || (headers['content-encoding'] ?? 'identity').toLowerCase() !== 'identity'
 

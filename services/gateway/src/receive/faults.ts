@@ -1,4 +1,4 @@
-/** Every fault as one JSON shape: those of routes, of Fastify, and of bytes that are no request. */
+/** Converts every error to one JSON shape: errors of routes, of Fastify, and of malformed requests. */
 import { InstarError } from '@instar/events'
 import { asInstarError, chatError, type Dialect } from '@instar/dialects'
 import { STATUS_CODES } from 'node:http'
@@ -7,7 +7,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { GatewayConfig } from '../config.ts'
 import { traceOf } from './trace.ts'
 
-/** Fastify's own errors are about the request, unless they are about us. */
+/** Fastify's own errors with a status of 400 to 499 are `bad_request`, other unknown errors `internal`. */
 export const faultOf = (error: unknown, { bodyLimit }: Pick<GatewayConfig, 'bodyLimit'>): InstarError => {
   const { code, statusCode } = error as { code?: unknown; statusCode?: unknown }
   if (code === 'FST_ERR_CTP_BODY_TOO_LARGE')
@@ -25,7 +25,7 @@ export const faultOf = (error: unknown, { bodyLimit }: Pick<GatewayConfig, 'body
   return asInstarError(error)
 }
 
-/** Of bytes that are no request, or not yet; null for a connection that is gone. */
+/** The error for a malformed or incomplete request; null if the connection is closed. */
 export const unheard = (
   { code }: { code?: string },
   { requestTimeoutMs }: Pick<GatewayConfig, 'requestTimeoutMs'>,
@@ -41,7 +41,7 @@ export const unheard = (
   )
 }
 
-/** Before there is a request there is no dialect: OpenAI's shape. */
+/** Without a parsed request there is no dialect, so the error has OpenAI's shape. */
 export const sayUnheard = (fault: InstarError | null, socket: Socket): void => {
   if (fault && socket.writable) {
     const body = JSON.stringify(chatError(fault))
@@ -52,7 +52,7 @@ export const sayUnheard = (fault: InstarError | null, socket: Socket): void => {
   socket.destroySoon()
 }
 
-/** Nothing of what a person wrote: code and places alone. What we expect to pass by itself is a warning. */
+/** Logs an error: code and stack frames, no user text. Errors that are expected to be temporary are warnings. */
 export const told = (fault: InstarError, request: FastifyRequest): void => {
   if (fault.status < 500) return
   const said = {
@@ -74,7 +74,7 @@ export const sendFault = (
     const wait = typeof fault.details['retryAfterMs'] === 'number' ? fault.details['retryAfterMs'] : 1000
     void reply.headers({ 'retry-after': String(Math.ceil(wait / 1000)), 'retry-after-ms': String(wait) })
   }
-  // Asked again it would fail again, or has been asked again already.
+  // Clients must not repeat a request that would fail again, or that was retried already.
   if ((!fault.retryable && fault.status >= 500) || fault.details['triesSpent'] === true)
     void reply.header('x-should-retry', 'false')
   return reply.status(fault.status).type('application/json; charset=utf-8').send(dialect.error(fault, request.id))

@@ -1,4 +1,4 @@
-/** The HTTP server: who may call, bodies as bytes, and every fault as one JSON shape. */
+/** The HTTP server: access checks, bodies as bytes, and errors in one JSON shape. */
 import { InstarError } from '@instar/events'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import type { GatewayConfig } from '../config.ts'
@@ -17,13 +17,13 @@ import { bytesOf } from './request-parts.ts'
 import type { Routes } from './routes.ts'
 import { traceOf } from './trace.ts'
 
-/** Of a page that may read what is answered; null for any other caller. */
+/** The origin of a listed page, or null for any other caller. */
 const listedOrigin = ({ headers }: FastifyRequest, config: GatewayConfig): string | null => {
   const origin = headers.origin ?? null
   return origin !== null && isListed(origin, config) ? origin : null
 }
 
-/** Faults have the shape of the dialect whose path was asked for; elsewhere OpenAI's; of models both clients ask. */
+/** Errors have the shape of the requested path's dialect, elsewhere OpenAI's. Clients of both APIs request models. */
 const dialectAt = (request: FastifyRequest): Dialect =>
   SERVED.find(({ path }) => pathOf(request).includes(`/v1${path}`)) ??
   (request.headers['anthropic-version'] !== undefined && pathOf(request).includes('/v1/models')
@@ -39,7 +39,7 @@ export const createServer = (
   const server = Fastify({
     bodyLimit: config.bodyLimit,
     requestTimeout: config.requestTimeoutMs,
-    // Node looks at intervals; each request has half its time more at most.
+    // Node checks timeouts at intervals, so a request may take half its limit longer.
     http: {
       requireHostHeader: false,
       headersTimeout: Math.min(config.headersTimeoutMs, config.requestTimeoutMs),
@@ -75,7 +75,7 @@ export const createServer = (
   server.removeAllContentTypeParsers()
   server.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
 
-  /** Faults that went out inside a stream, whose status was 200. */
+  /** Errors sent inside a stream, whose status was 200. */
   const inStream = new WeakMap<FastifyRequest, InstarError>()
   const tell = (fault: InstarError, request: FastifyRequest): void => {
     routes.meter.fault(fault)
@@ -120,9 +120,9 @@ export const createServer = (
     }
     done()
   })
-  // What somebody expects beyond being told to go on is nothing to us.
+  // Expectations other than `100-continue` are ignored.
   server.server.on('checkExpectation', (request, response) => server.server.emit('request', request, response))
-  // What a reply waits with; a connection that waits for its next request has another time.
+  // The timeout while a response is sent; an idle connection has its own.
   server.addHook('onSend', (_request, reply, _payload, done) => {
     reply.raw.setTimeout(Math.max(config.stalledMs, 2 * config.pingMs))
     done()
@@ -132,11 +132,11 @@ export const createServer = (
     const body = decoded(payload, request.headers['content-encoding'] ?? 'identity', (bytes) =>
       entrance.arrived(request, bytes),
     )
-    // What nobody reads any more would hold up the next request of its connection.
+    // An unread body would block the next request on the connection.
     reply.raw.once('finish', () => body.destroy())
     done(null, body)
   })
-  // Who has left while the body came would never be seen to close again.
+  // `close` was emitted before this hook if the client disconnected while its body was read.
   server.addHook('preHandler', (request, reply, done) => {
     if (reply.raw.destroyed) return done(new InstarError('aborted', 'The client closed the connection.'))
     entrance.parsing(request, bytesOf(request))

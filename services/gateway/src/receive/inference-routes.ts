@@ -1,4 +1,7 @@
-/** The routes of agents: each dialect's own, and what clients ask beside it. All of them also under /s/{session}/v1. */
+/**
+ * The routes of agents: each dialect's own and what clients request besides. All of them exist under /s/{session}/v1,
+ * too.
+ */
 import type { Headers } from '@instar/agents'
 import { DIALECTS, type Dialect } from '@instar/dialects'
 import type { InstarError } from '@instar/events'
@@ -10,7 +13,7 @@ import { bytesOf, goneSignal, hijackable, segmentOf, SMALL_BODY } from './reques
 
 export const SERVED: readonly Dialect[] = Object.values(DIALECTS)
 
-/** What can be asked of a response by its id. */
+/** Requests about a stored response, by its id. */
 const STORED = [
   ['GET', '', 'get'],
   ['DELETE', '', 'delete'],
@@ -95,7 +98,7 @@ export const addInferenceRoutes = (
   }
 }
 
-/** Paths of other trainers' gateways. */
+/** Routes of other trainers' gateways. */
 export const addCompatRoutes = (
   server: FastifyInstance,
   foreign: readonly ForeignRoute[],

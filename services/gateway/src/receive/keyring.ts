@@ -1,6 +1,7 @@
 /**
- * The keys that hold now: those of the configuration and of the key file, which is read again when it changes. A gateway that
- * had a key stays locked whatever becomes of the file, over restarts too, until `instar keys open` has said otherwise in it.
+ * The valid keys: those of the configuration and of the key file, which is read again when it changes. A gateway that
+ * ever had a key requires keys whatever happens to the file, also after a restart, until `instar keys open` changes
+ * that.
  */
 import { InstarError } from '@instar/events'
 import { createHash, timingSafeEqual } from 'node:crypto'
@@ -11,13 +12,13 @@ import type { Key } from './core/keys.ts'
 export type Keyring = {
   /** Whether every request needs a key. */
   locked(): boolean
-  /** Null: the token is none of them. Whether it may do something is checkKey's to say. */
+  /** Null if no key has this token. checkKey then decides what the key may do. */
   find(token: string): Key | null
-  /** The key as it is now, null once it is revoked: both may happen while its request runs. */
+  /** The current state of a key, which may change while its request runs; null if it was revoked. */
   held(key: Key): Key | null
 }
 
-/** How often at most the file is looked at. */
+/** Minimum interval between checks of the file. */
 export const LOOK_MS = 1000
 
 export const createKeyring = (fixed: readonly Key[], file: string | null, now: () => number): Keyring => {
@@ -32,7 +33,7 @@ export const createKeyring = (fixed: readonly Key[], file: string | null, now: (
     const seen = stat ? `${stat.ino} ${stat.size} ${stat.mtimeMs}` : ''
     if (seen === stamp) return
     const next = readKeyState(file)
-    // Without the file, or the mark beside it, what was locked stays so.
+    // Deleting the file, or the marker beside it, does not remove the lock.
     state = stat ? next : { ...next, locked: next.locked || state.locked }
     if (state.locked) markLocked(file)
     else if (stat) rmSync(markOf(file), { force: true })
@@ -42,7 +43,7 @@ export const createKeyring = (fixed: readonly Key[], file: string | null, now: (
     try {
       look()
     } catch (error) {
-      // Half a file opens no door and closes none: the keys of before hold until it can be read again.
+      // While the file cannot be parsed, for example during a write, the previous keys stay valid.
       if (!(error instanceof InstarError)) throw error
     }
     return [...fixed, ...state.keys]
@@ -58,7 +59,7 @@ export const createKeyring = (fixed: readonly Key[], file: string | null, now: (
   }
 }
 
-/** Undefined where there is no file. Throws `data_unreadable`. */
+/** Undefined if there is no file. Throws `data_unreadable`. */
 const statOf = (file: string): Stats | undefined => {
   try {
     return statSync(file, { throwIfNoEntry: false })
@@ -72,10 +73,10 @@ const statOf = (file: string): Stats | undefined => {
   }
 }
 
-/** `locked`: every request needs a key, also where there is none any more. */
+/** `locked`: every request needs a key, even if no key is left. */
 export type KeyState = { keys: readonly Key[]; locked: boolean }
 
-/** Of a file that is not there: whether there were keys once. Throws `data_unreadable`. */
+/** For a missing file, the marker tells whether there were keys before. Throws `data_unreadable`. */
 export const readKeyState = (file: string): KeyState => {
   if (!statOf(file)) return { keys: [], locked: existsSync(markOf(file)) }
   try {
@@ -91,10 +92,10 @@ export const readKeyState = (file: string): KeyState => {
   }
 }
 
-/** An empty file beside the keys: there were some. */
+/** An empty marker file beside the key file: there were keys. */
 const markOf = (file: string): string => `${file}.locked`
 
-/** Where the folder cannot be written to, nobody can empty the file by mistake either. */
+/** If the folder is not writable, the key file cannot be deleted by mistake either, so the marker is not needed. */
 export const markLocked = (file: string): void => {
   try {
     closeSync(openSync(markOf(file), 'a', 0o600))

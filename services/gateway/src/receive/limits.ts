@@ -1,17 +1,17 @@
-/** What requests may use: those of a key by its rates, and the memory that the bodies of all of them take together. */
+/** Limits on requests: the rates of each key, and the memory of all bodies together. */
 import { InstarError } from '@instar/events'
 import { take, type Bucket, type Key } from './core/keys.ts'
 import type { Standing } from '@instar/dialects'
 import { standingOf } from './core/rate-headers.ts'
 
-/** Bytes of memory that bodies take now, as they came and as they are parsed, until their requests are over. */
+/** Counts the memory of request bodies, received and parsed, until their requests end. */
 export class Bodies {
   private readonly limit: number
   private readonly body: number
   private bytes = 0
   private readonly byKey = new Map<string, number>()
 
-  /** `body`: bytes of one body, which always fits. */
+  /** `body`: maximum size of one body, which always fits. */
   constructor(limit: number, body: number) {
     this.limit = Math.max(limit, body)
     this.body = body
@@ -22,8 +22,9 @@ export class Bodies {
   }
 
   /**
-   * `key`: whose body it is; null: nobody's. `before`: bytes that its request holds already; one that is alone may hold what
-   * it needs. Throws `overloaded` where there is no room, or where a key with other bodies here would have more than half of it.
+   * `key`: the body's key, or null. `before`: bytes that the request holds already; a request that is alone may exceed
+   * the limit. Throws `overloaded` if there is no room, or if a key with other running requests would hold more than
+   * half of it.
    */
   hold(bytes: number, key: string | null, before = 0): void {
     const own = key === null ? 0 : (this.byKey.get(key) ?? 0)
@@ -47,13 +48,13 @@ export class Bodies {
   }
 }
 
-/** One request of a key: `charge` takes bytes of its body from what the key may send, `end` ends it. */
+/** A running request of a key: `charge` counts bytes of its body, `end` ends it. */
 export type Visit = { charge(bytes: number): void; end(): void }
 
 export type Rates = {
   /** Counts a request. Throws `rate_limited`. */
   enter(key: Key): Visit
-  /** What is left of its requests; null: they have no limit. */
+  /** The remaining requests; null without a limit. */
   standing(key: Key): Standing | null
 }
 

@@ -1,14 +1,15 @@
 /**
- * A connection that is closed while its client still sends loses its answer: the kernel resets it, and a reset takes what
- * was not delivered along (RFC 9112, section 9.6). So the answer is ended first, and what comes is read and thrown away.
+ * Closing a connection while the client still sends can lose the response: the kernel sends a reset, which discards
+ * undelivered data (RFC 9112, section 9.6). So the response is ended first and the rest of the request is read and
+ * dropped.
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 
-/** How long what comes behind an answer is read, in milliseconds. */
+/** How long the rest of a request is read, in milliseconds. */
 const LINGER_MS = 2000
 
-/** Node closes the connection of a last answer by `destroySoon`, wherever its request is. */
+/** Node closes a connection after its last response with `destroySoon`, even if the request is incomplete. */
 export const linger = (server: Server): void => {
   const latest = new WeakMap<Socket, { request: IncomingMessage; response: ServerResponse }>()
   server.on('request', (request, response) => latest.set(request.socket, { request, response }))
@@ -16,7 +17,7 @@ export const linger = (server: Server): void => {
     const close = socket.destroySoon.bind(socket)
     socket.destroySoon = () => {
       const { request, response } = latest.get(socket) ?? {}
-      // At its second call, and of bytes that are no request any more, nothing is waited for.
+      // A second call, or a connection without a valid request, closes at once.
       socket.destroySoon = close
       if (!request || request.complete || !response?.writableFinished || socket.readableEnded) return close()
       socket.end()

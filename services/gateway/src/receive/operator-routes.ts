@@ -10,10 +10,10 @@ import { openApi, type ServedRoute } from './openapi/document.ts'
 import type { Routes } from './routes.ts'
 import { bytesOf, goneSignal, SMALL_BODY } from './request-parts.ts'
 
-/** What a client asks for that wants to know that a long command goes on. */
+/** Media type that requests progress lines and heartbeats of a long command. */
 const LINES = 'application/x-ndjson'
 
-/** `served`: filled by the time of a request. */
+/** `served`: filled before the first request. */
 export type OperatorOptions = {
   pingMs: number
   served: readonly ServedRoute[]
@@ -26,14 +26,14 @@ export const addOperatorRoutes = (
   { check, checkAdmin }: Entrance,
   { pingMs, served, onFault }: OperatorOptions,
 ): void => {
-  // Claude Code asks whether somebody is there.
+  // Claude Code sends this request to check that the server is up.
   server.head('/api/hello', (_request, reply) => reply.send())
   server.get('/health/live', () => ({ status: 'live' }))
   server.get('/health/ready', (_request, reply) => {
     const why = routes.unready()
     return why === null ? routes.ready() : reply.status(503).send(why)
   })
-  // They name sessions, which are nobody else's to know.
+  // The list names sessions, which other callers must not see.
   server.get('/admin/requests', (request) => {
     checkAdmin(request)
     return routes.requests()

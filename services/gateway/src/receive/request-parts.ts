@@ -1,12 +1,12 @@
-/** What handlers read of a request, and the raw response that a stream writes to. */
+/** Accessors for the parts of a request, and the raw response for streams. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 
-/** Body limit of routes whose bodies are no conversations, in bytes. */
+/** Body limit in bytes for routes that take no conversations. */
 export const SMALL_BODY = { bodyLimit: 64 * 1024 }
 
 const EMPTY = new Uint8Array(0)
 
-/** Streams write to the raw response; Fastify's own headers go along. */
+/** Copies Fastify's headers to the raw response, which streams write to. */
 export const hijackable = (reply: FastifyReply): FastifyReply['raw'] => {
   for (const [name, value] of Object.entries(reply.getHeaders()))
     if (value !== undefined) reply.raw.setHeader(name, value)
@@ -19,7 +19,7 @@ export const bytesOf = (request: FastifyRequest): Uint8Array =>
 export const segmentOf = (request: FastifyRequest): string | null =>
   (request.params as { session?: string }).session ?? null
 
-/** Aborted when the client leaves before the reply is complete. */
+/** Aborted when the client disconnects before the response is complete. */
 export const goneSignal = (reply: FastifyReply): AbortSignal => {
   const gone = new AbortController()
   reply.raw.once('close', () => {

@@ -1,4 +1,4 @@
-/** What the routes call: answers, feedback, the gateway's own state, admin commands. */
+/** The functions that routes call: completions, feedback, reports, admin commands. */
 import type { Dialect } from '@instar/dialects'
 import type { AdminCall } from '../admin/commands.ts'
 import type { Meter } from '../admin/metrics.ts'
@@ -19,15 +19,15 @@ export type Routes = {
   ): Promise<unknown>
   feedback(call: FeedbackCall): Promise<unknown>
   close(call: { label: string; key: string | null }): Promise<unknown>
-  /** Paths of other trainers' gateways. */
+  /** Routes of other trainers' gateways. */
   foreign: readonly ForeignRoute[]
   models(): unknown
   model(id: string): unknown
-  /** Null while everything is in order. */
+  /** Null while the gateway is ready. */
   unready(): unknown
   ready(): unknown
   status(): unknown
-  /** The last requests: what they carried, how they were understood. */
+  /** The most recent requests and how they were classified. */
   requests(): unknown
   command(name: string, call: AdminCall): Promise<unknown>
   /** In Prometheus's text format. */

@@ -1,11 +1,11 @@
 /**
- * What is told of a fault: its name, its code, and the places in the code, cause by cause. Never a message:
- * it may quote what a person wrote.
+ * The loggable parts of an error: name, code and stack frames of each cause. Never a message, which may quote user
+ * text.
  */
 export type Trace = { name: string; code: string | null; at: string[] }
 
 const DEEPEST = 5
-/** A place as V8 writes it, which a line of somebody's text between the name and the places is not. */
+/** A stack frame as V8 writes it. A line of the error's message between name and frames does not match. */
 const PLACE = /^\s+at .*(?::\d+:\d+|\((?:native|index \d+|<anonymous>)\))\)?$/
 
 export const traceOf = (error: unknown): Trace[] => {

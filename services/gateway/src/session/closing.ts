@@ -1,4 +1,7 @@
-/** `POST /v1/sessions/{id}/close`: a client says that nothing follows, so that nobody waits for the session to go quiet. */
+/**
+ * `POST /v1/sessions/{id}/close`: the client says that the conversation is over, so that its last turn does not wait
+ * for the idle time.
+ */
 import { closings, InstarError, openTurns, type SessionClosed } from '@instar/events'
 import { sessionOfLabel } from './core/labels.ts'
 import { keyOfSession, sessionState, type SessionIndex } from './core/session-index.ts'
@@ -8,14 +11,17 @@ import type { Tail } from './tail.ts'
 export type ClosingPorts = { index: SessionIndex; tail: Tail; capture: Capture; now: () => number; tailWaitMs: number }
 export type ClosingReply = { session_id: string; closed: string[] }
 
-/** `discarded`: what was said is not to be learned from. `label`: the session's id, or what its client calls it. `closed`: the turns that waited for a next state; closing again closes none. */
+/**
+ * `discarded`: the session's turns are not trainable. `label`: the session's id or the client's label. `closed`: the
+ * turns that waited for a next state; closing again returns an empty list.
+ */
 export const closeSession = async (
   ports: ClosingPorts,
   call: { label: string; key: string | null; discarded?: boolean },
 ): Promise<ClosingReply> => {
   const { index, tail, capture, now } = ports
   const session = sessionOfLabel(call.key, call.label)
-  // A turn that was answered a moment ago, here or by another gateway, is among those that are open.
+  // Includes turns that were answered just before, here or at another gateway.
   await tail.turnsWithin(ports.tailWaitMs)
   if (index.forgotten.has(session)) await tail.restore(session)
   if (keyOfSession(index, session) !== call.key)

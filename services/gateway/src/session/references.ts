@@ -1,4 +1,4 @@
-/** Ids of ours in a body, and what they stand for on the log: an answer's item, or a whole earlier response. */
+/** Resolves ids of ours in a body to what they name on the log: an item of an answer, or a whole earlier response. */
 import { readId, turnMark, parseJson, type Dialect, type Fields, type Reference } from '@instar/dialects'
 import { readWritten, type TurnState } from '@instar/events'
 import type { TurnReader } from '@instar/log'
@@ -8,7 +8,10 @@ import type { Tail } from './tail.ts'
 
 export type ReferencePorts = { index: SessionIndex; tail: Tail; reader: TurnReader; tailWaitMs: number }
 
-/** The body with its references resolved; the body itself where it has none. Throws what the dialect says of one that is not this key's. */
+/**
+ * The body with its references resolved, or the body itself without references. Throws the dialect's error for an id
+ * that does not belong to this key.
+ */
 export const resolveReferences = async (
   ports: ReferencePorts,
   dialect: Dialect,
@@ -28,8 +31,8 @@ export const resolveReferences = async (
 }
 
 /**
- * The turn that gave an id of ours (an answer's, an item's, a tool call's) to this key; undefined for any other id. Another
- * gateway may have given it a moment ago: then the end of the log is waited for.
+ * The turn whose response to this key contained the id (an answer's, an item's, a tool call's); undefined for any other
+ * id. Waits for the end of the log, since another gateway may have issued it just before.
  */
 export const turnOfId = async (
   ports: Omit<ReferencePorts, 'reader'>,
@@ -52,7 +55,7 @@ const known = async (
   return sessionState(index, session)?.turns.find(({ turn }) => turnMark(turn) === mark.turn)
 }
 
-/** Whether its client does not want it to be given by its id: deleted, or asked for with `store: false`. */
+/** Whether the response must not be returned by its id: deleted, or requested with `store: false`. */
 export const isWithheld = ({ deleted }: TurnState, { body }: Reference): boolean => deleted || body['store'] === false
 
 export const referenceTo = async (reader: TurnReader, { turn, session }: TurnState): Promise<Reference> => {

@@ -1,4 +1,4 @@
-/** Responses that are asked for again, by their ids: what the log holds of them, for the key that asked. */
+/** Stored responses, by id: read from the log, for the key that requested them. */
 import {
   DIALECTS,
   itemPage,
@@ -18,9 +18,9 @@ export type StoredPorts = ReferencePorts & { model: Model; policy: string; captu
 type Asked = { id: string; key: string | null; query: Readonly<Record<string, unknown>> }
 type Stored = { record: TurnCaptured | TurnAborted; reference: Awaited<ReturnType<typeof referenceTo>> }
 
-/** Throws `unknown_turn` for an id of nobody's, of another key's or another dialect's, of what was not to be stored, and of what was deleted. */
+/** Throws `unknown_turn` for an id that is unknown, of another key or dialect, not stored, or deleted. */
 const stored = async (ports: StoredPorts, { id, key }: Asked): Promise<Stored> => {
-  // Another gateway may have deleted it a moment ago.
+  // Another gateway may have deleted it just before.
   await ports.tail.turnsWithin(ports.tailWaitMs)
   const turn = readId(id)?.prefix === 'resp' ? await turnOfId(ports, key, id) : undefined
   const record = turn && (await ports.reader.record(turn.turn))
@@ -57,14 +57,14 @@ export const getResponse = async (ports: StoredPorts, asked: Asked): Promise<unk
     reasoningTokens: thoughtTokens(model, record),
   }
   const said = DIALECTS.responses.whole(speaking, { ...request, logprobs: false }, [reference.choice], counts) as Fields
-  // Of an engine that does not say its tokens, the counts that it gave are not on the log.
+  // An engine that does not report token ids reported counts, which are not on the log.
   const counted = exact ? said : { ...said, usage: null }
   return record.type === 'TurnCaptured'
     ? counted
     : { ...counted, status: record.why === 'client_gone' ? 'cancelled' : 'failed' }
 }
 
-/** Those whose text is before the end of the thought. */
+/** Tokens whose text is before the end of the reasoning. */
 const thoughtTokens = (model: Model, { ids, text }: TurnCaptured | TurnAborted): number => {
   const end = readWritten(text).indexOf('</think>')
   const detokenizer = model.detokenizer()
@@ -83,7 +83,7 @@ export const inputItems = async (ports: StoredPorts, asked: Asked): Promise<Item
   return itemPage(reference.body, turnMark(record.turn), asked.query)
 }
 
-/** None runs in the background; one that is being answered ends with its connection. */
+/** No response runs in the background. Closing the connection cancels one that is running. */
 export const cancelResponse = async (ports: StoredPorts, asked: Asked): Promise<never> => {
   await stored(ports, asked)
   throw new InstarError(
@@ -93,17 +93,20 @@ export const cancelResponse = async (ports: StoredPorts, asked: Asked): Promise<
   )
 }
 
-/** Nobody is given it by an id from then on; it stays on the log. Throws `not_announced` where older readers of the log would stop at the record. */
+/**
+ * Makes a response unavailable by id; it stays on the log. Throws `not_announced` if older readers of the log would
+ * reject the record.
+ */
 export const deleteResponse = async (ports: StoredPorts, asked: Asked): Promise<unknown> => {
   const { turn, session } = (await stored(ports, asked)).record
   const event: ResponseDeleted = { type: 'ResponseDeleted', session, turn, at: ports.now() }
   await ports.capture.write(event)
-  // So that whoever asks here next is refused.
+  // A later request at this gateway must find it deleted.
   await ports.tail.turnsWithin(ports.tailWaitMs)
   return { id: asked.id, object: 'response', deleted: true }
 }
 
-/** The ways to ask, by name. */
+/** The operations on a stored response, by name. */
 export const RESPONSES = {
   get: getResponse,
   items: inputItems,

@@ -1,4 +1,4 @@
-/** Finds the session of a request, reading the log where the index does not know enough. */
+/** Finds the session of a request. Reads the log where the index is not sufficient. */
 import { behindAnswer, contentOfAnswer, InstarError, readWritten, type TurnState } from '@instar/events'
 import type { TurnReader } from '@instar/log'
 import { dialectOf, parseJson } from '@instar/dialects'
@@ -20,14 +20,14 @@ import type { Tail } from './tail.ts'
 export type SessionPorts = { index: SessionIndex; tail: Tail; reader: TurnReader; tailWaitMs: number }
 
 /**
- * `turns`: those behind the request's answers, where they read as ours did; `follows`: the one that it goes on from;
- * `put`: whether an agent put something behind its answer in the same message.
+ * `turns`: the turns of the request's answers, where they match; `follows`: the turn that the request continues; `put`:
+ * whether the agent added text after its answer in the same message.
  */
 export type Found = Resolved & { turns: (TurnState | undefined)[]; follows: TurnState | undefined; put: boolean }
 
 type Inside = { turn: TurnState; put: string }
 
-/** `fresh`: the name of a new session. */
+/** `fresh`: the name for a new session. */
 export const resolveSession = async (ports: SessionPorts, asked: Asked, fresh: string): Promise<Found> => {
   const { index, tail } = ports
   let found = await located(ports, asked)
@@ -37,7 +37,7 @@ export const resolveSession = async (ports: SessionPorts, asked: Asked, fresh: s
     whole = true
   }
   let resolved = decided(index, asked, found)
-  // Words are looked for only where all is known that was said before: another turn may have said more of them.
+  // Words are compared only if the whole session is known: another turn may match more of them.
   const wanted = whole && !isKnown(index, asked, resolved)
   const inside = wanted ? await insideText(ports, asked, resolved?.session ?? null) : undefined
   resolved ??= inside ? { session: inside.turn.session, source: 'answer' } : await nameOf(ports, asked, fresh)
@@ -50,13 +50,13 @@ export const resolveSession = async (ports: SessionPorts, asked: Asked, fresh: s
   return { ...resolved, turns, follows: named ?? inside?.turn, put }
 }
 
-/** Whether the session holds what the request goes on from, as an answer or by an id. */
+/** Whether the session holds what the request continues, as an answer or by an id. */
 const isKnown = (index: SessionIndex, asked: Asked, resolved: Resolved | null): boolean => {
   const state = resolved === null ? undefined : sessionState(index, resolved.session)
   return recognise(state, asked.answers).at(-1) !== undefined || followedById(state, asked) !== undefined
 }
 
-/** The turn whose answer is in the text of the last one, with least of an agent's own behind it. */
+/** The turn whose answer is inside the text of the last one, with the least text of the agent after it. */
 const insideText = async (ports: SessionPorts, asked: Asked, session: string | null): Promise<Inside | undefined> => {
   const { index, reader } = ports
   const last = asked.answers.at(-1)
@@ -75,7 +75,7 @@ const insideText = async (ports: SessionPorts, asked: Asked, session: string | n
   return best
 }
 
-/** What an earlier turn answered; '' where its record cannot be read any more. */
+/** The content of an earlier turn's answer; '' if its record cannot be read any more. */
 const contentOf = async (reader: TurnReader, turn: string): Promise<string> => {
   try {
     return contentOfAnswer(readWritten((await reader.record(turn)).text))
@@ -85,7 +85,7 @@ const contentOf = async (reader: TurnReader, turn: string): Promise<string> => {
   }
 }
 
-/** The name of a conversation that nothing here is known of. */
+/** Names a conversation that has no turn here. */
 const nameOf = async ({ index, tail, reader }: SessionPorts, asked: Asked, fresh: string): Promise<Resolved> => {
   const resolved = nameUnknown(asked, fresh)
   if (index.forgotten.has(resolved.session)) await tail.restore(resolved.session)
@@ -112,7 +112,7 @@ const decided = (index: SessionIndex, asked: Asked, { step, requests }: Located)
   return step.do === 'compare' ? choose(index, asked, step.candidates, requests) : null
 }
 
-/** The messages of an earlier request; none where its body cannot be read any more. */
+/** The messages of an earlier request; empty if its body cannot be read any more. */
 const messagesOf = async (reader: TurnReader, turn: string): Promise<readonly unknown[]> => {
   try {
     return dialectOf((await reader.record(turn)).dialect).messages(parseJson(await reader.body(turn)))

@@ -1,4 +1,4 @@
-/** What a gateway knows, between two lives: the index of `turns` and the line of versions, each with its own positions. */
+/** The gateway's snapshot between runs: the index of `turns` and the version line, each with its own positions. */
 import { InstarError, initialWeights, type Logged, type WeightsState } from '@instar/events'
 import {
   foldVersion,
@@ -24,15 +24,18 @@ import {
 export type Kept = {
   index: SessionIndex
   weights: WeightsState
-  /** Where each topic is read on from; the index is filled with what was kept. */
+  /** Loads the snapshot into the index and returns the position from which each topic is read. */
   open(log: EventLog): Promise<{ turns: Offsets; weights: Offsets }>
-  /** A record of `turns` or of `weights` was folded; what it returns must be waited for before the topic's next. */
+  /**
+   * Called after a record of `turns` or `weights` was folded. The result must be awaited before the topic's next
+   * record.
+   */
   after(logged: Logged): Promise<void> | undefined
-  /** `save` false: as if the process had been killed. */
+  /** `save` false: skips the final snapshot, as after a kill. */
   close(how?: { save?: boolean }): Promise<void>
 }
 
-/** Of each turn what its id has behind the session's. */
+/** For each turn, the part of its id after the session's. */
 type Row = [at: number, partition: number, offset: number, turns: [string, Names][]]
 type Extra = [
   key: string | null,
@@ -49,7 +52,7 @@ const stateVersion = (): string =>
     ...['@instar/dialects/minted', '@instar/events/text-behind'].map((name) => new URL(import.meta.resolve(name))),
   ])
 
-/** Without a store nothing is kept: the log is read from its start. */
+/** Without a store there is no snapshot: the log is read from its start. */
 export const keep = (store: SnapshotStore | undefined, policy: string, limits: Limits): Kept => {
   if (!store)
     return {

@@ -1,4 +1,7 @@
-/** Follows `turns` and `weights`, each for itself, from the start or from what was kept: what the gateway knows comes from here. */
+/**
+ * Follows `turns` and `weights` independently, from the start or from the snapshot's positions, and folds them into the
+ * gateway's state.
+ */
 import { decodeReadable, foldWeights, type Logged, type TurnsEvent, type WeightsEvent } from '@instar/events'
 import { followEvents, type EventLog, type Follower } from '@instar/log'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -12,21 +15,21 @@ export type TailPorts = {
   /** Records of `weights` that did not count, by reason. */
   ignored: Map<string, number>
   onWeights: () => void
-  /** Following has ended for good, so what is known grows old: the process has to end. */
+  /** Following has ended permanently, so the state becomes stale and the process must end. */
   onBroken: (error: Error) => void
 }
 
 export type Tail = {
   /** Resolves when everything that was on both topics at the call has been folded. */
   caughtUp(): Promise<void>
-  /** True when everything that was on `turns` at the call was folded within `ms`. */
+  /** Resolves true if everything that was on `turns` at the call was folded within `ms`. */
   turnsWithin(ms: number): Promise<boolean>
   weightsCaughtUp(): Promise<void>
-  /** Reads a forgotten session again. */
+  /** Reads an evicted session again. */
   restore(session: string): Promise<void>
-  /** Why following ended; null while it goes on. */
+  /** Why following ended; null while it continues. */
   stopped(): { topic: 'turns' | 'weights'; error: Error } | null
-  /** Records of `turns` that nobody can read. */
+  /** Number of unreadable records of `turns`. */
   bad(): number
   stop(): Promise<void>
 }

@@ -1,6 +1,6 @@
 /**
- * The versions in the engine. Follows the head of the line: fetches its adapter from the log, loads it, and
- * only then serves it. A request holds the version that it began with until it is done.
+ * The loaded versions. Follows the head of the version line: reads its adapter from the log, loads it into the engine,
+ * then serves it. A request keeps the version that it started with.
  */
 import { InstarError, type WeightLine } from '@instar/events'
 import { createPump, getBlob, type EventLog, type Pump } from '@instar/log'
@@ -24,10 +24,10 @@ const LONGEST_RETRY_MS = 5000
 export class Pool {
   private readonly ports: PoolPorts
   private readonly pump: Pump
-  /** Adapters that the engine holds → when a request last took one. */
+  /** Loaded adapters → when a request last took one. */
   private readonly loaded = new Map<string, number>()
   private readonly loading = new Map<string, Promise<void>>()
-  /** Adapters that must not be unloaded, with the number of reasons. */
+  /** Adapters that must not be unloaded, with their number of users. */
   private readonly pins = new Map<string, number>()
   private readonly waiters = new Set<() => void>()
   private current: Served | null = null
@@ -47,7 +47,7 @@ export class Pool {
     )
   }
 
-  /** The line has moved. Nothing is served before `ready` said that all of the line has been read. */
+  /** Called when the line has changed. Nothing is served before `ready` was called. */
   wake(): void {
     if (this.started && !this.stopped) this.pump.wake()
   }
@@ -82,7 +82,7 @@ export class Pool {
     }
   }
 
-  /** The line is as the log has it. Resolves when the first version is served. */
+  /** Call after the whole line was read. Resolves when the first version is served. */
   async ready(): Promise<void> {
     this.started = true
     this.wake()
@@ -97,7 +97,7 @@ export class Pool {
     this.waiters.delete(check)
   }
 
-  /** `version` null: the head, as of now. Throws `unknown_version`, or what keeps its adapter from loading. */
+  /** `version` null: the current head. Throws `unknown_version`, or the error that prevents loading its adapter. */
   async lease(version: number | null): Promise<Lease> {
     const served = version === null ? this.current : servedVersion(this.ports.line(), version)
     if (!served)
@@ -144,7 +144,7 @@ export class Pool {
       const head = servedVersion(line, line.head)
       if (!head || (this.current?.version === head.version && this.current.adapter === head.adapter)) break
       if (await this.tryServe(head)) continue
-      // Nothing has been served yet: an ancestor speaks until the head's bytes are there.
+      // Until a first version is served, an ancestor is served while the head's adapter is missing.
       for (const version of this.current ? [] : ancestors(line)) {
         const ancestor = servedVersion(line, version)
         if (ancestor && (await this.tryServe(ancestor))) break
@@ -212,7 +212,7 @@ export class Pool {
     )
     const held = [...this.loaded].map(([adapter, usedAt]) => ({ adapter, usedAt, inUse: this.pins.get(adapter) ?? 0 }))
     for (const adapter of surplus(held, this.ports.keep, wanted)) {
-      // Another request may have taken it while an earlier one was being unloaded.
+      // A request may have pinned it while an earlier adapter was being unloaded.
       if (this.pins.has(adapter)) continue
       this.loaded.delete(adapter)
       await this.ports.engine.unload(adapter)

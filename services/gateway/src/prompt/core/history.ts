@@ -1,9 +1,9 @@
-/** Which turns gave the answers that a request repeats, so that they are rendered from the log. */
+/** Matches the answers in a request with turns on the log, so that their sampled ids can be rendered. */
 import { findAnswer, type SessionState, type TurnState } from '@instar/events'
 import type { Message } from '@instar/dialects'
 import { sameAnswer, type Asked } from '../../session/core/resolve.ts'
 
-/** The turn behind each answer of the request, in order; undefined where it is none of ours. */
+/** The turn of each answer in the request, in order; undefined for an answer of another source. */
 export const recognise = (session: SessionState | undefined, answers: Asked['answers']): (TurnState | undefined)[] => {
   const found: (TurnState | undefined)[] = answers.map(() => undefined)
   if (!session) return found
@@ -18,7 +18,7 @@ export const recognise = (session: SessionState | undefined, answers: Asked['ans
   return found
 }
 
-/** The messages with the sampled ids put in place of the answers that are ours. */
+/** The messages with recognised answers replaced by their sampled ids. */
 export const withSampledIds = (messages: readonly Message[], ids: ReadonlyMap<number, readonly number[]>): Message[] =>
   messages.map((message, at) => {
     const sampled = ids.get(at)

@@ -1,19 +1,19 @@
 /**
- * Conversations that are far too long are told so without being made into tokens, which takes about a second for a
- * megabyte, during which nobody else is answered.
+ * Rejects a prompt that is far too long without encoding all of it: encoding takes about a second per megabyte and
+ * blocks the event loop.
  */
 import { contentText } from '@instar/events'
 import type { Message } from '@instar/dialects'
 
-/** Fewer characters than this for each token of the context are looked at as they are. */
+/** A prompt with fewer characters per token of context is not checked here. */
 export const CHARACTERS = 8
 const SLICE = 16_384
-/** A cut in the middle of a word makes this many tokens more, at most. */
+/** Maximum number of extra tokens that slicing inside a word causes. */
 const SEAM = 16
 
 /**
- * About how many tokens the messages have, if they certainly fill the context: no more of them is counted than fills
- * it, the rest is taken to be alike. Null: they may fit, or there is no tokenizer to tell.
+ * Estimates the number of tokens if the messages certainly exceed the context: encodes only as much as fills the
+ * context and extrapolates the rest. Null: they may fit, or there is no tokenizer.
  */
 export const tokensBeyond = (
   messages: readonly Message[],
@@ -35,11 +35,11 @@ export const tokensBeyond = (
   return null
 }
 
-/** The fewest tokens that a text of so many UTF-16 units has; 0 where the model does not say how long one can be. */
+/** Minimum number of tokens of a text with this many UTF-16 units; 0 if the model's longest token is not known. */
 export const leastTokens = (length: number, { longestToken }: { longestToken?: number }): number =>
   longestToken === undefined ? 0 : Math.ceil(length / longestToken)
 
-/** What a chat template surely writes: it may leave out what stands at the edges, and what was thought. */
+/** The text that every chat template writes. A template may trim a message and drop its reasoning. */
 const rendered = ({ role, content }: Message): string => {
   const text = contentText(content).trim()
   return role === 'assistant' && text.includes('</think>') ? '' : text

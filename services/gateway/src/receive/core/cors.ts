@@ -1,7 +1,7 @@
-/** What a browser has to be told before a page of another origin may read an answer: for listed origins alone (INSTAR_ORIGINS). */
+/** CORS headers, sent to listed origins only (INSTAR_ORIGINS). */
 import { RATE_HEADERS } from './rate-headers.ts'
 
-/** Of an answer, beside those that a page may always read. */
+/** Response headers that a page may read besides the default ones. */
 const EXPOSED = [
   'x-instar-version',
   'x-instar-turn-id',
@@ -17,10 +17,10 @@ const EXPOSED = [
   ...RATE_HEADERS,
 ].join(', ')
 
-/** Seconds for which a browser does not ask again. */
+/** Seconds for which a browser caches a preflight response. */
 const REMEMBERED = '600'
 
-/** `origin`: a listed one. */
+/** `origin`: a listed origin. */
 export const readable = (origin: string): Record<string, string> => ({
   'access-control-allow-origin': origin,
   'access-control-expose-headers': EXPOSED,
@@ -29,7 +29,7 @@ export const readable = (origin: string): Record<string, string> => ({
 
 type Asked = { headers: string | null; privateNetwork: boolean }
 
-/** The answer to a browser that asks first. Keys are headers, never cookies: nothing is sent on a person's behalf. */
+/** The response to a preflight request. Keys are sent in headers, never in cookies, so credentials are not allowed. */
 export const allowed = (origin: string, { headers, privateNetwork }: Asked): Record<string, string> => ({
   'access-control-allow-origin': origin,
   'access-control-allow-methods': 'GET, HEAD, POST, DELETE',

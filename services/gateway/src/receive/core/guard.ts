@@ -1,11 +1,11 @@
-/** Who may call: a key, or without keys the machine itself (a browser page of another site may not). */
+/** Access without API keys: local clients are allowed, pages of other sites in a browser are not. */
 import { InstarError } from '@instar/events'
 
 const LOOPBACK = /^(localhost|[a-z0-9-]+\.localhost|127(\.\d{1,3}){3}|\[::1\]|::1)$/i
 
 export const isLoopback = (host: string): boolean => LOOPBACK.test(host)
 
-/** Beyond loopback without keys only where somebody said so. */
+/** Without keys, listening beyond loopback must be configured explicitly. */
 export const checkBind = (host: string, locked: boolean, open: boolean): void => {
   if (locked || open || isLoopback(host)) return
   throw new InstarError(
@@ -20,20 +20,20 @@ const hostname = (authority: string): string | null => {
   return match ? match[1]!.toLowerCase() : null
 }
 
-/** `scheme://host[:port]`, the scheme's own port left out; null for what is no origin of a page on a server. */
+/** `scheme://host[:port]` without the scheme's default port; null if the text is not an http(s) origin. */
 const originOf = (text: string): string | null => {
   if (!/^https?:\/\/[^/?#@\s]+$/i.test(text)) return null
   return URL.canParse(text) ? new URL(text).origin : null
 }
 
-/** `origins`: of pages that may call beside the gateway's own (INSTAR_ORIGINS), as browsers write them. */
+/** `origins`: origins of other sites whose pages may call (INSTAR_ORIGINS), as browsers write them. */
 export type Local = { open: boolean; host: string; allowedHosts: readonly string[]; origins: readonly string[] }
 
 export type CallerHeaders = { host?: string | undefined; origin?: string | undefined; site?: string | undefined }
 
 /**
- * Loopback names, the bound address, the listed ones. An open gateway is reached by other names too: by
- * addresses and by names without a dot (a container's), neither of which a foreign site's DNS can be.
+ * Accepts loopback names, the bound address and the configured names. An open gateway also accepts addresses and names
+ * without a dot (a container's), because the DNS of another site cannot serve those.
  */
 const isOurs = (host: string, local: Local): boolean =>
   isLoopback(host) ||
@@ -47,9 +47,9 @@ export const isListed = (origin: string, { origins }: Pick<Local, 'origins'>): b
 }
 
 /**
- * Who is asked for without API keys: the Host must be ours, and a browser's page must be this gateway's own (its Origin is
- * this very Host) or a listed one. `site`: `Sec-Fetch-Site`, which browsers send where they leave the Origin out.
- * Throws `foreign_request`.
+ * Checks a request without API keys. The Host must be an accepted one, and a browser's page must be of the gateway's
+ * own origin (its Origin equals the Host) or of a listed one. `site`: `Sec-Fetch-Site`, which browsers send where they
+ * omit the Origin. Throws `foreign_request`.
  */
 export const checkLocal = ({ host, origin, site }: CallerHeaders, local: Local): void => {
   const name = host === undefined ? null : hostname(host)
@@ -72,12 +72,12 @@ export const checkLocal = ({ host, origin, site }: CallerHeaders, local: Local):
   }
 }
 
-/** What commands send: a page of another site cannot without being allowed to first. Throws `not_json`. */
+/** Commands require JSON: a page of another site cannot send it without a CORS preflight. Throws `not_json`. */
 export const checkJson = (contentType: string | undefined): void => {
   if (/^application\/json\s*(;|$)/i.test(contentType ?? '')) return
   throw new InstarError('not_json', 'A command is sent as content-type: application/json.', { field: 'content-type' })
 }
 
-/** The token of `Authorization: Bearer`, or `x-api-key`. */
+/** The token of `Authorization: Bearer` or `x-api-key`. */
 export const tokenOf = (authorization: string | undefined, apiKey: string | undefined): string | null =>
   /^Bearer\s+(\S+)\s*$/i.exec(authorization ?? '')?.[1] ?? apiKey?.trim() ?? null

@@ -1,2 +1,2 @@
-/** What a client wrote, as it may stand in a header of the answer: other characters are `?`, and it ends somewhere. */
+/** Makes a client's text safe for a response header: replaces other characters with `?` and limits the length. */
 export const headerText = (text: string): string => text.slice(0, 1000).replace(/[^\x20-\x7e]/g, '?')

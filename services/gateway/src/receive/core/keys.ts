@@ -1,33 +1,35 @@
 /**
- * API keys: a public id, which is on the log and in session ids, and the hash of a secret that is shown once.
- * The key store is a file, the one thing here that the log could not give back.
+ * API keys: a public id, which is on the log and in session ids, and the hash of a secret that is shown once. The key
+ * file is the only state here that cannot be rebuilt from the log.
  */
 import { InstarError } from '@instar/events'
 
 /**
- * `inference`: answers and counts of tokens; models are listed for any key. `feedback`: `/v1/feedback`. `admin`: commands. `train`: its turns may be learned from. `steps`: rollouts of a
- * trainer's own: tokens for tokens, steps that it made, episodes; no key has it unless it was asked for. */
+ * `inference`: completions and token counts; any key may list models. `feedback`: `/v1/feedback`. `admin`: commands.
+ * `train`: the key's turns are trainable. `steps`: a trainer's own rollouts, that is token completions, submitted steps
+ * and episodes; only keys created with it have it.
+ */
 export const SCOPES = ['inference', 'feedback', 'admin', 'train', 'steps'] as const
 export type Scope = (typeof SCOPES)[number]
 
 export type Key = {
   id: string
-  /** Of the whole token, hex. */
+  /** Hash of the whole token, hex. */
   sha256: string
   scopes: readonly Scope[]
-  /** Milliseconds; null: never. */
+  /** Milliseconds since 1970; null: the key does not expire. */
   expiresAt: number | null
   requestsPerMinute: number | null
-  /** Of request bodies, as they are before their encoding. */
+  /** Bytes of request bodies, after decoding their content encoding. */
   bytesPerMinute: number | null
-  /** Requests at once. */
+  /** Concurrent requests. */
   concurrent: number | null
 }
 
-/** Characters of an admin token, at the least: shorter ones could be guessed. */
+/** Minimum length of an admin token in characters; a shorter one could be guessed. */
 export const LEAST_TOKEN = 20
 
-/** Whoever shows the admin token: commands, and nothing else. */
+/** The caller that sends the admin token: it may run commands and nothing else. */
 export const ADMIN: Key = Object.freeze({
   id: 'admin token',
   sha256: '',
@@ -38,28 +40,28 @@ export const ADMIN: Key = Object.freeze({
   concurrent: null,
 })
 
-/** `sk-instar-<id>-<secret>`: what scanners for leaked secrets can look for. */
+/** `sk-instar-<id>-<secret>`: a format that secret scanners can match. */
 export const tokenFor = (id: string, secret: string): string => `sk-instar-${id}-${secret}`
 
 export const hasExpired = ({ expiresAt }: Key, now: number): boolean => expiresAt !== null && expiresAt <= now
 
-/** What a request may do that came with this key. Throws `invalid_api_key`, `missing_scope`. */
+/** Checks that the key is valid and has the scope. Throws `invalid_api_key`, `missing_scope`. */
 export const checkKey = (key: Key, scope: Scope | null, now: number): void => {
   if (hasExpired(key, now)) throw new InstarError('invalid_api_key', `The API key ${key.id} has expired.`)
   if (scope !== null && !key.scopes.includes(scope))
     throw new InstarError('missing_scope', `The API key ${key.id} has no scope ${scope}.`, { scope })
 }
 
-/** A bucket that fills evenly: n (of requests, of bytes) at once, then one every 60/n seconds. */
+/** A token bucket: up to n (requests or bytes) at once, then refilled evenly over a minute. */
 export type Bucket = { left: number; at: number }
 
-/** What is in it now; below 0: a debt. */
+/** The current level; below 0 after a request that cost more than there was. */
 export const filledOf = (bucket: Bucket | null, perMinute: number, now: number): number =>
   bucket === null ? perMinute : Math.min(perMinute, bucket.left + ((now - bucket.at) * perMinute) / 60_000)
 
 /**
- * The bucket after something that costs `cost`, or how many milliseconds until there is room for it. There is room where one is
- * left: what costs more leaves a debt, which is waited for by the next.
+ * Returns the bucket after a request that costs `cost`, or the milliseconds until one fits. A request fits if the level
+ * is at least 1; a higher cost makes the level negative, and the next request waits for it.
  */
 export const take = (
   bucket: Bucket | null,

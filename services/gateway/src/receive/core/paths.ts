@@ -1,11 +1,11 @@
-/** Paths as clients join them from a base URL with or without `/v1`, with or without a slash at its end: the one that the server has. */
+/** Normalizes paths: clients append to a base URL with or without `/v1` and with or without a final slash. */
 
 const SURFACE = String.raw`(?:chat/completions|completions|embeddings|responses|messages|models)(?=/|$)`
 const SESSION = '^(/s/[^/]+)?'
 const WITHOUT = new RegExp(`${SESSION}/(${SURFACE})`)
 const TWICE = new RegExp(`${SESSION}/v1/v1/(${SURFACE})`)
 
-/** Of a path and query. */
+/** Takes path and query. */
 export const usualPath = (url: string): string => {
   const query = url.indexOf('?')
   const path = query < 0 ? url : url.slice(0, query)

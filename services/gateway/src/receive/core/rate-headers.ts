@@ -1,4 +1,4 @@
-/** What is left of a key's requests. */
+/** The remaining requests of a key, for the rate-limit headers. */
 import { DIALECTS, type Standing } from '@instar/dialects'
 import { filledOf, type Bucket } from './keys.ts'
 
@@ -12,7 +12,7 @@ export const standingOf = (bucket: Bucket | null, perMinute: number, now: number
   }
 }
 
-/** All of them, for pages of other origins. */
+/** All rate-limit headers, which pages of listed origins may read. */
 export const RATE_HEADERS: readonly string[] = [
   ...new Set(
     Object.values(DIALECTS).flatMap(({ rateHeaders }) =>

@@ -1,7 +1,10 @@
-/** Wrong keys by the address that they came from: a few are a mistake, many are guesses and are slowed. */
+/** Rate-limits failed authentications by client address. A few are allowed as mistakes. */
 import { take, type Bucket } from './keys.ts'
 
-/** An IPv6 customer has a network of his own: its first 64 bits. IPv4 inside IPv6 is IPv4. */
+/**
+ * The network of an address: for IPv6 the first 64 bits, since a customer has that many. IPv4 inside IPv6 counts as
+ * IPv4.
+ */
 export const networkOf = (address: string): string => {
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]
   if (mapped !== undefined || !address.includes(':')) return mapped ?? address
@@ -23,7 +26,7 @@ export class WrongKeys {
   private readonly perMinute: number
   private readonly most: number
 
-  /** `most`: addresses that are remembered; of more, the one that was wrong the longest ago is forgotten. */
+  /** `most`: remembered addresses. The address whose last failure is the oldest is evicted first. */
   constructor(perMinute: number, most = 10_000) {
     this.perMinute = perMinute
     this.most = most
@@ -33,7 +36,7 @@ export class WrongKeys {
     return this.buckets.size
   }
 
-  /** How many milliseconds nobody at this address may try a key that was not seen to be right; 0: none. */
+  /** Milliseconds until a client at this address may try an unverified key; 0: now. */
   waitMs(address: string, now: number): number {
     const bucket = this.buckets.get(networkOf(address))
     if (!bucket) return 0

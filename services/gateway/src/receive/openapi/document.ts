@@ -1,11 +1,11 @@
-/** The OpenAPI 3.1 document of everything that a server has a path for. */
+/** The OpenAPI 3.1 document, generated from the server's routes. */
 import { VERSION } from '@instar/process'
 import { z } from 'zod'
 import type { Scope } from '../core/keys.ts'
 import { COMMANDS, OPERATIONS, type Operation } from './operations.ts'
 import { fault } from './schemas.ts'
 
-/** `url` as fastify has it: `/v1/models/:id`. `scope`: of paths that other programs' clients know. */
+/** `url`: in Fastify's syntax (`/v1/models/:id`). `scope`: set for routes of other trainers' gateways. */
 export type ServedRoute = { method: string; url: string; scope: Scope | undefined }
 
 type Json = Readonly<Record<string, unknown>>
@@ -20,7 +20,7 @@ export const openApi = (routes: readonly ServedRoute[]): Json => {
       const shared = path.startsWith(SESSION)
       const known = shared ? path.slice(SESSION.length) : path
       const entry = (paths[known] ??= {})
-      // Any path under /v1 may have a session before it: the same path at another base.
+      // Any path under /v1 also exists with a session prefix: the same path at another server URL.
       if (shared)
         entry['servers'] = [
           { url: '/' },

@@ -1,4 +1,4 @@
-/** What each path is for. The paths themselves are those that the server has: document.ts. */
+/** Describes each operation. The paths are those of the server's routes: document.ts. */
 import { chatBody, countTokensBody, messagesBody, responsesBody } from '@instar/dialects/schemas/index'
 import type { z } from 'zod'
 import type { Scope } from '../core/keys.ts'
@@ -7,22 +7,22 @@ import * as own from './schemas.ts'
 export type Operation = {
   summary: string
   tag: 'answers' | 'sessions' | 'models' | 'admin' | 'health'
-  /** Of the key, where there are keys; null: any key; `none`: no key. */
+  /** The scope of the API key, where there are keys; null: any key; `none`: no key needed. */
   scope: Scope | null | 'none'
   body?: z.ZodType
-  /** A request without a body is one with `{}`. */
+  /** A missing body means `{}`. */
   bodyOptional?: true
-  /** Of a 200; absent: the dialect's own shape. */
+  /** Schema of a 200 response; absent: the dialect's own. */
   reply?: z.ZodType
-  /** Media type where it is not JSON. */
+  /** The media type, if it is not JSON. */
   media?: string
-  /** May answer as a stream: of events, or of lines. */
+  /** The response may be a stream of events or of lines. */
   streams?: 'text/event-stream' | 'application/x-ndjson'
-  /** Other statuses that are no faults. */
+  /** Other statuses that are not errors. */
   also?: Readonly<Record<string, { description: string; schema: z.ZodType }>>
 }
 
-/** By method and path, as the server has them; without what may stand before `/v1`. */
+/** By method and path as in the server's routes, without a prefix of `/v1`. */
 export const OPERATIONS: Readonly<Record<string, Operation>> = {
   'POST /v1/chat/completions': {
     tag: 'answers',
@@ -187,7 +187,7 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   },
 }
 
-/** `/admin/:command` stands for these. */
+/** The commands that `/admin/:command` stands for. */
 export const COMMANDS: readonly string[] = Object.keys(OPERATIONS).flatMap(
   (name) => /^POST (\/admin\/\w+)$/.exec(name)?.[1] ?? [],
 )

@@ -1,4 +1,4 @@
-/** What is sent to the gateway's own paths and what comes back, as zod schemas. Those of the dialects: @instar/dialects/schemas. */
+/** Zod schemas of the gateway's own requests and responses. The dialects' are in @instar/dialects/schemas. */
 import {
   flag,
   integer,
@@ -191,5 +191,5 @@ export const itemsReply = z.looseObject({
 export const responseTokensReply = z.looseObject({ object: z.literal('response.input_tokens'), input_tokens: z.int() })
 export const tokensReply = z.looseObject({ input_tokens: z.int() })
 
-/** OpenAI's shape; Messages has its own around the same code. */
+/** OpenAI's shape. The Messages API wraps the same code in its own. */
 export const fault = z.looseObject({ error: z.looseObject({ message: z.string(), type: z.string() }) })

@@ -1,28 +1,28 @@
 /**
- * The turn that a request goes on from where its last answer does not read as ours did: by an id of ours that came back
- * with it, or by its words, as agents of a text protocol send them (text-behind.ts). What is found stands in the record
- * as the answer that the request follows, so that every reader joins alike whatever it has read by then.
+ * Finds the turn that a request continues where the last answer differs from the recorded one: by an id of ours in the
+ * request, or by the answer's words, as agents of a text protocol send them (text-behind.ts). The match is recorded as
+ * the answer that the request follows, so that all readers join the same turns.
  */
 import { beginningsIn, contentText, withoutThought, type SessionState, type TurnState } from '@instar/events'
 import { idMarks, isFields, marksInText, turnMark, type Mark } from '@instar/dialects'
 import type { Asked } from './resolve.ts'
 import { sessionState, turnsThatWereAsked, type SessionIndex } from './session-index.ts'
 
-/** Candidates whose requests are looked at. */
+/** Maximum number of candidates whose requests are compared. */
 export const COMPARED = 8
 
-/** Newest first, the same on every gateway. */
+/** Newest first, in the same order on every gateway. */
 export const later = (a: TurnState, b: TurnState): number => b.at - a.at || (a.turn < b.turn ? 1 : -1)
 
 type Spoken = Pick<Asked, 'messages' | 'answers'>
 
-/** Ids of ours in the last answer, in the results behind it, and in the answer's text: the last one first. */
+/** Ids of ours in the last answer, in the tool results after it and in its text, the last one first. */
 export const lastMarks = ({ messages, answers }: Spoken): Mark[] => {
   const last = answers.at(-1)
   return [...idMarks(messages.slice(last?.at ?? 0)), ...marksInText(last?.text ?? '').toReversed()]
 }
 
-/** The turn of this session that such an id names. */
+/** The turn of this session that the id names. */
 export const followedById = (session: SessionState | undefined, asked: Spoken): TurnState | undefined => {
   if (!session) return undefined
   const marks = lastMarks(asked)
@@ -32,9 +32,9 @@ export const followedById = (session: SessionState | undefined, asked: Spoken): 
 }
 
 /**
- * Turns that were asked exactly what stands before the last answer, and whose words it begins with: a shorter answer of
- * another conversation, asked the same, is no beginning of it while there is a longer one. `session` null: of any.
- * The likeliest first. None, where more are alike than can be compared and all were gone on from.
+ * Turns with the same prompt as the last answer's whose words begin that answer. A shorter answer of another
+ * conversation with the same prompt is not a match while there is a longer one. `session` null: any session. Most
+ * likely first. Empty if more turns match than can be compared and all were continued.
  */
 export const turnsInside = (index: SessionIndex, asked: Asked, session: string | null): TurnState[] => {
   const last = asked.answers.at(-1)
@@ -55,7 +55,7 @@ export const turnsInside = (index: SessionIndex, asked: Asked, session: string |
 
 const isOpen = ({ next, closed }: TurnState): boolean => next === null && !closed
 
-/** The turns that went on from this one, the last first: an agent may send all their answers in one message. */
+/** The chain of turns that continued this one, the last first: an agent may send all their answers in one message. */
 export const goneOnFrom = (index: SessionIndex, first: TurnState): TurnState[] => {
   const session = sessionState(index, first.session)
   const turns: TurnState[] = []
@@ -67,7 +67,7 @@ export const goneOnFrom = (index: SessionIndex, first: TurnState): TurnState[] =
   return turns.toReversed().slice(0, COMPARED)
 }
 
-/** The text that a request holds from this place on. */
+/** The text of the request's messages from this index on. */
 export const textFrom = (messages: readonly unknown[], at: number): string =>
   messages
     .slice(at)

@@ -1,17 +1,17 @@
-/** Which session a request says that it belongs to, and the names that sessions get. */
+/** The session that a request names, and the names of new sessions. */
 import { agentSession, header, type Headers } from '@instar/agents'
 import { contentText, derivedId, type LabelSource } from '@instar/events'
 import { isFields, sessionOfMetadata, type Fields } from '@instar/dialects'
 
 /**
- * A cache key groups requests with a common prefix: those of an application, of a user (often a UUID), of one run of an agent.
- * It names a session only where it says so itself.
+ * A cache key groups requests with a common prefix: those of an application, of a user (often a UUID), or of one agent
+ * run. It names a session only if it has such a prefix.
  */
 const SESSION_KEY = /^(ses|sess|thread|conv|session)[_-]\w{6,}/i
 
 export type Label = { source: Extract<LabelSource, 'header' | 'agent'>; value: string }
 
-/** `segment`: the session of a URL that begins with /s/<session>. */
+/** `segment`: the session of a URL under /s/<session>. */
 export const labelOf = (headers: Headers, body: Fields, segment: string | null): Label | null => {
   const ours = header(headers, 'x-session-id') ?? segment ?? header(headers, 'x-instar-session-id')
   if (ours !== null) return { source: 'header', value: ours }
@@ -32,8 +32,8 @@ export const labelOf = (headers: Headers, body: Fields, segment: string | null):
 const sessionKey = (value: unknown): unknown => (typeof value === 'string' && SESSION_KEY.test(value) ? value : null)
 
 /**
- * The session of a label. Within a key's scope, so that one key cannot name another's session; an id that we
- * gave out ourselves names itself. Key ids hold no underscore.
+ * The session of a label, within the key's scope, so that a key cannot name another key's session. An id that this
+ * gateway issued names itself. Key ids contain no underscore.
  */
 export const sessionOfLabel = (key: string | null, value: string): string => {
   const clean = /^[A-Za-z0-9_-]{1,96}$/.test(value)
@@ -48,13 +48,13 @@ export const newSession = (key: string | null, random: string): string => (key =
 
 type Message = { role: string; content?: unknown }
 
-/** For one request and its repetitions, on every gateway. */
+/** A name for a request and its repetitions, the same on every gateway. */
 export const wholeSession = (key: string | null, digest: string): string =>
   newSession(key, derivedId('whole', key ?? '', digest).slice(0, 32))
 
 /**
- * For a conversation whose answers nobody here gave: its beginning (system texts, the first words of the user
- * and the first answer) names it, so that every gateway chooses the same name.
+ * A name for a conversation whose answers come from elsewhere, derived from its beginning (system messages, first user
+ * message, first answer), so that every gateway chooses the same name.
  */
 export const fingerprintSession = (key: string | null, messages: readonly Message[]): string => {
   const begins = [
@@ -68,7 +68,7 @@ export const fingerprintSession = (key: string | null, messages: readonly Messag
   return newSession(key, derivedId('fingerprint', key ?? '', JSON.stringify(begins)).slice(0, 32))
 }
 
-/** Whose words these are. */
+/** The subject: the person who wrote the user's messages. */
 export const subjectOf = (user: string | null, key: string | null, session: string): string =>
   user !== null && user !== ''
     ? derivedId('subject', 'user', key ?? '', Buffer.from(user).toString('base64'))
@@ -76,6 +76,6 @@ export const subjectOf = (user: string | null, key: string | null, session: stri
       ? derivedId('subject', 'key', key)
       : derivedId('subject', 'session', session)
 
-/** Rollouts of one prompt that were asked the very same (`digest`) are candidates of one group, whatever their sessions. */
+/** Rollouts of one prompt with equal `digest` are candidates of one group, also across sessions. */
 export const promptGroup = (key: string | null, prompt: string, digest: string): string =>
   derivedId('prompt', key ?? '', Buffer.from(prompt).toString('base64'), digest).slice(0, 32)

@@ -1,12 +1,12 @@
 /**
- * What the last requests carried and how they were understood: for whoever connects an agent and wants to know
- * why its turns are, or are not, one session and trained on. Names of headers and fields, never their values.
+ * Keeps the most recent requests and how they were classified. It shows a developer who connects an agent why turns do
+ * or do not join a session and are or are not trainable. Holds names of headers and fields, never values.
  */
 import { AGENT_HEADERS, header, type Headers } from '@instar/agents'
 import { isFields, type Fields } from '@instar/dialects'
 import type { LabelSource, TurnKind, TurnState } from '@instar/events'
 
-/** Headers that say who is talking, or what the request is to its agent. */
+/** Headers that identify the agent, the session or the request's kind. */
 const TELLING = ['x-session-id', 'x-instar-session-id', 'x-instar-turn-kind', 'x-instar-no-train', ...AGENT_HEADERS]
 const TELLING_FIELDS = [
   'user',
@@ -31,7 +31,7 @@ export const carriedBy = (headers: Headers, body: Fields): string[] => [
 export type RecentRequest = {
   at: number
   dialect: string
-  /** Name and version of the program, as it says itself. */
+  /** Name and version of the program, from its user agent. */
   client: string | null
   carried: readonly string[]
   session: string
@@ -50,7 +50,7 @@ const KEPT = 64
 export const clientOf = (headers: Headers): string | null =>
   header(headers, 'user-agent')?.split(' ')[0]!.slice(0, 60) ?? null
 
-/** The newest `KEPT`, oldest first. */
+/** The newest `KEPT` requests, oldest first. */
 export class RecentRequests {
   private readonly requests: RecentRequest[] = []
 
@@ -59,7 +59,7 @@ export class RecentRequests {
     if (this.requests.length > KEPT) this.requests.shift()
   }
 
-  /** Newest first, with what has come of each turn; `turnOf`: as the log has it. */
+  /** Newest first, with the current state of each turn. `turnOf`: looks up a turn on the log. */
   list(turnOf: (turn: string) => TurnState | undefined) {
     return this.requests.toReversed().map(({ at, labelSource, userTurn, offPrefix, ...request }) => {
       const turn = turnOf(request.turn)

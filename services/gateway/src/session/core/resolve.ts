@@ -1,7 +1,7 @@
 /**
- * The session of a request: what it says itself, else ids that we minted, else an earlier answer of ours,
- * else what its agent says in the prompt, else a name of its own. Pure functions of the request and of what `turns` holds, so that every gateway that
- * has read the same log chooses the same session.
+ * Resolves the session of a request: by its label, else by ids that we issued, else by an earlier answer of ours, else
+ * by the agent's data in the prompt, else by a new name. Pure functions of the request and the state of `turns`, so
+ * that all gateways that have read the same log choose the same session.
  */
 import { answerKey, contentText, findAnswer, type AnswerKey, type LabelSource, type TurnState } from '@instar/events'
 import { isScriptedAnswer, sessionInMessages } from '@instar/agents'
@@ -14,25 +14,28 @@ export type Asked = {
   key: string | null
   label: Label | null
   messages: readonly Message[]
-  /** The answers that the request holds, in order, with the place of each. */
+  /** The answers in the request, in order, with their message index. */
   answers: readonly { at: number; key: AnswerKey; length: number; text: string }[]
   digest: string
-  /** The same of what stands before the last answer: the request that was answered so, where its client repeats it as it was; null without an answer. */
+  /**
+   * Digest of the messages before the last answer, which equals the earlier request's digest if the client repeats it
+   * unchanged; null without an answer.
+   */
   before: string | null
-  /** The subject that the request's `user` field names; null without one. */
+  /** The subject from the request's `user` field, or null. */
   subject: string | null
 }
 
 export type Resolved = { session: string; source: LabelSource }
 export type Step =
   | { do: 'found'; resolved: Resolved }
-  /** A session that is no longer in memory. */
+  /** The session is not in memory and must be restored. */
   | { do: 'restore'; session: string }
-  /** Several turns may be the one that it continues: `choose` needs the requests of these. */
+  /** Several turns match: `choose` needs the requests of these. */
   | { do: 'compare'; candidates: TurnState[] }
   | { do: 'unknown' }
 
-/** An answer of so many characters is not given twice by chance. */
+/** Minimum length in characters from which equal answers are not a coincidence. */
 const TELLING_LENGTH = 80
 
 export const answersOf = (messages: readonly Message[]): Asked['answers'] =>
@@ -43,7 +46,7 @@ export const answersOf = (messages: readonly Message[]): Asked['answers'] =>
     return [{ at, key, length: text.trim().length, text }]
   })
 
-/** `found` by label, minted id, answer or prompt, or what is missing for it. */
+/** `found`: by label, issued id, answer or prompt. Otherwise the step that is missing. */
 export const locate = (index: SessionIndex, asked: Asked): Step => {
   if (asked.label) {
     const session = sessionOfLabel(asked.key, asked.label.value)
@@ -73,7 +76,7 @@ const byPrompt = ({ key, messages }: Asked): Resolved | null => {
   return told === null ? null : { session: sessionOfLabel(key, told), source: 'prompt' }
 }
 
-/** The session whose only request so far is this one, and was cut: its client asks again. */
+/** The session whose only request is this one and was interrupted: the client retries it. */
 const begunAndCut = (index: SessionIndex, asked: Asked): string | null => {
   if (asked.answers.length > 0) return null
   const begun = turnsThatWereAsked(index, asked.digest).findLast(
@@ -88,9 +91,9 @@ const begunAndCut = (index: SessionIndex, asked: Asked): string | null => {
 }
 
 /**
- * Whether what the request continues is here; if not, the end of the log may hold it. Others give the same answer:
- * a turn is not the one because it alone is known, but because this request repeats all that its own said, for the
- * same person, and nobody has gone on from there. `requests`: the messages of the candidates' requests.
+ * Whether the state holds what the request continues; if not, the end of the log may hold it. An equal answer is not
+ * enough, since other conversations may give it: the request must repeat the turn's whole request, of the same subject,
+ * and the turn must not be continued yet. `requests`: the messages of the candidates' requests.
  */
 export const settled = (
   index: SessionIndex,
@@ -118,8 +121,8 @@ export const settled = (
 }
 
 /**
- * Turns of this key that gave the last answer: those that gave it to this very request, and those whose earlier
- * answers agree longest. The likeliest first: the same request, the same person, not continued yet, the latest.
+ * Turns of this key that gave the last answer: those with the same request, and those whose earlier answers agree
+ * longest. Most likely first: same request, same subject, not continued, latest.
  */
 const candidatesOf = (index: SessionIndex, asked: Asked): TurnState[] => {
   const last = asked.answers.at(-1)
@@ -140,7 +143,7 @@ const candidatesOf = (index: SessionIndex, asked: Asked): TurnState[] => {
     .slice(0, COMPARED)
 }
 
-/** How many of the answers before the last one are those that the turn's own conversation holds. */
+/** How many of the answers before the last one are in the turn's own conversation. */
 const agreement = (index: SessionIndex, asked: Asked, turn: TurnState): number => {
   let agreed = 0
   let at: TurnState | undefined = turn
@@ -155,9 +158,9 @@ const agreement = (index: SessionIndex, asked: Asked, turn: TurnState): number =
 export const sameAnswer = (a: AnswerKey, b: AnswerKey): boolean => a.strict === b.strict || a.loose === b.loose
 
 /**
- * Of several turns that gave the answer, the one whose request this one repeats most, and of which it leaves
- * out least; then the same person's; then one whose continuation was cut (this is it again); then one that
- * nobody continued yet; then the latest. Null where nothing but a short answer agrees. `requests`: the candidates' messages.
+ * Chooses among several turns that gave the answer. In order of precedence: the request repeats most of the turn's
+ * request and omits least of it; the same subject; its continuation was interrupted (this is the retry); not continued
+ * yet; the latest. Null if only a short answer agrees. `requests`: the candidates' messages.
  */
 export const choose = (
   index: SessionIndex,
@@ -193,7 +196,7 @@ export const choose = (
   return best ? { session: best.turn.session, source: 'answer' } : null
 }
 
-/** What people and tools said, part by part: agents move and drop parts, they seldom rewrite them. */
+/** User messages and tool results, part by part: agents move and drop parts but seldom rewrite them. */
 const partsOf = (messages: readonly unknown[]): Set<string> => {
   const parts = new Set<string>()
   for (const message of messages) {
@@ -219,7 +222,10 @@ const wasCut = (index: SessionIndex, asked: Asked, turn: TurnState): boolean => 
   return groups !== undefined && state!.turns.some((other) => groups.has(other.group) && other.status === 'aborted')
 }
 
-/** Without any trace of ours: as its agent says, else a conversation that others began is named by its beginning, a new one at random. */
+/**
+ * Names a conversation that has no turn here: from the agent's data, else from its beginning if it contains answers,
+ * else at random.
+ */
 export const nameUnknown = (asked: Asked, fresh: string): Resolved =>
   byPrompt(asked) ?? {
     session: asked.answers.length === 0 ? fresh : fingerprintSession(asked.key, asked.messages),
@@ -227,8 +233,9 @@ export const nameUnknown = (asked: Asked, fresh: string): Resolved =>
   }
 
 /**
- * Of one that begins as an earlier one did, and does not repeat all that was said there (`first`: the messages of its
- * first request), it is another: examples of a conversation stand before many (aider's, those of few-shot prompts).
+ * Returns a new session if the request has the same beginning as an earlier conversation but does not repeat all of
+ * that conversation's first request (`first`). Many conversations begin with the same few-shot examples, for example
+ * aider's.
  */
 export const unlessAnother = (asked: Asked, resolved: Resolved, first: readonly unknown[]): Resolved =>
   resolved.source === 'prompt' || partsOf(first).isSubsetOf(partsOf(asked.messages))

@@ -1,8 +1,7 @@
 /**
- * What a gateway remembers of `turns`: the shared fold, and over it our answers across sessions. Bounded: the
- * sessions that were touched longest ago are forgotten. In memory, only the first position of a forgotten one
- * stays, so that it can be read again from the log; in a store the session itself stays, and only its answers
- * no longer lead to it.
+ * A gateway's state of `turns`: the shared fold, and an index of answers across sessions. Bounded: the sessions touched
+ * longest ago are evicted. In memory, only the first position of an evicted session remains, so that it can be read
+ * from the log again. With a store, the session remains and only its index entries are removed.
  */
 import {
   contentOfAnswer,
@@ -25,24 +24,24 @@ import {
 import { sessionMark } from '@instar/dialects'
 
 export type TurnExtra = {
-  /** The key that asked. */
+  /** The key of the request. */
   key: string | null
-  /** How many references in a row lead to full copies. */
+  /** Number of references from this turn's body to a full copy. */
   bodyDepth: number
   idsDepth: number
-  /** Whether its request brought tools; null: not known without its body. */
+  /** Whether its request had tools; null: not known without its body. */
   tools: boolean | null
-  /** Whether it said anything to anybody, by which it is found. */
+  /** Whether a client received the answer, so that the turn can be found by it. */
   said: boolean
-  /** The words of its content (text-behind.ts), by which it is found inside a longer text; null without any. */
+  /** The words of its content (text-behind.ts), for finding it inside a longer text; null without any. */
   words: string | null
 }
 
 export type Limits = { sessions: number; turns: number }
 export type Place = { partition: number; offset: number }
-/** By what a turn is found: its answer, strictly and loosely, and what was asked. */
+/** The index keys of a turn: its answer, strict and loose, and its prompt. */
 export type Names = readonly [strict: string | null, loose: string | null, asked: string | null]
-/** What is known of a recent session besides its fold. `at`: when it was last heard of; `place`: its first record. */
+/** A recent session's data besides its fold. `at`: when it was last touched; `place`: its first record. */
 export type Recent = { at: number; place: Place; turns: (readonly [turn: string, names: Names])[] }
 
 export type SessionIndex = {
@@ -52,23 +51,23 @@ export type SessionIndex = {
   /** Answer key → turns that gave it, oldest first. */
   byStrict: Map<string, string[]>
   byLoose: Map<string, string[]>
-  /** What was asked → turns that were asked it, oldest first. */
+  /** Prompt digest → turns with that prompt, oldest first. */
   byAsked: Map<string, string[]>
-  /** A session's 60 bits → the session; forgotten ones too. */
+  /** 60-bit hash of a session → session, also for evicted ones. */
   byMark: Table<string, string>
-  /** Sessions in the order in which they were touched, and how many turns they hold. */
+  /** Sessions in the order in which they were touched, with the number of turns they hold. */
   recent: OldestFirst<string, Recent>
   turns: number
   forgotten: OldestFirst<string, Place>
   /** Records that did not count, by reason. */
   ignored: Map<string, number>
-  /** Where forgetting makes room; null where fold and extras are in a store. */
+  /** The state from which sessions are evicted; null where fold and extras are in a store. */
   memory: { fold: MemoryTurns; extras: Map<string, TurnExtra> } | null
-  /** Sessions that were folded, forgotten or touched again since a snapshot was taken; null where none is taken. */
+  /** Sessions that were folded, evicted or touched since the snapshot began; null while none is taken. */
   changed: Set<string> | null
 }
 
-/** Of an answer that many turns gave, this many are remembered. */
+/** Maximum number of turns per answer in the index. */
 const SAME_ANSWER = 256
 const FORGOTTEN_PER_SESSION = 20
 
@@ -90,7 +89,7 @@ export const initialIndex = (limits: Limits): SessionIndex => {
   }
 }
 
-/** A record of `turns` as it comes back in log order. One of a forgotten session waits for `restore`. */
+/** Folds a record of `turns` in log order. A record of an evicted session waits for `restore`. */
 export const evolveIndex = (index: SessionIndex, logged: Logged<TurnsEvent>): Outcome => {
   if (index.forgotten.has(logged.key)) return COUNTED
   if (isAgain(index, logged)) return COUNTED
@@ -100,7 +99,7 @@ export const evolveIndex = (index: SessionIndex, logged: Logged<TurnsEvent>): Ou
   return outcome
 }
 
-/** The very record that was folded already: delivered twice, or read by `restore` before the tail came to it. */
+/** Whether this very record was folded before: delivered twice, or read by `restore` ahead of the tail. */
 const isAgain = (index: SessionIndex, { event, partition, offset }: Logged<TurnsEvent>): boolean => {
   const known =
     event.type === 'TurnCaptured' || event.type === 'TurnAborted' || event.type === 'TurnSampled'
@@ -109,7 +108,7 @@ const isAgain = (index: SessionIndex, { event, partition, offset }: Logged<Turns
   return known?.offset === offset && known.partition === partition
 }
 
-/** All records of a forgotten session, in order. */
+/** `records`: all records of an evicted session, in order. */
 export const restore = (index: SessionIndex, session: string, records: readonly Logged<TurnsEvent>[]): void => {
   if (!index.forgotten.delete(session)) return
   index.changed?.add(session)
@@ -152,7 +151,7 @@ const fold = (index: SessionIndex, logged: Logged<TurnsEvent>): Outcome => {
   return outcome
 }
 
-/** A session is recent: its turns so far are found by their answers. */
+/** Indexes the turns of a session that becomes recent again. */
 const revive = (
   index: SessionIndex,
   { session, turns: all, lastAt }: SessionState,
@@ -185,7 +184,7 @@ const lead = (index: SessionIndex, recent: Recent, turn: string, names: Names): 
   if (asked !== null) remember(index.byAsked, asked, turn)
 }
 
-/** A session of a snapshot; those that were heard last come last. */
+/** Adds a session of a snapshot. Call in the order of the last touch. */
 export const addKept = (index: SessionIndex, session: string, { at, place, turns }: Recent): void => {
   const recent: Recent = { at, place, turns: [] }
   index.recent.set(session, recent)
@@ -235,20 +234,20 @@ const forget = (index: SessionIndex, session: string): void => {
 }
 
 /**
- * Turns of any session that gave this answer, oldest first, outer blanks aside: a client that trims `Yes.\n` repeats, letter
- * for letter, what somebody else was told.
+ * Turns of any session that gave this answer, oldest first. Outer whitespace is ignored: a client that trims `Yes.\n`
+ * sends the same text as a client that received `Yes.`.
  */
 export const turnsThatSaid = (index: SessionIndex, answer: AnswerKey): TurnState[] =>
   (index.byLoose.get(answer.loose) ?? []).flatMap((turn) => index.fold.turns.get(turn) ?? [])
 
-/** Turns of any session that were asked this, oldest first. */
+/** Turns of any session with this prompt, oldest first. */
 export const turnsThatWereAsked = (index: SessionIndex, digest: string): TurnState[] =>
   (index.byAsked.get(digest) ?? []).flatMap((turn) => index.fold.turns.get(turn) ?? [])
 
 export const sessionState = (index: SessionIndex, session: string): SessionState | undefined =>
   index.fold.sessions.get(session)
 
-/** The key whose session it is; undefined if the session has no turn here. */
+/** The key of the session; undefined if it has no turns here. */
 export const keyOfSession = (index: SessionIndex, session: string): string | null | undefined => {
   const first = index.fold.sessions.get(session)?.turns[0]
   return first && index.extras.get(first.turn)?.key

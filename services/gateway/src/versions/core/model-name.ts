@@ -1,4 +1,4 @@
-/** Names of models: the policy's own serves its head, `policy@17` is pinned to a version. */
+/** Model names: the policy's name means its head, `policy@17` a pinned version. */
 
 /** `policy` → the head (null), `policy@17` → 17; undefined for another name. */
 export const versionOf = (model: string | null, policy: string): number | null | undefined => {
