@@ -1,3 +1,4 @@
+import { LOSS_NAMES } from './core/losses.ts'
 import { z } from 'zod'
 import { MOST_ITEMS } from './core/batch.ts'
 
@@ -35,7 +36,7 @@ export const trainerConfig = z.object({
   /** What one subject may have of a batch before others, 0…1. */
   subjectShare: z.number().positive().max(1).default(0.5),
   /** `hybrid`: GRPO + OPD. `binary`: rewards alone. `opd`: hints alone. */
-  loss: z.enum(['hybrid', 'binary', 'opd']).default('hybrid'),
+  loss: z.enum(LOSS_NAMES).default('hybrid'),
   step: step.prefault({}),
 })
 export type TrainerConfig = z.infer<typeof trainerConfig>

@@ -9,6 +9,7 @@ import {
   type WeightLine,
 } from '@instar/events'
 import { advantages, rulesOf } from './baseline.ts'
+import { lossMode } from './losses.ts'
 import { choose, countUsable, type ChoiceSettings, type Waiting } from './choice.ts'
 import { leftOver, unusable } from './pending.ts'
 import type { TrainerState } from './state.ts'
@@ -101,8 +102,10 @@ const seedOf = (policy: string, number: number): number =>
   Number.parseInt(derivedId('seed', policy, number).slice(0, 8), 16) >>> 1
 
 /** False when neither an advantage nor a hint on a failed turn would move a weight, by the loss that the batch names. */
-export const hasSignal = ({ items, loss }: Pick<BatchSealed, 'items' | 'loss'>): boolean =>
-  items.some(
+export const hasSignal = ({ items, loss }: Pick<BatchSealed, 'items' | 'loss'>): boolean => {
+  const mode = lossMode(loss)
+  return items.some(
     ({ advantage, reward, hint }) =>
-      (loss !== 'opd' && Math.abs(advantage) > 1e-6) || (loss !== 'binary' && reward < 0 && hint !== null),
+      (mode.advantages && Math.abs(advantage) > 1e-6) || (mode.hints && reward < 0 && hint !== null),
   )
+}

@@ -1,4 +1,5 @@
 /** What a replay does again, and the records of its branch. A branch is a policy with a key of its own. */
+import { isLoss, LOSS_NAMES } from './losses.ts'
 import {
   batchOfUpdate,
   InstarError,
@@ -157,8 +158,12 @@ export const changedSettings = (
   let loss: string | null = null
   for (const [name, value] of Object.entries(set)) {
     if (name === 'loss') {
-      if (!['hybrid', 'binary', 'opd'].includes(value))
-        throw new InstarError('bad_request', `--set loss=${value}: loss is hybrid, binary or opd`, { field: 'loss' })
+      if (!isLoss(value))
+        throw new InstarError(
+          'bad_request',
+          `--set loss=${value}: loss is ${LOSS_NAMES.slice(0, -1).join(', ')} or ${LOSS_NAMES.at(-1)}`,
+          { field: 'loss' },
+        )
       loss = value
       continue
     }

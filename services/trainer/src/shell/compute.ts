@@ -1,4 +1,5 @@
 /** A sealed batch through the learning engine: turns read back whole, parent restored from the log, results stored as blobs. */
+import { lossMode } from '../core/losses.ts'
 import { dialectOf, parseJson } from '@instar/dialects'
 import { InstarError, readWritten, weightLine, type BatchItem, type BatchSealed } from '@instar/events'
 import { getBlob, putBlob, type EventLog, type TurnReader } from '@instar/log'
@@ -44,9 +45,10 @@ export const trainItem = async (
   item: BatchItem,
   loss: string,
 ): Promise<TrainItem> => {
+  const mode = lossMode(loss)
   const turn = await ports.reader.record(item.turn)
   const prompt = await ports.reader.promptIds(item.turn)
-  const hinted = loss !== 'binary' && item.reward < 0 && item.hint !== null
+  const hinted = mode.hints && item.reward < 0 && item.hint !== null
   const hinting =
     hinted && item.hint
       ? hintIds(ports.model, turn.dialect, await ports.reader.body(item.turn), readWritten(item.hint))
@@ -58,7 +60,7 @@ export const trainItem = async (
     completion: turn.ids,
     behaviourLogprobs: turn.logprobs,
     temperature: turn.sampling.temperature,
-    advantage: loss === 'opd' ? 0 : item.advantage,
+    advantage: mode.advantages ? item.advantage : 0,
     hintPrompt,
   }
 }
@@ -99,10 +101,10 @@ export const loadAdapter = async (log: EventLog, sha256: string, at: number): Pr
   adapterFromWeights(await getBlob(log, sha256, at))
 
 /**
- * The KL to the base grows with the advantages, so that a batch without signal is no update of KL alone. The loss `opd`
- * takes the advantages away: what moves the weights is the hints, and the KL stands beside them whole.
+ * The KL to the base grows with the advantages, so that a batch without signal is no update of KL alone. A loss
+ * without advantages (`opd`) takes them away: what moves the weights is the hints, and the KL stands beside them whole.
  */
 export const stepSettings = ({ settings, seed, loss }: BatchSealed): StepSettings => {
-  const whole = loss === 'opd' && rulesOf(settings) >= 2
+  const whole = !lossMode(loss).advantages && rulesOf(settings) >= 2
   return { ...(settings as StepSettings), ...(whole ? { klFullAtAdvantage: 0 } : {}), seed }
 }
