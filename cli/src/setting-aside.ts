@@ -19,7 +19,7 @@ export const setAside = async (
   const position = { topic, partition: Number(partition), offset: Number(offset) }
   const log = await openKafka(config, { name: 'instar log set-aside', say })
   try {
-    await log.setAside(position, why)
+    await log.deadLetter(position, why)
   } finally {
     await log.close()
   }

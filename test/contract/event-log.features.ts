@@ -1,6 +1,6 @@
 /** The event log's promises (packages/log/src/port.ts), for every adapter alike. */
 import { InstarError } from '@instar/events/errors'
-import { partitionOf, type EventLog, type LogRecord, type Position, type Share } from '@instar/log'
+import { partitionOf, type EventLog, type LogRecord, type Position, type PartitionAssignment } from '@instar/log'
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { setFlagsFromString } from 'node:v8'
@@ -540,11 +540,11 @@ export const eventLogFeatures = (
           const other = await everything(log, 'others')
           await one.leave()
           assert.deepEqual(
-            range(5).map((partition) => one.mine(partition)),
+            range(5).map((partition) => one.owns(partition)),
             range(5).map(() => false),
           )
           assert.deepEqual(
-            range(5).map((partition) => other.mine(partition)),
+            range(5).map((partition) => other.owns(partition)),
             range(5).map(() => true),
           )
           await one.leave()
@@ -653,13 +653,13 @@ export const eventLogFeatures = (
 }
 
 /** A share of `turns` that has become all of it. */
-const everything = async (log: EventLog, group: string): Promise<Share> => {
+const everything = async (log: EventLog, group: string): Promise<PartitionAssignment> => {
   let changed = Promise.withResolvers<void>()
-  const share = await log.share(group, 'turns', () => {
+  const share = await log.joinGroup(group, 'turns', () => {
     changed.resolve()
     changed = Promise.withResolvers()
   })
-  while (!range(log.partitions('turns')).every((partition) => share.mine(partition))) await changed.promise
+  while (!range(log.partitions('turns')).every((partition) => share.owns(partition))) await changed.promise
   return share
 }
 

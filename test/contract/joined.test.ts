@@ -33,7 +33,7 @@ const openJoined = async (options: OpenOptions = {}): Promise<Opened> => {
       append: (records) => joined.append(records),
       subscribe: (wanted) => joined.subscribe(wanted),
       read: (topic, wanted) => joined.read(topic, wanted),
-      share: (group, topic, onChange) => joined.share(group, topic, onChange),
+      joinGroup: (group, topic, onChange) => joined.joinGroup(group, topic, onChange),
       at: (position) => joined.at(position),
       ends: (topics) => joined.ends(topics),
       partitions: (topic) => joined.partitions(topic),

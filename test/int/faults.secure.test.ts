@@ -119,9 +119,9 @@ test(
     await subscription.caughtUp()
     await subscription.commit([{ topic: 'turns', partition: 0, offset: 0 }])
     const given = Promise.withResolvers<void>()
-    const share = await log.share('g', 'turns', given.resolve)
+    const share = await log.joinGroup('g', 'turns', given.resolve)
     await given.promise
-    assert.ok([0, 1, 2, 3, 4, 5, 6, 7].every((partition) => share.mine(partition)))
+    assert.ok([0, 1, 2, 3, 4, 5, 6, 7].every((partition) => share.owns(partition)))
     await log.close()
     assert.equal(seen, 3)
 

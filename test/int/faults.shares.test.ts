@@ -1,6 +1,6 @@
 /** What becomes of the division of work when brokers or the way to them fail: shares are kept, and agreed upon again. */
 import { openKafkaLog, setupKafka, type KafkaLog } from '@instar/log/kafka/index'
-import type { Share } from '@instar/log'
+import type { PartitionAssignment } from '@instar/log'
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
@@ -14,7 +14,7 @@ import { temporaryFolder } from '../kit/stack.ts'
 const SESSION = 1500
 const PARTITIONS = 8
 
-type Worker = { log: KafkaLog; share: Share; owned(): number[] }
+type Worker = { log: KafkaLog; share: PartitionAssignment; owned(): number[] }
 
 class Workers {
   readonly #of = new Set<Worker>()
@@ -31,8 +31,8 @@ class Workers {
       registry: new Map([[NOTE, 1]]),
       say: (line) => this.#wake(line),
     })
-    const share = await log.share('workers', 'turns', () => this.#wake('changed'))
-    const worker = { log, share, owned: () => range(PARTITIONS).filter((partition) => share.mine(partition)) }
+    const share = await log.joinGroup('workers', 'turns', () => this.#wake('changed'))
+    const worker = { log, share, owned: () => range(PARTITIONS).filter((partition) => share.owns(partition)) }
     this.#of.add(worker)
     return worker
   }

@@ -91,7 +91,7 @@ test(
     await assert.rejects(log.at({ topic: 'turns', partition, offset: 1 }), unknown)
     assert.deepEqual(await log.deadLetters('turns'), [])
 
-    await log.setAside({ topic: 'turns', partition, offset: 1 }, 'another program wrote it')
+    await log.deadLetter({ topic: 'turns', partition, offset: 1 }, 'another program wrote it')
     assert.deepEqual(await followed(log), { seen: 2, fault: null })
     const fresh = await open()
     assert.equal((await all(fresh.read('turns'))).length, 2)

@@ -172,7 +172,7 @@ describe('schema registry', () => {
         'nothing behind it is handed on',
       )
       assert.deepEqual(await late.deadLetters('turns'), [])
-      await late.setAside({ topic: 'turns', partition, offset: 8 }, 'a stranger wrote it')
+      await late.deadLetter({ topic: 'turns', partition, offset: 8 }, 'a stranger wrote it')
       assert.equal((await all(knowing.read('turns'))).length, 8)
     },
   )

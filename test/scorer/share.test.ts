@@ -155,10 +155,10 @@ const sharing = (log: EventLog) => {
     ends: (topics) => log.ends(topics),
     partitions: (topic) => log.partitions(topic),
     close: () => log.close(),
-    async share(_group, _topic, onChange) {
+    async joinGroup(_group, _topic, onChange) {
       changed = onChange
       return {
-        mine: (partition) => owned.has(partition),
+        owns: (partition) => owned.has(partition),
         async leave() {
           owned = new Set()
         },

@@ -28,4 +28,4 @@ export {
 export { isBase, requireBase } from './base.ts'
 export * from './references.ts'
 export * from './value-digest.ts'
-export { OldestFirst } from './oldest-first.ts'
+export { LruMap } from './lru-map.ts'

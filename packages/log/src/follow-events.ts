@@ -40,7 +40,7 @@ export const followEvents = (log: EventLog, options: FollowEventsOptions): Promi
         return record.topic === 'upgrades' && !options.topics.includes('upgrades') ? undefined : options.onEvent(read)
       }
       options.onBad?.(record, read.unreadable)
-      await log.setAside?.(
+      await log.deadLetter?.(
         { topic: record.topic, partition: record.partition, offset: record.offset },
         read.unreadable.message,
       )

@@ -68,8 +68,8 @@ export type ReadOptions = {
 }
 
 /** Which partitions of a topic are this process's to work on. It divides work and promises nothing: for a time, two may hold one. */
-export type Share = {
-  mine(partition: number): boolean
+export type PartitionAssignment = {
+  owns(partition: number): boolean
   /** Hands the partitions to the others; nothing is mine afterwards. Resolves when they may take them, or cannot be told. */
   leave(): Promise<void>
 }
@@ -104,13 +104,13 @@ export interface EventLog {
    * else nothing is until the group has agreed. `onChange` (which must not throw) is called after each change.
    * Whoever gains a partition must look again at all that is unfinished there. Everybody may still read and write all.
    */
-  share(group: string, topic: Topic, onChange: () => void): Promise<Share>
+  joinGroup(group: string, topic: Topic, onChange: () => void): Promise<PartitionAssignment>
   /** One record by its position; undefined if there is none. */
   at(position: Position): Promise<LogRecord | undefined>
   /** The next offset of each partition: what an append that resolved before this call lies below. */
   ends(topics: readonly Topic[]): Promise<Offsets>
   partitions(topic: Topic): number
   /** Copies a record that is there, and that nobody can read, to its topic's dead letters; durable when it resolves. Absent where there are none. */
-  setAside?(position: Position, reason: string): Promise<void>
+  deadLetter?(position: Position, reason: string): Promise<void>
   close(): Promise<void>
 }

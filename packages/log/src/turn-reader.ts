@@ -14,7 +14,7 @@ import {
 } from '@instar/events'
 import { getBlob } from './blobs.ts'
 import type { EventLog } from './port.ts'
-import { Recent } from './recent.ts'
+import { LruCache } from './lru-cache.ts'
 
 type TurnRecord = TurnCaptured | TurnAborted | TurnSampled
 type PositionOf = (turn: string) => { partition: number; offset: number } | undefined
@@ -43,8 +43,8 @@ const weightOf = ({ body, text, prompt, ids }: TurnRecord): number =>
  * whole bodies so many besides, those of the turns that were put together or kept last.
  */
 export const createTurnReader = (log: EventLog, positionOf: PositionOf, records = 256, bodyBytes = 0): TurnReader => {
-  const cache = new Recent<TurnRecord>(records, records * BYTES_PER_RECORD, weightOf)
-  const bodies = new Recent<Uint8Array>(Infinity, bodyBytes, ({ length }) => length)
+  const cache = new LruCache<TurnRecord>(records, records * BYTES_PER_RECORD, weightOf)
+  const bodies = new LruCache<Uint8Array>(Infinity, bodyBytes, ({ length }) => length)
 
   const keepBody = (turn: string, whole: Uint8Array): void => {
     if (whole.length >= WORTH_KEEPING) bodies.set(turn, whole)

@@ -237,10 +237,10 @@ test('nothing is decided for partitions of others; it begins when they are assig
   let changed = (): void => undefined
   const assignedBy: EventLog = {
     ...bound(log),
-    async share(_group, topic, onChange) {
+    async joinGroup(_group, topic, onChange) {
       assert.equal(topic, 'weights')
       changed = onChange
-      return { mine: () => owned, leave: () => Promise.resolve() }
+      return { owns: () => owned, leave: () => Promise.resolve() }
     },
   }
   const service = evaluator(assignedBy)
@@ -334,7 +334,7 @@ const bound = (log: EventLog): EventLog => ({
   append: (records) => log.append(records),
   subscribe: (options) => log.subscribe(options),
   read: (topic, options) => log.read(topic, options),
-  share: (group, topic, onChange) => log.share(group, topic, onChange),
+  joinGroup: (group, topic, onChange) => log.joinGroup(group, topic, onChange),
   at: (position) => log.at(position),
   ends: (topics) => log.ends(topics),
   partitions: (topic) => log.partitions(topic),

@@ -29,7 +29,7 @@ import {
   versionsOn,
   type EventLog,
   type Follower,
-  type Share,
+  type PartitionAssignment,
   type Snapshot,
   type SnapshotStore,
 } from '@instar/log'
@@ -139,7 +139,7 @@ export const runDecider = <State, Decision extends { do: string }>(
   const { signal } = stopping
   const background = new Set<Promise<void>>()
   let follower: Follower | null = null
-  let assignment: Share | null = null
+  let assignment: PartitionAssignment | null = null
   let ready = false
   let unread: string | null = null
   const backoff = new Backoff({ firstMs: RETRY_MS, longestMs: LONGEST_RETRY_MS, growth: 'linear' })
@@ -148,7 +148,7 @@ export const runDecider = <State, Decision extends { do: string }>(
   let waits = 'starting'
   let again: NodeJS.Timeout | undefined
 
-  const assigned = (partition: number): boolean => assignment?.mine(partition) ?? false
+  const assigned = (partition: number): boolean => assignment?.owns(partition) ?? false
 
   const onFault = (error: unknown): void => {
     if (!signal.aborted) ports.onFatal(error as Error)
@@ -254,7 +254,7 @@ export const runDecider = <State, Decision extends { do: string }>(
       signal.throwIfAborted()
       options.onReady?.(state)
       ready = true
-      assignment = await log.share(name, options.assignment, onAssigned)
+      assignment = await log.joinGroup(name, options.assignment, onAssigned)
       onAssigned()
     },
     async stop() {

@@ -9,7 +9,7 @@ import type { SnapshotStore } from '@instar/log/snapshots/store'
 import { initialProjection, project, PROJECTED } from './project.ts'
 import { noRows, type Rows } from './rows.ts'
 import { stateVersion, storedProjection } from './stored.ts'
-import { Restart, type Link } from './link.ts'
+import { Restart, type DatabaseSession } from './database-session.ts'
 import { Newer, partitionKey, type Advance, type Mark, type Partition } from './sink.ts'
 
 export type Pass = {
@@ -26,7 +26,7 @@ const endsPass = (error: unknown): boolean => error instanceof Restart || error 
 
 type PassParts = {
   log: EventLog
-  link: Link
+  session: DatabaseSession
   marks: Map<string, Mark>
   batch: number
   linger: number
@@ -34,7 +34,7 @@ type PassParts = {
   snapshots: SnapshotStore | undefined
 }
 
-export const startPass = async ({ log, link, marks, batch, linger, group, snapshots }: PassParts): Promise<Pass> => {
+export const startPass = async ({ log, session, marks, batch, linger, group, snapshots }: PassParts): Promise<Pass> => {
   const snapshot = snapshots?.of(group, stateVersion())
   const from = snapshot ? await openBehind(snapshot, log, marks) : {}
   const state = snapshot ? storedProjection(snapshot) : initialProjection()
@@ -66,7 +66,7 @@ export const startPass = async ({ log, link, marks, batch, linger, group, snapsh
           to: { next, last },
         }))
       if (advances.length === 0) return
-      const written = await link.use(async (sink) => {
+      const written = await session.use(async (sink) => {
         if (await sink.write(out, advances)) return true
         // Lost to another projection, or written by a try whose answer never came, or the database is another one.
         adopt(await sink.marks(log), marks)
@@ -87,12 +87,12 @@ export const startPass = async ({ log, link, marks, batch, linger, group, snapsh
   }
 
   let checking = false
-  link.onBroken = () => {
+  session.onBroken = () => {
     if (checking) return
     checking = true
     void queue(() => {
       checking = false
-      return link.use(async (sink) => adopt(await sink.marks(log), marks))
+      return session.use(async (sink) => adopt(await sink.marks(log), marks))
     }).catch(() => undefined)
   }
 

@@ -7,7 +7,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { EventLog } from '@instar/log/port'
 import type { SnapshotStore } from '@instar/log/snapshots/store'
 import type { Connection } from './postgres/start.ts'
-import { createLink, Stopped } from './link.ts'
+import { createDatabaseSession, Stopped } from './database-session.ts'
 import { startPass, type Pass } from './pass.ts'
 import { Newer, type Mark } from './sink.ts'
 import { standBy } from './standby.ts'
@@ -54,14 +54,14 @@ export const startProjections = (options: ProjectionsOptions): Projections => {
     say = () => undefined,
   } = options
   const stopping = new AbortController()
-  const link = createLink(connection, stopping.signal, say)
+  const session = createDatabaseSession(connection, stopping.signal, say)
   let current = Promise.withResolvers<Pass>()
   let marks: ReadonlyMap<string, Mark> | null = null
 
   const run = async (): Promise<void> => {
     try {
       while (!stopping.signal.aborted) {
-        const held = await link
+        const held = await session
           .use((sink) => sink.marks(log))
           .catch((error: unknown) => {
             if (error instanceof Newer) return null
@@ -69,10 +69,10 @@ export const startProjections = (options: ProjectionsOptions): Projections => {
           })
         marks = held
         const pass = held
-          ? await startPass({ log, link, marks: held, batch, linger, group, snapshots })
+          ? await startPass({ log, session, marks: held, batch, linger, group, snapshots })
           : standBy({
               log,
-              link,
+              session,
               patience,
               say,
               told: (now) => {
@@ -88,7 +88,7 @@ export const startProjections = (options: ProjectionsOptions): Projections => {
       if (!(error instanceof Stopped)) throw error
     } finally {
       stopping.abort()
-      await link.close()
+      await session.close()
       current.promise.catch(() => undefined)
       current.reject(new Stopped('the projection has ended'))
     }

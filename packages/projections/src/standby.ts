@@ -5,14 +5,14 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { InstarError } from '@instar/events/errors'
 import type { EventLog, Offsets } from '@instar/log/port'
-import { Stopped, type Link } from './link.ts'
+import { Stopped, type DatabaseSession } from './database-session.ts'
 import type { Pass } from './pass.ts'
 import { PROJECTED } from './project.ts'
 import { partitionKey, type Mark } from './sink.ts'
 
 type StandbyParts = {
   log: EventLog
-  link: Link
+  session: DatabaseSession
   /** Milliseconds that the database may stay behind without moving. */
   patience: number
   say(line: string): void
@@ -40,7 +40,7 @@ const progressOf = (marks: ReadonlyMap<string, Mark>): string =>
     .sort((a, b) => (a < b ? -1 : 1))
     .join()
 
-export const standBy = ({ log, link, patience, say, told }: StandbyParts): Pass => {
+export const standBy = ({ log, session, patience, say, told }: StandbyParts): Pass => {
   const stopping = new AbortController()
   const { signal } = stopping
   let waiting: { ends: Offsets; resolve(): void }[] = []
@@ -50,7 +50,7 @@ export const standBy = ({ log, link, patience, say, told }: StandbyParts): Pass 
     let progress = ''
     say('projections: a newer build has brought the database further; this one writes nothing and stands by')
     for (;;) {
-      const { newer, marks } = await link.use((sink) => sink.look())
+      const { newer, marks } = await session.use((sink) => sink.look())
       if (!newer) return 'restart'
       told(marks)
       const ends = await log.ends(PROJECTED)

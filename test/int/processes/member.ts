@@ -13,9 +13,9 @@ const log = await openKafkaLog({
   schemas: SCHEMAS,
   registry: new Map([[NOTE, 1]]),
 })
-const share = await log.share('workers', 'turns', () =>
+const share = await log.joinGroup('workers', 'turns', () =>
   process.stdout.write(
-    `${JSON.stringify({ share: range(log.partitions('turns')).filter((partition) => share.mine(partition)) })}\n`,
+    `${JSON.stringify({ share: range(log.partitions('turns')).filter((partition) => share.owns(partition)) })}\n`,
   ),
 )
 process.stdin.resume()

@@ -5,7 +5,7 @@
 import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
 import { schemaTexts } from '@instar/events'
-import type { EventLog, Share } from '@instar/log'
+import type { EventLog, PartitionAssignment } from '@instar/log'
 import { openKafkaLog } from '@instar/log/kafka/index'
 import type { Model } from '@instar/engine/port'
 import { createPublisher, publisherConfig } from '@instar/publisher'
@@ -46,11 +46,11 @@ const log: EventLog = await openKafkaLog({
   schemas,
   registry: new Map(Object.keys(schemas).map((name, i) => [name, i + 1])),
 })
-const join = log.share.bind(log)
-log.share = async (group, topic, onChange) => {
-  if (heedless) return { mine: () => true, leave: () => Promise.resolve() }
-  const share: Share = await join(group, topic, () => {
-    say({ share: range(log.partitions(topic)).filter((partition) => share.mine(partition)) })
+const join = log.joinGroup.bind(log)
+log.joinGroup = async (group, topic, onChange) => {
+  if (heedless) return { owns: () => true, leave: () => Promise.resolve() }
+  const share: PartitionAssignment = await join(group, topic, () => {
+    say({ share: range(log.partitions(topic)).filter((partition) => share.owns(partition)) })
     onChange()
   })
   return share

@@ -1,5 +1,5 @@
 /** Constraints as EBNF grammars for the servers, written in a worker thread and cached. */
-import { contentSha, InstarError, OldestFirst } from '@instar/events'
+import { contentSha, InstarError, LruMap } from '@instar/events'
 import type { Constraint, Model } from '../port.ts'
 import { keyOf } from '@instar/grammar'
 import { Worker } from 'node:worker_threads'
@@ -10,7 +10,7 @@ const GRAMMARS_MAX = 64
 
 export class Grammars {
   private readonly thinks: boolean
-  private readonly cache = new OldestFirst<string, Promise<string>>()
+  private readonly cache = new LruMap<string, Promise<string>>()
   private readonly pending = new Map<number, PromiseWithResolvers<string>>()
   private thread: Worker | null = null
   private lastId = 0

@@ -20,7 +20,7 @@ export type Found = { records: number; from: Offsets; have: Pick<Chains, 'keys' 
  */
 export const copyKey = (record: LogRecord): string => (record.topic === 'upgrades' ? recordId(record) : record.key)
 
-/** Told of each record that is read. */
+/** CopyObserver of each record that is read. */
 type OnRead = (record: LogRecord) => void
 
 /** Throws `copy_differs` when the destination holds anything that is not the beginning of the source. */

@@ -19,7 +19,7 @@ import {
   type Side,
 } from './compare.ts'
 import { inTimeOrder } from './lane.ts'
-import { aborted, Meter, type CopyProgress, type Told } from './meter.ts'
+import { aborted, Meter, type CopyProgress, type CopyObserver } from './meter.ts'
 
 export type CopyOptions = {
   from: EventLog
@@ -50,13 +50,13 @@ const ORDER: readonly Topic[] = ['blobs', ...TOPICS.filter((topic) => topic !== 
 
 /** Throws `copy_differs` before anything is written, `aborted`, and what the logs throw. */
 export const copyLog = async ({ from, to, onProgress = () => undefined, signal }: CopyOptions): Promise<CopyReport> => {
-  const told: Told = { onProgress, signal }
+  const observer: CopyObserver = { onProgress, signal }
   const source: Side = { log: from, ends: await from.ends(TOPICS) }
   const before: Side = { log: to, ends: await to.ends(TOPICS) }
 
   const found = new Map<Topic, Found>()
   for (const topic of ORDER) {
-    const meter = new Meter({ phase: 'compare', topic }, { to: before.ends }, told)
+    const meter = new Meter({ phase: 'compare', topic }, { to: before.ends }, observer)
     found.set(topic, await findCopied(source, before, topic, meter.read))
     meter.end()
   }
@@ -67,19 +67,19 @@ export const copyLog = async ({ from, to, onProgress = () => undefined, signal }
     )
 
   let copied = 0
-  for (const topic of ORDER) copied += await copyTopic(source, to, topic, found.get(topic)!, told)
+  for (const topic of ORDER) copied += await copyTopic(source, to, topic, found.get(topic)!, observer)
 
   const after: Side = { log: to, ends: await to.ends(TOPICS) }
   const topics: Partial<Record<Topic, TopicCopy>> = {}
   let first: Difference | null = null
   let equal = true
   for (const topic of ORDER) {
-    const ours = (topics[topic] = await readBack(source, topic, 'check source', told))
+    const ours = (topics[topic] = await readBack(source, topic, 'check source', observer))
     const theirs = await readBack(
       after,
       topic,
       'check copy',
-      told,
+      observer,
       topic === 'upgrades' ? await countsOf(source, topic) : undefined,
     )
     if (ours.digest === theirs.digest) continue
@@ -102,15 +102,15 @@ const copyTopic = async (
   to: EventLog,
   topic: Topic,
   { from, have }: Found,
-  told: Told,
+  observer: CopyObserver,
 ): Promise<number> => {
   const range = { from, to: source.ends }
-  const meter = new Meter({ phase: 'copy', topic }, range, told)
+  const meter = new Meter({ phase: 'copy', topic }, range, observer)
   const left = have && new Map(Array.from(have.keys(), (key) => [key, have.count(key)]))
   let copied = 0
   let writing: Promise<unknown> = Promise.resolve()
   for await (const page of inTimeOrder(source.log, topic, range)) {
-    await orAborted(writing, told.signal)
+    await orAborted(writing, observer.signal)
     page.forEach(meter.read)
     const records = left ? page.filter((record) => !taken(left, copyKey(record))) : page
     if (records.length === 0) continue
@@ -118,7 +118,7 @@ const copyTopic = async (
     writing = to.append(byPartition(records, to.partitions(topic)).map(asAppend))
     writing.catch(() => undefined)
   }
-  await orAborted(writing, told.signal)
+  await orAborted(writing, observer.signal)
   meter.end()
   return copied
 }
@@ -128,10 +128,10 @@ const readBack = async (
   side: Side,
   topic: Topic,
   phase: 'check source' | 'check copy',
-  told: Told,
+  observer: CopyObserver,
   of?: Map<string, number>,
 ): Promise<TopicCopy> => {
-  const meter = new Meter({ phase, topic }, { to: side.ends }, told)
+  const meter = new Meter({ phase, topic }, { to: side.ends }, observer)
   const chains = await chainsOf(side, topic, meter.read, (record) => !of || taken(of, copyKey(record)))
   meter.end()
   return { records: chains.records, bytes: chains.bytes, digest: chains.digest() }

@@ -8,16 +8,16 @@ export type CopyPhase = 'compare' | 'copy' | 'check source' | 'check copy'
 /** `share`: of the topic in this phase, 0 to 1, as far as positions tell. Records and payload bytes: of the topic in this phase so far. */
 export type CopyProgress = { phase: CopyPhase; topic: Topic; share: number; records: number; bytes: number }
 
-export type Told = { onProgress(progress: CopyProgress): void; signal?: AbortSignal | undefined }
+export type CopyObserver = { onProgress(progress: CopyProgress): void; signal?: AbortSignal | undefined }
 
 /** Between two tellings, a record counting as `RECORD_BYTES` at least. */
 const STEP_BYTES = 1 << 20
 const RECORD_BYTES = 256
 
-/** Of one reading of a topic between positions. Told at its steps and at its end. */
+/** Of one reading of a topic between positions. CopyObserver at its steps and at its end. */
 export class Meter {
   readonly #about: { phase: CopyPhase; topic: Topic }
-  readonly #told: Told
+  readonly #observer: CopyObserver
   readonly #next: Map<number, number>
   readonly #total: number
   #done = 0
@@ -28,13 +28,13 @@ export class Meter {
   constructor(
     about: { phase: CopyPhase; topic: Topic },
     { from = {}, to }: { from?: Offsets; to: Offsets },
-    told: Told,
+    observer: CopyObserver,
   ) {
     const starts = Object.entries(from[about.topic] ?? {}).map(
       ([partition, offset]) => [Number(partition), offset] as const,
     )
     this.#about = about
-    this.#told = told
+    this.#observer = observer
     this.#next = new Map(starts)
     this.#total =
       Object.values(to[about.topic] ?? {}).reduce((sum, end) => sum + end, 0) -
@@ -43,7 +43,7 @@ export class Meter {
 
   /** Throws `aborted` when the signal came. */
   readonly read = ({ partition, offset, payload }: LogRecord): void => {
-    if (this.#told.signal?.aborted) throw aborted()
+    if (this.#observer.signal?.aborted) throw aborted()
     this.#done += offset + 1 - (this.#next.get(partition) ?? 0)
     this.#next.set(partition, offset + 1)
     this.#records++
@@ -58,7 +58,7 @@ export class Meter {
 
   #tell(share: number): void {
     this.#since = 0
-    this.#told.onProgress({ ...this.#about, share, records: this.#records, bytes: this.#bytes })
+    this.#observer.onProgress({ ...this.#about, share, records: this.#records, bytes: this.#bytes })
   }
 }
 

@@ -15,12 +15,12 @@ import type {
   Offsets,
   Position,
   ReadOptions,
-  Share,
+  PartitionAssignment,
   SubscribeOptions,
   Subscription,
 } from '../port.ts'
 import { readStore } from '../reading.ts'
-import { wholeShare } from '../share.ts'
+import { soleAssignment } from '../sole-assignment.ts'
 import { checkCounts, makeFolder, openReading, storedCounts, storedSchemas } from './file.ts'
 import { Holder, RemoteAppender, type Appender } from './joined.ts'
 import { Latest, withLatest, type Written } from './latest.ts'
@@ -169,9 +169,9 @@ class SqliteLog implements EmbeddedLog {
     return Object.fromEntries(topics.map((topic) => [topic, { ...this.#rows.ends(topic) }]))
   }
 
-  async share(): Promise<Share> {
+  async joinGroup(): Promise<PartitionAssignment> {
     this.#check()
-    return wholeShare()
+    return soleAssignment()
   }
 
   partitions(topic: Topic): number {

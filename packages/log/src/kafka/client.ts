@@ -224,7 +224,7 @@ export class NoLeader extends Error {
  * One set of connections, made when it is first used and made anew after any failure: a fresh view of who
  * leads what, and no socket that a stopped broker still holds.
  */
-export class Link {
+export class KafkaConnection {
   readonly #options: ClientOptions
   readonly #topics: readonly string[]
   #cluster: Promise<Cluster> | undefined

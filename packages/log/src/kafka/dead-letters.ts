@@ -4,7 +4,7 @@
  * that meet it at the same moment may both write it.
  */
 import type { Topic } from '@instar/events/flow'
-import type { Fetchable, Link } from './client.ts'
+import type { Fetchable, KafkaConnection } from './client.ts'
 import { byLeader, EARLIEST, fetchFrom, LATEST, offsetsAt, type Place } from './fetch.ts'
 import type { Producer } from './producer.ts'
 import { headersOf } from './record-batch.ts'
@@ -24,13 +24,13 @@ export type DeadLetter = {
 const LIMITS = { maxBytes: 2 << 20, maxBytesPerPartition: 2 << 20, maxWaitTime: 100 }
 
 export class DeadLetters {
-  readonly #link: Link
+  readonly #connection: KafkaConnection
   readonly #producer: Producer
   readonly #nameOf: (topic: Topic) => string
   readonly #known = new Map<Topic, Promise<Set<string>>>()
 
-  constructor(link: Link, producer: Producer, nameOf: (topic: Topic) => string) {
-    this.#link = link
+  constructor(connection: KafkaConnection, producer: Producer, nameOf: (topic: Topic) => string) {
+    this.#connection = connection
     this.#producer = producer
     this.#nameOf = nameOf
   }
@@ -82,7 +82,7 @@ export class DeadLetters {
   /** All that are there now, each origin once. */
   async read(topic: Topic): Promise<DeadLetter[]> {
     const place: Place = { topic: this.#nameOf(topic), partition: 0 }
-    return this.#link.use(async (cluster) => {
+    return this.#connection.use(async (cluster) => {
       const [first, last] = await Promise.all([
         offsetsAt(cluster, [place], EARLIEST),
         offsetsAt(cluster, [place], LATEST),

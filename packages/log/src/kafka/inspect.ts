@@ -2,7 +2,7 @@
 import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
 import type { Admin } from 'kafkajs'
-import { kafkaError, Link, type ClientOptions } from './client.ts'
+import { kafkaError, KafkaConnection, type ClientOptions } from './client.ts'
 import { LATEST, offsetsAt } from './fetch.ts'
 import { committedOf } from './groups.ts'
 import { readRows, type SchemaRow } from './schema-rows.ts'
@@ -110,10 +110,10 @@ const topicsOf = async (admin: Admin, names: string[]): Promise<TopicFound[]> =>
 
 /** Asks every broker, so that one that is listed but does not answer is a fault. */
 const oldest = async (options: InspectOptions, brokers: readonly string[]): Promise<ClusterFound['kafka']> => {
-  const link = new Link(options, [])
+  const connection = new KafkaConnection(options, [])
   try {
     const first = await ask(options, 'asking each broker', () =>
-      link.use((cluster) =>
+      connection.use((cluster) =>
         Promise.all(
           brokers.map(async (nodeId) => {
             const broker = await cluster.findBroker({ nodeId })
@@ -124,7 +124,7 @@ const oldest = async (options: InspectOptions, brokers: readonly string[]): Prom
     )
     return first.every((version) => version >= 4) ? '4.0 or newer' : 'older than 4.0'
   } finally {
-    link.close()
+    connection.close()
   }
 }
 
@@ -135,11 +135,11 @@ export const groupLags = async (options: InspectOptions): Promise<GroupLag[]> =>
   withAdmin(options, options.patience ?? PATIENCE, async (admin) => {
     const names = topicNames(options.prefix)
     const counts = await storedPartitions(options)
-    const link = new Link(options, names.all)
+    const connection = new KafkaConnection(options, names.all)
     try {
       return await ask(options, 'looking at the groups', async () => {
         const { groups } = await admin.listGroups()
-        return link.use(async (cluster) => {
+        return connection.use(async (cluster) => {
           const places = TOPICS.flatMap((topic) =>
             Array.from({ length: counts[topic] }, (_, partition) => ({ topic: names.of(topic), partition })),
           )
@@ -166,23 +166,23 @@ export const groupLags = async (options: InspectOptions): Promise<GroupLag[]> =>
         })
       })
     } finally {
-      link.close()
+      connection.close()
     }
   })
 
 /** What the log says of schemas and their numbers. Throws `not_set_up`, or `log_unavailable`. */
 export const storedSchemas = async (options: InspectOptions): Promise<SchemaRow[]> => {
   const { schemas } = topicNames(options.prefix)
-  const link = new Link(options, [schemas])
+  const connection = new KafkaConnection(options, [schemas])
   try {
     return await ask(options, 'reading schemas', () =>
-      readRows(link, schemas).catch((cause: unknown) => {
+      readRows(connection, schemas).catch((cause: unknown) => {
         throw kafkaError(cause) === 'UNKNOWN_TOPIC_OR_PARTITION'
           ? new InstarError('not_set_up', `Kafka does not hold ${schemas}`, {}, { cause })
           : cause
       }),
     )
   } finally {
-    link.close()
+    connection.close()
   }
 }

@@ -12,11 +12,11 @@ import type {
   Offsets,
   Position,
   ReadOptions,
-  Share,
+  PartitionAssignment,
   SubscribeOptions,
   Subscription,
 } from '../port.ts'
-import { kafkaError, Link, type Cluster, type Fetchable } from './client.ts'
+import { kafkaError, KafkaConnection, type Cluster, type Fetchable } from './client.ts'
 import { DeadLetters, type DeadLetter } from './dead-letters.ts'
 import { byLeader, fetchFrom, LATEST, offsetsAt, type Place } from './fetch.ts'
 import { committedOf, commitTo } from './groups.ts'
@@ -35,7 +35,7 @@ import { patiently } from './wait.ts'
 export type KafkaLog = EventLog & {
   /** Every schema on the log: name → Avro JSON. */
   schemas(): Record<string, string>
-  setAside(position: Position, reason: string): Promise<void>
+  deadLetter(position: Position, reason: string): Promise<void>
   deadLetters(topic: Topic): Promise<DeadLetter[]>
 }
 
@@ -46,20 +46,20 @@ export type KafkaLog = EventLog & {
 export const openKafkaLog = async (options: KafkaOptions): Promise<KafkaLog> => {
   const counts = partitionCounts(options.partitions)
   const names = topicNames(options.prefix)
-  const link = new Link(options, names.all)
+  const connection = new KafkaConnection(options, names.all)
   try {
     const patience = options.patience ?? PATIENCE
     const never = new AbortController().signal
     await patiently(
       'opening',
-      () => link.use((cluster) => checkTopics(cluster, names, counts)).catch(refuse),
+      () => connection.use((cluster) => checkTopics(cluster, names, counts)).catch(refuse),
       patience,
       never,
     )
-    const ids = await patiently('reading schemas', () => openSchemas(options, names, link), patience, never)
-    return new Log(options, counts, names, ids, link)
+    const ids = await patiently('reading schemas', () => openSchemas(options, names, connection), patience, never)
+    return new Log(options, counts, names, ids, connection)
   } catch (cause) {
-    link.close()
+    connection.close()
     throw kafkaError(cause) === 'UNKNOWN_TOPIC_OR_PARTITION'
       ? new InstarError('not_set_up', 'Kafka does not hold the topics of the log', {}, { cause })
       : cause
@@ -82,28 +82,34 @@ class Log implements KafkaLog {
   readonly #names: TopicNames
   readonly #records: Records
   readonly #ids: SchemaIds
-  readonly #link: Link
+  readonly #connection: KafkaConnection
   readonly #producer: Producer
   readonly #dead: DeadLetters
   readonly #subscriptions = new Set<Subscription>()
-  readonly #shares = new Set<Share>()
+  readonly #shares = new Set<PartitionAssignment>()
   readonly #ending = new AbortController()
   readonly #patience: number
   #closing: Promise<void> | undefined
 
-  constructor(options: KafkaOptions, counts: PartitionCounts, names: TopicNames, ids: SchemaIds, link: Link) {
+  constructor(
+    options: KafkaOptions,
+    counts: PartitionCounts,
+    names: TopicNames,
+    ids: SchemaIds,
+    connection: KafkaConnection,
+  ) {
     this.#options = options
     this.#counts = counts
     this.#names = names
-    this.#link = link
+    this.#connection = connection
     this.#ids = ids
     this.#patience = options.patience ?? PATIENCE
     this.#producer = new Producer(
-      new Link(options, names.all),
+      new KafkaConnection(options, names.all),
       { records: options.queue?.records ?? 16_384, bytes: options.queue?.bytes ?? 64 << 20 },
       (line) => options.say?.(line),
     )
-    this.#dead = new DeadLetters(link, this.#producer, names.deadLetters)
+    this.#dead = new DeadLetters(connection, this.#producer, names.deadLetters)
     this.#records = new Records({
       ids,
       schemas: options.schemas,
@@ -141,7 +147,7 @@ class Log implements KafkaLog {
     this.#check()
     const subscription = new KafkaSubscription(
       {
-        link: new Link(this.#options, topics.map(this.#names.of)),
+        connection: new KafkaConnection(this.#options, topics.map(this.#names.of)),
         readings: places.flat(),
         accept: (topic, partition, record, signal) => this.#records.accept(topic, partition, record, signal),
         ends: (of, signal) => patiently('finding the ends', () => this.ends(of), Infinity, signal),
@@ -168,13 +174,14 @@ class Log implements KafkaLog {
     })
   }
 
-  async share(group: string, topic: Topic, onChange: () => void): Promise<Share> {
+  async joinGroup(group: string, topic: Topic, onChange: () => void): Promise<PartitionAssignment> {
     this.#check()
     const { session = SESSION, requestTimeout = session, ...options } = this.#options
     const share = new Membership({
-      link: new Link({ ...options, requestTimeout: Math.min(requestTimeout, Math.max(LEAST_WAIT, session / 3)) }, [
-        this.#names.of(topic),
-      ]),
+      connection: new KafkaConnection(
+        { ...options, requestTimeout: Math.min(requestTimeout, Math.max(LEAST_WAIT, session / 3)) },
+        [this.#names.of(topic)],
+      ),
       groupId: this.#groupId(`${group}.share`),
       topic: this.#names.of(topic),
       partitions: this.#counts[topic],
@@ -202,7 +209,7 @@ class Log implements KafkaLog {
     return this.#counts[topic]
   }
 
-  setAside(position: Position, reason: string): Promise<void> {
+  deadLetter(position: Position, reason: string): Promise<void> {
     return patiently(
       'putting a record aside',
       async () => {
@@ -240,7 +247,7 @@ class Log implements KafkaLog {
     ])
     await this.#producer.close(this.#patience)
     this.#ending.abort()
-    this.#link.close()
+    this.#connection.close()
   }
 
   async #raw({ topic, partition, offset }: Position): Promise<Fetchable | undefined> {
@@ -304,7 +311,7 @@ class Log implements KafkaLog {
       what,
       () => {
         this.#check()
-        return this.#link.use(work)
+        return this.#connection.use(work)
       },
       this.#patience,
       this.#ending.signal,

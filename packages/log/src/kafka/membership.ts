@@ -4,9 +4,9 @@
  */
 import { createRequire } from 'node:module'
 import type * as kafkajs from 'kafkajs'
-import type { Share } from '../port.ts'
+import type { PartitionAssignment } from '../port.ts'
 import { assign, type Member } from './assign.ts'
-import { kafkaError, messageOf, type Broker, type Cluster, type Link } from './client.ts'
+import { kafkaError, messageOf, type Broker, type Cluster, type KafkaConnection } from './client.ts'
 import { LATEST, offsetsAt, type Place } from './fetch.ts'
 import { sleep, type Backoff } from '../backoff.ts'
 import { kafkaBackoff } from './wait.ts'
@@ -16,7 +16,7 @@ const {
 } = createRequire(import.meta.url)('kafkajs') as typeof kafkajs
 
 type MembershipParts = {
-  link: Link
+  connection: KafkaConnection
   groupId: string
   /** Kafka's own name of the topic. */
   topic: string
@@ -33,12 +33,12 @@ const BEATS = 4
 /** Sessions without the group, while the topic itself answers, after which a process works on everything. */
 const ALONE_AFTER = 6
 
-export class Membership implements Share {
+export class Membership implements PartitionAssignment {
   readonly #parts: MembershipParts
   readonly #leaving = new AbortController()
   readonly #gone: Promise<void>
   readonly #all: ReadonlySet<number>
-  #mine: ReadonlySet<number> = new Set()
+  #owned: ReadonlySet<number> = new Set()
   /** What the group gave last, and in which generation: what is claimed when joining again. */
   #held: Omit<Member, 'id'> = { generation: 0, held: [] }
   #memberId = ''
@@ -59,8 +59,8 @@ export class Membership implements Share {
   }
 
   /** Whoever slept through a session, on waking up, begins with nothing before it has asked what became of its share. */
-  mine(partition: number): boolean {
-    if (!this.#mine.has(partition)) return false
+  owns(partition: number): boolean {
+    if (!this.#owned.has(partition)) return false
     const { session } = this.#parts
     const slept = performance.now() > this.#due + session - session / BEATS
     this.#doubted ||= slept
@@ -69,20 +69,20 @@ export class Membership implements Share {
 
   /** Nobody waits longer for the farewell than the others would have to without it. */
   async leave(): Promise<void> {
-    this.#mine = new Set()
+    this.#owned = new Set()
     this.#leaving.abort()
     const gone = new AbortController()
     await Promise.race([this.#gone.finally(() => gone.abort()), sleep(this.#parts.session, gone.signal)])
-    this.#parts.link.close()
+    this.#parts.connection.close()
   }
 
   async #run(): Promise<void> {
-    const { link } = this.#parts
+    const { connection } = this.#parts
     const { signal } = this.#leaving
     const backoff = kafkaBackoff()
     while (!signal.aborted) {
       try {
-        await link.use((cluster) => this.#belong(cluster, backoff))
+        await connection.use((cluster) => this.#belong(cluster, backoff))
       } catch (cause) {
         if (signal.aborted) break
         this.#forget(kafkaError(cause))
@@ -90,7 +90,7 @@ export class Membership implements Share {
         await backoff.wait(signal)
       }
     }
-    await link.use((cluster) => this.#quit(cluster)).catch(() => undefined)
+    await connection.use((cluster) => this.#quit(cluster)).catch(() => undefined)
   }
 
   /** Until it leaves. Throws what is not an orderly change of the group. */
@@ -183,11 +183,11 @@ export class Membership implements Share {
    * have died unseen: then everything is mine, since double work is harmless and undone work is not.
    */
   async #miss(cause: unknown): Promise<void> {
-    const { link, groupId, topic, session, say } = this.#parts
+    const { connection, groupId, topic, session, say } = this.#parts
     if (!this.#failing) say(`group ${groupId} is not reached (${messageOf(cause)}); trying again`)
     this.#failing = true
     const places: Place[] = [...this.#all].map((partition) => ({ topic, partition }))
-    const answers = await link
+    const answers = await connection
       .use((cluster) => offsetsAt(cluster, places, LATEST))
       .then(
         () => true,
@@ -196,7 +196,7 @@ export class Membership implements Share {
     if (!answers) this.#aloneSince = undefined
     else if (
       performance.now() - (this.#aloneSince ??= performance.now()) >= ALONE_AFTER * session &&
-      this.#mine.size < this.#all.size
+      this.#owned.size < this.#all.size
     ) {
       say(`group ${groupId} is not reached: working on every partition`)
       this.#take(this.#all)
@@ -204,9 +204,9 @@ export class Membership implements Share {
   }
 
   #take(share: ReadonlySet<number>): void {
-    const same = share.size === this.#mine.size && share.isSubsetOf(this.#mine)
+    const same = share.size === this.#owned.size && share.isSubsetOf(this.#owned)
     if (this.#leaving.signal.aborted || (same && !this.#doubted)) return
-    this.#mine = share
+    this.#owned = share
     this.#doubted = false
     const { onChange, say, groupId, topic } = this.#parts
     if (!same)

@@ -2,7 +2,7 @@
 import { InstarError } from '@instar/events/errors'
 import { TOPICS } from '@instar/events/flow'
 import type { PartitionCounts } from '../partition.ts'
-import { messageOf, type Cluster, type Link } from './client.ts'
+import { messageOf, type Cluster, type KafkaConnection } from './client.ts'
 import { EARLIEST, offsetsAt } from './fetch.ts'
 import type { KafkaOptions } from './options.ts'
 import { RegistryClient } from './registry-client.ts'
@@ -42,11 +42,15 @@ export const truncated = (topic: string, partition: number, first: number): Inst
   )
 
 /** Throws what refuses a registry that disagrees (`registry_differs`, `not_set_up`); one that does not answer is told of. */
-export const openSchemas = async (options: KafkaOptions, names: TopicNames, link: Link): Promise<SchemaIds> => {
+export const openSchemas = async (
+  options: KafkaOptions,
+  names: TopicNames,
+  connection: KafkaConnection,
+): Promise<SchemaIds> => {
   const { registry, schemas, say } = options
   if (typeof registry === 'object' && 'get' in registry)
     return new FixedIds(registry, { schemas, table: new SchemaTable(), reread: () => Promise.resolve([]) })
-  const reread = () => readRows(link, names.schemas)
+  const reread = () => readRows(connection, names.schemas)
   const ids = new LogSchemas(new RegistryClient(registry), { schemas, table: new SchemaTable(await reread()), reread })
   let told = false
   await Promise.all(

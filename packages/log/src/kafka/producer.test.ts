@@ -7,7 +7,7 @@ import assert from 'node:assert/strict'
 import { createRequire } from 'node:module'
 import { setImmediate as turn } from 'node:timers/promises'
 import { test } from 'node:test'
-import { NoLeader, type Cluster, type Link } from './client.ts'
+import { NoLeader, type Cluster, type KafkaConnection } from './client.ts'
 import { Producer } from './producer.ts'
 
 const require = createRequire(import.meta.url)
@@ -34,13 +34,13 @@ class Brokers {
     this.#chance = chance
   }
 
-  readonly link = {
+  readonly connection = {
     use: async <T>(work: (cluster: Cluster) => Promise<T>): Promise<T> => {
       await turn()
       return work(this.#cluster as unknown as Cluster)
     },
     close: () => undefined,
-  } as unknown as Link
+  } as unknown as KafkaConnection
 
   readonly #cluster = {
     refreshMetadata: () => turn(),
@@ -113,7 +113,7 @@ test(
     for (let seed = 1; seed <= 20; seed++) {
       const chance = random(seed)
       const brokers = new Brokers(chance)
-      const producer = new Producer(brokers.link, { records: 10_000, bytes: 1 << 30 }, () => undefined)
+      const producer = new Producer(brokers.connection, { records: 10_000, bytes: 1 << 30 }, () => undefined)
       const expected: string[][] = [[], [], [], []]
       const sent: Promise<void>[] = []
       for (let i = 0; i < 120; i++) {
@@ -160,7 +160,7 @@ test(
   { timeout: 20_000 },
   async () => {
     const brokers = new Brokers(() => 1)
-    const producer = new Producer(brokers.link, { records: 100, bytes: 1 << 20 }, () => undefined)
+    const producer = new Producer(brokers.connection, { records: 100, bytes: 1 << 20 }, () => undefined)
     const send = (partition: number, value: string) =>
       producer.send([{ topic: 't', partition, message: { key: null, value: Buffer.from(value), timestamp: 1 } }])
     brokers.leaderless.add(0)

@@ -13,7 +13,7 @@
  * - acks from all replicas that count; tried for as long as it takes. Only the queue's bound, and `close`, end it.
  */
 import { InstarError } from '@instar/events/errors'
-import { kafkaError, messageOf, produce, type Cluster, type Link } from './client.ts'
+import { kafkaError, messageOf, produce, type Cluster, type KafkaConnection } from './client.ts'
 import { byTopic, led, type Place } from './fetch.ts'
 import {
   DISOWNED,
@@ -37,7 +37,7 @@ const SEQUENCES = 2 ** 31
 const ACKS_TIMEOUT = 30_000
 
 export class Producer {
-  readonly #link: Link
+  readonly #connection: KafkaConnection
   readonly #limits: QueueLimits
   readonly #say: (line: string) => void
   readonly #waiting = new WaitingRuns()
@@ -51,8 +51,8 @@ export class Producer {
   #identity: { producerId: string; producerEpoch: number } | undefined
   readonly #sequences = new Map<string, number>()
 
-  constructor(link: Link, limits: QueueLimits, say: (line: string) => void) {
-    this.#link = link
+  constructor(connection: KafkaConnection, limits: QueueLimits, say: (line: string) => void) {
+    this.#connection = connection
     this.#limits = limits
     this.#say = say
   }
@@ -111,7 +111,7 @@ export class Producer {
       })
     clearTimeout(giveUp)
     this.#ending.abort()
-    this.#link.close()
+    this.#connection.close()
   }
 
   async #run(): Promise<void> {
@@ -125,7 +125,7 @@ export class Producer {
       const free = runs.filter((run) => !this.#waiting.behind(run))
       const again = this.#waiting.takeDue()
       if (again.some(({ leaderless }) => leaderless))
-        await this.#link.use((cluster) => cluster.refreshMetadata()).catch(() => undefined)
+        await this.#connection.use((cluster) => cluster.refreshMetadata()).catch(() => undefined)
       await this.#write([...again, ...free])
     }
     this.#running = false
@@ -200,7 +200,7 @@ export class Producer {
 
   /** One request to each leader. Empties the runs that were acknowledged; returns the others, or throws after all have settled. */
   async #try(runs: readonly Run[]): Promise<Run[]> {
-    await this.#link.use(async (cluster) => {
+    await this.#connection.use(async (cluster) => {
       const identity = this.#identity ?? (await this.#introduce(cluster))
       const { leaders, leaderless } = led(cluster, runs)
       for (const run of runs) run.leaderless = leaderless.includes(run)

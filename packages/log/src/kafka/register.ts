@@ -1,6 +1,6 @@
 /** What the `setup` job does about schemas: the registry is filled, from the log first, and the log is told its numbers. */
 import { InstarError } from '@instar/events/errors'
-import { Link, messageOf, type ClientOptions } from './client.ts'
+import { KafkaConnection, messageOf, type ClientOptions } from './client.ts'
 import { Producer } from './producer.ts'
 import { LEVEL, RegistryClient, type RegistryAccess } from './registry-client.ts'
 import { canonical, fingerprintOf, subjectOf } from './schema-names.ts'
@@ -52,9 +52,9 @@ export const setupSchemas = async (options: SetupSchemasOptions): Promise<Schema
   const never = new AbortController().signal
   const { schemas: topic } = topicNames(prefix)
   const client: ClientOptions = { brokers, clientId, ...(security ? { security } : {}) }
-  const link = new Link(client, [topic])
+  const connection = new KafkaConnection(client, [topic])
   try {
-    const rows = await patiently('reading schemas', () => readRows(link, topic), patience, never)
+    const rows = await patiently('reading schemas', () => readRows(connection, topic), patience, never)
     const table = new SchemaTable(rows)
     const asked = new RegistryClient(registry)
     const { restored, moved } = await patiently('restoring schemas', () => restore(asked, table), patience, never)
@@ -66,7 +66,7 @@ export const setupSchemas = async (options: SetupSchemasOptions): Promise<Schema
     await record(client, topic, fresh, patience, now())
     return { ids, restored, moved }
   } finally {
-    link.close()
+    connection.close()
   }
 }
 
@@ -78,7 +78,11 @@ const record = async (
   now: number,
 ): Promise<void> => {
   if (rows.length === 0) return
-  const producer = new Producer(new Link(client, [topic]), { records: 1_000, bytes: 64 << 20 }, () => undefined)
+  const producer = new Producer(
+    new KafkaConnection(client, [topic]),
+    { records: 1_000, bytes: 64 << 20 },
+    () => undefined,
+  )
   const writing = writeRows(producer, topic, rows, now)
   writing.catch(() => undefined)
   await producer.close(Math.max(patience, LEAST_PATIENCE))

@@ -3,7 +3,7 @@
  * a record, in JSON; the first row of a number holds. `setup` writes it, everybody reads it. A registry is a copy of
  * it that others can ask, and can be made again from it.
  */
-import type { Link } from './client.ts'
+import type { KafkaConnection } from './client.ts'
 import { byLeader, EARLIEST, fetchFrom, LATEST, offsetsAt } from './fetch.ts'
 import type { Producer } from './producer.ts'
 import { fingerprintOf } from './schema-names.ts'
@@ -14,8 +14,8 @@ export type SchemaRow = { id: number; schema: string; avro: string }
 const LIMITS = { maxBytes: 4 << 20, maxBytesPerPartition: 4 << 20, maxWaitTime: 100 }
 
 /** In the order in which they were written; those of numbers that have one already are left out. */
-export const readRows = async (link: Link, topic: string): Promise<SchemaRow[]> =>
-  link.use(async (cluster) => {
+export const readRows = async (connection: KafkaConnection, topic: string): Promise<SchemaRow[]> =>
+  connection.use(async (cluster) => {
     const place = { topic, partition: 0 }
     const [[first], [end]] = await Promise.all([
       offsetsAt(cluster, [place], EARLIEST),

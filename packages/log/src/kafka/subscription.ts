@@ -6,7 +6,7 @@ import { InstarError } from '@instar/events/errors'
 import type { Topic } from '@instar/events/flow'
 import { PAGE_RECORDS } from '../reading.ts'
 import type { LogRecord, Offsets, Position, SubscribeOptions, Subscription } from '../port.ts'
-import { kafkaError, messageOf, NoLeader, type Fetchable, type Link } from './client.ts'
+import { kafkaError, messageOf, NoLeader, type Fetchable, type KafkaConnection } from './client.ts'
 import { EARLIEST, fetchFrom, LATEST, led, offsetsAt, type Fetched, type Place } from './fetch.ts'
 import { truncated } from './opening.ts'
 import type { Backoff } from '../backoff.ts'
@@ -25,7 +25,7 @@ export type Reading = Place & {
 }
 
 type SubscriptionParts = {
-  link: Link
+  connection: KafkaConnection
   readings: readonly Reading[]
   /** Our record, or undefined when it was put aside as unreadable. Waits for the registry if it must. */
   accept(
@@ -102,7 +102,7 @@ export class KafkaSubscription implements Subscription {
     const backoff = kafkaBackoff()
     while (!this.#stopping.signal.aborted) {
       try {
-        await this.#parts.link.use(async (cluster) => {
+        await this.#parts.connection.use(async (cluster) => {
           const { leaders, leaderless } = led(cluster, this.#parts.readings)
           const round = new AbortController()
           // Then it is asked again who leads the others.
@@ -207,10 +207,10 @@ export class KafkaSubscription implements Subscription {
 
   /** A broker that is behind may be asked again. Throws when the beginning was taken meanwhile, or the place lies beyond the end. */
   async #findPlace(): Promise<void> {
-    const { link, readings } = this.#parts
+    const { connection, readings } = this.#parts
     let bounds: [first: number, end: number][]
     try {
-      bounds = await link.use(async (cluster) => {
+      bounds = await connection.use(async (cluster) => {
         const [first, end] = await Promise.all([
           offsetsAt(cluster, readings, EARLIEST),
           offsetsAt(cluster, readings, LATEST),
@@ -244,7 +244,7 @@ export class KafkaSubscription implements Subscription {
 
   #leave(): void {
     this.#stopping.abort()
-    this.#parts.link.close()
+    this.#parts.connection.close()
     const cause = this.#failed ? this.#failed.cause : stopped()
     for (const waiter of this.#waiters.splice(0)) waiter.reject(cause)
   }

@@ -13,13 +13,13 @@ import type {
   Offsets,
   Position,
   ReadOptions,
-  Share,
+  PartitionAssignment,
   SubscribeOptions,
   Subscription,
 } from '../port.ts'
 import { readStore } from '../reading.ts'
 import { checkAppend } from '../record.ts'
-import { wholeShare } from '../share.ts'
+import { soleAssignment } from '../sole-assignment.ts'
 import { MemoryStore } from './store.ts'
 
 export type MemoryOptions = {
@@ -120,9 +120,9 @@ class ArrayLog implements MemoryLog {
     return Object.fromEntries(topics.map((topic) => [topic, { ...this.store.ends(topic) }]))
   }
 
-  async share(): Promise<Share> {
+  async joinGroup(): Promise<PartitionAssignment> {
     this.#check()
-    return wholeShare()
+    return soleAssignment()
   }
 
   partitions(topic: Topic): number {

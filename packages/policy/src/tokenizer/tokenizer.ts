@@ -7,7 +7,7 @@ import { Tokenizer as Library } from '@huggingface/tokenizers'
 import { InstarError } from '@instar/events/errors'
 import { isJsonObject, type JsonObject } from '@instar/events/json'
 import { tokenBytes, type ByteForm } from './bytes.ts'
-import { RecentTexts } from './recent.ts'
+import { TokenCache } from './token-cache.ts'
 
 /** A token outside the merges. `special` ones are hidden when decoding. `lstrip` and `rstrip` eat the white space beside it. */
 export type AddedToken = { id: number; content: string; special: boolean; lstrip: boolean; rstrip: boolean }
@@ -52,7 +52,7 @@ export class TextTokenizer {
   private readonly byId: ReadonlyMap<number, AddedToken>
   private readonly form: ByteForm
   private readonly bytes = new Map<number, Uint8Array>()
-  private readonly recent = new RecentTexts(RECENT)
+  private readonly recent = new TokenCache(RECENT)
 
   /** `json` is tokenizer.json, `config` tokenizer_config.json (or {}). Throws `bad_checkpoint`. */
   constructor(json: unknown, config: unknown, file = 'tokenizer.json') {

@@ -8,7 +8,7 @@ import {
   COUNTED,
   foldTurns,
   initialTurns,
-  OldestFirst,
+  LruMap,
   readWritten,
   wordsName,
   type AnswerKey,
@@ -56,9 +56,9 @@ export type SessionIndex = {
   /** 60-bit hash of a session → session, also for evicted ones. */
   byMark: Table<string, string>
   /** Sessions in the order in which they were touched, with the number of turns they hold. */
-  recent: OldestFirst<string, Recent>
+  recent: LruMap<string, Recent>
   turns: number
-  forgotten: OldestFirst<string, Place>
+  forgotten: LruMap<string, Place>
   /** Records that did not count, by reason. */
   ignored: Map<string, number>
   /** The state from which sessions are evicted; null where fold and extras are in a store. */
@@ -80,9 +80,9 @@ export const initialIndex = (limits: Limits): SessionIndex => {
     byLoose: new Map(),
     byAsked: new Map(),
     byMark: new Map(),
-    recent: new OldestFirst(),
+    recent: new LruMap(),
     turns: 0,
-    forgotten: new OldestFirst(),
+    forgotten: new LruMap(),
     ignored: new Map(),
     memory,
     changed: null,

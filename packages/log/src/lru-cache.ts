@@ -1,8 +1,8 @@
-import { OldestFirst } from '@instar/events'
+import { LruMap } from '@instar/events'
 
 /** Values that were used last: at most `most` of them, and of `bytes` in all. What is larger alone is not kept. */
-export class Recent<T> {
-  private readonly values = new OldestFirst<string, T>()
+export class LruCache<T> {
+  private readonly values = new LruMap<string, T>()
   private readonly most: number
   private readonly bytes: number
   private readonly weigh: (value: T) => number

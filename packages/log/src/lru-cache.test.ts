@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Recent } from './recent.ts'
+import { LruCache } from './lru-cache.ts'
 
 test('the values that were used last stay, within their number and their bytes', () => {
-  const recent = new Recent<string>(3, 10, ({ length }) => length)
+  const recent = new LruCache<string>(3, 10, ({ length }) => length)
   for (const [key, value] of [
     ['a', 'aa'],
     ['b', 'bb'],

@@ -3,7 +3,7 @@
 /** What an entry costs beside its characters, counted as characters: short texts are not free. */
 const ENTRY = 64
 
-export class RecentTexts {
+export class TokenCache {
   /** The longest unused first. */
   private readonly ids = new Map<string, readonly number[]>()
   private readonly limit: number

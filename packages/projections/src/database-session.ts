@@ -14,7 +14,7 @@ const rootOf = (error: unknown): Error =>
 const FIRST_WAIT_MS = 50
 const LONGEST_WAIT_MS = 2_000
 
-export type Link = {
+export type DatabaseSession = {
   /** Called when a connection has broken: what was written last may be gone with the server. */
   onBroken: () => void
   /** Does the work on a connection, again on a new one for as long as connecting or working fails. */
@@ -22,7 +22,11 @@ export type Link = {
   close(): Promise<void>
 }
 
-export const createLink = (connection: Connection, signal: AbortSignal, say: (line: string) => void): Link => {
+export const createDatabaseSession = (
+  connection: Connection,
+  signal: AbortSignal,
+  say: (line: string) => void,
+): DatabaseSession => {
   let sink: Sink | undefined
   let silent = false
   const drop = async (): Promise<void> => {
@@ -34,11 +38,11 @@ export const createLink = (connection: Connection, signal: AbortSignal, say: (li
     const opened = await openSink(connection)
     void opened.ended.then(() => {
       if (sink === opened) sink = undefined
-      if (!signal.aborted) link.onBroken()
+      if (!signal.aborted) session.onBroken()
     })
     return opened
   }
-  const link: Link = {
+  const session: DatabaseSession = {
     onBroken: () => undefined,
     async use(work) {
       const backoff = new Backoff({ firstMs: FIRST_WAIT_MS, longestMs: LONGEST_WAIT_MS })
@@ -62,5 +66,5 @@ export const createLink = (connection: Connection, signal: AbortSignal, say: (li
     },
     close: drop,
   }
-  return link
+  return session
 }

@@ -4,7 +4,7 @@
  */
 type Entry<K, V> = { key: K; value: V; older: Entry<K, V> | null; newer: Entry<K, V> | null }
 
-export class OldestFirst<K, V> {
+export class LruMap<K, V> {
   readonly #entries = new Map<K, Entry<K, V>>()
   #oldest: Entry<K, V> | null = null
   #newest: Entry<K, V> | null = null

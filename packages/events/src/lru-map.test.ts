@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { OldestFirst } from './oldest-first.ts'
+import { LruMap } from './lru-map.ts'
 
 test('entries stand in the order in which they were set last', () => {
-  const entries = new OldestFirst<string, number>()
+  const entries = new LruMap<string, number>()
   assert.equal(entries.oldest(), undefined)
   for (const [i, key] of ['a', 'b', 'c'].entries()) entries.set(key, i)
   entries.set('a', 10)
@@ -20,7 +20,7 @@ test('entries stand in the order in which they were set last', () => {
 })
 
 test('it is a Map that is set again and emptied from its front, over 20,000 random steps', () => {
-  const entries = new OldestFirst<number, number>()
+  const entries = new LruMap<number, number>()
   const map = new Map<number, number>()
   let state = 1
   const random = (most: number): number => (state = (Math.imul(state, 1_103_515_245) + 12_345) & 0x7fffffff) % most

@@ -1,10 +1,10 @@
-import type { Share } from './port.ts'
+import type { PartitionAssignment } from './port.ts'
 
 /** Of a log that only one process writes: everything is its own. */
-export const wholeShare = (): Share => {
+export const soleAssignment = (): PartitionAssignment => {
   let left = false
   return {
-    mine: () => !left,
+    owns: () => !left,
     async leave() {
       left = true
     },
