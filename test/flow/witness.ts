@@ -14,7 +14,7 @@ import {
   type BatchState,
   type Event,
   type Logged,
-  type Outcome,
+  type FoldOutcome,
   type ScoresEvent,
   type TurnsEvent,
   type MemoryUpdateLine,
@@ -181,7 +181,7 @@ export class Witness {
     for (const look of this.waiting) look()
   }
 
-  private fold(logged: Logged): Outcome | null {
+  private fold(logged: Logged): FoldOutcome | null {
     switch (logged.topic) {
       case 'turns':
         return foldTurns(this.turns, logged as Logged<TurnsEvent>)

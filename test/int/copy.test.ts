@@ -13,7 +13,7 @@ import {
   schemaTexts,
   type Event,
   type Logged,
-  type Outcome,
+  type FoldOutcome,
   type ScoresEvent,
   type TurnsEvent,
   type UpdatesEvent,
@@ -94,7 +94,7 @@ const codeOf = (report: object): string | undefined => (report as { error?: { co
 /** What every reader of the log makes of it: each record's id and whether it counts, by topic and key, in order. */
 const read = async (log: EventLog): Promise<Record<string, unknown[]>> => {
   const [turns, scores, updates, weights] = [initialTurns(), initialScores(), initialUpdates(), initialWeights()]
-  const fold = (topic: Topic, logged: Logged): Outcome | null =>
+  const fold = (topic: Topic, logged: Logged): FoldOutcome | null =>
     topic === 'turns'
       ? foldTurns(turns, logged as Logged<TurnsEvent>)
       : topic === 'scores'
@@ -174,7 +174,7 @@ test(
     assert.deepEqual(await read(returned), expected)
     const ignored = Object.values(expected)
       .flat()
-      .filter((entry) => (entry as [string, number, string, string, Outcome | null])[4]?.counted === false)
+      .filter((entry) => (entry as [string, number, string, string, FoldOutcome | null])[4]?.counted === false)
     assert.ok(ignored.length >= 5)
     for (const log of [source, returned, onKafka]) await log.close()
 

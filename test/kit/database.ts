@@ -4,7 +4,7 @@ import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Client } from 'pg'
-import type { Connection } from '@instar/projections'
+import type { DatabaseConnection } from '@instar/projections'
 import { TABLES } from '@instar/projections/schema'
 
 /** A folder that disposes of itself. */
@@ -16,13 +16,16 @@ export const temporaryFolder = (): Disposable & { path: string } => {
 }
 
 /** Who may do anything in an embedded server. */
-export const adminOf = (connection: Connection): Connection => ({
+export const adminOf = (connection: DatabaseConnection): DatabaseConnection => ({
   ...connection,
   user: 'postgres',
   database: 'postgres',
 })
 
-export const withClient = async <T>(connection: Connection, work: (client: Client) => Promise<T>): Promise<T> => {
+export const withClient = async <T>(
+  connection: DatabaseConnection,
+  work: (client: Client) => Promise<T>,
+): Promise<T> => {
   const client = new Client(connection)
   client.on('error', () => undefined)
   await client.connect()
@@ -34,7 +37,7 @@ export const withClient = async <T>(connection: Connection, work: (client: Clien
 }
 
 /** sha256 over every row of every table, in the order of the rows' text; offsets too. */
-export const digests = (connection: Connection): Promise<Record<string, string>> =>
+export const digests = (connection: DatabaseConnection): Promise<Record<string, string>> =>
   withClient(connection, async (client) => {
     const result: Record<string, string> = {}
     for (const table of [...Object.keys(TABLES), 'offsets']) {

@@ -9,7 +9,7 @@ import {
   type BatchSealed,
   type Event,
   type Logged,
-  type Outcome,
+  type FoldOutcome,
   type UpdateComputed,
   type UpdateFailed,
   type VersionPublished,
@@ -111,7 +111,7 @@ test('trainer: what it waits for, batches, what they dropped, updates, the figur
     figures: null,
   }
   const read = watchTrainer(metrics, () => now)
-  const records: [Event, Outcome | null][] = [
+  const records: [Event, FoldOutcome | null][] = [
     [SEALED, COUNTED],
     [COMPUTED, COUNTED],
     [FAILED, COUNTED],
@@ -141,7 +141,7 @@ test('trainer: what it waits for, batches, what they dropped, updates, the figur
 test('publisher: verdicts by reason, the figures of the last candidate', async () => {
   const metrics = createMetrics()
   const read = watchPublisher(metrics, () => ({ policy: 'policy', waits: 'updates' }))
-  const records: [Event, Outcome | null][] = [
+  const records: [Event, FoldOutcome | null][] = [
     [PUBLISHED, COUNTED],
     [REJECTED, COUNTED],
     [{ ...PUBLISHED, policy: 'policy~branch' }, COUNTED],

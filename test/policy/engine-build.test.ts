@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { InstarError } from '@instar/events/errors'
 import { fetchPart, isWhole } from '@instar/policy/runtime/tfjs-node/build/shell/fetch'
-import { build, download, type World } from '@instar/policy/runtime/tfjs-node/build/shell/build'
+import { build, download, type BuildPorts } from '@instar/policy/runtime/tfjs-node/build/shell/build'
 import type { Program } from '@instar/policy/runtime/tfjs-node/build/shell/programs'
 import { partsOf } from '@instar/policy/runtime/tfjs-node/build/core/parts'
 import { builtOf, findBuilt, LAYOUT } from '@instar/policy/runtime/tfjs-node/place'
@@ -54,7 +54,7 @@ async function command(...words: string[]): Promise<{ code: number | null; out: 
   return { code, ...said }
 }
 
-const world = (machine = 'linux-x64'): World => ({
+const world = (machine = 'linux-x64'): BuildPorts => ({
   folder: join(folder, 'engines'),
   machine,
   say: () => undefined,

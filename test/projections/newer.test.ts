@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { InstarError } from '@instar/events'
 import { openMemoryLog, type MemoryLog } from '@instar/log'
-import { startPostgres, startProjections, type Connection, type Postgres } from '@instar/projections'
+import { startPostgres, startProjections, type DatabaseConnection, type Postgres } from '@instar/projections'
 import { setupDatabase } from '@instar/projections/postgres/setup'
 import type { Client } from 'pg'
 import { digests, temporaryFolder, withClient } from '../kit/database.ts'
@@ -16,20 +16,20 @@ const newerMigration = (client: Client): Promise<unknown> =>
   )
 const takenBack = (client: Client): Promise<unknown> =>
   client.query(`alter table turns drop column mood; delete from instar_migrations where hash = 'of a later build'`)
-const moods = (connection: Connection): Promise<number> =>
+const moods = (connection: DatabaseConnection): Promise<number> =>
   withClient(
     connection,
     async (client) =>
       (await client.query(`select from information_schema.columns where table_name = 'turns' and column_name = 'mood'`))
         .rowCount ?? 0,
   )
-const turns = (connection: Connection): Promise<number> =>
+const turns = (connection: DatabaseConnection): Promise<number> =>
   withClient(connection, async (client) =>
     Number((await client.query<{ n: string }>('select count(*) as n from turns')).rows[0]!.n),
   )
 
 /** What a newer build's projections do: the marks, which is all that is looked at. */
-const kept = async (connection: Connection, log: MemoryLog): Promise<void> => {
+const kept = async (connection: DatabaseConnection, log: MemoryLog): Promise<void> => {
   const ends = await log.ends(['turns', 'scores', 'updates', 'weights'])
   await withClient(connection, async (client) => {
     for (const [topic, partitions] of Object.entries(ends)) {

@@ -4,13 +4,13 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import type { Event } from '@instar/events'
 import { openMemoryLog } from '@instar/log'
-import { readOnlyQuery, startPostgres, startProjections, type Connection } from '@instar/projections'
+import { readOnlyQuery, startPostgres, startProjections, type DatabaseConnection } from '@instar/projections'
 import { digests, temporaryFolder, withClient } from '../kit/database.ts'
 import { idOf, longHistory, lineStarted, records, smallHistory, T0, turn } from '../kit/projected-history.ts'
 
 const project = async (
   log: ReturnType<typeof openMemoryLog>,
-  connection: Connection,
+  connection: DatabaseConnection,
   batch?: number,
 ): Promise<void> => {
   const projections = startProjections({ log, connection, batch })

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { openMemoryLog, openSnapshots, type EventLog, type Offsets } from '@instar/log'
-import { startPostgres, startProjections, type Connection } from '@instar/projections'
+import { startPostgres, startProjections, type DatabaseConnection } from '@instar/projections'
 import { adminOf, digests, temporaryFolder, withClient } from '../kit/database.ts'
 import { longHistory, records } from '../kit/projected-history.ts'
 
@@ -30,7 +30,7 @@ const watched = (log: EventLog): { log: EventLog; from: Offsets[] } => {
 
 const events = [...longHistory(TURNS)]
 
-const undisturbed = async (connection: Connection): Promise<Record<string, string>> => {
+const undisturbed = async (connection: DatabaseConnection): Promise<Record<string, string>> => {
   const log = openMemoryLog()
   await log.append(records(events))
   const projections = startProjections({ log, connection })
@@ -46,7 +46,7 @@ test(
     using folder = temporaryFolder()
     const server = await startPostgres({ folder: folder.path })
     t.after(() => server.stop())
-    const database = async (name: string): Promise<Connection> => {
+    const database = async (name: string): Promise<DatabaseConnection> => {
       await withClient(adminOf(server.owner), (client) => client.query(`create database ${name} owner instar`))
       return { ...server.owner, database: name }
     }

@@ -3,8 +3,8 @@ import {
   runningPostgres,
   startPostgres,
   startProjections,
-  type Reading,
-  type Row,
+  type ReaderLogin,
+  type QueryRow,
 } from '@instar/projections'
 import { command, UsageError } from '../command.ts'
 import type { Config } from '../config.ts'
@@ -27,7 +27,8 @@ the log first. Tables: sessions, turns, scores, updates, versions, version_turns
   async run({ config, positionals, values, answer, err }) {
     const timeoutMs = 1000 * Number(values.timeout)
     if (!(timeoutMs > 0)) throw new UsageError(`--timeout ${values.timeout} is not a number of seconds`)
-    const ask = (connection: Reading): Promise<Row[]> => readOnlyQuery(connection, positionals[0]!, { timeoutMs })
+    const ask = (connection: ReaderLogin): Promise<QueryRow[]> =>
+      readOnlyQuery(connection, positionals[0]!, { timeoutMs })
     const rows = await withDatabase(config, err, ask)
     answer(rows, () => rowsTable(rows))
   },
@@ -36,7 +37,7 @@ the log first. Tables: sessions, turns, scores, updates, versions, version_turns
 const withDatabase = async <T>(
   config: Config,
   err: (text: string) => void,
-  use: (reader: Reading) => Promise<T>,
+  use: (reader: ReaderLogin) => Promise<T>,
 ): Promise<T> => {
   if (config.database !== null) {
     const own = await startPostgres({

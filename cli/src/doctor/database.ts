@@ -1,6 +1,6 @@
 /** The read model: its tables, how far it is behind the log, what the services have not done yet. */
 import type { Topic } from '@instar/events/flow'
-import type { DatabaseFound, Migrations, StoredMark, Waiting } from '@instar/projections'
+import type { DatabaseFound, Migrations, StoredMark, PendingWork } from '@instar/projections'
 import { counted, duration, fine, note, wrong, type Finding } from './finding.ts'
 
 export const migrationsFound = ({ state, applied, ours }: Migrations): Finding[] => {
@@ -91,7 +91,7 @@ export const lagOf = (
   other: mark.next > end || (mark.next > 0 && before !== mark.last),
 })
 
-const WAITS: Readonly<Record<Waiting['what'], { one: string; many: string; patientMs: number; todo: string }>> = {
+const WAITS: Readonly<Record<PendingWork['what'], { one: string; many: string; patientMs: number; todo: string }>> = {
   scores: {
     one: 'turn waits for its score',
     many: 'turns wait for their scores',

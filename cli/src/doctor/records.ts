@@ -13,7 +13,7 @@ import {
   InstarError,
   TOPICS,
   type Logged,
-  type Outcome,
+  type FoldOutcome,
   type ScoresEvent,
   type Topic,
   type TurnsEvent,
@@ -22,7 +22,7 @@ import {
 } from '@instar/events'
 import type { EventLog } from '@instar/log'
 
-type Folds = Partial<Record<Topic, (logged: Logged) => Outcome>>
+type Folds = Partial<Record<Topic, (logged: Logged) => FoldOutcome>>
 
 export type Unreadable = { topic: Topic; partition: number; offset: number; reason: string }
 

@@ -2,7 +2,7 @@
 import type { PlainError } from '@instar/events/plain-error'
 import type { Model } from '@instar/engine/port'
 import type { MetricValues, Settings } from '@instar/process'
-import type { Connection } from '@instar/projections'
+import type { DatabaseConnection } from '@instar/projections'
 import type { PublisherPorts } from '@instar/publisher'
 import type { TrainerPorts } from '@instar/trainer'
 import type { MessagePort } from 'node:worker_threads'
@@ -17,7 +17,7 @@ export type ThreadData = {
 }
 
 /** What is known once the engine that serves and PostgreSQL are up. */
-export type Begin = { model: Pick<Model, 'contextLength' | 'defaults'>; database: Connection | null }
+export type Begin = { model: Pick<Model, 'contextLength' | 'defaults'>; database: DatabaseConnection | null }
 
 /** Where the line stands, as this thread has read it. */
 export type LineState = { started: boolean; head: number; frozen: boolean }

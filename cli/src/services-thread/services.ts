@@ -4,7 +4,7 @@ import { openSnapshots, type EventLog } from '@instar/log'
 import type { Fingerprint, LearningEngine, Model } from '@instar/engine/port'
 import { openModel, startLearning } from '@instar/policy'
 import type { Metrics } from '@instar/process'
-import { startProjections, watchProjections, type Connection } from '@instar/projections'
+import { startProjections, watchProjections, type DatabaseConnection } from '@instar/projections'
 import { createPublisher, probesOf, publisherConfig, type Publisher, type PublisherPorts } from '@instar/publisher'
 import { createScorer, scorerConfig, type Scorer } from '@instar/scorer'
 import { createTrainer, trainerConfig, type Trainer, type TrainerPorts } from '@instar/trainer'
@@ -117,7 +117,7 @@ export const startServices = async (
 /** The read model is a cache of the log: a database of a newer build ends the filling alone. */
 const fillDatabase = (
   { log, metrics, say, onFatal }: ServicesPorts,
-  connection: Connection,
+  connection: DatabaseConnection,
   snapshots: ReturnType<typeof openSnapshots>,
 ): (() => Promise<void>) => {
   const projections = startProjections({ log, snapshots, connection, say })

@@ -36,7 +36,7 @@ class AnyBytes extends avro.types.LogicalType {
 
 /** What avsc reads from, and what its types read with: not among the types that it declares. */
 type Tap = { buf: Buffer; pos: number; readLong(): number; skipLong(): void; readString(): string }
-type Reading = { _read(tap: Tap): unknown }
+type AvroReader = { _read(tap: Tap): unknown }
 
 /**
  * How many items the next block says it holds, 0 at the end. Each takes a byte at least: of ten bytes that say there are
@@ -55,7 +55,7 @@ const blockOf = (tap: Tap): number => {
 
 class BoundedArray extends avro.types.ArrayType {
   protected _read(tap: Tap): unknown[] {
-    const items = this.itemsType as unknown as Reading
+    const items = this.itemsType as unknown as AvroReader
     const read: unknown[] = []
     for (let left = blockOf(tap); left > 0; left = blockOf(tap)) for (; left > 0; left -= 1) read.push(items._read(tap))
     return read
@@ -67,7 +67,7 @@ class BoundedArray extends avro.types.ArrayType {
 
 class BoundedMap extends avro.types.MapType {
   protected _read(tap: Tap): Record<string, unknown> {
-    const values = this.valuesType as unknown as Reading
+    const values = this.valuesType as unknown as AvroReader
     const read: [string, unknown][] = []
     for (let left = blockOf(tap); left > 0; left = blockOf(tap))
       for (; left > 0; left -= 1) read.push([tap.readString(), values._read(tap)])
@@ -185,7 +185,7 @@ export const encodeRecord = (event: Event, versions: Versions = NEWEST): Encoded
 }
 
 /** `avro`: the writer's schema, which the log gives where this build does not know it. */
-type Stored = {
+type StoredRecord = {
   topic: Topic
   key: string
   schema: string
@@ -202,7 +202,7 @@ type Stored = {
  * for a type that this build does not know, or a version that is no addition (the reader must stop), and
  * `bad_record` for bytes that no build can read.
  */
-export const decodeRecord = (record: Stored): Logged => {
+export const decodeRecord = (record: StoredRecord): Logged => {
   const codec = codecs.get(record.schema) ?? foreign(record)
   if (codec.topic !== record.topic) throw unknown(record, 'which this build does not know')
   const payload = Buffer.from(record.payload.buffer, record.payload.byteOffset, record.payload.byteLength)
@@ -231,7 +231,7 @@ export const decodeRecord = (record: Stored): Logged => {
   }
 }
 
-const unknown = (record: Stored, why: string, cause?: unknown): InstarError =>
+const unknown = (record: StoredRecord, why: string, cause?: unknown): InstarError =>
   new InstarError(
     'unknown_record',
     `${record.topic} holds a record of the type ${record.schema}, ${why}`,
@@ -244,7 +244,7 @@ const foreigners = new Map<string, Codec>()
 const MOST_FOREIGNERS = 256
 
 /** A version of a type that this build knows, by the schema that its writer had. Throws `unknown_record`. */
-const foreign = (record: Stored): Codec => {
+const foreign = (record: StoredRecord): Codec => {
   const met = foreigners.get(record.schema)
   if (met && met.text === record.avro) return met
   const known = newest.get(typeName(record.schema))
@@ -268,7 +268,7 @@ const foreign = (record: Stored): Codec => {
 }
 
 /** As `decodeRecord`, but null for bytes that no build can read: readers pass over them. */
-export const decodeReadable = (record: Stored): Logged | null => {
+export const decodeReadable = (record: StoredRecord): Logged | null => {
   try {
     return decodeRecord(record)
   } catch (error) {

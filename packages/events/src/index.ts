@@ -23,7 +23,7 @@ export {
   type WeightsState,
   type MemoryWeightLine,
   type MemoryWeights,
-  type Verdict as GateVerdict,
+  type GateVerdict,
 } from './folds/weights.ts'
 export { isBase, requireBase } from './base.ts'
 export * from './references.ts'

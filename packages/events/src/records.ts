@@ -138,7 +138,7 @@ export type SessionLinked = { type: 'SessionLinked'; session: string; parent: st
 export type ResponseDeleted = { type: 'ResponseDeleted'; session: string; turn: string; at: number }
 
 /** What one judge said. `value` null: it abstained or failed, `note` says why. */
-export type Verdict = { judge: string; value: number | null; note: string }
+export type JudgeVerdict = { judge: string; value: number | null; note: string }
 /** Explicit feedback outranks; of two, the later (`at`, then `id`). Null: a judge, rank 0. */
 export type Rank = { at: number; id: string }
 
@@ -149,7 +149,7 @@ type ScoreFacts = {
   /** Version that spoke. */
   version: number
   subject: string
-  verdicts: Verdict[]
+  verdicts: JudgeVerdict[]
   /** The turn, feedback or closing that gave rise to it. */
   cause: string
   rank: Rank | null

@@ -6,7 +6,7 @@ import { cursorOf, PAGE_BYTES, PAGE_RECORDS, startsOf } from './reading.ts'
 import { Signal } from './signal.ts'
 import type { Store } from './store.ts'
 
-type Reading = {
+type TopicProgress = {
   topic: Topic
   /** Per partition: what lies below was handled before this subscription. */
   starts: readonly number[]
@@ -14,7 +14,7 @@ type Reading = {
   cursor: number
 }
 
-type Waiter = { ends: ReadonlyMap<Topic, number>; resolve(): void; reject(cause: unknown): void }
+type CaughtUpWaiter = { ends: ReadonlyMap<Topic, number>; resolve(): void; reject(cause: unknown): void }
 
 type DeliveryParts = {
   store: Store
@@ -29,9 +29,9 @@ export class Delivery implements Subscription {
   readonly changed = new Signal()
   readonly #parts: DeliveryParts
   readonly #options: SubscribeOptions
-  readonly #readings: Reading[]
+  readonly #readings: TopicProgress[]
   readonly #maxBatch: number
-  #waiters: Waiter[] = []
+  #waiters: CaughtUpWaiter[] = []
   #stopping = false
   #failed: { cause: unknown } | undefined
   /** Why the log ended it. */
@@ -108,7 +108,7 @@ export class Delivery implements Subscription {
   }
 
   /** False when the topic had nothing left. */
-  async #page(reading: Reading): Promise<boolean> {
+  async #page(reading: TopicProgress): Promise<boolean> {
     const { topic, starts } = reading
     const end = this.#parts.store.end(topic)
     if (reading.cursor >= end || this.#stopping) return false

@@ -2,7 +2,7 @@
 import { inverseTemperature, logSoftmaxRows } from './distribution.ts'
 import type { Runtime } from './runtime/runtime.ts'
 
-export type Scored = {
+export type ScoredSequence = {
   prompt: readonly number[]
   completion: readonly number[]
   temperature: number
@@ -49,7 +49,7 @@ export function padded(rows: readonly { prompt: readonly number[]; completion: r
 }
 
 /** Log-probabilities [completion length, V] of each row, at its temperature. One forward pass for all rows. */
-export async function completionLogprobs(runtime: Runtime, rows: readonly Scored[]): Promise<Float32Array[]> {
+export async function completionLogprobs(runtime: Runtime, rows: readonly ScoredSequence[]): Promise<Float32Array[]> {
   if (rows.length === 0) return []
   const { ids, T, counts, places } = padded(rows)
   const { logits, vocabulary: V } = await runtime.decodeStep({

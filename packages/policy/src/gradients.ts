@@ -9,7 +9,7 @@
 import * as tf from '@tensorflow/tfjs-core'
 
 type Gradients = Record<string, () => tf.Tensor>
-type Rule = Omit<tf.GradConfig, 'kernelName' | 'gradFunc'> & {
+type GradientRule = Omit<tf.GradConfig, 'kernelName' | 'gradFunc'> & {
   gradient(dy: tf.Tensor, saved: readonly tf.Tensor[], attributes: tf.NamedAttrMap): Gradients
 }
 
@@ -30,7 +30,7 @@ const AB = { inputsToSave: ['a', 'b'] }
 const X = { inputsToSave: ['x'] }
 const RESULT = { outputsToSave: [true] }
 
-const RULES: Readonly<Record<string, Rule>> = {
+const RULES: Readonly<Record<string, GradientRule>> = {
   Add: {
     ...AB,
     gradient: (dy, saved) => ({

@@ -24,7 +24,7 @@ const KEEP_BYTES = 128 * 1024 * 1024
 export const PARENT_SLOT = 0
 
 /** A turn of the batch with what the passes before the first gradient found. */
-type Turn = {
+type BatchTurn = {
   item: TrainItem
   tokens: TurnTokens
   weights: TurnWeights
@@ -117,18 +117,18 @@ export class Trainer {
   }
 
   /** The learner's own log-probs, the base's, the teachers', and with them every token's weight. */
-  private async prepare(items: readonly TrainItem[], settings: StepSettings): Promise<Turn[]> {
+  private async prepare(items: readonly TrainItem[], settings: StepSettings): Promise<BatchTurn[]> {
     const { vocabulary } = this.runtime.config
     const keep =
       items.reduce((sum, item) => sum + item.completion.length * (item.hintPrompt ? 2 : 1), 0) * vocabulary * 4 <=
       KEEP_BYTES
-    const turns = items.map((item): Omit<Turn, 'weights'> => ({
+    const turns = items.map((item): Omit<BatchTurn, 'weights'> => ({
       item,
       tokens: { advantage: item.advantage, behaviour: item.behaviourLogprobs, old: [], hint: null },
       base: null,
       teacher: null,
     }))
-    const plain = (turn: Omit<Turn, 'weights'>): number => turn.item.prompt.length + turn.item.completion.length
+    const plain = (turn: Omit<BatchTurn, 'weights'>): number => turn.item.prompt.length + turn.item.completion.length
     for (const group of microBatches(turns, plain, settings.microBatchTokens)) {
       const students = await completionLogprobs(
         this.runtime,
@@ -183,7 +183,7 @@ export class Trainer {
     )
   }
 
-  private async microBatch(turns: readonly Turn[]): Promise<MicroBatch> {
+  private async microBatch(turns: readonly BatchTurn[]): Promise<MicroBatch> {
     const { ids, T, places } = padded(turns.map((turn) => turn.item))
     const batch: MicroBatch = {
       B: turns.length,
@@ -238,7 +238,7 @@ export class Trainer {
   }
 }
 
-const lengthOf = (turn: Turn): number => turn.item.prompt.length + turn.item.completion.length
+const lengthOf = (turn: BatchTurn): number => turn.item.prompt.length + turn.item.completion.length
 
 function joined(parts: readonly (Float32Array | undefined)[]): Float32Array {
   const out = new Float32Array(parts.reduce((sum, part) => sum + (part?.length ?? 0), 0))
@@ -259,7 +259,7 @@ function clipped(batch: MicroBatch, logp: Float32Array, settings: StepSettings):
   }).length
 }
 
-function emptyFigures(turns: readonly Turn[]): StepFigures {
+function emptyFigures(turns: readonly BatchTurn[]): StepFigures {
   const mean = (values: number[]): number =>
     values.length === 0 ? 0 : values.reduce((sum, value) => sum + value, 0) / values.length
   return {

@@ -17,7 +17,7 @@ import {
   requireTopic,
   type Event,
   type Logged,
-  type Outcome,
+  type FoldOutcome,
   type Topic,
   type TopicAccess,
 } from '@instar/events'
@@ -46,7 +46,7 @@ export type DecideContext = {
 export type Core<State, Decision extends { do: string }> = {
   initialState(): State
   /** Null: a record that this service does not fold. */
-  evolve(state: State, logged: Logged): Outcome | null
+  evolve(state: State, logged: Logged): FoldOutcome | null
   decide(state: State, context: DecideContext): Decision | Wait
 }
 
@@ -91,7 +91,7 @@ export type DeciderOptions<State, Decision extends { do: string }> = {
   /** The log was read to its end; nothing was decided yet. What it throws rejects `start`. */
   onReady?(state: State): void
   /** A record was folded after `onReady`. */
-  onRead?(logged: Logged, outcome: Outcome | null): void
+  onRead?(logged: Logged, outcome: FoldOutcome | null): void
   /** A record of `act` or `giveUp` is durable. */
   onAppended?(event: Event): void
   /** Partitions were assigned or revoked; `decide` is called next. */

@@ -1,11 +1,11 @@
 /** A connection to PostgreSQL that is made again for as long as it breaks, and says so once. */
 import { Backoff } from '@instar/log/backoff'
-import type { Connection } from './postgres/start.ts'
-import { Newer, openSink, type Sink } from './sink.ts'
+import type { DatabaseConnection } from './postgres/start.ts'
+import { NewerBuildError, openSink, type Sink } from './sink.ts'
 
 /** The database is behind what this pass has folded, or went another way: fold again from the start. */
-export class Restart extends Error {}
-export class Stopped extends Error {}
+export class RestartError extends Error {}
+export class StoppedError extends Error {}
 
 /** drizzle wraps what PostgreSQL said. */
 const rootOf = (error: unknown): Error =>
@@ -23,7 +23,7 @@ export type DatabaseSession = {
 }
 
 export const createDatabaseSession = (
-  connection: Connection,
+  connection: DatabaseConnection,
   signal: AbortSignal,
   say: (line: string) => void,
 ): DatabaseSession => {
@@ -47,7 +47,7 @@ export const createDatabaseSession = (
     async use(work) {
       const backoff = new Backoff({ firstMs: FIRST_WAIT_MS, longestMs: LONGEST_WAIT_MS })
       for (;;) {
-        if (signal.aborted) throw new Stopped('the projection has ended')
+        if (signal.aborted) throw new StoppedError('the projection has ended')
         try {
           sink ??= await open()
           const result = await work(sink)
@@ -55,7 +55,8 @@ export const createDatabaseSession = (
           silent = false
           return result
         } catch (error) {
-          if (error instanceof Restart || error instanceof Stopped || error instanceof Newer) throw error
+          if (error instanceof RestartError || error instanceof StoppedError || error instanceof NewerBuildError)
+            throw error
           if (!silent)
             say(`projections: cannot write to PostgreSQL, trying again until it works: ${rootOf(error).message}`)
           silent = true

@@ -2,9 +2,9 @@
 import { readMigrationFiles } from 'drizzle-orm/migrator'
 import type { Topic } from '@instar/events/flow'
 import { APPLIED, MIGRATIONS } from './postgres/migrate.ts'
-import type { Reading } from './postgres/reader.ts'
+import type { ReaderLogin } from './postgres/reader.ts'
 import { RULES } from './project.ts'
-import { readOnlyQuery, type Row } from './query.ts'
+import { readOnlyQuery, type QueryRow } from './query.ts'
 
 /** `current`: this build's tables; `older`: a beginning of them; `none`: nothing of ours; `other`: what another build made. */
 export type Migrations = { state: 'current' | 'older' | 'none' | 'other'; applied: number; ours: number }
@@ -13,7 +13,7 @@ export type Migrations = { state: 'current' | 'older' | 'none' | 'other'; applie
 export type StoredMark = { topic: Topic; partition: number; next: number; last: string; current: boolean }
 
 /** Work of the live lines that the log asks of a service and that is not done. `since`: ms since the epoch, of the oldest. */
-export type Waiting = { what: 'scores' | 'updates' | 'verdicts'; count: number; since: number | null }
+export type PendingWork = { what: 'scores' | 'updates' | 'verdicts'; count: number; since: number | null }
 
 export type DatabaseFound = {
   version: string
@@ -22,11 +22,11 @@ export type DatabaseFound = {
   migrations: Migrations
   /** The next two are empty unless the migrations are current. */
   marks: StoredMark[]
-  waiting: Waiting[]
+  waiting: PendingWork[]
 }
 
 /** Throws `postgres_failed` when it cannot be reached. */
-export const inspectDatabase = async (connection: Reading, now: () => number): Promise<DatabaseFound> => {
+export const inspectDatabase = async (connection: ReaderLogin, now: () => number): Promise<DatabaseFound> => {
   const version = String((await readOnlyQuery(connection, 'select version()'))[0]?.version).split(' on ')[0]!
   const before = now()
   const [clock] = await readOnlyQuery(connection, 'select (extract(epoch from clock_timestamp()) * 1000)::float8 as ms')
@@ -51,7 +51,7 @@ export const inspectDatabase = async (connection: Reading, now: () => number): P
   }
 }
 
-const migrationsOf = async (connection: Reading): Promise<Migrations> => {
+const migrationsOf = async (connection: ReaderLogin): Promise<Migrations> => {
   const ours = readMigrationFiles({ migrationsFolder: MIGRATIONS })
   const [table] = await readOnlyQuery(connection, `select to_regclass('public.${APPLIED}') is not null as found`)
   if (table?.found !== true) return { state: 'none', applied: 0, ours: ours.length }
@@ -64,7 +64,7 @@ const migrationsOf = async (connection: Reading): Promise<Migrations> => {
   }
 }
 
-const markOf = (row: Row): StoredMark => ({
+const markOf = (row: QueryRow): StoredMark => ({
   topic: row.topic as Topic,
   partition: Number(row.partition),
   next: Number(row.next_offset),
@@ -74,7 +74,7 @@ const markOf = (row: Row): StoredMark => ({
 
 const ms = (expression: string): string => `(extract(epoch from min(${expression})) * 1000)::float8 as since`
 
-const WAITING: readonly (readonly [Waiting['what'], string])[] = [
+const WAITING: readonly (readonly [PendingWork['what'], string])[] = [
   [
     'scores',
     `
@@ -86,7 +86,7 @@ const WAITING: readonly (readonly [Waiting['what'], string])[] = [
   ['verdicts', `select count(*) as count, ${ms('finished_at')} from updates where status = 'computed'`],
 ]
 
-const waitingOf = (what: Waiting['what'], [row]: Row[]): Waiting => ({
+const waitingOf = (what: PendingWork['what'], [row]: QueryRow[]): PendingWork => ({
   what,
   count: Number(row?.count),
   since: row?.since === null ? null : Number(row?.since),

@@ -7,7 +7,7 @@ import type { Projections } from './run.ts'
 import { partitionKey, type Mark } from './sink.ts'
 
 /** Partitions of which it lacks something, and when the oldest of what it lacks was written; null: it lacks nothing, or that is not known. */
-type Behind = { partitions: number; since: number | null }
+type ProjectionLag = { partitions: number; since: number | null }
 
 export const watchProjections = (
   metrics: Metrics,
@@ -15,16 +15,16 @@ export const watchProjections = (
   projections: Projections,
   now: () => number,
 ): void => {
-  const look = async (): Promise<[Topic, Behind][]> => {
+  const look = async (): Promise<[Topic, ProjectionLag][]> => {
     const ends = await log.ends(PROJECTED)
     const marks = projections.marks()
     return marks
       ? Promise.all(PROJECTED.map(async (topic) => [topic, await behindOf(log, topic, marks, ends[topic] ?? {})]))
       : []
   }
-  let looking: Promise<[Topic, Behind][]> | null = null
+  let looking: Promise<[Topic, ProjectionLag][]> | null = null
   /** Both metrics are asked for at once: what is under way answers the second too. */
-  const behind = (): Promise<[Topic, Behind][]> =>
+  const behind = (): Promise<[Topic, ProjectionLag][]> =>
     (looking ??= look().finally(() => {
       looking = null
     }))
@@ -41,7 +41,7 @@ const behindOf = async (
   topic: Topic,
   marks: ReadonlyMap<string, Mark>,
   ends: Readonly<Record<number, number>>,
-): Promise<Behind> => {
+): Promise<ProjectionLag> => {
   const lacking = Object.entries(ends)
     .map(([partition, end]) => ({
       partition: Number(partition),

@@ -7,10 +7,10 @@ import type { EventLog, LogRecord, Offsets } from '@instar/log/port'
 import type { Snapshot } from '@instar/log/snapshots/snapshot'
 import type { SnapshotStore } from '@instar/log/snapshots/store'
 import { initialProjection, project, PROJECTED } from './project.ts'
-import { noRows, type Rows } from './rows.ts'
+import { noRows, type ProjectedRows } from './rows.ts'
 import { stateVersion, storedProjection } from './stored.ts'
-import { Restart, type DatabaseSession } from './database-session.ts'
-import { Newer, partitionKey, type Advance, type Mark, type Partition } from './sink.ts'
+import { RestartError, type DatabaseSession } from './database-session.ts'
+import { NewerBuildError, partitionKey, type Advance, type Mark, type Partition } from './sink.ts'
 
 export type Pass = {
   caughtUp(): Promise<void>
@@ -22,7 +22,7 @@ export type Pass = {
 }
 
 /** What another pass, or standing by, mends. */
-const endsPass = (error: unknown): boolean => error instanceof Restart || error instanceof Newer
+const endsPass = (error: unknown): boolean => error instanceof RestartError || error instanceof NewerBuildError
 
 type PassParts = {
   log: EventLog
@@ -49,13 +49,13 @@ export const startPass = async ({ log, session, marks, batch, linger, group, sna
 
   /** A database that is further has nothing to fear; one that is behind needs rows that are folded already. */
   const adopt = (now: ReadonlyMap<string, Mark>, known: Map<string, Mark>): void => {
-    for (const [key, { next }] of known) if ((now.get(key)?.next ?? 0) < next) throw new Restart()
+    for (const [key, { next }] of known) if ((now.get(key)?.next ?? 0) < next) throw new RestartError()
     for (const [key, mark] of now) known.set(key, mark)
   }
 
   const markOf = (at: Partition): Mark => marks.get(partitionKey(at)) ?? { next: 0, last: '' }
 
-  const writeOut = async (out: Rows, to: readonly (Partition & Mark)[]): Promise<void> => {
+  const writeOut = async (out: ProjectedRows, to: readonly (Partition & Mark)[]): Promise<void> => {
     for (;;) {
       const advances: Advance[] = to
         .filter((at) => markOf(at).next < at.next)
@@ -110,7 +110,7 @@ export const startPass = async ({ log, session, marks, batch, linger, group, sna
 
   const take = (
     at: { topic: LogRecord['topic']; partition: number; offset: number; id: string },
-    add: (rows: Rows) => void,
+    add: (rows: ProjectedRows) => void,
   ): Promise<void> | undefined => {
     if (at.offset < markOf(at).next) {
       add(spare)

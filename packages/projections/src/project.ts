@@ -20,7 +20,7 @@ import type {
   UpdatesEvent,
   WeightsEvent,
 } from '@instar/events/records'
-import { timestampOf, type Rows } from './rows.ts'
+import { timestampOf, type ProjectedRows } from './rows.ts'
 import { turnsRows } from './turn-rows.ts'
 import { weightsRows } from './weight-rows.ts'
 
@@ -45,7 +45,7 @@ export const initialProjection = (): Projection => ({
 })
 
 /** Folds one record into `state` and adds its rows. Throws `log_gap` when a chain misses a record. */
-export const project = (state: Projection, logged: Logged, rows: Rows): void => {
+export const project = (state: Projection, logged: Logged, rows: ProjectedRows): void => {
   const why = fold(state, logged, rows)
   if (why !== null)
     rows.ignored.push({
@@ -59,7 +59,7 @@ export const project = (state: Projection, logged: Logged, rows: Rows): void => 
     })
 }
 
-const fold = (state: Projection, logged: Logged, rows: Rows): string | null => {
+const fold = (state: Projection, logged: Logged, rows: ProjectedRows): string | null => {
   if (isOf(logged, 'turns')) {
     const outcome = foldTurns(state.turns, logged)
     if (!outcome.counted) return outcome.why
@@ -87,7 +87,7 @@ type EventOf = { turns: TurnsEvent; scores: ScoresEvent; updates: UpdatesEvent; 
 
 const isOf = <T extends keyof EventOf>(logged: Logged, topic: T): logged is Logged<EventOf[T]> => logged.topic === topic
 
-const scoreRow = (state: ScoresState, logged: Logged<ScoresEvent>, rows: Rows): void => {
+const scoreRow = (state: ScoresState, logged: Logged<ScoresEvent>, rows: ProjectedRows): void => {
   const { event, id } = logged
   const score = state.turns.get(event.turn)
   if (!score) return
@@ -111,13 +111,13 @@ const scoreRow = (state: ScoresState, logged: Logged<ScoresEvent>, rows: Rows): 
   })
 }
 
-const updatesRows = (logged: Logged<UpdatesEvent>, rows: Rows): void => {
+const updatesRows = (logged: Logged<UpdatesEvent>, rows: ProjectedRows): void => {
   const { event, id } = logged
   if (event.type === 'BatchSealed') batchRows(event, id, rows)
   else rows.all_outcomes.push(outcomeRow(event, id))
 }
 
-const batchRows = (event: BatchSealed, id: string, rows: Rows): void => {
+const batchRows = (event: BatchSealed, id: string, rows: ProjectedRows): void => {
   const { items, dropped } = event
   rows.all_batches.push({
     batch_id: id,
@@ -155,7 +155,7 @@ const batchRows = (event: BatchSealed, id: string, rows: Rows): void => {
     rows.all_batch_turns.push({ batch_id: id, turn_id: turn, policy: event.policy, used: false, reason })
 }
 
-const outcomeRow = (event: UpdateComputed | UpdateFailed, id: string): Rows['all_outcomes'][number] => {
+const outcomeRow = (event: UpdateComputed | UpdateFailed, id: string): ProjectedRows['all_outcomes'][number] => {
   const shared = {
     update_id: id,
     policy: event.policy,

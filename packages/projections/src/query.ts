@@ -1,10 +1,10 @@
 /** What `instar sql` runs: one statement that can only read. */
 import { Client, types, type CustomTypesConfig, type QueryArrayConfig } from 'pg'
 import { InstarError } from '@instar/events/errors'
-import { READER_TIMEOUT, type Reading } from './postgres/reader.ts'
+import { READER_TIMEOUT, type ReaderLogin } from './postgres/reader.ts'
 import { isLoginRefused } from './postgres/roles.ts'
 
-export type Row = Record<string, unknown>
+export type QueryRow = Record<string, unknown>
 
 const numberWhenExact = (text: string): number | string => {
   const value = Number(text)
@@ -41,7 +41,7 @@ const distinct = (names: readonly string[]): string[] => {
   })
 }
 
-const connected = async ({ instead, ...connection }: Reading): Promise<Client> => {
+const connected = async ({ instead, ...connection }: ReaderLogin): Promise<Client> => {
   const client = new Client({
     ...connection,
     types: parsers,
@@ -87,10 +87,10 @@ const refuseMighty = async (client: Client): Promise<void> => {
  * when there is no connection.
  */
 export const readOnlyQuery = async (
-  connection: Reading,
+  connection: ReaderLogin,
   sql: string,
   options: { timeoutMs?: number } = {},
-): Promise<Row[]> => {
+): Promise<QueryRow[]> => {
   const client = await connected(connection)
   try {
     await refuseMighty(client)

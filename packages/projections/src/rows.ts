@@ -4,9 +4,9 @@ import { TABLES, type RowOf, type TableName } from './schema.ts'
 /** What becomes known of a turn after its row: the first such change is final. */
 type NextState = { turn_id: string; next_state: 'turn' | 'none'; next_turn_id: string | null }
 
-export type Rows = { [T in TableName]: RowOf<T>[] } & { next_states: NextState[] }
+export type ProjectedRows = { [T in TableName]: RowOf<T>[] } & { next_states: NextState[] }
 
-export const noRows = (): Rows => ({
+export const noRows = (): ProjectedRows => ({
   ...(Object.fromEntries(Object.keys(TABLES).map((name) => [name, []])) as unknown as { [T in TableName]: RowOf<T>[] }),
   next_states: [],
 })

@@ -6,15 +6,15 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { EventLog } from '@instar/log/port'
 import type { SnapshotStore } from '@instar/log/snapshots/store'
-import type { Connection } from './postgres/start.ts'
-import { createDatabaseSession, Stopped } from './database-session.ts'
+import type { DatabaseConnection } from './postgres/start.ts'
+import { createDatabaseSession, StoppedError } from './database-session.ts'
 import { startPass, type Pass } from './pass.ts'
-import { Newer, type Mark } from './sink.ts'
+import { NewerBuildError, type Mark } from './sink.ts'
 import { standBy } from './standby.ts'
 
 export type ProjectionsOptions = {
   log: EventLog
-  connection: Connection
+  connection: DatabaseConnection
   /** Told once when PostgreSQL cannot be written to and once when it can again. */
   say?(line: string): void
   /** Events in one transaction at most. Default 500. */
@@ -64,7 +64,7 @@ export const startProjections = (options: ProjectionsOptions): Projections => {
         const held = await session
           .use((sink) => sink.marks(log))
           .catch((error: unknown) => {
-            if (error instanceof Newer) return null
+            if (error instanceof NewerBuildError) return null
             throw error
           })
         marks = held
@@ -85,12 +85,12 @@ export const startProjections = (options: ProjectionsOptions): Projections => {
         else current = Promise.withResolvers<Pass>()
       }
     } catch (error) {
-      if (!(error instanceof Stopped)) throw error
+      if (!(error instanceof StoppedError)) throw error
     } finally {
       stopping.abort()
       await session.close()
       current.promise.catch(() => undefined)
-      current.reject(new Stopped('the projection has ended'))
+      current.reject(new StoppedError('the projection has ended'))
     }
   }
   const done = run()
@@ -102,7 +102,7 @@ export const startProjections = (options: ProjectionsOptions): Projections => {
     async caughtUp() {
       for (;;) {
         const pass = await current.promise
-        if (stopping.signal.aborted) throw new Stopped('the projection has ended')
+        if (stopping.signal.aborted) throw new StoppedError('the projection has ended')
         const reached = await pass.caughtUp().then(
           () => true,
           (error: unknown) => {

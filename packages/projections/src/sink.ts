@@ -8,9 +8,9 @@ import { recordId } from '@instar/events/ids'
 import { FLOW, type Topic } from '@instar/events/flow'
 import type { EventLog } from '@instar/log/port'
 import { isNewer, migrate, STILL_OURS } from './postgres/migrate.ts'
-import type { Connection } from './postgres/start.ts'
+import type { DatabaseConnection } from './postgres/start.ts'
 import { PROJECTED, RULES } from './project.ts'
-import type { Rows } from './rows.ts'
+import type { ProjectedRows } from './rows.ts'
 import { TABLES, type TableName } from './schema.ts'
 
 /** Where a partition stands: the next offset to project and the id of the record before it ('' at the start). */
@@ -27,7 +27,7 @@ export type Sink = {
   /** The same as it stands, and whether a newer build has it; nothing is changed. */
   look(): Promise<{ newer: boolean; marks: Map<string, Mark> }>
   /** False, with nothing written, when a mark is no longer what `from` says, or the database is a newer build's. */
-  write(rows: Rows, advances: readonly Advance[]): Promise<boolean>
+  write(rows: ProjectedRows, advances: readonly Advance[]): Promise<boolean>
   /** Resolves when the connection has ended, for whatever reason. */
   readonly ended: Promise<void>
   close(): Promise<void>
@@ -56,7 +56,7 @@ update offsets o set next_offset = r.next_offset, last_record_id = r.last_record
 from jsonb_to_recordset($1::jsonb) r(topic text, partition int, from_offset bigint, from_id text, next_offset bigint, last_record_id text)
 where o.topic = r.topic and o.partition = r.partition and o.next_offset = r.from_offset and o.last_record_id = r.from_id and o.rules = ${RULES} and ${STILL_OURS}`
 
-export const openSink = async (connection: Connection): Promise<Sink> => {
+export const openSink = async (connection: DatabaseConnection): Promise<Sink> => {
   const client = new Client({ ...connection, application_name: 'instar projections', connectionTimeoutMillis: 10_000 })
   const ended = new Promise<void>((resolve) => {
     client.once('end', resolve)
@@ -104,7 +104,7 @@ export const openSink = async (connection: Connection): Promise<Sink> => {
           ),
         ])
         swapped = rowCount === advances.length
-        if (!swapped) throw new Swapped()
+        if (!swapped) throw new MarkConflict()
         for (const [name, insert] of INSERTS) {
           if (rows[name].length > 0) await client.query({ name, text: insert, values: [jsonOf(rows[name])] })
         }
@@ -112,7 +112,7 @@ export const openSink = async (connection: Connection): Promise<Sink> => {
           await client.query({ name: 'next_states', text: NEXT_STATES, values: [jsonOf(rows.next_states)] })
       }
       await inTransaction(work).catch((error: unknown) => {
-        if (!(error instanceof Swapped)) throw error
+        if (!(error instanceof MarkConflict)) throw error
       })
       return swapped
     },
@@ -121,9 +121,9 @@ export const openSink = async (connection: Connection): Promise<Sink> => {
 }
 
 /** Rolls a transaction back whose marks had moved. */
-class Swapped extends Error {}
+class MarkConflict extends Error {}
 /** A newer build has brought the database further: it is not ours to write to. */
-export class Newer extends Error {}
+export class NewerBuildError extends Error {}
 
 type MarkRow = { topic: string; partition: number; next_offset: string; last_record_id: string; rules: number }
 
@@ -141,7 +141,7 @@ const marksOf = (rows: readonly MarkRow[]): Map<string, Mark> =>
 
 const currentMarks = async (client: Client, log: EventLog): Promise<Map<string, Mark>> => {
   const held = await client.query<MarkRow>('select * from offsets for update')
-  if (await isNewers(client, held.rows)) throw new Newer('a newer build has brought the database further')
+  if (await isNewers(client, held.rows)) throw new NewerBuildError('a newer build has brought the database further')
   const partitions = PROJECTED.flatMap((topic) =>
     Array.from({ length: log.partitions(topic) }, (_, partition) => ({ topic, partition })),
   )

@@ -5,7 +5,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { InstarError } from '@instar/events/errors'
 import type { EventLog, Offsets } from '@instar/log/port'
-import { Stopped, type DatabaseSession } from './database-session.ts'
+import { StoppedError, type DatabaseSession } from './database-session.ts'
 import type { Pass } from './pass.ts'
 import { PROJECTED } from './project.ts'
 import { partitionKey, type Mark } from './sink.ts'
@@ -65,7 +65,7 @@ export const standBy = ({ log, session, patience, say, told }: StandbyParts): Pa
           `a newer build has brought PostgreSQL further, which is ${behind(ends, marks)} records behind the log and has not moved for ${Math.round(patience / 1000)} s`,
         )
       await pause(Math.min(LOOK_MS, patience), undefined, { signal }).catch(() => undefined)
-      if (signal.aborted) throw new Stopped('the projection has ended')
+      if (signal.aborted) throw new StoppedError('the projection has ended')
     }
   }
 
@@ -83,7 +83,7 @@ export const standBy = ({ log, session, patience, say, told }: StandbyParts): Pa
       const ends = await log.ends(PROJECTED)
       return new Promise((resolve, reject) => {
         waiting.push({ ends, resolve })
-        done.then(() => reject(new Stopped('another pass begins')), reject)
+        done.then(() => reject(new StoppedError('another pass begins')), reject)
       })
     },
   }

@@ -9,9 +9,9 @@ import type {
   TurnSampled,
   TurnsEvent,
 } from '@instar/events/records'
-import { timestampOf, type Rows } from './rows.ts'
+import { timestampOf, type ProjectedRows } from './rows.ts'
 
-export const turnsRows = (state: TurnsState, logged: Logged<TurnsEvent>, rows: Rows): void => {
+export const turnsRows = (state: TurnsState, logged: Logged<TurnsEvent>, rows: ProjectedRows): void => {
   const { event, id } = logged
   if (event.type === 'FeedbackGiven') feedbackRow(state, event, id, rows)
   else if (event.type === 'SessionClosed') closedRows(state, event, id, rows)
@@ -25,7 +25,7 @@ export const turnsRows = (state: TurnsState, logged: Logged<TurnsEvent>, rows: R
   else if (event.type !== 'ResponseDeleted') turnRow(state, event, id, rows)
 }
 
-const turnRow = (state: TurnsState, event: TurnCaptured | TurnAborted | TurnSampled, id: string, rows: Rows): void => {
+const turnRow = (state: TurnsState, event: TurnCaptured | TurnAborted | TurnSampled, id: string, rows: ProjectedRows): void => {
   const turn = state.turns.get(event.turn)
   const session = state.sessions.get(event.session)
   if (!turn || !session) return
@@ -84,7 +84,7 @@ const turnRow = (state: TurnsState, event: TurnCaptured | TurnAborted | TurnSamp
     rows.next_states.push({ turn_id: followed.turn, next_state: 'turn', next_turn_id: turn.turn })
 }
 
-const feedbackRow = (state: TurnsState, event: FeedbackGiven, id: string, rows: Rows): void => {
+const feedbackRow = (state: TurnsState, event: FeedbackGiven, id: string, rows: ProjectedRows): void => {
   const turn = event.turn ?? lastShown(state.sessions.get(event.session))?.turn
   if (turn === undefined) return
   rows.feedback.push({
@@ -99,7 +99,7 @@ const feedbackRow = (state: TurnsState, event: FeedbackGiven, id: string, rows: 
   })
 }
 
-const closedRows = (state: TurnsState, event: SessionClosed, id: string, rows: Rows): void => {
+const closedRows = (state: TurnsState, event: SessionClosed, id: string, rows: ProjectedRows): void => {
   for (const turn of new Set(event.open)) {
     if (state.turns.get(turn)?.closedBy === id)
       rows.next_states.push({ turn_id: turn, next_state: 'none', next_turn_id: null })

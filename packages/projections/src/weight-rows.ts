@@ -1,10 +1,10 @@
 /** Records of `weights` that count → rows of lines, versions, head moves, rejections and freezes. */
 import { weightLine, type WeightsState } from '@instar/events/folds/weights'
 import type { Logged, VersionPublished, WeightsEvent } from '@instar/events/records'
-import { timestampOf, type Rows } from './rows.ts'
+import { timestampOf, type ProjectedRows } from './rows.ts'
 
 /** `head`: before this record. */
-export const weightsRows = (state: WeightsState, head: number, logged: Logged<WeightsEvent>, rows: Rows): void => {
+export const weightsRows = (state: WeightsState, head: number, logged: Logged<WeightsEvent>, rows: ProjectedRows): void => {
   const { event, id } = logged
   const { policy } = event
   const at = timestampOf(event.at)
@@ -105,7 +105,7 @@ export const weightsRows = (state: WeightsState, head: number, logged: Logged<We
   }
 }
 
-const versionRow = (event: VersionPublished, id: string): Rows['all_versions'][number] => ({
+const versionRow = (event: VersionPublished, id: string): ProjectedRows['all_versions'][number] => ({
   policy: event.policy,
   version: event.number,
   parent: event.parent,

@@ -92,7 +92,7 @@ const processTimer = (ms: number, then: () => void): (() => void) => {
 }
 
 /** What `decide` found to do in one walk. */
-type Work = { do: 'work'; outputs: readonly Output[] }
+type DueWork = { do: 'work'; outputs: readonly Output[] }
 
 export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer => {
   const { log, now, after = processTimer } = ports
@@ -111,7 +111,7 @@ export const createScorer = (ports: ScorerPorts, config: ScorerConfig): Scorer =
   // Before a slow judge all that waits is looked at, or the newest would not be found.
   const room = (): number => UNDER_WAY - scorer.backgroundCount() - (slow ? 0 : backlog.size)
 
-  const scorer = runDecider<ScorerState, Work>({
+  const scorer = runDecider<ScorerState, DueWork>({
     ports,
     service: 'scorer',
     policy: config.policy,

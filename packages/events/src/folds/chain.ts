@@ -1,6 +1,6 @@
 /** `updates` and `weights` are chains: a record counts iff its `prev` is the id of the last one that counted. */
 import { InstarError } from '../errors.ts'
-import { COUNTED, ignored, type Outcome } from './outcome.ts'
+import { COUNTED, ignored, type FoldOutcome } from './outcome.ts'
 import type { Keys } from './table.ts'
 
 /** `tip` '' before the first record. `read` holds every id of this key, counted or not. */
@@ -16,7 +16,7 @@ export const emptyChain = (): MemoryChain => ({ tip: '', read: new Set() })
 export const link = (
   chain: Chain,
   record: { id: string; topic: string; key: string; event: { prev: string } },
-): Outcome => {
+): FoldOutcome => {
   const { prev } = record.event
   if (prev !== '' && !chain.read.has(prev)) {
     throw new InstarError(

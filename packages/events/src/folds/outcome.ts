@@ -2,7 +2,7 @@
  * Whether a record counts is a function of the earlier records of its own topic and key, nothing else, and
  * it is final. One that does not count changes nothing but a metric and a row in `ignored`.
  */
-export type Why =
+export type IgnoredReason =
   /** The same fact again. */
   | 'repeat'
   /** `prev` is not the tip: a writer that had not read the latest record. */
@@ -19,7 +19,7 @@ export type Why =
   | 'no_line'
   | 'line_exists'
 
-export type Outcome = { counted: true } | { counted: false; why: Why }
+export type FoldOutcome = { counted: true } | { counted: false; why: IgnoredReason }
 
-export const COUNTED: Outcome = { counted: true }
-export const ignored = (why: Why): Outcome => ({ counted: false, why })
+export const COUNTED: FoldOutcome = { counted: true }
+export const ignored = (why: IgnoredReason): FoldOutcome => ({ counted: false, why })

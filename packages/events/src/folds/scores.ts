@@ -3,7 +3,7 @@
  * explicit feedback outranks it, and of two pieces of feedback the later one (`at`, then `id`).
  */
 import type { Logged, Rank, ScoresEvent, Written } from '../records.ts'
-import { COUNTED, ignored, type Outcome } from './outcome.ts'
+import { COUNTED, ignored, type FoldOutcome } from './outcome.ts'
 import type { Table } from './table.ts'
 
 export type ScoreState = {
@@ -31,7 +31,7 @@ export type MemoryScores = { turns: Map<string, ScoreState> }
 
 export const initialScores = (): MemoryScores => ({ turns: new Map() })
 
-export const foldScores = (state: ScoresState, logged: Logged<ScoresEvent>): Outcome => {
+export const foldScores = (state: ScoresState, logged: Logged<ScoresEvent>): FoldOutcome => {
   const { event, id } = logged
   const before = state.turns.get(event.turn)
   if (before) {

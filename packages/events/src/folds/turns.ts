@@ -21,7 +21,7 @@ import type {
   TurnsEvent,
   Written,
 } from '../records.ts'
-import { COUNTED, ignored, type Outcome } from './outcome.ts'
+import { COUNTED, ignored, type FoldOutcome } from './outcome.ts'
 import type { Table } from './table.ts'
 
 export type TurnState = {
@@ -90,7 +90,7 @@ export type MemoryTurns = { sessions: Map<string, SessionState>; turns: Map<stri
 
 export const initialTurns = (): MemoryTurns => ({ sessions: new Map(), turns: new Map() })
 
-export const foldTurns = (state: TurnsState, logged: Logged<TurnsEvent>): Outcome => {
+export const foldTurns = (state: TurnsState, logged: Logged<TurnsEvent>): FoldOutcome => {
   const { event } = logged
   switch (event.type) {
     case 'TurnCaptured':
@@ -138,7 +138,7 @@ export const unshownBeside = (
 ): TurnState[] =>
   shown && candidates > 1 ? (session?.turns ?? []).filter((turn) => !turn.shown && turn.group === group) : []
 
-const foldClosed = (state: TurnsState, record: string, event: SessionClosed): Outcome => {
+const foldClosed = (state: TurnsState, record: string, event: SessionClosed): FoldOutcome => {
   const session = state.sessions.get(event.session)
   let closed = 0
   for (const id of event.open) {
@@ -156,7 +156,7 @@ const foldClosed = (state: TurnsState, record: string, event: SessionClosed): Ou
   return COUNTED
 }
 
-const foldLinked = (state: TurnsState, { session: id, parent }: SessionLinked): Outcome => {
+const foldLinked = (state: TurnsState, { session: id, parent }: SessionLinked): FoldOutcome => {
   const session = state.sessions.get(id)
   if (!session) return ignored('unknown_session')
   if (session.parent !== null) return ignored('repeat')
@@ -165,7 +165,7 @@ const foldLinked = (state: TurnsState, { session: id, parent }: SessionLinked): 
   return COUNTED
 }
 
-const foldDeleted = (state: TurnsState, event: ResponseDeleted): Outcome => {
+const foldDeleted = (state: TurnsState, event: ResponseDeleted): FoldOutcome => {
   const session = state.sessions.get(event.session)
   const turn = session?.byId.get(event.turn)
   if (!session || !turn) return ignored('unknown_turn')
@@ -175,7 +175,7 @@ const foldDeleted = (state: TurnsState, event: ResponseDeleted): Outcome => {
   return COUNTED
 }
 
-const foldTurn = (state: TurnsState, logged: Logged<TurnCaptured | TurnAborted | TurnSampled>): Outcome => {
+const foldTurn = (state: TurnsState, logged: Logged<TurnCaptured | TurnAborted | TurnSampled>): FoldOutcome => {
   const { event } = logged
   // Another session's id: whether this counts would hang on what another key's log holds.
   if (sessionOfTurn(event.turn) !== event.session) return ignored('unknown_turn')
@@ -225,7 +225,7 @@ const foldTurn = (state: TurnsState, logged: Logged<TurnCaptured | TurnAborted |
   return COUNTED
 }
 
-const foldFeedback = (state: TurnsState, record: string, event: FeedbackGiven): Outcome => {
+const foldFeedback = (state: TurnsState, record: string, event: FeedbackGiven): FoldOutcome => {
   const session = state.sessions.get(event.session)
   if (session?.feedback.has(event.id)) return ignored('repeat')
   const turn =

@@ -1,7 +1,7 @@
 /** The fold of `updates`, per policy, a chain: batches, what came of them, baselines after each. */
 import type { BatchSealed, Logged, UpdateComputed, UpdatesEvent } from '../records.ts'
 import { emptyChain, link, type Chain, type MemoryChain } from './chain.ts'
-import type { Outcome } from './outcome.ts'
+import type { FoldOutcome } from './outcome.ts'
 import type { Journal, Keys, Table } from './table.ts'
 
 export type BatchState = {
@@ -42,7 +42,7 @@ export type MemoryUpdates = { lines: Map<string, MemoryUpdateLine> }
 
 export const initialUpdates = (): MemoryUpdates => ({ lines: new Map() })
 
-export const foldUpdates = (state: UpdatesState, logged: Logged<UpdatesEvent>): Outcome => {
+export const foldUpdates = (state: UpdatesState, logged: Logged<UpdatesEvent>): FoldOutcome => {
   const line = updateLine(state, logged.event.policy)
   const outcome = link(line.chain, logged)
   if (outcome.counted) advance(line, logged)

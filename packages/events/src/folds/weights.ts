@@ -4,7 +4,7 @@
  */
 import type { LineStarted, Logged, VersionPublished, VersionRejected, WeightsEvent } from '../records.ts'
 import { emptyChain, link, type Chain, type MemoryChain } from './chain.ts'
-import { ignored, type Outcome } from './outcome.ts'
+import { ignored, type FoldOutcome } from './outcome.ts'
 import type { Journal, Keys, Table } from './table.ts'
 
 export type VersionState = {
@@ -20,7 +20,7 @@ export type VersionState = {
   published: VersionPublished | null
 }
 
-export type Verdict = { accepted: true; version: number } | { accepted: false; reason: string }
+export type GateVerdict = { accepted: true; version: number } | { accepted: false; reason: string }
 export type Move = { from: number; to: number; at: number; why: string; who: string; record: string }
 
 export type WeightLine = {
@@ -32,7 +32,7 @@ export type WeightLine = {
   head: number
   frozen: boolean
   /** Record id of an UpdateComputed → what the gate said. */
-  verdicts: Table<string, Verdict>
+  verdicts: Table<string, GateVerdict>
   /** How many of them. */
   judged: number
   /** Highest content figure of the base and of every accepted version; null while none has any. */
@@ -47,7 +47,7 @@ export type WeightLine = {
 export type MemoryWeightLine = WeightLine & {
   chain: MemoryChain
   versions: Map<number, VersionState>
-  verdicts: Map<string, Verdict>
+  verdicts: Map<string, GateVerdict>
   rejected: { record: string; event: VersionRejected }[]
   moves: Move[]
   requests: Set<string>
@@ -58,14 +58,14 @@ export type MemoryWeights = { lines: Map<string, MemoryWeightLine> }
 
 export const initialWeights = (): MemoryWeights => ({ lines: new Map() })
 
-export const foldWeights = (state: WeightsState, logged: Logged<WeightsEvent>): Outcome => {
+export const foldWeights = (state: WeightsState, logged: Logged<WeightsEvent>): FoldOutcome => {
   const line = weightLine(state, logged.event.policy)
   const outcome = fold(line, logged)
   state.lines.set(logged.event.policy, line)
   return outcome
 }
 
-const fold = (line: WeightLine, logged: Logged<WeightsEvent>): Outcome => {
+const fold = (line: WeightLine, logged: Logged<WeightsEvent>): FoldOutcome => {
   const { event, id } = logged
   if (
     event.type === 'LineStarted'
@@ -133,7 +133,7 @@ const moveHead = (line: WeightLine, to: number, move: Omit<Move, 'from' | 'to'>)
   line.head = to
 }
 
-const rule = (line: WeightLine, update: string, verdict: Verdict): void => {
+const rule = (line: WeightLine, update: string, verdict: GateVerdict): void => {
   if (!line.verdicts.has(update)) line.judged += 1
   line.verdicts.set(update, verdict)
 }

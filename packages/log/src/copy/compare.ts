@@ -6,13 +6,13 @@ import type { EventLog, LogRecord, Offsets } from '../port.ts'
 import { Chains } from './chains.ts'
 import { Lane } from './lane.ts'
 
-export type Side = { log: EventLog; ends: Offsets }
+export type CopySide = { log: EventLog; ends: Offsets }
 
 /** The first record of a key or partition in which two logs differ. Positions are the source's, else the destination's. */
 export type Difference = { topic: Topic; key: string; partition: number; offset: number; what: string }
 
 /** What of a topic is there: `from` the next of the source's offsets, or `have` so many records of each key (`copyKey`). */
-export type Found = { records: number; from: Offsets; have: Pick<Chains, 'keys' | 'count'> | undefined }
+export type CopiedPart = { records: number; from: Offsets; have: Pick<Chains, 'keys' | 'count'> | undefined }
 
 /**
  * What a copy goes by: a key's records have an order. Announcements have none, and the destination may have some of its
@@ -20,16 +20,16 @@ export type Found = { records: number; from: Offsets; have: Pick<Chains, 'keys' 
  */
 export const copyKey = (record: LogRecord): string => (record.topic === 'upgrades' ? recordId(record) : record.key)
 
-/** CopyObserver of each record that is read. */
+/** Called with each record that is read. */
 type OnRead = (record: LogRecord) => void
 
 /** Throws `copy_differs` when the destination holds anything that is not the beginning of the source. */
 export const findCopied = (
-  source: Side,
-  destination: Side,
+  source: CopySide,
+  destination: CopySide,
   topic: Topic,
   read: OnRead = () => undefined,
-): Promise<Found> =>
+): Promise<CopiedPart> =>
   topic === 'upgrades'
     ? announced(source, destination, read)
     : source.log.partitions(topic) === destination.log.partitions(topic)
@@ -44,7 +44,12 @@ export const differs = (difference: Difference): InstarError => {
 const MORE = 'the destination holds this record, the source holds none in its place'
 const MISSING = 'the destination does not hold this record'
 
-const byPartition = async (source: Side, destination: Side, topic: Topic, read: OnRead): Promise<Found> => {
+const byPartition = async (
+  source: CopySide,
+  destination: CopySide,
+  topic: Topic,
+  read: OnRead,
+): Promise<CopiedPart> => {
   const from: Record<number, number> = {}
   let records = 0
   for (let partition = 0; partition < source.log.partitions(topic); partition++) {
@@ -71,7 +76,7 @@ const byPartition = async (source: Side, destination: Side, topic: Topic, read: 
 }
 
 /** The same number of records of each key, hashed on both sides. */
-const byKey = async (source: Side, destination: Side, topic: Topic, read: OnRead): Promise<Found> => {
+const byKey = async (source: CopySide, destination: CopySide, topic: Topic, read: OnRead): Promise<CopiedPart> => {
   const have = await chainsOf(destination, topic, read)
   if (have.records === 0) return { records: 0, from: {}, have: undefined }
   const ours = new Chains()
@@ -85,7 +90,7 @@ const byKey = async (source: Side, destination: Side, topic: Topic, read: OnRead
 }
 
 /** How many of the source's announcements the destination has, each as often as both have it. */
-const announced = async (source: Side, destination: Side, read: OnRead): Promise<Found> => {
+const announced = async (source: CopySide, destination: CopySide, read: OnRead): Promise<CopiedPart> => {
   const theirs = await countsOf(destination, 'upgrades', read)
   const both = [...(await countsOf(source, 'upgrades'))].map(
     ([id, count]) => [id, Math.min(count, theirs.get(id) ?? 0)] as const,
@@ -97,7 +102,7 @@ const announced = async (source: Side, destination: Side, read: OnRead): Promise
 
 /** Of each of a topic's `copyKey`s, how many records there are up to the ends. */
 export const countsOf = async (
-  { log, ends }: Side,
+  { log, ends }: CopySide,
   topic: Topic,
   read: OnRead = () => undefined,
 ): Promise<Map<string, number>> => {
@@ -113,7 +118,7 @@ export const countsOf = async (
 
 /** Every record of a topic up to the ends that `counts`. */
 export const chainsOf = async (
-  { log, ends }: Side,
+  { log, ends }: CopySide,
   topic: Topic,
   read: OnRead = () => undefined,
   counts: (record: LogRecord) => boolean = () => true,
@@ -130,8 +135,8 @@ export const chainsOf = async (
 
 /** The first of a topic's records in which a finished copy differs; in the order of the source's keys. */
 export const firstDifference = async (
-  source: Side,
-  destination: Side,
+  source: CopySide,
+  destination: CopySide,
   topic: Topic,
 ): Promise<Difference | undefined> => {
   const ours = await chainsOf(source, topic)
@@ -143,8 +148,8 @@ export const firstDifference = async (
 }
 
 const firstOfKey = async (
-  source: Side,
-  destination: Side,
+  source: CopySide,
+  destination: CopySide,
   topic: Topic,
   key: string,
 ): Promise<Difference | undefined> => {

@@ -15,8 +15,8 @@ import {
   findCopied,
   firstDifference,
   type Difference,
-  type Found,
-  type Side,
+  type CopiedPart,
+  type CopySide,
 } from './compare.ts'
 import { inTimeOrder } from './lane.ts'
 import { aborted, Meter, type CopyProgress, type CopyObserver } from './meter.ts'
@@ -51,10 +51,10 @@ const ORDER: readonly Topic[] = ['blobs', ...TOPICS.filter((topic) => topic !== 
 /** Throws `copy_differs` before anything is written, `aborted`, and what the logs throw. */
 export const copyLog = async ({ from, to, onProgress = () => undefined, signal }: CopyOptions): Promise<CopyReport> => {
   const observer: CopyObserver = { onProgress, signal }
-  const source: Side = { log: from, ends: await from.ends(TOPICS) }
-  const before: Side = { log: to, ends: await to.ends(TOPICS) }
+  const source: CopySide = { log: from, ends: await from.ends(TOPICS) }
+  const before: CopySide = { log: to, ends: await to.ends(TOPICS) }
 
-  const found = new Map<Topic, Found>()
+  const found = new Map<Topic, CopiedPart>()
   for (const topic of ORDER) {
     const meter = new Meter({ phase: 'compare', topic }, { to: before.ends }, observer)
     found.set(topic, await findCopied(source, before, topic, meter.read))
@@ -69,7 +69,7 @@ export const copyLog = async ({ from, to, onProgress = () => undefined, signal }
   let copied = 0
   for (const topic of ORDER) copied += await copyTopic(source, to, topic, found.get(topic)!, observer)
 
-  const after: Side = { log: to, ends: await to.ends(TOPICS) }
+  const after: CopySide = { log: to, ends: await to.ends(TOPICS) }
   const topics: Partial<Record<Topic, TopicCopy>> = {}
   let first: Difference | null = null
   let equal = true
@@ -98,10 +98,10 @@ export const copyLog = async ({ from, to, onProgress = () => undefined, signal }
 
 /** One append at a time, so that what is there is a beginning whenever it ends; the next is read meanwhile. */
 const copyTopic = async (
-  source: Side,
+  source: CopySide,
   to: EventLog,
   topic: Topic,
-  { from, have }: Found,
+  { from, have }: CopiedPart,
   observer: CopyObserver,
 ): Promise<number> => {
   const range = { from, to: source.ends }
@@ -125,7 +125,7 @@ const copyTopic = async (
 
 /** `of`: these records alone, which the source has; the destination may have more. */
 const readBack = async (
-  side: Side,
+  side: CopySide,
   topic: Topic,
   phase: 'check source' | 'check copy',
   observer: CopyObserver,

@@ -2,7 +2,7 @@
 import type { Topic } from '@instar/events/flow'
 import type { EventLog, LogRecord, Offsets } from '../port.ts'
 
-export type Range = { from?: Offsets; to: Offsets }
+export type CopyRange = { from?: Offsets; to: Offsets }
 
 export class Lane {
   readonly #pages: AsyncIterator<LogRecord[]>
@@ -10,7 +10,7 @@ export class Lane {
   #page: readonly LogRecord[] = []
   #at = 0
 
-  constructor(log: EventLog, topic: Topic, partition: number, range: Range) {
+  constructor(log: EventLog, topic: Topic, partition: number, range: CopyRange) {
     this.#pages = log.read(topic, { ...range, partition })[Symbol.asyncIterator]()
   }
 
@@ -50,7 +50,7 @@ const PAGE_RECORDS = 8192
  * another number of partitions has its records in order of time as far as the source has them so. Holds two
  * pages of each partition.
  */
-export async function* inTimeOrder(log: EventLog, topic: Topic, range: Range): AsyncGenerator<LogRecord[]> {
+export async function* inTimeOrder(log: EventLog, topic: Topic, range: CopyRange): AsyncGenerator<LogRecord[]> {
   const all = Array.from({ length: log.partitions(topic) }, (_, partition) => new Lane(log, topic, partition, range))
   try {
     const filled = await Promise.all(all.map((lane) => lane.fill()))

@@ -14,7 +14,7 @@ export type CopyObserver = { onProgress(progress: CopyProgress): void; signal?: 
 const STEP_BYTES = 1 << 20
 const RECORD_BYTES = 256
 
-/** Of one reading of a topic between positions. CopyObserver at its steps and at its end. */
+/** Progress of one read of a topic between two positions; reports at each step and at the end. */
 export class Meter {
   readonly #about: { phase: CopyPhase; topic: Topic }
   readonly #observer: CopyObserver

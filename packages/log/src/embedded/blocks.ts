@@ -25,7 +25,7 @@ export class BlockWriter {
     const rows = db
       .prepare(`SELECT offset, partition FROM "${topic}" WHERE offset >= ? AND offset < ?`)
       .all(blockOf(next) * BLOCK, next)
-    for (const { offset, partition } of rows as Place[]) this.#partitions[offset % BLOCK] = partition
+    for (const { offset, partition } of rows as RecordLocation[]) this.#partitions[offset % BLOCK] = partition
   }
 
   add(offset: number, partition: number): void {
@@ -39,11 +39,11 @@ export const fillBlocks = (db: DatabaseSync, topic: Topic): void => {
   const blocks = new BlockWriter(db, topic, 0)
   for (const { offset, partition } of db
     .prepare(`SELECT offset, partition FROM "${topic}" ORDER BY offset`)
-    .iterate() as Iterable<Place>)
+    .iterate() as Iterable<RecordLocation>)
     blocks.add(offset, partition)
 }
 
-type Place = { offset: number; partition: number }
+type RecordLocation = { offset: number; partition: number }
 
 /** Of an offset that holds nothing yet; no partition has this number. */
 const NONE = 0xffff
@@ -84,7 +84,7 @@ export class BlockReader {
       const partitions = this.#readFull(blockOf(this.#seen))
       for (let i = 0; i < BLOCK; i++) this.#ends[partitions[i]!] = first + i + 1
     }
-    for (const { offset, partition } of this.#places.iterate(this.#seen, end) as Iterable<Place>)
+    for (const { offset, partition } of this.#places.iterate(this.#seen, end) as Iterable<RecordLocation>)
       this.#ends[partition] = offset + 1
     this.#seen = end
     return this.#ends
@@ -131,7 +131,7 @@ export class BlockReader {
 
   #readTail(block: number, until: number): Uint16Array<ArrayBuffer> {
     const partitions = new Uint16Array(BLOCK).fill(NONE)
-    for (const { offset, partition } of this.#places.iterate(block * BLOCK, until) as Iterable<Place>)
+    for (const { offset, partition } of this.#places.iterate(block * BLOCK, until) as Iterable<RecordLocation>)
       partitions[offset % BLOCK] = partition
     return partitions
   }

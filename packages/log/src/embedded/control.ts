@@ -30,7 +30,7 @@ export const firstOffsets = (memory: ControlMemory): Float64Array => new Float64
 export const controlMemory = (): ControlMemory => new SharedArrayBuffer(WORDS * 4 + TOPICS.length * 8)
 
 /** The appending thread's side. */
-export class Caller {
+export class AppenderControl {
   readonly #words: Int32Array
 
   constructor(memory: ControlMemory) {
@@ -72,7 +72,7 @@ export class Caller {
 }
 
 /** The writing thread's side. */
-export class Called {
+export class WriterControl {
   readonly #words: Int32Array
   #letters = 0
   /** The number of the transaction that was taken last. */

@@ -83,7 +83,7 @@ export class Holder {
   }
 }
 
-type News = { onNews(): void; onBroken(error: InstarError): void }
+type AppenderListener = { onNews(): void; onBroken(error: InstarError): void }
 
 const closed = (): InstarError => new InstarError('log_unavailable', 'the log cannot be written: it is closed')
 
@@ -94,7 +94,7 @@ export class RemoteAppender implements Appender {
   #number = 0
   #closed = false
 
-  constructor(port: MessagePort, { onNews, onBroken }: News) {
+  constructor(port: MessagePort, { onNews, onBroken }: AppenderListener) {
     this.#port = port
     port.on('message', (message: FromHolder) => {
       if (message === 'news') {

@@ -14,7 +14,7 @@ export type WriterData = {
 export type GroupCommit = { group: string; positions: Position[] }
 
 /** Posted before the words say that a transaction is open, or that it is whole. */
-export type Letter =
+export type ToWriter =
   /** The memory of a frame from now on. */
   | { kind: 'memory'; frame: number; shared: SharedArrayBuffer }
   /** Part of the transaction of this number; nothing to a later one. */

@@ -8,17 +8,17 @@ import { Worker } from 'node:worker_threads'
 import type { Append, Position } from '../port.ts'
 import { checkAppend } from '../record.ts'
 import { Batch } from './batch.ts'
-import { Caller, controlMemory, firstOffsets } from './control.ts'
+import { AppenderControl, controlMemory, firstOffsets } from './control.ts'
 import { framedBytes } from './frame.ts'
 import type { Written } from './latest.ts'
-import type { Failed, FromWriter, Letter, WriterData } from './messages.ts'
+import type { Failed, FromWriter, ToWriter, WriterData } from './messages.ts'
 
 export type QueueLimits = { records: number; bytes: number }
 
 export class Queue {
   readonly #worker: Worker
   readonly #data: WriterData
-  readonly #caller: Caller
+  readonly #caller: AppenderControl
   readonly #limits: QueueLimits
   #written = (_what: readonly Written[] | null): void => {}
   #schemas: ReadonlyMap<string, number> = new Map()
@@ -36,7 +36,7 @@ export class Queue {
   private constructor(worker: Worker, data: WriterData, limits: QueueLimits) {
     this.#worker = worker
     this.#data = data
-    this.#caller = new Caller(data.control)
+    this.#caller = new AppenderControl(data.control)
     this.#limits = limits
     const exited = Promise.withResolvers<void>()
     this.#exited = exited.promise
@@ -134,7 +134,7 @@ export class Queue {
     if (this.#over ?? this.#closing) throw this.#over ?? unavailable(CLOSED)
   }
 
-  #post(letter: Letter): void {
+  #post(letter: ToWriter): void {
     this.#worker.postMessage(letter)
     this.#caller.letter()
   }

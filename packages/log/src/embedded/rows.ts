@@ -9,7 +9,14 @@ import type { Page, Scan, Store } from '../store.ts'
 import { BlockReader } from './blocks.ts'
 import { storedSchemas } from './file.ts'
 
-type Row = [offset: number, partition: number, timestamp: number, schema: number, key: string, payload: Uint8Array]
+type RecordRow = [
+  offset: number,
+  partition: number,
+  timestamp: number,
+  schema: number,
+  key: string,
+  payload: Uint8Array,
+]
 
 /** How many offsets of all partitions one scan of a partition may pass over: bounds the time that it holds the event loop. */
 const FILTER_WINDOW = 8192
@@ -74,7 +81,7 @@ export class Rows implements Store {
       ? sweep.iterate(from, until, maxRecords)
       : key === undefined
         ? among.iterate(offsets, maxRecords)
-        : amongOfKey.iterate(offsets, key, maxRecords)) as unknown as Iterable<Row>
+        : amongOfKey.iterate(offsets, key, maxRecords)) as unknown as Iterable<RecordRow>
     const records: LogRecord[] = []
     let bytes = 0
     for (const row of rows) {
@@ -119,7 +126,7 @@ export class Rows implements Store {
   }
 
   at(topic: Topic, partition: number, offset: number): LogRecord | undefined {
-    const row = this.#statements[topic].at.get(offset, partition) as unknown as Row | undefined
+    const row = this.#statements[topic].at.get(offset, partition) as unknown as RecordRow | undefined
     return row && this.#record(topic, row)
   }
 
@@ -130,7 +137,7 @@ export class Rows implements Store {
     return next
   }
 
-  #record(topic: Topic, [offset, partition, timestamp, schema, key, payload]: Row): LogRecord {
+  #record(topic: Topic, [offset, partition, timestamp, schema, key, payload]: RecordRow): LogRecord {
     const { name, avro } = this.#schemas.get(schema) ?? this.#loadSchema(schema)
     const record: LogRecord = { topic, key, schema: name, payload, timestamp, partition, offset }
     if (avro !== undefined) record.avro = avro

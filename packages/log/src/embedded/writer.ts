@@ -8,10 +8,10 @@ import { availableParallelism } from 'node:os'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads'
 import { BlockReader, BlockWriter } from './blocks.ts'
-import { Called, firstOffsets } from './control.ts'
+import { WriterControl, firstOffsets } from './control.ts'
 import { lockFolder, openWriting } from './file.ts'
 import { FrameReader, type WriteRecord } from './frame.ts'
-import type { FromWriter, GroupCommit, Letter, WriterData } from './messages.ts'
+import type { FromWriter, GroupCommit, ToWriter, WriterData } from './messages.ts'
 
 /** SQLite result codes after which the file is as it was and the next try may succeed: busy, full. */
 const TRANSIENT = new Set([5, 13])
@@ -32,9 +32,9 @@ const port = parentPort!
 const say = (message: FromWriter): void => port.postMessage(message)
 
 /** `reached`: the greatest timestamp of each partition. */
-type Table = { insert: StatementSync; next: number; reached: number[]; blocks: BlockWriter }
+type TopicTable = { insert: StatementSync; next: number; reached: number[]; blocks: BlockWriter }
 
-const openTables = (db: DatabaseSync, counts: WriterData['counts']): Table[] =>
+const openTables = (db: DatabaseSync, counts: WriterData['counts']): TopicTable[] =>
   TOPICS.map((topic) => {
     const last = db.prepare(`SELECT reached FROM "${topic}" WHERE offset = ?`)
     const ends = new BlockReader(db, topic, counts[topic]).ends()
@@ -49,15 +49,15 @@ const openTables = (db: DatabaseSync, counts: WriterData['counts']): Table[] =>
     }
   })
 
-type Connection = {
+type WriterConnection = {
   db: DatabaseSync
   begin: StatementSync
   end: StatementSync
   setCommit: StatementSync
-  tables: Table[]
+  tables: TopicTable[]
 }
 
-const connect = ({ folder, counts, schemas }: WriterData): Connection => {
+const connect = ({ folder, counts, schemas }: WriterData): WriterConnection => {
   const db = openWriting(folder, counts, schemas)
   return {
     db,
@@ -73,7 +73,7 @@ const pause = (ms: number): void => {
 }
 
 /** A new connection in place of one that failed. Throws what the second try throws. */
-const reconnect = (data: WriterData, failed: Connection): Connection => {
+const reconnect = (data: WriterData, failed: WriterConnection): WriterConnection => {
   failed.db.close()
   try {
     return connect(data)
@@ -85,7 +85,7 @@ const reconnect = (data: WriterData, failed: Connection): Connection => {
 
 const run = (data: WriterData): void => {
   const frames: FrameReader[] = []
-  const called = new Called(data.control)
+  const called = new WriterControl(data.control)
   const first = firstOffsets(data.control)
   let commits: GroupCommit[] = []
   let closing = false
@@ -96,7 +96,7 @@ const run = (data: WriterData): void => {
 
   const readLetters = (): void => {
     while (called.takeLetter()) {
-      const letter = receiveMessageOnPort(port)!.message as Letter
+      const letter = receiveMessageOnPort(port)!.message as ToWriter
       if (letter.kind === 'close') closing = true
       else if (letter.kind === 'memory') frames[letter.frame] = new FrameReader(letter.shared)
       else if (letter.transaction === called.transaction) commits = letter.commits

@@ -5,7 +5,7 @@
  */
 import type { Topic } from '@instar/events/flow'
 import type { Fetchable, KafkaConnection } from './client.ts'
-import { byLeader, EARLIEST, fetchFrom, LATEST, offsetsAt, type Place } from './fetch.ts'
+import { byLeader, EARLIEST, fetchFrom, LATEST, offsetsAt, type TopicPartition } from './fetch.ts'
 import type { Producer } from './producer.ts'
 import { headersOf } from './record-batch.ts'
 import { headerOf, SCHEMA_HEADER } from './schema-header.ts'
@@ -81,7 +81,7 @@ export class DeadLetters {
 
   /** All that are there now, each origin once. */
   async read(topic: Topic): Promise<DeadLetter[]> {
-    const place: Place = { topic: this.#nameOf(topic), partition: 0 }
+    const place: TopicPartition = { topic: this.#nameOf(topic), partition: 0 }
     return this.#connection.use(async (cluster) => {
       const [first, last] = await Promise.all([
         offsetsAt(cluster, [place], EARLIEST),

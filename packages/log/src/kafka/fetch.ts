@@ -3,9 +3,9 @@ import { InstarError } from '@instar/events/errors'
 import { codecRefused, NoLeader, READ_UNCOMMITTED, type Cluster, type Fetchable, type FetchResponse } from './client.ts'
 
 /** Kafka's own name of a topic. */
-export type Place = { topic: string; partition: number }
-export type Want = Place & { offset: number }
-export type Fetched = Place & {
+export type TopicPartition = { topic: string; partition: number }
+export type FetchPosition = TopicPartition & { offset: number }
+export type Fetched = TopicPartition & {
   /** In order, none below the offset that was asked for. */
   records: Fetchable[]
   /** Where to go on. */
@@ -20,7 +20,7 @@ type FetchLimits = { maxBytes: number; maxBytesPerPartition: number; maxWaitTime
 export const LATEST = -1
 export const EARLIEST = -2
 
-export const byLeader = <P extends Place>(cluster: Cluster, places: readonly P[]): Map<string, P[]> => {
+export const byLeader = <P extends TopicPartition>(cluster: Cluster, places: readonly P[]): Map<string, P[]> => {
   const leaders = new Map<string, P[]>()
   for (const place of places) {
     const [leader] = Object.keys(cluster.findLeaderForPartitions(place.topic, [place.partition]))
@@ -33,7 +33,7 @@ export const byLeader = <P extends Place>(cluster: Cluster, places: readonly P[]
 }
 
 /** Those whose partition has a leader, by leader, and those whose partition has none now. */
-export const led = <P extends Place>(
+export const led = <P extends TopicPartition>(
   cluster: Cluster,
   places: readonly P[],
 ): { leaders: Map<string, P[]>; leaderless: P[] } => {
@@ -50,7 +50,7 @@ export const led = <P extends Place>(
   }
 }
 
-export const byTopic = <P extends Place>(places: readonly P[]): [string, P[]][] => [
+export const byTopic = <P extends TopicPartition>(places: readonly P[]): [string, P[]][] => [
   ...Map.groupBy(places, ({ topic }) => topic),
 ]
 
@@ -58,7 +58,7 @@ export const byTopic = <P extends Place>(places: readonly P[]): [string, P[]][] 
 export const fetchFrom = async (
   cluster: Cluster,
   nodeId: string,
-  wants: readonly Want[],
+  wants: readonly FetchPosition[],
   limits: FetchLimits,
 ): Promise<Fetched[]> => {
   const broker = await cluster.findBroker({ nodeId })
@@ -97,7 +97,7 @@ export const fetchFrom = async (
 }
 
 /** Asking again changes nothing: the batch stays as it is. */
-const unsupported = (cause: unknown, wants: readonly Want[]): InstarError | undefined => {
+const unsupported = (cause: unknown, wants: readonly FetchPosition[]): InstarError | undefined => {
   const codec = codecRefused(cause)
   if (codec === undefined) return undefined
   const places = wants.map(({ topic, partition, offset }) => `${topic} ${partition}@${offset}`).join(', ')
@@ -109,7 +109,11 @@ const unsupported = (cause: unknown, wants: readonly Want[]): InstarError | unde
 }
 
 /** The first offset at or after a time (or `EARLIEST`, `LATEST`) of each place; -1 when there is none. */
-export const offsetsAt = async (cluster: Cluster, places: readonly Place[], time: number): Promise<Want[]> => {
+export const offsetsAt = async (
+  cluster: Cluster,
+  places: readonly TopicPartition[],
+  time: number,
+): Promise<FetchPosition[]> => {
   const answers = await Promise.all(
     [...byLeader(cluster, places)].map(async ([nodeId, led]) => {
       const broker = await cluster.findBroker({ nodeId })

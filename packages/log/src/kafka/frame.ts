@@ -3,7 +3,7 @@ import type { Topic } from '@instar/events/flow'
 import type { LogRecord } from '../port.ts'
 import type { Fetchable } from './client.ts'
 import { headerOf } from './schema-header.ts'
-import type { Meaning } from './schemas.ts'
+import type { WriterSchema } from './schemas.ts'
 
 const HEADER_BYTES = 5
 
@@ -18,7 +18,9 @@ export const frame = (payload: Uint8Array): Buffer => {
 export const setId = (value: Buffer, id: number): void => void value.writeUInt32BE(id, 1)
 
 /** Kafka's record as ours, except for the schema; or why it cannot be one. `header`: what `instar.schema` says, if it is there. */
-export type Unframed = { id: number; header: string | undefined; meaning(meant: Meaning): LogRecord } | { bad: string }
+export type Unframed =
+  | { id: number; header: string | undefined; meaning(meant: WriterSchema): LogRecord }
+  | { bad: string }
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 

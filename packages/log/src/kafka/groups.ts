@@ -1,10 +1,14 @@
 /** What groups committed, asked and set at the coordinator directly: nobody joins these groups. Work is divided in others (membership.ts). */
 import type { Cluster } from './client.ts'
-import type { Place, Want } from './fetch.ts'
+import type { TopicPartition, FetchPosition } from './fetch.ts'
 import { byTopic } from './fetch.ts'
 
 /** 0 where the group never committed. */
-export const committedOf = async (cluster: Cluster, groupId: string, places: readonly Place[]): Promise<Want[]> => {
+export const committedOf = async (
+  cluster: Cluster,
+  groupId: string,
+  places: readonly TopicPartition[],
+): Promise<FetchPosition[]> => {
   const broker = await cluster.findGroupCoordinator({ groupId })
   const { responses } = await broker.offsetFetch({
     groupId,
@@ -19,7 +23,11 @@ export const committedOf = async (cluster: Cluster, groupId: string, places: rea
 }
 
 /** On the quorum when it resolves. */
-export const commitTo = async (cluster: Cluster, groupId: string, positions: readonly Want[]): Promise<void> => {
+export const commitTo = async (
+  cluster: Cluster,
+  groupId: string,
+  positions: readonly FetchPosition[],
+): Promise<void> => {
   const broker = await cluster.findGroupCoordinator({ groupId })
   const topics = byTopic(positions).map(([topic, of]) => ({
     topic,

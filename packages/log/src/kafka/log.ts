@@ -18,7 +18,7 @@ import type {
 } from '../port.ts'
 import { kafkaError, KafkaConnection, type Cluster, type Fetchable } from './client.ts'
 import { DeadLetters, type DeadLetter } from './dead-letters.ts'
-import { byLeader, fetchFrom, LATEST, offsetsAt, type Place } from './fetch.ts'
+import { byLeader, fetchFrom, LATEST, offsetsAt, type TopicPartition } from './fetch.ts'
 import { committedOf, commitTo } from './groups.ts'
 import { Membership } from './membership.ts'
 import { checkTopics, openSchemas } from './opening.ts'
@@ -282,13 +282,13 @@ class Log implements KafkaLog {
     await this.#ask('committing', (cluster) => commitTo(cluster, this.#groupId(group), named))
   }
 
-  #places(topics: readonly Topic[]): Place[] {
+  #places(topics: readonly Topic[]): TopicPartition[] {
     return topics.flatMap((topic) =>
       Array.from({ length: this.#counts[topic] }, (_, partition) => ({ topic: this.#names.of(topic), partition })),
     )
   }
 
-  #byPartition(topics: readonly Topic[], offsets: readonly (Place & { offset: number })[]): Offsets {
+  #byPartition(topics: readonly Topic[], offsets: readonly (TopicPartition & { offset: number })[]): Offsets {
     return Object.fromEntries(
       topics.map((topic) => [
         topic,

@@ -7,7 +7,7 @@ import type * as kafkajs from 'kafkajs'
 import type { PartitionAssignment } from '../port.ts'
 import { assign, type Member } from './assign.ts'
 import { kafkaError, messageOf, type Broker, type Cluster, type KafkaConnection } from './client.ts'
-import { LATEST, offsetsAt, type Place } from './fetch.ts'
+import { LATEST, offsetsAt, type TopicPartition } from './fetch.ts'
 import { sleep, type Backoff } from '../backoff.ts'
 import { kafkaBackoff } from './wait.ts'
 
@@ -186,7 +186,7 @@ export class Membership implements PartitionAssignment {
     const { connection, groupId, topic, session, say } = this.#parts
     if (!this.#failing) say(`group ${groupId} is not reached (${messageOf(cause)}); trying again`)
     this.#failing = true
-    const places: Place[] = [...this.#all].map((partition) => ({ topic, partition }))
+    const places: TopicPartition[] = [...this.#all].map((partition) => ({ topic, partition }))
     const answers = await connection
       .use((cluster) => offsetsAt(cluster, places, LATEST))
       .then(

@@ -14,13 +14,13 @@
  */
 import { InstarError } from '@instar/events/errors'
 import { kafkaError, messageOf, produce, type Cluster, type KafkaConnection } from './client.ts'
-import { byTopic, led, type Place } from './fetch.ts'
+import { byTopic, led, type TopicPartition } from './fetch.ts'
 import {
   DISOWNED,
   DUPLICATE,
   REFUSED,
-  type Call,
-  type Item,
+  type AppendCall,
+  type QueuedRecord,
   type Outgoing,
   type QueueLimits,
   type Run,
@@ -42,7 +42,7 @@ export class Producer {
   readonly #say: (line: string) => void
   readonly #waiting = new WaitingRuns()
   readonly #ending = new AbortController()
-  #queue: Item[] = []
+  #queue: QueuedRecord[] = []
   #records = 0
   #bytes = 0
   #running = false
@@ -75,7 +75,7 @@ export class Producer {
       )
     }
     return new Promise((resolve, reject) => {
-      const call: Call = {
+      const call: AppendCall = {
         offsets: new Array<number>(records.length),
         missing: records.length,
         failed: false,
@@ -94,7 +94,7 @@ export class Producer {
   }
 
   /** Nothing that is appended to these partitions from now on is sent before `reading` has settled. */
-  holdBack(places: readonly Place[], reading: Promise<unknown>): void {
+  holdBack(places: readonly TopicPartition[], reading: Promise<unknown>): void {
     this.#waiting.fence(places, reading)
   }
 
@@ -132,7 +132,7 @@ export class Producer {
     this.#drained?.()
   }
 
-  #take(): Item[] {
+  #take(): QueuedRecord[] {
     let count = 0
     let bytes = 0
     for (const item of this.#queue) {
@@ -143,8 +143,8 @@ export class Producer {
     return this.#queue.splice(0, count)
   }
 
-  async #ready(items: readonly Item[]): Promise<Item[]> {
-    const ready: Item[] = []
+  async #ready(items: readonly QueuedRecord[]): Promise<QueuedRecord[]> {
+    const ready: QueuedRecord[] = []
     for (const item of items) {
       try {
         const preparing = item.call.failed ? undefined : item.prepare?.(this.#ending.signal)
@@ -280,14 +280,14 @@ export class Producer {
     for (const { items } of runs) for (const item of items) this.#fail(item, cause)
   }
 
-  #fail(item: Item, cause: unknown): void {
+  #fail(item: QueuedRecord, cause: unknown): void {
     this.#forget(item)
     if (item.call.failed) return
     item.call.failed = true
     item.call.reject(cause)
   }
 
-  #forget({ bytes }: Item): void {
+  #forget({ bytes }: QueuedRecord): void {
     this.#records--
     this.#bytes -= bytes
   }

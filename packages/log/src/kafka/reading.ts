@@ -5,22 +5,22 @@ import { partitionOf } from '../partition.ts'
 import type { LogRecord, ReadOptions } from '../port.ts'
 import { PAGE_RECORDS } from '../reading.ts'
 import type { Cluster, Fetchable } from './client.ts'
-import { byLeader, EARLIEST, fetchFrom, LATEST, offsetsAt, type Place } from './fetch.ts'
+import { byLeader, EARLIEST, fetchFrom, LATEST, offsetsAt, type TopicPartition } from './fetch.ts'
 import { truncated } from './opening.ts'
 
-type TopicPlace = { topic: Topic; name: string; count: number }
+type KafkaTopic = { topic: Topic; name: string; count: number }
 
 /** By partition: the first offset to read, and the first that is not read. */
-export type Limits = { starts: number[]; ends: number[] }
+export type ReadBounds = { starts: number[]; ends: number[] }
 
 const LIMITS = { maxBytes: 4 << 20, maxBytesPerPartition: 1 << 20, maxWaitTime: 100 }
 
 /** Throws `position_unknown` for what cannot be a position of this log, `log_truncated` for a topic whose first records are gone. */
 export const limitsOf = async (
   cluster: Cluster,
-  place: TopicPlace,
+  place: KafkaTopic,
   options: Pick<ReadOptions, 'from' | 'to' | 'key' | 'partition'>,
-): Promise<Limits> => {
+): Promise<ReadBounds> => {
   const { topic, name, count } = place
   const { from = {}, to } = options
   const all = Array.from({ length: count }, (_, partition) => partition)
@@ -50,9 +50,9 @@ export const limitsOf = async (
 
 /** The partitions that a read asks, and nobody else's fault keeps it from. */
 export const placesOf = (
-  { name, count }: TopicPlace,
+  { name, count }: KafkaTopic,
   { key, partition }: Pick<ReadOptions, 'key' | 'partition'>,
-): Place[] => {
+): TopicPartition[] => {
   const only = key === undefined ? partition : partitionOf(key, count)
   const all = Array.from({ length: count }, (_, i) => ({ topic: name, partition: i }))
   return only === undefined ? all : all.filter((place) => place.partition === only)
@@ -78,9 +78,9 @@ type PageParts = {
 }
 
 export async function* readPages(
-  { name, count }: TopicPlace,
+  { name, count }: KafkaTopic,
   { key, partition: one, maxBatch = PAGE_RECORDS, maxBytes }: ReadOptions,
-  limits: Promise<Limits>,
+  limits: Promise<ReadBounds>,
   { ask, accept }: PageParts,
 ): AsyncGenerator<LogRecord[]> {
   const { starts, ends } = await limits

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { createRequire } from 'node:module'
 import { describe, it } from 'node:test'
 import { crc32c } from './crc32c.ts'
-import { encodeProduce, headersOf, type Message, type ProduceRequest } from './record-batch.ts'
+import { encodeProduce, headersOf, type KafkaMessage, type ProduceRequest } from './record-batch.ts'
 
 const require = createRequire(import.meta.url)
 type TheirEncoder = { buffer: Buffer }
@@ -12,7 +12,7 @@ const theirRequest = require('kafkajs/src/protocol/requests/produce/v7/request.j
 
 /** kafkajs's bytes for the same request; it wants timestamps as text that sorts, and writes 0 for the epoch of the leader. */
 const theirs = async ({ topicData, ...request }: ProduceRequest): Promise<Buffer> => {
-  const asText = ({ timestamp, headers, ...message }: Message) => ({
+  const asText = ({ timestamp, headers, ...message }: KafkaMessage) => ({
     ...message,
     timestamp: String(timestamp).padStart(16, '0'),
     ...(headers ? { headers: Object.fromEntries(headers.map(([key, value]) => [key.toString(), value])) } : {}),
@@ -27,12 +27,12 @@ const theirs = async ({ topicData, ...request }: ProduceRequest): Promise<Buffer
   return (await encode()).buffer
 }
 
-const message = (key: string | null, value: Buffer | null, timestamp: number): Message => ({
+const message = (key: string | null, value: Buffer | null, timestamp: number): KafkaMessage => ({
   key: key === null ? null : Buffer.from(key),
   value,
   timestamp,
 })
-const request = (messages: readonly Message[]): ProduceRequest => ({
+const request = (messages: readonly KafkaMessage[]): ProduceRequest => ({
   acks: -1,
   timeout: 30_000,
   producerId: '9007199254740993',
@@ -52,7 +52,7 @@ describe('record batches', () => {
     assert.equal(crc32c(Buffer.alloc(0)), 0)
   })
 
-  const cases: Record<string, Message[]> = {
+  const cases: Record<string, KafkaMessage[]> = {
     'one record': [message('key', Buffer.from('value'), 1_795_000_000_000)],
     'times that go back and forth': [5_000, 4_999, 1_795_000_000_000, 0].map((time) =>
       message('k', Buffer.from('v'), time),

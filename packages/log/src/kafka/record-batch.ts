@@ -7,8 +7,8 @@ import { crc32c } from './crc32c.ts'
 
 export type Header = readonly [key: Buffer, value: Buffer]
 /** Timestamp: whole milliseconds, not negative. */
-export type Message = { key: Buffer | null; value: Buffer | null; timestamp: number; headers?: readonly Header[] }
-type PartitionBatch = { partition: number; firstSequence: number; messages: readonly Message[] }
+export type KafkaMessage = { key: Buffer | null; value: Buffer | null; timestamp: number; headers?: readonly Header[] }
+type PartitionBatch = { partition: number; firstSequence: number; messages: readonly KafkaMessage[] }
 export type ProduceRequest = {
   topicData: readonly { topic: string; partitions: readonly PartitionBatch[] }[]
   producerId: string
@@ -54,22 +54,22 @@ const putBytes = (to: Buffer, at: number, bytes: Buffer | null): number => {
   return begin + bytes.length
 }
 
-type Sized = { message: Message; headers: readonly Header[]; timestampDelta: number; size: number }
-type Batch = PartitionBatch & { records: readonly Sized[]; base: number; latest: number; size: number }
+type SizedRecord = { message: KafkaMessage; headers: readonly Header[]; timestampDelta: number; size: number }
+type SizedBatch = PartitionBatch & { records: readonly SizedRecord[]; base: number; latest: number; size: number }
 
 const NO_HEADERS: readonly Header[] = []
 /** In UTF-8. */
 export const headersOf = (headers: Readonly<Record<string, string>>): Header[] =>
   Object.entries(headers).map(([key, value]) => [Buffer.from(key, 'utf8'), Buffer.from(value, 'utf8')])
 
-const measured = (batch: PartitionBatch): Batch => {
+const measured = (batch: PartitionBatch): SizedBatch => {
   let [base, latest] = [Infinity, 0]
   for (const { timestamp } of batch.messages) {
     base = Math.min(base, timestamp)
     latest = Math.max(latest, timestamp)
   }
   let size = BATCH_HEADER
-  const records = batch.messages.map((message, offsetDelta): Sized => {
+  const records = batch.messages.map((message, offsetDelta): SizedRecord => {
     const headers = message.headers ?? NO_HEADERS
     const timestampDelta = message.timestamp - base
     let body =
@@ -86,7 +86,7 @@ const measured = (batch: PartitionBatch): Batch => {
   return { ...batch, records, base, latest, size }
 }
 
-const putBatch = (to: Buffer, begin: number, batch: Batch, producerId: bigint, producerEpoch: number): number => {
+const putBatch = (to: Buffer, begin: number, batch: SizedBatch, producerId: bigint, producerEpoch: number): number => {
   const { records, base, latest, size, firstSequence } = batch
   to.writeBigInt64BE(0n, begin)
   to.writeInt32BE(size - LENGTH_AT - 4, begin + LENGTH_AT)

@@ -9,7 +9,7 @@ import { frame, setId, unframe, type Unframed } from './frame.ts'
 import type { Outgoing } from './runs.ts'
 import type { Header } from './record-batch.ts'
 import { SCHEMA_HEADER, schemaHeader } from './schema-header.ts'
-import type { Meaning, SchemaIds } from './schemas.ts'
+import type { WriterSchema, SchemaIds } from './schemas.ts'
 import { MAX_RECORD_BYTES, type TopicNames } from './topics.ts'
 import { kafkaBackoff } from './wait.ts'
 
@@ -100,7 +100,7 @@ export class Records {
   }
 
   /** The header is of whoever wrote the record; the number is of a registry, and another one may have given it. */
-  #known({ header, id }: Framed): Meaning | undefined {
+  #known({ header, id }: Framed): WriterSchema | undefined {
     const { ids } = this.#parts
     return header === undefined ? ids.meant(id) : ids.named(header)
   }
@@ -112,7 +112,7 @@ export class Records {
     record: Fetchable,
     { header, id }: Framed,
     signal: AbortSignal,
-  ): Promise<Meaning | 'bad header' | undefined> {
+  ): Promise<WriterSchema | 'bad header' | undefined> {
     const { ids, isAside } = this.#parts
     if (header !== undefined) return (await this.#fromRegistry(() => ids.findNamed(header), signal)) ?? 'bad header'
     const meaning = await this.#fromRegistry(() => ids.find(id), signal)

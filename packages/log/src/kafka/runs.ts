@@ -1,25 +1,25 @@
 /** What a producer has to send, and what brokers say of it. */
-import type { Place } from './fetch.ts'
-import type { Message } from './record-batch.ts'
+import type { TopicPartition } from './fetch.ts'
+import type { KafkaMessage } from './record-batch.ts'
 
 export type QueueLimits = { records: number; bytes: number }
 
-export type Outgoing = Place & {
-  message: Message
+export type Outgoing = TopicPartition & {
+  message: KafkaMessage
   /** Last step before it is sent, after everything before it was sent; may wait until the signal. What it throws refuses the call. */
   prepare?(signal: AbortSignal): Promise<void> | undefined
 }
 
-export type Call = {
+export type AppendCall = {
   offsets: number[]
   missing: number
   failed: boolean
   resolve(offsets: number[]): void
   reject(cause: unknown): void
 }
-export type Item = Outgoing & { call: Call; index: number; bytes: number }
+export type QueuedRecord = Outgoing & { call: AppendCall; index: number; bytes: number }
 /** The records of a batch for one partition: one record batch of Kafka's, with one run of sequence numbers. */
-export type Run = Place & { items: Item[]; leaderless?: boolean }
+export type Run = TopicPartition & { items: QueuedRecord[]; leaderless?: boolean }
 
 /** The broker does not know this producer, or not its latest batch. */
 export const DISOWNED = new Set([

@@ -67,12 +67,12 @@ const rowOf = (value: Buffer | null): SchemaRow | null => {
   }
 }
 
-type Known = SchemaRow & { fingerprint: string }
+type KnownSchema = SchemaRow & { fingerprint: string }
 
 /** The rows as readers ask them. */
 export class SchemaTable {
-  readonly #ids = new Map<number, Known>()
-  readonly #byName = new Map<string, Known>()
+  readonly #ids = new Map<number, KnownSchema>()
+  readonly #byName = new Map<string, KnownSchema>()
 
   constructor(rows: readonly SchemaRow[] = []) {
     this.add(rows)
@@ -87,16 +87,16 @@ export class SchemaTable {
     }
   }
 
-  get(id: number): Known | undefined {
+  get(id: number): KnownSchema | undefined {
     return this.#ids.get(id)
   }
 
   /** The latest row of the name. */
-  named(schema: string): Known | undefined {
+  named(schema: string): KnownSchema | undefined {
     return this.#byName.get(schema)
   }
 
-  all(): Known[] {
+  all(): KnownSchema[] {
     return [...this.#ids.values()]
   }
 }

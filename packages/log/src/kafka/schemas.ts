@@ -10,7 +10,7 @@ import { canonical, fingerprintOf, subjectOf } from './schema-names.ts'
 import type { SchemaRow, SchemaTable } from './schema-rows.ts'
 
 /** `avro`: the writer's text, where this process was not opened with the schema. */
-export type Meaning = { schema: string; avro?: string }
+export type WriterSchema = { schema: string; avro?: string }
 
 export interface SchemaIds {
   /** If it was asked for before. */
@@ -20,13 +20,13 @@ export interface SchemaIds {
   /** Takes the log's own word for the number, where the registry does not answer. */
   trust(schema: string): void
   /** If it was asked for before. */
-  meant(id: number): Meaning | undefined
+  meant(id: number): WriterSchema | undefined
   /** Undefined when log and registry are sure that there is no such schema; throws when one does not answer, and `registry_differs`, `schema_changed`. */
-  find(id: number): Promise<Meaning | undefined>
+  find(id: number): Promise<WriterSchema | undefined>
   /** If it was asked for before. `header`: the value of `instar.schema`. */
-  named(header: string): Meaning | undefined
+  named(header: string): WriterSchema | undefined
   /** Undefined for a header that is not of our form. Throws `schema_changed` when it names one of ours and means another text. */
-  findNamed(header: string): Promise<Meaning | undefined>
+  findNamed(header: string): Promise<WriterSchema | undefined>
   /** The Avro JSON under a name, of ours or as the log has it. */
   textOf(schema: string): Promise<string | undefined>
   /** Of every schema on the log: name → Avro JSON. */
@@ -43,7 +43,7 @@ type SchemaParts = {
 
 abstract class Named {
   protected readonly parts: SchemaParts
-  readonly #headers = new Map<string, Meaning>()
+  readonly #headers = new Map<string, WriterSchema>()
   readonly #own: ReadonlyMap<string, string>
 
   constructor(parts: SchemaParts) {
@@ -51,11 +51,11 @@ abstract class Named {
     this.#own = new Map(Object.entries(parts.schemas).map(([schema, avro]) => [schema, fingerprintOf(avro)]))
   }
 
-  named(header: string): Meaning | undefined {
+  named(header: string): WriterSchema | undefined {
     return this.#headers.get(header)
   }
 
-  async findNamed(header: string): Promise<Meaning | undefined> {
+  async findNamed(header: string): Promise<WriterSchema | undefined> {
     const found = namedBy(header)
     if (!found) return undefined
     const { schema, fingerprint } = found
@@ -65,7 +65,7 @@ abstract class Named {
         schema,
         `a record on the log was written with another text of it (fingerprint ${fingerprint}, ours has ${own})`,
       )
-    let meaning: Meaning = { schema }
+    let meaning: WriterSchema = { schema }
     if (own === undefined) {
       const row = this.parts.table.named(schema) ?? (await this.again(), this.parts.table.named(schema))
       if (row?.fingerprint === fingerprint) meaning = { schema, avro: row.avro }
@@ -100,7 +100,7 @@ const MOST_HEADERS = 1_000
 /** Numbers agreed upon elsewhere. */
 export class FixedIds extends Named implements SchemaIds {
   readonly #ids: ReadonlyMap<string, number>
-  readonly #names: ReadonlyMap<number, Meaning>
+  readonly #names: ReadonlyMap<number, WriterSchema>
 
   constructor(ids: ReadonlyMap<string, number>, parts: SchemaParts) {
     super(parts)
@@ -122,7 +122,7 @@ export class FixedIds extends Named implements SchemaIds {
     /* Nobody else is asked. */
   }
 
-  meant(id: number): Meaning | undefined {
+  meant(id: number): WriterSchema | undefined {
     return this.#names.get(id)
   }
 
@@ -134,7 +134,7 @@ export class FixedIds extends Named implements SchemaIds {
 export class LogSchemas extends Named implements SchemaIds {
   readonly #registry: RegistryClient
   readonly #ids = new Map<string, number>()
-  readonly #names = new Map<number, Meaning>()
+  readonly #names = new Map<number, WriterSchema>()
 
   constructor(registry: RegistryClient, parts: SchemaParts) {
     super(parts)
@@ -169,11 +169,11 @@ export class LogSchemas extends Named implements SchemaIds {
     if (row.fingerprint !== this.fingerprint(schema)) throw registryDiffers(this.#registry.url, id, row.schema, schema)
   }
 
-  meant(id: number): Meaning | undefined {
+  meant(id: number): WriterSchema | undefined {
     return this.#names.get(id)
   }
 
-  async find(id: number): Promise<Meaning | undefined> {
+  async find(id: number): Promise<WriterSchema | undefined> {
     if (!this.parts.table.get(id)) await this.again()
     const row = this.parts.table.get(id)
     const meaning = row ? (this.#ours(row.schema, row.avro) ?? undefined) : await this.#foreign(id)
@@ -183,13 +183,13 @@ export class LogSchemas extends Named implements SchemaIds {
   }
 
   /** Null when the name is one of ours and the text is not. */
-  #ours(schema: string, avro: string): Meaning | null {
+  #ours(schema: string, avro: string): WriterSchema | null {
     const own = this.fingerprint(schema)
     return own === undefined ? { schema, avro } : own === fingerprintOf(avro) ? { schema } : null
   }
 
   /** A number that the log does not know, as records of older builds or of others have it. */
-  async #foreign(id: number): Promise<Meaning | undefined> {
+  async #foreign(id: number): Promise<WriterSchema | undefined> {
     const { status, said } = await this.#registry.ask('GET', `/schemas/ids/${id}`)
     const avro = (said as { schema?: unknown } | null)?.schema
     if (status !== 200 || typeof avro !== 'string') return undefined

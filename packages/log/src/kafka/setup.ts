@@ -77,7 +77,7 @@ export const setupKafka = async (options: SetupOptions): Promise<SetupReport> =>
 
 /** Throws `log_unavailable` when no broker answers within `patience` ms, `kafka_refused`. */
 export const withAdmin = async <T>(
-  { brokers, clientId, security }: Connection,
+  { brokers, clientId, security }: AdminConnection,
   patience: number,
   use: (admin: Admin) => Promise<T>,
 ): Promise<T> => {
@@ -100,7 +100,7 @@ export const withAdmin = async <T>(
   }
 }
 
-type Connection = { brokers: readonly string[]; clientId: string; security?: Security }
+type AdminConnection = { brokers: readonly string[]; clientId: string; security?: Security }
 
 const refuse = (cause: unknown): never => {
   throw refusal(cause) ?? cause

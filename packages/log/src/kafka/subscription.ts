@@ -7,7 +7,7 @@ import type { Topic } from '@instar/events/flow'
 import { PAGE_RECORDS } from '../reading.ts'
 import type { LogRecord, Offsets, Position, SubscribeOptions, Subscription } from '../port.ts'
 import { kafkaError, messageOf, NoLeader, type Fetchable, type KafkaConnection } from './client.ts'
-import { EARLIEST, fetchFrom, LATEST, led, offsetsAt, type Fetched, type Place } from './fetch.ts'
+import { EARLIEST, fetchFrom, LATEST, led, offsetsAt, type Fetched, type TopicPartition } from './fetch.ts'
 import { truncated } from './opening.ts'
 import type { Backoff } from '../backoff.ts'
 import { kafkaBackoff } from './wait.ts'
@@ -18,7 +18,7 @@ const LIMITS = { maxBytes: 2 << 20, maxBytesPerPartition: 1 << 20, maxWaitTime: 
 /** For so long the other partitions are read before it is asked again who leads one that has no leader. */
 const LEADERLESS_MS = 2_000
 
-export type Reading = Place & {
+export type PartitionProgress = TopicPartition & {
   of: Topic
   /** Everything below it has been handled. */
   next: number
@@ -26,7 +26,7 @@ export type Reading = Place & {
 
 type SubscriptionParts = {
   connection: KafkaConnection
-  readings: readonly Reading[]
+  readings: readonly PartitionProgress[]
   /** Our record, or undefined when it was put aside as unreadable. Waits for the registry if it must. */
   accept(
     topic: Topic,
@@ -40,10 +40,10 @@ type SubscriptionParts = {
   say(line: string): void
 }
 
-type Waiter = { ends: Offsets; resolve(): void; reject(cause: unknown): void }
+type CaughtUpWaiter = { ends: Offsets; resolve(): void; reject(cause: unknown): void }
 
 /** What ends the subscription, as against a broker that fails. */
-class Final extends Error {}
+class HandlerError extends Error {}
 
 export class KafkaSubscription implements Subscription {
   readonly done: Promise<void>
@@ -52,7 +52,7 @@ export class KafkaSubscription implements Subscription {
   readonly #stopping = new AbortController()
   readonly #idle: Promise<void>
   #handling: Promise<void> = Promise.resolve()
-  #waiters: Waiter[] = []
+  #waiters: CaughtUpWaiter[] = []
   #failed: { cause: unknown } | undefined
   #away = false
   /** Every partition had a leader when the round began. */
@@ -126,11 +126,11 @@ export class KafkaSubscription implements Subscription {
           const reasons = outcomes.flatMap((outcome) =>
             outcome.status === 'rejected' ? [outcome.reason as unknown] : [],
           )
-          if (reasons.length > 0) throw reasons.find((reason) => reason instanceof Final) ?? reasons[0]
+          if (reasons.length > 0) throw reasons.find((reason) => reason instanceof HandlerError) ?? reasons[0]
           if (leaderless.length > 0) throw new NoLeader(leaderless)
         })
       } catch (cause) {
-        if (cause instanceof Final) throw cause.cause
+        if (cause instanceof HandlerError) throw cause.cause
         if (this.#stopping.signal.aborted) return
         if (cause instanceof InstarError && !cause.retryable) throw cause
         if (kafkaError(cause) === 'OFFSET_OUT_OF_RANGE') await this.#findPlace()
@@ -144,7 +144,7 @@ export class KafkaSubscription implements Subscription {
   /** Until stopped, or until another loop of the round has failed. Throws what a fetch or the handler threw. */
   async #follow(
     fetch: (wants: { topic: string; partition: number; offset: number }[]) => Promise<Fetched[]>,
-    readings: readonly Reading[],
+    readings: readonly PartitionProgress[],
     over: AbortSignal,
     backoff: Backoff,
   ): Promise<void> {
@@ -183,7 +183,7 @@ export class KafkaSubscription implements Subscription {
     }
   }
 
-  async #handle(reading: Reading, { records, next }: Fetched): Promise<void> {
+  async #handle(reading: PartitionProgress, { records, next }: Fetched): Promise<void> {
     const { maxBatch = PAGE_RECORDS, handle } = this.#options
     try {
       for (let i = 0; i < records.length; i += maxBatch) {
@@ -201,7 +201,7 @@ export class KafkaSubscription implements Subscription {
     } catch (cause) {
       if (this.#stopping.signal.aborted && cause instanceof InstarError && cause.code === 'log_unavailable') return
       this.#stopping.abort()
-      throw new Final('', { cause })
+      throw new HandlerError('', { cause })
     }
   }
 
@@ -215,7 +215,7 @@ export class KafkaSubscription implements Subscription {
           offsetsAt(cluster, readings, EARLIEST),
           offsetsAt(cluster, readings, LATEST),
         ])
-        const of = (reading: Reading, places: typeof first): number =>
+        const of = (reading: PartitionProgress, places: typeof first): number =>
           places.find(({ topic, partition }) => topic === reading.topic && partition === reading.partition)!.offset
         return readings.map((reading) => [of(reading, first), of(reading, end)])
       })
@@ -235,7 +235,7 @@ export class KafkaSubscription implements Subscription {
   }
 
   #settle(): void {
-    const reached = ({ ends }: Waiter): boolean =>
+    const reached = ({ ends }: CaughtUpWaiter): boolean =>
       this.#parts.readings.every(({ of, partition, next }) => next >= (ends[of]?.[partition] ?? 0))
     const settled = this.#waiters.filter(reached)
     this.#waiters = this.#waiters.filter((waiter) => !settled.includes(waiter))

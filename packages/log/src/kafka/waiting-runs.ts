@@ -2,7 +2,7 @@
  * What a producer cannot send now, kept by partition in the order of its appends: because the partition has no leader, or
  * because a read has not yet taken its end there. The other partitions do not wait for it.
  */
-import type { Place } from './fetch.ts'
+import type { TopicPartition } from './fetch.ts'
 import type { Run } from './runs.ts'
 import { sleep } from '../backoff.ts'
 
@@ -10,14 +10,14 @@ import { sleep } from '../backoff.ts'
 const AGAIN_MS = 500
 
 /** `held`: a read that was begun before it was appended has not taken its end. */
-type Waiting = { run: Run; held: boolean }
+type WaitingRun = { run: Run; held: boolean }
 /** `returned`: how many at its head were to be sent, and came back since one was taken out. */
-type Line = { waiting: Waiting[]; returned: number; leaderless: boolean }
+type PartitionQueue = { waiting: WaitingRun[]; returned: number; leaderless: boolean }
 
-const nameOf = ({ topic, partition }: Place): string => `${topic}/${partition}`
+const nameOf = ({ topic, partition }: TopicPartition): string => `${topic}/${partition}`
 
 export class WaitingRuns {
-  readonly #lines = new Map<string, Line>()
+  readonly #lines = new Map<string, PartitionQueue>()
   /** Reads in progress that must not see what is appended after them, by partition. */
   readonly #fences = new Map<string, Set<Promise<unknown>>>()
   /** Partitions that it was said of that they have no leader. */
@@ -35,7 +35,7 @@ export class WaitingRuns {
   }
 
   /** What is appended to these partitions from now on waits until `reading` has settled. */
-  fence(places: readonly Place[], reading: Promise<unknown>): void {
+  fence(places: readonly TopicPartition[], reading: Promise<unknown>): void {
     for (const name of places.map(nameOf)) {
       const fences = this.#fences.get(name) ?? new Set()
       this.#fences.set(name, fences.add(reading))
@@ -52,7 +52,7 @@ export class WaitingRuns {
     const name = nameOf(run)
     const fences = this.#fences.get(name)
     if (!fences && !this.#lines.has(name)) return false
-    const waiting: Waiting = { run, held: fences !== undefined }
+    const waiting: WaitingRun = { run, held: fences !== undefined }
     this.#line(name).waiting.push(waiting)
     if (fences) {
       void Promise.allSettled(fences).then(() => {
@@ -85,7 +85,7 @@ export class WaitingRuns {
   }
 
   /** A partition answers: the next time that it has no leader is worth telling again. */
-  reached(place: Place): void {
+  reached(place: TopicPartition): void {
     if (this.#told.size > 0) this.#told.delete(nameOf(place))
   }
 
@@ -122,13 +122,13 @@ export class WaitingRuns {
     return runs
   }
 
-  #line(name: string): Line {
+  #line(name: string): PartitionQueue {
     const line = this.#lines.get(name) ?? { waiting: [], returned: 0, leaderless: false }
     this.#lines.set(name, line)
     return line
   }
 
-  #ready(): [string, Line][] {
+  #ready(): [string, PartitionQueue][] {
     return [...this.#lines].filter(
       ([, { waiting, leaderless }]) => !waiting[0]!.held && (!leaderless || performance.now() >= this.#askAt),
     )

@@ -32,7 +32,7 @@ export type MemoryOptions = {
 
 export type MemoryLog = EventLog & { readonly store: MemoryStore }
 
-type Call = { records: readonly Append[]; bytes: number; resolve(positions: Position[]): void }
+type AppendCall = { records: readonly Append[]; bytes: number; resolve(positions: Position[]): void }
 
 const microtask = (): Promise<void> => Promise.resolve()
 
@@ -60,7 +60,7 @@ class ArrayLog implements MemoryLog {
   readonly store: MemoryStore
   readonly #limits: { records: number; bytes: number }
   readonly #deliveries = new Set<Delivery>()
-  #waiting: Call[] = []
+  #waiting: AppendCall[] = []
   #records = 0
   #bytes = 0
   #closed = false

@@ -4,7 +4,7 @@
  */
 import type { FoldFile } from './file.ts'
 import { inSlices } from './slices.ts'
-import type { Place, Step, Stored } from './tables.ts'
+import type { FileRef, WorkStep, SnapshotPart } from './tables.ts'
 import { fromBytes, toBytes } from './value.ts'
 
 export type Mirrored = {
@@ -14,19 +14,19 @@ export type Mirrored = {
   entry(key: string): unknown
 }
 
-export class Mirror implements Stored {
-  readonly #place: Place
+export class Mirror implements SnapshotPart {
+  readonly #place: FileRef
   readonly #name: string
   readonly #of: Mirrored
   #saving: string[] = []
 
-  constructor(place: Place, name: string, of: Mirrored) {
+  constructor(place: FileRef, name: string, of: Mirrored) {
     this.#place = place
     this.#name = name
     this.#of = of
   }
 
-  take(): Iterable<Step> {
+  take(): Iterable<WorkStep> {
     const { file } = this.#place
     if (!file) return []
     const { changed } = this.#of
@@ -35,12 +35,12 @@ export class Mirror implements Stored {
     return this.#steps(file)
   }
 
-  done(): Iterable<Step> {
+  done(): Iterable<WorkStep> {
     this.#saving = []
     return []
   }
 
-  *#steps(file: FoldFile): Iterable<Step> {
+  *#steps(file: FoldFile): Iterable<WorkStep> {
     for (const key of this.#saving)
       yield () => {
         const entry = this.#of.entry(key)

@@ -1,14 +1,14 @@
 /** Queues of a fold: what waits may be as long as the log, or a few. */
 import type { Queue, Queues } from '@instar/events'
-import { ResidentTable, type Place, type Step, type Stored } from './tables.ts'
+import { ResidentTable, type FileRef, type WorkStep, type SnapshotPart } from './tables.ts'
 
 /** A short one, all in memory. Its entries' values say in which order they came. */
-export class ResidentQueue implements Queue, Stored {
+export class ResidentQueue implements Queue, SnapshotPart {
   readonly #table: ResidentTable<number>
   #order: Set<string> | undefined
   #next = 0
 
-  constructor(place: Place, name: string) {
+  constructor(place: FileRef, name: string) {
     this.#table = new ResidentTable(place, name)
   }
 
@@ -36,11 +36,11 @@ export class ResidentQueue implements Queue, Stored {
     return this.#keys.values()
   }
 
-  take(): Iterable<Step> {
+  take(): Iterable<WorkStep> {
     return this.#table.take()
   }
 
-  done(): Iterable<Step> {
+  done(): Iterable<WorkStep> {
     return this.#table.done()
   }
 
@@ -59,15 +59,15 @@ export class ResidentQueue implements Queue, Stored {
 }
 
 /** Keys in the order in which they came, the most of them in the file. */
-export class StoredQueue implements Queue, Stored {
-  readonly #place: Place
+export class StoredQueue implements Queue, SnapshotPart {
+  readonly #place: FileRef
   readonly #name: string
   #added = new Set<string>()
   #removed = new Set<string>()
   #saving: { added: Set<string>; removed: Set<string> } | undefined
   #stored: number | undefined
 
-  constructor(place: Place, name: string) {
+  constructor(place: FileRef, name: string) {
     this.#place = place
     this.#name = name
   }
@@ -101,7 +101,7 @@ export class StoredQueue implements Queue, Stored {
   }
 
   /** Written at once, since `has` and the order are asked of the file: a queue changes between two records only. */
-  take(): Iterable<Step> {
+  take(): Iterable<WorkStep> {
     const { file } = this.#place
     if (!file) return []
     const [added, removed] = [this.#added, this.#removed]
@@ -118,7 +118,7 @@ export class StoredQueue implements Queue, Stored {
     ]
   }
 
-  done(): Iterable<Step> {
+  done(): Iterable<WorkStep> {
     this.#saving = undefined
     return []
   }
@@ -139,13 +139,13 @@ export class StoredQueue implements Queue, Stored {
 }
 
 /** Queues by name, the most of each in the file. One that is emptied costs nothing from the next snapshot on. */
-export class StoredQueues implements Queues, Stored {
-  readonly #place: Place
+export class StoredQueues implements Queues, SnapshotPart {
+  readonly #place: FileRef
   readonly #prefix: string
   #known: Map<string, StoredQueue> | undefined
   #saving: StoredQueue[] = []
 
-  constructor(place: Place, name: string) {
+  constructor(place: FileRef, name: string) {
     this.#place = place
     this.#prefix = `${name} `
   }
@@ -170,12 +170,12 @@ export class StoredQueues implements Queues, Stored {
     for (const [name, queue] of this.#queues) if (queue.size > 0) yield name
   }
 
-  take(): Iterable<Step> {
+  take(): Iterable<WorkStep> {
     this.#saving = [...this.#queues.values()]
     return this.#saving.flatMap((queue) => [...queue.take()])
   }
 
-  done(): Iterable<Step> {
+  done(): Iterable<WorkStep> {
     for (const queue of this.#saving.splice(0)) queue.done()
     for (const [name, queue] of this.#queues) if (queue.size === 0) this.#queues.delete(name)
     return []

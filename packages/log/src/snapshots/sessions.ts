@@ -8,7 +8,7 @@ import {
   type TurnState,
 } from '@instar/events'
 
-type Row = [
+type PackedSession = [
   string,
   string,
   string,
@@ -40,7 +40,11 @@ type Row = [
   number,
 ]
 
-export const packSession = ({ session, parent, turns }: SessionState): [parent: string | null, turns: Row[]] => {
+export const packSession = ({
+  session,
+  parent,
+  turns,
+}: SessionState): [parent: string | null, turns: PackedSession[]] => {
   const short = (turn: string | null): string | null => (turn === null ? null : turn.slice(session.length + 1))
   return [
     parent,
@@ -148,7 +152,7 @@ export const unpackSession = (packed: unknown, id: string): SessionState => {
   return session
 }
 
-type Score = [
+type PackedScore = [
   string,
   number,
   string,
@@ -165,7 +169,7 @@ type Score = [
 ]
 
 /** `session` and `policy` are the row's, unless a record said otherwise. */
-export const packScores = (scores: ReadonlyMap<string, ScoreState>, policy: string): Score[] =>
+export const packScores = (scores: ReadonlyMap<string, ScoreState>, policy: string): PackedScore[] =>
   [...scores.values()].map((s) => [
     s.turn,
     s.version,
@@ -184,7 +188,7 @@ export const packScores = (scores: ReadonlyMap<string, ScoreState>, policy: stri
 
 export const unpackScores = (packed: unknown, session: string, policy: string): Map<string, ScoreState> =>
   new Map(
-    (packed as Score[]).map(
+    (packed as PackedScore[]).map(
       ([turn, version, subject, score, reward, judge, reason, hint, rank, revision, at, otherSession, otherPolicy]) => [
         turn,
         {

@@ -13,7 +13,15 @@ import { isLocked, removeSnapshot, SnapshotFile, type FoldFile } from './file.ts
 import { Mirror, type Mirrored } from './mirror.ts'
 import { ResidentQueue, StoredQueue, StoredQueues } from './queue.ts'
 import { inSlices } from './slices.ts'
-import { keysOf, ResidentTable, SpilledTable, type Place, type Step, type Stored, type TableOptions } from './tables.ts'
+import {
+  keysOf,
+  ResidentTable,
+  SpilledTable,
+  type FileRef,
+  type WorkStep,
+  type SnapshotPart,
+  type TableOptions,
+} from './tables.ts'
 
 export type SnapshotSettings = {
   folder: string
@@ -28,14 +36,14 @@ export type SnapshotSettings = {
   file?: (name: string) => FoldFile
 }
 
-type Reached = { next: number; id: string }
+type PartitionMark = { next: number; id: string }
 
 /** How many times the records of a snapshot may wait for the one before it. */
 const OVERDUE = 4
 /** Of one service on one folder so many processes find a file of their own. */
 const OPENINGS = 32
 
-const oneByOne = function* (all: readonly Iterable<Step>[]): Iterable<Step> {
+const oneByOne = function* (all: readonly Iterable<WorkStep>[]): Iterable<WorkStep> {
   for (const steps of all) yield* steps
 }
 
@@ -43,9 +51,9 @@ export class Snapshot {
   readonly #settings: SnapshotSettings
   readonly #name: string
   readonly #version: string
-  readonly #place: Place = { file: null }
-  readonly #parts: Stored[] = []
-  readonly #reached = new Map<Topic, Map<number, Reached>>()
+  readonly #place: FileRef = { file: null }
+  readonly #parts: SnapshotPart[] = []
+  readonly #reached = new Map<Topic, Map<number, PartitionMark>>()
   /** Of the last snapshot, while it is on its way to the disk. */
   #flushing: Promise<void> = Promise.resolve()
   #onItsWay = false
@@ -185,7 +193,7 @@ export class Snapshot {
     await file?.close()
   }
 
-  #with<T extends Stored>(part: T): T {
+  #with<T extends SnapshotPart>(part: T): T {
     this.#parts.push(part)
     return part
   }
@@ -222,7 +230,10 @@ export class Snapshot {
       const version = file.meta('version')
       if (version === undefined) return ''
       if (version !== this.#version) return 'another build made it'
-      for (const [topic, partitions] of JSON.parse(file.meta('reached') ?? '') as [Topic, [number, Reached][]][]) {
+      for (const [topic, partitions] of JSON.parse(file.meta('reached') ?? '') as [
+        Topic,
+        [number, PartitionMark][],
+      ][]) {
         this.#reached.set(topic, new Map(partitions))
         for (const [partition, { next, id }] of partitions) {
           const last = await log.at({ topic, partition, offset: next - 1 })

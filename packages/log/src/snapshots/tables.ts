@@ -20,20 +20,20 @@ export type TableOptions<V> = {
 }
 
 /** What a snapshot writes of a collection: some changes, then either `done` or `undone` for all of them. */
-export type Stored = {
+export type SnapshotPart = {
   /** Changes since the last call, as steps of a write; later changes are not among them. */
-  take(): Iterable<Step>
+  take(): Iterable<WorkStep>
   /** They are in the file. To be run to its end, as steps, before anything else is changed. */
-  done(): Iterable<Step>
+  done(): Iterable<WorkStep>
   /** They could not be written: they are changes still. */
   undone(): void
 }
 
 /** A small part of a long work: between two of them the event loop may turn. */
-export type Step = () => void
+export type WorkStep = () => void
 
 /** Where a collection finds the file; null while there is none, and everything stays in memory. */
-export type Place = { file: FoldFile | null }
+export type FileRef = { file: FoldFile | null }
 
 const FAST = { params: { [constants.ZSTD_c_compressionLevel]: 1 } }
 
@@ -43,12 +43,12 @@ const GONE = Symbol('gone')
 const MOST_ABSENT = 4096
 
 abstract class Changes<V> {
-  protected readonly place: Place
+  protected readonly place: FileRef
   protected readonly name: string
   protected changed = new Map<string, V | typeof GONE>()
   protected saving = new Map<string, V | typeof GONE>()
 
-  constructor(place: Place, name: string) {
+  constructor(place: FileRef, name: string) {
     this.place = place
     this.name = name
   }
@@ -57,7 +57,7 @@ abstract class Changes<V> {
   /** This entry is in the file. */
   protected abstract settled(key: string, value: V | typeof GONE): void
 
-  take(): Iterable<Step> {
+  take(): Iterable<WorkStep> {
     const { file } = this.place
     if (!file) return []
     this.saving = this.changed
@@ -68,12 +68,12 @@ abstract class Changes<V> {
     })
   }
 
-  *done(): Iterable<Step> {
+  *done(): Iterable<WorkStep> {
     yield* this.steps((key, value) => this.settled(key, value))
     this.saving = new Map()
   }
 
-  private *steps(work: (key: string, value: V | typeof GONE) => void): Iterable<Step> {
+  private *steps(work: (key: string, value: V | typeof GONE) => void): Iterable<WorkStep> {
     for (const [key, value] of this.saving) yield () => work(key, value)
   }
 
@@ -84,7 +84,7 @@ abstract class Changes<V> {
 }
 
 /** A table that is read entry by entry. At most about twice `room` of what was used lately stays in memory. */
-export class SpilledTable<V> extends Changes<V> implements Table<string, V>, Stored {
+export class SpilledTable<V> extends Changes<V> implements Table<string, V>, SnapshotPart {
   readonly #options: TableOptions<V>
   readonly #room: number
   #young = new Map<string, V>()
@@ -93,7 +93,7 @@ export class SpilledTable<V> extends Changes<V> implements Table<string, V>, Sto
   /** Not in the file either: it is asked once for each. */
   #absent = new Set<string>()
 
-  constructor(place: Place, name: string, room: number, options: TableOptions<V> = {}) {
+  constructor(place: FileRef, name: string, room: number, options: TableOptions<V> = {}) {
     super(place, name)
     this.#room = room
     this.#options = options
@@ -166,7 +166,7 @@ export class SpilledTable<V> extends Changes<V> implements Table<string, V>, Sto
 }
 
 /** A small table that is all in memory, and only written to the file. */
-export class ResidentTable<V> extends Changes<V> implements Table<string, V>, Stored {
+export class ResidentTable<V> extends Changes<V> implements Table<string, V>, SnapshotPart {
   #all: Map<string, V> | undefined
 
   get size(): number {

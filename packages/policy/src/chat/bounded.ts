@@ -5,38 +5,38 @@
 import { Interpreter, type Environment } from '@huggingface/jinja'
 import { InstarError } from '@instar/events/errors'
 
-type Node = {
+type TemplateNode = {
   type: string
-  iterable?: Node
-  lhs?: Node
-  args?: Node[]
+  iterable?: TemplateNode
+  lhs?: TemplateNode
+  args?: TemplateNode[]
   value?: unknown
-  callee?: Node
-  object?: Node
-  operand?: Node
-  left?: Node
-  right?: Node
+  callee?: TemplateNode
+  object?: TemplateNode
+  operand?: TemplateNode
+  left?: TemplateNode
+  right?: TemplateNode
   operator?: { value: string }
   test?: { value: string }
 }
-type Call = (args: Valued[], scope: unknown) => Valued
-type Valued = { type: string; value: unknown; builtins?: ReadonlyMap<string, Valued> }
-type Arguments = [positional: Valued[], named: Map<string, Valued>]
+type TemplateFunction = (args: TemplateValue[], scope: unknown) => TemplateValue
+type TemplateValue = { type: string; value: unknown; builtins?: ReadonlyMap<string, TemplateValue> }
+type Arguments = [positional: TemplateValue[], named: Map<string, TemplateValue>]
 
 /** What is used of the library's class, most of it private there: without one of these, its test fails. */
 const Runner = Interpreter as unknown as new (environment: Environment) => {
-  run(program: unknown): Valued
-  evaluate(node: Node | undefined, scope: unknown): Valued
-  evaluateBlock(statements: Node[], scope: unknown): Valued
-  evaluateIdentifier(node: Node, scope: unknown): Valued
-  evaluateBinaryExpression(node: Node, scope: unknown): Valued
-  evaluateTestExpression(node: Node, scope: unknown): Valued
-  evaluateMemberExpression(node: Node, scope: unknown): Valued
-  evaluateSliceExpression(object: Valued, node: Node, scope: unknown): Valued
-  evaluateArguments(args: Node[], scope: unknown): Arguments
-  evaluateMacro(node: Node, scope: unknown): Valued
-  evaluateCallStatement(node: Node, scope: unknown): Valued
-  applyFilter(operand: Valued, filter: Node, scope: unknown): Valued
+  run(program: unknown): TemplateValue
+  evaluate(node: TemplateNode | undefined, scope: unknown): TemplateValue
+  evaluateBlock(statements: TemplateNode[], scope: unknown): TemplateValue
+  evaluateIdentifier(node: TemplateNode, scope: unknown): TemplateValue
+  evaluateBinaryExpression(node: TemplateNode, scope: unknown): TemplateValue
+  evaluateTestExpression(node: TemplateNode, scope: unknown): TemplateValue
+  evaluateMemberExpression(node: TemplateNode, scope: unknown): TemplateValue
+  evaluateSliceExpression(object: TemplateValue, node: TemplateNode, scope: unknown): TemplateValue
+  evaluateArguments(args: TemplateNode[], scope: unknown): Arguments
+  evaluateMacro(node: TemplateNode, scope: unknown): TemplateValue
+  evaluateCallStatement(node: TemplateNode, scope: unknown): TemplateValue
+  applyFilter(operand: TemplateValue, filter: TemplateNode, scope: unknown): TemplateValue
 }
 
 /** Steps of one pass through a loop, beside what is in it. */
@@ -73,10 +73,10 @@ export class BoundedInterpreter extends Runner {
   /** Nodes whose values are written out. */
   private readonly printed = new WeakSet<object>()
   private readonly blocks = new WeakSet<object>()
-  private readonly known = new WeakMap<object, { node: Node; values: Valued[] }>()
+  private readonly known = new WeakMap<object, { node: TemplateNode; values: TemplateValue[] }>()
   private readonly sizes = new WeakMap<object, number>()
   /** The filter whose arguments are evaluated next, and what it is applied to. */
-  private filtered: { name: string; operand: Valued; args: Node[] } | null = null
+  private filtered: { name: string; operand: TemplateValue; args: TemplateNode[] } | null = null
 
   constructor(environment: Environment, limit: number) {
     super(environment)
@@ -94,13 +94,13 @@ export class BoundedInterpreter extends Runner {
       )
   }
 
-  override evaluate(node: Node | undefined, scope: unknown): Valued {
-    if (node instanceof Known) return node.value as Valued
+  override evaluate(node: TemplateNode | undefined, scope: unknown): TemplateValue {
+    if (node instanceof EvaluatedNode) return node.value as TemplateValue
     if (node?.type === 'For' && node.iterable)
       for (const one of [node.iterable, node.iterable.lhs]) if (one) this.iterated.add(one)
     this.spend(1)
     this.depth += 1
-    let result: Valued
+    let result: TemplateValue
     try {
       result = super.evaluate(node, scope)
     } finally {
@@ -116,7 +116,7 @@ export class BoundedInterpreter extends Runner {
     return result
   }
 
-  override evaluateBlock(statements: Node[], scope: unknown): Valued {
+  override evaluateBlock(statements: TemplateNode[], scope: unknown): TemplateValue {
     if (!this.blocks.has(statements)) {
       this.blocks.add(statements)
       for (const statement of statements) this.printed.add(statement)
@@ -124,14 +124,14 @@ export class BoundedInterpreter extends Runner {
     return super.evaluateBlock(statements, scope)
   }
 
-  override evaluateIdentifier(node: Node, scope: unknown): Valued {
+  override evaluateIdentifier(node: TemplateNode, scope: unknown): TemplateValue {
     this.spend(this.depth / 32)
     const result = super.evaluateIdentifier(node, scope)
     if (result.value === undefined) this.spend(UNKNOWN)
     return result
   }
 
-  override evaluateBinaryExpression(node: Node, scope: unknown): Valued {
+  override evaluateBinaryExpression(node: TemplateNode, scope: unknown): TemplateValue {
     const operator = node.operator?.value ?? ''
     if (operator === 'and' || operator === 'or') return super.evaluateBinaryExpression(node, scope)
     const left = this.evaluate(node.left, scope)
@@ -140,13 +140,13 @@ export class BoundedInterpreter extends Runner {
     return super.evaluateBinaryExpression(this.with(node, ['left', 'right'], [left, right]), scope)
   }
 
-  override evaluateTestExpression(node: Node, scope: unknown): Valued {
+  override evaluateTestExpression(node: TemplateNode, scope: unknown): TemplateValue {
     const operand = this.evaluate(node.operand, scope)
     if (node.test && CHARACTERS.has(node.test.value)) this.charge(node.test.value, operand, [])
     return super.evaluateTestExpression(this.with(node, ['operand'], [operand]), scope)
   }
 
-  override evaluateMemberExpression(node: Node, scope: unknown): Valued {
+  override evaluateMemberExpression(node: TemplateNode, scope: unknown): TemplateValue {
     const object = this.evaluate(node.object, scope)
     const member = super.evaluateMemberExpression(this.with(node, ['object'], [object]), scope)
     if (member.type !== 'FunctionValue') return member
@@ -154,12 +154,12 @@ export class BoundedInterpreter extends Runner {
     return member
   }
 
-  override evaluateSliceExpression(object: Valued, node: Node, scope: unknown): Valued {
+  override evaluateSliceExpression(object: TemplateValue, node: TemplateNode, scope: unknown): TemplateValue {
     this.spend((typeof object.value === 'string' ? object.value.length : entriesOf(object)) / OTHER_CHARACTERS)
     return super.evaluateSliceExpression(object, node, scope)
   }
 
-  override evaluateArguments(args: Node[], scope: unknown): Arguments {
+  override evaluateArguments(args: TemplateNode[], scope: unknown): Arguments {
     const filtered = this.filtered?.args === args ? this.filtered : null
     this.filtered = null
     const found = super.evaluateArguments(args, scope)
@@ -169,24 +169,24 @@ export class BoundedInterpreter extends Runner {
   }
 
   /** The library goes through a macro's text each time that it comes to it. */
-  override evaluateMacro(node: Node, scope: unknown): Valued {
+  override evaluateMacro(node: TemplateNode, scope: unknown): TemplateValue {
     this.spend(this.nodesIn(node))
     return super.evaluateMacro(node, scope)
   }
 
-  override evaluateCallStatement(node: Node, scope: unknown): Valued {
+  override evaluateCallStatement(node: TemplateNode, scope: unknown): TemplateValue {
     this.spend(this.nodesIn(node))
     return super.evaluateCallStatement(node, scope)
   }
 
-  override applyFilter(operand: Valued, filter: Node, scope: unknown): Valued {
+  override applyFilter(operand: TemplateValue, filter: TemplateNode, scope: unknown): TemplateValue {
     const { args } = filter
     const name = String((filter.callee ?? filter).value)
     if (!args) this.charge(name, operand, [])
     else if (name === 'selectattr' || name === 'rejectattr') {
       // Its arguments are texts of the template, and are not evaluated as arguments.
       this.charge(args.some(({ value }) => CHARACTERS.has(String(value))) ? 'lower' : name, operand, [])
-      this.chargePairs(name, operand, args as Valued[])
+      this.chargePairs(name, operand, args as TemplateValue[])
     } else {
       this.charge(name, operand, [])
       this.filtered = { name, operand, args }
@@ -195,15 +195,15 @@ export class BoundedInterpreter extends Runner {
   }
 
   /** The method, which is charged for wherever it is called. */
-  private counted(name: string, object: Valued, method: Valued): Valued {
-    const call = method.value as Call
-    return new (method.constructor as new (value: Call) => Valued)((args, scope) => {
+  private counted(name: string, object: TemplateValue, method: TemplateValue): TemplateValue {
+    const call = method.value as TemplateFunction
+    return new (method.constructor as new (value: TemplateFunction) => TemplateValue)((args, scope) => {
       this.charge(name, object, args)
       return call(args, scope)
     })
   }
 
-  private charge(name: string, operand: Valued, args: readonly Valued[]): void {
+  private charge(name: string, operand: TemplateValue, args: readonly TemplateValue[]): void {
     const characters = SHALLOW.has(name) ? entriesOf(operand) : this.weigh(operand)
     const per = CHARACTERS.get(name) ?? OTHER_CHARACTERS
     this.spend((characters / per) * (per === 1 ? 1 + Math.log2(1 + entriesOf(operand)) : 1))
@@ -211,7 +211,7 @@ export class BoundedInterpreter extends Runner {
   }
 
   /** What the arguments make of it: each of them may come with each part of the operand. */
-  private chargePairs(name: string, operand: Valued, args: readonly Valued[]): void {
+  private chargePairs(name: string, operand: TemplateValue, args: readonly TemplateValue[]): void {
     if (args.length === 0) return
     const characters = 1 + (SHALLOW.has(name) ? entriesOf(operand) : this.weigh(operand))
     for (const { type, value } of args.flatMap(unpacked))
@@ -226,7 +226,7 @@ export class BoundedInterpreter extends Runner {
       }
   }
 
-  private compare(operator: string, left: Valued, right: Valued): void {
+  private compare(operator: string, left: TemplateValue, right: TemplateValue): void {
     const [a, b] = [left.value, right.value]
     if (typeof a === 'string' && typeof b === 'string') {
       if (operator.endsWith('in')) this.spend(b.length / 64 + (a.length * b.length) / PAIRS / 4)
@@ -239,19 +239,19 @@ export class BoundedInterpreter extends Runner {
   }
 
   /** Characters of all that is in it, as it would be written; of what is beyond the limit, a number beyond it. */
-  private weigh(value: Valued): number {
+  private weigh(value: TemplateValue): number {
     const most = this.left * 64
     let weight = 0
-    const waiting: Valued[] = [value]
+    const waiting: TemplateValue[] = [value]
     for (let one = waiting.pop(); one !== undefined && weight <= most; one = waiting.pop()) {
       const inner = one.value
       weight += ENTRY
       if (typeof inner === 'string') weight += inner.length
       else if (Array.isArray(inner)) {
         if (weight + ENTRY * inner.length > most) return Infinity
-        for (const entry of inner as Valued[]) waiting.push(entry)
+        for (const entry of inner as TemplateValue[]) waiting.push(entry)
       } else if (inner instanceof Map) {
-        for (const [key, entry] of inner as Map<string, Valued>) {
+        for (const [key, entry] of inner as Map<string, TemplateValue>) {
           weight += key.length
           waiting.push(entry)
         }
@@ -261,14 +261,18 @@ export class BoundedInterpreter extends Runner {
   }
 
   /** The node with these parts of it evaluated. The library asks for them before it evaluates anything else of it. */
-  private with(node: Node, parts: readonly ('left' | 'right' | 'operand' | 'object')[], values: Valued[]): Node {
+  private with(
+    node: TemplateNode,
+    parts: readonly ('left' | 'right' | 'operand' | 'object')[],
+    values: TemplateValue[],
+  ): TemplateNode {
     let known = this.known.get(node)
     if (!known) {
       known = { node: { ...node }, values: [] }
       this.known.set(node, known)
-      for (const part of parts) known.node[part] = new Known()
+      for (const part of parts) known.node[part] = new EvaluatedNode()
     }
-    parts.forEach((part, i) => ((known.node[part] as Known).value = values[i]!))
+    parts.forEach((part, i) => ((known.node[part] as EvaluatedNode).value = values[i]!))
     return known.node
   }
 
@@ -285,17 +289,17 @@ export class BoundedInterpreter extends Runner {
 }
 
 /** In the place of a node, what it was evaluated to. */
-class Known {
+class EvaluatedNode {
   readonly type = 'Known'
   value: unknown
 }
 
-const entriesOf = ({ value }: Valued): number =>
+const entriesOf = ({ value }: TemplateValue): number =>
   Array.isArray(value) ? value.length : value instanceof Map ? value.size : 0
 
 /** Named arguments come to methods as one value. */
-const unpacked = (argument: Valued): Valued[] =>
-  argument.type === 'KeywordArgumentsValue' ? [...(argument.value as Map<string, Valued>).values()] : [argument]
+const unpacked = (argument: TemplateValue): TemplateValue[] =>
+  argument.type === 'KeywordArgumentsValue' ? [...(argument.value as Map<string, TemplateValue>).values()] : [argument]
 
 /** A number that says how wide something is written, for each line or entry. */
 const widthOf = (name: string, value: number): number => (name === 'indent' || name === 'tojson' ? Math.abs(value) : 0)

@@ -133,9 +133,9 @@ function templateOf(config: JsonObject): string | null {
 }
 
 /** What a folder holds besides weights. */
-export type Light = Pick<Checkpoint, 'name' | 'files' | 'tokenizer' | 'generation'> & { json: JsonObject }
+export type CheckpointMetadata = Pick<Checkpoint, 'name' | 'files' | 'tokenizer' | 'generation'> & { json: JsonObject }
 
-export function openLight(folder: string): Light {
+export function openMetadata(folder: string): CheckpointMetadata {
   const at = (name: string) => path.join(folder, name)
   const json = readJson(at('config.json'))
   if (!json) throw bad(folder, 'holds no config.json')
@@ -166,7 +166,7 @@ export function holdsWeights(target: string): boolean {
 
 export function openFolder(folder: string): Checkpoint {
   const at = (name: string) => path.join(folder, name)
-  const { json: configJson, files: small, ...light } = openLight(folder)
+  const { json: configJson, files: small, ...light } = openMetadata(folder)
   const shards = weightFiles(folder)
   const entries = new Map<string, TensorEntry & { file: string }>()
   for (const file of shards) {

@@ -10,7 +10,7 @@ import { Detokenizer } from '../tokenizer/detokenizer.ts'
 import { TextTokenizer } from '../tokenizer/tokenizer.ts'
 import type { ModelConfig, Weights } from '../weights.ts'
 import { isJsonObject, type JsonObject } from '@instar/events/json'
-import { openCheckpoint, openLight, type Checkpoint } from './folder.ts'
+import { openCheckpoint, openMetadata, type Checkpoint } from './folder.ts'
 
 /** ChatML, for checkpoints that bring no template but know its tokens. */
 const CHATML =
@@ -53,11 +53,11 @@ function defaults(generation: JsonObject): Model['defaults'] {
   return { temperature: number('temperature', 1), topP: number('top_p', 1), topK: number('top_k', 0) }
 }
 
-type Spoken = Pick<Checkpoint, 'name' | 'tokenizer' | 'generation'> & {
+type ModelSource = Pick<Checkpoint, 'name' | 'tokenizer' | 'generation'> & {
   config: Pick<ModelConfig, 'contextLength' | 'vocabulary'>
 }
 
-function modelOf(checkpoint: Spoken, { sha256, named }: Awaited<ReturnType<typeof hashFiles>>): Model {
+function modelOf(checkpoint: ModelSource, { sha256, named }: Awaited<ReturnType<typeof hashFiles>>): Model {
   const { config, generation } = checkpoint
   const files = checkpoint.tokenizer
   const tokenizer = new TextTokenizer(files.tokenizer, files.config, `${checkpoint.name}: tokenizer.json`)
@@ -116,7 +116,7 @@ const UNSAID_CONTEXT = 1_000_000
  */
 export async function openTokenizer(target: string): Promise<Model> {
   if (!statSync(target, { throwIfNoEntry: false })?.isDirectory()) return openModel(target)
-  const { json, files, ...light } = openLight(target)
+  const { json, files, ...light } = openMetadata(target)
   const added = Array.isArray(light.tokenizer.tokenizer['added_tokens'])
     ? light.tokenizer.tokenizer['added_tokens'].filter(isJsonObject)
     : []

@@ -26,7 +26,7 @@ const WIDTH = {
 export type Dtype = keyof typeof WIDTH
 
 /** F32, F16 and BF16 come as Float32Array (exact); the others as the array of their own type, BOOL as bytes. */
-export type TensorData =
+export type TensorValues =
   | Float32Array
   | Float64Array
   | Int8Array
@@ -37,7 +37,7 @@ export type TensorData =
   | Uint32Array
   | BigInt64Array
   | BigUint64Array
-export type Tensor = { dtype: Dtype; shape: readonly number[]; data: TensorData }
+export type Tensor = { dtype: Dtype; shape: readonly number[]; data: TensorValues }
 
 /** Where one tensor lies; `begin` and `end` count from the first byte of the file. */
 export type TensorEntry = { dtype: Dtype; shape: readonly number[]; begin: number; end: number }

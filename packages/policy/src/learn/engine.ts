@@ -26,7 +26,7 @@ export type LearningOptions = { model: string; signal?: AbortSignal } & Partial<
 >
 
 type Ready = Extract<FromLearner, { type: 'ready' }>
-type Pending = {
+type PendingCall = {
   message: ToLearner
   resolve(result: Calls[CallName]['result']): void
   reject(error: InstarError): void
@@ -43,7 +43,7 @@ class EmbeddedLearning implements LearningEngine {
   /** The adapters that the thread was started with. */
   private startAdapters: Adapter[] = []
   /** In the order of the calls. */
-  private readonly pending = new Map<number, Pending>()
+  private readonly pending = new Map<number, PendingCall>()
   private next = 1
 
   constructor(options: LearnWorkerOptions, settings: ThreadSettings) {

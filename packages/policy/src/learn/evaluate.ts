@@ -23,7 +23,7 @@ export async function generateAll(
   const { runtime } = sampler
   const context = runtime.config.contextLength
   const done: Completion[] = []
-  type Row = {
+  type GenerationRow = {
     index: number
     prompt: readonly number[]
     generation: Generation
@@ -31,7 +31,7 @@ export async function generateAll(
     text: string
     entropy: number
   }
-  const rows = request.prompts.map((prompt, index): Row => ({
+  const rows = request.prompts.map((prompt, index): GenerationRow => ({
     index,
     prompt,
     ids: [],
@@ -45,7 +45,7 @@ export async function generateAll(
   }))
   const scale = inverseTemperature(request.sampling.temperature)
   /** Samples a token for every row of `logits`; returns the rows that are not finished. */
-  const draw = (group: readonly Row[], logits: Float32Array): number[] => {
+  const draw = (group: readonly GenerationRow[], logits: Float32Array): number[] => {
     const V = runtime.config.vocabulary
     return group.flatMap((row, at) => {
       const own = logits.subarray(at * V, (at + 1) * V)
@@ -60,7 +60,7 @@ export async function generateAll(
   }
   const waiting = microBatches(rows, (row) => row.prompt.length, POSITIONS)
   const cache = runtime.createCache()
-  let running: Row[] = []
+  let running: GenerationRow[] = []
   while (waiting.length > 0 || running.length > 0) {
     while (running.length < ROWS) {
       const group = waiting.shift()
@@ -81,7 +81,7 @@ export async function generateAll(
       const stay = draw(group, logits)
       fresh.keep(stay)
       cache.append(fresh)
-      running.push(...stay.map((at) => group[at] as Row))
+      running.push(...stay.map((at) => group[at] as GenerationRow))
     }
     if (running.length === 0) continue
     const { logits } = await runtime.decodeStep({
@@ -92,7 +92,7 @@ export async function generateAll(
     })
     const stay = filled(draw(running, logits))
     if (stay.length < running.length) cache.keep(stay)
-    running = stay.map((at) => running[at] as Row)
+    running = stay.map((at) => running[at] as GenerationRow)
   }
   return done
 }

@@ -7,7 +7,7 @@ import type { Backend, Compiled, Feeds, Program, TensorData } from './backend.ts
  * `library`: the backend's name in TensorFlow.js. `frozen`, `thawed`: told of a tensor that keeps its values, and
  * before it is disposed.
  */
-export type Eager = {
+export type EagerOptions = {
   name: Backend['name']
   library: string
   build: string
@@ -25,11 +25,11 @@ export class EagerBackend implements Backend {
   readonly name: Backend['name']
   readonly threads: number
   readonly build: string
-  private readonly eager: Eager
+  private readonly eager: EagerOptions
   /** Frozen tensors by their array: programs share them. */
   private readonly frozen = new Map<TensorData['data'], tf.Tensor>()
 
-  constructor(eager: Eager) {
+  constructor(eager: EagerOptions) {
     this.eager = eager
     this.name = eager.name
     this.threads = eager.threads

@@ -37,7 +37,7 @@ export type OnnxGraph = {
 }
 
 /** A message under construction: pieces that are copied once, at the end. */
-class Message {
+class ProtobufMessage {
   readonly pieces: Uint8Array[] = []
   length = 0
 
@@ -80,7 +80,7 @@ class Message {
     return this.bytes(field, new TextEncoder().encode(value))
   }
 
-  message(field: number, value: Message): this {
+  message(field: number, value: ProtobufMessage): this {
     this.varint((field << 3) | 2)
     this.varint(value.length)
     for (const piece of value.pieces) this.push(piece)
@@ -98,8 +98,8 @@ class Message {
   }
 }
 
-function attribute(name: string, value: Attribute): Message {
-  const out = new Message().text(1, name)
+function attribute(name: string, value: Attribute): ProtobufMessage {
+  const out = new ProtobufMessage().text(1, name)
   if (typeof value === 'number') return out.integer(3, value).integer(20, 2)
   if (typeof value === 'string') return out.text(4, value).integer(20, 3)
   if ('branch' in value) return out.message(6, branch(value.branch)).integer(20, 5)
@@ -108,8 +108,8 @@ function attribute(name: string, value: Attribute): Message {
   return out.integer(20, 7)
 }
 
-function node(value: OnnxNode): Message {
-  const out = new Message()
+function node(value: OnnxNode): ProtobufMessage {
+  const out = new ProtobufMessage()
   for (const input of value.inputs) out.text(1, input)
   for (const output of value.outputs) out.text(2, output)
   out.text(4, value.op)
@@ -118,26 +118,29 @@ function node(value: OnnxNode): Message {
   return out
 }
 
-function valueInfo(value: OnnxValue): Message {
-  const shape = new Message()
+function valueInfo(value: OnnxValue): ProtobufMessage {
+  const shape = new ProtobufMessage()
   for (const size of value.shape)
-    shape.message(1, typeof size === 'number' ? new Message().integer(1, size) : new Message().text(2, size))
-  const tensor = new Message().integer(1, TYPE_CODE[value.type]).message(2, shape)
-  return new Message().text(1, value.name).message(2, new Message().message(1, tensor))
+    shape.message(
+      1,
+      typeof size === 'number' ? new ProtobufMessage().integer(1, size) : new ProtobufMessage().text(2, size),
+    )
+  const tensor = new ProtobufMessage().integer(1, TYPE_CODE[value.type]).message(2, shape)
+  return new ProtobufMessage().text(1, value.name).message(2, new ProtobufMessage().message(1, tensor))
 }
 
-function branch(value: OnnxBranch): Message {
-  const out = new Message()
+function branch(value: OnnxBranch): ProtobufMessage {
+  const out = new ProtobufMessage()
   for (const item of value.nodes) out.message(1, node(item))
   return out.text(2, value.name).message(12, valueInfo(value.output))
 }
 
-function initializer(value: OnnxInitializer): Message {
-  const out = new Message()
+function initializer(value: OnnxInitializer): ProtobufMessage {
+  const out = new ProtobufMessage()
   for (const size of value.shape) out.integer(1, size)
   out.integer(2, TYPE_CODE[value.type]).text(8, value.name)
   if (!value.external) return out.bytes(9, value.bytes)
-  const entry = (key: string, text: string): Message => new Message().text(1, key).text(2, text)
+  const entry = (key: string, text: string): ProtobufMessage => new ProtobufMessage().text(1, key).text(2, text)
   out.message(13, entry('location', value.external.file))
   out.message(13, entry('offset', String(value.external.offset)))
   out.message(13, entry('length', String(value.bytes.length)))
@@ -146,17 +149,17 @@ function initializer(value: OnnxInitializer): Message {
 
 /** The bytes of a ModelProto with default opset 18 and the fused operators of onnxruntime's own domain. */
 export function writeOnnx(graph: OnnxGraph): Uint8Array {
-  const body = new Message()
+  const body = new ProtobufMessage()
   for (const item of graph.nodes) body.message(1, node(item))
   body.text(2, graph.name)
   for (const item of graph.initializers) body.message(5, initializer(item))
   for (const item of graph.inputs) body.message(11, valueInfo(item))
   for (const item of graph.outputs) body.message(12, valueInfo(item))
-  return new Message()
+  return new ProtobufMessage()
     .integer(1, 9)
     .text(2, 'instar')
     .message(7, body)
-    .message(8, new Message().text(1, '').integer(2, 18))
-    .message(8, new Message().text(1, 'com.microsoft').integer(2, 1))
+    .message(8, new ProtobufMessage().text(1, '').integer(2, 18))
+    .message(8, new ProtobufMessage().text(1, 'com.microsoft').integer(2, 1))
     .finish()
 }

@@ -6,10 +6,10 @@
 import * as tf from '../tensors.ts'
 import type { BackendWasm } from '@tensorflow/tfjs-backend-wasm'
 
-type Params = { inputs: tf.NamedTensorInfoMap; backend: unknown; attrs?: tf.NamedAttrMap }
+type KernelArguments = { inputs: tf.NamedTensorInfoMap; backend: unknown; attrs?: tf.NamedAttrMap }
 const { backend_util, util, slice_util } = tf
 
-function input(params: Params, name: string): tf.TensorInfo {
+function input(params: KernelArguments, name: string): tf.TensorInfo {
   const value = params.inputs[name]
   if (!value) throw new Error(`kernel without its input ${name}`)
   return value
@@ -56,7 +56,7 @@ function transposed(
   return out
 }
 
-type Stock = tf.KernelFunc
+type StockKernel = tf.KernelFunc
 
 /** Frozen tensors, and their transposes where a product has wanted one; both stay in XNNPACK's own packing too. */
 const frozen = new Map<object, tf.TensorInfo | null>()
@@ -90,7 +90,7 @@ function turn(
 }
 
 /** Transposes what the product would have to, then multiplies matrix by matrix on views of the operands. */
-function matMul(stock: Stock): tf.KernelFunc {
+function matMul(stock: StockKernel): tf.KernelFunc {
   return (params) => {
     const backend = params.backend as BackendWasm
     const a = input(params, 'a')
@@ -177,7 +177,7 @@ function sliceOut(
   return out
 }
 
-function slice(stock: Stock): tf.KernelFunc {
+function slice(stock: StockKernel): tf.KernelFunc {
   return (params) => {
     const x = input(params, 'x')
     if (x.dtype !== 'float32' && x.dtype !== 'int32') return stock(params)
@@ -190,7 +190,7 @@ function slice(stock: Stock): tf.KernelFunc {
   }
 }
 
-function split(stock: Stock): tf.KernelFunc {
+function split(stock: StockKernel): tf.KernelFunc {
   return (params) => {
     const x = input(params, 'x')
     if (x.dtype !== 'float32' && x.dtype !== 'int32') return stock(params)
@@ -214,7 +214,7 @@ function split(stock: Stock): tf.KernelFunc {
   }
 }
 
-function transpose(stock: Stock): tf.KernelFunc {
+function transpose(stock: StockKernel): tf.KernelFunc {
   return (params) => {
     const x = input(params, 'x')
     const perm = params.attrs?.['perm'] as number[]
@@ -228,7 +228,7 @@ function transpose(stock: Stock): tf.KernelFunc {
   }
 }
 
-function segmentSum(params: Params): tf.TensorInfo {
+function segmentSum(params: KernelArguments): tf.TensorInfo {
   const backend = params.backend as BackendWasm
   const x = input(params, 'x')
   const ids = input(params, 'segmentIds')
@@ -245,7 +245,7 @@ function segmentSum(params: Params): tf.TensorInfo {
 }
 
 /** gather with one index list for each row: out[n, k] = x[n, indices[n, k]]. */
-function gather(stock: Stock): tf.KernelFunc {
+function gather(stock: StockKernel): tf.KernelFunc {
   return (params) => {
     if (Number(params.attrs?.['batchDims'] ?? 0) !== 1) return stock(params)
     const backend = params.backend as BackendWasm
@@ -262,7 +262,7 @@ function gather(stock: Stock): tf.KernelFunc {
 }
 
 /** The stock kernel writes the bits of integers whatever the type. */
-function oneHot(params: Params): tf.TensorInfo {
+function oneHot(params: KernelArguments): tf.TensorInfo {
   const backend = params.backend as BackendWasm
   const indices = input(params, 'indices')
   const depth = Number(params.attrs?.['depth'])
@@ -284,7 +284,7 @@ let done = false
 export function overrideKernels(): void {
   if (done) return
   done = true
-  const replace = (kernelName: string, make: (stock: Stock) => tf.KernelFunc): void => {
+  const replace = (kernelName: string, make: (stock: StockKernel) => tf.KernelFunc): void => {
     const stock = tf.getKernel(kernelName, 'wasm')
     tf.unregisterKernel(kernelName, 'wasm')
     tf.registerKernel({ ...stock, kernelFunc: make(stock.kernelFunc) })

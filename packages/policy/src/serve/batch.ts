@@ -14,11 +14,18 @@ import { AdapterSlots } from './slots.ts'
 /** Prompt tokens prefilled in one step: while other rows are decoding, and while none is. */
 export type BatchSettings = { prefillBusy: number; prefillIdle: number }
 
-type Work = { kind: 'generate'; generation: Generation } | { kind: 'score'; scoring: Scoring; firstLogits: number }
+type BatchWork = { kind: 'generate'; generation: Generation } | { kind: 'score'; scoring: Scoring; firstLogits: number }
 /** `ids`: the tokens that the row's cache must hold before the next token; a generation appends to them. */
-type Job = { key: number; adapter: AdapterSha; ids: number[]; mayReuse: number; work: Work }
+type Job = { key: number; adapter: AdapterSha; ids: number[]; mayReuse: number; work: BatchWork }
 /** `cached`: the ids whose keys and values are in the row's cache, computed with `adapter`. */
-type Row = { index: number; cached: number[]; adapter: AdapterSha; used: number; job: Job | null; slot: number | null }
+type CacheRow = {
+  index: number
+  cached: number[]
+  adapter: AdapterSha
+  used: number
+  job: Job | null
+  slot: number | null
+}
 
 function commonPrefix(a: readonly number[], b: readonly number[], limit: number): number {
   const end = Math.min(a.length, b.length, limit)
@@ -34,7 +41,7 @@ export class Batcher {
   private readonly endOfTurn: ReadonlySet<number>
   private readonly settings: BatchSettings
   private readonly constrainer: Constrainer | null
-  private readonly rows: Row[]
+  private readonly rows: CacheRow[]
   private readonly waiting: Job[] = []
   private clock = 0
   private events: BatchEvent[] = []
@@ -126,7 +133,7 @@ export class Batcher {
     this.events.push({ key, type: 'error', code: known.code, message: known.message, details: { ...known.details } })
   }
 
-  private free(row: Row): void {
+  private free(row: CacheRow): void {
     if (row.slot !== null) this.adapters.release(row.slot)
     if (row.job && row.job.adapter !== null) this.adapters.leave(row.job.adapter)
     row.job = null
@@ -165,8 +172,8 @@ export class Batcher {
   }
 
   /** The free row whose cache shares the longest prefix with the prompt, else the least recently used. */
-  private bestRow(job: Job): Row | null {
-    let best: Row | null = null
+  private bestRow(job: Job): CacheRow | null {
+    let best: CacheRow | null = null
     let bestReuse = -1
     for (const row of this.rows) {
       if (row.job) continue
@@ -176,7 +183,7 @@ export class Batcher {
     return best
   }
 
-  private isReading(row: Row): boolean {
+  private isReading(row: CacheRow): boolean {
     return row.job !== null && (row.job.work.kind === 'score' || row.job.ids.length - row.cached.length > 1)
   }
 
@@ -186,7 +193,7 @@ export class Batcher {
     if (reading.length === 0) return
     const busy = this.rows.some((row) => row.job && !this.isReading(row))
     const budget = busy ? this.settings.prefillBusy : this.settings.prefillIdle
-    const chunks: { row: Row; length: number }[] = []
+    const chunks: { row: CacheRow; length: number }[] = []
     let longest = 0
     for (const row of reading) {
       const length = Math.min((row.job?.ids.length ?? 0) - row.cached.length, budget)
@@ -202,7 +209,7 @@ export class Batcher {
     if (ready.length > 0) await this.run(ready.map((row) => ({ row, length: 1 })))
   }
 
-  private async run(chunks: readonly { row: Row; length: number }[]): Promise<void> {
+  private async run(chunks: readonly { row: CacheRow; length: number }[]): Promise<void> {
     const inputs = chunks.map(({ row, length }): DecodeRow => {
       const job = row.job
       const from = row.cached.length
@@ -249,7 +256,7 @@ export class Batcher {
     }
   }
 
-  private consume(row: Row, job: Job, logits: Float32Array): void {
+  private consume(row: CacheRow, job: Job, logits: Float32Array): void {
     const { work } = job
     if (work.kind === 'score') {
       if (logits.length > 0)

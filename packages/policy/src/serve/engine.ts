@@ -45,11 +45,11 @@ const DEFAULTS = {
 const CHECKED = 64
 
 type Ready = Extract<FromWorker, { type: 'ready' }>
-type Open = { request: JobRequest } & (
+type OpenRequest = { request: JobRequest } & (
   | { type: 'generate'; queue: PieceQueue; detach(): void }
   | { type: 'score'; resolve(scores: Scores): void; reject(error: InstarError): void }
 )
-type Call = { message: Extract<ToWorker, { call: number }>; resolve(): void; reject(error: InstarError): void }
+type PendingCall = { message: Extract<ToWorker, { call: number }>; resolve(): void; reject(error: InstarError): void }
 
 /**
  * If the thread dies, open requests end with `engine_lost`. Later requests wait for the next thread, which starts with
@@ -63,8 +63,8 @@ class EmbeddedServing implements ServingEngine {
   private readonly adapters = new Map<string, Adapter>()
   /** The adapters that the thread was started with. */
   private startAdapters: Adapter[] = []
-  private readonly open = new Map<number, Open>()
-  private readonly calls = new Map<number, Call>()
+  private readonly open = new Map<number, OpenRequest>()
+  private readonly calls = new Map<number, PendingCall>()
   /** Constraints that were accepted, by sha256. */
   private readonly checked = new Set<string>()
   private next = 1
@@ -193,7 +193,7 @@ class EmbeddedServing implements ServingEngine {
     if (refusal) throw refusal
   }
 
-  private call(messageOf: (call: number) => Call['message']): Promise<void> {
+  private call(messageOf: (call: number) => PendingCall['message']): Promise<void> {
     this.up()
     const message = messageOf(this.next++)
     return new Promise((resolve, reject) => {
@@ -212,7 +212,7 @@ class EmbeddedServing implements ServingEngine {
       })
   }
 
-  private submit(key: number, open: Open): void {
+  private submit(key: number, open: OpenRequest): void {
     this.open.set(key, open)
     this.thread.post({ type: 'submit', key, request: open.request })
   }

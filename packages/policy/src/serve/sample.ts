@@ -2,9 +2,9 @@
 import { InstarError } from '@instar/events/errors'
 import type { Sampling } from '@instar/engine/port'
 
-export type Candidate = { id: number; logprob: number }
+export type TokenCandidate = { id: number; logprob: number }
 /** `logprob`: natural log of the probability of `id` in the sampled distribution, after filters and renormalisation. */
-export type Drawn = { id: number; logprob: number; top: Candidate[] }
+export type Drawn = { id: number; logprob: number; top: TokenCandidate[] }
 
 /** log Σ exp(x / temperature), in double. Throws `internal` on logits without a sum. */
 export function logSumExp(logits_V: Float32Array, temperature: number): number {
@@ -84,7 +84,7 @@ function nucleus(logits_V: Float32Array, temperature: number, topP: number, amon
 }
 
 /** Fewer than requested if the constraint allows fewer tokens. */
-const possible = (top: Candidate[]): Candidate[] => top.filter(({ logprob }) => logprob > -Infinity)
+const possible = (top: TokenCandidate[]): TokenCandidate[] => top.filter(({ logprob }) => logprob > -Infinity)
 
 /**
  * Temperature, then top-k, then top-p, renormalised (the order of vLLM and of Hugging Face). `u` in [0, 1)

@@ -5,12 +5,12 @@
 import type { Lora } from '../checkpoints/peft.ts'
 import type { Decoder } from './decoder.ts'
 
-type Held = { lora: Lora; loaded: boolean; requests: number }
+type LoadedAdapter = { lora: Lora; loaded: boolean; requests: number }
 type Slot = { sha256: string | null; rows: number; used: number }
 
 export class AdapterSlots {
   private readonly decoder: Pick<Decoder, 'slots' | 'setAdapter'>
-  private readonly held = new Map<string, Held>()
+  private readonly held = new Map<string, LoadedAdapter>()
   private readonly slots: Slot[]
   private clock = 0
 
@@ -51,7 +51,7 @@ export class AdapterSlots {
     this.forget(sha256, held)
   }
 
-  private forget(sha256: string, held: Held): void {
+  private forget(sha256: string, held: LoadedAdapter): void {
     if (!held.loaded && held.requests === 0) this.held.delete(sha256)
   }
 

@@ -42,13 +42,13 @@ export type ThreadPorts<Out, Ready> = {
   up(): void
 }
 
-type Life = { worker: Worker; exited: Promise<void>; native: boolean }
-type First = { type: 'ready' } | { type: 'failed'; error: PlainError }
+type RunningThread = { worker: Worker; exited: Promise<void>; native: boolean }
+type FirstMessage = { type: 'ready' } | { type: 'failed'; error: PlainError }
 
 export class Thread<In, Out extends { type: string }, Ready extends Out & { type: 'ready' }> {
   private readonly ports: ThreadPorts<Out, Ready>
   private readonly settings: ThreadSettings
-  private life: Life | null = null
+  private life: RunningThread | null = null
   private first: Ready | null = null
   private isUp = false
   private upSince = 0
@@ -110,7 +110,7 @@ export class Thread<In, Out extends { type: string }, Ready extends Out & { type
     this.ports.lost(this.away)
   }
 
-  private async cut({ worker, exited, native }: Life): Promise<void> {
+  private async cut({ worker, exited, native }: RunningThread): Promise<void> {
     worker.postMessage({ type: 'exit' } satisfies Exit)
     if (!native) await worker.terminate()
     if (!(await within(exited, STEP_MS))) worker.unref()
@@ -124,16 +124,16 @@ export class Thread<In, Out extends { type: string }, Ready extends Out & { type
     if (signal?.aborted) throw givenUp()
     const worker = this.ports.spawn()
     const exited = Promise.withResolvers<void>()
-    const life: Life = { worker, exited: exited.promise, native: this.ports.native(null) }
+    const life: RunningThread = { worker, exited: exited.promise, native: this.ports.native(null) }
     this.life = life
-    const words = Promise.withResolvers<Out & First>()
+    const words = Promise.withResolvers<Out & FirstMessage>()
     let heard = false
     const ends = (reason: string, cause?: Error): void => {
       const error = new InstarError('engine_lost', reason, {}, cause ? { cause } : {})
       words.reject(error)
       if (this.life === life) this.lose(error)
     }
-    worker.on('message', (message: Out & First) => {
+    worker.on('message', (message: Out & FirstMessage) => {
       if (!heard) words.resolve(message)
       else if (message.type === 'failed') ends(message.error.message)
       else if (this.life === life) this.ports.receive(message)
@@ -151,7 +151,7 @@ export class Thread<In, Out extends { type: string }, Ready extends Out & { type
     }
     signal?.addEventListener('abort', giveUp)
     try {
-      const said: First = await words.promise
+      const said: FirstMessage = await words.promise
       if (said.type === 'failed') throw fromPlain(said.error)
       if (said.type !== 'ready') throw new InstarError('internal', `${name} began with other words than ready.`)
       const ready = said as Ready

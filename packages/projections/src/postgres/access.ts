@@ -6,7 +6,7 @@
 import { chownSync, renameSync, writeFileSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import { join } from 'node:path'
-import type { Place } from './place.ts'
+import type { ServerPaths } from './place.ts'
 import { READER } from './reader.ts'
 import { ADMIN, MOVING, OWNER } from './roles.ts'
 
@@ -15,7 +15,7 @@ const ROLES = [ADMIN, OWNER, READER, MOVING]
 const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`
 
 /** Written at every start: a cluster of an older build trusted whoever reached its socket. */
-export const writeAccess = (place: Place): void => {
+export const writeAccess = (place: ServerPaths): void => {
   const people = [...new Set([userInfo().username, 'root'])]
   const files = {
     'pg_hba.conf': 'local all all peer map=instar\n',

@@ -21,7 +21,7 @@ import {
 import { createRequire } from 'node:module'
 import { basename, dirname, join, relative } from 'node:path'
 import { InstarError } from '@instar/events/errors'
-import { othersMayEnter, type Place } from './place.ts'
+import { othersMayEnter, type ServerPaths } from './place.ts'
 
 export type Binaries = { postgres: string; initdb: string }
 
@@ -38,7 +38,7 @@ const ADVICE =
 const programs = (folder: string): Binaries => ({ postgres: join(folder, 'postgres'), initdb: join(folder, 'initdb') })
 
 /** `bin`: the folder of the programs, or the path of `postgres` itself. Throws `no_postgres`. */
-export const findBinaries = (place: Place, bin?: string): Binaries => {
+export const findBinaries = (place: ServerPaths, bin?: string): Binaries => {
   if (bin) {
     const found = programs(existsSync(bin) && statSync(bin).isFile() ? dirname(bin) : bin)
     for (const path of Object.values(found)) {
@@ -91,7 +91,7 @@ const link = (root: string, native: string): boolean => {
   return true
 }
 
-const copy = (root: string, native: string, place: Place): string => {
+const copy = (root: string, native: string, place: ServerPaths): string => {
   const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
   const target = join(place.home, `postgres-${version}`, 'native')
   if (existsSync(target)) return target

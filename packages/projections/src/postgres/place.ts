@@ -28,7 +28,7 @@ import { dirname, join } from 'node:path'
 /** Who the server runs as; null: whoever runs Instar. */
 type ServerUser = { uid: number; gid: number } | null
 
-export type Place = { folder: string; home: string; data: string; sockets: string; log: string; user: ServerUser }
+export type ServerPaths = { folder: string; home: string; data: string; sockets: string; log: string; user: ServerUser }
 
 export const PORT = 5432
 /** Who made and ran the clusters of older builds for root; other programs run as it, too. */
@@ -85,13 +85,13 @@ const isUnnamed = (uid: number | undefined): uid is number =>
   uid !== undefined && uid >= UNNAMED.first && uid < UNNAMED.first + UNNAMED.count
 
 /** `uid`: of the server, where root starts it. */
-type Kept = { folder: string; home: string; sockets: string; uid?: number }
+type StoredPaths = { folder: string; home: string; sockets: string; uid?: number }
 
 /** What an earlier start chose, if it is still there and nobody else could have put it there. */
-const kept = (folder: string): Kept | undefined => {
+const kept = (folder: string): StoredPaths | undefined => {
   const file = join(folder, 'place.json')
   if (!existsSync(file)) return undefined
-  const place = JSON.parse(readFileSync(file, 'utf8')) as Kept
+  const place = JSON.parse(readFileSync(file, 'utf8')) as StoredPaths
   if (place.folder !== folder) return undefined
   const ours = [place.home, place.sockets].every(
     (path) => existsSync(path) && lstatSync(path).isDirectory() && isOurs(lstatSync(path).uid),
@@ -102,13 +102,13 @@ const kept = (folder: string): Kept | undefined => {
 const socketFits = (sockets: string): boolean => Buffer.byteLength(join(sockets, `.s.PGSQL.${PORT}`)) <= ADDRESS_BYTES
 
 /** The place that an earlier start chose, without making anything; undefined if there is none. */
-export const existingPlace = (folder: string): Place | undefined => {
+export const existingPlace = (folder: string): ServerPaths | undefined => {
   if (!existsSync(folder)) return undefined
   const place = kept(realpathSync(folder))
   return place && layout(place)
 }
 
-const layout = ({ folder, home, sockets, uid }: Kept): Place => ({
+const layout = ({ folder, home, sockets, uid }: StoredPaths): ServerPaths => ({
   folder,
   home,
   sockets,
@@ -118,7 +118,7 @@ const layout = ({ folder, home, sockets, uid }: Kept): Place => ({
 })
 
 /** Makes the folders that are missing. Idempotent. */
-export const makePlace = (given: string): Place => {
+export const makePlace = (given: string): ServerPaths => {
   mkdirSync(given, { recursive: true, mode: 0o755 })
   const folder = realpathSync(given)
   let chosen = kept(folder)
@@ -137,14 +137,14 @@ export const makePlace = (given: string): Place => {
   return layout(chosen)
 }
 
-const write = (chosen: Kept): void => {
+const write = (chosen: StoredPaths): void => {
   const file = join(chosen.folder, 'place.json')
   writeFileSync(`${file}.new`, `${JSON.stringify(chosen)}\n`)
   renameSync(`${file}.new`, file)
 }
 
 /** Gives the cluster to the user that is to run it; no server may run there. What `nobody` had of an older build is taken from it. */
-export const ownData = ({ data, sockets, user }: Place): void => {
+export const ownData = ({ data, sockets, user }: ServerPaths): void => {
   if (!user) return
   for (const folder of [data, sockets]) {
     if (lstatSync(folder).uid !== user.uid) own(folder, user)

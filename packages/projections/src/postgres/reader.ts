@@ -87,7 +87,7 @@ export const readerPasswordOf = (url: string, own: string | null): string | null
 }
 
 /** How to log in, and how else where the server refuses that. */
-export type Reading = ClientConfig & { instead?: ClientConfig }
+export type ReaderLogin = ClientConfig & { instead?: ClientConfig }
 
 /** Query parameters outrank what stands before the host, and may stand where there is no host. */
 export const urlAs = (url: URL, user: string, password: string | null): string => {
@@ -121,7 +121,7 @@ export const databaseUrl = (url: string): URL => {
   }
 }
 
-export const readerOf = (url: string, password: string | null): Reading => {
+export const readerOf = (url: string, password: string | null): ReaderLogin => {
   const parsed = databaseUrl(url)
   if (loginOf(parsed).user === READER) return { connectionString: url }
   return { connectionString: urlAs(parsed, READER, password), instead: { connectionString: url } }

@@ -25,7 +25,7 @@ import { promisify } from 'node:util'
 import { InstarError } from '@instar/events/errors'
 import { writeAccess } from './access.ts'
 import type { Binaries } from './binaries.ts'
-import { NOBODY, ownData, PORT, type Place } from './place.ts'
+import { NOBODY, ownData, PORT, type ServerPaths } from './place.ts'
 import { ADMIN } from './roles.ts'
 
 const run = promisify(execFile)
@@ -76,7 +76,7 @@ export type Server = {
   stop(): Promise<void>
 }
 
-const majorOf = (binaries: Binaries, place: Place): string => {
+const majorOf = (binaries: Binaries, place: ServerPaths): string => {
   const { stdout, error, stderr } = spawnSync(binaries.postgres, ['--version'], {
     encoding: 'utf8',
     cwd: '/',
@@ -97,7 +97,7 @@ const majorOf = (binaries: Binaries, place: Place): string => {
  * Makes the data folder, or makes it anew when another major version wrote it (the log refills it).
  * False when there is nothing to do.
  */
-export const initialise = async (binaries: Binaries, place: Place): Promise<boolean> => {
+export const initialise = async (binaries: Binaries, place: ServerPaths): Promise<boolean> => {
   const file = join(place.data, 'PG_VERSION')
   const major = majorOf(binaries, place)
   if (existsSync(file) && readFileSync(file, 'utf8').trim() === major) return false
@@ -128,20 +128,20 @@ export const initialise = async (binaries: Binaries, place: Place): Promise<bool
 }
 
 /** The process that postmaster.pid names, if it is alive and is the server of this very folder. */
-export const liveServer = async (place: Place): Promise<number | undefined> => {
+export const liveServer = async (place: ServerPaths): Promise<number | undefined> => {
   const pid = recordedPid(place)
   if (pid === undefined || !isAlive(pid)) return undefined
   return (await commandOf(pid)).includes(place.data) ? pid : undefined
 }
 
-const pidFile = (place: Place): string => join(place.data, 'postmaster.pid')
+const pidFile = (place: ServerPaths): string => join(place.data, 'postmaster.pid')
 
-const recordedPid = (place: Place): number | undefined => {
+const recordedPid = (place: ServerPaths): number | undefined => {
   const [pid] = pidLines(place)
   return pid && /^\d+$/.test(pid) ? Number(pid) : undefined
 }
 
-const pidLines = (place: Place): string[] => {
+const pidLines = (place: ServerPaths): string[] => {
   try {
     return readFileSync(pidFile(place), 'utf8').split('\n')
   } catch (error) {
@@ -172,7 +172,7 @@ const commandOf = async (pid: number): Promise<string> => {
   return stdout
 }
 
-const predecessorGone = async (place: Place): Promise<void> => {
+const predecessorGone = async (place: ServerPaths): Promise<void> => {
   for (const until = Date.now() + DEADLINE; (await liveServer(place)) !== undefined;) {
     if (Date.now() > until)
       throw new InstarError('postgres_failed', `Another process runs the PostgreSQL of ${place.folder}.`, {
@@ -188,7 +188,7 @@ const predecessorGone = async (place: Place): Promise<void> => {
  * then replaced by one that cannot be, and the rest kept: it leads to the shared memory by which
  * PostgreSQL knows that no orphan of the last run still writes.
  */
-const clearStaleLocks = (place: Place): void => {
+const clearStaleLocks = (place: ServerPaths): void => {
   const pid = recordedPid(place)
   if (pid !== undefined && isAlive(pid)) {
     const unused = '4194303'
@@ -198,7 +198,7 @@ const clearStaleLocks = (place: Place): void => {
 }
 
 /** Resolves when the server accepts connections. Throws `postgres_failed` with the end of its own log. */
-export const serve = async (binaries: Binaries, place: Place): Promise<Server> => {
+export const serve = async (binaries: Binaries, place: ServerPaths): Promise<Server> => {
   const until = Date.now() + DEADLINE
   for (;;) {
     await predecessorGone(place)
@@ -222,7 +222,7 @@ export const serve = async (binaries: Binaries, place: Place): Promise<Server> =
 
 type Launched = Server & { pid: Promise<number> }
 
-const launch = (binaries: Binaries, place: Place): Launched => {
+const launch = (binaries: Binaries, place: ServerPaths): Launched => {
   const settings = Object.entries({ ...SETTINGS, unix_socket_directories: place.sockets }).flatMap(([name, value]) => [
     '-c',
     `${name}=${value}`,
@@ -273,7 +273,7 @@ const firstLine = (child: ChildProcess): Promise<string> =>
   })
 
 /** postmaster.pid says `ready` in its eighth line, once the socket answers. */
-const becomesReady = async (server: Launched, place: Place, until: number): Promise<boolean> => {
+const becomesReady = async (server: Launched, place: ServerPaths, until: number): Promise<boolean> => {
   const pid = await server.pid
   let ended = false
   void server.exited.then(() => {

@@ -6,19 +6,19 @@ import { rmSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { ClientConfig } from 'pg'
 import { findBinaries } from './binaries.ts'
-import { existingPlace, makePlace, PORT, type Place } from './place.ts'
-import { databaseUrl, READER, readerOf, readerPasswordOf, type Reading } from './reader.ts'
+import { existingPlace, makePlace, PORT, type ServerPaths } from './place.ts'
+import { databaseUrl, READER, readerOf, readerPasswordOf, type ReaderLogin } from './reader.ts'
 import { OWNER, prepareRoles, type LoginAs } from './roles.ts'
 import { initialise, liveServer, serve, type Server } from './server.ts'
 
 /** `readerPassword`: what the owner gives the reader's login, in a server that is not ours. */
-export type Connection = Readonly<ClientConfig & { readerPassword?: string }>
+export type DatabaseConnection = Readonly<ClientConfig & { readerPassword?: string }>
 
 export type Postgres = {
   /** Owns the tables. */
-  owner: Connection
+  owner: DatabaseConnection
   /** Reads only, with a time limit for each statement. */
-  reader: Reading
+  reader: ReaderLogin
   /** For other programs. */
   url: string
   /** The line that a person types to look inside. */
@@ -105,10 +105,10 @@ export const runningPostgres = async (folder: string): Promise<Omit<Postgres, 's
 }
 
 const loginAs =
-  (place: Place): LoginAs =>
+  (place: ServerPaths): LoginAs =>
   (user, database) => ({ host: place.sockets, port: PORT, database, user })
 
-const describe = (place: Place): Omit<Postgres, 'stop'> => {
+const describe = (place: ServerPaths): Omit<Postgres, 'stop'> => {
   const as = loginAs(place)
   return {
     owner: as(OWNER, OWNER),

@@ -16,7 +16,7 @@ import {
   type MemoryTurns,
   type MemoryUpdates,
   type MemoryWeights,
-  type Outcome,
+  type FoldOutcome,
   type Queue,
   type ScoresEvent,
   type ScoresState,
@@ -65,7 +65,7 @@ export const initialState = (policy: string): MemoryPublisher => ({
 })
 
 /** Null: not this policy's, or not this service's affair. */
-export const evolve = (state: PublisherState, logged: Logged<Event>): Outcome | null => {
+export const evolve = (state: PublisherState, logged: Logged<Event>): FoldOutcome | null => {
   switch (logged.topic) {
     case 'turns':
       return foldTurns(state.turns, logged as Logged<TurnsEvent>)
@@ -81,7 +81,7 @@ export const evolve = (state: PublisherState, logged: Logged<Event>): Outcome | 
   }
 }
 
-const evolveScores = (state: PublisherState, logged: Logged<ScoresEvent>): Outcome => {
+const evolveScores = (state: PublisherState, logged: Logged<ScoresEvent>): FoldOutcome => {
   const { event } = logged
   const outcome = foldScores(state.scores, logged)
   if (!outcome.counted) return outcome
@@ -95,7 +95,7 @@ const evolveScores = (state: PublisherState, logged: Logged<ScoresEvent>): Outco
   return outcome
 }
 
-const evolveUpdates = (state: PublisherState, logged: Logged<UpdatesEvent>): Outcome => {
+const evolveUpdates = (state: PublisherState, logged: Logged<UpdatesEvent>): FoldOutcome => {
   const { event, id } = logged
   const outcome = foldUpdates(state.updates, logged)
   if (!outcome.counted || event.policy !== state.policy || event.type === 'BatchSealed') return outcome
@@ -105,7 +105,7 @@ const evolveUpdates = (state: PublisherState, logged: Logged<UpdatesEvent>): Out
   return outcome
 }
 
-const evolveWeights = (state: PublisherState, logged: Logged<WeightsEvent>): Outcome => {
+const evolveWeights = (state: PublisherState, logged: Logged<WeightsEvent>): FoldOutcome => {
   const { event } = logged
   const outcome = foldWeights(state.weights, logged)
   if (

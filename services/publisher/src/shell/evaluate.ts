@@ -18,7 +18,7 @@ type EvaluatePorts = {
 }
 
 /** `parentLength`: mean length of the head's own samples as recorded; measured again where it is not. */
-export type Candidate = {
+export type CandidateVersion = {
   computed: UpdateComputed
   sealed: BatchSealed
   head: VersionState
@@ -31,7 +31,7 @@ const SEED = 7
 export const evaluate = async (
   ports: EvaluatePorts,
   config: PublisherConfig,
-  candidate: Candidate,
+  candidate: CandidateVersion,
 ): Promise<Figures> => {
   const { computed, sealed, head, parentLength } = candidate
   const adapter = adapterFromWeights(await getBlob(ports.log, computed.adapter, computed.blobsAt))
@@ -132,7 +132,7 @@ const samplePrompts = async (
 
 const positiveLogprobs = async (
   ports: EvaluatePorts,
-  { positive, head }: Candidate,
+  { positive, head }: CandidateVersion,
   adapter: string,
 ): Promise<{ positive_logprob?: number; positive_logprob_parent?: number }> => {
   let own = 0

@@ -1,5 +1,5 @@
 /** What the publisher tells of itself: packages/process/src/metrics/table.ts says what each means. */
-import type { Logged, Outcome } from '@instar/events'
+import type { Logged, FoldOutcome } from '@instar/events'
 import type { Metrics } from '@instar/process'
 import { PUBLISHER_WAITS } from '@instar/process/metrics/labels'
 
@@ -11,7 +11,7 @@ const known = (waits: string): string => (PUBLISHER_WAITS.some((one) => one === 
 export const recordPublisherMetrics = (
   metrics: Metrics,
   now: () => Now,
-): ((logged: Logged, outcome: Outcome | null) => void) => {
+): ((logged: Logged, outcome: FoldOutcome | null) => void) => {
   const figures = new Map<string, number>()
   metrics.read('instar_publisher_waits', () =>
     PUBLISHER_WAITS.map((one) => [{ for: one }, one === known(now().waits) ? 1 : 0]),

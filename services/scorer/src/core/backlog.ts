@@ -4,12 +4,12 @@
  */
 import type { JudgeRequest } from './decide.ts'
 
-type Entry = { at: number; request: JudgeRequest }
+type BacklogEntry = { at: number; request: JudgeRequest }
 
 export class Backlog {
   readonly #most: number
   /** Oldest first. */
-  readonly #entries: Entry[] = []
+  readonly #entries: BacklogEntry[] = []
 
   constructor(most: number) {
     this.#most = most

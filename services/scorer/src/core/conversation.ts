@@ -6,24 +6,28 @@ import { TEXT_PROTOCOLS, userWords } from '@instar/agents'
 import { dialectOf, parseJson, type Fields } from '@instar/dialects'
 import { behindAnswer, contentOfAnswer, contentText, InstarError } from '@instar/events'
 
-export type Message = { role: string; text: string }
+export type ConversationMessage = { role: string; text: string }
 
 /** The messages of a request body in the dialect that the turn's record names, in order. */
-export const messagesOf = (dialect: string, body: Uint8Array): Message[] =>
+export const messagesOf = (dialect: string, body: Uint8Array): ConversationMessage[] =>
   dialectOf(dialect)
     .messages(parsed(body))
     .map(({ role, content }) => ({ role, text: contentText(content) }))
 
 /** An answer: the messages that it was given to, and its raw text. */
-export type Answered = { messages: readonly Message[]; text: string }
+export type Answered = { messages: readonly ConversationMessage[]; text: string }
 
 /**
  * What a person and what tools said to an answer, wrappers stripped, '' for nothing: messages `from` to the end of what
  * came after it, and what an agent put behind the answer in the message before.
  */
-export const saidSince = (answered: Answered, messages: readonly Message[], from: number): Said => {
-  const said: Said = { user: '', tools: '' }
-  const add = (who: keyof Said, text: string): void => {
+export const saidSince = (
+  answered: Answered,
+  messages: readonly ConversationMessage[],
+  from: number,
+): NextStateText => {
+  const said: NextStateText = { user: '', tools: '' }
+  const add = (who: keyof NextStateText, text: string): void => {
     if (text !== '') said[who] += said[who] === '' ? text : `\n${text}`
   }
   const answer = messages[from - 1]
@@ -37,7 +41,7 @@ export const saidSince = (answered: Answered, messages: readonly Message[], from
   return said
 }
 
-export type Said = { user: string; tools: string }
+export type NextStateText = { user: string; tools: string }
 
 const calls = (answer: string): boolean => TEXT_PROTOCOLS.some(({ call }) => call.test(answer))
 const withoutRestatedCalls = (text: string): string =>
@@ -52,7 +56,7 @@ const putBehindIt = ({ messages, text }: Answered, message: string, at: number):
 }
 
 /** A message in the user's name: a tool's result up to the user's next words, where a text agent put one there. */
-const parted = (text: string): Said => {
+const parted = (text: string): NextStateText => {
   const result = TEXT_PROTOCOLS.find((protocol) => protocol.result?.begins.test(text))?.result
   if (!result) return { tools: '', user: text }
   const user = text.indexOf(result.userFrom)
@@ -61,24 +65,24 @@ const parted = (text: string): Said => {
 }
 
 /** The person's last words; '' if there are none. */
-export const lastRequest = (messages: readonly Message[]): string => {
+export const lastRequest = (messages: readonly ConversationMessage[]): string => {
   const last = messages[lastWords(messages)]
   return last ? stripWrappers(last.text) : ''
 }
 
 /** Where the person's last words are; -1 if there are none. */
-const lastWords = (messages: readonly Message[]): number =>
+const lastWords = (messages: readonly ConversationMessage[]): number =>
   messages.findLastIndex(({ role, text }) => role === 'user' && stripWrappers(text) !== '')
 
 /** What is not taken for the person's words, of the message with the last ones and what follows it; '' for nothing. */
-export const wrappedInRequest = (messages: readonly Message[]): string =>
+export const wrappedInRequest = (messages: readonly ConversationMessage[]): string =>
   wrappedSince(messages, Math.max(0, lastWords(messages)))
 
 /**
  * What stands in wrappers in the user's messages `from` and later, '' for nothing. A person can type a wrapper as an agent
  * writes it: who judges has to see what is not read as words.
  */
-export const wrappedSince = (messages: readonly Message[], from: number): string =>
+export const wrappedSince = (messages: readonly ConversationMessage[], from: number): string =>
   messages
     .slice(from)
     .filter(({ role }) => role === 'user')

@@ -4,14 +4,14 @@
  */
 import type { Table } from '@instar/events'
 
-type Heard = { session: string; at: number }
+type SessionTime = { session: string; at: number }
 /** Session → when it was last heard, as far as is known here. */
 type Watched = Table<string, number> & Iterable<readonly [string, number]> & { readonly size: number }
 
 export type Idle = {
   watched: Watched
   /** A binary heap over `watched`, earliest first; it may name sessions that are no longer watched. */
-  heap: Heard[]
+  heap: SessionTime[]
   /** Quiet ones that are others' to close. */
   parked: Set<string>
 }
@@ -68,7 +68,7 @@ export const pop = (idle: Idle): string | undefined => {
   return first?.session
 }
 
-const push = (idle: Idle, heard: Heard): void => {
+const push = (idle: Idle, heard: SessionTime): void => {
   // Every caller has put `heard` among the watched, and what was parked is looked at once more.
   if (idle.heap.length > 2 * idle.watched.size + SLACK) return rebuild(idle)
   const { heap } = idle
@@ -84,7 +84,7 @@ const push = (idle: Idle, heard: Heard): void => {
 }
 
 /** From the root down to where it belongs. */
-const sink = (heap: Heard[], heard: Heard): void => {
+const sink = (heap: SessionTime[], heard: SessionTime): void => {
   let at = 0
   for (;;) {
     let child = 2 * at + 1

@@ -1,5 +1,5 @@
 /** What a judge sees, what it says, and how several judges become one reward. */
-import type { Verdict } from '@instar/events'
+import type { JudgeVerdict } from '@instar/events'
 import { publicHint } from './private-values.ts'
 
 /** One turn with what came of it. Texts are as the person saw them, known wrappers stripped (`wrapped` has them). */
@@ -29,11 +29,11 @@ export type Judgement = {
 /** Explicit feedback as the log has it. */
 export type Feedback = { id: string; record: string; value: number; at: number; comment: string | null }
 
-export type Opinion = Judgement & { judge: string }
+export type JudgeOpinion = Judgement & { judge: string }
 
 /** `reward` null: nobody could say, `reason` is why: `no_next_state`, `judge_failed`, `abstained`, or `unreadable` from the shell. */
 export type Judged = {
-  verdicts: Verdict[]
+  verdicts: JudgeVerdict[]
   reward: number | null
   judge: string | null
   hint: string | null
@@ -46,7 +46,7 @@ export type Judged = {
  * value and no hint takes the hint of the next one that does, if the reward is negative. What a hint quotes of a person's own
  * values (private-values.ts) is left out: it is stored, and learned from.
  */
-export const settle = (opinions: readonly Opinion[]): Judged => {
+export const settle = (opinions: readonly JudgeOpinion[]): Judged => {
   const checked = opinions.map((o) =>
     o.value !== null && (!Number.isFinite(o.value) || Math.abs(o.value) > 1)
       ? { ...o, value: null, failed: true, note: `nonsense: ${o.value}` }

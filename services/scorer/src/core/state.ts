@@ -17,7 +17,7 @@ import {
   type MemoryScores,
   type MemoryTurns,
   type MemoryWeights,
-  type Outcome,
+  type FoldOutcome,
   type Queue,
   type ScoresEvent,
   type TurnsEvent,
@@ -28,7 +28,7 @@ import {
 import { needOf, type ScoredTurns } from './need.ts'
 import { initialIdle, rebuild, unwatch, watch, watchAgain, type Idle } from './idle.ts'
 
-export type Work =
+export type PendingStep =
   /** Judges were asked about `cause`; an answer with another `ask` is too late. */
   | { step: 'judging'; ask: number; cause: string }
   /** The record with this id was appended and has not been read back. */
@@ -45,7 +45,7 @@ export type ScorerState = ScoredTurns & {
   sweep: boolean
   /** Sessions that are to be closed when they go quiet. */
   idle: Idle
-  work: Map<string, Work>
+  work: Map<string, PendingStep>
   /** Session → record id of the SessionClosed that has not been read back. */
   closing: Map<string, string>
   asked: number
@@ -85,7 +85,7 @@ export const forgetWork = (state: ScorerState): void => {
 }
 
 /** Null for a topic that the scorer does not follow. */
-export const evolve = (state: ScorerState, logged: Logged<Event>): Outcome | null => {
+export const evolve = (state: ScorerState, logged: Logged<Event>): FoldOutcome | null => {
   switch (logged.topic) {
     case 'turns':
       return evolveTurns(state, logged as Logged<TurnsEvent>)
@@ -100,7 +100,7 @@ export const evolve = (state: ScorerState, logged: Logged<Event>): Outcome | nul
   }
 }
 
-const evolveTurns = (state: ScorerState, logged: Logged<TurnsEvent>): Outcome => {
+const evolveTurns = (state: ScorerState, logged: Logged<TurnsEvent>): FoldOutcome => {
   const { event } = logged
   const outcome = foldTurns(state.turns, logged)
   if (event.type === 'SessionClosed') readClosing(state, event.session, logged.id)
@@ -166,7 +166,7 @@ const readClosing = (state: ScorerState, session: string, record: string): void 
   else if (ours) watchAgain(state.idle, session, held?.lastAt ?? 0)
 }
 
-const evolveScores = (state: ScorerState, logged: Logged<ScoresEvent>): Outcome => {
+const evolveScores = (state: ScorerState, logged: Logged<ScoresEvent>): FoldOutcome => {
   const { event } = logged
   let scores = state.scores.get(event.policy)
   if (!scores) state.scores.set(event.policy, (scores = initialScores()))

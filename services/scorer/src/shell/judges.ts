@@ -1,7 +1,7 @@
 /** The configured judges as one: what a request to judge comes to. */
 import { InstarError } from '@instar/events'
 import type { JudgeRequest } from '../core/decide.ts'
-import { settle, type Evidence, type Judged, type Judgement, type Opinion } from '../core/judgement.ts'
+import { settle, type Evidence, type Judged, type Judgement, type JudgeOpinion } from '../core/judgement.ts'
 import { hintOfWords, judgeBySignals, signalsId, type SignalSettings } from '../core/signals/signals.ts'
 
 export type Judge = {
@@ -45,11 +45,11 @@ export const judgeTurn = async (
       .filter((text) => text !== '')
       .join('\n')
     const hint = value < 0 && words !== '' ? hintOfWords(words, evidence) : null
-    const reader: Opinion[] =
+    const reader: JudgeOpinion[] =
       hint === null ? [] : [{ judge: signalsId({ movedOn: null }), value: null, note: 'read for a hint', hint }]
     return settle([{ judge: FEEDBACK_JUDGE, value, note: 'explicit', hint: null }, ...reader])
   }
-  const opinions: Opinion[] = []
+  const opinions: JudgeOpinion[] = []
   for (const judge of judges) {
     if ((evidence.next === null || evidence.shown !== undefined) && !judge.alone) continue
     const opinion = await opinionOf(judge, evidence, signal)
@@ -59,7 +59,7 @@ export const judgeTurn = async (
   return settle(opinions)
 }
 
-const opinionOf = async (judge: Judge, evidence: Evidence, signal: AbortSignal): Promise<Opinion> => {
+const opinionOf = async (judge: Judge, evidence: Evidence, signal: AbortSignal): Promise<JudgeOpinion> => {
   try {
     return { judge: judge.id, ...(await judge.judge(evidence, signal)) }
   } catch (error) {

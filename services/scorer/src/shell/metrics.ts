@@ -1,5 +1,5 @@
 /** What the scorer tells of itself: packages/process/src/metrics/table.ts says what each means. */
-import type { Logged, Outcome } from '@instar/events'
+import type { Logged, FoldOutcome } from '@instar/events'
 import type { Metrics } from '@instar/process'
 import type { ScorerWork } from '../work.ts'
 
@@ -7,7 +7,7 @@ import type { ScorerWork } from '../work.ts'
 export const recordScorerMetrics = (
   metrics: Metrics,
   now: () => ScorerWork,
-): ((logged: Logged, outcome: Outcome | null) => void) => {
+): ((logged: Logged, outcome: FoldOutcome | null) => void) => {
   metrics.read('instar_scorer_judging', () => [[{}, now().judging]])
   metrics.read('instar_scorer_waiting', () => [[{}, now().waiting]])
   metrics.read('instar_turns_unscored', () => [[{}, now().needed]])

@@ -10,7 +10,7 @@ import {
 } from '@instar/events'
 import { advantages, rulesOf } from './baseline.ts'
 import { lossMode } from './losses.ts'
-import { choose, countUsable, type ChoiceSettings, type Waiting } from './choice.ts'
+import { choose, countUsable, type ChoiceSettings, type UsableCount } from './choice.ts'
 import { leftOver, unusable } from './pending.ts'
 import type { TrainerState } from './state.ts'
 
@@ -65,7 +65,7 @@ export const sealBatch = (state: TrainerState, options: BatchSettings, now: numb
 }
 
 /** Usable turns that wait, and how many of them are beyond the shares of their keys. */
-export const waiting = (state: TrainerState, options: BatchSettings, now: number): Waiting =>
+export const waiting = (state: TrainerState, options: BatchSettings, now: number): UsableCount =>
   countUsable(state, usableVersions(weightLine(state.weights, state.policy), options.staleness), options, now)
 
 /** The head and its ancestors that are not stale, the oldest first: its turns are the next to be of no use. */

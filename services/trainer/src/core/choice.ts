@@ -40,14 +40,14 @@ const shareOfKey = ({ keys }: Pick<TrainerState, 'keys'>, options: ChoiceSetting
 const shareOf = (share: number, { batchSize }: ChoiceSettings): number => Math.max(1, Math.floor(share * batchSize))
 
 /** Usable turns that wait, and how many of them are beyond the shares of their keys. */
-export type Waiting = { usable: number; held: number }
+export type UsableCount = { usable: number; held: number }
 
 export const countUsable = (
   state: TrainerState,
   versions: readonly number[],
   options: ChoiceSettings,
   now: number,
-): Waiting => {
+): UsableCount => {
   const most = shareOfKey(state, options, now)
   let [usable, held] = [0, 0]
   for (const [key, { count }] of usableTurns(state, versions)) {
@@ -69,19 +69,19 @@ export const choose = (
   const chosen: Chosen[] = []
   const taken = new Set<string>()
   const ofSubject = new Map<string, number>()
-  const later: { line: Line; request: Chosen[] }[] = []
+  const later: { line: KeyQueue; request: Chosen[] }[] = []
   /** A line's next request where it has room for a part of it. */
-  const over: { line: Line; request: Chosen[] }[] = []
+  const over: { line: KeyQueue; request: Chosen[] }[] = []
 
-  const fits = (line: Line, request: readonly Chosen[]): boolean =>
+  const fits = (line: KeyQueue, request: readonly Chosen[]): boolean =>
     line.key === '' || line.count === 0 || line.count + request.length <= most
-  const take = (line: Line, request: readonly Chosen[]): void => {
+  const take = (line: KeyQueue, request: readonly Chosen[]): void => {
     line.count += request.length
     for (const { subject } of request) ofSubject.set(subject, (ofSubject.get(subject) ?? 0) + 1)
     chosen.push(...request)
   }
   /** The next request of a line that is to be taken now; false when there is none. */
-  const takeNext = (line: Line): boolean => {
+  const takeNext = (line: KeyQueue): boolean => {
     for (; line.looks > 0; line.looks -= 1) {
       const next = line.turns.next()
       if (next.done) return false
@@ -104,7 +104,7 @@ export const choose = (
 
   const usable = [...usableTurns(state, versions)]
   const looks = Math.max(LOOKS, Math.ceil((LOOKS * options.batchSize) / usable.length))
-  let lines = usable.map(([key, { queues }]): Line => ({ key, count: 0, looks, turns: all(queues) }))
+  let lines = usable.map(([key, { queues }]): KeyQueue => ({ key, count: 0, looks, turns: all(queues) }))
   while (lines.length > 0 && chosen.length < options.batchSize) {
     lines = lines.filter((line) => chosen.length < options.batchSize && takeNext(line))
   }
@@ -121,7 +121,7 @@ export const choose = (
 }
 
 /** The turns of one key. `count`: how many of them the batch has. `looks`: at how many more it may look. */
-type Line = { readonly key: string; count: number; looks: number; readonly turns: Iterator<string> }
+type KeyQueue = { readonly key: string; count: number; looks: number; readonly turns: Iterator<string> }
 
 const all = function* (queues: readonly (Iterable<string> | undefined)[]): Generator<string> {
   for (const queue of queues) yield* queue ?? []

@@ -1,7 +1,7 @@
 /** The teacher's prompt: what was asked, with the hint on a new line after the last words of the user. */
-type Message = { role: string; content: unknown; [key: string]: unknown }
+type ChatMessage = { role: string; content: unknown; [key: string]: unknown }
 
-export const withHint = (messages: readonly Message[], hint: string): Message[] => {
+export const withHint = (messages: readonly ChatMessage[], hint: string): ChatMessage[] => {
   const at = messages.findLastIndex((message) => message.role === 'user')
   const message = messages[at]
   if (!message) return [...messages, { role: 'user', content: hint }]

@@ -5,7 +5,7 @@
  */
 import {
   updateLine,
-  type Outcome,
+  type FoldOutcome,
   type Queue,
   type Queues,
   type ScoresState,
@@ -42,7 +42,7 @@ export const MOST_BYTES = 3072
 export const isTooLong = ({ turn, subject, hint }: Pick<ScoreState, 'turn' | 'subject' | 'hint'>): boolean =>
   Buffer.byteLength(turn) + Buffer.byteLength(subject) + (hint?.bytes.length ?? 0) > MOST_BYTES
 
-type Waits = { pending: Queues }
+type PendingTurns = { pending: Queues }
 
 /** Keys of which it is known when they were last heard. */
 const MOST_KEYS = 4096
@@ -98,7 +98,7 @@ const hear = ({ policy, turns, keys }: PendingState, id: string): void => {
 }
 
 /** What was said in a session is not to be learned from: its turns go to those that are unusable. */
-export const discarded = (state: PendingState, turns: readonly string[], fold: () => Outcome): Outcome => {
+export const discarded = (state: PendingState, turns: readonly string[], fold: () => FoldOutcome): FoldOutcome => {
   const waiting = turns.filter((id) => remove(state, placeOf(state, id), id))
   const outcome = fold()
   for (const id of waiting) put(state, placeOf(state, id), id)
@@ -110,13 +110,13 @@ export const spent = (state: PendingState, id: string): void => {
   if (!remove(state, placeOf(state, id), id)) remove(state, UNREAD, id)
 }
 
-const put = ({ pending }: Waits, place: string, id: string): void => {
+const put = ({ pending }: PendingTurns, place: string, id: string): void => {
   const queue = pending.get(place)
   if (queue) queue.add(id)
   else pending.set(place, new Set([id]))
 }
 
-const remove = ({ pending }: Waits, place: string, id: string): boolean => {
+const remove = ({ pending }: PendingTurns, place: string, id: string): boolean => {
   const queue = pending.get(place)
   if (!queue?.has(id)) return false
   queue.delete(id)
@@ -127,12 +127,12 @@ const remove = ({ pending }: Waits, place: string, id: string): boolean => {
 export const waits = (state: PendingState, id: string): boolean =>
   state.pending.get(placeOf(state, id))?.has(id) ?? false
 
-type OfKey = { count: number; queues: Queue[] }
+type KeyTurns = { count: number; queues: Queue[] }
 
 /** Usable turns of these versions by API key ('' without keys), in the order of `versions` and of their first scores. */
-export const usableTurns = ({ pending }: Waits, versions: readonly number[]): Map<string, OfKey> => {
+export const usableTurns = ({ pending }: PendingTurns, versions: readonly number[]): Map<string, KeyTurns> => {
   const places = new Map(versions.map((version, at) => [version, at]))
-  const byKey = new Map<string, OfKey>()
+  const byKey = new Map<string, KeyTurns>()
   for (const place of pending.keys()) {
     const read = readPlace(place)
     const at = read ? places.get(read.version) : undefined
@@ -146,7 +146,7 @@ export const usableTurns = ({ pending }: Waits, versions: readonly number[]): Ma
   return byKey
 }
 
-export const countPending = ({ pending }: Waits): number => {
+export const countPending = ({ pending }: PendingTurns): number => {
   let count = 0
   for (const place of pending.keys()) count += pending.get(place)?.size ?? 0
   return count
@@ -155,7 +155,7 @@ export const countPending = ({ pending }: Waits): number => {
 type LeftOver = { turn: string; /** Null: unusable, whatever the version. */ version: number | null }
 
 /** Turns that a batch which takes those of `versions` leaves for good. */
-export const leftOver = function* ({ pending }: Waits, versions: readonly number[]): Generator<LeftOver> {
+export const leftOver = function* ({ pending }: PendingTurns, versions: readonly number[]): Generator<LeftOver> {
   for (const place of pending.keys()) {
     const version = readPlace(place)?.version ?? null
     if (place === UNREAD || (version !== null && versions.includes(version))) continue

@@ -60,15 +60,15 @@ const sealedAt = (state: AuditState, bound: NonNullable<Bound>): number => {
   )
 }
 
-type Range = { after: number; upTo: number }
+type SealedRange = { after: number; upTo: number }
 
 /** Of when batches were sealed: behind `from`, up to and with `until`. */
-const rangeOf = (state: AuditState, from: Bound, until: Bound): Range => ({
+const rangeOf = (state: AuditState, from: Bound, until: Bound): SealedRange => ({
   after: from === null ? -1 : sealedAt(state, from),
   upTo: until === null ? Number.MAX_SAFE_INTEGER : sealedAt(state, until),
 })
 
-const isWithin = (at: number, { after, upTo }: Range): boolean => at > after && at <= upTo
+const isWithin = (at: number, { after, upTo }: SealedRange): boolean => at > after && at <= upTo
 
 /** Batches of the range with an update, in order: what a replay with unchanged settings computes again. */
 export function* recordedBatches(
@@ -116,20 +116,20 @@ export const branchStarted = (
   }
 }
 
-type Bounds = { should: string; fits(value: number): boolean }
-const COUNT: Bounds = {
+type SettingBounds = { should: string; fits(value: number): boolean }
+const COUNT: SettingBounds = {
   should: 'a whole number of at least 1',
   fits: (value) => Number.isSafeInteger(value) && value >= 1,
 }
-const POSITIVE: Bounds = { should: 'a number above 0', fits: (value) => value > 0 }
-const DECAY: Bounds = { should: 'at least 0 and below 1', fits: (value) => value >= 0 && value < 1 }
-const BATCH: Bounds = {
+const POSITIVE: SettingBounds = { should: 'a number above 0', fits: (value) => value > 0 }
+const DECAY: SettingBounds = { should: 'at least 0 and below 1', fits: (value) => value >= 0 && value < 1 }
+const BATCH: SettingBounds = {
   should: `a whole number from 1 to ${MOST_ITEMS}`,
   fits: (value) => COUNT.fits(value) && value <= MOST_ITEMS,
 }
 /** Every other setting is a weight or a limit that may be 0. */
-const NOT_NEGATIVE: Bounds = { should: 'a number of at least 0', fits: (value) => value >= 0 }
-const BOUNDS: Readonly<Record<string, Bounds>> = {
+const NOT_NEGATIVE: SettingBounds = { should: 'a number of at least 0', fits: (value) => value >= 0 }
+const BOUNDS: Readonly<Record<string, SettingBounds>> = {
   rank: COUNT,
   epochs: COUNT,
   batchSize: BATCH,

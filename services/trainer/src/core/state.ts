@@ -14,7 +14,7 @@ import {
   type MemoryTurns,
   type MemoryUpdates,
   type MemoryWeights,
-  type Outcome,
+  type FoldOutcome,
   type Queue,
   type ScoresEvent,
   type TurnsEvent,
@@ -45,11 +45,11 @@ export const initialState = (policy: string): MemoryTrainer => ({
 })
 
 /** Null: not this policy's, or not this service's affair. A branch is whoever replays' affair. */
-export const evolve = (state: TrainerState, logged: Logged<Event>): Outcome | null => {
+export const evolve = (state: TrainerState, logged: Logged<Event>): FoldOutcome | null => {
   switch (logged.topic) {
     case 'turns': {
       const event = logged.event as TurnsEvent
-      const fold = (): Outcome => foldTurns(state.turns, logged as Logged<TurnsEvent>)
+      const fold = (): FoldOutcome => foldTurns(state.turns, logged as Logged<TurnsEvent>)
       if (event.type === 'SessionClosed' && event.discarded === true) {
         return discarded(
           state,

@@ -1,5 +1,5 @@
 /** What the trainer tells of itself: packages/process/src/metrics/table.ts says what each means. */
-import type { Logged, Outcome } from '@instar/events'
+import type { Logged, FoldOutcome } from '@instar/events'
 import type { Metrics } from '@instar/process'
 import { TRAINER_WAITS } from '@instar/process/metrics/labels'
 
@@ -19,7 +19,7 @@ const known = (waits: string): string => (TRAINER_WAITS.some((one) => one === wa
 export const recordTrainerMetrics = (
   metrics: Metrics,
   now: () => Now,
-): ((logged: Logged, outcome: Outcome | null) => void) => {
+): ((logged: Logged, outcome: FoldOutcome | null) => void) => {
   let figures: Readonly<Record<string, number>> = {}
   metrics.read('instar_trainer_waits', () =>
     TRAINER_WAITS.map((one) => [{ for: one }, one === known(now().waits) ? 1 : 0]),

@@ -108,7 +108,7 @@ const replayed = async (
   if (weightLine(state.weights, key).started)
     throw new InstarError('branch_exists', `there is a branch ${options.branch} already`, { branch: options.branch })
   const from = startVersion(state, options.from)
-  const run: Run = {
+  const run: ReplayRun = {
     ports,
     state,
     branch: new Branch({ log: ports.log, now: ports.now, signal: ports.signal, folded }, state, key, from),
@@ -121,7 +121,7 @@ const replayed = async (
   return changed ? anew(run, options) : again(run, options)
 }
 
-type Run = {
+type ReplayRun = {
   ports: ReplayPorts
   state: AuditState
   branch: Branch
@@ -150,7 +150,7 @@ const nextOf = <T>(items: Iterator<T>, size: number, fits: (item: T) => boolean)
 
 const NOTHING = 'there is nothing to train on in this range'
 
-const again = async (run: Run, options: ReplayOptions): Promise<ReplayReport> => {
+const again = async (run: ReplayRun, options: ReplayOptions): Promise<ReplayReport> => {
   const { ports, state, branch } = run
   const mine = ports.learner.fingerprint()
   /** Of each batch its parent, as long as some later one may need what came out of it. */
@@ -190,7 +190,7 @@ const again = async (run: Run, options: ReplayOptions): Promise<ReplayReport> =>
   return report(run, options, equal(), total, { first, apart })
 }
 
-const anew = async (run: Run, options: ReplayOptions): Promise<ReplayReport> => {
+const anew = async (run: ReplayRun, options: ReplayOptions): Promise<ReplayReport> => {
   const { ports, state, branch } = run
   const line = updateLine(state.updates, state.policy)
   const last = line.byId.get(line.last)
@@ -227,7 +227,12 @@ const anew = async (run: Run, options: ReplayOptions): Promise<ReplayReport> => 
 }
 
 /** Every joined turn of the range judged again; the scores are on the log under the branch's own key. */
-const rescore = async (run: Run, judge: Rescore, name: string, within: (turn: string) => boolean): Promise<void> => {
+const rescore = async (
+  run: ReplayRun,
+  judge: Rescore,
+  name: string,
+  within: (turn: string) => boolean,
+): Promise<void> => {
   const { ports, state, branch } = run
   const total = countOf(joinedTurns(state), ({ turn }) => within(turn))
   let done = 0
@@ -265,7 +270,7 @@ const rescore = async (run: Run, judge: Rescore, name: string, within: (turn: st
   }
 }
 
-const sealNext = (run: Run, turns: readonly ScoredTurn[], loss: string, settings: Settings): BatchSealed => {
+const sealNext = (run: ReplayRun, turns: readonly ScoredTurn[], loss: string, settings: Settings): BatchSealed => {
   const { branch, state, ports } = run
   const { prev, number } = branch.next()
   return sealAnew(turns, updateLine(state.updates, branch.key).baselines, {
@@ -280,7 +285,7 @@ const sealNext = (run: Run, turns: readonly ScoredTurn[], loss: string, settings
   })
 }
 
-const step = async (run: Run, sealed: BatchSealed, parent: Parent): Promise<StepResult> => {
+const step = async (run: ReplayRun, sealed: BatchSealed, parent: Parent): Promise<StepResult> => {
   run.ports.signal.throwIfAborted()
   const items = await Promise.all(
     sealed.items.map((item) => trainItem({ reader: run.reader, model: run.ports.model }, item, sealed.loss)),
@@ -302,7 +307,7 @@ const verdictOf = (state: AuditState, update: BatchState['id']): Recorded => {
 }
 
 const progress = (
-  { ports, began }: Run,
+  { ports, began }: ReplayRun,
   phase: ReplayProgress['phase'],
   done: number,
   total: number,
@@ -320,7 +325,7 @@ const progress = (
 }
 
 const report = (
-  { ports, state, branch, began, unreadable }: Run,
+  { ports, state, branch, began, unreadable }: ReplayRun,
   options: ReplayOptions,
   equal: boolean | null,
   batches: number,

@@ -14,7 +14,7 @@ import {
   type AnswerKey,
   type Logged,
   type MemoryTurns,
-  type Outcome,
+  type FoldOutcome,
   type SessionState,
   type Table,
   type TurnsEvent,
@@ -90,7 +90,7 @@ export const initialIndex = (limits: Limits): SessionIndex => {
 }
 
 /** Folds a record of `turns` in log order. A record of an evicted session waits for `restore`. */
-export const evolveIndex = (index: SessionIndex, logged: Logged<TurnsEvent>): Outcome => {
+export const evolveIndex = (index: SessionIndex, logged: Logged<TurnsEvent>): FoldOutcome => {
   if (index.forgotten.has(logged.key)) return COUNTED
   if (isAgain(index, logged)) return COUNTED
   const outcome = fold(index, logged)
@@ -125,7 +125,7 @@ export const touch = (index: SessionIndex, session: string): void => {
   }
 }
 
-const fold = (index: SessionIndex, logged: Logged<TurnsEvent>): Outcome => {
+const fold = (index: SessionIndex, logged: Logged<TurnsEvent>): FoldOutcome => {
   const { event } = logged
   const outcome = foldTurns(index.fold, logged)
   if (!outcome.counted) return outcome

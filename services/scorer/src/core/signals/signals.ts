@@ -32,7 +32,7 @@ export const signalsId = (settings: SignalSettings): string => {
   return `signals-${derivedId('signals', VERSION, JSON.stringify([settings, lists.map(String)])).slice(0, 12)}`
 }
 
-export type Reading = {
+export type ReactionSignals = {
   praise: number
   blame: number
   complaints: Set<Complaint>
@@ -66,11 +66,11 @@ const MOST = 4000
 const ends = (text: string): string =>
   text.length <= MOST ? text : `${text.slice(0, MOST / 2)}\n${text.slice(-MOST / 2)}`
 
-export const readSignals = (said: string, about: Pick<Evidence, 'request' | 'answer'>): Reading => {
+export const readSignals = (said: string, about: Pick<Evidence, 'request' | 'answer'>): ReactionSignals => {
   const [words, request, answer] = [ends(said), ends(about.request), ends(about.answer)]
   const normal = normalise(words)
   const topic = new Set([...contentWords(normalise(request)), ...contentWords(normalise(answer))])
-  const reading: Reading = {
+  const reading: ReactionSignals = {
     praise: 0,
     blame: 0,
     complaints: new Set(),
@@ -113,7 +113,7 @@ const TAKEN =
 const readClause = (
   clause: Clause,
   topic: ReadonlySet<string>,
-  reading: Reading,
+  reading: ReactionSignals,
   seen: { asked: boolean; clauses: number },
 ): void => {
   const { text } = clause
@@ -190,7 +190,7 @@ const matchComplaints = (
 }
 
 /** Strength of the praise in a clause; praise that is denied counts against it. */
-const praiseOf = (text: string, reading: Reading): number => {
+const praiseOf = (text: string, reading: ReactionSignals): number => {
   let best = 0
   for (const { weight, pattern } of PRAISE) {
     const match = pattern.exec(text)
@@ -203,7 +203,7 @@ const praiseOf = (text: string, reading: Reading): number => {
   return best
 }
 
-const readLanguage = (normal: string, language: (typeof LANGUAGES)[string], reading: Reading): void => {
+const readLanguage = (normal: string, language: (typeof LANGUAGES)[string], reading: ReactionSignals): void => {
   let blamed = false
   for (const [complaint, pattern] of Object.entries(language.complaints) as [Complaint, RegExp][]) {
     if (!pattern.test(normal)) continue
@@ -215,7 +215,13 @@ const readLanguage = (normal: string, language: (typeof LANGUAGES)[string], read
 }
 
 /** "It is 12." says that 13 was wrong, also without the word; after 12 it agrees. */
-const readCorrection = (words: string, normal: string, answer: string, request: string, reading: Reading): void => {
+const readCorrection = (
+  words: string,
+  normal: string,
+  answer: string,
+  request: string,
+  reading: ReactionSignals,
+): void => {
   const value = rightAnswer(words, new Set(wordsOf(`${normalise(request)} ${normalise(answer)}`)))
   if (value === null) return
   const inAnswer = ` ${wordsOf(normalise(answer)).join(' ')} `.includes(` ${wordsOf(normalise(value)).join(' ')} `)

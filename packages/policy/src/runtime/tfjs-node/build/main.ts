@@ -3,13 +3,13 @@ import { ERRORS, InstarError } from '@instar/events/errors'
 import { resolve } from 'node:path'
 import { ENGINES_FOLDER } from '../place.ts'
 import { help, optionsOf } from './core/options.ts'
-import { build, download, type World } from './shell/build.ts'
+import { build, download, type BuildPorts } from './shell/build.ts'
 
 const { CXX, npm_execpath: npm, INIT_CWD } = process.env
 const say = (line: string): void => {
   process.stderr.write(`${line}\n`)
 }
-const world: World = {
+const world: BuildPorts = {
   folder: ENGINES_FOLDER,
   machine: `${process.platform}-${process.arch}`,
   npm,

@@ -24,7 +24,7 @@ import { unpack } from './unpack.ts'
  * `machine`: as Node names it, `linux-x64`. `npm`, `compiler`: npm_execpath and CXX of the environment. `terminal`:
  * progress of downloads may be drawn. `freeMegabytes`: what can be written under a path; default: what its disk says.
  */
-export type World = {
+export type BuildPorts = {
   folder: string
   machine: string
   npm?: string | undefined
@@ -33,8 +33,8 @@ export type World = {
   terminal: boolean
   freeMegabytes?: (path: string) => number
 }
-export type Wanted = { kind: Kind; force: boolean; wheels: string | null }
-export type Outcome = Built & { gpu: string | null; again: boolean }
+export type BuildRequest = { kind: Kind; force: boolean; wheels: string | null }
+export type BuildOutcome = Built & { gpu: string | null; again: boolean }
 
 const ENVIRONMENT_SOURCE = fileURLToPath(new URL('../../native/environment.cc', import.meta.url))
 const TRY = fileURLToPath(new URL('./try.ts', import.meta.url))
@@ -63,7 +63,7 @@ function freeIn(path: string): number {
   return Math.floor((bavail * bsize) / 1e6)
 }
 
-function checkRoom({ freeMegabytes = freeIn }: World, folder: string, needed: number): void {
+function checkRoom({ freeMegabytes = freeIn }: BuildPorts, folder: string, needed: number): void {
   const free = freeMegabytes(folder)
   if (free < needed)
     throw missing(
@@ -73,7 +73,7 @@ function checkRoom({ freeMegabytes = freeIn }: World, folder: string, needed: nu
 }
 
 /** `--download`: the files alone. */
-export async function download(world: World, kind: Kind, folder: string): Promise<string[]> {
+export async function download(world: BuildPorts, kind: Kind, folder: string): Promise<string[]> {
   checkRoom(
     world,
     folder,
@@ -90,7 +90,7 @@ export async function download(world: World, kind: Kind, folder: string): Promis
 }
 
 /** `again`: it was there already, from this very recipe. */
-export async function build(world: World, wanted: Wanted): Promise<Outcome> {
+export async function build(world: BuildPorts, wanted: BuildRequest): Promise<BuildOutcome> {
   const { kind } = wanted
   checkMachine(world.machine)
   const home = join(world.folder, kind)
