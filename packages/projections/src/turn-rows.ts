@@ -25,7 +25,12 @@ export const turnsRows = (state: TurnsState, logged: Logged<TurnsEvent>, rows: P
   else if (event.type !== 'ResponseDeleted') turnRow(state, event, id, rows)
 }
 
-const turnRow = (state: TurnsState, event: TurnCaptured | TurnAborted | TurnSampled, id: string, rows: ProjectedRows): void => {
+const turnRow = (
+  state: TurnsState,
+  event: TurnCaptured | TurnAborted | TurnSampled,
+  id: string,
+  rows: ProjectedRows,
+): void => {
   const turn = state.turns.get(event.turn)
   const session = state.sessions.get(event.session)
   if (!turn || !session) return

@@ -4,7 +4,12 @@ import type { Logged, VersionPublished, WeightsEvent } from '@instar/events/reco
 import { timestampOf, type ProjectedRows } from './rows.ts'
 
 /** `head`: before this record. */
-export const weightsRows = (state: WeightsState, head: number, logged: Logged<WeightsEvent>, rows: ProjectedRows): void => {
+export const weightsRows = (
+  state: WeightsState,
+  head: number,
+  logged: Logged<WeightsEvent>,
+  rows: ProjectedRows,
+): void => {
   const { event, id } = logged
   const { policy } = event
   const at = timestampOf(event.at)
