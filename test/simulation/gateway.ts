@@ -20,14 +20,8 @@ import { lastAnswer } from '@instar/dialects'
 import type { Snapshot } from '@instar/log'
 import { decideAdmin, type Ordered } from '../../services/gateway/src/admin/core/admin.ts'
 import { newSession, subjectOf } from '../../services/gateway/src/session/core/labels.ts'
-import {
-  answersOf,
-  choose,
-  locate,
-  nameUnknown,
-  settled,
-  type Asked,
-} from '../../services/gateway/src/session/core/resolve.ts'
+import { answersOf, choose, locate, nameUnknown, settled } from '../../services/gateway/src/session/core/resolve.ts'
+import type { Asked } from '../../services/gateway/src/session/core/asked.ts'
 import { evolveIndex, restore, sessionState, touch } from '../../services/gateway/src/session/core/session-index.ts'
 import {
   aborted,

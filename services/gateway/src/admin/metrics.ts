@@ -2,7 +2,9 @@
 import type { Dialect, InstarError, TurnAborted, TurnCaptured, TurnSampled } from '@instar/events'
 import type { Metrics } from '@instar/process'
 import type { Known } from './core/report.ts'
-import type { Outcome } from '../generate/background.ts'
+
+/** Of candidates that are sampled in the background. */
+export type Outcome = 'sampled' | 'given_up' | 'failed'
 
 /** `route`: the route's pattern. `dialect`: null unless the request asks for an answer. */
 export type Ended = {

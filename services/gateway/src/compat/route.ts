@@ -3,7 +3,7 @@ import type { InstarError } from '@instar/events'
 import type { ServerResponse } from 'node:http'
 import type { Key, Scope } from '../receive/core/keys.ts'
 import type { Headers } from '@instar/agents'
-import type { AnswerReply } from '../generate/completion.ts'
+import type { AnswerReply } from '../generate/context.ts'
 
 export type ForeignCall = {
   /** Null without API keys. */

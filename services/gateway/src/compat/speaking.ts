@@ -1,7 +1,7 @@
 /** Completion requests at another trainer's URL: the URL names the session, and any model name means the policy. */
 import { parseJson, text } from '@instar/dialects'
 import { versionOf } from '../versions/core/model-name.ts'
-import type { AnswerReply } from '../generate/completion.ts'
+import type { AnswerReply } from '../generate/context.ts'
 import type { ForeignPorts } from './ports.ts'
 import type { ForeignCall } from './route.ts'
 

@@ -14,7 +14,7 @@ import { sessionState } from '../session/core/session-index.ts'
 import { closeSession } from '../session/closing.ts'
 import type { ForeignPorts } from './ports.ts'
 import { json, type ForeignCall } from './route.ts'
-import type { AnswerReply } from '../generate/completion.ts'
+import type { AnswerReply } from '../generate/context.ts'
 
 type Sampled = { version: number; adapter: string | null; logprobs: number[]; sampling: RecordedSampling }
 

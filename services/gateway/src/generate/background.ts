@@ -3,6 +3,7 @@
  * the answer and seeds that are drawn once, so that a candidate interrupted by a new request is sampled again with the
  * same result. Otherwise long answers would be underrepresented.
  */
+import type { Outcome } from '../admin/metrics.ts'
 import { turnId, type TurnFacts } from '@instar/events'
 import { createPump } from '@instar/log'
 import { Cancelled, generateCandidate, type CandidatePorts, type Task } from './candidate.ts'
@@ -21,7 +22,6 @@ export type BackgroundPorts = Pick<CandidatePorts, 'engine' | 'capture' | 'now'>
  * a request's candidates are dropped.
  */
 export type BackgroundSettings = { candidates: number; tokensPerHour: number; patienceMs: number }
-export type Outcome = 'sampled' | 'given_up' | 'failed'
 
 type Job = { shown: Task; left: Pick<Task, 'candidate'>['candidate'][]; at: number }
 

@@ -3,64 +3,22 @@
  * its results to the context of the turn.
  */
 import { InstarError, turnId, type RecordedSampling } from '@instar/events'
-import type { Constraint, Model } from '@instar/engine/port'
-import type { ServerResponse } from 'node:http'
-import { parseJson, type Dialect, type Fields, type Request, type Speaking } from '@instar/dialects'
+import type { Model } from '@instar/engine/port'
+import { parseJson, type Fields, type Request } from '@instar/dialects'
 import { headerText } from '../receive/core/header-text.ts'
-import type { Headers } from '@instar/agents'
 import { versionOf } from '../versions/core/model-name.ts'
-import { carriedBy, clientOf, type RecentRequests } from '../session/core/recent-requests.ts'
+import { carriedBy, clientOf } from '../session/core/recent-requests.ts'
 import { chatOf } from './core/chat-asked.ts'
 import { optedOut, seedsOf, whyNotTrainable } from '../capture/core/turn.ts'
-import { admit, hex, type Admission, type AdmissionPorts } from '../prompt/admission.ts'
+import { admit, hex } from '../prompt/admission.ts'
 import type { Task } from './candidate.ts'
 import { constrained } from './constrained.ts'
 import { promptTokens } from '../prompt/counting.ts'
-import type { Lease } from '../versions/pool.ts'
-import type { Meter } from '../admin/metrics.ts'
 import { resolveReferences } from '../session/references.ts'
+import type { AnswerCall, AnswerPorts, AnswerReply, Context, Prepared, Prompted, Received } from './context.ts'
 import { replyAsStream, replyWhole } from './reply.ts'
-import { requesting, type ModelRequest, type RequestPorts } from './request.ts'
-import { spanning, type RequestSpan } from '../admin/spans.ts'
-
-export type AnswerPorts = AdmissionPorts &
-  RequestPorts & {
-    model: Model
-    now: () => number
-    learning: boolean
-    pingMs: number
-    stalledMs: number
-    meter: Meter
-    recentRequests: RecentRequests
-    /** The engine's error while it is lost; null once it answers. */
-    health: { lost: string | null }
-  }
-
-export type AnswerCall = {
-  dialect: Dialect
-  body: Uint8Array
-  headers: Headers
-  key: string | null
-  /** False: turns of this key are captured but not trainable. */
-  mayTrain: boolean
-  segment: string | null
-  /** A name that rollouts of one prompt share, so that they form one group. */
-  prompt?: string
-  response: ServerResponse
-  /** Aborted with the client's error when its API key is revoked. */
-  revoked: AbortSignal
-  onFault: (fault: InstarError) => void
-}
-
-/** The complete response, or null if it was sent as a stream. Throws InstarError while nothing has been sent. */
-export type AnswerReply = { headers: Record<string, string>; body: unknown } | null
-
-type Context = AnswerCall & ModelRequest & { span: RequestSpan | null; at: number }
-/** `raw`: the body after its references to the log were resolved. */
-type Received = Context & { sent: Fields; raw: Uint8Array; request: Request; lease: Lease }
-/** `stored`: resolves when the blobs that the record refers to are on the log. */
-type Prompted = Received & { admission: Admission; constraint: Constraint | null; stored: Promise<void> }
-export type Prepared = Prompted & { tasks: readonly Task[]; speaking: Speaking; replyHeaders: Record<string, string> }
+import { requesting } from './request.ts'
+import { spanning } from '../admin/spans.ts'
 
 export const answer = (ports: AnswerPorts, call: AnswerCall): Promise<AnswerReply> =>
   spanning(call.headers, call.onFault, (span, onFault) => {

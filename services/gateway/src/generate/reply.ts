@@ -3,7 +3,7 @@ import { InstarError } from '@instar/events'
 import type { Choice, Counts } from '@instar/dialects'
 import type { Model } from '@instar/engine/port'
 import { Cancelled, generateCandidate, type Result, type Sink, type Task } from './candidate.ts'
-import type { AnswerPorts, AnswerReply, Prepared } from './completion.ts'
+import type { AnswerPorts, AnswerReply, Prepared } from './context.ts'
 import { EventStream } from './event-stream.ts'
 import { faultOfCancellation } from './request.ts'
 

@@ -4,7 +4,7 @@ import type { AdminCall } from '../admin/commands.ts'
 import type { Meter } from '../admin/metrics.ts'
 import type { FeedbackCall } from '../capture/feedback.ts'
 import type { ForeignRoute } from '../compat/route.ts'
-import type { AnswerCall, AnswerReply } from '../generate/completion.ts'
+import type { AnswerCall, AnswerReply } from '../generate/context.ts'
 import type { CompletionCall } from '../generate/text-completion.ts'
 import type { ResponseVerb } from '../session/responses.ts'
 

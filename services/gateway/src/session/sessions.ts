@@ -4,16 +4,8 @@ import type { TurnReader } from '@instar/log'
 import { dialectOf, parseJson } from '@instar/dialects'
 import { followedById, goneOnFrom, textFrom, turnsInside } from './core/follow.ts'
 import { recognise } from '../prompt/core/history.ts'
-import {
-  choose,
-  locate,
-  nameUnknown,
-  settled,
-  unlessAnother,
-  type Asked,
-  type Resolved,
-  type Step,
-} from './core/resolve.ts'
+import { choose, locate, nameUnknown, settled, unlessAnother, type Resolved, type Step } from './core/resolve.ts'
+import type { Asked } from './core/asked.ts'
 import { sessionState, touch, type SessionIndex } from './core/session-index.ts'
 import type { Tail } from './tail.ts'
 

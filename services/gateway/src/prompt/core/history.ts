@@ -1,7 +1,8 @@
 /** Matches the answers in a request with turns on the log, so that their sampled ids can be rendered. */
 import { findAnswer, type SessionState, type TurnState } from '@instar/events'
 import type { Message } from '@instar/dialects'
-import { sameAnswer, type Asked } from '../../session/core/resolve.ts'
+import { sameAnswer } from '../../session/core/resolve.ts'
+import type { Asked } from '../../session/core/asked.ts'
 
 /** The turn of each answer in the request, in order; undefined for an answer of another source. */
 export const recognise = (session: SessionState | undefined, answers: Asked['answers']): (TurnState | undefined)[] => {

@@ -5,7 +5,7 @@
  */
 import { beginningsIn, contentText, withoutThought, type SessionState, type TurnState } from '@instar/events'
 import { idMarks, isFields, marksInText, turnMark, type Mark } from '@instar/dialects'
-import type { Asked } from './resolve.ts'
+import type { Asked } from './asked.ts'
 import { sessionState, turnsThatWereAsked, type SessionIndex } from './session-index.ts'
 
 /** Maximum number of candidates whose requests are compared. */

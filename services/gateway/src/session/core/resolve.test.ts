@@ -10,7 +10,8 @@ import {
   type TurnsEvent,
 } from '@instar/events'
 import { lastAnswer } from '@instar/dialects'
-import { answersOf, choose, locate, settled, type Asked } from './resolve.ts'
+import { answersOf, choose, locate, settled } from './resolve.ts'
+import type { Asked } from './asked.ts'
 import { evolveIndex, initialIndex } from './session-index.ts'
 import { digestOf } from '../../capture/core/turn.ts'
 

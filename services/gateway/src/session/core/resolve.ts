@@ -6,25 +6,10 @@
 import { answerKey, contentText, findAnswer, type AnswerKey, type LabelSource, type TurnState } from '@instar/events'
 import { isScriptedAnswer, sessionInMessages } from '@instar/agents'
 import { idMarks, isFields, lastAnswer, marksInText, type Message } from '@instar/dialects'
+import type { Asked } from './asked.ts'
 import { COMPARED, later } from './follow.ts'
-import { fingerprintSession, sessionOfLabel, wholeSession, type Label } from './labels.ts'
+import { fingerprintSession, sessionOfLabel, wholeSession } from './labels.ts'
 import { keyOfSession, sessionState, turnsThatSaid, turnsThatWereAsked, type SessionIndex } from './session-index.ts'
-
-export type Asked = {
-  key: string | null
-  label: Label | null
-  messages: readonly Message[]
-  /** The answers in the request, in order, with their message index. */
-  answers: readonly { at: number; key: AnswerKey; length: number; text: string }[]
-  digest: string
-  /**
-   * Digest of the messages before the last answer, which equals the earlier request's digest if the client repeats it
-   * unchanged; null without an answer.
-   */
-  before: string | null
-  /** The subject from the request's `user` field, or null. */
-  subject: string | null
-}
 
 export type Resolved = { session: string; source: LabelSource }
 export type Step =
