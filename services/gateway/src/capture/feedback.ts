@@ -87,7 +87,8 @@ export const giveFeedback = async (
     call.idempotencyKey === null
       ? hex(ports.random(16))
       : derivedId('feedback', call.key ?? '', session, Buffer.from(call.idempotencyKey).toString('base64')).slice(0, 32)
-  if (call.idempotencyKey !== null) await refuseAnother(ports, session, id, value)
+  const reply = { id, session_id: session, turn_id: turn, value }
+  if (call.idempotencyKey !== null && (await isOnLog(ports, session, id, value))) return reply
   const event: FeedbackGiven = {
     type: 'FeedbackGiven',
     id,
@@ -111,19 +112,19 @@ export const giveFeedback = async (
     takeBack()
     throw error
   })
-  return { id, session_id: session, turn_id: turn, value }
+  return reply
 }
 
 /**
- * The first feedback of an idempotency key is final. Refuses a different one with the same key, since it would have no
- * effect.
+ * Whether the log has the feedback of this Idempotency-Key: it is not written again. The first one counts for good, so one with
+ * another value is refused. Throws `bad_request`.
  */
-const refuseAnother = async (
+const isOnLog = async (
   { index, tail, tailWaitMs }: FeedbackPorts,
   session: string,
   id: string,
   value: number,
-): Promise<void> => {
+): Promise<boolean> => {
   await tail.turnsWithin(tailWaitMs)
   const before = sessionState(index, session)
     ?.turns.flatMap(({ feedback }) => feedback)
@@ -134,6 +135,7 @@ const refuseAnother = async (
       `This Idempotency-Key was sent with the value ${before.value} before; other feedback needs a key of its own.`,
       { field: 'idempotency-key' },
     )
+  return before !== undefined
 }
 
 const valueOf = (body: Fields): number => {
