@@ -4,6 +4,7 @@ import { after, before, test } from 'node:test'
 import type { Model } from '@instar/engine/port'
 import { openModel, startServing } from '@instar/policy'
 import type OpenAI from 'openai'
+import { checkLogprobs } from '../../services/gateway/src/generate/completion-prompts.ts'
 import { startRig, turnsOf, type Rig } from '../kit/gateway.ts'
 
 const TEXT = 'The capital of France is Paris, and the capital of'
@@ -142,6 +143,16 @@ test('a stream says the same in pieces, choice by choice, with its usage at the 
   )
 })
 
+test('an answer that is not streamed has at most two million log-probs', () => {
+  const asked = { stream: false, logprobs: 20, echo: false, n: 16, maxTokens: 46 }
+  const prompts = Array.from({ length: 128 }, () => [5])
+  checkLogprobs(prompts, asked, model)
+  checkLogprobs(prompts, { ...asked, maxTokens: 47, stream: true }, model)
+  checkLogprobs(prompts, { ...asked, maxTokens: 1000, logprobs: null }, model)
+  for (const more of [{ maxTokens: 47 }, { echo: true }])
+    assert.throws(() => checkLogprobs(prompts, { ...asked, ...more }, model), { code: 'bad_request' })
+})
+
 test("what cannot be done is a 400 that names the field; so is another model's name; the path is known without /v1 too", async () => {
   const wrong: [object, string][] = [
     [{ prompt: [] }, 'prompt'],
@@ -155,6 +166,7 @@ test("what cannot be done is a 400 that names the field; so is another model's n
     [{ logprobs: 21 }, 'logprobs'],
     [{ max_tokens: 0 }, 'max_tokens'],
     [{ n: 17 }, 'n'],
+    [{ prompt: Array.from({ length: 128 }, () => [5]), n: 16, max_tokens: 47, logprobs: 20 }, 'logprobs'],
     [{ prompt: Array.from({ length: model.contextLength }, () => 5) }, 'messages'],
     [{ logit_bias: { 999_999: 1 } }, 'logit_bias'],
   ]

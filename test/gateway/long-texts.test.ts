@@ -60,3 +60,46 @@ test('a completion of 4 MB is refused before it is encoded', async () => {
     await rig.stop()
   }
 })
+
+test('a completion of 25 characters for each token of the context is refused once it is certainly too long; others are served between its texts', async () => {
+  const rig = await startRig({ ports: { model: tiny } })
+  try {
+    const prompt = 'lorem ipsum '.repeat(2000)
+    encoded = 0
+    const asked = { model: 'policy', prompt: Array.from({ length: 100 }, () => prompt), max_tokens: 1 }
+    const response = await rig.fetch('/v1/completions', { json: asked })
+    assert.equal(((await response.json()) as { error: { code: string } }).error.code, 'context_length_exceeded')
+    assert.ok(encoded <= 2 * 16_384, `${encoded} characters were encoded`)
+
+    // One pass of the event loop may not encode two texts.
+    let passes = 0
+    let most = 0
+    let inPass = 0
+    let counting = true
+    const count = (): void => {
+      passes += 1
+      most = Math.max(most, inPass)
+      inPass = 0
+      if (counting) setImmediate(count)
+    }
+    const slow: Model = {
+      ...tiny,
+      encode(text) {
+        inPass += 1
+        return tiny.encode(text)
+      },
+    }
+    const other = await startRig({ ports: { model: slow } })
+    setImmediate(count)
+    const short = Array.from({ length: 20 }, (_, i) => `word ${i}`)
+    assert.equal(
+      (await other.fetch('/v1/completions', { json: { ...asked, prompt: short, max_tokens: 1 } })).status,
+      200,
+    )
+    counting = false
+    await other.stop()
+    assert.equal(most, 1, `${passes} passes`)
+  } finally {
+    await rig.stop()
+  }
+})

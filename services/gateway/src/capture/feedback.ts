@@ -116,8 +116,8 @@ export const giveFeedback = async (
 }
 
 /**
- * Whether the log has the feedback of this Idempotency-Key: it is not written again. The first one counts for good, so one with
- * another value is refused. Throws `bad_request`.
+ * Whether the log has feedback with this idempotency key: it is not written again. The first feedback of a key is final, so
+ * a different one is refused. Throws `bad_request`.
  */
 const isOnLog = async (
   { index, tail, tailWaitMs }: FeedbackPorts,

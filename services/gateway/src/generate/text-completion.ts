@@ -3,8 +3,8 @@
  * feedback, so nothing is written to the log.
  */
 import { chatError, parseJson, toldInStream, type Frame } from '@instar/dialects'
-import { contextLengthExceeded, InstarError } from '@instar/events'
-import type { GeneratedToken, Model } from '@instar/engine/port'
+import { InstarError } from '@instar/events'
+import type { GeneratedToken } from '@instar/engine/port'
 import {
   completionLogprobs,
   completionRequest,
@@ -15,11 +15,11 @@ import {
   type Said,
 } from './core/text-completion.ts'
 import { versionOf } from '../versions/core/model-name.ts'
-import { leastTokens } from '../prompt/core/overflow.ts'
 import { seedsOf } from '../capture/core/turn.ts'
 import { hex } from '../prompt/admission.ts'
 import type { AnswerCall, AnswerPorts, AnswerReply } from './context.ts'
 import { Cancelled } from './candidate.ts'
+import { checkLogprobs, encoded } from './completion-prompts.ts'
 import { EventStream } from './event-stream.ts'
 import type { Lease } from '../versions/pool.ts'
 import { faultOfCancellation, requesting, type RequestPorts } from './request.ts'
@@ -29,13 +29,6 @@ type Ports = RequestPorts & Pick<AnswerPorts, 'model' | 'policy' | 'now' | 'rand
 
 /** How many choices of one request are sampled at a time. */
 const AT_ONCE = 8
-
-/** Throws `context_length_exceeded` for text that is certainly too long, before it is encoded. */
-const encoded = (text: string, model: Ports['model']): readonly number[] => {
-  const least = leastTokens(text.length, model)
-  if (least > model.contextLength) throw contextLengthExceeded(least, model.contextLength)
-  return model.encode(text)
-}
 
 /** One prompt with one seed. */
 type Asked = { index: number; prompt: readonly number[]; seed: number }
@@ -56,8 +49,8 @@ export const complete = async (ports: Ports, call: CompletionCall): Promise<Answ
     throw new InstarError('not_available', `The engine ${engine} takes messages alone; ask /v1/chat/completions.`)
   if (request.echo && request.logprobs !== null && !ports.engine.scoreWithTop)
     throw new InstarError('not_available', `The engine ${engine} gives no log-probs of a prompt's tokens.`)
-  const prompts = request.prompts.map((prompt) => (typeof prompt === 'string' ? encoded(prompt, ports.model) : prompt))
-  for (const prompt of prompts) checkPrompt(prompt, request, ports.model)
+  const prompts = await encoded(request, ports.model)
+  checkLogprobs(prompts, request, ports.model)
   return requesting(ports, call, async ({ controller, enter }) => {
     const lease = await enter(version)
     const seeds = seedsOf(request, ports.random)
@@ -78,20 +71,6 @@ export const complete = async (ports: Ports, call: CompletionCall): Promise<Answ
       ? await stream(speaking, asked, promptTokens, headers, call)
       : await whole(speaking, asked, promptTokens, headers)
   })
-}
-
-const checkPrompt = (
-  prompt: readonly number[],
-  { maxTokens }: CompletionRequest,
-  { vocabulary, contextLength }: Model,
-): void => {
-  const foreign = prompt.find((id) => id >= vocabulary)
-  if (foreign !== undefined)
-    throw new InstarError('bad_request', `prompt holds ${foreign}, which is no token of this model.`, {
-      field: 'prompt',
-    })
-  if (prompt.length === 0) throw new InstarError('bad_request', 'prompt has no tokens.', { field: 'prompt' })
-  if (prompt.length + Math.min(1, maxTokens) > contextLength) throw contextLengthExceeded(prompt.length, contextLength)
 }
 
 /** Samples all choices, a few at a time, in order. Returns the number of generated tokens. */

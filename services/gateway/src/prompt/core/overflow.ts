@@ -11,15 +11,17 @@ const SLICE = 16_384
 /** Maximum number of extra tokens that slicing inside a word causes. */
 const SEAM = 16
 
+type Counting = { contextLength: number; vocabulary: number; encode(text: string): readonly number[] }
+
 /**
  * Estimates the number of tokens if the messages certainly exceed the context: encodes only as much as fills the
  * context and extrapolates the rest. Null: they may fit, or there is no tokenizer.
  */
-export const tokensBeyond = (
-  messages: readonly Message[],
-  model: { contextLength: number; vocabulary: number; encode(text: string): readonly number[] },
-): number | null => {
-  const texts = messages.map(rendered)
+export const tokensBeyond = (messages: readonly Message[], model: Counting): number | null =>
+  textsBeyond(messages.map(rendered), model)
+
+/** The same of texts that are encoded as they are. */
+export const textsBeyond = (texts: readonly string[], model: Counting): number | null => {
   const length = texts.reduce((sum, text) => sum + text.length, 0)
   if (model.vocabulary === 0 || length < CHARACTERS * model.contextLength) return null
   let tokens = 0
