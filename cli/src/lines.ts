@@ -112,7 +112,7 @@ export const batchOf = ({ batches }: Lines, version: VersionState): BatchState |
   batches.find((batch) => batch.update !== null && batch.update.id === version.update) ?? null
 
 /** When a version was the head. `to` null: it is. */
-export const reigns = (line: WeightLine, version: number): { from: number; to: number | null }[] => {
+export const servedIntervals = (line: WeightLine, version: number): { from: number; to: number | null }[] => {
   const starts = [
     ...(line.started ? [{ version: 0, at: line.started.at }] : []),
     ...line.moves.map((move) => ({ version: move.to, at: move.at })),

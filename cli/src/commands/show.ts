@@ -1,6 +1,6 @@
 import { InstarError, type Written } from '@instar/events'
 import { command, versionNumber } from '../command.ts'
-import { batchOf, iso, readLines, reigns, statusOf, versionsOf } from '../lines.ts'
+import { batchOf, iso, readLines, servedIntervals, statusOf, versionsOf } from '../lines.ts'
 import { minute, table } from '../table.ts'
 
 /** What a person wrote is readable here unless a key keeps it. */
@@ -30,7 +30,7 @@ reward, baseline, advantage, hint}], dropped: [{turn_id, reason}], source}`,
     if (!version) throw new InstarError('unknown_version', `The policy has no version ${number}.`, { version: number })
     const batch = batchOf(lines, version)
     const computed = batch?.update?.event ?? null
-    const served = reigns(lines.weights, number)
+    const served = servedIntervals(lines.weights, number)
     const shown = {
       version: number,
       parent: version.parent,

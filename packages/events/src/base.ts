@@ -1,8 +1,11 @@
-/** A line's versions are differences to one base model: on another they mean nothing. */
+/** A line's versions are adapters of one base model and have no meaning on another. */
 import { InstarError } from './errors.ts'
 import type { WeightLine } from './folds/weights.ts'
 
-/** As `LineStarted` has it: `sha256` over config, tokenizer, chat template and weights. `sha256Named`: what it was under another name. */
+/**
+ * The base of `LineStarted`. `sha256` covers config, tokenizer, chat template and weights; `sha256Named` is the hash
+ * under a former name.
+ */
 type Base = { name: string; sha256: string; sha256Named?: (name: string) => string }
 
 export const isBase = (base: Pick<Base, 'name' | 'sha256'>, { sha256, sha256Named }: Omit<Base, 'name'>): boolean =>

@@ -9,7 +9,10 @@ import { FLOW, NEWEST, newestVersion, TOPICS, type RecordName, type Topic, type 
 import { recordId } from './ids.ts'
 import type { Event, Logged } from './records.ts'
 
-/** `resolver`: from what this version wrote to the newest one that this build knows, by Avro's rules; null for that one itself. */
+/**
+ * `resolver` reads this version into the newest one that this build supports, by Avro's schema resolution. Null for
+ * the newest version.
+ */
 type Codec = {
   schema: string
   topic: Topic
@@ -39,8 +42,8 @@ type Tap = { buf: Buffer; pos: number; readLong(): number; skipLong(): void; rea
 type AvroReader = { _read(tap: Tap): unknown }
 
 /**
- * How many items the next block says it holds, 0 at the end. Each takes a byte at least: of ten bytes that say there are
- * a billion avsc alone would make a billion items, and no reader would come past that record.
+ * The item count of the next block, 0 at the end. Each item takes at least one byte, so a larger count is refused:
+ * avsc would allocate a billion items for ten bytes that claim so many.
  */
 const blockOf = (tap: Tap): number => {
   let count = tap.readLong()
@@ -95,7 +98,7 @@ const typeOf = (text: string): avro.Type =>
     typeHook: typeHook as (schema: avro.Schema, options: object) => avro.Type,
   })
 
-/** By schema (`TurnCaptured.v1`), and of each type the newest version that this build knows. */
+/** Codecs by schema (`TurnCaptured.v1`), and the newest supported version of each type. */
 const codecs = new Map<string, Codec>()
 const newest = new Map<string, Codec>()
 for (const topic of TOPICS) {
@@ -122,7 +125,10 @@ for (const topic of TOPICS) {
 export const schemaTexts = (): Record<string, string> =>
   Object.fromEntries([...codecs.values()].map((c) => [c.schema, c.text]))
 
-/** Whether `schema` is a version of a type of ours that only a newer build knows: a log has to give its text with the record. */
+/**
+ * Whether `schema` is a newer version of one of our types than this build supports. The log then has to give the
+ * writer's schema with the record.
+ */
 export const isLater = (schema: string): boolean => !codecs.has(schema) && newest.has(typeName(schema))
 
 const typeName = (schema: string): string => /^(.+)\.v[1-9]\d*$/.exec(schema)?.[1] ?? ''
@@ -141,7 +147,7 @@ const newestOf = (type: string): Codec => {
   return codec
 }
 
-/** What is written where readers have `versions`: never newer than this build knows, nor than they do. */
+/** The version to write when readers support `versions`: never newer than this build or the readers support. */
 const writtenBy = (type: string, versions: Versions): Codec => {
   const codec = newestOf(type)
   const version = versions.get(type) ?? 0
@@ -158,15 +164,15 @@ const writtenBy = (type: string, versions: Versions): Codec => {
 
 export type Encoded = { topic: Topic; key: string; schema: string; payload: Uint8Array; timestamp: number }
 
-/** The record that says `event`, and the id that it will have: a hash of all of it, which `encodeRecord` leaves out. */
+/** The record of `event` with its id, the hash of the whole record. `encodeRecord` leaves the id out. */
 export const encodeEvent = (event: Event, versions: Versions = NEWEST): Encoded & { id: string } => {
   const record = encodeRecord(event, versions)
   return { ...record, id: recordId(record) }
 }
 
 /**
- * The record that says `event`, in the version that readers have: what only a newer one holds is left out. Throws `bad_record`
- * when a field breaks the schema, `not_announced` for a type that not all readers know.
+ * The record of `event`, in the version that all readers support; fields that only a newer version has are left out.
+ * Throws `bad_record` when a field breaks the schema, `not_announced` for a type that some reader does not support.
  */
 export const encodeRecord = (event: Event, versions: Versions = NEWEST): Encoded => {
   const codec = writtenBy(event.type, versions)
@@ -198,9 +204,9 @@ type StoredRecord = {
 }
 
 /**
- * A version that only a newer build knows is read by its writer's schema: what it adds is dropped. Throws `unknown_record`
- * for a type that this build does not know, or a version that is no addition (the reader must stop), and
- * `bad_record` for bytes that no build can read.
+ * Decodes a record. A version newer than this build is read by its writer's schema, without the fields that it adds.
+ * Throws `unknown_record` for a type that this build does not support, or a version that does more than add fields
+ * (the reader must stop), and `bad_record` for bytes that no build can read.
  */
 export const decodeRecord = (record: StoredRecord): Logged => {
   const codec = codecs.get(record.schema) ?? foreign(record)
@@ -239,11 +245,11 @@ const unknown = (record: StoredRecord, why: string, cause?: unknown): InstarErro
     { cause },
   )
 
-/** Versions of newer builds that were met; as many as a log can be thought to hold. */
+/** Cached codecs of newer versions; the limit is far above what one log holds. */
 const foreigners = new Map<string, Codec>()
 const MOST_FOREIGNERS = 256
 
-/** A version of a type that this build knows, by the schema that its writer had. Throws `unknown_record`. */
+/** The codec of a newer version of a supported type, by its writer's schema. Throws `unknown_record`. */
 const foreign = (record: StoredRecord): Codec => {
   const met = foreigners.get(record.schema)
   if (met && met.text === record.avro) return met
@@ -267,7 +273,7 @@ const foreign = (record: StoredRecord): Codec => {
   }
 }
 
-/** As `decodeRecord`, but null for bytes that no build can read: readers pass over them. */
+/** As `decodeRecord`, but returns null for bytes that no build can read, which readers skip. */
 export const decodeReadable = (record: StoredRecord): Logged | null => {
   try {
     return decodeRecord(record)
@@ -279,7 +285,7 @@ export const decodeReadable = (record: StoredRecord): Logged | null => {
 
 const utf8 = new TextDecoder()
 const toUtf8 = new TextEncoder()
-/** A person's words as a record field, and back. Encryption, once keys exist, happens here. */
+/** Encodes and decodes a person's text as a record field. Encryption belongs here. */
 export const written = (text: string): { keyId: null; bytes: Uint8Array } => ({
   keyId: null,
   bytes: Buffer.from(toUtf8.encode(text)),

@@ -1,6 +1,7 @@
 /**
- * The closed table of errors that Instar shows to users and clients. Each code has one HTTP status, whether a retry can
- * succeed, what happened (and which value the message names), and what to do. A test holds `docs/errors.md` equal to it.
+ * The closed table of errors that Instar shows to users and clients. Each code has one HTTP status, whether a retry
+ * can succeed, what happened (and which value the message names), and what to do. A test holds `docs/errors.md` equal
+ * to it.
  */
 type ErrorEntry = { status: number; retryable: boolean; meaning: string; todo: string }
 

@@ -1,7 +1,7 @@
 /**
- * Every topic: what is on it, who writes and who reads it. Topics, keys and Avro subjects derive from this table, and a
- * service is refused a topic that it does not name it for (`requireTopic`). `upgrades` says which versions of records all
- * readers of this log have: what is newer is not written yet.
+ * Every topic: its record types, its key, its writers and readers. Topics, keys and Avro subjects derive from this
+ * table, and `requireTopic` refuses a service a topic that the table does not give it. The topic `upgrades` holds the
+ * record versions that all readers of the log support; newer versions are not written.
  */
 import { InstarError } from './errors.ts'
 
@@ -86,7 +86,10 @@ export const requireTopic = (flow: TopicAccess, topic: Topic, side: 'readers' | 
 
 export type RecordName = (typeof FLOW)[Topic]['records'][number]
 
-/** The newest version of a record that this build knows; 1 where it is not named. All up to it are read, since a log is never rewritten. */
+/**
+ * The newest version of each record that this build supports; 1 where it is not listed. All earlier versions are
+ * supported too, since a log is never rewritten.
+ */
 const NEWEST_VERSION: Readonly<Partial<Record<RecordName, number>>> = {
   TurnCaptured: 2,
   TurnAborted: 2,
@@ -103,8 +106,8 @@ export const NEWEST: Versions = new Map(
 )
 
 /**
- * What every build reads that was released before there was `upgrades`, and that topic's own record: written on any log, whoever reads it.
- * Never added to: what is newer has to be announced.
+ * The record versions that every build released before the topic `upgrades` existed supports, and the record of that
+ * topic itself. They may be written on any log. Never add to this list: newer versions have to be announced.
  */
 export const RELEASED: Versions = new Map(
   Object.entries({
@@ -130,6 +133,6 @@ export const RELEASED: Versions = new Map(
   }),
 )
 
-/** Whether a record may be written in this version, which not all readers of the log may know. */
+/** Whether this version of a record may be written: all readers of the log must support it. */
 export const isReadable = (versions: Versions, name: RecordName, version = 1): boolean =>
   (versions.get(name) ?? 0) >= version

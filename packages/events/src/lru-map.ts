@@ -1,6 +1,6 @@
 /**
- * Entries in the order in which they were set last. A `Map` that is set again and emptied from its front does the same, but
- * finds its first entry behind the places of all that were deleted: with 20,000 sessions, 10 µs a time.
+ * A map ordered by the last `set`, oldest first. A `Map` whose first entry is deleted repeatedly has to skip the
+ * slots of all deleted entries to find the next one: 10 µs per eviction with 20,000 sessions.
  */
 type Entry<K, V> = { key: K; value: V; older: Entry<K, V> | null; newer: Entry<K, V> | null }
 
@@ -21,7 +21,7 @@ export class LruMap<K, V> {
     return this.#entries.has(key)
   }
 
-  /** It is the newest now, also where it was there. */
+  /** Sets the entry and makes it the newest, also when the key exists. */
   set(key: K, value: V): void {
     let entry = this.#entries.get(key)
     if (entry) {

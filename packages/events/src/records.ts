@@ -1,11 +1,12 @@
 /**
- * What is on the log. Each type is the newest version that this build knows (flow.ts); its Avro schema is `schemas/<topic>/<Name>.vN.avsc`, and what older
- * versions lack has the default that stands there. What newer ones add is dropped.
- * Times are milliseconds since the epoch; ids are lower-case hex sha256 unless said otherwise.
- * Nothing here names an offset.
+ * The record types. Each is the newest version that this build supports (flow.ts). Its Avro schema is
+ * `schemas/<topic>/<Name>.vN.avsc`; fields that older versions lack take the default given there, and fields that
+ * newer versions add are dropped.
+ * Times are milliseconds since the epoch; ids are lower-case hex sha256 unless stated otherwise. No field is an
+ * offset.
  */
 
-/** Whatever a person wrote. `keyId` names the key that encrypts it; null: not encrypted. */
+/** Text that a person wrote. `keyId` names the key that encrypts it; null: not encrypted. */
 export type Written = { keyId: string | null; bytes: Uint8Array }
 
 /**
@@ -49,7 +50,7 @@ export type TurnFacts = {
   turn: string
   session: string
   policy: string
-  /** The version that spoke; -1: none of this policy's (an imported turn of another model). */
+  /** The version that sampled the answer; -1 for an imported turn of another model. */
   version: number
   /** sha256 of the adapter that answered; null: the base. */
   adapter: string | null
@@ -61,7 +62,10 @@ export type TurnFacts = {
   dialect: Dialect
   kind: TurnKind
   labelSource: LabelSource
-  /** What the agent calls the requests that one message of its user caused, subagents' among them; null where it names none. */
+  /**
+   * The agent's id of the user turn: all requests, subagents' included, that one message of the user caused. Null
+   * when the agent sends none.
+   */
   userTurn: string | null
   /** Whose words these are: a hash of the request's `user`, else of the key, else the session. */
   subject: string
@@ -71,11 +75,11 @@ export type TurnFacts = {
   digest: string
   body: StoredBody
   /**
-   * Key of the answer that the request goes on from: of the last one inside it, as it reads there, or of the turn of ours that
-   * an id or the words of that one name. Null if there is none, or nothing is said to it.
+   * Key of the answer that the request continues: the last assistant answer in it, or the turn that an id in the
+   * request or the text of that answer identifies. Null when there is none, or when no message follows it.
    */
   after: AnswerKey | null
-  /** Index of the first message behind that answer: what the world said to it. */
+  /** Index of the first message after that answer: the start of its next state. */
   stateFrom: number
   prompt: StoredIds
   sampling: RecordedSampling
@@ -104,8 +108,8 @@ export type TurnCaptured = { type: 'TurnCaptured'; finish: 'stop' | 'length' | '
 export type TurnAborted = { type: 'TurnAborted'; why: 'client_gone' | 'engine_failed' | 'shutdown' } & TurnFacts
 
 /**
- * Another candidate of a request that is answered already: sampled afterwards, shown to nobody. Nothing
- * continues from it, and nobody says anything to it; what was said to the answer that was shown judges it too.
+ * One more candidate of a request that is answered already, sampled in the background and not shown. No turn
+ * continues from it; the next state of the shown answer is used to judge it.
  */
 export type TurnSampled = { type: 'TurnSampled'; finish: TurnCaptured['finish'] } & TurnFacts
 
@@ -128,16 +132,16 @@ export type SessionClosed = {
   open: string[]
   why: 'idle' | 'client'
   at: number
-  /** All that was said in the session until now is not to be learned from. From version 2 on; absent: false. */
+  /** True: the session's turns up to this record are not used for training. From version 2 on; absent: false. */
   discarded?: boolean
 }
-/** Another session of the same agent begot this one, as its client says: a subagent's. */
+/** A subagent's session and its parent session, as the client reports them. */
 export type SessionLinked = { type: 'SessionLinked'; session: string; parent: string; at: number }
 
-/** The key that asked for this turn wants nobody to be given it by an id any more. It stays on the log. */
+/** The turn's response was deleted through the API: it is no longer served by an id. The record stays on the log. */
 export type ResponseDeleted = { type: 'ResponseDeleted'; session: string; turn: string; at: number }
 
-/** What one judge said. `value` null: it abstained or failed, `note` says why. */
+/** One judge's verdict. `value` is null when the judge abstained or failed; `note` gives the reason. */
 export type JudgeVerdict = { judge: string; value: number | null; note: string }
 /** Explicit feedback outranks; of two, the later (`at`, then `id`). Null: a judge, rank 0. */
 export type Rank = { at: number; id: string }
@@ -146,7 +150,7 @@ type ScoreFacts = {
   turn: string
   session: string
   policy: string
-  /** Version that spoke. */
+  /** The version that sampled the turn. */
   version: number
   subject: string
   verdicts: JudgeVerdict[]

@@ -21,7 +21,7 @@ export const contentOfAnswer = (raw: string): string => {
   return call < 0 ? said : said.slice(0, call)
 }
 
-/** What texts of the same words have in common: how many letters and digits, and 128 bits of their hash; null without any. */
+/** A hash of a text's words: the number of letters and digits, and 128 bits over them. Null for a text without any. */
 export const wordsName = (text: string): string | null => {
   // Hashed at once: a call for each word takes most of the time.
   let words = ''
@@ -33,8 +33,8 @@ const nameOf = (length: number, sha256: string): string => `${length}:${sha256.s
 const lengthOf = (name: string): number => Number(name.slice(0, name.indexOf(':')))
 
 /**
- * Which of these names a text begins with, and what stands behind each, longest first. One pass over as much of the text
- * as the longest name has, whatever their number.
+ * The keys of `names` that are a prefix of the text, longest first, each with the text after it. One pass over at
+ * most as much of the text as the longest name covers.
  */
 export const beginningsIn = (text: string, names: ReadonlySet<string>): { name: string; behind: string }[] => {
   const lengths = new Set([...names].map(lengthOf))
@@ -57,7 +57,9 @@ export const beginningsIn = (text: string, names: ReadonlySet<string>): { name: 
   return found
 }
 
-/** Quotes, brackets and fences that close an answer, and tags that an agent put back where a stop string cut them off. */
+/**
+ * Quotes, brackets and fences that close an answer, and tags that an agent put back where a stop string cut them off.
+ */
 const CLOSING = /^(?:\s*(?:[.,;:!?…"'`()[\]{}]+|<\/\w+>))*\s*/u
 /** How agents begin what they put behind an answer: what they call, or what came of it. */
 const LABEL = new RegExp(
@@ -71,8 +73,8 @@ const LABEL = new RegExp(
 )
 
 /**
- * What an agent put behind our answer in the same message, '' for nothing; null if it is no agent's: words that go on from
- * the answer are somebody's own, and then the answer was not ours.
+ * What an agent put behind our answer in the same message, '' for nothing; null if it is no agent's: words that go on
+ * from the answer are somebody's own, and then the answer was not ours.
  */
 export const putBehind = (behind: string): string | null => {
   const closed = CLOSING.exec(behind)![0]

@@ -1,6 +1,6 @@
 /**
- * Waits between tries: `firstMs`, then twice the last one (`linear`: `firstMs` more), `longestMs` at most. No jitter:
- * what is tried again here is one process's own work, and a test of it knows when it comes.
+ * Delays between retries: `firstMs`, then doubled (`linear`: plus `firstMs`), up to `longestMs`. No jitter: each loop
+ * retries its own work in one process, and tests rely on the delays.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 
@@ -15,7 +15,7 @@ export class Backoff {
     this.#nextMs = options.firstMs
   }
 
-  /** It worked: the next wait is the first again. */
+  /** Call after a success: the next delay is the first again. */
   reset(): void {
     this.#nextMs = this.#options.firstMs
   }

@@ -9,14 +9,17 @@ import type { EventLog } from './port.ts'
 import { versionsOn } from './upgrades.ts'
 
 export const CHUNK_BYTES = 512 * 1024
-/** Where a record names another time than its chunks have: what clocks may differ by. */
+/** Tolerance between the time in the naming record and that of the chunks: the allowed clock skew. */
 const CLOCK_SKEW_MS = 10 * 60_000
-/** A chunk comes whole, and little of what stands behind it. */
+/** Fetch size: one whole chunk and little beyond it. */
 const READ_BYTES = 32 * 1024
 
 const NEVER = new AbortController().signal
 
-/** Durable when it resolves; returns the sha256. Passing faults of the log are waited out. Appending the same bytes twice is harmless. */
+/**
+ * Appends the blob and returns its sha256; durable when it resolves. Retries while the log is unavailable. Appending
+ * the same bytes twice is harmless.
+ */
 export const putBlob = async (
   log: EventLog,
   bytes: Uint8Array,

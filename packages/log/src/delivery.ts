@@ -8,9 +8,9 @@ import type { Store } from './store.ts'
 
 type TopicProgress = {
   topic: Topic
-  /** Per partition: what lies below was handled before this subscription. */
+  /** Per partition: records below it were handled before this subscription. */
   starts: readonly number[]
-  /** Everything of the topic below it has been handled. */
+  /** Every record of the topic below it has been handled. */
   cursor: number
 }
 
@@ -34,7 +34,7 @@ export class Delivery implements Subscription {
   #waiters: CaughtUpWaiter[] = []
   #stopping = false
   #failed: { cause: unknown } | undefined
-  /** Why the log ended it. */
+  /** The error of the log that ended the subscription. */
   #ended: { cause: unknown } | undefined
   readonly #idle: Promise<void>
 
@@ -62,7 +62,7 @@ export class Delivery implements Subscription {
       .then(() => this.#leave())
   }
 
-  /** Of each topic what lies below has been handled. */
+  /** Per topic, every record below it has been handled. */
   get cursors(): readonly { readonly topic: Topic; readonly cursor: number }[] {
     return this.#readings
   }
@@ -88,7 +88,7 @@ export class Delivery implements Subscription {
     await this.#idle
   }
 
-  /** The log itself has failed: ends as if a handler had thrown `cause`. */
+  /** Ends the subscription with `cause`, as if a handler had thrown it. For a failure of the log itself. */
   fail(cause: unknown): void {
     if (this.#stopping) return
     this.#ended = { cause }

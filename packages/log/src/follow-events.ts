@@ -1,4 +1,4 @@
-/** How the services read: records decoded into events, with the one rule for bytes that cannot be read. */
+/** Decoded subscription to topics, with the one rule for unreadable records. */
 import { decodeRecord, InstarError, type Logged } from '@instar/events'
 import type { Topic } from '@instar/events/flow'
 import { follow, type Follower } from './follow.ts'
@@ -11,15 +11,15 @@ type FollowEventsOptions = {
   /** Default: the start of the log. */
   from?: Offsets
   onEvent(logged: Logged): Promise<void> | void
-  /** Told of a record that is bad for everyone; it is left where it is and skipped. */
+  /** Called for a record that no build can read; it stays on the log and is skipped. */
   onBad?(record: LogRecord, error: InstarError): void
 }
 
 /**
- * In order per partition. A record that nobody can decode is skipped and, where the log keeps dead letters, copied
- * to them first; on a chain too, where a record that counted is missed by its successor (`log_gap`). For a type that
- * only a newer build knows the reader must stop: `done` rejects. `upgrades` is read beside the topics, from its start, so that
- * `versionsOn` the log is right once it has caught up.
+ * Delivers events in order per partition. A record that no build can read is skipped and, where the log has dead
+ * letters, copied to them first. On a chain the reader then fails at the successor of a skipped record that counted
+ * (`log_gap`). `done` rejects for a type that only a newer build supports. The topic `upgrades` is always read from
+ * its start, so that `versionsOn(log)` is correct once the follower has caught up.
  */
 export const followEvents = (log: EventLog, options: FollowEventsOptions): Promise<Follower> =>
   follow<Logged | Unreadable>(log, {

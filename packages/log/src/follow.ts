@@ -1,6 +1,6 @@
 /**
- * How a service reads topics: every record of a topic decoded and handed on in order, with the event loop
- * let go every so many records, whatever the adapter's batches are.
+ * Subscribes a service to topics: decodes every record and passes it on in order. Yields to the event loop every
+ * `burst` records, whatever the adapter's batch size is.
  */
 import { setImmediate } from 'node:timers/promises'
 import type { Topic } from '@instar/events/flow'
@@ -13,7 +13,7 @@ type FollowOptions<E> = {
   from: SubscribeOptions['from']
   /** What it throws stops the following. */
   decode(record: LogRecord): E
-  /** In order per partition; the next event waits for what it returns. What it throws stops the following. */
+  /** Called in order per partition; the next event waits for the returned promise. An error stops the follower. */
   onEvent(event: E, record: LogRecord): Promise<void> | void
   /** At most so many events between two turns of the event loop. Default 64. */
   burst?: number

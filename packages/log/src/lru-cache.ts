@@ -1,6 +1,9 @@
 import { LruMap } from '@instar/events'
 
-/** Values that were used last: at most `most` of them, and of `bytes` in all. What is larger alone is not kept. */
+/**
+ * A least-recently-used cache, limited to `most` values and `bytes` in all. A value larger than `bytes` is not
+ * cached.
+ */
 export class LruCache<T> {
   private readonly values = new LruMap<string, T>()
   private readonly most: number

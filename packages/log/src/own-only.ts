@@ -1,7 +1,7 @@
-/** Who may read what people said. */
+/** Permissions of files that hold conversations. */
 import { chmodSync } from 'node:fs'
 
-/** A folder or file of somebody else, who lets us write to it, keeps the permissions that he gave it. */
+/** A folder or file that another user owns and lets us write to keeps its permissions. */
 export const ownOnly = (path: string, mode: number): void => {
   try {
     chmodSync(path, mode)

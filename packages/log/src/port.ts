@@ -21,7 +21,7 @@ export type Append = {
   timestamp: number
 }
 
-/** `id`: its hash, once somebody has asked for it. `avro`: the writer's schema, of a version that only a newer build knows. */
+/** `id`: the record's hash, computed on first use. `avro`: the writer's schema, for a version newer than this build. */
 export type LogRecord = Append & { partition: number; offset: number; id?: string; avro?: string }
 
 export type Position = { topic: Topic; partition: number; offset: number }
@@ -36,7 +36,10 @@ export type Subscription = {
   caughtUp(): Promise<void>
   /** Resolves when the last running handler has returned; nothing is delivered afterwards. */
   stop(): Promise<void>
-  /** Rejects when a handler threw, or with `log_broken` when the log did: the subscription has stopped at that record, its caller decides. Never resolves otherwise until `stop`. */
+  /**
+   * Rejects when a handler threw, or with `log_broken` when the log failed; the subscription has then stopped at that
+   * record. Else pending until `stop`.
+   */
   readonly done: Promise<void>
 }
 
@@ -63,20 +66,26 @@ export type ReadOptions = {
   /** Restrict to this partition. */
   partition?: number
   maxBatch?: number
-  /** So many bytes are fetched at a time, or one batch of the writer's where that alone is more. Default: what is quick for whoever reads on. */
+  /** Bytes per fetch; one batch of the writer's is always returned whole. Default: sized for a reader that reads on. */
   maxBytes?: number
 }
 
-/** Which partitions of a topic are this process's to work on. It divides work and promises nothing: for a time, two may hold one. */
+/**
+ * The partitions of a topic that this process works on. The assignment divides work and gives no exclusion: for a
+ * short time two processes may own one partition.
+ */
 export type PartitionAssignment = {
   owns(partition: number): boolean
-  /** Hands the partitions to the others; nothing is mine afterwards. Resolves when they may take them, or cannot be told. */
+  /**
+   * Gives up all partitions: `owns` returns false afterwards. Resolves when the group has removed this member, or
+   * when the group cannot be reached.
+   */
   leave(): Promise<void>
 }
 
-/** A log that the settings name and that is not opened yet. */
+/** A log named by the settings, not opened yet. */
 export type LogTarget = {
-  /** Any number of processes may write. Else one process does, and others ask it over HTTP. */
+  /** True: any number of processes may write. False: one process writes, and others ask it over HTTP. */
   readonly manyWriters: boolean
   /** Topics and schemas are made before the first start, by `instar setup`. */
   readonly needsSetup: boolean
@@ -87,30 +96,37 @@ export type LogTarget = {
 }
 
 export interface EventLog {
-  /** No process of another build follows or writes this log while it is open: what is newest may be written at once. */
+  /**
+   * No process of another build follows or writes this log while it is open: the newest record versions may be
+   * written at once.
+   */
   readonly sole?: boolean
   /**
-   * Positions in the order of the records. Rejects with `log_full` (retryable) when the bounded queue in
-   * front has no room: nothing of the batch was written. Rejects with `log_unavailable` when it is not
-   * known whether the records were written; ids make a second try harmless. Rejects with `log_broken` (not
-   * retryable) when no try of this process will succeed: the process has to end. Until it resolves, neither the list nor a
-   * payload may be changed; then they are the caller's again.
+   * Positions in the order of the records. Rejects with `log_full` (retryable) when the bounded queue in front has no
+   * room: nothing of the batch was written. Rejects with `log_unavailable` when it is not known whether the records
+   * were written; ids make a second try harmless. Rejects with `log_broken` (not retryable) when no try of this
+   * process will succeed: the process has to end. Until it resolves, neither the list nor a payload may be changed;
+   * then they are the caller's again.
    */
   append(records: readonly Append[]): Promise<Position[]>
   subscribe(options: SubscribeOptions): Promise<Subscription>
   read(topic: Topic, options?: ReadOptions): AsyncIterable<LogRecord[]>
   /**
-   * Joins those who divide the work on a topic among them. Where there are no others, everything is mine at once;
-   * else nothing is until the group has agreed. `onChange` (which must not throw) is called after each change.
-   * Whoever gains a partition must look again at all that is unfinished there. Everybody may still read and write all.
+   * Joins the group whose members divide the partitions of a topic. On a log with a single writer all partitions are
+   * assigned at once; else none are until the group has agreed. `onChange` (which must not throw) is called after
+   * each change. A process that gains a partition must look again at all unfinished work there. Reading and writing
+   * are not restricted by the assignment.
    */
   joinGroup(group: string, topic: Topic, onChange: () => void): Promise<PartitionAssignment>
   /** One record by its position; undefined if there is none. */
   at(position: Position): Promise<LogRecord | undefined>
-  /** The next offset of each partition: what an append that resolved before this call lies below. */
+  /** The next offset of each partition; every record whose append resolved before this call is below it. */
   ends(topics: readonly Topic[]): Promise<Offsets>
   partitions(topic: Topic): number
-  /** Copies a record that is there, and that nobody can read, to its topic's dead letters; durable when it resolves. Absent where there are none. */
+  /**
+   * Copies an unreadable record to its topic's dead letters; durable when it resolves. Absent on a log without dead
+   * letters.
+   */
   deadLetter?(position: Position, reason: string): Promise<void>
   close(): Promise<void>
 }

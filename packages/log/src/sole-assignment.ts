@@ -1,6 +1,6 @@
 import type { PartitionAssignment } from './port.ts'
 
-/** Of a log that only one process writes: everything is its own. */
+/** The assignment on a log with a single writer: all partitions, until `leave`. */
 export const soleAssignment = (): PartitionAssignment => {
   let left = false
   return {

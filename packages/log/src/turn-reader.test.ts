@@ -25,7 +25,9 @@ const refused =
     error instanceof InstarError && error.code === code
 const nameOf = (i: number): string => turnId('s', contentSha(Buffer.from(`turn ${i}`)).slice(0, 32))
 
-/** A session as a gateway stores it: every turn leans on the one before it, until MAX_DEPTH references stand in a row. */
+/**
+ * A session as a gateway stores it: every turn leans on the one before it, until MAX_DEPTH references stand in a row.
+ */
 class Session {
   readonly log = openMemoryLog()
   readonly positions = new Map<string, { partition: number; offset: number }>()

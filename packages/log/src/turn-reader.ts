@@ -27,7 +27,10 @@ export type TurnReader = {
   record(turn: string): Promise<TurnRecord>
   /** The request body as the client sent it. */
   body(turn: string): Promise<Uint8Array>
-  /** The body of a turn that is on its way to the log: what comes next in its session leans on it. Nobody may change it. */
+  /**
+   * Adds the body of a turn that is being appended, for the next turn of its session to refer to. The bytes must not
+   * change afterwards.
+   */
   keepBody(turn: string, whole: Uint8Array): void
   promptIds(turn: string): Promise<number[]>
   /** How many references in a row lead from the turn to full copies (body, ids). */
@@ -39,8 +42,8 @@ const weightOf = ({ body, text, prompt, ids }: TurnRecord): number =>
   1024 + body.written.bytes.length + text.bytes.length + 8 * (prompt.ids.length + 2 * ids.length)
 
 /**
- * So many records stay in memory, and of bytes so many that a record may have BYTES_PER_RECORD on average. `bodyBytes`: of
- * whole bodies so many besides, those of the turns that were put together or kept last.
+ * So many records stay in memory, and of bytes so many that a record may have BYTES_PER_RECORD on average.
+ * `bodyBytes`: of whole bodies so many besides, those of the turns that were put together or kept last.
  */
 export const createTurnReader = (log: EventLog, positionOf: PositionOf, records = 256, bodyBytes = 0): TurnReader => {
   const cache = new LruCache<TurnRecord>(records, records * BYTES_PER_RECORD, weightOf)

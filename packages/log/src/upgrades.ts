@@ -25,7 +25,10 @@ const raise = (versions: Map<string, number>, announced: ReadersUpgraded): void 
 /** A record of `upgrades` was read. */
 export const heardUpgrade = (log: EventLog, announced: ReadersUpgraded): void => raise(heldOf(log), announced)
 
-/** What has been announced on the log as of the call; `versionsOn` knows it, too, afterwards. For whoever does not follow the log. */
+/**
+ * The record versions announced on the log as of the call; also stores them for `versionsOn`. For processes that do
+ * not follow the log.
+ */
 export const readUpgrades = async (log: EventLog): Promise<Versions> => {
   const announced = new Map(RELEASED)
   for await (const records of log.read('upgrades')) {
@@ -39,7 +42,10 @@ export const readUpgrades = async (log: EventLog): Promise<Versions> => {
   return announced
 }
 
-/** Announces that every reader of the log has this build's versions. Nothing is written where the log says so already; null then. */
+/**
+ * Announces that all readers of the log support this build's versions. Writes nothing and returns null when they are
+ * announced already.
+ */
 export const announceUpgrade = async (
   log: EventLog,
   who: string,

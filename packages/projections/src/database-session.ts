@@ -1,13 +1,13 @@
-/** A connection to PostgreSQL that is made again for as long as it breaks, and says so once. */
+/** A connection to PostgreSQL that reconnects until it succeeds, and reports an outage once. */
 import { Backoff } from '@instar/log/backoff'
 import type { DatabaseConnection } from './postgres/start.ts'
 import { NewerBuildError, openSink, type Sink } from './sink.ts'
 
-/** The database is behind what this pass has folded, or went another way: fold again from the start. */
+/** The database is behind the fold of this pass, or holds another history: fold again from the start. */
 export class RestartError extends Error {}
 export class StoppedError extends Error {}
 
-/** drizzle wraps what PostgreSQL said. */
+/** drizzle wraps PostgreSQL's error. */
 const rootOf = (error: unknown): Error =>
   (error as Error).cause instanceof Error ? rootOf((error as Error).cause) : (error as Error)
 
@@ -15,9 +15,9 @@ const FIRST_WAIT_MS = 50
 const LONGEST_WAIT_MS = 2_000
 
 export type DatabaseSession = {
-  /** Called when a connection has broken: what was written last may be gone with the server. */
+  /** Called when a connection has broken: the last commit may be lost with the server. */
   onBroken: () => void
-  /** Does the work on a connection, again on a new one for as long as connecting or working fails. */
+  /** Runs `work`, and again on a new connection until it succeeds. */
   use<T>(work: (sink: Sink) => Promise<T>): Promise<T>
   close(): Promise<void>
 }

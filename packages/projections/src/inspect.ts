@@ -6,13 +6,18 @@ import type { ReaderLogin } from './postgres/reader.ts'
 import { RULES } from './project.ts'
 import { readOnlyQuery, type QueryRow } from './query.ts'
 
-/** `current`: this build's tables; `older`: a beginning of them; `none`: nothing of ours; `other`: what another build made. */
+/**
+ * `current`: this build's tables; `older`: a beginning of them; `none`: nothing of ours; `other`: what another build
+ * made.
+ */
 export type Migrations = { state: 'current' | 'older' | 'none' | 'other'; applied: number; ours: number }
 
-/** Where the projection stands in a partition, and the id of the record before it. `current`: its rows are this build's. */
+/**
+ * The projection's position in a partition, and the id of the record before it. `current`: this build wrote the rows.
+ */
 export type StoredMark = { topic: Topic; partition: number; next: number; last: string; current: boolean }
 
-/** Work of the live lines that the log asks of a service and that is not done. `since`: ms since the epoch, of the oldest. */
+/** Unfinished work of the live lines that a service has to do. `since`: ms since the epoch, of the oldest. */
 export type PendingWork = { what: 'scores' | 'updates' | 'verdicts'; count: number; since: number | null }
 
 export type DatabaseFound = {

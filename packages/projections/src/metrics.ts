@@ -6,7 +6,7 @@ import { PROJECTED } from './project.ts'
 import type { Projections } from './run.ts'
 import { partitionKey, type Mark } from './sink.ts'
 
-/** Partitions of which it lacks something, and when the oldest of what it lacks was written; null: it lacks nothing, or that is not known. */
+/** Partitions with unprojected records, and the time of the oldest; null when there are none or it is not known. */
 type ProjectionLag = { partitions: number; since: number | null }
 
 export const watchProjections = (

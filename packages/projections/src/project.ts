@@ -1,7 +1,7 @@
 /**
- * Log records → rows, pure: the shared folds say what counts, this file says what is shown of it. A record
- * that does not count becomes a row of `ignored` and nothing else. Feed it every record of the four
- * topics in log order, from the start or from where its state was kept; the caller decides which of the rows are already written.
+ * Log records → rows, pure: the shared folds say what counts, this file says what is shown of it. A record that does
+ * not count becomes a row of `ignored` and nothing else. Feed it every record of the four topics in log order, from
+ * the start or from where its state was kept; the caller decides which of the rows are already written.
  */
 import { readWritten } from '@instar/events/codec'
 import { foldScores, initialScores, type ScoresState } from '@instar/events/folds/scores'

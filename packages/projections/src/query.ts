@@ -81,10 +81,9 @@ const refuseMighty = async (client: Client): Promise<void> => {
 
 /**
  * The rows of one statement in a READ ONLY transaction that is rolled back; of columns with one name the second is
- * `name_2`. Who logs in must be no superuser: a role that is only stepped down to can be stepped up from. Throws `no_reader` where there is no
- * other login, `bad_sql` with
- * PostgreSQL's own words for what it refuses, several statements and writing among them; `postgres_failed`
- * when there is no connection.
+ * `name_2`. Who logs in must be no superuser: a role that is only stepped down to can be stepped up from. Throws
+ * `no_reader` where there is no other login, `bad_sql` with PostgreSQL's own words for what it refuses, several
+ * statements and writing among them; `postgres_failed` when there is no connection.
  */
 export const readOnlyQuery = async (
   connection: ReaderLogin,

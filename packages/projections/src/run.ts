@@ -1,7 +1,8 @@
 /**
- * The projection: follows the log, folds every record, writes the rows of those that the database does not
- * hold yet. Its fold is never kept ahead of the database, which would then lack the rows in between. It only ever reads the log, so whatever happens to PostgreSQL
- * disturbs nobody: it waits, connects again, goes on; a database that is gone is filled anew.
+ * The projection: follows the log, folds every record, writes the rows of those that the database does not hold yet.
+ * Its fold is never kept ahead of the database, which would then lack the rows in between. It only ever reads the
+ * log, so whatever happens to PostgreSQL disturbs nobody: it waits, connects again, goes on; a database that is gone
+ * is filled anew.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { EventLog } from '@instar/log/port'
@@ -15,7 +16,7 @@ import { standBy } from './standby.ts'
 export type ProjectionsOptions = {
   log: EventLog
   connection: DatabaseConnection
-  /** Told once when PostgreSQL cannot be written to and once when it can again. */
+  /** Called once when PostgreSQL cannot be written to and once when it can again. */
   say?(line: string): void
   /** Events in one transaction at most. Default 500. */
   batch?: number
@@ -31,13 +32,16 @@ export type ProjectionsOptions = {
 export type Projections = {
   /** Resolves when all that was on the log when it is called is in PostgreSQL. Rejects once it has ended. */
   caughtUp(): Promise<void>
-  /** How far PostgreSQL is, by `partitionKey`, as this process knows it; null while it does not. */
+  /** The positions in PostgreSQL by `partitionKey`, as far as this process has read them; null before that. */
   marks(): ReadonlyMap<string, Mark> | null
-  /** Writes what was read, then ends. Resolves soon even when PostgreSQL is gone, and after a failure, which `done` tells. */
+  /**
+   * Writes what was read, then ends. Resolves soon also while PostgreSQL is down, and after a failure, which rejects
+   * `done`.
+   */
   stop(): Promise<void>
   /**
-   * Rejects when the log cannot be followed: a gap in a chain, a record of a newer build; with `database_newer` where a newer
-   * build has brought PostgreSQL further and does not fill it. Resolves after `stop`.
+   * Rejects when the log cannot be followed: a gap in a chain, a record of a newer build; with `database_newer` where
+   * a newer build has brought PostgreSQL further and does not fill it. Resolves after `stop`.
    */
   readonly done: Promise<void>
 }

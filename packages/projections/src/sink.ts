@@ -13,7 +13,7 @@ import { PROJECTED, RULES } from './project.ts'
 import type { ProjectedRows } from './rows.ts'
 import { TABLES, type TableName } from './schema.ts'
 
-/** Where a partition stands: the next offset to project and the id of the record before it ('' at the start). */
+/** The position of a partition: the next offset to project and the id of the record before it ('' at the start). */
 export type Mark = { next: number; last: string }
 export type Partition = { topic: Topic; partition: number }
 
@@ -22,9 +22,12 @@ export const partitionKey = ({ topic, partition }: Partition): string => `${topi
 export type Advance = Partition & { from: Mark; to: Mark }
 
 export type Sink = {
-  /** What the database holds of this very log; tables filled from another log, or by older rules, are emptied first. Throws `Newer`. */
+  /**
+   * The positions in the database for this log; empties tables that another log or older rules have filled. Throws
+   * `NewerBuildError`.
+   */
   marks(log: EventLog): Promise<Map<string, Mark>>
-  /** The same as it stands, and whether a newer build has it; nothing is changed. */
+  /** The positions without any change, and whether a newer build owns the database. */
   look(): Promise<{ newer: boolean; marks: Map<string, Mark> }>
   /** False, with nothing written, when a mark is no longer what `from` says, or the database is a newer build's. */
   write(rows: ProjectedRows, advances: readonly Advance[]): Promise<boolean>
@@ -120,9 +123,9 @@ export const openSink = async (connection: DatabaseConnection): Promise<Sink> =>
   }
 }
 
-/** Rolls a transaction back whose marks had moved. */
+/** Rolls back a transaction whose positions have changed. */
 class MarkConflict extends Error {}
-/** A newer build has brought the database further: it is not ours to write to. */
+/** A newer build has migrated the database further: this build must not write to it. */
 export class NewerBuildError extends Error {}
 
 type MarkRow = { topic: string; partition: number; next_offset: string; last_record_id: string; rules: number }

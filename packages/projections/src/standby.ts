@@ -1,6 +1,7 @@
 /**
- * What an older build does beside a newer one, which has brought the database further: it writes nothing, and is as far as
- * the database is. Where that stays behind the log, nobody fills it, and this process must not: it ends.
+ * The behaviour of an older build beside a newer one that has migrated the database: it writes nothing and reports
+ * the database's positions. When these stay behind the log, no process fills the database, and this one ends with an
+ * error.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { InstarError } from '@instar/events/errors'

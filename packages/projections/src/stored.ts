@@ -1,4 +1,4 @@
-/** What the projection has to remember of the log, in a snapshot. */
+/** The projection's state, in a snapshot. */
 import {
   foldVersion,
   storedByPolicy,

@@ -102,7 +102,7 @@ join all_outcomes o on o.update_id = v.update_id
 join all_batch_turns t on t.batch_id = o.batch_id and t.used
 where strpos(v.policy, '~') = 0`)
 
-/** Changes of the head, with the end of each reign (`until` null: it still serves). */
+/** Changes of the head, with the end of each served interval (`until` null: it still serves). */
 export const headMoves = pgView('head_moves', {
   policy: text(),
   seq: integer(),
@@ -217,10 +217,12 @@ const metricColumns = () => ({
 })
 
 /**
- * One row per version of every line. `reward` is the mean of the scores in force of the turns that the
- * version answered, those that somebody saw (`sampled` counts the others); low and high are its 95 % interval (mean ± 1.96 s/√n), null below two scores.
- * The gate's figures (kl_parent … repetition) and the update's (loss … grad_norm) are as recorded; all of
- * them are in `gate_figures` and `update_figures`. `head_from` is when it served first, `head_to` when it last stopped (null: it serves).
+ * One row per version of every line. `reward` is the mean of the scores in force of the turns that the version
+ * answered and that were shown (`sampled` counts the others); low and high are its 95 % interval (mean ± 1.96 s/√n),
+ * null below two scores.
+ * The gate's figures (kl_parent … repetition) and the update's (loss … grad_norm) are as recorded; all of them are in
+ * `gate_figures` and `update_figures`. `head_from` is when it served first, `head_to` when it last stopped (null: it
+ * serves).
  */
 export const allVersionMetrics = pgView('all_version_metrics', metricColumns()).as(sql`
 with served as (
@@ -269,7 +271,7 @@ export const versionMetrics = pgView('version_metrics', metricColumns()).as(
   sql`select * from all_version_metrics where strpos(policy, '~') = 0`,
 )
 
-/** Sessions with what was said in them so far. */
+/** Sessions with the counts of their turns so far. */
 export const sessionMetrics = pgView('session_metrics', {
   session_id: text(),
   policy: text(),

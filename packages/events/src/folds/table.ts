@@ -1,7 +1,7 @@
 /**
- * What a fold keeps by key. A `Map` and a `Set` are one in memory; a service that has to remember more than
- * memory holds gives the same folds a store (packages/log/src/snapshots). So a fold asks for what it needs by
- * key and walks over nothing, and sets again what it has changed in place.
+ * Keyed state of a fold. A `Map` and a `Set` implement it in memory; a service whose state exceeds memory passes a
+ * stored implementation (packages/log/src/snapshots). A fold therefore looks entries up by key, never iterates over
+ * all of them, and calls `set` after it changes a value in place.
  */
 export type Table<K, V> = {
   get(key: K): V | undefined
@@ -23,5 +23,5 @@ export type Queues = {
   keys(): Iterable<string>
 }
 
-/** What only readers of a whole line look at: a list in memory, nothing in a service that runs for ever. */
+/** An append-only list that only tools which read a whole line need: a list in memory there, a no-op in services. */
 export type Journal<T> = { push(item: T): unknown }

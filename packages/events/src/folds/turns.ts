@@ -1,11 +1,11 @@
 /**
- * The fold of `turns`, per session: which turns there are, what the world said to each (the join), what is
- * closed. The join is anchored on our own answer: a main turn whose request's last assistant answer has
- * the key of turn T's answer is T's next state; the first such turn wins and the next state is final. A retry
- * of the request that T itself answered is none, though T's answer may read like the one before it. A candidate
- * that was shown to nobody has no next state and gives none.
- * States are owned by the fold and change in place. All of a session is in one entry of `sessions`, and a
- * turn's session is known from its id.
+ * The fold of `turns`, per session: the turns, the next state of each (the join), and which are closed. The join uses
+ * our own answer as its key: a main turn whose request's last assistant answer has the key of turn T's answer is T's
+ * next state. The first such turn wins and the next state is final. A retry of the request that T answered is not a
+ * next state, even when T's answer equals the one before it. A candidate that was not shown has no next state and is
+ * none.
+ * The fold owns its states and changes them in place. A session is one entry of `sessions`; a turn's id contains its
+ * session.
  */
 import { sessionOfTurn } from '../ids.ts'
 import type {
@@ -54,7 +54,7 @@ export type TurnState = {
   /** True once a SessionClosed listed it: it will have no next state. */
   closed: boolean
   closedBy: string | null
-  /** The closing that said that it is not to be learned from. */
+  /** True once a SessionClosed discarded the turn: it is not used for training. */
   discardedBy: string | null
   /** True once a ResponseDeleted named it: it is not given by an id of its answer. */
   deleted: boolean
@@ -68,7 +68,7 @@ export type TurnState = {
 
 export type SessionState = {
   session: string
-  /** The session that begot it; the first to be named stays. */
+  /** The parent session, for a subagent's session. The first SessionLinked counts. */
   parent: string | null
   turns: TurnState[]
   byId: Map<string, TurnState>
@@ -123,15 +123,15 @@ export const closings = (open: readonly string[]): string[][] => {
   return Array.from({ length: Math.ceil(open.length / size) }, (_, i) => open.slice(i * size, (i + 1) * size))
 }
 
-/** What somebody means who says nothing of which turn. */
+/** The turn that feedback without a turn id refers to: the last one shown. */
 export const lastShown = (session: SessionState | undefined): TurnState | undefined =>
   session?.turns.findLast(({ shown }) => shown)
 
-/** The candidate of a turn's request that somebody saw: itself, or the one beside it. */
+/** The candidate of a turn's request that was shown: the turn itself, or another of its group. */
 export const shownOf = (session: SessionState | undefined, turn: TurnState): TurnState | undefined =>
   turn.shown ? turn : session?.turns.find(({ shown, group }) => shown && group === turn.group)
 
-/** The candidates of a turn's request that were shown to nobody. */
+/** The candidates of a turn's request that were not shown. */
 export const unshownBeside = (
   session: SessionState | undefined,
   { shown, group, candidates }: TurnState,
@@ -177,7 +177,7 @@ const foldDeleted = (state: TurnsState, event: ResponseDeleted): FoldOutcome => 
 
 const foldTurn = (state: TurnsState, logged: Logged<TurnCaptured | TurnAborted | TurnSampled>): FoldOutcome => {
   const { event } = logged
-  // Another session's id: whether this counts would hang on what another key's log holds.
+  // A turn id of another session is refused: whether the record counts must not depend on the log of another key.
   if (sessionOfTurn(event.turn) !== event.session) return ignored('unknown_turn')
   if (state.turns.has(event.turn)) return ignored('repeat')
   const session = sessionOf(state, event.session)
@@ -280,7 +280,7 @@ const sessionOf = (state: TurnsState, id: string): SessionState => {
   return session
 }
 
-/** Enters a turn into what its session is searched by. */
+/** Adds a turn to the indexes of its session. */
 export const addTurn = (session: SessionState, turn: TurnState): void => {
   session.turns.push(turn)
   session.byId.set(turn.turn, turn)

@@ -31,7 +31,7 @@ export type WeightLine = {
   last: number
   head: number
   frozen: boolean
-  /** Record id of an UpdateComputed → what the gate said. */
+  /** Record id of an UpdateComputed → the gate's verdict. */
   verdicts: Table<string, GateVerdict>
   /** How many of them. */
   judged: number
@@ -174,12 +174,12 @@ export function weightLine(state: WeightsState, policy: string): WeightLine {
 export const nextVersion = (line: WeightLine): number => line.last + 1
 
 /**
- * Staleness: how many updates lie between the version that spoke and the head, along the lineage, or null
- * when `version` is not an ancestor of `head` (it was rolled back over): never a difference of numbers.
+ * Staleness: the number of updates between the version that sampled the turn and the head, along the lineage. Null
+ * when `version` is not an ancestor of `head` (it was rolled back). It is not the difference of the version numbers.
  */
 export const lineageDistance = (line: WeightLine, version: number, head: number): number | null => {
   let distance = 0
-  // An ancestor's number is lower, so the walk is over where the numbers have passed it.
+  // An ancestor has a lower number, so the walk ends at the first number below `version`.
   for (let at: number | null = head; at !== null && at >= version; at = parentOf(line, at)) {
     if (at === version) return distance
     distance += 1

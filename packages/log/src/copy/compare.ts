@@ -1,4 +1,4 @@
-/** What a destination holds already, held against the beginning of the source. */
+/** Compares the records of a destination with the beginning of the source. */
 import { InstarError } from '@instar/events/errors'
 import { recordId } from '@instar/events/ids'
 import type { Topic } from '@instar/events/flow'
@@ -8,15 +8,21 @@ import { Lane } from './lane.ts'
 
 export type CopySide = { log: EventLog; ends: Offsets }
 
-/** The first record of a key or partition in which two logs differ. Positions are the source's, else the destination's. */
+/**
+ * The first record of a key or partition in which two logs differ. The position is that of the source, else that of
+ * the destination.
+ */
 export type Difference = { topic: Topic; key: string; partition: number; offset: number; what: string }
 
-/** What of a topic is there: `from` the next of the source's offsets, or `have` so many records of each key (`copyKey`). */
+/**
+ * The part of a topic that is copied already: `from`, the source's next offsets, or `have`, the record count of each
+ * key (`copyKey`).
+ */
 export type CopiedPart = { records: number; from: Offsets; have: Pick<Chains, 'keys' | 'count'> | undefined }
 
 /**
- * What a copy goes by: a key's records have an order. Announcements have none, and the destination may have some of its
- * own (setup makes one on a new log): they stand, and the source's that it lacks are added.
+ * Records of one key are ordered. Announcements have no order, and the destination may have some of its own (setup
+ * appends one to a new log): those stay, and missing ones of the source are added.
  */
 export const copyKey = (record: LogRecord): string => (record.topic === 'upgrades' ? recordId(record) : record.key)
 

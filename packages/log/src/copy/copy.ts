@@ -1,8 +1,8 @@
 /**
- * A log into another one: the same bytes, so the same ids, the same times, the order of each key. Positions are
- * not copied, and the numbers of partitions may differ. What the destination holds must be the beginning of the
- * source (announcements of versions aside, of which it may have its own); it is compared, not trusted, and the copy goes on behind it. So a copy that ended at any moment is
- * finished by the next one, and one that was finished is brought up to what the source has since.
+ * Copies one log to another: the same bytes, so the same ids and times, and the order of each key. Positions are not
+ * copied, and the partition counts may differ. The destination must hold a prefix of the source (except for
+ * announcements of versions, of which it may have its own); it is compared with the source first. A copy that was
+ * interrupted is continued by the next one, and a finished copy is extended by what was appended to the source since.
  */
 import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
@@ -23,7 +23,7 @@ import { aborted, Meter, type CopyProgress, type CopyObserver } from './meter.ts
 
 export type CopyOptions = {
   from: EventLog
-  /** Nobody else may write to it meanwhile. */
+  /** No other process may write to it during the copy. */
   to: EventLog
   onProgress?(progress: CopyProgress): void
   /** Ends the copy with `aborted`; what was written stays. */

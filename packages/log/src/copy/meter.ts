@@ -1,16 +1,19 @@
-/** How far a copy is. */
+/** Progress of a copy. */
 import { InstarError } from '@instar/events/errors'
 import type { Topic } from '@instar/events/flow'
 import type { LogRecord, Offsets } from '../port.ts'
 
 export type CopyPhase = 'compare' | 'copy' | 'check source' | 'check copy'
 
-/** `share`: of the topic in this phase, 0 to 1, as far as positions tell. Records and payload bytes: of the topic in this phase so far. */
+/**
+ * `share`: 0 to 1 of the topic in this phase, estimated from positions. Records and payload bytes are those of the
+ * topic in this phase so far.
+ */
 export type CopyProgress = { phase: CopyPhase; topic: Topic; share: number; records: number; bytes: number }
 
 export type CopyObserver = { onProgress(progress: CopyProgress): void; signal?: AbortSignal | undefined }
 
-/** Between two tellings, a record counting as `RECORD_BYTES` at least. */
+/** Progress is reported once per this many bytes; a record counts as at least `RECORD_BYTES`. */
 const STEP_BYTES = 1 << 20
 const RECORD_BYTES = 256
 

@@ -12,7 +12,7 @@ export class Batch {
   /** 0 or 1: the number of its frame. */
   readonly number: number
   readonly frame = new Frame()
-  /** The memory that the writer knows as this frame. */
+  /** The memory that the writer maps for this frame. */
   known: SharedArrayBuffer | undefined
   transaction = 0
   /** Payload bytes. */
@@ -29,7 +29,10 @@ export class Batch {
     return this.calls.length === 0 && this.commits.length === 0
   }
 
-  /** Empties it; the function returned tells its callers, and says what was written. `outcome`: each topic's first offset, or why not. */
+  /**
+   * Empties the batch. The returned function resolves or rejects its calls and returns what was written. `outcome`:
+   * each topic's first offset, or the error.
+   */
   take(outcome: Float64Array | InstarError): () => readonly Written[] {
     const { calls, commits } = this
     this.frame.clear()

@@ -1,7 +1,7 @@
 /**
- * The words that the appending and the writing thread share. The writer sleeps on one of them: waking it costs less
- * than a message, and it begins a transaction while its records are still being put. Rare things (commits,
- * memory that grew, the end) are letters on the port; a word counts them.
+ * The shared words of the appending and the writing thread. The writer waits on one of them: waking it costs less
+ * than a message, and it begins a transaction while its records are still being put. Rare events (commits, memory
+ * that grew, the end) are messages on the port, counted by a word.
  */
 import { TOPICS } from '@instar/events/flow'
 
@@ -13,11 +13,11 @@ const OPENED = 1
 const FRAME = 2
 const PUBLISHED = 3
 const SEALED = 4
-/** How many letters were posted. */
+/** Count of messages posted. */
 const LETTERS = 5
 const ASLEEP = 6
 const WORDS = 8
-/** Looks between two looks at the clock. */
+/** Polls between two reads of the clock. */
 const LOOKS = 50
 
 export type ControlMemory = SharedArrayBuffer
@@ -59,7 +59,7 @@ export class AppenderControl {
     this.#call()
   }
 
-  /** A letter is on the port. */
+  /** A message was posted on the port. */
   letter(): void {
     Atomics.add(this.#words, LETTERS, 1)
     this.#call()
@@ -82,12 +82,15 @@ export class WriterControl {
     this.#words = wordsOf(memory)
   }
 
-  /** To be read before what `sleep` is to wait for is looked at. */
+  /** Read it before checking the condition that `sleep` waits for. */
   get times(): number {
     return Atomics.load(this.#words, CALLED)
   }
 
-  /** Until it is called once more than `times`. It looks for `lookMs` before it lies down: to be woken takes longer than that is worth. */
+  /**
+   * Blocks until the word has changed more than `times`. Polls for `lookMs` before it blocks, because a wake-up takes
+   * longer than that.
+   */
   sleep(times: number, lookMs: number): void {
     if (lookMs > 0) {
       const until = performance.now() + lookMs
@@ -116,7 +119,7 @@ export class WriterControl {
     return Atomics.load(this.#words, SEALED) === 1
   }
 
-  /** True as often as a letter was posted. */
+  /** True once per message posted. */
   takeLetter(): boolean {
     if (Atomics.load(this.#words, LETTERS) === this.#letters) return false
     this.#letters++

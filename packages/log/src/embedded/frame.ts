@@ -11,7 +11,7 @@ import { murmur2, type PartitionCounts } from '../partition.ts'
 import type { Append, Position } from '../port.ts'
 
 const HEADER = 24
-/** What a frame begins with, and goes back to after it had to grow beyond `KEPT`. */
+/** Initial size of a frame, and its size again after it grew beyond `KEPT`. */
 const SMALL = 1 << 20
 const KEPT = 4 << 20
 
@@ -60,7 +60,8 @@ export class Frame {
     view.setUint32(at + 16, payload.length)
     view.setUint16(at + 20, partition)
     view.setUint8(at + 22, number)
-    // A copy of the payload. Node's `fill` is one memcpy; V8's `set` goes through shared memory word by word, 5 to 17 times slower.
+    // Copies the payload. Node's `fill` is one memcpy; V8's `set` copies word by word into shared memory, 5 to 17
+    // times slower.
     memory.fill(payload, end, end + payload.length)
     this.used = end + payload.length
     this.records++

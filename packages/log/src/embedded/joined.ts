@@ -1,6 +1,6 @@
 /**
- * The embedded log in a second thread of the process that writes it. The second thread reads the file itself; what it
- * appends and commits goes to the first thread, which answers when it is durable and says when records are new.
+ * The embedded log in a second thread of the process that writes it. The second thread reads the file itself. It
+ * sends appends and commits to the first thread, which answers once they are durable and notifies it of new records.
  */
 import { InstarError } from '@instar/events/errors'
 import { fromPlain, plainError, type PlainError } from '@instar/events/plain-error'
@@ -17,7 +17,7 @@ export type Appender = {
 type ToHolder =
   | { call: number; append: readonly Append[] }
   | { call: number; commit: readonly Position[]; group: string }
-  /** News were read; the next are to be told. */
+  /** The second thread has handled the last notification; the next may be sent. */
   | 'heard'
 type FromHolder =
   | { call: number; positions: Position[] }
@@ -28,7 +28,7 @@ type FromHolder =
 /** The first thread's side: serves one other thread until its end of the port is closed. */
 export class Holder {
   readonly #port: MessagePort
-  /** News were told that the other thread has not heard: it will look at the file after these, too. */
+  /** A notification is unhandled: the other thread will also see records committed after it. */
   #told = false
   #missed = false
 
@@ -46,7 +46,7 @@ export class Holder {
     port.on('close', onClosed)
   }
 
-  /** Records are new. One message stands for all that come until it is heard. */
+  /** New records were committed. At most one notification is outstanding. */
   news(): void {
     if (this.#told) {
       this.#missed = true

@@ -24,7 +24,10 @@ export class Latest {
     this.#avroOf = avroOf
   }
 
-  /** In the order of the transaction. `followed`: topics that somebody reads. Payloads are copied: the callers', who are told next, are theirs. */
+  /**
+   * Adds records in the order of the transaction. `followed`: topics with a subscriber. Copies the payloads, whose
+   * memory belongs to the callers.
+   */
   add({ records, positions }: Written, followed: ReadonlySet<Topic>): void {
     for (const [i, { topic, key, schema, payload, timestamp }] of records.entries()) {
       const { partition, offset } = positions[i]!
@@ -42,18 +45,18 @@ export class Latest {
     }
   }
 
-  /** Everybody has had what lies below. */
+  /** Every subscriber has handled the records below it. */
   forgetBelow(topic: Topic, offset: number): void {
     const held = this.#topics.get(topic)
     if (held) this.#forgetBelow(held, Math.min(offset, held.end))
   }
 
-  /** It is not known what a transaction has written: the file says. */
+  /** The outcome of a transaction is unknown: read from the file. */
   clear(): void {
     this.#topics.clear()
   }
 
-  /** One above the topic's last offset; what was written before this process wrote anything, `ofFile` says, once. */
+  /** The next offset of the topic. `ofFile` reads it once, for records written before this process wrote any. */
   end(topic: Topic, ofFile: () => number): number {
     let held = this.#topics.get(topic)
     if (!held) {
@@ -90,7 +93,7 @@ export class Latest {
   }
 }
 
-/** A store for those who follow, in the process that writes: what is held, else what the file says. */
+/** The store of subscribers in the writing process: records in memory first, else from the file. */
 export const withLatest = (rows: Store, latest: Latest): Store => ({
   scan: (topic, scan) => latest.scan(topic, scan) ?? rows.scan(topic, scan),
   end: (topic) => latest.end(topic, () => rows.end(topic)),

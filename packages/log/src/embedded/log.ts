@@ -34,7 +34,7 @@ export type EmbeddedOptions = {
   folder: string
   /** Where they differ from the flow table's. The first opening decides for ever. */
   partitions?: Partial<Record<Topic, number>>
-  /** Schema name → Avro JSON: what may be appended. Kept in the file for whoever reads it. */
+  /** Schema name → Avro JSON of the records that may be appended. Stored in the file for readers. */
   schemas?: Readonly<Record<string, string>>
   /** Read while another process writes; `append` and `commit` are refused with `log_read_only`. */
   readOnly?: boolean
@@ -46,13 +46,13 @@ export type EmbeddedLog = EventLog & {
   /** Every schema on the log: name → Avro JSON. */
   schemas(): Record<string, string>
   /**
-   * Lets another thread of this process use the log through the other end of the channel (`openJoinedLog`), until either
-   * side closes. Refused with `log_read_only` where this opening cannot write.
+   * Lets another thread of this process use the log through the other end of the channel (`openJoinedLog`), until
+   * either side closes. Refused with `log_read_only` where this opening cannot write.
    */
   join(port: MessagePort): void
 }
 
-/** How often a process that only reads looks for new records while it follows. */
+/** Interval at which a read-only process polls for new records while it follows. */
 const POLL_MS = 25
 
 /** Throws `data_in_use`, `data_unreadable`, `partition_count_changed` or `schema_changed`. */
@@ -83,7 +83,10 @@ export const openEmbeddedLog = async (options: EmbeddedOptions): Promise<Embedde
   return log
 }
 
-/** The log that another thread of this process holds, which has given the other end of `port` to `join`. It reads the file itself. */
+/**
+ * Opens the log that another thread of this process holds; that thread has passed the other end of `port` to `join`.
+ * Reads the file itself.
+ */
 export const openJoinedLog = (
   folder: string,
   schemas: Readonly<Record<string, string>>,
@@ -105,7 +108,7 @@ class SqliteLog implements EmbeddedLog {
   readonly #holders = new Set<Holder>()
   readonly #deliveries = new Set<Delivery>()
   readonly #latest: Latest
-  /** Whoever writes holds the folder. */
+  /** The writing process holds the lock of the folder. */
   readonly sole: boolean
   #poll: NodeJS.Timeout | undefined
   #version = 0
@@ -134,7 +137,7 @@ class SqliteLog implements EmbeddedLog {
     this.#check()
     const delivery = new Delivery(
       {
-        // Only the thread that holds the file is told of every transaction.
+        // Only the thread that holds the file is notified of every transaction.
         store: this.#appender instanceof Queue ? withLatest(this.#rows, this.#latest) : this.#rows,
         breathe: setImmediate,
         commit: (group, positions) => this.#appender?.commit(group, positions) ?? Promise.reject(readOnly()),
@@ -211,7 +214,7 @@ class SqliteLog implements EmbeddedLog {
     this.#holders.add(holder)
   }
 
-  /** Whoever follows this log is told, even if it never writes: its process has to end. */
+  /** Ends every subscription, also in a process that never writes: the process has to end. */
   broke(error: InstarError): void {
     for (const delivery of this.#deliveries) delivery.fail(error)
     for (const holder of this.#holders) holder.broke(error)
@@ -231,7 +234,7 @@ class SqliteLog implements EmbeddedLog {
     for (const holder of this.#holders) holder.close()
   }
 
-  /** Only a process that does not write has to look; nobody looks while nobody follows. */
+  /** Only a read-only process polls, and only while it has subscribers. */
   #watch(): void {
     if (this.#appender) return
     if (this.#deliveries.size === 0) {

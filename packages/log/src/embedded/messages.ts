@@ -1,4 +1,4 @@
-/** What the thread that appends and the thread that writes say to each other besides the words of `control.ts`. */
+/** Messages between the appending and the writing thread, besides the words of `control.ts`. */
 import type { ErrorCode } from '@instar/events/errors'
 import type { PartitionCounts } from '../partition.ts'
 import type { Position } from '../port.ts'
@@ -24,9 +24,12 @@ export type ToWriter =
 export type FromWriter =
   | { kind: 'ready' }
   | { kind: 'refused'; code: ErrorCode; message: string; details: Record<string, unknown> }
-  /** Durable; the words hold the first offsets. The next transaction may be opened. A bare word: it is said after every transaction. */
+  /**
+   * The transaction is durable and the words hold its first offsets; the next may be opened. A bare string, because
+   * it is sent after every transaction.
+   */
   | 'written'
-  /** Not written, or not known to be. After `broken` nothing is written any more: opening the file again did not help. */
+  /** Not written, or the outcome is unknown. After `broken` no write succeeds: opening the file again failed. */
   | Failed
 
 export type Failed = { kind: 'failed'; message: string; broken: boolean }

@@ -18,7 +18,7 @@ type RecordRow = [
   payload: Uint8Array,
 ]
 
-/** How many offsets of all partitions one scan of a partition may pass over: bounds the time that it holds the event loop. */
+/** Offsets that one scan of a partition may pass over: limits the time for which it blocks the event loop. */
 const FILTER_WINDOW = 8192
 
 type Statements = Record<'sweep' | 'among' | 'amongOfKey' | 'reached' | 'at', StatementSync>

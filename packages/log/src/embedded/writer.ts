@@ -1,6 +1,6 @@
 /**
- * The thread that owns the writing connection and the folder's lock. It never returns to an event loop: it sleeps until
- * it is called, which takes fewer steps than a message, and reads its letters when the words say that there are some.
+ * The thread that owns the writing connection and the folder's lock. It never returns to an event loop: it blocks on
+ * a shared word, which costs less than a message, and reads messages when the words count some.
  */
 import { InstarError } from '@instar/events/errors'
 import { TOPICS } from '@instar/events/flow'
@@ -17,11 +17,11 @@ import type { FromWriter, GroupCommit, ToWriter, WriterData } from './messages.t
 const TRANSIENT = new Set([5, 13])
 /** After which opening the file again does not help: corrupt, not a database. */
 const HOPELESS = new Set([11, 26])
-/** So many transactions in a row may fail and be answered by opening the file again. */
+/** Consecutive failed transactions answered by opening the file again. */
 const REOPENINGS = 2
 /**
- * After a transaction as quick as this, which is a fast disk's, the thread looks out for the next one for a moment before it
- * sleeps: there, to fall asleep and be woken would be 5 % of an append. A slow disk, or a single core, is not made to pay for it.
+ * After a transaction this fast (a fast disk), the thread polls for the next one before it blocks: blocking and
+ * waking would take 5 % of an append. It does not poll on a slow disk or a single core.
  */
 const QUICK_MS = 0.25
 const LOOK_MS = 0.03

@@ -60,7 +60,7 @@ export type Broker = Omit<PublicBroker, 'produce' | 'fetch'> & {
     topics: { topic: string; partitions: { partition: number; timestamp: number }[] }[]
   }): Promise<{ responses: Listed[] }>
   fetch(request: Parameters<PublicBroker['fetch']>[0]): Promise<FetchResponse>
-  /** Answered when every member has joined, or `rebalanceTimeout` ms have passed. Only the leader is told of the members. */
+  /** Answers when every member has joined, or after `rebalanceTimeout` ms. Only the leader gets the list of members. */
   joinGroup(request: {
     groupId: string
     sessionTimeout: number
@@ -92,7 +92,7 @@ export type Cluster = Omit<PublicCluster, 'findBroker' | 'findGroupCoordinator' 
 
 const require = createRequire(import.meta.url)
 
-/** Kafka's numbers of errors. */
+/** Kafka's error codes. */
 const LEADER_NOT_AVAILABLE = 5
 const REPLICA_NOT_AVAILABLE = 9
 const LISTENER_NOT_FOUND = 72
@@ -103,7 +103,7 @@ const { requests } = require('kafkajs/src/protocol/requests/index.js') as { requ
 /** Older brokers take other records. */
 const OLDEST_PRODUCE = 3
 
-/** Our encoding in kafkajs's envelope, which takes it for an encoder of its own. Throws the first error of the answer. */
+/** Passes our encoding to kafkajs as an encoder of its own. Throws the first error of the response. */
 export const produce = async (broker: Broker, request: ProduceRequest): Promise<ProduceResponse> => {
   const { acks, timeout } = request
   const protocol = broker.lookupRequest(apiKeys.Produce, requests.Produce)({ acks, timeout, topicData: [] })
@@ -191,7 +191,7 @@ Codecs[Types.ZSTD] = () => ({
   decompress: (packed: Buffer) => Promise.resolve(zstdDecompressSync(packed, { maxOutputLength: MOST_UNPACKED })),
 })
 
-/** The compression of a batch that cannot be read here (`LZ4`, `Snappy`), if that is what failed. */
+/** The codec (`LZ4`, `Snappy`) of a batch that cannot be decompressed, if that is the error. */
 export const codecRefused = (cause: unknown): string | undefined => {
   for (let error = cause; error instanceof Error; error = error.cause) {
     if (error.name === 'KafkaJSNotImplemented') return /^(\S+) compression not implemented$/.exec(error.message)?.[1]
@@ -199,7 +199,7 @@ export const codecRefused = (cause: unknown): string | undefined => {
   return undefined
 }
 
-/** The brokers do not take our name, password or certificate, or we not theirs, if that is what failed. */
+/** The message of an authentication or TLS error, in either direction; undefined for any other error. */
 export const accessRefused = (cause: unknown): string | undefined => {
   for (let error = cause; error instanceof Error; error = error.cause) {
     if (error.name.startsWith('KafkaJSSASLAuthenticationError') || CERTIFICATE.test(error.message)) return error.message
@@ -208,12 +208,15 @@ export const accessRefused = (cause: unknown): string | undefined => {
 }
 const CERTIFICATE = /certificate|SSL alert|ssl3_|wrong version number|altnames/i
 
-/** Our own loops try again, where it can be seen and stopped; kafkajs's tries are few and quick, whatever NODE_ENV says. */
+/**
+ * Retries are in our own loops, which can be observed and stopped; kafkajs retries few times and quickly, independent
+ * of NODE_ENV.
+ */
 const RETRY = { retries: 2, initialRetryTime: 50, maxRetryTime: 200, factor: 0.2, multiplier: 2 }
 
 const REQUEST_TIMEOUT = 15_000
 
-/** Partitions that nobody leads now. The connections are sound; who leads is asked again. */
+/** Partitions without a leader. The connections stay open; the metadata is refreshed. */
 export class NoLeader extends Error {
   constructor(places: readonly { topic: string; partition: number }[]) {
     super(`${places.map(({ topic, partition }) => `${topic} ${partition}`).join(', ')} has no leader`)
@@ -221,8 +224,8 @@ export class NoLeader extends Error {
 }
 
 /**
- * One set of connections, made when it is first used and made anew after any failure: a fresh view of who
- * leads what, and no socket that a stopped broker still holds.
+ * One set of connections, opened on first use and replaced after any failure, so that leaders are looked up again and
+ * no socket of a stopped broker is reused.
  */
 export class KafkaConnection {
   readonly #options: ClientOptions
@@ -235,7 +238,7 @@ export class KafkaConnection {
     this.#topics = topics
   }
 
-  /** What `work` throws is thrown on, after the connections were given up; after a `NoLeader` others go on with them. */
+  /** Runs `work` and rethrows its error after closing the connections; after a `NoLeader` they stay open. */
   async use<T>(work: (cluster: Cluster) => Promise<T>): Promise<T> {
     if (this.#closed) throw new Error('the connection is closed')
     const opened = (this.#cluster ??= this.#open())
@@ -258,7 +261,7 @@ export class KafkaConnection {
     }
   }
 
-  /** Requests in progress are answered or time out first, but nobody waits for that. */
+  /** Closes after requests in progress have been answered or have timed out; does not wait for that. */
   close(): void {
     this.#closed = true
     if (this.#cluster) leave(this.#cluster)

@@ -1,7 +1,7 @@
 /**
- * `dlq.<topic>`: copies of records whose bytes are bad for everyone, with where they stand and why. The record
- * stays where it is; readers pass over it. Each is put there once, as far as one process can see: two
- * that meet it at the same moment may both write it.
+ * `dlq.<topic>`: copies of records that no build can read, with position and reason. The record stays on its topic
+ * and readers skip it. Each is written once per process; two processes that find it at the same time may both write
+ * it.
  */
 import type { Topic } from '@instar/events/flow'
 import type { Fetchable, KafkaConnection } from './client.ts'
@@ -35,7 +35,7 @@ export class DeadLetters {
     this.#nameOf = nameOf
   }
 
-  /** Somebody has put the record aside. As of when this process last looked, which it does once where the answer was yes. */
+  /** True when the record is among the dead letters. Reads the topic once per origin and caches true. */
   async holds(topic: Topic, partition: number, offset: string): Promise<boolean> {
     const origin = `${partition}@${offset}`
     if ((await this.#knownOf(topic)).has(origin)) return true

@@ -1,4 +1,4 @@
-/** Reading partitions from offsets that we give: what a consumer does, without a group. */
+/** Fetches partitions from given offsets, without a consumer group. */
 import { InstarError } from '@instar/events/errors'
 import { codecRefused, NoLeader, READ_UNCOMMITTED, type Cluster, type Fetchable, type FetchResponse } from './client.ts'
 
@@ -10,7 +10,7 @@ export type Fetched = TopicPartition & {
   records: Fetchable[]
   /** Where to go on. */
   next: number
-  /** Every record below it is on all replicas that count; nothing at or above it is ever given. */
+  /** The high watermark: every record below it is on all in-sync replicas, and none at or above it is returned. */
   end: number
 }
 
@@ -32,7 +32,7 @@ export const byLeader = <P extends TopicPartition>(cluster: Cluster, places: rea
   return leaders
 }
 
-/** Those whose partition has a leader, by leader, and those whose partition has none now. */
+/** Partitions by leader, and partitions without one. */
 export const led = <P extends TopicPartition>(
   cluster: Cluster,
   places: readonly P[],
@@ -54,7 +54,10 @@ export const byTopic = <P extends TopicPartition>(places: readonly P[]): [string
   ...Map.groupBy(places, ({ topic }) => topic),
 ]
 
-/** All of `wants` are led by the broker `nodeId`. Waits up to `maxWaitTime` for the first record. Throws `unsupported_codec`. */
+/**
+ * All of `wants` are led by the broker `nodeId`. Waits up to `maxWaitTime` for the first record. Throws
+ * `unsupported_codec`.
+ */
 export const fetchFrom = async (
   cluster: Cluster,
   nodeId: string,
@@ -96,7 +99,7 @@ export const fetchFrom = async (
   )
 }
 
-/** Asking again changes nothing: the batch stays as it is. */
+/** A retry does not help: the stored batch does not change. */
 const unsupported = (cause: unknown, wants: readonly FetchPosition[]): InstarError | undefined => {
   const codec = codecRefused(cause)
   if (codec === undefined) return undefined

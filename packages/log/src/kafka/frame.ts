@@ -17,7 +17,10 @@ export const frame = (payload: Uint8Array): Buffer => {
 
 export const setId = (value: Buffer, id: number): void => void value.writeUInt32BE(id, 1)
 
-/** Kafka's record as ours, except for the schema; or why it cannot be one. `header`: what `instar.schema` says, if it is there. */
+/**
+ * Converts a Kafka record, without its schema, or gives the reason why it is none of ours. `header`: the value of
+ * `instar.schema`.
+ */
 export type Unframed =
   | { id: number; header: string | undefined; meaning(meant: WriterSchema): LogRecord }
   | { bad: string }

@@ -1,9 +1,12 @@
-/** What groups committed, asked and set at the coordinator directly: nobody joins these groups. Work is divided in others (membership.ts). */
+/**
+ * Reads and writes committed offsets at the group coordinator. These groups have no members; membership.ts uses
+ * others to divide work.
+ */
 import type { Cluster } from './client.ts'
 import type { TopicPartition, FetchPosition } from './fetch.ts'
 import { byTopic } from './fetch.ts'
 
-/** 0 where the group never committed. */
+/** The committed offset, 0 for a group that never committed. */
 export const committedOf = async (
   cluster: Cluster,
   groupId: string,
@@ -22,7 +25,7 @@ export const committedOf = async (
   )
 }
 
-/** On the quorum when it resolves. */
+/** Durable on the quorum when it resolves. */
 export const commitTo = async (
   cluster: Cluster,
   groupId: string,

@@ -1,4 +1,4 @@
-/** Looking at a schema registry without changing anything in it. */
+/** Read-only inspection of a schema registry. */
 import { InstarError } from '@instar/events/errors'
 import { messageOf } from './client.ts'
 import { LEVEL, RegistryClient, type RegistryAccess, type RegistryAnswer } from './registry-client.ts'
@@ -21,7 +21,10 @@ export type RegistryFound = {
   clock: { before: number; theirs: number | null; after: number }
 }
 
-/** `rows`: what the log says of numbers. Throws `log_unavailable` when it does not answer as a registry does, `registry_refused`. */
+/**
+ * `rows`: the schema ids on the log. Throws `log_unavailable` when the registry does not answer or is not one,
+ * `registry_refused`.
+ */
 export const inspectRegistry = async (
   registry: string | RegistryAccess,
   schemas: Readonly<Record<string, string>>,

@@ -1,4 +1,4 @@
-/** Looking at a cluster without opening a log on it, and without changing anything. */
+/** Read-only inspection of a cluster, without opening a log. */
 import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
 import type { Admin } from 'kafkajs'
@@ -108,7 +108,7 @@ const topicsOf = async (admin: Admin, names: string[]): Promise<TopicFound[]> =>
   }))
 }
 
-/** Asks every broker, so that one that is listed but does not answer is a fault. */
+/** Asks every listed broker, since one that does not answer is a fault. */
 const oldest = async (options: InspectOptions, brokers: readonly string[]): Promise<ClusterFound['kafka']> => {
   const connection = new KafkaConnection(options, [])
   try {
@@ -130,7 +130,7 @@ const oldest = async (options: InspectOptions, brokers: readonly string[]): Prom
 
 export type GroupLag = { group: string; topic: Topic; behind: number }
 
-/** By how many records the groups that committed positions of our topics are behind. Groups that only divide work commit none. */
+/** Lag in records of the groups that commit offsets of our topics. Groups that only divide work commit none. */
 export const groupLags = async (options: InspectOptions): Promise<GroupLag[]> =>
   withAdmin(options, options.patience ?? PATIENCE, async (admin) => {
     const names = topicNames(options.prefix)
@@ -170,7 +170,7 @@ export const groupLags = async (options: InspectOptions): Promise<GroupLag[]> =>
     }
   })
 
-/** What the log says of schemas and their numbers. Throws `not_set_up`, or `log_unavailable`. */
+/** The schemas on the log and their ids. Throws `not_set_up`, or `log_unavailable`. */
 export const storedSchemas = async (options: InspectOptions): Promise<SchemaRow[]> => {
   const { schemas } = topicNames(options.prefix)
   const connection = new KafkaConnection(options, [schemas])

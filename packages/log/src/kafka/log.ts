@@ -1,6 +1,6 @@
 /**
- * The event log on Kafka. Values are in the registry's wire format; the group's commits are Kafka's own.
- * Every partition is read by everyone who subscribes: groups remember how far, and who works on what.
+ * The event log on Kafka. Values are in the registry's wire format; commits are Kafka's group commits. Every
+ * subscriber reads every partition: groups store offsets and divide work.
  */
 import { InstarError } from '@instar/events/errors'
 import type { Topic } from '@instar/events/flow'
@@ -71,9 +71,12 @@ const refuse = (cause: unknown): never => {
 }
 
 const PATIENCE = 30_000
-/** The least that brokers allow by default: others take over this soon, and losing a share by mistake costs little. */
+/**
+ * The shortest session that brokers allow by default: a failed member's partitions move soon, and losing them by
+ * mistake costs little.
+ */
 const SESSION = 6_000
-/** For an answer about a group: a session has room for several tries, but a busy broker may take this long. */
+/** Request timeout for group requests: a session has room for several tries, but a busy broker may take this long. */
 const LEAST_WAIT = 1_000
 
 class Log implements KafkaLog {

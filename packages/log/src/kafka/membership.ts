@@ -1,6 +1,6 @@
 /**
- * One process's share of a topic, by Kafka's group protocol on a connection of its own: joining holds up
- * whatever else is asked on it. Nothing is read or committed here, so nothing is lost when a member is late.
+ * A process's partitions of a topic, by Kafka's group protocol on a connection of its own, because JoinGroup blocks
+ * its connection. The group reads and commits nothing, so a late member loses nothing.
  */
 import { createRequire } from 'node:module'
 import type * as kafkajs from 'kafkajs'
@@ -21,16 +21,19 @@ type MembershipParts = {
   /** Kafka's own name of the topic. */
   topic: string
   partitions: number
-  /** Milliseconds without a sign of life after which the others take this process's partitions. */
+  /** Session timeout, ms: without a heartbeat for this long the other members take over the partitions. */
   session: number
   onChange(): void
   say(line: string): void
 }
 
 const PROTOCOL = 'instar.even.v1'
-/** Signs of life in a session. */
+/** Heartbeats per session timeout. */
 const BEATS = 4
-/** Sessions without the group, while the topic itself answers, after which a process works on everything. */
+/**
+ * Session timeouts without an answer of the group, while the topic itself answers, after which the process works on
+ * every partition.
+ */
 const ALONE_AFTER = 6
 
 export class Membership implements PartitionAssignment {
@@ -39,7 +42,7 @@ export class Membership implements PartitionAssignment {
   readonly #gone: Promise<void>
   readonly #all: ReadonlySet<number>
   #owned: ReadonlySet<number> = new Set()
-  /** What the group gave last, and in which generation: what is claimed when joining again. */
+  /** The last assignment and its generation, sent as the claim of the next join. */
   #held: Omit<Member, 'id'> = { generation: 0, held: [] }
   #memberId = ''
   /** Undefined: not a member, or to join anew. */
@@ -47,9 +50,9 @@ export class Membership implements PartitionAssignment {
   #failing = false
   /** Since when the topic answers and the group does not, ms of the process's clock. */
   #aloneSince: number | undefined
-  /** When the next sign of life is due; never while the group is being joined or not reached. */
+  /** When the next heartbeat is due; Infinity while joining or without a coordinator. */
   #due = Infinity
-  /** Something was said not to be ours that may be. */
+  /** `owns` returned false for an assigned partition after a pause of this process. */
   #doubted = false
 
   constructor(parts: MembershipParts) {
@@ -58,7 +61,10 @@ export class Membership implements PartitionAssignment {
     this.#gone = this.#run()
   }
 
-  /** Whoever slept through a session, on waking up, begins with nothing before it has asked what became of its share. */
+  /**
+   * False after a pause of this process longer than a session, until the group has answered: others may own the
+   * partition by then.
+   */
   owns(partition: number): boolean {
     if (!this.#owned.has(partition)) return false
     const { session } = this.#parts
@@ -67,7 +73,7 @@ export class Membership implements PartitionAssignment {
     return !slept
   }
 
-  /** Nobody waits longer for the farewell than the others would have to without it. */
+  /** Leaves the group. Waits at most a session timeout, after which the other members take over anyway. */
   async leave(): Promise<void> {
     this.#owned = new Set()
     this.#leaving.abort()
@@ -93,7 +99,7 @@ export class Membership implements PartitionAssignment {
     await connection.use((cluster) => this.#quit(cluster)).catch(() => undefined)
   }
 
-  /** Until it leaves. Throws what is not an orderly change of the group. */
+  /** Heartbeats until `leave`. Throws any error other than a rebalance. */
   async #belong(cluster: Cluster, backoff: Backoff): Promise<void> {
     const { groupId, session } = this.#parts
     const { signal } = this.#leaving
@@ -169,7 +175,7 @@ export class Membership implements PartitionAssignment {
     this.#take(new Set(this.#held.held))
   }
 
-  /** A member that was given up (it was silent for too long, others have its share) joins as a new one. Any other fault leaves it a member. */
+  /** A member that the group has removed joins as a new one. After any other error it stays a member. */
   #forget(error: string | undefined): void {
     this.#due = Infinity
     if (error === undefined || !GIVEN_UP.has(error)) return
@@ -179,8 +185,9 @@ export class Membership implements PartitionAssignment {
   }
 
   /**
-   * Work goes on with the last share. If the topic answers for some time and the group does not, others may
-   * have died unseen: then everything is mine, since double work is harmless and undone work is not.
+   * Keeps the last assignment. When the topic has answered for some time and the group has not, other members may
+   * have failed unseen: the process then owns every partition, since duplicate work is harmless and missing work is
+   * not.
    */
   async #miss(cause: unknown): Promise<void> {
     const { connection, groupId, topic, session, say } = this.#parts
@@ -217,7 +224,7 @@ export class Membership implements PartitionAssignment {
 
 const GIVEN_UP = new Set(['UNKNOWN_MEMBER_ID', 'ILLEGAL_GENERATION', 'MEMBER_ID_REQUIRED'])
 
-/** What cannot be read claims nothing. */
+/** Metadata that cannot be decoded claims nothing. */
 const claimOf = (metadata: Buffer): Omit<Member, 'id'> => {
   try {
     const claim = JSON.parse(MemberMetadata.decode(metadata)!.userData.toString()) as Partial<Member> | null

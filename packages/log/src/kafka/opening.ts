@@ -1,4 +1,4 @@
-/** What a log on Kafka looks at before it is opened: its topics, that they are whole, and which schemas it holds. */
+/** Checks before a log on Kafka opens: the topics, that none is truncated, and the schemas. */
 import { InstarError } from '@instar/events/errors'
 import { TOPICS } from '@instar/events/flow'
 import type { PartitionCounts } from '../partition.ts'
@@ -33,7 +33,10 @@ export const checkTopics = async (cluster: Cluster, names: TopicNames, counts: P
   }
 }
 
-/** Records are never deleted: whoever read only what is left would know another history than those who read all. */
+/**
+ * Records are never deleted: a reader of a truncated topic would compute another history than one that has read all
+ * of it.
+ */
 export const truncated = (topic: string, partition: number, first: number): InstarError =>
   new InstarError(
     'log_truncated',
@@ -41,7 +44,7 @@ export const truncated = (topic: string, partition: number, first: number): Inst
     { topic, partition, first },
   )
 
-/** Throws what refuses a registry that disagrees (`registry_differs`, `not_set_up`); one that does not answer is told of. */
+/** Throws `registry_differs` or `not_set_up`; reports a registry that does not answer, and waits for it. */
 export const openSchemas = async (
   options: KafkaOptions,
   names: TopicNames,

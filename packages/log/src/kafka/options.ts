@@ -15,10 +15,10 @@ export type KafkaOptions = ClientOptions & {
   prefix?: string
   /** How much may wait to be written before `log_full`. Default: 16,384 records, 64 MiB. */
   queue?: Partial<QueueLimits>
-  /** Milliseconds after which a question to the brokers, or what waits at `close`, is given up. Default 30,000. Appends wait without end. */
+  /** Timeout of requests to the brokers and of `close`, ms. Default 30,000. Appends wait without a limit. */
   patience?: number
-  /** Milliseconds without a sign of life after which others take over a process's share of the work. Default 6,000. */
+  /** Session timeout, ms: other processes take over a process's partitions after it. Default 6,000. */
   session?: number
-  /** Told when Kafka or the registry goes away and when it is back. */
+  /** Called with a line when Kafka or the registry stops answering and when it answers again. */
   say?(line: string): void
 }

@@ -198,7 +198,10 @@ export class Producer {
     if (told) this.#say('Kafka takes records again')
   }
 
-  /** One request to each leader. Empties the runs that were acknowledged; returns the others, or throws after all have settled. */
+  /**
+   * One request to each leader. Empties the runs that were acknowledged; returns the others, or throws after all have
+   * settled.
+   */
   async #try(runs: readonly Run[]): Promise<Run[]> {
     await this.#connection.use(async (cluster) => {
       const identity = this.#identity ?? (await this.#introduce(cluster))

@@ -15,7 +15,10 @@ export type ReadBounds = { starts: number[]; ends: number[] }
 
 const LIMITS = { maxBytes: 4 << 20, maxBytesPerPartition: 1 << 20, maxWaitTime: 100 }
 
-/** Throws `position_unknown` for what cannot be a position of this log, `log_truncated` for a topic whose first records are gone. */
+/**
+ * Throws `position_unknown` for what cannot be a position of this log, `log_truncated` for a topic whose first
+ * records are gone.
+ */
 export const limitsOf = async (
   cluster: Cluster,
   place: KafkaTopic,

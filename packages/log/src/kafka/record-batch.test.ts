@@ -10,7 +10,10 @@ const theirRequest = require('kafkajs/src/protocol/requests/produce/v7/request.j
   encode(): Promise<TheirEncoder>
 }
 
-/** kafkajs's bytes for the same request; it wants timestamps as text that sorts, and writes 0 for the epoch of the leader. */
+/**
+ * kafkajs's bytes for the same request; it wants timestamps as text that sorts, and writes 0 for the epoch of the
+ * leader.
+ */
 const theirs = async ({ topicData, ...request }: ProduceRequest): Promise<Buffer> => {
   const asText = ({ timestamp, headers, ...message }: KafkaMessage) => ({
     ...message,

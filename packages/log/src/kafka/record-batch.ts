@@ -1,7 +1,7 @@
 /**
- * Records as Kafka stores them: one batch (magic 2) for each partition, and the produce request around the batches, each byte
- * written once into a buffer of the right size. kafkajs's own encoder makes a buffer for each record and copies it
- * four times: five times the work.
+ * Records as Kafka stores them: one batch (magic 2) for each partition, and the produce request around the batches,
+ * each byte written once into a buffer of the right size. kafkajs's own encoder makes a buffer for each record and
+ * copies it four times: five times the work.
  */
 import { crc32c } from './crc32c.ts'
 

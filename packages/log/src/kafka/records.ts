@@ -24,7 +24,7 @@ type RecordsParts = {
   ending: AbortSignal
   /** Durable when it resolves. */
   putAside(topic: Topic, partition: number, record: Fetchable, reason: string, signal: AbortSignal): Promise<void>
-  /** Somebody has put the record aside. */
+  /** True when the record is among the dead letters. */
   isAside(topic: Topic, partition: number, record: Fetchable, signal: AbortSignal): Promise<boolean>
   say(line: string): void
 }
@@ -88,7 +88,7 @@ export class Records {
     )
   }
 
-  /** For a read: what nobody can read is passed over. Throws as `accept` does. */
+  /** For a read: skips unreadable records. Throws as `accept` does. */
   async named(topic: Topic, partition: number, record: Fetchable): Promise<LogRecord | undefined> {
     const { ending, patience } = this.#parts
     const unframed = unframe(topic, partition, record)
@@ -99,13 +99,13 @@ export class Records {
     return known === undefined || known === 'bad header' ? undefined : unframed.meaning(known)
   }
 
-  /** The header is of whoever wrote the record; the number is of a registry, and another one may have given it. */
+  /** The header names the schema; the id depends on the registry that gave it. */
   #known({ header, id }: Framed): WriterSchema | undefined {
     const { ids } = this.#parts
     return header === undefined ? ids.meant(id) : ids.named(header)
   }
 
-  /** Undefined for a record that somebody has put aside. */
+  /** Undefined for a record among the dead letters. */
   async #found(
     topic: Topic,
     partition: number,

@@ -1,4 +1,7 @@
-/** What the `setup` job does about schemas: the registry is filled, from the log first, and the log is told its numbers. */
+/**
+ * Schema registration of the `setup` job: fills the registry, first with the ids on the log, and writes new ids to
+ * the log.
+ */
 import { InstarError } from '@instar/events/errors'
 import { KafkaConnection, messageOf, type ClientOptions } from './client.ts'
 import { Producer } from './producer.ts'
@@ -14,7 +17,7 @@ export type RegisterOptions = {
   registry: string | RegistryAccess
   /** Schema name → Avro JSON. */
   schemas: Readonly<Record<string, string>>
-  /** Milliseconds for which a registry or a broker that does not answer is asked again. Default 0; of `setupSchemas` 60,000. */
+  /** How long to retry a registry or broker that does not answer, ms. Default 0; of `setupSchemas` 60,000. */
   patience?: number
 }
 
@@ -27,15 +30,18 @@ export type SchemasReport = {
   ids: ReadonlyMap<string, number>
   /** That the log has and the registry had lost, under their numbers again. */
   restored: string[]
-  /** That could not get their old number: `is` is what the registry gave. Our readers know both; others find the old one no more. */
+  /**
+   * Schemas that did not get their old id: `is` is the id that the registry gave. Our readers accept both; other
+   * readers do not find the old one.
+   */
   moved: { schema: string; was: number; is: number }[]
 }
 
 /**
- * Safe to run again, and by several at once. The log's topics have to be there (`setupKafka`). A registry that lacks what the log has is
- * filled with it, under the same numbers; then the schemas are registered, oldest version first, and what is new is
- * written to the log. Throws `registry_differs` when a number means another schema than on the log,
- * `schema_changed` for a schema that does not read its earlier versions or differs from what stands in its
+ * Safe to run again, and by several at once. The log's topics have to be there (`setupKafka`). A registry that lacks
+ * what the log has is filled with it, under the same numbers; then the schemas are registered, oldest version first,
+ * and what is new is written to the log. Throws `registry_differs` when a number means another schema than on the
+ * log, `schema_changed` for a schema that does not read its earlier versions or differs from what stands in its
  * place, `log_unavailable` when the registry or the brokers do not answer.
  */
 export const setupSchemas = async (options: SetupSchemasOptions): Promise<SchemasReport> => {
@@ -101,8 +107,8 @@ export const registerSchemas = ({ registry, schemas, patience = 0 }: RegisterOpt
   )
 
 /**
- * Registries give numbers in order, so that schemas which are registered in the order of theirs get the same ones; where
- * numbers are missing between them, schemas that nobody uses take those, and go again.
+ * Registries give numbers in order, so that schemas which are registered in the order of theirs get the same ones;
+ * where numbers are missing between them, schemas that nobody uses take those, and go again.
  */
 const restore = async (
   client: RegistryClient,

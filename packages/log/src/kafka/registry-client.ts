@@ -1,6 +1,7 @@
 /**
- * Questions to a schema registry that speaks the Confluent-compatible interface, over HTTP or HTTPS: by its client library,
- * and by plain requests where the library has no question for it (the text under a number, numbers that were lost).
+ * Questions to a schema registry that speaks the Confluent-compatible interface, over HTTP or HTTPS: by its client
+ * library, and by plain requests where the library has no question for it (the text under a number, numbers that were
+ * lost).
  */
 import { request as plain } from 'node:http'
 import { Agent, request as secure } from 'node:https'
@@ -36,7 +37,7 @@ const basic = ({ username, password }: RegistryAccess): string | undefined =>
     ? undefined
     : `Basic ${Buffer.from(`${username}:${password ?? ''}`, 'utf8').toString('base64')}`
 
-/** Unless it is told, the library waits for ever for one that takes a connection and says nothing, as a server does that is being started. */
+/** Without a timeout the library waits without end for a server that accepts the connection and does not answer. */
 const libraryOf = (host: string, access: RegistryAccess): SchemaRegistry => {
   const authorization = basic(access)
   const headers = authorization === undefined ? {} : { headers: { authorization } }
@@ -87,7 +88,7 @@ export class RegistryClient {
     }
   }
 
-  /** What the registry said, if it was the registry that spoke: for the library a refused connection also has a status, 400. */
+  /** The registry's answer, if it came from the registry: the library also gives a refused connection a status, 400. */
   #answered(cause: unknown): number | undefined {
     for (let error = cause; error instanceof Error; error = error.cause) {
       if ('status' in error && typeof error.status === 'number') {

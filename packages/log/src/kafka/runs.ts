@@ -6,7 +6,10 @@ export type QueueLimits = { records: number; bytes: number }
 
 export type Outgoing = TopicPartition & {
   message: KafkaMessage
-  /** Last step before it is sent, after everything before it was sent; may wait until the signal. What it throws refuses the call. */
+  /**
+   * Called last before the record is sent, after all records before it; may wait until the signal. An error rejects
+   * the call.
+   */
   prepare?(signal: AbortSignal): Promise<void> | undefined
 }
 
@@ -37,5 +40,5 @@ export const REFUSED = new Set([
   'CORRUPT_MESSAGE',
   'POLICY_VIOLATION',
 ])
-/** The records are there, but the broker has forgotten where. */
+/** The records are stored, but the broker no longer has their offset. */
 export const DUPLICATE = 'DUPLICATE_SEQUENCE_NUMBER'

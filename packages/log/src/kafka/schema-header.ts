@@ -17,7 +17,7 @@ export const schemaHeader = (schema: string, avro: string): readonly Header[] =>
   [KEY, Buffer.from(`${schema} ${fingerprintOf(avro)}`, 'utf8')],
 ]
 
-/** Undefined where there is none. A header that is not of our form is one that nobody can read. */
+/** Undefined without the header. A malformed header makes the record unreadable. */
 export const headerOf = ({ headers }: Fetchable): string | undefined => {
   const value = headers?.[SCHEMA_HEADER]
   if (value === undefined) return undefined

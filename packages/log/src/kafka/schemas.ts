@@ -9,23 +9,29 @@ import { namedBy } from './schema-header.ts'
 import { canonical, fingerprintOf, subjectOf } from './schema-names.ts'
 import type { SchemaRow, SchemaTable } from './schema-rows.ts'
 
-/** `avro`: the writer's text, where this process was not opened with the schema. */
+/** `avro`: the writer's schema, when this process was not opened with it. */
 export type WriterSchema = { schema: string; avro?: string }
 
 export interface SchemaIds {
   /** If it was asked for before. */
   known(schema: string): number | undefined
-  /** Throws `not_set_up` when registry or log do not hold the schema, `registry_differs`; anything else when one does not answer. */
+  /**
+   * Throws `not_set_up` when registry or log lack the schema, `registry_differs`, or the error of the one that does
+   * not answer.
+   */
   idOf(schema: string): Promise<number>
   /** Takes the log's own word for the number, where the registry does not answer. */
   trust(schema: string): void
   /** If it was asked for before. */
   meant(id: number): WriterSchema | undefined
-  /** Undefined when log and registry are sure that there is no such schema; throws when one does not answer, and `registry_differs`, `schema_changed`. */
+  /**
+   * Undefined when both log and registry lack the schema. Throws when one does not answer, and `registry_differs`,
+   * `schema_changed`.
+   */
   find(id: number): Promise<WriterSchema | undefined>
   /** If it was asked for before. `header`: the value of `instar.schema`. */
   named(header: string): WriterSchema | undefined
-  /** Undefined for a header that is not of our form. Throws `schema_changed` when it names one of ours and means another text. */
+  /** Undefined for a malformed header. Throws `schema_changed` when it names one of our schemas with another text. */
   findNamed(header: string): Promise<WriterSchema | undefined>
   /** The Avro JSON under a name, of ours or as the log has it. */
   textOf(schema: string): Promise<string | undefined>

@@ -7,7 +7,10 @@ export const SASL_MECHANISMS = ['plain', 'scram-sha-256', 'scram-sha-512'] as co
 export type SaslMechanism = (typeof SASL_MECHANISMS)[number]
 
 export type Security = {
-  /** PEM texts. `ca`: who may have signed the brokers' certificates (default: those of Node); `cert` and `key`: ours, where brokers ask for one. Absent: no TLS. */
+  /**
+   * PEM texts. `ca`: who may have signed the brokers' certificates (default: those of Node); `cert` and `key`: ours,
+   * where brokers ask for one. Absent: no TLS.
+   */
   tls?: { ca?: string; cert?: string; key?: string }
   sasl?: { mechanism: SaslMechanism; username: string; password: string }
 }

@@ -25,14 +25,17 @@ export type SetupOptions = {
 export type SetupReport = {
   /** Topics that were not seen before. */
   created: string[]
-  /** Settings that are not ours, of topics that somebody else made; they are never changed. */
+  /** Settings that differ from ours on topics that another program created; they are not changed. */
   differing: { topic: string; setting: string; is: string; should: string }[]
 }
 
 /** Kafka's number for this kind of resource; kafkajs's own name for it cannot be imported from a module. */
 const TOPIC = 2
 
-/** Makes the topics that are missing. Throws `partition_count_changed`, or `log_unavailable` when the brokers do not answer. */
+/**
+ * Makes the topics that are missing. Throws `partition_count_changed`, or `log_unavailable` when the brokers do not
+ * answer.
+ */
 export const setupKafka = async (options: SetupOptions): Promise<SetupReport> => {
   const { brokers, clientId = 'setup', security, replication = 1, prefix, patience = 60_000 } = options
   const counts = partitionCounts(options.partitions)

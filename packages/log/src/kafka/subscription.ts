@@ -15,7 +15,7 @@ import { kafkaBackoff } from './wait.ts'
 /** Two of these are held at most for each broker: what is being handled and what comes next. */
 const LIMITS = { maxBytes: 2 << 20, maxBytesPerPartition: 1 << 20, maxWaitTime: 500 }
 
-/** For so long the other partitions are read before it is asked again who leads one that has no leader. */
+/** How long the other partitions are read before the leader of a partition without one is looked up again. */
 const LEADERLESS_MS = 2_000
 
 export type PartitionProgress = TopicPartition & {
@@ -42,7 +42,7 @@ type SubscriptionParts = {
 
 type CaughtUpWaiter = { ends: Offsets; resolve(): void; reject(cause: unknown): void }
 
-/** What ends the subscription, as against a broker that fails. */
+/** Wraps an error that ends the subscription, unlike one of a broker. */
 class HandlerError extends Error {}
 
 export class KafkaSubscription implements Subscription {
@@ -205,7 +205,10 @@ export class KafkaSubscription implements Subscription {
     }
   }
 
-  /** A broker that is behind may be asked again. Throws when the beginning was taken meanwhile, or the place lies beyond the end. */
+  /**
+   * A replica that lags may be asked again. Throws when records were deleted meanwhile, or the offset lies beyond the
+   * end.
+   */
   async #findPlace(): Promise<void> {
     const { connection, readings } = this.#parts
     let bounds: [first: number, end: number][]

@@ -1,6 +1,6 @@
 /**
- * What a producer cannot send now, kept by partition in the order of its appends: because the partition has no leader, or
- * because a read has not yet taken its end there. The other partitions do not wait for it.
+ * What a producer cannot send now, kept by partition in the order of its appends: because the partition has no
+ * leader, or because a read has not yet taken its end there. The other partitions do not wait for it.
  */
 import type { TopicPartition } from './fetch.ts'
 import type { Run } from './runs.ts'
@@ -11,7 +11,7 @@ const AGAIN_MS = 500
 
 /** `held`: a read that was begun before it was appended has not taken its end. */
 type WaitingRun = { run: Run; held: boolean }
-/** `returned`: how many at its head were to be sent, and came back since one was taken out. */
+/** `returned`: how many runs at its head were put back since one was taken. */
 type PartitionQueue = { waiting: WaitingRun[]; returned: number; leaderless: boolean }
 
 const nameOf = ({ topic, partition }: TopicPartition): string => `${topic}/${partition}`
@@ -20,7 +20,7 @@ export class WaitingRuns {
   readonly #lines = new Map<string, PartitionQueue>()
   /** Reads in progress that must not see what is appended after them, by partition. */
   readonly #fences = new Map<string, Set<Promise<unknown>>>()
-  /** Partitions that it was said of that they have no leader. */
+  /** Partitions reported to have no leader. */
   readonly #told = new Set<string>()
   #askAt = 0
   #woken = Promise.withResolvers<void>()
@@ -71,7 +71,10 @@ export class WaitingRuns {
     return true
   }
 
-  /** Runs that were to be sent and found no leader: before all that waits behind them. True where that was not told of a partition. */
+  /**
+   * Puts back runs whose partition has no leader, ahead of the runs that wait. Returns true for a partition not
+   * reported yet.
+   */
   away(runs: readonly Run[]): boolean {
     const fresh = runs.some((run) => !this.#told.has(nameOf(run)))
     for (const run of runs) {
@@ -89,7 +92,9 @@ export class WaitingRuns {
     if (this.#told.size > 0) this.#told.delete(nameOf(place))
   }
 
-  /** Resolves when something may be sent, at once where nothing waits, or when woken. A timer may fire a little early. */
+  /**
+   * Resolves when something may be sent, at once where nothing waits, or when woken. A timer may fire a little early.
+   */
   async due(): Promise<void> {
     this.#woken = Promise.withResolvers()
     let woken = false

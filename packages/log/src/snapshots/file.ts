@@ -26,7 +26,7 @@ const LAYOUT = `
   CREATE UNIQUE INDEX IF NOT EXISTS queued_key ON queued (name, key);
   CREATE INDEX IF NOT EXISTS queued_seq ON queued (name, seq);`
 
-/** Names of tables that hold nothing are looked for when there are so many, and twice as many as were left the last time. */
+/** Unused table names are collected at this count, and then at twice the count left the last time. */
 const MANY_NAMES = 1024
 const EMPTY_NAMES = `FROM names WHERE NOT EXISTS (SELECT 1 FROM entries WHERE entries.name = names.id)
   AND NOT EXISTS (SELECT 1 FROM queued WHERE queued.name = names.id)`
@@ -38,10 +38,10 @@ export class SnapshotFile {
   readonly #names = new Map<string, number>()
   #lastName = 0
   #mostNames = MANY_NAMES
-  /** Kept open as long as the database: closing any handle of a file gives up the locks that the process holds on it. */
+  /** Open as long as the database: closing any handle of a file releases the locks that the process holds on it. */
   #handles: FileHandle[] = []
 
-  /** Throws what SQLite says: the file is in use (`isLocked`), or is no database. */
+  /** Throws SQLite's error: the file is locked (`isLocked`), or is not a database. */
   constructor(path: string) {
     this.path = path
     const db = new DatabaseSync(path, { timeout: 0 })
@@ -216,7 +216,7 @@ export class SnapshotFile {
     }
   }
 
-  /** Whoever starts next must not meet it again, however this process ends. */
+  /** The next start must not find it again, however this process ends. */
   #damaged(what: string, cause?: unknown): InstarError {
     removeSnapshot(this.path)
     return new InstarError('snapshot_damaged', `${this.path}: ${what}`, { file: this.path }, { cause })

@@ -1,7 +1,10 @@
 /** Long work on an event loop that also answers requests: it runs in short slices. */
 import { setImmediate } from 'node:timers/promises'
 
-/** How long the loop is held at a time, ms. A request needs some three turns of the loop, and waits for a slice in each. */
+/**
+ * Time slice of snapshot work on the event loop, ms. A request takes about three turns of the loop, and waits for a
+ * slice in each.
+ */
 const SLICE_MS = 1
 
 let since = 0

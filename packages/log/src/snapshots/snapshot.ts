@@ -30,7 +30,7 @@ export type SnapshotSettings = {
   ms: number
   /** What a spilled table keeps in memory: entries, or what they weigh. */
   room: number
-  /** Told when a file cannot be used, and why. */
+  /** Called with the reason when a file cannot be used. */
   say: (line: string) => void
   /** Instead of a file in the folder: what a simulation keeps in memory, by the file's name. */
   file?: (name: string) => FoldFile
@@ -109,7 +109,7 @@ export class Snapshot {
     return {}
   }
 
-  /** What was opened cannot be read after all: nothing is kept, and the log is to be read from its start. */
+  /** The opened file turned out unreadable: drops its state; the log is read from its start. */
   async startOver(problem: string): Promise<void> {
     if (this.#place.file) await this.#startOver(this.#place.file, problem)
   }
@@ -144,12 +144,15 @@ export class Snapshot {
     const { records, ms } = this.#settings
     if (this.#unsaved < records && (this.#unsaved % 64 !== 1 || performance.now() - this.#savedAt < ms))
       return undefined
-    // A slow disk makes snapshots rarer, and holds nobody up before a few of them are due.
+    // A slow disk makes snapshots rarer; the event loop waits only when several are due.
     if (this.#onItsWay && this.#unsaved < OVERDUE * records) return undefined
     return first ? first().then(() => this.save()) : this.save()
   }
 
-  /** Writes what has changed, a slice at a time. The fold must not change until it resolves; the disk is not waited for. */
+  /**
+   * Writes what has changed, a slice at a time. The fold must not change until it resolves; the disk is not waited
+   * for.
+   */
   async save(): Promise<void> {
     await this.#flushing
     const { file } = this.#place
@@ -198,7 +201,7 @@ export class Snapshot {
     return part
   }
 
-  /** The first file of this name that nobody has; null, and said, where none can be had. */
+  /** The first file of this name that no process has locked; null, with a message, when there is none. */
   #find(): FoldFile | null {
     const { folder, say, file } = this.#settings
     if (file) return file(this.#name)

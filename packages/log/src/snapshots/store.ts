@@ -2,7 +2,7 @@
 import { Snapshot, type SnapshotSettings } from './snapshot.ts'
 
 export type SnapshotStore = {
-  /** `name` becomes a file's name; `version` says which code made the fold. */
+  /** `name` becomes the name of the file; `version` identifies the code that made the state. */
   of(name: string, version: string): Snapshot
 }
 

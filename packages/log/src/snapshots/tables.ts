@@ -8,8 +8,8 @@ import type { FoldFile } from './file.ts'
 import { fromBytes, toBytes } from './value.ts'
 
 /**
- * `pack` and `unpack`: a shorter form of a value, of what v8.serialize takes. `json`: whether this value's form is what JSON
- * gives back as it is. `weigh`: what it counts in memory. `squeeze`: large, and seldom read.
+ * `pack` and `unpack`: a shorter form of a value, of what v8.serialize takes. `json`: whether this value's form is
+ * what JSON gives back as it is. `weigh`: what it counts in memory. `squeeze`: large, and seldom read.
  */
 export type TableOptions<V> = {
   squeeze?: boolean
@@ -39,7 +39,7 @@ const FAST = { params: { [constants.ZSTD_c_compressionLevel]: 1 } }
 
 const GONE = Symbol('gone')
 
-/** Keys that a table remembers not to be in its file. */
+/** Cached keys that the file does not hold. */
 const MOST_ABSENT = 4096
 
 abstract class Changes<V> {
@@ -153,7 +153,7 @@ export class SpilledTable<V> extends Changes<V> implements Table<string, V>, Sna
     return unpack ? unpack(packed, key) : (packed as V)
   }
 
-  /** Two generations: what nobody asked for while a whole one filled up is let go. */
+  /** A cache of two generations: entries not read while the new one filled up are dropped with the old one. */
   #keep(key: string, value: V): void {
     this.#young.set(key, value)
     this.#old.delete(key)

@@ -1,4 +1,4 @@
-/** Which code a snapshot is of: a number kept by hand is forgotten, a digest of the sources is not. */
+/** The version of a snapshot: a digest of the sources, because a number maintained by hand would be forgotten. */
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'

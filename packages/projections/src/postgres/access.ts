@@ -14,7 +14,7 @@ const ROLES = [ADMIN, OWNER, READER, MOVING]
 
 const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`
 
-/** Written at every start: a cluster of an older build trusted whoever reached its socket. */
+/** Written at every start: a cluster of an older build trusted any client of its socket. */
 export const writeAccess = (place: ServerPaths): void => {
   const people = [...new Set([userInfo().username, 'root'])]
   const files = {

@@ -29,8 +29,9 @@ const LOCK = 7_345_120
 const PATIENCE = 60_000
 
 /**
- * False where a newer build has brought the database further: nothing was touched then. `readerPassword`: of the reader's
- * login in a server that is not ours; null: none. Throws `postgres_failed` where another session holds a lock for `patience` ms.
+ * False, with nothing changed, when a newer build has migrated the database further. `readerPassword`: of the
+ * reader's login in a server of the user's; null: none. Throws `postgres_failed` when another session holds a lock
+ * for `patience` ms.
  */
 export const migrate = async (
   client: Client,
@@ -68,7 +69,7 @@ const brought = async (client: Client, readerPassword: string | null): Promise<b
   return true
 }
 
-/** SQLSTATE lock_not_available; drizzle wraps what PostgreSQL said. */
+/** SQLSTATE lock_not_available; drizzle wraps PostgreSQL's error. */
 const isLockTimeout = (error: unknown): boolean =>
   error instanceof Error && ((error as { code?: string }).code === '55P03' || isLockTimeout(error.cause))
 

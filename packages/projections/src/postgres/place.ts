@@ -25,13 +25,13 @@ import {
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 
-/** Who the server runs as; null: whoever runs Instar. */
+/** The user that runs the server; null: the user that runs Instar. */
 type ServerUser = { uid: number; gid: number } | null
 
 export type ServerPaths = { folder: string; home: string; data: string; sockets: string; log: string; user: ServerUser }
 
 export const PORT = 5432
-/** Who made and ran the clusters of older builds for root; other programs run as it, too. */
+/** The owner of clusters that older builds made as root; other programs run as it, too. */
 export const NOBODY = 65534
 /** Where systemd takes users for one service from (61184 to 65519): no distribution gives them names. */
 const UNNAMED = { first: 61_184, count: 4336 }
@@ -87,7 +87,7 @@ const isUnnamed = (uid: number | undefined): uid is number =>
 /** `uid`: of the server, where root starts it. */
 type StoredPaths = { folder: string; home: string; sockets: string; uid?: number }
 
-/** What an earlier start chose, if it is still there and nobody else could have put it there. */
+/** The paths that an earlier start chose, if they exist and belong to us. */
 const kept = (folder: string): StoredPaths | undefined => {
   const file = join(folder, 'place.json')
   if (!existsSync(file)) return undefined
@@ -143,7 +143,10 @@ const write = (chosen: StoredPaths): void => {
   renameSync(`${file}.new`, file)
 }
 
-/** Gives the cluster to the user that is to run it; no server may run there. What `nobody` had of an older build is taken from it. */
+/**
+ * Changes the owner of the cluster to the user that runs it; no server may run there. Takes over what an older build
+ * gave to `nobody`.
+ */
 export const ownData = ({ data, sockets, user }: ServerPaths): void => {
   if (!user) return
   for (const folder of [data, sockets]) {

@@ -1,4 +1,7 @@
-/** The role that reads everything of ours and writes nothing. It logs in by itself: who steps down to it can step up again. */
+/**
+ * The role that reads all of our tables and writes none. It is a login: a session that only set the role could reset
+ * it.
+ */
 import { createHmac } from 'node:crypto'
 import { escapeLiteral, type Client, type ClientConfig } from 'pg'
 import { InstarError } from '@instar/events/errors'
@@ -20,12 +23,12 @@ alter role ${READER} set default_transaction_read_only = on;
 alter role ${READER} set statement_timeout = ${READER_TIMEOUT};
 alter role ${READER} set idle_in_transaction_session_timeout = '5min';`
 
-/** Our tables and views, and of the catalogs what anybody may see: `pg_read_all_data` would show the roles' passwords (pg_authid) too. */
+/** Our tables and views, and the public catalogs; `pg_read_all_data` would include the roles' passwords (pg_authid). */
 const TABLES = `
     grant usage on schema public to ${READER};
     grant select on all tables in schema public to ${READER};`
 
-/** A migration waits for an advisory lock, which anybody may otherwise hold for as long as a session lasts. */
+/** A migration waits for an advisory lock, which by default any session may hold. */
 const ADVISORY = `
 do $$ declare one record; begin
   for one in select oid::regprocedure as name from pg_proc
@@ -37,9 +40,9 @@ do $$ declare one record; begin
 end $$;`
 
 /**
- * In a server of our own. Temporary tables and large objects are what PostgreSQL otherwise lets anybody write. A person may
- * lift the time limit of a session of their own in psql; `readOnlyQuery` cannot. Flushed to disk, unlike the rows,
- * which are written again when they are lost. `password`: as SQL, a verifier or `null`.
+ * In a server of our own. Temporary tables and large objects are what PostgreSQL otherwise lets anybody write. A
+ * person may lift the time limit of a session of their own in psql; `readOnlyQuery` cannot. Flushed to disk, unlike
+ * the rows, which are written again when they are lost. `password`: as SQL, a verifier or `null`.
  */
 export const prepareReader = async (client: Client, password: string): Promise<void> => {
   await client.query('set synchronous_commit = on')
@@ -56,8 +59,8 @@ export const prepareReader = async (client: Client, password: string): Promise<v
 const LEFT_ALONE = new Set(['42501', 'XX000'])
 
 /**
- * In a server of the user's own: a login that reads this database's tables, if we may make roles there. `password`: null
- * where DATABASE_URL has none. Elsewhere on that server it may do what anybody may.
+ * In a server of the user's own: a login that reads this database's tables, if we may make roles there. `password`:
+ * null where DATABASE_URL has none. Elsewhere on that server it may do what anybody may.
  */
 export const offerReader = async (client: Client, password: string | null): Promise<void> => {
   const {
@@ -67,7 +70,7 @@ export const offerReader = async (client: Client, password: string | null): Prom
   )
   const { rowCount: there } = await client.query(`select from pg_roles where rolname = '${READER}'`)
   try {
-    // Elsewhere somebody else made it, with a password that is not ours to change.
+    // In a server of the user's, another program made the role: its password is not changed.
     if (role?.may) {
       await client.query(
         `${ROLE} alter role ${READER} password ${password === null ? 'null' : escapeLiteral(scramVerifier(password))}; revoke pg_read_all_data from ${READER}`,
@@ -80,13 +83,13 @@ export const offerReader = async (client: Client, password: string | null): Prom
   }
 }
 
-/** The reader's password: its own, else what follows from the owner's, from which nobody finds the owner's; null: the URL has none. */
+/** The reader's password: its own, else one derived from the owner's by a one-way function; null: the URL has none. */
 export const readerPasswordOf = (url: string, own: string | null): string | null => {
   const { password } = loginOf(databaseUrl(url))
   return own ?? (password === null ? null : createHmac('sha256', password).update(READER).digest('base64url'))
 }
 
-/** How to log in, and how else where the server refuses that. */
+/** The login, and the one to use instead when the server refuses it. */
 export type ReaderLogin = ClientConfig & { instead?: ClientConfig }
 
 /** Query parameters outrank what stands before the host, and may stand where there is no host. */

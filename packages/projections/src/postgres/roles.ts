@@ -37,7 +37,10 @@ export const withClient = async <T>(config: ClientConfig, work: (client: Client)
 const passwordOf = (password: string | undefined): string =>
   password === undefined ? 'null' : escapeLiteral(scramVerifier(password))
 
-/** `older`: how `instar` logs in where it is still the superuser. Idempotent; each step is whole, so an end in the middle is gone on from. */
+/**
+ * `older`: the login of `instar` where it is still the superuser. Idempotent; each step is atomic, so an interrupted
+ * run can be repeated.
+ */
 export const prepareRoles = async (as: LoginAs, older: ClientConfig, passwords: Passwords = {}): Promise<void> => {
   try {
     await withClient(as(ADMIN, ADMIN), (client) => prepareServer(client, passwords))

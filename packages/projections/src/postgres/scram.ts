@@ -1,4 +1,7 @@
-/** What PostgreSQL keeps of a password (RFC 5803), made here so that no statement, and no log of one, holds the password. */
+/**
+ * PostgreSQL's SCRAM verifier of a password (RFC 5803), computed here so that no statement or log contains the
+ * password.
+ */
 import { createHash, createHmac, pbkdf2Sync, randomBytes } from 'node:crypto'
 
 const ROUNDS = 4096

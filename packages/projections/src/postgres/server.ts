@@ -127,7 +127,7 @@ export const initialise = async (binaries: Binaries, place: ServerPaths): Promis
   return true
 }
 
-/** The process that postmaster.pid names, if it is alive and is the server of this very folder. */
+/** The process that postmaster.pid names, if it runs and is the server of this folder. */
 export const liveServer = async (place: ServerPaths): Promise<number | undefined> => {
   const pid = recordedPid(place)
   if (pid === undefined || !isAlive(pid)) return undefined
@@ -272,7 +272,7 @@ const firstLine = (child: ChildProcess): Promise<string> =>
       .once('end', () => resolve(text.trim()))
   })
 
-/** postmaster.pid says `ready` in its eighth line, once the socket answers. */
+/** The eighth line of postmaster.pid is `ready` once the socket answers. */
 const becomesReady = async (server: Launched, place: ServerPaths, until: number): Promise<boolean> => {
   const pid = await server.pid
   let ended = false

@@ -1,4 +1,7 @@
-/** What the `setup` job does on PostgreSQL: the database, our tables and views, the reader's role. Safe to run again, by several at once. */
+/**
+ * The `setup` job's work on PostgreSQL: the database, our tables and views, the reader's role. Idempotent; several
+ * may run at once.
+ */
 import { InstarError } from '@instar/events/errors'
 import { setTimeout as pause } from 'node:timers/promises'
 import { Client, escapeIdentifier } from 'pg'
@@ -8,7 +11,10 @@ import { OWNER, prepareNeighbour, prepareRoles, type LoginAs, type Passwords } f
 
 const RETRY_MS = 500
 
-/** `url`: DATABASE_URL; `readerPassword`: of its reader's login, null: what follows from the URL's. Waits for a server that is still starting. Throws `postgres_failed` when it does not answer within `patience` ms. */
+/**
+ * `url`: DATABASE_URL. `readerPassword`: of the reader's login; null: derived from the URL's. Waits for a server that
+ * is starting. Throws `postgres_failed` when it does not answer within `patience` ms.
+ */
 export const setupDatabase = async (
   url: string,
   readerPassword: string | null = null,
@@ -43,7 +49,10 @@ export const setupDatabase = async (
   }
 }
 
-/** SQLSTATE invalid_catalog_name, duplicate_database, unique_violation: the last two where another one makes it meanwhile. */
+/**
+ * SQLSTATE invalid_catalog_name, duplicate_database, unique_violation: the last two where another one makes it
+ * meanwhile.
+ */
 const NO_DATABASE = '3D000'
 const THERE_ALREADY = new Set(['42P04', '23505'])
 
@@ -83,7 +92,10 @@ export type RolesWanted = {
   neighbours: Readonly<Record<string, string>>
 }
 
-/** The roles of a server that is ours alone, before anything else is made in it. Throws `postgres_failed` when it does not answer within `patience` ms. */
+/**
+ * Makes the roles of our own server, before anything else. Throws `postgres_failed` when it does not answer within
+ * `patience` ms.
+ */
 export const setupRoles = async (
   { admin, passwords, older, neighbours }: RolesWanted,
   patience = 60_000,

@@ -1,6 +1,5 @@
 /**
- * A PostgreSQL for the read model: the embedded one, started and kept alive, or the user's own by its URL.
- * Database and its owner are `instar`; `instar_reader` may read everything and write nothing, by a login of its own.
+ * The PostgreSQL of the read model: the embedded one, started and restarted by Instar, or the user's own by its URL.
  */
 import { rmSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -36,7 +35,7 @@ export type StartOptions = {
   url?: string
   /** Password of `instar_reader` there; default: what follows from the URL's own. */
   readerPassword?: string | null
-  /** Told when the embedded server ended by itself and when it is back. */
+  /** Called when the embedded server has ended by itself and when it runs again. */
   say?(line: string): void
 }
 

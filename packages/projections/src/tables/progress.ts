@@ -1,7 +1,7 @@
-/** What the projection says of itself. */
+/** Tables of the projection's own state. */
 import { bigint, integer, pgTable, primaryKey, text } from 'drizzle-orm/pg-core'
 
-/** Where the projection stands: rows and offsets change in one transaction. */
+/** The projection's positions: rows and offsets change in one transaction. */
 export const offsets = pgTable(
   'offsets',
   {

@@ -10,7 +10,7 @@ export const allScores = pgTable(
     turn_id: text().notNull(),
     revision: integer().notNull(),
     session_id: text().notNull(),
-    /** That spoke. */
+    /** The version that sampled the turn. */
     version: integer().notNull(),
     subject: text().notNull(),
     reward: doublePrecision(),
@@ -18,7 +18,7 @@ export const allScores = pgTable(
     reason: text(),
     hint: text(),
     hint_judge: text(),
-    /** What each judge said: [{judge, value, note}]. */
+    /** Each judge's verdict: [{judge, value, note}]. */
     verdicts: jsonb().notNull(),
     /** The turn, feedback or closing that gave rise to it. */
     cause: text().notNull(),

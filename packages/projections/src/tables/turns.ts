@@ -14,7 +14,7 @@ export const sessions = pgTable('sessions', {
   started_at: time().notNull(),
 })
 
-/** A subagent's session and the one that begot it. */
+/** A subagent's session and its parent session. */
 export const sessionLinks = pgTable(
   'session_links',
   {
@@ -64,7 +64,7 @@ export const turns = pgTable(
     attempt: integer().notNull(),
     /** The turn that this one continues. */
     follows_turn_id: text(),
-    /** The turn whose request shows what the world said to this one. */
+    /** The turn whose request holds the next state of this one. */
     next_turn_id: text(),
     /** open: none yet; turn: `next_turn_id` holds it; none: the session was closed before there was one. */
     next_state: text().notNull(),
