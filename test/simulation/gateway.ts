@@ -21,7 +21,7 @@ import type { Snapshot } from '@instar/log'
 import { decideAdmin, type Ordered } from '../../services/gateway/src/admin/core/admin.ts'
 import { newSession, subjectOf } from '../../services/gateway/src/session/core/labels.ts'
 import { answersOf, choose, locate, nameUnknown, settled } from '../../services/gateway/src/session/core/resolve.ts'
-import type { Asked } from '../../services/gateway/src/session/core/asked.ts'
+import type { SessionQuery } from '../../services/gateway/src/session/core/session-query.ts'
 import { evolveIndex, restore, sessionState, touch } from '../../services/gateway/src/session/core/session-index.ts'
 import {
   aborted,
@@ -32,7 +32,7 @@ import {
   type Admitted,
   type Outcome,
 } from '../../services/gateway/src/capture/core/turn.ts'
-import { keep, type Kept } from '../../services/gateway/src/session/snapshot.ts'
+import { openSnapshot, type GatewaySnapshot } from '../../services/gateway/src/session/snapshot.ts'
 import { partitionOf } from '@instar/log/partition'
 import type { Note } from './history/decision.ts'
 import { Process, type Keeping } from './process.ts'
@@ -77,7 +77,7 @@ export type Call = ChatCall | FeedbackCall | CloseCall | AdminCall
 const COMMON = ['Yes.', ' Yes.\n', 'No.']
 const SAMPLING = { temperature: 1, topP: 1, topK: 0, seed: 1, maxTokens: 4, stop: [] }
 
-export class Gateway extends Process<Kept> {
+export class Gateway extends Process<GatewaySnapshot> {
   calls: Call[] = []
   #attempts = new Map<string, number>()
   /** Sessions that were read again, and how far. */
@@ -86,8 +86,8 @@ export class Gateway extends Process<Kept> {
     super(world, name, ['turns', 'weights'], keeps)
   }
 
-  fresh(kept: Keeping): Kept {
-    return keep(kept ? { of: (name) => kept(name) } : undefined, POLICY, {
+  fresh(kept: Keeping): GatewaySnapshot {
+    return openSnapshot(kept ? { of: (name) => kept(name) } : undefined, POLICY, {
       sessions: this.world.remembered,
       turns: 1000,
     })
@@ -193,7 +193,7 @@ export class Gateway extends Process<Kept> {
     const answers = answersOf(messages)
     const last = answers.at(-1)
     const before = last ? digestOf({ messages: messages.slice(0, last.at), tools: [] }) : null
-    const asked: Asked = {
+    const asked: SessionQuery = {
       key: null,
       label: call.label === null ? null : { source: 'header', value: call.label },
       messages,

@@ -2,12 +2,12 @@
 import { sessionMark } from '@instar/dialects'
 import { weightLine } from '@instar/events'
 import { touch, type Limits } from '../../services/gateway/src/session/core/session-index.ts'
-import { keep, type Kept } from '../../services/gateway/src/session/snapshot.ts'
+import { openSnapshot, type GatewaySnapshot } from '../../services/gateway/src/session/snapshot.ts'
 import { startTail, type Tail } from '../../services/gateway/src/session/tail.ts'
 import { openSnapshots, type EventLog } from '@instar/log'
 import { POLICY, type History } from '../kit/histories.ts'
 
-export type LiveGateway = { kept: Kept; tail: Tail }
+export type LiveGateway = { snapshot: GatewaySnapshot; tail: Tail }
 
 /** `folder` null: without snapshots. `save` false: it is killed after `use`. */
 export const liveGateway = async <T>(
@@ -17,7 +17,7 @@ export const liveGateway = async <T>(
   { save = true, records = 50 }: { save?: boolean; records?: number },
   use: (gateway: LiveGateway) => Promise<T>,
 ): Promise<T> => {
-  const kept = keep(
+  const snapshot = openSnapshot(
     folder === null ? undefined : openSnapshots(folder, { records, ms: Infinity, room: 10 }),
     POLICY,
     limits,
@@ -25,7 +25,7 @@ export const liveGateway = async <T>(
   const tail = await startTail({
     log,
     name: 'g',
-    kept: { ...kept, close: () => kept.close({ save }) },
+    snapshot: { ...snapshot, close: () => snapshot.close({ save }) },
     ignored: new Map(),
     onWeights: () => undefined,
     onBroken: (error) => {
@@ -34,15 +34,15 @@ export const liveGateway = async <T>(
   })
   try {
     await tail.caughtUp()
-    return await use({ kept, tail })
+    return await use({ snapshot, tail })
   } finally {
     await tail.stop()
   }
 }
 
 /** Every session, asked for as a request does; who gave which answer; the versions. */
-export const gatewayView = async ({ kept, tail }: LiveGateway, history: History): Promise<unknown> => {
-  const { index } = kept
+export const gatewayView = async ({ snapshot, tail }: LiveGateway, history: History): Promise<unknown> => {
+  const { index } = snapshot
   const sessions: unknown[] = []
   for (const session of history.sessions) {
     if (index.forgotten.has(session)) await tail.restore(session)
@@ -67,7 +67,7 @@ export const gatewayView = async ({ kept, tail }: LiveGateway, history: History)
       at: index.recent.get(session),
     })
   }
-  const line = weightLine(kept.weights, POLICY)
+  const line = weightLine(snapshot.weights, POLICY)
   return structuredClone({
     sessions,
     tip: line.chain.tip,
@@ -79,5 +79,5 @@ export const gatewayView = async ({ kept, tail }: LiveGateway, history: History)
 }
 
 /** How many turns the gateway's answers lead to. */
-export const found = ({ kept: { index } }: LiveGateway): number =>
+export const found = ({ snapshot: { index } }: LiveGateway): number =>
   new Set([...index.byStrict.values(), ...index.byLoose.values(), ...index.byAsked.values()].flat()).size

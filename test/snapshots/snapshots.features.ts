@@ -86,7 +86,7 @@ export const snapshotFeatures = (name: string, open: () => Promise<OpenedLog>, s
             gatewayView(gateway, history),
           )
           await liveGateway(log, folder, limits, {}, async (gateway) => {
-            const { index } = gateway.kept
+            const { index } = gateway.snapshot
             assert.ok(index.recent.size <= limits.sessions && index.turns <= limits.turns)
             assert.equal(
               index.turns,

@@ -19,7 +19,7 @@ import {
   turnsOf,
   type Line as KnownLine,
   type Reading,
-  type Spoken,
+  type ImportedRequest,
 } from '@instar/gateway/imported'
 import { parseJson } from '@instar/dialects'
 import { blobChunks, persist, versionsOn, type EventLog } from '@instar/log'
@@ -173,7 +173,7 @@ const readBytes = (bytes: Buffer, reading: Reading): ReturnType<typeof readLine>
 const DAY_MS = 24 * 3600 * 1000
 
 /** A session whose last word is in the future would never go quiet. */
-const notInTheFuture = ({ times }: Spoken, now: number): void => {
+const notInTheFuture = ({ times }: ImportedRequest, now: number): void => {
   if ([times.at, times.finishedAt, times.firstTokenAt].some((time) => time !== null && time > now + DAY_MS))
     throw new InstarError('bad_request', 'It says that it was said in the future.')
 }
@@ -198,7 +198,7 @@ const write = async (
   const all = [...sessions.values()].reduce((sum, entries) => sum + entries.length, 0)
   let done = 0
   let last: { key: string; parts: ReturnType<typeof readLine> } | null = null
-  const partOf = async ({ file, line: place, part }: Entry): Promise<Spoken> => {
+  const partOf = async ({ file, line: place, part }: Entry): Promise<ImportedRequest> => {
     const key = `${file} ${place.number}`
     if (last?.key !== key) last = { key, parts: readBytes(await readAgain(files[file]!, place), reading) }
     return last.parts[part]!.spoken

@@ -32,7 +32,7 @@ export type Counts = {
 }
 
 /** What every shape of an answer needs to know of the turn behind it. */
-export type Speaking = {
+export type AnswerContext = {
   /** Of the first candidate; ids of ours are made from it. */
   turn: string
   session: string

@@ -2,7 +2,7 @@
 import type { Dialect as DialectName } from '@instar/events/records'
 import type { InstarError } from '@instar/events/errors'
 import type { AnswerFormat } from './answer-format.ts'
-import type { Choice, Counts, Piece, Speaking, Token } from './answer.ts'
+import type { Choice, Counts, Piece, AnswerContext, Token } from './answer.ts'
 import type { Fields } from './fields.ts'
 import type { Accepts } from './media.ts'
 import type { RateHeaders } from './rate-headers.ts'
@@ -38,8 +38,8 @@ export type Dialect = {
   request(body: Fields, accepts?: Accepts): Request
   /** The messages of a body that was accepted once; lenient. */
   messages(body: Fields): Message[]
-  whole(speaking: Speaking, request: Request, choices: readonly Choice[], counts: Counts): unknown
-  stream(speaking: Speaking, request: Request): Streaming
+  whole(context: AnswerContext, request: Request, choices: readonly Choice[], counts: Counts): unknown
+  stream(context: AnswerContext, request: Request): Streaming
   error(fault: InstarError, requestId: string | null): unknown
   /** Throws `bad_request`. */
   toolChoice(body: Fields): ToolChoice

@@ -1,13 +1,15 @@
-/** Faults as a client is told them. */
+/** The messages of errors that clients receive. */
 import { ERRORS, InstarError } from '@instar/events/errors'
 
 /** A defect of ours says nothing of its inside. */
-export const told = (fault: InstarError): string =>
+export const clientMessage = (fault: InstarError): string =>
   fault.code === 'internal' ? ERRORS.internal.meaning : fault.message
 
 /** The end of a stream that began well. Agents that go by words try again for these alone. */
-export const toldInStream = (fault: InstarError): string =>
-  fault.retryable ? `${told(fault)} This is a temporary server error: you can retry your request.` : told(fault)
+export const streamMessage = (fault: InstarError): string =>
+  fault.retryable
+    ? `${clientMessage(fault)} This is a temporary server error: you can retry your request.`
+    : clientMessage(fault)
 
 /** An id in a body that stands for nothing on the log, or for nothing that may be gone on from. */
 export const unknownId = (id: string, field: string): InstarError =>

@@ -19,11 +19,11 @@ import { Cancelled } from './generate/candidate.ts'
 import { answer } from './generate/completion.ts'
 import type { AnswerCall, AnswerPorts, AnswerReply } from './generate/context.ts'
 import { createEntrance, type Entrance } from './receive/entrance.ts'
-import { Given } from './capture/feedback.ts'
-import { foreignRoutes } from './compat/index.ts'
+import { RecentFeedback } from './capture/feedback.ts'
+import { createCompatRoutes } from './compat/index.ts'
 import { createServer } from './receive/http.ts'
 import { createKeyring } from './receive/keyring.ts'
-import { keep } from './session/snapshot.ts'
+import { openSnapshot } from './session/snapshot.ts'
 import { createMeter, watchGateway } from './admin/metrics.ts'
 import { createRoutes } from './routes.ts'
 import { Pool } from './versions/pool.ts'
@@ -73,10 +73,10 @@ const within = async (done: Promise<void>, ms: number): Promise<void> => {
 export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gateway => {
   const { log, engine, model, now, random } = ports
   const { policy, tailWaitMs } = config
-  const kept = keep(ports.snapshots, policy, { sessions: config.sessions, turns: config.turns })
-  const { index } = kept
+  const snapshot = openSnapshot(ports.snapshots, policy, { sessions: config.sessions, turns: config.turns })
+  const { index } = snapshot
   const ignoredWeights = new Map<string, number>()
-  const line = () => weightLine(kept.weights, policy)
+  const line = () => weightLine(snapshot.weights, policy)
   const pool = new Pool({
     log,
     engine,
@@ -102,7 +102,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     { candidates: config.candidates, tokensPerHour: config.candidateTokens, patienceMs: config.candidatePatienceMs },
   )
   const keyring = createKeyring(config.keys, config.keyFile, now)
-  const given = new Given()
+  const given = new RecentFeedback()
   let entrance: Entrance | null = null
   /**
    * The last error with which the engine reported that it is lost, null once it answers. Used for engines without a
@@ -111,7 +111,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   const health: { lost: string | null } = { lost: null }
   let tail: Tail | null = null
   let server: FastifyInstance | null = null
-  let foreign: ReturnType<typeof foreignRoutes> | null = null
+  let compat: ReturnType<typeof createCompatRoutes> | null = null
   let stopping = false
 
   const followed = (): Tail => {
@@ -181,7 +181,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   }
 
   /** On Kafka, the version line may be created after the gateway has started. */
-  const heardWeights = (): void => {
+  const onWeights = (): void => {
     try {
       if (server && ports.base) requireBase(line(), ports.base)
     } catch (error) {
@@ -191,7 +191,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
   }
 
   const listen = async (): Promise<string> => {
-    foreign = foreignRoutes({
+    compat = createCompatRoutes({
       log,
       index,
       tail: followed(),
@@ -225,7 +225,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
         unready,
         metrics,
         feedbackGiven: given,
-        foreign: foreign.routes,
+        compat: compat.routes,
         adminWaitMs: config.adminWaitMs,
         promote: ports.promote,
         replay: ports.replay,
@@ -260,7 +260,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
     async start() {
       countBuffersWithTheHeap()
       checkBind(config.host, keyring.locked(), config.open)
-      tail = await startTail({ log, name: policy, kept, ignored: ignoredWeights, onWeights: heardWeights, onBroken })
+      tail = await startTail({ log, name: policy, snapshot, ignored: ignoredWeights, onWeights: onWeights, onBroken })
       try {
         await tail.caughtUp()
         if (ports.base) requireBase(line(), ports.base)
@@ -280,7 +280,7 @@ export const createGateway = (ports: GatewayPorts, config: GatewayConfig): Gatew
       await server?.close()
       clearTimeout(force)
       entrance?.stop()
-      await foreign?.stop()
+      await compat?.stop()
       await pool.stop()
       await tail?.stop()
     },

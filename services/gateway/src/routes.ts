@@ -4,8 +4,8 @@ import { parseJson } from '@instar/dialects'
 import type { Metrics } from '@instar/process'
 import { runCommand, type CommandPorts } from './admin/commands.ts'
 import { modelCard, modelList, statusOf } from './admin/core/report.ts'
-import { giveFeedback, type Given } from './capture/feedback.ts'
-import type { ForeignRoute } from './compat/route.ts'
+import { giveFeedback, type RecentFeedback } from './capture/feedback.ts'
+import type { CompatRoute } from './compat/route.ts'
 import { embeddingRequest } from './generate/core/embeddings.ts'
 import type { AnswerCall, AnswerPorts, AnswerReply } from './generate/context.ts'
 import { complete } from './generate/text-completion.ts'
@@ -24,8 +24,8 @@ export type RoutePorts = Pick<CommandPorts, 'log' | 'line' | 'adminWaitMs' | 'pr
   report: () => Parameters<typeof statusOf>[0]
   unready: () => { status: string; problem: unknown } | null
   metrics: Metrics
-  feedbackGiven: Given
-  foreign: readonly ForeignRoute[]
+  feedbackGiven: RecentFeedback
+  compat: readonly CompatRoute[]
 }
 
 export const createRoutes = ({
@@ -38,7 +38,7 @@ export const createRoutes = ({
   unready,
   metrics,
   feedbackGiven,
-  foreign,
+  compat,
   adminWaitMs,
   promote,
   replay,
@@ -56,7 +56,7 @@ export const createRoutes = ({
         throw new InstarError('not_available', `The engine ${engine.capabilities().engine} has no embeddings.`)
       return engine.embed((served) => embeddingRequest(asked, policy, served), gone)
     },
-    foreign,
+    compat,
     countTokens: async (dialect, body, key) => ({
       input_tokens: countTokens(
         model,

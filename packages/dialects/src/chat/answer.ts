@@ -7,18 +7,18 @@ import {
   type Counts,
   type Finish,
   type Piece,
-  type Speaking,
+  type AnswerContext,
   type Token,
 } from '../answer.ts'
 import type { Frame, Streaming } from '../dialect.ts'
-import { told, toldInStream } from '../faults.ts'
+import { clientMessage, streamMessage } from '../faults.ts'
 import { mintChatId } from '../minted.ts'
 import type { Request } from '../request.ts'
 
 type LogprobEntry = { token: string; logprob: number; bytes: number[] | null }
 type Logprobs = { content: (LogprobEntry & { top_logprobs: LogprobEntry[] })[]; refusal: null }
 
-const headOf = ({ session, turn, at, model, fingerprint }: Speaking) => ({
+const headOf = ({ session, turn, at, model, fingerprint }: AnswerContext) => ({
   id: mintChatId(session, turn),
   created: Math.floor(at / 1000),
   model,
@@ -39,22 +39,25 @@ const usageOf = ({
   completion_tokens_details: { reasoning_tokens: reasoningTokens },
 })
 
-const entry = (id: number, logprob: number, textOf: Speaking['textOf']): LogprobEntry => {
+const entry = (id: number, logprob: number, textOf: AnswerContext['textOf']): LogprobEntry => {
   const token = textOf(id)
   // A part of a character has no text of its own; its bytes are not known here.
   return { token, logprob, bytes: token.includes('\ufffd') ? null : [...Buffer.from(token, 'utf8')] }
 }
 
 /** Of each token: its text, log-probability and bytes, and those of its rivals. */
-export const logprobEntries = ({ textOf }: Pick<Speaking, 'textOf'>, tokens: readonly Token[]): Logprobs['content'] =>
+export const logprobEntries = (
+  { textOf }: Pick<AnswerContext, 'textOf'>,
+  tokens: readonly Token[],
+): Logprobs['content'] =>
   tokens.map(({ id, logprob, top }) => ({
     ...entry(id, logprob, textOf),
     top_logprobs: top.map((other) => entry(other.id, other.logprob, textOf)),
   }))
 
 /** Null where there are none: not asked for, or of an engine that does not say its tokens. */
-const logprobsOf = (request: Request, speaking: Speaking, tokens: readonly Token[]): Logprobs | null =>
-  request.logprobs && tokens.length > 0 ? { content: logprobEntries(speaking, tokens), refusal: null } : null
+const logprobsOf = (request: Request, context: AnswerContext, tokens: readonly Token[]): Logprobs | null =>
+  request.logprobs && tokens.length > 0 ? { content: logprobEntries(context, tokens), refusal: null } : null
 
 const toolCall = (call: Call, id: string) => ({
   id,
@@ -72,8 +75,8 @@ const callsOf = ({ functions }: Request, calls: readonly Call[], ids: readonly s
 const finishOf = ({ functions }: Request, finish: Finish): Finish | 'function_call' =>
   functions && finish === 'tool_calls' ? 'function_call' : finish
 
-export const chatWhole = (speaking: Speaking, request: Request, choices: readonly Choice[], counts: Counts) => ({
-  ...headOf(speaking),
+export const chatWhole = (context: AnswerContext, request: Request, choices: readonly Choice[], counts: Counts) => ({
+  ...headOf(context),
   object: 'chat.completion' as const,
   choices: choices.map(({ shown, toolCallIds, finish, tokens }, index) => ({
     index,
@@ -84,7 +87,7 @@ export const chatWhole = (speaking: Speaking, request: Request, choices: readonl
       ...(shown.reasoning.trim() === '' ? {} : { reasoning_content: shown.reasoning.trim() }),
       ...callsOf(request, shown.calls, toolCallIds),
     },
-    logprobs: logprobsOf(request, speaking, tokens),
+    logprobs: logprobsOf(request, context, tokens),
     finish_reason: finishOf(request, finish),
   })),
   usage: usageOf(counts),
@@ -110,8 +113,8 @@ const callDeltas = (call: Call, index: number, id: string): Delta[] => [
   ...fragments(call.arguments).map((text): Delta => ({ tool_calls: [{ index, function: { arguments: text } }] })),
 ]
 
-export const chatStream = (speaking: Speaking, request: Request): Streaming => {
-  const head = { ...headOf(speaking), object: 'chat.completion.chunk' as const }
+export const chatStream = (context: AnswerContext, request: Request): Streaming => {
+  const head = { ...headOf(context), object: 'chat.completion.chunk' as const }
   const usage = request.includeUsage ? { usage: null } : {}
   const calls = new Map<number, number>()
   const opened = new Set<number>()
@@ -140,7 +143,7 @@ export const chatStream = (speaking: Speaking, request: Request): Streaming => {
       if (!first) return open(index)
       return [
         ...open(index),
-        chunk(index, first, logprobsOf(request, speaking, tokens)),
+        chunk(index, first, logprobsOf(request, context, tokens)),
         ...rest.map((delta) => chunk(index, delta)),
       ]
     },
@@ -149,7 +152,7 @@ export const chatStream = (speaking: Speaking, request: Request): Streaming => {
       ...(request.includeUsage ? [{ data: { ...head, choices: [], usage: usageOf(counts) } }] : []),
       DONE,
     ],
-    fail: (fault) => [{ data: chatError(fault, toldInStream(fault)) }, DONE],
+    fail: (fault) => [{ data: chatError(fault, streamMessage(fault)) }, DONE],
   }
 }
 
@@ -159,7 +162,7 @@ const TYPES: Record<number, string> = { 401: 'authentication_error', 403: 'permi
 
 export type ChatError = { error: { message: string; type: string; param: string | null; code: string } }
 
-export const chatError = (fault: InstarError, message = told(fault)): ChatError => {
+export const chatError = (fault: InstarError, message = clientMessage(fault)): ChatError => {
   const field = fault.details['field']
   return {
     error: {

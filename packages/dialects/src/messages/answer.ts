@@ -1,14 +1,14 @@
 /** The shapes of Anthropic Messages answers: whole, as a typed stream, and as errors. */
 import type { InstarError } from '@instar/events/errors'
-import { fragments, type Call, type Choice, type Counts, type Piece, type Speaking } from '../answer.ts'
+import { fragments, type Call, type Choice, type Counts, type Piece, type AnswerContext } from '../answer.ts'
 import type { Frame, Streaming } from '../dialect.ts'
-import { told, toldInStream } from '../faults.ts'
+import { clientMessage, streamMessage } from '../faults.ts'
 import { isFields, type Fields } from '../fields.ts'
 import { mintId } from '../minted.ts'
 import { RAW_INPUT } from './request.ts'
 
 /** The turn whose answer it is. */
-type Place = Pick<Speaking, 'session' | 'turn'>
+type TurnRef = Pick<AnswerContext, 'session' | 'turn'>
 
 /** Tokens that came from a cache, or went into one, are counted beside the others. */
 const usageOf = ({
@@ -25,7 +25,7 @@ const usageOf = ({
   ...(reasoningTokens === undefined ? {} : { output_tokens_details: { thinking_tokens: reasoningTokens } }),
 })
 
-const messageOf = ({ session, turn, model, promptTokens }: Speaking) => ({
+const messageOf = ({ session, turn, model, promptTokens }: AnswerContext) => ({
   id: mintId('msg', session, turn),
   type: 'message' as const,
   role: 'assistant' as const,
@@ -46,7 +46,7 @@ const stopReason = ({ finish, stop }: Choice): string =>
         : 'stop_sequence'
 
 /** What came of thinking is ours to know again by it; it proves nothing else. */
-const signatureOf = ({ session, turn }: Place): string => mintId('sealed', session, turn)
+const signatureOf = ({ session, turn }: TurnRef): string => mintId('sealed', session, turn)
 
 /** Input is an object; arguments that are none travel as a text. */
 const inputOf = (call: Call): unknown => {
@@ -60,21 +60,26 @@ const inputOf = (call: Call): unknown => {
 }
 
 /** An answer's blocks, in the order in which they are said. */
-export const blocksOf = (place: Place, { shown, toolCallIds }: Pick<Choice, 'shown' | 'toolCallIds'>): Fields[] => {
+export const blocksOf = (ref: TurnRef, { shown, toolCallIds }: Pick<Choice, 'shown' | 'toolCallIds'>): Fields[] => {
   const reasoning = shown.reasoning.trim()
   return [
-    ...(reasoning === '' ? [] : [{ type: 'thinking', thinking: reasoning, signature: signatureOf(place) }]),
+    ...(reasoning === '' ? [] : [{ type: 'thinking', thinking: reasoning, signature: signatureOf(ref) }]),
     ...(shown.content === '' ? [] : [{ type: 'text', text: shown.content }]),
     ...shown.calls.map((call, i) => ({ type: 'tool_use', id: toolCallIds[i]!, name: call.name, input: inputOf(call) })),
   ]
 }
 
-export const messagesWhole = (speaking: Speaking, _request: unknown, [choice]: readonly Choice[], counts: Counts) => {
-  const message = messageOf(speaking)
+export const messagesWhole = (
+  context: AnswerContext,
+  _request: unknown,
+  [choice]: readonly Choice[],
+  counts: Counts,
+) => {
+  const message = messageOf(context)
   if (!choice) return message
   return {
     ...message,
-    content: blocksOf(speaking, choice),
+    content: blocksOf(context, choice),
     stop_reason: stopReason(choice),
     stop_sequence: choice.stop,
     usage: usageOf(counts),
@@ -87,7 +92,7 @@ export const PING = frame('ping', {})
 
 type Block = 'content' | 'reasoning'
 
-export const messagesStream = (speaking: Speaking): Streaming => {
+export const messagesStream = (context: AnswerContext): Streaming => {
   let started = false
   let index = 0
   let open: Block | null = null
@@ -96,7 +101,7 @@ export const messagesStream = (speaking: Speaking): Streaming => {
   const start = (): Frame[] => {
     if (started) return []
     started = true
-    return [frame('message_start', { message: messageOf(speaking) }), PING]
+    return [frame('message_start', { message: messageOf(context) }), PING]
   }
   const close = (): Frame[] => {
     if (open === null) return []
@@ -105,7 +110,7 @@ export const messagesStream = (speaking: Speaking): Streaming => {
         ? [
             frame('content_block_delta', {
               index,
-              delta: { type: 'signature_delta', signature: signatureOf(speaking) },
+              delta: { type: 'signature_delta', signature: signatureOf(context) },
             }),
           ]
         : []
@@ -161,7 +166,7 @@ export const messagesStream = (speaking: Speaking): Streaming => {
       }),
       frame('message_stop', {}),
     ],
-    fail: (fault) => [{ event: 'error', data: messagesError(fault, null, toldInStream(fault)) }],
+    fail: (fault) => [{ event: 'error', data: messagesError(fault, null, streamMessage(fault)) }],
   }
 }
 
@@ -179,7 +184,7 @@ const TYPES: Record<number, string> = {
 }
 
 /** `details`: what Anthropic's clients go by, where there is such. */
-export const messagesError = (fault: InstarError, requestId: string | null, message = told(fault)) => ({
+export const messagesError = (fault: InstarError, requestId: string | null, message = clientMessage(fault)) => ({
   type: 'error' as const,
   error: {
     type: TYPES[fault.status] ?? (fault.status < 500 ? 'invalid_request_error' : 'api_error'),

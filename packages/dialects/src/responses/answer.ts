@@ -1,9 +1,17 @@
 /** The shapes of Responses answers: whole, and as a typed stream. */
 import type { InstarError } from '@instar/events/errors'
-import { fragments, type Call, type Choice, type Counts, type Piece, type Speaking, type Token } from '../answer.ts'
+import {
+  fragments,
+  type Call,
+  type Choice,
+  type Counts,
+  type Piece,
+  type AnswerContext,
+  type Token,
+} from '../answer.ts'
 import { logprobEntries } from '../chat/answer.ts'
 import type { Frame, Streaming } from '../dialect.ts'
-import { toldInStream } from '../faults.ts'
+import { streamMessage } from '../faults.ts'
 import type { Fields } from '../fields.ts'
 import { mintId } from '../minted.ts'
 import type { Request } from '../request.ts'
@@ -28,15 +36,15 @@ const isSealed = ({ body }: Request): boolean => includes(body, 'reasoning.encry
 
 /** What was asked for stands in the answer as it was asked, what was sampled with as it was. */
 const responseOf = (
-  speaking: Speaking,
+  context: AnswerContext,
   { body }: Request,
   status: string,
   output: readonly Fields[],
   rest: Fields = {},
 ) => ({
-  id: mintId('resp', speaking.session, speaking.turn),
+  id: mintId('resp', context.session, context.turn),
   object: 'response',
-  created_at: Math.floor(speaking.at / 1000),
+  created_at: Math.floor(context.at / 1000),
   status,
   background: false,
   error: null,
@@ -44,7 +52,7 @@ const responseOf = (
   instructions: body['instructions'] ?? null,
   max_output_tokens: body['max_output_tokens'] ?? null,
   max_tool_calls: null,
-  model: speaking.model,
+  model: context.model,
   output,
   parallel_tool_calls: body['parallel_tool_calls'] ?? true,
   previous_response_id: body['previous_response_id'] ?? null,
@@ -52,12 +60,12 @@ const responseOf = (
   reasoning: body['reasoning'] ?? { effort: null, summary: null },
   service_tier: 'default',
   store: body['store'] ?? true,
-  temperature: speaking.sampling.temperature,
+  temperature: context.sampling.temperature,
   text: body['text'] ?? { format: { type: 'text' } },
   tool_choice: body['tool_choice'] ?? 'auto',
   tools: body['tools'] ?? [],
   top_logprobs: body['top_logprobs'] ?? 0,
-  top_p: speaking.sampling.topP,
+  top_p: context.sampling.topP,
   truncation: 'disabled',
   usage: null as unknown,
   user: body['user'] ?? null,
@@ -65,33 +73,33 @@ const responseOf = (
   ...rest,
 })
 
-const ended = (speaking: Speaking, request: Request, choice: Choice | undefined, counts: Counts) => {
+const ended = (context: AnswerContext, request: Request, choice: Choice | undefined, counts: Counts) => {
   const cut = choice?.finish === 'length'
   const output = choice
     ? itemsOf(
         {
-          ...speaking,
+          ...context,
           shown: choice.shown,
           toolCallIds: choice.toolCallIds,
           shapes: request.shapes,
           sealed: isSealed(request),
         },
         cut ? 'incomplete' : 'completed',
-        request.logprobs ? logprobEntries(speaking, choice.tokens) : [],
+        request.logprobs ? logprobEntries(context, choice.tokens) : [],
       )
     : []
-  return responseOf(speaking, request, cut ? 'incomplete' : 'completed', output, {
+  return responseOf(context, request, cut ? 'incomplete' : 'completed', output, {
     usage: usageOf(counts),
     ...(cut ? { incomplete_details: { reason: 'max_output_tokens' } } : {}),
   })
 }
 
-export const responsesWhole = (speaking: Speaking, request: Request, [choice]: readonly Choice[], counts: Counts) =>
-  ended(speaking, request, choice, counts)
+export const responsesWhole = (context: AnswerContext, request: Request, [choice]: readonly Choice[], counts: Counts) =>
+  ended(context, request, choice, counts)
 
 type Open = { kind: 'message' | 'reasoning'; id: string; text: string; tokens: Token[] }
 
-export const responsesStream = (speaking: Speaking, request: Request): Streaming => {
+export const responsesStream = (context: AnswerContext, request: Request): Streaming => {
   let sequence = 0
   let started = false
   let index = 0
@@ -106,7 +114,7 @@ export const responsesStream = (speaking: Speaking, request: Request): Streaming
   const start = (): Frame[] => {
     if (started) return []
     started = true
-    const response = responseOf(speaking, request, 'in_progress', [])
+    const response = responseOf(context, request, 'in_progress', [])
     return [frame('response.created', { response }), frame('response.in_progress', { response })]
   }
   const at = (id: unknown): Fields => ({ item_id: id, output_index: index })
@@ -115,7 +123,7 @@ export const responsesStream = (speaking: Speaking, request: Request): Streaming
     const { kind, text, tokens } = open
     open = null
     if (kind === 'reasoning') {
-      const item = reasoningItem(speaking, text.trim(), isSealed(request))
+      const item = reasoningItem(context, text.trim(), isSealed(request))
       const place = { ...at(item.id), summary_index: 0 }
       const part = { type: 'summary_text', text: text.trim() }
       const frames = [
@@ -126,8 +134,8 @@ export const responsesStream = (speaking: Speaking, request: Request): Streaming
       index += 1
       return frames
     }
-    const part = { ...textPart(text), logprobs: request.logprobs ? logprobEntries(speaking, tokens) : [] }
-    const item = messageItem(speaking, status, [part], messages++)
+    const part = { ...textPart(text), logprobs: request.logprobs ? logprobEntries(context, tokens) : [] }
+    const item = messageItem(context, status, [part], messages++)
     const place = { ...at(item.id), content_index: 0 }
     const frames = [
       frame('response.output_text.done', { ...place, text, logprobs: part.logprobs }),
@@ -141,7 +149,7 @@ export const responsesStream = (speaking: Speaking, request: Request): Streaming
     if (open?.kind === kind) return { open, frames: [] }
     const closed = close()
     const item =
-      kind === 'reasoning' ? reasoningItem(speaking, '', false) : messageItem(speaking, 'in_progress', [], messages)
+      kind === 'reasoning' ? reasoningItem(context, '', false) : messageItem(context, 'in_progress', [], messages)
     const added = frame('response.output_item.added', { output_index: index, item })
     const part =
       kind === 'reasoning'
@@ -166,20 +174,20 @@ export const responsesStream = (speaking: Speaking, request: Request): Streaming
             ...at(open.id),
             content_index: 0,
             delta: said,
-            logprobs: request.logprobs ? logprobEntries(speaking, tokens) : [],
+            logprobs: request.logprobs ? logprobEntries(context, tokens) : [],
           }),
     ]
   }
   const call = (one: Call, callId: string): Frame[] => {
     const shape = request.shapes.get(one.name)
-    const item = callItem(speaking, one, calls, callId, shape)
+    const item = callItem(context, one, calls, callId, shape)
     const custom = shape?.kind === 'custom'
     const whole = custom ? customInput(one) : one.arguments
     const name = custom ? 'response.custom_tool_call_input' : 'response.function_call_arguments'
     const frames = [
       frame('response.output_item.added', {
         output_index: index,
-        item: callItem(speaking, one, calls, callId, shape, false),
+        item: callItem(context, one, calls, callId, shape, false),
       }),
       ...fragments(whole).map((delta) => frame(`${name}.delta`, { ...at(item['id']), delta })),
       frame(`${name}.done`, {
@@ -206,12 +214,12 @@ export const responsesStream = (speaking: Speaking, request: Request): Streaming
       return [...start(), ...empty, ...close(choice.finish === 'length' ? 'incomplete' : 'completed')]
     },
     end(counts) {
-      const response = ended(speaking, request, last, counts)
+      const response = ended(context, request, last, counts)
       return [frame(`response.${response.status}`, { response })]
     },
     fail: (fault) => [
       ...start(),
-      frame('response.failed', { response: responseOf(speaking, request, 'failed', [], { error: failureOf(fault) }) }),
+      frame('response.failed', { response: responseOf(context, request, 'failed', [], { error: failureOf(fault) }) }),
     ],
   }
 }
@@ -219,5 +227,5 @@ export const responsesStream = (speaking: Speaking, request: Request): Streaming
 /** The codes that clients know; anything of ours is the server's. */
 const failureOf = (fault: InstarError) => ({
   code: fault.status >= 500 ? 'server_error' : fault.status === 429 ? 'rate_limit_exceeded' : fault.code,
-  message: toldInStream(fault),
+  message: streamMessage(fault),
 })

@@ -13,9 +13,9 @@ export type Said = {
   sealed: boolean
 }
 
-type Place = Pick<Said, 'session' | 'turn'>
+type TurnRef = Pick<Said, 'session' | 'turn'>
 
-export const reasoningItem = ({ session, turn }: Place, text: string, sealed: boolean) => ({
+export const reasoningItem = ({ session, turn }: TurnRef, text: string, sealed: boolean) => ({
   id: mintId('rs', session, turn),
   type: 'reasoning' as const,
   summary: text === '' ? [] : [{ type: 'summary_text' as const, text }],
@@ -31,7 +31,7 @@ export const textPart = (text: string) => ({
 
 /** `index`: how many messages of the answer come before it; more than one where it went on after a call. */
 export const messageItem = (
-  { session, turn }: Place,
+  { session, turn }: TurnRef,
   status: 'in_progress' | 'completed' | 'incomplete',
   content: unknown[],
   index = 0,
@@ -45,7 +45,7 @@ export const messageItem = (
 
 /** `full` false: as it is when it begins. */
 export const callItem = (
-  { session, turn }: Place,
+  { session, turn }: TurnRef,
   call: Call,
   index: number,
   callId: string,

@@ -10,7 +10,7 @@ export const HEARTBEAT = { heartbeat: true } as const
 
 export type LinesOptions = {
   /** Silence in milliseconds after which a heartbeat is sent. */
-  beatMs: number
+  heartbeatMs: number
   /** Aborted when the client disconnects before the end. */
   gone: AbortSignal
   onFault(fault: InstarError): void
@@ -28,7 +28,7 @@ const LEFT = Symbol('left')
  */
 export const jsonLines = async function* (
   answer: Promise<unknown>,
-  { beatMs, gone, onFault }: LinesOptions,
+  { heartbeatMs, gone, onFault }: LinesOptions,
 ): AsyncGenerator<string, void> {
   const left = Promise.withResolvers<typeof LEFT>()
   let iterator: AsyncIterator<unknown> | null = null
@@ -46,7 +46,7 @@ export const jsonLines = async function* (
       const first = await Promise.race([
         left.promise,
         work,
-        delay(beatMs, BEAT, { signal: timer.signal }).catch(() => BEAT),
+        delay(heartbeatMs, BEAT, { signal: timer.signal }).catch(() => BEAT),
       ]).finally(() => timer.abort())
       if (first !== BEAT) return first as T | typeof LEFT
       yield lineOf(HEARTBEAT)

@@ -1,7 +1,7 @@
 /** The gateway's metrics. packages/process/src/metrics/table.ts documents each of them. */
 import type { Dialect, InstarError, TurnAborted, TurnCaptured, TurnSampled } from '@instar/events'
 import type { Metrics } from '@instar/process'
-import type { Known } from './core/report.ts'
+import type { GatewayState } from './core/report.ts'
 
 /** Of candidates that are sampled in the background. */
 export type Outcome = 'sampled' | 'given_up' | 'failed'
@@ -64,8 +64,8 @@ export const createMeter = (metrics: Metrics): Meter => ({
  * Registers gauges that read the gateway's state. Call it after the log was read, so that replayed records are not
  * counted as new ones.
  */
-export const watchGateway = (metrics: Metrics, known: () => Known): void => {
-  const one = (name: Gauge, read: (now: Known) => number | null): void =>
+export const watchGateway = (metrics: Metrics, known: () => GatewayState): void => {
+  const one = (name: Gauge, read: (now: GatewayState) => number | null): void =>
     metrics.read(name, () => {
       const value = read(known())
       return value === null ? [] : [[{}, value]]

@@ -19,7 +19,7 @@ export type FeedbackPorts = {
   now: () => number
   random: (bytes: number) => Uint8Array
   tailWaitMs: number
-  given: Given
+  given: RecentFeedback
 }
 export type FeedbackCall = { body: Uint8Array; key: string | null; idempotencyKey: string | null }
 
@@ -27,7 +27,7 @@ export type FeedbackCall = { body: Uint8Array; key: string | null; idempotencyKe
 export const MOST_FEEDBACK = 16
 
 /** Ids of feedback that this gateway accepted recently, by turn. Counts records that are still being appended. */
-export class Given {
+export class RecentFeedback {
   private readonly turns = new Map<string, Set<string>>()
   private readonly most: number
 

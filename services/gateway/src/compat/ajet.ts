@@ -9,11 +9,11 @@ import { sessionOfLabel } from '../session/core/labels.ts'
 import { hex } from '../prompt/admission.ts'
 import { closeSession } from '../session/closing.ts'
 import { noEquivalent } from './claw.ts'
-import type { ForeignPorts } from './ports.ts'
+import type { CompatPorts } from './ports.ts'
 import { answered, rewardTurn, sessionAt } from './rewarding.ts'
-import { json, type ForeignCall, type ForeignRoute } from './route.ts'
-import { speakAt } from './speaking.ts'
-import type { WaterLines } from './pending-turns.ts'
+import { json, type CompatCall, type CompatRoute } from './route.ts'
+import { completeInSession } from './session-completion.ts'
+import type { PendingTurnsReader } from './pending-turns.ts'
 
 /** Endpoints for AgentJet's own trainer: they start, stop or configure training. */
 const TRAINER = [
@@ -32,13 +32,13 @@ const TRAINER = [
 
 const ROLLING = 'ENGINE.ROLLING'
 
-export const agentJetRoutes = (ports: ForeignPorts, waterLines: WaterLines): ForeignRoute[] => {
+export const agentJetRoutes = (ports: CompatPorts, pendingTurns: PendingTurnsReader): CompatRoute[] => {
   const { now } = ports
   const episodes: Episodes = new Map()
-  const keyOf = (call: ForeignCall): string | null => call.key?.id ?? null
+  const keyOf = (call: CompatCall): string | null => call.key?.id ?? null
 
   /** An episode that this gateway does not know was claimed at another gateway or before a restart. */
-  const found = (call: ForeignCall, body: Fields): { uuid: string; episode: Episode | undefined } => {
+  const found = (call: CompatCall, body: Fields): { uuid: string; episode: Episode | undefined } => {
     const uuid = text(body, 'episode_uuid')
     const client = text(body, 'client_uuid')
     if (uuid === null || client === null) throw wrong(uuid === null ? 'episode_uuid' : 'client_uuid', 'a text')
@@ -57,7 +57,7 @@ export const agentJetRoutes = (ports: ForeignPorts, waterLines: WaterLines): For
     global_step: ports.line().head,
   })
 
-  const end = async (call: ForeignCall, outcome: 'ended' | 'aborted'): Promise<ReturnType<typeof json>> => {
+  const end = async (call: CompatCall, outcome: 'ended' | 'aborted'): Promise<ReturnType<typeof json>> => {
     const body = parseJson(call.body)
     const { uuid, episode } = found(call, body)
     const key = keyOf(call)
@@ -90,9 +90,9 @@ export const agentJetRoutes = (ports: ForeignPorts, waterLines: WaterLines): For
     return json({ success: true })
   }
 
-  const poolInformation = async (call: ForeignCall): Promise<ReturnType<typeof json>> => {
+  const poolInformation = async (call: CompatCall): Promise<ReturnType<typeof json>> => {
     const key = keyOf(call)
-    const line = await waterLines.read()
+    const line = await pendingTurns.read()
     const waiting = ended(episodes, key).filter(({ uuid }) => !line.spent(sessionOfLabel(key, uuid)))
     const byTask = Map.groupBy(waiting, ({ task }) => task)
     const turns = [...line.waiting.values()].reduce((sum, count) => sum + count, 0)
@@ -129,7 +129,7 @@ export const agentJetRoutes = (ports: ForeignPorts, waterLines: WaterLines): For
     })
   }
 
-  const buffer = (call: ForeignCall) =>
+  const buffer = (call: CompatCall) =>
     json({
       buffer: running(episodes, keyOf(call), now()).map((episode) => ({
         episode_uuid: episode.uuid,
@@ -147,7 +147,7 @@ export const agentJetRoutes = (ports: ForeignPorts, waterLines: WaterLines): For
       })),
     })
 
-  const claimOne = (call: ForeignCall) => {
+  const claimOne = (call: CompatCall) => {
     const body = parseJson(call.body)
     const client = text(body, 'client_uuid')
     const type = text(body, 'episode_type') ?? 'train'
@@ -189,19 +189,19 @@ export const agentJetRoutes = (ports: ForeignPorts, waterLines: WaterLines): For
     })
   }
 
-  const speak = (dialect: keyof ForeignPorts['dialects']) => (call: ForeignCall) => {
+  const speak = (dialect: keyof CompatPorts['dialects']) => (call: CompatCall) => {
     const uuid = call.params['episode']!
     touchEpisode(episodes, uuid, now())
-    return speakAt(ports, call, { session: uuid, dialect, learned: call.params['type'] !== 'eval' })
+    return completeInSession(ports, call, { session: uuid, dialect, learned: call.params['type'] !== 'eval' })
   }
 
   const own = '/episode/:type/:episode/v1'
   const route = (
     method: 'GET' | 'POST',
     url: string,
-    scope: ForeignRoute['scope'],
-    handle: (call: ForeignCall) => ReturnType<typeof json> | Promise<ReturnType<typeof json>>,
-  ): ForeignRoute => ({ method, url, scope, handle: async (call) => handle(call) })
+    scope: CompatRoute['scope'],
+    handle: (call: CompatCall) => ReturnType<typeof json> | Promise<ReturnType<typeof json>>,
+  ): CompatRoute => ({ method, url, scope, handle: async (call) => handle(call) })
   return [
     route('GET', '/health', 'inference', () => json({ status: 'ok' })),
     route('GET', '/get_engine_status', 'inference', () => json(status())),
@@ -220,7 +220,7 @@ export const agentJetRoutes = (ports: ForeignPorts, waterLines: WaterLines): For
     { method: 'POST', url: `${own}/chat/completions`, scope: 'steps', handle: speak('chat') },
     { method: 'POST', url: `${own}/responses`, scope: 'steps', handle: speak('responses') },
     { method: 'POST', url: `${own}/messages`, scope: 'steps', handle: speak('messages') },
-    ...TRAINER.map((url): ForeignRoute => ({ method: 'POST', url, scope: 'inference', handle: noEquivalent(url) })),
+    ...TRAINER.map((url): CompatRoute => ({ method: 'POST', url, scope: 'inference', handle: noEquivalent(url) })),
     {
       method: 'GET',
       url: '/get_server_experiment_dir',
@@ -244,7 +244,7 @@ const rewardsOf = (reward: unknown, turns: number): number[] | null => {
 const isReward = (value: unknown): value is number => typeof value === 'number' && value >= -1 && value <= 1
 
 /** With API keys, the token that claimed the episode. Without, a token in AgentJet's format that grants nothing. */
-const tokenFor = (call: ForeignCall, uuid: string): string => {
+const tokenFor = (call: CompatCall, uuid: string): string => {
   const given = /^Bearer\s+(.+)$/i.exec(String(call.headers['authorization'] ?? ''))?.[1]
   if (call.key !== null) return given ?? String(call.headers['x-api-key'] ?? '')
   return `sk-ajet-${Buffer.from(JSON.stringify({ agent_name: '', target_tag: '', episode_uuid: uuid, episode_address: '' })).toString('base64')}`

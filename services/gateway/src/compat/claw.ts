@@ -5,10 +5,10 @@ import { InstarError } from '@instar/events'
 import { isFields, number, parseJson, text, wrong, type Fields } from '@instar/dialects'
 import { hex } from '../prompt/admission.ts'
 import { closeSession } from '../session/closing.ts'
-import type { ForeignPorts } from './ports.ts'
+import type { CompatPorts } from './ports.ts'
 import { answered, rewardTurn, sessionAt } from './rewarding.ts'
-import { json, type ForeignCall, type ForeignRoute } from './route.ts'
-import { speakAt } from './speaking.ts'
+import { json, type CompatCall, type CompatRoute } from './route.ts'
+import { completeInSession } from './session-completion.ts'
 import { createSteps } from './steps.ts'
 
 const OK = { status: 'ok' }
@@ -17,13 +17,13 @@ const UID = '^[0-9a-fA-F-]{16,64}$'
 /** Number of remembered registrations. */
 const MOST = 10_000
 
-export const clawRoutes = (ports: ForeignPorts): ForeignRoute[] => {
+export const clawRoutes = (ports: CompatPorts): CompatRoute[] => {
   const steps = createSteps(ports)
   /** Trajectories whose channel is not `train`. Their turns are not trainable. */
   const untrained = new Set<string>()
   const nameOf = (key: string | null, trajectory: string): string => `${key ?? ''} ${trajectory}`
 
-  const register = (call: ForeignCall, trajectory: string): Promise<ReturnType<typeof json>> => {
+  const register = (call: CompatCall, trajectory: string): Promise<ReturnType<typeof json>> => {
     const channel = text(fieldsIn(call.body), 'channel') ?? 'train'
     const name = nameOf(call.key?.id ?? null, trajectory)
     if (channel === 'train') untrained.delete(name)
@@ -32,7 +32,7 @@ export const clawRoutes = (ports: ForeignPorts): ForeignRoute[] => {
     return Promise.resolve(json(OK))
   }
 
-  const complete = async (call: ForeignCall, trajectory: string): Promise<ReturnType<typeof json>> => {
+  const complete = async (call: CompatCall, trajectory: string): Promise<ReturnType<typeof json>> => {
     const key = call.key?.id ?? null
     const reward = number(fieldsIn(call.body), 'reward', -1, 1)
     const session = await sessionAt(ports, key, trajectory)
@@ -45,7 +45,7 @@ export const clawRoutes = (ports: ForeignPorts): ForeignRoute[] => {
     return json(OK)
   }
 
-  const at = (call: ForeignCall): string => call.params['trajectory']!
+  const at = (call: CompatCall): string => call.params['trajectory']!
   const own = `/:trajectory(${UID})/:prompt/v1`
   return [
     {
@@ -78,7 +78,7 @@ export const clawRoutes = (ports: ForeignPorts): ForeignRoute[] => {
       url: `${own}/chat/completions`,
       scope: 'inference',
       handle: (call) =>
-        speakAt(ports, call, {
+        completeInSession(ports, call, {
           session: at(call),
           prompt: call.params['prompt']!,
           dialect: 'chat',
@@ -115,7 +115,7 @@ export const clawRoutes = (ports: ForeignPorts): ForeignRoute[] => {
         return Promise.resolve(json({ status: 'ready' }))
       },
     },
-    ...['/compute_reward', '/api/curation', '/api/batch-preview'].map((url): ForeignRoute => ({
+    ...['/compute_reward', '/api/curation', '/api/batch-preview'].map((url): CompatRoute => ({
       method: 'POST',
       url,
       scope: 'inference',

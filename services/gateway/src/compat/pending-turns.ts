@@ -10,7 +10,7 @@ import {
 } from '@instar/events'
 import { followEvents, type EventLog, type Follower } from '@instar/log'
 
-export type WaterLine = {
+export type PendingTurns = {
   /** Scored turns that are in no batch, by session. */
   waiting: ReadonlyMap<string, number>
   /** Turns of the last batch; 0 before the first. */
@@ -19,9 +19,9 @@ export type WaterLine = {
   spent: (session: string) => boolean
 }
 
-export type WaterLines = { read(): Promise<WaterLine>; stop(): Promise<void> }
+export type PendingTurnsReader = { read(): Promise<PendingTurns>; stop(): Promise<void> }
 
-export const createWaterLines = (log: EventLog, policy: string): WaterLines => {
+export const createPendingTurnsReader = (log: EventLog, policy: string): PendingTurnsReader => {
   const updates = initialUpdates()
   const scored = new Set<string>()
   const spentSessions = new Set<string>()

@@ -8,7 +8,7 @@ import type { SessionIndex } from '../session/core/session-index.ts'
 import type { Pool } from '../versions/pool.ts'
 import type { Tail } from '../session/tail.ts'
 
-export type ForeignPorts = {
+export type CompatPorts = {
   log: EventLog
   index: SessionIndex
   tail: Tail

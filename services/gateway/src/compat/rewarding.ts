@@ -2,11 +2,11 @@
 import { derivedId, InstarError, type FeedbackGiven, type SessionState, type TurnState } from '@instar/events'
 import { sessionOfLabel, subjectOf } from '../session/core/labels.ts'
 import { keyOfSession, sessionState } from '../session/core/session-index.ts'
-import type { ForeignPorts } from './ports.ts'
+import type { CompatPorts } from './ports.ts'
 
 /** The session of a label with its turns. Undefined if it has no turns or belongs to another key. */
 export const sessionAt = async (
-  { index, tail, tailWaitMs }: ForeignPorts,
+  { index, tail, tailWaitMs }: CompatPorts,
   key: string | null,
   label: string,
 ): Promise<SessionState | undefined> => {
@@ -22,7 +22,7 @@ export const answered = (session: SessionState | undefined): TurnState[] =>
 
 /** Throws `bad_request` if the same source gave the turn a different reward before. */
 export const rewardTurn = async (
-  { capture, now }: ForeignPorts,
+  { capture, now }: CompatPorts,
   turn: TurnState,
   { key, source, value }: { key: string | null; source: string; value: number },
 ): Promise<void> => {

@@ -5,7 +5,7 @@ import type { Key, Scope } from '../receive/core/keys.ts'
 import type { Headers } from '@instar/agents'
 import type { AnswerReply } from '../generate/context.ts'
 
-export type ForeignCall = {
+export type CompatCall = {
   /** Null without API keys. */
   key: Key | null
   params: Readonly<Record<string, string>>
@@ -21,11 +21,11 @@ export type ForeignCall = {
 }
 
 /** `handle` returns null if it sent the response as a stream. */
-export type ForeignRoute = {
+export type CompatRoute = {
   method: 'GET' | 'POST'
   url: string
   scope: Scope
-  handle(call: ForeignCall): Promise<AnswerReply>
+  handle(call: CompatCall): Promise<AnswerReply>
 }
 
 export const json = (body: unknown): AnswerReply => ({ headers: {}, body })

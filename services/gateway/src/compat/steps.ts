@@ -7,13 +7,13 @@ import { contentSha, InstarError, type RecordedSampling, type SessionState } fro
 import { fieldsOf, integer, number, parseJson, wrong, type Fields } from '@instar/dialects'
 import type { Line } from '../import/core/exact.ts'
 import { isStep, placeOf, readStep } from '../import/core/steps.ts'
-import { idsOf, type Claim, type Reading, type Spoken } from '../import/core/spoken.ts'
+import { idsOf, type Claim, type Reading, type ImportedRequest } from '../import/core/imported-request.ts'
 import { newSessionSoFar, turnOf, turnsOf, type SessionSoFar } from '../import/core/turns.ts'
 import { servedVersion } from '../versions/core/pool-plan.ts'
 import { sessionState } from '../session/core/session-index.ts'
 import { closeSession } from '../session/closing.ts'
-import type { ForeignPorts } from './ports.ts'
-import { json, type ForeignCall } from './route.ts'
+import type { CompatPorts } from './ports.ts'
+import { json, type CompatCall } from './route.ts'
 import type { AnswerReply } from '../generate/context.ts'
 
 type Sampled = { version: number; adapter: string | null; logprobs: number[]; sampling: RecordedSampling }
@@ -25,18 +25,18 @@ const MOST_TRAJECTORIES = 256
 const AGREE = 0.05
 
 export type Steps = {
-  generate(call: ForeignCall): Promise<AnswerReply>
-  submit(call: ForeignCall): Promise<AnswerReply>
+  generate(call: CompatCall): Promise<AnswerReply>
+  submit(call: CompatCall): Promise<AnswerReply>
 }
 
-export const createSteps = (ports: ForeignPorts): Steps => {
+export const createSteps = (ports: CompatPorts): Steps => {
   const { engine, model, pool, capture, index, policy, now } = ports
   const generations = new Map<string, Sampled>()
   const trajectories = new Map<string, SessionSoFar>()
   const nameOf = (prompt: readonly number[], ids: readonly number[]): string =>
     contentSha(Buffer.from(JSON.stringify([prompt, ids])))
 
-  const generate = async (call: ForeignCall): Promise<AnswerReply> => {
+  const generate = async (call: CompatCall): Promise<AnswerReply> => {
     const body = parseJson(call.body)
     const prompt = idsOf(body['prompt_ids'], 'prompt_ids') ?? []
     if (prompt.length === 0 || prompt.some((id) => id >= model.vocabulary))
@@ -89,9 +89,11 @@ export const createSteps = (ports: ForeignPorts): Steps => {
    * Sampling parameters and version of a step that this gateway sampled, or whose log-probs the named version
    * reproduces.
    */
-  const vouched = async (spoken: Spoken): Promise<Pick<Spoken, 'claim' | 'sampling' | 'sampledHere'>> => {
-    const [said] = spoken.answers
-    const { promptIds, claim, sampling } = spoken
+  const vouched = async (
+    imported: ImportedRequest,
+  ): Promise<Pick<ImportedRequest, 'claim' | 'sampling' | 'sampledHere'>> => {
+    const [said] = imported.answers
+    const { promptIds, claim, sampling } = imported
     if (!said?.ids || !said.logprobs || !promptIds || said.ids.length !== said.logprobs.length)
       return { claim, sampling }
     const sampled = generations.get(nameOf(promptIds, said.ids))
@@ -140,7 +142,7 @@ export const createSteps = (ports: ForeignPorts): Steps => {
     }
   }
 
-  const submit = async (call: ForeignCall): Promise<AnswerReply> => {
+  const submit = async (call: CompatCall): Promise<AnswerReply> => {
     const steps = parseJson(call.body)['steps']
     if (!Array.isArray(steps)) throw wrong('steps', 'a list of steps')
     const learned = call.query['channel'] !== 'val' && (call.key?.scopes.includes('train') ?? true)
@@ -155,10 +157,10 @@ export const createSteps = (ports: ForeignPorts): Steps => {
     }
     // Every step is parsed before the first record is written.
     const read = steps
-      .map((step: unknown, i): { at: number; place: number; spoken: Spoken } => {
+      .map((step: unknown, i): { at: number; place: number; imported: ImportedRequest } => {
         const fields = fieldsOf(step, `steps[${i}]`)
         if (!isStep(fields)) throw wrong(`steps[${i}]`, 'a step: prompt_ids, response_ids, …')
-        return { at: i, place: placeOf(fields), spoken: readStep(withoutBlanks(fields), reading) }
+        return { at: i, place: placeOf(fields), imported: readStep(withoutBlanks(fields), reading) }
       })
       .toSorted((a, b) => a.place - b.place)
     await ports.tail.turnsWithin(ports.tailWaitMs)
@@ -170,19 +172,19 @@ export const createSteps = (ports: ForeignPorts): Steps => {
       reason: string | null
       repeated: boolean
     }[] = []
-    for (const { at, spoken } of read) {
-      if (index.forgotten.has(spoken.session)) await ports.tail.restore(spoken.session)
-      const so = trajectories.get(spoken.session) ?? beginning(sessionState(index, spoken.session))
-      remember(trajectories, spoken.session, so, MOST_TRAJECTORIES)
+    for (const { at, imported } of read) {
+      if (index.forgotten.has(imported.session)) await ports.tail.restore(imported.session)
+      const so = trajectories.get(imported.session) ?? beginning(sessionState(index, imported.session))
+      remember(trajectories, imported.session, so, MOST_TRAJECTORIES)
       const line: Line = {
         versions: { get: (version) => servedVersion(ports.line(), version)?.adapter },
         vocabulary: model.vocabulary,
       }
-      const there = spoken.answers.every((said) => index.fold.turns.has(turnOf(spoken, said)))
-      const sampled = there ? null : await vouched(spoken)
-      const known = so.kept.map(({ turn }) => turn)
+      const there = imported.answers.every((said) => index.fold.turns.has(turnOf(imported, said)))
+      const sampled = there ? null : await vouched(imported)
+      const known = so.recent.map(({ turn }) => turn)
       const { made, blob } = turnsOf(
-        { ...spoken, ...sampled, optedOut: spoken.optedOut || !learned },
+        { ...imported, ...sampled, optedOut: imported.optedOut || !learned },
         so,
         line,
         reading,
@@ -200,7 +202,7 @@ export const createSteps = (ports: ForeignPorts): Steps => {
         const { tokens, trainable, reason } = there ? await ports.reader.record(turn.turn) : turn
         told.push({ at, turn_id: turn.turn, tokens, trainable, reason: reason ?? (there ? null : inexact), repeated })
       }
-      if (spoken.last) await closeSession(ports, { label: spoken.session, key })
+      if (imported.last) await closeSession(ports, { label: imported.session, key })
     }
     return json({
       accepted: steps.length,
@@ -237,7 +239,7 @@ const remember = <T>(map: Map<string, T>, name: string, value: T, most: number):
   if (map.size > most) map.delete(map.keys().next().value!)
 }
 
-const samplingOf = (params: Fields, { model, random }: ForeignPorts, promptTokens: number): RecordedSampling => {
+const samplingOf = (params: Fields, { model, random }: CompatPorts, promptTokens: number): RecordedSampling => {
   const stop = params['stop']
   return {
     temperature: number(params, 'temperature', 0, 2) ?? 1,

@@ -13,7 +13,7 @@ import type {
   ServingEngine,
 } from '@instar/engine/port'
 import { mintCallId, type Counts, type Piece, type Token } from '@instar/dialects'
-import { Answer, type Said } from './core/answer.ts'
+import { Answer, type SampledAnswer } from './core/answer.ts'
 import { aborted, captured, sampled, whyNotTrainable, type Admitted, type Candidate } from '../capture/core/turn.ts'
 import type { Capture } from '../capture/capture.ts'
 import type { Meter } from '../admin/metrics.ts'
@@ -79,7 +79,7 @@ export type Task = {
 
 /** `counts`: token counts, where the engine reports them. `thought`: the number of reasoning tokens, where known. */
 export type Result = {
-  said: Said
+  said: SampledAnswer
   toolCallIds: string[]
   finish: TurnCaptured['finish']
   trainable: boolean
@@ -93,7 +93,7 @@ export const generateCandidate = async (ports: CandidatePorts, task: Task): Prom
   let { admitted } = task
   const answer = new Answer(task.parser)
   const idOf = (call: number): string => mintCallId(admitted.session, candidate.turn, call, task.callPrefix)
-  const idsOf = (said: Said): string[] => said.shown.calls.map((_, i) => idOf(i))
+  const idsOf = (said: SampledAnswer): string[] => said.shown.calls.map((_, i) => idOf(i))
   let sent = 0
   let sentTokens = 0
   let firstTokenAt = 0

@@ -73,7 +73,7 @@ const prepare = (ports: AnswerPorts, prompted: Prompted): Prepared => {
   return {
     ...prompted,
     tasks: tasksOf(ports, prompted, { turns, sampling }),
-    speaking: {
+    answerContext: {
       turn: turns[0]!,
       session,
       at,

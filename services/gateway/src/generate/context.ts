@@ -1,6 +1,6 @@
 /** The context of one turn, which grows with each stage, and what the stages use. */
 import type { Headers } from '@instar/agents'
-import type { Dialect, Fields, Request, Speaking } from '@instar/dialects'
+import type { Dialect, Fields, Request, AnswerContext } from '@instar/dialects'
 import type { Constraint, Model } from '@instar/engine/port'
 import type { InstarError } from '@instar/events'
 import type { ServerResponse } from 'node:http'
@@ -49,4 +49,8 @@ export type Context = AnswerCall & ModelRequest & { span: RequestSpan | null; at
 export type Received = Context & { sent: Fields; raw: Uint8Array; request: Request; lease: Lease }
 /** `stored`: resolves when the blobs that the record refers to are on the log. */
 export type Prompted = Received & { admission: Admission; constraint: Constraint | null; stored: Promise<void> }
-export type Prepared = Prompted & { tasks: readonly Task[]; speaking: Speaking; replyHeaders: Record<string, string> }
+export type Prepared = Prompted & {
+  tasks: readonly Task[]
+  answerContext: AnswerContext
+  replyHeaders: Record<string, string>
+}

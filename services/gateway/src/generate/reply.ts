@@ -10,7 +10,7 @@ import { faultOfCancellation } from './request.ts'
 /** Generates all candidates. The first that fails cancels the others. */
 const generateAll = async (
   ports: AnswerPorts,
-  { controller, span, tasks, speaking }: Prepared,
+  { controller, span, tasks, answerContext }: Prepared,
   { sinkOf, each }: { sinkOf: (index: number) => Sink | null; each: (result: Result, index: number) => Promise<void> },
 ): Promise<Result[]> => {
   const one = async (task: Task, index: number): Promise<Result> => {
@@ -27,7 +27,7 @@ const generateAll = async (
   }
   const results = tasks.length === 1 ? [await one(tasks[0]!, 0)] : await settled(tasks.map(one))
   span?.said(
-    countsOf(speaking, results),
+    countsOf(answerContext, results),
     results.map(({ finish }) => finish),
   )
   const [first] = tasks
@@ -36,24 +36,24 @@ const generateAll = async (
 }
 
 /** Resolves when every candidate has settled. Of several errors, throws the one that cancelled the others. */
-const settled = async (speaking: readonly Promise<Result>[]): Promise<Result[]> => {
-  const outcomes = await Promise.allSettled(speaking)
+const settled = async (answerContext: readonly Promise<Result>[]): Promise<Result[]> => {
+  const outcomes = await Promise.allSettled(answerContext)
   const faults = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason as unknown] : []))
   if (faults.length > 0) throw faults.find((fault) => !(fault instanceof Cancelled)) ?? faults[0]
   return outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []))
 }
 
 export const replyWhole = async (ports: AnswerPorts, turn: Prepared): Promise<AnswerReply> => {
-  const { dialect, request, speaking, replyHeaders: headers } = turn
+  const { dialect, request, answerContext, replyHeaders: headers } = turn
   const results = await generateAll(ports, turn, { sinkOf: () => null, each: () => Promise.resolve() })
   const choices = results.map((result) => choiceOf(result, ports.model, request.stop))
-  return { headers, body: dialect.whole(speaking, request, choices, countsOf(speaking, results)) }
+  return { headers, body: dialect.whole(answerContext, request, choices, countsOf(answerContext, results)) }
 }
 
 export const replyAsStream = async (ports: AnswerPorts, turn: Prepared): Promise<null> => {
-  const { dialect, request, speaking } = turn
+  const { dialect, request, answerContext } = turn
   const events = new EventStream(turn.response, turn.replyHeaders, ports, dialect.ping)
-  const streaming = dialect.stream(speaking, request)
+  const streaming = dialect.stream(answerContext, request)
   const sinkOf =
     (index: number): Sink =>
     (piece, tokens, idOf) =>
@@ -65,7 +65,7 @@ export const replyAsStream = async (ports: AnswerPorts, turn: Prepared): Promise
         await events.send(streaming.finish(index, choiceOf(result, ports.model, request.stop)))
       },
     })
-    events.done(streaming.end(countsOf(speaking, results)))
+    events.done(streaming.end(countsOf(answerContext, results)))
   } catch (error) {
     if (!events.opened) {
       events.close()
@@ -79,8 +79,8 @@ export const replyAsStream = async (ports: AnswerPorts, turn: Prepared): Promise
 }
 
 /** Counts the prompt once for all candidates. */
-const countsOf = (speaking: Prepared['speaking'], results: readonly Result[]): Counts => {
-  const { promptTokens = speaking.promptTokens, cachedTokens, cacheWriteTokens } = results[0]?.counts ?? {}
+const countsOf = (answerContext: Prepared['answerContext'], results: readonly Result[]): Counts => {
+  const { promptTokens = answerContext.promptTokens, cachedTokens, cacheWriteTokens } = results[0]?.counts ?? {}
   return {
     promptTokens,
     ...(cachedTokens === undefined ? {} : { cachedTokens }),

@@ -2,7 +2,7 @@
  * `/v1/completions` for an engine that takes token ids. A completion is not a turn: it has no next state and no
  * feedback, so nothing is written to the log.
  */
-import { chatError, parseJson, toldInStream, type Frame } from '@instar/dialects'
+import { chatError, parseJson, streamMessage, type Frame } from '@instar/dialects'
 import { InstarError } from '@instar/events'
 import type { GeneratedToken } from '@instar/engine/port'
 import {
@@ -12,7 +12,7 @@ import {
   type CompletionChoice,
   type CompletionHead,
   type CompletionRequest,
-  type Said,
+  type ScoredToken,
 } from './core/text-completion.ts'
 import { versionOf } from '../versions/core/model-name.ts'
 import { seedsOf } from '../capture/core/turn.ts'
@@ -31,8 +31,14 @@ type Ports = RequestPorts & Pick<AnswerPorts, 'model' | 'policy' | 'now' | 'rand
 const AT_ONCE = 8
 
 /** One prompt with one seed. */
-type Asked = { index: number; prompt: readonly number[]; seed: number }
-type Speaking = { ports: Ports; request: CompletionRequest; lease: Lease; head: CompletionHead; signal: AbortSignal }
+type ChoiceTask = { index: number; prompt: readonly number[]; seed: number }
+type CompletionContext = {
+  ports: Ports
+  request: CompletionRequest
+  lease: Lease
+  head: CompletionHead
+  signal: AbortSignal
+}
 type Sink = (choice: CompletionChoice) => Promise<void>
 
 export const complete = async (ports: Ports, call: CompletionCall): Promise<AnswerReply> => {
@@ -55,7 +61,7 @@ export const complete = async (ports: Ports, call: CompletionCall): Promise<Answ
     const lease = await enter(version)
     const seeds = seedsOf(request, ports.random)
     const asked = prompts.flatMap((prompt, at) =>
-      seeds.map((seed, i): Asked => ({ index: at * request.n + i, prompt, seed })),
+      seeds.map((seed, i): ChoiceTask => ({ index: at * request.n + i, prompt, seed })),
     )
     const head: CompletionHead = {
       id: `cmpl-${hex(ports.random(12))}`,
@@ -64,39 +70,44 @@ export const complete = async (ports: Ports, call: CompletionCall): Promise<Answ
       model: request.model ?? ports.policy,
       system_fingerprint: `instar-${ports.policy}@${lease.version}`,
     }
-    const speaking: Speaking = { ports, request, lease, head, signal: controller.signal }
+    const context: CompletionContext = { ports, request, lease, head, signal: controller.signal }
     const headers = { 'x-instar-version': String(lease.version) }
     const promptTokens = prompts.reduce((sum, { length }) => sum + length, 0)
     return request.stream
-      ? await stream(speaking, asked, promptTokens, headers, call)
-      : await whole(speaking, asked, promptTokens, headers)
+      ? await stream(context, asked, promptTokens, headers, call)
+      : await whole(context, asked, promptTokens, headers)
   })
 }
 
 /** Samples all choices, a few at a time, in order. Returns the number of generated tokens. */
-const all = async (speaking: Speaking, asked: readonly Asked[], sinkOf: (index: number) => Sink): Promise<number> => {
+const sampleAll = async (
+  context: CompletionContext,
+  asked: readonly ChoiceTask[],
+  sinkOf: (index: number) => Sink,
+): Promise<number> => {
   let next = 0
   let tokens = 0
   const work = async (): Promise<void> => {
-    for (let one = asked[next++]; one; one = asked[next++]) tokens += await speak(speaking, one, sinkOf(one.index))
+    for (let one = asked[next++]; one; one = asked[next++])
+      tokens += await sampleChoice(context, one, sinkOf(one.index))
   }
   await Promise.all(Array.from({ length: Math.min(AT_ONCE, asked.length) }, work))
   return tokens
 }
 
-const speak = async (
-  { ports: { engine, model }, request, lease, signal }: Speaking,
-  { index, prompt, seed }: Asked,
+const sampleChoice = async (
+  { ports: { engine, model }, request, lease, signal }: CompletionContext,
+  { index, prompt, seed }: ChoiceTask,
   sink: Sink,
 ): Promise<number> => {
   const { maxTokens, logprobs, echo, stop, reweighting } = request
   const textOf = (id: number): string => model.decode([id])
-  const logprobsOf = (tokens: readonly Said[], offset: number): CompletionChoice['logprobs'] =>
+  const logprobsOf = (tokens: readonly ScoredToken[], offset: number): CompletionChoice['logprobs'] =>
     logprobs === null ? null : completionLogprobs(tokens, offset, textOf)
   let offset = 0
-  const say = async (
+  const emit = async (
     text: string,
-    tokens: readonly Said[],
+    tokens: readonly ScoredToken[],
     finish: CompletionChoice['finish_reason'] = null,
   ): Promise<void> => {
     signal.throwIfAborted()
@@ -104,9 +115,9 @@ const speak = async (
     offset += text.length
   }
   if (echo)
-    await say(
+    await emit(
       model.decode([...prompt]),
-      logprobs === null ? [] : await given(engine, prompt, lease.adapter, logprobs),
+      logprobs === null ? [] : await promptTokens(engine, prompt, lease.adapter, logprobs),
       maxTokens === 0 ? 'length' : null,
     )
   if (maxTokens === 0) return 0
@@ -126,21 +137,21 @@ const speak = async (
   )) {
     if (piece.type === 'tokens') {
       count += piece.tokens.length
-      await say(piece.tokens.map(({ text }) => text).join(''), piece.tokens.map(drawn))
-    } else await say(piece.text, [], piece.type === 'end' ? piece.reason : null)
+      await emit(piece.tokens.map(({ text }) => text).join(''), piece.tokens.map(scored))
+    } else await emit(piece.text, [], piece.type === 'end' ? piece.reason : null)
   }
   return count
 }
 
-const drawn = ({ id, logprob, top }: GeneratedToken): Said => ({ id, logprob, top })
+const scored = ({ id, logprob, top }: GeneratedToken): ScoredToken => ({ id, logprob, top })
 
 /** The prompt's tokens with their log-probs; the first has none. */
-const given = async (
+const promptTokens = async (
   engine: Ports['engine'],
   prompt: readonly number[],
   adapter: string | null,
   topLogprobs: number,
-): Promise<Said[]> => {
+): Promise<ScoredToken[]> => {
   const rest = prompt.slice(1)
   const { logprobs, top } = await engine.scoreWithTop!({
     prompt: prompt.slice(0, 1),
@@ -160,44 +171,44 @@ const joined = (pieces: readonly CompletionChoice[]): CompletionChoice => {
   const logprobs = pieces.flatMap((piece) => piece.logprobs ?? [])
   const list = <K extends 'tokens' | 'token_logprobs' | 'top_logprobs' | 'text_offset'>(name: K) =>
     logprobs.flatMap((one) => one[name] as unknown[])
-  const all = {
+  const merged = {
     tokens: list('tokens'),
     token_logprobs: list('token_logprobs'),
     top_logprobs: list('top_logprobs'),
     text_offset: list('text_offset'),
   } as NonNullable<CompletionChoice['logprobs']>
-  return { ...last, text: pieces.map(({ text }) => text).join(''), logprobs: last.logprobs === null ? null : all }
+  return { ...last, text: pieces.map(({ text }) => text).join(''), logprobs: last.logprobs === null ? null : merged }
 }
 
 const whole = async (
-  speaking: Speaking,
-  asked: readonly Asked[],
+  context: CompletionContext,
+  asked: readonly ChoiceTask[],
   promptTokens: number,
   headers: Record<string, string>,
 ): Promise<AnswerReply> => {
   const pieces = asked.map((): CompletionChoice[] => [])
-  const tokens = await all(speaking, asked, (index) => (choice) => {
+  const tokens = await sampleAll(context, asked, (index) => (choice) => {
     pieces[index]!.push(choice)
     return Promise.resolve()
   })
   return {
     headers,
-    body: { ...speaking.head, choices: pieces.map(joined), usage: completionUsage(promptTokens, tokens) },
+    body: { ...context.head, choices: pieces.map(joined), usage: completionUsage(promptTokens, tokens) },
   }
 }
 
 const stream = async (
-  speaking: Speaking,
-  asked: readonly Asked[],
+  context: CompletionContext,
+  asked: readonly ChoiceTask[],
   promptTokens: number,
   headers: Record<string, string>,
   call: CompletionCall,
 ): Promise<null> => {
-  const { ports, request, head } = speaking
+  const { ports, request, head } = context
   const events = new EventStream(call.response, headers, ports, null)
   const frame = (rest: object): Frame => ({ data: { ...head, ...rest } })
   try {
-    const tokens = await all(speaking, asked, () => async (choice) => {
+    const tokens = await sampleAll(context, asked, () => async (choice) => {
       if (!(await events.send([frame({ choices: [choice], ...(request.includeUsage ? { usage: null } : {}) })])))
         throw new Cancelled('client_gone')
     })
@@ -212,7 +223,7 @@ const stream = async (
     }
     const fault = faultOfCancellation(error)
     call.onFault(fault)
-    events.done([{ data: chatError(fault, toldInStream(fault)) }, { data: '[DONE]' }])
+    events.done([{ data: chatError(fault, streamMessage(fault)) }, { data: '[DONE]' }])
   }
   return null
 }

@@ -16,7 +16,7 @@ import { extendsIds, withSampledIds } from './core/history.ts'
 import { parentSession, rewritesUser, userTurnOf, type Headers } from '@instar/agents'
 import { labelOf, newSession, promptGroup, sessionOfLabel, subjectOf } from '../session/core/labels.ts'
 import { answersOf } from '../session/core/resolve.ts'
-import type { Asked } from '../session/core/asked.ts'
+import type { SessionQuery } from '../session/core/session-query.ts'
 import { sessionState, type SessionIndex } from '../session/core/session-index.ts'
 import { bringsResults, kindOf } from '../session/core/side.ts'
 import { digestsOf, lastMain, type Admitted } from '../capture/core/turn.ts'
@@ -70,7 +70,7 @@ export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<
   if (beyond !== null) throw contextLengthExceeded(beyond, model.contextLength)
   const answers = answersOf(request.messages)
   const { digest, before } = digestsOf(request, answers.at(-1)?.at ?? null)
-  const asked: Asked = {
+  const asked: SessionQuery = {
     key,
     messages: request.messages,
     answers,
@@ -92,8 +92,8 @@ export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<
   // An unrecognised conversation with answers in it does not extend ids that were sampled here.
   const offPrefix = follows ? earlier === null || !extendsIds(prompt, earlier.content) : answers.length > 0
   const capabilities = ports.engine.capabilities()
-  const told = lastAnswer(request.messages)
-  const isSaid = put || told.stateFrom < request.messages.length
+  const last = lastAnswer(request.messages)
+  const isSaid = put || last.stateFrom < request.messages.length
   const startedBy = parentSession(headers)
   const parent = startedBy === null ? null : sessionOfLabel(key, startedBy)
   const kind = kindOf(headers, request, await hadTools(ports, state?.turns ?? []))
@@ -119,8 +119,8 @@ export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<
       key,
       digest,
       body: body.stored,
-      ...told,
-      after: follows && !turns.at(-1) ? (isSaid ? follows.answer : null) : told.after,
+      ...last,
+      after: follows && !turns.at(-1) ? (isSaid ? follows.answer : null) : last.after,
       prompt: ids.stored,
       tokens: capabilities.tokenExact && capabilities.logprobs ? 'exact' : 'none',
       offPrefix,
@@ -134,7 +134,7 @@ export const admit = async (ports: AdmissionPorts, incoming: Incoming): Promise<
 const renderPrompt = async (
   ports: AdmissionPorts,
   request: Request,
-  answers: Asked['answers'],
+  answers: SessionQuery['answers'],
   turns: readonly (TurnState | undefined)[],
 ): Promise<number[]> => {
   const sampled = new Map<number, readonly number[]>()

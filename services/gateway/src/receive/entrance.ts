@@ -57,7 +57,7 @@ type Caller = {
   held: number
   raw: FastifyReply['raw']
   ended: AbortController
-  told: boolean
+  notified: boolean
   over: boolean
 }
 
@@ -168,7 +168,7 @@ export const createEntrance = ({ config, keyring, now, adminToken }: EntrancePor
       if (why === null) continue
       inside.delete(caller)
       caller.ended.abort(why)
-      if (!caller.told) caller.raw.destroy()
+      if (!caller.notified) caller.raw.destroy()
       else
         setTimeout(() => {
           if (!caller.over) caller.raw.destroy()
@@ -210,7 +210,7 @@ export const createEntrance = ({ config, keyring, now, adminToken }: EntrancePor
         held: 0,
         raw: reply.raw,
         ended: new AbortController(),
-        told: false,
+        notified: false,
         over: false,
       }
       callers.set(request, caller)
@@ -253,7 +253,7 @@ export const createEntrance = ({ config, keyring, now, adminToken }: EntrancePor
     checkAdmin,
     revoked(request) {
       const caller = callerOf(request)
-      caller.told = true
+      caller.notified = true
       return caller.ended.signal
     },
     held: () => bodies.held,

@@ -26,7 +26,7 @@ export const faultOf = (error: unknown, { bodyLimit }: Pick<GatewayConfig, 'body
 }
 
 /** The error for a malformed or incomplete request; null if the connection is closed. */
-export const unheard = (
+export const malformedRequest = (
   { code }: { code?: string },
   { requestTimeoutMs }: Pick<GatewayConfig, 'requestTimeoutMs'>,
 ): InstarError | null => {
@@ -42,7 +42,7 @@ export const unheard = (
 }
 
 /** Without a parsed request there is no dialect, so the error has OpenAI's shape. */
-export const sayUnheard = (fault: InstarError | null, socket: Socket): void => {
+export const sendMalformed = (fault: InstarError | null, socket: Socket): void => {
   if (fault && socket.writable) {
     const body = JSON.stringify(chatError(fault))
     socket.write(
@@ -53,7 +53,7 @@ export const sayUnheard = (fault: InstarError | null, socket: Socket): void => {
 }
 
 /** Logs an error: code and stack frames, no user text. Errors that are expected to be temporary are warnings. */
-export const told = (fault: InstarError, request: FastifyRequest): void => {
+export const logFault = (fault: InstarError, request: FastifyRequest): void => {
   if (fault.status < 500) return
   const said = {
     code: fault.code,

@@ -8,7 +8,7 @@ import { isListed } from './core/guard.ts'
 import { usualPath } from './core/paths.ts'
 import { decoded } from './encoding.ts'
 import { isCounted, one, pathOf, type Entrance } from './entrance.ts'
-import { faultOf, sayUnheard, sendFault, told, unheard } from './faults.ts'
+import { faultOf, sendMalformed, sendFault, logFault, malformedRequest } from './faults.ts'
 import { linger } from './lingering.ts'
 import { addCompatRoutes, addInferenceRoutes, SERVED } from './inference-routes.ts'
 import type { ServedRoute } from './openapi/document.ts'
@@ -46,9 +46,9 @@ export const createServer = (
       connectionsCheckingInterval: Math.ceil(Math.min(config.headersTimeoutMs, config.requestTimeoutMs) / 2),
     },
     clientErrorHandler: (error, socket) => {
-      const fault = unheard(error, config)
+      const fault = malformedRequest(error, config)
       if (fault) routes.meter.fault(fault)
-      sayUnheard(fault, socket)
+      sendMalformed(fault, socket)
     },
     frameworkErrors: (error, request, reply) =>
       void failed(error, request, reply.headers({ 'x-request-id': request.id, 'request-id': request.id })),
@@ -70,7 +70,7 @@ export const createServer = (
   server.addHook('onRoute', ({ method, url }) => {
     for (const one of [method].flat())
       if (one !== 'HEAD' || url === '/api/hello')
-        served.push({ method: one, url, scope: routes.foreign.find((route) => route.url === url)?.scope })
+        served.push({ method: one, url, scope: routes.compat.find((route) => route.url === url)?.scope })
   })
   server.removeAllContentTypeParsers()
   server.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
@@ -79,7 +79,7 @@ export const createServer = (
   const inStream = new WeakMap<FastifyRequest, InstarError>()
   const tell = (fault: InstarError, request: FastifyRequest): void => {
     routes.meter.fault(fault)
-    told(fault, request)
+    logFault(fault, request)
   }
   const broken = (fault: InstarError, request: FastifyRequest): void => {
     inStream.set(request, fault)
@@ -153,7 +153,7 @@ export const createServer = (
   server.setErrorHandler(failed)
 
   addInferenceRoutes(server, routes, entrance, broken)
-  addCompatRoutes(server, routes.foreign, entrance, broken)
+  addCompatRoutes(server, routes.compat, entrance, broken)
   addOperatorRoutes(server, routes, entrance, { pingMs: config.pingMs, served, onFault: tell })
   return server
 }

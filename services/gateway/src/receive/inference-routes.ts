@@ -6,7 +6,7 @@ import type { Headers } from '@instar/agents'
 import { DIALECTS, type Dialect } from '@instar/dialects'
 import type { InstarError } from '@instar/events'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { ForeignRoute } from '../compat/route.ts'
+import type { CompatRoute } from '../compat/route.ts'
 import { one, type Entrance } from './entrance.ts'
 import type { Routes } from './routes.ts'
 import { bytesOf, goneSignal, hijackable, segmentOf, SMALL_BODY } from './request-parts.ts'
@@ -101,11 +101,11 @@ export const addInferenceRoutes = (
 /** Routes of other trainers' gateways. */
 export const addCompatRoutes = (
   server: FastifyInstance,
-  foreign: readonly ForeignRoute[],
+  compat: readonly CompatRoute[],
   entrance: Entrance,
   onStreamFault: StreamFault,
 ): void => {
-  for (const { method, url, scope, handle } of foreign)
+  for (const { method, url, scope, handle } of compat)
     server.route({
       method,
       url,

@@ -61,6 +61,8 @@ export const addOperatorRoutes = (
     if (result !== null && !isIterable(result)) return result
     return reply
       .type(LINES)
-      .send(Readable.from(jsonLines(answer, { beatMs: pingMs, gone, onFault: (fault) => onFault(fault, request) })))
+      .send(
+        Readable.from(jsonLines(answer, { heartbeatMs: pingMs, gone, onFault: (fault) => onFault(fault, request) })),
+      )
   })
 }

@@ -3,7 +3,7 @@ import type { Dialect } from '@instar/dialects'
 import type { AdminCall } from '../admin/commands.ts'
 import type { Meter } from '../admin/metrics.ts'
 import type { FeedbackCall } from '../capture/feedback.ts'
-import type { ForeignRoute } from '../compat/route.ts'
+import type { CompatRoute } from '../compat/route.ts'
 import type { AnswerCall, AnswerReply } from '../generate/context.ts'
 import type { CompletionCall } from '../generate/text-completion.ts'
 import type { ResponseVerb } from '../session/responses.ts'
@@ -20,7 +20,7 @@ export type Routes = {
   feedback(call: FeedbackCall): Promise<unknown>
   close(call: { label: string; key: string | null }): Promise<unknown>
   /** Routes of other trainers' gateways. */
-  foreign: readonly ForeignRoute[]
+  compat: readonly CompatRoute[]
   models(): unknown
   model(id: string): unknown
   /** Null while the gateway is ready. */

@@ -7,7 +7,7 @@ import {
   wrong,
   type Fields,
   type ItemPage,
-  type Speaking,
+  type AnswerContext,
 } from '@instar/dialects'
 import { InstarError, readWritten, type ResponseDeleted, type TurnAborted, type TurnCaptured } from '@instar/events'
 import type { Model } from '@instar/engine/port'
@@ -15,11 +15,11 @@ import type { Capture } from '../capture/capture.ts'
 import { isWithheld, referenceTo, turnOfId, type ReferencePorts } from './references.ts'
 
 export type StoredPorts = ReferencePorts & { model: Model; policy: string; capture: Capture; now: () => number }
-type Asked = { id: string; key: string | null; query: Readonly<Record<string, unknown>> }
+type ResponseRequest = { id: string; key: string | null; query: Readonly<Record<string, unknown>> }
 type Stored = { record: TurnCaptured | TurnAborted; reference: Awaited<ReturnType<typeof referenceTo>> }
 
 /** Throws `unknown_turn` for an id that is unknown, of another key or dialect, not stored, or deleted. */
-const stored = async (ports: StoredPorts, { id, key }: Asked): Promise<Stored> => {
+const stored = async (ports: StoredPorts, { id, key }: ResponseRequest): Promise<Stored> => {
   // Another gateway may have deleted it just before.
   await ports.tail.turnsWithin(ports.tailWaitMs)
   const turn = readId(id)?.prefix === 'resp' ? await turnOfId(ports, key, id) : undefined
@@ -34,14 +34,14 @@ const stored = async (ports: StoredPorts, { id, key }: Asked): Promise<Stored> =
   return { record, reference }
 }
 
-export const getResponse = async (ports: StoredPorts, asked: Asked): Promise<unknown> => {
+export const getResponse = async (ports: StoredPorts, asked: ResponseRequest): Promise<unknown> => {
   if (asked.query['stream'] === 'true') throw wrong('stream', 'absent: a response that has ended is given whole')
   const { record, reference } = await stored(ports, asked)
   const { model, policy, reader } = ports
   const request = DIALECTS.responses.request(reference.body)
   const exact = record.tokens === 'exact'
   const prompt = (await reader.promptIds(record.turn)).length
-  const speaking: Speaking = {
+  const answerContext: AnswerContext = {
     turn: record.turn,
     session: record.session,
     at: record.at,
@@ -56,7 +56,12 @@ export const getResponse = async (ports: StoredPorts, asked: Asked): Promise<unk
     completionTokens: record.ids.length,
     reasoningTokens: thoughtTokens(model, record),
   }
-  const said = DIALECTS.responses.whole(speaking, { ...request, logprobs: false }, [reference.choice], counts) as Fields
+  const said = DIALECTS.responses.whole(
+    answerContext,
+    { ...request, logprobs: false },
+    [reference.choice],
+    counts,
+  ) as Fields
   // An engine that does not report token ids reported counts, which are not on the log.
   const counted = exact ? said : { ...said, usage: null }
   return record.type === 'TurnCaptured'
@@ -78,13 +83,13 @@ const thoughtTokens = (model: Model, { ids, text }: TurnCaptured | TurnAborted):
   return end < 0 ? 0 : count
 }
 
-export const inputItems = async (ports: StoredPorts, asked: Asked): Promise<ItemPage> => {
+export const inputItems = async (ports: StoredPorts, asked: ResponseRequest): Promise<ItemPage> => {
   const { record, reference } = await stored(ports, asked)
   return itemPage(reference.body, turnMark(record.turn), asked.query)
 }
 
 /** No response runs in the background. Closing the connection cancels one that is running. */
-export const cancelResponse = async (ports: StoredPorts, asked: Asked): Promise<never> => {
+export const cancelResponse = async (ports: StoredPorts, asked: ResponseRequest): Promise<never> => {
   await stored(ports, asked)
   throw new InstarError(
     'bad_request',
@@ -97,7 +102,7 @@ export const cancelResponse = async (ports: StoredPorts, asked: Asked): Promise<
  * Makes a response unavailable by id; it stays on the log. Throws `not_announced` if older readers of the log would
  * reject the record.
  */
-export const deleteResponse = async (ports: StoredPorts, asked: Asked): Promise<unknown> => {
+export const deleteResponse = async (ports: StoredPorts, asked: ResponseRequest): Promise<unknown> => {
   const { turn, session } = (await stored(ports, asked)).record
   const event: ResponseDeleted = { type: 'ResponseDeleted', session, turn, at: ports.now() }
   await ports.capture.write(event)

@@ -2,10 +2,10 @@
 import { behindAnswer, contentOfAnswer, InstarError, readWritten, type TurnState } from '@instar/events'
 import type { TurnReader } from '@instar/log'
 import { dialectOf, parseJson } from '@instar/dialects'
-import { followedById, goneOnFrom, textFrom, turnsInside } from './core/follow.ts'
+import { followedById, continuationsOf, textFrom, turnsInside } from './core/follow.ts'
 import { recognise } from '../prompt/core/history.ts'
 import { choose, locate, nameUnknown, settled, unlessAnother, type Resolved, type Step } from './core/resolve.ts'
-import type { Asked } from './core/asked.ts'
+import type { SessionQuery } from './core/session-query.ts'
 import { sessionState, touch, type SessionIndex } from './core/session-index.ts'
 import type { Tail } from './tail.ts'
 
@@ -15,12 +15,20 @@ export type SessionPorts = { index: SessionIndex; tail: Tail; reader: TurnReader
  * `turns`: the turns of the request's answers, where they match; `follows`: the turn that the request continues; `put`:
  * whether the agent added text after its answer in the same message.
  */
-export type Found = Resolved & { turns: (TurnState | undefined)[]; follows: TurnState | undefined; put: boolean }
+export type ResolvedSession = Resolved & {
+  turns: (TurnState | undefined)[]
+  follows: TurnState | undefined
+  put: boolean
+}
 
 type Inside = { turn: TurnState; put: string }
 
 /** `fresh`: the name for a new session. */
-export const resolveSession = async (ports: SessionPorts, asked: Asked, fresh: string): Promise<Found> => {
+export const resolveSession = async (
+  ports: SessionPorts,
+  asked: SessionQuery,
+  fresh: string,
+): Promise<ResolvedSession> => {
   const { index, tail } = ports
   let found = await located(ports, asked)
   let whole = settled(index, asked, found.step, found.requests)
@@ -43,20 +51,24 @@ export const resolveSession = async (ports: SessionPorts, asked: Asked, fresh: s
 }
 
 /** Whether the session holds what the request continues, as an answer or by an id. */
-const isKnown = (index: SessionIndex, asked: Asked, resolved: Resolved | null): boolean => {
+const isKnown = (index: SessionIndex, asked: SessionQuery, resolved: Resolved | null): boolean => {
   const state = resolved === null ? undefined : sessionState(index, resolved.session)
   return recognise(state, asked.answers).at(-1) !== undefined || followedById(state, asked) !== undefined
 }
 
 /** The turn whose answer is inside the text of the last one, with the least text of the agent after it. */
-const insideText = async (ports: SessionPorts, asked: Asked, session: string | null): Promise<Inside | undefined> => {
+const insideText = async (
+  ports: SessionPorts,
+  asked: SessionQuery,
+  session: string | null,
+): Promise<Inside | undefined> => {
   const { index, reader } = ports
   const last = asked.answers.at(-1)
   if (!last) return undefined
   const firsts = turnsInside(index, asked, session)
   let best: Inside | undefined
   for (const first of firsts) {
-    for (const turn of [...goneOnFrom(index, first), first]) {
+    for (const turn of [...continuationsOf(index, first), first]) {
       const held = textFrom(await messagesOf(reader, turn.turn), last.at)
       const put = behindAnswer(last.text, held, await contentOf(reader, turn.turn))
       if (put === null) continue
@@ -78,7 +90,7 @@ const contentOf = async (reader: TurnReader, turn: string): Promise<string> => {
 }
 
 /** Names a conversation that has no turn here. */
-const nameOf = async ({ index, tail, reader }: SessionPorts, asked: Asked, fresh: string): Promise<Resolved> => {
+const nameOf = async ({ index, tail, reader }: SessionPorts, asked: SessionQuery, fresh: string): Promise<Resolved> => {
   const resolved = nameUnknown(asked, fresh)
   if (index.forgotten.has(resolved.session)) await tail.restore(resolved.session)
   const first = sessionState(index, resolved.session)?.turns[0]
@@ -88,7 +100,7 @@ const nameOf = async ({ index, tail, reader }: SessionPorts, asked: Asked, fresh
 /** `requests`: the messages of each candidate's request. */
 type Located = { step: Step; requests: readonly (readonly unknown[])[] }
 
-const located = async (ports: SessionPorts, asked: Asked): Promise<Located> => {
+const located = async (ports: SessionPorts, asked: SessionQuery): Promise<Located> => {
   let step = locate(ports.index, asked)
   if (step.do === 'restore') {
     await ports.tail.restore(step.session)
@@ -99,7 +111,7 @@ const located = async (ports: SessionPorts, asked: Asked): Promise<Located> => {
   return { step, requests }
 }
 
-const decided = (index: SessionIndex, asked: Asked, { step, requests }: Located): Resolved | null => {
+const decided = (index: SessionIndex, asked: SessionQuery, { step, requests }: Located): Resolved | null => {
   if (step.do === 'found') return step.resolved
   return step.do === 'compare' ? choose(index, asked, step.candidates, requests) : null
 }

@@ -11,17 +11,17 @@ import {
   type SnapshotStore,
 } from '@instar/log'
 import {
-  addKept,
+  addFromSnapshot,
   initialIndex,
   shrink,
   type Limits,
   type Names,
-  type Recent,
+  type RecentSession,
   type SessionIndex,
   type TurnExtra,
 } from './core/session-index.ts'
 
-export type Kept = {
+export type GatewaySnapshot = {
   index: SessionIndex
   weights: WeightsState
   /** Loads the snapshot into the index and returns the position from which each topic is read. */
@@ -53,7 +53,7 @@ const stateVersion = (): string =>
   ])
 
 /** Without a store there is no snapshot: the log is read from its start. */
-export const keep = (store: SnapshotStore | undefined, policy: string, limits: Limits): Kept => {
+export const openSnapshot = (store: SnapshotStore | undefined, policy: string, limits: Limits): GatewaySnapshot => {
   if (!store)
     return {
       index: initialIndex(limits),
@@ -82,30 +82,30 @@ export const keep = (store: SnapshotStore | undefined, policy: string, limits: L
   const recent = turns.mirror('recent', {
     changed,
     entry(session): Row | undefined {
-      const kept = index.recent.get(session)
+      const saved = index.recent.get(session)
       return (
-        kept && [
-          kept.at,
-          kept.place.partition,
-          kept.place.offset,
-          kept.turns.map(([turn, names]) => [turn.slice(session.length), names]),
+        saved && [
+          saved.at,
+          saved.place.partition,
+          saved.place.offset,
+          saved.turns.map(([turn, names]) => [turn.slice(session.length), names]),
         ]
       )
     },
   })
 
   const readKept = async (): Promise<void> => {
-    const kept: [string, Recent][] = []
+    const saved: [string, RecentSession][] = []
     await recent.load((session, entry) => {
       const [at, partition, offset, rows] = entry as Row
-      kept.push([
+      saved.push([
         session,
         { at, place: { partition, offset }, turns: rows.map(([turn, names]) => [session + turn, names]) },
       ])
     })
     await inSlices(
-      kept.sort(([, a], [, b]) => a.at - b.at),
-      ([session, one]) => addKept(index, session, one),
+      saved.sort(([, a], [, b]) => a.at - b.at),
+      ([session, one]) => addFromSnapshot(index, session, one),
     )
     shrink(index)
   }

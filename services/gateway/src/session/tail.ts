@@ -6,12 +6,12 @@ import { decodeReadable, foldWeights, type Logged, type TurnsEvent, type Weights
 import { followEvents, type EventLog, type Follower } from '@instar/log'
 import { setTimeout as delay } from 'node:timers/promises'
 import { evolveIndex, restore } from './core/session-index.ts'
-import type { Kept } from './snapshot.ts'
+import type { GatewaySnapshot } from './snapshot.ts'
 
 export type TailPorts = {
   log: EventLog
   name: string
-  kept: Kept
+  snapshot: GatewaySnapshot
   /** Records of `weights` that did not count, by reason. */
   ignored: Map<string, number>
   onWeights: () => void
@@ -35,13 +35,13 @@ export type Tail = {
 }
 
 export const startTail = async (ports: TailPorts): Promise<Tail> => {
-  const { log, name, kept } = ports
-  const { index } = kept
+  const { log, name, snapshot } = ports
+  const { index } = snapshot
   const restoring = new Map<string, { later: Logged<TurnsEvent>[]; done: Promise<void> }>()
   let ended: { topic: 'turns' | 'weights'; error: Error } | null = null
   let bad = 0
 
-  const from = await kept.open(log)
+  const from = await snapshot.open(log)
   const turns = await followEvents(log, {
     name: `gateway.${name}.turns`,
     topics: ['turns'],
@@ -50,7 +50,7 @@ export const startTail = async (ports: TailPorts): Promise<Tail> => {
       const record = logged as Logged<TurnsEvent>
       evolveIndex(index, record)
       restoring.get(record.key)?.later.push(record)
-      return kept.after(record)
+      return snapshot.after(record)
     },
     onBad: () => {
       bad += 1
@@ -61,10 +61,10 @@ export const startTail = async (ports: TailPorts): Promise<Tail> => {
     topics: ['weights'],
     from: from.weights,
     onEvent(logged) {
-      const outcome = foldWeights(kept.weights, logged as Logged<WeightsEvent>)
+      const outcome = foldWeights(snapshot.weights, logged as Logged<WeightsEvent>)
       if (!outcome.counted) ports.ignored.set(outcome.why, (ports.ignored.get(outcome.why) ?? 0) + 1)
       ports.onWeights()
-      return kept.after(logged)
+      return snapshot.after(logged)
     },
   })
   const followers: ['turns' | 'weights', Follower][] = [
@@ -126,7 +126,7 @@ export const startTail = async (ports: TailPorts): Promise<Tail> => {
     bad: () => bad,
     async stop() {
       await Promise.all(followers.map(([, follower]) => follower.stop()))
-      await kept.close()
+      await snapshot.close()
     },
   }
 }

@@ -3,7 +3,7 @@ import type { WeightLine } from '@instar/events'
 import { servedVersion, type Served } from '../../versions/core/pool-plan.ts'
 
 /** The fields that the reports read, a subset of the gateway's parts. */
-export type Known = {
+export type GatewayState = {
   config: { policy: string; keepVersions: number }
   model: { name: string; sha256: string; contextLength: number }
   engine: {
@@ -48,7 +48,7 @@ type Card = {
 type Cards = { object: 'list'; data: Card[]; has_more: false; first_id: string | null; last_id: string | null }
 
 /** `version` null: the head. Returns null for an unknown version. */
-export const modelCard = ({ config, model, line }: Known, version: number | null): Card | null => {
+export const modelCard = ({ config, model, line }: GatewayState, version: number | null): Card | null => {
   const served = servedVersion(line, version ?? line.head)
   if (!served) return null
   const state = line.versions.get(served.version)
@@ -89,13 +89,13 @@ const isLoaded = (line: WeightLine, version: number, loaded: ReadonlySet<string>
   return adapter === null || loaded.has(adapter)
 }
 
-export const modelList = (known: Known): Cards => {
+export const modelList = (known: GatewayState): Cards => {
   const versions = known.line.started ? newest(known.line) : [0]
   const data = [null, ...versions].flatMap((version) => modelCard(known, version) ?? [])
   return { object: 'list', data, has_more: false, first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null }
 }
 
-export const statusOf = (known: Known): Record<string, unknown> => {
+export const statusOf = (known: GatewayState): Record<string, unknown> => {
   const { config, model, engine, line, pool, capture, index } = known
   const serving = pool.serving()
   const loaded = new Set(pool.loadedAdapters())

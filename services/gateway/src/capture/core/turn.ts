@@ -10,7 +10,7 @@ import {
   type TurnSampled,
   type TurnState,
 } from '@instar/events'
-import type { Said } from '../../generate/core/answer.ts'
+import type { SampledAnswer } from '../../generate/core/answer.ts'
 import type { Request } from '@instar/dialects'
 import { header, type Headers } from '@instar/agents'
 
@@ -102,7 +102,7 @@ export const whyNotTrainable = (turn: Learnable): string | null =>
                       ? 'not_sampled'
                       : null
 
-export type Outcome = { said: Said; toolCallIds: string[]; reason: string | null } & Times
+export type Outcome = { said: SampledAnswer; toolCallIds: string[]; reason: string | null } & Times
 
 const facts = (admitted: Admitted, candidate: Candidate, outcome: Outcome): TurnFacts => ({
   ...admitted,

@@ -2,7 +2,7 @@
 import { answerKey, type AnswerKey } from '@instar/events'
 import { AnswerParser, type ParserOptions, type Piece, type Shown, type Token } from '@instar/dialects'
 
-export type Said = { ids: number[]; logprobs: number[]; text: string; shown: Shown; answer: AnswerKey }
+export type SampledAnswer = { ids: number[]; logprobs: number[]; text: string; shown: Shown; answer: AnswerKey }
 
 export class Answer {
   readonly tokens: Token[] = []
@@ -42,12 +42,12 @@ export class Answer {
   }
 
   /** The whole answer. */
-  whole(): Said {
+  whole(): SampledAnswer {
     return this.upTo(this.pieces, this.tokens.length, this.raw)
   }
 
   /** The part that the first `sent` pieces contain: the tokens whose text is complete in them, and that text. */
-  sent(sent: number): Said {
+  sent(sent: number): SampledAnswer {
     const pieces = this.pieces.slice(0, sent)
     const upTo = pieces.at(-1)?.upTo ?? 0
     return this.upTo(pieces, this.tokensUpTo(upTo), this.raw.slice(0, upTo))
@@ -67,7 +67,7 @@ export class Answer {
     return count
   }
 
-  private upTo(pieces: readonly Piece[], tokens: number, text: string): Said {
+  private upTo(pieces: readonly Piece[], tokens: number, text: string): SampledAnswer {
     const shown: Shown = { content: '', reasoning: '', calls: [] }
     for (const piece of pieces) {
       if (piece.type === 'calls') shown.calls.push(...piece.calls)

@@ -99,10 +99,10 @@ const stopsOf = (value: unknown): string[] => {
 }
 
 /** A token with its log-prob, which is null for the first token of the context. */
-export type Said = Pick<Token, 'id' | 'top'> & { logprob: number | null }
+export type ScoredToken = Pick<Token, 'id' | 'top'> & { logprob: number | null }
 
 /** `offset`: position of the first token in the choice's text. */
-export const completionLogprobs = (tokens: readonly Said[], offset: number, textOf: (id: number) => string) => {
+export const completionLogprobs = (tokens: readonly ScoredToken[], offset: number, textOf: (id: number) => string) => {
   let at = offset
   const texts = tokens.map(({ id }) => textOf(id))
   return {

@@ -6,7 +6,7 @@ import { derivedId } from '@instar/events'
 import { DIALECTS, fieldsOf, flag, isFields, text, wrong, type Fields } from '@instar/dialects'
 import { newSession, sessionOfLabel } from '../../session/core/labels.ts'
 import { rewardsOf, sessionIn } from './requests.ts'
-import { samplingOf, saidOf, timesOf, type Reading, type Spoken } from './spoken.ts'
+import { samplingOf, saidOf, timesOf, type Reading, type ImportedRequest } from './imported-request.ts'
 
 export const isConversationLine = (line: Fields): boolean =>
   Array.isArray(line['messages']) || Array.isArray(line['conversations'])
@@ -25,7 +25,7 @@ const OF_THE_REQUEST = [
 ]
 
 /** In order. Throws `bad_request`. */
-export const readConversation = (line: Fields, reading: Reading): Spoken[] => {
+export const readConversation = (line: Fields, reading: Reading): ImportedRequest[] => {
   const messages = messagesOf(line)
   const shared = Object.fromEntries(
     Object.entries(line).filter(([name, value]) => OF_THE_REQUEST.includes(name) && value !== null),
@@ -42,7 +42,7 @@ export const readConversation = (line: Fields, reading: Reading): Spoken[] => {
   if (places.length === 0) throw wrong('messages', 'a conversation with an answer in it')
   const times = timesOf(line)
   const last = places.at(-1)
-  return places.map((at): Spoken => {
+  return places.map((at): ImportedRequest => {
     const message = messages[at]!
     const body = { ...shared, messages: messages.slice(0, at).map(bare) }
     const request = DIALECTS.chat.request(body)

@@ -4,7 +4,7 @@
  */
 import { parseAnswer } from '@instar/dialects'
 import { canonicalJson } from '@instar/events'
-import type { Reading, Said, Spoken } from './spoken.ts'
+import type { Reading, ImportedAnswer, ImportedRequest } from './imported-request.ts'
 
 /**
  * The log's data for the check: the adapter of each version (null: the base), and the size of the model's vocabulary.
@@ -28,8 +28,13 @@ export type Inexact =
 const ABOVE_ONE = 1e-3
 
 /** The reason why the record is not token-exact, or null if it is. */
-export const whyInexact = (spoken: Spoken, said: Said, line: Line, reading: Reading): Inexact | null => {
-  const { promptIds, claim } = spoken
+export const whyInexact = (
+  imported: ImportedRequest,
+  said: ImportedAnswer,
+  line: Line,
+  reading: Reading,
+): Inexact | null => {
+  const { promptIds, claim } = imported
   const { ids, logprobs } = said
   if (ids === null || ids.length === 0) return 'no_ids'
   if (logprobs === null || logprobs.length === 0) return 'no_logprobs'
@@ -43,13 +48,13 @@ export const whyInexact = (spoken: Spoken, said: Said, line: Line, reading: Read
   const adapter = line.versions.get(claim.version)
   if (adapter === undefined) return 'unknown_version'
   if (claim.adapter !== undefined && claim.adapter !== adapter) return 'other_adapter'
-  return agrees(spoken, said, ids, reading) ? null : 'text_differs'
+  return agrees(imported, said, ids, reading) ? null : 'text_differs'
 }
 
 /** A stop string is sampled but not shown: the recorded answer is then a prefix of the decoded one. */
 const agrees = (
-  { sampling }: Spoken,
-  { raw, content, calls }: Said,
+  { sampling }: ImportedRequest,
+  { raw, content, calls }: ImportedAnswer,
   ids: readonly number[],
   { decode }: Reading,
 ): boolean => {

@@ -2,11 +2,11 @@
 import { isFields, wrong, type Fields } from '@instar/dialects'
 import { isConversationLine, readConversation } from './conversations.ts'
 import { isRequestLine, readRequest } from './requests.ts'
-import type { Reading, Spoken } from './spoken.ts'
+import type { Reading, ImportedRequest } from './imported-request.ts'
 import { isStep, placeOf, readStep } from './steps.ts'
 
 /** The turns of a line in order, each with its step index if the line is a trajectory's. Throws `bad_request`. */
-export const readLine = (line: Fields, reading: Reading): { spoken: Spoken; place: number | null }[] => {
+export const readLine = (line: Fields, reading: Reading): { spoken: ImportedRequest; place: number | null }[] => {
   if (isStep(line)) return [{ spoken: readStep(line, reading), place: placeOf(line) }]
   if (Array.isArray(line['steps']) && line['steps'].every((step): step is Fields => isFields(step) && isStep(step)))
     return line['steps'].map((step) => ({ spoken: readStep(step, reading), place: placeOf(step) }))

@@ -32,9 +32,9 @@ import {
   type Claim,
   type Reading,
   type Reward,
-  type Said,
-  type Spoken,
-} from './spoken.ts'
+  type ImportedAnswer,
+  type ImportedRequest,
+} from './imported-request.ts'
 
 /** `raw`: the request's bytes as they were sent, where known. */
 const bytesOf = (value: unknown): Uint8Array => Buffer.from(JSON.stringify(value), 'utf8')
@@ -43,7 +43,7 @@ export const isRequestLine = (line: Fields): boolean =>
   isFields(line['request']) || (Array.isArray(line['messages']) && isFields(line['response']))
 
 /** Throws `bad_request`. */
-export const readRequest = (line: Fields, reading: Reading): Spoken => {
+export const readRequest = (line: Fields, reading: Reading): ImportedRequest => {
   const sent = unwrapped(isFields(line['request']) ? line['request'] : withoutAnswer(line))
   const answered = unwrapped(fieldsOf(line['response'] ?? line['completion'], 'response'))
   refuseFailed(line['response'], answered)
@@ -114,10 +114,10 @@ const FINISHES: Readonly<Record<string, Finish>> = {
   end_turn: 'stop',
 }
 
-const choicesOf = (answered: Fields, line: Fields, reading: Reading): Said[] => {
+const choicesOf = (answered: Fields, line: Fields, reading: Reading): ImportedAnswer[] => {
   const { choices } = answered
   if (!Array.isArray(choices) || choices.length === 0) throw wrong('response.choices', 'a list of at least one answer')
-  return choices.map((one: unknown, i): Said => {
+  return choices.map((one: unknown, i): ImportedAnswer => {
     const where = `response.choices[${i}]`
     const choice = fieldsOf(one, where)
     const message = isFields(choice['message']) ? choice['message'] : { content: choice['text'] }
@@ -207,15 +207,15 @@ const sessionOf = (
   line: Fields,
   headers: Headers,
   request: Request,
-  answer: Said,
+  answer: ImportedAnswer,
   { key }: Reading,
 ): { session: string; labelSource: LabelSource } => {
   const named = sessionIn(line)
   const label = labelOf(headers, request.body, named)
   if (label !== null) return { session: sessionOfLabel(key, label.value), labelSource: label.source }
-  const told = sessionInMessages(request.messages)
-  return told !== null
-    ? { session: sessionOfLabel(key, told), labelSource: 'prompt' }
+  const inPrompt = sessionInMessages(request.messages)
+  return inPrompt !== null
+    ? { session: sessionOfLabel(key, inPrompt), labelSource: 'prompt' }
     : {
         session: fingerprintSession(key, [...request.messages, { role: 'assistant', content: answer.content }]),
         labelSource: 'fingerprint',

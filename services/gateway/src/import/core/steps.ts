@@ -7,12 +7,20 @@ import { contentSha, derivedId } from '@instar/events'
 import { parseAnswer, DIALECTS, flag, integer, isFields, number, text, wrong, type Fields } from '@instar/dialects'
 import { newSession, promptGroup, sessionOfLabel } from '../../session/core/labels.ts'
 import { messagesOfPrompt } from './prompt-text.ts'
-import { idsOf, numbersOf, rewardOf, samplingOf, timesOf, type Reading, type Spoken } from './spoken.ts'
+import {
+  idsOf,
+  numbersOf,
+  rewardOf,
+  samplingOf,
+  timesOf,
+  type Reading,
+  type ImportedRequest,
+} from './imported-request.ts'
 
 export const isStep = (line: Fields): boolean => line['prompt_ids'] !== undefined && line['response_ids'] !== undefined
 
 /** Throws `bad_request`. */
-export const readStep = (step: Fields, reading: Reading): Spoken => {
+export const readStep = (step: Fields, reading: Reading): ImportedRequest => {
   const { decode, key } = reading
   const promptIds = idsOf(step['prompt_ids'], 'prompt_ids') ?? []
   const ids = idsOf(step['response_ids'], 'response_ids') ?? []

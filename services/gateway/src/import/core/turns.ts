@@ -24,16 +24,16 @@ import { digestOf, whyNotTrainable } from '../../capture/core/turn.ts'
 import { rewritesUser, userTurnOf } from '@instar/agents'
 import { dialectOf, lastAnswer } from '@instar/dialects'
 import { whyInexact, type Inexact, type Line } from './exact.ts'
-import { composed, type Reading, type Said, type Spoken } from './spoken.ts'
+import { composed, type Reading, type ImportedAnswer, type ImportedRequest } from './imported-request.ts'
 
 /** Stands for a turn that no version of this line produced. */
 const NO_VERSION = -1
 
-type Kept = {
+type RecentTurn = {
   turn: string
   answer: AnswerKey
   /** Token ids of prompt and answer as recorded, exact or not. */
-  told: readonly number[] | null
+  recordedIds: readonly number[] | null
   exact: boolean
   body: Uint8Array
   bodyDepth: number
@@ -43,12 +43,12 @@ type Kept = {
 }
 
 /** The session's turns so far. Owned by the importer and changed in place. */
-export type SessionSoFar = { kept: Kept[]; hadTools: boolean | null }
+export type SessionSoFar = { recent: RecentTurn[]; hadTools: boolean | null }
 
-export const newSessionSoFar = (): SessionSoFar => ({ kept: [], hadTools: null })
+export const newSessionSoFar = (): SessionSoFar => ({ recent: [], hadTools: null })
 
 /** Turns that a later one may follow; their contents are in memory. */
-const KEPT = 16
+const MAX_RECENT_TURNS = 16
 
 export type Made = { turn: TurnCaptured; feedback: FeedbackGiven[]; inexact: Inexact | null }
 /** `blob`: must be on the log before the turns. */
@@ -59,61 +59,61 @@ export type MadeOf = { made: Made[]; blob: { bytes: Uint8Array; sha256: string }
  * without one.
  */
 export const turnsOf = (
-  spoken: Spoken,
+  imported: ImportedRequest,
   so: SessionSoFar,
   line: Line,
   reading: Reading,
   there: (turn: string) => boolean,
   now: number,
 ): MadeOf => {
-  const { request, promptIds, session } = spoken
-  const followed = followedBy(spoken, so.kept)
+  const { request, promptIds, session } = imported
+  const followed = followedBy(imported, so.recent)
   const { after, stateFrom } = lastAnswer(request.messages)
-  const base = followed ?? so.kept.at(-1)
-  const body = storeBody(spoken.raw, base?.leant ? leanOn(base.turn, base.body, base.bodyDepth) : null)
-  const at = spoken.times.at ?? now
-  const finishedAt = Math.max(at, spoken.times.finishedAt ?? at)
-  const firstTokenAt = Math.min(finishedAt, Math.max(at, spoken.times.firstTokenAt ?? finishedAt))
-  const kind = spoken.kind ?? kindOf(spoken.headers, request, so.hadTools)
-  const subject = spoken.subject ?? subjectOf(spoken.user, reading.key, session)
-  const constrained = mayHaveBeenConstrained(spoken)
+  const base = followed ?? so.recent.at(-1)
+  const body = storeBody(imported.raw, base?.leant ? leanOn(base.turn, base.body, base.bodyDepth) : null)
+  const at = imported.times.at ?? now
+  const finishedAt = Math.max(at, imported.times.finishedAt ?? at)
+  const firstTokenAt = Math.min(finishedAt, Math.max(at, imported.times.firstTokenAt ?? finishedAt))
+  const kind = imported.kind ?? kindOf(imported.headers, request, so.hadTools)
+  const subject = imported.subject ?? subjectOf(imported.user, reading.key, session)
+  const constrained = mayHaveBeenConstrained(imported)
   const contaminated = kind === 'main' && rewritesUser(request.messages)
-  const group = spoken.group ?? derivedId('import', 'group', session, spoken.identity).slice(0, 32)
-  const kept: Kept[] = []
-  const made = spoken.answers.map((said): Made => {
-    const inexact = whyInexact(spoken, said, line, reading)
+  const group = imported.group ?? derivedId('import', 'group', session, imported.identity).slice(0, 32)
+  const recent: RecentTurn[] = []
+  const made = imported.answers.map((said): Made => {
+    const inexact = whyInexact(imported, said, line, reading)
     const exact = inexact === null
     const ids = storeIds(
       exact ? (promptIds ?? []) : [],
       exact && base?.leant && base.exact ? leanOn(base.turn, base.ids, base.idsDepth) : null,
     )
-    const text = textOf(spoken, said, exact, reading)
+    const text = textOf(imported, said, exact, reading)
     const reason = whyNotTrainable({
       kind,
       tokens: exact ? 'exact' : 'none',
       inexact,
       constrained,
       contaminated,
-      temperature: spoken.sampling.temperature,
-      optedOut: spoken.optedOut,
+      temperature: imported.sampling.temperature,
+      optedOut: imported.optedOut,
       learning: true,
       text,
-      unsampled: !spoken.sampledHere && !reading.unsampled,
+      unsampled: !imported.sampledHere && !reading.unsampled,
     })
     const turn: TurnCaptured = {
       type: 'TurnCaptured',
       finish: said.finish,
-      turn: turnOf(spoken, said),
+      turn: turnOf(imported, said),
       session,
       policy: reading.policy,
-      ...spokeWith(spoken, line),
+      ...versionOf(imported, line),
       group,
       candidate: said.candidate,
-      candidates: spoken.candidates,
-      dialect: spoken.dialect,
+      candidates: imported.candidates,
+      dialect: imported.dialect,
       kind,
-      labelSource: spoken.labelSource,
-      userTurn: userTurnOf(spoken.headers, spoken.userTurn),
+      labelSource: imported.labelSource,
+      userTurn: userTurnOf(imported.headers, imported.userTurn),
       subject,
       key: reading.key,
       digest: digestOf(request),
@@ -121,7 +121,7 @@ export const turnsOf = (
       after: followed?.answer ?? after,
       stateFrom,
       prompt: ids.stored,
-      sampling: spoken.sampling,
+      sampling: imported.sampling,
       tokens: exact ? 'exact' : 'none',
       ids: exact ? [...(said.ids ?? [])] : [],
       logprobs: exact ? [...(said.logprobs ?? [])] : [],
@@ -130,21 +130,21 @@ export const turnsOf = (
       answer: answerKey(said.content, said.calls),
       trainable: reason === null,
       reason,
-      offPrefix: followed?.told
-        ? promptIds === null || !extendsIds(promptIds, followed.told)
+      offPrefix: followed?.recordedIds
+        ? promptIds === null || !extendsIds(promptIds, followed.recordedIds)
         : request.messages.some(({ role }) => role === 'assistant'),
-      engine: spoken.engine,
+      engine: imported.engine,
       at,
       firstTokenAt,
       finishedAt,
     }
-    kept.push({
+    recent.push({
       turn: turn.turn,
       answer: turn.answer,
-      told: promptIds === null || said.ids === null ? null : [...promptIds, ...said.ids],
+      recordedIds: promptIds === null || said.ids === null ? null : [...promptIds, ...said.ids],
       exact,
       leant: !there(turn.turn),
-      body: spoken.raw,
+      body: imported.raw,
       bodyDepth: body.depth,
       ids: exact ? [...(promptIds ?? []), ...turn.ids] : [],
       idsDepth: ids.depth,
@@ -152,19 +152,19 @@ export const turnsOf = (
     return { turn, inexact, feedback: said.rewards.map((reward) => feedbackOf(turn, reward, finishedAt)) }
   })
   if (kind === 'main') so.hadTools = request.tools.length > 0 || bringsResults(request.messages)
-  so.kept = [...so.kept, ...kept].slice(-KEPT)
+  so.recent = [...so.recent, ...recent].slice(-MAX_RECENT_TURNS)
   return { made, blob: body.stored.blob === null ? null : { bytes: body.middle, sha256: body.stored.blob } }
 }
 
 /** The turn's id on this log. */
-export const turnOf = ({ session, identity }: Spoken, { turn, candidate }: Said): string =>
+export const turnOf = ({ session, identity }: ImportedRequest, { turn, candidate }: ImportedAnswer): string =>
   turn ?? turnId(session, derivedId('import', 'turn', session, identity, candidate).slice(0, 32))
 
 /**
  * Log-probs of constrained sampling are not the policy's own. An unsupported constraint may have been applied by the
  * other engine.
  */
-const mayHaveBeenConstrained = ({ dialect, request }: Spoken): boolean => {
+const mayHaveBeenConstrained = ({ dialect, request }: ImportedRequest): boolean => {
   try {
     return constraintOf(dialectOf(dialect), request, false) !== null
   } catch (error) {
@@ -179,7 +179,7 @@ const leanOn = <T>(turn: string, content: T, depth: number): Earlier<T> => ({
   depth: Math.min(depth, MAX_DEPTH),
 })
 
-const spokeWith = ({ claim }: Spoken, { versions }: Line): Pick<TurnCaptured, 'version' | 'adapter'> => {
+const versionOf = ({ claim }: ImportedRequest, { versions }: Line): Pick<TurnCaptured, 'version' | 'adapter'> => {
   const adapter = claim?.ours ? versions.get(claim.version) : undefined
   if (!claim || adapter === undefined || (claim.adapter !== undefined && claim.adapter !== adapter))
     return { version: NO_VERSION, adapter: null }
@@ -187,27 +187,29 @@ const spokeWith = ({ claim }: Spoken, { versions }: Line): Pick<TurnCaptured, 'v
 }
 
 /** The sampled text where known, without the stop string; else the parts in the markup of our models. */
-const textOf = ({ sampling }: Spoken, said: Said, exact: boolean, { decode }: Reading): string =>
+const textOf = ({ sampling }: ImportedRequest, said: ImportedAnswer, exact: boolean, { decode }: Reading): string =>
   said.raw ?? (exact && decode && sampling.stop.length === 0 ? decode(said.ids ?? []) : composed(said))
 
 /**
  * The turn that this one follows: by token ids where recorded, the latest turn that is a prefix of the prompt; else by
  * its answer.
  */
-const followedBy = ({ promptIds, request }: Spoken, kept: readonly Kept[]): Kept | undefined => {
+const followedBy = ({ promptIds, request }: ImportedRequest, recent: readonly RecentTurn[]): RecentTurn | undefined => {
   const byTokens =
-    promptIds === null ? undefined : kept.findLast(({ told }) => told !== null && extendsIds(promptIds, told))
+    promptIds === null
+      ? undefined
+      : recent.findLast(({ recordedIds }) => recordedIds !== null && extendsIds(promptIds, recordedIds))
   if (byTokens) return byTokens
   const { after } = lastAnswer(request.messages)
   return after === null
     ? undefined
-    : (kept.findLast(({ answer }) => answer.strict === after.strict) ??
-        kept.findLast(({ answer }) => answer.loose === after.loose))
+    : (recent.findLast(({ answer }) => answer.strict === after.strict) ??
+        recent.findLast(({ answer }) => answer.loose === after.loose))
 }
 
 const feedbackOf = (
   turn: TurnCaptured,
-  { id, value, comment, at }: Said['rewards'][number],
+  { id, value, comment, at }: ImportedAnswer['rewards'][number],
   finishedAt: number,
 ): FeedbackGiven => ({
   type: 'FeedbackGiven',

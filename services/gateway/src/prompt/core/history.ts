@@ -2,10 +2,13 @@
 import { findAnswer, type SessionState, type TurnState } from '@instar/events'
 import type { Message } from '@instar/dialects'
 import { sameAnswer } from '../../session/core/resolve.ts'
-import type { Asked } from '../../session/core/asked.ts'
+import type { SessionQuery } from '../../session/core/session-query.ts'
 
 /** The turn of each answer in the request, in order; undefined for an answer of another source. */
-export const recognise = (session: SessionState | undefined, answers: Asked['answers']): (TurnState | undefined)[] => {
+export const recognise = (
+  session: SessionState | undefined,
+  answers: SessionQuery['answers'],
+): (TurnState | undefined)[] => {
   const found: (TurnState | undefined)[] = answers.map(() => undefined)
   if (!session) return found
   const byId = new Map(session.turns.map((turn) => [turn.turn, turn]))

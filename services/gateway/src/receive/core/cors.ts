@@ -27,10 +27,10 @@ export const readable = (origin: string): Record<string, string> => ({
   vary: 'Origin',
 })
 
-type Asked = { headers: string | null; privateNetwork: boolean }
+type Preflight = { headers: string | null; privateNetwork: boolean }
 
 /** The response to a preflight request. Keys are sent in headers, never in cookies, so credentials are not allowed. */
-export const allowed = (origin: string, { headers, privateNetwork }: Asked): Record<string, string> => ({
+export const allowed = (origin: string, { headers, privateNetwork }: Preflight): Record<string, string> => ({
   'access-control-allow-origin': origin,
   'access-control-allow-methods': 'GET, HEAD, POST, DELETE',
   'access-control-max-age': REMEMBERED,

@@ -5,8 +5,8 @@
  */
 import { beginningsIn, contentText, withoutThought, type SessionState, type TurnState } from '@instar/events'
 import { idMarks, isFields, marksInText, turnMark, type Mark } from '@instar/dialects'
-import type { Asked } from './asked.ts'
-import { sessionState, turnsThatWereAsked, type SessionIndex } from './session-index.ts'
+import type { SessionQuery } from './session-query.ts'
+import { sessionState, turnsByPrompt, type SessionIndex } from './session-index.ts'
 
 /** Maximum number of candidates whose requests are compared. */
 export const COMPARED = 8
@@ -14,16 +14,16 @@ export const COMPARED = 8
 /** Newest first, in the same order on every gateway. */
 export const later = (a: TurnState, b: TurnState): number => b.at - a.at || (a.turn < b.turn ? 1 : -1)
 
-type Spoken = Pick<Asked, 'messages' | 'answers'>
+type Conversation = Pick<SessionQuery, 'messages' | 'answers'>
 
 /** Ids of ours in the last answer, in the tool results after it and in its text, the last one first. */
-export const lastMarks = ({ messages, answers }: Spoken): Mark[] => {
+export const lastMarks = ({ messages, answers }: Conversation): Mark[] => {
   const last = answers.at(-1)
   return [...idMarks(messages.slice(last?.at ?? 0)), ...marksInText(last?.text ?? '').toReversed()]
 }
 
 /** The turn of this session that the id names. */
-export const followedById = (session: SessionState | undefined, asked: Spoken): TurnState | undefined => {
+export const followedById = (session: SessionState | undefined, asked: Conversation): TurnState | undefined => {
   if (!session) return undefined
   const marks = lastMarks(asked)
   if (marks.length === 0) return undefined
@@ -36,11 +36,11 @@ export const followedById = (session: SessionState | undefined, asked: Spoken): 
  * conversation with the same prompt is not a match while there is a longer one. `session` null: any session. Most
  * likely first. Empty if more turns match than can be compared and all were continued.
  */
-export const turnsInside = (index: SessionIndex, asked: Asked, session: string | null): TurnState[] => {
+export const turnsInside = (index: SessionIndex, asked: SessionQuery, session: string | null): TurnState[] => {
   const last = asked.answers.at(-1)
   if (!last || asked.before === null) return []
   const byWords = new Map<string, TurnState[]>()
-  for (const turn of turnsThatWereAsked(index, asked.before)) {
+  for (const turn of turnsByPrompt(index, asked.before)) {
     const extra = index.extras.get(turn.turn)
     if (turn.kind !== 'main' || extra?.key !== asked.key || !extra.words) continue
     if (session !== null && turn.session !== session) continue
@@ -56,7 +56,7 @@ export const turnsInside = (index: SessionIndex, asked: Asked, session: string |
 const isOpen = ({ next, closed }: TurnState): boolean => next === null && !closed
 
 /** The chain of turns that continued this one, the last first: an agent may send all their answers in one message. */
-export const goneOnFrom = (index: SessionIndex, first: TurnState): TurnState[] => {
+export const continuationsOf = (index: SessionIndex, first: TurnState): TurnState[] => {
   const session = sessionState(index, first.session)
   const turns: TurnState[] = []
   for (let turn: TurnState | undefined = first; turn?.next; turn = turns.at(-1)) {

@@ -11,7 +11,7 @@ import {
 } from '@instar/events'
 import { lastAnswer } from '@instar/dialects'
 import { answersOf, choose, locate, settled } from './resolve.ts'
-import type { Asked } from './asked.ts'
+import type { SessionQuery } from './session-query.ts'
 import { evolveIndex, initialIndex } from './session-index.ts'
 import { digestOf } from '../../capture/core/turn.ts'
 
@@ -64,7 +64,7 @@ test('who repeats a trimmed answer goes on in his own session, though somebody e
   evolveIndex(index, turn('mine', mine, ' Yes.\n'))
   evolveIndex(index, turn('theirs', theirs, 'Yes.'))
   const messages: Said[] = [...mine, { role: 'assistant', content: 'Yes.' }, { role: 'user', content: 'Thank you.' }]
-  const asked: Asked = {
+  const asked: SessionQuery = {
     key: null,
     label: null,
     messages,

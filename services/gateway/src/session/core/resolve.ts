@@ -6,10 +6,10 @@
 import { answerKey, contentText, findAnswer, type AnswerKey, type LabelSource, type TurnState } from '@instar/events'
 import { isScriptedAnswer, sessionInMessages } from '@instar/agents'
 import { idMarks, isFields, lastAnswer, marksInText, type Message } from '@instar/dialects'
-import type { Asked } from './asked.ts'
+import type { SessionQuery } from './session-query.ts'
 import { COMPARED, later } from './follow.ts'
 import { fingerprintSession, sessionOfLabel, wholeSession } from './labels.ts'
-import { keyOfSession, sessionState, turnsThatSaid, turnsThatWereAsked, type SessionIndex } from './session-index.ts'
+import { keyOfSession, sessionState, turnsByAnswer, turnsByPrompt, type SessionIndex } from './session-index.ts'
 
 export type Resolved = { session: string; source: LabelSource }
 export type Step =
@@ -23,7 +23,7 @@ export type Step =
 /** Minimum length in characters from which equal answers are not a coincidence. */
 const TELLING_LENGTH = 80
 
-export const answersOf = (messages: readonly Message[]): Asked['answers'] =>
+export const answersOf = (messages: readonly Message[]): SessionQuery['answers'] =>
   messages.flatMap((message, at) => {
     if (message.role !== 'assistant' || isScriptedAnswer(messages, at)) return []
     const key = lastAnswer([message, { role: 'user' }]).after ?? answerKey('', [])
@@ -32,7 +32,7 @@ export const answersOf = (messages: readonly Message[]): Asked['answers'] =>
   })
 
 /** `found`: by label, issued id, answer or prompt. Otherwise the step that is missing. */
-export const locate = (index: SessionIndex, asked: Asked): Step => {
+export const locate = (index: SessionIndex, asked: SessionQuery): Step => {
   if (asked.label) {
     const session = sessionOfLabel(asked.key, asked.label.value)
     return index.forgotten.has(session)
@@ -47,24 +47,24 @@ export const locate = (index: SessionIndex, asked: Asked): Step => {
   }
   const candidates = candidatesOf(index, asked)
   if (candidates.length > 0) return { do: 'compare', candidates }
-  const told = byPrompt(asked)
-  if (told !== null)
-    return index.forgotten.has(told.session)
-      ? { do: 'restore', session: told.session }
-      : { do: 'found', resolved: told }
+  const named = byPrompt(asked)
+  if (named !== null)
+    return index.forgotten.has(named.session)
+      ? { do: 'restore', session: named.session }
+      : { do: 'found', resolved: named }
   const session = begunAndCut(index, asked)
   return session === null ? { do: 'unknown' } : { do: 'found', resolved: { session, source: 'fingerprint' } }
 }
 
-const byPrompt = ({ key, messages }: Asked): Resolved | null => {
-  const told = sessionInMessages(messages)
-  return told === null ? null : { session: sessionOfLabel(key, told), source: 'prompt' }
+const byPrompt = ({ key, messages }: SessionQuery): Resolved | null => {
+  const named = sessionInMessages(messages)
+  return named === null ? null : { session: sessionOfLabel(key, named), source: 'prompt' }
 }
 
 /** The session whose only request is this one and was interrupted: the client retries it. */
-const begunAndCut = (index: SessionIndex, asked: Asked): string | null => {
+const begunAndCut = (index: SessionIndex, asked: SessionQuery): string | null => {
   if (asked.answers.length > 0) return null
-  const begun = turnsThatWereAsked(index, asked.digest).findLast(
+  const begun = turnsByPrompt(index, asked.digest).findLast(
     ({ turn, session, subject }) =>
       index.extras.get(turn)?.key === asked.key &&
       (asked.subject === null || subject === asked.subject) &&
@@ -82,7 +82,7 @@ const begunAndCut = (index: SessionIndex, asked: Asked): string | null => {
  */
 export const settled = (
   index: SessionIndex,
-  asked: Asked,
+  asked: SessionQuery,
   step: Step,
   requests: readonly (readonly unknown[])[],
 ): boolean => {
@@ -109,10 +109,10 @@ export const settled = (
  * Turns of this key that gave the last answer: those with the same request, and those whose earlier answers agree
  * longest. Most likely first: same request, same subject, not continued, latest.
  */
-const candidatesOf = (index: SessionIndex, asked: Asked): TurnState[] => {
+const candidatesOf = (index: SessionIndex, asked: SessionQuery): TurnState[] => {
   const last = asked.answers.at(-1)
   if (!last) return []
-  const turns = turnsThatSaid(index, last.key).filter((turn) => index.extras.get(turn.turn)?.key === asked.key)
+  const turns = turnsByAnswer(index, last.key).filter((turn) => index.extras.get(turn.turn)?.key === asked.key)
   const depth = new Map(turns.map((turn) => [turn, agreement(index, asked, turn)]))
   const longest = Math.max(0, ...depth.values())
   const same = new Set(
@@ -129,7 +129,7 @@ const candidatesOf = (index: SessionIndex, asked: Asked): TurnState[] => {
 }
 
 /** How many of the answers before the last one are in the turn's own conversation. */
-const agreement = (index: SessionIndex, asked: Asked, turn: TurnState): number => {
+const agreement = (index: SessionIndex, asked: SessionQuery, turn: TurnState): number => {
   let agreed = 0
   let at: TurnState | undefined = turn
   for (const { key } of asked.answers.toReversed().slice(1)) {
@@ -149,7 +149,7 @@ export const sameAnswer = (a: AnswerKey, b: AnswerKey): boolean => a.strict === 
  */
 export const choose = (
   index: SessionIndex,
-  asked: Asked,
+  asked: SessionQuery,
   candidates: readonly TurnState[],
   requests: readonly (readonly unknown[])[],
 ): Resolved | null => {
@@ -201,7 +201,7 @@ const partsOf = (messages: readonly unknown[]): Set<string> => {
   return parts
 }
 
-const wasCut = (index: SessionIndex, asked: Asked, turn: TurnState): boolean => {
+const wasCut = (index: SessionIndex, asked: SessionQuery, turn: TurnState): boolean => {
   const state = sessionState(index, turn.session)
   const groups = state?.digests.get(asked.digest)
   return groups !== undefined && state!.turns.some((other) => groups.has(other.group) && other.status === 'aborted')
@@ -211,7 +211,7 @@ const wasCut = (index: SessionIndex, asked: Asked, turn: TurnState): boolean => 
  * Names a conversation that has no turn here: from the agent's data, else from its beginning if it contains answers,
  * else at random.
  */
-export const nameUnknown = (asked: Asked, fresh: string): Resolved =>
+export const nameUnknown = (asked: SessionQuery, fresh: string): Resolved =>
   byPrompt(asked) ?? {
     session: asked.answers.length === 0 ? fresh : fingerprintSession(asked.key, asked.messages),
     source: 'fingerprint',
@@ -222,7 +222,7 @@ export const nameUnknown = (asked: Asked, fresh: string): Resolved =>
  * that conversation's first request (`first`). Many conversations begin with the same few-shot examples, for example
  * aider's.
  */
-export const unlessAnother = (asked: Asked, resolved: Resolved, first: readonly unknown[]): Resolved =>
+export const unlessAnother = (asked: SessionQuery, resolved: Resolved, first: readonly unknown[]): Resolved =>
   resolved.source === 'prompt' || partsOf(first).isSubsetOf(partsOf(asked.messages))
     ? resolved
     : { ...resolved, session: wholeSession(asked.key, asked.digest) }

@@ -38,11 +38,11 @@ export type TurnExtra = {
 }
 
 export type Limits = { sessions: number; turns: number }
-export type Place = { partition: number; offset: number }
+export type RecordPosition = { partition: number; offset: number }
 /** The index keys of a turn: its answer, strict and loose, and its prompt. */
 export type Names = readonly [strict: string | null, loose: string | null, asked: string | null]
 /** A recent session's data besides its fold. `at`: when it was last touched; `place`: its first record. */
-export type Recent = { at: number; place: Place; turns: (readonly [turn: string, names: Names])[] }
+export type RecentSession = { at: number; place: RecordPosition; turns: (readonly [turn: string, names: Names])[] }
 
 export type SessionIndex = {
   limits: Limits
@@ -56,9 +56,9 @@ export type SessionIndex = {
   /** 60-bit hash of a session → session, also for evicted ones. */
   byMark: Table<string, string>
   /** Sessions in the order in which they were touched, with the number of turns they hold. */
-  recent: LruMap<string, Recent>
+  recent: LruMap<string, RecentSession>
   turns: number
-  forgotten: LruMap<string, Place>
+  forgotten: LruMap<string, RecordPosition>
   /** Records that did not count, by reason. */
   ignored: Map<string, number>
   /** The state from which sessions are evicted; null where fold and extras are in a store. */
@@ -158,7 +158,7 @@ const revive = (
   turns: readonly TurnState[],
 ): void => {
   const first = all[0]
-  const recent: Recent = {
+  const recent: RecentSession = {
     at: lastAt,
     place: { partition: first?.partition ?? 0, offset: first?.offset ?? 0 },
     turns: [],
@@ -175,7 +175,7 @@ const namesOf = (index: SessionIndex, turn: TurnState): Names => {
   return [said ? turn.answer.strict : null, said ? turn.answer.loose : null, turn.shown ? turn.digest : null]
 }
 
-const lead = (index: SessionIndex, recent: Recent, turn: string, names: Names): void => {
+const lead = (index: SessionIndex, recent: RecentSession, turn: string, names: Names): void => {
   const [strict, loose, asked] = names
   recent.turns.push([turn, names])
   index.turns += 1
@@ -185,8 +185,8 @@ const lead = (index: SessionIndex, recent: Recent, turn: string, names: Names): 
 }
 
 /** Adds a session of a snapshot. Call in the order of the last touch. */
-export const addKept = (index: SessionIndex, session: string, { at, place, turns }: Recent): void => {
-  const recent: Recent = { at, place, turns: [] }
+export const addFromSnapshot = (index: SessionIndex, session: string, { at, place, turns }: RecentSession): void => {
+  const recent: RecentSession = { at, place, turns: [] }
   index.recent.set(session, recent)
   for (const [turn, names] of turns) lead(index, recent, turn, names)
 }
@@ -237,11 +237,11 @@ const forget = (index: SessionIndex, session: string): void => {
  * Turns of any session that gave this answer, oldest first. Outer whitespace is ignored: a client that trims `Yes.\n`
  * sends the same text as a client that received `Yes.`.
  */
-export const turnsThatSaid = (index: SessionIndex, answer: AnswerKey): TurnState[] =>
+export const turnsByAnswer = (index: SessionIndex, answer: AnswerKey): TurnState[] =>
   (index.byLoose.get(answer.loose) ?? []).flatMap((turn) => index.fold.turns.get(turn) ?? [])
 
 /** Turns of any session with this prompt, oldest first. */
-export const turnsThatWereAsked = (index: SessionIndex, digest: string): TurnState[] =>
+export const turnsByPrompt = (index: SessionIndex, digest: string): TurnState[] =>
   (index.byAsked.get(digest) ?? []).flatMap((turn) => index.fold.turns.get(turn) ?? [])
 
 export const sessionState = (index: SessionIndex, session: string): SessionState | undefined =>

@@ -2,16 +2,21 @@
 import { parseJson, text } from '@instar/dialects'
 import { versionOf } from '../versions/core/model-name.ts'
 import type { AnswerReply } from '../generate/context.ts'
-import type { ForeignPorts } from './ports.ts'
-import type { ForeignCall } from './route.ts'
+import type { CompatPorts } from './ports.ts'
+import type { CompatCall } from './route.ts'
 
 /** `prompt`: a name that rollouts of one prompt share, so that they form one group. */
-export type Speaking = { session: string; dialect: keyof ForeignPorts['dialects']; learned: boolean; prompt?: string }
+export type SessionCompletion = {
+  session: string
+  dialect: keyof CompatPorts['dialects']
+  learned: boolean
+  prompt?: string
+}
 
-export const speakAt = (
-  ports: ForeignPorts,
-  call: ForeignCall,
-  { session, dialect, learned, prompt }: Speaking,
+export const completeInSession = (
+  ports: CompatPorts,
+  call: CompatCall,
+  { session, dialect, learned, prompt }: SessionCompletion,
 ): Promise<AnswerReply> => {
   const body = parseJson(call.body)
   // Such clients name the model of their own trainer. It is replaced by the policy's name.

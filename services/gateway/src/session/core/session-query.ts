@@ -3,7 +3,7 @@ import type { Message } from '@instar/dialects'
 import type { AnswerKey } from '@instar/events'
 import type { Label } from './labels.ts'
 
-export type Asked = {
+export type SessionQuery = {
   key: string | null
   label: Label | null
   messages: readonly Message[]

@@ -28,7 +28,7 @@ export type Claim = {
 /** `value`: −1…1. `id`, `at`: from the feedback record that it was exported from, if any. */
 export type Reward = { id: string | null; value: number; comment: string | null; at: number | null }
 
-export type Said = {
+export type ImportedAnswer = {
   /** The turn id of an exported turn; null: one is derived from the content. */
   turn: string | null
   candidate: number
@@ -46,7 +46,7 @@ export type Said = {
 
 export type Times = { at: number | null; firstTokenAt: number | null; finishedAt: number | null }
 
-export type Spoken = {
+export type ImportedRequest = {
   session: string
   labelSource: LabelSource
   /** The user turn of an exported record; otherwise the headers may hold it. */
@@ -55,7 +55,7 @@ export type Spoken = {
   request: Request
   raw: Uint8Array
   headers: Headers
-  answers: readonly Said[]
+  answers: readonly ImportedAnswer[]
   /** Number of candidates of the request. The record need not hold all of them. */
   candidates: number
   promptIds: readonly number[] | null
@@ -168,7 +168,10 @@ export const samplingOf = (request: Request, beside: unknown): RecordedSampling 
 }
 
 /** Parses an assistant message in the format of Chat Completions. Throws `bad_request`. */
-export const saidOf = (message: Fields, where: string): Pick<Said, 'content' | 'reasoning' | 'calls' | 'callIds'> => {
+export const saidOf = (
+  message: Fields,
+  where: string,
+): Pick<ImportedAnswer, 'content' | 'reasoning' | 'calls' | 'callIds'> => {
   const { content } = message
   if (content !== undefined && content !== null && typeof content !== 'string' && !Array.isArray(content))
     throw wrong(`${where}.content`, 'a text or a list of parts')
@@ -194,7 +197,11 @@ export const saidOf = (message: Fields, where: string): Pick<Said, 'content' | '
 }
 
 /** The answer's text in the markup of our models, so that readers of the log can parse it. */
-export const composed = ({ content, reasoning, calls }: Pick<Said, 'content' | 'reasoning' | 'calls'>): string =>
+export const composed = ({
+  content,
+  reasoning,
+  calls,
+}: Pick<ImportedAnswer, 'content' | 'reasoning' | 'calls'>): string =>
   [
     reasoning === '' ? '' : `<think>\n${reasoning}\n</think>\n\n`,
     content,
