@@ -41,6 +41,9 @@ const BODIES: Readonly<Record<string, string>> = {
   texts: `{"a":[${many(name)}]}`,
   fields: `{${many((i) => `${name(i)}:1`)}}`,
   messages: `{"a":[${many(() => '{"role":"user","content":"yes"}')}]}`,
+  'a long text': `{"a":"${'x'.repeat(4_000_000)}"}`,
+  'a long text with a wide character': `{"a":"漢${'x'.repeat(4_000_000)}"}`,
+  'a long text with a wide character as an escape': `{"a":"\\u6f22${'x'.repeat(4_000_000)}"}`,
 }
 
 for (const [what, body] of Object.entries(BODIES))

@@ -2,6 +2,7 @@
  * A request, whatever dialect it came in: messages and tools in the shape of Chat Completions, which chat
  * templates take. What a dialect says otherwise is brought into it by the dialect's own `request`.
  */
+import { isAscii } from 'node:buffer'
 import type { Reweighting } from '@instar/engine/port'
 import { InstarError } from '@instar/events/errors'
 import { fieldsOf, type Fields } from './fields.ts'
@@ -92,15 +93,19 @@ const [QUOTE, BACKSLASH, COMMA, COLON, LIST, OBJECT] = [...'"\\,:[{'].map((sign)
   number,
 ]
 
-type Counts = { parts: number; values: number; fields: number }
+/** `texts`: bytes of them in the body. */
+type Counts = { parts: number; values: number; fields: number; texts: number }
 
 /** Counted in the bytes, before anything is made of them; not to the end where there are too many. */
 const countsOf = (body: Uint8Array): Counts => {
-  const counts = { parts: 0, values: 0, fields: 0 }
+  const counts = { parts: 0, values: 0, fields: 0, texts: 0 }
   for (let at = 0; at < body.length && !isTooMany(counts); at += 1) {
     const sign = body[at]
-    if (sign === QUOTE) at = endOfText(body, at)
-    else if (sign === COMMA) counts.values += 1
+    if (sign === QUOTE) {
+      const end = endOfText(body, at)
+      counts.texts += end - at
+      at = end
+    } else if (sign === COMMA) counts.values += 1
     else if (sign === COLON) counts.fields += 1
     else if (sign === LIST || sign === OBJECT) counts.parts += 1
   }
@@ -109,7 +114,7 @@ const countsOf = (body: Uint8Array): Counts => {
 
 const isTooMany = ({ parts, values }: Counts): boolean => parts > MOST_PARTS || values > MOST_VALUES
 
-/** Bytes that V8 takes at the most for an object or a list, for a field of an object and for another value, their texts aside. */
+/** Bytes that V8 takes at the most for an object or a list, for a field of an object and for another value, without their texts. */
 const PART_BYTES = 100
 const FIELD_BYTES = 80
 const VALUE_BYTES = 32
@@ -118,8 +123,13 @@ const VALUE_BYTES = 32
 export const parsedBytes = (body: Uint8Array): number => {
   const counts = countsOf(body)
   if (isTooMany(counts)) return 0
-  return PART_BYTES * counts.parts + FIELD_BYTES * counts.fields + VALUE_BYTES * counts.values
+  const { parts, values, fields, texts } = counts
+  return PART_BYTES * parts + FIELD_BYTES * fields + VALUE_BYTES * values + texts * (isNarrow(body) ? 1 : 2)
 }
+
+/** Whether V8 holds each text with one byte to a character; with another character in it a text takes two to each. */
+const isNarrow = (body: Uint8Array): boolean =>
+  isAscii(body) && !Buffer.from(body.buffer, body.byteOffset, body.byteLength).includes('\\u')
 
 /** Where the text that begins at `from` is closed; behind the body where it is not. */
 const endOfText = (body: Uint8Array, from: number): number => {
