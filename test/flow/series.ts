@@ -12,7 +12,7 @@ import { USERS, WRONG, type User } from '../../cli/src/demo/users.ts'
 import type { Question } from '../../models/tiny/recipe/families/family.ts'
 import { isCorrect, questions } from '../../models/tiny/recipe/questions.ts'
 import { pick, seeded, type Random } from '../../models/tiny/recipe/random.ts'
-import { hintOfWords } from '../../services/scorer/src/core/signals/signals.ts'
+import { hintOfWords } from '../../services/scorer/src/core/rules/signals.ts'
 import { captured } from '../kit/scored-history.ts'
 
 /** An answer as its rewarder sees it; `right`: its content is. */

@@ -1,4 +1,4 @@
-/** Adam on plain arrays, in a fixed order of arithmetic, and its state as bytes. */
+/** Adam on plain arrays, in a fixed order of operations, and its state as safetensors bytes. */
 import { readSafetensorsWithMetadata, writeSafetensors } from './checkpoints/safetensors.ts'
 import type { Tensor } from './checkpoints/safetensors.ts'
 import { InstarError } from '@instar/events/errors'
@@ -88,7 +88,7 @@ export function readAdam(bytes: Uint8Array, tensors: ReadonlyMap<string, WeightT
           'bad_checkpoint',
           `optimizer state: ${kind} moments of ${name} are missing or of another shape`,
         )
-      // The bytes stay the caller's: steps change moments in place.
+      // Copied: a step changes the moments in place, and the bytes belong to the caller.
       moments.set(name, data.slice())
     }
   }

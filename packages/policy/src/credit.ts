@@ -1,13 +1,19 @@
-/** What each response token of a batch weighs in the loss, from recorded and recomputed log-probabilities. Plain numbers. */
+/**
+ * Loss weights of the response tokens of a batch, from recorded and recomputed log-probabilities (in nats), as plain
+ * numbers. Importance weights: decoupled PPO (Hilton et al. 2021), truncated.
+ */
 import type { StepSettings } from '@instar/engine/port'
 
-/** Log-ratios are cut at ± this before they are exponentiated. */
+/** Log-ratios are clamped to ± this before exp. */
 export const MAX_LOG_RATIO = 20
 
-/** A hint is dropped unless it makes the sampled answer of its turn less likely by more than this, in nats for the whole answer. */
+/**
+ * Margin in nats: a hint is dropped unless it lowers the log-probability of its turn's whole answer by more than
+ * this.
+ */
 export const HINT_MARGIN = 0.1
 
-/** One turn of a batch with everything that is known of its tokens before the first gradient. */
+/** The per-token inputs of one turn, computed before the first gradient. */
 export type TurnTokens = {
   advantage: number
   /** Recorded by the engine that sampled: q. */
@@ -36,17 +42,16 @@ const total = (values: ArrayLike<number>): number => {
 const mean = (values: ArrayLike<number>): number => (values.length === 0 ? 0 : total(values) / values.length)
 
 /**
- * - Policy: the mean over all response tokens of the batch. Importance min(p_old/q, tisCap) per token; a turn
- *   whose geometric mean of p_old/q leaves [1/sequenceMask, sequenceMask] gets zeros but keeps its place in the
- *   denominator.
- * - OPD: the mean over the tokens of turns with a hint, times opdWeight. Whether a hint raises the model's own
- *   compliance cannot be seen in the probabilities of one answer; what can be seen is whether the hint argues
- *   against what was said. Where the base model with the hint finds the answer of the failed turn as likely as
- *   without it (within HINT_MARGIN), or likelier, the hint is not understood or is about something else: all
- *   that it would teach is the base model, and it is dropped. The whole answer counts, not its mean token: what
- *   a hint is about may be one token in forty.
- * - KL: the mean over all response tokens, times klWeight · min(1, mean|A| / klFullAtAdvantage): a batch without
- *   signal must not be an update of KL alone, to which Adam would give full steps.
+ * Weights w, o and k of loss.ts:
+ * - Policy: the mean over all response tokens of the batch. Importance min(p_old/q, tisCap) per token; a turn whose
+ *   geometric mean of p_old/q leaves [1/sequenceMask, sequenceMask] gets zeros but counts in the denominator.
+ * - OPD: the mean over the tokens of turns with a hint, times opdWeight. The probabilities of one answer do not show
+ *   whether a hint raises compliance; they show whether it argues against the answer. When the base model with the
+ *   hint finds the answer of the failed turn as likely as without it (within HINT_MARGIN), or likelier, the hint is
+ *   dropped: its teacher would equal the base model. The sum over the answer is compared, not the mean per token,
+ *   since a hint may be about one token in forty.
+ * - KL: the mean over all response tokens, times klWeight · min(1, mean|A| / klFullAtAdvantage). Without this factor
+ *   a batch without signal would be an update of KL alone, to which Adam gives full steps.
  */
 export function tokenWeights(turns: readonly TurnTokens[], settings: StepSettings): TurnWeights[] {
   const dropped = turns.map(({ hint }) => hint !== null && total(hint.with) >= total(hint.without) - HINT_MARGIN)

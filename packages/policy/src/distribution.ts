@@ -45,7 +45,7 @@ export function klOf(p: Float32Array, q: Float32Array, row: number, V: number): 
   return sum
 }
 
-/** Sampled greedily means: the distribution of temperature 1. */
+/** Greedy sampling (temperature 0) is scored as the distribution of temperature 1. */
 export function inverseTemperature(temperature: number): number {
   return temperature === 0 ? 1 : 1 / temperature
 }

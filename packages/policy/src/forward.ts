@@ -1,4 +1,4 @@
-/** Distributions that a policy assigns to given completions: references, teachers, scores. */
+/** Log-probabilities, in nats, that a policy assigns to given completions: references, teachers, scores. */
 import { inverseTemperature, logSoftmaxRows } from './distribution.ts'
 import type { Runtime } from './runtime/runtime.ts'
 
@@ -9,7 +9,9 @@ export type ScoredSequence = {
   slot: number | null
 }
 
-/** Groups of at most `limit` positions after padding (one row at least), longest together; equal inputs, equal groups. */
+/**
+ * Groups sequences, longest together, into at most `limit` positions after padding (at least one row). Deterministic.
+ */
 export function microBatches<T>(items: readonly T[], length: (item: T) => number, limit: number): T[][] {
   const sorted = items
     .map((item, index) => ({ item, index, size: length(item) }))
@@ -29,7 +31,7 @@ export function microBatches<T>(items: readonly T[], length: (item: T) => number
   return groups
 }
 
-/** Right-padded ids of prompt + completion without its last token, which predicts nothing that is asked for. */
+/** Right-padded ids of prompt + completion without the last token, whose prediction is not used. */
 export function padded(rows: readonly { prompt: readonly number[]; completion: readonly number[] }[]): {
   ids: Int32Array
   T: number

@@ -13,7 +13,7 @@ type GradientRule = Omit<tf.GradConfig, 'kernelName' | 'gradFunc'> & {
   gradient(dy: tf.Tensor, saved: readonly tf.Tensor[], attributes: tf.NamedAttrMap): Gradients
 }
 
-/** The sum of dy over the axes along which an input of this shape was repeated. */
+/** Sums dy over the axes along which an input of this shape was broadcast. */
 const unbroadcast = (dy: tf.Tensor, shape: number[]): tf.Tensor => {
   const axes = tf.broadcast_util.getReductionAxes(shape, dy.shape)
   const summed = axes.length > 0 ? tf.sum(dy, axes) : dy
@@ -52,7 +52,7 @@ const RULES: Readonly<Record<string, GradientRule>> = {
       b: () => unbroadcast(tf.mul(dy, at(saved, 0)), at(saved, 1).shape),
     }),
   },
-  /** Where both are equal the first has it all. Shapes are equal. */
+  /** Where both are equal, the first input gets dy. Shapes are equal. */
   Minimum: {
     ...AB,
     gradient: (dy, saved) => ({

@@ -1,4 +1,7 @@
-/** A LoRA adapter before its first update, and as bytes: y += (alpha / rank) · B(A x) on all seven projections. */
+/**
+ * A LoRA adapter (Hu et al. 2021, section 4.1) before its first update, and as bytes: y += (alpha / rank) · B(A x) on
+ * all seven projections.
+ */
 import type { Lora } from './checkpoints/peft.ts'
 import { loraKey } from './parameters.ts'
 import { uniform } from './random.ts'

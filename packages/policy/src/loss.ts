@@ -18,7 +18,7 @@
 import * as tf from './tensors.ts'
 import { MAX_LOG_RATIO } from './credit.ts'
 
-/** Rows of log-probabilities that a divergence is taken over, with its reference and weights. */
+/** Inputs of one divergence: rows of log-probabilities, their reference and their weights. */
 export type Divergence = { student_RV: tf.Tensor2D; reference_RV: tf.Tensor2D; weight_R: tf.Tensor1D }
 
 export type HybridInputs = {

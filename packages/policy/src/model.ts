@@ -61,7 +61,9 @@ function swapHalves(x: tf.Tensor): tf.Tensor {
   return tf.concat([high, low], -1)
 }
 
-/** Rotation of x [B, H, T, d] by cos and sin [·, 1, T, d]; the first half of sin carries its minus sign (`ropeTable`). */
+/**
+ * Rotation of x [B, H, T, d] by cos and sin [·, 1, T, d]; the first half of sin carries its minus sign (`ropeTable`).
+ */
 export function rope(x: tf.Tensor, cos: tf.Tensor, sin: tf.Tensor): tf.Tensor {
   const op = tf.customGrad((...args: (tf.Tensor | Save)[]) => {
     const a = args[0] as tf.Tensor

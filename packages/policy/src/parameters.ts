@@ -71,7 +71,10 @@ export function frozenConstants(config: ModelConfig, weights: Weights): Map<stri
   return constants
 }
 
-/** Stacked projections by the names of `frozenConstants`, read when asked for: null where the checkpoint does not hold all of a group in blocks. */
+/**
+ * Stacked projections by the names of `frozenConstants`, read on demand: null unless the checkpoint holds all of a
+ * group in blocks.
+ */
 export function packedConstants(config: ModelConfig, weights: Weights): (name: string) => PackedTensor | null {
   const groups = new Map<string, string[]>()
   for (let layer = 0; layer < config.layers; layer++) {
@@ -218,7 +221,10 @@ const moduleName = (layer: number, projection: Projection): string =>
 export const loraKey = (layer: number, projection: Projection, side: 'A' | 'B'): string =>
   `${moduleName(layer, projection)}.lora_${side}`
 
-/** Feeds for `packedInputs` but the masks: adapters of the slots side by side, in slot order (null slots take no room). */
+/**
+ * Feeds for `packedInputs` but the masks: adapters of the slots side by side, in slot order (null slots take no
+ * room).
+ */
 export function packAdapters(config: ModelConfig, slots: readonly (Lora | null)[]): Record<string, TensorData> {
   const taken = slots.filter((slot): slot is Lora => slot !== null)
   const total = Math.max(

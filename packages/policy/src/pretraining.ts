@@ -110,7 +110,7 @@ export function causalMask(T: number): TensorData {
   return { shape: [T, T], data }
 }
 
-/** One compilation serves batches of any B and T.. */
+/** One compilation serves batches of any B and T. */
 export async function compilePretraining(
   backend: Backend,
   config: ModelConfig,

@@ -1,6 +1,7 @@
 /**
- * One update of one adapter: gradients of the hybrid loss summed over micro-batches, one clipped Adam step
- * an epoch. Nothing here draws a number or reads a clock: equal inputs on an equal fingerprint give equal bytes.
+ * One update of one adapter: gradients of the hybrid loss (loss.ts) summed over micro-batches, and one clipped Adam
+ * step per epoch. Deterministic: it uses no random numbers and no clock, so equal inputs on an equal fingerprint give
+ * equal bytes.
  */
 import { createHash } from 'node:crypto'
 import { InstarError } from '@instar/events/errors'
@@ -23,7 +24,7 @@ const KEEP_BYTES = 128 * 1024 * 1024
 /** The learner's slot for the adapter that the update starts from; other slots are the caller's. */
 export const PARENT_SLOT = 0
 
-/** A turn of the batch with what the passes before the first gradient found. */
+/** A turn of the batch with the results of the forward passes before the first gradient. */
 type BatchTurn = {
   item: TrainItem
   tokens: TurnTokens
@@ -56,11 +57,11 @@ export class Trainer {
   }
 
   /**
-   * `settings.rank`, `alpha` and `seed` make a line's first adapter; a parent keeps its own. A batch without
-   * signal (every advantage zero, no hint in force) changes nothing: no step is taken. Figures are means over
-   * the epochs; losses are what they add to the loss, weights included. Throws `bad_request` for items that no
-   * loss can be made of, `context_length_exceeded` for those that do not fit (both before any arithmetic, with
-   * the index as `item`; `field` says whether it is the `prompt` or the `hintPrompt`), `update_not_finite` where the arithmetic overflowed.
+   * `settings.rank`, `alpha` and `seed` define a line's first adapter; a parent keeps its own. A batch without signal
+   * (every advantage zero, no hint in force) takes no step. Figures are means over the epochs; each loss figure
+   * includes its weight. Throws `bad_request` for items without a loss and `context_length_exceeded` for items that
+   * do not fit (both before any arithmetic, with the index as `item`; `field` is `prompt` or `hintPrompt`), and
+   * `update_not_finite` on overflow.
    */
   async step(items: readonly TrainItem[], settings: StepSettings, parent: Parent): Promise<StepResult> {
     const { config } = this.runtime
@@ -116,7 +117,7 @@ export class Trainer {
     }
   }
 
-  /** The learner's own log-probs, the base's, the teachers', and with them every token's weight. */
+  /** Computes the log-probs of the learner, the base and the teachers, and from them every token's weight. */
   private async prepare(items: readonly TrainItem[], settings: StepSettings): Promise<BatchTurn[]> {
     const { vocabulary } = this.runtime.config
     const keep =
@@ -251,7 +252,7 @@ function joined(parts: readonly (Float32Array | undefined)[]): Float32Array {
   return out
 }
 
-/** Tokens at which the clip cut the gradient. */
+/** The number of tokens whose gradient the clip set to zero. */
 function clipped(batch: MicroBatch, logp: Float32Array, settings: StepSettings): number {
   return batch.advantage.filter((advantage, at) => {
     const ratio = Math.exp((logp[at] as number) - (batch.old[at] as number))

@@ -1,4 +1,4 @@
-/** The gradient of the hybrid loss to one adapter, for batches of any size: one program, compiled once. */
+/** The gradient of the hybrid loss with respect to one adapter, for batches of any size: one program, compiled once. */
 import * as tf from './tensors.ts'
 import { hybridLoss } from './loss.ts'
 import { attendWithin, decode, head, ropeTable } from './model.ts'
@@ -7,7 +7,7 @@ import { causalMask } from './pretraining.ts'
 import type { Backend, Compiled, Feeds, InputSpec, Program, TensorData } from './runtime/backend.ts'
 import type { ModelConfig, WeightTensor } from './weights.ts'
 
-/** What is fixed in the program; another value is another compilation. */
+/** Constants of the program; other values need another compilation. */
 export type TrainingConstants = { rank: number; alpha: number; clipLow: number; clipHigh: number }
 
 /** Rows of a divergence: places in the batch's N tokens, reference log-probs [R, V], weights [R]. */
@@ -110,7 +110,7 @@ function program(config: ModelConfig, constants: ReadonlyMap<string, TensorData>
         return parts.loss
       }
       const { value, grads } = tf.valueAndGrads(forward)(names.map((name) => input(name)))
-      // Kept against the tape's own clean-up; clones belong to the caller's scope again.
+      // Kept: the tape would dispose the tensor. Clones belong to the caller's scope again.
       const out: Record<string, tf.Tensor> = { loss: value }
       for (const [name, tensor] of Object.entries(figures)) {
         out[name] = tf.clone(tensor)
@@ -134,7 +134,7 @@ function pick(values_NV: tf.Tensor2D, ids_N: tf.Tensor1D): tf.Tensor1D {
   return op(values_NV) as tf.Tensor1D
 }
 
-/** A divergence over no rows: one row of weight zero, since a dimension of size zero is nobody's friend. */
+/** A divergence over no rows is computed as one row of weight zero: the graph must have no dimension of size zero. */
 function referenceFeeds(kind: string, rows: ReferenceRows, V: number): Feeds {
   const none = rows.places.length === 0
   const R = none ? 1 : rows.places.length

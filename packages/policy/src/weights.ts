@@ -31,8 +31,9 @@ export type ModelConfig = {
 export type WeightTensor = { shape: readonly number[]; data: Float32Array }
 
 /**
- * A projection [out, in] in blocks of 32 inputs, w = scale · code + minimum with codes of 4 bits. `codes` [out, in/32, 16]:
- * byte i of a block holds the code of its input 2i in the low half, of 2i + 1 in the high half. `scales` and `minima` [out, in/32].
+ * A projection [out, in] in blocks of 32 inputs, w = scale · code + minimum with codes of 4 bits. `codes` [out,
+ * in/32, 16]: byte i of a block holds the code of its input 2i in the low half, of 2i + 1 in the high half. `scales`
+ * and `minima` [out, in/32].
  */
 export type PackedTensor = {
   shape: readonly [number, number]
@@ -43,8 +44,8 @@ export type PackedTensor = {
 export const PACKED_BLOCK = 32
 
 /**
- * Tensors by their Hugging Face names (`model.layers.0.self_attn.q_proj.weight`). `get` throws where the name is missing.
- * `packed`: the same values as the checkpoint holds them, where it holds them so; else null.
+ * Tensors by their Hugging Face names (`model.layers.0.self_attn.q_proj.weight`). `get` throws where the name is
+ * missing. `packed`: the same values as the checkpoint holds them, where it holds them so; else null.
  */
 export interface Weights {
   names(): readonly string[]

@@ -27,7 +27,10 @@ export const trainerConfig = z.object({
   staleness: z.int().nonnegative().default(4),
   /** How long the turns of a request wait for its last candidate, ms. */
   groupWaitMs: z.number().nonnegative().default(600_000),
-  /** The most of a batch that one API key may have, 0…1, an even part at least, while at least two were heard within `keyHeardMs`; 1: no limit. */
+  /**
+   * The largest part of a batch, 0…1, that one API key may have while at least two keys were active within
+   * `keyHeardMs`; at least an even part. 1: no limit.
+   */
   keyShare: z.number().positive().max(1).default(0.5),
   keyHeardMs: z
     .number()

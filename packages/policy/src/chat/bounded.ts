@@ -1,6 +1,7 @@
 /**
- * Runs a chat template and counts its work: expressions, passes through loops, and what filters, methods and operators go
- * through at once. The count is the same on every machine; at the limit the template is given up, before the work is done.
+ * Runs a chat template and counts its work: expressions, passes through loops, and what filters, methods and
+ * operators go through at once. The count is the same on every machine; at the limit the template is given up, before
+ * the work is done.
  */
 import { Interpreter, type Environment } from '@huggingface/jinja'
 import { InstarError } from '@instar/events/errors'
@@ -23,7 +24,7 @@ type TemplateFunction = (args: TemplateValue[], scope: unknown) => TemplateValue
 type TemplateValue = { type: string; value: unknown; builtins?: ReadonlyMap<string, TemplateValue> }
 type Arguments = [positional: TemplateValue[], named: Map<string, TemplateValue>]
 
-/** What is used of the library's class, most of it private there: without one of these, its test fails. */
+/** The members of the library's class used here, most of them private: a test fails when one is missing. */
 const Runner = Interpreter as unknown as new (environment: Environment) => {
   run(program: unknown): TemplateValue
   evaluate(node: TemplateNode | undefined, scope: unknown): TemplateValue
@@ -41,7 +42,7 @@ const Runner = Interpreter as unknown as new (environment: Environment) => {
 
 /** Steps of one pass through a loop, beside what is in it. */
 const PASS = 8
-/** Steps of a name that nobody has set: the library looks it up by throwing an error. */
+/** Steps for an undefined name: the library finds it undefined by throwing an error. */
 const UNKNOWN = 4
 /** Characters to a step of what goes through a text at once, by filter and method; of those not named here. */
 const CHARACTERS: ReadonlyMap<string, number> = new Map(
@@ -52,14 +53,14 @@ const CHARACTERS: ReadonlyMap<string, number> = new Map(
   ].flatMap(({ names, characters }) => names.map((name) => [name, characters] as const)),
 )
 const OTHER_CHARACTERS = 8
-/** What looks at the entries of a collection, not into them. */
+/** Operations that read the entries of a collection, not their contents. */
 const SHALLOW: ReadonlySet<string> = new Set(
   (
     'length first last list reverse safe default get items keys values map selectattr rejectattr ' +
     'startswith endswith'
   ).split(' '),
 )
-/** Characters to a step where two texts are gone through together: one is looked for in the other, or put between its parts. */
+/** Characters per step where two texts are processed together: a search of one in the other, or a join. */
 const PAIRS = 256
 /** What an entry of a collection counts beside its own text, in characters. */
 const ENTRY = 8
@@ -288,7 +289,7 @@ export class BoundedInterpreter extends Runner {
   }
 }
 
-/** In the place of a node, what it was evaluated to. */
+/** A node replaced by its evaluated value. */
 class EvaluatedNode {
   readonly type = 'Known'
   value: unknown
@@ -301,5 +302,5 @@ const entriesOf = ({ value }: TemplateValue): number =>
 const unpacked = (argument: TemplateValue): TemplateValue[] =>
   argument.type === 'KeywordArgumentsValue' ? [...(argument.value as Map<string, TemplateValue>).values()] : [argument]
 
-/** A number that says how wide something is written, for each line or entry. */
+/** The output width that an argument asks for, per line or entry. */
 const widthOf = (name: string, value: number): number => (name === 'indent' || name === 'tojson' ? Math.abs(value) : 0)

@@ -42,7 +42,7 @@ function toolCalls(value: unknown): unknown {
   })
 }
 
-/** What a client's protocol places as a system message behind an answer. Nobody else's text spells it. */
+/** Marks a system message that the client's protocol places after an answer. No other text can contain the mark. */
 const PLACED = 'system-message'
 const BREAK = '\u200b'
 const SPELLED = new RegExp(`<(?=[\\s/]*${PLACED})`, 'giu')
@@ -51,10 +51,10 @@ const SPELLED = new RegExp(`<(?=[\\s/]*${PLACED})`, 'giu')
 const unplaced = (text: string): string => text.replace(SPELLED, `<${BREAK}`)
 
 /**
- * System and developer texts, in order and with a blank line between, lead as one system message. One that
- * comes after an answer stays where it is, as a marked message of the user's: led to the front, it would change
- * the beginning of a conversation that goes on, and templates know no second system message. What anybody else
- * says, and such a text itself, cannot spell that mark: of an answer alone every character stays, for it is what was sampled.
+ * System and developer texts, in order and with a blank line between, lead as one system message. One that comes
+ * after an answer stays where it is, as a marked message of the user's: led to the front, it would change the
+ * beginning of a conversation that goes on, and templates know no second system message. What anybody else says, and
+ * such a text itself, cannot spell that mark: of an answer alone every character stays, for it is what was sampled.
  */
 export function normalise(messages: readonly ChatMessage[]): ChatMessage[] {
   const system: string[] = []

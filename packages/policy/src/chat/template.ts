@@ -9,7 +9,10 @@ export type TemplateInput = {
   addGenerationPrompt: boolean
   bosToken: string
   eosToken: string
-  /** Milliseconds since 1970, for `strftime_now`, in UTC. Null: the template finds it undefined and takes its fallback. */
+  /**
+   * Milliseconds since the epoch for `strftime_now`, in UTC. Null: the function is undefined and the template takes
+   * its fallback.
+   */
   now: number | null
 }
 
@@ -32,7 +35,10 @@ const MAX_RANGE = 100_000
 /** Characters of what a template gives as a reason, or as the form of a date. */
 const MOST_SAID = 1000
 
-/** The directives of Python's strftime that templates use; others stay as they are. English and UTC, whatever the host. */
+/**
+ * The directives of Python's strftime that templates use; others stay as they are. English and UTC, whatever the
+ * host.
+ */
 export function strftime(format: string, now: number): string {
   const date = new Date(now)
   const two = (n: number) => String(n).padStart(2, '0')
@@ -95,8 +101,9 @@ function globals(input: TemplateInput): Environment {
 }
 
 /**
- * Steps that a template may do: so many, so many more for each message, call of a tool and tool, and one for so many characters
- * of them; in all never more than the most, which takes a second at the worst that is known (docs/decisions.md).
+ * Steps that a template may do: so many, so many more for each message, call of a tool and tool, and one for so many
+ * characters of them; in all never more than the most, which takes a second at the worst that is known
+ * (docs/decisions.md).
  */
 const WORK = 200_000
 const WORK_PER_PART = 500

@@ -14,7 +14,7 @@ import { ggufConfig, ggufTensors, isPermuted, unpermute, unpermuteBlocks } from 
 import { ggufTokenizer, type TokenizerFiles } from './gguf-tokenizer.ts'
 import { decodeTensor, headerLength, parseHeader, type TensorEntry } from './safetensors.ts'
 
-/** `files`: everything that decides what the model says, in the order in which it is hashed. */
+/** `files`: all files that affect the model's output, in the order in which they are hashed. */
 export type Checkpoint = {
   name: string
   files: string[]
@@ -85,7 +85,7 @@ function checkShapes(
   }
 }
 
-/** A Weights that reads, and forgets, one tensor at a time. */
+/** A Weights that reads one tensor at a time and caches none. */
 function lazyWeights(names: readonly string[], read: (name: string) => WeightTensor | null): Weights {
   return {
     names: () => names,

@@ -6,7 +6,7 @@ import { InstarError } from '@instar/events/errors'
 import type { Gguf, GgufValue } from './gguf.ts'
 import type { JsonObject } from '@instar/events/json'
 
-/** Qwen2's split; llama.cpp knows it as pre-tokeniser `qwen2`. */
+/** Qwen2's pre-tokeniser; llama.cpp calls it `qwen2`. */
 const QWEN2_SPLIT =
   "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 

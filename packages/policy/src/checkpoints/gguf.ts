@@ -34,7 +34,9 @@ function quoted(name: string): string {
   return JSON.stringify(name.slice(0, 200))
 }
 
-/** Reads forward; running out of bytes is a fault with `truncated: true`, so that a reader of a prefix can fetch more. */
+/**
+ * Reads forward; running out of bytes is a fault with `truncated: true`, so that a reader of a prefix can fetch more.
+ */
 class Cursor {
   at = 0
   private readonly bytes: Uint8Array

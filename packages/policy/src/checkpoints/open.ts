@@ -22,7 +22,10 @@ async function hashFile(file: string): Promise<string> {
   return hash.digest('hex')
 }
 
-/** sha256 over `name␀sha256 of the bytes\n` of each file in turn. `named`: the same, were the model of that name; of a folder the files are called what they are. */
+/**
+ * sha256 over `name␀sha256 of the bytes\n` of each file in order. `named`: the same hash for a model of that name;
+ * the files of a folder have their own names.
+ */
 async function hashFiles(files: readonly string[]): Promise<{ sha256: string; named(name: string): string }> {
   const hashes: string[] = []
   for (const file of files) hashes.push(await hashFile(file))

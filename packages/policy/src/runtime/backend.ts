@@ -27,7 +27,10 @@ export type Program = {
 export type Feeds = Record<string, TensorData>
 
 export interface Compiled {
-  /** Outputs by name, all or those of `only`; their arrays are the caller's. Inputs are not changed and may be reused at once after it resolves. */
+  /**
+   * Outputs by name, all or those of `only`; the arrays belong to the caller. Inputs are not changed and may be
+   * reused once it resolves.
+   */
   run(feeds: Feeds, only?: readonly string[]): Promise<Record<string, { shape: number[]; data: Float32Array }>>
   dispose(): Promise<void>
 }

@@ -1,4 +1,6 @@
-/** The decode step: prefill and generation are one program, with any batch, any number of new positions and any cache. */
+/**
+ * The decode step: prefill and generation are one program, with any batch, any number of new positions and any cache.
+ */
 import type * as tf from '../tensors.ts'
 import * as tfjs from '../tensors.ts'
 import { MASKED, attendCached, decode, head, ropeTable } from '../model.ts'
@@ -9,7 +11,7 @@ import type { ModelConfig, PackedTensor } from '../weights.ts'
 import type { Backend, Compiled, Feeds, InputSpec, Program, TensorData } from './backend.ts'
 import type { KvCache } from './cache.ts'
 
-/** `ids` [B·T] right-padded; `counts` says how many of a row's T are real (default all). */
+/** `ids` [B·T] right-padded; `counts`: the number of valid ids per row (default T). */
 export type DecodeRequest = {
   ids: Int32Array
   T: number
@@ -19,7 +21,7 @@ export type DecodeRequest = {
   counts?: readonly number[]
   /** `all`: logits of every real position instead of each row's last; or those of these places in [B·T]. */
   logits?: 'last' | 'all' | readonly number[]
-  /** False: nobody will go on from here, the cache stays as it is. */
+  /** False: the sequence ends here, and the cache is not updated. */
   keep?: boolean
 }
 

@@ -5,7 +5,7 @@ import { arch, cpus, platform } from 'node:os'
 import type { Fingerprint } from '@instar/engine/port'
 import type { Backend } from './backend.ts'
 
-/** The sources whose numbers end in an adapter. A number kept by hand is forgotten; a digest is not. */
+/** The sources of the arithmetic that determines an adapter. A digest replaces a version number maintained by hand. */
 const SOURCES = [
   'adam',
   'credit',
@@ -35,7 +35,10 @@ const SOURCES = [
   'runtime/tfjs-node/native',
 ]
 
-/** Digest of the arithmetic's sources, comments and blanks aside: a change there may change bits, so it is another build. */
+/**
+ * Digest of the arithmetic's sources without comments and white space: a change there may change bits, so it is
+ * another build.
+ */
 export function arithmetic(read: (name: string) => string = source): string {
   const hash = createHash('sha256')
   for (const name of SOURCES)

@@ -10,12 +10,18 @@ import { OUTPUT, trace } from './trace.ts'
 import { writeOnnx } from './onnx-writer.ts'
 import type { OnnxGraph, OnnxInitializer } from './onnx-writer.ts'
 
-/** Constants above this many bytes in all go to a file beside the model: a protobuf ends at 2 GB and is copied when read. */
+/**
+ * Constants above this many bytes in all go to a file beside the model: a protobuf ends at 2 GB and is copied when
+ * read.
+ */
 const EXTERNAL_BYTES = 64 * 1024 * 1024
 /** Smaller constants stay inside the model even then. */
 const EXTERNAL_EACH = 4096
 
-/** Where onnxruntime's product with 4-bit blocks in float32 was measured; where it has no kernel for it, it takes ten times as long as reading float32. */
+/**
+ * Platforms where onnxruntime's float32 product with 4-bit blocks is fast (measured); without a kernel it takes ten
+ * times as long as reading float32.
+ */
 const FAST_BLOCKS = /^linux-x64 .*\bavx512f\b/.test(instructionSet())
 
 const FOLDER = 'instar-onnx-'
@@ -70,7 +76,10 @@ class WeightFile {
   }
 }
 
-/** `prepack: false` keeps one copy of the weights in memory instead of two, at some cost in speed. `blocks`: multiply by 4-bit blocks where a program has them; by default where that is fast. */
+/**
+ * `prepack: false` keeps one copy of the weights in memory instead of two, at some cost in speed. `blocks`: multiply
+ * by 4-bit blocks where a program has them; default: where that is fast.
+ */
 export type OnnxOptions = { threads: number; prepack?: boolean; blocks?: boolean }
 
 class OnnxBackend implements Backend {
@@ -99,7 +108,8 @@ class OnnxBackend implements Backend {
     const outputs = graph.outputs.map((output) => output.name)
     const specs = new Map(program.inputs.map((input) => [input.name, input]))
     const ort = this.ort
-    // Tensor objects are kept while the caller keeps passing the same array: adapters and caches do not change identity.
+    // Tensor objects are kept while the caller keeps passing the same array: adapters and caches do not change
+    // identity.
     const tensors = new Map<string, { data: unknown; key: string; tensor: Ort.Tensor }>()
     const compiled: Compiled = {
       async run(feeds: Feeds, only?: readonly string[]) {

@@ -63,7 +63,9 @@ function unary(op: string): (params: { inputs: Inputs }) => tf.TensorInfo {
   }
 }
 
-/** `neutral`: the constant that leaves the other operand as it is, on the right or, where `commutes`, on either side. */
+/**
+ * `neutral`: the constant that leaves the other operand as it is, on the right or, where `commutes`, on either side.
+ */
 function binary(
   op: string,
   result: 'same' | 'bool',
@@ -281,7 +283,10 @@ function castTo(x: tf.TensorInfo, dtype: tf.DataType): tf.TensorInfo {
   return value !== null ? filled(value, x.shape, dtype) : emit('Cast', [x], x.shape, dtype, { to: code })
 }
 
-/** out[segment] = Σ rows with that segment: the gradient of a gather. Sequential in onnxruntime, hence the same on every run. */
+/**
+ * out[segment] = Σ rows with that segment: the gradient of a gather. Sequential in onnxruntime, hence the same on
+ * every run.
+ */
 function segmentSum({ inputs, attrs }: { inputs: Inputs; attrs?: Attrs }): tf.TensorInfo {
   const x = input(inputs, 'x')
   const ids = input(inputs, 'segmentIds')

@@ -82,7 +82,7 @@ function reads(node: OnnxNode): string[] {
   return [...node.inputs, ...Object.values(node.attributes).flatMap(inside)]
 }
 
-/** Drops every node whose outputs nobody uses, and initializers likewise. */
+/** Removes nodes and initializers whose outputs are not used. */
 function prune(graph: OnnxGraph): OnnxGraph {
   const needed = new Set(graph.outputs.map((output) => output.name))
   const nodes: OnnxNode[] = []
@@ -121,7 +121,10 @@ function choosePrimes(program: Program): Map<string, { prime: number; input: str
   return out
 }
 
-/** Runs the program once on symbols and returns its graph. Every input of the program is an input of the graph, used or not. `packed`: use what the program holds in blocks. */
+/**
+ * Runs the program once on symbols and returns its graph. Every input of the program is an input of the graph, used
+ * or not. `packed`: use what the program holds in blocks.
+ */
 export async function trace(program: Program, packed = false): Promise<OnnxGraph> {
   register()
   await tf.setBackend(TRACE_BACKEND)

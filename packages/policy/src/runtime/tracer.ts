@@ -44,7 +44,9 @@ export class Tracer {
     return value
   }
 
-  /** The graph value of a tensor; a constant becomes an initializer (or an Expand where its shape is not fixed) here. */
+  /**
+   * The graph value of a tensor; a constant becomes an initializer (or an Expand where its shape is not fixed) here.
+   */
   nameOf(info: tf.TensorInfo): string {
     const value = this.traced(info.dataId)
     if (value.name !== null) return value.name
@@ -123,7 +125,10 @@ export class Tracer {
     return output
   }
 
-  /** One of two values [*, columns] at run time. A branch says the name of its value; what it emits is its own and may not be shared. */
+  /**
+   * Selects one of two values [*, columns] at run time. A branch returns the name of its value; the nodes that it
+   * emits are local to the branch and must not be shared.
+   */
   choose(condition: string, columns: number, then: () => string, otherwise: () => string): string {
     const around = this.nodes
     const branch = (make: () => string): { branch: OnnxBranch } => {

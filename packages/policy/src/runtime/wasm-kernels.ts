@@ -1,7 +1,7 @@
 /**
- * Kernels of the WebAssembly backend, replaced or added. Its matrix product is fast only for one matrix
- * that is not transposed (XNNPACK), and gradients are made of the other forms; cutting a tensor copies the
- * whole of it for every part; sums over segments, which the gradient of a gather needs, are missing; one-hot rows of floats are wrong.
+ * Kernels of the WebAssembly backend, replaced or added. Its matrix product is fast only for one matrix that is not
+ * transposed (XNNPACK), and gradients are made of the other forms; cutting a tensor copies the whole of it for every
+ * part; sums over segments, which the gradient of a gather needs, are missing; one-hot rows of floats are wrong.
  */
 import * as tf from '../tensors.ts'
 import type { BackendWasm } from '@tensorflow/tfjs-backend-wasm'

@@ -69,7 +69,10 @@ export class Batcher {
     }))
   }
 
-  /** Queues a request; the queue is first in, first out. Emits `unknown_adapter` for an adapter that is not loaded, `bad_request` for a constraint that is not supported. */
+  /**
+   * Queues a request; the queue is first in, first out. Emits `unknown_adapter` for an adapter that is not loaded,
+   * `bad_request` for a constraint that is not supported.
+   */
   submit(key: number, request: JobRequest): void {
     const { adapter, prompt } = request
     let constraint: ConstraintCursor | null = null

@@ -217,7 +217,10 @@ class EmbeddedServing implements ServingEngine {
     this.thread.post({ type: 'submit', key, request: open.request })
   }
 
-  /** Posts the requests that arrived while there was no thread, then the unloads: an earlier request may use the adapter. */
+  /**
+   * Posts the requests that arrived while there was no thread, then the unloads: an earlier request may use the
+   * adapter.
+   */
   private postQueued(): void {
     for (const { message } of this.calls.values()) this.thread.post(message)
     for (const [key, { request }] of this.open) this.thread.post({ type: 'submit', key, request })

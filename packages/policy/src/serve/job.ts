@@ -13,7 +13,9 @@ import { StopStrings } from '@instar/engine/stop'
 export type ScoreWithTop = ScoreRequest & { topLogprobs?: number }
 export type JobRequest = ({ kind: 'generate' } & GenerateRequest) | ({ kind: 'score' } & ScoreWithTop)
 
-/** `key`: the caller's id of the request. `score`, `error` and `pieces` with an `end` are the last event of a request. */
+/**
+ * `key`: the caller's id of the request. `score`, `error` and `pieces` with an `end` are the last event of a request.
+ */
 export type BatchEvent =
   | { key: number; type: 'pieces'; tokens: GeneratedToken[]; end: { reason: FinishReason; text: string } | null }
   | { key: number; type: 'score'; scores: Scores }

@@ -30,7 +30,10 @@ export type ToWorker =
   | { type: 'unload'; sha256: string }
   | { type: 'close' }
 
-/** `events`: all events of one step. `base`: sha256 of the model's files. `done`: the result of a call; `error` null: it succeeded. */
+/**
+ * `events`: all events of one step. `base`: sha256 of the model's files. `done`: the result of a call; `error` null:
+ * it succeeded.
+ */
 export type FromWorker =
   | { type: 'ready'; capabilities: Capabilities; base: string }
   | { type: 'events'; events: BatchEvent[] }

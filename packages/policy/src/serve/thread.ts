@@ -1,7 +1,7 @@
 /**
- * A worker thread that is restarted. If it dies (out of memory, a crash), its current work is lost and another thread is
- * started after a back-off. Callers queue requests meanwhile and post them on `up`; if the next start fails or takes
- * longer than `waitMs`, requests are refused until a thread is up.
+ * A worker thread that is restarted. If it dies (out of memory, a crash), its current work is lost and another thread
+ * is started after a back-off. Callers queue requests meanwhile and post them on `up`; if the next start fails or
+ * takes longer than `waitMs`, requests are refused until a thread is up.
  */
 import type { Worker } from 'node:worker_threads'
 import { InstarError } from '@instar/events/errors'

@@ -1,15 +1,15 @@
-/** Ids of the texts that were encoded last: a conversation sends its earlier messages with every request. */
+/** A least-recently-used cache of encoded texts: a conversation sends its earlier messages with every request. */
 
-/** What an entry costs beside its characters, counted as characters: short texts are not free. */
+/** Overhead of an entry, counted in characters: short texts are not free. */
 const ENTRY = 64
 
 export class TokenCache {
-  /** The longest unused first. */
+  /** Ordered by last use, oldest first. */
   private readonly ids = new Map<string, readonly number[]>()
   private readonly limit: number
   private held = 0
 
-  /** `limit`: characters of all texts together. */
+  /** `limit`: characters of all texts together, overhead included. */
   constructor(limit: number) {
     this.limit = limit
   }
@@ -26,7 +26,7 @@ export class TokenCache {
   put(text: string, ids: readonly number[]): void {
     const cost = text.length + ENTRY
     if (cost > this.limit) return
-    // A part of a longer string would keep all of that one alive.
+    // Copied: a slice of a longer string would keep all of that string in memory.
     this.ids.set(Buffer.from(text, 'utf16le').toString('utf16le'), ids)
     this.held += cost
     for (const oldest of this.ids.keys()) {

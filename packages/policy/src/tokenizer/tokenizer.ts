@@ -9,7 +9,10 @@ import { isJsonObject, type JsonObject } from '@instar/events/json'
 import { tokenBytes, type ByteForm } from './bytes.ts'
 import { TokenCache } from './token-cache.ts'
 
-/** A token outside the merges. `special` ones are hidden when decoding. `lstrip` and `rstrip` eat the white space beside it. */
+/**
+ * A token outside the merges. `special` ones are hidden when decoding. `lstrip` and `rstrip` eat the white space
+ * beside it.
+ */
 export type AddedToken = { id: number; content: string; special: boolean; lstrip: boolean; rstrip: boolean }
 
 function readAdded(json: JsonObject, file: string): AddedToken[] {
@@ -45,7 +48,10 @@ export class TextTokenizer {
   readonly added: readonly AddedToken[]
   /** Ids that decoding hides. */
   readonly specialIds: ReadonlySet<number>
-  /** UTF-16 units of the longest text that one id can stand for; 0 where ids may stand for more text than they hold (normalised, trimmed). */
+  /**
+   * UTF-16 units of the longest text that one id stands for; 0 when ids may stand for more text than they hold
+   * (normalised, trimmed).
+   */
   readonly longest: number
   private readonly library: Library
   private readonly byContent: ReadonlyMap<string, AddedToken>
@@ -170,7 +176,7 @@ export class TextTokenizer {
     return this.byContent.get(content)?.id ?? this.library.token_to_id(content)
   }
 
-  /** UTF-8 bytes that `id` stands for: none for special tokens and for ids outside the vocabulary. May be a part of a character. */
+  /** UTF-8 bytes of `id`: none for special tokens and for ids outside the vocabulary. May be part of a character. */
   bytesOf(id: number): Uint8Array {
     let bytes = this.bytes.get(id)
     if (!bytes) {
@@ -192,7 +198,10 @@ export class TextTokenizer {
   }
 }
 
-/** GPT-2's split (encoder.py). As a Split it goes through the library's translation to JavaScript, where \s differs (NEL, BOM). */
+/**
+ * GPT-2's split (encoder.py). As a Split it goes through the library's translation to JavaScript, where \s differs
+ * (NEL, BOM).
+ */
 const GPT2_SPLIT = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 
 const split = (regex: string): JsonObject => ({
@@ -216,7 +225,9 @@ function likeHuggingFace(step: unknown): unknown {
   return Array.isArray(steps) ? { ...step, pretokenizers: steps.map(likeHuggingFace) } : step
 }
 
-/** Which decoders of tokenizer.json are understood: ByteLevel, or a sequence of Replace, ByteFallback, Fuse and Strip. */
+/**
+ * Which decoders of tokenizer.json are understood: ByteLevel, or a sequence of Replace, ByteFallback, Fuse and Strip.
+ */
 function byteForm(decoder: unknown, file: string): ByteForm {
   const form: ByteForm = { byteLevel: false, byteFallback: false, replace: [], stripLeadingSpace: false }
   const steps =

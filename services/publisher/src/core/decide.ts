@@ -28,7 +28,7 @@ export type Decision =
   | { do: 'evaluate'; update: string; computed: UpdateComputed; sealed: BatchState['sealed'] }
   | { do: 'wait'; why: 'standby' | 'updates' | 'frozen' | 'not_live' }
 
-/** `assigned` false: another publisher does this policy's work, and this one stands by. Promotions are for whoever was asked. */
+/** `assigned` false: another publisher owns this policy and this one only handles promotions that it was asked for. */
 export const decide = (
   state: PublisherState,
   measured: Measured | null,
@@ -152,7 +152,7 @@ export const decidePromotion = (
   }
 }
 
-/** A candidate that cannot be measured (its bytes are gone or damaged) is rejected for that, and learning goes on. */
+/** A candidate that cannot be measured (its bytes are missing or damaged) is rejected, and learning continues. */
 export const unmeasurable = (state: PublisherState, update: string, reason: string, now: number): VersionRejected => {
   const batch = batchOfUpdate(updateLine(state.updates, state.policy), update)
   if (!batch?.update) throw new RangeError(`update ${update} is not on the log`)

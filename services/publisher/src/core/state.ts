@@ -115,7 +115,7 @@ const evolveWeights = (state: PublisherState, logged: Logged<WeightsEvent>): Fol
   ) {
     const { byUpdate, byId } = updateLine(state.updates, state.policy)
     const batch = byUpdate.get(event.update)
-    // Of a batch that somebody computed twice the last update is what waits: a verdict on an earlier one settles nothing.
+    // When a batch was computed twice, its last update is pending: a verdict on an earlier one does not settle it.
     if (batch !== undefined && byId.get(batch)?.update?.id === event.update) state.unsettled.delete(batch)
   }
   return outcome

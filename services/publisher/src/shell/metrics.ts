@@ -1,4 +1,4 @@
-/** What the publisher tells of itself: packages/process/src/metrics/table.ts says what each means. */
+/** The publisher's metrics; packages/process/src/metrics/table.ts describes each. */
 import type { Logged, FoldOutcome } from '@instar/events'
 import type { Metrics } from '@instar/process'
 import { PUBLISHER_WAITS } from '@instar/process/metrics/labels'

@@ -1,4 +1,7 @@
-/** The publisher's state in a snapshot: its folds, the updates without a verdict, the turns that it asks candidates about. */
+/**
+ * The publisher's state in a snapshot: its folds, the updates without a verdict, the turns that it asks candidates
+ * about.
+ */
 import { foldVersion, storedScores, storedTurns, storedUpdates, storedWeights, type Snapshot } from '@instar/log'
 import type { PublisherState } from '../core/state.ts'
 

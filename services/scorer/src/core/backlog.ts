@@ -1,6 +1,7 @@
 /**
- * Requests that wait for a judge. The newest turn goes first: learning wants what the serving version said, and where a
- * judge is slower than people it never comes to the oldest, which would be stale by then. Beyond `most` the oldest is shed.
+ * Requests that wait for a judge. The newest turn goes first: learning wants what the serving version said, and where
+ * a judge is slower than people it never comes to the oldest, which would be stale by then. Beyond `most` the oldest
+ * is shed.
  */
 import type { JudgeRequest } from './decide.ts'
 

@@ -79,8 +79,8 @@ export const wrappedInRequest = (messages: readonly ConversationMessage[]): stri
   wrappedSince(messages, Math.max(0, lastWords(messages)))
 
 /**
- * What stands in wrappers in the user's messages `from` and later, '' for nothing. A person can type a wrapper as an agent
- * writes it: who judges has to see what is not read as words.
+ * What stands in wrappers in the user's messages `from` and later, '' for nothing. A person can type a wrapper as an
+ * agent writes it: who judges has to see what is not read as words.
  */
 export const wrappedSince = (messages: readonly ConversationMessage[], from: number): string =>
   messages

@@ -24,9 +24,9 @@ import { lookAt, type ScorerState } from './state.ts'
 export type Rules = {
   /** A session in which no turn has finished for this long is closed, ms. */
   idleMs: number
-  /** A judge is configured that can score an answer to which nobody said anything. */
+  /** A configured judge can score an answer without a next state. */
   judgesAlone: boolean
-  /** Updates between the version that spoke and the head beyond which no judge is asked; null: all are judged. */
+  /** Maximum staleness of a turn that is judged, in updates; null: all are judged. */
   staleness: number | null
 }
 
@@ -80,7 +80,7 @@ export const decide = (
   return outputs
 }
 
-/** What was touched, then what a walk over all that are needed comes to. It is gone when it was given. */
+/** Touched turns first, then those of the walk over all needed turns. Each is removed as it is yielded. */
 const toLookAt = function* (state: ScorerState, more: () => boolean): Generator<string> {
   while (more()) {
     const [touched] = state.touched
@@ -106,7 +106,7 @@ const walks = new WeakMap<ScorerState, Iterator<string, undefined>>()
 /** There is more to look at than the last `decide` did. */
 export const hasMore = (state: ScorerState): boolean => state.touched.size > 0 || state.sweep || walks.has(state)
 
-/** Not to be judged: no batch will take it by the time it is scored. Of turns that came from elsewhere nobody knows. */
+/** True for a turn that no batch will take by the time it is scored. Imported turns are always judged. */
 export const isStale = (
   state: ScorerState,
   { turn: id }: Pick<JudgeRequest, 'turn'>,
@@ -129,13 +129,16 @@ export const passOver = (
 ): Output | null =>
   judged(state, request, { verdicts: [], reward: null, judge: null, hint: null, hintJudge: null, reason }, now)
 
-/** Partitions may have become ours: the next `decide` looks at all that is unscored there, whoever had begun with it. */
+/**
+ * Call when the assignment changed: the next `decide` looks at all unscored turns of the assigned partitions, also
+ * those that another process had begun.
+ */
 export const lookAgain = (state: ScorerState): void => {
   state.sweep = true
   unpark(state.idle)
 }
 
-/** Is the answer still to be asked for, by us? If not it is put back, for whoever has the partition. */
+/** True when the request is still needed and the partition is assigned; else the turn is put back for its new owner. */
 export const stillOurs = (state: ScorerState, request: JudgeRequest, assigned: IsAssigned = everything): boolean => {
   const turn = underJudgement(state, request)
   if (!turn || assigned(turn.partition)) return turn !== null
@@ -158,7 +161,7 @@ const putBack = (state: ScorerState, { turn }: TurnState): void => {
   lookAt(state, turn)
 }
 
-/** The record of what the judges said, or null when the request was overtaken meanwhile. */
+/** The record of the judges' verdicts, or null when the request was superseded meanwhile. */
 export const judged = (state: ScorerState, request: JudgeRequest, result: Judged, now: number): Output | null => {
   const turn = underJudgement(state, request)
   if (!turn) return null

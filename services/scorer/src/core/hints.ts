@@ -2,7 +2,7 @@
  * From what a person missed to what should have been done, said positively: naming the unwanted thing makes a
  * small model do it more. One sentence each, so that up to three make a hint.
  */
-import type { Complaint } from './signals/complaints.ts'
+import type { Complaint } from './rules/complaints.ts'
 
 const INSTEAD: Readonly<Record<Complaint, string | null>> = {
   wrong: null,
@@ -16,7 +16,7 @@ const INSTEAD: Readonly<Record<Complaint, string | null>> = {
   missed: null,
   poor: null,
 }
-/** Whoever asks for both has said of neither what would have been better. */
+/** Opposite complaints give no hint: neither says what would have been better. */
 const OPPOSITES: readonly (readonly [Complaint, Complaint])[] = [
   ['short', 'long'],
   ['formatted', 'unformatted'],
@@ -42,7 +42,7 @@ export const hintFor = (complaints: ReadonlySet<Complaint>, rightAnswer: string 
 const NEGATION =
   /\b(?:do not|don't|does not|never|avoid|stop|without|no|not|isn't|aren't|less|fewer|refrain|instead of|rather than)\b/iu
 
-/** A judge's hint as it may be used: one line, 1–3 sentences, told as what to do. Null for anything else. */
+/** A judge's hint in its usable form: one line of 1–3 sentences, phrased as an instruction. Null for anything else. */
 export const usableHint = (text: unknown): string | null => {
   if (typeof text !== 'string') return null
   const hint = text.replace(/\s+/gu, ' ').trim()

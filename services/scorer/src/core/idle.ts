@@ -5,7 +5,7 @@
 import type { Table } from '@instar/events'
 
 type SessionTime = { session: string; at: number }
-/** Session → when it was last heard, as far as is known here. */
+/** Session → time of its last record, as far as this process has read. */
 type Watched = Table<string, number> & Iterable<readonly [string, number]> & { readonly size: number }
 
 export type Idle = {

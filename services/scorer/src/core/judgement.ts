@@ -1,4 +1,4 @@
-/** What a judge sees, what it says, and how several judges become one reward. */
+/** A judge's evidence and judgement, and how several judgements become one reward. */
 import type { JudgeVerdict } from '@instar/events'
 import { publicHint } from './private-values.ts'
 
@@ -11,13 +11,16 @@ export type Evidence = {
   calls: boolean
   /** What came after the answer; null: the session ended. */
   next: { user: string; tools: string } | null
-  /** What the person saw instead, and `next` was said to, where this answer was shown to nobody. */
+  /** The shown candidate, to which `next` replied, when this answer was not shown. */
   shown?: string
   /** What stands in the user's messages inside an agent's wrappers, which a person can type, too; absent: nothing. */
   wrapped?: string
 }
 
-/** `value` −1…1, or null: abstained or failed, `note` says why. A hint is 1–3 sentences, positively phrased. */
+/**
+ * `value` −1…1, or null when the judge abstained or failed; `note` gives the reason. A hint is 1–3 sentences,
+ * positively phrased.
+ */
 export type Judgement = {
   value: number | null
   note: string
@@ -31,7 +34,10 @@ export type Feedback = { id: string; record: string; value: number; at: number; 
 
 export type JudgeOpinion = Judgement & { judge: string }
 
-/** `reward` null: nobody could say, `reason` is why: `no_next_state`, `judge_failed`, `abstained`, or `unreadable` from the shell. */
+/**
+ * `reward` null: no judge gave a value; `reason` is `no_next_state`, `judge_failed`, `abstained`, or `unreadable`
+ * from the shell.
+ */
 export type Judged = {
   verdicts: JudgeVerdict[]
   reward: number | null
@@ -42,8 +48,8 @@ export type Judged = {
 }
 
 /**
- * The first opinion with a finite value in −1…1 is the reward. Its hint goes with it; an opinion that has a
- * value and no hint takes the hint of the next one that does, if the reward is negative. What a hint quotes of a person's own
+ * The first opinion with a finite value in −1…1 is the reward. Its hint goes with it; an opinion that has a value and
+ * no hint takes the hint of the next one that does, if the reward is negative. What a hint quotes of a person's own
  * values (private-values.ts) is left out: it is stored, and learned from.
  */
 export const settle = (opinions: readonly JudgeOpinion[]): Judged => {

@@ -14,14 +14,14 @@ import type { Feedback } from './judgement.ts'
 
 export type ScoredTurns = {
   turns: TurnsState
-  /** One fold per policy: a branch that scores the same turns says nothing about its trunk. */
+  /** One fold per policy: scores on a branch do not apply to its trunk. */
   scores: Table<string, ScoresState>
 }
 
 export type Need = {
   /** The turn whose request holds the next state; null: the session ended. */
   next: string | null
-  /** The candidate that was shown, and that the next state was said to, where it is not the turn itself. */
+  /** The shown candidate, to which the next state replied, when it is not the turn itself. */
   shown: string | null
   /** Given: it is the reward, and judges are asked for a hint alone. */
   feedback: Feedback | null

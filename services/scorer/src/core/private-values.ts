@@ -1,6 +1,7 @@
 /**
- * Values of a person in a text that is kept, shown in SQL and learned from: numbers of cards and accounts, keys, addresses,
- * telephone numbers. Found by their form, so a name or a street is not found; what is found is not always one.
+ * Values of a person in a text that is kept, shown in SQL and learned from: numbers of cards and accounts, keys,
+ * addresses, telephone numbers. Found by their form, so a name or a street is not found; what is found is not always
+ * one.
  */
 
 /** Digits of a card's number, its last one a check (Luhn). */

@@ -37,7 +37,7 @@ export type PendingStep =
 export type ScorerState = ScoredTurns & {
   /** How far a turn's version is from the head: what will be stale is not for a slow judge. */
   weights: WeightsState
-  /** Turns that are to be scored, whoever does it, by what has been read. */
+  /** Turns that need a score, by the records read so far, on any partition. */
   needed: Queue
   /** Those of them of which something was read since `decide` looked at them, MOST_TOUCHED at most. */
   touched: Set<string>
@@ -75,7 +75,10 @@ export const initialState = (): MemoryScorer => ({
   asked: 0,
 })
 
-/** Before the first `decide`, and after a restart from a snapshot: what an earlier life asked for will not come back to this one. */
+/**
+ * Call before the first `decide` and after a restart from a snapshot: answers requested by the previous process will
+ * not arrive.
+ */
 export const forgetWork = (state: ScorerState): void => {
   state.touched.clear()
   state.sweep = true
@@ -133,7 +136,7 @@ const evolveTurns = (state: ScorerState, logged: Logged<TurnsEvent>): FoldOutcom
   return outcome
 }
 
-/** Something was said of a turn, and so of the candidates beside it that nobody saw. */
+/** Marks a turn, and the candidates beside it that were not shown, as changed. */
 const touch = (state: ScorerState, id: string): void => {
   const turn = state.turns.turns.get(id)
   if (!turn) return drop(state, id)
@@ -173,7 +176,7 @@ const evolveScores = (state: ScorerState, logged: Logged<ScoresEvent>): FoldOutc
   const outcome = foldScores(scores, logged)
   const work = state.work.get(event.turn)
   if (work?.step === 'appended' && work.record === logged.id) state.work.delete(event.turn)
-  // A loser of a race looks again: feedback may still outrank what won.
+  // Looks again after another record won: feedback may still outrank it.
   touch(state, event.turn)
   return outcome
 }

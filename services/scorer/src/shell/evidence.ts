@@ -4,7 +4,10 @@ import type { TurnReader } from '@instar/log'
 import { lastRequest, messagesOf, saidSince, wrappedInRequest, wrappedSince } from '../core/conversation.ts'
 import type { Evidence } from '../core/judgement.ts'
 
-/** `next`: the turn whose request holds the next state, null if the session ended. `shown`: the turn that it was said to, null if it is `turn`. */
+/**
+ * `next`: the turn whose request holds the next state, null if the session ended. `shown`: the candidate to which it
+ * replied, null if it is `turn`.
+ */
 export const readEvidence = async (
   reader: TurnReader,
   turn: string,

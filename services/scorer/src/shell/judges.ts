@@ -2,12 +2,12 @@
 import { InstarError } from '@instar/events'
 import type { JudgeRequest } from '../core/decide.ts'
 import { settle, type Evidence, type Judged, type Judgement, type JudgeOpinion } from '../core/judgement.ts'
-import { hintOfWords, judgeBySignals, signalsId, type SignalSettings } from '../core/signals/signals.ts'
+import { hintOfWords, judgeBySignals, signalsId, type SignalSettings } from '../core/rules/signals.ts'
 
 export type Judge = {
   /** Hash of its prompt or rules, model and settings, behind its name. */
   id: string
-  /** It can score an answer to which nobody said anything: without a next state, or shown to nobody. */
+  /** True when it can score an answer without a next state, or one that was not shown. */
   alone: boolean
   /** It takes no time: all turns are judged, however many there are and however old. */
   quick?: boolean

@@ -5,11 +5,14 @@ import type { LlmConfig } from '../config.ts'
 import type { Evidence, Judgement } from '../core/judgement.ts'
 import { judgePrompt, llmId, majority, parseVote, VERDICT_SCHEMA, type Vote } from '../core/llm.ts'
 
-/** `say`: told when the endpoint stops giving verdicts, and when it gives them again; never what it was asked. */
+/**
+ * `say`: called when the endpoint stops giving verdicts and when it gives them again; the line never contains the
+ * evidence.
+ */
 type LlmPorts = { fetch: typeof fetch; now: () => number; say?: ((line: string) => void) | undefined }
 type LlmJudge = { id: string; judge(evidence: Evidence, signal: AbortSignal): Promise<Judgement> }
 
-/** The endpoint said no, and will again. What it said beside is not kept: it may quote what it was asked. */
+/** The endpoint refused the request, and will refuse it again. Its message is dropped: it may quote the evidence. */
 class Refused extends Error {
   readonly status: number
   constructor(status: number) {
@@ -60,7 +63,7 @@ export const createLlmJudge = (config: LlmConfig, ports: LlmPorts): LlmJudge => 
     }
     const withSchema = structured
     const response = await ports.fetch(endpoint, {
-      // It is sent conversations: to nobody but whom the operator named.
+      // Redirects are not followed: conversations are sent only to the host that the operator configured.
       method: 'POST',
       redirect: 'manual',
       signal: AbortSignal.any([signal, AbortSignal.timeout(config.timeoutMs)]),
@@ -119,7 +122,10 @@ export const createLlmJudge = (config: LlmConfig, ports: LlmPorts): LlmJudge => 
   }
 }
 
-/** A status, a code or a kind of error, never a message: one of JSON quotes the answer. Of a connection that failed, fetch has the code in the cause. */
+/**
+ * A status, a code or a kind of error, never a message: a JSON error quotes the answer. For a failed connection,
+ * fetch has the code in the cause.
+ */
 const whyOf = (error: Error): string => {
   if (error instanceof Passing) return error.message
   if (error instanceof TooLong) return error.message

@@ -1,4 +1,4 @@
-/** What the scorer tells of itself: packages/process/src/metrics/table.ts says what each means. */
+/** The scorer's metrics; packages/process/src/metrics/table.ts describes each. */
 import type { Logged, FoldOutcome } from '@instar/events'
 import type { Metrics } from '@instar/process'
 import type { ScorerWork } from '../work.ts'

@@ -47,7 +47,10 @@ export type AuditState = {
   weights: WeightsState
   /** Counted score records by id, also those revised later and those of other policies. */
   scoreRecords: Table<string, ScoresEvent>
-  /** Turns in log order; of each policy those with a score, in the order of the first one; batches in their chain's order. */
+  /**
+   * Turns in log order; of each policy those with a score, in the order of the first one; batches in their chain's
+   * order.
+   */
   listed: Series<string>
   scored: Table<string, Series<string>>
   batches: Table<string, Series<string>>

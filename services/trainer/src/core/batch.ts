@@ -1,4 +1,4 @@
-/** Which turns the next batch takes, and the record that says so before any arithmetic. */
+/** Selects the turns of the next batch and makes its BatchSealed record, before any arithmetic. */
 import {
   derivedId,
   lineageDistance,
@@ -101,7 +101,9 @@ const drop = (state: TrainerState, line: WeightLine, versions: readonly number[]
 const seedOf = (policy: string, number: number): number =>
   Number.parseInt(derivedId('seed', policy, number).slice(0, 8), 16) >>> 1
 
-/** False when neither an advantage nor a hint on a failed turn would move a weight, by the loss that the batch names. */
+/**
+ * False when neither an advantage nor a hint on a failed turn would move a weight, by the loss that the batch names.
+ */
 export const hasSignal = ({ items, loss }: Pick<BatchSealed, 'items' | 'loss'>): boolean => {
   const mode = lossMode(loss)
   return items.some(

@@ -17,7 +17,7 @@ export type ChoiceSettings = {
   /** The most of a batch that one API key, or one subject, may have: 0…1, and always one request. */
   keyShare: number
   subjectShare: number
-  /** Keys count as heard for so long after their last turn, ms. */
+  /** A key counts as active for this long after its last turn, ms. */
   keyHeardMs: number
 }
 
@@ -31,7 +31,7 @@ const LOOKS = 64
 
 type Chosen = Omit<BatchItem, 'baseline' | 'advantage'> & { group: string; key: string | null }
 
-/** Turns of a batch that one key may have: never less than an even part of it, or those heard could not fill one. */
+/** The turns of a batch that one key may have: at least an even part, or the active keys could not fill a batch. */
 const shareOfKey = ({ keys }: Pick<TrainerState, 'keys'>, options: ChoiceSettings, now: number): number => {
   let heard = 0
   for (const [, at] of keys) if (at >= now - options.keyHeardMs) heard += 1
@@ -39,7 +39,7 @@ const shareOfKey = ({ keys }: Pick<TrainerState, 'keys'>, options: ChoiceSetting
 }
 const shareOf = (share: number, { batchSize }: ChoiceSettings): number => Math.max(1, Math.floor(share * batchSize))
 
-/** Usable turns that wait, and how many of them are beyond the shares of their keys. */
+/** Waiting usable turns, and how many of them exceed the shares of their keys. */
 export type UsableCount = { usable: number; held: number }
 
 export const countUsable = (

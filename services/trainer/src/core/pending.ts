@@ -24,7 +24,7 @@ export type PendingState = {
   updates: UpdatesState
   /** Scored and not spent. */
   pending: Queues
-  /** API keys with usable turns, and when each was last heard, ms since the epoch. */
+  /** API keys with usable turns, and the time of the last turn of each, ms since the epoch. */
   keys: Table<string, number> & Iterable<readonly [string, number]> & { readonly size: number }
 }
 
@@ -44,7 +44,7 @@ export const isTooLong = ({ turn, subject, hint }: Pick<ScoreState, 'turn' | 'su
 
 type PendingTurns = { pending: Queues }
 
-/** Keys of which it is known when they were last heard. */
+/** Limit of keys with a stored time of their last turn. */
 const MOST_KEYS = 4096
 
 /** Null: of the turns that a batch may take; else why none ever will. */
@@ -129,7 +129,9 @@ export const waits = (state: PendingState, id: string): boolean =>
 
 type KeyTurns = { count: number; queues: Queue[] }
 
-/** Usable turns of these versions by API key ('' without keys), in the order of `versions` and of their first scores. */
+/**
+ * Usable turns of these versions by API key ('' without keys), in the order of `versions` and of their first scores.
+ */
 export const usableTurns = ({ pending }: PendingTurns, versions: readonly number[]): Map<string, KeyTurns> => {
   const places = new Map(versions.map((version, at) => [version, at]))
   const byKey = new Map<string, KeyTurns>()

@@ -29,7 +29,10 @@ export type ReplayOptions = {
 
 export const branchKey = (policy: string, branch: string): string => `${policy}~${branch}`
 
-/** The version from which the replay starts: its adapter and optimizer are restored from the log. A time means the head of that time. */
+/**
+ * The version from which the replay starts: its adapter and optimizer are restored from the log. A time means the
+ * head of that time.
+ */
 export const startVersion = (state: AuditState, from: Bound): number => {
   if (from === null) return 0
   if ('time' in from) {
@@ -84,7 +87,10 @@ export function* recordedBatches(
   }
 }
 
-/** The turns that a replay with changed settings may use: not spent before the range, and, with `until`, spent within it. */
+/**
+ * The turns that a replay with changed settings may use: not spent before the range and, with `until`, spent within
+ * it.
+ */
 export const turnsBetween = (state: AuditState, from: Bound, until: Bound): ((turn: string) => boolean) => {
   const range = rangeOf(state, from, until)
   return (turn) => {
@@ -93,7 +99,7 @@ export const turnsBetween = (state: AuditState, from: Bound, until: Bound): ((tu
   }
 }
 
-/** `batches`: how many the whole replay makes, so that a branch that was cut short can be told from a finished one. */
+/** `batches`: the number of batches of the whole replay, by which an unfinished branch is recognised. */
 export const branchStarted = (
   state: AuditState,
   key: string,
@@ -221,7 +227,10 @@ export function* joinedTurns(state: AuditState): Generator<{ turn: string; next:
   }
 }
 
-/** Turns that the policy (or a branch of it, `scoredBy`) has scored, usable, no longer than an item of a batch may be, in the order of their first scores: what a replay with changed settings seals anew. */
+/**
+ * The turns that a replay with changed settings seals anew: scored by the policy (or a branch of it, `scoredBy`),
+ * usable, no longer than a batch item may be, in the order of their first scores.
+ */
 export function* scoredTurns(state: AuditState, scoredBy = state.policy): Generator<ScoredTurn> {
   const order = state.scored.get(scoredBy)
   for (let i = 0; i < (order?.length ?? 0); i += 1) {

@@ -44,7 +44,10 @@ export const initialState = (policy: string): MemoryTrainer => ({
   keys: new Map(),
 })
 
-/** Null: not this policy's, or not this service's affair. A branch is whoever replays' affair. */
+/**
+ * Null for a record of another policy or one that the trainer does not use. Branches are handled by the replay that
+ * makes them.
+ */
 export const evolve = (state: TrainerState, logged: Logged<Event>): FoldOutcome | null => {
   switch (logged.topic) {
     case 'turns': {

@@ -1,4 +1,7 @@
-/** The whole log, folded for an audit: into tables in a file of its own, so that a long log needs no more memory than a short one. */
+/**
+ * The whole log, folded for an audit: into tables in a file of its own, so that a long log needs no more memory than
+ * a short one.
+ */
 import {
   decodeRecord,
   InstarError,
@@ -80,14 +83,15 @@ const storedAudit = (snapshot: Snapshot, policy: string): AuditState => ({
   ),
 })
 
-/** Throws `aborted` for who asked to stop; whatever was made meanwhile is taken away by whoever made it. */
+/** Throws `aborted` when stopped; the caller removes what it has made. */
 export const unlessStopped = (signal: AbortSignal | undefined): void => {
   if (signal?.aborted) throw new InstarError('aborted', 'It was asked to stop before the end of the log.')
 }
 
 /**
- * Of the policy and its branches, as of the call. A pipeline may be writing meanwhile. Throws `aborted`, and `no_temporary_file`
- * where the file cannot be made or written, since all of a long log in memory ends the process; no file stays.
+ * Of the policy and its branches, as of the call. A pipeline may be writing meanwhile. Throws `aborted`, and
+ * `no_temporary_file` where the file cannot be made or written, since all of a long log in memory ends the process;
+ * no file stays.
  */
 export const readAudit = async (log: EventLog, policy: string, signal?: AbortSignal): Promise<Audit> => {
   const folder = await mkdtemp(join(tmpdir(), 'instar-audit-')).catch((cause: Error) => {

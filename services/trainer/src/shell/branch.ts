@@ -13,10 +13,10 @@ import { persist, putBlob, versionsOn, type EventLog } from '@instar/log'
 import type { StepResult } from '@instar/engine/port'
 import { evolveAudit, type AuditState } from '../core/audit.ts'
 
-/** What the gate said of the batch on main; `version` null: it was rejected. */
+/** The gate's verdict on the batch on main; `version` null: rejected. */
 export type Recorded = { version: number | null; reason: string; figures: Record<string, number> }
 
-/** `folded`: told of each record of the branch; the next one waits for what it returns. */
+/** `folded`: called with each record of the branch; the next one waits for the returned promise. */
 type BranchPorts = {
   log: EventLog
   now: () => number

@@ -1,4 +1,7 @@
-/** A sealed batch through the learning engine: turns read back whole, parent restored from the log, results stored as blobs. */
+/**
+ * A sealed batch through the learning engine: turns read back whole, parent restored from the log, results stored as
+ * blobs.
+ */
 import { lossMode } from '../core/losses.ts'
 import { dialectOf, parseJson } from '@instar/dialects'
 import { InstarError, readWritten, weightLine, type BatchItem, type BatchSealed } from '@instar/events'

@@ -1,9 +1,11 @@
-/** What the trainer tells of itself: packages/process/src/metrics/table.ts says what each means. */
+/** The trainer's metrics; packages/process/src/metrics/table.ts describes each. */
 import type { Logged, FoldOutcome } from '@instar/events'
 import type { Metrics } from '@instar/process'
 import { TRAINER_WAITS } from '@instar/process/metrics/labels'
 
-/** `held`: turns beyond the shares of their API keys. `shares`, `figures`: of the last batch; null while it has none. */
+/**
+ * `held`: turns beyond the shares of their API keys. `shares`, `figures`: of the last batch; null while it has none.
+ */
 type Now = {
   policy: string
   waits: string

@@ -1,7 +1,8 @@
 /**
- * `instar replay`: retrains from the log onto a branch that never touches the serving head. With unchanged
- * settings the recorded batches are computed again and every adapter must come out bit-equal, where the engine is
- * the recorded one; elsewhere the distance is told (mode `tolerance`). With changed settings turns are sealed anew in log order. Everything is checked before the branch's first record.
+ * `instar replay`: retrains from the log onto a branch that never touches the serving head. With unchanged settings
+ * the recorded batches are computed again and every adapter must come out bit-equal, where the engine is the recorded
+ * one; elsewhere the distance is told (mode `tolerance`). With changed settings turns are sealed anew in log order.
+ * Everything is checked before the branch's first record.
  */
 import {
   InstarError,
@@ -39,7 +40,8 @@ import { isSameEngine, recordedParent } from './verify.ts'
 
 /**
  * `equal`: so far; null with changed settings, and where the engine is not the recorded one: then `apart` is the
- * largest distance of an adapter from the recorded one (`adapterDistance`), and of which batch. `unreadable`: records that were passed over, as the services do.
+ * largest distance of an adapter from the recorded one (`adapterDistance`), and of which batch. `unreadable`: records
+ * that were passed over, as the services do.
  */
 export type ReplayProgress = {
   phase: 'judging' | 'training'
@@ -61,7 +63,7 @@ export type ReplayReport = {
   adapter: string | null
   wallMs: number
 }
-/** What a judge says of a turn, given the turn whose request holds its next state. */
+/** A judge's verdict on a turn, given the turn whose request holds its next state. */
 type Rescored = {
   reward: number | null
   judge: string | null
@@ -69,7 +71,7 @@ type Rescored = {
   reason: string | null
   verdicts: TurnScored['verdicts']
 }
-/** `shown`: what `next` was said to, where `turn` was shown to nobody. */
+/** `shown`: the candidate to which `next` replied, when `turn` was not shown. */
 export type Rescore = (turn: string, said: { next: string; shown: string | null }) => Promise<Rescored>
 
 export type ReplayPorts = {

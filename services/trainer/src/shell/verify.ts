@@ -36,7 +36,10 @@ type BatchReport = {
   found: string | null
   difference: Difference | null
 }
-/** `unreadable`: what no build can read and every service passes over. Where a batch or a chain needs it, that is the difference. */
+/**
+ * `unreadable`: what no build can read and every service passes over. Where a batch or a chain needs it, that is the
+ * difference.
+ */
 export type VerifyReport = {
   ok: boolean
   policy: string
@@ -105,7 +108,7 @@ function* publishedVersions(state: AuditState): Generator<{ published: VersionPu
 const batchBehind = (state: AuditState, published: VersionPublished): BatchState | undefined =>
   batchOfUpdate(updateLine(state.updates, published.source?.policy ?? state.policy), published.update)
 
-/** A published version whose update is not on the chain of updates, or says something else. */
+/** A published version whose update is missing from the chain of updates, or differs. */
 const orphanOf = (state: AuditState): Difference | null => {
   for (const { published, record } of publishedVersions(state)) {
     const batch = batchBehind(state, published)

@@ -5,7 +5,10 @@ import { join } from 'node:path'
 import * as tf from '../../tensors.ts'
 import { LAYOUT, type Kind } from './place.ts'
 
-/** `gpu`: the name of the card that computes; null: the CPU does. `held`: tensors alive in this thread, and handles of the library for it. */
+/**
+ * `gpu`: the name of the GPU that computes; null: the CPU. `held`: live tensors of this thread, and the library's
+ * handles of them.
+ */
 export type Native = {
   tensorflow: string
   gpu: string | null
@@ -58,7 +61,7 @@ function card(): string {
 
 let loaded: { home: string; native: Native } | null = null
 
-/** `home`: the folder of a kind. Throws what the loader of the system or the package says. */
+/** `home`: the folder of a kind. Throws the error of the system's loader or of the package. */
 export function loadNative(home: string, kind: Kind, threads: number): Native {
   if (loaded?.home === home) return loaded.native
   if (loaded) throw new Error(`this thread has loaded ${loaded.home} already`)

@@ -124,7 +124,10 @@ const CUDA: readonly Part[] = [
 export const wheelsOf = (kind: Kind): readonly Part[] => (kind === 'gpu' ? CUDA : [PLAIN])
 export const partsOf = (kind: Kind): readonly Part[] => [SOURCES, HEADERS, ...wheelsOf(kind)]
 
-/** Of the wheels, what is unpacked (a star stands for slashes too): libraries, and the headers that the addon includes. */
+/**
+ * Of the wheels, what is unpacked (a star stands for slashes too): libraries, and the headers that the addon
+ * includes.
+ */
 export const UNPACKED = [
   'tensorflow/libtensorflow_*',
   'tensorflow/include/tensorflow/*',

@@ -109,7 +109,7 @@ export async function build(world: BuildPorts, wanted: BuildRequest): Promise<Bu
   const marks = join(site, UNPACKED_MARKS)
   const wheels = wheelsOf(kind)
   const done = existsSync(marks) ? readdirSync(marks) : []
-  // Other wheels than ours, or half of one: nothing of it is trusted.
+  // Other wheels than ours, or an incomplete download: none of the files is used.
   if (existsSync(site) && done.some((name) => !wheels.some(({ file }) => file === name)))
     rmSync(site, { recursive: true })
   const rest = wheels.filter(({ file }) => !existsSync(join(marks, file)))

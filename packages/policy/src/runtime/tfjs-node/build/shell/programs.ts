@@ -8,7 +8,10 @@ export type Finished = { code: number | null; output: string }
 export const missing = (message: string, details: Record<string, unknown> = {}, cause?: unknown): InstarError =>
   new InstarError('engine_build_failed', message, details, { cause })
 
-/** `show`: what it says goes to standard error as it comes. `code` is null where the program does not exist or was killed. */
+/**
+ * `show`: what it says goes to standard error as it comes. `code` is null where the program does not exist or was
+ * killed.
+ */
 export function runProgram(
   program: Program,
   args: readonly string[],

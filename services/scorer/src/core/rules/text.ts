@@ -1,4 +1,7 @@
-/** A message as the rules read it: lower case, contractions opened, idioms that mean the opposite of their words replaced. */
+/**
+ * A message as the rules read it: lower case, contractions opened, idioms that mean the opposite of their words
+ * replaced.
+ */
 
 const CONTRACTIONS: readonly (readonly [RegExp, string])[] = [
   [/[’‘´`]/g, "'"],

@@ -51,7 +51,10 @@ const VALUE = /\d|^\p{Lu}|"|“|\p{Lu}\p{L}+/u
 const NUMBERS =
   /\b(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred|thousand|half)\b/iu
 
-/** `text` as the person wrote it. `topic`: lower-case words of the request and the answer, from which a value may be taken. Null if no value is said. */
+/**
+ * `text` as the person wrote it. `topic`: lower-case words of the request and the answer, from which a value may be
+ * taken. Null if no value is said.
+ */
 export const rightAnswer = (text: string, topic: ReadonlySet<string>): string | null => {
   for (const sentence of text.split(/(?<=[!?\n])|(?<=\.)(?=\s)/u)) {
     for (const { pattern, sure } of FORMS) {
