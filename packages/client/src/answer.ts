@@ -1,4 +1,4 @@
-/** What the headers of an answer say of it. */
+/** The ids in a response's headers. */
 
 export type AnswerIds = {
   version: number | null

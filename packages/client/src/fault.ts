@@ -3,7 +3,7 @@ export class InstarClientError extends Error {
   readonly status: number
   readonly code: string
   readonly requestId: string | null
-  /** Whether the same again may succeed. */
+  /** Whether a repeated request may succeed. */
   readonly retryable: boolean
   constructor(
     message: string,
@@ -26,7 +26,7 @@ export class InstarClientError extends Error {
 
 const PASSING = new Set([408, 425, 429, 500, 502, 503, 504])
 
-/** Of an answer that is none of ours, what can be said. */
+/** The error of a response, also of one that another server sent. */
 export const faultOf = (status: number, body: unknown, headers: Headers): InstarClientError => {
   const error: unknown = typeof body === 'object' && body !== null && 'error' in body ? body.error : null
   const field = (name: string): string | null => {

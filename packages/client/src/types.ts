@@ -5,9 +5,11 @@ export type Value = boolean | number
 
 export type FeedbackOptions = {
   comment?: string
-  /** Whoever says it, where that is not the key's one user. */
+  /** The user who gives the feedback, if the key has several users. */
   user?: string
-  /** The same for what is the same: a repeat counts once. Default: a new one for each call, kept through its retries. */
+  /**
+   * The same key for the same feedback: a repeat counts once. Default: a new key per call, kept through its retries.
+   */
   idempotencyKey?: string
   signal?: AbortSignal
 }
@@ -31,7 +33,7 @@ export type Session = {
   readonly apiKey: string
   /** Of the last turn of the session. */
   feedback(value: Value, options?: FeedbackOptions): Promise<FeedbackGiven>
-  /** Nothing follows: what was said last is judged now. The session may go on all the same. */
+  /** Ends the session, so that its last turn is scored now. The session may still continue. */
   close(options?: { signal?: AbortSignal }): Promise<Closed>
 }
 

@@ -1,4 +1,4 @@
-/** What a body says of its answer's form. */
+/** The response format that a request body asks for. */
 import type { Constraint } from '@instar/engine/port'
 import { isFields, wrong } from './fields.ts'
 

@@ -1,7 +1,7 @@
 /** An answer as the API shows it: in pieces while it is sampled, or whole. */
 export type Call = { name: string; arguments: string }
 
-/** `upTo`: everything of the raw text before it is in this piece or in earlier ones. */
+/** `upTo`: this piece and the earlier ones contain all raw text before this offset. */
 export type Piece =
   | { type: 'content'; text: string; upTo: number }
   | { type: 'reasoning'; text: string; upTo: number }
@@ -9,7 +9,7 @@ export type Piece =
 
 export type Token = { id: number; logprob: number; text: string; top: readonly { id: number; logprob: number }[] }
 
-/** What has been said so far. */
+/** The answer so far. */
 export type Shown = { content: string; reasoning: string; calls: Call[] }
 
 export type Finish = 'stop' | 'length' | 'tool_calls'
@@ -22,7 +22,7 @@ export type Choice = {
   tokens: readonly Token[]
 }
 
-/** The last three are part of the first two, of an engine that counts them. */
+/** The last three are included in the first two; only engines that report them set them. */
 export type Counts = {
   promptTokens: number
   completionTokens: number
@@ -31,9 +31,9 @@ export type Counts = {
   reasoningTokens?: number
 }
 
-/** What every shape of an answer needs to know of the turn behind it. */
+/** The data of a turn that every response format needs. */
 export type AnswerContext = {
-  /** Of the first candidate; ids of ours are made from it. */
+  /** The first candidate's turn id, from which response ids are derived. */
   turn: string
   session: string
   /** Milliseconds. */
@@ -41,14 +41,14 @@ export type AnswerContext = {
   /** The name that the client asked for. */
   model: string
   fingerprint: string
-  /** What it is sampled with, the model's own defaults where the client named none. */
+  /** The effective sampling options, including the model's defaults. */
   sampling: { temperature: number; topP: number }
   textOf: (token: number) => string
-  /** Until the engine says: of a long prompt it takes a while to estimate. */
+  /** An estimate until the engine reports its count. Computed on access, since estimating a long prompt is slow. */
   readonly promptTokens: number
 }
 
 const FRAGMENT = /[^]{1,64}(?![\uDC00-\uDFFF])/g
 
-/** A call's arguments as deltas of up to 64 characters; no character is torn apart. */
+/** Splits a call's arguments into deltas of up to 64 characters, never inside a surrogate pair. */
 export const fragments = (text: string): string[] => text.match(FRAGMENT) ?? []

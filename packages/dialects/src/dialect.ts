@@ -1,4 +1,4 @@
-/** What a dialect is: how a body is read, and the shapes of answers, streams and errors. All of it pure. */
+/** The interface of a dialect: parsing of request bodies and the formats of responses, streams and errors. Pure. */
 import type { Dialect as DialectName } from '@instar/events/records'
 import type { InstarError } from '@instar/events/errors'
 import type { AnswerFormat } from './answer-format.ts'
@@ -16,11 +16,11 @@ export type Frame = { event?: string; data: unknown }
 export type Streaming = {
   /** `tokens`: those whose text is in the piece. `idOf`: id of the turn's n-th call. */
   piece(candidate: number, piece: Piece, tokens: readonly Token[], idOf: (call: number) => string): Frame[]
-  /** The candidate has said everything. */
+  /** Ends one candidate. */
   finish(candidate: number, choice: Choice): Frame[]
-  /** Every candidate has: the end of a stream that went well. */
+  /** Ends the stream after every candidate ended. */
   end(counts: Counts): Frame[]
-  /** The end of one that did not, after something was sent. */
+  /** Ends a stream that failed after frames were sent. */
   fail(fault: InstarError): Frame[]
 }
 
@@ -32,7 +32,7 @@ export type Dialect = {
   references(body: Fields): string[]
   /** The body with what those ids stand for in their place: the conversation that each turn's answer ended. */
   resolved(body: Fields, found: ReadonlyMap<string, Reference>): Fields
-  /** What a client is told of an id that `references` gave and that stands for nothing here. */
+  /** The error for an id from `references` that names nothing on the log. */
   unknownReference(body: Fields, id: string): InstarError
   /** Throws `bad_request` that names the field as the dialect does. `accepts`: what is taken beside texts; default: nothing. */
   request(body: Fields, accepts?: Accepts): Request
@@ -52,9 +52,9 @@ export type Dialect = {
   rateHeaders: RateHeaders
   /** What begins the ids of its tool calls. */
   callPrefix: 'call' | 'toolu'
-  /** A frame that means nothing; null: a comment does. */
+  /** A frame without content; null: a comment is used instead. */
   ping: Frame | null
 }
 
-/** What is behind an id of ours: the body of the turn's request, references resolved, and the answer it got. */
+/** What an id of ours refers to: the body of the turn's request with its references resolved, and the answer. */
 export type Reference = { dialect: DialectName; body: Fields; choice: Choice; turn: string; session: string }

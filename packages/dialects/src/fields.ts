@@ -16,7 +16,7 @@ export const fieldsOf = (value: unknown, where: string): JsonObject => {
   return value
 }
 
-/** Kinds of parts that no text stands for. */
+/** Types of parts that are not text. */
 export const MEDIA = [
   'image',
   'image_url',
@@ -35,7 +35,7 @@ export const MEDIA = [
   'document',
 ] as const
 
-/** The text that a part of a message is; null for one of another kind, whatever text stands beside it. */
+/** The text of a message part; null for a part of another type, even if it has a text field. */
 export const textIn = (part: unknown): string | null => {
   if (!isJsonObject(part) || MEDIA.some((kind) => kind === part['type'])) return null
   return typeof part['text'] === 'string' ? part['text'] : null
@@ -71,10 +71,10 @@ export const integer = (fields: JsonObject, name: string, min: number, max: numb
   return value
 }
 
-/** Of names for one thing, the first that was given; all have been read. */
+/** The first non-null value of several aliases. */
 export const first = <T>(...values: readonly (T | null)[]): T | null => values.find((value) => value !== null) ?? null
 
-/** Of these fields, those that ask for something: neither absent nor null, false or empty. */
+/** The named fields that are set: not absent, null, false or empty. */
 export const ignoredOf = (body: JsonObject, names: readonly string[]): string[] =>
   names.filter((name) => {
     const value = body[name] ?? false

@@ -89,7 +89,7 @@ const isData = (url: string, head: RegExp): boolean => {
 }
 
 const LONGEST_URL = 8192
-/** Names that only a machine, or a network of its own, knows. */
+/** Host names that only resolve locally. */
 const PRIVATE =
   /(?:^|\.)(?:localhost|localdomain|local|internal|intranet|private|lan|home|corp|home\.arpa|test|invalid|onion|arpa)$/
 

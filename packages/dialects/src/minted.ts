@@ -1,7 +1,7 @@
 /**
- * Ids that we mint: a prefix + 24 base32 characters, 60 bits of the session and 60 of the turn, + a place in
- * the turn. Alphanumeric, since agents drop other characters, and unique for ever: whatever comes back names
- * its session and its turn on any gateway.
+ * Ids that the gateway issues: a prefix, 24 base32 characters (60 bits of the session and 60 of the turn), and an
+ * index within the turn. Alphanumeric, since agents drop other characters. An id names its session and its turn on any
+ * gateway.
  */
 import { contentSha } from '@instar/events'
 import type { Message } from './request.ts'
@@ -19,7 +19,7 @@ const base32 = (hex: string): string => {
   return out
 }
 
-/** The session's 60 bits: it is known by them on every gateway that has read it. */
+/** A 60-bit hash that identifies the session on every gateway. */
 export const sessionMark = (session: string): string => base32(contentSha(Buffer.from(session)).slice(0, HEX_DIGITS))
 
 /** `turn` ends in the 32 random hex digits of the turn's id. */

@@ -28,7 +28,7 @@ export type Request = {
   functions: boolean
   /** Names of functions whose arguments have to be of their schema, where the dialect says so beside what templates are given. */
   strict: ReadonlySet<string>
-  /** Tools that run at somebody else's, and are not offered here. */
+  /** Tools that a third party's server would run; they are not offered to the model. */
   dropped: readonly string[]
   /** False: markup of calls stays text. */
   mayCall: boolean
@@ -46,9 +46,9 @@ export type Request = {
   reweighting: Reweighting | null
   logprobs: boolean
   topLogprobs: number
-  /** Whoever the client says is behind the request. */
+  /** The user that the client names. */
   user: string | null
-  /** Fields that ask for something which nobody does here. */
+  /** Fields with unsupported options. */
   ignored: readonly string[]
   /** As it was sent, references of ours resolved. */
   body: Fields
@@ -141,7 +141,7 @@ const endOfText = (body: Uint8Array, from: number): number => {
   return body.length
 }
 
-/** What is nested further can be parsed, but not be written again. Tools of agents stay below 50. */
+/** Deeper JSON can be parsed but not serialized again. Tools of agents stay below 50 levels. */
 const DEEPEST = 500
 
 const isDeeper = (value: unknown, levels: number): boolean =>

@@ -1,4 +1,4 @@
-/** Fields of any dialect that change what an answer is drawn from. */
+/** Fields of any dialect that change the sampling distribution. */
 import { isFields, number, wrong, type Fields } from './fields.ts'
 import type { Reweighting } from '@instar/engine/port'
 

@@ -1,4 +1,4 @@
-/** `/feedback`: what somebody thinks of the answer that they saw last, told to the gateway. */
+/** `/feedback`: sends the user's feedback on the last answer to the gateway. */
 import type { Command } from './host.ts'
 import type { Labels } from './labels.ts'
 import { bearer, type Settings } from './settings.ts'
@@ -11,7 +11,7 @@ const CORRECTION = -0.5
 
 export type Said = { value: number; comment: string | null }
 
-/** Null: nothing was said. */
+/** Null: there is no feedback in the text. */
 export const readFeedback = (args: string): Said | null => {
   const [, sign = '', words = ''] = /^\s*([+-](?=\s|$))?\s*([\s\S]*?)\s*$/.exec(args) ?? []
   if (sign === '' && words === '') return null

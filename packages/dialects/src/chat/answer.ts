@@ -41,7 +41,7 @@ const usageOf = ({
 
 const entry = (id: number, logprob: number, textOf: AnswerContext['textOf']): LogprobEntry => {
   const token = textOf(id)
-  // A part of a character has no text of its own; its bytes are not known here.
+  // A token that is part of a character has no text, and its bytes are not known here.
   return { token, logprob, bytes: token.includes('\ufffd') ? null : [...Buffer.from(token, 'utf8')] }
 }
 
@@ -65,7 +65,7 @@ const toolCall = (call: Call, id: string) => ({
   function: { name: call.name, arguments: call.arguments },
 })
 
-/** A client that offers `functions` knows one call, under its old name. */
+/** A client that sends `functions` expects a single call in `function_call`. */
 const callsOf = ({ functions }: Request, calls: readonly Call[], ids: readonly string[]): object => {
   const [first] = calls
   if (!first) return {}

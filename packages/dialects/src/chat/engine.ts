@@ -1,4 +1,4 @@
-/** A Chat Completions request as an engine of that interface is asked: nearly as it came. */
+/** Chat Completions fields for an engine with that API, almost unchanged. */
 import type { AnswerFormat } from '../answer-format.ts'
 import { commonFields, OPENAI_FIELDS, set, taken } from '../engine-fields.ts'
 import { isFields, type Fields } from '../fields.ts'
@@ -22,7 +22,7 @@ export const chatEngineFields = ({ body, maxTokens }: Request, calling: boolean)
   ...(calling ? taken(body, ['tool_choice', 'parallel_tool_calls']) : {}),
 })
 
-/** By the name that the client chose: hosted models know the newer one, small servers the older. */
+/** Keeps the client's field name: hosted models accept the newer one, small servers the older. */
 const limitOf = (body: Fields, maxTokens: number | null): Fields =>
   set((body['max_completion_tokens'] ?? null) === null ? 'max_tokens' : 'max_completion_tokens', maxTokens)
 

@@ -1,7 +1,7 @@
-/** `functions`, `function_call` and messages of role `function`: what tools were before they were called so. */
+/** The deprecated fields `functions` and `function_call` and messages of role `function`. */
 import { fieldsOf, isFields, wrong, type Fields } from '../fields.ts'
 
-/** Whether a body speaks of functions; beside `tools` they mean nothing. */
+/** Whether a body uses `functions`. Beside `tools` they are ignored. */
 export const speaksOfFunctions = (body: Fields): boolean =>
   (body['functions'] ?? null) !== null && (body['tools'] ?? null) === null
 

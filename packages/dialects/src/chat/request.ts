@@ -21,7 +21,7 @@ const ROLES = new Set(['system', 'developer', 'user', 'assistant', 'tool', 'func
 const MAX_CANDIDATES = 16
 const MAX_STOPS = 16
 const MAX_TOP_LOGPROBS = 20
-/** What is asked for beside a text. */
+/** Fields that request output other than text. */
 const IGNORED = ['modalities', 'audio', 'web_search_options'] as const
 
 const speaksAlone = (modalities: unknown): boolean =>
@@ -71,7 +71,7 @@ const readRequest = (body: Fields, functions: boolean, accepts: Accepts): Reques
   body,
 })
 
-/** Whose words are more than texts. */
+/** Roles whose messages may contain media. */
 const SHOWS: ReadonlySet<unknown> = new Set(['user', 'tool', 'function'])
 
 const messagesOf = (value: unknown, accepts: Accepts): Message[] => {
@@ -88,7 +88,7 @@ const messagesOf = (value: unknown, accepts: Accepts): Message[] => {
       throw wrong(`${where}.tool_calls`, 'a list of calls')
     if (role === 'user' && (content === undefined || content === null))
       throw wrong(`${where}.content`, 'a text or a list of parts')
-    // The ids of an answer come from the log alone.
+    // Token ids are read from the log only, never from a client.
     const { token_ids: _, function_call: __, ...rest } = fields
     return {
       ...rest,

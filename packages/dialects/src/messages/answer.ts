@@ -45,7 +45,7 @@ const stopReason = ({ finish, stop }: Choice): string =>
         ? 'end_turn'
         : 'stop_sequence'
 
-/** What came of thinking is ours to know again by it; it proves nothing else. */
+/** An id that identifies the reasoning's turn. It is not a cryptographic signature. */
 const signatureOf = ({ session, turn }: TurnRef): string => mintId('sealed', session, turn)
 
 /** Input is an object; arguments that are none travel as a text. */
@@ -59,7 +59,7 @@ const inputOf = (call: Call): unknown => {
   return { [RAW_INPUT]: call.arguments }
 }
 
-/** An answer's blocks, in the order in which they are said. */
+/** The blocks of an answer, in order. */
 export const blocksOf = (ref: TurnRef, { shown, toolCallIds }: Pick<Choice, 'shown' | 'toolCallIds'>): Fields[] => {
   const reasoning = shown.reasoning.trim()
   return [

@@ -1,4 +1,4 @@
-/** Anthropic Messages, as Claude Code speaks it. */
+/** The Anthropic Messages API, as Claude Code uses it. */
 import type { Dialect } from '../dialect.ts'
 import { anthropicRateHeaders } from '../rate-headers.ts'
 import { messagesError, messagesStream, messagesWhole, PING } from './answer.ts'

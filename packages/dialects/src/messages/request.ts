@@ -24,7 +24,7 @@ import type { Message, Request } from '../request.ts'
 import { reweightingOf } from '../reweighting.ts'
 
 const MAX_STOPS = 16
-/** They run at Anthropic's, or edit what its servers hold. */
+/** Options that run on Anthropic's servers or change their state. */
 const IGNORED = ['mcp_servers', 'container', 'context_management'] as const
 
 export const messagesRequest = (body: Fields, accepts: Accepts = TEXT_ONLY): Request => {
@@ -252,7 +252,7 @@ const userIdOf = (metadata: unknown): string | null => {
   return typeof id === 'string' && id !== '' ? id : null
 }
 
-/** Who `metadata.user_id` names; an agent may write more than that person's name into it. */
+/** The person in `metadata.user_id`, without what an agent adds to the name. */
 const personOf = (metadata: unknown): string | null => {
   const id = userIdOf(metadata)
   if (id === null) return null

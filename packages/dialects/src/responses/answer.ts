@@ -208,7 +208,7 @@ export const responsesStream = (context: AnswerContext, request: Request): Strea
     piece: (_candidate, piece, tokens, idOf) => [...start(), ...said(piece, tokens, idOf)],
     finish(_candidate, choice) {
       last = choice
-      // An answer without calls always has a message, be it empty.
+      // An answer without calls always has a message, possibly empty.
       const empty =
         messages === 0 && open?.kind !== 'message' && choice.shown.calls.length === 0 ? begin('message').frames : []
       return [...start(), ...empty, ...close(choice.finish === 'length' ? 'incomplete' : 'completed')]
@@ -224,7 +224,7 @@ export const responsesStream = (context: AnswerContext, request: Request): Strea
   }
 }
 
-/** The codes that clients know; anything of ours is the server's. */
+/** Error codes that clients know; any other is reported as a server error. */
 const failureOf = (fault: InstarError) => ({
   code: fault.status >= 500 ? 'server_error' : fault.status === 429 ? 'rate_limit_exceeded' : fault.code,
   message: streamMessage(fault),

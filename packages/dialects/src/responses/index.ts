@@ -1,4 +1,4 @@
-/** Responses, as Codex and the Agents SDK speak it. */
+/** The Responses API, as Codex and the Agents SDK use it. */
 import { chatError } from '../chat/answer.ts'
 import type { Dialect } from '../dialect.ts'
 import { openaiRateHeaders } from '../rate-headers.ts'

@@ -75,7 +75,7 @@ export const callItem = (
   }
 }
 
-/** What a custom tool is given: the text that stands in the arguments, or these themselves. */
+/** The input of a custom tool: the text in the arguments, or the arguments themselves. */
 export const customInput = (call: Call): string => {
   try {
     const value: unknown = JSON.parse(call.arguments)
@@ -86,7 +86,7 @@ export const customInput = (call: Call): string => {
   return call.arguments
 }
 
-/** In the order in which they are said: reasoning, message, calls. */
+/** In order: reasoning, message, calls. */
 export const itemsOf = (
   said: Said,
   status: 'completed' | 'incomplete' = 'completed',

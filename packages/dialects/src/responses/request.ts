@@ -26,7 +26,7 @@ const MAX_TOP_LOGPROBS = 20
 const ROLES = new Set(['user', 'assistant', 'system', 'developer'])
 const IGNORED = ['background', 'context_management', 'moderation'] as const
 
-/** What stands for words that are kept elsewhere: an answer without them would be one to another request. */
+/** Refuses references to content stored elsewhere: without it, the answer would be to another request. */
 const refuseElsewhere = (body: Fields): void => {
   for (const [field, instead] of [
     ['conversation', 'previous_response_id, or send the items'],
@@ -106,7 +106,7 @@ const conversationOf = (body: Fields, accepts: Accepts): Message[] => {
     : [{ role: 'system', content: instructions }, ...messages]
 }
 
-/** What pydantic-ai makes of a thought that it cannot send back as one: a message of its own. */
+/** pydantic-ai sends reasoning that it cannot represent as a message of its own. */
 const THOUGHT = /^\s*<think>([^]*?)<\/think>\s*$/
 
 type Call = { id: unknown; type: 'function'; function: { name: string; arguments: string } }
@@ -116,7 +116,7 @@ type Answer = { texts: string[] | null; reasoning: string[]; calls: Call[]; mint
 const gathered = (items: readonly Fields[], accepts: Accepts): Message[] => {
   const out: Message[] = []
   const at: { open: Answer | null } = { open: null }
-  // Thoughts alone are what is left of an answer that was cut: nothing was said.
+  // Reasoning alone is the rest of an interrupted answer without content.
   const close = (): void => {
     if (at.open && (at.open.texts !== null || at.open.calls.length > 0)) out.push(messageOf(at.open))
     at.open = null
@@ -173,7 +173,7 @@ const messageOf = ({ texts, reasoning, calls, minted }: Answer): Message => ({
   ...(minted.length === 0 ? {} : { minted }),
 })
 
-/** A person's or a tool's words; null for what is of no kind that a model reads. */
+/** A user's or a tool's message; null for items that no model reads. */
 const otherOf = (item: Fields, type: unknown, where: string, accepts: Accepts): Message | null => {
   if (type === 'function_call_output' || type === 'custom_tool_call_output')
     return {

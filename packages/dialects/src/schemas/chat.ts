@@ -34,7 +34,7 @@ const message = z.union([
   }),
 ])
 
-/** Before there were tools; beside `tools` they are passed over. */
+/** The deprecated predecessor of `tools`, ignored beside them. */
 const functions = z.union([
   z.looseObject({ tools: z.array(fields) }),
   z.looseObject({ tools: z.null().optional(), functions: z.array(z.looseObject({ name: z.string() })).nullish() }),

@@ -9,7 +9,7 @@ export const number = (min: number, max: number, description: string) =>
 export const integer = (min: number, max: number, description: string) =>
   z.int().min(min).max(max).nullish().describe(description)
 
-/** An object of which nothing is known. */
+/** Any object. */
 export const fields = z.looseObject({})
 
 /** Anything but these texts. */
