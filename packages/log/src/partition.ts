@@ -7,7 +7,10 @@ import { InstarError } from '@instar/events/errors'
 
 export type PartitionCounts = Readonly<Record<Topic, number>>
 
-/** 32-bit MurmurHash 2 as in org.apache.kafka.common.utils.Utils.murmur2, seed included; signed. Of the bytes from `from` to, not with, `to`. */
+/**
+ * 32-bit MurmurHash 2 as in org.apache.kafka.common.utils.Utils.murmur2, with its seed; signed. Hashes the bytes from
+ * `from` (inclusive) to `to` (exclusive).
+ */
 export const murmur2 = (data: Uint8Array, from = 0, to = data.length): number => {
   const m = 0x5bd1e995
   const length = to - from

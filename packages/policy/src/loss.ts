@@ -14,6 +14,9 @@
  * A_n is the turn's advantage. Reverse KL over the whole vocabulary, where a single sampled token would have
  * a heavy tail (one token of log-ratio 8 has been seen to own a clipped gradient). Each of the three sums has
  * a denominator of its own, folded into w, o and k by `tokenWeights`.
+ *
+ * Sources: clipped surrogate, PPO (Schulman et al. 2017, section 3) with separate limits, DAPO (Yu et al. 2025,
+ * section 3.1); decoupled behaviour policy, Hilton et al. 2021.
  */
 import * as tf from './tensors.ts'
 import { MAX_LOG_RATIO } from './credit.ts'
