@@ -57,10 +57,10 @@ type Scene = {
 const play = async (say: (line: string) => void, work: (scene: Scene) => Promise<void>): Promise<void> => {
   using later = laterBuild(LATER, [])
   const world = await startWorld({ services: NONE, env: { INSTAR_MODEL: join(ROOT, 'models/tiny') } })
+  const [history, ledger, readiness] = [new History(), newLedger(), startReadiness()]
+  const random = seeded(Number(process.env['INSTAR_SEED'] ?? 1))
+  const talking: People[] = []
   try {
-    const [history, ledger, readiness] = [new History(), newLedger(), startReadiness()]
-    const random = seeded(Number(process.env['INSTAR_SEED'] ?? 1))
-    let people: People | null = null
     await history.follow(world.log)
     const prepared = JSON.parse((await world.instarOf(later.root, 'setup', '--json')).trim().split('\n').at(-1)!) as {
       upgraded: object
@@ -76,8 +76,9 @@ const play = async (say: (line: string) => void, work: (scene: Scene) => Promise
       },
       async talkTo(...services) {
         const gateways = services.flat().filter(({ kind }) => kind === 'gateway')
-        const before = people
-        people = startPeople({ gateways, sessions: PEOPLE, random, ledger, breathMs: 400 })
+        const before = talking.at(-1)
+        const people = startPeople({ gateways, sessions: PEOPLE, random, ledger, breathMs: 400, patience: 60_000 })
+        talking.push(people)
         await before?.leave()
         await people.more(TURNS)
       },
@@ -100,7 +101,7 @@ const play = async (say: (line: string) => void, work: (scene: Scene) => Promise
       },
     }
     await work(scene)
-    await (people as People | null)?.leave()
+    await talking.at(-1)?.leave()
     await checkAll(world, history, ledger)
     say(`${JSON.stringify(figuresOf(ledger, history))} ${JSON.stringify(await schemasOn(world))}`)
     deepEqual([...ledger.refusals], [], 'a request failed')
@@ -110,6 +111,7 @@ const play = async (say: (line: string) => void, work: (scene: Scene) => Promise
     ok(history.versions.length > 1, history.summary())
     checkNoCrash(world)
   } finally {
+    await Promise.allSettled([readiness.end(), ...talking.map((people) => people.leave())])
     await world.end()
   }
 }

@@ -7,17 +7,25 @@ export type Readiness = {
   watch(services: readonly Service[]): void
   /** From now on no longer; resolves when no question is under way. */
   leave(services: readonly Service[]): Promise<void>
+  /** Of all of them. */
+  end(): Promise<void>
   /** `name: what it said`, and how often each service was asked. */
   unready: string[]
   asked: Map<string, number>
 }
+
+type Loop = { over: boolean; done: Promise<void> }
 
 const EVERY_MS = 100
 /** A process that is this late is busy, not unready: the machine is shared. */
 const PATIENCE_MS = 15_000
 
 export const startReadiness = (): Readiness => {
-  const loops = new Map<string, { over: boolean; done: Promise<void> }>()
+  const loops = new Map<string, Loop>()
+  const stop = async (some: readonly Loop[]): Promise<void> => {
+    for (const loop of some) loop.over = true
+    await Promise.all(some.map(({ done }) => done))
+  }
   const unready: string[] = []
   const asked = new Map<string, number>()
   const ask = async ({ name, url }: Service): Promise<void> => {
@@ -43,9 +51,8 @@ export const startReadiness = (): Readiness => {
       }
     },
     async leave(services) {
-      const left = services.map(({ name }) => loops.get(name)!)
-      for (const loop of left) loop.over = true
-      await Promise.all(left.map(({ done }) => done))
+      await stop(services.map(({ name }) => loops.get(name)!))
     },
+    end: () => stop([...loops.values()]),
   }
 }
