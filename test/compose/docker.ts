@@ -1,6 +1,6 @@
 /** `docker` as a child process, and the project that the tests of this folder share. */
 import { spawn } from 'node:child_process'
-import { join } from 'node:path'
+import { resolve as absolute } from 'node:path'
 import { ROOT } from '../../tools/tree.ts'
 
 export type Said = { code: number | null; out: string; err: string }
@@ -57,7 +57,7 @@ export const done = async (args: readonly string[], options: Parameters<typeof d
   return out
 }
 
-const files = (names: readonly string[]): string[] => names.flatMap((name) => ['-f', join(ROOT, name)])
+const files = (names: readonly string[]): string[] => names.flatMap((name) => ['-f', absolute(ROOT, name)])
 
 export const composeArgs = ({ project }: Place, args: readonly string[], extra: readonly string[] = []): string[] =>
   // A `.env` of whoever works here is not for us.

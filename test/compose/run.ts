@@ -1,5 +1,5 @@
 /**
- * `npm run test:compose`: the compose file as it is, under a project name and a port of its own, on whatever Docker engine
+ * `npm run test:compose [-- part of a path ...]`: the compose file as it is, under a project name and a port of its own, on whatever Docker engine
  * answers. Builds the image, runs the tests of this folder, takes everything down, however it ends.
  */
 import { spawn } from 'node:child_process'
@@ -30,6 +30,11 @@ const problem = async (): Promise<string | null> => {
 const seconds = (begin: number): string => `${((performance.now() - begin) / 1000).toFixed(0)} s`
 
 const main = async (): Promise<number> => {
+  const wanted = process.argv.slice(2)
+  const files = globSync('*.test.ts', { cwd: import.meta.dirname })
+    .toSorted()
+    .filter((file) => wanted.length === 0 || wanted.some((part) => file.includes(part)))
+  if (files.length === 0) throw new Error(`no test file matches ${wanted.join(', ')}`)
   const missing = await problem()
   if (missing) {
     process.stderr.write(`test:compose: ${missing}.\n`)
@@ -72,7 +77,7 @@ const main = async (): Promise<number> => {
     process.stdout.write(`the image is there after ${seconds(begin)}; project ${here.project}, port ${here.port}\n`)
     process.env['INSTAR_COMPOSE'] = JSON.stringify(here)
     const passed = await runTests(
-      globSync('*.test.ts', { cwd: import.meta.dirname }).map((file) => path.join(import.meta.dirname, file)),
+      files.map((file) => path.join(import.meta.dirname, file)),
       { concurrency: 1, timeout: 600_000 },
     )
     if (!passed) {

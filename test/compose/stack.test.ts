@@ -22,6 +22,7 @@ import {
   type Container,
   type Version,
 } from './stack.ts'
+import { nothingLost } from './lost.ts'
 import { clientOf, ledger, talk, type Talk } from './talk.ts'
 
 const UP_MS = 240_000
@@ -30,44 +31,6 @@ const HOST = { port: place().port }
 
 /** What PostgreSQL holds of the turns that were answered in full; equal to the ledger when all is well. */
 const book = ledger()
-
-type Row = { turn_id: string; status: string; next_turn_id: string | null; scores: number; batches: number }
-
-const turnsInSql = (): Promise<Row[]> =>
-  psql<Row>(`
-  select t.turn_id, t.status, t.next_turn_id,
-    (select count(*) from all_scores s where s.turn_id = t.turn_id and s.policy = 'policy' and s.revision = 0)::int as scores,
-    (select count(*) from all_batch_turns b where b.turn_id = t.turn_id and b.policy = 'policy')::int as batches
-  from turns t`)
-
-/** Resolves when PostgreSQL has all that was answered, and all that was replied to is scored; then holds it against the ledger. */
-const nothingLost = async (): Promise<void> => {
-  const rows = await until('PostgreSQL holds every answered turn, scored', async () => {
-    const found = await turnsInSql()
-    const known = new Set(found.map((row) => row.turn_id))
-    return (
-      [...book.turns].every((turn) => known.has(turn)) &&
-      found.every((row) => row.next_turn_id === null || row.status !== 'complete' || row.scores > 0) &&
-      found
-    )
-  })
-  const mine = rows.filter((row) => book.turns.has(row.turn_id))
-  equal(mine.length, book.turns.size, 'every answered turn once')
-  deepEqual(
-    mine.filter((row) => row.status !== 'complete'),
-    [],
-  )
-  deepEqual(
-    rows.filter((row) => row.scores > 1),
-    [],
-    'no turn is scored twice',
-  )
-  deepEqual(
-    rows.filter((row) => row.batches > 1),
-    [],
-    'no turn is in two batches',
-  )
-}
 
 const served = async (port: number): Promise<number> =>
   (await ask(clientOf(port, book), [{ role: 'user', content: question(book.next++) }])).version
@@ -279,7 +242,7 @@ describe('docker compose', { timeout: 570_000 }, () => {
     await talking.stop()
     deepEqual(talking.faults(), [])
     ok((await served(HOST.port)) > 0)
-    await nothingLost()
+    await nothingLost(book)
   })
 
   part('a gateway on an empty disk serves the head', async () => {
@@ -343,7 +306,7 @@ describe('docker compose', { timeout: 570_000 }, () => {
     await talking.more(40)
     await talking.stop()
     deepEqual(talking.faults(), [])
-    await nothingLost()
+    await nothingLost(book)
   })
 
   part('a rollback returns when every gateway serves it; thaw lets learning go on', async () => {
@@ -369,7 +332,7 @@ describe('docker compose', { timeout: 570_000 }, () => {
     }
     await talking.more(8)
     await talking.stop()
-    await nothingLost()
+    await nothingLost(book)
   })
 
   part('learning goes on after it', async (t) => {
@@ -379,7 +342,7 @@ describe('docker compose', { timeout: 570_000 }, () => {
     const version = await learned(ports[0]!, newest)
     await talking.stop()
     ok(version > newest)
-    await nothingLost()
+    await nothingLost(book)
     ok((await instar<{ ok: boolean }>('verify', 'all', '--digests')).ok)
   })
 
@@ -395,7 +358,7 @@ describe('docker compose', { timeout: 570_000 }, () => {
     await compose(['up', '-d', '--wait'], { limit: UP_MS })
     deepEqual(chain(await versions()).slice(0, before.length), chain(before))
     ok((await served(HOST.port)) >= head(before))
-    await nothingLost()
+    await nothingLost(book)
   })
 
   part('down -v leaves nothing', async (t) => {

@@ -23,6 +23,8 @@ export const clientOf = (port: number, { turns }: Ledger): OpenAI =>
       const noted = new TransformStream<Uint8Array, Uint8Array>({
         transform(chunk, controller) {
           text += decoder.decode(chunk, { stream: true })
+          // The library reads a stream no further than to this line, so its end is not seen.
+          if (text.includes('data: [DONE]') && !text.includes('"error"')) turns.add(turn)
           controller.enqueue(chunk)
         },
         flush() {
