@@ -17,7 +17,7 @@ test(
   'a log that a later build has written is gone on with by this one, and by that one again: nothing is lost',
   { timeout: 120_000 },
   async (t) => {
-    using later = laterBuild(LATER, ['learning', 'scorer', 'upgrade'])
+    using later = laterBuild(LATER, ['kit', 'upgrade'])
     const folder = mkdtempSync(join(tmpdir(), 'instar-order-'))
     t.after(() => rmSync(folder, { recursive: true, force: true }))
     for (const [life, root] of [ROOT, later.root, ROOT, later.root].entries()) {
