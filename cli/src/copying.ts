@@ -12,7 +12,9 @@ const duration = (ms: number): string => (ms < 90_000 ? `${Math.ceil(ms / 1000)}
 /** Between two lines where there is no terminal. */
 const LINE_MS = 5000
 
-/** One line that is drawn over on a terminal; elsewhere a line now and then, and one for each topic that held anything. */
+/**
+ * One line that is drawn over on a terminal; elsewhere a line now and then, and one for each topic that held anything.
+ */
 export const copyProgress = (
   err: (text: string) => void,
   terminal: boolean,

@@ -1,4 +1,7 @@
-/** What `instar doctor` looks at: on one machine here, on Kafka with doctor/looks.ts. What a look throws is the finding of a fault. */
+/**
+ * What `instar doctor` looks at: on one machine here, on Kafka with doctor/looks.ts. What a look throws is the finding
+ * of a fault.
+ */
 import { InstarError, requireBase } from '@instar/events'
 import { givesIds, isRemote, openRemote } from '@instar/gateway/open-remote'
 import { holdsWeights, openModel, openTokenizer, startServing } from '@instar/policy'

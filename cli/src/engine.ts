@@ -8,7 +8,10 @@ export const engineOf = (name: string, option = '--engine'): EngineChoice => {
   return engine
 }
 
-/** What learns where somebody may have said so in three ways: its own option, INSTAR_LEARN_ENGINE, or the option for both. */
+/**
+ * What learns where somebody may have said so in three ways: its own option, INSTAR_LEARN_ENGINE, or the option for
+ * both.
+ */
 export const learnEngineOf = (
   option: string | undefined,
   variable: EngineChoice,

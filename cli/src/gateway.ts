@@ -12,7 +12,10 @@ import { gatewayUrl, type Config } from './config.ts'
 
 export type Reply = { head: number; version: number; frozen: boolean }
 
-/** `key`: the API key to send, where the gateway wants one. The admin token is what a gateway without keys wants; its file need not be there. */
+/**
+ * `key`: the API key to send, where the gateway wants one. The admin token is what a gateway without keys wants; its
+ * file need not be there.
+ */
 type Place = Pick<Config, 'host' | 'port'> & Partial<Pick<Config, 'key' | 'adminToken' | 'adminTokenFile'>>
 type Sending = { body?: unknown; accept: string; silenceMs: number; signal?: AbortSignal | undefined }
 /** `fault`: what an error while the response is read means. */

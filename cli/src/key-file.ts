@@ -104,7 +104,10 @@ export const lockKeyFile = async (file: string, must: boolean, signal: AbortSign
   }
 }
 
-/** Whole or not at all, for its owner's eyes, and only over what was read. Throws `data_in_use` where another has changed it meanwhile. */
+/**
+ * Whole or not at all, for its owner's eyes, and only over what was read. Throws `data_in_use` where another has
+ * changed it meanwhile.
+ */
 export const writeKeyFile = (file: string, before: KeyFile, keys: readonly StoredKey[], open = false): void => {
   const next = `${file}.${process.pid}.new`
   changing(file, () => {

@@ -14,7 +14,10 @@ export type PipelineConfig = {
   model: string
   /** What serves. */
   engine: EngineChoice
-  /** What serves in its place: an engine behind HTTP. Learning then needs the weights in `model`; else turns are captured only. */
+  /**
+   * What serves in its place: an engine behind HTTP. Learning then needs the weights in `model`; else turns are
+   * captured only.
+   */
   remote?: RemoteSettings
   /** What learns and measures candidates; default: what serves. */
   learnEngine?: EngineChoice

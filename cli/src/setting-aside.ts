@@ -6,7 +6,10 @@ import type { Config } from './config.ts'
 
 type SetAside = { topic: Topic; partition: number; offset: number; why: string }
 
-/** `at`: `turns 3@17`. Throws `position_unknown` where no record stands, and `bad_request` on an embedded log, which has no dead letters. */
+/**
+ * `at`: `turns 3@17`. Throws `position_unknown` where no record stands, and `bad_request` on an embedded log, which
+ * has no dead letters.
+ */
 export const setAside = async (
   config: Config,
   { at, why }: { at?: string; why?: string },

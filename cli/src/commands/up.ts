@@ -53,7 +53,10 @@ Instar is up: version ${head} of the policy serves${frozen ? '; learning is froz
 
 const LOOK_AGAIN_MS = 25
 
-/** Waits for the policy's line, which the publisher begins at the very first start: commands need it. Null: asked to stop. */
+/**
+ * Waits for the policy's line, which the publisher begins at the very first start: commands need it. Null: asked to
+ * stop.
+ */
 const lineStarted = async (
   config: Config,
   running: Running,

@@ -31,7 +31,10 @@ export const migrationsFound = ({ state, applied, ours }: Migrations): Finding[]
   ]
 }
 
-/** How far a partition of the log goes beyond what is projected. `oldest`: time of the first record that is not, ms since the epoch. `other`: the record before the mark is another one. */
+/**
+ * How far a partition of the log goes beyond what is projected. `oldest`: time of the first record that is not, ms
+ * since the epoch. `other`: the record before the mark is another one.
+ */
 export type Lag = {
   topic: Topic
   partition: number
@@ -76,7 +79,10 @@ export const lagFound = (lags: readonly Lag[], now: number): Finding[] => {
   ]
 }
 
-/** Where marks and log meet. `ends`: the next offset of each partition; `first`: what stands at a mark; `before`: the id of the record before it, null if there is none. */
+/**
+ * Where marks and log meet. `ends`: the next offset of each partition; `first`: what stands at a mark; `before`: the
+ * id of the record before it, null if there is none.
+ */
 export const lagOf = (
   mark: Pick<StoredMark, 'topic' | 'partition' | 'next' | 'last' | 'current'>,
   end: number,

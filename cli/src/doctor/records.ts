@@ -26,7 +26,10 @@ type Folds = Partial<Record<Topic, (logged: Logged) => FoldOutcome>>
 
 export type Unreadable = { topic: Topic; partition: number; offset: number; reason: string }
 
-/** `unreadable`: records outside the chains whose bytes break their schema. Throws what a gap in a chain, a damaged record of one, or an unknown record is. */
+/**
+ * `unreadable`: records outside the chains whose bytes break their schema. Throws what a gap in a chain, a damaged
+ * record of one, or an unknown record is.
+ */
 export const readRecords = async (log: EventLog): Promise<{ said: string; unreadable: Unreadable[] }> => {
   const [turns, scores, updates, weights] = [initialTurns(), initialScores(), initialUpdates(), initialWeights()]
   const folds: Folds = {

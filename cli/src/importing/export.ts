@@ -21,7 +21,10 @@ export type ExportReport = {
   feedback: number
 }
 
-/** `session`: that one alone; throws `unknown_turn` where nobody said anything in it. Lines come session by session, in the order of the log. */
+/**
+ * `session`: that one alone; throws `unknown_turn` where nobody said anything in it. Lines come session by session, in
+ * the order of the log.
+ */
 export const exportLines = async (
   log: EventLog,
   session: string | null,

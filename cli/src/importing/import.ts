@@ -178,7 +178,9 @@ const notInTheFuture = ({ times }: ImportedRequest, now: number): void => {
     throw new InstarError('bad_request', 'It says that it was said in the future.')
 }
 
-/** By the places in their trajectory, else by when they were said, where all say so, else as they stand in the files. */
+/**
+ * By the places in their trajectory, else by when they were said, where all say so, else as they stand in the files.
+ */
 const inOrder = (entries: readonly Entry[]): Entry[] => {
   if (entries.every(({ place }) => place !== null)) return entries.toSorted((a, b) => a.place! - b.place!)
   return entries.every(({ at }) => at !== null) ? entries.toSorted((a, b) => a.at! - b.at!) : [...entries]

@@ -49,7 +49,9 @@ export const loadLearning = async ({ config, learns }: ThreadData, signal: Abort
 export const lineOf = ({ engine, build, isa, threads }: Fingerprint): string =>
   `${engine} ${build} (${isa}, ${threads} thread${threads === 1 ? '' : 's'})`
 
-/** Rejects with `aborted` when `signal` comes before all services have read the log to its end; none of them runs then. */
+/**
+ * Rejects with `aborted` when `signal` comes before all services have read the log to its end; none of them runs then.
+ */
 export const startServices = async (
   ports: ServicesPorts,
   { config }: ThreadData,

@@ -1,4 +1,6 @@
-/** A request that failed for good. `status` 0: no answer came. `code`: of the gateway's closed table, or `no_answer`. */
+/**
+ * A request that failed for good. `status` 0: no answer came. `code`: of the gateway's closed table, or `no_answer`.
+ */
 export class InstarClientError extends Error {
   readonly status: number
   readonly code: string
@@ -41,7 +43,10 @@ export const faultOf = (status: number, body: unknown, headers: Headers): Instar
   })
 }
 
-/** How long the answer asks to wait: `retry-after-ms`, else `Retry-After` as seconds or as a date; null where it does not say. */
+/**
+ * How long the answer asks to wait: `retry-after-ms`, else `Retry-After` as seconds or as a date; null where it does
+ * not say.
+ */
 export const askedToWait = (headers: Headers, now: number): number | null => {
   const ms = Number(headers.get('retry-after-ms') ?? Number.NaN)
   if (ms >= 0) return ms

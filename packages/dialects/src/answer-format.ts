@@ -2,7 +2,9 @@
 import type { Constraint } from '@instar/engine/port'
 import { isFields, wrong } from './fields.ts'
 
-/** `format`: null where the body says nothing. `schemaIn`: the field of the format that holds the schema's own fields. */
+/**
+ * `format`: null where the body says nothing. `schemaIn`: the field of the format that holds the schema's own fields.
+ */
 export type AnswerFormat = { format: unknown; field: string; schemaIn: string | null }
 
 export const ANY_OBJECT = { type: 'object' }

@@ -34,7 +34,10 @@ export type Dialect = {
   resolved(body: Fields, found: ReadonlyMap<string, Reference>): Fields
   /** The error for an id from `references` that names nothing on the log. */
   unknownReference(body: Fields, id: string): InstarError
-  /** Throws `bad_request` that names the field as the dialect does. `accepts`: what is taken beside texts; default: nothing. */
+  /**
+   * Throws `bad_request` that names the field as the dialect does. `accepts`: what is taken beside texts; default:
+   * nothing.
+   */
   request(body: Fields, accepts?: Accepts): Request
   /** The messages of a body that was accepted once; lenient. */
   messages(body: Fields): Message[]

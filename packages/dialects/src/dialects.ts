@@ -1,4 +1,7 @@
-/** The dialects by name. A name that this build does not know reads as Chat Completions, whose fields are the most common. */
+/**
+ * The dialects by name. A name that this build does not know reads as Chat Completions, whose fields are the most
+ * common.
+ */
 import { chat } from './chat/index.ts'
 import type { Dialect } from './dialect.ts'
 import type { Dialect as DialectName } from '@instar/events/records'

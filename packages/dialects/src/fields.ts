@@ -1,4 +1,6 @@
-/** Typed reading of fields that a client sent. Null counts as absent; a wrong type is a `bad_request` naming the field. */
+/**
+ * Typed reading of fields that a client sent. Null counts as absent; a wrong type is a `bad_request` naming the field.
+ */
 import { InstarError } from '@instar/events'
 import { isJsonObject, type JsonObject } from '@instar/events/json'
 

@@ -93,7 +93,10 @@ const LONGEST_URL = 8192
 const PRIVATE =
   /(?:^|\.)(?:localhost|localdomain|local|internal|intranet|private|lan|home|corp|home\.arpa|test|invalid|onion|arpa)$/
 
-/** The URL as it was understood; null where its host is an address, or a name that is not public. `URL` writes every spelling of an IPv4 address in four numbers. */
+/**
+ * The URL as it was understood; null where its host is an address, or a name that is not public. `URL` writes every
+ * spelling of an IPv4 address in four numbers.
+ */
 const publicUrl = (text: string): string | null => {
   if (text.length > LONGEST_URL || !URL.canParse(text)) return null
   const url = new URL(text)

@@ -25,7 +25,9 @@ export const sessionMark = (session: string): string => base32(contentSha(Buffer
 /** `turn` ends in the 32 random hex digits of the turn's id. */
 export const turnMark = (turn: string): string => base32(turn.slice(turn.lastIndexOf('.') + 1).slice(0, HEX_DIGITS))
 
-/** Tool calls of Chat Completions and Responses, of Messages; items of Responses; whole answers, one of each dialect. */
+/**
+ * Tool calls of Chat Completions and Responses, of Messages; items of Responses; whole answers, one of each dialect.
+ */
 const PREFIXES = ['call', 'toolu', 'msg', 'rs', 'fc', 'ctc', 'resp', 'sealed', 'chatcmpl'] as const
 export type Prefix = (typeof PREFIXES)[number]
 

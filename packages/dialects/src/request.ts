@@ -26,7 +26,10 @@ export type Request = {
   shapes: ReadonlyMap<string, ToolShape>
   /** Its client offers `functions`, as before there were tools: it knows one call of an answer, under its old name. */
   functions: boolean
-  /** Names of functions whose arguments have to be of their schema, where the dialect says so beside what templates are given. */
+  /**
+   * Names of functions whose arguments have to be of their schema, where the dialect says so beside what templates are
+   * given.
+   */
   strict: ReadonlySet<string>
   /** Tools that a third party's server would run; they are not offered to the model. */
   dropped: readonly string[]
@@ -114,12 +117,18 @@ const countsOf = (body: Uint8Array): Counts => {
 
 const isTooMany = ({ parts, values }: Counts): boolean => parts > MOST_PARTS || values > MOST_VALUES
 
-/** Bytes that V8 takes at the most for an object or a list, for a field of an object and for another value, without their texts. */
+/**
+ * Bytes that V8 takes at the most for an object or a list, for a field of an object and for another value, without
+ * their texts.
+ */
 const PART_BYTES = 100
 const FIELD_BYTES = 80
 const VALUE_BYTES = 32
 
-/** Bytes of memory that a body's JSON takes when it is parsed, at the most, beside the body itself. 0: it will be refused. */
+/**
+ * Bytes of memory that a body's JSON takes when it is parsed, at the most, beside the body itself. 0: it will be
+ * refused.
+ */
 export const parsedBytes = (body: Uint8Array): number => {
   const counts = countsOf(body)
   if (isTooMany(counts)) return 0

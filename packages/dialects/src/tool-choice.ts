@@ -1,7 +1,9 @@
 /** Which of the offered tools an answer must call, as each dialect says it. */
 import { isFields, wrong, type Fields } from './fields.ts'
 
-/** `required`: names of tools of which one must be called, `all` of those offered, null: none. `one`: at most one call. */
+/**
+ * `required`: names of tools of which one must be called, `all` of those offered, null: none. `one`: at most one call.
+ */
 export type ToolChoice = { required: ReadonlySet<string> | 'all' | null; one: boolean }
 
 /** Of Chat Completions and Responses. Throws `bad_request`. */
@@ -16,7 +18,10 @@ export const openaiToolChoice = (body: Fields): ToolChoice => {
   return { required: null, one }
 }
 
-/** `{type, name}`, with `namespace`, or as Chat Completions has it inside of `function` or `custom`. Throws `bad_request`. */
+/**
+ * `{type, name}`, with `namespace`, or as Chat Completions has it inside of `function` or `custom`. Throws
+ * `bad_request`.
+ */
 export const nameOf = (choice: unknown): string => {
   const given = isFields(choice) ? choice : {}
   const inner = [given['function'], given['custom']].find(isFields) ?? given

@@ -205,7 +205,10 @@ const argumentsOf = (input: unknown): string => {
   return JSON.stringify(input ?? {})
 }
 
-/** Tools with a schema are ours to offer; those of a dated type run at Anthropic's, or have a schema that only its models know. */
+/**
+ * Tools with a schema are ours to offer; those of a dated type run at Anthropic's, or have a schema that only its
+ * models know.
+ */
 const toolsOf = (value: unknown): { tools: unknown[]; dropped: string[]; strict: ReadonlySet<string> } => {
   const strict = new Set<string>()
   if (value === undefined || value === null) return { tools: [], dropped: [], strict }

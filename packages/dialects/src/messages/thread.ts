@@ -35,7 +35,10 @@ export const unknownThread = (_body: Fields, id: string): InstarError =>
     { field: 'thread.previous_message_id', clientDetails: { error_code: 'thread_not_found' } },
   )
 
-/** The body as if everything had been sent. System text and tools are the thread's own, unless the request brings others. */
+/**
+ * The body as if everything had been sent. System text and tools are the thread's own, unless the request brings
+ * others.
+ */
 export const continuedBody = (body: Fields, found: ReadonlyMap<string, Reference>): Fields => {
   const previous = previousOf(body)
   const before = previous === null ? undefined : found.get(previous)

@@ -28,7 +28,10 @@ export const unknownReference = (body: Fields, id: string): InstarError =>
       )
     : unknownId(id, 'input')
 
-/** The body as if everything had been sent. The answer names what it goes on from: that can be read of the body, and is not written with it. */
+/**
+ * The body as if everything had been sent. The answer names what it goes on from: that can be read of the body, and is
+ * not written with it.
+ */
 export const resolvedBody = (body: Fields, found: ReadonlyMap<string, Reference>): Fields => {
   const { previous_response_id: previous, ...rest } = body
   const before = typeof previous === 'string' ? found.get(previous) : undefined

@@ -112,7 +112,10 @@ const THOUGHT = /^\s*<think>([^]*?)<\/think>\s*$/
 type Call = { id: unknown; type: 'function'; function: { name: string; arguments: string } }
 type Answer = { texts: string[] | null; reasoning: string[]; calls: Call[]; minted: string[] }
 
-/** Items that follow one another are one answer, until one comes that another answer begins with: by our ids, else by what an answer holds once. */
+/**
+ * Items that follow one another are one answer, until one comes that another answer begins with: by our ids, else by
+ * what an answer holds once.
+ */
 const gathered = (items: readonly Fields[], accepts: Accepts): Message[] => {
   const out: Message[] = []
   const at: { open: Answer | null } = { open: null }

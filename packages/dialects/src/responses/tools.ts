@@ -1,4 +1,7 @@
-/** Tools of Responses: functions, functions of a namespace, custom tools that take a text, and those that run elsewhere. */
+/**
+ * Tools of Responses: functions, functions of a namespace, custom tools that take a text, and those that run
+ * elsewhere.
+ */
 import { fieldsOf, isFields, text, wrong, type Fields } from '../fields.ts'
 import type { ToolShape } from '../request.ts'
 

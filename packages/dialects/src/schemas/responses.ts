@@ -51,7 +51,9 @@ const reference = z
 const said = z.union([message, call, customCall, output, reference])
 
 const noText = [z.number(), z.boolean(), z.array(z.unknown()), fields] as const
-/** Reasoning, searches, images that were made elsewhere: passed over, and a conversation must hold something else too. */
+/**
+ * Reasoning, searches, images that were made elsewhere: passed over, and a conversation must hold something else too.
+ */
 const passedOver = z
   .union([
     z.looseObject({

@@ -1,4 +1,7 @@
-/** On bodies that are right, nearly right and wrong: the reader, the zod schema and its JSON Schema accept the same ones. */
+/**
+ * On bodies that are right, nearly right and wrong: the reader, the zod schema and its JSON Schema accept the same
+ * ones.
+ */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { InstarError } from '@instar/events'
