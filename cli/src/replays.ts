@@ -2,7 +2,7 @@
 import { InstarError, type TurnsState } from '@instar/events'
 import { createTurnReader, type EventLog } from '@instar/log'
 import type { LearningEngine, Model } from '@instar/engine/port'
-import { createJudges, judgeTurn, readEvidence, scorerConfig } from '@instar/scorer'
+import { createJudges, JUDGE_NAMES, judgeTurn, readEvidence, scorerConfig } from '@instar/scorer'
 import {
   replay,
   type Bound,
@@ -73,8 +73,9 @@ const rescoring =
   (run: ReplayRun, signal: AbortSignal): NonNullable<ReplayPorts['rescore']> =>
   (name) => {
     const config = scorerConfig.parse(run.scorer)
-    if (name !== 'signals' && !(name === 'llm' && config.llm)) return null
-    const judges = createJudges({ ...config, judges: [name] }, { now })
+    const known = JUDGE_NAMES.find((one) => one === name)
+    const judges = known ? createJudges({ ...config, judges: [known] }, { now }) : []
+    if (judges.length === 0) return null
     const reader = createTurnReader(run.log, (turn) => run.turns.turns.get(turn))
     return async (turn, said) => judgeTurn(judges, { feedback: null }, await readEvidence(reader, turn, said), signal)
   }

@@ -1,5 +1,5 @@
 /** The interface of a dialect: parsing of request bodies and the formats of responses, streams and errors. Pure. */
-import type { Dialect as DialectName } from '@instar/events/records'
+import type { DialectName } from '@instar/events/records'
 import type { InstarError } from '@instar/events/errors'
 import type { AnswerFormat } from './answer-format.ts'
 import type { Choice, Counts, Piece, AnswerContext, Token } from './answer.ts'

@@ -4,7 +4,7 @@
  */
 import { chat } from './chat/index.ts'
 import type { Dialect } from './dialect.ts'
-import type { Dialect as DialectName } from '@instar/events/records'
+import type { DialectName } from '@instar/events/records'
 import { messages } from './messages/index.ts'
 import { responses } from './responses/index.ts'
 

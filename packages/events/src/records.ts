@@ -31,7 +31,7 @@ export type StoredIds = { from: string | null; prefix: number; ids: number[]; le
 export type AnswerKey = { strict: string; loose: string }
 
 export const DIALECT_NAMES = ['chat', 'responses', 'messages'] as const
-export type Dialect = (typeof DIALECT_NAMES)[number]
+export type DialectName = (typeof DIALECT_NAMES)[number]
 export type TurnKind = 'main' | 'side'
 /** How the session was found, strongest first. */
 export type LabelSource = 'header' | 'agent' | 'minted' | 'answer' | 'prompt' | 'fingerprint'
@@ -59,7 +59,7 @@ export type TurnFacts = {
   candidate: number
   /** How many there are to be; those sampled in the background may stay away. */
   candidates: number
-  dialect: Dialect
+  dialect: DialectName
   kind: TurnKind
   labelSource: LabelSource
   /**

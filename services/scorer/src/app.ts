@@ -21,13 +21,13 @@ import {
 import { settle, type Evidence, type Judged } from './core/judgement.ts'
 import { evolve, forgetWork, initialState, type ScorerState } from './core/state.ts'
 import { readEvidence } from './shell/evidence.ts'
-import { judgeTurn, signalsJudge, type Judge } from './shell/judges.ts'
-import { createLlmJudge } from './shell/llm-judge.ts'
+import { JUDGES, type JudgePorts } from './shell/judge-table.ts'
+import { judgeTurn, type Judge } from './shell/judges.ts'
 import { recordScorerMetrics } from './shell/metrics.ts'
 import { snapshotVersion, stateOfSnapshot } from './shell/snapshot.ts'
 import type { ScorerWork } from './work.ts'
 
-export { judgeOrder, scorerConfig, type ScorerConfig } from './config.ts'
+export { JUDGE_NAMES, judgeOrder, scorerConfig, type ScorerConfig } from './config.ts'
 export {
   closeIdle,
   decide,
@@ -67,18 +67,8 @@ export type Scorer = {
   state: ScorerState
 }
 
-export const createJudges = (config: ScorerConfig, ports: Pick<ScorerPorts, 'fetch' | 'now' | 'say'>): Judge[] =>
-  judgeOrder(config).flatMap((name): Judge[] => {
-    if (name === 'signals') return [signalsJudge(config.signals)]
-    return config.llm
-      ? [
-          {
-            alone: true,
-            ...createLlmJudge(config.llm, { fetch: ports.fetch ?? fetch, now: ports.now, say: ports.say }),
-          },
-        ]
-      : []
-  })
+export const createJudges = (config: ScorerConfig, ports: JudgePorts): Judge[] =>
+  judgeOrder(config).flatMap((name) => JUDGES[name](config, ports) ?? [])
 
 /** Records and judgements in progress at a time; the rest waits in the state. */
 const UNDER_WAY = 1024

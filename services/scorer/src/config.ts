@@ -1,6 +1,10 @@
 /** Settings of the scorer. */
 import { z } from 'zod'
 
+/** The judges of shell/judge-table.ts. */
+export const JUDGE_NAMES = ['llm', 'signals'] as const
+export type JudgeName = (typeof JUDGE_NAMES)[number]
+
 const llm = z
   .object({
     /** Base of an OpenAI-compatible API, `…/v1`. */
@@ -38,10 +42,7 @@ export const scorerConfig = z
     /** The trainer's: what is further from the head is not put before such a judge, and skipped as `stale`. */
     staleness: z.int().nonnegative().default(4),
     /** In this order the first that has an opinion decides; explicit feedback always comes first. */
-    judges: z
-      .array(z.enum(['llm', 'signals']))
-      .nullable()
-      .default(null),
+    judges: z.array(z.enum(JUDGE_NAMES)).nullable().default(null),
     signals: z
       .object({ movedOn: z.number().min(-1).max(1).nullable().default(null) })
       .readonly()
@@ -54,5 +55,5 @@ export type ScorerConfig = z.infer<typeof scorerConfig>
 export type LlmConfig = z.infer<typeof llm>
 
 /** `llm` where one is configured, else the rules. */
-export const judgeOrder = (config: ScorerConfig): readonly ('llm' | 'signals')[] =>
+export const judgeOrder = (config: ScorerConfig): readonly JudgeName[] =>
   config.judges ?? (config.llm ? ['llm'] : ['signals'])

@@ -1,4 +1,4 @@
-import { LOSS_NAMES } from './core/losses.ts'
+import { LOSS_NAMES } from './core/loss-modes.ts'
 import { z } from 'zod'
 import { MOST_ITEMS } from './core/batch.ts'
 

@@ -1,5 +1,5 @@
 /** The gateway's metrics. packages/process/src/metrics/table.ts documents each of them. */
-import type { Dialect, InstarError, TurnAborted, TurnCaptured, TurnSampled } from '@instar/events'
+import type { DialectName, InstarError, TurnAborted, TurnCaptured, TurnSampled } from '@instar/events'
 import type { Metrics } from '@instar/process'
 import type { GatewayState } from './core/report.ts'
 
@@ -9,7 +9,7 @@ export type Outcome = 'sampled' | 'given_up' | 'failed'
 /** `route`: the route's pattern. `dialect`: null unless the request asks for an answer. */
 export type Ended = {
   route: string
-  dialect: Dialect | null
+  dialect: DialectName | null
   status: number
   seconds: number
 }

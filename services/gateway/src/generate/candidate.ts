@@ -105,7 +105,7 @@ export const generateCandidate = async (ports: CandidatePorts, task: Task): Prom
       const upTo =
         keep === 0 && sent === answer.pieces.length - 1 ? answer.tokens.length : answer.tokensUpTo(piece.upTo)
       const arrived = task.sink(piece, answer.tokens.slice(sentTokens, upTo), idOf)
-      // `send` writes at once or not at all; its promise only waits for room in the buffer.
+      // The sink writes a piece at once or not at all; its promise only waits for room in the buffer.
       sent += 1
       sentTokens = Math.max(sentTokens, upTo)
       if (!(await arrived)) {

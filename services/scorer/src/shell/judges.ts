@@ -9,7 +9,7 @@ export type Judge = {
   id: string
   /** True when it can score an answer without a next state, or one that was not shown. */
   alone: boolean
-  /** It takes no time: all turns are judged, however many there are and however old. */
+  /** It answers at once: the bounds on waiting and on stale turns (config: `backlog`, `staleness`) do not apply to it. */
   quick?: boolean
   /** Called once before the first turn, so that no turn pays for it. */
   prepare?(): void

@@ -9,7 +9,7 @@ import {
   type WeightLine,
 } from '@instar/events'
 import { advantages, rulesOf } from './baseline.ts'
-import { lossMode } from './losses.ts'
+import { lossMode } from './loss-modes.ts'
 import { choose, countUsable, type ChoiceSettings, type UsableCount } from './choice.ts'
 import { leftOver, unusable } from './pending.ts'
 import type { TrainerState } from './state.ts'

@@ -1,5 +1,5 @@
 /** What a replay does again, and the records of its branch. A branch is a policy with a key of its own. */
-import { isLoss, LOSS_NAMES } from './losses.ts'
+import { isLoss, LOSS_NAMES } from './loss-modes.ts'
 import {
   batchOfUpdate,
   InstarError,

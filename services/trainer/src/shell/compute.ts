@@ -2,7 +2,7 @@
  * A sealed batch through the learning engine: turns read back whole, parent restored from the log, results stored as
  * blobs.
  */
-import { lossMode } from '../core/losses.ts'
+import { lossMode } from '../core/loss-modes.ts'
 import { dialectOf, parseJson } from '@instar/dialects'
 import { InstarError, readWritten, weightLine, type BatchItem, type BatchSealed } from '@instar/events'
 import { getBlob, putBlob, type EventLog, type TurnReader } from '@instar/log'
@@ -105,7 +105,8 @@ export const loadAdapter = async (log: EventLog, sha256: string, at: number): Pr
 
 /**
  * The KL to the base grows with the advantages, so that a batch without signal is no update of KL alone. A loss
- * without advantages (`opd`) takes them away: what moves the weights is the hints, and the KL stands beside them whole.
+ * without advantages (`opd`) is not scaled so: its signal are the hints, and `klFullAtAdvantage` 0 gives the KL its full
+ * weight. Batches sealed under rules before 2 keep the scale that they were computed with.
  */
 export const stepSettings = ({ settings, seed, loss }: BatchSealed): StepSettings => {
   const whole = !lossMode(loss).advantages && rulesOf(settings) >= 2

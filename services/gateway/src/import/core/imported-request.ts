@@ -14,7 +14,7 @@ import {
   type Finish,
   type Request,
 } from '@instar/dialects'
-import type { Dialect, LabelSource, RecordedSampling, TurnKind } from '@instar/events'
+import type { DialectName, LabelSource, RecordedSampling, TurnKind } from '@instar/events'
 import { callMarkup } from '@instar/grammar'
 
 /** The version that the record names. `ours`: the number belongs to this version line, not to another trainer's. */
@@ -51,7 +51,7 @@ export type ImportedRequest = {
   labelSource: LabelSource
   /** The user turn of an exported record; otherwise the headers may hold it. */
   userTurn: string | null
-  dialect: Dialect
+  dialect: DialectName
   request: Request
   raw: Uint8Array
   headers: Headers

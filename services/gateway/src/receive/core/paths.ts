@@ -1,6 +1,8 @@
 /** Normalizes paths: clients append to a base URL with or without `/v1` and with or without a final slash. */
+import { DIALECTS } from '@instar/dialects'
 
-const SURFACE = String.raw`(?:chat/completions|completions|embeddings|responses|messages|models)(?=/|$)`
+const ROUTES = [...Object.values(DIALECTS).map(({ path }) => path.slice(1)), 'completions', 'embeddings', 'models']
+const SURFACE = `(?:${ROUTES.join('|')})(?=/|$)`
 const SESSION = '^(/s/[^/]+)?'
 const WITHOUT = new RegExp(`${SESSION}/(${SURFACE})`)
 const TWICE = new RegExp(`${SESSION}/v1/v1/(${SURFACE})`)
