@@ -184,7 +184,7 @@ describe('instar up', () => {
       JSON.stringify(codes),
     )
     match(err(), /^instar up: log_broken: the log cannot be written any more: .*disk I\/O error/m)
-    match(err(), /Look at the disk/)
+    match(err(), /Check the disk/)
   })
 
   test('a model that is not there, a bind that is open to all: said before anything is started', async () => {

@@ -6,6 +6,7 @@ import { once } from 'node:events'
 import { chmod, mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { text } from 'node:stream/consumers'
 import { describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
@@ -134,6 +135,22 @@ test('a folder without a log, or with another file, is refused to a reader', asy
     await writeFile(join(folder, 'log.db'), 'this is not a database, whatever its name says '.repeat(100))
     await assert.rejects(openEmbeddedLog({ folder, readOnly: true }), refused('data_unreadable'))
     await assert.rejects(openEmbeddedLog({ folder }), refused('data_unreadable'))
+  } finally {
+    await rm(folder, { recursive: true })
+  }
+})
+
+test('a log whose first records are gone is refused to writers and readers', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'instar-log-'))
+  try {
+    const log = await openEmbeddedLog({ folder, schemas: SCHEMAS })
+    await log.append([note('a', 'one'), note('b', 'two')])
+    await log.close()
+    const file = new DatabaseSync(join(folder, 'log.db'))
+    file.exec(`DELETE FROM turns WHERE offset = (SELECT min(offset) FROM turns)`)
+    file.close()
+    await assert.rejects(openEmbeddedLog({ folder, schemas: SCHEMAS }), refused('log_truncated'))
+    await assert.rejects(openEmbeddedLog({ folder, readOnly: true }), refused('log_truncated'))
   } finally {
     await rm(folder, { recursive: true })
   }

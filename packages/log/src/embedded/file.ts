@@ -108,7 +108,10 @@ const writerOf = (folder: string): string => {
   }
 }
 
-/** Makes the file where there is none. Throws `partition_count_changed`, `schema_changed` or `data_unreadable`. */
+/**
+ * Makes the file where there is none. Throws `partition_count_changed`, `schema_changed`, `log_truncated` or
+ * `data_unreadable`.
+ */
 export const openWriting = (
   folder: string,
   counts: PartitionCounts,
@@ -132,6 +135,7 @@ export const openWriting = (
     const addCount = db.prepare('INSERT INTO partitions VALUES (?, ?) ON CONFLICT DO NOTHING')
     for (const topic of TOPICS) addCount.run(topic, counts[topic])
     checkCounts(storedCounts(db), counts)
+    checkBeginnings(db)
     addSchemas(db, schemas)
     db.exec('COMMIT')
     return db
@@ -141,13 +145,14 @@ export const openWriting = (
   }
 }
 
-/** Throws `data_unreadable` when the folder holds no log of this format. */
+/** Throws `data_unreadable` when the folder holds no log of this format, `log_truncated` when its first records are gone. */
 export const openReading = (folder: string): DatabaseSync => {
   let db: DatabaseSync | undefined
   try {
     db = new DatabaseSync(logFile(folder), { readOnly: true, timeout: 5000 })
     checkFormat(db, folder)
     standIn(db)
+    checkBeginnings(db)
     return db
   } catch (cause) {
     db?.close()
@@ -162,6 +167,18 @@ const standIn = (db: DatabaseSync): void => {
   )
   for (const topic of TOPICS)
     if (!stored.has(topic)) db.exec(topicTable(topic).replaceAll('CREATE TABLE', 'CREATE TEMP TABLE'))
+}
+
+/** Records are never deleted: a topic whose first offset is not 0 tells another history than all of it. */
+const checkBeginnings = (db: DatabaseSync): void => {
+  for (const topic of TOPICS) {
+    const { first } = db.prepare(`SELECT min(offset) AS first FROM "${topic}"`).get() as { first: number | null }
+    if (first !== null && first > 0)
+      throw new InstarError('log_truncated', `${topic} begins at ${first}: the ${first} records before it are gone`, {
+        topic,
+        first,
+      })
+  }
 }
 
 const unreadable = (folder: string, cause: unknown): InstarError =>

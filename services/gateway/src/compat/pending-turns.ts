@@ -19,6 +19,14 @@ export type PendingTurns = {
   spent: (session: string) => boolean
 }
 
+/** Turns and sessions that are remembered, each; beyond it the oldest are forgotten. */
+export const MOST_REMEMBERED = 200_000
+
+const addBounded = (set: Set<string>, value: string): void => {
+  set.add(value)
+  if (set.size > MOST_REMEMBERED) set.delete(set.values().next().value!)
+}
+
 export type PendingTurnsReader = { read(): Promise<PendingTurns>; stop(): Promise<void> }
 
 export const createPendingTurnsReader = (log: EventLog, policy: string): PendingTurnsReader => {
@@ -31,9 +39,10 @@ export const createPendingTurnsReader = (log: EventLog, policy: string): Pending
   const take = (logged: Logged): void => {
     const event = logged.event as ScoresEvent | UpdatesEvent
     if (event.policy !== policy) return
-    if (event.type === 'TurnScored') scored.add(event.turn)
+    if (event.type === 'TurnScored') addBounded(scored, event.turn)
     else if (event.type === 'BatchSealed' && foldUpdates(updates, logged as Logged<UpdatesEvent>).counted) {
-      for (const { turn } of event.items) spentSessions.add(sessionOfTurn(turn))
+      for (const { turn } of event.items) addBounded(spentSessions, sessionOfTurn(turn))
+      for (const { turn } of [...event.items, ...event.dropped]) scored.delete(turn)
     } else if (event.type === 'UpdateComputed' || event.type === 'UpdateFailed')
       foldUpdates(updates, logged as Logged<UpdatesEvent>)
   }
