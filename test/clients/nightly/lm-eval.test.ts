@@ -8,7 +8,7 @@ import { glob, mkdir, readFile, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { test } from 'node:test'
 import { openModel, startServing } from '@instar/policy'
-import { startRig, turnsOf } from '../../gateway/harness.ts'
+import { startRig, turnsOf } from '../../kit/gateway.ts'
 import { makePlace, runProgram, type Place } from '../program.ts'
 import { NO_PYTHON, pythonClients } from '../python/programs.ts'
 
