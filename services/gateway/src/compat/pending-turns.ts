@@ -20,7 +20,7 @@ export type PendingTurns = {
 }
 
 /** Turns and sessions that are remembered, each; beyond it the oldest are forgotten. */
-export const MOST_REMEMBERED = 200_000
+const MOST_REMEMBERED = 200_000
 
 const addBounded = (set: Set<string>, value: string): void => {
   set.add(value)

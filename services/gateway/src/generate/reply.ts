@@ -36,8 +36,8 @@ const generateAll = async (
 }
 
 /** Resolves when every candidate has settled. Of several errors, throws the one that cancelled the others. */
-const settled = async (answerContext: readonly Promise<Result>[]): Promise<Result[]> => {
-  const outcomes = await Promise.allSettled(answerContext)
+const settled = async (results: readonly Promise<Result>[]): Promise<Result[]> => {
+  const outcomes = await Promise.allSettled(results)
   const faults = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason as unknown] : []))
   if (faults.length > 0) throw faults.find((fault) => !(fault instanceof Cancelled)) ?? faults[0]
   return outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []))
