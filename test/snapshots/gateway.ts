@@ -1,5 +1,5 @@
 /** What a gateway knows of the log, through its real tail. */
-import { sessionMark } from '@instar/dialects'
+import { sessionIdPart } from '@instar/dialects'
 import { weightLine } from '@instar/events'
 import { touch, type Limits } from '../../services/gateway/src/session/core/session-index.ts'
 import { openSnapshot, type GatewaySnapshot } from '../../services/gateway/src/session/snapshot.ts'
@@ -63,7 +63,7 @@ export const gatewayView = async ({ snapshot, tail }: LiveGateway, history: Hist
       lastAt: state.lastAt,
       extras,
       found,
-      mark: index.byMark.get(sessionMark(session)),
+      mark: index.byMark.get(sessionIdPart(session)),
       at: index.recent.get(session),
     })
   }

@@ -1,15 +1,16 @@
-/** The response format that a request body asks for. */
+/** The response format of a request body: plain text, any JSON object, or JSON of a schema. */
 import type { Constraint } from '@instar/engine/port'
 import { isFields, wrong } from './fields.ts'
 
 /**
- * `format`: null where the body says nothing. `schemaIn`: the field of the format that holds the schema's own fields.
+ * `format`: the value of the body's format field, null if the body has none. `field`: the field's path, for errors.
+ * `schemaIn`: the field of `format` that contains `schema`; null: `format` itself contains it.
  */
 export type AnswerFormat = { format: unknown; field: string; schemaIn: string | null }
 
 export const ANY_OBJECT = { type: 'object' }
 
-/** The schema of an answer that must be JSON; null: it may be any text. Throws `bad_request` where it is no format. */
+/** The JSON Schema that the answer must match; null: any text. Throws `bad_request` if the format is invalid. */
 export const jsonFormat = ({ format, field, schemaIn }: AnswerFormat): Constraint['json'] => {
   if (format === undefined || format === null) return null
   const type = isFields(format) ? format['type'] : null

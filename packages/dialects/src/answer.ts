@@ -1,7 +1,7 @@
-/** An answer as the API shows it: in pieces while it is sampled, or whole. */
+/** The types of an answer as the dialects return it: in pieces while it is sampled, or whole. */
 export type Call = { name: string; arguments: string }
 
-/** `upTo`: this piece and the earlier ones contain all raw text before this offset. */
+/** `upTo`: offset in the sampled text, in UTF-16 code units, up to which this piece and the earlier ones cover it. */
 export type Piece =
   | { type: 'content'; text: string; upTo: number }
   | { type: 'reasoning'; text: string; upTo: number }
@@ -9,21 +9,24 @@ export type Piece =
 
 export type Token = { id: number; logprob: number; text: string; top: readonly { id: number; logprob: number }[] }
 
-/** The answer so far. */
-export type Shown = { content: string; reasoning: string; calls: Call[] }
+/** The answer, parsed so far. */
+export type ParsedAnswer = { content: string; reasoning: string; calls: Call[] }
 
-export type Finish = 'stop' | 'length' | 'tool_calls'
+export type FinishReason = 'stop' | 'length' | 'tool_calls'
 
 export type Choice = {
-  shown: Shown
+  shown: ParsedAnswer
   toolCallIds: readonly string[]
-  finish: Finish
-  /** The stop string that ended it; null: something else did. */ stop: string | null
+  finish: FinishReason
+  /** The stop string that ended the answer; null if none did. */ stop: string | null
   tokens: readonly Token[]
 }
 
-/** The last three are included in the first two; only engines that report them set them. */
-export type Counts = {
+/**
+ * Numbers of tokens. `cachedTokens` and `cacheWriteTokens` are included in `promptTokens`, `reasoningTokens` in
+ * `completionTokens`; all three are set only if the engine reports them.
+ */
+export type TokenCounts = {
   promptTokens: number
   completionTokens: number
   cachedTokens?: number
@@ -36,9 +39,9 @@ export type AnswerContext = {
   /** The first candidate's turn id, from which response ids are derived. */
   turn: string
   session: string
-  /** Milliseconds. */
+  /** Milliseconds since 1970. */
   at: number
-  /** The name that the client asked for. */
+  /** The `model` of the request. */
   model: string
   fingerprint: string
   /** The effective sampling options, including the model's defaults. */

@@ -1,6 +1,6 @@
 /**
- * The dialects by name. A name that this build does not know reads as Chat Completions, whose fields are the most
- * common.
+ * The dialects by name. Records of a newer build may name a dialect that this build lacks; they are read as Chat
+ * Completions.
  */
 import { chat } from './chat/index.ts'
 import type { Dialect } from './dialect.ts'

@@ -1,13 +1,13 @@
 /**
- * What an engine of Chat Completions is told beside messages and tools: the fields of that interface that the client used,
- * and translations of the other dialects' own. A field that is not named here is not passed on: it may be an order to the
- * engine's server.
+ * The fields besides messages and tools that an engine with the Chat Completions API receives: the client's own fields of
+ * that API, and conversions of fields of the other dialects. This is an allow list, since an unknown field may control
+ * the engine's server.
  */
 import { jsonFormat, type AnswerFormat } from './answer-format.ts'
 import { isFields, type Fields } from './fields.ts'
 
-/** One name and one meaning in every dialect. */
-const COMMON = [
+/** Fields with the same name and meaning in every dialect. */
+const COMMON_FIELDS = [
   'frequency_penalty',
   'presence_penalty',
   'repetition_penalty',
@@ -17,25 +17,29 @@ const COMMON = [
   'prompt_cache_key',
   'prompt_cache_retention',
 ] as const
-/** Of Chat Completions and Responses. */
+/** Fields with the same name and meaning in Chat Completions and Responses. */
 export const OPENAI_FIELDS = ['service_tier', 'user', 'safety_identifier', 'metadata'] as const
 
+/** The named fields that are set. */
 export const taken = (body: Fields, names: readonly string[]): Fields =>
   Object.fromEntries(names.flatMap((name) => ((body[name] ?? null) === null ? [] : [[name, body[name]]])))
 
 export const set = (name: string, value: unknown): Fields => ((value ?? null) === null ? {} : { [name]: value })
 
-/** A field of a field; null where either is absent. */
+/** The value of `body[name][inner]`; null if either is absent. */
 export const within = (body: Fields, name: string, inner: string): unknown =>
   isFields(body[name]) ? body[name][inner] : null
 
 export const commonFields = (body: Fields): Fields => ({
-  ...taken(body, COMMON),
+  ...taken(body, COMMON_FIELDS),
   ...templateFields(body['chat_template_kwargs']),
 })
 
-/** Arguments of `apply_chat_template` that the engine sets itself: a client's would be another prompt, or a program. */
-const OF_THE_ENGINE: ReadonlySet<string> = new Set([
+/**
+ * Arguments of `apply_chat_template` that the engine sets itself. A client's value would replace the prompt or run the
+ * client's template.
+ */
+const RESERVED_TEMPLATE_ARGUMENTS: ReadonlySet<string> = new Set([
   'chat_template',
   'conversation',
   'messages',
@@ -55,10 +59,14 @@ const OF_THE_ENGINE: ReadonlySet<string> = new Set([
 
 const templateFields = (kwargs: unknown): Fields =>
   isFields(kwargs)
-    ? { chat_template_kwargs: Object.fromEntries(Object.entries(kwargs).filter(([name]) => !OF_THE_ENGINE.has(name))) }
+    ? {
+        chat_template_kwargs: Object.fromEntries(
+          Object.entries(kwargs).filter(([name]) => !RESERVED_TEMPLATE_ARGUMENTS.has(name)),
+        ),
+      }
     : {}
 
-/** The format of another dialect in the shape of `response_format`. Throws `bad_request` where it is no format. */
+/** Converts the answer format of another dialect to `response_format`. Throws `bad_request` if it is invalid. */
 export const responseFormat = (answer: AnswerFormat): Fields => {
   const json = jsonFormat(answer)
   const { format } = answer
@@ -78,7 +86,7 @@ export const responseFormat = (answer: AnswerFormat): Fields => {
   }
 }
 
-const named = (choice: Fields): Fields => {
+const functionChoice = (choice: Fields): Fields => {
   const { name, namespace } = choice
   return {
     type: 'function',
@@ -87,16 +95,16 @@ const named = (choice: Fields): Fields => {
 }
 
 /**
- * A tool choice of Responses (a word, `{type: function, name}`, `{type: allowed_tools}`) or of Messages (`{type: auto | any
- * | tool | none, name}`) in the shape of Chat Completions. Tools that run elsewhere were not offered.
+ * Converts a tool choice of Responses (a string, `{type: function, name}`, `{type: allowed_tools}`) or of Messages (`{type:
+ * auto | any | tool | none, name}`) to Chat Completions. Null for other types: choices of hosted tools, which are dropped.
  */
 export const chatToolChoice = (choice: unknown): unknown => {
   if (!isFields(choice)) return choice
   const { type, name, mode, tools } = choice
   if (type === 'auto' || type === 'none') return type
   if (type === 'any') return 'required'
-  if (typeof name === 'string') return named(choice)
+  if (typeof name === 'string') return functionChoice(choice)
   if (type === 'allowed_tools' && Array.isArray(tools))
-    return { type, allowed_tools: { mode, tools: tools.filter(isFields).map(named) } }
+    return { type, allowed_tools: { mode, tools: tools.filter(isFields).map(functionChoice) } }
   return null
 }

@@ -1,5 +1,6 @@
 /**
- * Typed reading of fields that a client sent. Null counts as absent; a wrong type is a `bad_request` naming the field.
+ * Typed readers of a client's JSON fields. Null counts as absent. Every reader throws `bad_request` with the field's path
+ * if the value has another type or is out of range.
  */
 import { InstarError } from '@instar/events'
 import { isJsonObject, type JsonObject } from '@instar/events/json'
@@ -14,7 +15,7 @@ export const fieldsOf = (value: unknown, where: string): JsonObject => {
   return value
 }
 
-/** Types of parts that are not text. */
+/** Types of message parts that are images, audio, video or files. */
 export const MEDIA = [
   'image',
   'image_url',
@@ -33,7 +34,7 @@ export const MEDIA = [
   'document',
 ] as const
 
-/** The text of a message part; null for a part of another type, even if it has a text field. */
+/** The text of a message part; null for media parts, even those with a `text` field. */
 export const textIn = (part: unknown): string | null => {
   if (!isJsonObject(part) || MEDIA.some((kind) => kind === part['type'])) return null
   return typeof part['text'] === 'string' ? part['text'] : null

@@ -1,15 +1,24 @@
-export type { Call, Choice, Counts, Finish, Piece, Shown, AnswerContext, Token } from './answer.ts'
+export type { Call, Choice, TokenCounts, FinishReason, Piece, ParsedAnswer, AnswerContext, Token } from './answer.ts'
 export { ANY_OBJECT, jsonFormat } from './answer-format.ts'
-export type { Dialect, Frame, Reference, Streaming } from './dialect.ts'
+export type { Dialect, Frame, Reference, StreamEncoder } from './dialect.ts'
 export { DIALECTS, dialectOf } from './dialects.ts'
 export { asInstarError, clientMessage, streamMessage } from './faults.ts'
 export { fieldsOf, flag, integer, isFields, number, text, topP, wrong, type Fields } from './fields.ts'
-export type { Accepted, Accepts } from './media.ts'
+export type { MediaKind, AcceptedMedia } from './media.ts'
 export { AnswerParser, type ParserOptions } from './markup/parser.ts'
 export { parseAnswer, type Answer } from './markup/whole.ts'
-export { marksInText, mintCallId, mintId, readId, idMarks, sessionMark, turnMark, type Mark } from './minted.ts'
+export {
+  mintedIdsInText,
+  mintCallId,
+  mintId,
+  parseMintedId,
+  mintedIdsIn,
+  sessionIdPart,
+  turnIdPart,
+  type MintedId,
+} from './minted.ts'
 export { parsedBytes, parseJson, type Message, type Request, type ToolShape } from './request.ts'
-export type { Standing } from './rate-headers.ts'
+export type { RateLimitState } from './rate-headers.ts'
 export { reweightingOf } from './reweighting.ts'
 export { itemPage, type ItemPage } from './responses/input-items.ts'
 export { lastAnswer } from './last-answer.ts'

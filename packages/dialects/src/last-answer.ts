@@ -1,20 +1,20 @@
-/** Where in a message list our last answer stands, and the key by which it is found. */
+/** The last answer of the model in a message list. */
 import { isScriptedAnswer } from '@instar/agents'
 import { answerKey, contentText, withoutThought, type AnswerCall, type AnswerKey } from '@instar/events'
 
-type Message = { role: string; content?: unknown; tool_calls?: unknown }
+type ChatMessage = { role: string; content?: unknown; tool_calls?: unknown }
 
 /**
- * The model's last answer in a Chat Completions message list and where what follows it begins. `after` is
- * null when there is no assistant message or nothing follows the last one. A thought that a client put back in front of
- * it is left out: it was no part of the content that the client was given.
+ * The key of the model's last answer in a list of Chat Completions messages, and the index of the first message behind
+ * it. `after` is null if there is no answer of the model or no message follows it. Reasoning that a client put in front of
+ * the content is left out, since the answer's content did not contain it.
  */
-export const lastAnswer = (messages: readonly Message[]): { after: AnswerKey | null; stateFrom: number } => {
+export const lastAnswer = (messages: readonly ChatMessage[]): { after: AnswerKey | null; stateFrom: number } => {
   const at = messages.findLastIndex((message, i) => message.role === 'assistant' && !isScriptedAnswer(messages, i))
   const message = messages[at]
   if (!message || at === messages.length - 1) return { after: null, stateFrom: at + 1 }
-  const said = withoutThought(contentText(message.content))
-  return { after: answerKey(said, callsOf(message.tool_calls)), stateFrom: at + 1 }
+  const content = withoutThought(contentText(message.content))
+  return { after: answerKey(content, callsOf(message.tool_calls)), stateFrom: at + 1 }
 }
 
 const callsOf = (calls: unknown): AnswerCall[] => {

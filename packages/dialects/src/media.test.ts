@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { InstarError } from '@instar/events'
 import { DIALECTS } from './dialects.ts'
 import { MEDIA } from './fields.ts'
-import { EVERYTHING, mediaPart, type Accepts } from './media.ts'
+import { ALL_MEDIA, mediaPart, type AcceptedMedia } from './media.ts'
 
 const PNG = 'data:image/png;base64,iVBORw0KGgo='
 const PDF = 'data:application/pdf;base64,JVBERi0='
@@ -13,8 +13,8 @@ const bad =
   (error: unknown): boolean =>
     error instanceof InstarError && error.code === 'bad_request' && error.details['field'] === field
 
-test("each dialect's images and files become one form, of the named fields alone", () => {
-  const said = [
+test("each dialect's images and files become the same parts, without unknown fields", () => {
+  const conversations = [
     DIALECTS.chat.request(
       {
         messages: [
@@ -25,7 +25,7 @@ test("each dialect's images and files become one form, of the named fields alone
           ]),
         ],
       },
-      EVERYTHING,
+      ALL_MEDIA,
     ),
     DIALECTS.responses.request(
       {
@@ -37,7 +37,7 @@ test("each dialect's images and files become one form, of the named fields alone
           ]),
         ],
       },
-      EVERYTHING,
+      ALL_MEDIA,
     ),
     DIALECTS.messages.request(
       {
@@ -54,46 +54,45 @@ test("each dialect's images and files become one form, of the named fields alone
           ]),
         ],
       },
-      EVERYTHING,
+      ALL_MEDIA,
     ),
   ].map(({ messages }) => messages)
-  const told = (detail: object) => [
+  const expected = (detail: object) =>
     USER([
       { type: 'text', text: 'Look' },
       { type: 'image_url', image_url: { url: PNG, ...detail } },
       { type: 'file', file: { filename: 'a.pdf', file_data: PDF } },
-    ]),
-  ]
+    ])
   assert.deepEqual(
-    said.map(([message]) => ({
+    conversations.map(([message]) => ({
       role: message!.role,
       content: (message!.content as { type: string }[]).map((part) =>
         part.type === 'input_text' ? { ...part, type: 'text' } : part,
       ),
     })),
-    [told({ detail: 'low' })[0], told({ detail: 'low' })[0], told({})[0]],
+    [expected({ detail: 'low' }), expected({ detail: 'low' }), expected({})],
   )
 })
 
-test('results of tools hold images too; answers and system texts hold none', () => {
+test('tool results accept images; assistant and system messages do not', () => {
   const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'iVBORw0KGgo=' } }
   const { messages } = DIALECTS.messages.request(
     {
       max_tokens: 1,
       messages: [USER([{ type: 'tool_result', tool_use_id: 't', content: [{ type: 'text', text: 'Seen' }, image] }])],
     },
-    EVERYTHING,
+    ALL_MEDIA,
   )
   const part = { type: 'image_url', image_url: { url: PNG } }
   assert.deepEqual(messages, [{ role: 'tool', tool_call_id: 't', content: [{ type: 'text', text: 'Seen' }, part] }])
   const output = DIALECTS.responses.request(
     { input: [{ type: 'function_call_output', call_id: 'c', output: [{ type: 'input_image', image_url: PNG }] }] },
-    EVERYTHING,
+    ALL_MEDIA,
   )
   assert.deepEqual(output.messages, [{ role: 'tool', tool_call_id: 'c', content: [part] }])
   for (const role of ['system', 'assistant'])
     assert.throws(
-      () => DIALECTS.chat.request({ messages: [{ role, content: [part] }, USER('Hi')] }, EVERYTHING),
+      () => DIALECTS.chat.request({ messages: [{ role, content: [part] }, USER('Hi')] }, ALL_MEDIA),
       bad('messages[0].content[0]'),
       role,
     )
@@ -101,19 +100,19 @@ test('results of tools hold images too; answers and system texts hold none', () 
     () =>
       DIALECTS.responses.request(
         { input: [{ role: 'assistant', content: [{ type: 'input_image', image_url: PNG }] }] },
-        EVERYTHING,
+        ALL_MEDIA,
       ),
     bad('input[0].content[0]'),
   )
   assert.throws(
-    () => DIALECTS.messages.request({ max_tokens: 1, system: [image], messages: [USER('Hi')] }, EVERYTHING),
+    () => DIALECTS.messages.request({ max_tokens: 1, system: [image], messages: [USER('Hi')] }, ALL_MEDIA),
     bad('system[0]'),
   )
 })
 
-test('what a turn with an image said reads again from the log, in each dialect', () => {
+test('a stored body with an image is read in each dialect', () => {
   const text = { type: 'text', text: 'Look' }
-  const said = [
+  const conversations = [
     DIALECTS.chat.messages({ messages: [USER([text, { type: 'image_url', image_url: { url: PNG } }])] }),
     DIALECTS.responses.messages({
       input: [
@@ -127,17 +126,17 @@ test('what a turn with an image said reads again from the log, in each dialect',
       messages: [USER([text, { type: 'image', source: { type: 'url', url: 'https://example.com/a.png' } }])],
     }),
   ]
-  for (const messages of said)
+  for (const messages of conversations)
     assert.deepEqual([messages.length, (messages[0]!.content as { text?: string }[])[0]!.text], [1, 'Look'])
 })
 
-const taken = (url: unknown): unknown =>
+const acceptedUrl = (url: unknown): unknown =>
   (mediaPart({ type: 'image_url', image_url: { url } }, 'p', ['images'])['image_url'] as { url: unknown }).url
 
-test("an image's address is https and a public name; every spelling of an address or of a local name is refused", () => {
+test("an image's URL is https with a public host name; IP addresses and local names are refused in every notation", () => {
   for (const url of [PNG, 'https://example.com/a.png?b=c', 'https://cdn.images.example.co.uk:8443/a'])
-    assert.equal(taken(url), url)
-  assert.equal(taken('https:\\\\EXAMPLE.com\\a'), 'https://example.com/a', 'as it was understood')
+    assert.equal(acceptedUrl(url), url)
+  assert.equal(acceptedUrl('https:\\\\EXAMPLE.com\\a'), 'https://example.com/a', 'normalized')
   const refused = [
     'http://example.com/a.png',
     'https://127.0.0.1/',
@@ -179,10 +178,10 @@ test("an image's address is https and a public name; every spelling of an addres
     'data:image/png;charset=x;base64,AAAA',
     'DATA:image/png;base64,AAAA',
   ]
-  for (const url of refused) assert.throws(() => taken(url), bad('p.image_url'), String(url))
+  for (const url of refused) assert.throws(() => acceptedUrl(url), bad('p.image_url'), String(url))
 })
 
-test('a file is base64 with a name; what is kept elsewhere is not taken', () => {
+test('a file is base64 with a name; ids and URLs of stored files are refused', () => {
   const read = (file: object) => mediaPart({ type: 'file', file }, 'p', ['files'])
   assert.deepEqual(read({ filename: 'a b.pdf', file_data: PDF }), {
     type: 'file',
@@ -201,38 +200,38 @@ test('a file is base64 with a name; what is kept elsewhere is not taken', () => 
   }
 })
 
-test('a file of 24 MiB, 32 MiB of base64, is read', () => {
+test('a file of 24 MiB (32 MiB of base64) is accepted', () => {
   const file_data = `data:application/pdf;base64,${'A'.repeat(32 * 1024 * 1024)}`
-  assert.deepEqual(mediaPart({ type: 'input_file', filename: 'a', file_data }, 'p', EVERYTHING), {
+  assert.deepEqual(mediaPart({ type: 'input_file', filename: 'a', file_data }, 'p', ALL_MEDIA), {
     type: 'file',
     file: { filename: 'a', file_data },
   })
 })
 
-test('images and files are taken each by its own name, and nothing else ever', () => {
+test('images are accepted with `images`, files with `files`, other media never', () => {
   const parts = {
     images: { type: 'image_url', image_url: { url: PNG } },
     files: { type: 'file', file: { filename: 'a', file_data: PDF } },
   }
   for (const [name, part] of Object.entries(parts)) {
-    for (const accepts of [[], ['images'], ['files']] as Accepts[]) {
+    for (const accepts of [[], ['images'], ['files']] as AcceptedMedia[]) {
       if (accepts.some((one) => one === name)) mediaPart(part, 'p', accepts)
       else assert.throws(() => mediaPart(part, 'p', accepts), bad('p'))
     }
   }
   for (const type of MEDIA.filter((one) => !/image$|^image_url|^(?:input_)?file$|document/.test(one)))
-    assert.throws(() => mediaPart({ type, text: 'x' }, 'p', EVERYTHING), bad('p'), type)
+    assert.throws(() => mediaPart({ type, text: 'x' }, 'p', ALL_MEDIA), bad('p'), type)
   for (const part of [
     { type: 'image_file', image_file: { file_id: 'file-1' } },
     { type: 'file_url', file_url: { url: 'https://example.com/a.pdf' } },
   ]) {
-    const asked = { messages: [USER([{ ...part, text: 'Look' }])] }
-    assert.throws(() => DIALECTS.chat.request(asked, EVERYTHING), bad('messages[0].content[0]'), part.type)
+    const body = { messages: [USER([{ ...part, text: 'Look' }])] }
+    assert.throws(() => DIALECTS.chat.request(body, ALL_MEDIA), bad('messages[0].content[0]'), part.type)
   }
 })
 
-test('a part whose type says image, sound or file is refused by its place, also with a text beside it', () => {
-  // Of the Assistants API and of vLLM: the file is always kept elsewhere.
+test('a part of a media type is refused with its path, even if it has a text field', () => {
+  // The last two are types of the Assistants API and of vLLM: they refer to stored files.
   for (const type of [...MEDIA, 'image_file', 'file_url']) {
     const part = { type, text: 'Look' }
     for (const role of ['user', 'system', 'assistant', 'tool'])

@@ -1,7 +1,7 @@
 /**
- * Ids that the gateway issues: a prefix, 24 base32 characters (60 bits of the session and 60 of the turn), and an
- * index within the turn. Alphanumeric, since agents drop other characters. An id names its session and its turn on any
- * gateway.
+ * Minted ids: the ids of answers, items and tool calls that the gateway issues. Format: a prefix, 12 base32 characters of the
+ * session (60 bits of its SHA-256), 12 of the turn (60 random bits of its id), and a base36 index. Alphanumeric, since
+ * agents drop other characters. Every gateway finds the turn by its id.
  */
 import { contentSha } from '@instar/events'
 import type { Message } from './request.ts'
@@ -9,7 +9,7 @@ import type { Message } from './request.ts'
 const ALPHABET = 'abcdefghijklmnopqrstuvwxyz234567'
 const HEX_DIGITS = 15
 
-/** Five hex digits are four of base32. */
+/** The first 15 hex digits in 12 base32 characters: five hex digits (20 bits) are four characters. */
 const base32 = (hex: string): string => {
   let out = ''
   for (let at = 0; at < HEX_DIGITS; at += 5) {
@@ -19,34 +19,35 @@ const base32 = (hex: string): string => {
   return out
 }
 
-/** A 60-bit hash that identifies the session on every gateway. */
-export const sessionMark = (session: string): string => base32(contentSha(Buffer.from(session)).slice(0, HEX_DIGITS))
+/** The session's part of a minted id: the first 60 bits of its SHA-256. */
+export const sessionIdPart = (session: string): string => base32(contentSha(Buffer.from(session)).slice(0, HEX_DIGITS))
 
-/** `turn` ends in the 32 random hex digits of the turn's id. */
-export const turnMark = (turn: string): string => base32(turn.slice(turn.lastIndexOf('.') + 1).slice(0, HEX_DIGITS))
+/** The turn's part of a minted id: the first 60 of the 128 random bits that the turn's id ends in. */
+export const turnIdPart = (turn: string): string => base32(turn.slice(turn.lastIndexOf('.') + 1).slice(0, HEX_DIGITS))
 
 /**
- * Tool calls of Chat Completions and Responses, of Messages; items of Responses; whole answers, one of each dialect.
+ * `call`, `toolu`: tool calls; `msg`: a message item or an answer of Messages; `rs`, `fc`, `ctc`: reasoning, function call
+ * and custom call items of Responses; `resp`, `chatcmpl`: answers; `sealed`: the signature of reasoning.
  */
 const PREFIXES = ['call', 'toolu', 'msg', 'rs', 'fc', 'ctc', 'resp', 'sealed', 'chatcmpl'] as const
 export type Prefix = (typeof PREFIXES)[number]
 
 export const mintId = (prefix: Prefix, session: string, turn: string, index = 0): string =>
-  `${prefix}${sessionMark(session)}${turnMark(turn)}${index.toString(36)}`
+  `${prefix}${sessionIdPart(session)}${turnIdPart(turn)}${index.toString(36)}`
 
-/** An answer of Chat Completions, whose clients expect the hyphen. */
+/** The id of a Chat Completions answer, with the hyphen that clients of OpenAI expect. */
 export const mintChatId = (session: string, turn: string): string =>
   mintId('chatcmpl', session, turn).replace('chatcmpl', 'chatcmpl-')
 
 export const mintCallId = (session: string, turn: string, index: number, prefix: 'call' | 'toolu' = 'call'): string =>
   mintId(prefix, session, turn, index)
 
-export type Mark = { prefix: Prefix; session: string; turn: string; index: number }
+export type MintedId = { prefix: Prefix; session: string; turn: string; index: number }
 
 const MINTED = new RegExp(`^(${PREFIXES.join('|')})([a-z2-7]{12})([a-z2-7]{12})([0-9a-z]{1,2})$`)
 
-/** Null for an id that is not ours. Characters that an agent put in between are dropped. */
-export const readId = (id: unknown): Mark | null => {
+/** Null for an id that was not minted by a gateway. Characters that an agent inserted are ignored. */
+export const parseMintedId = (id: unknown): MintedId | null => {
   if (typeof id !== 'string' || id.length > 128) return null
   const match = MINTED.exec(id.replace(/[^A-Za-z0-9]/g, ''))
   return match
@@ -56,21 +57,22 @@ export const readId = (id: unknown): Mark | null => {
 
 const CALL_IN_TEXT = /(?<![A-Za-z0-9])(?:call|toolu)[a-z2-7]{24}[0-9a-z]{1,2}(?![A-Za-z0-9])/g
 
-/** Ids of tool calls in a text, in order: of agents that write down what they call. */
-export const marksInText = (text: string): Mark[] =>
-  [...text.matchAll(CALL_IN_TEXT)].flatMap(([id]) => readId(id) ?? [])
+/** The ids of tool calls in a text, in order. Some agents send calls as text. */
+export const mintedIdsInText = (text: string): MintedId[] =>
+  [...text.matchAll(CALL_IN_TEXT)].flatMap(([id]) => parseMintedId(id) ?? [])
 
-/** Our ids in the messages, the last message's first. */
-export const idMarks = (messages: readonly Message[]): Mark[] => {
-  const marks: Mark[] = []
+/** The minted ids in the messages, one for each turn; those of the last message first. */
+export const mintedIdsIn = (messages: readonly Message[]): MintedId[] => {
+  const found: MintedId[] = []
   for (const message of messages.toReversed()) {
     const ids: unknown[] = [message['tool_call_id'], ...(message.minted ?? [])]
     const calls = message['tool_calls']
     if (Array.isArray(calls)) for (const call of calls) ids.push((call as { id?: unknown } | null)?.id)
     for (const id of ids) {
-      const mark = readId(id)
-      if (mark && !marks.some((seen) => seen.session === mark.session && seen.turn === mark.turn)) marks.push(mark)
+      const minted = parseMintedId(id)
+      if (minted && !found.some(({ session, turn }) => session === minted.session && turn === minted.turn))
+        found.push(minted)
     }
   }
-  return marks
+  return found
 }

@@ -6,7 +6,7 @@ import { parsedBytes, parseJson } from './request.ts'
 
 const parse = (json: string) => parseJson(Buffer.from(json))
 
-test('a body of more parts or values than anybody means is refused before anything is made of it', () => {
+test('a body of more than 100000 objects and lists, or 4000000 values, is refused before it is parsed', () => {
   const lists = (count: number): string => `{"a":[${'[],'.repeat(count - 3)}[]]}`
   const numbers = (commas: number): string => `{"a":[${'1,'.repeat(commas)}1]}`
   assert.equal((parse(lists(100_000))['a'] as unknown[]).length, 99_998)
@@ -19,9 +19,9 @@ test('a body of more parts or values than anybody means is refused before anythi
   assert.ok(performance.now() - from < 2000, `${performance.now() - from} ms`)
 })
 
-test('what only looks like parts inside a text is none', () => {
-  for (const said of ['[{,'.repeat(5_000_000), '\\"[{,'.repeat(500_000), `${'\\'.repeat(200_001)}"[`]) {
-    assert.equal(parse(JSON.stringify({ a: said, b: [1] }))['a'], said)
+test('brackets and commas inside a string are not counted', () => {
+  for (const text of ['[{,'.repeat(5_000_000), '\\"[{,'.repeat(500_000), `${'\\'.repeat(200_001)}"[`]) {
+    assert.equal(parse(JSON.stringify({ a: text, b: [1] }))['a'], text)
   }
   assert.throws(() => parse(`{"a":"${'\\\\'.repeat(60_000)}","b":[${'[],'.repeat(100_000)}1]}`), {
     code: 'bad_request',
@@ -47,22 +47,22 @@ const BODIES: Readonly<Record<string, string>> = {
 }
 
 for (const [what, body] of Object.entries(BODIES))
-  test(`what a parsed body takes in memory is known before it is parsed: ${what}`, () => {
+  test(`the memory of a parsed body is estimated from its bytes: ${what}`, () => {
     setFlagsFromString('--expose-gc')
     const collect = runInNewContext('gc') as () => void
     const bytes = Buffer.from(body)
-    const kept: unknown[] = []
-    // A collection also frees what others left: the median of five.
-    const [, , taken] = Array.from({ length: 5 }, () => {
+    const bodies: unknown[] = []
+    // The median of five, since a collection also frees earlier garbage.
+    const [, , used] = Array.from({ length: 5 }, () => {
       collect()
       const before = process.memoryUsage().heapUsed
-      kept.push(parseJson(bytes))
+      bodies.push(parseJson(bytes))
       collect()
       return process.memoryUsage().heapUsed - before
     }).toSorted((one, other) => one - other) as [number, number, number]
-    const said = parsedBytes(bytes)
-    assert.ok(taken <= 1.1 * said, `${taken} bytes, not ${said}`)
-    // Equal texts (`messages`) are one text in V8's heap, and are counted each.
-    assert.ok(said <= 12 * taken, `${taken} bytes, not ${said}`)
-    assert.equal(kept.length, 5)
+    const estimated = parsedBytes(bytes)
+    assert.ok(used <= 1.1 * estimated, `${used} bytes, estimated ${estimated}`)
+    // V8 stores equal strings (`messages`) once; the estimate counts each.
+    assert.ok(estimated <= 12 * used, `${used} bytes, estimated ${estimated}`)
+    assert.equal(bodies.length, 5)
   })

@@ -1,10 +1,13 @@
-/** What is left of a key's requests, in the headers that the SDK of each dialect reads. */
+/** The rate limit headers that the SDK of each dialect reads. */
 
-/** `remaining`: requests that may come now; `resetMs`: until all of them may again; `at`: milliseconds since 1970. */
-export type Standing = { limit: number; remaining: number; resetMs: number; at: number }
-export type RateHeaders = (standing: Standing) => Record<string, string>
+/**
+ * The state of an API key's request limit. `limit`: requests at most; `remaining`: requests left; `resetMs`: milliseconds
+ * until all are left again; `at`: milliseconds since 1970.
+ */
+export type RateLimitState = { limit: number; remaining: number; resetMs: number; at: number }
+export type RateHeaders = (standing: RateLimitState) => Record<string, string>
 
-/** As Go writes a time: `60ms`, `20s`, `59.5s`, `1m0s`. */
+/** A duration in Go's format, as OpenAI sends it: `60ms`, `20s`, `59.5s`, `1m0s`. */
 const goDuration = (ms: number): string => {
   if (ms > 0 && ms < 1000) return `${ms}ms`
   const minutes = Math.floor(ms / 60_000)

@@ -1,6 +1,6 @@
 /**
- * A request, whatever dialect it came in: messages and tools in the shape of Chat Completions, which chat
- * templates take. What a dialect says otherwise is brought into it by the dialect's own `request`.
+ * The request type that all dialects are converted to, with messages and tools of Chat Completions, which chat templates
+ * expect; and the parsing of JSON bodies.
  */
 import { isAscii } from 'node:buffer'
 import type { Reweighting } from '@instar/engine/port'
@@ -10,33 +10,31 @@ import { fieldsOf, type Fields } from './fields.ts'
 export type Message = {
   role: string
   content: unknown
-  /** Ids of ours that came back with it, besides those of tool calls. */
+  /** The minted ids of this message, besides those of its tool calls. */
   minted?: readonly string[]
   [key: string]: unknown
 }
 
-/** How a tool of this name is called in the client's dialect. */
+/** The name, namespace and kind of a tool in the client's request. */
 export type ToolShape = { name: string; namespace: string | null; kind: 'function' | 'custom' }
 
 export type Request = {
   model: string | null
   messages: Message[]
   tools: readonly unknown[]
-  /** The tools whose calls are not plain functions of their own name, by the name that the model knows. */
+  /** Custom tools and tools of a namespace, by the name that the model knows. */
   shapes: ReadonlyMap<string, ToolShape>
-  /** Its client offers `functions`, as before there were tools: it knows one call of an answer, under its old name. */
+  /** The request uses the deprecated `functions`: its client expects at most one call, in `function_call`. */
   functions: boolean
-  /**
-   * Names of functions whose arguments have to be of their schema, where the dialect says so beside what templates are
-   * given.
-   */
+  /** Names of functions whose arguments must match their schema, if `tools` (as templates get them) does not say so. */
   strict: ReadonlySet<string>
-  /** Tools that a third party's server would run; they are not offered to the model. */
+  /** Names of hosted tools, which the API's provider would execute. They are not offered to the model. */
   dropped: readonly string[]
-  /** False: markup of calls stays text. */
+  /** False: markup of tool calls is content. */
   mayCall: boolean
   stream: boolean
   includeUsage: boolean
+  /** Number of candidates. */
   n: number
   /** Null: the model's default. */
   temperature: number | null
@@ -45,26 +43,26 @@ export type Request = {
   seed: number | null
   maxTokens: number | null
   stop: string[]
-  /** Null: it is drawn from the policy's own distribution. */
+  /** Null: tokens are sampled from the policy's own distribution. */
   reweighting: Reweighting | null
   logprobs: boolean
   topLogprobs: number
-  /** The user that the client names. */
+  /** The end user that the client names. */
   user: string | null
-  /** Fields with unsupported options. */
+  /** Names of fields that are set and not supported. */
   ignored: readonly string[]
-  /** As it was sent, references of ours resolved. */
+  /** The body as it was received, with references resolved. */
   body: Fields
 }
 
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
-/** JSON of a body. Throws `bad_request`; the parser's message is not repeated, it quotes the body. */
+/** Parses a body. Throws `bad_request`, without the parser's message, since it quotes the body. */
 export const parseJson = (body: Uint8Array): Fields => {
-  if (body.length > MOST_PARTS && isTooMany(countsOf(body))) {
+  if (body.length > MAX_CONTAINERS && isTooMany(countsOf(body))) {
     throw new InstarError(
       'bad_request',
-      `The request body has more than ${MOST_PARTS} objects and lists, or ${MOST_VALUES} values.`,
+      `The request body has more than ${MAX_CONTAINERS} objects and lists, or ${MAX_VALUES} values.`,
     )
   }
   let value: unknown
@@ -78,15 +76,18 @@ export const parseJson = (body: Uint8Array): Fields => {
       { cause },
     )
   }
-  if (isDeeper(value, DEEPEST))
-    throw new InstarError('bad_request', `The request nests more than ${DEEPEST} levels deep.`)
+  if (isDeeper(value, MAX_DEPTH))
+    throw new InstarError('bad_request', `The request body is nested more than ${MAX_DEPTH} levels deep.`)
   return fieldsOf(value, 'The request body')
 }
 
-/** Each takes many times the memory of its two bytes. A conversation of a thousand messages has some ten thousand. */
-const MOST_PARTS = 100_000
-/** Ids of tokens, for the most part. */
-const MOST_VALUES = 4_000_000
+/**
+ * Maximum number of objects and lists, each of which takes up to 100 bytes of memory for two of the body. A conversation of
+ * a thousand messages has about ten thousand.
+ */
+const MAX_CONTAINERS = 100_000
+/** Maximum number of values, so that lists of token ids fit. */
+const MAX_VALUES = 4_000_000
 const [QUOTE, BACKSLASH, COMMA, COLON, LIST, OBJECT] = [...'"\\,:[{'].map((sign) => sign.charCodeAt(0)) as [
   number,
   number,
@@ -96,12 +97,12 @@ const [QUOTE, BACKSLASH, COMMA, COLON, LIST, OBJECT] = [...'"\\,:[{'].map((sign)
   number,
 ]
 
-/** `texts`: bytes of them in the body. */
-type Counts = { parts: number; values: number; fields: number; texts: number }
+/** `containers`: objects and lists. `texts`: bytes of strings. */
+type JsonCounts = { containers: number; values: number; fields: number; texts: number }
 
-/** Counted in the bytes, before anything is made of them; not to the end where there are too many. */
-const countsOf = (body: Uint8Array): Counts => {
-  const counts = { parts: 0, values: 0, fields: 0, texts: 0 }
+/** Counts in the bytes, before the body is parsed. Stops at the first limit that is exceeded. */
+const countsOf = (body: Uint8Array): JsonCounts => {
+  const counts = { containers: 0, values: 0, fields: 0, texts: 0 }
   for (let at = 0; at < body.length && !isTooMany(counts); at += 1) {
     const sign = body[at]
     if (sign === QUOTE) {
@@ -110,37 +111,31 @@ const countsOf = (body: Uint8Array): Counts => {
       at = end
     } else if (sign === COMMA) counts.values += 1
     else if (sign === COLON) counts.fields += 1
-    else if (sign === LIST || sign === OBJECT) counts.parts += 1
+    else if (sign === LIST || sign === OBJECT) counts.containers += 1
   }
   return counts
 }
 
-const isTooMany = ({ parts, values }: Counts): boolean => parts > MOST_PARTS || values > MOST_VALUES
+const isTooMany = ({ containers, values }: JsonCounts): boolean => containers > MAX_CONTAINERS || values > MAX_VALUES
 
-/**
- * Bytes that V8 takes at the most for an object or a list, for a field of an object and for another value, without
- * their texts.
- */
-const PART_BYTES = 100
+/** The most bytes that V8 uses for an object or list, a field of an object, and another value, without strings. */
+const CONTAINER_BYTES = 100
 const FIELD_BYTES = 80
 const VALUE_BYTES = 32
 
-/**
- * Bytes of memory that a body's JSON takes when it is parsed, at the most, beside the body itself. 0: it will be
- * refused.
- */
+/** An upper estimate of the bytes of memory that the parsed body uses, besides the body itself. 0: `parseJson` throws. */
 export const parsedBytes = (body: Uint8Array): number => {
   const counts = countsOf(body)
   if (isTooMany(counts)) return 0
-  const { parts, values, fields, texts } = counts
-  return PART_BYTES * parts + FIELD_BYTES * fields + VALUE_BYTES * values + texts * (isNarrow(body) ? 1 : 2)
+  const { containers, values, fields, texts } = counts
+  return CONTAINER_BYTES * containers + FIELD_BYTES * fields + VALUE_BYTES * values + texts * (isNarrow(body) ? 1 : 2)
 }
 
-/** Whether V8 holds each text with one byte to a character; with another character in it a text takes two to each. */
+/** Whether V8 stores every string of the body with one byte per character; otherwise it uses two. */
 const isNarrow = (body: Uint8Array): boolean =>
   isAscii(body) && !Buffer.from(body.buffer, body.byteOffset, body.byteLength).includes('\\u')
 
-/** Where the text that begins at `from` is closed; behind the body where it is not. */
+/** The offset of the quote that closes the string at `from`; the body's length if it is not closed. */
 const endOfText = (body: Uint8Array, from: number): number => {
   for (let at = body.indexOf(QUOTE, from + 1); at >= 0; at = body.indexOf(QUOTE, at + 1)) {
     let before = at
@@ -150,8 +145,8 @@ const endOfText = (body: Uint8Array, from: number): number => {
   return body.length
 }
 
-/** Deeper JSON can be parsed but not serialized again. Tools of agents stay below 50 levels. */
-const DEEPEST = 500
+/** Levels of nesting. `JSON.stringify` fails on much deeper values; tools of agents have fewer than 50. */
+const MAX_DEPTH = 500
 
 const isDeeper = (value: unknown, levels: number): boolean =>
   typeof value === 'object' &&

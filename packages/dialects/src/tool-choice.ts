@@ -1,12 +1,13 @@
-/** Which of the offered tools an answer must call, as each dialect says it. */
+/** Which tools the answer must call. */
 import { isFields, wrong, type Fields } from './fields.ts'
 
 /**
- * `required`: names of tools of which one must be called, `all` of those offered, null: none. `one`: at most one call.
+ * `required`: the answer must call one of these tools; `all`: one of the offered tools; null: no call is required.
+ * `one`: at most one call.
  */
 export type ToolChoice = { required: ReadonlySet<string> | 'all' | null; one: boolean }
 
-/** Of Chat Completions and Responses. Throws `bad_request`. */
+/** Parses `tool_choice` and `parallel_tool_calls` of Chat Completions and Responses. Throws `bad_request`. */
 export const openaiToolChoice = (body: Fields): ToolChoice => {
   const choice = body['tool_choice']
   const kind = isFields(choice) ? choice['type'] : choice
@@ -19,14 +20,14 @@ export const openaiToolChoice = (body: Fields): ToolChoice => {
 }
 
 /**
- * `{type, name}`, with `namespace`, or as Chat Completions has it inside of `function` or `custom`. Throws
- * `bad_request`.
+ * The tool's name in the prompt, of `{type, name, namespace?}` or of the same fields inside `function` or `custom`.
+ * Throws `bad_request`.
  */
 export const nameOf = (choice: unknown): string => {
   const given = isFields(choice) ? choice : {}
   const inner = [given['function'], given['custom']].find(isFields) ?? given
   const { name, namespace } = inner
-  if (typeof name !== 'string') throw wrong('tool_choice', 'a word, or name a tool')
+  if (typeof name !== 'string') throw wrong('tool_choice', 'a string, or an object with the name of a tool')
   return typeof namespace === 'string' ? `${namespace}__${name}` : name
 }
 

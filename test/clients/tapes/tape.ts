@@ -4,7 +4,7 @@
  * and people are replaced; an id of ours is named by the turn that gave it, so that a replay can put its own there.
  */
 import { release } from 'node:os'
-import { mintId, readId, turnMark } from '@instar/dialects'
+import { mintId, parseMintedId, turnIdPart } from '@instar/dialects'
 import { readWritten, type LabelSource, type TurnAborted, type TurnCaptured, type TurnKind } from '@instar/events'
 import { messagesOf, saidSince } from '../../../services/scorer/src/core/conversation.ts'
 import type { Story } from '../scene.ts'
@@ -103,7 +103,7 @@ export const tapeOf = (
   became: Became[],
   hidden: readonly (readonly [text: string, name: string])[],
 ): Tape => {
-  const places = new Map(story.turns.map(({ event }, i) => [turnMark(event.turn), i]))
+  const places = new Map(story.turns.map(({ event }, i) => [turnIdPart(event.turn), i]))
   const seen = new Map<string, string>()
   const alias = (id: string, of: (n: number) => string): string =>
     seen.get(id) ?? (seen.set(id, of(seen.size + 1)), seen.get(id)!)
@@ -112,7 +112,7 @@ export const tapeOf = (
     for (const [found, name] of [...hidden, [release(), '6.0.0'] as const]) out = out.replaceAll(found, name)
     return out
       .replace(MINTED, (id) => {
-        const mark = readId(id)
+        const mark = parseMintedId(id)
         const place = mark && places.get(mark.turn)
         return mark && place !== undefined && place !== null ? `{${mark.prefix}:${place}:${mark.index}}` : id
       })

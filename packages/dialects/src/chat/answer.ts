@@ -1,16 +1,19 @@
-/** The shapes of Chat Completions answers: whole, in chunks, and as errors. */
+/**
+ * Chat Completions responses: objects, chunks and errors.
+ * https://platform.openai.com/docs/api-reference/chat
+ */
 import type { InstarError } from '@instar/events/errors'
 import {
   fragments,
   type Call,
   type Choice,
-  type Counts,
-  type Finish,
+  type TokenCounts,
+  type FinishReason,
   type Piece,
   type AnswerContext,
   type Token,
 } from '../answer.ts'
-import type { Frame, Streaming } from '../dialect.ts'
+import type { Frame, StreamEncoder } from '../dialect.ts'
 import { clientMessage, streamMessage } from '../faults.ts'
 import { mintChatId } from '../minted.ts'
 import type { Request } from '../request.ts'
@@ -31,7 +34,7 @@ const usageOf = ({
   cachedTokens = 0,
   cacheWriteTokens = 0,
   reasoningTokens = 0,
-}: Counts) => ({
+}: TokenCounts) => ({
   prompt_tokens: promptTokens,
   completion_tokens: completionTokens,
   total_tokens: promptTokens + completionTokens,
@@ -41,11 +44,11 @@ const usageOf = ({
 
 const entry = (id: number, logprob: number, textOf: AnswerContext['textOf']): LogprobEntry => {
   const token = textOf(id)
-  // A token that is part of a character has no text, and its bytes are not known here.
+  // A token that is part of a character decodes to U+FFFD; its bytes are unknown here.
   return { token, logprob, bytes: token.includes('\ufffd') ? null : [...Buffer.from(token, 'utf8')] }
 }
 
-/** Of each token: its text, log-probability and bytes, and those of its rivals. */
+/** The text, log-probability and UTF-8 bytes of each token and of its most likely alternatives. */
 export const logprobEntries = (
   { textOf }: Pick<AnswerContext, 'textOf'>,
   tokens: readonly Token[],
@@ -55,7 +58,7 @@ export const logprobEntries = (
     top_logprobs: top.map((other) => entry(other.id, other.logprob, textOf)),
   }))
 
-/** Null where there are none: not asked for, or of an engine that does not say its tokens. */
+/** Null if the request does not ask for log-probabilities or the engine does not report tokens. */
 const logprobsOf = (request: Request, context: AnswerContext, tokens: readonly Token[]): Logprobs | null =>
   request.logprobs && tokens.length > 0 ? { content: logprobEntries(context, tokens), refusal: null } : null
 
@@ -65,17 +68,22 @@ const toolCall = (call: Call, id: string) => ({
   function: { name: call.name, arguments: call.arguments },
 })
 
-/** A client that sends `functions` expects a single call in `function_call`. */
+/** The first call as `function_call` for a request with `functions`, else all calls as `tool_calls`. */
 const callsOf = ({ functions }: Request, calls: readonly Call[], ids: readonly string[]): object => {
   const [first] = calls
   if (!first) return {}
   return functions ? { function_call: first } : { tool_calls: calls.map((call, i) => toolCall(call, ids[i]!)) }
 }
 
-const finishOf = ({ functions }: Request, finish: Finish): Finish | 'function_call' =>
+const finishOf = ({ functions }: Request, finish: FinishReason): FinishReason | 'function_call' =>
   functions && finish === 'tool_calls' ? 'function_call' : finish
 
-export const chatWhole = (context: AnswerContext, request: Request, choices: readonly Choice[], counts: Counts) => ({
+export const chatWhole = (
+  context: AnswerContext,
+  request: Request,
+  choices: readonly Choice[],
+  counts: TokenCounts,
+) => ({
   ...headOf(context),
   object: 'chat.completion' as const,
   choices: choices.map(({ shown, toolCallIds, finish, tokens }, index) => ({
@@ -107,13 +115,13 @@ const functionDeltas = (call: Call): Delta[] => [
   ...fragments(call.arguments).map((text): Delta => ({ function_call: { arguments: text } })),
 ]
 
-/** Id and name once, then the arguments in fragments. */
+/** A delta with id and name, then the arguments in fragments. */
 const callDeltas = (call: Call, index: number, id: string): Delta[] => [
   { tool_calls: [{ index, id, type: 'function', function: { name: call.name, arguments: '' } }] },
   ...fragments(call.arguments).map((text): Delta => ({ tool_calls: [{ index, function: { arguments: text } }] })),
 ]
 
-export const chatStream = (context: AnswerContext, request: Request): Streaming => {
+export const chatStream = (context: AnswerContext, request: Request): StreamEncoder => {
   const head = { ...headOf(context), object: 'chat.completion.chunk' as const }
   const usage = request.includeUsage ? { usage: null } : {}
   const calls = new Map<number, number>()
@@ -122,7 +130,7 @@ export const chatStream = (context: AnswerContext, request: Request): Streaming 
     index: number,
     delta: Delta,
     logprobs: Logprobs | null = null,
-    finish: Finish | 'function_call' | null = null,
+    finish: FinishReason | 'function_call' | null = null,
   ): Frame => ({ data: { ...head, choices: [{ index, delta, logprobs, finish_reason: finish }], ...usage } })
   const open = (index: number): Frame[] => {
     if (opened.has(index)) return []

@@ -1,4 +1,4 @@
-/** Chat Completions fields for an engine with that API, almost unchanged. */
+/** The fields of a Chat Completions request that an engine with the same API receives. */
 import type { AnswerFormat } from '../answer-format.ts'
 import { commonFields, OPENAI_FIELDS, set, taken } from '../engine-fields.ts'
 import { isFields, type Fields } from '../fields.ts'
@@ -18,15 +18,15 @@ export const chatEngineFields = ({ body, maxTokens }: Request, calling: boolean)
   ...taken(body, [...OPENAI_FIELDS, ...CHAT_FIELDS]),
   ...predictionOf(body['prediction']),
   ...set('response_format', chatFormat(body).format),
-  // OpenAI takes neither without tools.
+  // OpenAI refuses both fields in a request without tools.
   ...(calling ? taken(body, ['tool_choice', 'parallel_tool_calls']) : {}),
 })
 
-/** Keeps the client's field name: hosted models accept the newer one, small servers the older. */
+/** Keeps the client's field name: hosted models accept `max_completion_tokens` only, small servers `max_tokens` only. */
 const limitOf = (body: Fields, maxTokens: number | null): Fields =>
   set((body['max_completion_tokens'] ?? null) === null ? 'max_tokens' : 'max_completion_tokens', maxTokens)
 
-/** A text to be repeated: of its parts those that are texts. */
+/** The `prediction` field with its text parts only; no field if it is invalid. */
 const predictionOf = (prediction: unknown): Fields => {
   if (!isFields(prediction)) return {}
   const { content } = prediction

@@ -1,4 +1,4 @@
-/** Chat Completions: the shape that requests have inside, so that nothing has to be brought into it. */
+/** The OpenAI Chat Completions API. Requests of all dialects are converted to its messages and tools. */
 import type { Dialect } from '../dialect.ts'
 import { openaiRateHeaders } from '../rate-headers.ts'
 import { openaiToolChoice } from '../tool-choice.ts'

@@ -1,4 +1,4 @@
-/** What a Chat Completions request asks for. Fields that mean nothing here are accepted and ignored. */
+/** Parsing of Chat Completions requests. Unknown fields are accepted and ignored. */
 import {
   fieldsOf,
   first,
@@ -12,10 +12,10 @@ import {
   wrong,
   type Fields,
 } from '../fields.ts'
-import { isMedia, mediaPart, notText, TEXT_ONLY, type Accepts } from '../media.ts'
+import { isMedia, mediaPart, notText, TEXT_ONLY, type AcceptedMedia } from '../media.ts'
 import type { Message, Request } from '../request.ts'
 import { reweightingOf } from '../reweighting.ts'
-import { callsOf, speaksOfFunctions, withTools } from './functions.ts'
+import { callsOf, usesFunctions, withTools } from './functions.ts'
 
 const ROLES = new Set(['system', 'developer', 'user', 'assistant', 'tool', 'function'])
 const MAX_CANDIDATES = 16
@@ -24,22 +24,22 @@ const MAX_TOP_LOGPROBS = 20
 /** Fields that request output other than text. */
 const IGNORED = ['modalities', 'audio', 'web_search_options'] as const
 
-const speaksAlone = (modalities: unknown): boolean =>
+const isTextOnly = (modalities: unknown): boolean =>
   Array.isArray(modalities) && modalities.every((one) => one === 'text')
 
-/** The messages of a body that was accepted once. */
+/** The messages of a stored body. It was validated before, so invalid parts are tolerated. */
 export const chatMessages = (body: Fields): Message[] =>
   (Array.isArray(body['messages']) ? body['messages'] : []).map((one: unknown) => {
     const message = isFields(one) ? one : {}
     return { content: null, ...message, role: typeof message['role'] === 'string' ? message['role'] : '' }
   })
 
-export const chatRequest = (sent: Fields, accepts: Accepts = TEXT_ONLY): Request => {
-  const functions = speaksOfFunctions(sent)
-  return readRequest(functions ? withTools(sent) : sent, functions, accepts)
+export const chatRequest = (body: Fields, accepts: AcceptedMedia = TEXT_ONLY): Request => {
+  const functions = usesFunctions(body)
+  return parseRequest(functions ? withTools(body) : body, functions, accepts)
 }
 
-const readRequest = (body: Fields, functions: boolean, accepts: Accepts): Request => ({
+const parseRequest = (body: Fields, functions: boolean, accepts: AcceptedMedia): Request => ({
   model: text(body, 'model'),
   messages: messagesOf(body['messages'], accepts),
   tools: toolsOf(body['tools']),
@@ -67,14 +67,14 @@ const readRequest = (body: Fields, functions: boolean, accepts: Accepts): Reques
   logprobs: flag(body, 'logprobs'),
   topLogprobs: integer(body, 'top_logprobs', 0, MAX_TOP_LOGPROBS) ?? 0,
   user: text(body, 'user'),
-  ignored: ignoredOf({ ...body, modalities: speaksAlone(body['modalities']) ? null : body['modalities'] }, IGNORED),
+  ignored: ignoredOf({ ...body, modalities: isTextOnly(body['modalities']) ? null : body['modalities'] }, IGNORED),
   body,
 })
 
 /** Roles whose messages may contain media. */
-const SHOWS: ReadonlySet<unknown> = new Set(['user', 'tool', 'function'])
+const MEDIA_ROLES: ReadonlySet<unknown> = new Set(['user', 'tool', 'function'])
 
-const messagesOf = (value: unknown, accepts: Accepts): Message[] => {
+const messagesOf = (value: unknown, accepts: AcceptedMedia): Message[] => {
   if (!Array.isArray(value)) throw wrong('messages', 'a list of messages')
   if (value.length === 0) throw wrong('messages', 'a list of at least one message')
   return value.map((message: unknown, i) => {
@@ -82,24 +82,24 @@ const messagesOf = (value: unknown, accepts: Accepts): Message[] => {
     const fields = fieldsOf(message, where)
     const { role, content } = fields
     if (typeof role !== 'string' || !ROLES.has(role)) throw wrong(`${where}.role`, `one of ${[...ROLES].join(', ')}`)
-    const read = contentOf(content, `${where}.content`, SHOWS.has(role) ? accepts : TEXT_ONLY)
+    const parsedContent = contentOf(content, `${where}.content`, MEDIA_ROLES.has(role) ? accepts : TEXT_ONLY)
     const calls = callsOf(fields) ?? null
     if (calls !== null && (!Array.isArray(calls) || !calls.every(isFields)))
       throw wrong(`${where}.tool_calls`, 'a list of calls')
     if (role === 'user' && (content === undefined || content === null))
       throw wrong(`${where}.content`, 'a text or a list of parts')
-    // Token ids are read from the log only, never from a client.
+    // Token ids come from the log; a client's are dropped.
     const { token_ids: _, function_call: __, ...rest } = fields
     return {
       ...rest,
       ...(calls === null ? {} : { tool_calls: calls }),
       role: role === 'function' ? 'tool' : role,
-      content: read,
+      content: parsedContent,
     }
   })
 }
 
-const contentOf = (content: unknown, where: string, accepts: Accepts): unknown => {
+const contentOf = (content: unknown, where: string, accepts: AcceptedMedia): unknown => {
   if (content === undefined || content === null || typeof content === 'string') return content ?? null
   if (!Array.isArray(content)) throw wrong(where, 'a text or a list of parts')
   return content.map((part: unknown, i) => {

@@ -1,13 +1,13 @@
 /**
- * The tool calls of a block of markup as Hermes and Qwen write it: `{"name": …, "arguments": …}` or a list of them. Arguments
- * are kept as the model wrote them, byte for byte.
+ * Parses the JSON of a `<tool_call>` block of Hermes and Qwen models: `{"name": …, "arguments": …}` or a list of them.
+ * Arguments keep their original bytes, since re-serialized JSON would have other tokens.
  */
 import type { Call } from '../answer.ts'
 
 type Span = { from: number; to: number }
-type Fields = Map<string, Span>
+type FieldSpans = Map<string, Span>
 
-/** End of the JSON value that starts at `at` (no white space before it). The text is known to be JSON. */
+/** The end offset of the JSON value that starts at `at`. `json` must be valid JSON without white space at `at`. */
 function valueEnd(json: string, at: number): number {
   const string = /"(?:[^"\\]|\\.)*"/y
   string.lastIndex = at
@@ -19,12 +19,12 @@ function valueEnd(json: string, at: number): number {
     return scalar.lastIndex
   }
   let depth = 0
-  const marks = /"(?:[^"\\]|\\.)*"|[{}[\]]/g
-  marks.lastIndex = at
-  for (let mark = marks.exec(json); mark; mark = marks.exec(json)) {
-    if (mark[0] === '{' || mark[0] === '[') depth++
-    else if (mark[0] === '}' || mark[0] === ']') depth--
-    if (depth === 0) return marks.lastIndex
+  const tokens = /"(?:[^"\\]|\\.)*"|[{}[\]]/g
+  tokens.lastIndex = at
+  for (let token = tokens.exec(json); token; token = tokens.exec(json)) {
+    if (token[0] === '{' || token[0] === '[') depth++
+    else if (token[0] === '}' || token[0] === ']') depth--
+    if (depth === 0) return tokens.lastIndex
   }
   return json.length
 }
@@ -35,10 +35,10 @@ function skipSpace(json: string, at: number): number {
   return next
 }
 
-/** Where the value of each key of an object lies; null if `json` from `at` on is no object. */
-function fieldsOf(json: string, at: number): Fields | null {
+/** The span of each key's value in the object at `at`; null if there is no object at `at`. */
+function fieldsOf(json: string, at: number): FieldSpans | null {
   if (json[at] !== '{') return null
-  const fields: Fields = new Map()
+  const fields: FieldSpans = new Map()
   let next = skipSpace(json, at + 1)
   while (next < json.length && json[next] !== '}') {
     const keyEnd = valueEnd(json, next)
@@ -66,15 +66,15 @@ function elementStarts(json: string): number[] {
 function toolCall(json: string, at: number): Call | null {
   const fields = fieldsOf(json, at)
   const name = fields?.get('name')
-  const given = fields?.get('arguments') ?? fields?.get('parameters')
+  const argumentsSpan = fields?.get('arguments') ?? fields?.get('parameters')
   if (!name || json[name.from] !== '"') return null
-  const raw = given ? json.slice(given.from, given.to) : '{}'
-  const called: unknown = JSON.parse(json.slice(name.from, name.to))
+  const raw = argumentsSpan ? json.slice(argumentsSpan.from, argumentsSpan.to) : '{}'
+  const value: unknown = JSON.parse(json.slice(name.from, name.to))
   const inner: unknown = raw.startsWith('"') ? JSON.parse(raw) : raw
-  return { name: String(called), arguments: String(inner) }
+  return { name: String(value), arguments: String(inner) }
 }
 
-/** The calls of one block, or null if it holds anything else. */
+/** The calls of one block; null if the block is not JSON or contains anything else. */
 export function callsIn(block: string): Call[] | null {
   const json = block.trim()
   try {

@@ -6,15 +6,19 @@ import { parseAnswer } from './whole.ts'
 
 const options = { tools: true, reasoning: false }
 
-type Shown = { content: string; reasoning: string; calls: Call[] }
+type Parsed = { content: string; reasoning: string; calls: Call[] }
 
-/** All pieces of a text that comes in parts of `size` characters. */
-const parse = (text: string, size: number, given: Partial<typeof options> = {}): { pieces: Piece[]; shown: Shown } => {
-  const parser = new AnswerParser({ ...options, ...given })
+/** All pieces of a text that is pushed in parts of `size` characters. */
+const parse = (
+  text: string,
+  size: number,
+  overrides: Partial<typeof options> = {},
+): { pieces: Piece[]; shown: Parsed } => {
+  const parser = new AnswerParser({ ...options, ...overrides })
   const pieces: Piece[] = []
   for (let at = 0; at < text.length; at += size) pieces.push(...parser.push(text.slice(at, at + size)))
   pieces.push(...parser.end())
-  const shown: Shown = { content: '', reasoning: '', calls: [] }
+  const shown: Parsed = { content: '', reasoning: '', calls: [] }
   for (const piece of pieces) {
     if (piece.type === 'calls') shown.calls.push(...piece.calls)
     else shown[piece.type] += piece.text
@@ -46,7 +50,7 @@ const TEXTS = [
 ]
 
 for (const size of [1, 2, 3, 7, 1000]) {
-  test(`parts of ${size} characters give what the whole text gives`, () => {
+  test(`a text in parts of ${size} characters parses as the whole text does`, () => {
     for (const text of TEXTS) {
       const whole = parseAnswer(text)
       const { shown } = parse(text, size)
@@ -59,7 +63,7 @@ for (const size of [1, 2, 3, 7, 1000]) {
   })
 }
 
-test('pieces cover the raw text in order, and end no later than it', () => {
+test("the pieces' offsets increase and stay within the text", () => {
   for (const text of TEXTS) {
     let before = 0
     for (const { upTo } of parse(text, 1).pieces) {
@@ -69,18 +73,18 @@ test('pieces cover the raw text in order, and end no later than it', () => {
   }
 })
 
-test('plain text flows at once; only what may become markup waits', () => {
+test('plain text is emitted at once; the start of a possible tag is buffered', () => {
   const parser = new AnswerParser(options)
   assert.deepEqual(parser.push('Hello'), [{ type: 'content', text: 'Hello', upTo: 5 }])
   assert.deepEqual(parser.push(' <tool'), [])
   assert.deepEqual(parser.push('box>'), [{ type: 'content', text: ' <toolbox>', upTo: 15 }])
 })
 
-test('without tools markup is text', () => {
+test('without tools the markup of a call is content', () => {
   assert.equal(parse(CALL, 3, { tools: false }).shown.content, CALL)
 })
 
-test('an answer that begins inside reasoning', () => {
+test('with `reasoning` the text before </think> is reasoning', () => {
   assert.deepEqual(parse('so 2+2\n</think>\n\n4', 2, { reasoning: true }).shown, {
     content: '4',
     reasoning: 'so 2+2\n',
@@ -88,6 +92,6 @@ test('an answer that begins inside reasoning', () => {
   })
 })
 
-test('arguments come byte for byte', () => {
+test('arguments keep their bytes', () => {
   assert.deepEqual(parse(CALL, 5).shown.calls, [{ name: 'read', arguments: '{"path":  "a.txt"}' }])
 })

@@ -1,14 +1,14 @@
 /**
- * An answer while it is sampled → what the API shows of it, piece by piece: content, reasoning (`<think>…</think>`), tool
- * calls (`<tool_call>…</tool_call>`). What may still become markup is held back; what does not parse stays content.
+ * Incremental parser of sampled text into content, reasoning (`<think>…</think>`) and tool calls
+ * (`<tool_call>…</tool_call>`). Text that may be the start of a tag is buffered; a block that does not parse is content.
  */
 import type { Piece } from '../answer.ts'
 import { callsIn } from './calls.ts'
 
 export type ParserOptions = {
-  /** Calls are looked for. */
+  /** Parse tool calls; false: their markup is content. */
   tools: boolean
-  /** The prompt ended inside an open `<think>`. */
+  /** The prompt ends inside an open `<think>`, so the answer begins with reasoning. */
   reasoning: boolean
 }
 
@@ -22,8 +22,8 @@ type Mode = 'start' | 'reasoning' | 'after-reasoning' | 'content' | 'call' | 'af
 export class AnswerParser {
   private readonly options: ParserOptions
   private mode: Mode
-  /** Raw text that is in no piece yet, and where it begins. */
-  private held = ''
+  /** Sampled text that no piece contains yet; `at`: its offset in the whole text. */
+  private pending = ''
   private at = 0
   private pieces: Piece[] = []
 
@@ -33,19 +33,19 @@ export class AnswerParser {
   }
 
   push(text: string): Piece[] {
-    this.held += text
+    this.pending += text
     return this.run(false)
   }
 
-  /** The rest, whatever it could have become. */
+  /** The remaining pieces. An unfinished tag is content; an unclosed block is parsed as if it were closed. */
   end(): Piece[] {
     return this.run(true)
   }
 
   private run(last: boolean): Piece[] {
     let before: string | null = null
-    while (before !== `${this.mode}${this.held.length}`) {
-      before = `${this.mode}${this.held.length}`
+    while (before !== `${this.mode}${this.pending.length}`) {
+      before = `${this.mode}${this.pending.length}`
       this.step(last)
     }
     const { pieces } = this
@@ -54,63 +54,64 @@ export class AnswerParser {
   }
 
   private step(last: boolean): void {
-    const { held } = this
+    const { pending } = this
     switch (this.mode) {
       case 'start': {
-        const start = held.trimStart()
+        const start = pending.trimStart()
         if (start.startsWith(THINK_OPEN)) {
-          this.skip(held.length - start.length + THINK_OPEN.length)
+          this.skip(pending.length - start.length + THINK_OPEN.length)
           this.mode = 'reasoning'
         } else if (last || !THINK_OPEN.startsWith(start)) this.mode = 'content'
         return
       }
       case 'reasoning': {
-        const close = held.indexOf(THINK_CLOSE)
-        if (close < 0) return this.take('reasoning', last ? held.length : held.length - openTail(held, THINK_CLOSE))
+        const close = pending.indexOf(THINK_CLOSE)
+        if (close < 0)
+          return this.take('reasoning', last ? pending.length : pending.length - partialTagLength(pending, THINK_CLOSE))
         this.take('reasoning', close)
         this.skip(THINK_CLOSE.length)
         this.mode = 'after-reasoning'
         return
       }
       case 'after-reasoning':
-        this.skip(held.length - held.replace(/^\n+/, '').length)
-        if (this.held !== '' || last) this.mode = 'content'
+        this.skip(pending.length - pending.replace(/^\n+/, '').length)
+        if (this.pending !== '' || last) this.mode = 'content'
         return
       case 'content':
         return this.content(last)
       case 'call':
         return this.call(last)
       case 'after-call':
-        // Blanks around calls belong to the markup.
-        this.skip(held.length - held.trimStart().length)
-        if (this.held !== '') this.mode = 'content'
+        // White space around calls is markup.
+        this.skip(pending.length - pending.trimStart().length)
+        if (this.pending !== '') this.mode = 'content'
         return
     }
   }
 
   private content(last: boolean): void {
-    const { held } = this
-    if (!this.options.tools) return this.take('content', held.length)
-    const open = held.indexOf(CALL_OPEN)
+    const { pending } = this
+    if (!this.options.tools) return this.take('content', pending.length)
+    const open = pending.indexOf(CALL_OPEN)
     if (open >= 0) {
-      this.take('content', held.slice(0, open).trimEnd().length)
+      this.take('content', pending.slice(0, open).trimEnd().length)
       this.mode = 'call'
       return
     }
-    const keep = last ? 0 : openTail(held, CALL_OPEN)
-    const sure = held.slice(0, held.length - keep)
-    this.take('content', last ? sure.length : sure.trimEnd().length)
+    const buffered = last ? 0 : partialTagLength(pending, CALL_OPEN)
+    const content = pending.slice(0, pending.length - buffered)
+    this.take('content', last ? content.length : content.trimEnd().length)
   }
 
   private call(last: boolean): void {
-    const { held } = this
-    const open = held.indexOf(CALL_OPEN)
-    const close = held.indexOf(CALL_CLOSE)
+    const { pending } = this
+    const open = pending.indexOf(CALL_OPEN)
+    const close = pending.indexOf(CALL_CLOSE)
     if (close < 0 && !last) return
-    const end = close < 0 ? held.length : close + CALL_CLOSE.length
-    const calls = callsIn(held.slice(open + CALL_OPEN.length, close < 0 ? held.length : close))
+    const end = close < 0 ? pending.length : close + CALL_CLOSE.length
+    const calls = callsIn(pending.slice(open + CALL_OPEN.length, close < 0 ? pending.length : close))
     if (!calls) {
-      // No call after all: shown as it is, the search goes on behind it.
+      // The block does not parse: it is content, and parsing continues behind it.
       this.mode = 'content'
       this.take('content', end)
       return
@@ -122,19 +123,19 @@ export class AnswerParser {
 
   private take(type: 'content' | 'reasoning', length: number): void {
     if (length <= 0) return
-    const text = this.held.slice(0, length)
+    const text = this.pending.slice(0, length)
     this.skip(length)
     this.pieces.push({ type, text, upTo: this.at })
   }
 
   private skip(length: number): void {
-    this.held = this.held.slice(length)
+    this.pending = this.pending.slice(length)
     this.at += length
   }
 }
 
-/** Length of the longest end of `text` that is the start of `tag`. */
-const openTail = (text: string, tag: string): number => {
+/** The length of the longest suffix of `text` that is a proper prefix of `tag`. */
+const partialTagLength = (text: string, tag: string): number => {
   for (let length = Math.min(tag.length - 1, text.length); length > 0; length -= 1)
     if (text.endsWith(tag.slice(0, length))) return length
   return 0

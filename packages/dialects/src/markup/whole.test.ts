@@ -4,12 +4,12 @@ import { parseAnswer } from './whole.ts'
 
 const plain = (content: string) => ({ content, reasoning: '', toolCalls: [] })
 
-test('text without marks is content, byte for byte', () => {
+test('text without tags is content, unchanged', () => {
   for (const text of ['', ' Hello\n', '{"name": "f", "arguments": {}}', 'a < b > c <tool>'])
     assert.deepEqual(parseAnswer(text), plain(text))
 })
 
-test('a call, its arguments as they were written', () => {
+test("a call's arguments keep their white space, escapes and number format", () => {
   const text =
     'Let me look.\n<tool_call>\n{"name": "weather", "arguments": { "city":"Zürich",  "days": 1.0, "x": "\\u00e9 } ] \\" ,"}}\n</tool_call>'
   assert.deepEqual(parseAnswer(text), {
@@ -19,7 +19,7 @@ test('a call, its arguments as they were written', () => {
   })
 })
 
-test('several calls, in several blocks or in a list; arguments first, as a string, named parameters, missing', () => {
+test('several blocks and lists of calls are read; arguments may be first, a string, named `parameters` or absent', () => {
   const calls = (text: string) => parseAnswer(text).toolCalls
   assert.deepEqual(
     calls('<tool_call>{"arguments":{"a":[1,{"b":2}]},"name":"f"}</tool_call>\n<tool_call>{"name":"g"}</tool_call>'),
@@ -37,7 +37,7 @@ test('several calls, in several blocks or in a list; arguments first, as a strin
   ])
 })
 
-test('the closing tag may be missing at the end', () => {
+test('a call at the end needs no closing tag', () => {
   assert.deepEqual(parseAnswer('<tool_call>\n{"name": "f", "arguments": {}}\n'), {
     content: '',
     reasoning: '',
@@ -45,7 +45,7 @@ test('the closing tag may be missing at the end', () => {
   })
 })
 
-test('what does not parse stays content; a good call beside it is found', () => {
+test('a block that does not parse is content; a valid block beside it is a call', () => {
   const broken = '<tool_call>{"name": "f", "arguments": {</tool_call>'
   assert.deepEqual(parseAnswer(broken), plain(broken))
   const other = '<tool_call>{"city": "Bern"}</tool_call>'
@@ -56,7 +56,7 @@ test('what does not parse stays content; a good call beside it is found', () => 
   ])
 })
 
-test('reasoning: closed, open to the end, opened by the template', () => {
+test('reasoning is read when closed, when unclosed, and when the prompt opened it', () => {
   assert.deepEqual(parseAnswer('<think>\nhm\n</think>\n\nYes.'), { content: 'Yes.', reasoning: 'hm', toolCalls: [] })
   assert.deepEqual(parseAnswer('<think>never ends <tool_call>{"name":"f"}</tool_call>'), {
     content: '',

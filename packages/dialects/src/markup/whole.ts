@@ -1,10 +1,10 @@
-/** A whole answer → what the APIs show of it. White space at the edges of reasoning is dropped. */
+/** Parses a whole answer. Leading and trailing white space of the reasoning is dropped. */
 import type { Call } from '../answer.ts'
 import { AnswerParser, THINK_CLOSE, THINK_OPEN } from './parser.ts'
 
 export type Answer = { content: string; reasoning: string; toolCalls: Call[] }
 
-/** A text with a closing `</think>` and no opening one began inside the reasoning: the prompt opened it. */
+/** Whether the prompt opened the reasoning: the text has a `</think>` and does not begin with `<think>`. */
 const beginsInReasoning = (text: string): boolean =>
   text.includes(THINK_CLOSE) && !text.trimStart().startsWith(THINK_OPEN)
 

@@ -1,23 +1,23 @@
-/** The shapes of Anthropic Messages answers: whole, as a typed stream, and as errors. */
+/** Anthropic Messages responses: objects, stream events and errors. https://docs.anthropic.com/en/api/messages */
 import type { InstarError } from '@instar/events/errors'
-import { fragments, type Call, type Choice, type Counts, type Piece, type AnswerContext } from '../answer.ts'
-import type { Frame, Streaming } from '../dialect.ts'
+import { fragments, type Call, type Choice, type TokenCounts, type Piece, type AnswerContext } from '../answer.ts'
+import type { Frame, StreamEncoder } from '../dialect.ts'
 import { clientMessage, streamMessage } from '../faults.ts'
 import { isFields, type Fields } from '../fields.ts'
 import { mintId } from '../minted.ts'
 import { RAW_INPUT } from './request.ts'
 
-/** The turn whose answer it is. */
+/** The turn that the answer belongs to. */
 type TurnRef = Pick<AnswerContext, 'session' | 'turn'>
 
-/** Tokens that came from a cache, or went into one, are counted beside the others. */
+/** `input_tokens` excludes tokens that were read from a cache or written to it, as Anthropic counts them. */
 const usageOf = ({
   promptTokens,
   completionTokens,
   cachedTokens = 0,
   cacheWriteTokens = 0,
   reasoningTokens,
-}: Counts) => ({
+}: TokenCounts) => ({
   input_tokens: Math.max(0, promptTokens - cachedTokens - cacheWriteTokens),
   cache_creation_input_tokens: cacheWriteTokens,
   cache_read_input_tokens: cachedTokens,
@@ -45,10 +45,10 @@ const stopReason = ({ finish, stop }: Choice): string =>
         ? 'end_turn'
         : 'stop_sequence'
 
-/** An id that identifies the reasoning's turn. It is not a cryptographic signature. */
+/** The minted id of the reasoning's turn, in place of Anthropic's signature. It proves nothing. */
 const signatureOf = ({ session, turn }: TurnRef): string => mintId('sealed', session, turn)
 
-/** Input is an object; arguments that are none travel as a text. */
+/** The arguments as an object; if they are not a JSON object, an object with their text in `RAW_INPUT`. */
 const inputOf = (call: Call): unknown => {
   try {
     const value: unknown = JSON.parse(call.arguments)
@@ -59,7 +59,7 @@ const inputOf = (call: Call): unknown => {
   return { [RAW_INPUT]: call.arguments }
 }
 
-/** The blocks of an answer, in order. */
+/** The content blocks of an answer: reasoning, text, tool calls. */
 export const blocksOf = (ref: TurnRef, { shown, toolCallIds }: Pick<Choice, 'shown' | 'toolCallIds'>): Fields[] => {
   const reasoning = shown.reasoning.trim()
   return [
@@ -73,7 +73,7 @@ export const messagesWhole = (
   context: AnswerContext,
   _request: unknown,
   [choice]: readonly Choice[],
-  counts: Counts,
+  counts: TokenCounts,
 ) => {
   const message = messageOf(context)
   if (!choice) return message
@@ -92,7 +92,7 @@ export const PING = frame('ping', {})
 
 type Block = 'content' | 'reasoning'
 
-export const messagesStream = (context: AnswerContext): Streaming => {
+export const messagesStream = (context: AnswerContext): StreamEncoder => {
   let started = false
   let index = 0
   let open: Block | null = null
@@ -140,7 +140,7 @@ export const messagesStream = (context: AnswerContext): Streaming => {
       frame('content_block_stop', { index: index++ }),
     ]
   }
-  const said = (piece: Piece, idOf: (call: number) => string): Frame[] => {
+  const framesOf = (piece: Piece, idOf: (call: number) => string): Frame[] => {
     if (piece.type === 'content')
       return [
         ...begin('content'),
@@ -154,7 +154,7 @@ export const messagesStream = (context: AnswerContext): Streaming => {
     return [...close(), ...piece.calls.flatMap((one) => call(one, idOf(calls++), inputOf(one)))]
   }
   return {
-    piece: (_candidate, piece, _tokens, idOf) => [...start(), ...said(piece, idOf)],
+    piece: (_candidate, piece, _tokens, idOf) => [...start(), ...framesOf(piece, idOf)],
     finish(_candidate, choice) {
       last = choice
       return [...start(), ...close()]
@@ -183,7 +183,7 @@ const TYPES: Record<number, string> = {
   529: 'overloaded_error',
 }
 
-/** `details`: what Anthropic's clients go by, where there is such. */
+/** The error object. `details` are set if the error has `clientDetails`, fields that Anthropic's clients read. */
 export const messagesError = (fault: InstarError, requestId: string | null, message = clientMessage(fault)) => ({
   type: 'error' as const,
   error: {

@@ -1,4 +1,4 @@
-/** A Messages request as an engine of Chat Completions is asked, and what it says of tools and of the answer's form. */
+/** The tool choice, answer format and engine fields of a Messages request. */
 import type { AnswerFormat } from '../answer-format.ts'
 import { chatToolChoice, commonFields, responseFormat, set, within } from '../engine-fields.ts'
 import { isFields, type Fields } from '../fields.ts'

@@ -1,4 +1,4 @@
-/** The Anthropic Messages API, as Claude Code uses it. */
+/** The Anthropic Messages API, with message threads as Claude Code uses them. */
 import type { Dialect } from '../dialect.ts'
 import { anthropicRateHeaders } from '../rate-headers.ts'
 import { messagesError, messagesStream, messagesWhole, PING } from './answer.ts'

@@ -1,7 +1,7 @@
 /**
- * What an Anthropic Messages request asks for, in the shape that requests have inside. What changes from one
- * request to the next without meaning anything (cache marks, one text block or a plain string, a billing
- * header) is dropped here, so that what was said once reads alike for ever; the log keeps the body as it came.
+ * Parsing of Anthropic Messages requests into the messages of Chat Completions. Details that differ between requests of
+ * one conversation without a change of meaning (cache marks, a string or one text block, billing headers) are dropped, so
+ * that a repeated message always yields the same prompt. The log stores the body unchanged.
  */
 import { isIgnoredSystem, userIdParts } from '@instar/agents'
 import { InstarError } from '@instar/events/errors'
@@ -18,16 +18,16 @@ import {
   wrong,
   type Fields,
 } from '../fields.ts'
-import { EVERYTHING, isMedia, mediaPart, notText, TEXT_ONLY, type Accepts } from '../media.ts'
-import { readId } from '../minted.ts'
+import { ALL_MEDIA, isMedia, mediaPart, notText, TEXT_ONLY, type AcceptedMedia } from '../media.ts'
+import { parseMintedId } from '../minted.ts'
 import type { Message, Request } from '../request.ts'
 import { reweightingOf } from '../reweighting.ts'
 
 const MAX_STOPS = 16
-/** Options that run on Anthropic's servers or change their state. */
+/** Options that Anthropic's servers execute. They are ignored and reported. */
 const IGNORED = ['mcp_servers', 'container', 'context_management'] as const
 
-export const messagesRequest = (body: Fields, accepts: Accepts = TEXT_ONLY): Request => {
+export const messagesRequest = (body: Fields, accepts: AcceptedMedia = TEXT_ONLY): Request => {
   const maxTokens = integer(body, 'max_tokens', 1, Number.MAX_SAFE_INTEGER)
   if (maxTokens === null) throw wrong('max_tokens', 'the number of tokens that the answer may have')
   const { tools, dropped, strict } = toolsOf(body['tools'])
@@ -52,16 +52,16 @@ export const messagesRequest = (body: Fields, accepts: Accepts = TEXT_ONLY): Req
     reweighting: reweightingOf(body),
     logprobs: false,
     topLogprobs: 0,
-    user: personOf(body['metadata']),
+    user: userOfMetadata(body['metadata']),
     ignored: ignoredOf(body, IGNORED),
     body,
   }
 }
 
-/** The same messages, of a body that was accepted once: what does not read is left out. */
+/** The messages of a stored body; none if it does not parse. */
 export const messagesMessages = (body: Fields): Message[] => {
   try {
-    return [...systemOf(body['system']), ...conversationOf(body['messages'], EVERYTHING)]
+    return [...systemOf(body['system']), ...conversationOf(body['messages'], ALL_MEDIA)]
   } catch (error) {
     if (error instanceof InstarError) return []
     throw error
@@ -71,7 +71,7 @@ export const messagesMessages = (body: Fields): Message[] => {
 const systemOf = (system: unknown): Message[] => {
   if (system === undefined || system === null) return []
   const texts = (typeof system === 'string' ? [system] : textsOf(system, 'system')).filter(
-    (said) => !isIgnoredSystem(said),
+    (line) => !isIgnoredSystem(line),
   )
   return texts.length === 0 ? [] : [{ role: 'system', content: texts.join('\n\n') }]
 }
@@ -81,21 +81,21 @@ const listOf = (value: unknown, where: string): Fields[] => {
   return value.map((block: unknown, i) => fieldsOf(block, `${where}[${i}]`))
 }
 
-const blocksOf = (value: unknown, where: string, accepts: Accepts): Fields[] =>
+const blocksOf = (value: unknown, where: string, accepts: AcceptedMedia): Fields[] =>
   listOf(value, where).map((block, i) => partOf(block, `${where}[${i}]`, accepts))
 
 const textsOf = (value: unknown, where: string): string[] =>
   blocksOf(value, where, TEXT_ONLY).map((part) => String(part['text']))
 
-const partOf = (block: Fields, where: string, accepts: Accepts): Fields => {
-  const said = block['type'] === 'document' ? documentOf(block) : textIn(block)
-  if (said !== null) return { type: 'text', text: said }
+const partOf = (block: Fields, where: string, accepts: AcceptedMedia): Fields => {
+  const content = block['type'] === 'document' ? documentOf(block) : textIn(block)
+  if (content !== null) return { type: 'text', text: content }
   if (isMedia(block)) return mediaPart(block, where, accepts)
   throw notText(block, where)
 }
 
-/** A text, where it is one; texts that follow one another are one in any case. */
-const joined = (parts: readonly Fields[]): string | Fields[] => {
+/** The parts with adjacent texts joined; a string if all parts are text. */
+const joinTexts = (parts: readonly Fields[]): string | Fields[] => {
   const out: Fields[] = []
   for (const part of parts) {
     const last = out.at(-1)
@@ -106,7 +106,7 @@ const joined = (parts: readonly Fields[]): string | Fields[] => {
   return out.every(({ type }) => type === 'text') ? out.map((part) => String(part['text'])).join('') : out
 }
 
-/** A document that is a text, as it is read: its title, what is said of it, itself. */
+/** The text of a document block: title, context and content on lines of their own; null if the content is no text. */
 const documentOf = ({ source, title, context }: Fields): string | null => {
   const { type, data, content } = isFields(source) ? source : {}
   const parts: unknown[] =
@@ -118,7 +118,7 @@ const documentOf = ({ source, title, context }: Fields): string | null => {
     .join('\n')
 }
 
-const conversationOf = (value: unknown, accepts: Accepts): Message[] => {
+const conversationOf = (value: unknown, accepts: AcceptedMedia): Message[] => {
   if (!Array.isArray(value) || value.length === 0) throw wrong('messages', 'a list of at least one message')
   return value.flatMap((one: unknown, i) => {
     const where = `messages[${i}]`
@@ -137,13 +137,13 @@ const conversationOf = (value: unknown, accepts: Accepts): Message[] => {
   })
 }
 
-/** Results of tools are messages of their own; the texts beside them stay in their order. */
-const userOf = (content: unknown, where: string, accepts: Accepts): Message[] => {
+/** The messages of a user message: each tool result is one of role `tool`, in the order of the blocks. */
+const userOf = (content: unknown, where: string, accepts: AcceptedMedia): Message[] => {
   if (typeof content === 'string') return [{ role: 'user', content }]
   const out: Message[] = []
   let parts: Fields[] = []
   const flush = (): void => {
-    if (parts.length > 0) out.push({ role: 'user', content: joined(parts) })
+    if (parts.length > 0) out.push({ role: 'user', content: joinTexts(parts) })
     parts = []
   }
   for (const [i, block] of listOf(content, where).entries()) {
@@ -158,7 +158,7 @@ const userOf = (content: unknown, where: string, accepts: Accepts): Message[] =>
             ? ''
             : typeof result === 'string'
               ? result
-              : joined(blocksOf(result, `${where}[${i}].content`, accepts)),
+              : joinTexts(blocksOf(result, `${where}[${i}].content`, accepts)),
       })
     } else {
       parts.push(partOf(block, `${where}[${i}]`, accepts))
@@ -168,9 +168,9 @@ const userOf = (content: unknown, where: string, accepts: Accepts): Message[] =>
   return out.length === 0 ? [{ role: 'user', content: '' }] : out
 }
 
-/** `id`: of the whole message, where a client sends it back as it came. */
+/** `id`: the response's id, if the client sends it back. */
 const assistantOf = (content: unknown, where: string, id: unknown): Message => {
-  const minted = readId(id) ? [String(id)] : []
+  const minted = parseMintedId(id) ? [String(id)] : []
   if (typeof content === 'string') return { role: 'assistant', content, ...(minted.length === 0 ? {} : { minted }) }
   const texts: string[] = []
   const reasoning: string[] = []
@@ -184,7 +184,7 @@ const assistantOf = (content: unknown, where: string, id: unknown): Message => {
       })
     else if (block['type'] === 'thinking') {
       if (typeof block['thinking'] === 'string') reasoning.push(block['thinking'])
-      if (readId(block['signature'])) minted.push(String(block['signature']))
+      if (parseMintedId(block['signature'])) minted.push(String(block['signature']))
     } else texts.push(textIn(block) ?? '')
   }
   return {
@@ -196,7 +196,7 @@ const assistantOf = (content: unknown, where: string, id: unknown): Message => {
   }
 }
 
-/** `messages/answer.ts` gives a text that is no object as this. */
+/** The field of a `tool_use` input with the arguments' text if they are not a JSON object. */
 export const RAW_INPUT = '__raw'
 
 const argumentsOf = (input: unknown): string => {
@@ -206,8 +206,8 @@ const argumentsOf = (input: unknown): string => {
 }
 
 /**
- * Tools with a schema are ours to offer; those of a dated type run at Anthropic's, or have a schema that only its
- * models know.
+ * Tools with an `input_schema` are offered to the model. Others are dropped: Anthropic's servers execute them, or only
+ * Anthropic's models know their schema. Throws `bad_request`.
  */
 const toolsOf = (value: unknown): { tools: unknown[]; dropped: string[]; strict: ReadonlySet<string> } => {
   const strict = new Set<string>()
@@ -215,8 +215,8 @@ const toolsOf = (value: unknown): { tools: unknown[]; dropped: string[]; strict:
   if (!Array.isArray(value)) throw wrong('tools', 'a list of tools')
   const tools: unknown[] = []
   const dropped: string[] = []
-  for (const [i, one] of value.entries()) {
-    const tool = fieldsOf(one, `tools[${i}]`)
+  for (const [i, item] of value.entries()) {
+    const tool = fieldsOf(item, `tools[${i}]`)
     const name = text(tool, 'name')
     if (name === null) throw wrong(`tools[${i}].name`, 'the name of the tool')
     if (isFields(tool['input_schema']))
@@ -255,15 +255,15 @@ const userIdOf = (metadata: unknown): string | null => {
   return typeof id === 'string' && id !== '' ? id : null
 }
 
-/** The person in `metadata.user_id`, without what an agent adds to the name. */
-const personOf = (metadata: unknown): string | null => {
+/** The user in `metadata.user_id`, without the session that some agents append. */
+const userOfMetadata = (metadata: unknown): string | null => {
   const id = userIdOf(metadata)
   if (id === null) return null
   const parts = userIdParts(id)
   return parts === null ? id : parts.person
 }
 
-/** The session that `metadata.user_id` names; null without one. */
+/** The session in `metadata.user_id`; null if it names none. */
 export const sessionOfMetadata = (metadata: unknown): string | null => {
   const id = userIdOf(metadata)
   return id === null ? null : (userIdParts(id)?.session ?? null)

@@ -1,13 +1,14 @@
 /**
- * Message threads: `{type: "create"}` says nothing, since every turn is on the log; `{type: "continue"}` sends what is new, and
- * stands for the conversation that the response it names ended. Error codes are those by which Anthropic's clients send everything again.
+ * Message threads. `thread: {type: "continue"}` refers to the conversation of an earlier response, and the request contains
+ * the new messages only. `{type: "create"}` has no effect, since every turn is on the log. The error codes make Anthropic's
+ * clients repeat the request with the whole conversation.
  */
 import { InstarError } from '@instar/events/errors'
 import type { Reference } from '../dialect.ts'
 import { fieldsOf, wrong, type Fields } from '../fields.ts'
 import { blocksOf } from './answer.ts'
 
-/** The response that is gone on from; null where everything is sent. */
+/** The id of the response to continue; null if the body contains the whole conversation. */
 const previousOf = (body: Fields): string | null => {
   const { thread } = body
   if (thread === undefined || thread === null) return null
@@ -31,30 +32,27 @@ export const threadReferences = (body: Fields): string[] => {
 export const unknownThread = (_body: Fields, id: string): InstarError =>
   new InstarError(
     'unknown_turn',
-    `There is no message ${JSON.stringify(id.slice(0, 100))} here that a thread could go on from; send the whole conversation.`,
+    `The thread cannot continue: no message ${JSON.stringify(id.slice(0, 100))} is known; send the whole conversation.`,
     { field: 'thread.previous_message_id', clientDetails: { error_code: 'thread_not_found' } },
   )
 
-/**
- * The body as if everything had been sent. System text and tools are the thread's own, unless the request brings
- * others.
- */
+/** The body with the whole conversation. `system` and `tools` of the earlier request apply unless the body has its own. */
 export const continuedBody = (body: Fields, found: ReadonlyMap<string, Reference>): Fields => {
   const previous = previousOf(body)
   const before = previous === null ? undefined : found.get(previous)
   if (previous === null || !before) return body
-  const said = before.body['messages']
-  // The messages of another dialect are of another shape.
-  if (before.dialect !== 'messages' || !Array.isArray(said)) throw unknownThread(body, previous)
+  const earlier = before.body['messages']
+  // Messages of another dialect have another format.
+  if (before.dialect !== 'messages' || !Array.isArray(earlier)) throw unknownThread(body, previous)
   const { thread: _, system, tools, messages, ...rest } = body
-  const kept = { system: system ?? before.body['system'], tools: tools ?? before.body['tools'] }
+  const merged = { system: system ?? before.body['system'], tools: tools ?? before.body['tools'] }
   const answer = { role: 'assistant', id: previous, content: blocksOf(before, before.choice) }
   return {
     ...rest,
-    ...(kept.system === undefined ? {} : { system: kept.system }),
-    ...(kept.tools === undefined ? {} : { tools: kept.tools }),
+    ...(merged.system === undefined ? {} : { system: merged.system }),
+    ...(merged.tools === undefined ? {} : { tools: merged.tools }),
     messages: [
-      ...(said as unknown[]),
+      ...(earlier as unknown[]),
       answer,
       ...(Array.isArray(messages)
         ? (messages as unknown[])

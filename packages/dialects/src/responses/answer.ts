@@ -1,16 +1,16 @@
-/** The shapes of Responses answers: whole, and as a typed stream. */
+/** OpenAI Responses: response objects and stream events. https://platform.openai.com/docs/api-reference/responses */
 import type { InstarError } from '@instar/events/errors'
 import {
   fragments,
   type Call,
   type Choice,
-  type Counts,
+  type TokenCounts,
   type Piece,
   type AnswerContext,
   type Token,
 } from '../answer.ts'
 import { logprobEntries } from '../chat/answer.ts'
-import type { Frame, Streaming } from '../dialect.ts'
+import type { Frame, StreamEncoder } from '../dialect.ts'
 import { streamMessage } from '../faults.ts'
 import type { Fields } from '../fields.ts'
 import { mintId } from '../minted.ts'
@@ -24,7 +24,7 @@ const usageOf = ({
   cachedTokens = 0,
   cacheWriteTokens = 0,
   reasoningTokens = 0,
-}: Counts) => ({
+}: TokenCounts) => ({
   input_tokens: promptTokens,
   input_tokens_details: { cached_tokens: cachedTokens, cache_write_tokens: cacheWriteTokens },
   output_tokens: completionTokens,
@@ -34,7 +34,7 @@ const usageOf = ({
 
 const isSealed = ({ body }: Request): boolean => includes(body, 'reasoning.encrypted_content')
 
-/** What was asked for stands in the answer as it was asked, what was sampled with as it was. */
+/** The response object. It repeats the request's fields; sampling options are those that were used. */
 const responseOf = (
   context: AnswerContext,
   { body }: Request,
@@ -73,7 +73,7 @@ const responseOf = (
   ...rest,
 })
 
-const ended = (context: AnswerContext, request: Request, choice: Choice | undefined, counts: Counts) => {
+const endedResponse = (context: AnswerContext, request: Request, choice: Choice | undefined, counts: TokenCounts) => {
   const cut = choice?.finish === 'length'
   const output = choice
     ? itemsOf(
@@ -94,16 +94,21 @@ const ended = (context: AnswerContext, request: Request, choice: Choice | undefi
   })
 }
 
-export const responsesWhole = (context: AnswerContext, request: Request, [choice]: readonly Choice[], counts: Counts) =>
-  ended(context, request, choice, counts)
+export const responsesWhole = (
+  context: AnswerContext,
+  request: Request,
+  [choice]: readonly Choice[],
+  counts: TokenCounts,
+) => endedResponse(context, request, choice, counts)
 
-type Open = { kind: 'message' | 'reasoning'; id: string; text: string; tokens: Token[] }
+/** An output item that has begun. */
+type OpenItem = { kind: 'message' | 'reasoning'; id: string; text: string; tokens: Token[] }
 
-export const responsesStream = (context: AnswerContext, request: Request): Streaming => {
+export const responsesStream = (context: AnswerContext, request: Request): StreamEncoder => {
   let sequence = 0
   let started = false
   let index = 0
-  let open: Open | null = null
+  let open: OpenItem | null = null
   let calls = 0
   let last: Choice | undefined
   let messages = 0
@@ -124,11 +129,11 @@ export const responsesStream = (context: AnswerContext, request: Request): Strea
     open = null
     if (kind === 'reasoning') {
       const item = reasoningItem(context, text.trim(), isSealed(request))
-      const place = { ...at(item.id), summary_index: 0 }
+      const position = { ...at(item.id), summary_index: 0 }
       const part = { type: 'summary_text', text: text.trim() }
       const frames = [
-        frame('response.reasoning_summary_text.done', { ...place, text: text.trim() }),
-        frame('response.reasoning_summary_part.done', { ...place, part }),
+        frame('response.reasoning_summary_text.done', { ...position, text: text.trim() }),
+        frame('response.reasoning_summary_part.done', { ...position, part }),
         frame('response.output_item.done', { output_index: index, item }),
       ]
       index += 1
@@ -136,16 +141,16 @@ export const responsesStream = (context: AnswerContext, request: Request): Strea
     }
     const part = { ...textPart(text), logprobs: request.logprobs ? logprobEntries(context, tokens) : [] }
     const item = messageItem(context, status, [part], messages++)
-    const place = { ...at(item.id), content_index: 0 }
+    const position = { ...at(item.id), content_index: 0 }
     const frames = [
-      frame('response.output_text.done', { ...place, text, logprobs: part.logprobs }),
-      frame('response.content_part.done', { ...place, part }),
+      frame('response.output_text.done', { ...position, text, logprobs: part.logprobs }),
+      frame('response.content_part.done', { ...position, part }),
       frame('response.output_item.done', { output_index: index, item }),
     ]
     index += 1
     return frames
   }
-  const begin = (kind: Open['kind']): { open: Open; frames: Frame[] } => {
+  const begin = (kind: OpenItem['kind']): { open: OpenItem; frames: Frame[] } => {
     if (open?.kind === kind) return { open, frames: [] }
     const closed = close()
     const item =
@@ -162,32 +167,32 @@ export const responsesStream = (context: AnswerContext, request: Request): Strea
     open = { kind, id: item.id, text: '', tokens: [] }
     return { open, frames: [...closed, added, part] }
   }
-  const text = (kind: Open['kind'], said: string, tokens: readonly Token[]): Frame[] => {
+  const text = (kind: OpenItem['kind'], delta: string, tokens: readonly Token[]): Frame[] => {
     const { open, frames } = begin(kind)
-    open.text += said
+    open.text += delta
     open.tokens.push(...tokens)
     return [
       ...frames,
       kind === 'reasoning'
-        ? frame('response.reasoning_summary_text.delta', { ...at(open.id), summary_index: 0, delta: said })
+        ? frame('response.reasoning_summary_text.delta', { ...at(open.id), summary_index: 0, delta })
         : frame('response.output_text.delta', {
             ...at(open.id),
             content_index: 0,
-            delta: said,
+            delta,
             logprobs: request.logprobs ? logprobEntries(context, tokens) : [],
           }),
     ]
   }
-  const call = (one: Call, callId: string): Frame[] => {
-    const shape = request.shapes.get(one.name)
-    const item = callItem(context, one, calls, callId, shape)
+  const callFrames = (call: Call, callId: string): Frame[] => {
+    const shape = request.shapes.get(call.name)
+    const item = callItem(context, call, calls, callId, shape)
     const custom = shape?.kind === 'custom'
-    const whole = custom ? customInput(one) : one.arguments
+    const whole = custom ? customInput(call) : call.arguments
     const name = custom ? 'response.custom_tool_call_input' : 'response.function_call_arguments'
     const frames = [
       frame('response.output_item.added', {
         output_index: index,
-        item: callItem(context, one, calls, callId, shape, false),
+        item: callItem(context, call, calls, callId, shape, false),
       }),
       ...fragments(whole).map((delta) => frame(`${name}.delta`, { ...at(item['id']), delta })),
       frame(`${name}.done`, {
@@ -200,21 +205,21 @@ export const responsesStream = (context: AnswerContext, request: Request): Strea
     index += 1
     return frames
   }
-  const said = (piece: Piece, tokens: readonly Token[], idOf: (call: number) => string): Frame[] =>
+  const framesOf = (piece: Piece, tokens: readonly Token[], idOf: (call: number) => string): Frame[] =>
     piece.type === 'calls'
-      ? [...close(), ...piece.calls.flatMap((one) => call(one, idOf(calls)))]
+      ? [...close(), ...piece.calls.flatMap((call) => callFrames(call, idOf(calls)))]
       : text(piece.type === 'content' ? 'message' : 'reasoning', piece.text, tokens)
   return {
-    piece: (_candidate, piece, tokens, idOf) => [...start(), ...said(piece, tokens, idOf)],
+    piece: (_candidate, piece, tokens, idOf) => [...start(), ...framesOf(piece, tokens, idOf)],
     finish(_candidate, choice) {
       last = choice
-      // An answer without calls always has a message, possibly empty.
+      // An answer without calls has a message, even if it is empty.
       const empty =
         messages === 0 && open?.kind !== 'message' && choice.shown.calls.length === 0 ? begin('message').frames : []
       return [...start(), ...empty, ...close(choice.finish === 'length' ? 'incomplete' : 'completed')]
     },
     end(counts) {
-      const response = ended(context, request, last, counts)
+      const response = endedResponse(context, request, last, counts)
       return [frame(`response.${response.status}`, { response })]
     },
     fail: (fault) => [
@@ -224,7 +229,7 @@ export const responsesStream = (context: AnswerContext, request: Request): Strea
   }
 }
 
-/** Error codes that clients know; any other is reported as a server error. */
+/** The error of a failed response, with OpenAI's codes for server errors and rate limits. */
 const failureOf = (fault: InstarError) => ({
   code: fault.status >= 500 ? 'server_error' : fault.status === 429 ? 'rate_limit_exceeded' : fault.code,
   message: streamMessage(fault),

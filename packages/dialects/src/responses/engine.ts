@@ -1,4 +1,4 @@
-/** A Responses request as an engine of Chat Completions is asked. */
+/** The answer format and engine fields of a Responses request. */
 import type { AnswerFormat } from '../answer-format.ts'
 import { chatToolChoice, commonFields, OPENAI_FIELDS, responseFormat, set, taken, within } from '../engine-fields.ts'
 import type { Fields } from '../fields.ts'

@@ -1,4 +1,4 @@
-/** The Responses API, as Codex and the Agents SDK use it. */
+/** The OpenAI Responses API, as Codex and the OpenAI Agents SDK use it. */
 import { chatError } from '../chat/answer.ts'
 import type { Dialect } from '../dialect.ts'
 import { openaiRateHeaders } from '../rate-headers.ts'

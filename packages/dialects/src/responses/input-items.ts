@@ -1,4 +1,4 @@
-/** The items that a response answers, as a client that asks for them reads them: each with an id. */
+/** `GET /v1/responses/{id}/input_items`: the input items of a response, in pages. */
 import { integer, wrong, type Fields } from '../fields.ts'
 import { inputOf } from './request.ts'
 
@@ -10,14 +10,14 @@ export type ItemPage = {
   has_more: boolean
 }
 
-const MOST = 100
-const USUAL = 20
+const MAX_LIMIT = 100
+const DEFAULT_LIMIT = 20
 
-/** `mark`: of the turn; items that came without an id are named by it and their place. */
-const withIds = (body: Fields, mark: string): Fields[] =>
+/** The items with ids. An item without one gets `item`, the turn's part of a minted id (`turnPart`) and its index. */
+const withIds = (body: Fields, turnPart: string): Fields[] =>
   inputOf(body).map((item, at) => {
     const { id, type, role, content } = item
-    const named = { id: typeof id === 'string' ? id : `item${mark}${at}`, type: type ?? 'message' }
+    const named = { id: typeof id === 'string' ? id : `item${turnPart}${at}`, type: type ?? 'message' }
     if (named.type !== 'message') return { ...item, ...named }
     const part =
       role === 'assistant'
@@ -26,13 +26,14 @@ const withIds = (body: Fields, mark: string): Fields[] =>
     return { ...named, role, status: 'completed', content: typeof content === 'string' ? [part] : (content ?? []) }
   })
 
-/** `query`: as it stands in the URL. Throws `bad_request`. */
-export const itemPage = (body: Fields, mark: string, query: Readonly<Record<string, unknown>>): ItemPage => {
+/** One page. `query`: `order` (`asc`, default `desc`), `limit` and `after` of the URL. Throws `bad_request`. */
+export const itemPage = (body: Fields, turnPart: string, query: Readonly<Record<string, unknown>>): ItemPage => {
   const { order = 'desc', after } = query
   if (order !== 'asc' && order !== 'desc') throw wrong('order', 'asc or desc')
   const limit =
-    integer({ limit: query['limit'] === undefined ? null : Number(query['limit']) }, 'limit', 1, MOST) ?? USUAL
-  const items = withIds(body, mark)
+    integer({ limit: query['limit'] === undefined ? null : Number(query['limit']) }, 'limit', 1, MAX_LIMIT) ??
+    DEFAULT_LIMIT
+  const items = withIds(body, turnPart)
   if (order === 'desc') items.reverse()
   const from = after === undefined ? 0 : items.findIndex(({ id }) => id === after) + 1
   if (after !== undefined && from === 0) throw wrong('after', 'the id of an item of this response')

@@ -1,19 +1,19 @@
-/** The items that an answer consists of, by ids of ours: the same whenever they are asked for. */
-import type { Call, Shown } from '../answer.ts'
+/** The output items of an answer. Their minted ids are the same each time. */
+import type { Call, ParsedAnswer } from '../answer.ts'
 import { isFields, type Fields } from '../fields.ts'
 import { mintId } from '../minted.ts'
 import type { ToolShape } from '../request.ts'
 
-export type Said = {
+export type ItemSource = {
   session: string
   turn: string
-  shown: Shown
+  shown: ParsedAnswer
   toolCallIds: readonly string[]
   shapes: ReadonlyMap<string, ToolShape>
   sealed: boolean
 }
 
-type TurnRef = Pick<Said, 'session' | 'turn'>
+type TurnRef = Pick<ItemSource, 'session' | 'turn'>
 
 export const reasoningItem = ({ session, turn }: TurnRef, text: string, sealed: boolean) => ({
   id: mintId('rs', session, turn),
@@ -29,7 +29,7 @@ export const textPart = (text: string) => ({
   logprobs: [] as unknown[],
 })
 
-/** `index`: how many messages of the answer come before it; more than one where it went on after a call. */
+/** `index`: the number of earlier messages in the answer; above 0 if text follows a call. */
 export const messageItem = (
   { session, turn }: TurnRef,
   status: 'in_progress' | 'completed' | 'incomplete',
@@ -43,7 +43,7 @@ export const messageItem = (
   content,
 })
 
-/** `full` false: as it is when it begins. */
+/** `full`: with its input or arguments; false: as at the start of its stream. */
 export const callItem = (
   { session, turn }: TurnRef,
   call: Call,
@@ -75,7 +75,7 @@ export const callItem = (
   }
 }
 
-/** The input of a custom tool: the text in the arguments, or the arguments themselves. */
+/** The input of a custom tool: the `input` string of its arguments, or their text if there is none. */
 export const customInput = (call: Call): string => {
   try {
     const value: unknown = JSON.parse(call.arguments)
@@ -86,19 +86,19 @@ export const customInput = (call: Call): string => {
   return call.arguments
 }
 
-/** In order: reasoning, message, calls. */
+/** The items in order: reasoning, message, calls. */
 export const itemsOf = (
-  said: Said,
+  source: ItemSource,
   status: 'completed' | 'incomplete' = 'completed',
   logprobs: unknown[] = [],
 ): Fields[] => {
-  const { shown, toolCallIds, shapes } = said
+  const { shown, toolCallIds, shapes } = source
   const reasoning = shown.reasoning.trim()
   return [
-    ...(reasoning === '' ? [] : [reasoningItem(said, reasoning, said.sealed)]),
+    ...(reasoning === '' ? [] : [reasoningItem(source, reasoning, source.sealed)]),
     ...(shown.content === '' && shown.calls.length > 0
       ? []
-      : [messageItem(said, status, [{ ...textPart(shown.content), logprobs }])]),
-    ...shown.calls.map((call, i) => callItem(said, call, i, toolCallIds[i]!, shapes.get(call.name))),
+      : [messageItem(source, status, [{ ...textPart(shown.content), logprobs }])]),
+    ...shown.calls.map((call, i) => callItem(source, call, i, toolCallIds[i]!, shapes.get(call.name))),
   ]
 }

@@ -1,4 +1,4 @@
-/** Ids that stand for something on the log: `previous_response_id`, and items by `item_reference`. */
+/** References of a Responses body to records on the log: `previous_response_id` and `item_reference` items. */
 import { InstarError } from '@instar/events/errors'
 import type { Reference } from '../dialect.ts'
 import { unknownId } from '../faults.ts'
@@ -12,7 +12,7 @@ export const referencesOf = (body: Fields): string[] => {
   return [...(previous === null ? [] : [previous]), ...inputOf(body).flatMap((item) => referredTo(item) ?? [])]
 }
 
-/** What a client sends of an item that the server is to know: its id alone. */
+/** The id of an item that has nothing but an id; null for other items. */
 const referredTo = (item: Fields): string | null =>
   (item['type'] === 'item_reference' || (item['type'] === undefined && item['role'] === undefined)) &&
   typeof item['id'] === 'string'
@@ -29,25 +29,25 @@ export const unknownReference = (body: Fields, id: string): InstarError =>
     : unknownId(id, 'input')
 
 /**
- * The body as if everything had been sent. The answer names what it goes on from: that can be read of the body, and is
- * not written with it.
+ * The body with all items of the conversation in `input`. `previous_response_id` becomes a non-enumerable property: the
+ * response repeats it, and the stored body does not contain it.
  */
 export const resolvedBody = (body: Fields, found: ReadonlyMap<string, Reference>): Fields => {
   const { previous_response_id: previous, ...rest } = body
   const before = typeof previous === 'string' ? found.get(previous) : undefined
-  // A turn of another dialect cannot be gone on from as a response: its conversation is not made of items.
+  // A turn of another dialect cannot be continued: its conversation does not consist of items.
   if (before && before.dialect !== 'responses') throw unknownReference(body, String(previous))
-  const own = inputOf(body).flatMap((item): Fields[] => {
+  const input = inputOf(body).flatMap((item): Fields[] => {
     const id = referredTo(item)
     if (id === null) return [item]
     const reference = found.get(id)
-    return reference ? saidIn(reference).filter((one) => sameId(one['id'], id)) : []
+    return reference ? outputItems(reference).filter((output) => sameId(output['id'], id)) : []
   })
-  const resolved = { ...rest, input: [...(before ? [...inputOf(before.body), ...saidIn(before)] : []), ...own] }
+  const resolved = { ...rest, input: [...(before ? [...inputOf(before.body), ...outputItems(before)] : []), ...input] }
   return Object.defineProperty(resolved, 'previous_response_id', { value: previous })
 }
 
-const saidIn = ({ session, turn, choice, body }: Reference): Fields[] =>
+const outputItems = ({ session, turn, choice, body }: Reference): Fields[] =>
   itemsOf({
     session,
     turn,

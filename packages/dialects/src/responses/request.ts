@@ -1,6 +1,6 @@
 /**
- * What a Responses request asks for, in the shape that requests have inside: items become messages, an
- * answer's items (reasoning, message, calls) one message. Items of types that mean nothing here are left out.
+ * Parsing of Responses requests into the messages of Chat Completions. The items of one answer (reasoning, message, calls)
+ * become one assistant message. Items of unknown types are dropped.
  */
 import { InstarError } from '@instar/events/errors'
 import {
@@ -16,8 +16,8 @@ import {
   wrong,
   type Fields,
 } from '../fields.ts'
-import { EVERYTHING, isMedia, mediaPart, notText, TEXT_ONLY, type Accepts } from '../media.ts'
-import { readId } from '../minted.ts'
+import { ALL_MEDIA, isMedia, mediaPart, notText, TEXT_ONLY, type AcceptedMedia } from '../media.ts'
+import { parseMintedId } from '../minted.ts'
 import type { Message, Request } from '../request.ts'
 import { reweightingOf } from '../reweighting.ts'
 import { offered, qualified, shapesOf } from './tools.ts'
@@ -26,19 +26,23 @@ const MAX_TOP_LOGPROBS = 20
 const ROLES = new Set(['user', 'assistant', 'system', 'developer'])
 const IGNORED = ['background', 'context_management', 'moderation'] as const
 
-/** Refuses references to content stored elsewhere: without it, the answer would be to another request. */
-const refuseElsewhere = (body: Fields): void => {
+/** Throws `bad_request` for references to stored conversations and prompts, whose content this gateway does not have. */
+const refuseStored = (body: Fields): void => {
   for (const [field, instead] of [
     ['conversation', 'previous_response_id, or send the items'],
     ['prompt', 'instructions and input'],
   ] as const) {
     if ((body[field] ?? null) !== null)
-      throw new InstarError('bad_request', `${field} names what this gateway does not hold; use ${instead}.`, { field })
+      throw new InstarError(
+        'bad_request',
+        `${field} is not supported: this gateway does not store it; use ${instead}.`,
+        { field },
+      )
   }
 }
 
-export const responsesRequest = (body: Fields, accepts: Accepts = TEXT_ONLY): Request => {
-  refuseElsewhere(body)
+export const responsesRequest = (body: Fields, accepts: AcceptedMedia = TEXT_ONLY): Request => {
+  refuseStored(body)
   const { tools, dropped, strict } = offered(body['tools'])
   return {
     model: text(body, 'model'),
@@ -67,21 +71,21 @@ export const responsesRequest = (body: Fields, accepts: Accepts = TEXT_ONLY): Re
   }
 }
 
-/** The same messages, of a body that was accepted once: what does not read is left out. */
+/** The messages of a stored body; none if it does not parse. */
 export const responsesMessages = (body: Fields): Message[] => {
   try {
-    return conversationOf(body, EVERYTHING)
+    return conversationOf(body, ALL_MEDIA)
   } catch (error) {
     if (error instanceof InstarError) return []
     throw error
   }
 }
 
-/** Whether `include` lists something. */
+/** Whether the body's `include` contains the value. */
 export const includes = (body: Fields, what: string): boolean =>
   Array.isArray(body['include']) && body['include'].includes(what)
 
-/** `input` as items; a text is one message of the user's. */
+/** `input` as items; a string is one user message. Throws `bad_request`. */
 export const inputOf = (body: Fields): Fields[] => {
   const { input } = body
   if (typeof input === 'string') return [{ type: 'message', role: 'user', content: input }]
@@ -90,42 +94,42 @@ export const inputOf = (body: Fields): Fields[] => {
   return input.map((item: unknown, i) => fieldsOf(item, `input[${i}]`))
 }
 
-const conversationOf = (body: Fields, accepts: Accepts): Message[] => {
+const conversationOf = (body: Fields, accepts: AcceptedMedia): Message[] => {
   const instructions = text(body, 'instructions')
   const items = inputOf(body)
-  const messages = gathered(items, accepts)
+  const messages = messagesOf(items, accepts)
   if (messages.length === 0)
     throw wrong(
       'input',
       items.length === 0
         ? 'a text or a list of at least one item'
-        : 'a text, or hold an item that a model reads: a message, a call or its output',
+        : 'a text, or a list with a message, a call or the output of a call',
     )
   return instructions === null || instructions === ''
     ? messages
     : [{ role: 'system', content: instructions }, ...messages]
 }
 
-/** pydantic-ai sends reasoning that it cannot represent as a message of its own. */
-const THOUGHT = /^\s*<think>([^]*?)<\/think>\s*$/
+/** A message of reasoning alone, as pydantic-ai sends reasoning without an id. */
+const REASONING_MESSAGE = /^\s*<think>([^]*?)<\/think>\s*$/
 
-type Call = { id: unknown; type: 'function'; function: { name: string; arguments: string } }
-type Answer = { texts: string[] | null; reasoning: string[]; calls: Call[]; minted: string[] }
+type ToolCall = { id: unknown; type: 'function'; function: { name: string; arguments: string } }
+/** The items of one answer. `texts` is null until a message item. `minted`: the minted ids of its items. */
+type AnswerItems = { texts: string[] | null; reasoning: string[]; calls: ToolCall[]; minted: string[] }
 
 /**
- * Items that follow one another are one answer, until one comes that another answer begins with: by our ids, else by
- * what an answer holds once.
+ * The messages of the items. Adjacent reasoning, assistant and call items are one answer. A new answer begins with a
+ * reasoning or assistant item after a text or call, unless the minted ids of both belong to one turn.
  */
-const gathered = (items: readonly Fields[], accepts: Accepts): Message[] => {
+const messagesOf = (items: readonly Fields[], accepts: AcceptedMedia): Message[] => {
   const out: Message[] = []
-  const at: { open: Answer | null } = { open: null }
-  // Reasoning alone is the rest of an interrupted answer without content.
+  const at: { open: AnswerItems | null } = { open: null }
+  // Reasoning alone remains of an interrupted answer and is dropped.
   const close = (): void => {
     if (at.open && (at.open.texts !== null || at.open.calls.length > 0)) out.push(messageOf(at.open))
     at.open = null
   }
-  /** What opens an answer (reasoning, a text) ends one that has said something, unless both are of one turn of ours. */
-  const answer = (item: Fields, opens: boolean): Answer => {
+  const answer = (item: Fields, opens: boolean): AnswerItems => {
     const { open } = at
     if (open && opens && (open.texts !== null || open.calls.length > 0) && !ofOneTurn(open.minted, item['id'])) close()
     return (at.open ??= { texts: null, reasoning: [], calls: [], minted: [] })
@@ -135,21 +139,21 @@ const gathered = (items: readonly Fields[], accepts: Accepts): Message[] => {
     const type = item['type'] ?? (typeof item['role'] === 'string' ? 'message' : null)
     if (type === 'reasoning') {
       const into = answer(item, true)
-      into.reasoning.push(...listed(item['summary']), ...listed(item['content']))
-      mint(into, item['id'], item['encrypted_content'])
+      into.reasoning.push(...textsOf(item['summary']), ...textsOf(item['content']))
+      addMinted(into, item['id'], item['encrypted_content'])
     } else if (type === 'message' && item['role'] === 'assistant') {
       const into = answer(item, true)
-      const said = wordsOf(partsOf(item['content'], `${where}.content`, TEXT_ONLY))
-      const thought = THOUGHT.exec(said)?.[1]
-      if (thought !== undefined) into.reasoning.push(thought.trim())
-      else into.texts = [...(into.texts ?? []), said]
-      mint(into, item['id'])
+      const content = joinedText(partsOf(item['content'], `${where}.content`, TEXT_ONLY))
+      const reasoning = REASONING_MESSAGE.exec(content)?.[1]
+      if (reasoning !== undefined) into.reasoning.push(reasoning.trim())
+      else into.texts = [...(into.texts ?? []), content]
+      addMinted(into, item['id'])
     } else if (type === 'function_call' || type === 'custom_tool_call') {
       const into = answer(item, false)
       into.calls.push(callOf(item, where))
-      mint(into, item['id'])
+      addMinted(into, item['id'])
     } else {
-      const message = otherOf(item, type, where, accepts)
+      const message = inputMessageOf(item, type, where, accepts)
       if (!message) continue
       close()
       out.push(message)
@@ -159,16 +163,17 @@ const gathered = (items: readonly Fields[], accepts: Accepts): Message[] => {
   return out
 }
 
+/** Whether the id was minted for the turn of one of `minted`. */
 const ofOneTurn = (minted: readonly string[], id: unknown): boolean => {
-  const mark = readId(id)
-  return mark !== null && minted.some((other) => readId(other)?.turn === mark.turn)
+  const parsed = parseMintedId(id)
+  return parsed !== null && minted.some((other) => parseMintedId(other)?.turn === parsed.turn)
 }
 
-const mint = (into: Answer, ...ids: unknown[]): void => {
-  for (const id of ids) if (readId(id)) into.minted.push(String(id))
+const addMinted = (into: AnswerItems, ...ids: unknown[]): void => {
+  for (const id of ids) if (parseMintedId(id)) into.minted.push(String(id))
 }
 
-const messageOf = ({ texts, reasoning, calls, minted }: Answer): Message => ({
+const messageOf = ({ texts, reasoning, calls, minted }: AnswerItems): Message => ({
   role: 'assistant',
   content: texts?.join('') ?? (calls.length > 0 ? null : ''),
   ...(reasoning.length === 0 ? {} : { reasoning_content: reasoning.join('\n') }),
@@ -176,8 +181,8 @@ const messageOf = ({ texts, reasoning, calls, minted }: Answer): Message => ({
   ...(minted.length === 0 ? {} : { minted }),
 })
 
-/** A user's or a tool's message; null for items that no model reads. */
-const otherOf = (item: Fields, type: unknown, where: string, accepts: Accepts): Message | null => {
+/** The message of a user, system or tool output item; null for other types. */
+const inputMessageOf = (item: Fields, type: unknown, where: string, accepts: AcceptedMedia): Message | null => {
   if (type === 'function_call_output' || type === 'custom_tool_call_output')
     return {
       role: 'tool',
@@ -190,7 +195,7 @@ const otherOf = (item: Fields, type: unknown, where: string, accepts: Accepts): 
   return { role, content: contentOf(item['content'], `${where}.content`, role === 'user' ? accepts : TEXT_ONLY) }
 }
 
-const callOf = (item: Fields, where: string): Call => {
+const callOf = (item: Fields, where: string): ToolCall => {
   const name = text(item, 'name')
   if (name === null) throw wrong(`${where}.name`, 'the name of the tool')
   const args =
@@ -204,7 +209,7 @@ const callOf = (item: Fields, where: string): Call => {
   }
 }
 
-const partsOf = (content: unknown, where: string, accepts: Accepts): Fields[] => {
+const partsOf = (content: unknown, where: string, accepts: AcceptedMedia): Fields[] => {
   if (content === undefined || content === null) return []
   if (typeof content === 'string') return [{ type: 'text', text: content }]
   if (!Array.isArray(content)) throw wrong(where, 'a text or a list of parts')
@@ -217,15 +222,15 @@ const partsOf = (content: unknown, where: string, accepts: Accepts): Fields[] =>
   })
 }
 
-const wordsOf = (parts: readonly Fields[]): string => parts.map((part) => String(part['text'])).join('')
+const joinedText = (parts: readonly Fields[]): string => parts.map((part) => String(part['text'])).join('')
 
-/** A text, where it is one. */
-const contentOf = (content: unknown, where: string, accepts: Accepts): string | Fields[] => {
+/** A string if all parts are text, else the parts. */
+const contentOf = (content: unknown, where: string, accepts: AcceptedMedia): string | Fields[] => {
   const parts = partsOf(content, where, accepts)
-  return parts.some(({ type }) => type !== 'text') ? parts : wordsOf(parts)
+  return parts.some(({ type }) => type !== 'text') ? parts : joinedText(parts)
 }
 
-const listed = (parts: unknown): string[] =>
+const textsOf = (parts: unknown): string[] =>
   Array.isArray(parts)
     ? parts.flatMap((part: unknown) => (isFields(part) && typeof part['text'] === 'string' ? [part['text']] : []))
     : []

@@ -1,11 +1,8 @@
-/**
- * Tools of Responses: functions, functions of a namespace, custom tools that take a text, and those that run
- * elsewhere.
- */
+/** Tools of Responses: functions, functions of a namespace, custom tools with a text input, and hosted tools. */
 import { fieldsOf, isFields, text, wrong, type Fields } from '../fields.ts'
 import type { ToolShape } from '../request.ts'
 
-/** The name by which the model knows a tool. */
+/** The tool's name in the prompt. */
 export const qualified = (namespace: string | null, name: string): string =>
   namespace === null ? name : `${namespace}__${name}`
 
@@ -18,14 +15,14 @@ const TEXT_INPUT = {
 
 type Tool = ToolShape & { tool: Fields }
 
-/** `dropped`: tools that run at a server that is not ours. Throws `bad_request`. */
-const known = (value: unknown): { tools: Tool[]; dropped: string[] } => {
+/** `dropped`: types of hosted tools, which OpenAI's servers execute. Throws `bad_request`. */
+const parseTools = (value: unknown): { tools: Tool[]; dropped: string[] } => {
   if (value === undefined || value === null) return { tools: [], dropped: [] }
   if (!Array.isArray(value)) throw wrong('tools', 'a list of tools')
   const tools: Tool[] = []
   const dropped: string[] = []
-  for (const [i, one] of value.entries()) {
-    const tool = fieldsOf(one, `tools[${i}]`)
+  for (const [i, item] of value.entries()) {
+    const tool = fieldsOf(item, `tools[${i}]`)
     const type = text(tool, 'type')
     if (type === 'namespace') {
       const namespace = text(tool, 'name') ?? ''
@@ -46,9 +43,9 @@ const known = (value: unknown): { tools: Tool[]; dropped: string[] } => {
   return { tools, dropped }
 }
 
-/** As chat templates take them. */
+/** The tools as Chat Completions functions, which chat templates expect. */
 export const offered = (value: unknown): { tools: unknown[]; dropped: string[]; strict: ReadonlySet<string> } => {
-  const { tools, dropped } = known(value)
+  const { tools, dropped } = parseTools(value)
   return {
     dropped,
     strict: new Set(
@@ -70,10 +67,10 @@ export const offered = (value: unknown): { tools: unknown[]; dropped: string[]; 
   }
 }
 
-/** The tools whose calls look otherwise than a function of their own name. */
+/** Custom tools and tools of a namespace, by their name in the prompt. */
 export const shapesOf = (value: unknown): ReadonlyMap<string, ToolShape> =>
   new Map(
-    known(value).tools.flatMap(({ name, namespace, kind }) =>
+    parseTools(value).tools.flatMap(({ name, namespace, kind }) =>
       namespace === null && kind === 'function' ? [] : [[qualified(namespace, name), { name, namespace, kind }]],
     ),
   )

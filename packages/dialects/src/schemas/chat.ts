@@ -1,4 +1,4 @@
-/** `POST /v1/chat/completions`: what `../chat/request.ts` accepts. */
+/** The body of `POST /v1/chat/completions`, as `../chat/request.ts` accepts it. */
 import { z } from 'zod'
 import {
   fields,
@@ -21,7 +21,7 @@ const part = z.union([textPart(), z.looseObject({ type: z.literal('refusal') })]
 const content = z
   .union([z.string(), z.array(part)])
   .describe(
-    'A text, or parts that are texts; a refusal says nothing to a model. Images and files where the engine is said to take them (INSTAR_ENGINE_ACCEPTS).',
+    'A string or a list of text parts; refusals are ignored. Images and files if the engine accepts them (INSTAR_ENGINE_ACCEPTS).',
   )
 const calls = z.array(fields).nullish()
 
@@ -34,7 +34,7 @@ const message = z.union([
   }),
 ])
 
-/** The deprecated predecessor of `tools`, ignored beside them. */
+/** The deprecated predecessor of `tools`; ignored if `tools` is set. */
 const functions = z.union([
   z.looseObject({ tools: z.array(fields) }),
   z.looseObject({ tools: z.null().optional(), functions: z.array(z.looseObject({ name: z.string() })).nullish() }),
@@ -44,33 +44,33 @@ export const chatBody = z
   .looseObject({
     model,
     messages: z.array(message).min(1),
-    tools: z.array(fields).nullish().describe('As chat templates take them: functions with a JSON Schema.'),
+    tools: z.array(fields).nullish().describe('Functions with a JSON Schema, passed to the chat template.'),
     tool_choice: z
       .unknown()
       .optional()
       .describe(
-        '`none`: calls stay text. `required`, a named function or `allowed_tools`: the answer is a call, with arguments of its schema. Anything else counts as `auto`.',
+        '`none`: markup of calls is content. `required`, a named function or `allowed_tools`: the answer is a call whose arguments match its schema. Any other value: `auto`.',
       ),
-    parallel_tool_calls: z.unknown().optional().describe('`false`: where a call is forced, it is one.'),
+    parallel_tool_calls: z.unknown().optional().describe('`false`: a forced answer has one call.'),
     response_format: z
       .unknown()
       .optional()
       .describe(
-        '`json_object`, or `json_schema` with a JSON Schema: the answer is JSON of it. A keyword that is not followed is refused.',
+        '`json_object`: the answer is a JSON object. `json_schema`: the answer matches the JSON Schema; schemas with unsupported keywords are refused.',
       ),
     stream,
-    stream_options: z.looseObject({ include_usage: flag('A last chunk with the tokens used.') }).nullish(),
-    n: integer(1, 16, 'Candidates. Each is a turn; together they are a group.'),
+    stream_options: z.looseObject({ include_usage: flag('The last chunk contains the usage.') }).nullish(),
+    n: integer(1, 16, 'Number of candidates. Each is a turn; all of them are one group.'),
     temperature,
     top_p: topP,
     top_k: topK,
     ...reweighting,
     seed,
-    max_completion_tokens: tokens('At most so many tokens of answer. Default: what the context has room for.'),
-    max_tokens: tokens('The older name; the other one outranks it.'),
+    max_completion_tokens: tokens('Maximum number of tokens of the answer. Default: the rest of the context.'),
+    max_tokens: tokens('Deprecated; `max_completion_tokens` takes precedence.'),
     stop: z.union([z.string().min(1), stops]).nullish(),
     logprobs: flag('Log-probabilities of the sampled tokens.'),
-    top_logprobs: integer(0, 20, 'And of so many likely ones.'),
-    user: text('Whoever is behind the request: baselines are kept, and erasing works, by it.'),
+    top_logprobs: integer(0, 20, 'Number of most likely tokens whose log-probabilities are returned.'),
+    user: text('The end user. Reward baselines and erasure are per user.'),
   })
   .and(functions)

@@ -1,4 +1,4 @@
-/** Schemas of the fields that `../fields.ts` reads. Null counts as absent; what is not named is accepted and kept. */
+/** Schemas of the fields that `../fields.ts` reads. Null counts as absent; unknown fields are accepted and kept. */
 import { z } from 'zod'
 import { MEDIA } from '../fields.ts'
 
@@ -12,7 +12,7 @@ export const integer = (min: number, max: number, description: string) =>
 /** Any object. */
 export const fields = z.looseObject({})
 
-/** Anything but these texts. */
+/** Any value but these strings. */
 export const otherThan = (...texts: readonly string[]) =>
   z.union([
     z.string().regex(new RegExp(`^(?!(?:${texts.join('|')})$)`)),
@@ -23,42 +23,46 @@ export const otherThan = (...texts: readonly string[]) =>
     fields,
   ])
 
-/** A part that is a text, of no kind that `MEDIA` names nor of these. */
+/** A text part: `type` is none of `MEDIA` and none of `kinds`. */
 export const textPart = (...kinds: readonly string[]) =>
   z.looseObject({ type: otherThan(...MEDIA, ...kinds).optional(), text: z.string() })
 
-export const model = text('`policy` for the version that serves, `policy@17` to pin one; absent: `policy`.')
-export const stream = flag('Server-sent events instead of one JSON value.')
-export const temperature = number(0, 2, "Default: the model's own. A turn at 0 is captured, not trained on.")
+export const model = text('`policy`: the served version (default). `policy@17`: version 17.')
+export const stream = flag('Responds with server-sent events instead of one JSON object.')
+export const temperature = number(
+  0,
+  2,
+  "Default: the model's. Turns with temperature 0 are captured, but not trained on.",
+)
 export const topP = z.number().gt(0).lte(1).nullish().describe('Nucleus sampling.')
-export const topK = integer(-1, Number.MAX_SAFE_INTEGER, 'The most likely tokens that are sampled from; 0 or -1: all.')
+export const topK = integer(-1, Number.MAX_SAFE_INTEGER, 'Number of most likely tokens to sample from; 0 or -1: all.')
 export const seed = integer(
   Number.MIN_SAFE_INTEGER,
   Number.MAX_SAFE_INTEGER,
-  'Fixes what is sampled on one engine build.',
+  'Makes sampling reproducible on one build of the engine.',
 )
 export const tokens = (description: string) => integer(1, Number.MAX_SAFE_INTEGER, description)
 
 const penalty = (description: string) => number(-2, 2, description)
-/** Of every dialect; a turn whose tokens are drawn from another distribution than the policy's is not trained on. */
+/** Fields of every dialect. A turn sampled from another distribution than the policy's is not trained on. */
 export const reweighting = {
   frequency_penalty: penalty(
-    'Less of what the answer has said often. A turn with it is captured, not trained on, as with the next four.',
+    'Penalizes tokens by their number in the answer. Turns with this field or one of the next four are captured, but not trained on.',
   ),
-  presence_penalty: penalty('Less of what the answer has said.'),
+  presence_penalty: penalty('Penalizes tokens that are in the answer.'),
   repetition_penalty: z
     .number()
     .gt(0)
     .lte(10)
     .nullish()
-    .describe('Less of what prompt or answer have said; 1: no less.'),
-  min_p: number(0, 1, 'Only tokens that are at least so likely as the likeliest, times this.'),
+    .describe('Penalizes tokens that are in the prompt or the answer; 1: no penalty.'),
+  min_p: number(0, 1, "Minimum probability of a token, as a share of the most likely token's."),
   logit_bias: z
     .record(z.string().regex(/^\d{1,9}$/), z.number().min(-100).max(100))
     .refine((biases) => Object.keys(biases).length <= 1024)
     .meta({ maxProperties: 1024 })
     .nullish()
-    .describe('By ids of tokens.'),
+    .describe('Added to the logits, by token id.'),
 }
 
 export const MAX_STOPS = 16

@@ -1,6 +1,6 @@
 /**
- * What each surface accepts, as zod schemas: the readers beside them parse, since they say in the words of the
- * dialect what is wrong; a property test holds both to accept the same bodies.
+ * The request bodies as zod schemas, for the OpenAPI document. Requests are parsed by each dialect's `request`, whose errors
+ * name fields as the dialect does. A property test verifies that both accept the same bodies.
  */
 export { chatBody } from './chat.ts'
 export { countTokensBody, messagesBody } from './messages.ts'

@@ -1,8 +1,8 @@
-/** `POST /v1/messages` and `/v1/messages/count_tokens`: what `../messages/request.ts` accepts. */
+/** The bodies of `POST /v1/messages` and `/v1/messages/count_tokens`, as `../messages/request.ts` accepts them. */
 import { z } from 'zod'
 import { model, otherThan, reweighting, stops, stream, temperature, text, textPart, topK, topP } from './fields.ts'
 
-/** A text, as it is or in parts; not of a file. */
+/** The source of a text document: a string or text parts. */
 const source = z.union([
   z.looseObject({ type: z.literal('text'), data: z.string() }),
   z.looseObject({ type: z.literal('content'), content: z.union([z.string(), z.array(textPart())]) }),
@@ -13,14 +13,14 @@ const texts = z.union([z.string(), z.array(textBlock)])
 const userBlock = z.union([
   z.looseObject({
     type: z.literal('tool_result'),
-    tool_use_id: text('The call that this is the result of.'),
+    tool_use_id: text('The id of the call.'),
     content: texts.nullish(),
   }),
   textPart('tool_result'),
   z.looseObject({ type: z.literal('document'), source }),
 ])
 const assistantBlock = z.union([
-  z.looseObject({ type: z.literal('tool_use'), name: text('The tool that was called.') }),
+  z.looseObject({ type: z.literal('tool_use'), name: text('The name of the tool.') }),
   z.looseObject({ type: otherThan('tool_use').optional() }),
 ])
 
@@ -30,9 +30,9 @@ const message = z.union([
   z.looseObject({ role: z.literal('system'), content: texts }),
 ])
 
-const maxTokens = z.int().min(1).describe('At most so many tokens of answer.')
+const maxTokens = z.int().min(1).describe('Maximum number of tokens of the answer.')
 
-const asked = z.looseObject({
+const common = z.looseObject({
   model,
   system: texts.nullish(),
   tools: z
@@ -41,37 +41,31 @@ const asked = z.looseObject({
     )
     .nullish()
     .describe(
-      "Those without an `input_schema` run at Anthropic's: they are left out, and named in `x-instar-dropped-tools`.",
+      'Tools without an `input_schema` are hosted by Anthropic: they are dropped and listed in `x-instar-dropped-tools`.',
     ),
-  tool_choice: z.looseObject({ type: text('`none`: calls stay text; `any`, `tool`: the answer is a call.') }).nullish(),
+  tool_choice: z
+    .looseObject({ type: text('`none`: markup of calls is content. `any`, `tool`: the answer is a call.') })
+    .nullish(),
   stream,
   temperature,
   top_p: topP,
   top_k: topK,
   ...reweighting,
   stop_sequences: stops.nullish(),
-  output_config: z
-    .unknown()
-    .optional()
-    .describe('`format`: `json_schema` with a JSON Schema: the answer is JSON of it.'),
-  metadata: z
-    .unknown()
-    .optional()
-    .describe("`user_id`: whoever is behind the request; Claude Code's form names the session too."),
+  output_config: z.unknown().optional().describe('`format` of type `json_schema`: the answer matches the JSON Schema.'),
+  metadata: z.unknown().optional().describe("`user_id`: the end user; in Claude Code's format also the session."),
 })
 
 const conversation = z.union([
   z.looseObject({
     thread: z
       .looseObject({ type: z.literal('continue'), previous_message_id: z.string() })
-      .describe(
-        'A message of this gateway that is gone on from; `system`, `tools` and the messages before are its own.',
-      ),
+      .describe('The answer of this gateway to continue. Its `system`, `tools` and earlier messages apply.'),
     messages: z.array(message).nullish(),
   }),
   z.looseObject({ thread: z.looseObject({ type: z.literal('create') }).nullish(), messages: z.array(message).min(1) }),
 ])
 
-export const messagesBody = asked.extend({ max_tokens: maxTokens }).and(conversation)
-/** An answer is not asked for, so that room for one need not be. */
-export const countTokensBody = asked.extend({ max_tokens: maxTokens.optional() }).and(conversation)
+export const messagesBody = common.extend({ max_tokens: maxTokens }).and(conversation)
+/** No answer is sampled, so `max_tokens` is optional. */
+export const countTokensBody = common.extend({ max_tokens: maxTokens.optional() }).and(conversation)

@@ -1,7 +1,4 @@
-/**
- * On bodies that are right, nearly right and wrong: the reader, the zod schema and its JSON Schema accept the same
- * ones.
- */
+/** A dialect's `request`, its zod schema and its JSON Schema accept the same bodies. Bodies are random. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { InstarError } from '@instar/events'
@@ -17,8 +14,8 @@ const CASES = 6000
 const SESSION = 'one'
 const TURN = `one.${'5'.repeat(32)}`
 
-/** Numbers from 0 to 1, the same in every run (a linear congruence of 2³¹). */
-const dice = (seed: number): (() => number) => {
+/** Reproducible random numbers from 0 to 1 (a linear congruential generator modulo 2³¹). */
+const seededRandom = (seed: number): (() => number) => {
   let state = seed
   return () => {
     state = (Math.imul(state, 1_103_515_245) + 12_345) & 0x7fffffff
@@ -29,8 +26,8 @@ const dice = (seed: number): (() => number) => {
 type Make = () => unknown
 const ABSENT = Symbol('absent')
 
-/** Values by chance; `seldom`: how often something else stands where a value should. */
-const makers = (random: () => number, seldom: number) => {
+/** Generators of random values. `invalidRate`: the probability that a value is replaced by an invalid one. */
+const makers = (random: () => number, invalidRate: number) => {
   const pick = <T>(from: readonly T[]): T => from[Math.floor(random() * from.length)]!
   const junk = (): unknown =>
     pick<unknown>([
@@ -73,15 +70,15 @@ const makers = (random: () => number, seldom: number) => {
   const or =
     (make: Make): Make =>
     () =>
-      random() < seldom ? junk() : make()
+      random() < invalidRate ? junk() : make()
   const object = (fields: Readonly<Record<string, Make>>): Make =>
     or(() => {
       const made = Object.entries(fields)
         .map(([name, make]) => [name, make()] as const)
         .filter(([, value]) => value !== ABSENT)
-      return Object.fromEntries(random() < 0.2 ? [...made, ['of_tomorrow', junkless()]] : made)
+      return Object.fromEntries(random() < 0.2 ? [...made, ['unknown_field', unknownValue()]] : made)
     })
-  const junkless = (): unknown => pick<unknown>([null, 1, 'x', [1], { a: [] }])
+  const unknownValue = (): unknown => pick<unknown>([null, 1, 'x', [1], { a: [] }])
   const list = (item: Make, least = 0): Make =>
     or(() => Array.from({ length: least + Math.floor(random() * 3) }, item).filter((value) => value !== ABSENT))
   const one = (...values: unknown[]): Make => or(() => pick(values))
@@ -90,7 +87,7 @@ const makers = (random: () => number, seldom: number) => {
     (make: Make): Make =>
     () =>
       random() < 0.5 ? ABSENT : make()
-  /** Fields that most bodies lack. */
+  /** Fields that 95% of the bodies lack. */
   const rare = (makes: Record<string, Make>): Record<string, Make> =>
     Object.fromEntries(Object.entries(makes).map(([name, make]) => [name, () => (random() < 0.9 ? ABSENT : make())]))
   return { rare, pick, or, object, list, one, either, maybe }
@@ -215,7 +212,7 @@ const messages = (make: Makers): Make => {
 
 const responses = (make: Makers): Make => {
   const { object, list, one, either, maybe, pick } = make
-  // Ids are those of a response that there is: what an id stands for is the log's affair.
+  // The ids are minted, since an unknown id is not an error of the body.
   const id: Make = () => pick([mintId('msg', SESSION, TURN)])
   const content = either(
     one('Hi'),
@@ -274,8 +271,8 @@ const responses = (make: Makers): Make => {
 
 const isBody = (value: unknown): value is Fields => typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** As the gateway reads it, with an answer behind every id of ours. */
-const reads = (dialect: Dialect, body: Fields): boolean => {
+/** Whether the dialect's `request` accepts the body. Every minted id refers to an answer. */
+const accepted = (dialect: Dialect, body: Fields): boolean => {
   try {
     const ids = dialect.references(body)
     if (ids.some((one) => one !== mintId('msg', SESSION, TURN) && one !== mintId('resp', SESSION, TURN))) return true
@@ -301,42 +298,42 @@ const reads = (dialect: Dialect, body: Fields): boolean => {
 }
 
 const SURFACES: [string, (make: Makers) => Make, z.ZodType, (body: Fields) => boolean][] = [
-  ['chat', chat, chatBody, (body) => reads(DIALECTS.chat, body)],
-  ['responses', responses, responsesBody, (body) => reads(DIALECTS.responses, body)],
-  ['messages', messages, messagesBody, (body) => reads(DIALECTS.messages, body)],
-  ['count_tokens', messages, countTokensBody, (body) => reads(DIALECTS.messages, { max_tokens: 1, ...body })],
+  ['chat', chat, chatBody, (body) => accepted(DIALECTS.chat, body)],
+  ['responses', responses, responsesBody, (body) => accepted(DIALECTS.responses, body)],
+  ['messages', messages, messagesBody, (body) => accepted(DIALECTS.messages, body)],
+  ['count_tokens', messages, countTokensBody, (body) => accepted(DIALECTS.messages, { max_tokens: 1, ...body })],
 ]
 
 for (const [name, bodies, schema, reader] of SURFACES) {
-  test(`${name}: reader and schema accept the same bodies`, () => {
+  test(`${name}: request and schema accept the same bodies`, () => {
     const validate = new Ajv2020({ strict: false }).compile(z.toJSONSchema(schema))
     const seen = { accepted: 0, refused: 0 }
     for (let i = 0; i < CASES; i += 1) {
-      const random = dice(i * 7919 + 1)
+      const random = seededRandom(i * 7919 + 1)
       random()
-      // As many that are right but for one place as that are wrong in many.
+      // A quarter of the bodies is valid, half has few invalid values, a quarter has many.
       const body: unknown = JSON.parse(
         JSON.stringify(bodies(makers(random, [0, 0.02, 0.05, 0.15][i % 4]!))() ?? null) ?? 'null',
       )
       if (!isBody(body)) continue
       const accepts = reader(body)
-      const said = (): string => JSON.stringify(body)
-      assert.equal(schema.safeParse(body).success, accepts, `zod: ${said()}`)
-      assert.equal(validate(body), accepts, `JSON Schema: ${said()}`)
+      const text = (): string => JSON.stringify(body)
+      assert.equal(schema.safeParse(body).success, accepts, `zod: ${text()}`)
+      assert.equal(validate(body), accepts, `JSON Schema: ${text()}`)
       seen[accepts ? 'accepted' : 'refused'] += 1
     }
     assert.ok(seen.accepted > CASES / 4 && seen.refused > CASES / 4, JSON.stringify(seen))
   })
 }
 
-test('a body keeps the fields that nobody here knows', () => {
+test('a schema keeps unknown fields', () => {
   const body = {
     model: 'policy',
     messages: [
       { role: 'user', content: [{ type: 'text', text: 'Hi', cache_control: { type: 'ephemeral' } }], name: 'anna' },
     ],
-    of_tomorrow: { deep: [1] },
+    unknown_field: { deep: [1] },
   }
   assert.deepEqual(chatBody.parse(body), body)
-  assert.deepEqual(responsesBody.parse({ input: 'Hi', of_tomorrow: 1 }), { input: 'Hi', of_tomorrow: 1 })
+  assert.deepEqual(responsesBody.parse({ input: 'Hi', unknown_field: 1 }), { input: 'Hi', unknown_field: 1 })
 })

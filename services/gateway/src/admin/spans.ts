@@ -16,7 +16,7 @@ import {
   type Span,
 } from '@opentelemetry/api'
 import { InstarError } from '@instar/events'
-import type { Counts, Request } from '@instar/dialects'
+import type { TokenCounts, Request } from '@instar/dialects'
 import type { GeneratedPiece } from '@instar/engine/port'
 import { header, type Headers } from '@instar/agents'
 
@@ -32,7 +32,7 @@ export type RequestSpan = {
     promptTokens: number
   }): void
   /** Records the counts and the finish reason of each candidate. */
-  said(counts: Counts, finishes: readonly string[]): void
+  said(counts: TokenCounts, finishes: readonly string[]): void
   /** Yields the same pieces inside a span. The engine's own outgoing calls become children of that span. */
   generating(
     pieces: AsyncIterable<GeneratedPiece>,

@@ -12,7 +12,7 @@ import type {
   Reweighting,
   ServingEngine,
 } from '@instar/engine/port'
-import { mintCallId, type Counts, type Piece, type Token } from '@instar/dialects'
+import { mintCallId, type TokenCounts, type Piece, type Token } from '@instar/dialects'
 import { Answer, type SampledAnswer } from './core/answer.ts'
 import { aborted, captured, sampled, whyNotTrainable, type Admitted, type Candidate } from '../capture/core/turn.ts'
 import type { Capture } from '../capture/capture.ts'
@@ -85,7 +85,7 @@ export type Result = {
   trainable: boolean
   tokens: readonly Token[]
   thought: number
-  counts: Counts | null
+  counts: TokenCounts | null
 }
 
 export const generateCandidate = async (ports: CandidatePorts, task: Task): Promise<Result> => {

@@ -1,6 +1,6 @@
 /** Sends candidates as one response, whole or as a stream of server-sent events. */
 import { InstarError } from '@instar/events'
-import type { Choice, Counts } from '@instar/dialects'
+import type { Choice, TokenCounts } from '@instar/dialects'
 import type { Model } from '@instar/engine/port'
 import { Cancelled, generateCandidate, type Result, type Sink, type Task } from './candidate.ts'
 import type { AnswerPorts, AnswerReply, Prepared } from './context.ts'
@@ -79,7 +79,7 @@ export const replyAsStream = async (ports: AnswerPorts, turn: Prepared): Promise
 }
 
 /** Counts the prompt once for all candidates. */
-const countsOf = (answerContext: Prepared['answerContext'], results: readonly Result[]): Counts => {
+const countsOf = (answerContext: Prepared['answerContext'], results: readonly Result[]): TokenCounts => {
   const { promptTokens = answerContext.promptTokens, cachedTokens, cacheWriteTokens } = results[0]?.counts ?? {}
   return {
     promptTokens,

@@ -1,5 +1,5 @@
 /** Counts the tokens of a prompt. */
-import type { Accepts, Dialect, Fields, Request } from '@instar/dialects'
+import type { AcceptedMedia, Dialect, Fields, Request } from '@instar/dialects'
 import type { Model } from '@instar/engine/port'
 import { estimatedTokens } from '../generate/core/chat-asked.ts'
 import { contentText } from '@instar/events'
@@ -32,7 +32,7 @@ const certainlyBeyond = (model: Model, { messages, tools }: Pick<Request, 'messa
 }
 
 /** Counts the prompt as the client sent it, without recognising sampled answers and without room for an answer. */
-export const countTokens = (model: Model, dialect: Dialect, body: Fields, accepts?: Accepts): number => {
+export const countTokens = (model: Model, dialect: Dialect, body: Fields, accepts?: AcceptedMedia): number => {
   const request = dialect.request({ max_tokens: 1, ...body }, accepts)
   return (
     beyondContext(model, request) ??

@@ -5,7 +5,7 @@
  * client's quota.
  */
 import { InstarError } from '@instar/events'
-import { parsedBytes, type Standing } from '@instar/dialects'
+import { parsedBytes, type RateLimitState } from '@instar/dialects'
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { Socket } from 'node:net'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -21,7 +21,7 @@ export type Entrance = {
   /** Called for every request before its body is read. Throws the client's error. */
   admit(request: FastifyRequest, reply: FastifyReply): void
   /** The remaining requests of the key; null without a limit, for an exempt route, and before `admit`. */
-  standing(request: FastifyRequest): Standing | null
+  standing(request: FastifyRequest): RateLimitState | null
   /** Counts bytes of a body without a declared length. Throws `overloaded`. */
   arrived(request: FastifyRequest, bytes: number): void
   /** Counts the memory of the parsed body. Throws `overloaded`. */

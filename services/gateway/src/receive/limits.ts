@@ -1,7 +1,7 @@
 /** Limits on requests: the rates of each key, and the memory of all bodies together. */
 import { InstarError } from '@instar/events'
 import { take, type Bucket, type Key } from './core/keys.ts'
-import type { Standing } from '@instar/dialects'
+import type { RateLimitState } from '@instar/dialects'
 import { standingOf } from './core/rate-headers.ts'
 
 /** Counts the memory of request bodies, received and parsed, until their requests end. */
@@ -55,7 +55,7 @@ export type Rates = {
   /** Counts a request. Throws `rate_limited`. */
   enter(key: Key): Visit
   /** The remaining requests; null without a limit. */
-  standing(key: Key): Standing | null
+  standing(key: Key): RateLimitState | null
 }
 
 export const createRates = (now: () => number): Rates => {

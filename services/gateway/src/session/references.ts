@@ -1,5 +1,5 @@
 /** Resolves ids of ours in a body to what they name on the log: an item of an answer, or a whole earlier response. */
-import { readId, turnMark, parseJson, type Dialect, type Fields, type Reference } from '@instar/dialects'
+import { parseMintedId, turnIdPart, parseJson, type Dialect, type Fields, type Reference } from '@instar/dialects'
 import { readWritten, type TurnState } from '@instar/events'
 import type { TurnReader } from '@instar/log'
 import { parseAnswer } from '@instar/dialects'
@@ -40,19 +40,19 @@ export const turnOfId = async (
   id: string,
 ): Promise<TurnState | undefined> =>
   (await known(ports, key, id)) ??
-  (readId(id) !== null && (await ports.tail.turnsWithin(ports.tailWaitMs)) ? known(ports, key, id) : undefined)
+  (parseMintedId(id) !== null && (await ports.tail.turnsWithin(ports.tailWaitMs)) ? known(ports, key, id) : undefined)
 
 const known = async (
   { index, tail }: Pick<ReferencePorts, 'index' | 'tail'>,
   key: string | null,
   id: string,
 ): Promise<TurnState | undefined> => {
-  const mark = readId(id)
+  const mark = parseMintedId(id)
   const session = mark === null ? undefined : index.byMark.get(mark.session)
   if (!mark || session === undefined) return undefined
   if (index.forgotten.has(session)) await tail.restore(session)
   if (keyOfSession(index, session) !== key) return undefined
-  return sessionState(index, session)?.turns.find(({ turn }) => turnMark(turn) === mark.turn)
+  return sessionState(index, session)?.turns.find(({ turn }) => turnIdPart(turn) === mark.turn)
 }
 
 /** Whether the response must not be returned by its id: deleted, or requested with `store: false`. */

@@ -2,8 +2,8 @@
 import {
   DIALECTS,
   itemPage,
-  readId,
-  turnMark,
+  parseMintedId,
+  turnIdPart,
   wrong,
   type Fields,
   type ItemPage,
@@ -22,7 +22,7 @@ type Stored = { record: TurnCaptured | TurnAborted; reference: Awaited<ReturnTyp
 const stored = async (ports: StoredPorts, { id, key }: ResponseRequest): Promise<Stored> => {
   // Another gateway may have deleted it just before.
   await ports.tail.turnsWithin(ports.tailWaitMs)
-  const turn = readId(id)?.prefix === 'resp' ? await turnOfId(ports, key, id) : undefined
+  const turn = parseMintedId(id)?.prefix === 'resp' ? await turnOfId(ports, key, id) : undefined
   const record = turn && (await ports.reader.record(turn.turn))
   const reference = turn && (await referenceTo(ports.reader, turn))
   if (!record || !reference || reference.dialect !== DIALECTS.responses.name || isWithheld(turn, reference))
@@ -85,7 +85,7 @@ const thoughtTokens = (model: Model, { ids, text }: TurnCaptured | TurnAborted):
 
 export const inputItems = async (ports: StoredPorts, asked: ResponseRequest): Promise<ItemPage> => {
   const { record, reference } = await stored(ports, asked)
-  return itemPage(reference.body, turnMark(record.turn), asked.query)
+  return itemPage(reference.body, turnIdPart(record.turn), asked.query)
 }
 
 /** No response runs in the background. Closing the connection cancels one that is running. */

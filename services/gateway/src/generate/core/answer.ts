@@ -1,8 +1,8 @@
 /** Accumulates one candidate's answer: the sampled tokens, and which of them were sent to the client. */
 import { answerKey, type AnswerKey } from '@instar/events'
-import { AnswerParser, type ParserOptions, type Piece, type Shown, type Token } from '@instar/dialects'
+import { AnswerParser, type ParserOptions, type Piece, type ParsedAnswer, type Token } from '@instar/dialects'
 
-export type SampledAnswer = { ids: number[]; logprobs: number[]; text: string; shown: Shown; answer: AnswerKey }
+export type SampledAnswer = { ids: number[]; logprobs: number[]; text: string; shown: ParsedAnswer; answer: AnswerKey }
 
 export class Answer {
   readonly tokens: Token[] = []
@@ -68,7 +68,7 @@ export class Answer {
   }
 
   private upTo(pieces: readonly Piece[], tokens: number, text: string): SampledAnswer {
-    const shown: Shown = { content: '', reasoning: '', calls: [] }
+    const shown: ParsedAnswer = { content: '', reasoning: '', calls: [] }
     for (const piece of pieces) {
       if (piece.type === 'calls') shown.calls.push(...piece.calls)
       else shown[piece.type] += piece.text

@@ -11,7 +11,7 @@ import {
   wrong,
   type Call,
   type Fields,
-  type Finish,
+  type FinishReason,
   type Request,
 } from '@instar/dialects'
 import type { DialectName, LabelSource, RecordedSampling, TurnKind } from '@instar/events'
@@ -38,7 +38,7 @@ export type ImportedAnswer = {
   callIds: string[]
   /** The sampled text with markup; null: composed from the three fields above, or decoded from `ids`. */
   raw: string | null
-  finish: Finish
+  finish: FinishReason
   ids: readonly number[] | null
   logprobs: readonly number[] | null
   rewards: Reward[]

@@ -14,7 +14,7 @@ import {
   text,
   wrong,
   type Fields,
-  type Finish,
+  type FinishReason,
   type Request,
 } from '@instar/dialects'
 import { fingerprintSession, labelOf, sessionOfLabel } from '../../session/core/labels.ts'
@@ -106,7 +106,7 @@ export const headersOf = (value: unknown): Headers =>
 const firstChoice = (answered: Fields): Fields =>
   Array.isArray(answered['choices']) && isFields(answered['choices'][0]) ? answered['choices'][0] : {}
 
-const FINISHES: Readonly<Record<string, Finish>> = {
+const FINISHES: Readonly<Record<string, FinishReason>> = {
   stop: 'stop',
   length: 'length',
   tool_calls: 'tool_calls',

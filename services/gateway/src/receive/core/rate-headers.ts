@@ -1,8 +1,8 @@
 /** The remaining requests of a key, for the rate-limit headers. */
-import { DIALECTS, type Standing } from '@instar/dialects'
+import { DIALECTS, type RateLimitState } from '@instar/dialects'
 import { filledOf, type Bucket } from './keys.ts'
 
-export const standingOf = (bucket: Bucket | null, perMinute: number, now: number): Standing => {
+export const standingOf = (bucket: Bucket | null, perMinute: number, now: number): RateLimitState => {
   const left = filledOf(bucket, perMinute, now)
   return {
     limit: perMinute,

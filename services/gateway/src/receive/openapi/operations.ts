@@ -1,5 +1,5 @@
 /** Describes each operation. The paths are those of the server's routes: document.ts. */
-import { chatBody, countTokensBody, messagesBody, responsesBody } from '@instar/dialects/schemas/index'
+import { chatBody, countTokensBody, messagesBody, responsesBody } from '@instar/dialects/schemas'
 import type { z } from 'zod'
 import type { Scope } from '../core/keys.ts'
 import * as own from './schemas.ts'

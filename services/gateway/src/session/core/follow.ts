@@ -4,7 +4,7 @@
  * the answer that the request follows, so that all readers join the same turns.
  */
 import { beginningsIn, contentText, withoutThought, type SessionState, type TurnState } from '@instar/events'
-import { idMarks, isFields, marksInText, turnMark, type Mark } from '@instar/dialects'
+import { mintedIdsIn, isFields, mintedIdsInText, turnIdPart, type MintedId } from '@instar/dialects'
 import type { SessionQuery } from './session-query.ts'
 import { sessionState, turnsByPrompt, type SessionIndex } from './session-index.ts'
 
@@ -17,9 +17,9 @@ export const later = (a: TurnState, b: TurnState): number => b.at - a.at || (a.t
 type Conversation = Pick<SessionQuery, 'messages' | 'answers'>
 
 /** Ids of ours in the last answer, in the tool results after it and in its text, the last one first. */
-export const lastMarks = ({ messages, answers }: Conversation): Mark[] => {
+export const lastMarks = ({ messages, answers }: Conversation): MintedId[] => {
   const last = answers.at(-1)
-  return [...idMarks(messages.slice(last?.at ?? 0)), ...marksInText(last?.text ?? '').toReversed()]
+  return [...mintedIdsIn(messages.slice(last?.at ?? 0)), ...mintedIdsInText(last?.text ?? '').toReversed()]
 }
 
 /** The turn of this session that the id names. */
@@ -27,7 +27,7 @@ export const followedById = (session: SessionState | undefined, asked: Conversat
   if (!session) return undefined
   const marks = lastMarks(asked)
   if (marks.length === 0) return undefined
-  const byMark = new Map(session.turns.map((turn) => [turnMark(turn.turn), turn]))
+  const byMark = new Map(session.turns.map((turn) => [turnIdPart(turn.turn), turn]))
   return marks.map(({ turn }) => byMark.get(turn)).find((turn) => turn !== undefined)
 }
 

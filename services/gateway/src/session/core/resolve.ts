@@ -5,7 +5,7 @@
  */
 import { answerKey, contentText, findAnswer, type AnswerKey, type LabelSource, type TurnState } from '@instar/events'
 import { isScriptedAnswer, sessionInMessages } from '@instar/agents'
-import { idMarks, isFields, lastAnswer, marksInText, type Message } from '@instar/dialects'
+import { mintedIdsIn, isFields, lastAnswer, mintedIdsInText, type Message } from '@instar/dialects'
 import type { SessionQuery } from './session-query.ts'
 import { COMPARED, later } from './follow.ts'
 import { fingerprintSession, sessionOfLabel, wholeSession } from './labels.ts'
@@ -39,7 +39,10 @@ export const locate = (index: SessionIndex, asked: SessionQuery): Step => {
       ? { do: 'restore', session }
       : { do: 'found', resolved: { session, source: asked.label.source } }
   }
-  for (const mark of [...idMarks(asked.messages), ...marksInText(asked.answers.at(-1)?.text ?? '').toReversed()]) {
+  for (const mark of [
+    ...mintedIdsIn(asked.messages),
+    ...mintedIdsInText(asked.answers.at(-1)?.text ?? '').toReversed(),
+  ]) {
     const session = index.byMark.get(mark.session)
     if (session === undefined) continue
     if (index.forgotten.has(session)) return { do: 'restore', session }

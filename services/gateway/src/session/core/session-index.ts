@@ -21,7 +21,7 @@ import {
   type TurnsState,
   type TurnState,
 } from '@instar/events'
-import { sessionMark } from '@instar/dialects'
+import { sessionIdPart } from '@instar/dialects'
 
 export type TurnExtra = {
   /** The key of the request. */
@@ -165,7 +165,7 @@ const revive = (
   }
   index.recent.set(session, recent)
   index.changed?.add(session)
-  const mark = sessionMark(session)
+  const mark = sessionIdPart(session)
   if (!index.byMark.has(mark)) index.byMark.set(mark, session)
   for (const turn of turns) lead(index, recent, turn.turn, namesOf(index, turn))
 }
@@ -211,7 +211,7 @@ export const shrink = (index: SessionIndex): void => {
   while (index.forgotten.size > limits.sessions * FORGOTTEN_PER_SESSION) {
     const oldest = index.forgotten.oldest()!
     index.forgotten.delete(oldest)
-    index.byMark.delete(sessionMark(oldest))
+    index.byMark.delete(sessionIdPart(oldest))
   }
 }
 
