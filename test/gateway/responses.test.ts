@@ -190,7 +190,7 @@ test('a chain of responses, each sent by the id of the one before, and one whose
     assert.equal(new Set((await turnsOf(rig.log)).map(({ session }) => session)).size, 1)
     for (const [input, words] of [
       [[], /at least one item/],
-      [[{ type: 'web_search_call', id: 'w' }], /an item that a model reads/],
+      [[{ type: 'web_search_call', id: 'w' }], /a message, a call or the output of a call/],
     ] as const)
       await assert.rejects(rig.client.responses.create({ model: 'policy', input: input as never }), {
         status: 400,
